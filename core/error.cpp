@@ -1,0 +1,26 @@
+#include <hero/core/error.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace hero::detail {
+
+std::string number_text(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+std::string number_text(int64_t value) { return std::to_string(value); }
+
+std::string number_text(uint64_t value) { return std::to_string(value); }
+
+void throw_error(std::string line) {
+  // One line is a promise to people who read logs: a path or a name may carry a newline.
+  for (char& c : line) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  throw Error(line);
+}
+
+}  // namespace hero::detail

@@ -1,0 +1,61 @@
+#pragma once
+// hero::Error and check(): every failure is one line, "op: what is wrong: values; what to do".
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace hero {
+
+/// The one exception type of the library; what() is a single line.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+namespace detail {
+
+std::string number_text(double value);
+std::string number_text(int64_t value);
+std::string number_text(uint64_t value);
+
+template <class T>
+void append(std::string& line, const T& part) {
+  if constexpr (std::is_same_v<T, bool>) {
+    line += part ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, char>) {
+    line += part;
+  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    line += std::string_view(part);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    line += number_text(static_cast<double>(part));
+  } else if constexpr (std::is_integral_v<T> && std::is_unsigned_v<T>) {
+    line += number_text(static_cast<uint64_t>(part));
+  } else if constexpr (std::is_integral_v<T>) {
+    line += number_text(static_cast<int64_t>(part));
+  } else {
+    line += to_string(part);  // found beside the type: Dims, DType, Device ...
+  }
+}
+
+[[noreturn]] void throw_error(std::string line);
+
+}  // namespace detail
+
+/// Joins the parts into one line and throws it as hero::Error.
+template <class... Parts>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
+  std::string line;
+  (detail::append(line, parts), ...);
+  detail::throw_error(std::move(line));
+}
+
+/// Throws hero::Error with the joined parts when `ok` is false; the parts are only formatted then.
+template <class... Parts>
+inline void check(bool ok, const Parts&... parts) {
+  if (!ok) [[unlikely]]
+    fail(parts...);
+}
+
+}  // namespace hero
