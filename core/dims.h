@@ -1,0 +1,111 @@
+#pragma once
+// Dims: a short inline vector of sizes, strides or axis numbers. No heap: a shape is copied with
+// every array handle.
+#include <hero/core/error.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hero {
+
+inline constexpr int kMaxDims = 8;
+
+/// Up to kMaxDims int64 values. Used for shapes (elements per dimension), strides (elements) and
+/// lists of dimensions.
+class Dims {
+ public:
+  Dims() = default;
+  Dims(std::initializer_list<int64_t> values) {
+    for (int64_t value : values) push_back(value);
+  }
+  explicit Dims(std::span<const int64_t> values) {
+    for (int64_t value : values) push_back(value);
+  }
+  Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
+  /// `count` copies of `value`.
+  static Dims filled(int count, int64_t value) {
+    Dims dims;
+    for (int i = 0; i < count; ++i) dims.push_back(value);
+    return dims;
+  }
+
+  Dims(const Dims& other) { assign(other); }
+  Dims& operator=(const Dims& other) {
+    assign(other);
+    return *this;
+  }
+
+  int size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int64_t operator[](int i) const { return values_[i]; }
+  int64_t& operator[](int i) { return values_[i]; }
+  int64_t back() const { return values_[size_ - 1]; }
+  int64_t& back() { return values_[size_ - 1]; }
+  const int64_t* begin() const { return values_; }
+  const int64_t* end() const { return values_ + size_; }
+  int64_t* begin() { return values_; }
+  int64_t* end() { return values_ + size_; }
+
+  void push_back(int64_t value) {
+    check(size_ < kMaxDims, "shape: more than ", kMaxDims, " dimensions");
+    values_[size_++] = value;
+  }
+  void pop_back() { --size_; }
+  void insert(int at, int64_t value) {
+    push_back(0);
+    for (int i = size_ - 1; i > at; --i) values_[i] = values_[i - 1];
+    values_[at] = value;
+  }
+  void erase(int at) {
+    for (int i = at; i + 1 < size_; ++i) values_[i] = values_[i + 1];
+    --size_;
+  }
+  bool contains(int64_t value) const { return std::find(begin(), end(), value) != end(); }
+  /// Product of the entries: the number of elements of a shape (1 for none).
+  int64_t numel() const {
+    int64_t product = 1;
+    for (int i = 0; i < size_; ++i) product *= values_[i];
+    return product;
+  }
+
+  friend bool operator==(const Dims& a, const Dims& b) {
+    if (a.size_ != b.size_) return false;
+    for (int i = 0; i < a.size_; ++i) {
+      if (a.values_[i] != b.values_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  void assign(const Dims& other) {
+    // Only the entries in use: a handle is copied far more often than eight dimensions are needed.
+    size_ = other.size_;
+    for (int i = 0; i < size_; ++i) values_[i] = other.values_[i];
+  }
+
+  int size_ = 0;
+  int64_t values_[kMaxDims];
+};
+
+using Shape = Dims;
+
+/// "[2, 3]".
+std::string to_string(const Dims& dims);
+
+/// Row-major strides of a contiguous array of this shape.
+Dims contiguous_strides(const Shape& shape);
+
+/// The shape that both broadcast to (NumPy's rule); `op` names the caller in the error.
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
+
+/// `dim` counted from the front, for an array of `ndim` dimensions; negative dims count from the end.
+int normalize_dim(const char* op, int64_t dim, int ndim);
+
+/// Every dim normalized, duplicates refused; an empty list means all dimensions.
+Dims normalize_dims(const char* op, const Dims& dims, int ndim);
+
+}  // namespace hero

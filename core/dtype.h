@@ -1,0 +1,150 @@
+#pragma once
+// Element types, their names, sizes and promotion.
+#include <hero/core/half.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace hero {
+
+/// Element type of an array. The order is the promotion order, float16 and bfloat16 excepted.
+enum class DType : uint8_t { boolean, uint8, int32, int64, float16, bfloat16, float32, float64 };
+
+inline constexpr DType kBool = DType::boolean;
+inline constexpr DType kUInt8 = DType::uint8;
+inline constexpr DType kInt32 = DType::int32;
+inline constexpr DType kInt64 = DType::int64;
+inline constexpr DType kFloat16 = DType::float16;
+inline constexpr DType kBFloat16 = DType::bfloat16;
+inline constexpr DType kFloat32 = DType::float32;
+inline constexpr DType kFloat64 = DType::float64;
+inline constexpr int kDTypeCount = 8;
+
+/// Bytes of one element.
+constexpr int64_t item_size(DType dtype) {
+  constexpr int64_t sizes[kDTypeCount] = {1, 1, 4, 8, 2, 2, 4, 8};
+  return sizes[static_cast<int>(dtype)];
+}
+
+/// True for float16, bfloat16, float32 and float64.
+constexpr bool is_floating(DType dtype) { return dtype >= DType::float16; }
+
+/// NumPy's name: "float32", "bool", ...
+const char* name(DType dtype);
+inline std::string to_string(DType dtype) { return name(dtype); }
+
+/// The dtype of an operation between arrays of these two (PyTorch's promotion table).
+constexpr DType promote(DType a, DType b) {
+  if (a == b) return a;
+  const bool halves = (a == kFloat16 && b == kBFloat16) || (a == kBFloat16 && b == kFloat16);
+  return halves ? kFloat32 : (a > b ? a : b);
+}
+
+template <class T>
+inline constexpr bool kIsElement = false;
+template <class T>
+inline constexpr DType kDTypeOf = kFloat32;
+
+template <DType D>
+struct ElementOf;
+
+template <DType D>
+using Element = typename ElementOf<D>::type;
+
+namespace detail {
+template <class T, DType D>
+struct Pair {
+  using type = T;
+};
+}  // namespace detail
+
+template <>
+struct ElementOf<kBool> : detail::Pair<bool, kBool> {};
+template <>
+struct ElementOf<kUInt8> : detail::Pair<uint8_t, kUInt8> {};
+template <>
+struct ElementOf<kInt32> : detail::Pair<int32_t, kInt32> {};
+template <>
+struct ElementOf<kInt64> : detail::Pair<int64_t, kInt64> {};
+template <>
+struct ElementOf<kFloat16> : detail::Pair<Float16, kFloat16> {};
+template <>
+struct ElementOf<kBFloat16> : detail::Pair<BFloat16, kBFloat16> {};
+template <>
+struct ElementOf<kFloat32> : detail::Pair<float, kFloat32> {};
+template <>
+struct ElementOf<kFloat64> : detail::Pair<double, kFloat64> {};
+
+template <>
+inline constexpr DType kDTypeOf<bool> = kBool;
+template <>
+inline constexpr DType kDTypeOf<uint8_t> = kUInt8;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = kInt32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = kInt64;
+template <>
+inline constexpr DType kDTypeOf<Float16> = kFloat16;
+template <>
+inline constexpr DType kDTypeOf<BFloat16> = kBFloat16;
+template <>
+inline constexpr DType kDTypeOf<double> = kFloat64;
+
+template <>
+inline constexpr bool kIsElement<bool> = true;
+template <>
+inline constexpr bool kIsElement<uint8_t> = true;
+template <>
+inline constexpr bool kIsElement<int32_t> = true;
+template <>
+inline constexpr bool kIsElement<int64_t> = true;
+template <>
+inline constexpr bool kIsElement<Float16> = true;
+template <>
+inline constexpr bool kIsElement<BFloat16> = true;
+template <>
+inline constexpr bool kIsElement<float> = true;
+template <>
+inline constexpr bool kIsElement<double> = true;
+
+template <class T>
+struct TypeTag {
+  using type = T;
+};
+
+/// The one dispatcher over dtypes: calls body(TypeTag<T>{}) with the element type of `dtype`.
+template <class Body>
+constexpr decltype(auto) dispatch(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::boolean: return std::forward<Body>(body)(TypeTag<bool>{});
+    case DType::uint8: return std::forward<Body>(body)(TypeTag<uint8_t>{});
+    case DType::int32: return std::forward<Body>(body)(TypeTag<int32_t>{});
+    case DType::int64: return std::forward<Body>(body)(TypeTag<int64_t>{});
+    case DType::float16: return std::forward<Body>(body)(TypeTag<Float16>{});
+    case DType::bfloat16: return std::forward<Body>(body)(TypeTag<BFloat16>{});
+    case DType::float64: return std::forward<Body>(body)(TypeTag<double>{});
+    case DType::float32: break;
+  }
+  return std::forward<Body>(body)(TypeTag<float>{});
+}
+
+/// Converts one element value; halves go through float, integers wrap, floats truncate to integers.
+template <class To, class From>
+HERO_HD inline To convert(From value) {
+  constexpr bool from_half = std::is_same_v<From, Float16> || std::is_same_v<From, BFloat16>;
+  constexpr bool to_half = std::is_same_v<To, Float16> || std::is_same_v<To, BFloat16>;
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (from_half) {
+    return convert<To>(static_cast<float>(value));
+  } else if constexpr (to_half) {
+    return To(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return value != From(0);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+}  // namespace hero

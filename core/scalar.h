@@ -1,0 +1,54 @@
+#pragma once
+#include <hero/core/dtype.h>
+
+#include <concepts>
+
+namespace hero {
+
+/// A number given beside arrays: it takes the array's dtype and costs no array. Integers keep all
+/// 64 bits; a floating scalar lifts integer arrays to float32, as in PyTorch.
+class Scalar {
+ public:
+  constexpr Scalar() = default;
+  template <std::floating_point T>
+  constexpr Scalar(T value) : real_(static_cast<double>(value)), kind_(Kind::floating) {}
+  template <std::integral T>
+  constexpr Scalar(T value)
+      : real_(static_cast<double>(value)),
+        integer_(static_cast<int64_t>(value)),
+        kind_(std::is_same_v<T, bool> ? Kind::boolean : Kind::integer) {}
+
+  /// The value as element type T.
+  template <class T>
+  constexpr T to() const {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      return kind_ == Kind::floating ? static_cast<T>(real_) : static_cast<T>(integer_);
+    } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+      return static_cast<T>(real_);
+    } else {
+      return convert<T>(real_);
+    }
+  }
+  constexpr double real() const { return real_; }
+  constexpr bool is_floating() const { return kind_ == Kind::floating; }
+  constexpr bool is_boolean() const { return kind_ == Kind::boolean; }
+
+ private:
+  enum class Kind : uint8_t { floating, integer, boolean };
+  double real_ = 0.0;
+  int64_t integer_ = 0;
+  Kind kind_ = Kind::floating;
+};
+
+/// The dtype of an operation between an array of `dtype` and a scalar: a scalar promotes only across
+/// kinds (bool < integer < floating), never within one.
+constexpr DType promote(DType dtype, const Scalar& scalar) {
+  if (is_floating(dtype)) return dtype;
+  if (scalar.is_floating()) return kFloat32;
+  if (dtype == kBool && !scalar.is_boolean()) return kInt64;
+  return dtype;
+}
+
+std::string to_string(const Scalar& scalar);
+
+}  // namespace hero
