@@ -1,0 +1,23 @@
+#pragma once
+// The CPU's caching allocator: freed blocks are kept and handed out again, so that a training step
+// costs no page faults after the first.
+#include <cstdint>
+
+namespace hero::core {
+
+/// Every block is aligned to this many bytes: one cache line, one AVX-512 register.
+inline constexpr int64_t kAlignment = 64;
+
+/// A block of at least `bytes` bytes, uninitialised. Throws hero::Error when memory is exhausted.
+void* allocate(int64_t bytes);
+
+/// Takes a block back; `bytes` is what allocate() was asked for.
+void deallocate(void* block, int64_t bytes) noexcept;
+
+/// Bytes held in free blocks of at least 4 KiB, ready to be handed out again.
+int64_t cached_bytes();
+
+/// Returns all those free blocks to the system.
+void empty_cache();
+
+}  // namespace hero::core

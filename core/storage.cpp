@@ -1,0 +1,52 @@
+#include <hero/core/allocator.h>
+#include <hero/core/error.h>
+#include <hero/core/storage.h>
+
+#include <new>
+
+namespace hero::core {
+
+Storage::Storage(int64_t bytes, Device device)
+    : bytes_(bytes), ledger_(&current_ledger()), device_(device), tag_(current_tag()) {}
+
+Storage::~Storage() { release(); }
+
+Ref<Storage> Storage::create(int64_t bytes, Device device) {
+  check(device.type != DeviceType::cuda, "storage: device ", device,
+        " is not available: this build has no CUDA backend; use cpu or meta");
+  auto storage = Ref<Storage>::adopt(new (allocate(sizeof(Storage))) Storage(bytes, device));
+  storage->refill();
+  return storage;
+}
+
+void Storage::destroy(Storage* storage) {
+  storage->~Storage();
+  deallocate(storage, sizeof(Storage));
+}
+
+void Storage::retag(MemoryTag tag) {
+  if (!released_) {
+    ledger_->discharge(device_.type, tag_, bytes_);
+    ledger_->charge(device_.type, tag, bytes_);
+  }
+  tag_ = tag;
+}
+
+void Storage::release() {
+  if (released_) return;
+  if (device_.type == DeviceType::cpu && bytes_ > 0) deallocate(data_, bytes_);
+  data_ = nullptr;
+  ledger_->discharge(device_.type, tag_, bytes_);
+  released_ = true;
+}
+
+void Storage::refill() {
+  if (!released_) return;
+  if (device_.type == DeviceType::cpu && bytes_ > 0) {
+    data_ = static_cast<std::byte*>(allocate(bytes_));
+  }
+  ledger_->charge(device_.type, tag_, bytes_);
+  released_ = false;
+}
+
+}  // namespace hero::core

@@ -1,0 +1,54 @@
+#pragma once
+#include <hero/core/device.h>
+#include <hero/core/ledger.h>
+#include <hero/core/ref.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hero::core {
+
+/// The bytes behind arrays. They can be released and refilled without changing identity: views and
+/// saved tensors keep pointing at the storage while its bytes are away. Every byte is charged to a
+/// tag of the ledger that was current when the storage was made.
+class Storage : public Counted {
+ public:
+  /// Uninitialised bytes on `device`; on meta only their number is kept (and charged).
+  static Ref<Storage> create(int64_t bytes, Device device);
+  static void destroy(Storage* storage);
+
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  MemoryTag tag() const { return tag_; }
+  /// Moves the bytes to another tag of the ledger.
+  void retag(MemoryTag tag);
+
+  /// Gives the bytes back; harmless when already released. Values are lost.
+  void release();
+  /// Allocates the bytes again, uninitialised; harmless when present.
+  void refill();
+  bool released() const { return released_; }
+
+  /// Counts writes made through any array over this storage; saved tensors compare it.
+  uint32_t version() const { return version_; }
+  void bump_version() { ++version_; }
+  /// Counts recorded in-place operations: a view made before one no longer knows its history.
+  uint32_t history() const { return history_; }
+  void bump_history() { ++history_; }
+
+ private:
+  Storage(int64_t bytes, Device device);
+  ~Storage();
+
+  std::byte* data_ = nullptr;
+  int64_t bytes_;
+  Ledger* ledger_;
+  uint32_t version_ = 0;
+  uint32_t history_ = 0;
+  Device device_;
+  MemoryTag tag_;
+  bool released_ = true;
+};
+
+}  // namespace hero::core
