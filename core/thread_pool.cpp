@@ -1,0 +1,251 @@
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <hero/core/error.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+// About 20 us of pauses: longer than the gap between two kernels of a training step, shorter than a
+// time slice.
+constexpr int kSpinPauses = 1000;
+
+thread_local bool inside_region = false;
+
+class RegionMark {
+ public:
+  RegionMark() : former_(std::exchange(inside_region, true)) {}
+  ~RegionMark() { inside_region = former_; }
+  RegionMark(const RegionMark&) = delete;
+  RegionMark& operator=(const RegionMark&) = delete;
+
+ private:
+  bool former_;
+};
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+int hardware_threads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
+}
+
+int default_threads() {
+  const char* text = std::getenv("HERO_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return hardware_threads();
+  int n = 0;
+  const char* end = text + std::strlen(text);
+  const auto parsed = std::from_chars(text, end, n);
+  check(parsed.ec == std::errc{} && parsed.ptr == end && n >= 1 && n <= kMaxThreads,
+        "thread_pool: HERO_NUM_THREADS is not a whole number from 1 to 1024: '", text,
+        "'; set it to the number of threads, or unset it");
+  return n;
+}
+
+// [note: how a region runs]
+// state_ holds, in one word, whether a job is open, which one (a count), and how many workers are
+// in it. The caller fills in the job, opens it, and takes chunks like everybody else; a worker that
+// sees an open job enters by adding one to the word. When the chunks are all handed out the caller
+// closes the job and waits for those who entered. A worker that wakes too late finds it closed and
+// sleeps again, so nobody waits for a worker that is not needed.
+class Pool {
+ public:
+  Pool() : threads_(default_threads()) {}
+  ~Pool() { stop_workers(); }
+
+  int threads() const { return threads_.load(std::memory_order_relaxed); }
+
+  void set_threads(int n) {
+    const std::lock_guard<std::mutex> lock(region_mutex_);
+    if (n == threads()) return;
+    stop_workers();
+    threads_.store(n, std::memory_order_relaxed);
+  }
+
+  // False if another thread's region is running.
+  bool try_run(int64_t n, int64_t grain, detail::ChunkFn fn, void* context) {
+    const std::unique_lock<std::mutex> lock(region_mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    start_workers();
+    fn_ = fn;
+    context_ = context;
+    n_ = n;
+    grain_ = grain;
+    next_.store(0, std::memory_order_relaxed);
+    error_ = nullptr;
+    state_.fetch_add(kOneJob | kOpen);
+    if (sleeping_.load() > 0) {
+      { const std::lock_guard<std::mutex> wake(sleep_mutex_); }
+      work_ready_.notify_all();
+    }
+    take_chunks();
+    state_.fetch_and(~kOpen);
+    wait_for_workers();
+    if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kWorkers = 0xffff;  // mask of the number of workers inside
+  static constexpr uint64_t kOpen = uint64_t{1} << 16;
+  static constexpr uint64_t kOneJob = uint64_t{1} << 17;  // above it: the count of jobs
+
+  static uint64_t job_of(uint64_t state) { return state / kOneJob; }
+
+  void start_workers() {
+    const auto wanted = static_cast<size_t>(threads() - 1);
+    while (workers_.size() < wanted) {
+      try {
+        workers_.emplace_back([this, seen = job_of(state_.load())] { work(seen); });
+      } catch (const std::system_error&) {
+        return;  // the system has no more threads: those that there are do the work
+      }
+    }
+  }
+
+  void stop_workers() {
+    {
+      const std::lock_guard<std::mutex> lock(sleep_mutex_);
+      stopping_.store(true);
+    }
+    work_ready_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+    workers_.clear();
+    stopping_.store(false);
+  }
+
+  void work(uint64_t seen) {
+    while (wait_for_job(seen)) {
+      uint64_t state = state_.load();
+      seen = job_of(state);
+      bool entered = false;
+      while (!entered && (state & kOpen) != 0) {
+        entered = state_.compare_exchange_weak(state, state + 1);
+      }
+      if (!entered) continue;
+      seen = job_of(state);
+      take_chunks();
+      const uint64_t left = state_.fetch_sub(1) - 1;
+      if ((left & (kWorkers | kOpen)) == 0 && caller_sleeps_.load()) {
+        { const std::lock_guard<std::mutex> wake(sleep_mutex_); }
+        work_done_.notify_one();
+      }
+    }
+  }
+
+  // Returns when a job newer than `seen` was opened, or false when the pool stops.
+  bool wait_for_job(uint64_t seen) {
+    const auto ready = [&] { return job_of(state_.load()) != seen || stopping_.load(); };
+    if (!spin_until(ready)) {
+      std::unique_lock<std::mutex> lock(sleep_mutex_);
+      sleeping_.fetch_add(1);
+      work_ready_.wait(lock, ready);
+      sleeping_.fetch_sub(1);
+    }
+    return !stopping_.load();
+  }
+
+  void wait_for_workers() {
+    const auto done = [&] { return (state_.load() & kWorkers) == 0; };
+    if (spin_until(done)) return;
+    std::unique_lock<std::mutex> lock(sleep_mutex_);
+    caller_sleeps_.store(true);
+    work_done_.wait(lock, done);
+    caller_sleeps_.store(false);
+  }
+
+  template <class Ready>
+  bool spin_until(const Ready& ready) const {
+    // With more threads than cores a spinning thread keeps a working one from its core.
+    static const int cores = hardware_threads();
+    const int pauses = threads() <= cores ? kSpinPauses : 10;
+    for (int i = 0; i < pauses; ++i) {
+      if (ready()) return true;
+      pause();
+    }
+    return ready();
+  }
+
+  void take_chunks() {
+    const RegionMark mark;
+    const int64_t chunks = (n_ - 1) / grain_ + 1;
+    try {
+      for (int64_t i = next_.fetch_add(1); i < chunks; i = next_.fetch_add(1)) {
+        fn_(context_, i * grain_, i + 1 < chunks ? (i + 1) * grain_ : n_);
+      }
+    } catch (...) {
+      next_.store(chunks);  // the others stop after their present chunk
+      const std::lock_guard<std::mutex> lock(error_mutex_);
+      if (error_ == nullptr) error_ = std::current_exception();
+    }
+  }
+
+  std::atomic<int> threads_;
+  std::mutex region_mutex_;  // held by the caller whose region runs; guards workers_
+  std::vector<std::thread> workers_;
+
+  // The job: written while it is closed and nobody is inside.
+  detail::ChunkFn fn_ = nullptr;
+  void* context_ = nullptr;
+  int64_t n_ = 0;
+  int64_t grain_ = 1;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+
+  alignas(64) std::atomic<int64_t> next_{0};
+  alignas(64) std::atomic<uint64_t> state_{0};
+  alignas(64) std::atomic<int> sleeping_{0};
+  std::atomic<bool> caller_sleeps_{false};
+  std::atomic<bool> stopping_{false};
+  std::mutex sleep_mutex_;
+  std::condition_variable work_ready_;
+  std::condition_variable work_done_;
+};
+
+Pool& pool() {
+  static Pool instance;
+  return instance;
+}
+
+}  // namespace
+
+int num_threads() { return pool().threads(); }
+
+void set_num_threads(int n) {
+  check(n >= 1 && n <= kMaxThreads, "set_num_threads: not from 1 to 1024: ", n);
+  check(!inside_region, "set_num_threads: called inside a parallel region: ", n,
+        "; call it between regions");
+  pool().set_threads(n);
+}
+
+bool in_parallel_region() { return inside_region; }
+
+namespace detail {
+
+void run_chunks(int64_t n, int64_t grain, ChunkFn fn, void* context) {
+  check(grain > 0, "parallel_for: grain is not positive: ", grain);
+  if (!inside_region && pool().threads() > 1 && pool().try_run(n, grain, fn, context)) return;
+  for (int64_t begin = 0; begin < n; begin += grain) {
+    fn(context, begin, n - begin > grain ? begin + grain : n);
+  }
+}
+
+}  // namespace detail
+}  // namespace hero

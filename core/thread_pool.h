@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace hero {
+
+// Threads that take part in a parallel region, the caller included. Starts as HERO_NUM_THREADS if
+// that is set (an Error if it is not a whole number from 1 to 1024), else as the number of hardware
+// threads.
+int num_threads();
+
+// Changes num_threads() for the whole process; waits for a running region to end. Error if n is
+// outside [1, 1024] or if called from inside a region.
+void set_num_threads(int n);
+
+// True while the calling thread works on a chunk of a parallel region; a region started there runs
+// inline.
+bool in_parallel_region();
+
+// Sets the number of threads for a scope and puts the former number back at its end.
+class ThreadLimit {
+ public:
+  explicit ThreadLimit(int n) : former_(num_threads()) { set_num_threads(n); }
+  ~ThreadLimit() { set_num_threads(former_); }
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
+
+ private:
+  int former_;
+};
+
+namespace detail {
+using ChunkFn = void (*)(void* context, int64_t begin, int64_t end);
+void run_chunks(int64_t n, int64_t grain, ChunkFn fn, void* context);
+}  // namespace detail
+
+// Calls body(begin, end) once for each chunk [i * grain, min(n, (i + 1) * grain)) of [0, n), on
+// num_threads() threads, and returns when all are done. The chunks are the same for any number of
+// threads, only who runs which differs, so work that is done chunk by chunk keeps its bits. Runs on
+// the calling thread alone when one chunk is enough, inside another region, and while another
+// thread's region keeps the pool busy. The first exception thrown by body is thrown again here, and
+// chunks not begun by then are dropped. grain must be positive.
+template <class F>
+void parallel_for(int64_t n, int64_t grain, F&& body) {
+  if (n <= grain) {
+    if (n > 0) body(int64_t{0}, n);
+    return;
+  }
+  using Body = std::remove_reference_t<F>;
+  auto call = [](void* context, int64_t begin, int64_t end) {
+    (*static_cast<Body*>(context))(begin, end);
+  };
+  auto* context = const_cast<std::remove_const_t<Body>*>(std::addressof(body));
+  detail::run_chunks(n, grain, call, static_cast<void*>(context));
+}
+
+}  // namespace hero
