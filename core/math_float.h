@@ -1,0 +1,158 @@
+#pragma once
+// Float functions evaluated in float: those that training spends its time in.
+#include <limits>
+
+#include <hero/core/math_bits.h>
+
+namespace hero::math {
+namespace detail {
+
+/// e^r for |r| <= 0.35; relative error of the polynomial 2^-28.
+[[gnu::always_inline]] HERO_HD inline float exp_reduced(float r) {
+  return poly(r, 1.0f, 1.0f, 0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558b8p-5f, 0x1.1239ap-7f,
+              0x1.6a4494p-10f);
+}
+
+/// e^(x + tail) for x in [-87, 88], where one power of two is enough; the tail is |tail| << 1.
+[[gnu::always_inline]] HERO_HD inline float exp_in_range(float x, float tail = 0.0f) {
+  const float rounded = std::fma(x, kLog2E32, kRound32);
+  const float n = rounded - kRound32;
+  float r = std::fma(n, -kLn2Hi32, x);
+  r = std::fma(n, -kLn2Lo32, r + tail);
+  return exp_reduced(r) * power_of_two(rounded);
+}
+
+/// p * 2^n with one rounding, n in [-152, 128] held in `rounded` and p in [0.7, 1.42].
+[[gnu::always_inline]] HERO_HD inline float scale(float p, float rounded, bool tiny) {
+  // Two factors: 2^128 is no float, and a product below 2^-126 must round only once.
+  const uint32_t shift = tiny ? 64u : ~0u;
+  const float first = from_bits(((bits(rounded) + shift) << 23) + 0x3f800000u);
+  const float second = tiny ? 0x1p-64f : 2.0f;
+  return p * first * second;
+}
+
+/// 1 + erf(...) parts: erfc(a) = 2^(polynomial) for a in [0.92, 3.95], to 2^-29 of erf(a).
+[[gnu::always_inline]] HERO_HD inline float erfc_middle(float a) {
+  const float t = poly(a, -0x1.274f16p-12f, -0x1.a07c3p+0f, -0x1.d6a886p-1f, -0x1.33171ep-3f,
+                       0x1.06b5eap-5f, -0x1.1fc6a2p-8f, 0x1.287ceep-12f);
+  const float rounded = t + kRound32;
+  const float r = t - (rounded - kRound32);
+  const float p = poly(r, 1.0f, 0x1.62e42ap-1f, 0x1.ebf9bcp-3f, 0x1.c6b6b4p-5f, 0x1.3ceaa8p-7f,
+                       0x1.5bef18p-10f);
+  return p * power_of_two(rounded);
+}
+
+}  // namespace detail
+
+/// e^x; at most 1 ulp, denormal results included.
+[[gnu::always_inline]] HERO_HD inline float exp(float x) {
+  x = detail::clamp(x, -105.0f, 89.0f);
+  const float rounded = std::fma(x, detail::kLog2E32, detail::kRound32);
+  const float n = rounded - detail::kRound32;
+  float r = std::fma(n, -detail::kLn2Hi32, x);
+  r = std::fma(n, -detail::kLn2Lo32, r);
+  return detail::scale(detail::exp_reduced(r), rounded, x < -80.0f);
+}
+
+/// 2^x; at most 1 ulp, exact for integers.
+[[gnu::always_inline]] HERO_HD inline float exp2(float x) {
+  x = detail::clamp(x, -152.0f, 128.0f);
+  const float rounded = x + detail::kRound32;
+  const float r = x - (rounded - detail::kRound32);
+  const float p = detail::poly(r, 1.0f, 0x1.62e43p-1f, 0x1.ebfbdcp-3f, 0x1.c6af7ap-5f,
+                               0x1.3b2dd8p-7f, 0x1.5f0976p-10f, 0x1.4174e2p-13f);
+  return detail::scale(p, rounded, x < -100.0f);
+}
+
+/// ln x; at most 1 ulp; -inf at 0, NaN below.
+[[gnu::always_inline]] HERO_HD inline float log(float x) {
+  const bool denormal = x < 0x1p-126f;
+  const float y = denormal ? x * 0x1p23f : x;
+  // Subtracting the bits of sqrt(1/2) leaves the exponent for a mantissa in [sqrt(1/2), sqrt(2)).
+  const uint32_t offset = detail::bits(y) - 0x3f3504f3u;
+  const int32_t exponent = static_cast<int32_t>(offset) >> 23;
+  const float f = detail::from_bits((offset & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  const float n = static_cast<float>(exponent) - (denormal ? 23.0f : 0.0f);
+  const float q = detail::poly(f, 0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a016p-3f, -0x1.54720ap-3f,
+                               0x1.22d9f6p-3f, -0x1.0d87d8p-3f, 0x1.05590ap-3f, -0x1.389acep-4f);
+  const float f2 = f * f;
+  float tail = std::fma(f2 * f, q, n * detail::kLn2Lo32);
+  tail = std::fma(-0.5f, f2, tail);
+  const float result = std::fma(n, detail::kLn2Hi32, f + tail);
+  // x - x is 0 or, for inf and NaN, NaN.
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float special = x == 0.0f ? -infinity : (x > 0.0f ? x : x * 0.0f + (x - x) / 0.0f);
+  return x > 0.0f && x < infinity ? result : special;
+}
+
+/// tanh x; at most 1.5 ulp.
+[[gnu::always_inline]] HERO_HD inline float tanh(float x) {
+  // (e^-2a - 1) / (e^-2a + 1) with the numerator as expm1: no cancellation near 0.
+  const float a = std::fabs(x);
+  const float y = a > 10.0f ? 10.0f : a;
+  const float rounded = std::fma(y, -2.0f * detail::kLog2E32, detail::kRound32);
+  const float n = rounded - detail::kRound32;
+  float r = std::fma(n, -detail::kLn2Hi32, -2.0f * y);
+  r = std::fma(n, -detail::kLn2Lo32, r);
+  const float q = detail::poly(r, 0x1.fffffep-2f, 0x1.5554b2p-3f, 0x1.555712p-5f, 0x1.12268ap-7f,
+                               0x1.6b7828p-10f);
+  const float p = std::fma(r * r, q, r);
+  const float s = detail::power_of_two(rounded);
+  const float em = std::fma(s, p, s - 1.0f);
+  return detail::xor_sign(std::fabs(em / (em + 2.0f)), x);
+}
+
+/// 1 / (1 + e^-x); at most 1.5 ulp, down to the denormals.
+[[gnu::always_inline]] HERO_HD inline float sigmoid(float x) {
+  const float t = exp(-std::fabs(x));
+  return (x < 0.0f ? t : 1.0f) / (1.0f + t);
+}
+
+/// x sigmoid(x); at most 2 ulp while the result is a normal number; -0 at -inf.
+[[gnu::always_inline]] HERO_HD inline float silu(float x) {
+  const float t = exp(-std::fabs(x));
+  const float y = x < -120.0f ? -120.0f : x;
+  return y * (x < 0.0f ? t : 1.0f) / (1.0f + t);
+}
+
+/// The error function; at most 1 ulp.
+[[gnu::always_inline]] HERO_HD inline float erf(float x) {
+  const float a = std::fabs(x);
+  const float z = a * a;
+  const float q = detail::poly(z, 0x1.06eba8p-3f, -0x1.81274p-2f, 0x1.ce2d66p-4f, -0x1.b80164p-6f,
+                               0x1.544d7cp-8f, -0x1.a629b2p-11f, 0x1.4fcc56p-14f);
+  const float small = std::fma(a, q, a);
+  const float large = 1.0f - detail::erfc_middle(a > 3.95f ? 3.95f : a);
+  return detail::xor_sign(a < 0.92f ? small : large, x);
+}
+
+/// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), as x / (1 + e^-2u), which does not
+/// cancel for negative x. Relative error 2e-7 above -1; below it grows with u to 1e-5 where the
+/// result vanishes; -0 below -10.
+[[gnu::always_inline]] HERO_HD inline float gelu_tanh(float x) {
+  constexpr float kLinear = -1.5957691216057308f;  // -2 sqrt(2 / pi)
+  constexpr float kCubic = -0.07135481627159866f;  // the same times 0.044715
+  const float y = detail::clamp(x, -10.0f, 10.0f);
+  const float g = std::fma(y * y, kCubic, kLinear);
+  const float w = y * g;
+  const float t = detail::exp_in_range(w, std::fma(y, g, -w));
+  return (x < -10.0f ? -0.0f : x) / (1.0f + t);
+}
+
+/// x Phi(x) = x / 2 (1 + erf(x / sqrt 2)), the tail without cancellation; at most 3 ulp while the
+/// result is a normal number; -0 at -inf.
+[[gnu::always_inline]] HERO_HD inline float gelu(float x) {
+  // Phi(-a) = e^(-a^2 / 2) R(a), R a polynomial in 1 / (1 + 0.3 a).
+  const float a = std::fabs(x);
+  const float y = a > 13.0f ? 13.0f : a;
+  const float t = 1.0f / std::fma(0.3f, y, 1.0f);
+  const float r = t * detail::poly(t, 0x1.ea3c54p-4f, 0x1.e9c8f4p-4f, 0x1.c36126p-4f,
+                                   0x1.41b626p-4f, 0x1.882b38p-4f, -0x1.426144p-4f, 0x1.871eacp-3f,
+                                   -0x1.d2370ap-3f, 0x1.cb99bap-4f, -0x1.513e1ap-6f);
+  const float square = y * y;
+  const float e = detail::exp_in_range(-0.5f * square, -0.5f * std::fma(y, y, -square));
+  const float q = a > 13.0f ? 0.0f : r * e;
+  return (x < -13.0f ? -13.0f : x) * (x < 0.0f ? q : 1.0f - q);
+}
+
+}  // namespace hero::math
