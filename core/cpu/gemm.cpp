@@ -1,0 +1,280 @@
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include <hero/core/cpu/gemm.h>
+#include <hero/core/cpu/gemm_kernel.h>
+#include <hero/core/cpu/gemm_pack.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+namespace {
+
+using micro::Layout;
+
+// [note: how a product is cut]
+// A tile of C (rows x columns, one chunk of the thread pool) walks over k in blocks. For each it
+// packs its rows of A, which then stay in the second-level cache, and takes the columns of B a
+// panel at a time: pack the panel, which stays in the first-level cache, and run the kernel down
+// the rows. Packing costs about as much as six columns (for A) or rows (for B) more of the tile;
+// the cost model in choose_grid weighs it against idle threads.
+constexpr int64_t kDepth = 256;     // steps of k in a block, at most
+constexpr int64_t kTileRows = 504;  // of A in the cache: 504 x 256 floats are half of a 1 MiB cache
+constexpr int64_t kPackingCost = 6;  // rows or columns
+constexpr int64_t kTinyWork = 128;   // multiply-adds below which packing costs more than it saves
+constexpr int64_t kThreadWork = 1 << 18;  // multiply-adds that are worth a thread (5 us)
+
+template <class T>
+struct Product {
+  int64_t m, n, k;
+  const T* a;
+  int64_t a_rs, a_cs;
+  const T* b;
+  int64_t b_rs, b_cs;
+  T* c;
+  int64_t c_rs, c_cs;
+};
+
+int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
+
+// The length of the blocks of k: equal ones, so that no short one wastes the start and end of the
+// kernel.
+int64_t block_length(int64_t k) {
+  return std::min(k, round_up(ceil_div(k, ceil_div(k, kDepth)), 16));
+}
+
+// Scratch of one thread, kept for its next product.
+template <class T>
+T* scratch(int64_t count) {
+  struct Free {
+    void operator()(T* p) const { std::free(p); }
+  };
+  thread_local std::unique_ptr<T, Free> memory;
+  thread_local int64_t capacity = 0;
+  if (count > capacity) {
+    memory.reset();
+    capacity = 0;
+    const auto bytes = static_cast<size_t>(round_up(count * static_cast<int64_t>(sizeof(T)), 64));
+    memory.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
+    if (memory == nullptr) throw std::bad_alloc();
+    capacity = count;
+  }
+  return memory.get();
+}
+
+// [first, last) of the i-th of `parts` nearly equal parts of n.
+std::pair<int64_t, int64_t> part_of(int64_t n, int64_t parts, int64_t i) {
+  return {n * i / parts, n * (i + 1) / parts};
+}
+
+// One block of k of one tile, seen from its first element.
+template <class T>
+class Block {
+ public:
+  Block(const Product<T>& tile, bool first) : t_(tile), add_(!first) {
+    panels_ = ceil_div(t_.m, micro::kMaxRows);
+    // A is read in place where its layout allows it and too few columns of B would pay for packing.
+    const bool few_columns = t_.n <= 2 * micro::kMaxColumns<T>;
+    a_in_place_ = few_columns && (t_.a_rs == 1 || t_.a_cs == 1 || t_.m == 1);
+    a_by_rows_ = a_in_place_ && t_.a_rs != 1 && t_.a_cs == 1;
+    b_in_place_ = t_.b_cs == 1 && panels_ <= 2;
+    const int64_t a_count = a_in_place_ ? 0 : panels_ * micro::kRowStride * t_.k;
+    packed_a_ = scratch<T>(a_count + micro::kMaxColumns<T> * t_.k);
+    packed_b_ = packed_a_ + a_count;
+  }
+
+  void run() const {
+    if (!a_in_place_) pack_a();
+    for (int64_t j = 0; j < t_.n; j += micro::kMaxColumns<T>) {
+      run_columns(j, std::min<int64_t>(t_.n - j, micro::kMaxColumns<T>));
+    }
+  }
+
+ private:
+  void pack_a() const {
+    for (int64_t i = 0; i < panels_; ++i) {
+      const auto [first, last] = part_of(t_.m, panels_, i);
+      micro::pack<T, micro::kRowStride>(last - first, t_.k, t_.a + first * t_.a_rs, t_.a_rs,
+                                        t_.a_cs, packed_a_ + i * micro::kRowStride * t_.k);
+    }
+  }
+
+  void run_columns(int64_t j, int64_t columns) const {
+    const T* b = t_.b + j * t_.b_cs;
+    int64_t b_step = t_.b_rs;
+    if (!b_in_place_ || columns % micro::kLanes<T> != 0) {
+      micro::pack<T, micro::kMaxColumns<T>>(columns, t_.k, b, t_.b_cs, t_.b_rs, packed_b_);
+      b = packed_b_;
+      b_step = micro::kMaxColumns<T>;
+    }
+    for (int64_t i = 0; i < panels_; ++i) {
+      const auto [first, last] = part_of(t_.m, panels_, i);
+      const micro::Target<T> to{t_.c + first * t_.c_rs + j * t_.c_cs, t_.c_rs, t_.c_cs, columns,
+                                add_};
+      if (a_by_rows_) {
+        const auto kernel = micro::kernel_for<T, Layout::unit_steps>(last - first, columns);
+        kernel(t_.k, t_.a + first * t_.a_rs, t_.a_rs, b, b_step, to);
+      } else {
+        const auto kernel = micro::kernel_for<T, Layout::unit_rows>(last - first, columns);
+        const T* a =
+            a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * micro::kRowStride * t_.k;
+        kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kRowStride, b, b_step, to);
+      }
+    }
+  }
+
+  Product<T> t_;
+  bool add_;
+  int64_t panels_;
+  bool a_in_place_, a_by_rows_, b_in_place_;
+  T* packed_a_;
+  T* packed_b_;
+};
+
+template <class T>
+void run_tile(const Product<T>& tile) {
+  const int64_t length = block_length(tile.k);
+  for (int64_t p = 0; p < tile.k; p += length) {
+    Product<T> block = tile;
+    block.k = std::min(length, tile.k - p);
+    block.a += p * tile.a_cs;
+    block.b += p * tile.b_rs;
+    Block<T>(block, p == 0).run();
+  }
+}
+
+struct Grid {
+  int64_t rows, columns;  // number of tiles
+};
+
+// The grid that ends first: the largest tile, packing included, times the tiles that one thread
+// gets. It may depend on the number of threads because the bits do not depend on it.
+template <class T>
+Grid choose_grid(const Product<T>& p, int64_t threads) {
+  const int64_t row_tiles = ceil_div(p.m, kTileRows);
+  const int64_t panels = ceil_div(p.n, micro::kMaxColumns<T>);
+  Grid best{row_tiles, 1};
+  int64_t best_cost = INT64_MAX;
+  for (int64_t columns = 1; columns <= std::min(threads, panels); ++columns) {
+    const int64_t multiple = threads / std::gcd(threads, columns);
+    for (const int64_t rows : {row_tiles, round_up(row_tiles, multiple)}) {
+      if (rows > p.m) continue;
+      const int64_t height = ceil_div(p.m, rows);
+      const int64_t width = ceil_div(panels, columns) * micro::kMaxColumns<T>;
+      const int64_t cost =
+          ceil_div(rows * columns, threads) * (height * width + kPackingCost * (height + width));
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = {rows, columns};
+      }
+    }
+  }
+  return best;
+}
+
+template <class T>
+void run_in_tiles(const Product<T>& p) {
+  const int64_t allowed = in_parallel_region() ? 1 : num_threads();
+  const int64_t work = p.m * p.n * p.k;
+  const Grid grid = choose_grid(p, std::clamp<int64_t>(work / kThreadWork, 1, allowed));
+  const int64_t panels = ceil_div(p.n, micro::kMaxColumns<T>);
+  parallel_for(grid.rows * grid.columns, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const auto [top, bottom] = part_of(p.m, grid.rows, t / grid.columns);
+      const auto [first, last] = part_of(panels, grid.columns, t % grid.columns);
+      const int64_t left = first * micro::kMaxColumns<T>;
+      Product<T> tile = p;
+      tile.m = bottom - top;
+      tile.n = std::min(p.n, last * micro::kMaxColumns<T>) - left;
+      tile.a += top * p.a_rs;
+      tile.b += left * p.b_cs;
+      tile.c += top * p.c_rs + left * p.c_cs;
+      run_tile(tile);
+    }
+  });
+}
+
+// The same chains without panels. Needs k <= kDepth.
+template <class T>
+void run_tiny(const Product<T>& p) {
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      const T* a = p.a + i * p.a_rs;
+      const T* b = p.b + j * p.b_cs;
+      T sum = 0;
+      for (int64_t q = 0; q < p.k; ++q) {
+        sum = micro::multiply_add(a[q * p.a_cs], b[q * p.b_rs], sum);
+      }
+      p.c[i * p.c_rs + j * p.c_cs] = sum;
+    }
+  }
+}
+
+// C^T = B^T A^T has the same bits. It pays where C has so few columns that the vectors of the
+// kernel stay empty.
+template <class T>
+Product<T> transposed(const Product<T>& p) {
+  return {p.n, p.m, p.k, p.b, p.b_cs, p.b_rs, p.a, p.a_cs, p.a_rs, p.c, p.c_cs, p.c_rs};
+}
+
+template <class T>
+bool better_transposed(const Product<T>& p) {
+  const int64_t limit = p.a_rs == 1 ? micro::kMaxRows : micro::kLanes<T> / 2;
+  return p.n <= limit && p.m > p.n;
+}
+
+template <class T>
+void run(const Product<T>& p) {
+  if (p.m <= 0 || p.n <= 0) return;
+  if (p.k <= 0) {
+    for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.c + i * p.c_rs, p.n, T{0});
+  } else if (p.k <= kDepth && p.m * p.n * p.k <= kTinyWork) {
+    run_tiny(p);
+  } else {
+    run_in_tiles(better_transposed(p) ? transposed(p) : p);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
+          int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs) {
+  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1});
+}
+
+template <class T>
+void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, const T* a, int64_t a_bs,
+                  int64_t a_rs, int64_t a_cs, const T* b, int64_t b_bs, int64_t b_rs, int64_t b_cs,
+                  T* c, int64_t c_bs, int64_t c_rs) {
+  if (batch <= 0) return;
+  if (b_bs == 0 && a_bs == m * a_rs && c_bs == m * c_rs) {
+    return gemm(batch * m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs);  // one tall product
+  }
+  const auto run_some = [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      gemm(m, n, k, a + p * a_bs, a_rs, a_cs, b + p * b_bs, b_rs, b_cs, c + p * c_bs, c_rs);
+    }
+  };
+  const int64_t work = std::max<int64_t>(m * n * k, 1);
+  // With few products the threads share each one, if it is large enough for that.
+  if (batch < 4 * num_threads() && work >= 2 * kThreadWork) return run_some(0, batch);
+  parallel_for(batch, ceil_div(kThreadWork, 4 * work), run_some);
+}
+
+template void gemm(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*, int64_t,
+                   int64_t, float*, int64_t);
+template void gemm(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
+                   int64_t, int64_t, double*, int64_t);
+template void gemm_batched(int64_t, int64_t, int64_t, int64_t, const float*, int64_t, int64_t,
+                           int64_t, const float*, int64_t, int64_t, int64_t, float*, int64_t,
+                           int64_t);
+template void gemm_batched(int64_t, int64_t, int64_t, int64_t, const double*, int64_t, int64_t,
+                           int64_t, const double*, int64_t, int64_t, int64_t, double*, int64_t,
+                           int64_t);
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,28 @@
+#pragma once
+// Matrix products of float and double. [note: the bits of a product]
+// Every element of C is one chain of fused multiply-adds in the order of k, begun again from zero
+// every kDepth or fewer steps (a length that follows from k alone) and the partial results added in
+// order. Nothing else enters into the bits: not the number of threads, not how C is cut into tiles,
+// not the layout of the operands, not the other rows and columns, and not the width of the
+// machine's vectors. Machines without fused multiply-add round twice a step.
+#include <cstdint>
+
+namespace hero::core::cpu {
+
+/// C [m, n] = A [m, k] B [k, n] for T float or double. Element (i, j) of an operand lies at i * rs
+/// + j * cs; C has unit column stride. Any strides do, zero and negative ones too; with neither
+/// stride one a panel at a time is copied. C must not overlap A or B. k = 0 gives zeros. Scratch is
+/// at most 1.3 MiB a thread for float, 2.6 MiB for double.
+template <class T>
+void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
+          int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs);
+
+/// `batch` products, operand x of the p-th at x + p * x_bs (zero repeats the same one); the batch
+/// is shared among the threads when it is large enough, else each product is. The bits are those of
+/// gemm.
+template <class T>
+void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, const T* a, int64_t a_bs,
+                  int64_t a_rs, int64_t a_cs, const T* b, int64_t b_bs, int64_t b_rs, int64_t b_cs,
+                  T* c, int64_t c_bs, int64_t c_rs);
+
+}  // namespace hero::core::cpu

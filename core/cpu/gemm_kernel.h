@@ -1,0 +1,182 @@
+#pragma once
+// The inner kernel of gemm: a few rows of A times two vectors of columns of B, the sums held in
+// registers. Only gemm*.cpp includes this.
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace hero::core::cpu::micro {
+
+// kMaxRows x 2 sums, two vectors of B and one broadcast of A fill the vector registers (32 of
+// AVX-512, 16 of AVX2). kRowStride is the distance of the steps of k in a packed panel of A,
+// rounded up so that panels are stored in vectors.
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+inline constexpr int kMaxRows = 14;
+inline constexpr int kRowStride = 16;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+inline constexpr int kMaxRows = 6;
+inline constexpr int kRowStride = 8;
+#else
+inline constexpr int kVectorBytes = 16;
+inline constexpr int kMaxRows = 6;
+inline constexpr int kRowStride = 8;
+#endif
+
+template <class T>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::Type;
+template <class T>
+inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+template <class T>
+inline constexpr int kMaxColumns = 2 * kLanes<T>;
+
+template <class T>
+Vector<T> load(const T* from) {
+  Vector<T> v;
+  std::memcpy(&v, from, sizeof(v));
+  return v;
+}
+
+template <class T>
+void store(T* to, const Vector<T>& v) {
+  std::memcpy(to, &v, sizeof(v));
+}
+
+// x * y + sum, rounded once where the machine can.
+template <class T>
+T multiply_add(T x, T y, T sum) {
+#if defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF)
+  return std::fma(x, y, sum);
+#else
+  return x * y + sum;
+#endif
+}
+
+template <class T>
+Vector<T> multiply_add(const Vector<T>& x, const Vector<T>& y, const Vector<T>& sum) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    return _mm512_fmadd_ps(x, y, sum);
+  } else {
+    return _mm512_fmadd_pd(x, y, sum);
+  }
+#elif defined(__AVX2__) && defined(__FMA__)
+  if constexpr (sizeof(T) == 4) {
+    return _mm256_fmadd_ps(x, y, sum);
+  } else {
+    return _mm256_fmadd_pd(x, y, sum);
+  }
+#else
+  Vector<T> result;
+  for (int l = 0; l < kLanes<T>; ++l) result[l] = multiply_add<T>(x[l], y[l], sum[l]);
+  return result;
+#endif
+}
+
+// Where a tile of sums goes. `add` says that earlier steps of k are there already.
+template <class T>
+struct Target {
+  T* c;
+  int64_t rs;
+  int64_t cs;
+  int64_t columns;
+  bool add;
+};
+
+// The slow way out, for tiles with missing columns or a target that is not stored by rows.
+template <class T>
+[[gnu::noinline]] void scatter(const T* tile, int rows, int stride, const Target<T>& to) {
+  for (int i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < to.columns; ++j) {
+      T& c = to.c[i * to.rs + j * to.cs];
+      c = to.add ? c + tile[i * stride + j] : tile[i * stride + j];
+    }
+  }
+}
+
+// A is read at a[i + p * a_step] if it has unit row stride, as packed panels have, else at a[i *
+// a_step + p]; B at b[p * b_step + j].
+enum class Layout { unit_rows, unit_steps };
+
+template <class T, Layout layout, int rows, int vectors>
+void kernel(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step,
+            const Target<T>& to) {
+  constexpr int lanes = kLanes<T>;
+  Vector<T> sums[rows][vectors] = {};
+  const bool whole = to.cs == 1 && to.columns == vectors * lanes;
+  if (whole) {
+    for (int i = 0; i < rows; ++i) __builtin_prefetch(to.c + i * to.rs, 1);
+    for (int i = 0; i < rows; ++i) __builtin_prefetch(to.c + i * to.rs + vectors * lanes - 1, 1);
+  }
+  // Every third row has a pointer of its own: the two after it are reached by an index, so
+  // registers suffice.
+  const T* row[(rows + 2) / 3];
+  for (int g = 0; g < (rows + 2) / 3; ++g) {
+    row[g] = a + 3 * g * (layout == Layout::unit_rows ? 1 : a_step);
+  }
+  for (int64_t p = 0; p < k; ++p) {
+    Vector<T> columns[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) columns[v] = load(b + v * lanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const T x = layout == Layout::unit_rows ? a[i] : row[i / 3][(i % 3) * a_step + p];
+      const Vector<T> broadcast = x - Vector<T>{};
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        sums[i][v] = multiply_add<T>(broadcast, columns[v], sums[i][v]);
+      }
+    }
+    if constexpr (layout == Layout::unit_rows) a += a_step;
+    b += b_step;
+  }
+  if (whole) {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        T* c = to.c + i * to.rs + v * lanes;
+        store<T>(c, to.add ? load(c) + sums[i][v] : sums[i][v]);
+      }
+    }
+  } else {
+    T tile[rows * vectors * lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) store<T>(tile + (i * vectors + v) * lanes, sums[i][v]);
+    }
+    scatter(tile, rows, vectors * lanes, to);
+  }
+}
+
+template <class T>
+using Kernel = void (*)(int64_t, const T*, int64_t, const T*, int64_t, const Target<T>&);
+
+template <class T, Layout layout, int vectors, int... i>
+constexpr std::array<Kernel<T>, kMaxRows> kernels_of(std::integer_sequence<int, i...>) {
+  return {kernel<T, layout, i + 1, vectors>...};
+}
+
+/// The kernel for `rows` rows and `columns` columns, at most kMaxRows and kMaxColumns.
+template <class T, Layout layout>
+Kernel<T> kernel_for(int64_t rows, int64_t columns) {
+  using Rows = std::make_integer_sequence<int, kMaxRows>;
+  static constexpr auto narrow = kernels_of<T, layout, 1>(Rows{});
+  static constexpr auto wide = kernels_of<T, layout, 2>(Rows{});
+  const auto index = static_cast<size_t>(rows - 1);
+  return columns <= kLanes<T> ? narrow[index] : wide[index];
+}
+
+}  // namespace hero::core::cpu::micro

@@ -1,0 +1,83 @@
+#pragma once
+// Copies of panels of the operands in the order in which the kernel of gemm reads them. Only
+// gemm*.cpp includes this.
+#include <cstdint>
+#include <utility>
+
+#include <hero/core/cpu/gemm_kernel.h>
+
+namespace hero::core::cpu::micro {
+
+// One step of a transposition: exchanges the off-diagonal blocks of size d in all pairs of blocks.
+template <class T, int d, int... lane>
+void exchange(Vector<T>& x, Vector<T>& y, std::integer_sequence<int, lane...>) {
+  constexpr int lanes = kLanes<T>;
+  const Vector<T> low =
+      __builtin_shufflevector(x, y, ((lane & d) == 0 ? lane : lane - d + lanes)...);
+  const Vector<T> high =
+      __builtin_shufflevector(x, y, ((lane & d) == 0 ? lane + d : lane + lanes)...);
+  x = low;
+  y = high;
+}
+
+template <class T, int d>
+void exchange_all(Vector<T> (&rows)[kLanes<T>]) {
+  if constexpr (d > 0) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes<T>; ++i) {
+      if ((i & d) == 0) {
+        exchange<T, d>(rows[i], rows[i + d], std::make_integer_sequence<int, kLanes<T>>{});
+      }
+    }
+    exchange_all<T, d / 2>(rows);
+  }
+}
+
+// to[p * to_step + i] = from[i * from_step + p] for i in [0, kLanes), p in [0, k). Rows from
+// `count` on do not exist: the last one stands in for them.
+template <class T>
+void transpose_lanes(int64_t count, int64_t k, const T* from, int64_t from_step, T* to,
+                     int64_t to_step) {
+  constexpr int lanes = kLanes<T>;
+  const auto offset = [&](int64_t i) { return (i < count ? i : count - 1) * from_step; };
+  int64_t p = 0;
+  for (; p + lanes <= k; p += lanes) {
+    Vector<T> rows[lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) rows[i] = load(from + offset(i) + p);
+    exchange_all<T, lanes / 2>(rows);
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) store<T>(to + (p + i) * to_step, rows[i]);
+  }
+  for (; p < k; ++p) {
+    for (int i = 0; i < lanes; ++i) to[p * to_step + i] = from[offset(i) + p];
+  }
+}
+
+// Packs `count` lines (rows of A or columns of B) of length k as to[p * width + i], i in [0,
+// width): element p of line i lies at from[i * line + p * step]. Places from `count` on hold copies
+// of the last line or zeros; what the kernel makes of them is thrown away.
+template <class T, int width>
+void pack(int64_t count, int64_t k, const T* from, int64_t line, int64_t step, T* to) {
+  constexpr int lanes = kLanes<T>;
+  static_assert(width % lanes == 0);
+  if (step == 1) {
+    for (int64_t i = 0; i < width; i += lanes) {
+      const int64_t first = i < count ? i : count - 1;
+      transpose_lanes(count - first, k, from + first * line, line, to + i, width);
+    }
+  } else if (line == 1 && count == width) {
+    for (int64_t p = 0; p < k; ++p) {
+#pragma GCC unroll 4
+      for (int i = 0; i < width; i += lanes)
+        store<T>(to + p * width + i, load(from + p * step + i));
+    }
+  } else {
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t i = 0; i < count; ++i) to[p * width + i] = from[i * line + p * step];
+      for (int64_t i = count; i < width; ++i) to[p * width + i] = T{0};
+    }
+  }
+}
+
+}  // namespace hero::core::cpu::micro
