@@ -1,0 +1,28 @@
+# The flags with which every source of this project is compiled, tests and programs included.
+# They are private to the project: a user of the library gets C++20 and an include folder, nothing
+# else. For the same reason all arithmetic that decides results lives in .cpp files; a header that
+# computed would be compiled with flags we do not know.
+
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+# g++ 12 tunes Eigen's products badly for some Zen processors: the instruction set of this machine,
+# but generic tuning.
+set(hero_flags -march=${HERO_ARCH} -mtune=generic -fno-math-errno -fno-trapping-math
+               -ffp-contract=off)
+set(hero_warnings -Wall -Wextra -Wshadow -Wconversion -Wpedantic)
+if(HERO_WERROR)
+  list(APPEND hero_warnings -Werror)
+endif()
+if(HERO_SANITIZE)
+  list(APPEND hero_flags -fsanitize=${HERO_SANITIZE} -fno-sanitize-recover=all
+              -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${HERO_SANITIZE})
+  if(HERO_SANITIZE MATCHES "address")
+    add_compile_definitions(_GLIBCXX_ASSERTIONS)
+  endif()
+endif()
+add_compile_options(${hero_flags} ${hero_warnings})
+
+# Release means -O3: CMake's own default is the same today, here it is a promise.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")

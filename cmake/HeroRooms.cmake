@@ -1,0 +1,54 @@
+# One static library a room. Headers lie beside sources and are included as <hero/room/name.h>:
+# include/hero in the build tree holds one link to each room.
+
+set(hero_include_dir ${PROJECT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${hero_include_dir}/hero)
+
+add_library(hero INTERFACE)
+add_library(hero::hero ALIAS hero)
+set(hero_rooms "" CACHE INTERNAL "Rooms that have sources")
+
+# hero_room(name USES rooms...): the target hero_<name>, also known as hero::<name>. A room without
+# sources is skipped, so that the tree configures at any stage of its growth.
+function(hero_room name)
+  cmake_parse_arguments(arg "" "" "USES" ${ARGN})
+  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${name})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_library(hero_${name} STATIC ${sources})
+  add_library(hero::${name} ALIAS hero_${name})
+  set_target_properties(hero_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(hero_${name} PUBLIC cxx_std_20)
+  target_include_directories(
+    hero_${name} PUBLIC $<BUILD_INTERFACE:${hero_include_dir}>
+                        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  foreach(used IN LISTS arg_USES)
+    if(TARGET hero_${used})
+      target_link_libraries(hero_${name} PUBLIC hero_${used})
+    endif()
+  endforeach()
+  target_link_libraries(hero INTERFACE hero_${name})
+  set(hero_rooms ${hero_rooms} ${name} CACHE INTERNAL "Rooms that have sources")
+endfunction()
+
+# The door for the CUDA backend. Asking for it where it does not exist is an error, never a silent
+# CPU build.
+function(hero_cuda)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu
+       ${PROJECT_SOURCE_DIR}/cuda/*.cpp)
+  if(HERO_CUDA STREQUAL "ON" AND NOT sources)
+    message(FATAL_ERROR "hero: HERO_CUDA=ON, but the CUDA backend is not part of this version; "
+                        "configure with HERO_CUDA=AUTO or OFF")
+  endif()
+endfunction()
+
+# Eigen as a system include, so that its headers raise no warnings here; header-only, so nothing
+# of it is exported or installed.
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+get_target_property(hero_eigen_include Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
+add_library(hero_eigen INTERFACE)
+target_include_directories(hero_eigen SYSTEM INTERFACE ${hero_eigen_include})

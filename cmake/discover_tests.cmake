@@ -1,0 +1,65 @@
+# cmake -DPROGRAM=... -DROOM=... -DLIST=... -DCATCH_VERSION=... -P discover_tests.cmake
+# Asks a Catch2 program for its test cases and writes one add_test() for each, labelled with the
+# room. The tags [threads] and [stress] become labels too, which Catch2's own script cannot do; and
+# a program that crashes while it is asked is an error here, not an empty list.
+
+cmake_minimum_required(VERSION 3.25)
+
+if(CATCH_VERSION VERSION_LESS 3)
+  set(list_options --list-test-names-only)
+  set(strict " --warn NoTests") # a name that matches nothing fails; version 3 does so by itself
+else()
+  set(list_options --list-tests --verbosity quiet)
+  set(strict "")
+endif()
+
+# names_of(<out> spec...): the test cases that match the spec, in the program's order
+function(names_of out)
+  execute_process(COMMAND ${PROGRAM} ${ARGN} ${list_options} OUTPUT_VARIABLE text
+                  ERROR_VARIABLE errors RESULT_VARIABLE result)
+  if(NOT result MATCHES "^[0-9]+$") # Catch2 v2 exits with the number of tests
+    message(FATAL_ERROR "${PROGRAM} failed while it listed its tests: ${result}\n${errors}")
+  endif()
+  # these characters mean something in a CMake list; decode() gives them back
+  string(REPLACE ";" "<semicolon>" text "${text}")
+  string(REPLACE "[" "<open>" text "${text}")
+  string(REPLACE "]" "<close>" text "${text}")
+  string(REPLACE "\\" "<backslash>" text "${text}")
+  string(REPLACE "\n" ";" text "${text}")
+  list(REMOVE_ITEM text "")
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+function(decode out name)
+  string(REPLACE "<semicolon>" ";" name "${name}")
+  string(REPLACE "<open>" "[" name "${name}")
+  string(REPLACE "<close>" "]" name "${name}")
+  string(REPLACE "<backslash>" "\\" name "${name}")
+  set(${out} "${name}" PARENT_SCOPE)
+endfunction()
+
+names_of(all)
+names_of(threads "[threads]")
+names_of(stress "[stress]")
+if(NOT all AND NOT stress)
+  message(FATAL_ERROR "${PROGRAM} has no test cases")
+endif()
+list(APPEND all ${stress}) # a hidden stress case is in no default list
+list(REMOVE_DUPLICATES all)
+
+set(script "")
+foreach(item IN LISTS all)
+  set(labels ${ROOM})
+  foreach(tag threads stress)
+    if(item IN_LIST ${tag})
+      string(APPEND labels ";${tag}")
+    endif()
+  endforeach()
+  decode(name "${item}")
+  string(REGEX REPLACE "([],[\\])" "\\\\\\1" spec "${name}") # a name, not a pattern
+  string(APPEND script "add_test([==[${ROOM}: ${name}]==] [==[${PROGRAM}]==] "
+                       "[==[${spec}]==]${strict})\n"
+                       "set_tests_properties([==[${ROOM}: ${name}]==] PROPERTIES LABELS "
+                       "\"${labels}\" TIMEOUT 900)\n")
+endforeach()
+file(WRITE ${LIST} "${script}")
