@@ -46,6 +46,18 @@ template <class T, class... Rest>
   return from_bits(bits(magnitude) ^ (bits(sign) & kSign64));
 }
 
+/// All ones where a condition holds. A mask is data: the compiler cannot turn a chain of masked
+/// selections back into branches, which it does with a chain of ?: and which costs four times.
+[[gnu::always_inline]] HERO_HD inline uint64_t mask(bool condition) {
+  return uint64_t{0} - static_cast<uint64_t>(condition);
+}
+[[gnu::always_inline]] HERO_HD inline double keep(uint64_t mask, double x) {
+  return from_bits(mask & bits(x));
+}
+[[gnu::always_inline]] HERO_HD inline double select(uint64_t mask, double x, double otherwise) {
+  return from_bits((mask & bits(x)) | (~mask & bits(otherwise)));
+}
+
 /// x held within [lo, hi]; NaN stays NaN.
 template <class T>
 [[gnu::always_inline]] HERO_HD inline T clamp(T x, T lo, T hi) {

@@ -31,7 +31,25 @@ namespace detail {
   return p * first * second;
 }
 
-/// 1 + erf(...) parts: erfc(a) = 2^(polynomial) for a in [0.92, 3.95], to 2^-29 of erf(a).
+/// value * factor; the value is a normal number, the factor 1 or 2^-64.
+struct Scaled {
+  float value;
+  float factor;
+};
+
+/// e^-a for a >= 0.
+[[gnu::always_inline]] HERO_HD inline Scaled exp_negative(float a) {
+  const float x = a > 110.0f ? -110.0f : -a;
+  const float rounded = std::fma(x, kLog2E32, kRound32);
+  const float n = rounded - kRound32;
+  float r = std::fma(n, -kLn2Hi32, x);
+  r = std::fma(n, -kLn2Lo32, r);
+  const uint32_t shift = x < -80.0f ? 64u : 0u;
+  const float power = from_bits(((bits(rounded) + shift) << 23) + 0x3f800000u);
+  return {exp_reduced(r) * power, x < -80.0f ? 0x1p-64f : 1.0f};
+}
+
+/// erfc(a) = 2^(polynomial) for a in [0.92, 3.95], to 2^-29 of erf(a).
 [[gnu::always_inline]] HERO_HD inline float erfc_middle(float a) {
   const float t = poly(a, -0x1.274f16p-12f, -0x1.a07c3p+0f, -0x1.d6a886p-1f, -0x1.33171ep-3f,
                        0x1.06b5eap-5f, -0x1.1fc6a2p-8f, 0x1.287ceep-12f);
@@ -102,17 +120,21 @@ namespace detail {
   return detail::xor_sign(std::fabs(em / (em + 2.0f)), x);
 }
 
-/// 1 / (1 + e^-x); at most 1.5 ulp, down to the denormals.
+/// 1 / (1 + e^-x); at most 2 ulp, down to the denormals.
 [[gnu::always_inline]] HERO_HD inline float sigmoid(float x) {
-  const float t = exp(-std::fabs(x));
-  return (x < 0.0f ? t : 1.0f) / (1.0f + t);
+  const detail::Scaled t = detail::exp_negative(std::fabs(x));
+  const float e = t.value * t.factor;
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/// x sigmoid(x); at most 2 ulp while the result is a normal number; -0 at -inf.
+/// x sigmoid(x); at most 2.5 ulp; -0 at -inf.
 [[gnu::always_inline]] HERO_HD inline float silu(float x) {
-  const float t = exp(-std::fabs(x));
+  const detail::Scaled t = detail::exp_negative(std::fabs(x));
   const float y = x < -120.0f ? -120.0f : x;
-  return y * (x < 0.0f ? t : 1.0f) / (1.0f + t);
+  const float e = t.value * t.factor;
+  // The factor comes last, so that a product of normal size never has a denormal for a factor.
+  const float quotient = y * (x < 0.0f ? t.value : 1.0f) / (1.0f + e);
+  return quotient * (x < 0.0f ? t.factor : 1.0f);
 }
 
 /// The error function; at most 1 ulp.
@@ -144,15 +166,15 @@ namespace detail {
 [[gnu::always_inline]] HERO_HD inline float gelu(float x) {
   // Phi(-a) = e^(-a^2 / 2) R(a), R a polynomial in 1 / (1 + 0.3 a).
   const float a = std::fabs(x);
-  const float y = a > 13.0f ? 13.0f : a;
+  const float y = a > 13.19f ? 13.19f : a;
   const float t = 1.0f / std::fma(0.3f, y, 1.0f);
   const float r = t * detail::poly(t, 0x1.ea3c54p-4f, 0x1.e9c8f4p-4f, 0x1.c36126p-4f,
                                    0x1.41b626p-4f, 0x1.882b38p-4f, -0x1.426144p-4f, 0x1.871eacp-3f,
                                    -0x1.d2370ap-3f, 0x1.cb99bap-4f, -0x1.513e1ap-6f);
   const float square = y * y;
   const float e = detail::exp_in_range(-0.5f * square, -0.5f * std::fma(y, y, -square));
-  const float q = a > 13.0f ? 0.0f : r * e;
-  return (x < -13.0f ? -13.0f : x) * (x < 0.0f ? q : 1.0f - q);
+  const float q = a > 13.19f ? 0.0f : r * e;
+  return (x < -13.19f ? -13.19f : x) * (x < 0.0f ? q : 1.0f - q);
 }
 
 }  // namespace hero::math

@@ -112,7 +112,7 @@ struct Split {
   return {f, from_bits(biased | 0x4330000000000000u) - (0x1p52 + 1024.0)};
 }
 
-/// 2 atanh(s) / 1 for |s| <= 0.1716, to 2^-52: the logarithm of (1 + s) / (1 - s).
+/// 2 atanh(s) for |s| <= 0.1716, to 2^-52: the logarithm of (1 + s) / (1 - s).
 [[gnu::always_inline]] HERO_HD inline double log_ratio(double s) {
   const double z = s * s;
   const double p = poly(z, 0x1.5555555553932p-2, 0x1.999999a2a0e03p-3, 0x1.2492416eb2bd9p-3,
@@ -145,25 +145,23 @@ struct Split {
   return x < 0.0 ? nan : edge;
 }
 
-/// atan(y / x) for y >= 0 and x >= 0, not both NaN-free zeros mishandled: 0 / 0 is 0.
+/// atan(y / x) for floats y >= 0 and x >= 0, to 2^-49; 0 / 0 counts as 0 and inf / inf as 1.
 [[gnu::always_inline]] HERO_HD inline double atan_quadrant(double y, double x) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  const double top = y < x ? y : x;
-  const double bottom = y < x ? x : y;
-  // inf / inf counts as 1, finite / inf as 0.
-  const double low = top == infinity ? 1.0 : (bottom == infinity ? 0.0 : top);
-  const double high = bottom == infinity ? 1.0 : bottom;
-  // Above tan(pi / 8), turn by pi / 4.
-  const bool turn = low > 0.41421356237309503 * high;
-  const double num = turn ? low - high : low;
-  const double sum = turn ? low + high : high;
-  const double t = num / (sum == 0.0 ? 1.0 : sum);
+  // Only inf is above 2^900, and any float divided by 2^900 rounds to 0 in float.
+  y = y > 0x1p900 ? 0x1p900 : y;
+  x = x > 0x1p900 ? 0x1p900 : x;
+  const uint64_t flat = mask(y <= x);
+  const double low = select(flat, y, x);
+  const double high = select(flat, x, y);
+  // Above tan(pi / 8), turn by pi / 4. The 2^-1000 only shows when both are 0.
+  const uint64_t turn = mask(low > 0.41421356237309503 * high);
+  const double t = (low - keep(turn, high)) / (high + keep(turn, low) + 0x1p-1000);
   const double z = t * t;
   const double p = poly(z, -0x1.5555555552265p-2, 0x1.99999993b3d45p-3, -0x1.249247424218bp-3,
                         0x1.c71bda44e760ap-4, -0x1.744f90985989ep-4, 0x1.3a57736a38f30p-4,
                         -0x1.0aaae7cd4689bp-4, 0x1.9cb565c2dd4b7p-5, -0x1.a1777e41a8a0dp-6);
-  const double a = std::fma(t * z, p, t) + (turn ? 0x1.921fb54442d18p-1 : 0.0);
-  return y < x ? a : 0x1.921fb54442d18p+0 - a;
+  const double a = std::fma(t * z, p, t) + keep(turn, 0x1.921fb54442d18p-1);
+  return select(flat, a, 0x1.921fb54442d18p+0 - a);
 }
 
 }  // namespace detail
@@ -283,18 +281,20 @@ struct Split {
   const double yd = y;
   const double a = std::fabs(xd);
   const detail::Split v = detail::split_exponent(a);
-  const double finite = std::fma(detail::log_ratio(v.f / (2.0 + v.f)), detail::kLog2E64, v.n);
-  const double l = a > 0.0 && a < infinity ? finite : detail::log_special(a);
+  double l = std::fma(detail::log_ratio(v.f / (2.0 + v.f)), detail::kLog2E64, v.n);
+  l = detail::select(detail::mask(a < infinity), l, a);
+  l = detail::select(detail::mask(a == 0.0), -infinity, l);
   const double magnitude = detail::exp2_wide(detail::clamp(yd * l, -1000.0, 1000.0));
-  const bool integer = yd == std::rint(yd);
-  const bool odd = integer && yd * 0.5 != std::rint(yd * 0.5);
-  const bool invalid = xd < 0.0 && xd > -infinity && !integer;
-  const double sign = odd ? xd : 0.0;
-  double r = detail::xor_sign(magnitude, sign);
-  r = invalid ? std::numeric_limits<double>::quiet_NaN() : r;
-  r = xd == 1.0 || yd == 0.0 ? 1.0 : r;
-  r = xd == -1.0 && std::fabs(yd) == infinity ? 1.0 : r;
-  return static_cast<float>(r);
+
+  const uint64_t fraction = detail::mask(yd != std::rint(yd));
+  const uint64_t even = detail::mask(0.5 * yd == std::rint(0.5 * yd));
+  const uint64_t negative = detail::bits(xd) & detail::kSign64;
+  double r = detail::from_bits(detail::bits(magnitude) | (negative & ~fraction & ~even));
+  const uint64_t invalid = detail::mask(xd < 0.0) & detail::mask(a < infinity) & fraction;
+  r = detail::select(invalid, std::numeric_limits<double>::quiet_NaN(), r);
+  const uint64_t flip = detail::mask(xd == -1.0) & detail::mask(std::fabs(yd) == infinity);
+  const uint64_t one = detail::mask(xd == 1.0) | detail::mask(yd == 0.0) | flip;
+  return static_cast<float>(detail::select(one, 1.0, r));
 }
 
 }  // namespace hero::math
