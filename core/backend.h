@@ -1,0 +1,137 @@
+#pragma once
+// Backend: what a device must be able to do. Families of kernels, all pure virtual: a device that
+// lacks one does not compile. Callers have checked shapes and dtypes; backends trust.
+#include <hero/core/array.h>
+
+#include <cstdint>
+#include <span>
+
+namespace hero::core {
+
+/// One input of an elementwise kernel: an array, broadcast to the output's shape, or a number.
+struct Operand {
+  Operand(const Array& input) : array(&input) {}
+  Operand(Scalar value) : scalar(value) {}
+  const Array* array = nullptr;
+  Scalar scalar;
+};
+
+/// Position of a functor in kernels::MapList (core/elementwise.h).
+struct MapOp {
+  uint16_t index;
+};
+
+/// Position of a functor in kernels::UpdateList (core/updates.h).
+struct UpdateOp {
+  uint16_t index;
+};
+
+enum class ReduceOp : uint8_t {
+  sum,
+  prod,
+  max,
+  min,
+  any,
+  all,
+  sum_abs,        ///< sum of |x|
+  sum_square,     ///< sum of x^2
+  sum_deviation,  ///< sum of (x - center)^2
+  sum_exp,        ///< sum of exp(x - center)
+};
+
+enum class ScanOp : uint8_t { sum, prod };
+enum class Direction : uint8_t { forward, backward };
+enum class ArgOp : uint8_t { max, min };
+enum class ScatterMode : uint8_t { assign, add };
+enum class PoolOp : uint8_t { max, average };
+enum class SoftmaxKind : uint8_t { softmax, log_softmax };
+
+/// Sliding windows over the last two dimensions of [N, C, H, W] (H = 1 for one dimension).
+struct Window {
+  int64_t kernel[2] = {1, 1};
+  int64_t stride[2] = {1, 1};
+  int64_t padding[2] = {0, 0};
+  int64_t dilation[2] = {1, 1};
+  bool count_padding = true;  ///< average pooling divides by the whole window
+};
+
+/// Which numbers a random fill draws.
+struct RandomFill {
+  enum class Kind : uint8_t { uniform, normal, integer, bernoulli, exponential };
+  Kind kind = Kind::uniform;
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  double a = 0.0;  ///< low, mean, probability or rate
+  double b = 1.0;  ///< high or standard deviation
+  int64_t low = 0, high = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// out[i] = f(inputs[..][i]); inputs broadcast to out's shape and are converted to `compute` as
+  /// they are read. `out` may be an input.
+  virtual void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) = 0;
+  /// Copies with conversion; src broadcasts to dst's shape.
+  virtual void copy(const Array& src, const Array& dst) = 0;
+  virtual void fill(const Array& out, Scalar value) = 0;
+  /// Reduces x over every dimension in which out has size 1; out has x's number of dimensions.
+  /// `center` (may be null) has out's shape.
+  virtual void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) = 0;
+  /// Largest or smallest element along `dim` and the position (int64) of its first occurrence; NaN
+  /// wins. values and indices have size 1 at `dim`.
+  virtual void arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,
+                          const Array& indices) = 0;
+  /// Running sum or product along `dim`.
+  virtual void scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) = 0;
+  /// out[b] = a[b] @ b[b]: a [B, M, K], b [B, K, N], out [B, M, N] contiguous, one dtype; a batch
+  /// stride of 0 repeats an operand.
+  virtual void matmul(const Array& a, const Array& b, const Array& out) = 0;
+  virtual void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) = 0;
+  /// Gradient with respect to x from the gradient g and the output y.
+  virtual void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
+                                const Array& out) = 0;
+  /// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0; index is int64 with out's shape.
+  virtual void gather(const Array& x, int dim, const Array& index, const Array& out) = 0;
+  /// The reverse of gather into `out`, in index order: later elements win, or all are added.
+  virtual void scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
+                       const Array& out) = 0;
+  /// out[.., i, ..] = x[.., index[i], ..] along `dim`.
+  virtual void index_select(const Array& x, int dim, const Array& index, const Array& out) = 0;
+  /// out[.., index[i], ..] += alpha * src[.., i, ..] in index order.
+  virtual void index_add(const Array& src, int dim, const Array& index, Scalar alpha,
+                         const Array& out) = 0;
+  /// Stable sort along `dim`; NaN is the largest. indices (int64) are positions in x.
+  virtual void sort(const Array& x, int dim, bool descending, const Array& values,
+                    const Array& indices) = 0;
+  /// Positions of the non-zero elements as rows of an int64 array [count, ndim], row-major order.
+  virtual Array nonzero(const Array& x) = 0;
+  /// Columns of windows: x [N, C, H, W] to out [N, C * kh * kw, oh * ow]; outside counts as 0.
+  virtual void im2col(const Array& x, const Window& window, const Array& out) = 0;
+  /// The reverse: sums columns back into out [N, C, H, W].
+  virtual void col2im(const Array& columns, const Window& window, const Array& out) = 0;
+  /// Pools x [N, C, H, W] to out [N, C, oh, ow]; `indices` (max only) are int64 positions in H * W.
+  virtual void pool(PoolOp op, const Array& x, const Window& window, const Array& out,
+                    const Array* indices) = 0;
+  /// Gradient of average pooling with respect to x, added up into out [N, C, H, W].
+  virtual void average_pool_backward(const Array& g, const Window& window, const Array& out) = 0;
+  /// Fills out with numbers that depend only on the fill and the element's row-major position, which
+  /// starts at `first`.
+  virtual void random(const RandomFill& fill, int64_t first, const Array& out) = 0;
+  /// One optimizer step over elements: param and states are updated in place from grad. All are
+  /// contiguous, of one shape and dtype.
+  virtual void update(UpdateOp op, const Array& param, const Array& grad,
+                      std::span<const Array> states, std::span<const double> coefficients) = 0;
+};
+
+/// The backend of a device; throws where this build has none.
+Backend& backend(Device device);
+
+/// \name The backends of this room.
+/// \{
+Backend& cpu_backend();
+Backend& meta_backend();
+/// \}
+
+}  // namespace hero::core
