@@ -1,14 +1,14 @@
-#include <hero/core/allocator.h>
-#include <hero/core/error.h>
-#include <hero/core/ledger.h>
-
-#include <sys/mman.h>
-
 #include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
+
+#include <sys/mman.h>
+
+#include <hero/core/allocator.h>
+#include <hero/core/error.h>
+#include <hero/core/ledger.h>
 
 namespace hero::core {
 

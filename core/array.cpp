@@ -1,8 +1,8 @@
-#include <hero/core/array.h>
-#include <hero/core/backend.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <hero/core/array.h>
+#include <hero/core/backend.h>
 
 namespace hero::core {
 
@@ -114,8 +114,8 @@ Array Array::to(DType dtype) const {
 
 Array Array::to(Device target) const {
   if (target == device()) return *this;
-  check(device().type != DeviceType::meta, "to: meta array ", shape_,
-        " has no values to copy to ", target, "; create it there instead");
+  check(device().type != DeviceType::meta, "to: meta array ", shape_, " has no values to copy to ",
+        target, "; create it there instead");
   Array result = empty(shape_, dtype_, target);
   if (target.type != DeviceType::meta) backend(target).copy(*this, result);
   return result;

@@ -1,16 +1,16 @@
 #pragma once
-// Array: what kernels, optimizers and collectives see. A cheap handle: shape, strides and offset over
-// a shared Storage; no gradient.
+// Array: what kernels, optimizers and collectives see. A cheap handle: shape, strides and offset
+// over a shared Storage; no gradient.
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
 #include <hero/core/device.h>
 #include <hero/core/dims.h>
 #include <hero/core/dtype.h>
 #include <hero/core/scalar.h>
 #include <hero/core/storage.h>
-
-#include <limits>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace hero::core {
 
@@ -82,7 +82,8 @@ class Array {
   Array permute(const Dims& dims) const;
   /// Sizes of 1 grow to `shape` with stride 0; new dimensions come in front; -1 keeps a size.
   Array expand(const Shape& shape) const;
-  /// The same elements in another shape; one size may be -1. A view where strides allow, else a copy.
+  /// The same elements in another shape; one size may be -1. A view where strides allow, else a
+  /// copy.
   Array reshape(const Shape& shape) const;
   /// Drops dimension `dim` if its size is 1.
   Array squeeze(int64_t dim) const;

@@ -1,7 +1,7 @@
 // The views of Array: new shape, strides and offset over the same storage.
-#include <hero/core/array.h>
-
 #include <algorithm>
+
+#include <hero/core/array.h>
 
 namespace hero::core {
 
@@ -90,8 +90,7 @@ bool view_strides(const Shape& from, const Dims& strides, const Shape& target, D
   int64_t base = from.empty() ? 1 : strides.back();
   for (int i = from.size() - 1; i >= 0; --i) {
     run *= from[i];
-    const bool run_ends =
-        i == 0 || (from[i - 1] != 1 && strides[i - 1] != run * base);
+    const bool run_ends = i == 0 || (from[i - 1] != 1 && strides[i - 1] != run * base);
     if (!run_ends) continue;
     while (at >= 0 && (made < run || target[at] == 1)) {
       result[at] = made * base;
@@ -216,8 +215,7 @@ Array Array::diagonal(int64_t offset, int64_t dim1, int64_t dim2) const {
   check(ndim() >= 2 && a != b, "diagonal: needs two different dimensions of shape ", shape_);
   const int64_t down = std::max<int64_t>(-offset, 0);
   const int64_t right = std::max<int64_t>(offset, 0);
-  const int64_t length =
-      std::max<int64_t>(std::min(shape_[a] - down, shape_[b] - right), 0);
+  const int64_t length = std::max<int64_t>(std::min(shape_[a] - down, shape_[b] - right), 0);
   Shape shape = shape_;
   Dims strides = strides_;
   const int64_t stride = strides_[a] + strides_[b];

@@ -1,10 +1,10 @@
 #pragma once
 // Backend: what a device must be able to do. Families of kernels, all pure virtual: a device that
 // lacks one does not compile. Callers have checked shapes and dtypes; backends trust.
-#include <hero/core/array.h>
-
 #include <cstdint>
 #include <span>
+
+#include <hero/core/array.h>
 
 namespace hero::core {
 
@@ -116,8 +116,8 @@ class Backend {
                     const Array* indices) = 0;
   /// Gradient of average pooling with respect to x, added up into out [N, C, H, W].
   virtual void average_pool_backward(const Array& g, const Window& window, const Array& out) = 0;
-  /// Fills out with numbers that depend only on the fill and the element's row-major position, which
-  /// starts at `first`.
+  /// Fills out with numbers that depend only on the fill and the element's row-major position,
+  /// which starts at `first`.
   virtual void random(const RandomFill& fill, int64_t first, const Array& out) = 0;
   /// One optimizer step over elements: param and states are updated in place from grad. All are
   /// contiguous, of one shape and dtype.

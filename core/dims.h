@@ -1,14 +1,14 @@
 #pragma once
 // Dims: a short inline vector of sizes, strides or axis numbers. No heap: a shape is copied with
 // every array handle.
-#include <hero/core/error.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <hero/core/error.h>
 
 namespace hero {
 
@@ -102,7 +102,8 @@ Dims contiguous_strides(const Shape& shape);
 /// The shape that both broadcast to (NumPy's rule); `op` names the caller in the error.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-/// `dim` counted from the front, for an array of `ndim` dimensions; negative dims count from the end.
+/// `dim` counted from the front, for an array of `ndim` dimensions; negative dims count from the
+/// end.
 int normalize_dim(const char* op, int64_t dim, int ndim);
 
 /// Every dim normalized, duplicates refused; an empty list means all dimensions.

@@ -1,10 +1,10 @@
 #pragma once
 // Element types, their names, sizes and promotion.
-#include <hero/core/half.h>
-
 #include <cstdint>
 #include <string>
 #include <utility>
+
+#include <hero/core/half.h>
 
 namespace hero {
 
@@ -117,14 +117,22 @@ struct TypeTag {
 template <class Body>
 constexpr decltype(auto) dispatch(DType dtype, Body&& body) {
   switch (dtype) {
-    case DType::boolean: return std::forward<Body>(body)(TypeTag<bool>{});
-    case DType::uint8: return std::forward<Body>(body)(TypeTag<uint8_t>{});
-    case DType::int32: return std::forward<Body>(body)(TypeTag<int32_t>{});
-    case DType::int64: return std::forward<Body>(body)(TypeTag<int64_t>{});
-    case DType::float16: return std::forward<Body>(body)(TypeTag<Float16>{});
-    case DType::bfloat16: return std::forward<Body>(body)(TypeTag<BFloat16>{});
-    case DType::float64: return std::forward<Body>(body)(TypeTag<double>{});
-    case DType::float32: break;
+    case DType::boolean:
+      return std::forward<Body>(body)(TypeTag<bool>{});
+    case DType::uint8:
+      return std::forward<Body>(body)(TypeTag<uint8_t>{});
+    case DType::int32:
+      return std::forward<Body>(body)(TypeTag<int32_t>{});
+    case DType::int64:
+      return std::forward<Body>(body)(TypeTag<int64_t>{});
+    case DType::float16:
+      return std::forward<Body>(body)(TypeTag<Float16>{});
+    case DType::bfloat16:
+      return std::forward<Body>(body)(TypeTag<BFloat16>{});
+    case DType::float64:
+      return std::forward<Body>(body)(TypeTag<double>{});
+    case DType::float32:
+      break;
   }
   return std::forward<Body>(body)(TypeTag<float>{});
 }

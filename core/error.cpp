@@ -1,7 +1,7 @@
-#include <hero/core/error.h>
-
 #include <cstdio>
 #include <utility>
+
+#include <hero/core/error.h>
 
 namespace hero::detail {
 

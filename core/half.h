@@ -1,10 +1,10 @@
 #pragma once
-// The two 16-bit floats: storage types only. Arithmetic is done in float and rounded once, to nearest
-// even, when the result is stored.
-#include <hero/core/config.h>
-
+// The two 16-bit floats: storage types only. Arithmetic is done in float and rounded once, to
+// nearest even, when the result is stored.
 #include <bit>
 #include <cstdint>
+
+#include <hero/core/config.h>
 
 namespace hero {
 
@@ -48,7 +48,8 @@ struct Float16 {
   HERO_HD explicit operator float() const {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
     const uint32_t magnitude = bits & 0x7FFFu;
-    // Scaling by 2^112 rebiases normal and subnormal numbers alike; infinities and NaNs are patched.
+    // Scaling by 2^112 rebiases normal and subnormal numbers alike; infinities and NaNs are
+    // patched.
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     uint32_t word = std::bit_cast<uint32_t>(scaled);
     word = magnitude >= 0x7C00u ? (0x7F800000u | (magnitude << 13)) : word;

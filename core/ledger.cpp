@@ -1,6 +1,6 @@
-#include <hero/core/ledger.h>
-
 #include <cstdio>
+
+#include <hero/core/ledger.h>
 
 namespace hero {
 
@@ -81,8 +81,8 @@ std::string Ledger::table(DeviceType device) const {
     return std::string(text);
   };
   char head[128];
-  std::snprintf(head, sizeof head, "%-14s %16s %12s %16s %12s\n", "memory", "live bytes", "", "peak",
-                "");
+  std::snprintf(head, sizeof head, "%-14s %16s %12s %16s %12s\n", "memory", "live bytes", "",
+                "peak", "");
   std::string text = head;
   for (int i = 0; i < kMemoryTagCount; ++i) {
     const auto tag = static_cast<MemoryTag>(i);

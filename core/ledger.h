@@ -1,28 +1,21 @@
 #pragma once
 // The memory ledger: every byte of every storage is charged to a tag, per device kind.
-#include <hero/core/device.h>
-
 #include <atomic>
 #include <cstdint>
 #include <string>
 
+#include <hero/core/device.h>
+
 namespace hero {
 
 /// What bytes are for.
-enum class MemoryTag : uint8_t {
-  parameter,
-  gradient,
-  optimizer,
-  activation,
-  communication,
-  other
-};
+enum class MemoryTag : uint8_t { parameter, gradient, optimizer, activation, communication, other };
 inline constexpr int kMemoryTagCount = 6;
 
 const char* name(MemoryTag tag);
 
-/// Counts live and peak bytes by tag. One ledger stands for one rank; threads charge the ledger that
-/// is current on them. A ledger must outlive the storages charged to it.
+/// Counts live and peak bytes by tag. One ledger stands for one rank; threads charge the ledger
+/// that is current on them. A ledger must outlive the storages charged to it.
 class Ledger {
  public:
   Ledger() = default;

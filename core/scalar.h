@@ -1,7 +1,7 @@
 #pragma once
-#include <hero/core/dtype.h>
-
 #include <concepts>
+
+#include <hero/core/dtype.h>
 
 namespace hero {
 
@@ -40,8 +40,8 @@ class Scalar {
   Kind kind_ = Kind::floating;
 };
 
-/// The dtype of an operation between an array of `dtype` and a scalar: a scalar promotes only across
-/// kinds (bool < integer < floating), never within one.
+/// The dtype of an operation between an array of `dtype` and a scalar: a scalar promotes only
+/// across kinds (bool < integer < floating), never within one.
 constexpr DType promote(DType dtype, const Scalar& scalar) {
   if (is_floating(dtype)) return dtype;
   if (scalar.is_floating()) return kFloat32;

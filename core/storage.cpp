@@ -1,8 +1,8 @@
+#include <new>
+
 #include <hero/core/allocator.h>
 #include <hero/core/error.h>
 #include <hero/core/storage.h>
-
-#include <new>
 
 namespace hero::core {
 

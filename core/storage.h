@@ -1,10 +1,10 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
+
 #include <hero/core/device.h>
 #include <hero/core/ledger.h>
 #include <hero/core/ref.h>
-
-#include <cstddef>
-#include <cstdint>
 
 namespace hero::core {
 

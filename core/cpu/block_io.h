@@ -1,0 +1,109 @@
+#pragma once
+// Reading and writing arrays in blocks of contiguous, converted elements. Kernels are written once,
+// for contiguous memory; layout, broadcasting and dtype conversion live here.
+#include <cstring>
+
+#include <hero/core/array.h>
+
+namespace hero::core::cpu {
+
+/// Elements a block holds: a few blocks of double fit the first-level cache.
+inline constexpr int64_t kBlock = 512;
+
+/// Scratch for one block of any dtype.
+struct alignas(64) Scratch {
+  std::byte bytes[kBlock * 8];
+};
+
+/// Walks the row-major positions of `shape` over an array that broadcasts to it.
+class Walk {
+ public:
+  Walk(const Array& array, const Shape& shape);
+
+  /// True when position i lies at element i: no walking needed.
+  bool linear() const { return linear_; }
+  /// Calls body(first_element, stride, count, done) for each run of positions [begin, begin +
+  /// count).
+  template <class Body>
+  void runs(int64_t begin, int64_t count, Body&& body) const;
+
+ private:
+  int ndim_ = 0;
+  bool linear_ = false;
+  int64_t sizes_[kMaxDims + 1];
+  int64_t strides_[kMaxDims + 1];
+};
+
+/// Converts `count` elements from `src` (strided) to `dst` (strided); strides count elements.
+using ConvertFn = void (*)(int64_t count, const std::byte* src, int64_t src_stride, std::byte* dst,
+                           int64_t dst_stride);
+ConvertFn converter(DType from, DType to);
+
+/// Reads an array, broadcast to `shape`, as contiguous elements of dtype `as`. bool reads as uint8
+/// without conversion.
+class BlockReader {
+ public:
+  BlockReader(const Array& array, const Shape& shape, DType as);
+  /// True when read() returns the array's own memory.
+  bool direct() const { return direct_; }
+  /// Elements [begin, begin + count) of the row-major order; count <= kBlock unless direct().
+  const std::byte* read(int64_t begin, int64_t count, std::byte* scratch) const;
+
+ private:
+  Walk walk_;
+  const std::byte* data_;
+  int64_t from_size_, to_size_;
+  bool direct_;
+  ConvertFn convert_;
+};
+
+/// Writes contiguous elements of dtype `as` into an array.
+class BlockWriter {
+ public:
+  BlockWriter(const Array& array, DType as);
+  bool direct() const { return direct_; }
+  /// Where a kernel puts elements [begin, ...): the array's memory if direct, else scratch.
+  std::byte* target(int64_t begin, std::byte* scratch) const {
+    return direct_ ? data_ + begin * to_size_ : scratch;
+  }
+  /// Stores what the kernel put into scratch; nothing to do when direct.
+  void commit(int64_t begin, int64_t count, const std::byte* scratch) const;
+
+ private:
+  Walk walk_;
+  std::byte* data_;
+  int64_t from_size_, to_size_;
+  bool direct_;
+  ConvertFn convert_;
+};
+
+template <class Body>
+void Walk::runs(int64_t begin, int64_t count, Body&& body) const {
+  int64_t index[kMaxDims + 1];
+  int64_t element = 0;
+  int64_t rest = begin;
+  for (int i = ndim_ - 1; i >= 0; --i) {
+    index[i] = rest % sizes_[i];
+    rest /= sizes_[i];
+    element += index[i] * strides_[i];
+  }
+  const int inner = ndim_ - 1;
+  int64_t done = 0;
+  while (done < count) {
+    const int64_t run = std::min(sizes_[inner] - index[inner], count - done);
+    body(element, strides_[inner], run, done);
+    done += run;
+    // Carry into the outer dimensions, as an odometer.
+    element += (sizes_[inner] - index[inner]) * strides_[inner];
+    index[inner] = 0;
+    element -= sizes_[inner] * strides_[inner];
+    for (int i = inner - 1; i >= 0; --i) {
+      element += strides_[i];
+      if (++index[i] < sizes_[i]) break;
+      element -= sizes_[i] * strides_[i];
+      index[i] = 0;
+    }
+  }
+}
+
+}  // namespace hero::core::cpu

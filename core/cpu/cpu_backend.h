@@ -1,0 +1,43 @@
+#pragma once
+// The CPU backend: each family in a file of its own beside this one.
+#include <hero/core/backend.h>
+
+namespace hero::core::cpu {
+
+class CpuBackend final : public Backend {
+ public:
+  void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) override;
+  void copy(const Array& src, const Array& dst) override;
+  void fill(const Array& out, Scalar value) override;
+  void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) override;
+  void arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,
+                  const Array& indices) override;
+  void scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) override;
+  void matmul(const Array& a, const Array& b, const Array& out) override;
+  void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) override;
+  void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
+                        const Array& out) override;
+  void gather(const Array& x, int dim, const Array& index, const Array& out) override;
+  void scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
+               const Array& out) override;
+  void index_select(const Array& x, int dim, const Array& index, const Array& out) override;
+  void index_add(const Array& src, int dim, const Array& index, Scalar alpha,
+                 const Array& out) override;
+  void sort(const Array& x, int dim, bool descending, const Array& values,
+            const Array& indices) override;
+  Array nonzero(const Array& x) override;
+  void im2col(const Array& x, const Window& window, const Array& out) override;
+  void col2im(const Array& columns, const Window& window, const Array& out) override;
+  void pool(PoolOp op, const Array& x, const Window& window, const Array& out,
+            const Array* indices) override;
+  void average_pool_backward(const Array& g, const Window& window, const Array& out) override;
+  void random(const RandomFill& fill, int64_t first, const Array& out) override;
+  void update(UpdateOp op, const Array& param, const Array& grad, std::span<const Array> states,
+              std::span<const double> coefficients) override;
+};
+
+/// Elements a thread takes at a time in elementwise work: large enough to hide the hand-over, small
+/// enough to share out an array of a few hundred thousand elements.
+inline constexpr int64_t kGrain = 32768;
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,45 @@
+// The meta device: shapes without bytes. Every family has nothing to compute; what needs values
+// fails.
+#include <hero/core/backend.h>
+
+namespace hero::core {
+
+namespace {
+
+class MetaBackend final : public Backend {
+ public:
+  void map(MapOp, std::span<const Operand>, DType, const Array&) override {}
+  void copy(const Array&, const Array&) override {}
+  void fill(const Array&, Scalar) override {}
+  void reduce(ReduceOp, const Array&, const Array*, const Array&) override {}
+  void arg_reduce(ArgOp, const Array&, int, const Array&, const Array&) override {}
+  void scan(ScanOp, Direction, const Array&, int, const Array&) override {}
+  void matmul(const Array&, const Array&, const Array&) override {}
+  void softmax(SoftmaxKind, const Array&, int, const Array&) override {}
+  void softmax_backward(SoftmaxKind, const Array&, const Array&, int, const Array&) override {}
+  void gather(const Array&, int, const Array&, const Array&) override {}
+  void scatter(ScatterMode, const Array&, int, const Array&, const Array&) override {}
+  void index_select(const Array&, int, const Array&, const Array&) override {}
+  void index_add(const Array&, int, const Array&, Scalar, const Array&) override {}
+  void sort(const Array&, int, bool, const Array&, const Array&) override {}
+  Array nonzero(const Array& x) override {
+    fail("nonzero: the result's shape depends on values, and meta array ", x.shape(),
+         " has none; use a cpu array");
+  }
+  void im2col(const Array&, const Window&, const Array&) override {}
+  void col2im(const Array&, const Window&, const Array&) override {}
+  void pool(PoolOp, const Array&, const Window&, const Array&, const Array*) override {}
+  void average_pool_backward(const Array&, const Window&, const Array&) override {}
+  void random(const RandomFill&, int64_t, const Array&) override {}
+  void update(UpdateOp, const Array&, const Array&, std::span<const Array>,
+              std::span<const double>) override {}
+};
+
+}  // namespace
+
+Backend& meta_backend() {
+  static MetaBackend backend;
+  return backend;
+}
+
+}  // namespace hero::core
