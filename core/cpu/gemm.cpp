@@ -97,8 +97,9 @@ class Block {
  private:
   void pack_a() const {
     for (int64_t i = 0; i < panels_; ++i) {
-      const auto [first, last] = part_of(t_.m, panels_, i);
-      micro::pack<T, micro::kRowStride>(last - first, t_.k, t_.a + first * t_.a_rs, t_.a_rs,
+      // Whole vectors, with rows of the next panel: they are quicker to copy than parts.
+      const int64_t first = part_of(t_.m, panels_, i).first;
+      micro::pack<T, micro::kRowStride>(t_.m - first, t_.k, t_.a + first * t_.a_rs, t_.a_rs,
                                         t_.a_cs, packed_a_ + i * micro::kRowStride * t_.k);
     }
   }
@@ -124,6 +125,23 @@ class Block {
             a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * micro::kRowStride * t_.k;
         kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kRowStride, b, b_step, to);
       }
+      if (b != t_.b + j * t_.b_cs) prefetch_columns(j + micro::kMaxColumns<T>, i);
+    }
+  }
+
+  // Brings the i-th part of a panel of B nearer while the kernels run: its lines lie too far apart
+  // for the machine to foresee them.
+  void prefetch_columns(int64_t j, int64_t i) const {
+    constexpr int64_t line = 64 / sizeof(T);
+    const int64_t columns = std::min<int64_t>(t_.n - j, micro::kMaxColumns<T>);
+    if (columns <= 0) return;
+    const T* b = t_.b + j * t_.b_cs;
+    const bool by_rows = t_.b_cs == 1;
+    const int64_t step = by_rows ? t_.b_rs : t_.b_cs;
+    const int64_t length = by_rows ? columns : t_.k;
+    const auto [first, last] = part_of(by_rows ? t_.k : columns, panels_, i);
+    for (int64_t l = first; l < last; ++l) {
+      for (int64_t p = 0; p < length; p += line) __builtin_prefetch(b + l * step + p, 0, 2);
     }
   }
 

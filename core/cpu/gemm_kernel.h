@@ -1,6 +1,7 @@
 #pragma once
 // The inner kernel of gemm: a few rows of A times two vectors of columns of B, the sums held in
 // registers. Only gemm*.cpp includes this.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -53,6 +54,38 @@ void store(T* to, const Vector<T>& v) {
   std::memcpy(to, &v, sizeof(v));
 }
 
+// The first `count` lanes, the others zero; nothing beyond them is touched. count is in [1,
+// kLanes].
+template <class T>
+Vector<T> load_part(const T* from, int64_t count) {
+#if defined(__AVX512F__)
+  const auto mask = (1u << count) - 1u;
+  if constexpr (sizeof(T) == 4) {
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
+  } else {
+    return _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), from);
+  }
+#else
+  Vector<T> v = {};
+  for (int l = 0; l < count; ++l) v[l] = from[l];
+  return v;
+#endif
+}
+
+template <class T>
+void store_part(T* to, const Vector<T>& v, int64_t count) {
+#if defined(__AVX512F__)
+  const auto mask = (1u << count) - 1u;
+  if constexpr (sizeof(T) == 4) {
+    _mm512_mask_storeu_ps(to, static_cast<__mmask16>(mask), v);
+  } else {
+    _mm512_mask_storeu_pd(to, static_cast<__mmask8>(mask), v);
+  }
+#else
+  for (int l = 0; l < count; ++l) to[l] = v[l];
+#endif
+}
+
 // x * y + sum, rounded once where the machine can.
 template <class T>
 T multiply_add(T x, T y, T sum) {
@@ -97,6 +130,18 @@ struct Target {
 // The slow way out, for tiles with missing columns or a target that is not stored by rows.
 template <class T>
 [[gnu::noinline]] void scatter(const T* tile, int rows, int stride, const Target<T>& to) {
+  if (to.cs == 1) {
+    for (int i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < to.columns; j += kLanes<T>) {
+        const int64_t count = std::min<int64_t>(kLanes<T>, to.columns - j);
+        T* c = to.c + i * to.rs + j;
+        Vector<T> sum = load(tile + i * stride + j);
+        if (to.add) sum = load_part(c, count) + sum;
+        store_part<T>(c, sum, count);
+      }
+    }
+    return;
+  }
   for (int i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < to.columns; ++j) {
       T& c = to.c[i * to.rs + j * to.cs];

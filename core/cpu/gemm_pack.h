@@ -1,6 +1,7 @@
 #pragma once
 // Copies of panels of the operands in the order in which the kernel of gemm reads them. Only
 // gemm*.cpp includes this.
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -39,43 +40,53 @@ template <class T>
 void transpose_lanes(int64_t count, int64_t k, const T* from, int64_t from_step, T* to,
                      int64_t to_step) {
   constexpr int lanes = kLanes<T>;
-  const auto offset = [&](int64_t i) { return (i < count ? i : count - 1) * from_step; };
+  const T* lines[lanes];
+  for (int i = 0; i < lanes; ++i) lines[i] = from + std::min<int64_t>(i, count - 1) * from_step;
   int64_t p = 0;
   for (; p + lanes <= k; p += lanes) {
     Vector<T> rows[lanes];
 #pragma GCC unroll 16
-    for (int i = 0; i < lanes; ++i) rows[i] = load(from + offset(i) + p);
+    for (int i = 0; i < lanes; ++i) rows[i] = load(lines[i] + p);
     exchange_all<T, lanes / 2>(rows);
 #pragma GCC unroll 16
     for (int i = 0; i < lanes; ++i) store<T>(to + (p + i) * to_step, rows[i]);
   }
-  for (; p < k; ++p) {
-    for (int i = 0; i < lanes; ++i) to[p * to_step + i] = from[offset(i) + p];
+  const int left = static_cast<int>(k - p);
+  for (int q = 0; q < left; ++q) {
+    for (int i = 0; i < lanes; ++i) to[(p + q) * to_step + i] = lines[i][p + q];
   }
 }
 
-// Packs `count` lines (rows of A or columns of B) of length k as to[p * width + i], i in [0,
-// width): element p of line i lies at from[i * line + p * step]. Places from `count` on hold copies
-// of the last line or zeros; what the kernel makes of them is thrown away.
+// Packs `count` lines (rows of A or columns of B) of length k as to[p * width + i]: element p of
+// line i lies at from[i * line + p * step]. Vectors that hold none of the lines are left out; lanes
+// beyond the last line hold anything, and what the kernel makes of them is thrown away.
 template <class T, int width>
 void pack(int64_t count, int64_t k, const T* from, int64_t line, int64_t step, T* to) {
   constexpr int lanes = kLanes<T>;
   static_assert(width % lanes == 0);
-  if (step == 1) {
-    for (int64_t i = 0; i < width; i += lanes) {
-      const int64_t first = i < count ? i : count - 1;
-      transpose_lanes(count - first, k, from + first * line, line, to + i, width);
-    }
-  } else if (line == 1 && count == width) {
+  if (step != 1 && line == 1 && count >= width) {
     for (int64_t p = 0; p < k; ++p) {
 #pragma GCC unroll 4
-      for (int i = 0; i < width; i += lanes)
+      for (int i = 0; i < width; i += lanes) {
         store<T>(to + p * width + i, load(from + p * step + i));
+      }
     }
-  } else {
-    for (int64_t p = 0; p < k; ++p) {
-      for (int64_t i = 0; i < count; ++i) to[p * width + i] = from[i * line + p * step];
-      for (int64_t i = count; i < width; ++i) to[p * width + i] = T{0};
+    return;
+  }
+  for (int64_t i = 0; i < std::min<int64_t>(width, count); i += lanes) {
+    const int64_t here = std::min<int64_t>(lanes, count - i);
+    const T* lines = from + i * line;
+    if (step == 1) {
+      transpose_lanes(here, k, lines, line, to + i, width);
+    } else if (line == 1) {
+      for (int64_t p = 0; p < k; ++p) {
+        store<T>(to + p * width + i, load_part(lines + p * step, here));
+      }
+    } else {
+      for (int64_t p = 0; p < k; ++p) {
+        T* at = to + p * width + i;
+        for (int64_t l = 0; l < lanes; ++l) at[l] = lines[std::min(l, here - 1) * line + p * step];
+      }
     }
   }
 }
