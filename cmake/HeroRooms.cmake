@@ -21,7 +21,7 @@ function(hero_room name)
   endif()
   add_library(hero_${name} STATIC ${sources})
   add_library(hero::${name} ALIAS hero_${name})
-  set_target_properties(hero_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(hero_${name} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(hero_${name} PUBLIC cxx_std_20)
   target_include_directories(
     hero_${name} PUBLIC $<BUILD_INTERFACE:${hero_include_dir}>
