@@ -51,7 +51,7 @@ void manual_seed(uint64_t seed);
 Stream named_stream(uint64_t seed, std::string_view name);
 
 // The numbers of elements first_index ... first_index + out.size() - 1 of a random array. Each
-/// piece of a split array passes its own first_index; first_index >= 0.
+// piece of a split array passes its own first_index; first_index >= 0.
 
 /// Uniform in [lo, hi): 24 random bits in float, 53 in double; lo where lo == hi.
 void fill_uniform(std::span<float> out, Stream stream, int64_t first_index, float lo = 0,

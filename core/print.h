@@ -1,0 +1,37 @@
+#pragma once
+// Text for arrays in NumPy's layout: aligned columns, nested brackets, summarised when long.
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include <hero/core/array.h>
+
+namespace hero::core {
+
+/// How arrays are printed; the defaults are NumPy's, four digits excepted.
+struct PrintOptions {
+  int precision = 4;            // digits behind the point, at most; fewer where fewer say it all
+  int64_t threshold = 1000;     // arrays with more elements are summarised
+  int64_t edge_items = 3;       // elements kept at both ends of a summarised dimension
+  int64_t line_width = 75;      // columns
+  bool suppress_small = false;  // never scientific notation for the sake of small numbers
+  std::string_view separator = " ";
+};
+
+/// The nested block of values alone. A meta array has none: the text is empty.
+std::string format_values(const Array& array, const PrintOptions& options = {});
+
+/// "[2, 3] float32 cpu".
+std::string describe(const Array& array);
+
+/// The block and below it `trailer`.
+std::string to_string(const Array& array, std::string_view trailer,
+                      const PrintOptions& options = {});
+
+/// The block and below it "Array[2, 3] float32 cpu"; "Array undefined" for an undefined one.
+std::string to_string(const Array& array, const PrintOptions& options = {});
+
+std::ostream& operator<<(std::ostream& out, const Array& array);
+
+}  // namespace hero::core

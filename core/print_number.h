@@ -1,0 +1,21 @@
+#pragma once
+// Text for the numbers of one array, all of one width; internal to print.cpp.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <hero/core/dtype.h>
+#include <hero/core/print.h>
+
+namespace hero::core {
+
+/// The texts of floating-point values that print together, aligned. NumPy's rules: scientific when
+/// the largest magnitude is 1e8 or more, the smallest below 1e-4, or their ratio above 1000.
+std::vector<std::string> float_texts(std::span<const double> values, DType dtype,
+                                     const PrintOptions& options);
+
+/// The texts of integers, right-aligned.
+std::vector<std::string> integer_texts(std::span<const int64_t> values);
+
+}  // namespace hero::core
