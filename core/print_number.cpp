@@ -100,7 +100,7 @@ struct Parts {
 
 Parts split(const Decimal& d, bool negative, bool scientific) {
   Parts parts;
-  if (negative) parts.whole = "-";
+  if (negative) parts.whole += '-';
   const int point = scientific ? 1 : d.point;
   const auto size = static_cast<int>(d.digits.size());
   for (int i = 0; i < point; ++i) parts.whole += i < size ? d.digits[static_cast<size_t>(i)] : '0';
@@ -122,7 +122,9 @@ bool wants_scientific(std::span<const double> values, DType dtype, bool suppress
     smallest = std::min(smallest, std::abs(v));
   }
   if (largest == 0) return false;
-  if (largest >= 1e8) return true;
+  // Where the digits before the point would be more than the dtype has.
+  const double limit = dtype == kFloat64 ? 1e8 : dtype == kFloat32 ? 1e6 : 1e3;
+  if (largest >= limit) return true;
   // Compared in the array's own precision: 0.0001 in float32 is not below 0.0001.
   return !suppress_small &&
          (smallest < rounded(1e-4, dtype) || rounded(largest / smallest, dtype) > 1000);
@@ -164,6 +166,13 @@ std::vector<std::string> float_texts(std::span<const double> values, DType dtype
     left = std::max(left, parts[i].whole.size());
     right = std::max(right, parts[i].fraction.size());
     exponent_digits = std::max(exponent_digits, std::to_string(std::abs(parts[i].exponent)).size());
+  }
+  if (scientific) {  // columns are filled with digits of the exact values
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!std::isfinite(values[i]) || parts[i].fraction.size() == right) continue;
+      const Decimal d = exactly(std::abs(values[i]), static_cast<int>(right), format);
+      parts[i] = split(d, std::signbit(values[i]), scientific);
+    }
   }
   const size_t tail = right + (scientific ? 2 + exponent_digits : 0);
   size_t width = any_finite ? left + 1 + tail : 1;

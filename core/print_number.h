@@ -11,7 +11,8 @@
 namespace hero::core {
 
 /// The texts of floating-point values that print together, aligned. NumPy's rules: scientific when
-/// the largest magnitude is 1e8 or more, the smallest below 1e-4, or their ratio above 1000.
+/// the largest magnitude is 1e8 or more (1e6 in float32, 1e3 in halves), the smallest below 1e-4,
+/// or their ratio above 1000.
 std::vector<std::string> float_texts(std::span<const double> values, DType dtype,
                                      const PrintOptions& options);
 
