@@ -6,10 +6,6 @@ void CpuBackend::arg_reduce(ArgOp, const Array&, int, const Array&, const Array&
   fail("pending");
 }
 void CpuBackend::scan(ScanOp, Direction, const Array&, int, const Array&) { fail("pending"); }
-void CpuBackend::softmax(SoftmaxKind, const Array&, int, const Array&) { fail("pending"); }
-void CpuBackend::softmax_backward(SoftmaxKind, const Array&, const Array&, int, const Array&) {
-  fail("pending");
-}
 void CpuBackend::gather(const Array&, int, const Array&, const Array&) { fail("pending"); }
 void CpuBackend::scatter(ScatterMode, const Array&, int, const Array&, const Array&) {
   fail("pending");
