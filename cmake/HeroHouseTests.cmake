@@ -1,0 +1,47 @@
+# Tests of the tree itself, label `build`, and of the installed library, label `install`.
+
+# hero_house_test(name label command...)
+function(hero_house_test name label)
+  add_test(NAME "${label}: ${name}" COMMAND ${ARGN})
+  set_tests_properties("${label}: ${name}" PROPERTIES LABELS ${label} TIMEOUT 900)
+endfunction()
+
+hero_house_test("no file includes what its room may not use" build
+                ${PROJECT_SOURCE_DIR}/tests/layers/check)
+hero_house_test("the layer check finds forbidden includes" build
+                ${PROJECT_SOURCE_DIR}/tests/layers/test_check)
+hero_house_test("the run scripts refuse and explain" build
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
+
+# Each public header alone in a source of its own, twice: it includes what it uses, and has a guard.
+set(sources "")
+foreach(room IN LISTS hero_rooms)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+       ${PROJECT_SOURCE_DIR}/${room}/*.h)
+  list(FILTER headers EXCLUDE REGEX "^core/cpu/")
+  foreach(header IN LISTS headers)
+    string(MAKE_C_IDENTIFIER ${header} stem)
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/headers/${stem}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include <hero/${header}>\n#include <hero/${header}>\n")
+    list(APPEND sources ${source})
+  endforeach()
+endforeach()
+if(sources)
+  add_library(hero_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+  target_link_libraries(hero_headers PRIVATE hero::hero)
+  target_compile_options(hero_headers PRIVATE -O0)
+  hero_house_test("every public header compiles alone" build ${CMAKE_COMMAND} --build
+                  ${PROJECT_BINARY_DIR} --target hero_headers)
+  # two builds in one tree at once would disturb each other
+  set_tests_properties("build: every public header compiles alone" PROPERTIES RESOURCE_LOCK tree)
+endif()
+
+if(TARGET hero_autograd)
+  hero_house_test(
+    "an outside project finds, links and runs the library" install ${CMAKE_COMMAND}
+    -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}/tests/install
+    -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/install -DCOMPILER=${CMAKE_CXX_COMPILER} -P
+    ${PROJECT_SOURCE_DIR}/cmake/check_install.cmake)
+  set_tests_properties("install: an outside project finds, links and runs the library"
+                       PROPERTIES RESOURCE_LOCK tree)
+endif()

@@ -1,0 +1,19 @@
+# cmake --install lays include/hero/<room>/*.h, the libraries, and what find_package(hero) reads.
+include(CMakePackageConfigHelpers)
+
+set(hero_installed hero)
+foreach(room IN LISTS hero_rooms)
+  list(APPEND hero_installed hero_${room})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
+          FILES_MATCHING PATTERN "*.h" PATTERN "core/cpu" EXCLUDE)
+endforeach()
+set(hero_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hero)
+install(TARGETS ${hero_installed} EXPORT hero-targets)
+install(EXPORT hero-targets NAMESPACE hero:: DESTINATION ${hero_cmake_dir})
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/hero-config.cmake.in ${PROJECT_BINARY_DIR}/hero-config.cmake
+  INSTALL_DESTINATION ${hero_cmake_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/hero-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/hero-config.cmake
+              ${PROJECT_BINARY_DIR}/hero-config-version.cmake DESTINATION ${hero_cmake_dir})

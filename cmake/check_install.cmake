@@ -1,0 +1,20 @@
+# cmake -DBUILD=<build tree> -DSOURCE=<outside project> -DSCRATCH=dir -DCOMPILER=... -P ...
+# Installs the library into a scratch folder, then configures, builds and runs a small project
+# against it that knows nothing but find_package(hero).
+cmake_minimum_required(VERSION 3.25)
+
+function(run what)
+  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${what} ended with ${result}\n${text}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${SCRATCH})
+run("installing" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/prefix)
+# a flat copy, so that nothing of the source tree can be found by a relative path
+file(COPY ${SOURCE}/ DESTINATION ${SCRATCH}/outside)
+run("configuring the outside project" ${CMAKE_COMMAND} -G Ninja -S ${SCRATCH}/outside
+    -B ${SCRATCH}/build -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
+run("building the outside project" ${CMAKE_COMMAND} --build ${SCRATCH}/build)
+run("the outside program" ${SCRATCH}/build/outside)

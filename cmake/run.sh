@@ -1,0 +1,86 @@
+# Shared by tests/run, tutorials/run and .ci/run (sourced): Debian packages, quiet builds.
+# The caller sets `self` (its name in messages) and `root` (the top of the source tree).
+
+packages_build="g++ cmake ninja-build libeigen3-dev nlohmann-json3-dev zlib1g-dev libcli11-dev"
+packages_test="catch2"
+packages_bench="libbenchmark-dev"
+packages_figures="gnuplot-nox fonts-dejavu-core"
+packages_lint="git clang-format-14 clang-tidy-14"
+
+say() { echo "$self: $*" >&2; }
+
+# missing PACKAGE...: those that dpkg does not know as installed. Elsewhere than on Debian the
+# answer is none, and CMake tells what it lacks.
+missing() {
+  command -v dpkg-query >/dev/null || return 0
+  local installed package
+  installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' "$@" 2>/dev/null) "
+  for package in "$@"; do
+    case $installed in *" installed=$package "*) ;; *) echo "$package" ;; esac
+  done
+}
+
+# install PACKAGE...: 0 when all are there afterwards, 1 when nobody may install them.
+install() {
+  local sudo="" log=$root/build/packages.log
+  if [ "$(id -u)" -ne 0 ]; then
+    sudo="sudo -n"
+    $sudo true 2>/dev/null || return 1
+  fi
+  mkdir -p "$root/build"
+  say "installing $*"
+  if ! { $sudo apt-get update -q &&
+         $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+       } </dev/null >"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    say "installing failed, see $log"
+    return 1
+  fi
+}
+
+# need PACKAGE...: installs what is missing; where that is not possible says how, and ends.
+need() {
+  local lacking
+  lacking=$(missing "$@")
+  [ -z "$lacking" ] && return 0
+  # shellcheck disable=SC2086
+  if ! install $lacking; then
+    say "needs Debian packages; install them as root with"
+    echo "apt-get install --no-install-recommends" $lacking >&2
+    exit 2
+  fi
+  packages_changed=yes
+}
+
+# want PACKAGE...: the same for what is only nice to have: goes on without.
+want() {
+  local lacking
+  lacking=$(missing "$@")
+  [ -z "$lacking" ] && return 0
+  # shellcheck disable=SC2086
+  install $lacking || say "going on without" $lacking
+}
+
+# build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log.
+# HERO_WERROR and HERO_ARCH are taken from the environment where they are set there.
+build() {
+  local preset=$1 dir=$root/build/$1 name options=""
+  shift
+  for name in HERO_WERROR HERO_ARCH; do
+    if [ -n "${!name:-}" ] && ! grep -qs "^$name:[A-Z]*=${!name}\$" "$dir/CMakeCache.txt"; then
+      options+=" -D$name=${!name}"
+    fi
+  done
+  mkdir -p "$dir"
+  if ! {
+    if [ ! -e "$dir/build.ninja" ] || [ -n "$options" ] || [ -n "${packages_changed:-}" ]; then
+      # shellcheck disable=SC2086
+      (cd "$root" && cmake --preset "$preset" $options)
+    fi && cmake --build "$dir" --parallel "$(nproc)" --target "$@"
+  } </dev/null >"$dir/build.log" 2>&1; then
+    grep -E 'error|Error' -A 5 "$dir/build.log" | head -n 20 >&2
+    tail -n 20 "$dir/build.log" >&2
+    say "the build failed, all of it is in $dir/build.log"
+    exit 1
+  fi
+}
