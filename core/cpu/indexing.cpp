@@ -1,0 +1,240 @@
+// Reading and writing through indices. Writers go line by line along the indexed dimension, each
+// line in index order on one thread: no atomics, and the same bits for any number of threads.
+#include <vector>
+
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/lines.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+// x with `dim` pinned to its first position, to be walked beside an index of shape `shape`.
+Array pin(const Array& x, int dim, const Shape& shape) {
+  Dims strides = x.strides();
+  if (dim < strides.size()) strides[dim] = 0;
+  return Array(x.storage_ref(), shape, strides, x.offset(), x.dtype());
+}
+
+int64_t stride_of(const Array& x, int dim) { return dim < x.ndim() ? x.strides()[dim] : 0; }
+
+// A list of positions along `dim` as an index of the full shape, without copying it.
+Array spread(const Array& index, int dim, const Shape& shape) {
+  Dims strides = Dims::filled(shape.size(), 0);
+  if (dim < shape.size()) strides[dim] = index.ndim() > 0 ? index.strides()[0] : 0;
+  return Array(index.storage_ref(), shape, strides, index.offset(), index.dtype());
+}
+
+const int64_t* as_indices(const std::byte* block) {
+  return reinterpret_cast<const int64_t*>(block);
+}
+
+template <class T>
+void gather_as(const Array& x, int dim, const Array& index, const Array& out) {
+  const BlockReader indices(index, out.shape(), kInt64);
+  const Walk walk(pin(x, dim, out.shape()), out.shape());
+  const BlockWriter writer(out, x.dtype());
+  const auto* data = reinterpret_cast<const T*>(x.bytes());
+  const int64_t jump = stride_of(x, dim);
+  parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    Scratch index_scratch, scratch;
+    for (int64_t at = begin; at < end; at += kBlock) {
+      const int64_t count = std::min(kBlock, end - at);
+      const int64_t* from = as_indices(indices.read(at, count, index_scratch.bytes));
+      auto* target = reinterpret_cast<T*>(writer.target(at, scratch.bytes));
+      walk.runs(at, count, [&](int64_t element, int64_t stride, int64_t run, int64_t done) {
+        for (int64_t i = 0; i < run; ++i) {
+          target[done + i] = data[element + i * stride + from[done + i] * jump];
+        }
+      });
+      writer.commit(at, count, scratch.bytes);
+    }
+  });
+}
+
+template <class T>
+void put(ScatterMode mode, T& target, Compute<T> value) {
+  if (mode == ScatterMode::assign) {
+    target = convert<T>(value);
+  } else {
+    target = convert<T>(static_cast<Compute<T>>(convert<Compute<T>>(target) + value));
+  }
+}
+
+// Scatters alpha * src; alpha only counts for ScatterMode::add.
+template <class T>
+void scatter_as(ScatterMode mode, const Array& src, int dim, const Array& index, Scalar alpha,
+                const Array& out) {
+  using C = Compute<T>;
+  const RowReader<C> values(src, dim);
+  const RowReader<int64_t> indices(index, dim);
+  const Array lines = rows_along(pin(out, dim, index.shape()), dim).select(-1, 0);
+  const Walk starts(lines, lines.shape());
+  auto* data = reinterpret_cast<T*>(out.bytes());
+  const int64_t jump = stride_of(out, dim), n = values.length();
+  const C factor = alpha.to<C>();
+  parallel_for(values.count(), values.grain(), [&](int64_t begin, int64_t end) {
+    std::vector<C> value_buffer(values.buffer_size());
+    std::vector<int64_t> index_buffer(indices.buffer_size());
+    for (int64_t at = begin; at < end; at += values.group()) {
+      const int64_t count = std::min(values.group(), end - at);
+      const C* value = values.read(at, count, value_buffer.data());
+      const int64_t* to = indices.read(at, count, index_buffer.data());
+      starts.runs(at, count, [&](int64_t element, int64_t step, int64_t run, int64_t done) {
+        for (int64_t r = 0; r < run; ++r) {
+          T* line = data + element + r * step;
+          const int64_t row = (done + r) * n;
+          for (int64_t i = 0; i < n; ++i) {
+            put(mode, line[to[row + i] * jump], static_cast<C>(value[row + i] * factor));
+          }
+        }
+      });
+    }
+  });
+}
+
+// [outer, size, inner] of an array whose inner part is dense.
+struct Slabs {
+  bool dense = false;
+  int64_t outer = 1, inner = 1;
+};
+
+Slabs slabs(const Array& x, int dim) {
+  Slabs result;
+  result.dense = x.is_contiguous() && x.ndim() > 0;
+  for (int i = 0; i < x.ndim(); ++i) {
+    if (i < dim) result.outer *= x.shape()[i];
+    if (i > dim) result.inner *= x.shape()[i];
+  }
+  return result;
+}
+
+// Shorter pieces than this are not worth a call or a loop of their own.
+constexpr int64_t kPiece = 16;
+
+// Whole slices as runs of bytes.
+void select_slabs(const Array& x, int dim, const Array& index, const Array& out) {
+  const Slabs parts = slabs(out, dim);
+  const int64_t n = out.shape()[dim], size = x.shape()[dim];
+  const auto bytes = static_cast<size_t>(parts.inner * item_size(x.dtype()));
+  const int64_t* from = index.data<int64_t>();
+  const std::byte* data = x.bytes();
+  std::byte* target = out.bytes();
+  const int64_t grain = std::max<int64_t>(1, kGrain / parts.inner);
+  parallel_for(parts.outer * n, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const auto source = static_cast<size_t>(p / n * size + from[p % n]);
+      std::memcpy(target + static_cast<size_t>(p) * bytes, data + source * bytes, bytes);
+    }
+  });
+}
+
+// Whole slices, cut into pieces of columns that threads work on alone.
+template <class T>
+void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, const Array& out) {
+  using C = Compute<T>;
+  constexpr int64_t kColumns = 256;
+  const Slabs parts = slabs(src, dim);
+  const int64_t n = src.shape()[dim], size = out.shape()[dim], inner = parts.inner;
+  const int64_t pieces = (inner + kColumns - 1) / kColumns;
+  const int64_t work = n * std::min(inner, kColumns);
+  const int64_t* to = index.data<int64_t>();
+  const T* from = src.data<T>();
+  T* data = out.data<T>();
+  const C factor = alpha.to<C>();
+  parallel_for(parts.outer * pieces, std::max<int64_t>(1, kGrain / work),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t task = begin; task < end; ++task) {
+                   const int64_t o = task / pieces, first = task % pieces * kColumns;
+                   const int64_t width = std::min(kColumns, inner - first);
+                   for (int64_t i = 0; i < n; ++i) {
+                     T* row = data + (o * size + to[i]) * inner + first;
+                     const T* add = from + (o * n + i) * inner + first;
+#pragma GCC ivdep
+                     for (int64_t c = 0; c < width; ++c) {
+                       const C term = static_cast<C>(convert<C>(add[c]) * factor);
+                       row[c] = convert<T>(static_cast<C>(convert<C>(row[c]) + term));
+                     }
+                   }
+                 }
+               });
+}
+
+}  // namespace
+
+void CpuBackend::gather(const Array& x, int dim, const Array& index, const Array& out) {
+  if (out.numel() == 0) return;
+  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) { gather_as<T>(x, dim, index, out); });
+}
+
+void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
+                         const Array& out) {
+  if (index.numel() == 0) return;
+  // src may be larger than index: what lies beyond is not used.
+  const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
+  dispatch(out.dtype(),
+           [&]<class T>(TypeTag<T>) { scatter_as<T>(mode, used, dim, index, 1, out); });
+}
+
+void CpuBackend::index_select(const Array& x, int dim, const Array& index, const Array& out) {
+  if (out.numel() == 0) return;
+  const Slabs parts = slabs(out, dim);
+  if (parts.dense && x.is_contiguous() && index.is_contiguous() && x.dtype() == out.dtype() &&
+      parts.inner >= kPiece) {
+    return select_slabs(x, dim, index, out);
+  }
+  gather(x, dim, spread(index, dim, out.shape()), out);
+}
+
+void CpuBackend::index_add(const Array& src, int dim, const Array& index, Scalar alpha,
+                           const Array& out) {
+  if (src.numel() == 0) return;
+  const Slabs parts = slabs(src, dim);
+  const bool dense = parts.dense && out.is_contiguous() && index.is_contiguous() &&
+                     src.dtype() == out.dtype() && parts.inner >= kPiece;
+  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
+    if (dense) return add_slabs<T>(src, dim, index, alpha, out);
+    scatter_as<T>(ScatterMode::add, src, dim, spread(index, dim, src.shape()), alpha, out);
+  });
+}
+
+Array CpuBackend::nonzero(const Array& x) {
+  const int64_t n = x.numel();
+  if (n == 0) return Array::empty({0, x.ndim()}, kInt64);
+  const BlockReader reader(x, x.shape(), kBool);
+  const int64_t chunks = (n + kGrain - 1) / kGrain;
+  // First how many lie in each chunk, then each chunk knows where its rows begin.
+  std::vector<int64_t> starts(static_cast<size_t>(chunks) + 1);
+  const auto scan = [&](int64_t begin, int64_t end, auto&& found) {
+    Scratch scratch;
+    for (int64_t at = begin; at < end; at += kBlock) {
+      const int64_t count = std::min(kBlock, end - at);
+      const std::byte* flags = reader.read(at, count, scratch.bytes);
+      for (int64_t i = 0; i < count; ++i) {
+        if (flags[i] != std::byte{0}) found(at + i);
+      }
+    }
+  };
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    int64_t count = 0;
+    scan(begin, end, [&](int64_t) { ++count; });
+    starts[static_cast<size_t>(begin / kGrain) + 1] = count;
+  });
+  for (size_t i = 1; i < starts.size(); ++i) starts[i] += starts[i - 1];
+  const Array result = Array::empty({starts.back(), x.ndim()}, kInt64);
+  if (result.numel() == 0) return result;
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    int64_t* row = result.data<int64_t>() + starts[static_cast<size_t>(begin / kGrain)] * x.ndim();
+    scan(begin, end, [&](int64_t position) {
+      for (int d = x.ndim() - 1; d >= 0; --d) {
+        row[d] = position % x.shape()[d];
+        position /= x.shape()[d];
+      }
+      row += x.ndim();
+    });
+  });
+  return result;
+}
+
+}  // namespace hero::core::cpu

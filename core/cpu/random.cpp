@@ -1,0 +1,52 @@
+#include <hero/core/cpu/block_io.h>
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/random.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+template <class T>
+void draw(const RandomFill& fill, std::span<T> out, int64_t first) {
+  const Stream stream{fill.seed, fill.stream};
+  if constexpr (std::is_same_v<T, bool>) {
+    fill_bernoulli(out, stream, first, fill.a);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    fill_randint(out, stream, first, fill.low, fill.high);
+  } else if (fill.kind == RandomFill::Kind::uniform) {
+    fill_uniform(out, stream, first, static_cast<T>(fill.a), static_cast<T>(fill.b));
+  } else if (fill.kind == RandomFill::Kind::normal) {
+    fill_normal(out, stream, first, fill.a, fill.b);
+  } else {
+    fill_exponential(out, stream, first, fill.a);
+  }
+}
+
+// Numbers are drawn in the type T and converted to the array's as they are stored.
+template <class T>
+void random_as(const RandomFill& fill, int64_t first, const Array& out) {
+  const BlockWriter writer(out, kDTypeOf<T>);
+  parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    Scratch scratch;
+    const int64_t step = writer.direct() ? end - begin : kBlock;
+    for (int64_t at = begin; at < end; at += step) {
+      const int64_t count = std::min(step, end - at);
+      auto* target = reinterpret_cast<T*>(writer.target(at, scratch.bytes));
+      draw(fill, std::span<T>(target, static_cast<size_t>(count)), first + at);
+      writer.commit(at, count, scratch.bytes);
+    }
+  });
+}
+
+}  // namespace
+
+void CpuBackend::random(const RandomFill& fill, int64_t first, const Array& out) {
+  if (out.numel() == 0) return;
+  if (fill.kind == RandomFill::Kind::integer) return random_as<int64_t>(fill, first, out);
+  if (fill.kind == RandomFill::Kind::bernoulli) return random_as<bool>(fill, first, out);
+  if (out.dtype() == kFloat64) return random_as<double>(fill, first, out);
+  random_as<float>(fill, first, out);
+}
+
+}  // namespace hero::core::cpu
