@@ -139,6 +139,13 @@ TEST_CASE("every damage to a .npy file is a clear error", "[core][npy]") {
   says(file_of(header("|b1", "(2,)"), "\1\2"), "neither 0 nor 1");
 }
 
+TEST_CASE("a .npy file that Python wrote is read", "[core][npy]") {
+  const Array x = load_npy(std::string(HERO_GOLDEN_DIR) + "/python.npy");
+  CHECK(x.dtype() == hero::kFloat32);
+  CHECK(x.shape() == hero::Shape{2, 3});
+  CHECK(x.to_vector<double>() == std::vector<double>{0, 1, 2, 3, 4, 5});
+}
+
 TEST_CASE("what a .npy file cannot hold is refused before a file is made", "[core][npy]") {
   const TempDir dir;
   CHECK_THROWS_WITH(save_npy(dir / "x.npy", Array::full({2}, 1.0, hero::kBFloat16)),

@@ -183,6 +183,16 @@ TEST_CASE("safetensors headers that break the rules are clear errors", "[core][s
              ContainsSubstring("neither 0 nor 1, at element 2"));
 }
 
+TEST_CASE("a safetensors file that Python wrote is read", "[core][safetensors]") {
+  const auto file = load_safetensors(std::string(HERO_GOLDEN_DIR) + "/python.safetensors");
+  CHECK(file.metadata.at("format") == "pt");
+  CHECK(file.at("w").shape() == hero::Shape{2, 3});
+  CHECK(file.at("w").to_vector<double>() == std::vector<double>{0, 1, 2, 3, 4, 5});
+  CHECK(file.at("m").to_vector<bool>() == std::vector<bool>{true, false});
+  CHECK(file.at("s").ndim() == 0);
+  CHECK(file.at("s").item<int64_t>() == 3);
+}
+
 TEST_CASE("what a safetensors file cannot hold is refused before a file is made",
           "[core][safetensors]") {
   const TempDir dir;
