@@ -2,7 +2,8 @@
 // Elementary functions of one element, host and device, float and double. The float ones are
 // branch-free and become vector code in a plain loop over contiguous memory; their bits do not
 // depend on the width of the vectors. NaN comes out as NaN; infinities, zeros and denormals behave
-// as in IEEE 754 and C. Bounds in ulp are the largest errors over all floats.
+// as in IEEE 754 and C. Bounds in ulp are largest errors found in sweeps over all of float, rounded
+// up.
 #include <cmath>
 
 #include <hero/core/math_bits.h>
@@ -15,7 +16,7 @@ namespace hero::math {
 HERO_HD inline float sqrt(float x) { return std::sqrt(x); }
 HERO_HD inline double sqrt(double x) { return std::sqrt(x); }
 
-/// 1 / sqrt(x); at most 1 ulp.
+/// 1 / sqrt(x); at most 1.5 ulp.
 HERO_HD inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
 HERO_HD inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 

@@ -6,7 +6,8 @@
 
 namespace hero::math {
 
-// libm's own; glibc's are within 2 ulp (sin, cos, exp, log, pow within 0.55).
+// libm's own; glibc's are within 2.5 ulp (sin, cos, exp, log, pow within 0.55). The compositions
+// below are within 5 ulp wherever the result is a normal number.
 HERO_HD inline double exp(double x) { return std::exp(x); }
 HERO_HD inline double exp2(double x) { return std::exp2(x); }
 HERO_HD inline double expm1(double x) { return std::expm1(x); }
@@ -33,7 +34,11 @@ HERO_HD inline double sigmoid(double x) {
 /// ln(1 + e^(beta x)) / beta, and x itself where beta x exceeds the threshold.
 HERO_HD inline double softplus(double x, double beta, double threshold) {
   const double z = x * beta;
-  const double r = ((z < 0.0 ? 0.0 : z) + std::log1p(std::exp(-std::fabs(z)))) / beta;
+  const double t = std::exp(-std::fabs(z));
+  // The product's rounding error counts: e^z magnifies it |z| times.
+  const double error = std::fabs(z) < 1e300 ? std::fma(x, beta, -z) : 0.0;
+  const double slope = (z < 0.0 ? t : 1.0) / (1.0 + t);
+  const double r = ((z < 0.0 ? 0.0 : z) + std::fma(slope, error, std::log1p(t))) / beta;
   return z > threshold ? x : r;
 }
 
@@ -89,7 +94,7 @@ HERO_HD inline double gelu_tanh(double x) {
   const double w = y * g;
   const double w_error = std::fma(y, g, -w) + y * g_error;
   const double e = std::exp(w);
-  const double t = e < 1e300 ? e + e * w_error : e;
+  const double t = e < 1e307 ? e + e * w_error : e;
   return (x < -25.0 ? -0.0 : x) / (1.0 + t);
 }
 

@@ -103,7 +103,7 @@ struct Scaled {
   return x > 0.0f && x < infinity ? result : special;
 }
 
-/// tanh x; at most 1.5 ulp.
+/// tanh x; at most 3 ulp (2.49 found).
 [[gnu::always_inline]] HERO_HD inline float tanh(float x) {
   // (e^-2a - 1) / (e^-2a + 1) with the numerator as expm1: no cancellation near 0.
   const float a = std::fabs(x);
@@ -120,14 +120,14 @@ struct Scaled {
   return detail::xor_sign(std::fabs(em / (em + 2.0f)), x);
 }
 
-/// 1 / (1 + e^-x); at most 2 ulp, down to the denormals.
+/// 1 / (1 + e^-x); at most 2.5 ulp (2.29 found), down to the denormals.
 [[gnu::always_inline]] HERO_HD inline float sigmoid(float x) {
   const detail::Scaled t = detail::exp_negative(std::fabs(x));
   const float e = t.value * t.factor;
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/// x sigmoid(x); at most 2.5 ulp; -0 at -inf.
+/// x sigmoid(x); at most 3.5 ulp (3.24 found); -0 at -inf.
 [[gnu::always_inline]] HERO_HD inline float silu(float x) {
   const detail::Scaled t = detail::exp_negative(std::fabs(x));
   const float y = x < -120.0f ? -120.0f : x;
@@ -137,7 +137,7 @@ struct Scaled {
   return quotient * (x < 0.0f ? t.factor : 1.0f);
 }
 
-/// The error function; at most 1 ulp.
+/// The error function; at most 1.5 ulp.
 [[gnu::always_inline]] HERO_HD inline float erf(float x) {
   const float a = std::fabs(x);
   const float z = a * a;
@@ -149,8 +149,8 @@ struct Scaled {
 }
 
 /// x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), as x / (1 + e^-2u), which does not
-/// cancel for negative x. Relative error 2e-7 above -1; below it grows with u to 1e-5 where the
-/// result vanishes; -0 below -10.
+/// cancel for negative x. At most 2.5 ulp above -1 and 3.5 (1 + |u|) ulp below; -0 below -10, where
+/// 1.21e-37 or less is left.
 [[gnu::always_inline]] HERO_HD inline float gelu_tanh(float x) {
   constexpr float kLinear = -1.5957691216057308f;  // -2 sqrt(2 / pi)
   constexpr float kCubic = -0.07135481627159866f;  // the same times 0.044715
@@ -161,20 +161,21 @@ struct Scaled {
   return (x < -10.0f ? -0.0f : x) / (1.0f + t);
 }
 
-/// x Phi(x) = x / 2 (1 + erf(x / sqrt 2)), the tail without cancellation; at most 3 ulp while the
-/// result is a normal number; -0 at -inf.
+/// x Phi(x) = x / 2 (1 + erf(x / sqrt 2)), the tail without cancellation; at most 6.5 ulp (6.08
+/// found) above -13; -0 below -13.19, where less than 1e-38 is left.
 [[gnu::always_inline]] HERO_HD inline float gelu(float x) {
-  // Phi(-a) = e^(-a^2 / 2) R(a), R a polynomial in 1 / (1 + 0.3 a).
+  // Phi(-a) = e^(-a^2 / 2) P(a) / Q(a), to 2^-27.
   const float a = std::fabs(x);
   const float y = a > 13.19f ? 13.19f : a;
-  const float t = 1.0f / std::fma(0.3f, y, 1.0f);
-  const float r = t * detail::poly(t, 0x1.ea3c54p-4f, 0x1.e9c8f4p-4f, 0x1.c36126p-4f,
-                                   0x1.41b626p-4f, 0x1.882b38p-4f, -0x1.426144p-4f, 0x1.871eacp-3f,
-                                   -0x1.d2370ap-3f, 0x1.cb99bap-4f, -0x1.513e1ap-6f);
-  const float square = y * y;
-  const float e = detail::exp_in_range(-0.5f * square, -0.5f * std::fma(y, y, -square));
-  const float q = a > 13.19f ? 0.0f : r * e;
-  return (x < -13.19f ? -13.19f : x) * (x < 0.0f ? q : 1.0f - q);
+  const float p =
+      detail::poly(y, 0.5f, 0x1.be0b32p-2f, 0x1.732bb6p-3f, 0x1.475af4p-5f, 0x1.073cap-8f);
+  const float q = detail::poly(y, 1.0f, 0x1.ab47c8p+0f, 0x1.31b64ap+0f, 0x1.db555cp-2f,
+                               0x1.9a4f36p-4f, 0x1.49e9e8p-7f);
+  const float half = -0.5f * y;
+  const float w = half * y;
+  const float e = detail::exp_in_range(w, std::fma(half, y, -w));
+  const float phi = a > 13.19f ? 0.0f : e * p / q;
+  return (x < -13.19f ? -13.19f : x) * (x < 0.0f ? phi : 1.0f - phi);
 }
 
 }  // namespace hero::math

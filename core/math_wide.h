@@ -1,6 +1,6 @@
 #pragma once
-// Float functions evaluated in double and rounded once: 0.51 ulp and no hard cases, at about twice
-// the cost of a float polynomial.
+// Float functions evaluated in double and rounded once: correctly rounded but for one argument in
+// many thousands (at most 0.51 ulp), at about twice the cost of a float polynomial.
 #include <limits>
 
 #include <hero/core/math_bits.h>
