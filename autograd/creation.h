@@ -1,0 +1,63 @@
+#pragma once
+// Making tensors. Random ones draw from this thread's generator (manual_seed in core/random.h).
+#include <hero/autograd/tensor.h>
+
+namespace hero {
+
+struct TensorOptions {
+  std::optional<DType> dtype = {};  ///< float32 where floats are expected, else int64 or bool
+  Device device = kCpu;
+  bool requires_grad = false;
+};
+
+/// \name From values: floats become float32, integers int64, bools bool, unless a dtype is given
+/// \{
+Tensor tensor(double value, const TensorOptions& options = {});
+Tensor tensor(std::initializer_list<double> values, const TensorOptions& options = {});
+Tensor tensor(std::initializer_list<float> values, const TensorOptions& options = {});
+Tensor tensor(std::initializer_list<int> values, const TensorOptions& options = {});
+Tensor tensor(std::initializer_list<int64_t> values, const TensorOptions& options = {});
+Tensor tensor(std::initializer_list<bool> values, const TensorOptions& options = {});
+/// Rows of equal length.
+Tensor tensor(std::initializer_list<std::initializer_list<double>> rows,
+              const TensorOptions& options = {});
+Tensor tensor(std::initializer_list<std::initializer_list<float>> rows,
+              const TensorOptions& options = {});
+Tensor tensor(std::initializer_list<std::initializer_list<int>> rows,
+              const TensorOptions& options = {});
+Tensor tensor(const std::vector<double>& values, const TensorOptions& options = {});
+Tensor tensor(const std::vector<float>& values, const TensorOptions& options = {});
+Tensor tensor(const std::vector<int64_t>& values, const TensorOptions& options = {});
+/// \}
+
+Tensor empty(const Shape& shape, const TensorOptions& options = {});
+Tensor zeros(const Shape& shape, const TensorOptions& options = {});
+Tensor ones(const Shape& shape, const TensorOptions& options = {});
+Tensor full(const Shape& shape, Scalar value, const TensorOptions& options = {});
+Tensor empty_like(const Tensor& x);
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor full_like(const Tensor& x, Scalar value);
+/// start, start + step, ... below end; int64 for integer arguments, else float32.
+Tensor arange(Scalar start, Scalar end, Scalar step = 1, const TensorOptions& options = {});
+Tensor arange(Scalar end, const TensorOptions& options = {});
+/// `steps` values from start to end, both included.
+Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options = {});
+Tensor eye(int64_t n, const TensorOptions& options = {});
+Tensor eye(int64_t n, int64_t m, const TensorOptions& options = {});
+/// int64 [.., num_classes], 1 at each index of `x`.
+Tensor one_hot(const Tensor& x, int64_t num_classes);
+/// Uniform in [0, 1).
+Tensor rand(const Shape& shape, const TensorOptions& options = {});
+/// Standard normal.
+Tensor randn(const Shape& shape, const TensorOptions& options = {});
+/// Integers in [low, high), int64.
+Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOptions& options = {});
+/// A random order of 0 .. n - 1, int64.
+Tensor randperm(int64_t n, const TensorOptions& options = {});
+/// 1 with the probability given by each element of p, else 0.
+Tensor bernoulli(const Tensor& p);
+Tensor rand_like(const Tensor& x);
+Tensor randn_like(const Tensor& x);
+
+}  // namespace hero

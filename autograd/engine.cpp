@@ -1,0 +1,242 @@
+// The engine. Order is fixed: a node runs when every node that feeds it a gradient has run; of those
+// ready, a leaf first, else the newest. So every rank of a distributed program sees the same order.
+#include <hero/core/map.h>
+
+#include <algorithm>
+#include <atomic>
+#include <queue>
+
+#include <hero/autograd/accumulate.h>
+#include <hero/autograd/engine.h>
+#include <hero/autograd/ops.h>
+
+namespace hero {
+
+namespace {
+
+thread_local int walk_depth = 0;
+std::atomic<uint64_t> walk_counter = 0;  // never repeats: nodes may move between threads
+thread_local std::vector<std::function<void()>> end_callbacks;
+
+}  // namespace
+
+class Engine {
+ public:
+  explicit Engine(const Walk& walk) : walk_(walk), id_(++walk_counter) {}
+  ~Engine() {
+    // An inner walk (a backward inside a backward) hands shared nodes back to the outer one.
+    for (const auto& [node, slot] : borrowed_) node->walk_ = slot;
+  }
+
+  std::vector<Tensor> run() {
+    collect();
+    if (!walk_.captures.empty()) mark_needed();
+    captured_.resize(walk_.captures.size());
+    for (size_t i = 0; i < walk_.roots.size(); ++i) {
+      deliver(walk_.roots[i], walk_.gradients[i]);
+    }
+    for (uint32_t i = 0; i < states_.size(); ++i) {
+      if (states_[i].pending == 0) ready_.push({states_[i].node->sequence(), i});
+    }
+    const GradMode mode(walk_.create_graph);
+    while (!ready_.empty()) {
+      const uint32_t index = ready_.top().second;
+      ready_.pop();
+      step(index);
+    }
+    return std::move(captured_);
+  }
+
+ private:
+  struct State {
+    Node* node;
+    Grads grads;
+    uint32_t pending = 0;  // nodes yet to run that feed this one
+    bool needed = true;
+    bool owned = false;  // grads[0] is a sum made here: more can be added in place
+  };
+
+  State& state(Node* node) { return states_[node->walk_.index]; }
+
+  // True the first time this walk meets the node.
+  bool meet(Node* node) {
+    if (node->walk_.walk == id_) return false;
+    if (walk_depth > 1 && node->walk_.walk != 0) borrowed_.emplace_back(node, node->walk_);
+    node->walk_ = {id_, static_cast<uint32_t>(states_.size())};
+    states_.push_back({node, {}, 0, true, false});
+    return true;
+  }
+
+  // Every node reachable from the roots, with the number of its consumers.
+  void collect() {
+    std::vector<Node*> open;
+    for (const Edge& root : walk_.roots) {
+      if (root.node && meet(root.node.get())) open.push_back(root.node.get());
+    }
+    while (!open.empty()) {
+      Node* node = open.back();
+      open.pop_back();
+      for (const auto& input : node->inputs_) {
+        Node* earlier = input.edge.node.get();
+        if (!earlier) continue;
+        if (meet(earlier)) open.push_back(earlier);
+        ++state(earlier).pending;
+      }
+    }
+  }
+
+  // For grad(): only nodes from which a captured gradient can be reached run.
+  void mark_needed() {
+    std::vector<uint32_t> order(states_.size());
+    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    const auto age = [this](uint32_t i) {
+      const uint64_t sequence = states_[i].node->sequence();
+      return sequence == AccumulateGrad::kFirst ? 0 : sequence;
+    };
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return age(a) < age(b); });
+    for (uint32_t i : order) {
+      State& s = states_[i];
+      s.needed = false;
+      for (const auto& input : s.node->inputs_) {
+        if (input.edge.node && (state(input.edge.node.get()).needed || wanted(input.edge))) {
+          s.needed = true;
+        }
+      }
+    }
+  }
+
+  bool wanted(const Edge& edge) const {
+    for (const Edge& capture : walk_.captures) {
+      if (capture.node == edge.node && capture.index == edge.index) return true;
+    }
+    return false;
+  }
+
+  void deliver(const Edge& edge, Tensor gradient) {
+    if (!gradient.defined()) return;
+    State& s = state(edge.node.get());
+    s.grads.resize(std::max(s.grads.size(), edge.index + 1));
+    Tensor& slot = s.grads[edge.index];
+    if (!slot.defined()) {
+      slot = std::move(gradient);
+    } else if (walk_.create_graph || edge.index > 0) {
+      slot = slot + gradient;
+    } else if (s.owned) {
+      core::map_into<core::kernels::Add>(slot.array(), slot.array(), gradient.array());
+    } else {
+      slot = Tensor(core::map<core::kernels::Add>(slot.array(), gradient.array()));
+      s.owned = true;
+    }
+  }
+
+  void run_hooks(Node* node, Grads& grads) {
+    const auto apply = [&grads](int index, const detail::Hook<TensorHook>& hook) {
+      if (!*hook.alive || index >= grads.size() || !grads[index].defined()) return;
+      Tensor replaced = hook.call(grads[index]);
+      if (!replaced.defined()) return;
+      check(replaced.shape() == grads[index].shape(), "hook: returned a gradient of shape ",
+            replaced.shape(), " for one of ", grads[index].shape());
+      grads[index] = std::move(replaced);
+    };
+    if (node->hooks_) {
+      for (size_t i = 0; i < node->hooks_->size(); ++i) {
+        const auto entry = (*node->hooks_)[i];
+        apply(entry.first, entry.second);
+      }
+    }
+    if (node->sequence() != AccumulateGrad::kFirst) return;
+    const auto& leaf = static_cast<AccumulateGrad*>(node)->leaf();
+    for (size_t i = 0; leaf->hooks && i < leaf->hooks->tensor.size(); ++i) {
+      const auto hook = leaf->hooks->tensor[i];
+      apply(0, hook);
+    }
+  }
+
+  void capture(Node* node, const Grads& grads) {
+    for (size_t i = 0; i < walk_.captures.size(); ++i) {
+      const Edge& edge = walk_.captures[i];
+      if (edge.node.get() == node && edge.index < grads.size()) captured_[i] = grads[edge.index];
+    }
+  }
+
+  // The gradient as the input's shape and dtype demand: broadcasting is undone here, once for all ops.
+  Tensor fit(const Node& node, int i, Tensor g) const {
+    const GradSpec& spec = node.input_spec(i);
+    if (!(g.shape() == spec.shape)) {
+      check(g.ndim() >= spec.shape.size() &&
+                broadcast_shapes(node.name(), g.shape(), spec.shape) == g.shape(),
+            node.name(), ": backward gave a gradient of shape ", g.shape(), " for input ", i,
+            " of shape ", spec.shape);
+      g = sum_to(g, spec.shape);
+    }
+    return g.dtype() == spec.dtype ? g : g.to(spec.dtype);
+  }
+
+  void step(uint32_t index) {
+    // A copy of the pointer: running a node may not touch states_, but a hook may start another walk.
+    Node* node = states_[index].node;
+    Grads grads = std::move(states_[index].grads);
+    states_[index].grads.clear();
+    grads.resize(std::max(node->output_count(), 1));
+    bool any = false;
+    for (const Tensor& g : grads) any = any || g.defined();
+    Grads results;
+    if (any) {
+      run_hooks(node, grads);
+      capture(node, grads);
+      const bool leaf = node->sequence() == AccumulateGrad::kFirst;
+      if (states_[index].needed && !(leaf && !walk_.captures.empty())) {
+        check(!node->released(), node->name(), ": backward ran through this graph before and freed "
+              "it; pass retain_graph = true to the first");
+        results = node->run(grads);
+        check(results.size() == node->input_count(), node->name(), ": backward gave ",
+              results.size(), " gradients for ", node->input_count(), " inputs");
+      }
+    }
+    grads.clear();
+    pass_on(*node, results);
+    if (!walk_.retain_graph) node->release();
+  }
+
+  void pass_on(Node& node, Grads& results) {
+    for (int i = 0; i < node.input_count(); ++i) {
+      const Edge& edge = node.input_edge(i);
+      if (!edge.node) continue;
+      if (i < results.size() && results[i].defined()) {
+        deliver(edge, fit(node, i, std::move(results[i])));
+      }
+      State& earlier = state(edge.node.get());
+      if (--earlier.pending == 0) ready_.push({earlier.node->sequence(), edge.node->walk_.index});
+    }
+  }
+
+  const Walk& walk_;
+  uint64_t id_;
+  std::vector<State> states_;
+  std::vector<Tensor> captured_;
+  std::vector<std::pair<Node*, detail::WalkSlot>> borrowed_;
+  std::priority_queue<std::pair<uint64_t, uint32_t>> ready_;
+};
+
+std::vector<Tensor> run_walk(const Walk& walk) {
+  struct Depth {
+    Depth() { ++walk_depth; }
+    ~Depth() {
+      // After an Error, callbacks of the failed pass must not run in the next.
+      if (--walk_depth == 0) end_callbacks.clear();
+    }
+  } depth;
+  std::vector<Tensor> captured = Engine(walk).run();
+  for (size_t i = 0; walk_depth == 1 && i < end_callbacks.size(); ++i) {
+    const auto callback = end_callbacks[i];
+    callback();
+  }
+  return captured;
+}
+
+void on_backward_end(std::function<void()> callback) {
+  check(walk_depth > 0, "on_backward_end: no backward pass is running on this thread");
+  end_callbacks.push_back(std::move(callback));
+}
+
+}  // namespace hero

@@ -1,0 +1,106 @@
+// In-place operations. While recording, the values come from the recorded out-of-place operation and
+// are copied over, so that what was saved for backward is never the overwritten memory.
+#include <hero/core/map.h>
+
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+
+template <class OutOfPlace, class Direct>
+const Tensor& write(const char* op, const Tensor& self, bool others_want_grad,
+                    OutOfPlace&& out_of_place, Direct&& direct) {
+  const Array& array = self.array();
+  if (!grad_enabled() || (!self.requires_grad() && !others_want_grad)) {
+    direct(array);
+    return self;
+  }
+  check(!self.is_leaf() || !self.requires_grad(), op, ": a leaf of shape ", self.shape(),
+        " that requires grad cannot be changed in place while recording; use NoGrad or clone()");
+  const Tensor result = out_of_place();
+  check(result.shape() == self.shape(), op, ": result of shape ", result.shape(),
+        " does not fit into ", self.shape());
+  core::backend(array.device()).copy(result.array(), array);
+  array.storage().bump_version();
+  Recorder::rebase(self, result.dtype() == self.dtype() ? result : result.to(self.dtype()));
+  return self;
+}
+
+template <class F>
+const Tensor& with_tensor(const char* op, const Tensor& self, const Tensor& other,
+                          Tensor (*out_of_place)(const Tensor&, const Tensor&)) {
+  return write(
+      op, self, other.requires_grad(), [&] { return out_of_place(self, other); },
+      [&](const Array& a) { core::map_into<F>(a, a, other.array()); });
+}
+
+template <class F>
+const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
+                          Tensor (*out_of_place)(const Tensor&, Scalar)) {
+  return write(
+      op, self, false, [&] { return out_of_place(self, value); },
+      [&](const Array& a) { core::map_into<F>(a, a, value); });
+}
+
+}  // namespace
+
+const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
+  if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, add);
+  return write(
+      "add_", *this, other.requires_grad(), [&] { return add(*this, mul(other, alpha)); },
+      [&](const Array& a) { core::map_into<k::Addcmul>(a, a, other.array(), alpha, Scalar(1)); });
+}
+const Tensor& Tensor::add_(Scalar v) const { return with_scalar<k::Add>("add_", *this, v, add); }
+const Tensor& Tensor::sub_(const Tensor& other) const {
+  return with_tensor<k::Sub>("sub_", *this, other, sub);
+}
+const Tensor& Tensor::sub_(Scalar v) const { return with_scalar<k::Sub>("sub_", *this, v, sub); }
+const Tensor& Tensor::mul_(const Tensor& other) const {
+  return with_tensor<k::Mul>("mul_", *this, other, mul);
+}
+const Tensor& Tensor::mul_(Scalar v) const { return with_scalar<k::Mul>("mul_", *this, v, mul); }
+const Tensor& Tensor::div_(const Tensor& other) const {
+  return with_tensor<k::Div>("div_", *this, other, div);
+}
+const Tensor& Tensor::div_(Scalar v) const { return with_scalar<k::Div>("div_", *this, v, div); }
+
+const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
+  return write(
+      "clamp_", *this, false, [&] { return clamp(*this, low, high); },
+      [&](const Array& a) { core::map_into<k::Clamp>(a, a, low, high); });
+}
+
+const Tensor& Tensor::copy_(const Tensor& source) const {
+  check(source.defined(), "copy_: the source is undefined");
+  check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
+        source.shape(), " does not fit into ", shape());
+  return write(
+      "copy_", *this, source.requires_grad(),
+      [&] { return source.to(dtype()).expand(shape()).clone(); },
+      [&](const Array& a) {
+        // Overlapping memory would be overwritten before it is read.
+        const bool shared = source.array().storage_ref() == a.storage_ref();
+        core::backend(a.device()).copy(shared ? source.array().clone() : source.array(), a);
+        a.storage().bump_version();
+      });
+}
+
+const Tensor& Tensor::fill_(Scalar value) const {
+  return write(
+      "fill_", *this, false, [&] {
+        const Tensor all(Array::ones(shape(), kBool, device()));
+        return masked_fill(*this, all, value);
+      },
+      [&](const Array& a) {
+        core::backend(a.device()).fill(a, value);
+        a.storage().bump_version();
+      });
+}
+
+const Tensor& Tensor::zero_() const { return fill_(0); }
+
+}  // namespace hero

@@ -1,0 +1,139 @@
+#include <hero/autograd/node.h>
+#include <hero/autograd/op.h>
+#include <hero/core/allocator.h>
+
+#include <hero/autograd/accumulate.h>
+
+namespace hero {
+
+namespace {
+
+thread_local int64_t thread_nodes = 0;
+thread_local uint64_t thread_sequence = 0;
+
+}  // namespace
+
+int64_t live_nodes() { return thread_nodes; }
+
+Node::Node() { ++thread_nodes; }
+Node::~Node() { --thread_nodes; }
+
+void Node::destroy(Node* node) {
+  // [note: long chains] A node owns the one before it; freeing a chain by nested destructors would
+  // overflow the stack. The first destroy on a thread frees what the others only enlist.
+  thread_local std::vector<Node*> waiting;
+  thread_local bool running = false;
+  waiting.push_back(node);
+  if (running) return;
+  running = true;
+  while (!waiting.empty()) {
+    Node* last = waiting.back();
+    waiting.pop_back();
+    const auto bytes = last->bytes_;
+    last->~Node();
+    core::deallocate(last, bytes);
+  }
+  running = false;
+}
+
+namespace detail {
+
+void* allocate_node(size_t bytes) { return core::allocate(static_cast<int64_t>(bytes)); }
+
+void TensorImpl::destroy(TensorImpl* impl) {
+  impl->~TensorImpl();
+  core::deallocate(impl, sizeof(TensorImpl));
+}
+
+}  // namespace detail
+
+Edge gradient_edge(const Tensor& tensor) {
+  detail::TensorImpl* impl = tensor.impl();
+  if (!impl) return {};
+  if (impl->grad_fn) return {impl->grad_fn, impl->output_index};
+  if (!impl->requires_grad) return {};
+  if (impl->accumulator) return {Ref<Node>::share(impl->accumulator), 0};
+  return {AccumulateGrad::create(Ref<detail::TensorImpl>::share(impl)), 0};
+}
+
+bool Recorder::wants_grad(const Node& op, const Tensor& tensor) {
+  const detail::TensorImpl* impl = tensor.impl();
+  check(impl != nullptr, op.name(), ": an input tensor is undefined");
+  check(impl->history == impl->data.storage().history(), op.name(), ": input of shape ",
+        impl->data.shape(),
+        " shares memory with a tensor that a recorded in-place operation changed; take the view "
+        "again, or write out of place");
+  return impl->requires_grad || impl->grad_fn;
+}
+
+void Recorder::add_input(Node& node, const Tensor& tensor) {
+  Node::Input input;
+  input.edge = gradient_edge(tensor);
+  const Array& array = tensor.array();
+  input.spec = {array.shape(), array.dtype(), array.device()};
+  // Newer than every input, also when they were recorded on other threads.
+  if (input.edge.node && input.edge.node->sequence_ != AccumulateGrad::kFirst) {
+    thread_sequence = std::max(thread_sequence, input.edge.node->sequence_);
+  }
+  node.inputs_.push_back(std::move(input));
+}
+
+void Recorder::finish(Node& node) { node.sequence_ = ++thread_sequence; }
+
+Tensor Recorder::make_output(Node& node, Array array) {
+  node.outputs_.push_back({array.shape(), array.dtype(), array.device()});
+  Tensor result(std::move(array));
+  if (is_floating(result.dtype())) {
+    result.impl()->grad_fn = Ref<Node>::share(&node);
+    result.impl()->output_index = node.output_count() - 1;
+  }
+  return result;
+}
+
+void Recorder::rebase(const Tensor& self, const Tensor& result) {
+  detail::TensorImpl* impl = self.impl();
+  core::Storage& storage = impl->data.storage();
+  storage.bump_history();
+  impl->history = storage.history();
+  impl->grad_fn = result.impl()->grad_fn;
+  impl->output_index = result.impl()->output_index;
+}
+
+void MultiOp::save(const Array& array, int slot) {
+  saved_.push_back({array, array.storage().version(), slot});
+}
+
+Tensor MultiOp::saved(int slot) const {
+  const std::string what =
+      slot >= 0 ? "input " + std::to_string(slot) : "output " + std::to_string(-1 - slot);
+  check(!released_, name(), ": backward ran through this graph before and freed it; pass "
+        "retain_graph = true to the first");
+  for (const SavedArray& entry : saved_) {
+    if (entry.slot != slot) continue;
+    check(entry.version == entry.array.storage().version(), name(), ": ", what, " of shape ",
+          entry.array.shape(),
+          " was changed in place after it was saved for backward; write out of place or clone() it");
+    Tensor tensor(entry.array);
+    detail::TensorImpl* impl = tensor.impl();
+    if (slot < 0) {
+      impl->grad_fn = Ref<Node>::share(const_cast<MultiOp*>(this));
+      impl->output_index = -1 - slot;
+    } else if (needs(slot)) {
+      const Edge& edge = input_edge(slot);
+      if (auto* leaf = dynamic_cast<AccumulateGrad*>(edge.node.get())) {
+        return Tensor::from_impl(leaf->leaf());
+      }
+      impl->grad_fn = edge.node;
+      impl->output_index = edge.index;
+    }
+    return tensor;
+  }
+  fail(name(), ": ", what, " was not saved for backward; name it in kSaveInputs or kSaveOutputs");
+}
+
+void MultiOp::release() {
+  saved_.clear();
+  released_ = true;
+}
+
+}  // namespace hero

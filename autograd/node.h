@@ -1,0 +1,130 @@
+#pragma once
+// The graph of recorded operations. Nodes own earlier nodes; nothing owns forward.
+#include <hero/autograd/tensor.h>
+#include <hero/core/inline_vector.h>
+
+namespace hero {
+
+/// Gradients, one a slot; an undefined tensor stands for zero.
+using Grads = InlineVector<Tensor, 4>;
+
+class Node;
+
+/// One input of a node: output `index` of an earlier node. No node: no gradient wanted.
+struct Edge {
+  Ref<Node> node;
+  int index = 0;
+};
+
+/// Shape, dtype and device a gradient must have.
+struct GradSpec {
+  Shape shape;
+  DType dtype = kFloat32;
+  Device device;
+};
+
+namespace detail {
+
+/// A hook with the flag its handle clears.
+template <class F>
+struct Hook {
+  F call;
+  std::shared_ptr<bool> alive;
+};
+
+struct TensorImpl : Counted {
+  static void destroy(TensorImpl* impl);
+
+  Array data;
+  Ref<Node> grad_fn;           // of a non-leaf
+  int output_index = 0;        // which output of grad_fn
+  uint32_t history = 0;        // storage().history() when this tensor's history was last known
+  bool requires_grad = false;  // of a leaf
+  bool retains_grad = false;
+  Node* accumulator = nullptr;  // a leaf's node while a graph holds it; see AccumulateGrad
+  Tensor grad;
+  std::unique_ptr<Hooks> hooks;  // a leaf's
+};
+
+struct Hooks {
+  std::vector<Hook<TensorHook>> tensor;
+  std::vector<Hook<LeafHook>> leaf;
+};
+
+struct WalkSlot {
+  uint64_t walk = 0;
+  uint32_t index = 0;
+};
+
+}  // namespace detail
+
+/// A recorded operation: from the gradients of its outputs to those of its inputs.
+class Node : public Counted {
+ public:
+  Node& operator=(const Node&) = delete;
+
+  /// The operation's name, for messages.
+  virtual const char* name() const = 0;
+  /// Gradients of the inputs, one an input (undefined where needs(i) is false or the gradient is
+  /// zero). A gradient of the broadcast shape is allowed: the engine sums it to the input's.
+  virtual Grads run(const Grads& output_grads) = 0;
+  /// Drops what was saved for backward.
+  virtual void release() {}
+
+  /// True when input i wants a gradient.
+  bool needs(int i) const { return static_cast<bool>(inputs_[i].edge.node); }
+  uint64_t sequence() const { return sequence_; }
+  int input_count() const { return inputs_.size(); }
+  const Edge& input_edge(int i) const { return inputs_[i].edge; }
+  const GradSpec& input_spec(int i) const { return inputs_[i].spec; }
+  const GradSpec& output_spec(int i) const { return outputs_[i]; }
+  int output_count() const { return outputs_.size(); }
+  bool released() const { return released_; }
+
+  static void destroy(Node* node);
+
+ protected:
+  Node();
+  /// A moved operation keeps its own members; its place in the graph begins anew.
+  Node(Node&&) noexcept : Node() {}
+  virtual ~Node();
+
+  struct Input {
+    Edge edge;
+    GradSpec spec;
+  };
+  InlineVector<Input, 2> inputs_;
+  InlineVector<GradSpec, 1> outputs_;
+  uint64_t sequence_ = 0;
+  uint32_t bytes_ = 0;
+  bool released_ = false;
+
+ private:
+  friend class Engine;
+  friend class Recorder;
+  friend class Tensor;
+  template <class N>
+  friend Ref<N> make_node(N&& value);
+
+  detail::WalkSlot walk_;
+  std::unique_ptr<std::vector<std::pair<int, detail::Hook<TensorHook>>>> hooks_;  // by output
+};
+
+namespace detail {
+void* allocate_node(size_t bytes);
+}
+
+/// Moves an operation to the heap as a node of the graph.
+template <class N>
+Ref<N> make_node(N&& value) {
+  static_assert(std::is_rvalue_reference_v<N&&>);
+  auto* node = new (detail::allocate_node(sizeof(N))) N(std::move(value));
+  node->bytes_ = sizeof(N);
+  return Ref<N>::adopt(node);
+}
+
+/// Where a tensor's gradient goes: its node and output, or its leaf's accumulator. No node when it
+/// does not require grad.
+Edge gradient_edge(const Tensor& tensor);
+
+}  // namespace hero

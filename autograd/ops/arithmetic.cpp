@@ -1,0 +1,264 @@
+// Elementwise operations of several inputs. A gradient may keep the broadcast shape: the engine sums it
+// to the input's.
+#include <hero/autograd/creation.h>
+
+#include <cmath>
+
+#include <hero/autograd/ops/map_op.h>
+
+namespace hero {
+
+namespace k = core::kernels;
+
+namespace {
+
+struct Add : Map<k::Add> {
+  Grads backward(const Tensor& g) override { return {g, g}; }
+};
+struct Sub : Map<k::Sub> {
+  Grads backward(const Tensor& g) override { return {g, needs(1) ? -g : Tensor()}; }
+};
+struct Mul : Map<k::Mul> {
+  bool saves_input(int i) const { return needs(1 - i); }
+  Grads backward(const Tensor& g) override {
+    return {needs(0) ? g * input(1) : Tensor(), needs(1) ? g * input(0) : Tensor()};
+  }
+};
+struct Div : Map<k::Div> {
+  bool saves_input(int i) const { return i == 1 || needs(1); }
+  Grads backward(const Tensor& g) override {
+    const Tensor first = g / input(1);
+    return {first, needs(1) ? -first * input(0) / input(1) : Tensor()};
+  }
+};
+struct Pow : Map<k::Pow, Save::both> {
+  Grads backward(const Tensor& g) override {
+    const Tensor a = input(0), b = input(1);
+    Grads grads{Tensor(), Tensor()};
+    // d/da is 0 for b = 0, also at a = 0; d/db is 0 at a = 0 for b >= 0.
+    if (needs(0)) grads[0] = where(b == 0, 0, g * (b * pow(a, b - 1)));
+    if (needs(1)) grads[1] = where(logical_and(a == 0, b >= 0), 0, g * (y() * log(a)));
+    return grads;
+  }
+};
+struct Remainder : Map<k::Remainder, Save::input> {
+  Grads backward(const Tensor& g) override {
+    return {g, needs(1) ? -g * floor(input(0) / input(1)) : Tensor()};
+  }
+};
+
+// Half of the gradient to each side where they are equal.
+Grads choose(const Tensor& g, const Tensor& first, const Tensor& tie) {
+  const Tensor shared = where(tie, g * 0.5, g);
+  return {where(logical_or(first, tie), shared, 0), where(first, 0, shared)};
+}
+struct Maximum : Map<k::Maximum, Save::input> {
+  Grads backward(const Tensor& g) override {
+    return choose(g, input(0) > input(1), input(0) == input(1));
+  }
+};
+struct Minimum : Map<k::Minimum, Save::input> {
+  Grads backward(const Tensor& g) override {
+    return choose(g, input(0) < input(1), input(0) == input(1));
+  }
+};
+struct Atan2 : Map<k::Atan2, Save::input> {
+  Grads backward(const Tensor& g) override {
+    const Tensor scaled = g / (square(input(0)) + square(input(1)));
+    return {scaled * input(1), -scaled * input(0)};
+  }
+};
+struct LogAddExp : Map<k::LogAddExp, Save::input> {
+  Grads backward(const Tensor& g) override {
+    const Tensor share = sigmoid(input(0) - input(1));
+    return {g * share, g * (1.0 - share)};
+  }
+};
+struct Lerp : Map<k::Lerp, Save::input> {
+  Grads backward(const Tensor& g) override {
+    const Tensor weight = input(2);
+    return {g * (1.0 - weight), g * weight, needs(2) ? g * (input(1) - input(0)) : Tensor()};
+  }
+};
+struct LerpScalar : Op {
+  double weight;
+  explicit LerpScalar(double w) : weight(w) {}
+  const char* name() const override { return "lerp"; }
+  Array forward(const Array& a, const Array& b) { return core::map<k::Lerp>(a, b, Scalar(weight)); }
+  Grads backward(const Tensor& g) override { return {g * (1.0 - weight), g * weight}; }
+};
+struct Addcmul : Op {
+  double value;
+  explicit Addcmul(double v) : value(v) {}
+  bool saves_input(int i) const { return (i == 1 && needs(2)) || (i == 2 && needs(1)); }
+  const char* name() const override { return "addcmul"; }
+  Array forward(const Array& x, const Array& a, const Array& b) {
+    return core::map<k::Addcmul>(x, a, b, Scalar(value));
+  }
+  Grads backward(const Tensor& g) override {
+    return {g, needs(1) ? g * input(2) * value : Tensor(), needs(2) ? g * input(1) * value : Tensor()};
+  }
+};
+struct Where : Map<k::Where> {
+  bool saves_input(int i) const { return i == 0; }
+  Grads backward(const Tensor& g) override {
+    return {Tensor(), where(input(0), g, 0), where(input(0), 0, g)};
+  }
+};
+
+// Tensor and scalar. The scalar is an operand of the kernel, not a tensor.
+template <class F>
+struct WithScalar : Op {
+  Scalar scalar;
+  explicit WithScalar(Scalar s) : scalar(s) {}
+  const char* name() const override { return F::name; }
+  Array forward(const Array& a) { return core::map<F>(a, scalar); }
+};
+struct AddScalar : WithScalar<k::Add> {
+  using WithScalar::WithScalar;
+  Grads backward(const Tensor& g) override { return {g}; }
+};
+struct SubScalar : WithScalar<k::Sub> {
+  using WithScalar::WithScalar;
+  Grads backward(const Tensor& g) override { return {g}; }
+};
+struct MulScalar : WithScalar<k::Mul> {
+  using WithScalar::WithScalar;
+  Grads backward(const Tensor& g) override { return {g * scalar}; }
+};
+struct DivScalar : WithScalar<k::Div> {
+  using WithScalar::WithScalar;
+  Grads backward(const Tensor& g) override { return {g / scalar}; }
+};
+struct RemainderScalar : WithScalar<k::Remainder> {
+  using WithScalar::WithScalar;
+  Grads backward(const Tensor& g) override { return {g}; }
+};
+struct PowScalar : WithScalar<k::Pow> {
+  using WithScalar::WithScalar;
+  static constexpr unsigned kSaveInputs = 1;
+  Grads backward(const Tensor& g) override {
+    if (scalar.real() == 0.0) return {zeros_like(g)};
+    return {g * (pow(input(0), scalar.real() - 1.0) * scalar)};
+  }
+};
+struct ScalarSub : Op {
+  Scalar scalar;
+  explicit ScalarSub(Scalar s) : scalar(s) {}
+  const char* name() const override { return "sub"; }
+  Array forward(const Array& b) { return core::map<k::Sub>(scalar, b); }
+  Grads backward(const Tensor& g) override { return {-g}; }
+};
+struct ScalarDiv : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  Scalar scalar;
+  explicit ScalarDiv(Scalar s) : scalar(s) {}
+  const char* name() const override { return "div"; }
+  Array forward(const Array& b) { return core::map<k::Div>(scalar, b); }
+  Grads backward(const Tensor& g) override { return {-g * scalar / square(input(0))}; }
+};
+struct ScalarPow : Op {
+  static constexpr unsigned kSaveOutputs = 1;
+  Scalar scalar;
+  explicit ScalarPow(Scalar s) : scalar(s) {}
+  const char* name() const override { return "pow"; }
+  Array forward(const Array& b) { return core::map<k::Pow>(scalar, b); }
+  Grads backward(const Tensor& g) override { return {g * output() * std::log(scalar.real())}; }
+};
+
+// where with a number on one side.
+struct WhereScalar : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  Scalar scalar;
+  bool first;  // the number is taken where the condition holds
+  WhereScalar(Scalar s, bool f) : scalar(s), first(f) {}
+  const char* name() const override { return "where"; }
+  Array forward(const Array& condition, const Array& x) {
+    return first ? core::map<k::Where>(condition, scalar, x)
+                 : core::map<k::Where>(condition, x, scalar);
+  }
+  Grads backward(const Tensor& g) override {
+    return {Tensor(), first ? where(input(0), 0, g) : where(input(0), g, 0)};
+  }
+};
+
+// Whole powers of integers stay integers: square and multiply.
+Tensor pow_integer(const Tensor& base, int64_t exponent) {
+  check(exponent >= 0, "pow: integers to the negative power ", exponent,
+        " are not integers; convert the base to a floating dtype");
+  Tensor result = ones_like(base);
+  for (Tensor square_of = base; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) result = mul(result, square_of);
+    if (exponent > 1) square_of = square(square_of);
+  }
+  return result;
+}
+
+void check_condition(const char* op, const Tensor& condition) {
+  check(condition.dtype() == kBool, op, ": the condition is ", condition.dtype(),
+        "; compare it to get bool");
+}
+
+}  // namespace
+
+Tensor add(const Tensor& a, const Tensor& b) { return record(Add{}, a, b); }
+Tensor add(const Tensor& a, Scalar b) { return record(AddScalar(b), a); }
+Tensor sub(const Tensor& a, const Tensor& b) { return record(Sub{}, a, b); }
+Tensor sub(const Tensor& a, Scalar b) { return record(SubScalar(b), a); }
+Tensor sub(Scalar a, const Tensor& b) { return record(ScalarSub(a), b); }
+Tensor mul(const Tensor& a, const Tensor& b) { return record(Mul{}, a, b); }
+Tensor mul(const Tensor& a, Scalar b) { return record(MulScalar(b), a); }
+Tensor div(const Tensor& a, const Tensor& b) { return record(Div{}, a, b); }
+Tensor div(const Tensor& a, Scalar b) { return record(DivScalar(b), a); }
+Tensor div(Scalar a, const Tensor& b) { return record(ScalarDiv(a), b); }
+Tensor pow(const Tensor& a, const Tensor& b) { return record(Pow{}, a, b); }
+Tensor pow(const Tensor& base, Scalar exponent) {
+  const double e = exponent.real();
+  if (!is_floating(base.dtype()) && !exponent.is_floating()) {
+    return pow_integer(base, exponent.to<int64_t>());
+  }
+  // The cheap powers are exact operations of their own.
+  if (e == 2.0) return square(base);
+  if (e == 1.0) return mul(base, 1.0);
+  if (e == 0.5) return sqrt(base);
+  if (e == -1.0) return reciprocal(base);
+  return record(PowScalar(exponent), base);
+}
+Tensor pow(Scalar base, const Tensor& exponent) { return record(ScalarPow(base), exponent); }
+Tensor remainder(const Tensor& a, const Tensor& b) { return record(Remainder{}, a, b); }
+Tensor remainder(const Tensor& a, Scalar b) { return record(RemainderScalar(b), a); }
+Tensor maximum(const Tensor& a, const Tensor& b) { return record(Maximum{}, a, b); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return record(Minimum{}, a, b); }
+Tensor atan2(const Tensor& y, const Tensor& x) { return record(Atan2{}, y, x); }
+Tensor logaddexp(const Tensor& a, const Tensor& b) { return record(LogAddExp{}, a, b); }
+Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+  return record(LerpScalar(weight), a, b);
+}
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
+  return record(Lerp{}, a, b, weight);
+}
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
+  return record(Addcmul(value), x, a, b);
+}
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
+  return x + a / b * value;
+}
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  check_condition("where", condition);
+  return record(Where{}, condition, a, b);
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
+  check_condition("where", condition);
+  return record(WhereScalar(b, false), condition, a);
+}
+Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
+  check_condition("where", condition);
+  return record(WhereScalar(a, true), condition, b);
+}
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  check_condition("masked_fill", mask);
+  return record(WhereScalar(value, true), mask, x);
+}
+
+}  // namespace hero

@@ -1,0 +1,92 @@
+// Comparisons, logic and the operators. Their results are bool: nothing is recorded.
+#include <hero/core/map.h>
+
+#include <hero/autograd/ops.h>
+
+namespace hero {
+
+namespace k = core::kernels;
+
+Tensor eq(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::Equal>(a.array(), b.array()));
+}
+Tensor eq(const Tensor& a, Scalar b) { return Tensor(core::map<k::Equal>(a.array(), b)); }
+Tensor ne(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::NotEqual>(a.array(), b.array()));
+}
+Tensor ne(const Tensor& a, Scalar b) { return Tensor(core::map<k::NotEqual>(a.array(), b)); }
+Tensor lt(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::Less>(a.array(), b.array()));
+}
+Tensor lt(const Tensor& a, Scalar b) { return Tensor(core::map<k::Less>(a.array(), b)); }
+Tensor le(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::LessEqual>(a.array(), b.array()));
+}
+Tensor le(const Tensor& a, Scalar b) { return Tensor(core::map<k::LessEqual>(a.array(), b)); }
+Tensor gt(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::Greater>(a.array(), b.array()));
+}
+Tensor gt(const Tensor& a, Scalar b) { return Tensor(core::map<k::Greater>(a.array(), b)); }
+Tensor ge(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::GreaterEqual>(a.array(), b.array()));
+}
+Tensor ge(const Tensor& a, Scalar b) { return Tensor(core::map<k::GreaterEqual>(a.array(), b)); }
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::LogicalAnd>(a.array(), b.array()));
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::LogicalOr>(a.array(), b.array()));
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::LogicalXor>(a.array(), b.array()));
+}
+Tensor logical_not(const Tensor& x) { return Tensor(core::map<k::LogicalNot>(x.array())); }
+Tensor isnan(const Tensor& x) { return Tensor(core::map<k::IsNan>(x.array())); }
+Tensor isfinite(const Tensor& x) { return Tensor(core::map<k::IsFinite>(x.array())); }
+Tensor isinf(const Tensor& x) { return logical_not(logical_or(isfinite(x), isnan(x))); }
+
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  const NoGrad no_grad;
+  const Tensor near = logical_and(abs(a - b) <= abs(b) * rtol + atol, isfinite(b));
+  const Tensor close = logical_or(a == b, near);
+  return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
+}
+
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  return all(isclose(a, b, rtol, atol, equal_nan)).item<bool>();
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && all(a == b).item<bool>();
+}
+
+Tensor operator-(const Tensor& x) { return neg(x); }
+Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+Tensor operator+(const Tensor& a, Scalar b) { return add(a, b); }
+Tensor operator+(Scalar a, const Tensor& b) { return add(b, a); }
+Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+Tensor operator-(const Tensor& a, Scalar b) { return sub(a, b); }
+Tensor operator-(Scalar a, const Tensor& b) { return sub(a, b); }
+Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+Tensor operator*(const Tensor& a, Scalar b) { return mul(a, b); }
+Tensor operator*(Scalar a, const Tensor& b) { return mul(b, a); }
+Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor operator/(const Tensor& a, Scalar b) { return div(a, b); }
+Tensor operator/(Scalar a, const Tensor& b) { return div(a, b); }
+const Tensor& operator+=(const Tensor& a, const Tensor& b) { return a.add_(b); }
+const Tensor& operator-=(const Tensor& a, const Tensor& b) { return a.sub_(b); }
+const Tensor& operator*=(const Tensor& a, Scalar b) { return a.mul_(b); }
+Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
+Tensor operator==(const Tensor& a, Scalar b) { return eq(a, b); }
+Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
+Tensor operator!=(const Tensor& a, Scalar b) { return ne(a, b); }
+Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+Tensor operator<(const Tensor& a, Scalar b) { return lt(a, b); }
+Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+Tensor operator<=(const Tensor& a, Scalar b) { return le(a, b); }
+Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+Tensor operator>(const Tensor& a, Scalar b) { return gt(a, b); }
+Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+Tensor operator>=(const Tensor& a, Scalar b) { return ge(a, b); }
+
+}  // namespace hero

@@ -1,0 +1,34 @@
+#pragma once
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/map.h>
+
+namespace hero {
+
+enum class Save { nothing, input, output, both };
+
+/// An elementwise operation of one functor; a derived struct adds its `backward`.
+template <class F, Save What = Save::nothing>
+struct Map : Op {
+  static constexpr bool kIn = What == Save::input || What == Save::both;
+  static constexpr bool kOut = What == Save::output || What == Save::both;
+  static constexpr unsigned kSaveInputs = kIn ? ~0u : 0u;
+  static constexpr unsigned kSaveOutputs = kOut ? 1u : 0u;
+  const char* name() const override { return F::name; }
+  template <class... In>
+  Array forward(const In&... inputs) {
+    return core::map<F>(inputs...);
+  }
+
+ protected:
+  Tensor x() const { return input(0); }
+  Tensor y() const { return output(); }
+};
+
+/// An operation that is constant almost everywhere: recorded with a zero gradient, as PyTorch does.
+template <class F>
+struct Step : Map<F> {
+  Grads backward(const Tensor&) override { return {Tensor()}; }
+};
+
+}  // namespace hero

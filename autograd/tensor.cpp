@@ -1,0 +1,188 @@
+#include <hero/core/allocator.h>
+#include <hero/core/print.h>
+
+#include <hero/autograd/accumulate.h>
+#include <hero/autograd/engine.h>
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops.h>
+#include <hero/autograd/tensor.h>
+
+namespace hero {
+
+namespace {
+
+thread_local bool recording = true;
+
+Ref<detail::TensorImpl> make_impl(Array array) {
+  check(array.defined(), "tensor: the array is undefined");
+  auto* impl = new (core::allocate(sizeof(detail::TensorImpl))) detail::TensorImpl;
+  impl->history = array.storage().history();
+  impl->data = std::move(array);
+  return Ref<detail::TensorImpl>::adopt(impl);
+}
+
+Tensor seed(const Tensor& output, const Tensor& gradient, const char* op) {
+  if (gradient.defined()) {
+    check(gradient.shape() == output.shape(), op, ": gradient of shape ", gradient.shape(),
+          " for an output of shape ", output.shape());
+    return gradient.dtype() == output.dtype() ? gradient : gradient.to(output.dtype());
+  }
+  check(output.numel() == 1, op, ": the output has shape ", output.shape(),
+        "; only a one-element output needs no gradient given");
+  return Tensor(Array::ones(output.shape(), output.dtype(), output.device()));
+}
+
+Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
+               const std::vector<Tensor>& gradients) {
+  check(gradients.empty() || gradients.size() == outputs.size(), op, ": ", gradients.size(),
+        " gradients for ", outputs.size(), " outputs");
+  Walk walk;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    check(outputs[i].defined(), op, ": output ", i, " is undefined");
+    Edge edge = gradient_edge(outputs[i]);
+    check(static_cast<bool>(edge.node), op, ": output ", i, " of shape ", outputs[i].shape(),
+          " does not require grad: no recorded operation leads to it");
+    walk.roots.push_back(std::move(edge));
+    walk.gradients.push_back(seed(outputs[i], gradients.empty() ? Tensor() : gradients[i], op));
+  }
+  return walk;
+}
+
+}  // namespace
+
+bool grad_enabled() { return recording; }
+GradMode::GradMode(bool enabled) : previous_(recording) { recording = enabled; }
+GradMode::~GradMode() { recording = previous_; }
+
+void HookHandle::remove() {
+  if (const auto alive = alive_.lock()) *alive = false;
+}
+
+Tensor::Tensor(Array array, bool requires_grad) : impl_(make_impl(std::move(array))) {
+  if (requires_grad) requires_grad_();
+}
+
+Tensor Tensor::from_impl(Ref<detail::TensorImpl> impl) {
+  Tensor tensor;
+  tensor.impl_ = std::move(impl);
+  return tensor;
+}
+
+const Array& Tensor::array() const {
+  check(defined(), "tensor: undefined (default-made or moved from)");
+  return impl_->data;
+}
+
+bool Tensor::requires_grad() const { return impl_ && (impl_->requires_grad || impl_->grad_fn); }
+
+const Tensor& Tensor::requires_grad_(bool value) const {
+  check(defined(), "requires_grad_: the tensor is undefined");
+  check(is_leaf(), "requires_grad_: only leaves can be changed; use detach()");
+  check(!value || is_floating(dtype()), "requires_grad_: tensor is ", dtype(),
+        "; only floating dtypes have gradients");
+  impl_->requires_grad = value;
+  return *this;
+}
+
+bool Tensor::is_leaf() const { return !impl_ || !impl_->grad_fn; }
+Tensor Tensor::grad() const { return impl_ ? impl_->grad : Tensor(); }
+
+void Tensor::set_grad(const Tensor& grad) const {
+  check(defined(), "set_grad: the tensor is undefined");
+  if (grad.defined()) {
+    check(grad.shape() == shape() && grad.dtype() == dtype() && grad.device() == device(),
+          "set_grad: gradient ", grad.shape(), " ", grad.dtype(), " ", grad.device(),
+          " for a tensor ", shape(), " ", dtype(), " ", device());
+  }
+  impl_->grad = grad;
+}
+
+const Tensor& Tensor::retain_grad() const {
+  check(requires_grad(), "retain_grad: the tensor does not require grad");
+  if (is_leaf() || impl_->retains_grad) return *this;
+  impl_->retains_grad = true;
+  // The node is owned by this tensor, so the hook may only point back.
+  detail::TensorImpl* self = impl_.get();
+  register_hook([self](const Tensor& g) {
+    self->grad = self->grad.defined() ? self->grad + g : g;
+    return Tensor();
+  });
+  return *this;
+}
+
+void Tensor::backward(const BackwardOptions& options) const {
+  hero::backward({*this}, {}, options);
+}
+
+void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) const {
+  hero::backward({*this}, {gradient}, options);
+}
+
+void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients,
+              const BackwardOptions& options) {
+  Walk walk = make_walk("backward", outputs, gradients);
+  walk.create_graph = options.create_graph;
+  walk.retain_graph = options.retain_graph || options.create_graph;
+  run_walk(walk);
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options) {
+  Walk walk = make_walk("grad", outputs, options.grad_outputs);
+  walk.create_graph = options.create_graph;
+  walk.retain_graph = options.retain_graph || options.create_graph;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    walk.captures.push_back(gradient_edge(inputs[i]));
+    check(static_cast<bool>(walk.captures.back().node), "grad: input ", i,
+          " does not require grad");
+  }
+  if (inputs.empty()) return {};
+  std::vector<Tensor> result = run_walk(walk);
+  for (size_t i = 0; i < result.size(); ++i) {
+    check(result[i].defined() || options.allow_unused, "grad: the outputs do not depend on input ",
+          i, "; pass allow_unused = true to get an undefined gradient");
+    if (!options.create_graph && result[i].defined()) result[i] = result[i].detach();
+  }
+  return result;
+}
+
+Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options) {
+  return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, options)[0];
+}
+
+Tensor Tensor::detach() const { return Tensor(array()); }
+
+HookHandle Tensor::register_hook(TensorHook hook) const {
+  check(requires_grad(), "register_hook: the tensor does not require grad");
+  auto alive = std::make_shared<bool>(true);
+  if (impl_->grad_fn) {
+    auto& hooks = impl_->grad_fn->hooks_;
+    if (!hooks) hooks = std::make_unique<std::vector<std::pair<int, detail::Hook<TensorHook>>>>();
+    hooks->push_back({impl_->output_index, {std::move(hook), alive}});
+  } else {
+    if (!impl_->hooks) impl_->hooks = std::make_unique<detail::Hooks>();
+    impl_->hooks->tensor.push_back({std::move(hook), alive});
+  }
+  return HookHandle(alive);
+}
+
+HookHandle Tensor::register_leaf_hook(LeafHook hook) const {
+  check(requires_grad() && is_leaf(), "register_leaf_hook: the tensor is not a leaf that requires "
+        "grad");
+  if (!impl_->hooks) impl_->hooks = std::make_unique<detail::Hooks>();
+  auto alive = std::make_shared<bool>(true);
+  impl_->hooks->leaf.push_back({std::move(hook), alive});
+  return HookHandle(alive);
+}
+
+const Node* Tensor::grad_fn() const { return impl_ ? impl_->grad_fn.get() : nullptr; }
+
+std::string to_string(const Tensor& tensor) {
+  if (!tensor.defined()) return "Tensor (undefined)";
+  std::string trailer = "Tensor" + to_string(tensor.shape()) + " " + name(tensor.dtype()) + " " +
+                        to_string(tensor.device());
+  if (tensor.requires_grad()) trailer += " requires_grad";
+  return core::to_string(tensor.array(), {}, trailer);
+}
+
+}  // namespace hero
