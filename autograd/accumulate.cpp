@@ -1,7 +1,6 @@
-#include <hero/core/map.h>
-
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/ops.h>
+#include <hero/core/map.h>
 
 namespace hero {
 
@@ -35,7 +34,7 @@ bool can_steal(const Tensor& g) {
 Grads AccumulateGrad::run(const Grads& grads) {
   const Tensor& g = grads[0];
   if (!g.defined()) return {};
-  Tensor& total = leaf_->grad;
+  Tensor total = Tensor::from_impl(leaf_->grad);
   if (grad_enabled()) {
     total = total.defined() ? total + g : g;
   } else if (total.defined()) {
@@ -46,6 +45,7 @@ Grads AccumulateGrad::run(const Grads& grads) {
     total = can_steal(g) ? g.detach() : Tensor(g.array().clone());
     total.array().storage().retag(MemoryTag::gradient);
   }
+  leaf_->grad = total.impl_ref();
   if (leaf_->hooks) {
     const Tensor leaf = Tensor::from_impl(leaf_);
     // A hook may register another: the list is indexed anew each time.

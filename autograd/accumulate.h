@@ -1,12 +1,12 @@
 #pragma once
-#include <hero/autograd/node.h>
-
 #include <limits>
+
+#include <hero/autograd/node.h>
 
 namespace hero {
 
-/// The node of a leaf: adds what arrives to the leaf's grad(). It holds the leaf; the leaf only points
-/// back, so that a graph keeps its leaves alive and not the other way round.
+/// The node of a leaf: adds what arrives to the leaf's grad(). It holds the leaf; the leaf only
+/// points back, so that a graph keeps its leaves alive and not the other way round.
 class AccumulateGrad final : public Node {
  public:
   /// Before every other node: a gradient that is complete is stored, and its hooks run, at once.

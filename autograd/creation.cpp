@@ -1,8 +1,7 @@
-#include <hero/core/backend.h>
-#include <hero/core/map.h>
-
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/core/backend.h>
+#include <hero/core/map.h>
 
 namespace hero {
 
@@ -35,16 +34,18 @@ Tensor from_rows(std::initializer_list<std::initializer_list<T>> rows, DType nat
 }
 
 Tensor make(const char* op, Array array, const TensorOptions& options) {
-  check(!options.requires_grad || is_floating(array.dtype()), op, ": requires_grad needs a floating "
-        "dtype, not ", array.dtype());
+  check(!options.requires_grad || is_floating(array.dtype()), op,
+        ": requires_grad needs a floating "
+        "dtype, not ",
+        array.dtype());
   return Tensor(std::move(array), options.requires_grad);
 }
 
 }  // namespace
 
 Tensor tensor(double value, const TensorOptions& options) {
-  return make("tensor",
-              Array::full({}, value, options.dtype.value_or(kFloat32), options.device), options);
+  return make("tensor", Array::full({}, value, options.dtype.value_or(kFloat32), options.device),
+              options);
 }
 Tensor tensor(std::initializer_list<double> values, const TensorOptions& options) {
   return from_list(values, kFloat32, options);

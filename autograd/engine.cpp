@@ -1,7 +1,6 @@
-// The engine. Order is fixed: a node runs when every node that feeds it a gradient has run; of those
-// ready, a leaf first, else the newest. So every rank of a distributed program sees the same order.
-#include <hero/core/map.h>
-
+// The engine. Order is fixed: a node runs when every node that feeds it a gradient has run; of
+// those ready, a leaf first, else the newest. So every rank of a distributed program sees the same
+// order.
 #include <algorithm>
 #include <atomic>
 #include <queue>
@@ -9,6 +8,7 @@
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/engine.h>
 #include <hero/autograd/ops.h>
+#include <hero/core/map.h>
 
 namespace hero {
 
@@ -159,7 +159,8 @@ class Engine {
     }
   }
 
-  // The gradient as the input's shape and dtype demand: broadcasting is undone here, once for all ops.
+  // The gradient as the input's shape and dtype demand: broadcasting is undone here, once for all
+  // ops.
   Tensor fit(const Node& node, int i, Tensor g) const {
     const GradSpec& spec = node.input_spec(i);
     if (!(g.shape() == spec.shape)) {
@@ -173,7 +174,8 @@ class Engine {
   }
 
   void step(uint32_t index) {
-    // A copy of the pointer: running a node may not touch states_, but a hook may start another walk.
+    // A copy of the pointer: running a node may not touch states_, but a hook may start another
+    // walk.
     Node* node = states_[index].node;
     Grads grads = std::move(states_[index].grads);
     states_[index].grads.clear();
@@ -186,7 +188,8 @@ class Engine {
       capture(node, grads);
       const bool leaf = node->sequence() == AccumulateGrad::kFirst;
       if (states_[index].needed && !(leaf && !walk_.captures.empty())) {
-        check(!node->released(), node->name(), ": backward ran through this graph before and freed "
+        check(!node->released(), node->name(),
+              ": backward ran through this graph before and freed "
               "it; pass retain_graph = true to the first");
         results = node->run(grads);
         check(results.size() == node->input_count(), node->name(), ": backward gave ",

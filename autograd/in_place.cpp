@@ -1,9 +1,8 @@
-// In-place operations. While recording, the values come from the recorded out-of-place operation and
-// are copied over, so that what was saved for backward is never the overwritten memory.
-#include <hero/core/map.h>
-
+// In-place operations. While recording, the values come from the recorded out-of-place operation
+// and are copied over, so that what was saved for backward is never the overwritten memory.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/core/map.h>
 
 namespace hero {
 
@@ -91,7 +90,8 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
 
 const Tensor& Tensor::fill_(Scalar value) const {
   return write(
-      "fill_", *this, false, [&] {
+      "fill_", *this, false,
+      [&] {
         const Tensor all(Array::ones(shape(), kBool, device()));
         return masked_fill(*this, all, value);
       },

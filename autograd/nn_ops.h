@@ -1,8 +1,8 @@
 #pragma once
 // Differentiable operations of networks, functions without state: PyTorch's torch.nn.functional.
-#include <hero/autograd/ops.h>
-
 #include <array>
+
+#include <hero/autograd/ops.h>
 
 namespace hero {
 
@@ -18,7 +18,8 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   double label_smoothing = 0.0;
 };
-/// Scores x [N, C, ...], int64 targets [N, ...]; mean divides by the weights of targets not ignored.
+/// Scores x [N, C, ...], int64 targets [N, ...]; mean divides by the weights of targets not
+/// ignored.
 Tensor cross_entropy(const Tensor& x, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 struct NllOptions {
@@ -46,7 +47,8 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, doub
 
 /// \name Normalisation
 /// \{
-/// Over the trailing `normalized_shape`; weight and bias may be undefined. Ba et al., arXiv 1607.06450.
+/// Over the trailing `normalized_shape`; weight and bias may be undefined. Ba et al., arXiv
+/// 1607.06450.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// x / sqrt(mean(x^2, last) + eps) * weight. Zhang and Sennrich, arXiv 1910.07467.
@@ -61,8 +63,8 @@ struct BatchNormOptions {
   double momentum = 0.1;
   double eps = 1e-5;
 };
-/// x [N, C, ...]. In training the batch's statistics are used and running_mean and running_var (may be
-/// undefined) are updated in place, the latter with the unbiased variance. arXiv 1502.03167.
+/// x [N, C, ...]. In training the batch's statistics are used and running_mean and running_var (may
+/// be undefined) are updated in place, the latter with the unbiased variance. arXiv 1502.03167.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options = {});
 /// \}

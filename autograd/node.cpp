@@ -1,8 +1,7 @@
+#include <hero/autograd/accumulate.h>
 #include <hero/autograd/node.h>
 #include <hero/autograd/op.h>
 #include <hero/core/allocator.h>
-
-#include <hero/autograd/accumulate.h>
 
 namespace hero {
 
@@ -39,6 +38,9 @@ void Node::destroy(Node* node) {
 namespace detail {
 
 void* allocate_node(size_t bytes) { return core::allocate(static_cast<int64_t>(bytes)); }
+
+TensorImpl::TensorImpl() = default;
+TensorImpl::~TensorImpl() = default;
 
 void TensorImpl::destroy(TensorImpl* impl) {
   impl->~TensorImpl();
@@ -106,13 +108,15 @@ void MultiOp::save(const Array& array, int slot) {
 Tensor MultiOp::saved(int slot) const {
   const std::string what =
       slot >= 0 ? "input " + std::to_string(slot) : "output " + std::to_string(-1 - slot);
-  check(!released_, name(), ": backward ran through this graph before and freed it; pass "
+  check(!released_, name(),
+        ": backward ran through this graph before and freed it; pass "
         "retain_graph = true to the first");
   for (const SavedArray& entry : saved_) {
     if (entry.slot != slot) continue;
-    check(entry.version == entry.array.storage().version(), name(), ": ", what, " of shape ",
-          entry.array.shape(),
-          " was changed in place after it was saved for backward; write out of place or clone() it");
+    check(
+        entry.version == entry.array.storage().version(), name(), ": ", what, " of shape ",
+        entry.array.shape(),
+        " was changed in place after it was saved for backward; write out of place or clone() it");
     Tensor tensor(entry.array);
     detail::TensorImpl* impl = tensor.impl();
     if (slot < 0) {

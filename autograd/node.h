@@ -32,20 +32,6 @@ struct Hook {
   std::shared_ptr<bool> alive;
 };
 
-struct TensorImpl : Counted {
-  static void destroy(TensorImpl* impl);
-
-  Array data;
-  Ref<Node> grad_fn;           // of a non-leaf
-  int output_index = 0;        // which output of grad_fn
-  uint32_t history = 0;        // storage().history() when this tensor's history was last known
-  bool requires_grad = false;  // of a leaf
-  bool retains_grad = false;
-  Node* accumulator = nullptr;  // a leaf's node while a graph holds it; see AccumulateGrad
-  Tensor grad;
-  std::unique_ptr<Hooks> hooks;  // a leaf's
-};
-
 struct Hooks {
   std::vector<Hook<TensorHook>> tensor;
   std::vector<Hook<LeafHook>> leaf;

@@ -1,6 +1,6 @@
 #pragma once
-// How an operation is written: a struct with `forward` on arrays and `backward` in tensor operations,
-// so that its second derivative needs no code. A user's own op looks the same:
+// How an operation is written: a struct with `forward` on arrays and `backward` in tensor
+// operations, so that its second derivative needs no code. A user's own op looks the same:
 //
 //   struct Cube : hero::Op {
 //     const char* name() const override { return "cube"; }
@@ -9,10 +9,10 @@
 //     Grads backward(const Tensor& g) override { return {g * 3.0 * square(input(0))}; }
 //   };
 //   Tensor cube(const Tensor& x) { return record(Cube{}, x); }
-#include <hero/autograd/node.h>
-
 #include <concepts>
 #include <span>
+
+#include <hero/autograd/node.h>
 
 namespace hero {
 
@@ -26,8 +26,8 @@ struct SavedArray {
 /// Base of operations with several outputs.
 class MultiOp : public Node {
  public:
-  /// Which inputs (bit i) and outputs are kept for backward; a struct may hide these with its own, or
-  /// write `bool saves_input(int i) const` for a choice that depends on needs().
+  /// Which inputs (bit i) and outputs are kept for backward; a struct may hide these with its own,
+  /// or write `bool saves_input(int i) const` for a choice that depends on needs().
   static constexpr unsigned kSaveInputs = 0;
   static constexpr unsigned kSaveOutputs = 0;
 
@@ -116,7 +116,8 @@ Tensor finish_one(O& node, Array out) {
 
 }  // namespace detail
 
-/// Runs a one-output operation and, if some input requires grad while recording, adds it to the graph.
+/// Runs a one-output operation and, if some input requires grad while recording, adds it to the
+/// graph.
 template <class O, std::same_as<Tensor>... In>
 Tensor record(O op, const In&... inputs) {
   const Tensor* const list[] = {&inputs...};
@@ -138,8 +139,8 @@ Tensor record_list(O op, const std::vector<Tensor>& inputs) {
   return detail::finish_one(*node, detail::run_forward(*node, list));
 }
 
-/// Runs an operation with several outputs: forward returns std::vector<Array>. Integer outputs get no
-/// gradient.
+/// Runs an operation with several outputs: forward returns std::vector<Array>. Integer outputs get
+/// no gradient.
 template <class O, std::same_as<Tensor>... In>
 std::vector<Tensor> record_multi(O op, const In&... inputs) {
   const Tensor* const list[] = {&inputs...};

@@ -1,10 +1,11 @@
 #pragma once
-// Every differentiable operation. Names, arguments and behaviour are PyTorch's; elementwise operations
-// broadcast by NumPy's rule and promote dtypes; negative dims count from the end. Gradients at kinks:
-// relu, abs, sign, norm: 0 at 0; maximum/minimum of equal values: half each; amax/amin: shared evenly.
-#include <hero/autograd/tensor.h>
-
+// Every differentiable operation. Names, arguments and behaviour are PyTorch's; elementwise
+// operations broadcast by NumPy's rule and promote dtypes; negative dims count from the end.
+// Gradients at kinks: relu, abs, sign, norm: 0 at 0; maximum/minimum of equal values: half each;
+// amax/amin: shared evenly.
 #include <utility>
+
+#include <hero/autograd/tensor.h>
 
 namespace hero {
 

@@ -1,11 +1,10 @@
-#include <hero/core/allocator.h>
-#include <hero/core/print.h>
-
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/engine.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/tensor.h>
+#include <hero/core/allocator.h>
+#include <hero/core/print.h>
 
 namespace hero {
 
@@ -85,7 +84,7 @@ const Tensor& Tensor::requires_grad_(bool value) const {
 }
 
 bool Tensor::is_leaf() const { return !impl_ || !impl_->grad_fn; }
-Tensor Tensor::grad() const { return impl_ ? impl_->grad : Tensor(); }
+Tensor Tensor::grad() const { return impl_ ? from_impl(impl_->grad) : Tensor(); }
 
 void Tensor::set_grad(const Tensor& grad) const {
   check(defined(), "set_grad: the tensor is undefined");
@@ -94,7 +93,7 @@ void Tensor::set_grad(const Tensor& grad) const {
           "set_grad: gradient ", grad.shape(), " ", grad.dtype(), " ", grad.device(),
           " for a tensor ", shape(), " ", dtype(), " ", device());
   }
-  impl_->grad = grad;
+  impl_->grad = grad.impl_;
 }
 
 const Tensor& Tensor::retain_grad() const {
@@ -104,7 +103,7 @@ const Tensor& Tensor::retain_grad() const {
   // The node is owned by this tensor, so the hook may only point back.
   detail::TensorImpl* self = impl_.get();
   register_hook([self](const Tensor& g) {
-    self->grad = self->grad.defined() ? self->grad + g : g;
+    self->grad = (self->grad ? from_impl(self->grad) + g : g).impl_;
     return Tensor();
   });
   return *this;
@@ -167,7 +166,8 @@ HookHandle Tensor::register_hook(TensorHook hook) const {
 }
 
 HookHandle Tensor::register_leaf_hook(LeafHook hook) const {
-  check(requires_grad() && is_leaf(), "register_leaf_hook: the tensor is not a leaf that requires "
+  check(requires_grad() && is_leaf(),
+        "register_leaf_hook: the tensor is not a leaf that requires "
         "grad");
   if (!impl_->hooks) impl_->hooks = std::make_unique<detail::Hooks>();
   auto alive = std::make_shared<bool>(true);
@@ -182,7 +182,7 @@ std::string to_string(const Tensor& tensor) {
   std::string trailer = "Tensor" + to_string(tensor.shape()) + " " + name(tensor.dtype()) + " " +
                         to_string(tensor.device());
   if (tensor.requires_grad()) trailer += " requires_grad";
-  return core::to_string(tensor.array(), {}, trailer);
+  return core::to_string(tensor.array(), trailer);
 }
 
 }  // namespace hero

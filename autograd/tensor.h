@@ -1,13 +1,13 @@
 #pragma once
 // Tensor: an Array that remembers how it was made.
-#include <hero/autograd/grad_mode.h>
-#include <hero/core/array.h>
-
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <hero/autograd/grad_mode.h>
+#include <hero/core/array.h>
 
 namespace hero {
 
@@ -15,8 +15,26 @@ class Node;
 class Tensor;
 
 namespace detail {
-struct TensorImpl;
+
 struct Hooks;
+
+/// What the handles of one tensor share. Made and read by the engine; users see Tensor.
+struct TensorImpl : Counted {
+  TensorImpl();
+  ~TensorImpl();
+  static void destroy(TensorImpl* impl);
+
+  Array data;
+  Ref<Node> grad_fn;             // of a non-leaf
+  Ref<TensorImpl> grad;          // the accumulated gradient
+  Node* accumulator = nullptr;   // a leaf's node while a graph holds it; see AccumulateGrad
+  std::unique_ptr<Hooks> hooks;  // a leaf's
+  int output_index = 0;          // which output of grad_fn
+  uint32_t history = 0;          // storage().history() when this tensor's history was last known
+  bool requires_grad = false;    // of a leaf
+  bool retains_grad = false;
+};
+
 }  // namespace detail
 
 /// Called with a gradient; what it returns replaces the gradient unless undefined.
@@ -40,8 +58,8 @@ struct BackwardOptions {
   bool create_graph = false;  ///< record the backward pass itself, for higher derivatives
 };
 
-/// A handle to an n-dimensional array in the graph of recorded operations. Copies of a handle are the
-/// same tensor: they share values, gradient and history. A default-made Tensor is undefined.
+/// A handle to an n-dimensional array in the graph of recorded operations. Copies of a handle are
+/// the same tensor: they share values, gradient and history. A default-made Tensor is undefined.
 class Tensor {
  public:
   Tensor() = default;
@@ -142,6 +160,7 @@ class Tensor {
 
   friend bool is_same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
   detail::TensorImpl* impl() const { return impl_.get(); }
+  const Ref<detail::TensorImpl>& impl_ref() const { return impl_; }
   static Tensor from_impl(Ref<detail::TensorImpl> impl);
 
  private:
@@ -152,10 +171,12 @@ class Tensor {
 bool is_same(const Tensor& a, const Tensor& b);
 
 struct GradOptions {
-  std::vector<Tensor> grad_outputs = {};  ///< gradients of the outputs; ones for one-element outputs
+  std::vector<Tensor> grad_outputs =
+      {};  ///< gradients of the outputs; ones for one-element outputs
   bool retain_graph = false;
   bool create_graph = false;
-  bool allow_unused = false;  ///< an input that outputs do not depend on gives an undefined gradient
+  bool allow_unused =
+      false;  ///< an input that outputs do not depend on gives an undefined gradient
 };
 
 /// Gradients of the outputs' sum with respect to `inputs`; no tensor's grad() changes.
@@ -169,8 +190,8 @@ Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& option
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients = {},
               const BackwardOptions& options = {});
 
-/// Runs `callback` once when the backward pass now running on this thread has ended, in the order of
-/// registration; an Error outside of one.
+/// Runs `callback` once when the backward pass now running on this thread has ended, in the order
+/// of registration; an Error outside of one.
 void on_backward_end(std::function<void()> callback);
 
 /// Nodes made and not yet freed by this thread: 0 when no graph is held.

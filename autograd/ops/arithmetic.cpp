@@ -1,9 +1,8 @@
-// Elementwise operations of several inputs. A gradient may keep the broadcast shape: the engine sums it
-// to the input's.
-#include <hero/autograd/creation.h>
-
+// Elementwise operations of several inputs. A gradient may keep the broadcast shape: the engine
+// sums it to the input's.
 #include <cmath>
 
+#include <hero/autograd/creation.h>
 #include <hero/autograd/ops/map_op.h>
 
 namespace hero {
@@ -96,7 +95,8 @@ struct Addcmul : Op {
     return core::map<k::Addcmul>(x, a, b, Scalar(value));
   }
   Grads backward(const Tensor& g) override {
-    return {g, needs(1) ? g * input(2) * value : Tensor(), needs(2) ? g * input(1) * value : Tensor()};
+    return {g, needs(1) ? g * input(2) * value : Tensor(),
+            needs(2) ? g * input(1) * value : Tensor()};
   }
 };
 struct Where : Map<k::Where> {

@@ -1,7 +1,6 @@
 // Comparisons, logic and the operators. Their results are bool: nothing is recorded.
-#include <hero/core/map.h>
-
 #include <hero/autograd/ops.h>
+#include <hero/core/map.h>
 
 namespace hero {
 

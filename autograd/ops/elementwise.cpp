@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include <hero/autograd/creation.h>
 #include <hero/autograd/ops/map_op.h>
 
 namespace hero {
@@ -80,9 +81,7 @@ struct LogSigmoid : Map<k::LogSigmoid, Save::input> {
   Grads backward(const Tensor& g) override { return {g * sigmoid(-x())}; }
 };
 struct Erf : Map<k::Erf, Save::input> {
-  Grads backward(const Tensor& g) override {
-    return {g * exp(-square(x())) * kTwoOverRootPi};
-  }
+  Grads backward(const Tensor& g) override { return {g * exp(-square(x())) * kTwoOverRootPi}; }
 };
 struct Relu : Map<k::Relu, Save::output> {
   Grads backward(const Tensor& g) override { return {where(y() > 0, g, 0)}; }

@@ -1,8 +1,7 @@
 // Sums and means, and sum_to, which undoes broadcasting.
-#include <hero/core/backend.h>
-
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/core/backend.h>
 
 namespace hero {
 
@@ -23,6 +22,12 @@ Shape dropped_shape(const Shape& shape, const Dims& dims) {
   return result;
 }
 
+Array reduced(core::ReduceOp op, const Array& x, const Dims& dims, bool keepdim, DType dtype) {
+  Array out = Array::empty(reduced_shape(x.shape(), dims), dtype, x.device());
+  core::backend(x.device()).reduce(op, x, nullptr, out);
+  return keepdim ? out : out.reshape(dropped_shape(x.shape(), dims));
+}
+
 struct Sum : Op {
   Dims dims;
   bool keepdim;
@@ -31,9 +36,7 @@ struct Sum : Op {
   Array forward(const Array& x) {
     // Integers are summed in 64 bits.
     const DType dtype = is_floating(x.dtype()) ? x.dtype() : kInt64;
-    Array out = Array::empty(reduced_shape(x.shape(), dims), dtype, x.device());
-    core::backend(x.device()).reduce(core::ReduceOp::sum, x, nullptr, out);
-    return keepdim ? out : out.reshape(dropped_shape(x.shape(), dims));
+    return reduced(core::ReduceOp::sum, x, dims, keepdim, dtype);
   }
   Grads backward(const Tensor& g) override {
     return {expand(reshape(g, reduced_shape(input_shape(0), dims)), input_shape(0))};
@@ -47,10 +50,21 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
-  check(is_floating(x.dtype()), "mean: array is ", x.dtype(), "; convert to a floating dtype first");
+  check(is_floating(x.dtype()), "mean: array is ", x.dtype(),
+        "; convert to a floating dtype first");
   const Tensor total = sum(x, dims, keepdim);
   const double count = static_cast<double>(x.numel()) / static_cast<double>(total.numel());
   return total * (1.0 / count);
+}
+
+Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Dims all_dims = normalize_dims("any", dims, x.ndim());
+  return Tensor(reduced(core::ReduceOp::any, x.array(), all_dims, keepdim, kBool));
+}
+
+Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Dims all_dims = normalize_dims("all", dims, x.ndim());
+  return Tensor(reduced(core::ReduceOp::all, x.array(), all_dims, keepdim, kBool));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

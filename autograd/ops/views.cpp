@@ -1,9 +1,8 @@
 // Views and copies: the derivative of a view is the scatter back into the shape it was cut from.
-#include <hero/core/map.h>
-
 #include <hero/autograd/creation.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/core/map.h>
 
 namespace hero {
 
@@ -31,9 +30,7 @@ struct View : Op {
   View(const char* l, Cut c) : label(l), cut(c) {}
   const char* name() const override { return label; }
   Array forward(const Array& x) { return cut(x); }
-  Grads backward(const Tensor& g) override {
-    return {record(Paste<Cut>(input_shape(0), cut), g)};
-  }
+  Grads backward(const Tensor& g) override { return {record(Paste<Cut>(input_shape(0), cut), g)}; }
 };
 
 template <class Cut>
@@ -152,8 +149,7 @@ Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
 }
 
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t step) {
-  return view_of("slice", x,
-                 [=](const Array& a) { return a.slice(dim, start, stop, step); });
+  return view_of("slice", x, [=](const Array& a) { return a.slice(dim, start, stop, step); });
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
@@ -167,8 +163,7 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
 }
 
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
-  return view_of("diagonal", x,
-                 [=](const Array& a) { return a.diagonal(offset, dim1, dim2); });
+  return view_of("diagonal", x, [=](const Array& a) { return a.diagonal(offset, dim1, dim2); });
 }
 
 Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }

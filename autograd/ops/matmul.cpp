@@ -1,0 +1,75 @@
+// Matrix products.
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/matmul.h>
+
+namespace hero {
+
+namespace {
+
+// Both operands have at least two dimensions here; batches broadcast, and the engine sums over what
+// was broadcast. dA = G B^T, dB = A^T G.
+struct MatMul : Op {
+  bool saves_input(int i) const { return needs(1 - i); }
+  const char* name() const override { return "matmul"; }
+  Array forward(const Array& a, const Array& b) { return core::matmul(a, b); }
+  Grads backward(const Tensor& g) override {
+    return {needs(0) ? matmul(g, input(1).t()) : Tensor(),
+            needs(1) ? matmul(input(0).t(), g) : Tensor()};
+  }
+};
+
+void check_dims(const char* op, const Tensor& x, int ndim) {
+  check(x.ndim() == ndim, op, ": needs ", ndim, " dimensions: got shape ", x.shape());
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  check(a.ndim() > 0 && b.ndim() > 0, "matmul: operands need dimensions: ", a.shape(), " x ",
+        b.shape(), "; use mul() for scalars");
+  // A vector is a row on the left and a column on the right; its dimension is dropped again.
+  if (a.ndim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.ndim() == 1 ? 0 : -2);
+  if (b.ndim() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
+  return record(MatMul{}, a, b);
+}
+
+Tensor mm(const Tensor& a, const Tensor& b) {
+  check_dims("mm", a, 2);
+  check_dims("mm", b, 2);
+  return matmul(a, b);
+}
+
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  check_dims("bmm", a, 3);
+  check_dims("bmm", b, 3);
+  check(a.size(0) == b.size(0), "bmm: batches differ: ", a.shape(), " x ", b.shape());
+  return matmul(a, b);
+}
+
+Tensor dot(const Tensor& a, const Tensor& b) {
+  check_dims("dot", a, 1);
+  check_dims("dot", b, 1);
+  return matmul(a, b);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  check_dims("outer", a, 1);
+  check_dims("outer", b, 1);
+  return unsqueeze(a, 1) * unsqueeze(b, 0);
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_dims("linear", weight, 2);
+  check(x.ndim() > 0 && x.size(-1) == weight.size(1), "linear: inner sizes differ: ", x.shape(),
+        " x ", weight.shape(), " (weight is [out, in])");
+  // One large product instead of a batch of small ones.
+  Shape shape = x.shape();
+  shape.back() = weight.size(0);
+  const Tensor rows = x.ndim() == 2 ? x : reshape(x, {x.numel() / weight.size(1), weight.size(1)});
+  Tensor y = matmul(rows, weight.t());
+  if (bias.defined()) y = y + bias;
+  return x.ndim() == 2 ? y : reshape(y, shape);
+}
+
+}  // namespace hero
