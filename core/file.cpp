@@ -69,7 +69,7 @@ void InputFile::read(uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
-OutputFile::OutputFile(std::string path) : path_(resolved(path)) {
+OutputFile::OutputFile(const std::string& path) : path_(resolved(path)) {
   check(!path_.empty() && path_.back() != '/', "write: not a file name: '", path_, "'");
   temporary_ = temporary_name(path_);
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -27,10 +27,12 @@ class Block {
         }
       } else if constexpr (std::is_integral_v<T>) {
         std::vector<int64_t> values;
+        values.reserve(offsets.size());
         for (const int64_t at : offsets) values.push_back(data[at]);
         texts_ = integer_texts(values);
       } else {
         std::vector<double> values;
+        values.reserve(offsets.size());
         for (const int64_t at : offsets) values.push_back(convert<double>(data[at]));
         texts_ = float_texts(values, kDTypeOf<T>, options);
       }

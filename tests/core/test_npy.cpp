@@ -20,7 +20,7 @@ using hero_test::slurp;
 using hero_test::TempDir;
 
 // The bytes of a file: magic, version, header text, data.
-std::string file_of(std::string header, const std::string& data, char major = 1) {
+std::string file_of(const std::string& header, const std::string& data, char major = 1) {
   std::string bytes("\x93NUMPY", 6);
   bytes += major;
   bytes += '\0';
