@@ -222,7 +222,7 @@ Array CpuBackend::nonzero(const Array& x) {
     starts[static_cast<size_t>(begin / kGrain) + 1] = count;
   });
   for (size_t i = 1; i < starts.size(); ++i) starts[i] += starts[i - 1];
-  const Array result = Array::empty({starts.back(), x.ndim()}, kInt64);
+  Array result = Array::empty({starts.back(), x.ndim()}, kInt64);
   if (result.numel() == 0) return result;
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     int64_t* row = result.data<int64_t>() + starts[static_cast<size_t>(begin / kGrain)] * x.ndim();
