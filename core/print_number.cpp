@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <string_view>
 
 #include <hero/core/print_number.h>
 
@@ -42,6 +43,13 @@ Decimal parse_scientific(std::string_view text) {
   return result;
 }
 
+// Not strtod: the user's locale may have a comma for the point.
+double parse_double(std::string_view text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 // The fewest digits that read back as the same number of its dtype.
 Decimal shortest(double magnitude, DType dtype) {
   char text[64];
@@ -53,12 +61,19 @@ Decimal shortest(double magnitude, DType dtype) {
   if (dtype == kFloat32) {
     return finish(std::to_chars(text, text + 64, static_cast<float>(magnitude), scientific));
   }
+  const auto reads_back = [&](const std::to_chars_result& r) {
+    return rounded(parse_double({text, r.ptr}), dtype) == magnitude;
+  };
   for (int digits = 1;; ++digits) {  // a half needs five at most
-    const auto r = std::to_chars(text, text + 64, magnitude, scientific, digits - 1);
-    const std::string candidate(text, r.ptr);
-    if (digits == 9 || rounded(std::strtod(candidate.c_str(), nullptr), dtype) == magnitude) {
-      return finish(r);
-    }
+    const auto nearest = std::to_chars(text, text + 64, magnitude, scientific, digits - 1);
+    if (digits == 9 || reads_back(nearest)) return finish(nearest);
+    // Below a power of two the numbers lie twice as dense as above it, so the next text above may
+    // read back where the nearest one does not.
+    const Decimal d = finish(nearest);
+    const double step = std::pow(10.0, d.point - digits);
+    const double above = parse_double({text, nearest.ptr}) + step;
+    const auto next = std::to_chars(text, text + 64, above, scientific, digits - 1);
+    if (reads_back(next)) return finish(next);
   }
 }
 
