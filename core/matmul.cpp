@@ -5,70 +5,115 @@ namespace hero::core {
 
 namespace {
 
-// The last leading dimension stays the batch of one call; those before it are walked.
-void multiply(const Array& a, const Array& b, const Array& out) {
-  if (out.ndim() == 2) {
-    return backend(out.device()).matmul(a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0));
-  }
-  if (out.ndim() == 3) return backend(out.device()).matmul(a, b, out);
-  for (int64_t i = 0; i < out.size(0); ++i) {
-    multiply(a.select(0, i), b.select(0, i), out.select(0, i));
-  }
-}
+// Batch dimensions over which both operands run evenly, merged; a stride of 0 repeats an operand.
+struct Batch {
+  Dims sizes, a_strides, b_strides;
 
-// The same operands with leading dimensions merged where all three allow it.
-Array merge_leading(const Array& x) {
-  Shape shape;
-  Dims strides;
-  for (int i = 0; i < x.ndim(); ++i) {
-    const bool leading = i > 0 && i < x.ndim() - 2;
-    if (leading) {
-      shape.back() *= x.shape()[i];
-      strides.back() = x.strides()[i];
+  void push(int64_t size, int64_t a_stride, int64_t b_stride) {
+    if (size == 1) return;
+    const bool even = !sizes.empty() && a_strides.back() == a_stride * size &&
+                      b_strides.back() == b_stride * size;
+    if (even) {
+      sizes.back() *= size;
+      a_strides.back() = a_stride;
+      b_strides.back() = b_stride;
     } else {
-      shape.push_back(x.shape()[i]);
-      strides.push_back(x.strides()[i]);
+      sizes.push_back(size);
+      a_strides.push_back(a_stride);
+      b_strides.push_back(b_stride);
     }
   }
-  return Array(x.storage_ref(), shape, strides, x.offset(), x.dtype());
+};
+
+Array matrices(const Array& x, int64_t count, int64_t stride, int64_t offset) {
+  const int n = x.ndim();
+  return Array(x.storage_ref(), {count, x.shape()[n - 2], x.shape()[n - 1]},
+               {stride, x.strides()[n - 2], x.strides()[n - 1]}, x.offset() + offset, x.dtype());
 }
 
-bool leading_is_even(const Array& x) {
-  for (int i = 0; i + 3 < x.ndim(); ++i) {
-    if (x.strides()[i] != x.strides()[i + 1] * x.shape()[i + 1]) return false;
+// One product of a run of matrices; halves go through float32, some at a time.
+void product(const Array& a, const Array& b, const Array& out) {
+  Backend& device = backend(out.device());
+  if (item_size(out.dtype()) != 2) return device.matmul(a, b, out);
+  constexpr int64_t kElements = 1 << 20;  // about what is converted at once: 4 MiB of float32
+  const int64_t each = out.size(1) * out.size(2) + a.size(1) * a.size(2) + b.size(1) * b.size(2);
+  const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, each));
+  // A repeated matrix is converted once.
+  const auto part = [](const Array& x, int64_t at, int64_t count) {
+    if (x.strides()[0] != 0) return x.slice(0, at, at + count).to(kFloat32);
+    return x.slice(0, 0, 1).to(kFloat32).expand({count, x.size(1), x.size(2)});
+  };
+  for (int64_t at = 0; at < out.size(0); at += step) {
+    const int64_t count = std::min(step, out.size(0) - at);
+    const Array wide = Array::empty({count, out.size(1), out.size(2)}, kFloat32, out.device());
+    device.matmul(part(a, at, count), part(b, at, count), wide);
+    device.copy(wide, out.slice(0, at, at + count));
   }
-  return true;
+}
+
+// All products, `out` being [batch.., M, N] and contiguous.
+void products(const Array& a, const Array& b, const Batch& batch, const Array& out) {
+  const int outer = std::max(0, batch.sizes.size() - 1);
+  const bool one = batch.sizes.empty();
+  const int64_t count = one ? 1 : batch.sizes.back();
+  const int64_t m = out.size(-2), n = out.size(-1);
+  int64_t runs = 1;
+  for (int d = 0; d < outer; ++d) runs *= batch.sizes[d];
+  for (int64_t run = 0; run < runs; ++run) {
+    int64_t a_offset = 0, b_offset = 0, rest = run;
+    for (int d = outer - 1; d >= 0; --d) {
+      const int64_t at = rest % batch.sizes[d];
+      rest /= batch.sizes[d];
+      a_offset += at * batch.a_strides[d];
+      b_offset += at * batch.b_strides[d];
+    }
+    product(matrices(a, count, one ? 0 : batch.a_strides.back(), a_offset),
+            matrices(b, count, one ? 0 : batch.b_strides.back(), b_offset),
+            matrices(out, count, m * n, run * count * m * n));
+  }
+}
+
+void check_operands(const Array& a, const Array& b) {
+  check_same_device("matmul", a, b);
+  check(a.ndim() > 0 && b.ndim() > 0, "matmul: needs at least one dimension: ", a.shape(), " x ",
+        b.shape(), "; multiply by a number with *");
+  check(a.dtype() == b.dtype(), "matmul: dtypes differ: ", a.dtype(), " and ", b.dtype(),
+        "; convert one with to()");
+  check(a.dtype() != kBool, "matmul: bool has no product; convert with to()");
+  check(a.size(-1) == b.size(b.ndim() > 1 ? -2 : 0), "matmul: inner sizes differ: ", a.shape(),
+        " x ", b.shape(), "; the last size of the first must be the ",
+        b.ndim() > 1 ? "last but one" : "size", " of the second");
 }
 
 }  // namespace
 
 Array matmul(const Array& a, const Array& b) {
-  check_same_device("matmul", a, b);
-  check(a.ndim() >= 2 && b.ndim() >= 2, "matmul: operands need two dimensions: ", a.shape(), " x ",
-        b.shape());
-  check(a.size(-1) == b.size(-2), "matmul: inner sizes differ: ", a.shape(), " x ", b.shape(), " (",
-        a.size(-1), " and ", b.size(-2), "); transpose one with t()?");
-  const DType dtype = promote(a.dtype(), b.dtype());
-  const DType compute = dtype == kFloat16 || dtype == kBFloat16 ? kFloat32 : dtype;
-  Shape lead_a, lead_b;
-  for (int i = 0; i < a.ndim() - 2; ++i) lead_a.push_back(a.shape()[i]);
-  for (int i = 0; i < b.ndim() - 2; ++i) lead_b.push_back(b.shape()[i]);
-  const Shape lead = broadcast_shapes("matmul", lead_a, lead_b);
-  const auto shaped = [&lead](int64_t rows, int64_t cols) {
-    Shape shape = lead;
-    shape.push_back(rows);
-    shape.push_back(cols);
-    return shape;
-  };
-  Array out = Array::empty(shaped(a.size(-2), b.size(-1)), compute, a.device());
-  Array left = a.to(compute).expand(shaped(a.size(-2), a.size(-1)));
-  Array right = b.to(compute).expand(shaped(b.size(-2), b.size(-1)));
-  if (out.ndim() > 3 && out.numel() > 0 && leading_is_even(left) && leading_is_even(right)) {
-    multiply(merge_leading(left), merge_leading(right), merge_leading(out));
-  } else if (out.numel() > 0) {
-    multiply(left, right, out);
+  check_operands(a, b);
+  Array left = a.ndim() == 1 ? a.unsqueeze(0) : a;
+  const Array right = b.ndim() == 1 ? b.unsqueeze(1) : b;
+  Shape a_batch(std::span(left.shape().begin(), left.shape().end() - 2));
+  Shape b_batch(std::span(right.shape().begin(), right.shape().end() - 2));
+  Shape shape = broadcast_shapes("matmul", a_batch, b_batch);
+  Batch batch;
+  // One matrix on the right: where the rows of the left lie evenly they are one tall matrix.
+  const bool tall = b_batch.numel() == 1 && left.is_contiguous() && shape == a_batch;
+  if (tall) {
+    left = left.reshape({shape.numel() * left.size(-2), left.size(-1)});
+  } else {
+    const auto stride = [&](const Array& x, int d) {
+      const int at = d - (shape.size() - (x.ndim() - 2));
+      return at < 0 || x.shape()[at] == 1 ? 0 : x.strides()[at];
+    };
+    for (int d = 0; d < shape.size(); ++d) batch.push(shape[d], stride(left, d), stride(right, d));
   }
-  return out.to(dtype);
+  shape.push_back(tall && a.ndim() > 1 ? a.size(-2) : left.size(-2));
+  shape.push_back(right.size(-1));
+  Array out = Array::empty(shape, a.dtype(), a.device());
+  if (out.numel() > 0) {
+    products(left, right, batch, tall ? out.reshape({left.size(0), right.size(-1)}) : out);
+  }
+  if (b.ndim() == 1) out = out.squeeze(-1);
+  return a.ndim() == 1 ? out.squeeze(b.ndim() == 1 ? -1 : -2) : out;
 }
 
 }  // namespace hero::core

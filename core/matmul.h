@@ -3,9 +3,10 @@
 
 namespace hero::core {
 
-/// a [.., M, K] @ b [.., K, N], at least two dimensions each; leading dimensions broadcast without
-/// copies. float32 and float64 directly; float16 and bfloat16 are multiplied as float32 and rounded
-/// once; integers exactly, in int64 arithmetic modulo 2^64.
+/// Matrix product, as PyTorch's matmul: [.., M, K] x [.., K, N] gives [.., M, N] with broadcast
+/// batch dimensions; a list counts as a row on the left and as a column on the right, and that
+/// dimension is dropped. Both have one dtype, bool excepted. Views are read in place; 16-bit floats
+/// are multiplied as float32 and rounded once, a bounded number of matrices at a time.
 Array matmul(const Array& a, const Array& b);
 
 }  // namespace hero::core
