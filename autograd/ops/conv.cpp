@@ -1,0 +1,296 @@
+// Convolution as a matrix product with columns of windows. N images, C input and O output channels,
+// K = KH * KW taps, L places of the window. [note: three operations closed under differentiation]
+// The forward map, its transpose and the gradient of the weight are the three ways to leave one
+// factor out of the sum over n, o, c, tap, place of y w x; the derivative of each is the other two.
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/op.h>
+#include <hero/core/backend.h>
+#include <hero/core/map.h>
+
+namespace hero {
+
+namespace {
+
+// Columns of as many images as fit are held at once: enough for large products, no more than a few
+// images of a large network.
+constexpr int64_t kColumnBytes = int64_t{4} << 20;
+
+// One convolution from x [N, C, H, W] to y [N, O, h, w].
+struct Geometry {
+  core::Window window;
+  int64_t groups = 1;
+  Shape x, w, y;
+
+  int64_t images() const { return x[0]; }
+  int64_t rows() const { return x[1] * w[2] * w[3]; }  // of columns: C K
+  int64_t group_rows() const { return rows() / groups; }
+  int64_t group_outputs() const { return w[0] / groups; }
+  int64_t places() const { return y[2] * y[3]; }
+  bool is_pointwise() const {
+    const auto is = [](const int64_t(&pair)[2], int64_t value) {
+      return pair[0] == value && pair[1] == value;
+    };
+    return is(window.kernel, 1) && is(window.stride, 1) && is(window.padding, 0);
+  }
+  // Images whose columns are made at a time; one where groups take the products' batch dimension.
+  int64_t chunk(DType dtype) const {
+    if (groups > 1) return 1;
+    const int64_t bytes = rows() * places() * item_size(dtype);
+    return std::max<int64_t>(1, std::min(images(), kColumnBytes / std::max<int64_t>(bytes, 1)));
+  }
+};
+
+// Halves are multiplied as float and rounded once.
+DType compute_type(const Array& x) { return x.dtype() == kFloat64 ? kFloat64 : kFloat32; }
+
+// Weight [O, C / groups, KH, KW] as matrices [groups, O / groups, C K / groups].
+Array weight_matrices(const Array& w, const Geometry& geometry, DType dtype) {
+  return w.to(dtype).reshape({geometry.groups, geometry.group_outputs(), geometry.group_rows()});
+}
+
+// Images [first, first + count) of y [N, O, h, w] as a batch of matrices [.., O / groups, L]: the
+// batch is the images, or the groups of the one image.
+Array place_matrices(const Array& y, const Geometry& geometry, int64_t first, int64_t count) {
+  const Array part = y.slice(0, first, first + count);
+  return part.reshape({count * geometry.groups, geometry.group_outputs(), geometry.places()});
+}
+
+// Columns as a batch of matrices [.., C K / groups, L].
+Array column_matrices(const Array& columns, const Geometry& geometry) {
+  const int64_t count = columns.size(0) * geometry.groups;
+  return columns.reshape({count, geometry.group_rows(), geometry.places()});
+}
+
+// Columns [count, C K, L] of images [first, first + count) of x.
+Array columns_of(const Array& x, const Geometry& geometry, int64_t first, int64_t count) {
+  const Array part = x.slice(0, first, first + count);
+  const Shape shape{count, geometry.rows(), geometry.places()};
+  if (geometry.is_pointwise()) return part.reshape(shape);
+  const Array columns = Array::empty(shape, x.dtype(), x.device());
+  core::backend(x.device()).im2col(part, geometry.window, columns);
+  return columns;
+}
+
+template <class Body>
+void each_chunk(const Geometry& geometry, DType dtype, Body&& body) {
+  const int64_t step = geometry.chunk(dtype);
+  for (int64_t first = 0; first < geometry.images(); first += step) {
+    body(first, std::min(step, geometry.images() - first));
+  }
+}
+
+Array batch_of(const Array& matrices, int64_t batch) {
+  return matrices.expand({batch, matrices.size(1), matrices.size(2)});
+}
+
+Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry) {
+  const DType dtype = compute_type(x_in);
+  const Array x = x_in.to(dtype), w = weight_matrices(w_in, geometry, dtype);
+  const Array y = Array::empty(geometry.y, dtype, x.device());
+  if (y.numel() == 0) return y.to(x_in.dtype());
+  core::Backend& device = core::backend(x.device());
+  each_chunk(geometry, dtype, [&](int64_t first, int64_t count) {
+    const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
+    device.matmul(batch_of(w, columns.size(0)), columns, place_matrices(y, geometry, first, count));
+  });
+  return y.to(x_in.dtype());
+}
+
+Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geometry) {
+  const DType dtype = compute_type(y_in);
+  const Array y = y_in.to(dtype).contiguous(), w = weight_matrices(w_in, geometry, dtype).t();
+  const Array x = Array::empty(geometry.x, dtype, y.device());
+  if (x.numel() == 0) return x.to(y_in.dtype());
+  core::Backend& device = core::backend(y.device());
+  each_chunk(geometry, dtype, [&](int64_t first, int64_t count) {
+    const Array target = x.slice(0, first, first + count);
+    const Shape shape{count, geometry.rows(), geometry.places()};
+    const bool direct = geometry.is_pointwise();
+    const Array columns = direct ? target.reshape(shape) : Array::empty(shape, dtype, y.device());
+    const Array products = column_matrices(columns, geometry);
+    device.matmul(batch_of(w, products.size(0)), place_matrices(y, geometry, first, count),
+                  products);
+    if (!direct) device.col2im(columns, geometry.window, target);
+  });
+  return x.to(y_in.dtype());
+}
+
+// Images side by side make one long product: y [O, images L] times columns^T [images L, C K].
+Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geometry) {
+  const DType dtype = compute_type(x_in);
+  const Array x = x_in.to(dtype), y = y_in.to(dtype).contiguous();
+  const Shape shape{geometry.groups, geometry.group_outputs(), geometry.group_rows()};
+  const Array total = Array::zeros(shape, dtype, x.device());
+  core::Backend& device = core::backend(x.device());
+  const int64_t places = geometry.places();
+  each_chunk(geometry, dtype, [&](int64_t first, int64_t count) {
+    const Array part = total.empty_like();
+    if (geometry.groups > 1 || count == 1) {
+      const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
+      device.matmul(place_matrices(y, geometry, first, count), columns.t(), part);
+    } else {
+      const Array wide = Array::empty({geometry.rows(), count, places}, dtype, x.device());
+      device.im2col(x.slice(0, first, first + count), geometry.window, wide.permute({1, 0, 2}));
+      const Array out = place_matrices(y, geometry, first, count).permute({1, 0, 2});
+      device.matmul(out.reshape({1, out.size(0), count * places}),
+                    wide.reshape({1, geometry.rows(), count * places}).t(), part);
+    }
+    core::map_into<core::kernels::Add>(total, total, part);
+  });
+  return total.reshape(geometry.w).to(x_in.dtype());
+}
+
+// x, w -> y
+struct Conv : Op {
+  Geometry geometry;
+  explicit Conv(const Geometry& g) : geometry(g) {}
+  bool saves_input(int i) const { return needs(1 - i); }
+  const char* name() const override { return "conv2d"; }
+  Array forward(const Array& x, const Array& w) { return convolve(x, w, geometry); }
+  Grads backward(const Tensor& g) override;
+};
+
+// y, w -> x
+struct ConvBack : Op {
+  Geometry geometry;
+  explicit ConvBack(const Geometry& g) : geometry(g) {}
+  bool saves_input(int i) const { return needs(1 - i); }
+  const char* name() const override { return "conv_transpose2d"; }
+  Array forward(const Array& y, const Array& w) { return convolve_back(y, w, geometry); }
+  Grads backward(const Tensor& g) override;
+};
+
+// x, y -> w
+struct ConvWeight : Op {
+  Geometry geometry;
+  explicit ConvWeight(const Geometry& g) : geometry(g) {}
+  bool saves_input(int i) const { return needs(1 - i); }
+  const char* name() const override { return "conv2d_weight"; }
+  Array forward(const Array& x, const Array& y) { return weight_gradient(x, y, geometry); }
+  Grads backward(const Tensor& g) override;
+};
+
+// see [note: three operations closed under differentiation]
+Grads Conv::backward(const Tensor& g) {
+  return {needs(0) ? record(ConvBack(geometry), g, input(1)) : Tensor(),
+          needs(1) ? record(ConvWeight(geometry), input(0), g) : Tensor()};
+}
+Grads ConvBack::backward(const Tensor& g) {
+  return {needs(0) ? record(Conv(geometry), g, input(1)) : Tensor(),
+          needs(1) ? record(ConvWeight(geometry), g, input(0)) : Tensor()};
+}
+Grads ConvWeight::backward(const Tensor& g) {
+  return {needs(0) ? record(ConvBack(geometry), input(1), g) : Tensor(),
+          needs(1) ? record(Conv(geometry), input(0), g) : Tensor()};
+}
+
+Tensor add_bias(const Tensor& y, const Tensor& bias) {
+  return bias.defined() ? y + reshape(bias, {bias.numel(), 1, 1}) : y;
+}
+
+struct Spec {
+  const char* op;
+  Pair stride, padding, dilation;
+  int64_t groups;
+};
+
+void check_operands(const Spec& spec, const Tensor& x, const Tensor& w, const Tensor& bias,
+                    int64_t outputs) {
+  const char* op = spec.op;
+  check(x.ndim() == 4 && w.ndim() == 4, op, ": x must be [N, C, H, W] and weight 4-D too: got ",
+        x.shape(), " and ", w.shape());
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  check(x.dtype() == w.dtype(), op, ": x is ", x.dtype(), " and weight ", w.dtype(),
+        "; convert one with to()");
+  check(spec.groups > 0, op, ": groups must be positive: ", spec.groups);
+  for (int i = 0; i < 2; ++i) {
+    const auto axis = static_cast<size_t>(i);
+    check(spec.stride[axis] > 0 && spec.dilation[axis] > 0 && spec.padding[axis] >= 0, op,
+          ": stride and dilation must be positive and padding not negative: ", spec.stride[axis],
+          ", ", spec.dilation[axis], ", ", spec.padding[axis]);
+    check(w.size(2 + i) > 0, op, ": empty kernel: weight has shape ", w.shape());
+  }
+  check(!bias.defined() || bias.shape() == Shape{outputs}, op, ": bias has shape ",
+        bias.defined() ? bias.shape() : Shape{}, "; it should be ", Shape{outputs});
+}
+
+core::Window window_of(const Spec& spec, const Tensor& w) {
+  core::Window window;
+  for (int i = 0; i < 2; ++i) {
+    const auto axis = static_cast<size_t>(i);
+    window.kernel[i] = w.size(2 + i);
+    window.stride[i] = spec.stride[axis];
+    window.padding[i] = spec.padding[axis];
+    window.dilation[i] = spec.dilation[axis];
+  }
+  return window;
+}
+
+// Positions that the kernel spans.
+int64_t reach(const core::Window& window, int axis) {
+  return window.dilation[axis] * (window.kernel[axis] - 1) + 1;
+}
+
+Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Tensor& bias) {
+  check_operands(spec, x, w, bias, w.size(0));
+  check(x.size(1) == w.size(1) * spec.groups && w.size(0) % spec.groups == 0, spec.op, ": x ",
+        x.shape(), " does not fit weight ", w.shape(), " with groups = ", spec.groups,
+        "; weight is [O, C / groups, KH, KW]");
+  Geometry geometry{window_of(spec, w), spec.groups, x.shape(), w.shape(), x.shape()};
+  geometry.y[1] = w.size(0);
+  for (int i = 0; i < 2; ++i) {
+    const int64_t padded = x.size(2 + i) + 2 * geometry.window.padding[i];
+    check(padded >= reach(geometry.window, i), spec.op, ": kernel of reach ",
+          reach(geometry.window, i), " is larger than the padded input of ", padded, ": x ",
+          x.shape(), ", weight ", w.shape());
+    geometry.y[2 + i] = (padded - reach(geometry.window, i)) / geometry.window.stride[i] + 1;
+  }
+  return add_bias(record(Conv(geometry), x, w), bias);
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const Conv2dOptions& options) {
+  if (x.ndim() == 3) return squeeze(conv2d(unsqueeze(x, 0), weight, bias, options), 0);
+  return convolution({"conv2d", options.stride, options.padding, options.dilation, options.groups},
+                     x, weight, bias);
+}
+
+// An image of height 1.
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const Conv1dOptions& options) {
+  if (x.ndim() == 2) return squeeze(conv1d(unsqueeze(x, 0), weight, bias, options), 0);
+  check(x.ndim() == 3 && weight.ndim() == 3, "conv1d: x must be [N, C, L] and weight 3-D too: got ",
+        x.shape(), " and ", weight.shape());
+  const Spec spec{
+      "conv1d", {1, options.stride}, {0, options.padding}, {1, options.dilation}, options.groups};
+  return squeeze(convolution(spec, unsqueeze(x, 2), unsqueeze(weight, 2), bias), 2);
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose2dOptions& options) {
+  constexpr auto kName = "conv_transpose2d";
+  if (x.ndim() == 3) return squeeze(conv_transpose2d(unsqueeze(x, 0), weight, bias, options), 0);
+  const Spec spec{kName, options.stride, options.padding, options.dilation, options.groups};
+  const int64_t outputs = weight.ndim() == 4 ? weight.size(1) * options.groups : 0;
+  check_operands(spec, x, weight, bias, outputs);
+  check(x.size(1) == weight.size(0) && x.size(1) % options.groups == 0, kName, ": x ", x.shape(),
+        " does not fit weight ", weight.shape(), " with groups = ", options.groups,
+        "; weight is [C, O / groups, KH, KW]");
+  Geometry geometry{window_of(spec, weight), options.groups, x.shape(), weight.shape(), x.shape()};
+  geometry.x[1] = outputs;
+  for (int i = 0; i < 2; ++i) {
+    const core::Window& window = geometry.window;
+    const int64_t extra = options.output_padding[static_cast<size_t>(i)];
+    check(extra >= 0 && (extra < window.stride[i] || extra < window.dilation[i]), kName,
+          ": output_padding ", extra, " must be smaller than stride or dilation");
+    geometry.x[2 + i] =
+        (x.size(2 + i) - 1) * window.stride[i] - 2 * window.padding[i] + reach(window, i) + extra;
+    check(geometry.x[2 + i] > 0, kName, ": the output would be empty: x ", x.shape(), ", weight ",
+          weight.shape());
+  }
+  return add_bias(record(ConvBack(geometry), x, weight), bias);
+}
+
+}  // namespace hero

@@ -1,0 +1,170 @@
+// Losses of class scores with the numbers of the right classes. N rows, C classes on dim 1.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/op.h>
+#include <hero/core/backend.h>
+#include <hero/core/map.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+
+// Class numbers with those to be ignored replaced by 0, and which rows count.
+struct Targets {
+  Tensor classes;  // int64 [N, 1, ...]
+  Tensor counted;  // bool [N, ...]; undefined when all rows count
+  int64_t count = 0;
+};
+
+// Outputs: log p at the target [N, 1, ...] and all log p [N, C, ...]. The derivative of the first
+// alone is written without a dense gradient of the second.
+struct PickLogProbability : MultiOp {
+  static constexpr unsigned kSaveInputs = 0b10;
+  static constexpr unsigned kSaveOutputs = 0b10;
+  const char* name() const override { return "cross_entropy"; }
+  std::vector<Array> forward(const Array& x, const Array& classes) {
+    const Array log_p = x.empty_like();
+    const Array picked = Array::empty(classes.shape(), x.dtype(), x.device());
+    core::Backend& device = core::backend(x.device());
+    device.softmax(core::SoftmaxKind::log_softmax, x, 1, log_p);
+    device.gather(log_p, 1, classes, picked);
+    return {picked, log_p};
+  }
+  Grads backward(const Grads& grads) override {
+    const Tensor classes = input(1), log_p = output(1);
+    if (!grad_enabled() && !grads[1].defined()) {
+      // g (onehot - p)
+      const Array out = core::map<k::Exp>(log_p.array());
+      core::map_into<k::Mul>(out, out, core::map<k::Neg>(grads[0].array()));
+      core::backend(out.device())
+          .scatter(core::ScatterMode::add, grads[0].array(), 1, classes.array(), out);
+      return {Tensor(out), Tensor()};
+    }
+    Tensor g = grads[1].defined() ? grads[1] : zeros_like(log_p);
+    if (grads[0].defined()) g = scatter_add(g, 1, classes, grads[0]);
+    return {g - exp(log_p) * sum(g, {1}, true), Tensor()};
+  }
+};
+
+void check_classes(const char* op, const Tensor& x, const Tensor& target) {
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  check(target.dtype() == kInt64 || target.dtype() == kInt32 || target.dtype() == kUInt8, op,
+        ": target is ", target.dtype(), "; it holds class numbers, int64");
+  Shape expected = x.shape();
+  expected.erase(1);
+  check(target.shape() == expected, op, ": target ", target.shape(), " does not fit scores ",
+        x.shape(), "; it should be ", expected);
+}
+
+// Reads every target once, on the host; meta targets are taken as valid.
+Targets read_targets(const char* op, const Tensor& x, const Tensor& target, int64_t ignore_index) {
+  const int64_t classes = x.size(1);
+  const Tensor numbers = target.detach().to(kInt64);
+  Targets result{numbers, Tensor(), numbers.numel()};
+  if (target.device() != kMeta) {
+    const Array host = numbers.array().to(kCpu).contiguous();
+    const int64_t* value = host.numel() > 0 ? host.data<int64_t>() : nullptr;
+    for (int64_t i = 0; i < host.numel(); ++i) {
+      if (value[i] == ignore_index) {
+        --result.count;
+        continue;
+      }
+      check(value[i] >= 0 && value[i] < classes, op, ": target ", value[i], " at position ", i,
+            " is outside [0, ", classes, ") and is not ignore_index ", ignore_index);
+    }
+  }
+  if (result.count < numbers.numel()) {
+    result.counted = numbers != ignore_index;
+    result.classes = where(result.counted, numbers, 0);
+  }
+  result.classes = unsqueeze(result.classes, 1);
+  return result;
+}
+
+// The weight of each row's class [N, ...].
+Tensor row_weights(const Tensor& weight, const Targets& targets, const Shape& rows) {
+  return reshape(index_select(weight, 0, flatten(targets.classes)), rows);
+}
+
+Tensor without_ignored(const Tensor& rows, const Targets& targets) {
+  return targets.counted.defined() ? where(targets.counted, rows, 0) : rows;
+}
+
+Tensor reduce_rows(const Tensor& loss, const Tensor& weights, const Targets& targets,
+                   Reduction reduction) {
+  if (reduction == Reduction::none) return loss;
+  const Tensor total = sum(loss);
+  if (reduction == Reduction::sum) return total;
+  // No row at all: 0 / 0.
+  if (!weights.defined()) return total / targets.count;
+  return total / sum(without_ignored(weights, targets));
+}
+
+void check_weight(const char* op, const Tensor& weight, const Tensor& x) {
+  if (!weight.defined()) return;
+  check(weight.shape() == Shape{x.size(1)}, op, ": weight ", weight.shape(), " does not fit ",
+        x.size(1), " classes");
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
+  constexpr auto kName = "cross_entropy";
+  check(x.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
+  if (x.ndim() == 1) {
+    check(target.ndim() == 0, kName, ": target ", target.shape(), " does not fit scores ",
+          x.shape(), "; it should be []");
+    const Tensor loss = cross_entropy(unsqueeze(x, 0), unsqueeze(target, 0), options);
+    return options.reduction == Reduction::none ? squeeze(loss, 0) : loss;
+  }
+  const double smoothing = options.label_smoothing;
+  check(smoothing >= 0.0 && smoothing <= 1.0, kName, ": label_smoothing ", smoothing,
+        " is outside [0, 1]");
+  check_classes(kName, x, target);
+  check_weight(kName, options.weight, x);
+  const Targets targets = read_targets(kName, x, target, options.ignore_index);
+  const std::vector<Tensor> outputs = record_multi(PickLogProbability{}, x, targets.classes);
+  Tensor loss = -squeeze(outputs[0], 1);
+  Tensor weights;
+  if (options.weight.defined()) {
+    weights = row_weights(options.weight, targets, target.shape());
+    loss = loss * weights;
+  }
+  if (smoothing > 0.0) {
+    const int64_t classes = x.size(1);
+    Tensor all = outputs[1];
+    if (options.weight.defined()) {
+      Shape shape = Shape::filled(x.ndim(), 1);
+      shape[1] = classes;
+      all = all * reshape(options.weight, shape);
+    }
+    const double share = smoothing / static_cast<double>(classes);
+    loss = loss * (1.0 - smoothing) - sum(all, {1}) * share;
+  }
+  return reduce_rows(without_ignored(loss, targets), weights, targets, options.reduction);
+}
+
+Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& options) {
+  constexpr auto kName = "nll_loss";
+  check(log_p.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
+  if (log_p.ndim() == 1) {
+    check(target.ndim() == 0, kName, ": target ", target.shape(), " does not fit ", log_p.shape(),
+          "; it should be []");
+    const Tensor loss = nll_loss(unsqueeze(log_p, 0), unsqueeze(target, 0), options);
+    return options.reduction == Reduction::none ? squeeze(loss, 0) : loss;
+  }
+  check_classes(kName, log_p, target);
+  check_weight(kName, options.weight, log_p);
+  const Targets targets = read_targets(kName, log_p, target, options.ignore_index);
+  Tensor loss = -squeeze(gather(log_p, 1, targets.classes), 1);
+  Tensor weights;
+  if (options.weight.defined()) {
+    weights = row_weights(options.weight, targets, target.shape());
+    loss = loss * weights;
+  }
+  return reduce_rows(without_ignored(loss, targets), weights, targets, options.reduction);
+}
+
+}  // namespace hero

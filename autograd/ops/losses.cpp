@@ -1,0 +1,101 @@
+// Losses that compare elements.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+
+namespace hero {
+
+namespace {
+
+Tensor reduce(const Tensor& loss, Reduction reduction) {
+  if (reduction == Reduction::none) return loss;
+  return reduction == Reduction::mean ? mean(loss) : sum(loss);
+}
+
+// Shapes must be equal: [N, 1] against [N] would silently compare all pairs.
+void check_pair(const char* op, const Tensor& x, const Tensor& y) {
+  check(x.shape() == y.shape(), op, ": shapes differ: ", x.shape(), " and ", y.shape(),
+        "; reshape or expand one");
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+}
+
+}  // namespace
+
+Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  check_pair("mse_loss", x, y);
+  return reduce(square(x - y), reduction);
+}
+
+Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  check_pair("l1_loss", x, y);
+  return reduce(abs(x - y), reduction);
+}
+
+Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction reduction) {
+  check_pair("huber_loss", x, y);
+  check(delta > 0.0, "huber_loss: delta must be positive: ", delta);
+  const Tensor difference = x - y;
+  const Tensor distance = abs(difference);
+  const Tensor near = square(difference) * 0.5;
+  const Tensor far = (distance - 0.5 * delta) * delta;
+  return reduce(where(distance <= delta, near, far), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
+  check_pair("smooth_l1_loss", x, y);
+  check(beta >= 0.0, "smooth_l1_loss: beta must not be negative: ", beta);
+  if (beta == 0.0) return l1_loss(x, y, reduction);
+  const Tensor difference = x - y;
+  const Tensor distance = abs(difference);
+  const Tensor near = square(difference) * (0.5 / beta);
+  return reduce(where(distance < beta, near, distance - 0.5 * beta), reduction);
+}
+
+// (1 - y) x - (1 + (p - 1) y) log sigmoid(x)
+Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight,
+                       Reduction reduction) {
+  check_pair("bce_with_logits", x, y);
+  check(is_floating(y.dtype()), "bce_with_logits: y is ", y.dtype(),
+        "; convert it to a floating dtype");
+  Tensor log_probability = logsigmoid(x);
+  if (pos_weight.defined()) {
+    check(broadcast_shapes("bce_with_logits", pos_weight.shape(), y.shape()) == y.shape(),
+          "bce_with_logits: pos_weight ", pos_weight.shape(), " does not broadcast to ", y.shape());
+    log_probability = ((pos_weight - 1) * y + 1) * log_probability;
+  }
+  return reduce((1 - y) * x - log_probability, reduction);
+}
+
+Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_target) {
+  check_pair("kl_div", x, y);
+  Tensor loss;
+  if (log_target) {
+    loss = exp(y) * (y - x);
+  } else {
+    // y log y is 0 at 0, where its logarithm is not finite.
+    const Tensor zero = y == 0;
+    loss = where(zero, 0, y * log(where(zero, 1, y))) - y * x;
+  }
+  switch (reduction) {
+    case KlReduction::none:
+      return loss;
+    case KlReduction::mean:
+      return mean(loss);
+    case KlReduction::sum:
+      return sum(loss);
+    case KlReduction::batchmean:
+      break;
+  }
+  check(x.ndim() > 0, "kl_div: batchmean needs a batch dimension: got a scalar");
+  return sum(loss) / x.size(0);
+}
+
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
+  const Shape shape = broadcast_shapes("cosine_similarity", a.shape(), b.shape());
+  const Dims dims{normalize_dim("cosine_similarity", dim, shape.size())};
+  const Tensor left = a.shape() == shape ? a : expand(a, shape);
+  const Tensor right = b.shape() == shape ? b : expand(b, shape);
+  const auto length = [&](const Tensor& x) { return clamp(norm(x, 2.0, dims), eps, std::nullopt); };
+  return sum(left * right, dims) / (length(left) * length(right));
+}
+
+}  // namespace hero

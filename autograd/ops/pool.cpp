@@ -1,0 +1,172 @@
+// Pooling over planes of H * W.
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/op.h>
+#include <hero/core/backend.h>
+
+namespace hero {
+
+namespace {
+
+// Planes as one dimension: [N, C, H * W].
+Shape flat_planes(const Shape& shape) { return {shape[0], shape[1], shape[2] * shape[3]}; }
+
+// g placed at the positions of the largest elements, added where windows overlap. It is linear in
+// g, and its transpose collects.
+struct Unpool : Op {
+  static constexpr unsigned kSaveInputs = 0b10;
+  Shape shape;  // of the pooled array
+  explicit Unpool(const Shape& s) : shape(s) {}
+  const char* name() const override { return "max_pool2d_backward"; }
+  Array forward(const Array& g, const Array& indices) {
+    const Array out = Array::zeros(shape, g.dtype(), g.device());
+    core::backend(g.device())
+        .scatter(core::ScatterMode::add, g.reshape(flat_planes(g.shape())), 2,
+                 indices.reshape(flat_planes(indices.shape())), out.reshape(flat_planes(shape)));
+    return out;
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor indices = input(1);
+    const Tensor at = reshape(indices, flat_planes(indices.shape()));
+    return {reshape(gather(reshape(g, flat_planes(shape)), 2, at), indices.shape()), Tensor()};
+  }
+};
+
+struct MaxPool : MultiOp {
+  static constexpr unsigned kSaveOutputs = 0b10;
+  core::Window window;
+  Shape out_shape;
+  MaxPool(const core::Window& w, const Shape& s) : window(w), out_shape(s) {}
+  const char* name() const override { return "max_pool2d"; }
+  std::vector<Array> forward(const Array& x) {
+    const Array out = Array::empty(out_shape, x.dtype(), x.device());
+    const Array indices = Array::empty(out_shape, kInt64, x.device());
+    core::backend(x.device()).pool(core::PoolOp::max, x, window, out, &indices);
+    return {out, indices};
+  }
+  Grads backward(const Grads& grads) override {
+    return {record(Unpool(input_shape(0)), grads[0], output(1))};
+  }
+};
+
+// Average pooling and its transpose are each other's derivative.
+struct AveragePool : Op {
+  core::Window window;
+  Shape out_shape;
+  AveragePool(const core::Window& w, const Shape& s) : window(w), out_shape(s) {}
+  const char* name() const override { return "avg_pool2d"; }
+  Array forward(const Array& x) {
+    const Array out = Array::empty(out_shape, x.dtype(), x.device());
+    core::backend(x.device()).pool(core::PoolOp::average, x, window, out, nullptr);
+    return out;
+  }
+  Grads backward(const Tensor& g) override;
+};
+struct AveragePoolBack : Op {
+  core::Window window;
+  Shape out_shape;
+  AveragePoolBack(const core::Window& w, const Shape& s) : window(w), out_shape(s) {}
+  const char* name() const override { return "avg_pool2d_backward"; }
+  Array forward(const Array& g) {
+    const Array out = Array::empty(out_shape, g.dtype(), g.device());
+    core::backend(g.device()).average_pool_backward(g, window, out);
+    return out;
+  }
+  Grads backward(const Tensor& g) override {
+    return {record(AveragePool(window, input_shape(0)), g)};
+  }
+};
+Grads AveragePool::backward(const Tensor& g) {
+  return {record(AveragePoolBack(window, input_shape(0)), g)};
+}
+
+void check_image(const char* op, const Tensor& x) {
+  check(x.ndim() == 4, op, ": x must be [N, C, H, W] or [C, H, W]: got shape ", x.shape());
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+}
+
+core::Window window_of(const char* op, Pair kernel, const PoolOptions& options) {
+  core::Window window;
+  window.count_padding = options.count_include_pad;
+  for (size_t i = 0; i < 2; ++i) {
+    window.kernel[i] = kernel[i];
+    window.stride[i] = options.stride.value_or(kernel)[i];
+    window.padding[i] = options.padding[i];
+    window.dilation[i] = options.dilation[i];
+    check(window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0, op,
+          ": kernel_size, stride and dilation must be positive: ", window.kernel[i], ", ",
+          window.stride[i], ", ", window.dilation[i]);
+    check(window.padding[i] >= 0 && 2 * window.padding[i] <= window.kernel[i], op, ": padding ",
+          window.padding[i], " must lie between 0 and half of kernel_size ", window.kernel[i]);
+  }
+  return window;
+}
+
+// Places of the window along one axis. With ceil_mode the last may hang over the end, but starts
+// inside the input or its left padding.
+int64_t pooled_size(const core::Window& window, int axis, int64_t size, bool ceil_mode) {
+  const int64_t stride = window.stride[axis], padding = window.padding[axis];
+  const int64_t room = size + 2 * padding - window.dilation[axis] * (window.kernel[axis] - 1) - 1;
+  if (room < 0 && !(ceil_mode && room + stride - 1 >= 0)) return 0;
+  const int64_t count = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  return ceil_mode && (count - 1) * stride >= size + padding ? count - 1 : count;
+}
+
+Shape pooled_shape(const char* op, const Tensor& x, const core::Window& window, bool ceil_mode) {
+  Shape shape = x.shape();
+  for (int i = 0; i < 2; ++i) {
+    shape[2 + i] = pooled_size(window, i, x.size(2 + i), ceil_mode);
+    check(shape[2 + i] > 0, op, ": a window of ", window.kernel[i], " does not fit into x ",
+          x.shape(), " with padding ", window.padding[i]);
+  }
+  return shape;
+}
+
+// Row i holds 1 / count at the elements that cell i covers: [cells, size].
+Tensor averaging_matrix(int64_t cells, int64_t size, const Tensor& like) {
+  const Array matrix = Array::zeros({cells, size}, like.dtype(), like.device());
+  core::Backend& device = core::backend(like.device());
+  for (int64_t i = 0; i < cells; ++i) {
+    const int64_t first = i * size / cells, last = ((i + 1) * size + cells - 1) / cells;
+    device.fill(matrix.select(0, i).slice(0, first, last), 1.0 / static_cast<double>(last - first));
+  }
+  return Tensor(matrix);
+}
+
+}  // namespace
+
+Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options) {
+  constexpr auto kName = "max_pool2d";
+  if (x.ndim() == 3) return squeeze(max_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
+  check_image(kName, x);
+  const core::Window window = window_of(kName, kernel_size, options);
+  const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
+  return record_multi(MaxPool(window, shape), x)[0];
+}
+
+Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options) {
+  constexpr auto kName = "avg_pool2d";
+  if (x.ndim() == 3) return squeeze(avg_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
+  check_image(kName, x);
+  check(options.dilation == Pair{1, 1}, kName, ": dilation is for max_pool2d only");
+  const core::Window window = window_of(kName, kernel_size, options);
+  return record(AveragePool(window, pooled_shape(kName, x, window, options.ceil_mode)), x);
+}
+
+// Cells of equal size are a pooling; else a mean over a rectangle is one over rows of one over
+// columns, both products with small matrices.
+Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
+  constexpr auto kName = "adaptive_avg_pool2d";
+  if (x.ndim() == 3) return squeeze(adaptive_avg_pool2d(unsqueeze(x, 0), output_size), 0);
+  check_image(kName, x);
+  const int64_t height = x.size(2), width = x.size(3);
+  const auto [rows, columns] = output_size;
+  check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
+        x.shape(), ", output_size ", Shape{rows, columns});
+  if (height % rows == 0 && width % columns == 0) {
+    return avg_pool2d(x, {height / rows, width / columns});
+  }
+  const Tensor by_row = matmul(x, averaging_matrix(columns, width, x).t());
+  return matmul(averaging_matrix(rows, height, x), by_row);
+}
+
+}  // namespace hero
