@@ -104,7 +104,7 @@ void* allocate_node(size_t bytes);
 template <class N>
 Ref<N> make_node(N&& value) {
   static_assert(std::is_rvalue_reference_v<N&&>);
-  auto* node = new (detail::allocate_node(sizeof(N))) N(std::move(value));
+  auto* node = new (detail::allocate_node(sizeof(N))) N(std::forward<N>(value));
   node->bytes_ = sizeof(N);
   return Ref<N>::adopt(node);
 }

@@ -108,7 +108,7 @@ auto run_forward(O& op, std::span<const Tensor* const> inputs) {
 }
 
 template <class O>
-Tensor finish_one(O& node, Array out) {
+Tensor finish_one(O& node, Array&& out) {
   Tensor result = Recorder::make_output(node, std::move(out));
   if constexpr ((O::kSaveOutputs & 1u) != 0) Recorder::save(node, result.array(), -1);
   return result;
@@ -132,6 +132,7 @@ Tensor record(O op, const In&... inputs) {
 template <class O>
 Tensor record_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list;
+  list.reserve(inputs.size());
   for (const Tensor& input : inputs) list.push_back(&input);
   if (!detail::begin(op, list)) return Tensor(detail::run_forward(op, list));
   Ref<O> node = make_node(std::move(op));
