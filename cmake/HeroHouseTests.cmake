@@ -10,6 +10,8 @@ hero_house_test("no file includes what its room may not use" build
                 ${PROJECT_SOURCE_DIR}/tests/layers/check)
 hero_house_test("the layer check finds forbidden includes" build
                 ${PROJECT_SOURCE_DIR}/tests/layers/test_check)
+hero_house_test("the text check accepts only the same text" build
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_text ${CMAKE_COMMAND})
 hero_house_test("the run scripts refuse and explain" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
 
