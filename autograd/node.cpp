@@ -39,7 +39,9 @@ namespace detail {
 
 void* allocate_node(size_t bytes) { return core::allocate(static_cast<int64_t>(bytes)); }
 
-TensorImpl::TensorImpl() = default;
+// Built in place: a move right after the strides were written would stall on them.
+TensorImpl::TensorImpl(Array&& array)
+    : data(std::move(array)), history(data.storage().history()) {}
 TensorImpl::~TensorImpl() = default;
 
 void TensorImpl::destroy(TensorImpl* impl) {

@@ -12,12 +12,10 @@ namespace {
 
 thread_local bool recording = true;
 
-Ref<detail::TensorImpl> make_impl(Array array) {
+Ref<detail::TensorImpl> make_impl(Array&& array) {
   check(array.defined(), "tensor: the array is undefined");
-  auto* impl = new (core::allocate(sizeof(detail::TensorImpl))) detail::TensorImpl;
-  impl->history = array.storage().history();
-  impl->data = std::move(array);
-  return Ref<detail::TensorImpl>::adopt(impl);
+  void* memory = core::allocate(sizeof(detail::TensorImpl));
+  return Ref<detail::TensorImpl>::adopt(new (memory) detail::TensorImpl(std::move(array)));
 }
 
 Tensor seed(const Tensor& output, const Tensor& gradient, const char* op) {

@@ -20,7 +20,7 @@ struct Hooks;
 
 /// What the handles of one tensor share. Made and read by the engine; users see Tensor.
 struct TensorImpl : Counted {
-  TensorImpl();
+  explicit TensorImpl(Array&& array);
   ~TensorImpl();
   static void destroy(TensorImpl* impl);
 

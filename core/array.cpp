@@ -16,6 +16,13 @@ Array::Array(Ref<Storage> storage, const Shape& shape, const Dims& strides, int6
   update_layout();
 }
 
+Array::Array(Contiguous, Ref<Storage> storage, const Shape& shape, DType dtype)
+    : storage_(std::move(storage)),
+      shape_(shape),
+      strides_(contiguous_strides(shape)),
+      numel_(shape.numel()),
+      dtype_(dtype) {}
+
 void Array::update_layout() {
   numel_ = shape_.numel();
   contiguous_ = true;
@@ -37,7 +44,7 @@ Array Array::empty(const Shape& shape, DType dtype, Device device) {
     check(!__builtin_mul_overflow(bytes, size, &bytes), "empty: shape ", shape, " of ", dtype,
           " is too large for 64-bit byte counts");
   }
-  return Array(Storage::create(bytes, device), shape, contiguous_strides(shape), 0, dtype);
+  return Array(Contiguous{}, Storage::create(bytes, device), shape, dtype);
 }
 
 Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) {
@@ -63,12 +70,11 @@ Array Array::from(std::span<const T> values, const Shape& shape) {
   return array;
 }
 
-std::byte* Array::bytes() const {
+std::byte* Array::no_bytes() const {
   check(defined(), "data: the array is undefined");
-  if (numel_ == 0) return storage_->data();
-  check(storage_->data() != nullptr, "data: array ", shape_, " on ", device(),
+  check(numel_ == 0 && !storage_->released(), "data: array ", shape_, " on ", device(),
         storage_->released() ? ": its storage is released; refill it first" : " has no bytes here");
-  return storage_->data() + offset_ * item_size(dtype_);
+  return nullptr;
 }
 
 template <class T>

@@ -55,7 +55,11 @@ class Array {
   const Ref<Storage>& storage_ref() const { return storage_; }
 
   /// First element, untyped. Throws when the bytes are released or on another device.
-  std::byte* bytes() const;
+  std::byte* bytes() const {
+    if (storage_ && storage_->data()) [[likely]]
+      return storage_->data() + offset_ * item_size(dtype_);
+    return no_bytes();
+  }
   /// First element; T must match the dtype.
   template <class T>
   T* data() const {
@@ -112,7 +116,10 @@ class Array {
   Array empty_like() const { return empty(shape_, dtype_, device()); }
 
  private:
+  struct Contiguous {};
+  Array(Contiguous, Ref<Storage> storage, const Shape& shape, DType dtype);
   void update_layout();
+  std::byte* no_bytes() const;
 
   Ref<Storage> storage_;
   Shape shape_;

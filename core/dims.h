@@ -33,12 +33,6 @@ class Dims {
     return dims;
   }
 
-  Dims(const Dims& other) { assign(other); }
-  Dims& operator=(const Dims& other) {
-    assign(other);
-    return *this;
-  }
-
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
   int64_t operator[](int i) const { return values_[i]; }
@@ -81,14 +75,9 @@ class Dims {
   }
 
  private:
-  void assign(const Dims& other) {
-    // Only the entries in use: a handle is copied far more often than eight dimensions are needed.
-    size_ = other.size_;
-    for (int i = 0; i < size_; ++i) values_[i] = other.values_[i];
-  }
-
+  // All entries, so that a copy is a few vector moves of fixed length and no loop.
   int size_ = 0;
-  int64_t values_[kMaxDims];
+  int64_t values_[kMaxDims] = {};
 };
 
 using Shape = Dims;

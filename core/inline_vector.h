@@ -1,14 +1,14 @@
 #pragma once
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <new>
 #include <utility>
-#include <vector>
 
 namespace hero {
 
-/// A vector whose first N elements lie in the object itself: graph nodes have one or two inputs, and
-/// a heap allocation each would cost more than the operation.
+/// A vector whose first N elements lie in the object itself: graph nodes have one or two inputs,
+/// and a heap allocation each would cost more than the operation.
 template <class T, int N>
 class InlineVector {
  public:
@@ -38,7 +38,7 @@ class InlineVector {
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  T* begin() { return size_ > N ? heap_.data() : local(); }
+  T* begin() { return heap_ ? heap_ : local(); }
   T* end() { return begin() + size_; }
   const T* begin() const { return const_cast<InlineVector*>(this)->begin(); }
   const T* end() const { return begin() + size_; }
@@ -47,49 +47,49 @@ class InlineVector {
   T& back() { return begin()[size_ - 1]; }
 
   void push_back(T value) {
-    if (size_ < N) {
-      new (local() + size_) T(std::move(value));
-    } else {
-      if (size_ == N) spill();
-      heap_.push_back(std::move(value));
-    }
+    if (size_ == (heap_ ? capacity_ : N)) [[unlikely]]
+      grow();
+    new (begin() + size_) T(std::move(value));
     ++size_;
   }
   void resize(int count) {
     while (size_ < count) push_back(T());
   }
   void clear() {
-    if (size_ <= N) {
-      for (int i = 0; i < size_; ++i) local()[i].~T();
-    }
-    heap_.clear();
+    std::destroy_n(begin(), size_);
     size_ = 0;
+    if (heap_) [[unlikely]]
+      std::allocator<T>().deallocate(std::exchange(heap_, nullptr), static_cast<size_t>(capacity_));
   }
 
  private:
   T* local() { return std::launder(reinterpret_cast<T*>(bytes_)); }
-  void spill() {
-    heap_.reserve(2 * N + 1);
-    for (int i = 0; i < N; ++i) {
-      heap_.push_back(std::move(local()[i]));
-      local()[i].~T();
-    }
+  void grow() {
+    const int wider = 2 * size_ + 1;
+    T* moved = std::allocator<T>().allocate(static_cast<size_t>(wider));
+    std::uninitialized_move_n(begin(), size_, moved);
+    const int kept = size_;
+    clear();
+    heap_ = moved;
+    capacity_ = wider;
+    size_ = kept;
   }
   void take(InlineVector& other) {
-    if (other.size_ <= N) {
-      for (int i = 0; i < other.size_; ++i) new (local() + i) T(std::move(other.local()[i]));
-      size_ = other.size_;
-      other.clear();
-    } else {
-      heap_ = std::move(other.heap_);
+    if (other.heap_) [[unlikely]] {
+      heap_ = std::exchange(other.heap_, nullptr);
+      capacity_ = other.capacity_;
       size_ = std::exchange(other.size_, 0);
-      other.heap_.clear();
+      return;
     }
+    std::uninitialized_move_n(other.local(), other.size_, local());
+    size_ = other.size_;
+    other.clear();
   }
 
   int size_ = 0;
+  int capacity_ = 0;   // of heap_
+  T* heap_ = nullptr;  // all elements, once there are more than N
   alignas(T) std::byte bytes_[N * sizeof(T)];
-  std::vector<T> heap_;
 };
 
 }  // namespace hero
