@@ -21,8 +21,8 @@ using micro::Layout;
 // panel at a time: pack the panel, which stays in the first-level cache, and run the kernel down
 // the rows. Packing costs about as much as six columns (for A) or rows (for B) more of the tile;
 // the cost model in choose_grid weighs it against idle threads.
-constexpr int64_t kDepth = 256;     // steps of k in a block, at most
-constexpr int64_t kTileRows = 504;  // of A in the cache: 504 x 256 floats are half of a 1 MiB cache
+constexpr int64_t kDepth = 256;      // steps of k in a block, at most
+constexpr int64_t kTileRows = 420;   // of A in the cache: 420 x 256 floats are 0.4 of a 1 MiB cache
 constexpr int64_t kPackingCost = 6;  // rows or columns
 constexpr int64_t kTinyWork = 128;   // multiply-adds below which packing costs more than it saves
 constexpr int64_t kThreadWork = 1 << 18;  // multiply-adds that are worth a thread (5 us)
@@ -82,7 +82,7 @@ class Block {
     a_in_place_ = few_columns && (t_.a_rs == 1 || t_.a_cs == 1 || t_.m == 1);
     a_by_rows_ = a_in_place_ && t_.a_rs != 1 && t_.a_cs == 1;
     b_in_place_ = t_.b_cs == 1 && panels_ <= 2;
-    const int64_t a_count = a_in_place_ ? 0 : panels_ * micro::kRowStride * t_.k;
+    const int64_t a_count = a_in_place_ ? 0 : panels_ * micro::kMaxRows * t_.k;
     packed_a_ = scratch<T>(a_count + micro::kMaxColumns<T> * t_.k);
     packed_b_ = packed_a_ + a_count;
   }
@@ -97,10 +97,10 @@ class Block {
  private:
   void pack_a() const {
     for (int64_t i = 0; i < panels_; ++i) {
-      // Whole vectors, with rows of the next panel: they are quicker to copy than parts.
+      // With rows of the next panel beside its own: whole vectors are quicker to copy than parts.
       const int64_t first = part_of(t_.m, panels_, i).first;
-      micro::pack<T, micro::kRowStride>(t_.m - first, t_.k, t_.a + first * t_.a_rs, t_.a_rs,
-                                        t_.a_cs, packed_a_ + i * micro::kRowStride * t_.k);
+      micro::pack<T, micro::kMaxRows>(t_.m - first, t_.k, t_.a + first * t_.a_rs, t_.a_rs, t_.a_cs,
+                                      packed_a_ + i * micro::kMaxRows * t_.k);
     }
   }
 
@@ -121,9 +121,8 @@ class Block {
         kernel(t_.k, t_.a + first * t_.a_rs, t_.a_rs, b, b_step, to);
       } else {
         const auto kernel = micro::kernel_for<T, Layout::unit_rows>(last - first, columns);
-        const T* a =
-            a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * micro::kRowStride * t_.k;
-        kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kRowStride, b, b_step, to);
+        const T* a = a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * micro::kMaxRows * t_.k;
+        kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kMaxRows, b, b_step, to);
       }
       if (b != t_.b + j * t_.b_cs) prefetch_columns(j + micro::kMaxColumns<T>, i);
     }

@@ -14,21 +14,17 @@
 
 namespace hero::core::cpu::micro {
 
-// kMaxRows x 2 sums, two vectors of B and one broadcast of A fill the vector registers (32 of
-// AVX-512, 16 of AVX2). kRowStride is the distance of the steps of k in a packed panel of A,
-// rounded up so that panels are stored in vectors.
+// kMaxRows x 2 sums, two vectors of B and one broadcast of A fill the vector registers: 32 of
+// AVX-512, 16 of AVX2.
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64;
 inline constexpr int kMaxRows = 14;
-inline constexpr int kRowStride = 16;
 #elif defined(__AVX2__)
 inline constexpr int kVectorBytes = 32;
 inline constexpr int kMaxRows = 6;
-inline constexpr int kRowStride = 8;
 #else
 inline constexpr int kVectorBytes = 16;
 inline constexpr int kMaxRows = 6;
-inline constexpr int kRowStride = 8;
 #endif
 
 template <class T>

@@ -57,25 +57,28 @@ void transpose_lanes(int64_t count, int64_t k, const T* from, int64_t from_step,
   }
 }
 
-// Packs `count` lines (rows of A or columns of B) of length k as to[p * width + i]: element p of
-// line i lies at from[i * line + p * step]. Vectors that hold none of the lines are left out; lanes
-// beyond the last line hold anything, and what the kernel makes of them is thrown away.
+// Packs `width` lines (rows of A or columns of B) of length k as to[p * width + i]: element p of
+// line i lies at from[i * line + p * step]. There are `count` lines; places of lines that do not
+// exist hold anything, and what the kernel makes of them is thrown away. Whole vectors are stored,
+// the last ones of a step over the beginning of the next step, which is written later; so `to`
+// needs room for one vector more than width * k.
 template <class T, int width>
 void pack(int64_t count, int64_t k, const T* from, int64_t line, int64_t step, T* to) {
   constexpr int lanes = kLanes<T>;
-  static_assert(width % lanes == 0);
-  if (step != 1 && line == 1 && count >= width) {
+  constexpr int rounded = (width + lanes - 1) / lanes * lanes;
+  if (step != 1 && line == 1 && count >= rounded) {
     for (int64_t p = 0; p < k; ++p) {
 #pragma GCC unroll 4
-      for (int i = 0; i < width; i += lanes) {
+      for (int i = 0; i < rounded; i += lanes) {
         store<T>(to + p * width + i, load(from + p * step + i));
       }
     }
     return;
   }
-  for (int64_t i = 0; i < std::min<int64_t>(width, count); i += lanes) {
+  for (int64_t i = rounded - lanes; i >= 0; i -= lanes) {
     const int64_t here = std::min<int64_t>(lanes, count - i);
     const T* lines = from + i * line;
+    if (here <= 0) continue;
     if (step == 1) {
       transpose_lanes(here, k, lines, line, to + i, width);
     } else if (line == 1) {
