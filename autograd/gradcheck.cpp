@@ -124,9 +124,8 @@ class Check {
       result.emplace_back(static_cast<size_t>(input.requires_grad() ? input.numel() : 0));
     }
     if (roots.empty()) return result;
-    const std::vector<Tensor> found =
-        grad(roots, wanted,
-             {.grad_outputs = gradients, .retain_graph = true, .allow_unused = true});
+    const std::vector<Tensor> found = grad(
+        roots, wanted, {.grad_outputs = gradients, .retain_graph = true, .allow_unused = true});
     for (size_t i = 0, at = 0; i < inputs_.size(); ++i) {
       if (!inputs_[i].requires_grad()) continue;
       const Tensor& g = found[at++];
@@ -176,8 +175,8 @@ class Check {
         direction[i][e] = 0.0;
         if (close(gradients[i][e], n)) continue;
         return "input " + std::to_string(i) + " element " +
-               to_string(position_of(static_cast<int64_t>(e), inputs_[i].shape())) +
-               ": analytic " + text(gradients[i][e]) + ", numeric " + text(n);
+               to_string(position_of(static_cast<int64_t>(e), inputs_[i].shape())) + ": analytic " +
+               text(gradients[i][e]) + ", numeric " + text(n);
       }
     }
     for (size_t i = 0; i < values_.size(); ++i) {

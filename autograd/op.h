@@ -155,7 +155,8 @@ std::vector<Tensor> record_multi(O op, const In&... inputs) {
   int slot = 0;
   for (Array& array : node->forward(inputs.array()...)) {
     results.push_back(Recorder::make_output(*node, std::move(array)));
-    if ((O::kSaveOutputs >> slot) & 1u) Recorder::save(*node, results.back().array(), -1 - slot);
+    const bool saves = slot < 32 && ((O::kSaveOutputs >> slot) & 1u);
+    if (saves) Recorder::save(*node, results.back().array(), -1 - slot);
     ++slot;
   }
   return results;

@@ -216,7 +216,7 @@ Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t d
 /// A matrix with `x` on its diagonal for 1-D x, the diagonal for 2-D x.
 Tensor diag(const Tensor& x, int64_t offset = 0);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
-/// Strides and offset count elements of x's storage, as x is laid out; x must be contiguous.
+/// Strides and offset count elements from x's first; x must be contiguous. Overlaps add gradients.
 Tensor as_strided(const Tensor& x, const Shape& shape, const Dims& strides, int64_t offset = 0);
 Tensor flip(const Tensor& x, const Dims& dims);
 /// Elements move by `shifts` along `dims`, those that leave come back at the other end.
@@ -232,7 +232,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim = 0);
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
 enum class PadMode { constant, reflect, replicate };
-/// `padding` holds pairs (before, after) from the last dimension backwards.
+/// `padding` holds pairs (before, after) from the last dimension backwards; negative widths cut.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode = PadMode::constant,
            double value = 0.0);
 Tensor contiguous(const Tensor& x);
@@ -250,6 +250,9 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                  double alpha = 1.0);
+/// The elements (or sub-arrays) at (indices[0], indices[1], ...); the index tensors broadcast
+/// together and index the first dimensions. Negative indices count from the end.
+Tensor index(const Tensor& x, const std::vector<Tensor>& indices);
 /// x with the elements at (indices[0], indices[1], ...) replaced by, or increased by, `values`; the
 /// index tensors broadcast together and index the first dimensions.
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,

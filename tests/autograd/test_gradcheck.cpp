@@ -1,10 +1,10 @@
+#include "support/catch.h"
+
 #include <hero/autograd/creation.h>
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/map.h>
-
-#include "support/catch.h"
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

@@ -1,0 +1,263 @@
+// Reading and writing through indices. Every reader has an adder as its derivative and the reverse,
+// so all of them can be differentiated any number of times.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/core/indexing.h>
+#include <hero/core/map.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+using core::ScatterMode;
+
+struct Gather : Op {
+  static constexpr unsigned kSaveInputs = 0b10;
+  int dim;
+  explicit Gather(int d) : dim(d) {}
+  const char* name() const override { return "gather"; }
+  Array forward(const Array& x, const Array& index) { return core::gather(x, dim, index); }
+  Grads backward(const Tensor& g) override {
+    return {detail::scatter_zeros(g, input_shape(0), dim, input(1)), Tensor()};
+  }
+};
+
+struct ScatterZeros : Op {
+  static constexpr unsigned kSaveInputs = 0b10;
+  Shape shape;
+  int dim;
+  ScatterZeros(const Shape& s, int d) : shape(s), dim(d) {}
+  const char* name() const override { return "gather_backward"; }
+  Array forward(const Array& g, const Array& index) {
+    Array out = Array::zeros(shape, g.dtype(), g.device());
+    core::scatter_into(ScatterMode::add, out, dim, index, g);
+    return out;
+  }
+  Grads backward(const Tensor& g) override { return {gather(g, dim, input(1)), Tensor()}; }
+};
+
+// x in the first corner of `shape`, zeros (false) around it: a source may be larger than its index.
+Tensor framed(const Tensor& x, const Shape& shape) {
+  std::vector<int64_t> padding;
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    padding.insert(padding.end(), {0, shape[i] - x.shape()[i]});
+  }
+  return x.shape() == shape ? x : pad(x, padding);
+}
+
+// True for the elements that a scatter by `index` leaves standing: of equal places the last wins.
+Tensor survivors(const Tensor& index, int dim, const Shape& shape) {
+  const Array ids = detail::positions(index.numel(), index.device()).reshape(index.shape());
+  const Array none = Array::zeros(shape, kInt64, index.device());
+  const Array placed = core::scatter(ScatterMode::assign, none, dim, index.array(), ids);
+  return Tensor(core::map<k::Equal>(core::gather(placed, dim, index.array()), ids));
+}
+
+struct Scatter : Op {
+  static constexpr unsigned kSaveInputs = 0b10;
+  ScatterMode mode;
+  int dim;
+  Scatter(ScatterMode m, int d) : mode(m), dim(d) {}
+  const char* name() const override { return mode == ScatterMode::add ? "scatter_add" : "scatter"; }
+  Array forward(const Array& x, const Array& index, const Array& src) {
+    return core::scatter(mode, x, dim, index, src);
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor index = input(1);
+    const bool adds = mode == ScatterMode::add;
+    Grads grads{g, Tensor(), Tensor()};
+    if (needs(0) && !adds) {
+      grads[0] = scatter(g, dim, index, Tensor(Array::zeros(index.shape(), g.dtype(), g.device())));
+    }
+    if (needs(2)) {
+      // What was written over later has no gradient.
+      const Tensor taken = gather(g, dim, index);
+      const Tensor kept = adds ? taken : where(survivors(index, dim, input_shape(0)), taken, 0);
+      grads[2] = framed(kept, input_shape(2));
+    }
+    return grads;
+  }
+};
+
+struct IndexSelect : Op {
+  static constexpr unsigned kSaveInputs = 0b10;
+  int dim;
+  explicit IndexSelect(int d) : dim(d) {}
+  const char* name() const override { return "index_select"; }
+  Array forward(const Array& x, const Array& index) { return core::index_select(x, dim, index); }
+  Grads backward(const Tensor& g) override {
+    return {detail::index_zeros(g, input_shape(0), dim, input(1)), Tensor()};
+  }
+};
+
+struct IndexZeros : Op {
+  static constexpr unsigned kSaveInputs = 0b10;
+  Shape shape;
+  int dim;
+  IndexZeros(const Shape& s, int d) : shape(s), dim(d) {}
+  const char* name() const override { return "index_select_backward"; }
+  Array forward(const Array& g, const Array& index) {
+    Array out = Array::zeros(shape, g.dtype(), g.device());
+    core::index_add_into(out, dim, index, g);
+    return out;
+  }
+  Grads backward(const Tensor& g) override { return {index_select(g, dim, input(1)), Tensor()}; }
+};
+
+struct IndexAdd : Op {
+  static constexpr unsigned kSaveInputs = 0b10;
+  int dim;
+  double alpha;
+  IndexAdd(int d, double a) : dim(d), alpha(a) {}
+  const char* name() const override { return "index_add"; }
+  Array forward(const Array& x, const Array& index, const Array& src) {
+    return core::index_add(x, dim, index, src, alpha);
+  }
+  Grads backward(const Tensor& g) override {
+    return {g, Tensor(), needs(2) ? index_select(g, dim, input(1)) * alpha : Tensor()};
+  }
+};
+
+// Rows of a table; `padding` gets no gradient.
+struct Embedding : Op {
+  static constexpr unsigned kSaveInputs = 0b10;
+  int64_t padding;
+  explicit Embedding(int64_t p) : padding(p) {}
+  const char* name() const override { return "embedding"; }
+  Array forward(const Array& weight, const Array& index) {
+    return core::index_select(weight, 0, index);
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor kept = masked_fill(g, unsqueeze(input(1) == padding, -1), 0);
+    return {detail::index_zeros(kept, input_shape(0), 0, input(1)), Tensor()};
+  }
+};
+
+// Several index tensors as one list of row-major positions in the dimensions they index.
+struct Places {
+  Tensor index;  // [count]
+  Shape shape;   // of the broadcast indices
+  int64_t size = 1;
+};
+
+Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& indices) {
+  check(!indices.empty() && static_cast<int>(indices.size()) <= x.ndim(), op, ": ", indices.size(),
+        " index tensors for an array of shape ", x.shape());
+  Places places;
+  for (const Tensor& index : indices) {
+    places.shape = broadcast_shapes(op, places.shape, index.shape());
+  }
+  Tensor total;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const int64_t size = x.shape()[static_cast<int>(i)];
+    check(indices[i].dtype() == kInt64 || indices[i].dtype() == kInt32, op, ": index ", i, " is ",
+          indices[i].dtype(), "; indices are int64 or int32");
+    const Tensor raw = indices[i].detach().to(kInt64);
+    // Counted from the end where negative.
+    const Tensor index(core::checked_index(op, where(raw < 0, raw + size, raw).array(), size));
+    total = total.defined() ? total * size + index : index;
+    places.size *= size;
+  }
+  places.index = total.expand(places.shape).reshape({-1});
+  return places;
+}
+
+// x as [indexed places, the rest].
+Tensor as_rows(const Tensor& x, const Places& places) {
+  const int64_t rest = places.size == 0 ? 1 : x.numel() / places.size;
+  return reshape(x, {places.size, rest});
+}
+
+}  // namespace
+
+namespace detail {
+
+Tensor scatter_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
+  return record(ScatterZeros(shape, dim), g, index);
+}
+
+Tensor index_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& index) {
+  return record(IndexZeros(shape, dim), g, index);
+}
+
+Array positions(int64_t count, Device device) {
+  const Array result = Array::empty({count}, kInt64);
+  for (int64_t i = 0; i < count; ++i) result.data<int64_t>()[i] = i;
+  return result.to(device);
+}
+
+}  // namespace detail
+
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
+  return record(Gather(normalize_dim("gather", dim, x.ndim())), x, index);
+}
+
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  return record(Scatter(ScatterMode::assign, normalize_dim("scatter", dim, x.ndim())), x, index,
+                src);
+}
+
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  return record(Scatter(ScatterMode::add, normalize_dim("scatter_add", dim, x.ndim())), x, index,
+                src);
+}
+
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  return record(IndexSelect(normalize_dim("index_select", dim, x.ndim())), x, index);
+}
+
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                 double alpha) {
+  return record(IndexAdd(normalize_dim("index_add", dim, x.ndim()), alpha), x, index, src);
+}
+
+Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
+  const Places places = places_of("index", x, indices);
+  Shape shape = places.shape;
+  for (int i = static_cast<int>(indices.size()); i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
+  return reshape(index_select(as_rows(x, places), 0, places.index), shape);
+}
+
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
+                 bool accumulate) {
+  const Places places = places_of("index_put", x, indices);
+  Shape shape = places.shape;
+  for (int i = static_cast<int>(indices.size()); i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
+  check(values.dtype() == x.dtype(), "index_put: values are ", values.dtype(), ", array is ",
+        x.dtype(), "; convert with to()");
+  check(broadcast_shapes("index_put", values.shape(), shape) == shape,
+        "index_put: values of shape ", values.shape(), " do not broadcast to the indexed ", shape);
+  const Tensor rows = as_rows(x, places);
+  const Shape source = {places.index.numel(), rows.size(1)};
+  const Tensor src = reshape(expand(values, shape), source);
+  const Tensor result = accumulate
+                            ? index_add(rows, 0, places.index, src)
+                            : scatter(rows, 0, expand(unsqueeze(places.index, 1), source), src);
+  return reshape(result, x.shape());
+}
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  check(mask.dtype() == kBool, "masked_select: the mask is ", mask.dtype(),
+        "; compare it to get bool");
+  const Shape shape = broadcast_shapes("masked_select", x.shape(), mask.shape());
+  const Array found = core::nonzero(mask.array().expand(shape).reshape({-1}));
+  return index_select(reshape(expand(x, shape), {-1}), 0, Tensor(found.reshape({-1})));
+}
+
+Tensor nonzero(const Tensor& x) { return Tensor(core::nonzero(x.array())); }
+
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx) {
+  check(weight.ndim() == 2, "embedding: weight must be [V, D]: has shape ", weight.shape());
+  const int64_t rows = weight.size(0);
+  const Tensor flat = reshape(index, {index.numel()});
+  Shape shape = index.shape();
+  shape.push_back(weight.size(1));
+  if (!padding_idx) return reshape(index_select(weight, 0, flat), shape);
+  check(*padding_idx >= -rows && *padding_idx < rows, "embedding: padding_idx ", *padding_idx,
+        " does not lie in a weight of ", rows, " rows");
+  const int64_t padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+  return reshape(record(Embedding(padding), weight, flat), shape);
+}
+
+}  // namespace hero

@@ -1,0 +1,168 @@
+// Joining tensors and taking them apart: each is the other's derivative.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/core/backend.h>
+
+namespace hero {
+
+namespace {
+
+// PyTorch lets an empty list of numbers stand among tensors of any shape.
+bool is_skipped(const Shape& shape) { return shape == Shape{0}; }
+
+struct Cat : Op {
+  int dim;
+  explicit Cat(int d) : dim(d) {}
+  const char* name() const override { return "cat"; }
+  Array forward(std::span<const Array> arrays) {
+    Shape shape = arrays[0].shape();
+    DType dtype = arrays[0].dtype();
+    int64_t total = 0;
+    for (const Array& array : arrays) {
+      if (!is_skipped(array.shape())) shape = array.shape();
+      dtype = promote(dtype, array.dtype());
+      check_same_device("cat", arrays[0], array);
+    }
+    for (const Array& array : arrays) {
+      if (is_skipped(array.shape())) continue;
+      Shape expected = array.shape();
+      bool fits = array.ndim() == shape.size();
+      if (fits) expected[dim] = shape[dim];
+      check(fits && expected == shape, "cat: shapes differ beside dim ", dim, ": ", shape, " and ",
+            array.shape());
+      total += array.size(dim);
+    }
+    shape[dim] = total;
+    const Array out = Array::empty(shape, dtype, arrays[0].device());
+    int64_t at = 0;
+    for (const Array& array : arrays) {
+      if (is_skipped(array.shape())) continue;
+      const int64_t size = array.size(dim);
+      core::backend(out.device()).copy(array, out.slice(dim, at, at + size));
+      at += size;
+    }
+    return out;
+  }
+  Grads backward(const Tensor& g) override {
+    Grads grads;
+    int64_t at = 0;
+    for (int i = 0; i < input_count(); ++i) {
+      const bool skipped = is_skipped(input_shape(i));
+      const int64_t size = skipped ? 0 : input_shape(i)[dim];
+      grads.push_back(needs(i) && !skipped ? narrow(g, dim, at, size) : Tensor());
+      at += size;
+    }
+    return grads;
+  }
+};
+
+// The gradients of a node's outputs, zeros where none came.
+std::vector<Tensor> filled(const Node& node, const Grads& grads) {
+  std::vector<Tensor> parts;
+  for (int i = 0; i < node.output_count(); ++i) {
+    const GradSpec& spec = node.output_spec(i);
+    parts.push_back(i < grads.size() && grads[i].defined()
+                        ? grads[i]
+                        : Tensor(Array::zeros(spec.shape, spec.dtype, spec.device)));
+  }
+  return parts;
+}
+
+// Views of consecutive sizes along dim, as one operation: its derivative joins the gradients once
+// instead of adding full-size arrays of mostly zeros.
+struct Split : MultiOp {
+  int dim;
+  std::vector<int64_t> sizes;
+  Split(int d, std::vector<int64_t> s) : dim(d), sizes(std::move(s)) {}
+  const char* name() const override { return "split"; }
+  std::vector<Array> forward(const Array& x) {
+    std::vector<Array> parts;
+    int64_t at = 0;
+    for (int64_t size : sizes) {
+      parts.push_back(x.slice(dim, at, at + size));
+      at += size;
+    }
+    return parts;
+  }
+  Grads backward(const Grads& grads) override { return {cat(filled(*this, grads), dim)}; }
+};
+
+struct Unbind : MultiOp {
+  int dim;
+  explicit Unbind(int d) : dim(d) {}
+  const char* name() const override { return "unbind"; }
+  std::vector<Array> forward(const Array& x) {
+    std::vector<Array> parts;
+    for (int64_t i = 0; i < x.size(dim); ++i) parts.push_back(x.select(dim, i));
+    return parts;
+  }
+  Grads backward(const Grads& grads) override { return {stack(filled(*this, grads), dim)}; }
+};
+
+int axis_of(const char* op, const Tensor& x, int64_t dim) {
+  check(x.ndim() > 0, op, ": a 0-dimensional tensor cannot be taken apart");
+  return normalize_dim(op, dim, x.ndim());
+}
+
+}  // namespace
+
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  check(!tensors.empty(), "cat: the list of tensors is empty");
+  int ndim = tensors[0].ndim();
+  for (const Tensor& tensor : tensors) {
+    check(tensor.ndim() > 0, "cat: a 0-dimensional tensor cannot be joined; use stack()");
+    if (!is_skipped(tensor.shape())) ndim = tensor.ndim();
+  }
+  return record_list(Cat(normalize_dim("cat", dim, ndim)), tensors);
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+  check(!tensors.empty(), "stack: the list of tensors is empty");
+  const int axis = normalize_dim("stack", dim, tensors[0].ndim() + 1);
+  std::vector<Tensor> layers;
+  for (const Tensor& tensor : tensors) {
+    check(tensor.shape() == tensors[0].shape(), "stack: shapes differ: ", tensors[0].shape(),
+          " and ", tensor.shape());
+    layers.push_back(unsqueeze(tensor, axis));
+  }
+  return record_list(Cat(axis), layers);
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim) {
+  const int axis = axis_of("split", x, dim);
+  int64_t total = 0;
+  for (int64_t size : sizes) {
+    check(size >= 0, "split: negative size ", size);
+    total += size;
+  }
+  check(total == x.size(axis), "split: the sizes add up to ", total, ", not to the ", x.size(axis),
+        " of dim ", axis, " of shape ", x.shape());
+  if (sizes.empty()) return {};
+  return record_multi(Split(axis, sizes), x);
+}
+
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
+  const int axis = axis_of("split", x, dim);
+  const int64_t total = x.size(axis);
+  check(size > 0 || (size == 0 && total == 0), "split: size must be positive: ", size);
+  std::vector<int64_t> sizes;
+  for (int64_t at = 0; at < total; at += size) sizes.push_back(std::min(size, total - at));
+  if (sizes.empty()) sizes.push_back(0);
+  return split(x, sizes, axis);
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
+  const int axis = axis_of("chunk", x, dim);
+  check(chunks > 0, "chunk: the number of chunks must be positive: ", chunks);
+  const int64_t total = x.size(axis);
+  if (total == 0) return split(x, std::vector<int64_t>(static_cast<size_t>(chunks), 0), axis);
+  return split(x, (total + chunks - 1) / chunks, axis);
+}
+
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
+  const int axis = axis_of("unbind", x, dim);
+  if (x.size(axis) == 0) return {};
+  return record_multi(Unbind(axis), x);
+}
+
+}  // namespace hero

@@ -1,0 +1,25 @@
+#pragma once
+// Helpers that several operations share.
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops.h>
+
+namespace hero::detail {
+
+/// Zeros of `shape` with g added at `index` along `dim`: the derivative of gather. As scatter_add
+/// into zeros, without copying them.
+Tensor scatter_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& index);
+
+/// Zeros of `shape` with the slices of g added at the positions `index` of `dim`: the derivative of
+/// index_select.
+Tensor index_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& index);
+
+/// `shape` with size 1 in `dims`, which are normalized.
+Shape kept_shape(const Shape& shape, const Dims& dims);
+
+/// `shape` without `dims`, which are normalized.
+Shape dropped_shape(const Shape& shape, const Dims& dims);
+
+/// int64 0, 1, ... count - 1 on `device`.
+Array positions(int64_t count, Device device);
+
+}  // namespace hero::detail

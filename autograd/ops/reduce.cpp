@@ -1,0 +1,153 @@
+// Reductions to the largest, the smallest, the product.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/core/reductions.h>
+
+namespace hero {
+
+namespace detail {
+
+Shape kept_shape(const Shape& shape, const Dims& dims) {
+  Shape result = shape;
+  for (int64_t dim : dims) result[static_cast<int>(dim)] = 1;
+  return result;
+}
+
+Shape dropped_shape(const Shape& shape, const Dims& dims) {
+  Shape result;
+  for (int i = 0; i < shape.size(); ++i) {
+    if (!dims.contains(i)) result.push_back(shape[i]);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+namespace {
+
+using core::KeepDims;
+using core::ReduceOp;
+
+KeepDims keep(bool keepdim) { return keepdim ? KeepDims::yes : KeepDims::no; }
+
+// amax and amin: elements equal to the result share its gradient.
+struct Extreme : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  static constexpr unsigned kSaveOutputs = 1;
+  ReduceOp op;
+  Dims dims;
+  bool keepdim;
+  Extreme(ReduceOp o, const Dims& d, bool k) : op(o), dims(d), keepdim(k) {}
+  const char* name() const override { return op == ReduceOp::max ? "amax" : "amin"; }
+  Array forward(const Array& x) { return core::reduce(op, x, dims, keep(keepdim)); }
+  Grads backward(const Tensor& g) override {
+    const Shape kept = detail::kept_shape(input_shape(0), dims);
+    const Tensor hit = (input(0) == reshape(output(), kept)).to(g.dtype());
+    return {hit * (reshape(g, kept) / sum(hit, dims, true))};
+  }
+};
+
+Tensor extreme(ReduceOp op, const Tensor& x, const Dims& dims, bool keepdim) {
+  const char* name = op == ReduceOp::max ? "amax" : "amin";
+  return record(Extreme(op, normalize_dims(name, dims, x.ndim()), keepdim), x);
+}
+
+// max and min along a dimension: the whole gradient goes to the position that is returned.
+struct ExtremeDim : MultiOp {
+  static constexpr unsigned kSaveOutputs = 0b10;
+  core::ArgOp op;
+  int dim;
+  bool keepdim;
+  ExtremeDim(core::ArgOp o, int d, bool k) : op(o), dim(d), keepdim(k) {}
+  const char* name() const override { return op == core::ArgOp::max ? "max" : "min"; }
+  std::vector<Array> forward(const Array& x) {
+    core::ArgResult result = core::arg_reduce(op, x, dim, keep(keepdim));
+    return {result.values, result.indices};
+  }
+  Grads backward(const Grads& grads) override {
+    const bool dropped = !keepdim && input_shape(0).size() > 0;
+    const Tensor index = output(1).detach();
+    return {detail::scatter_zeros(dropped ? unsqueeze(grads[0], dim) : grads[0], input_shape(0),
+                                  dim, dropped ? unsqueeze(index, dim) : index)};
+  }
+};
+
+ValuesIndices extreme_dim(core::ArgOp op, const Tensor& x, int64_t dim, bool keepdim) {
+  const int axis = normalize_dim(op == core::ArgOp::max ? "max" : "min", dim, x.ndim());
+  const std::vector<Tensor> results = record_multi(ExtremeDim(op, axis, keepdim), x);
+  return {results[0], results[1]};
+}
+
+Tensor position(core::ArgOp op, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  if (dim) return Tensor(core::arg_reduce(op, x.array(), *dim, keep(keepdim)).indices);
+  const Array index = core::arg_reduce(op, x.array().reshape({-1}), 0).indices;
+  return Tensor(keepdim ? index.reshape(Dims::filled(x.ndim(), 1)) : index);
+}
+
+// x with `dims` moved to the end and made one dimension.
+Tensor gathered(const Tensor& x, const Dims& dims) {
+  Dims order;
+  for (int i = 0; i < x.ndim(); ++i) {
+    if (!dims.contains(i)) order.push_back(i);
+  }
+  Shape shape;
+  int64_t count = 1;
+  for (int64_t dim : order) shape.push_back(x.size(dim));
+  for (int64_t dim : dims) {
+    order.push_back(dim);
+    count *= x.size(dim);
+  }
+  shape.push_back(count);
+  return reshape(permute(x, order), shape);
+}
+
+// The product along the last dimension. The derivative by one factor is the product of the others,
+// from running products of both sides: no division, so zeros are no exception.
+struct Prod : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  const char* name() const override { return "prod"; }
+  Array forward(const Array& x) { return core::reduce(ReduceOp::prod, x, {-1}); }
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0);
+    if (x.numel() == 0) return {Tensor()};
+    // Before element i, and after it: everything moves by one and 1 moves in.
+    const Tensor before = cumprod(pad(x, {1, -1}, PadMode::constant, 1.0), -1);
+    const Tensor after =
+        flip(cumprod(flip(pad(x, {-1, 1}, PadMode::constant, 1.0), {-1}), -1), {-1});
+    return {unsqueeze(g, -1) * (before * after)};
+  }
+};
+
+}  // namespace
+
+Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Dims axes = normalize_dims("prod", dims, x.ndim());
+  if (!x.requires_grad() || !grad_enabled()) {
+    return Tensor(core::reduce(ReduceOp::prod, x.array(), axes, keep(keepdim)));
+  }
+  const Tensor product = record(Prod{}, gathered(x, axes));
+  return keepdim ? reshape(product, detail::kept_shape(x.shape(), axes)) : product;
+}
+
+Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+  return extreme(ReduceOp::max, x, dims, keepdim);
+}
+Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
+  return extreme(ReduceOp::min, x, dims, keepdim);
+}
+Tensor max(const Tensor& x) { return amax(x); }
+Tensor min(const Tensor& x) { return amin(x); }
+ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim) {
+  return extreme_dim(core::ArgOp::max, x, dim, keepdim);
+}
+ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim) {
+  return extreme_dim(core::ArgOp::min, x, dim, keepdim);
+}
+Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  return position(core::ArgOp::max, x, dim, keepdim);
+}
+Tensor argmin(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  return position(core::ArgOp::min, x, dim, keepdim);
+}
+
+}  // namespace hero

@@ -1,0 +1,184 @@
+// logsumexp, variance and norms. Forward passes read x once or twice and allocate nothing of its
+// size.
+#include <cmath>
+#include <limits>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/core/map.h>
+#include <hero/core/reductions.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+using core::KeepDims;
+using core::ReduceOp;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Array squeezed(const Array& kept, const Dims& dims, bool keepdim) {
+  return keepdim ? kept : kept.reshape(detail::dropped_shape(kept.shape(), dims));
+}
+
+void check_floating(const char* op, const Tensor& x) {
+  check(is_floating(x.dtype()), op, ": array is ", x.dtype(),
+        "; convert to a floating dtype first");
+}
+
+// Elements that each result is made of.
+double reduced_count(const Shape& shape, const Dims& dims) {
+  double count = 1.0;
+  for (int64_t dim : dims) count *= static_cast<double>(shape[static_cast<int>(dim)]);
+  return count;
+}
+
+struct LogSumExp : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  static constexpr unsigned kSaveOutputs = 1;
+  Dims dims;
+  bool keepdim;
+  LogSumExp(const Dims& d, bool keeps) : dims(d), keepdim(keeps) {}
+  const char* name() const override { return "logsumexp"; }
+  Array forward(const Array& x) {
+    const Shape kept = detail::kept_shape(x.shape(), dims);
+    if (reduced_count(x.shape(), dims) == 0.0) {
+      return squeezed(Array::full(kept, -kInfinity, x.dtype(), x.device()), dims, keepdim);
+    }
+    Array center = core::reduce(ReduceOp::max, x, dims, KeepDims::yes);
+    // An infinite centre would give inf - inf.
+    center = core::map<k::Where>(core::map<k::IsFinite>(center), center, Scalar(0.0));
+    const Array total = core::reduce(ReduceOp::sum_exp, x, dims, KeepDims::yes, &center);
+    return squeezed(core::map<k::Add>(core::map<k::Log>(total), center), dims, keepdim);
+  }
+  Grads backward(const Tensor& g) override {
+    const Shape kept = detail::kept_shape(input_shape(0), dims);
+    const Tensor y = reshape(output(), kept);
+    // A row of -inf has the gradient 0, not exp(-inf + inf).
+    return {reshape(g, kept) * exp(input(0) - masked_fill(y, y == -kInfinity, 0.0))};
+  }
+};
+
+// The sum of squared deviations over `divisor`, in one pass after the mean's.
+struct Moments {
+  Array mean, var;  // with the reduced dimensions kept
+};
+Moments moments(const Array& x, const Dims& dims, double divisor) {
+  const double count = reduced_count(x.shape(), dims);
+  const Array total = core::reduce(ReduceOp::sum, x, dims, KeepDims::yes);
+  const Array mean = core::map<k::Div>(total, Scalar(count));
+  const Array deviation = core::reduce(ReduceOp::sum_deviation, x, dims, KeepDims::yes, &mean);
+  return {mean, core::map<k::Div>(deviation, Scalar(divisor))};
+}
+
+struct Var : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  Dims dims;
+  bool keepdim;
+  double divisor;
+  Var(const Dims& d, bool keeps, double n) : dims(d), keepdim(keeps), divisor(n) {}
+  const char* name() const override { return "var"; }
+  Array forward(const Array& x) { return squeezed(moments(x, dims, divisor).var, dims, keepdim); }
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0);
+    const Tensor kept = reshape(g, detail::kept_shape(input_shape(0), dims));
+    return {(kept * (2.0 / divisor)) * (x - mean(x, dims, true))};
+  }
+};
+
+struct Std : Var {
+  static constexpr unsigned kSaveOutputs = 1;
+  using Var::Var;
+  const char* name() const override { return "std"; }
+  Array forward(const Array& x) { return core::map<k::Sqrt>(Var::forward(x)); }
+  // 0 where all elements are equal, as for norm.
+  Grads backward(const Tensor& g) override {
+    const Tensor y = output();
+    const Tensor flat = y == 0.0;
+    return Var::backward(masked_fill(g / (masked_fill(y, flat, 1.0) * 2.0), flat, 0.0));
+  }
+};
+
+template <class O>
+O spread_op(const char* op, const Tensor& x, const VarOptions& options) {
+  check_floating(op, x);
+  const Dims dims = normalize_dims(op, options.dims, x.ndim());
+  const double count = reduced_count(x.shape(), dims);
+  // One element has no unbiased variance: 0 / 0.
+  return O(dims, options.keepdim, options.unbiased ? std::max(count - 1.0, 0.0) : count);
+}
+
+// (sum |x|^p)^(1/p) with the gradient 0 wherever x or the norm is 0.
+struct Norm : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  static constexpr unsigned kSaveOutputs = 1;
+  double p;
+  Dims dims;
+  bool keepdim;
+  Norm(double order, const Dims& d, bool keeps) : p(order), dims(d), keepdim(keeps) {}
+  const char* name() const override { return "norm"; }
+
+  Array forward(const Array& x) {
+    if (p == 1.0) return sum_of(ReduceOp::sum_abs, x);
+    if (p == 2.0) return core::map<k::Sqrt>(sum_of(ReduceOp::sum_square, x));
+    if (p == kInfinity) {
+      const Array low = core::map<k::Neg>(sum_of(ReduceOp::min, x));
+      return core::map<k::Maximum>(sum_of(ReduceOp::max, x), low);
+    }
+    if (p == -kInfinity) return sum_of(ReduceOp::min, core::map<k::Abs>(x));
+    if (p == 0.0)
+      return sum_of(ReduceOp::sum, core::map<k::NotEqual>(x, Scalar(0.0)).to(x.dtype()));
+    const Array powers = core::map<k::Pow>(core::map<k::Abs>(x), Scalar(p));
+    return core::map<k::Pow>(sum_of(ReduceOp::sum, powers), Scalar(1.0 / p));
+  }
+
+  Grads backward(const Tensor& g) override {
+    if (p == 0.0) return {Tensor()};
+    const Shape kept = detail::kept_shape(input_shape(0), dims);
+    const Tensor x = input(0), y = reshape(output(), kept), gy = reshape(g, kept);
+    if (p == 1.0) return {gy * sign(x)};
+    if (std::isinf(p)) {
+      const Tensor hit = (abs(x) == y).to(g.dtype());
+      return {sign(x) * hit * (gy / sum(hit, dims, true))};
+    }
+    const Tensor no_norm = y == 0.0;
+    const Tensor safe_y = masked_fill(y, no_norm, 1.0);
+    if (p == 2.0) return {x * masked_fill(gy / safe_y, no_norm, 0.0)};
+    const Tensor none = x == 0.0;
+    const Tensor powers = pow(abs(masked_fill(x, none, 1.0)), p - 1.0);
+    const Tensor share = masked_fill(gy / pow(safe_y, p - 1.0), no_norm, 0.0);
+    return {masked_fill(sign(x) * powers, none, 0.0) * share};
+  }
+
+ private:
+  Array sum_of(ReduceOp op, const Array& x) const {
+    return core::reduce(op, x, dims, keepdim ? KeepDims::yes : KeepDims::no);
+  }
+};
+
+}  // namespace
+
+Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
+  const Tensor real = is_floating(x.dtype()) ? x : x.to(kFloat32);
+  return record(LogSumExp(normalize_dims("logsumexp", dims, x.ndim()), keepdim), real);
+}
+
+Tensor var(const Tensor& x, const VarOptions& options) {
+  return record(spread_op<Var>("var", x, options), x);
+}
+
+Tensor std(const Tensor& x, const VarOptions& options) {
+  return record(spread_op<Std>("std", x, options), x);
+}
+
+StdMean std_mean(const Tensor& x, const VarOptions& options) {
+  return {std(x, options), mean(x, options.dims, options.keepdim)};
+}
+
+Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
+  check_floating("norm", x);
+  return record(Norm(p, normalize_dims("norm", dims, x.ndim()), keepdim), x);
+}
+
+}  // namespace hero

@@ -1,0 +1,263 @@
+// Operations that move, repeat or frame elements.
+#include <algorithm>
+#include <cstdlib>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/core/backend.h>
+#include <hero/core/indexing.h>
+#include <hero/core/map.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+
+struct DiagEmbed : Op {
+  int64_t offset;
+  explicit DiagEmbed(int64_t o) : offset(o) {}
+  const char* name() const override { return "diag"; }
+  Array forward(const Array& x) {
+    const int64_t n = x.size(0) + std::abs(offset);
+    const Array out = Array::zeros({n, n}, x.dtype(), x.device());
+    core::backend(x.device()).copy(x, out.diagonal(offset));
+    return out;
+  }
+  Grads backward(const Tensor& g) override { return {diagonal(g, offset)}; }
+};
+
+// Windows may overlap: their gradients are added up.
+struct Unfold : Op {
+  int dim;
+  int64_t size, step;
+  Unfold(int d, int64_t s, int64_t by) : dim(d), size(s), step(by) {}
+  const char* name() const override { return "unfold"; }
+  Array forward(const Array& x) { return x.unfold(dim, size, step); }
+  Grads backward(const Tensor& g) override {
+    const Shape& shape = input_shape(0);
+    const int64_t windows = g.size(dim);
+    Dims order;
+    for (int i = 0; i < shape.size(); ++i) {
+      order.push_back(i);
+      if (i == dim) order.push_back(shape.size());
+    }
+    Shape joined = shape;
+    joined[dim] = windows * size;
+    const Array from = detail::positions(shape[dim], g.device()).unfold(0, size, step);
+    return {detail::index_zeros(reshape(permute(g, order), joined), shape, dim,
+                                Tensor(from.reshape({windows * size})))};
+  }
+};
+
+struct AsStrided : Op {
+  Shape shape;
+  Dims strides;
+  int64_t offset;
+  AsStrided(const Shape& s, const Dims& by, int64_t o) : shape(s), strides(by), offset(o) {}
+  const char* name() const override { return "as_strided"; }
+  Array forward(const Array& x) { return x.as_strided(shape, strides, x.offset() + offset); }
+  // Elements may appear more than once: their gradients are added up.
+  Grads backward(const Tensor& g) override {
+    const Shape& whole = input_shape(0);
+    const Array from =
+        detail::positions(whole.numel(), g.device()).as_strided(shape, strides, offset);
+    const Tensor flat = reshape(g, {g.numel()});
+    const Tensor index(from.reshape({g.numel()}));
+    return {reshape(detail::index_zeros(flat, {whole.numel()}, 0, index), whole)};
+  }
+};
+
+struct Flip : Op {
+  Dims dims;
+  explicit Flip(const Dims& d) : dims(d) {}
+  const char* name() const override { return "flip"; }
+  Array forward(const Array& x) {
+    Array out = x;
+    for (int64_t dim : dims) out = core::index_select(out, dim, reversed(x.size(dim), x.device()));
+    return dims.empty() ? x.clone() : out;
+  }
+  Grads backward(const Tensor& g) override { return {dims.empty() ? g : flip(g, dims)}; }
+
+ private:
+  static Array reversed(int64_t count, Device device) {
+    return core::map<k::Sub>(Scalar(count - 1), detail::positions(count, device));
+  }
+};
+
+// A frame of a constant; negative widths cut. The derivative is the opposite frame of zeros.
+struct PadConstant : Op {
+  std::vector<int64_t> padding;  // pairs from the last dimension backwards
+  Scalar value;
+  PadConstant(std::vector<int64_t> p, Scalar v) : padding(std::move(p)), value(v) {}
+  const char* name() const override { return "pad"; }
+  Array forward(const Array& x) {
+    Shape shape = x.shape();
+    Array from = x;
+    for (size_t i = 0; i < padding.size(); i += 2) {
+      const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
+      const int64_t before = padding[i], after = padding[i + 1];
+      shape[dim] += before + after;
+      check(shape[dim] >= 0, "pad: dim ", dim, " of shape ", x.shape(), " cut by ", -before,
+            " and ", -after, " has a negative size");
+      const int64_t end = x.size(dim) + std::min<int64_t>(after, 0);
+      const int64_t start = std::min(std::max<int64_t>(-before, 0), std::max<int64_t>(end, 0));
+      from = from.slice(dim, start, std::max(start, end));
+    }
+    const Array out = Array::full(shape, value, x.dtype(), x.device());
+    Array inner = out;
+    for (size_t i = 0; i < padding.size(); i += 2) {
+      const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
+      const int64_t start = std::min(std::max<int64_t>(padding[i], 0), shape[dim]);
+      inner = inner.slice(dim, start, std::min(start + from.size(dim), shape[dim]));
+    }
+    if (inner.shape() == from.shape()) core::backend(x.device()).copy(from, inner);
+    return out;
+  }
+  Grads backward(const Tensor& g) override {
+    std::vector<int64_t> opposite;
+    for (int64_t width : padding) opposite.push_back(-width);
+    return {pad(g, opposite)};
+  }
+};
+
+// The position in a dimension of `size` elements that shows at `at`, which may lie outside.
+int64_t mirrored(int64_t at, int64_t size, PadMode mode) {
+  if (mode == PadMode::replicate) return std::clamp<int64_t>(at, 0, size - 1);
+  if (at < 0) return -at;
+  return at < size ? at : 2 * (size - 1) - at;
+}
+
+Tensor pad_by_position(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode) {
+  Tensor result = x;
+  for (size_t i = 0; i < padding.size(); i += 2) {
+    const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
+    const int64_t size = x.size(dim), before = padding[i], after = padding[i + 1];
+    if (before == 0 && after == 0) continue;
+    const int64_t most = std::max(before, after);
+    check(mode == PadMode::replicate ? size > 0 : most < size,
+          "pad: ", mode == PadMode::reflect ? "reflecting " : "replicating ", most,
+          " elements needs more ", "than the ", size, " of dim ", dim, " of shape ", x.shape());
+    check(size + before + after >= 0, "pad: dim ", dim, " of shape ", x.shape(), " cut by ",
+          -before, " and ", -after, " has a negative size");
+    const Array index = Array::empty({size + before + after}, kInt64);
+    for (int64_t at = 0; at < index.numel(); ++at) {
+      index.data<int64_t>()[at] = mirrored(at - before, size, mode);
+    }
+    result = index_select(result, dim, Tensor(index.to(x.device())));
+  }
+  return result;
+}
+
+// True at [i][j] where j - i <= diagonal.
+Tensor lower_mask(const Tensor& x, int64_t diagonal) {
+  const Array rows = detail::positions(x.size(-2), x.device()).unsqueeze(1);
+  const Array columns = detail::positions(x.size(-1), x.device());
+  return Tensor(core::map<k::GreaterEqual>(core::map<k::Add>(rows, Scalar(diagonal)), columns));
+}
+
+// A copy where `result` still shares x's memory.
+Tensor fresh(const Tensor& result, const Tensor& x) {
+  return result.array().storage_ref() == x.array().storage_ref() ? clone(result) : result;
+}
+
+void check_matrix(const char* op, const Tensor& x) {
+  check(x.ndim() >= 2, op, ": needs at least 2 dimensions: got shape ", x.shape());
+}
+
+}  // namespace
+
+Tensor diag(const Tensor& x, int64_t offset) {
+  check(x.ndim() == 1 || x.ndim() == 2, "diag: needs 1 or 2 dimensions: got shape ", x.shape());
+  return x.ndim() == 2 ? diagonal(x, offset) : record(DiagEmbed(offset), x);
+}
+
+Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
+  const int axis = normalize_dim("unfold", dim, x.ndim());
+  if (x.ndim() > 0) return record(Unfold(axis, size, step), x);
+  check(size >= 0 && size <= 1, "unfold: window of ", size, " does not fit a single number");
+  return slice(reshape(x, {1}), 0, 0, size);
+}
+
+Tensor as_strided(const Tensor& x, const Shape& shape, const Dims& strides, int64_t offset) {
+  check(x.is_contiguous(), "as_strided: needs a contiguous tensor: strides are ", x.strides(),
+        " for shape ", x.shape(), "; call contiguous()");
+  check(shape.size() == strides.size(), "as_strided: shape ", shape, " and strides ", strides,
+        " differ in length");
+  int64_t last = offset;
+  for (int i = 0; i < shape.size(); ++i) last += std::max<int64_t>(shape[i] - 1, 0) * strides[i];
+  check(offset >= 0 && (shape.numel() == 0 || last < x.numel()), "as_strided: shape ", shape,
+        " with strides ", strides, " at offset ", offset, " reaches beyond the ", x.numel(),
+        " elements");
+  return record(AsStrided(shape, strides, offset), x);
+}
+
+Tensor flip(const Tensor& x, const Dims& dims) {
+  return record(Flip(dims.empty() ? dims : normalize_dims("flip", dims, x.ndim())), x);
+}
+
+Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
+  if (dims.empty()) {
+    check(shifts.size() == 1, "roll: ", shifts.size(), " shifts without dims; give one, or dims");
+    return reshape(roll(reshape(x, {x.numel()}), shifts, {0}), x.shape());
+  }
+  check(shifts.size() == dims.size(), "roll: shifts ", shifts, " and dims ", dims,
+        " differ in length");
+  Tensor result = x;
+  for (int i = 0; i < dims.size(); ++i) {
+    const int dim = normalize_dim("roll", dims[i], x.ndim());
+    const int64_t size = x.size(dim);
+    const int64_t shift = size == 0 ? 0 : (shifts[i] % size + size) % size;
+    if (shift == 0) continue;
+    result = cat({slice(result, dim, size - shift), slice(result, dim, 0, size - shift)}, dim);
+  }
+  return fresh(result, x);
+}
+
+Tensor repeat(const Tensor& x, const Dims& repeats) {
+  check(repeats.size() >= x.ndim(), "repeat: ", repeats.size(), " repeats for shape ", x.shape());
+  const int lead = repeats.size() - x.ndim();
+  Shape shape = Dims::filled(lead, 1);
+  for (int64_t size : x.shape()) shape.push_back(size);
+  Tensor result = reshape(x, shape);
+  for (int dim = repeats.size() - 1; dim >= 0; --dim) {
+    const int64_t times = repeats[dim];
+    check(times >= 0, "repeat: negative number of repeats in ", repeats);
+    if (times == 1) continue;
+    shape[dim] *= times;
+    Shape spread = result.shape();
+    spread.insert(dim, times);
+    result = reshape(expand(unsqueeze(result, dim), spread), shape);
+  }
+  return fresh(result, x);
+}
+
+Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {
+  check(repeats >= 0, "repeat_interleave: negative number of repeats: ", repeats);
+  const Tensor source = x.ndim() == 0 ? reshape(x, {1}) : x;
+  const int axis = normalize_dim("repeat_interleave", dim, source.ndim());
+  Shape shape = source.shape(), spread = source.shape();
+  shape[axis] *= repeats;
+  spread.insert(axis + 1, repeats);
+  return fresh(reshape(expand(unsqueeze(source, axis + 1), spread), shape), x);
+}
+
+// A bool scalar: numbers keep their dtype.
+Tensor tril(const Tensor& x, int64_t diagonal) {
+  check_matrix("tril", x);
+  return where(lower_mask(x, diagonal), x, false);
+}
+
+Tensor triu(const Tensor& x, int64_t diagonal) {
+  check_matrix("triu", x);
+  return where(lower_mask(x, diagonal - 1), false, x);
+}
+
+Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, double value) {
+  check(padding.size() % 2 == 0 && padding.size() <= 2 * static_cast<size_t>(x.ndim()),
+        "pad: ", padding.size(), " widths for shape ", x.shape(), "; give pairs, last dim first");
+  if (mode != PadMode::constant) return pad_by_position(x, padding, mode);
+  return record(PadConstant(padding, value), x);
+}
+
+}  // namespace hero
