@@ -1,7 +1,11 @@
+#include <cmath>
+
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/backend.h>
+#include <hero/core/indexing.h>
 #include <hero/core/map.h>
+#include <hero/core/reductions.h>
 
 namespace hero {
 
@@ -100,6 +104,83 @@ Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
 Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
 Tensor full_like(const Tensor& x, Scalar value) {
   return Tensor(Array::full(x.shape(), value, x.dtype(), x.device()));
+}
+
+namespace {
+
+// value(i) for each i, computed as T and converted; meta arrays have only the shape.
+template <class T, class Value>
+Tensor sequence(const char* op, int64_t count, DType natural, const TensorOptions& options,
+                Value&& value) {
+  const DType dtype = options.dtype.value_or(natural);
+  if (options.device.type == DeviceType::meta) {
+    return make(op, Array::empty({count}, dtype, options.device), options);
+  }
+  const Array values = Array::empty({count}, kDTypeOf<T>);
+  T* data = values.data<T>();
+  for (int64_t i = 0; i < count; ++i) data[i] = value(i);
+  return make(op, values.to(dtype).to(options.device), options);
+}
+
+}  // namespace
+
+Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
+  check(std::isfinite(start.real()) && std::isfinite(end.real()) && std::isfinite(step.real()),
+        "arange: bounds and step must be finite: ", start, " to ", end, " by ", step);
+  check(step.real() != 0.0, "arange: the step is 0");
+  check((end.real() - start.real()) * step.real() >= 0.0, "arange: from ", start, " to ", end,
+        " by ", step, " leads away from the end");
+  if (!start.is_floating() && !end.is_floating() && !step.is_floating()) {
+    const int64_t first = start.to<int64_t>(), by = step.to<int64_t>();
+    const int64_t span = end.to<int64_t>() - first;
+    const int64_t count = span / by + (span % by != 0 ? 1 : 0);
+    return sequence<int64_t>("arange", count, kInt64, options,
+                             [=](int64_t i) { return first + i * by; });
+  }
+  const double first = start.real(), by = step.real();
+  const auto count = static_cast<int64_t>(std::ceil((end.real() - first) / by));
+  return sequence<double>("arange", count, kFloat32, options,
+                          [=](int64_t i) { return first + static_cast<double>(i) * by; });
+}
+
+Tensor arange(Scalar end, const TensorOptions& options) {
+  return arange(end.is_floating() ? Scalar(0.0) : Scalar(0), end, 1, options);
+}
+
+Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options) {
+  check(steps >= 0, "linspace: negative number of steps: ", steps);
+  const double by = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0.0;
+  // From both ends, so that both are met exactly and the middle errs least.
+  return sequence<double>("linspace", steps, kFloat32, options, [=](int64_t i) {
+    return i < (steps + 1) / 2 ? start + static_cast<double>(i) * by
+                               : end - static_cast<double>(steps - 1 - i) * by;
+  });
+}
+
+Tensor eye(int64_t n, const TensorOptions& options) { return eye(n, n, options); }
+
+Tensor eye(int64_t n, int64_t m, const TensorOptions& options) {
+  check(n >= 0 && m >= 0, "eye: negative size: ", n, " x ", m);
+  const Array out = Array::zeros({n, m}, options.dtype.value_or(kFloat32), options.device);
+  core::backend(out.device()).fill(out.diagonal(), 1);
+  return make("eye", out, options);
+}
+
+Tensor one_hot(const Tensor& x, int64_t num_classes) {
+  check(x.dtype() == kInt64 || x.dtype() == kInt32, "one_hot: classes are ", x.dtype(),
+        "; they must be int64 or int32");
+  int64_t classes = num_classes;
+  if (classes < 0) {
+    check(x.numel() > 0, "one_hot: no classes to count; give num_classes");
+    classes = core::reduce(core::ReduceOp::max, x.array()).item<int64_t>() + 1;
+  }
+  Shape shape = x.shape();
+  shape.push_back(classes);
+  const Array out = Array::zeros(shape, kInt64, x.device());
+  const Array index = x.array().unsqueeze(-1);
+  core::scatter_into(core::ScatterMode::assign, out, -1, index,
+                     Array::ones(index.shape(), kInt64, x.device()));
+  return Tensor(out);
 }
 
 }  // namespace hero

@@ -45,8 +45,8 @@ Tensor arange(Scalar end, const TensorOptions& options = {});
 Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options = {});
 Tensor eye(int64_t n, const TensorOptions& options = {});
 Tensor eye(int64_t n, int64_t m, const TensorOptions& options = {});
-/// int64 [.., num_classes], 1 at each index of `x`.
-Tensor one_hot(const Tensor& x, int64_t num_classes);
+/// int64 [.., num_classes], 1 at each index of `x`; -1: one class more than the largest index.
+Tensor one_hot(const Tensor& x, int64_t num_classes = -1);
 /// Uniform in [0, 1).
 Tensor rand(const Shape& shape, const TensorOptions& options = {});
 /// Standard normal.
