@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034,SC2154
 # Shared by tests/run, tutorials/run and .ci/run (sourced): Debian packages, quiet builds.
 # The caller sets `self` (its name in messages) and `root` (the top of the source tree).
 
