@@ -1,8 +1,8 @@
 #pragma once
 // The front header of autograd: tensors, operations, gradients.
 #include <hero/autograd/creation.h>
-#include <hero/autograd/gradcheck.h>
 #include <hero/autograd/grad_mode.h>
+#include <hero/autograd/gradcheck.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>

@@ -23,6 +23,7 @@ const Tensor& write(const char* op, const Tensor& self, bool others_want_grad,
   const Tensor result = out_of_place();
   check(result.shape() == self.shape(), op, ": result of shape ", result.shape(),
         " does not fit into ", self.shape());
+  Recorder::copy_saved(result, array.storage());
   core::backend(array.device()).copy(result.array(), array);
   array.storage().bump_version();
   Recorder::rebase(self, result.dtype() == self.dtype() ? result : result.to(self.dtype()));

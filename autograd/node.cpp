@@ -40,8 +40,7 @@ namespace detail {
 void* allocate_node(size_t bytes) { return core::allocate(static_cast<int64_t>(bytes)); }
 
 // Built in place: a move right after the strides were written would stall on them.
-TensorImpl::TensorImpl(Array&& array)
-    : data(std::move(array)), history(data.storage().history()) {}
+TensorImpl::TensorImpl(Array&& array) : data(std::move(array)), history(data.storage().history()) {}
 TensorImpl::~TensorImpl() = default;
 
 void TensorImpl::destroy(TensorImpl* impl) {
@@ -92,6 +91,16 @@ Tensor Recorder::make_output(Node& node, Array array) {
     result.impl()->output_index = node.output_count() - 1;
   }
   return result;
+}
+
+void Recorder::copy_saved(const Tensor& result, const core::Storage& storage) {
+  auto* op = dynamic_cast<MultiOp*>(result.impl()->grad_fn.get());
+  if (!op) return;
+  for (SavedArray& entry : op->saved_) {
+    if (entry.array.storage_ref().get() != &storage) continue;
+    entry.array = entry.array.clone();
+    entry.version = entry.array.storage().version();
+  }
 }
 
 void Recorder::rebase(const Tensor& self, const Tensor& result) {

@@ -2,10 +2,11 @@
 // How an operation is written: a struct with `forward` on arrays and `backward` in tensor
 // operations, so that its second derivative needs no code. A user's own op looks the same:
 //
+//   #include <hero/core/map.h>  // elementwise kernels on arrays
 //   struct Cube : hero::Op {
 //     const char* name() const override { return "cube"; }
 //     static constexpr unsigned kSaveInputs = 0b1;  // input 0 is needed in backward
-//     Array forward(const Array& x) { return core::map<kernels::Pow>(x, 3.0); }
+//     Array forward(const Array& x) { return core::map<core::kernels::Pow>(x, Scalar(3.0)); }
 //     Grads backward(const Tensor& g) override { return {g * 3.0 * square(input(0))}; }
 //   };
 //   Tensor cube(const Tensor& x) { return record(Cube{}, x); }
@@ -68,6 +69,9 @@ class Recorder {
   static void finish(Node& node);
   static Tensor make_output(Node& node, Array array);
   static void save(MultiOp& op, const Array& array, int slot) { op.save(array, slot); }
+  /// Replaces what the operation that made `result` saved of `storage` by copies: the memory is
+  /// about to be overwritten in place.
+  static void copy_saved(const Tensor& result, const core::Storage& storage);
   /// Gives `self` the result's history: what an in-place operation does after writing the values.
   static void rebase(const Tensor& self, const Tensor& result);
 };
