@@ -1,0 +1,90 @@
+#pragma once
+// The op table: one row a public operation. Every row is checked on every layout of its inputs:
+// gradients and second derivatives against finite differences, values against the contiguous
+// layout and a scalar reference, shapes and dtypes against the meta device.
+#include <concepts>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <hero/autograd/ops.h>
+
+namespace hero::test {
+
+/// How the inputs of a row lie in memory, or how small they are.
+enum class Layout { contiguous, transposed, broadcast, empty, single };
+
+/// Where random values of an input come from: [low, high), at least `gap` away from kinks.
+struct Domain {
+  double low = -2.0;
+  double high = 2.0;
+  std::vector<double> avoid = {};
+  double gap = 0.1;
+};
+
+/// A float64 input that requires grad.
+struct Input {
+  Shape shape;
+  Domain domain = {};
+};
+
+using Tensors = std::vector<Tensor>;
+
+/// The operation of a row; what gives a tensor or a struct of two becomes a list.
+struct Call {
+  std::function<Tensors(const Tensors&)> run;
+  Call() = default;
+  Call(Tensor (*f)(const Tensor&)) : run([f](const Tensors& x) { return Tensors{f(x[0])}; }) {}
+  Call(Tensor (*f)(const Tensor&, const Tensor&))
+      : run([f](const Tensors& x) { return Tensors{f(x[0], x[1])}; }) {}
+  template <std::invocable<const Tensors&> F>
+  Call(F f)
+      : run([f](const Tensors& x) {
+          auto result = f(x);
+          if constexpr (std::same_as<decltype(result), Tensor>) {
+            return Tensors{result};
+          } else if constexpr (std::same_as<decltype(result), ValuesIndices>) {
+            return Tensors{result.values, result.indices};
+          } else {
+            return Tensors(result);
+          }
+        }) {}
+};
+
+struct OpRow {
+  std::string name;  ///< the function's; of functors, as in core/elementwise.h
+  std::vector<Input> inputs;
+  Call call;
+  /// Shapes of the inputs with zero elements; by default the first dimension is 0.
+  std::vector<Shape> empty = {};
+  /// Shapes of the inputs with one element; by default every dimension is 1.
+  std::vector<Shape> single = {};
+  /// Layouts that make no sense for this operation, each with the reason.
+  std::map<Layout, std::string> skip = {};
+  bool differentiable = true;
+  bool twice = true;
+  bool meta = true;  ///< the result's shape does not depend on values
+  /// Of elementwise operations: the value from one element of each input.
+  std::function<double(const std::vector<double>&)> scalar = {};
+  /// Of others: all values of the first output, written as loops.
+  std::function<std::vector<double>(const Tensors&)> naive = {};
+};
+
+using Rows = std::vector<OpRow>;
+
+Rows unary_rows();
+Rows binary_rows();
+Rows reduction_rows();
+Rows shape_rows();
+Rows indexing_rows();
+Rows product_rows();
+Rows network_rows();
+
+/// Checks every row in every layout.
+void check_rows(const Rows& rows);
+
+/// int64 indices below `bound` of this shape, on the device of `like`.
+Tensor indices(const Shape& shape, int64_t bound, const Tensor& like);
+
+}  // namespace hero::test
