@@ -120,7 +120,8 @@ class Backend {
   /// which starts at `first`.
   virtual void random(const RandomFill& fill, int64_t first, const Array& out) = 0;
   /// One optimizer step over elements: param and states are updated in place from grad. All are
-  /// contiguous, of one shape and dtype.
+  /// contiguous and of one shape; param and grad of one dtype, states of that or, for halves,
+  /// float32.
   virtual void update(UpdateOp op, const Array& param, const Array& grad,
                       std::span<const Array> states, std::span<const double> coefficients) = 0;
 };

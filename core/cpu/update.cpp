@@ -1,0 +1,101 @@
+// Optimizer steps: each functor of UpdateList as one loop over contiguous elements.
+#include <array>
+#include <utility>
+
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/thread_pool.h>
+#include <hero/core/updates.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+constexpr int kMaxStates = 3;
+
+// One chunk: pointers to the first element of each array.
+struct Chunk {
+  int64_t n;
+  std::byte* param;
+  const std::byte* grad;
+  std::byte* states[kMaxStates];
+};
+
+using UpdateKernel = void (*)(const Chunk& chunk, std::span<const double> coefficients);
+
+// Halves compute in float; states have the compute type.
+template <class P>
+using ComputeOf = std::conditional_t<std::is_same_v<P, double>, double, float>;
+
+// A Step<T> is nothing but its coefficients in order.
+template <class F, class T>
+typename F::template Step<T> make_step(std::span<const double> coefficients) {
+  std::array<T, kernels::kCoefficients<F>> converted;
+  for (size_t i = 0; i < converted.size(); ++i) converted[i] = static_cast<T>(coefficients[i]);
+  return std::bit_cast<typename F::template Step<T>>(converted);
+}
+
+// Values are copied out, stepped and copied back: the compiler cannot know that the arrays differ,
+// and would otherwise store and load each again. ivdep promises it that elements do not meet.
+template <class F, class P, size_t... I>
+void run_loop(const Chunk& chunk, std::span<const double> coefficients, std::index_sequence<I...>) {
+  using T = ComputeOf<P>;
+  const auto step = make_step<F, T>(coefficients);
+  auto* param = reinterpret_cast<P*>(chunk.param);
+  const auto* grad = reinterpret_cast<const P*>(chunk.grad);
+  T* const states[] = {reinterpret_cast<T*>(chunk.states[I])..., nullptr};
+  const int64_t n = chunk.n;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    T p = convert<T>(param[i]);
+    T s[] = {states[I][i]..., T(0)};
+    step(p, convert<T>(grad[i]), s[I]...);
+    param[i] = convert<P>(p);
+    ((states[I][i] = s[I]), ...);
+  }
+}
+
+template <class F, class P>
+void run_update(const Chunk& chunk, std::span<const double> coefficients) {
+  static_assert(F::states <= kMaxStates);
+  run_loop<F, P>(chunk, coefficients, std::make_index_sequence<F::states>{});
+}
+
+template <class P, class... Fs>
+UpdateKernel kernel_of(uint16_t index, TypeList<Fs...>) {
+  static constexpr UpdateKernel table[] = {&run_update<Fs, P>...};
+  return table[index];
+}
+
+UpdateKernel update_kernel(uint16_t index, DType dtype) {
+  const kernels::UpdateList all;
+  switch (dtype) {
+    case DType::float64:
+      return kernel_of<double>(index, all);
+    case DType::float16:
+      return kernel_of<Float16>(index, all);
+    case DType::bfloat16:
+      return kernel_of<BFloat16>(index, all);
+    default:
+      return kernel_of<float>(index, all);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::update(UpdateOp op, const Array& param, const Array& grad,
+                        std::span<const Array> states, std::span<const double> coefficients) {
+  const UpdateKernel kernel = update_kernel(op.index, param.dtype());
+  const int64_t param_size = item_size(param.dtype());
+  const int64_t state_size = states.empty() ? 0 : item_size(states[0].dtype());
+  Chunk whole{param.numel(), param.bytes(), grad.bytes(), {}};
+  for (size_t i = 0; i < states.size(); ++i) whole.states[i] = states[i].bytes();
+  parallel_for(whole.n, kGrain, [&](int64_t begin, int64_t end) {
+    Chunk chunk{end - begin, whole.param + begin * param_size, whole.grad + begin * param_size, {}};
+    for (size_t i = 0; i < states.size(); ++i) {
+      chunk.states[i] = whole.states[i] + begin * state_size;
+    }
+    kernel(chunk, coefficients);
+  });
+}
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,8 @@
+#pragma once
+// The front header of this room.
+#include <hero/optim/adagrad.h>
+#include <hero/optim/adam.h>
+#include <hero/optim/newton.h>
+#include <hero/optim/optimizer.h>
+#include <hero/optim/rmsprop.h>
+#include <hero/optim/sgd.h>

@@ -1,0 +1,176 @@
+#pragma once
+// Optimizer: what all optimizers share. Parameters in groups, states, saving and resuming.
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <hero/autograd/tensor.h>
+#include <hero/core/safetensors.h>
+#include <hero/core/update.h>
+
+namespace hero::optim {
+
+/// Everything an optimizer remembers, as named arrays: numbers are float64 of shape []. It travels
+/// through core::save_safetensors and core::load_safetensors(path).arrays.
+using StateDict = std::vector<core::NamedArray>;
+
+/// Parameters with options of their own.
+template <class Options>
+struct ParamGroup {
+  std::vector<Tensor> params;
+  Options options = {};
+};
+
+/// Changes parameters from their gradients. Parameters are leaves of floating dtype; those without
+/// a gradient are left alone. States are made at a parameter's first step, shaped like it (float32
+/// where it is float16 or bfloat16) and charged to MemoryTag::optimizer.
+///
+/// A shard is a parameter like any other: a leaf over a slice of an array, with a slice of the
+/// gradient. Steps are elementwise (LAMB, LBFGS and Newton excepted), so shards stepped one by one
+/// have the bits of the whole.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// Forgets the gradients of all parameters, or fills them with zeros.
+  void zero_grad(bool set_to_none = true);
+  /// One update of every parameter that has a gradient.
+  virtual void step();
+
+  /// All parameters, in the order of the groups.
+  std::vector<Tensor> parameters() const;
+  int groups() const { return static_cast<int>(group_ends_.size()); }
+  /// \name An option of a group by its name: "lr", "momentum", "beta1", "weight_decay", ...
+  /// Flags read as 0 or 1. Schedules use these.
+  /// \{
+  bool has_option(const std::string& name) const;
+  double option(const std::string& name, int group = 0) const;
+  void set_option(const std::string& name, double value, int group = 0);
+  double lr(int group = 0) const { return option("lr", group); }
+  /// Sets the learning rate of every group.
+  void set_lr(double lr);
+  void set_lr(double lr, int group) { set_option("lr", lr, group); }
+  /// \}
+
+  /// Copies of all states and options: "state.<parameter>.<name>" and "group.<group>.<option>".
+  virtual StateDict state_dict() const;
+  /// Takes states and options over; training goes on bit for bit. An Error that lists every name
+  /// that is missing, unexpected or mis-shaped leaves the optimizer as it was.
+  virtual void load_state_dict(const StateDict& dict);
+
+ protected:
+  struct Option {
+    const char* name;
+    double value;
+  };
+  struct NamedState {
+    const char* name;
+    Array array;
+  };
+  struct State {
+    Tensor param;
+    double steps = 0.0;  ///< steps taken; a double, as it enters formulas
+    std::vector<NamedState> arrays;
+    std::vector<double> numbers;
+    Array scratch;            ///< a class's own between two calls; not saved
+    bool just_made = false;  ///< arrays were made in this step
+  };
+
+  explicit Optimizer(const char* name) : name_(name) {}
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Adds a group after checking its parameters; used by constructors.
+  void add_params(const std::vector<Tensor>& params);
+  /// Throws unless there is a parameter.
+  void check_any() const;
+
+  virtual std::vector<Option> list_options(int group) const = 0;
+  /// False when there is no such option; throws when the value is out of range.
+  virtual bool assign_option(int group, const std::string& name, double value) = 0;
+  /// Names of the arrays a parameter's state holds, given the group's options.
+  virtual std::vector<const char*> array_names(int group) const = 0;
+  /// Names of the numbers it holds beside "step".
+  virtual std::vector<const char*> number_names(int) const { return {}; }
+  /// First values of arrays and numbers; zeros unless a class says otherwise.
+  virtual double first_value(int /*group*/, const char* /*name*/) const { return 0.0; }
+  /// One parameter's step; state.steps already counts it.
+  virtual void update(int group, State& state, const Array& grad) = 0;
+
+  /// Makes the arrays and numbers that are not there yet, at the first step or when an option that
+  /// needs them was switched on.
+  void prepare(int group, State& state);
+  /// Runs the functor F over a parameter and the arrays of its state.
+  template <class F>
+  static void run(const typename F::template Step<double>& step, const State& state,
+                  const Array& grad) {
+    std::array<Array, static_cast<size_t>(F::states)> arrays;
+    for (size_t i = 0; i < arrays.size(); ++i) arrays[i] = state.arrays.at(i).array;
+    core::update<F>(step, state.param.array(), grad, arrays);
+  }
+  /// Position of a group; throws when there is none.
+  size_t group_at(int group) const;
+  int group_begin(int group) const { return group == 0 ? 0 : group_ends_[group_at(group) - 1]; }
+  int group_end(int group) const { return group_ends_[group_at(group)]; }
+  State& state(int param) { return states_[static_cast<size_t>(param)]; }
+  const char* name() const { return name_; }
+
+ private:
+  const char* name_;
+  std::vector<State> states_;
+  std::vector<int> group_ends_;
+};
+
+/// An optimizer whose groups each hold an Options struct.
+template <class Options>
+class OptimizerOf : public Optimizer {
+ public:
+  using Group = ParamGroup<Options>;
+
+  /// The options of a group; lr and the others may be changed between steps.
+  Options& options(int group = 0) { return options_[group_at(group)]; }
+  const Options& options(int group = 0) const { return options_[group_at(group)]; }
+
+ protected:
+  OptimizerOf(const char* name, const std::vector<Tensor>& params, const Options& options)
+      : OptimizerOf(name, std::vector<Group>{Group{params, options}}) {}
+  OptimizerOf(const char* name, const std::vector<Group>& groups) : Optimizer(name) {
+    for (const Group& group : groups) {
+      group.options.check_values();
+      options_.push_back(group.options);
+      add_params(group.params);
+    }
+    check_any();
+  }
+
+  std::vector<Option> list_options(int group) const override {
+    std::vector<Option> list;
+    Options::each(options(group), [&](const char* option, const auto& value) {
+      list.push_back({option, static_cast<double>(value)});
+    });
+    return list;
+  }
+  bool assign_option(int group, const std::string& option, double value) override {
+    bool found = false;
+    Options changed = options(group);
+    Options::each(changed, [&]<class T>(const char* each, T& field) {
+      if (option != each) return;
+      found = true;
+      if constexpr (std::is_same_v<T, bool>) {
+        field = value != 0.0;
+      } else {
+        field = static_cast<T>(value);
+      }
+    });
+    if (!found) return false;
+    changed.check_values();
+    options(group) = changed;
+    return true;
+  }
+
+ private:
+  std::vector<Options> options_;
+};
+
+}  // namespace hero::optim
