@@ -187,9 +187,7 @@ struct AdamStep {
   Moments<T> moments;
   T keep, lr, root, eps;
 
-  HERO_HD T moved(T p, T m, T v) const {
-    return p * keep - lr * m / (math::sqrt(v) / root + eps);
-  }
+  HERO_HD T moved(T p, T m, T v) const { return p * keep - lr * m / (math::sqrt(v) / root + eps); }
 };
 
 /// States: mean, mean square.
@@ -245,9 +243,9 @@ struct NAdam {
   struct Step {
     Seen<T> seen;
     Moments<T> moments;
-    T keep;               ///< 1 - lr * weight_decay if decoupled, else 1
-    T lr_grad, lr_mean;   ///< lr (1 - mu_t) / (1 - P_t) and lr mu_{t+1} / (1 - P_{t+1})
-    T correction2, eps;   ///< 1 - beta2^t
+    T keep;              ///< 1 - lr * weight_decay if decoupled, else 1
+    T lr_grad, lr_mean;  ///< lr (1 - mu_t) / (1 - P_t) and lr mu_{t+1} / (1 - P_{t+1})
+    T correction2, eps;  ///< 1 - beta2^t
     HERO_HD void operator()(T& p, T g, T& m, T& v) const {
       g = seen(p, g);
       moments(g, m, v);
@@ -286,8 +284,7 @@ struct LambDirection {
     T correction1, correction2, eps, weight_decay;  ///< corrections: 1 - beta^t
     HERO_HD void operator()(T& p, T g, T& m, T& v, T& direction) const {
       moments(sign * g, m, v);
-      direction =
-          m / correction1 / (math::sqrt(v / correction2) + eps) + weight_decay * p;
+      direction = m / correction1 / (math::sqrt(v / correction2) + eps) + weight_decay * p;
     }
   };
 };
@@ -311,14 +308,13 @@ struct Lion {
 };
 
 /// Every functor; a position in this list is an UpdateOp.
-using UpdateList =
-    TypeList<SGD, SGDMomentum<false>, SGDMomentum<true>, NesterovLookahead, Adagrad, RMSprop,
-             RMSpropMomentum, RMSpropCentered, RMSpropCenteredMomentum, Adadelta, Adam, AdamAmsgrad,
-             Adamax, NAdam, RAdam, LambDirection, Lion>;
+using UpdateList = TypeList<SGD, SGDMomentum<false>, SGDMomentum<true>, NesterovLookahead, Adagrad,
+                            RMSprop, RMSpropMomentum, RMSpropCentered, RMSpropCenteredMomentum,
+                            Adadelta, Adam, AdamAmsgrad, Adamax, NAdam, RAdam, LambDirection, Lion>;
 
 /// How many coefficients a functor has.
 template <class F>
-inline constexpr int kCoefficients =
-    static_cast<int>(sizeof(typename F::template Step<double>) / sizeof(double));
+inline constexpr int kCoefficients = static_cast<int>(sizeof(typename F::template Step<double>) /
+                                                      sizeof(double));
 
 }  // namespace hero::core::kernels

@@ -1,5 +1,4 @@
 #include <hero/optim/adagrad.h>
-
 #include <hero/optim/check_option.h>
 
 namespace hero::optim {

@@ -1,7 +1,6 @@
-#include <hero/optim/adam.h>
-
 #include <cmath>
 
+#include <hero/optim/adam.h>
 #include <hero/optim/check_option.h>
 
 namespace hero::optim {
@@ -29,12 +28,8 @@ std::vector<const char*> adam_arrays(const Options& o) {
 template <class Options>
 k::AdamStep<double> adam_step(const Options& o, double t, double l2, double keep) {
   const auto [beta1, beta2] = o.betas;
-  return {{o.maximize ? -1.0 : 1.0, l2},
-          {beta1, 1.0 - beta1, beta2, 1.0 - beta2},
-          keep,
-          o.lr / (1.0 - std::pow(beta1, t)),
-          std::sqrt(1.0 - std::pow(beta2, t)),
-          o.eps};
+  return {{o.maximize ? -1.0 : 1.0, l2},     {beta1, 1.0 - beta1, beta2, 1.0 - beta2}, keep,
+          o.lr / (1.0 - std::pow(beta1, t)), std::sqrt(1.0 - std::pow(beta2, t)),      o.eps};
 }
 
 }  // namespace

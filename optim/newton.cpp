@@ -1,5 +1,3 @@
-#include <hero/optim/newton.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +6,7 @@
 #include <hero/core/elementwise.h>
 #include <hero/core/map.h>
 #include <hero/optim/check_option.h>
+#include <hero/optim/newton.h>
 
 namespace hero::optim {
 
@@ -117,7 +116,8 @@ Newton::Seen Newton::step(const std::function<Tensor()>& loss) {
   const NoGrad no_grad;
   for (size_t i = 0; i < g.size(); ++i) h[i * g.size() + i] += options_.damping;
   const bool wide = params_[0].dtype() == kFloat64;
-  solve(h, g, wide ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
+  solve(h, g,
+        wide ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
   int64_t at = 0;
   const Array all = Array::from(g, {n});
   for (const Tensor& param : params_) {

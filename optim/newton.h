@@ -10,10 +10,10 @@ struct NewtonOptions {
   double damping = 0.0;  ///< added to the diagonal of the second derivatives
 };
 
-/// Newton's method: p -= lr * H^-1 g, with the gradient g and the matrix H of all second derivatives
-/// from automatic differentiation. H has the square of the number of parameters in elements and
-/// costs a backward pass a row: for few parameters. It goes to the next point without slope, a
-/// maximum or saddle as well as a minimum.
+/// Newton's method: p -= lr * H^-1 g, with the gradient g and the matrix H of all second
+/// derivatives from automatic differentiation. H has the square of the number of parameters in
+/// elements and costs a backward pass a row: for few parameters. It goes to the next point without
+/// slope, a maximum or saddle as well as a minimum.
 class Newton {
  public:
   /// What a step saw, at the point it started from.

@@ -1,7 +1,7 @@
-#include <hero/optim/optimizer.h>
-
 #include <algorithm>
 #include <map>
+
+#include <hero/optim/optimizer.h>
 
 namespace hero::optim {
 
@@ -126,20 +126,22 @@ void Optimizer::zero_grad(bool set_to_none) {
 
 void Optimizer::prepare(int group, State& state) {
   const auto names = array_names(group);
-  const auto same = [](const NamedState& a, const char* b) { return std::string_view(a.name) == b; };
-  state.just_made = !std::equal(state.arrays.begin(), state.arrays.end(), names.begin(),
-                                names.end(), same);
+  const auto same = [](const NamedState& a, const char* b) {
+    return std::string_view(a.name) == b;
+  };
+  state.just_made =
+      !std::equal(state.arrays.begin(), state.arrays.end(), names.begin(), names.end(), same);
   if (!state.just_made && state.steps > 0.0) return;
   const Array& param = state.param.array();
   std::vector<NamedState> arrays;
   for (const char* array : names) {
     const auto found = std::find_if(state.arrays.begin(), state.arrays.end(),
                                     [&](const NamedState& s) { return same(s, array); });
-    arrays.push_back(found != state.arrays.end()
-                         ? *found
-                         : NamedState{array, Array::full(param.shape(), first_value(group, array),
-                                                         core::state_dtype(param.dtype()),
-                                                         param.device())});
+    arrays.push_back(
+        found != state.arrays.end()
+            ? *found
+            : NamedState{array, Array::full(param.shape(), first_value(group, array),
+                                            core::state_dtype(param.dtype()), param.device())});
   }
   state.arrays = std::move(arrays);
   if (state.steps > 0.0) return;
@@ -238,8 +240,8 @@ void Optimizer::load_state_dict(const StateDict& dict) {
           }
           const Array& param = fresh.param.array();
           for (const char* item : array_names(group)) {
-            const Array* found = lookup.array(state_key(at, item), param.shape(),
-                                              core::state_dtype(param.dtype()));
+            const Array* found =
+                lookup.array(state_key(at, item), param.shape(), core::state_dtype(param.dtype()));
             if (found) fresh.arrays.push_back({item, found->clone().to(param.device())});
           }
         }

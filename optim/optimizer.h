@@ -73,7 +73,7 @@ class Optimizer {
     double steps = 0.0;  ///< steps taken; a double, as it enters formulas
     std::vector<NamedState> arrays;
     std::vector<double> numbers;
-    Array scratch;            ///< a class's own between two calls; not saved
+    Array scratch;           ///< a class's own between two calls; not saved
     bool just_made = false;  ///< arrays were made in this step
   };
 

@@ -1,6 +1,5 @@
-#include <hero/optim/rmsprop.h>
-
 #include <hero/optim/check_option.h>
+#include <hero/optim/rmsprop.h>
 
 namespace hero::optim {
 

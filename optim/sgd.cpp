@@ -1,8 +1,7 @@
-#include <hero/optim/sgd.h>
-
 #include <hero/core/elementwise.h>
 #include <hero/core/map.h>
 #include <hero/optim/check_option.h>
+#include <hero/optim/sgd.h>
 
 namespace hero::optim {
 

@@ -1,0 +1,75 @@
+#include <cmath>
+#include <cstdio>
+
+#include "optim/golden.h"
+
+#include <hero/optim/newton.h>
+
+namespace {
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+
+std::string newton_lines(const char* format) {
+  std::string text;
+  const Tensor x = tensor(std::vector<double>{-5.0}, {kFloat64}).requires_grad_();
+  optim::Newton newton({x});
+  for (int i = 0; i < 12; ++i) {
+    const auto seen = newton.step([&] { return sin(x) + square(x) / 10; });
+    char line[160];
+    std::snprintf(line, sizeof line, format, i, x.item(), seen.loss.item(), seen.gradient.item(),
+                  seen.hessian.item());
+    text += line;
+  }
+  return text;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path);
+  REQUIRE(file.good());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("newton's method prints the twelve lines of the article") {
+  const std::string expected = read_text(HERO_GOLDEN_DIR "/blog/newton_new.txt");
+  CHECK(newton_lines("[%2d/12] x = %.8f, f(x) = %.5f, f'(x) = %.5f, f''(x) = %.5f\n") == expected);
+}
+
+TEST_CASE("newton's method prints the older article's digits, last derivative included") {
+  const std::string expected = read_text(HERO_GOLDEN_DIR "/blog/newton_old.txt");
+  CHECK(newton_lines("[%d/12] x = %.8g, f(x) = %.5g, f'(x) = %.5g, f''(x) = %.5g\n") == expected);
+}
+
+TEST_CASE("newton's method solves a quadratic of several parameters in one step") {
+  const Tensor a = tensor({1.0, -2.0}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor b = full({1, 1}, 3.0, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor unused = tensor({0.0}, {.dtype = kFloat64});
+  optim::Newton newton({a, b});
+  // Rows are swapped on the way: the first pivot is 0.
+  const auto loss = [&] {
+    const Tensor a0 = a.select(0, 0), a1 = a.select(0, 1), b0 = b.reshape({1}).select(0, 0);
+    return a0 * a1 + square(b0) - 4 * b0 + 2 * a0 + a1 + unused.select(0, 0);
+  };
+  const auto seen = newton.step(loss);
+  CHECK(seen.hessian.to_vector<double>() == std::vector<double>{0, 1, 0, 1, 0, 0, 0, 0, 2});
+  CHECK(a.to_vector<double>() == std::vector<double>{-1.0, -2.0});
+  CHECK(b.to_vector<double>() == std::vector<double>{2.0});
+  CHECK(newton.step(loss).gradient.to_vector<double>() == std::vector<double>{0.0, 0.0, 0.0});
+  CHECK(!a.grad().defined());
+}
+
+TEST_CASE("a singular matrix of second derivatives is an error that says what to do") {
+  const Tensor x = tensor({1.0, 2.0}, {.dtype = kFloat64, .requires_grad = true});
+  optim::Newton newton({x});
+  const auto flat = [&] { return square(sum(x)); };
+  REQUIRE_THROWS_WITH(newton.step(flat),
+                      ContainsSubstring("singular") && ContainsSubstring("damping"));
+  CHECK(x.to_vector<double>() == std::vector<double>{1.0, 2.0});
+  const auto linear = [&] { return sum(x); };
+  REQUIRE_THROWS_WITH(newton.step(linear), ContainsSubstring("singular"));
+  newton.options().damping = 1.0;
+  newton.step(flat);
+  CHECK(std::fabs(sum(x).item()) < 1.0);
+}
