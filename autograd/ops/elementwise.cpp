@@ -221,6 +221,6 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
   return record(Clamp(low.value_or(lowest), high.value_or(highest)), x);
 }
 // The gradient at 0 and 6 is 0, unlike clamp's.
-Tensor relu6(const Tensor& x) { return relu(x) - relu(x - 6); }
+Tensor relu6(const Tensor& x) { return where(x >= 6, 6, relu(x)); }
 
 }  // namespace hero
