@@ -263,7 +263,8 @@ struct Remainder : OnNumbers {
     if constexpr (std::is_floating_point_v<T>) {
       return a - b * math::floor(a / b);
     } else {
-      if (b == 0) return T(0);
+      // The lowest number over -1 traps: its quotient does not exist.
+      if (b == 0 || (std::is_signed_v<T> && b == as<T>(-1))) return T(0);
       const T rest = as<T>(a % b);
       return rest != 0 && ((rest < 0) != (b < 0)) ? as<T>(rest + b) : rest;
     }

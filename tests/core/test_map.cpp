@@ -96,6 +96,16 @@ TEST_CASE("every kernel gives its functor's value in uint8", "[core]") {
   every_kernel_matches_its_functor<uint8_t>();
 }
 
+TEST_CASE("integer remainders exist for every divisor", "[core]") {
+  const Array x = Array::from(std::vector<int64_t>{INT64_MIN, INT64_MIN, 7, -7, 7}, {5});
+  const Array y = Array::from(std::vector<int64_t>{-1, 0, -1, 4, -4}, {5});
+  REQUIRE(map<kernels::Remainder>(x, y).to_vector<int64_t>() ==
+          std::vector<int64_t>{0, 0, 0, 1, -1});
+  const Array bytes = Array::from(std::vector<uint8_t>{255, 254}, {2});
+  REQUIRE(map<kernels::Remainder>(Array::full({2}, 254, kUInt8), bytes).to_vector<int64_t>() ==
+          std::vector<int64_t>{254, 0});
+}
+
 TEST_CASE("halves are computed in float and rounded once", "[core]") {
   for (const DType dtype : {kFloat16, kBFloat16}) {
     const Array a = noise({700}, dtype, 1), b = noise({700}, dtype, 2);
