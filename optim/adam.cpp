@@ -10,15 +10,6 @@ namespace {
 namespace k = core::kernels;
 
 template <class Options>
-void check_adam(const char* name, const Options& o) {
-  check_not_negative(name, "lr", o.lr);
-  check_fraction(name, "beta1", o.betas[0]);
-  check_fraction(name, "beta2", o.betas[1]);
-  check_not_negative(name, "eps", o.eps);
-  check_not_negative(name, "weight_decay", o.weight_decay);
-}
-
-template <class Options>
 std::vector<const char*> adam_arrays(const Options& o) {
   if (o.amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
   return {"exp_avg", "exp_avg_sq"};
@@ -34,7 +25,7 @@ k::AdamStep<double> adam_step(const Options& o, double t, double l2, double keep
 
 }  // namespace
 
-void AdamOptions::check_values() const { check_adam("adam", *this); }
+void AdamOptions::check_values() const { check_adam_options("adam", *this); }
 std::vector<const char*> Adam::array_names(int group) const { return adam_arrays(options(group)); }
 void Adam::update(int group, State& state, const Array& grad) {
   const AdamOptions& o = options(group);
@@ -42,7 +33,7 @@ void Adam::update(int group, State& state, const Array& grad) {
   o.amsgrad ? run<k::AdamAmsgrad>({step}, state, grad) : run<k::Adam>({step}, state, grad);
 }
 
-void AdamWOptions::check_values() const { check_adam("adamw", *this); }
+void AdamWOptions::check_values() const { check_adam_options("adamw", *this); }
 std::vector<const char*> AdamW::array_names(int group) const { return adam_arrays(options(group)); }
 void AdamW::update(int group, State& state, const Array& grad) {
   const AdamWOptions& o = options(group);

@@ -27,7 +27,7 @@ struct ParamGroup {
 /// where it is float16 or bfloat16) and charged to MemoryTag::optimizer.
 ///
 /// A shard is a parameter like any other: a leaf over a slice of an array, with a slice of the
-/// gradient. Steps are elementwise (LAMB, LBFGS and Newton excepted), so shards stepped one by one
+/// gradient. Steps are elementwise (LAMB and LBFGS excepted), so shards stepped one by one
 /// have the bits of the whole.
 class Optimizer {
  public:

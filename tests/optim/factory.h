@@ -58,6 +58,12 @@ inline std::unique_ptr<hero::optim::Optimizer> make_optimizer(const Problem& pro
   if (name == "rmsprop") return make_one<RMSprop>(problem, config);
   if (name == "adam") return make_one<Adam>(problem, config);
   if (name == "adamw") return make_one<AdamW>(problem, config);
+  if (name == "adadelta") return make_one<Adadelta>(problem, config);
+  if (name == "adamax") return make_one<Adamax>(problem, config);
+  if (name == "nadam") return make_one<NAdam>(problem, config);
+  if (name == "radam") return make_one<RAdam>(problem, config);
+  if (name == "lamb") return make_one<LAMB>(problem, config);
+  if (name == "lion") return make_one<Lion>(problem, config);
   FAIL("no optimizer " << name);
   return nullptr;
 }

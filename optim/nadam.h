@@ -1,0 +1,44 @@
+#pragma once
+#include <hero/optim/optimizer.h>
+
+namespace hero::optim {
+
+struct NAdamOptions {
+  double lr = 2e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  double momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false;  ///< as AdamW's, instead of added to the gradient
+  bool maximize = false;
+
+  void check_values() const;
+  static void each(auto& self, auto&& visit) {
+    visit("lr", self.lr);
+    visit("beta1", self.betas[0]);
+    visit("beta2", self.betas[1]);
+    visit("eps", self.eps);
+    visit("weight_decay", self.weight_decay);
+    visit("momentum_decay", self.momentum_decay);
+    visit("decoupled_weight_decay", self.decoupled_weight_decay);
+    visit("maximize", self.maximize);
+  }
+};
+
+/// Adam with Nesterov's momentum: mu_t = beta1 (1 - 0.5 * 0.96^(t momentum_decay)), P_t = mu_1 ...
+/// mu_t; m and v as Adam; p -= lr ((1 - mu_t) / (1 - P_t) g + mu_{t+1} / (1 - P_{t+1}) m) / (sqrt(v
+/// / (1 - beta2^t)) + eps). Dozat, "Incorporating Nesterov momentum into Adam", ICLR workshop 2016.
+class NAdam : public OptimizerOf<NAdamOptions> {
+ public:
+  explicit NAdam(const std::vector<Tensor>& params, const NAdamOptions& options = {})
+      : OptimizerOf("nadam", params, options) {}
+  explicit NAdam(const std::vector<Group>& groups) : OptimizerOf("nadam", groups) {}
+
+ protected:
+  std::vector<const char*> array_names(int group) const override;
+  std::vector<const char*> number_names(int group) const override;
+  double first_value(int group, const char* name) const override;
+  void update(int group, State& state, const Array& grad) override;
+};
+
+}  // namespace hero::optim
