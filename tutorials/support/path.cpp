@@ -1,0 +1,75 @@
+#include "path.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace tutorial {
+
+// Below it an arrow is shorter than its head.
+constexpr double kShortestArrow = 0.1;
+
+void Path::add(double at, double value, double gradient) {
+  x.push_back(at);
+  y.push_back(value);
+  slope.push_back(gradient);
+}
+
+std::string agreement(const Path& a, const Path& b) {
+  char text[80];
+  if (a.x.size() != b.x.size()) {
+    std::snprintf(text, sizeof text, "%d points in place of %d", b.steps(), a.steps());
+    return text;
+  }
+  double apart = 0.0;
+  for (size_t i = 0; i < a.x.size(); ++i) apart = std::max(apart, std::fabs(a.x[i] - b.x[i]));
+  if (apart == 0.0) {
+    std::snprintf(text, sizeof text, "the same %d points, bit for bit", a.steps());
+  } else {
+    std::snprintf(text, sizeof text, "the same %d points to within %.0e", a.steps(), apart);
+  }
+  return text;
+}
+
+void draw_path(const std::string& title, const std::function<double(double)>& f, const Path& path,
+               double lr, const std::string& folder, const std::string& name) {
+  Values from_x, from_y, dx, dy;
+  for (size_t i = 0; i < path.x.size(); ++i) {
+    const double g = path.slope[i];
+    if (!(std::fabs(lr * g) > kShortestArrow)) continue;
+    from_x.push_back(path.x[i]);
+    from_y.push_back(path.y[i]);
+    dx.push_back(-lr * g);
+    dy.push_back(-lr * g * g);
+  }
+  double low = -10.0, high = 10.0;
+  for (double x : path.x) {
+    if (!std::isfinite(x)) continue;
+    low = std::min(low, x - 1.0);
+    high = std::max(high, x + 1.0);
+  }
+  Figure(title, "x", "f(x)")
+      .x_range(low, high)
+      .legend("top center")
+      .curve("f(x) = sin(x) + x^2/10", f, low, high)
+      .arrows("−lr · gradient", from_x, from_y, dx, dy)
+      .steps("step", path.x, path.y)
+      .save(folder, name);
+}
+
+void draw_oscillation(const std::string& title, const Path& path, int window, double target,
+                      const std::string& folder, const std::string& name) {
+  Values t, x;
+  for (int i = 0; i < std::min(window, path.steps()); ++i) {
+    t.push_back(i);
+    x.push_back(path.x[static_cast<size_t>(i)]);
+  }
+  Figure(title, "step", "x")
+      .legend("top right")
+      .line("x", t, x)
+      .points("", t, x)
+      .line("minimum", {0.0, static_cast<double>(window)}, {target, target})
+      .save(folder, name);
+}
+
+}  // namespace tutorial

@@ -1,0 +1,54 @@
+#pragma once
+// Figures drawn by gnuplot, which need not be there: without it the programs print all the same.
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tutorial {
+
+using Values = std::vector<double>;
+
+/// One picture, built part by part and saved as PNG and SVG. Labels know gnuplot's markup: x^2.
+class Figure {
+ public:
+  Figure(const std::string& title, const std::string& x_label, const std::string& y_label);
+
+  Figure& x_range(double low, double high);
+  Figure& y_range(double low, double high);
+  Figure& log_y();
+  /// Where the legend goes, in gnuplot's words: "top left".
+  Figure& legend(const std::string& place);
+
+  /// y = f(x) from low to high.
+  Figure& curve(const std::string& title, const std::function<double(double)>& f, double low,
+                double high);
+  Figure& line(const std::string& title, const Values& x, const Values& y);
+  /// Without a title they are dark and not in the legend.
+  Figure& points(const std::string& title, const Values& x, const Values& y);
+  /// Points coloured by their position in the list, with a colour bar.
+  Figure& steps(const std::string& title, const Values& x, const Values& y);
+  /// Arrows from (x, y) to (x + dx, y + dy).
+  Figure& arrows(const std::string& title, const Values& x, const Values& y, const Values& dx,
+                 const Values& dy);
+  /// Lines on which f(x, y) is one of `levels`, in the rectangle of x_range and y_range.
+  Figure& contours(const std::function<double(double, double)>& f, const Values& levels);
+  /// A cross with its name.
+  Figure& mark(const std::string& title, double x, double y);
+
+  /// Writes folder/name.png and folder/name.svg; an older figure is replaced only by a whole one.
+  /// Without gnuplot, or if it fails, one line on stderr says so.
+  void save(const std::string& folder, const std::string& name) const;
+
+ private:
+  std::string data(const std::vector<const Values*>& columns);
+  const char* next_colour();
+
+  std::string settings_;
+  std::string data_;
+  std::vector<std::string> parts_;
+  int blocks_ = 0;
+  int colours_ = 0;
+  double x_low_ = 0, x_high_ = 1, y_low_ = 0, y_high_ = 1;
+};
+
+}  // namespace tutorial

@@ -1,0 +1,90 @@
+#include "program.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+namespace tutorial {
+
+namespace {
+
+using Test = bool (*)(double);
+
+// Reads a whole number text; CLI11's own conversion would let "nan" pass every range.
+CLI::Validator number(Test test, const std::string& what) {
+  return CLI::Validator(
+      [test, what](const std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool whole = !text.empty() && *end == '\0' && std::isfinite(value);
+        return whole && test(value) ? std::string() : text + " is not " + what;
+      },
+      "");
+}
+
+void add_options(CLI::App& app, const Program& program, Options& options) {
+  app.add_option("--lr", options.lr, "learning rate")
+      ->check(number([](double v) { return v > 0.0; }, "a number above 0"));
+  app.add_option("--momentum", options.momentum, "share of the last step that is kept")
+      ->check(number([](double v) { return v >= 0.0 && v < 1.0; }, "a number in [0, 1)"));
+  app.add_option("--start", options.start, "where to start")
+      ->expected(program.coordinates)
+      ->check(number([](double) { return true; }, "a number"));
+  app.add_option("--steps", options.steps, "most steps to take")
+      ->check(number([](double v) { return v >= 1.0 && v <= 1e7 && v == std::floor(v); },
+                     "a whole number from 1 to 10000000"));
+  if (!program.methods.empty()) {
+    app.add_option("--method", options.method, "only this one")
+        ->check(CLI::IsMember(program.methods));
+  }
+  app.add_option("--out", options.out, "folder for figures")->capture_default_str();
+}
+
+}  // namespace
+
+int run(int argc, char** argv, const Program& program,
+        const std::function<void(const Options&)>& body) {
+  Options options;
+  CLI::App app(program.title);
+  add_options(app, program, options);
+  const std::string path = argv[0];
+  const std::string name = path.substr(path.rfind('/') + 1);
+  app.name(name);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "%s: %s; see --help\n", name.c_str(), error.what());
+    return 2;
+  }
+  try {
+    body(options);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
+    return 1;
+  }
+}
+
+std::string repr(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0.0 ? "-inf" : "inf";
+  char text[64];
+  const auto write = [&](std::chars_format format) {
+    return std::string(text, std::to_chars(text, text + sizeof text, value, format).ptr);
+  };
+  const std::string scientific = write(std::chars_format::scientific);
+  const int exponent = std::atoi(scientific.c_str() + scientific.find('e') + 1);
+  if (value != 0.0 && (exponent < -4 || exponent >= 16)) return scientific;
+  const std::string fixed = write(std::chars_format::fixed);
+  return fixed.find('.') == std::string::npos ? fixed + ".0" : fixed;
+}
+
+}  // namespace tutorial
