@@ -1,3 +1,5 @@
+#include <ostream>
+
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/engine.h>
 #include <hero/autograd/op.h>
@@ -181,6 +183,10 @@ std::string to_string(const Tensor& tensor) {
                         to_string(tensor.device());
   if (tensor.requires_grad()) trailer += " requires_grad";
   return core::to_string(tensor.array(), trailer);
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  return out << to_string(tensor);
 }
 
 }  // namespace hero

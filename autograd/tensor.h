@@ -1,6 +1,7 @@
 #pragma once
 // Tensor: an Array that remembers how it was made.
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -199,5 +200,6 @@ int64_t live_nodes();
 
 /// Values as NumPy prints them, and a line with shape, dtype, device and requires_grad.
 std::string to_string(const Tensor& tensor);
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace hero

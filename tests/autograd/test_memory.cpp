@@ -1,0 +1,80 @@
+#include "support/catch.h"
+
+#include <hero/autograd/autograd.h>
+
+using namespace hero;
+
+namespace {
+
+// The most bytes an operation holds beyond its operands, measured by the ledger.
+template <class F>
+int64_t extra_bytes(Ledger& ledger, F&& call) {
+  const int64_t before = ledger.live();
+  ledger.reset_peak();
+  const auto result = call();
+  return ledger.peak() - before;
+}
+
+}  // namespace
+
+TEST_CASE("an operation allocates its result and no more") {
+  Ledger ledger;
+  const LedgerScope scope(ledger);
+  const NoGrad no_grad;
+  const Tensor x = rand({64, 1000}), y = rand({64, 1000}), row = rand({1000});
+  const Tensor w = rand({1000, 32});
+  const int64_t same = x.array().nbytes();
+  const auto extra = [&](auto&& call) { return extra_bytes(ledger, call); };
+
+  CHECK(extra([&] { return x + y; }) == same);
+  CHECK(extra([&] { return x * 2.0; }) == same);
+  CHECK(extra([&] { return x + row; }) == same);
+  CHECK(extra([&] { return x.t() * 3.0; }) == same);
+  CHECK(extra([&] { return x + x.to(kFloat32); }) == same);
+  CHECK(extra([&] { return exp(x); }) == same);
+  CHECK(extra([&] { return gelu(x); }) == same);
+  CHECK(extra([&] { return clamp(x, 0.2, 0.8); }) == same);
+  CHECK(extra([&] { return addcmul(x, x, y, 0.5); }) == same);
+  CHECK(extra([&] { return softmax(x, 1); }) == same);
+  CHECK(extra([&] { return log_softmax(x, 0); }) == same);
+  CHECK(extra([&] { return cumsum(x, 1); }) == same);
+  CHECK(extra([&] { return cat({x, y}, 1); }) == 2 * same);
+  CHECK(extra([&] { return x.t().contiguous(); }) == same);
+  CHECK(extra([&] { return x > 0.5; }) == x.numel());
+  CHECK(extra([&] { return matmul(x, w); }) == 64 * 32 * 4);
+  CHECK(extra([&] { return matmul(x.t(), y); }) == 1000 * 1000 * 4);
+  CHECK(extra([&] { return x.reshape({1000, 64}); }) == 0);
+  // Reductions hold their result, and a centre of the same size where they need one.
+  CHECK(extra([&] { return sum(x, {1}); }) == 64 * 4);
+  CHECK(extra([&] { return sum(x, {0}); }) == 1000 * 4);
+  CHECK(extra([&] { return amax(x, {0}); }) == 1000 * 4);
+  CHECK(extra([&] { return mean(x, {1}); }) <= 2 * 64 * 4);
+  CHECK(extra([&] { return norm(x, 2.0, {1}); }) <= 2 * 64 * 4);
+  CHECK(extra([&] { return var(x, {.dims = {1}}); }) <= 3 * 64 * 4);
+  CHECK(extra([&] { return logsumexp(x, {1}); }) <= 4 * 64 * 4);
+}
+
+TEST_CASE("arithmetic between dtypes converts as it reads, without a copy") {
+  Ledger ledger;
+  const LedgerScope scope(ledger);
+  const Tensor x = rand({1000}), h = rand({1000}).to(kBFloat16),
+               n = ones({1000}, {.dtype = kInt32});
+  CHECK(extra_bytes(ledger, [&] { return x * h; }) == 4000);
+  CHECK(extra_bytes(ledger, [&] { return h * n; }) == 2000);
+}
+
+TEST_CASE("recording saves what backward needs and backward gives it back") {
+  Ledger ledger;
+  {
+    const LedgerScope scope(ledger);
+    const Tensor x = rand({1000}, {.requires_grad = true});
+    const int64_t before = ledger.live();
+    Tensor y = exp(x);  // saves its output, which y holds anyway
+    CHECK(ledger.live() - before == 4000);
+    y = y + 1.0;  // saves nothing; exp's output lives on in the graph
+    CHECK(ledger.live() - before == 8000);
+    y.sum().backward();
+    CHECK(ledger.live() - before == 8000);  // y and the gradient
+  }
+  CHECK(ledger.live() == 0);
+}
