@@ -1,6 +1,7 @@
 #pragma once
 // Making tensors. Random ones draw from this thread's generator (manual_seed in core/random.h).
 #include <hero/autograd/tensor.h>
+#include <hero/core/random.h>
 
 namespace hero {
 
