@@ -36,7 +36,8 @@ Grads AccumulateGrad::run(const Grads& grads) {
   if (!g.defined()) return {};
   Tensor total = Tensor::from_impl(leaf_->grad);
   if (grad_enabled()) {
-    total = total.defined() ? total + g : g;
+    // Later gradients are added in place: the memory must be the leaf's own here too.
+    total = total.defined() ? total + g : (can_steal(g) ? g : clone(g));
   } else if (total.defined()) {
     core::map_into<core::kernels::Add>(total.array(), total.array(), g.array());
   } else {

@@ -163,7 +163,11 @@ struct ScalarPow : Op {
   explicit ScalarPow(Scalar s) : scalar(s) {}
   const char* name() const override { return "pow"; }
   Array forward(const Array& b) { return core::map<k::Pow>(scalar, b); }
-  Grads backward(const Tensor& g) override { return {g * output() * std::log(scalar.real())}; }
+  Grads backward(const Tensor& g) override {
+    const Tensor slope = g * output() * std::log(scalar.real());
+    // 0^b is constant in b, save where it is infinite.
+    return {scalar.real() == 0.0 ? where(isinf(output()), slope, 0) : slope};
+  }
 };
 
 // where with a number on one side.
