@@ -41,7 +41,8 @@ function(hero_cuda)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu
        ${PROJECT_SOURCE_DIR}/cuda/*.cpp)
   if(HERO_CUDA STREQUAL "ON" AND NOT sources)
-    message(FATAL_ERROR "hero: HERO_CUDA=ON, but the CUDA backend is not part of this version; "
+    # the blank in front keeps CMake from breaking the line
+    message(FATAL_ERROR " hero: HERO_CUDA=ON, but the CUDA backend is not part of this version; "
                         "configure with HERO_CUDA=AUTO or OFF")
   endif()
 endfunction()
