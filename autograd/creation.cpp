@@ -67,18 +67,13 @@ Tensor tensor(std::initializer_list<bool> values, const TensorOptions& options) 
   const std::vector<uint8_t> bytes(values.begin(), values.end());
   return from_values(bytes, {static_cast<int64_t>(bytes.size())}, kBool, options);
 }
-Tensor tensor(std::initializer_list<std::initializer_list<double>> rows,
-              const TensorOptions& options) {
-  return from_rows(rows, kFloat32, options);
+template <class T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& options) {
+  return from_rows(rows, std::is_integral_v<T> ? kInt64 : kFloat32, options);
 }
-Tensor tensor(std::initializer_list<std::initializer_list<float>> rows,
-              const TensorOptions& options) {
-  return from_rows(rows, kFloat32, options);
-}
-Tensor tensor(std::initializer_list<std::initializer_list<int>> rows,
-              const TensorOptions& options) {
-  return from_rows(rows, kInt64, options);
-}
+template Tensor tensor(std::initializer_list<std::initializer_list<double>>, const TensorOptions&);
+template Tensor tensor(std::initializer_list<std::initializer_list<float>>, const TensorOptions&);
+template Tensor tensor(std::initializer_list<std::initializer_list<int>>, const TensorOptions&);
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options) {
   return from_values(values, {static_cast<int64_t>(values.size())}, kFloat32, options);
 }

@@ -19,12 +19,10 @@ Tensor tensor(std::initializer_list<float> values, const TensorOptions& options 
 Tensor tensor(std::initializer_list<int> values, const TensorOptions& options = {});
 Tensor tensor(std::initializer_list<int64_t> values, const TensorOptions& options = {});
 Tensor tensor(std::initializer_list<bool> values, const TensorOptions& options = {});
-/// Rows of equal length.
-Tensor tensor(std::initializer_list<std::initializer_list<double>> rows,
-              const TensorOptions& options = {});
-Tensor tensor(std::initializer_list<std::initializer_list<float>> rows,
-              const TensorOptions& options = {});
-Tensor tensor(std::initializer_list<std::initializer_list<int>> rows,
+/// Rows of equal length, of float, double or int. A template, because overloads by element are
+/// ambiguous to clang.
+template <class T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
               const TensorOptions& options = {});
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options = {});
 Tensor tensor(const std::vector<float>& values, const TensorOptions& options = {});

@@ -143,7 +143,7 @@ void run_region(benchmark::State& state, int threads) {
   }
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool kRegistered = [] {
   for (const int threads : {1, 2}) {
     const std::string suffix = "/threads:" + std::to_string(threads);
     for (const Case& c : kCases) {

@@ -206,6 +206,7 @@ std::vector<double> softmax_reference(const std::vector<double>& x) {
   long double sum = 0;
   for (const double v : x) sum += std::exp(static_cast<long double>(v) - top);
   std::vector<double> out;
+  out.reserve(x.size());
   for (const double v : x) {
     out.push_back(static_cast<double>(std::exp(static_cast<long double>(v) - top) / sum));
   }
