@@ -1,6 +1,7 @@
 #include "plot.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -67,7 +68,8 @@ Figure::Figure(const std::string& title, const std::string& x_label, const std::
   settings_ = "set encoding utf8\nset title " + quoted(title) + " font ',15'\nset xlabel " +
               quoted(x_label) + "\nset ylabel " + quoted(y_label) +
               "\nset grid lc rgb '#dddddd' lt 1\nset border 3 lc rgb '#555555'\n"
-              "set tics nomirror\nset key top center\n"
+              "set tics nomirror\nset key top center\nset offsets graph 0, graph 0, graph 0.03, "
+              "graph 0.03\n"
               "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', "
               "4 '#d9d422')\n";
 }
@@ -90,7 +92,7 @@ Figure& Figure::log_y() {
 }
 
 Figure& Figure::legend(const std::string& place) {
-  settings_ += "set key " + place + " opaque width 1.5 box lc rgb '#cccccc'\n";
+  settings_ += "set key " + place + " Left reverse opaque width 1.5 box lc rgb '#cccccc'\n";
   return *this;
 }
 
@@ -203,7 +205,10 @@ std::string Figure::data(const std::vector<const Values*>& columns) {
   const std::string name = "$data" + std::to_string(blocks_++);
   data_ += name + " << EOD\n";
   for (size_t row = 0; row < columns[0]->size(); ++row) {
-    for (const Values* column : columns) data_ += repr((*column)[row]) + ' ';
+    for (const Values* column : columns) {
+      const double value = (*column)[row];
+      data_ += (std::isfinite(value) ? repr(value) : "NaN") + ' ';  // NaN: left out
+    }
     data_ += '\n';
   }
   data_ += "EOD\n";

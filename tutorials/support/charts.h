@@ -1,0 +1,21 @@
+#pragma once
+// The pictures of chapters 1 and 2.
+#include <string>
+
+#include "plot.h"
+
+namespace tutorial {
+
+/// f with the points x, and f' with the tangents from them to zero at `to`.
+void draw_newton(const Values& x, const Values& to, const std::string& folder,
+                 const std::string& name);
+
+/// Points and the line y = p1 x + p2.
+void draw_fit(const std::string& title, const Values& x, const Values& y, double p1, double p2,
+              const std::string& folder, const std::string& name);
+
+/// One number a step.
+void draw_series(const std::string& title, const std::string& label, const Values& y,
+                 const std::string& folder, const std::string& name);
+
+}  // namespace tutorial
