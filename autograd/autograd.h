@@ -3,6 +3,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/gradcheck.h>
+#include <hero/autograd/linalg.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>

@@ -79,6 +79,7 @@ Rows reduction_rows();
 Rows shape_rows();
 Rows indexing_rows();
 Rows product_rows();
+Rows linalg_rows();
 Rows network_rows();
 
 /// Checks every row in every layout.
