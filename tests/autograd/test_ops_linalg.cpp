@@ -1,0 +1,103 @@
+#include <cmath>
+
+#include "support/catch.h"
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/linalg.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/random.h>
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const TensorOptions kDouble{.dtype = kFloat64};
+
+Tensor random_matrices(const Shape& shape) {
+  manual_seed(7);
+  return randn(shape, kDouble);
+}
+
+// Residuals of well-conditioned systems of order 10 stay within some tens of roundings.
+bool near(const Tensor& a, const Tensor& b) { return allclose(a, b, 1e-12, 1e-12); }
+
+}  // namespace
+
+TEST_CASE("solvers and decompositions satisfy their equations, in batches and transposed") {
+  const Tensor a = random_matrices({3, 8, 8}).t() + eye(8, kDouble) * 8.0;
+  const Tensor b = random_matrices({8, 2});
+  CHECK(near(matmul(a, solve(a, b)), expand(b, {3, 8, 2})));
+  CHECK(near(matmul(a, inv(a)), expand(eye(8, kDouble), {3, 8, 8})));
+  CHECK(near(matmul(a[0], solve(a[0], b.select(1, 0)).unsqueeze(1)), slice(b, 1, 0, 1)));
+  const Tensor definite = matmul(a, a.t());
+  const Tensor lower = cholesky(definite);
+  CHECK(allclose(matmul(lower, lower.t()), definite, 1e-12, 1e-10));
+  CHECK(equal(lower, tril(lower)));
+  for (const Shape& shape : {Shape{2, 7, 4}, Shape{2, 4, 7}, Shape{5, 5}}) {
+    const Tensor m = random_matrices(shape);
+    const QR parts = qr(m);
+    CHECK(near(matmul(parts.q, parts.r), m));
+    const int64_t n = parts.q.size(-1);
+    CHECK(near(matmul(parts.q.t(), parts.q),
+               expand(eye(n, kDouble), matmul(parts.q.t(), parts.q).shape())));
+    CHECK(equal(parts.r, triu(parts.r)));
+  }
+}
+
+TEST_CASE("determinants of known matrices, singular and empty ones included") {
+  const Tensor a = tensor({{0.0, 2.0}, {3.0, 1.0}}, kDouble);
+  CHECK(det(a).item() == -6.0);
+  const SignLogDet parts = slogdet(a);
+  CHECK(parts.sign.item() == -1.0);
+  CHECK(std::abs(parts.logabsdet.item() - std::log(6.0)) < 1e-15);
+  const Tensor singular = tensor({{1.0, 2.0}, {2.0, 4.0}}, kDouble);
+  CHECK(det(singular).item() == 0.0);
+  CHECK(slogdet(singular).sign.item() == 0.0);
+  CHECK(std::isinf(slogdet(singular).logabsdet.item()));
+  CHECK(det(zeros({2, 0, 0})).to_vector<double>() == std::vector<double>{1, 1});
+}
+
+TEST_CASE("the determinant has derivatives at singular matrices") {
+  const Tensor rank_one = tensor({{1.0, 2.0, 3.0}, {2.0, 4.0, 6.0}, {3.0, 6.0, 9.0}}, kDouble);
+  const Tensor rank_two = tensor({{1.0, 2.0, 3.0}, {2.0, 4.0, 6.0}, {0.0, 1.0, 5.0}}, kDouble);
+  const auto f = [](const std::vector<Tensor>& x) { return det(x[0]); };
+  for (const Tensor& a : {rank_one, rank_two}) {
+    a.requires_grad_();
+    CHECK(gradcheck(f, {a}));
+    CHECK(gradgradcheck(f, {a}));
+  }
+}
+
+TEST_CASE("lstsq meets the normal equations and fits a line exactly") {
+  const Tensor a = random_matrices({20, 3}), b = random_matrices({20, 2});
+  const Tensor residual = matmul(a, lstsq(a, b)) - b;
+  CHECK(near(matmul(a.t(), residual), zeros({3, 2}, kDouble)));
+  const Tensor x = arange(10.0).to(kFloat64);
+  const Tensor line = stack({x, ones_like(x)}, 1);
+  CHECK(near(lstsq(line, x * 3.0 - 1.0), tensor({3.0, -1.0}, kDouble)));
+}
+
+TEST_CASE("linalg names the matrix that it cannot handle") {
+  const Tensor good = eye(2, kDouble);
+  const Tensor singular = tensor({{1.0, 2.0}, {2.0, 4.0}}, kDouble);
+  const Tensor pair = stack({good, singular});
+  const Tensor b = ones({2, 1}, kDouble);
+  CHECK_THROWS_WITH(solve(singular, b), ContainsSubstring("solve: the matrix is singular"));
+  CHECK_THROWS_WITH(inv(pair), ContainsSubstring("inv: matrix 1 of the batch [2] is singular"));
+  CHECK_THROWS_WITH(cholesky(stack({good, -good})),
+                    ContainsSubstring("matrix 1 of the batch [2] is not positive definite"));
+  CHECK_THROWS_WITH(lstsq(singular, b), ContainsSubstring("without full column rank"));
+  CHECK_THROWS_WITH(lstsq(ones({1, 2}), ones({1, 1})), ContainsSubstring("fewer equations"));
+  CHECK_THROWS_WITH(inv(ones({2, 3})), ContainsSubstring("not square: [2, 3]"));
+  CHECK_THROWS_WITH(det(tensor({1, 2})), ContainsSubstring("det: matrix is int64"));
+  CHECK_THROWS_WITH(solve(good, ones({3, 1}, kDouble)), ContainsSubstring("rows differ"));
+}
+
+TEST_CASE("linalg works on empty matrices and empty batches") {
+  CHECK(to_string(inv(zeros({0, 3, 3})).shape()) == "[0, 3, 3]");
+  CHECK(to_string(solve(zeros({0, 0}), zeros({0, 2})).shape()) == "[0, 2]");
+  CHECK(to_string(qr(zeros({3, 0})).q.shape()) == "[3, 0]");
+  CHECK(to_string(cholesky(zeros({2, 0, 0})).shape()) == "[2, 0, 0]");
+}
