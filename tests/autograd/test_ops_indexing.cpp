@@ -41,12 +41,12 @@ TEST_CASE("scatter with equal indices keeps the last value and gives only it a g
   const Tensor y = scatter(x, 1, tensor({{0, 0, 2}}), src);
   CHECK(y.to_vector<double>() == Values{20, 1, 30});
   CHECK(total_gradient(y, src) == Values{0, 1, 1});
-  CHECK(total_gradient(y, x) == Values{0, 1, 0});
+  CHECK(total_gradient(scatter(x, 1, tensor({{0, 0, 2}}), src), x) == Values{0, 1, 0});
 }
 
 TEST_CASE("index and index_put broadcast their indices and count negative ones from the end") {
   const Tensor x = counting(3, 4);
-  const std::vector<Tensor> corners = {tensor({{0}, {-1}}), tensor({0, -1})};
+  const std::vector<Tensor> corners = {tensor({0, -1}).unsqueeze(1), tensor({0, -1})};
   CHECK(index(x, corners).to_vector<double>() == Values{0, 3, 8, 11});
   const Tensor marked = index_put(x, corners, tensor(-1.0, {.dtype = kFloat64}));
   CHECK(marked.to_vector<double>() == Values{-1, 1, 2, -1, 4, 5, 6, 7, -1, 9, 10, -1});
