@@ -1,6 +1,7 @@
 // Pooling over planes of H * W.
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 
 namespace hero {
@@ -9,27 +10,6 @@ namespace {
 
 // Planes as one dimension: [N, C, H * W].
 Shape flat_planes(const Shape& shape) { return {shape[0], shape[1], shape[2] * shape[3]}; }
-
-// g placed at the positions of the largest elements, added where windows overlap. It is linear in
-// g, and its transpose collects.
-struct Unpool : Op {
-  static constexpr unsigned kSaveInputs = 0b10;
-  Shape shape;  // of the pooled array
-  explicit Unpool(const Shape& s) : shape(s) {}
-  const char* name() const override { return "max_pool2d_backward"; }
-  Array forward(const Array& g, const Array& indices) {
-    const Array out = Array::zeros(shape, g.dtype(), g.device());
-    core::backend(g.device())
-        .scatter(core::ScatterMode::add, g.reshape(flat_planes(g.shape())), 2,
-                 indices.reshape(flat_planes(indices.shape())), out.reshape(flat_planes(shape)));
-    return out;
-  }
-  Grads backward(const Tensor& g) override {
-    const Tensor indices = input(1);
-    const Tensor at = reshape(indices, flat_planes(indices.shape()));
-    return {reshape(gather(reshape(g, flat_planes(shape)), 2, at), indices.shape()), Tensor()};
-  }
-};
 
 struct MaxPool : MultiOp {
   static constexpr unsigned kSaveOutputs = 0b10;
@@ -44,7 +24,11 @@ struct MaxPool : MultiOp {
     return {out, indices};
   }
   Grads backward(const Grads& grads) override {
-    return {record(Unpool(input_shape(0)), grads[0], output(1))};
+    const Tensor indices = output(1);
+    const auto flat = [](const Tensor& x) { return reshape(x, flat_planes(x.shape())); };
+    const Shape planes = flat_planes(input_shape(0));
+    const Tensor g = detail::scatter_zeros(flat(grads[0]), planes, 2, flat(indices));
+    return {reshape(g, input_shape(0))};
   }
 };
 

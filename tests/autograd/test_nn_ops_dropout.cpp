@@ -1,0 +1,60 @@
+#include <cmath>
+
+#include "support/catch.h"
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/core/random.h>
+#include <hero/core/thread_pool.h>
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("dropout does nothing in evaluation and at p = 0, and takes everything at p = 1") {
+  const Tensor x = rand({10});
+  CHECK(is_same(dropout(x, 0.5, false), x));
+  CHECK(is_same(dropout(x, 0.0), x));
+  CHECK(equal(dropout(x, 1.0), zeros({10})));
+  CHECK_THROWS_WITH(dropout(x, 1.5), ContainsSubstring("dropout: p is outside [0, 1]: 1.5"));
+  CHECK_THROWS_WITH(dropout(tensor({1, 2})), ContainsSubstring("dropout: x is int64"));
+}
+
+TEST_CASE("dropout keeps the fraction 1 - p of elements, scaled by 1 / (1 - p)") {
+  manual_seed(11);
+  constexpr int64_t kCount = 200000;
+  for (const double p : {0.1, 0.5, 0.9}) {
+    const std::vector<float> y = dropout(ones({kCount}), p).to_vector<float>();
+    const auto scale = static_cast<float>(1.0 / (1.0 - p));
+    int64_t kept = 0;
+    for (const float value : y) {
+      CHECK((value == 0.0f || value == scale));
+      kept += value != 0.0f ? 1 : 0;
+    }
+    // Five standard deviations of a binomial count.
+    const double deviation = std::sqrt(static_cast<double>(kCount) * p * (1.0 - p));
+    CHECK(std::abs(static_cast<double>(kept) - (1.0 - p) * kCount) < 5.0 * deviation);
+  }
+}
+
+TEST_CASE("dropout's mask depends on seed and call, not on threads or layout") {
+  const Tensor x = ones({300, 257});
+  manual_seed(5);
+  const Tensor first = dropout(x), second = dropout(x);
+  CHECK_FALSE(equal(first, second));
+  for (const int threads : {1, 2, 3}) {
+    const ThreadLimit limit(threads);
+    manual_seed(5);
+    CHECK(equal(dropout(x), first));
+    CHECK(equal(dropout(x.t().contiguous().t()), second));
+  }
+}
+
+TEST_CASE("dropout's gradient has the mask of its output, and so has the next") {
+  const Tensor x = full({50}, 2.0, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor y = dropout(x, 0.25);
+  const Tensor mask_and_scale = y.detach() / 2;
+  const Tensor g = grad({sum(square(y))}, {x}, {.create_graph = true})[0];
+  CHECK(allclose(g, y * mask_and_scale * 2, 1e-15));  // two roundings
+  const Tensor second = grad({sum(g)}, {x})[0];
+  CHECK(allclose(second, square(mask_and_scale) * 2, 1e-15));
+}
