@@ -1,0 +1,136 @@
+// A line through 100 points by gradient descent, watched to the last bit and checked against QR
+#include <cmath>
+#include <cstdio>
+
+#include "support/charts.h"
+#include "support/program.h"
+
+#include <hero/autograd/autograd.h>
+#include <hero/autograd/linalg.h>
+#include <hero/core/numpy_random.h>
+#include <hero/optim/optim.h>
+
+using hero::Tensor;
+using tutorial::repr;
+using tutorial::Values;
+
+namespace {
+
+constexpr int kPoints = 100;
+
+Tensor column(const std::vector<double>& values) {
+  return hero::tensor(values, {.dtype = hero::kFloat64}).reshape({-1, 1});
+}
+
+// [snippet: data]
+struct Problem {
+  Tensor x, y;    // [100, 1] float64
+  double p1, p2;  // a first guess of slope and intercept
+};
+
+Problem make_problem() {
+  hero::NumpyRandom random(0);
+  const Tensor x = 2 * column(random.rand(kPoints));
+  const Tensor y = 4 + 3 * x + column(random.randn(kPoints));
+  const double p1 = random.randn() * 12;
+  const double p2 = random.randn() * -9;
+  return {x, y, p1, p2};
+}
+// [end]
+
+// [snippet: gradient]
+struct Seen {
+  double loss, dp1, dp2;
+};
+Seen look(const Problem& p, double p1, double p2) {
+  const hero::NoGrad no_grad;
+  const Tensor error = p.y - (p.x * p1 + p2);
+  return {(1.0 / kPoints) * square(error).sum().item(),
+          -(2.0 / kPoints) * (error * p.x).sum().item(), -(2.0 / kPoints) * error.sum().item()};
+}
+// [end]
+
+struct Run {
+  double p1, p2;
+  Seen last = {};
+  Values loss = {}, log_norm = {};
+};
+
+Run descend(const Problem& p, const tutorial::Options& options, int steps) {
+  const double lr = options.lr.value_or(0.05), momentum = options.momentum.value_or(0.0);
+  Run run{p.p1, p.p2};
+  double v1 = 0.0, v2 = 0.0;
+  for (int i = 0; i < steps; ++i) {
+    run.last = look(p, run.p1, run.p2);
+    v1 = momentum * v1 + run.last.dp1;
+    v2 = momentum * v2 + run.last.dp2;
+    run.p1 -= lr * v1;
+    run.p2 -= lr * v2;
+    run.loss.push_back(run.last.loss);
+    run.log_norm.push_back(std::log(std::hypot(run.last.dp1, run.last.dp2)));
+  }
+  return run;
+}
+
+// [snippet: library]
+Run descend_by_autograd(const Problem& p, const tutorial::Options& options, int steps) {
+  Tensor slope = hero::tensor({p.p1}, {.dtype = hero::kFloat64, .requires_grad = true});
+  Tensor intercept = hero::tensor({p.p2}, {.dtype = hero::kFloat64, .requires_grad = true});
+  hero::optim::SGD sgd({slope, intercept}, {.lr = options.lr.value_or(0.05),
+                                            .momentum = options.momentum.value_or(0.0)});
+  for (int i = 0; i < steps; ++i) {
+    sgd.zero_grad();
+    Tensor loss = mean(square(p.y - (p.x * slope + intercept)));
+    loss.backward();
+    sgd.step();
+  }
+  return {slope.item(), intercept.item()};
+}
+// [end]
+
+// [snippet: least_squares]
+void compare_with_least_squares(const Problem& p, const Run& run) {
+  const Tensor a = hero::cat({p.x, ones_like(p.x)}, 1);  // [100, 2]
+  const Values best = lstsq(a, p.y).to_vector<double>();
+  std::printf("Optimal slope (theta_1): %s\n", repr(best[0]).c_str());
+  std::printf("Optimal intercept (theta_2): %s\n", repr(best[1]).c_str());
+  std::printf("Difference between calculated vs. approximated slope: %s\n",
+              repr(std::fabs(run.p1 - best[0])).c_str());
+  std::printf("Difference between calculated vs. approximated intercept: %s\n",
+              repr(std::fabs(run.p2 - best[1])).c_str());
+}
+// [end]
+
+void regress(const tutorial::Options& options) {
+  Problem p = make_problem();
+  if (!options.start.empty()) p.p1 = options.start[0], p.p2 = options.start[1];
+  const Seen first = look(p, p.p1, p.p2);
+  std::printf("np.float64(%s)\nloss: %.4f\ndp1 = %.4f, dp2 = %.4f\n", repr(first.loss).c_str(),
+              first.loss, first.dp1, first.dp2);
+  const int steps = options.steps.value_or(1000);
+  const Run run = descend(p, options, steps), longer = descend(p, options, 50 * steps);
+  for (size_t i = 0; i < run.loss.size(); i += 50) {
+    std::printf("[%3zu/%3d] loss: %.4f\n", i, steps, run.loss[i]);
+  }
+  std::printf("%s %s\n", repr(run.last.dp1).c_str(), repr(run.last.dp2).c_str());
+  compare_with_least_squares(p, longer);
+  const Run library = descend_by_autograd(p, options, steps);
+  std::printf("# autograd and hero::optim::SGD after %d steps: slope within %.0e, intercept %.0e\n",
+              steps, std::fabs(library.p1 - run.p1), std::fabs(library.p2 - run.p2));
+
+  const Values x = p.x.to_vector<double>(), y = p.y.to_vector<double>();
+  const char *norm = "log of the gradient's norm", *out = options.out.c_str();
+  tutorial::draw_fit("A first guess", x, y, p.p1, p.p2, out, "02_first_guess");
+  tutorial::draw_fit("The fitted line", x, y, run.p1, run.p2, out, "02_fitted");
+  tutorial::draw_series("The loss", "mean squared error", run.loss, out, "02_loss");
+  tutorial::draw_series("The gradient goes on shrinking", norm, run.log_norm, out, "02_gradient");
+  tutorial::draw_series("After fifty times as many steps only rounding is left", norm,
+                        longer.log_norm, out, "02_gradient_long");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* title = "A line through 100 points by gradient descent.";
+  return tutorial::run(argc, argv, {.title = title, .coordinates = 2}, regress);
+}
