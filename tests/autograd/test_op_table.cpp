@@ -8,6 +8,7 @@
 #include <hero/autograd/gradcheck.h>
 #include <hero/core/elementwise.h>
 #include <hero/core/random.h>
+#include <hero/core/thread_pool.h>
 
 namespace hero::test {
 
@@ -168,7 +169,54 @@ std::vector<std::string> functor_names(TypeList<F...>) {
   return {F::name...};
 }
 
+// Outputs and gradients of a row whose inputs are `times` as long, as bytes.
+std::vector<std::vector<std::byte>> bits_of(const OpRow& row, int64_t times) {
+  Tensors inputs;
+  for (size_t i = 0; i < row.inputs.size(); ++i) {
+    Shape shape = row.inputs[i].shape;
+    shape[0] *= times;
+    inputs.emplace_back(laid_out(shape, Layout::contiguous, row.inputs[i].domain, i), true);
+  }
+  Tensors results = row.call.run(inputs);
+  if (row.differentiable) {
+    Tensors roots, gradients;
+    for (const Tensor& output : results) {
+      if (!output.requires_grad()) continue;
+      roots.push_back(output);
+      gradients.emplace_back(laid_out(output.shape(), Layout::contiguous, {}, 99));
+    }
+    const GradOptions options{.grad_outputs = gradients, .allow_unused = true};
+    for (const Tensor& g : grad(roots, inputs, options)) {
+      if (g.defined()) results.push_back(g);
+    }
+  }
+  std::vector<std::vector<std::byte>> bits;
+  for (const Tensor& result : results) {
+    const Array dense = result.array().contiguous();
+    bits.emplace_back(dense.bytes(), dense.bytes() + dense.nbytes());
+  }
+  return bits;
+}
+
 }  // namespace
+
+TEST_CASE("operations and their gradients have the same bits at 1, 2 and 3 threads") {
+  // Long enough for several chunks a thread.
+  constexpr int64_t kTimes = 40000;
+  for (const Rows& part : {unary_rows(), binary_rows(), reduction_rows()}) {
+    for (const OpRow& row : part) {
+      if (row.name.ends_with("(broadcasting)")) continue;
+      INFO(row.name);
+      const auto bits_at = [&](int threads) {
+        const ThreadLimit limit(threads);
+        return bits_of(row, kTimes);
+      };
+      const auto expected = bits_at(1);
+      CHECK((bits_at(2) == expected));
+      CHECK((bits_at(3) == expected));
+    }
+  }
+}
 
 TEST_CASE("every elementwise functor has a row in the op table") {
   std::set<std::string> rows;
