@@ -1,21 +1,12 @@
 #include <cmath>
 
-#include <hero/core/reductions.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/lamb.h>
+#include <hero/optim/wide_sum.h>
 
 namespace hero::optim {
 
 namespace k = core::kernels;
-
-namespace {
-
-// The order of summation is the reduction's, fixed; halves are widened, their squares overflow.
-double sum_square(const Array& x) {
-  return core::reduce(core::ReduceOp::sum_square, x.to(core::state_dtype(x.dtype()))).item();
-}
-
-}  // namespace
 
 void LAMBOptions::check_values() const { check_adam_options("lamb", *this); }
 
@@ -35,9 +26,8 @@ void LAMB::update(int group, State& state, const Array& grad) {
                                   o.eps,
                                   o.weight_decay},
                                  param, grad, states);
-  // On meta there are no values, and no step that would need them.
-  std::array<double, 2> squares = {1.0, 1.0};
-  if (param.device().type != DeviceType::meta) squares = {sum_square(param), sum_square(direction)};
+  const auto square = core::ReduceOp::sum_square;
+  std::array<double, 2> squares = {wide_reduce(square, param), wide_reduce(square, direction)};
   if (combine_) combine_(squares);
   const bool usable = squares[0] > 0.0 && squares[1] > 0.0;
   const double trust = usable ? std::sqrt(squares[0]) / std::sqrt(squares[1]) : 1.0;

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <map>
 
 #include <hero/optim/optimizer.h>
+#include <hero/optim/state_lookup.h>
 
 namespace hero::optim {
 
@@ -13,69 +13,6 @@ std::string state_key(size_t param, const std::string& name) {
 std::string group_key(int group, const std::string& name) {
   return "group." + std::to_string(group) + "." + name;
 }
-
-core::NamedArray number(std::string name, double value) {
-  return {std::move(name), Array::full({}, value, kFloat64)};
-}
-
-// Looks names up in a state dict and collects everything that does not fit.
-class Lookup {
- public:
-  Lookup(const char* optimizer, const StateDict& dict) : optimizer_(optimizer) {
-    for (const core::NamedArray& entry : dict) {
-      check(entry.array.defined(), optimizer, ": load_state_dict: ", entry.name, " is undefined");
-      check(entries_.emplace(entry.name, Entry{&entry.array}).second, optimizer,
-            ": load_state_dict: ", entry.name, " appears twice");
-    }
-  }
-
-  bool contains(const std::string& name) const { return entries_.count(name) > 0; }
-  const Array* array(const std::string& name, const Shape& shape, DType dtype) {
-    const auto found = entries_.find(name);
-    if (found == entries_.end()) {
-      add(missing_, name);
-      return nullptr;
-    }
-    found->second.used = true;
-    const Array& array = *found->second.array;
-    if (array.shape() == shape && array.dtype() == dtype) return &array;
-    add(misshaped_, name + " is " + to_string(array.dtype()) + " " + to_string(array.shape()) +
-                        ", not " + to_string(dtype) + " " + to_string(shape));
-    return nullptr;
-  }
-  double number(const std::string& name) {
-    const Array* found = array(name, {}, kFloat64);
-    return found ? found->item() : 0.0;
-  }
-  // One message for all there is to say.
-  void finish() {
-    std::string unexpected;
-    for (const auto& [name, entry] : entries_) {
-      if (!entry.used) add(unexpected, name);
-    }
-    std::string text;
-    const auto part = [&](const char* label, const std::string& names) {
-      if (!names.empty()) text += (text.empty() ? "" : "; ") + (label + names);
-    };
-    part("missing: ", missing_);
-    part("unexpected: ", unexpected);
-    part("does not fit: ", misshaped_);
-    check(text.empty(), optimizer_, ": load_state_dict: the state is not this optimizer's: ", text);
-  }
-
- private:
-  struct Entry {
-    const Array* array;
-    bool used = false;
-  };
-  static void add(std::string& list, const std::string& name) {
-    list += (list.empty() ? "" : ", ") + name;
-  }
-
-  const char* optimizer_;
-  std::map<std::string, Entry> entries_;
-  std::string missing_, misshaped_;
-};
 
 }  // namespace
 
@@ -193,18 +130,16 @@ void Optimizer::set_lr(double lr) {
 
 StateDict Optimizer::state_dict() const {
   StateDict dict;
+  add_options(dict);
   for (int group = 0; group < groups(); ++group) {
-    for (const Option& option : list_options(group)) {
-      dict.push_back(number(group_key(group, option.name), option.value));
-    }
     const auto numbers = number_names(group);
     for (int i = group_begin(group); i < group_end(group); ++i) {
       const auto at = static_cast<size_t>(i);
       const State& state = states_[at];
       if (state.steps == 0.0) continue;
-      dict.push_back(number(state_key(at, "step"), state.steps));
+      dict.push_back(state_number(state_key(at, "step"), state.steps));
       for (size_t k = 0; k < numbers.size(); ++k) {
-        dict.push_back(number(state_key(at, numbers[k]), state.numbers[k]));
+        dict.push_back(state_number(state_key(at, numbers[k]), state.numbers[k]));
       }
       for (const NamedState& item : state.arrays) {
         dict.push_back({state_key(at, item.name), item.array.clone()});
@@ -214,41 +149,29 @@ StateDict Optimizer::state_dict() const {
   return dict;
 }
 
-void Optimizer::load_state_dict(const StateDict& dict) {
-  const MemoryScope scope(MemoryTag::optimizer);
-  Lookup lookup(name_, dict);
-  // Options first: which states a parameter has depends on them. They are put back on an error.
+void Optimizer::add_options(StateDict& dict) const {
+  for (int group = 0; group < groups(); ++group) {
+    for (const Option& option : list_options(group)) {
+      dict.push_back(state_number(group_key(group, option.name), option.value));
+    }
+  }
+}
+
+void Optimizer::load_options(StateLookup& lookup) {
+  for (int group = 0; group < groups(); ++group) {
+    for (const Option& option : list_options(group)) {
+      const std::string key = group_key(group, option.name);
+      const double value = lookup.number(key);
+      if (lookup.contains(key)) assign_option(group, option.name, value);
+    }
+  }
+}
+
+void Optimizer::keep_options(const std::function<void()>& body) {
   std::vector<std::vector<Option>> former;
-  std::vector<State> loaded;
   for (int group = 0; group < groups(); ++group) former.push_back(list_options(group));
   try {
-    for (int group = 0; group < groups(); ++group) {
-      for (const Option& option : former[static_cast<size_t>(group)]) {
-        const std::string key = group_key(group, option.name);
-        const double value = lookup.number(key);
-        if (lookup.contains(key)) assign_option(group, option.name, value);
-      }
-      for (int i = group_begin(group); i < group_end(group); ++i) {
-        const auto at = static_cast<size_t>(i);
-        State fresh;
-        fresh.param = states_[at].param;
-        // A parameter that never had a gradient has no state.
-        if (lookup.contains(state_key(at, "step"))) {
-          fresh.steps = lookup.number(state_key(at, "step"));
-          for (const char* item : number_names(group)) {
-            fresh.numbers.push_back(lookup.number(state_key(at, item)));
-          }
-          const Array& param = fresh.param.array();
-          for (const char* item : array_names(group)) {
-            const Array* found =
-                lookup.array(state_key(at, item), param.shape(), core::state_dtype(param.dtype()));
-            if (found) fresh.arrays.push_back({item, found->clone().to(param.device())});
-          }
-        }
-        loaded.push_back(std::move(fresh));
-      }
-    }
-    lookup.finish();
+    body();
   } catch (...) {
     for (int group = 0; group < groups(); ++group) {
       for (const Option& option : former[static_cast<size_t>(group)]) {
@@ -257,6 +180,40 @@ void Optimizer::load_state_dict(const StateDict& dict) {
     }
     throw;
   }
+}
+
+Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at) const {
+  State fresh;
+  fresh.param = states_[at].param;
+  // A parameter that never had a gradient has no state.
+  if (!lookup.contains(state_key(at, "step"))) return fresh;
+  fresh.steps = lookup.number(state_key(at, "step"));
+  for (const char* item : number_names(group)) {
+    fresh.numbers.push_back(lookup.number(state_key(at, item)));
+  }
+  const Array& param = fresh.param.array();
+  for (const char* item : array_names(group)) {
+    const Array* found =
+        lookup.array(state_key(at, item), param.shape(), core::state_dtype(param.dtype()));
+    if (found) fresh.arrays.push_back({item, found->clone().to(param.device())});
+  }
+  return fresh;
+}
+
+void Optimizer::load_state_dict(const StateDict& dict) {
+  const MemoryScope scope(MemoryTag::optimizer);
+  StateLookup lookup(name_, dict);
+  std::vector<State> loaded;
+  keep_options([&] {
+    // Options first: which states a parameter has depends on them.
+    load_options(lookup);
+    for (int group = 0; group < groups(); ++group) {
+      for (int i = group_begin(group); i < group_end(group); ++i) {
+        loaded.push_back(read_state(lookup, group, static_cast<size_t>(i)));
+      }
+    }
+    lookup.finish();
+  });
   states_ = std::move(loaded);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Optimizer: what all optimizers share. Parameters in groups, states, saving and resuming.
 #include <array>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@ namespace hero::optim {
 /// Everything an optimizer remembers, as named arrays: numbers are float64 of shape []. It travels
 /// through core::save_safetensors and core::load_safetensors(path).arrays.
 using StateDict = std::vector<core::NamedArray>;
+
+class StateLookup;
 
 /// Parameters with options of their own.
 template <class Options>
@@ -109,6 +112,13 @@ class Optimizer {
     for (size_t i = 0; i < arrays.size(); ++i) arrays[i] = state.arrays.at(i).array;
     core::update<F>(step, state.param.array(), grad, arrays);
   }
+  /// \name Parts of state_dict() and load_state_dict().
+  /// \{
+  void add_options(StateDict& dict) const;
+  void load_options(StateLookup& lookup);
+  /// Runs body; puts all options back when it throws.
+  void keep_options(const std::function<void()>& body);
+  /// \}
   /// Position of a group; throws when there is none.
   size_t group_at(int group) const;
   int group_begin(int group) const { return group == 0 ? 0 : group_ends_[group_at(group) - 1]; }
@@ -117,6 +127,8 @@ class Optimizer {
   const char* name() const { return name_; }
 
  private:
+  State read_state(StateLookup& lookup, int group, size_t at) const;
+
   const char* name_;
   std::vector<State> states_;
   std::vector<int> group_ends_;

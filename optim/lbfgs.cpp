@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <cmath>
+
+#include <hero/core/elementwise.h>
+#include <hero/core/map.h>
+#include <hero/core/reductions.h>
+#include <hero/optim/check_option.h>
+#include <hero/optim/lbfgs.h>
+#include <hero/optim/line_search.h>
+#include <hero/optim/state_lookup.h>
+
+namespace hero::optim {
+
+namespace {
+
+namespace k = core::kernels;
+
+double dot(const Array& a, const Array& b) {
+  return core::reduce(core::ReduceOp::sum, core::map<k::Mul>(a, b)).item();
+}
+double largest(const Array& a) {
+  return core::reduce(core::ReduceOp::max, core::map<k::Abs>(a)).item();
+}
+// y += factor * x
+void add_scaled(const Array& y, double factor, const Array& x) {
+  core::map_into<k::Addcmul>(y, y, x, Scalar(1.0), Scalar(factor));
+}
+
+// One row a pair, or an array without rows.
+Array stack_rows(const std::vector<Array>& rows, int64_t columns, DType dtype) {
+  const Array all = Array::empty({static_cast<int64_t>(rows.size()), columns}, dtype);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    core::backend(kCpu).copy(rows[i].to(kCpu), all.select(0, static_cast<int64_t>(i)));
+  }
+  return all;
+}
+
+}  // namespace
+
+void LBFGSOptions::check_values() const {
+  check_not_negative("lbfgs", "lr", lr);
+  check(max_iter > 0, "lbfgs: max_iter must be positive: ", max_iter);
+  check(max_eval >= 0, "lbfgs: max_eval must be 0 or more: ", max_eval);
+  check(history_size > 0, "lbfgs: history_size must be positive: ", history_size);
+  check_not_negative("lbfgs", "tolerance_grad", tolerance_grad);
+  check_not_negative("lbfgs", "tolerance_change", tolerance_change);
+}
+
+DType LBFGS::flat_dtype() const {
+  DType dtype = kFloat32;
+  for (const Tensor& param : parameters()) dtype = promote(dtype, param.dtype());
+  return dtype;
+}
+
+// The loss, and all gradients behind one another; zeros where there is none.
+double LBFGS::evaluate(const std::function<Tensor()>& closure, Array& gradient) const {
+  const std::vector<Tensor> params = parameters();
+  double loss = 0.0;
+  {
+    const EnableGrad recording;
+    loss = closure().item();
+  }
+  int64_t n = 0;
+  for (const Tensor& param : params) n += param.numel();
+  gradient = Array::zeros({n}, flat_dtype(), params[0].device());
+  int64_t at = 0;
+  for (const Tensor& param : params) {
+    const Tensor grad = param.grad();
+    const Array piece = gradient.slice(0, at, at + param.numel());
+    if (grad.defined()) {
+      core::backend(piece.device()).copy(grad.array().contiguous().reshape({-1}), piece);
+    }
+    at += param.numel();
+  }
+  return loss;
+}
+
+// Sets the parameters to origin + t * direction.
+void LBFGS::move(const Array& origin, double t) const {
+  const Array point = origin.clone();
+  if (t != 0.0) add_scaled(point, t, memory_.direction);
+  int64_t at = 0;
+  for (const Tensor& param : parameters()) {
+    const Array piece = point.slice(0, at, at + param.numel()).reshape(param.shape());
+    core::backend(piece.device()).copy(piece, param.array());
+    param.array().storage().bump_version();
+    at += param.numel();
+  }
+}
+
+// The product of the approximate inverse curvature with -gradient, by the two-loop recursion.
+void LBFGS::choose_direction(const Array& gradient) {
+  Memory& m = memory_;
+  m.iterations += 1.0;
+  if (m.iterations == 1.0) {
+    m.direction = core::map<k::Neg>(gradient);
+    return;
+  }
+  const Array change = core::map<k::Sub>(gradient, m.gradient);
+  const Array step = core::map<k::Mul>(m.direction, Scalar(m.t));
+  const double curvature = dot(change, step);
+  // A pair without positive curvature would turn the direction uphill.
+  if (curvature > 1e-10) {
+    if (m.pairs.size() >= static_cast<size_t>(options().history_size)) m.pairs.pop_front();
+    m.pairs.push_back({step, change, 1.0 / curvature});
+    m.diagonal = curvature / dot(change, change);
+  }
+  const Array d = core::map<k::Neg>(gradient);
+  std::vector<double> weights(m.pairs.size());
+  for (size_t i = m.pairs.size(); i-- > 0;) {
+    weights[i] = dot(m.pairs[i].step, d) * m.pairs[i].inverse;
+    add_scaled(d, -weights[i], m.pairs[i].change);
+  }
+  core::map_into<k::Mul>(d, d, Scalar(m.diagonal));
+  for (size_t i = 0; i < m.pairs.size(); ++i) {
+    const double back = dot(m.pairs[i].change, d) * m.pairs[i].inverse;
+    add_scaled(d, weights[i] - back, m.pairs[i].step);
+  }
+  m.direction = d;
+}
+
+// One iteration; false when it is the last one worth taking.
+bool LBFGS::iterate(const std::function<Tensor()>& closure, bool last, double& loss,
+                    Array& gradient, int& evaluations) {
+  const LBFGSOptions& o = options();
+  Memory& m = memory_;
+  choose_direction(gradient);
+  m.gradient = gradient;
+  const double before = loss;
+  // Without curvature the gradient's length says nothing about how far to go.
+  m.t = o.lr;
+  if (m.iterations == 1.0) {
+    const double length = core::reduce(core::ReduceOp::sum_abs, gradient).item();
+    m.t = std::min(1.0, 1.0 / length) * o.lr;
+  }
+  const double slope = dot(gradient, m.direction);
+  if (slope > -o.tolerance_change) return false;
+  const Array origin = flat_params();
+  if (o.line_search == LineSearch::strong_wolfe) {
+    const auto look = [&](double t) {
+      LinePoint p;
+      move(origin, t);
+      p.t = t;
+      p.loss = evaluate(closure, p.gradient);
+      p.slope = dot(p.gradient, m.direction);
+      ++evaluations;
+      return p;
+    };
+    const LinePoint found =
+        strong_wolfe(look, {0.0, loss, slope, gradient}, m.t,
+                     {.least_width = o.tolerance_change / largest(m.direction)});
+    m.t = found.t;
+    loss = found.loss;
+    gradient = found.gradient;
+    move(origin, m.t);
+  } else {
+    move(origin, m.t);
+    if (last) return false;  // nobody would use another evaluation
+    loss = evaluate(closure, gradient);
+    ++evaluations;
+  }
+  return largest(gradient) > o.tolerance_grad &&
+         largest(m.direction) * std::fabs(m.t) > o.tolerance_change &&
+         std::fabs(loss - before) >= o.tolerance_change;
+}
+
+Array LBFGS::flat_params() const {
+  const std::vector<Tensor> params = parameters();
+  int64_t n = 0;
+  for (const Tensor& param : params) n += param.numel();
+  const Array flat = Array::empty({n}, flat_dtype(), params[0].device());
+  int64_t at = 0;
+  for (const Tensor& param : params) {
+    core::backend(flat.device())
+        .copy(param.array().contiguous().reshape({-1}), flat.slice(0, at, at + param.numel()));
+    at += param.numel();
+  }
+  return flat;
+}
+
+Tensor LBFGS::step(const std::function<Tensor()>& closure) {
+  const NoGrad no_grad;
+  const MemoryScope scope(MemoryTag::optimizer);
+  const LBFGSOptions& o = options();
+  const int max_eval = o.max_eval > 0 ? o.max_eval : o.max_iter * 5 / 4;
+  Array gradient;
+  double loss = evaluate(closure, gradient);
+  const Tensor first(Array::full({}, loss, flat_dtype()));
+  int evaluations = 1;
+  if (largest(gradient) <= o.tolerance_grad) return first;
+  for (int i = 1; i <= o.max_iter; ++i) {
+    if (!iterate(closure, i == o.max_iter, loss, gradient, evaluations)) break;
+    if (evaluations >= max_eval) break;
+  }
+  return first;
+}
+
+void LBFGS::step() {
+  fail("lbfgs: step() needs a closure that evaluates the loss again; call step(closure)");
+}
+
+StateDict LBFGS::state_dict() const {
+  StateDict dict;
+  add_options(dict);
+  const Memory& m = memory_;
+  dict.push_back(state_number("lbfgs.iterations", m.iterations));
+  dict.push_back(state_number("lbfgs.pairs", static_cast<double>(m.pairs.size())));
+  if (m.iterations == 0.0) return dict;
+  dict.push_back(state_number("lbfgs.t", m.t));
+  dict.push_back(state_number("lbfgs.diagonal", m.diagonal));
+  dict.push_back({"lbfgs.direction", m.direction.clone()});
+  dict.push_back({"lbfgs.gradient", m.gradient.clone()});
+  std::vector<Array> steps, changes;
+  std::vector<double> inverses;
+  for (const Pair& pair : m.pairs) {
+    steps.push_back(pair.step);
+    changes.push_back(pair.change);
+    inverses.push_back(pair.inverse);
+  }
+  const int64_t n = m.direction.numel();
+  dict.push_back({"lbfgs.steps", stack_rows(steps, n, flat_dtype())});
+  dict.push_back({"lbfgs.changes", stack_rows(changes, n, flat_dtype())});
+  dict.push_back(
+      {"lbfgs.inverses", Array::from(inverses, {static_cast<int64_t>(inverses.size())})});
+  return dict;
+}
+
+void LBFGS::load_state_dict(const StateDict& dict) {
+  const MemoryScope scope(MemoryTag::optimizer);
+  StateLookup lookup("lbfgs", dict);
+  const int64_t n = flat_params().numel();
+  const Device device = parameters()[0].device();
+  Memory loaded;
+  keep_options([&] {
+    load_options(lookup);
+    loaded.iterations = lookup.number("lbfgs.iterations");
+    const auto pairs = static_cast<int64_t>(lookup.number("lbfgs.pairs"));
+    if (loaded.iterations > 0.0) {
+      loaded.t = lookup.number("lbfgs.t");
+      loaded.diagonal = lookup.number("lbfgs.diagonal");
+      const Array* direction = lookup.array("lbfgs.direction", {n}, flat_dtype());
+      const Array* gradient = lookup.array("lbfgs.gradient", {n}, flat_dtype());
+      const Array* steps = lookup.array("lbfgs.steps", {pairs, n}, flat_dtype());
+      const Array* changes = lookup.array("lbfgs.changes", {pairs, n}, flat_dtype());
+      const Array* inverses = lookup.array("lbfgs.inverses", {pairs}, kFloat64);
+      lookup.finish();
+      loaded.direction = direction->clone().to(device);
+      loaded.gradient = gradient->clone().to(device);
+      for (int64_t i = 0; i < pairs; ++i) {
+        loaded.pairs.push_back({steps->select(0, i).clone().to(device),
+                                changes->select(0, i).clone().to(device),
+                                inverses->select(0, i).item()});
+      }
+    } else {
+      lookup.finish();
+    }
+  });
+  memory_ = std::move(loaded);
+}
+
+}  // namespace hero::optim

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <limits>
+
+#include <hero/optim/schedules.h>
+#include <hero/optim/state_lookup.h>
+
+namespace hero::optim {
+
+namespace {
+
+std::string base_key(size_t group) {
+  std::string key = "schedule.base.";
+  return key.append(std::to_string(group));
+}
+
+}  // namespace
+
+Schedule::Schedule(Optimizer& optimizer, Curve curve, std::string option)
+    : optimizer_(optimizer), curve_(std::move(curve)), option_(std::move(option)) {
+  check(static_cast<bool>(curve_), "schedule: there is no curve");
+  for (int group = 0; group < optimizer.groups(); ++group) {
+    base_.push_back(optimizer.option(option_, group));
+  }
+  apply();
+}
+
+void Schedule::apply() {
+  for (int group = 0; group < optimizer_.groups(); ++group) {
+    const double base = base_[static_cast<size_t>(group)];
+    optimizer_.set_option(option_, curve_(base, steps_), group);
+  }
+}
+
+void Schedule::step() {
+  ++steps_;
+  apply();
+}
+
+StateDict Schedule::state_dict() const {
+  StateDict dict = {state_number("schedule.steps", static_cast<double>(steps_))};
+  for (size_t i = 0; i < base_.size(); ++i) dict.push_back(state_number(base_key(i), base_[i]));
+  return dict;
+}
+
+void Schedule::load_state_dict(const StateDict& dict) {
+  StateLookup lookup("schedule", dict);
+  const double steps = lookup.number("schedule.steps");
+  std::vector<double> base;
+  for (size_t i = 0; i < base_.size(); ++i) base.push_back(lookup.number(base_key(i)));
+  lookup.finish();
+  steps_ = static_cast<int64_t>(steps);
+  base_ = std::move(base);
+  apply();
+}
+
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options)
+    : optimizer_(optimizer),
+      options_(options),
+      best_(options.mode == PlateauMode::min ? std::numeric_limits<double>::infinity()
+                                             : -std::numeric_limits<double>::infinity()) {
+  check(options.factor >= 0.0 && options.factor < 1.0,
+        "reduce_lr_on_plateau: factor must be in [0, 1): ", options.factor);
+  check(options.patience >= 0 && options.cooldown >= 0,
+        "reduce_lr_on_plateau: patience and cooldown must be 0 or more: ", options.patience, ", ",
+        options.cooldown);
+}
+
+bool ReduceLROnPlateau::is_better(double metric) const {
+  const bool relative = options_.threshold_mode == Threshold::relative;
+  if (options_.mode == PlateauMode::min) {
+    return metric < (relative ? best_ * (1.0 - options_.threshold) : best_ - options_.threshold);
+  }
+  return metric > (relative ? best_ * (1.0 + options_.threshold) : best_ + options_.threshold);
+}
+
+void ReduceLROnPlateau::step(double metric) {
+  bad_ += 1.0;
+  if (is_better(metric)) {
+    best_ = metric;
+    bad_ = 0.0;
+  }
+  if (cooling_ > 0.0) {
+    cooling_ -= 1.0;
+    bad_ = 0.0;
+  }
+  if (bad_ <= static_cast<double>(options_.patience)) return;
+  for (int group = 0; group < optimizer_.groups(); ++group) {
+    const double old = optimizer_.lr(group);
+    const double reduced = std::max(old * options_.factor, options_.min_lr);
+    if (old - reduced > options_.eps) optimizer_.set_lr(reduced, group);
+  }
+  cooling_ = static_cast<double>(options_.cooldown);
+  bad_ = 0.0;
+}
+
+StateDict ReduceLROnPlateau::state_dict() const {
+  StateDict dict = {state_number("plateau.best", best_), state_number("plateau.bad", bad_),
+                    state_number("plateau.cooling", cooling_)};
+  for (int group = 0; group < optimizer_.groups(); ++group) {
+    std::string key = "plateau.lr.";
+    dict.push_back(state_number(key.append(std::to_string(group)), optimizer_.lr(group)));
+  }
+  return dict;
+}
+
+void ReduceLROnPlateau::load_state_dict(const StateDict& dict) {
+  StateLookup lookup("reduce_lr_on_plateau", dict);
+  const double best = lookup.number("plateau.best");
+  const double bad = lookup.number("plateau.bad");
+  const double cooling = lookup.number("plateau.cooling");
+  std::vector<double> rates;
+  for (int group = 0; group < optimizer_.groups(); ++group) {
+    std::string key = "plateau.lr.";
+    rates.push_back(lookup.number(key.append(std::to_string(group))));
+  }
+  lookup.finish();
+  best_ = best;
+  bad_ = bad;
+  cooling_ = cooling;
+  for (size_t i = 0; i < rates.size(); ++i) optimizer_.set_lr(rates[i], static_cast<int>(i));
+}
+
+}  // namespace hero::optim

@@ -1,0 +1,78 @@
+#pragma once
+// Reading state dicts; for the optimizers' own files.
+#include <map>
+#include <string>
+
+#include <hero/core/safetensors.h>
+
+namespace hero::optim {
+
+/// A number as a state dict holds it.
+inline core::NamedArray state_number(std::string name, double value) {
+  return {std::move(name), Array::full({}, value, kFloat64)};
+}
+
+/// Looks names up in a state dict and collects everything that does not fit.
+class StateLookup {
+ public:
+  StateLookup(const char* optimizer, const std::vector<core::NamedArray>& dict)
+      : optimizer_(optimizer) {
+    for (const core::NamedArray& entry : dict) {
+      check(entry.array.defined(), optimizer, ": load_state_dict: ", entry.name, " is undefined");
+      check(entries_.emplace(entry.name, Entry{&entry.array}).second, optimizer,
+            ": load_state_dict: ", entry.name, " appears twice");
+    }
+  }
+
+  /// True when there is an entry of that name.
+  bool contains(const std::string& name) const { return entries_.count(name) > 0; }
+  /// The array of that name; null, and noted, when it is missing or does not fit.
+  const Array* array(const std::string& name, const Shape& shape, DType dtype) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) {
+      add(missing_, name);
+      return nullptr;
+    }
+    found->second.used = true;
+    const Array& array = *found->second.array;
+    if (array.shape() == shape && array.dtype() == dtype) return &array;
+    add(misshaped_, name + " is " + to_string(array.dtype()) + " " + to_string(array.shape()) +
+                        ", not " + to_string(dtype) + " " + to_string(shape));
+    return nullptr;
+  }
+  /// A float64 of shape []; 0, and noted, when it is missing or does not fit.
+  double number(const std::string& name) {
+    const Array* found = array(name, {}, kFloat64);
+    return found ? found->item() : 0.0;
+  }
+  /// Throws one message that says all there is to say.
+  void finish() const {
+    std::string unexpected;
+    for (const auto& [name, entry] : entries_) {
+      if (!entry.used) add(unexpected, name);
+    }
+    std::string text;
+    const auto part = [&](const char* label, const std::string& names) {
+      if (!names.empty()) text += (text.empty() ? "" : "; ") + (label + names);
+    };
+    part("missing: ", missing_);
+    part("unexpected: ", unexpected);
+    part("does not fit: ", misshaped_);
+    check(text.empty(), optimizer_, ": load_state_dict: the state is not this optimizer's: ", text);
+  }
+
+ private:
+  struct Entry {
+    const Array* array;
+    bool used = false;
+  };
+  static void add(std::string& list, const std::string& name) {
+    list += (list.empty() ? "" : ", ") + name;
+  }
+
+  const char* optimizer_;
+  std::map<std::string, Entry> entries_;
+  std::string missing_, misshaped_;
+};
+
+}  // namespace hero::optim

@@ -1,0 +1,77 @@
+// Fused optimizer steps against the bandwidth of this machine: a pass that reads and writes as many
+// bytes and computes next to nothing. The counter "of_limit" is to be read across the two: time of
+// the pass over time of the step. Both walk the same arrays in the same chunks.
+#include <benchmark/benchmark.h>
+
+#include <hero/autograd/creation.h>
+#include <hero/core/thread_pool.h>
+#include <hero/core/update.h>
+#include <hero/optim/optim.h>
+
+namespace {
+
+using namespace hero;
+
+// 16 Mi parameters: four arrays of 64 MiB, far beyond the caches.
+constexpr int64_t kCount = int64_t{1} << 24;
+
+Tensor param_with_grad(int64_t n) {
+  const Tensor x(Array::full({n}, 0.5), true);
+  x.set_grad(Tensor(Array::full({n}, 0.25)));
+  return x;
+}
+
+void finish(benchmark::State& state, int64_t n, int64_t bytes_per_parameter) {
+  state.SetItemsProcessed(state.iterations() * n);
+  state.SetBytesProcessed(state.iterations() * n * bytes_per_parameter);
+}
+
+// p, m, v read and written, g read: AdamW's 28 bytes, with one multiply-add an array.
+void in_place_pass(benchmark::State& state) {
+  const ThreadLimit limit(static_cast<int>(state.range(0)));
+  const int64_t n = state.range(1);
+  const Array arrays[] = {Array::full({n}, 0.5), Array::full({n}, 0.25), Array::full({n}, 0.0),
+                          Array::full({n}, 0.0)};
+  auto* p = arrays[0].data<float>();
+  const auto* g = arrays[1].data<float>();
+  auto* m = arrays[2].data<float>();
+  auto* v = arrays[3].data<float>();
+  for (auto _ : state) {
+    parallel_for(n, 32768, [&](int64_t begin, int64_t end) {
+#pragma GCC ivdep
+      for (int64_t i = begin; i < end; ++i) {
+        m[i] = m[i] + 0.5f * g[i];
+        v[i] = v[i] + 0.25f * g[i];
+        p[i] = p[i] + 0.125f * g[i];
+      }
+    });
+    benchmark::ClobberMemory();
+  }
+  finish(state, n, 28);
+}
+
+template <class O>
+void step(benchmark::State& state) {
+  const ThreadLimit limit(static_cast<int>(state.range(0)));
+  const int64_t n = state.range(1);
+  O optimizer({param_with_grad(n)}, {.lr = 1e-3});
+  optimizer.step();
+  for (auto _ : state) optimizer.step();
+  finish(state, n, 0);
+}
+
+void adamw(benchmark::State& state) {
+  step<optim::AdamW>(state);
+  finish(state, state.range(1), 28);
+}
+
+}  // namespace
+
+BENCHMARK(in_place_pass)->ArgsProduct({{1, 2}, {kCount, 16384}})->UseRealTime();
+BENCHMARK(adamw)->ArgsProduct({{1, 2}, {kCount, 16384}})->UseRealTime();
+BENCHMARK(step<optim::SGD>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTime();
+BENCHMARK(step<optim::Adagrad>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTime();
+BENCHMARK(step<optim::RMSprop>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTime();
+BENCHMARK(step<optim::Lion>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTime();
+BENCHMARK(step<optim::LAMB>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTime();
+BENCHMARK_MAIN();

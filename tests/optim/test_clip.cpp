@@ -1,0 +1,104 @@
+#include <cmath>
+#include <limits>
+
+#include "support/catch.h"
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/ops.h>
+#include <hero/optim/clip.h>
+
+namespace {
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Fixture {
+  Tensor a = tensor({1.0, 1.0}, {.dtype = kFloat64, .requires_grad = true});
+  Tensor b = full({1, 1}, 1.0, {.dtype = kFloat64, .requires_grad = true});
+  Tensor idle = tensor({1.0}, {.dtype = kFloat64, .requires_grad = true});
+  std::vector<Tensor> params = {a, idle, b};
+
+  Fixture() {
+    a.set_grad(tensor({3.0, -4.0}, {.dtype = kFloat64}));
+    b.set_grad(full({1, 1}, 12.0, {.dtype = kFloat64}));
+  }
+  std::vector<double> grads() const {
+    auto all = a.grad().to_vector<double>();
+    all.push_back(b.grad().item());
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("clipping scales all gradients by one factor and returns the norm before") {
+  Fixture f;
+  CHECK(optim::clip_grad_norm(f.params, 6.5) == 13.0);
+  const double factor = 6.5 / (13.0 + 1e-6);
+  CHECK(f.grads() == std::vector<double>{3.0 * factor, -4.0 * factor, 12.0 * factor});
+  CHECK(!f.idle.grad().defined());
+}
+
+TEST_CASE("gradients below the limit keep their bits") {
+  Fixture f;
+  CHECK(optim::clip_grad_norm(f.params, 13.1) == 13.0);
+  CHECK(f.grads() == std::vector<double>{3.0, -4.0, 12.0});
+}
+
+TEST_CASE("clipping knows other norms") {
+  CHECK(optim::clip_grad_norm(Fixture().params, 100.0, {.norm = 1.0}) == 19.0);
+  CHECK(optim::clip_grad_norm(Fixture().params, 100.0, {.norm = kInfinity}) == 12.0);
+  // pow is good to a few units in the last place of a double
+  const double cubes = std::cbrt(27.0 + 64.0 + 1728.0);
+  CHECK(std::fabs(optim::clip_grad_norm(Fixture().params, 100.0, {.norm = 3.0}) - cubes) < 1e-13);
+  Fixture f;
+  optim::clip_grad_norm(f.params, 6.0, {.norm = kInfinity});
+  CHECK(f.grads()[2] == 12.0 * (6.0 / (12.0 + 1e-6)));
+  REQUIRE_THROWS_WITH(optim::clip_grad_norm(f.params, 1.0, {.norm = 0.0}),
+                      ContainsSubstring("norm must be positive"));
+  REQUIRE_THROWS_WITH(optim::clip_grad_norm(f.params, -1.0), ContainsSubstring("max_norm"));
+}
+
+TEST_CASE("a norm that is not finite is an error on request, before anything changes") {
+  for (const double bad : {std::nan(""), kInfinity}) {
+    for (const double p : {2.0, kInfinity}) {
+      Fixture f;
+      f.b.set_grad(full({1, 1}, bad, {.dtype = kFloat64}));
+      REQUIRE_THROWS_WITH(
+          optim::clip_grad_norm(f.params, 1.0, {.norm = p, .error_if_nonfinite = true}),
+          ContainsSubstring("clip_grad_norm: the norm of the gradients is"));
+      CHECK(f.grads()[0] == 3.0);
+      CHECK(!std::isfinite(optim::clip_grad_norm(f.params, 1.0, {.norm = p})));
+    }
+  }
+}
+
+TEST_CASE("squares of float16 gradients do not overflow in the norm") {
+  const Tensor x = zeros({4}, {.dtype = kFloat16, .requires_grad = true});
+  x.set_grad(full({4}, 30000.0, {.dtype = kFloat16}));
+  CHECK(optim::clip_grad_norm({x}, 1.0) == 60000.0);  // 30000 is exact in float16
+}
+
+TEST_CASE("the norm of shards put together is the norm of the whole") {
+  const Tensor g = linspace(-3.0, 5.0, 1001);
+  const Tensor whole = zeros({1001}, {.requires_grad = true});
+  whole.set_grad(g);
+  double sum = 0.0;
+  for (int64_t begin = 0; begin < 1001; begin += 300) {
+    const Tensor shard(whole.array().slice(0, begin, std::min<int64_t>(begin + 300, 1001)), true);
+    shard.set_grad(Tensor(g.array().slice(0, begin, std::min<int64_t>(begin + 300, 1001))));
+    sum += optim::grad_power_sum({shard});
+  }
+  // Squares of floats are exact in double; 1001 sums in another order err by a few 1e-16 each.
+  const double norm = optim::norm_from_power_sum(optim::grad_power_sum({whole}));
+  CHECK(std::fabs(optim::norm_from_power_sum(sum) - norm) <= 1e-14 * norm);
+}
+
+TEST_CASE("clipping by value limits every element") {
+  Fixture f;
+  optim::clip_grad_value(f.params, 3.5);
+  CHECK(f.grads() == std::vector<double>{3.0, -3.5, 3.5});
+  REQUIRE_THROWS_WITH(optim::clip_grad_value(f.params, -1.0), ContainsSubstring("limit"));
+}

@@ -1,0 +1,281 @@
+// What all optimizers promise: errors, groups, saving and resuming, shards, halves, memory.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "optim/all_optimizers.h"
+#include "support/temp_dir.h"
+
+#include <hero/core/ledger.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero_test;
+using Catch::Matchers::ContainsSubstring;
+
+Tensor leaf(const std::vector<float>& values) {
+  return Tensor(Array::from(values, {static_cast<int64_t>(values.size())}), true);
+}
+
+}  // namespace
+
+TEST_CASE("an optimizer resumed from a file goes on bit for bit") {
+  for (const Maker& maker : all_optimizers()) {
+    INFO(maker.name);
+    const hero_test::TempDir dir;
+    const Tensor a = noise(37, 1), b = noise(5, 2);
+    const auto whole = maker.make({a, b});
+    for (int step = 0; step < 4; ++step) {
+      give_gradients({a, b}, step);
+      whole->step();
+    }
+    core::save_safetensors(dir / "state.safetensors", whole->state_dict());
+    const Tensor c = Tensor(a.array().clone(), true), d = Tensor(b.array().clone(), true);
+    const auto resumed = maker.make_default({c, d});
+    resumed->load_state_dict(core::load_safetensors(dir / "state.safetensors").arrays);
+    for (int step = 4; step < 8; ++step) {
+      give_gradients({a, b}, step);
+      give_gradients({c, d}, step);
+      whole->step();
+      resumed->step();
+    }
+    CHECK(same_bits(a, c));
+    CHECK(same_bits(b, d));
+  }
+}
+
+TEST_CASE("shards stepped one by one have the bits of the whole") {
+  const int64_t n = 1003;
+  for (const Maker& maker : all_optimizers()) {
+    if (maker.name == "lamb") continue;  // its norms need the whole; see below
+    INFO(maker.name);
+    const Tensor whole = noise(n, 3);
+    const Tensor cut = Tensor(whole.array().clone(), true);
+    std::vector<Tensor> shards;
+    for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{
+             {0, 1}, {1, 18}, {18, 500}, {500, 500}, {500, 1003}}) {
+      shards.push_back(Tensor(cut.array().slice(0, begin, end), true));
+    }
+    const auto a = maker.make({whole});
+    const auto b = maker.make(shards);
+    for (int step = 0; step < 5; ++step) {
+      give_gradients({whole}, step);
+      int64_t at = 0;
+      for (const Tensor& shard : shards) {
+        shard.set_grad(Tensor(whole.grad().array().slice(0, at, at + shard.numel())));
+        at += shard.numel();
+      }
+      a->step();
+      b->step();
+      CHECK(same_bits(whole, cut));
+    }
+  }
+}
+
+TEST_CASE("lamb on shards needs only the sums of squares put together") {
+  const Tensor whole = noise(100, 3);
+  const Tensor cut = Tensor(whole.array().clone(), true);
+  const Tensor shards[] = {Tensor(cut.array().slice(0, 0, 33), true),
+                           Tensor(cut.array().slice(0, 33), true)};
+  optim::LAMB a({whole}, {.lr = 0.1});
+  give_gradients({whole}, 0);
+  shards[0].set_grad(Tensor(whole.grad().array().slice(0, 0, 33)));
+  shards[1].set_grad(Tensor(whole.grad().array().slice(0, 33)));
+  std::array<double, 2> sums = {0.0, 0.0};
+  for (const bool listening : {true, false}) {
+    for (const Tensor& shard : shards) {
+      const Tensor target = listening ? Tensor(shard.array().clone(), true) : shard;
+      target.set_grad(shard.grad());
+      optim::LAMB b({target}, {.lr = 0.1});
+      b.set_combine([&](std::array<double, 2>& squares) {
+        if (listening) {
+          sums[0] += squares[0];
+          sums[1] += squares[1];
+        } else {
+          squares = sums;
+        }
+      });
+      b.step();
+    }
+  }
+  a.step();
+  CHECK(allclose(whole, cut, 1e-6, 0.0));  // one rounding of the trust ratio to float32
+}
+
+TEST_CASE("steps have the same bits for any number of threads", "[threads]") {
+  const int64_t n = 200'001;  // several chunks and a ragged end
+  for (const Maker& maker : all_optimizers()) {
+    INFO(maker.name);
+    std::vector<Tensor> results;
+    for (const int threads : {1, 2, 3}) {
+      const ThreadLimit limit(threads);
+      const Tensor x = noise(n, 4);
+      const auto optimizer = maker.make({x});
+      for (int step = 0; step < 3; ++step) {
+        give_gradients({x}, step);
+        optimizer->step();
+      }
+      results.push_back(x);
+    }
+    CHECK(same_bits(results[0], results[1]));
+    CHECK(same_bits(results[0], results[2]));
+  }
+}
+
+TEST_CASE("a transposed parameter is stepped like its contiguous copy") {
+  const Tensor base = noise(12, 5);
+  const Tensor x(base.array().reshape({3, 4}).t(), true);
+  const Tensor y(x.array().clone(), true);
+  optim::AdamW a({x}, {.lr = 0.1}), b({y}, {.lr = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    give_gradients({y}, step);
+    x.set_grad(y.grad());
+    a.step();
+    b.step();
+  }
+  CHECK(same_bits(Tensor(x.array().clone()), y));
+}
+
+TEST_CASE("halves are computed in float32 and rounded once") {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const Tensor wide = noise(33, 6);
+    const Tensor half(wide.array().to(dtype), true);
+    const Tensor same(half.array().to(kFloat32), true);
+    optim::AdamW a({half}, {.lr = 0.01}), b({same}, {.lr = 0.01});
+    for (int step = 0; step < 3; ++step) {
+      give_gradients({same}, step);
+      half.set_grad(Tensor(same.grad().array().to(dtype)));
+      same.set_grad(Tensor(half.grad().array().to(kFloat32)));
+      core::backend(kCpu).copy(half.array(), same.array());
+      a.step();
+      b.step();
+      CHECK(same_bits(half, Tensor(same.array().to(dtype))));
+    }
+    for (const auto& entry : a.state_dict()) {
+      if (entry.name == "state.0.exp_avg") CHECK(entry.array.dtype() == kFloat32);
+    }
+  }
+}
+
+TEST_CASE("states are charged to the optimizer's tag, and only when they are made") {
+  Ledger ledger;
+  const LedgerScope scope(ledger);
+  {
+    const Tensor x = noise(1000, 7), idle = noise(500, 8);
+    optim::AdamW adamw({x, idle});
+    CHECK(ledger.live(MemoryTag::optimizer) == 0);
+    give_gradients({x}, 0);
+    adamw.step();
+    CHECK(ledger.live(MemoryTag::optimizer) == 2 * 4 * 1000);
+    optim::SGD sgd({x});
+    sgd.step();
+    CHECK(ledger.live(MemoryTag::optimizer) == 2 * 4 * 1000);
+  }
+  CHECK(ledger.live(MemoryTag::optimizer) == 0);
+}
+
+TEST_CASE("parameters without a gradient and zeroed gradients") {
+  const Tensor x = leaf({1.0f}), idle = leaf({2.0f});
+  optim::SGD sgd({x, idle}, {.lr = 1.0});
+  sgd.step();
+  CHECK(x.item() == 1.0);
+  x.set_grad(leaf({0.5f}).detach());
+  sgd.step();
+  CHECK(x.item() == 0.5);
+  CHECK(idle.item() == 2.0);
+  sgd.zero_grad(false);
+  CHECK(x.grad().item() == 0.0);
+  sgd.zero_grad();
+  CHECK(!x.grad().defined());
+}
+
+TEST_CASE("a step between forward and backward is detected") {
+  const Tensor x = leaf({1.0f, 2.0f});
+  optim::SGD sgd({x}, {.lr = 0.1});
+  const Tensor y = sum(square(x));
+  give_gradients({x}, 0);
+  sgd.step();
+  REQUIRE_THROWS_WITH(y.backward(), ContainsSubstring("square"));
+}
+
+TEST_CASE("options of groups can be read and set by name, and are checked") {
+  const Tensor a = leaf({1.0f}), b = leaf({1.0f});
+  optim::AdamW adamw({{{a}, {.lr = 0.1}}, {{b}, {.lr = 0.2, .weight_decay = 0.0}}});
+  CHECK(adamw.groups() == 2);
+  CHECK(adamw.lr(1) == 0.2);
+  CHECK(adamw.option("weight_decay", 1) == 0.0);
+  CHECK(adamw.option("beta2", 0) == 0.999);
+  adamw.set_option("beta1", 0.5, 1);
+  CHECK(adamw.options(1).betas[0] == 0.5);
+  CHECK(adamw.has_option("amsgrad"));
+  CHECK(!adamw.has_option("momentum"));
+  adamw.set_lr(0.3);
+  CHECK(adamw.lr(0) + adamw.lr(1) == 0.6);
+  REQUIRE_THROWS_WITH(adamw.set_option("momentum", 0.1), ContainsSubstring("no option momentum"));
+  REQUIRE_THROWS_WITH(adamw.set_lr(-1.0), ContainsSubstring("adamw: lr must be 0 or more: -1"));
+  REQUIRE_THROWS_WITH(adamw.lr(2), ContainsSubstring("no group 2 of 2"));
+  CHECK(adamw.lr(0) == 0.3);
+}
+
+TEST_CASE("bad options are errors that name the optimizer and the value") {
+  const Tensor x = leaf({1.0f});
+  using namespace optim;
+  REQUIRE_THROWS_WITH(SGD({x}, {.lr = -0.1}), ContainsSubstring("sgd: lr must be 0 or more: -0.1"));
+  REQUIRE_THROWS_WITH(SGD({x}, {.lr = std::nan("")}), ContainsSubstring("sgd: lr"));
+  REQUIRE_THROWS_WITH(SGD({x}, {.momentum = -1.0}), ContainsSubstring("momentum"));
+  REQUIRE_THROWS_WITH(SGD({x}, {.nesterov = true}), ContainsSubstring("nesterov needs momentum"));
+  REQUIRE_THROWS_WITH(Adam({x}, {.betas = {1.0, 0.9}}), ContainsSubstring("adam: beta1"));
+  REQUIRE_THROWS_WITH(AdamW({x}, {.betas = {0.9, -0.1}}), ContainsSubstring("adamw: beta2"));
+  REQUIRE_THROWS_WITH(Adamax({x}, {.eps = -1.0}), ContainsSubstring("adamax: eps"));
+  REQUIRE_THROWS_WITH(Adadelta({x}, {.rho = 1.5}), ContainsSubstring("adadelta: rho"));
+  REQUIRE_THROWS_WITH(Adagrad({x}, {.lr_decay = -1.0}), ContainsSubstring("adagrad: lr_decay"));
+  REQUIRE_THROWS_WITH(RMSprop({x}, {.weight_decay = -1.0}), ContainsSubstring("weight_decay"));
+  REQUIRE_THROWS_WITH(LBFGS({x}, {.history_size = 0}), ContainsSubstring("lbfgs: history_size"));
+}
+
+TEST_CASE("bad parameters are errors that say which") {
+  const Tensor x = leaf({1.0f});
+  using optim::SGD;
+  REQUIRE_THROWS_WITH(SGD(std::vector<Tensor>{}), ContainsSubstring("no parameter to optimise"));
+  REQUIRE_THROWS_WITH(SGD({x, x}), ContainsSubstring("parameter 1 of shape [1] is given twice"));
+  REQUIRE_THROWS_WITH(SGD({x, x * 2}), ContainsSubstring("parameter 1 of shape [1] is not a leaf"));
+  REQUIRE_THROWS_WITH(SGD({Tensor()}), ContainsSubstring("parameter 0 is undefined"));
+  REQUIRE_THROWS_WITH(SGD({tensor({1, 2})}), ContainsSubstring("int64"));
+  REQUIRE_THROWS_WITH(SGD(std::vector<SGD::Group>{{{x}, {}}, {{x}, {}}}),
+                      ContainsSubstring("given twice"));
+}
+
+TEST_CASE("a state that does not fit is refused whole, in one message") {
+  const Tensor x = noise(4, 9);
+  optim::Adam adam({x}, {.lr = 0.1});
+  give_gradients({x}, 0);
+  adam.step();
+  auto dict = adam.state_dict();
+  std::erase_if(dict, [](const auto& e) { return e.name == "state.0.exp_avg"; });
+  for (auto& entry : dict) {
+    if (entry.name == "state.0.exp_avg_sq") entry.array = Array::zeros({5});
+    if (entry.name == "group.0.lr") entry.array = Array::full({}, 0.7, kFloat64);
+  }
+  dict.push_back({"state.1.step", Array::full({}, 1.0, kFloat64)});
+  REQUIRE_THROWS_WITH(adam.load_state_dict(dict),
+                      ContainsSubstring("missing: state.0.exp_avg;") &&
+                          ContainsSubstring("unexpected: state.1.step") &&
+                          ContainsSubstring("state.0.exp_avg_sq is float32 [5], not float32 [4]"));
+  CHECK(adam.lr() == 0.1);
+  const auto before = adam.state_dict();
+  adam.load_state_dict(before);
+  CHECK(adam.state_dict().size() == before.size());
+}
+
+TEST_CASE("optimizers take steps on meta without values") {
+  const Tensor x(Array::empty({1000, 1000}, kFloat32, kMeta), true);
+  for (const Maker& maker : all_optimizers()) {
+    INFO(maker.name);
+    const auto optimizer = maker.make({x});
+    x.set_grad(Tensor(Array::empty({1000, 1000}, kFloat32, kMeta)));
+    optimizer->step();
+    CHECK(optimizer->parameters().size() == 1);
+  }
+}
