@@ -108,10 +108,10 @@ Figure& Figure::curve(const std::string& title, const std::function<double(doubl
   return *this;
 }
 
-Figure& Figure::line(const std::string& title, const Values& x, const Values& y) {
+Figure& Figure::line(const std::string& title, const Values& x, const Values& y, double width) {
   const std::string block = data({&x, &y});
-  parts_.push_back(block + " with lines lw 2.2 lc rgb '" + next_colour() + "' title " +
-                   quoted(title));
+  parts_.push_back(block + " with lines lw " + repr(width) + " lc rgb '" + next_colour() +
+                   "' title " + quoted(title));
   return *this;
 }
 

@@ -22,7 +22,7 @@ class Figure {
   /// y = f(x) from low to high.
   Figure& curve(const std::string& title, const std::function<double(double)>& f, double low,
                 double high);
-  Figure& line(const std::string& title, const Values& x, const Values& y);
+  Figure& line(const std::string& title, const Values& x, const Values& y, double width = 2.2);
   /// Without a title they are dark and not in the legend.
   Figure& points(const std::string& title, const Values& x, const Values& y);
   /// Points coloured by their position in the list, with a colour bar.

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kValleySteps = 500;
 constexpr int kCanyonSteps = 10000;
+constexpr double kWidest = 6.0;  // lines grow thinner, so that those below show
 
 hero::Tensor rosenbrock_loss(const hero::Tensor& p) {
   const hero::Tensor x = p[0], y = p[1];
@@ -61,13 +62,15 @@ void draw_race(const std::string& title, const std::vector<Racer>& racers,
   constexpr int kShown = 60;
   Figure figure(title, "step", "x");
   figure.y_range(-10.0, 10.0).legend("outside right center");  // Newton's may leave the picture
+  double width = kWidest;
   for (const Racer& racer : racers) {
     Values t, x;
     for (int i = 0; i < std::min(kShown, racer.path.steps()); ++i) {
       t.push_back(i);
       x.push_back(racer.path.x[static_cast<size_t>(i)]);
     }
-    figure.line(racer.name, t, x);
+    figure.line(racer.name, t, x, width);
+    width -= 0.6;
   }
   figure.save(folder, name);
 }
@@ -81,6 +84,7 @@ void draw_canyon(const std::string& title, const std::vector<Racer>& racers,
   Figure figure(title, "x", "y");
   figure.x_range(-2.0, 2.0).y_range(-1.0, 3.0).legend("outside right center");
   figure.contours(loss, {0.5, 2.0, 8.0, 32.0, 128.0, 512.0});
+  double width = kWidest;
   for (const Racer& racer : racers) {
     Values x, y;
     const size_t stride = racer.path.x.size() / kShown + 1;
@@ -88,7 +92,8 @@ void draw_canyon(const std::string& title, const std::vector<Racer>& racers,
       x.push_back(racer.path.x[i]);
       y.push_back(racer.path.y[i]);
     }
-    figure.line(racer.name, x, y);
+    figure.line(racer.name, x, y, width);
+    width -= 1.2;
   }
   figure.mark("minimum", 1.0, 1.0).save(folder, name);
 }
@@ -148,7 +153,11 @@ void compare_methods(const std::vector<Method>& methods, const Options& options)
   }
   draw_race("From the left", left, options.out, "06_adaptive_left");
   draw_race("From the right", right, options.out, "06_adaptive_right");
-  draw_canyon("Through Rosenbrock's canyon", canyon, options.out, "06_adaptive_rosenbrock");
+  const auto half = canyon.begin() + static_cast<std::ptrdiff_t>(canyon.size() / 2);
+  draw_canyon("Through Rosenbrock's canyon", {canyon.begin(), half}, options.out,
+              "06_adaptive_canyon");
+  draw_canyon("Through Rosenbrock's canyon with a step size for each parameter",
+              {half, canyon.end()}, options.out, "06_adaptive_canyon_adaptive");
 }
 
 }  // namespace tutorial
