@@ -65,6 +65,23 @@ template <class T>
   return x > hi ? hi : x;
 }
 
+/// |x| held below `high` > 0, NaN included: the caller must bring that back. Floats of one sign are
+/// ordered as their bits, and the smaller of two integers is one instruction, which the compiler
+/// cannot turn into a selection between everything that follows.
+[[gnu::always_inline]] HERO_HD inline float magnitude_below(float x, float high) {
+  const uint32_t magnitude = bits(x) & ~kSign32;
+  return from_bits(magnitude < bits(high) ? magnitude : bits(high));
+}
+
+/// x held within [lo, hi] for lo < 0 < hi, NaN included: positive floats are the positive signed
+/// integers, negative floats the largest unsigned ones.
+[[gnu::always_inline]] HERO_HD inline float clamp_by_bits(float x, float lo, float hi) {
+  const auto top = static_cast<int32_t>(bits(hi));
+  const auto whole = static_cast<int32_t>(bits(x));
+  const auto below = static_cast<uint32_t>(whole < top ? whole : top);
+  return from_bits(below < bits(lo) ? below : bits(lo));
+}
+
 // Adding 1.5 * 2^23 (2^52) rounds to the nearest integer, ties to even, and leaves that integer
 // in the low bits: rounding and conversion in one addition.
 constexpr float kRound32 = 0x1.8p23f;
@@ -74,7 +91,11 @@ constexpr double kRound64 = 0x1.8p52;
 [[gnu::always_inline]] HERO_HD inline float power_of_two(float rounded) {
   return from_bits((bits(rounded) << 23) + 0x3f800000u);
 }
-/// As above; n in [-1022, 1023].
+/// p * 2^n for the same n where p and the product are positive normal numbers.
+[[gnu::always_inline]] HERO_HD inline float times_power_of_two(float p, float rounded) {
+  return from_bits(bits(p) + (bits(rounded) << 23));
+}
+/// As power_of_two(float); n in [-1022, 1023].
 [[gnu::always_inline]] HERO_HD inline double power_of_two(double rounded) {
   return from_bits((bits(rounded) << 52) + 0x3ff0000000000000u);
 }

@@ -13,21 +13,35 @@ namespace detail {
               0x1.6a4494p-10f);
 }
 
-/// e^(x + tail) for x in [-87, 88], where one power of two is enough; the tail is |tail| << 1.
+/// e^(x + tail) for x in [-87, 88], where one power of two is enough; the tail is |tail| << 1. Not
+/// for NaN.
 [[gnu::always_inline]] HERO_HD inline float exp_in_range(float x, float tail = 0.0f) {
   const float rounded = std::fma(x, kLog2E32, kRound32);
   const float n = rounded - kRound32;
   float r = std::fma(n, -kLn2Hi32, x);
   r = std::fma(n, -kLn2Lo32, r + tail);
-  return exp_reduced(r) * power_of_two(rounded);
+  return times_power_of_two(exp_reduced(r), rounded);
+}
+
+/// e^(-(square + tail) / 2) for square in [0, 174]; the tail is |tail| << 1.
+[[gnu::always_inline]] HERO_HD inline float exp_minus_half(float square, float tail) {
+  // exp_in_range with every number but the result multiplied by -2.
+  const float rounded = std::fma(square, -0.5f * kLog2E32, kRound32);
+  const float n = rounded - kRound32;
+  float r = std::fma(n, 2.0f * kLn2Hi32, square);
+  r = std::fma(n, 2.0f * kLn2Lo32, r + tail);
+  const float p = poly(r, 1.0f, -0.5f, 0x1.fffffcp-4f, -0x1.555492p-6f, 0x1.5558b8p-9f,
+                       -0x1.1239ap-12f, 0x1.6a4494p-16f);
+  return times_power_of_two(p, rounded);
 }
 
 /// p * 2^n with one rounding, n in [-152, 128] held in `rounded` and p in [0.7, 1.42].
 [[gnu::always_inline]] HERO_HD inline float scale(float p, float rounded, bool tiny) {
-  // Two factors: 2^128 is no float, and a product below 2^-126 must round only once.
-  const uint32_t shift = tiny ? 64u : ~0u;
-  const float first = from_bits(((bits(rounded) + shift) << 23) + 0x3f800000u);
-  const float second = tiny ? 0x1p-64f : 2.0f;
+  // Two factors: 2^128 is no float, and a product below 2^-126 must round only once. They are
+  // 2^(n - 1) and 2, or 2^(n + 64) and 2^-64.
+  const uint32_t moved = (uint32_t{0} - static_cast<uint32_t>(tiny)) & (65u << 23);
+  const float first = from_bits((bits(rounded) << 23) + (0x3f000000u + moved));
+  const float second = from_bits(0x40000000u - moved);
   return p * first * second;
 }
 
@@ -64,22 +78,24 @@ struct Scaled {
 
 /// e^x; at most 1 ulp, denormal results included.
 [[gnu::always_inline]] HERO_HD inline float exp(float x) {
-  x = detail::clamp(x, -105.0f, 89.0f);
-  const float rounded = std::fma(x, detail::kLog2E32, detail::kRound32);
+  const float y = detail::clamp_by_bits(x, -105.0f, 89.0f);
+  const float rounded = std::fma(y, detail::kLog2E32, detail::kRound32);
   const float n = rounded - detail::kRound32;
-  float r = std::fma(n, -detail::kLn2Hi32, x);
+  float r = std::fma(n, -detail::kLn2Hi32, y);
   r = std::fma(n, -detail::kLn2Lo32, r);
-  return detail::scale(detail::exp_reduced(r), rounded, x < -80.0f);
+  const float power = detail::scale(detail::exp_reduced(r), rounded, y < -80.0f);
+  return x != x ? x : power;
 }
 
 /// 2^x; at most 1 ulp, exact for integers.
 [[gnu::always_inline]] HERO_HD inline float exp2(float x) {
-  x = detail::clamp(x, -152.0f, 128.0f);
-  const float rounded = x + detail::kRound32;
-  const float r = x - (rounded - detail::kRound32);
+  const float y = detail::clamp_by_bits(x, -152.0f, 128.0f);
+  const float rounded = y + detail::kRound32;
+  const float r = y - (rounded - detail::kRound32);
   const float p = detail::poly(r, 1.0f, 0x1.62e43p-1f, 0x1.ebfbdcp-3f, 0x1.c6af7ap-5f,
                                0x1.3b2dd8p-7f, 0x1.5f0976p-10f, 0x1.4174e2p-13f);
-  return detail::scale(p, rounded, x < -100.0f);
+  const float power = detail::scale(p, rounded, y < -100.0f);
+  return x != x ? x : power;
 }
 
 /// ln x; at most 1 ulp; -inf at 0, NaN below.
@@ -106,8 +122,7 @@ struct Scaled {
 /// tanh x; at most 3 ulp (2.49 found).
 [[gnu::always_inline]] HERO_HD inline float tanh(float x) {
   // (e^-2a - 1) / (e^-2a + 1) with the numerator as expm1: no cancellation near 0.
-  const float a = std::fabs(x);
-  const float y = a > 10.0f ? 10.0f : a;
+  const float y = detail::magnitude_below(x, 10.0f);
   const float rounded = std::fma(y, -2.0f * detail::kLog2E32, detail::kRound32);
   const float n = rounded - detail::kRound32;
   float r = std::fma(n, -detail::kLn2Hi32, -2.0f * y);
@@ -117,7 +132,8 @@ struct Scaled {
   const float p = std::fma(r * r, q, r);
   const float s = detail::power_of_two(rounded);
   const float em = std::fma(s, p, s - 1.0f);
-  return detail::xor_sign(std::fabs(em / (em + 2.0f)), x);
+  const float t = detail::xor_sign(std::fabs(em / (em + 2.0f)), x);
+  return x != x ? x : t;
 }
 
 /// 1 / (1 + e^-x); at most 2.5 ulp (2.29 found), down to the denormals.
@@ -154,7 +170,7 @@ struct Scaled {
 [[gnu::always_inline]] HERO_HD inline float gelu_tanh(float x) {
   constexpr float kLinear = -1.5957691216057308f;  // -2 sqrt(2 / pi)
   constexpr float kCubic = -0.07135481627159866f;  // the same times 0.044715
-  const float y = detail::clamp(x, -10.0f, 10.0f);
+  const float y = detail::xor_sign(detail::magnitude_below(x, 10.0f), x);
   const float g = std::fma(y * y, kCubic, kLinear);
   const float w = y * g;
   const float t = detail::exp_in_range(w, std::fma(y, g, -w));
@@ -166,14 +182,13 @@ struct Scaled {
 [[gnu::always_inline]] HERO_HD inline float gelu(float x) {
   // Phi(-a) = e^(-a^2 / 2) P(a) / Q(a), to 2^-27.
   const float a = std::fabs(x);
-  const float y = a > 13.19f ? 13.19f : a;
+  const float y = detail::magnitude_below(x, 13.19f);
   const float p =
       detail::poly(y, 0.5f, 0x1.be0b32p-2f, 0x1.732bb6p-3f, 0x1.475af4p-5f, 0x1.073cap-8f);
   const float q = detail::poly(y, 1.0f, 0x1.ab47c8p+0f, 0x1.31b64ap+0f, 0x1.db555cp-2f,
                                0x1.9a4f36p-4f, 0x1.49e9e8p-7f);
-  const float half = -0.5f * y;
-  const float w = half * y;
-  const float e = detail::exp_in_range(w, std::fma(half, y, -w));
+  const float square = y * y;
+  const float e = detail::exp_minus_half(square, std::fma(y, y, -square));
   const float phi = a > 13.19f ? 0.0f : e * p / q;
   return (x < -13.19f ? -13.19f : x) * (x < 0.0f ? phi : 1.0f - phi);
 }

@@ -43,27 +43,33 @@ struct MapJob {
   DType compute;
   std::array<std::optional<BlockReader>, kMaxArity> readers;
   std::optional<BlockWriter> writer;
-  bool direct = true;  // every array is read and written in place
+  unsigned repeated = 0;  // inputs that are one element for all: scalars and arrays of one element
+  bool direct = true;     // every array is read and written in place
+
+  // A scalar, or the element of an array, `count` times.
+  void fill(size_t i, std::byte* block, int64_t count) const {
+    if (!readers[i]) return fill_block(block, count, compute, inputs[i].scalar);
+    readers[i]->read(0, count, block);
+  }
 
   void run(int64_t begin, int64_t end) const {
     Scratch scratch[kMaxArity + 1];
     const std::byte* blocks[kMaxArity];
-    bool scalars = false;
+    const bool spread = !kernel_repeats(inputs.size(), repeated);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].array) continue;
-      scalars = true;
+      if ((repeated >> i & 1u) == 0) continue;
       blocks[i] = scratch[i].bytes;
-      fill_block(scratch[i].bytes, std::min(kBlock, end - begin), compute, inputs[i].scalar);
+      fill(i, scratch[i].bytes, spread ? std::min(kBlock, end - begin) : 1);
     }
-    // Without scalars and conversions the whole chunk is one call.
-    const int64_t step = direct && !scalars ? end - begin : kBlock;
+    // Without conversions the whole chunk is one call.
+    const int64_t step = direct && !spread ? end - begin : kBlock;
     for (int64_t at = begin; at < end; at += step) {
       const int64_t count = std::min(step, end - at);
       for (size_t i = 0; i < inputs.size(); ++i) {
-        if (readers[i]) blocks[i] = readers[i]->read(at, count, scratch[i].bytes);
+        if ((repeated >> i & 1u) == 0) blocks[i] = readers[i]->read(at, count, scratch[i].bytes);
       }
       std::byte* spare = scratch[kMaxArity].bytes;
-      kernel(count, blocks, writer->target(at, spare));
+      kernel(count, blocks, spread ? 0 : repeated, writer->target(at, spare));
       writer->commit(at, count, spare);
     }
   }
@@ -88,7 +94,7 @@ bool map_tiny(MapKernel kernel, std::span<const Operand> inputs, DType compute, 
       return false;
     }
   }
-  kernel(n, blocks, out.bytes());
+  kernel(n, blocks, 0, out.bytes());
   return true;
 }
 
@@ -124,9 +130,13 @@ void CpuBackend::map(MapOp op, std::span<const Operand> inputs, DType compute, c
   job.writer.emplace(out, stored);
   job.direct = job.writer->direct();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].array) continue;
-    job.readers[i].emplace(*inputs[i].array, out.shape(), compute);
-    job.direct = job.direct && job.readers[i]->direct();
+    const Array* array = inputs[i].array;
+    if (array) job.readers[i].emplace(*array, out.shape(), compute);
+    if (!array || (array->numel() == 1 && n > 1)) {
+      job.repeated |= 1u << i;
+    } else {
+      job.direct = job.direct && job.readers[i]->direct();
+    }
   }
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { job.run(begin, end); });
 }
@@ -136,6 +146,15 @@ void CpuBackend::copy(const Array& src, const Array& dst) {
   if (n == 0) return;
   const BlockReader reader(src, dst.shape(), dst.dtype());
   const BlockWriter writer(dst, dst.dtype());
+  const int64_t item = item_size(dst.dtype());
+  if (reader.direct() && writer.direct()) {
+    // Whole chunks: memcpy of a few KiB at a time takes up to three times as long.
+    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+      std::memcpy(writer.target(begin, nullptr), reader.read(begin, end - begin, nullptr),
+                  static_cast<size_t>((end - begin) * item));
+    });
+    return;
+  }
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     Scratch scratch;
     for (int64_t at = begin; at < end; at += kBlock) {
@@ -145,7 +164,7 @@ void CpuBackend::copy(const Array& src, const Array& dst) {
       if (!writer.direct()) {
         writer.commit(at, count, block);
       } else if (block != target) {
-        std::memcpy(target, block, static_cast<size_t>(count * item_size(dst.dtype())));
+        std::memcpy(target, block, static_cast<size_t>(count * item));
       }
     }
   });

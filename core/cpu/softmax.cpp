@@ -110,8 +110,9 @@ T sum_blocks(int64_t n, Body&& body) {
 // would add nothing to a sum that is at least 1, and a denormal result would cost more than it
 // says.
 [[gnu::always_inline]] inline float exp_term(float x) {
-  const float power = math::detail::exp_in_range(x < -87.0f ? -87.0f : x);
-  return x < -87.0f ? 0.0f : power;
+  const float power = math::detail::exp_in_range(-math::detail::magnitude_below(x, 87.0f));
+  const float kept = x < -87.0f ? 0.0f : power;
+  return x != x ? x : kept;
 }
 [[gnu::always_inline]] inline double exp_term(double x) { return math::exp(x); }
 
