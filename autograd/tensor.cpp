@@ -145,10 +145,6 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return result;
 }
 
-Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options) {
-  return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, options)[0];
-}
-
 Tensor Tensor::detach() const { return Tensor(array()); }
 
 HookHandle Tensor::register_hook(TensorHook hook) const {

@@ -1,5 +1,6 @@
 #pragma once
 // Tensor: an Array that remembers how it was made.
+#include <concepts>
 #include <functional>
 #include <iosfwd>
 #include <memory>
@@ -184,8 +185,12 @@ struct GradOptions {
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 
-/// The gradient of one output with respect to one input.
-Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options = {});
+/// The gradient of one output with respect to one input. A template, so that grad({y}, {x}) means
+/// the lists above.
+template <std::same_as<Tensor> T>
+Tensor grad(const T& output, const T& input, const GradOptions& options = {}) {
+  return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, options)[0];
+}
 
 /// Gradients for several outputs at once; see Tensor::backward.
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients = {},

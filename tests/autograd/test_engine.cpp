@@ -122,7 +122,9 @@ TEST_CASE("grad() returns gradients and leaves the leaves alone") {
   CHECK(!x.grad().defined());
   CHECK_THROWS_WITH(grad(y, unused, {.retain_graph = true}),
                     Catch::Matchers::ContainsSubstring("allow_unused"));
-  CHECK(!grad(y, unused, {.allow_unused = true}).defined());
+  CHECK(!grad(y, unused, {.retain_graph = true, .allow_unused = true}).defined());
+  const std::vector<Tensor> listed = grad({y}, {x});
+  CHECK(listed[0].item() == 12.0);
 }
 
 TEST_CASE("grad() reaches tensors inside the graph") {
