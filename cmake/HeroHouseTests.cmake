@@ -14,6 +14,10 @@ hero_house_test("the text check accepts only the same text" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_text ${CMAKE_COMMAND})
 hero_house_test("the run scripts refuse and explain" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
+hero_house_test("pages show the tutorials' code and text" docs
+                ${PROJECT_SOURCE_DIR}/docs/check_snippets)
+hero_house_test("the page check finds what drifted" docs
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_snippets)
 
 # Each public header alone in a source of its own, twice: it includes what it uses, and has a guard.
 set(sources "")

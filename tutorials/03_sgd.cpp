@@ -47,7 +47,6 @@ Path descend(Optimizer& optimizer, const Tensor& x, int steps, Show show) {
     path.converged = diff <= tutorial::kTolerance;
     if (!path.converged) optimizer.step();
   }
-  // [end]
   if (show == Show::yes) {
     const hero::NoGrad no_grad;
     std::printf("Diff: %.5f, x: %.5f, f(x): %.5f, optimum: %.5f, f(optimum): %.5f\n", diff,
@@ -55,6 +54,7 @@ Path descend(Optimizer& optimizer, const Tensor& x, int steps, Show show) {
   }
   return path;
 }
+// [end]
 
 void from(double start, const char* side, const tutorial::Options& options) {
   const double lr = options.lr.value_or(1.0), momentum = options.momentum.value_or(0.0);
