@@ -148,6 +148,7 @@ struct Relu : OnNumbers {
     return x > 0 || is_nan(x) ? x : T(0);
   }
 };
+// [snippet: functor]
 struct Softsign : OnFloats {
   static constexpr int arity = 1;
   static constexpr auto name = "softsign";
@@ -156,6 +157,7 @@ struct Softsign : OnFloats {
     return x / (T(1) + math::abs(x));
   }
 };
+// [end]
 struct Hardswish : OnFloats {
   static constexpr int arity = 1;
   static constexpr auto name = "hardswish";

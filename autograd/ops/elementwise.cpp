@@ -98,9 +98,11 @@ struct Mish : Map<k::Mish, Save::input> {
     return {g * (t + x() * sigmoid(x()) * (1.0 - square(t)))};
   }
 };
+// [snippet: op]
 struct Softsign : Map<k::Softsign, Save::input> {
   Grads backward(const Tensor& g) override { return {g / square(abs(x()) + 1)}; }
 };
+// [end]
 struct Hardswish : Map<k::Hardswish, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor slope = where(x() >= 3, 1, x() / 3.0 + 0.5);

@@ -9,6 +9,7 @@ namespace {
 
 // Both operands have at least two dimensions here; batches broadcast, and the engine sums over what
 // was broadcast. dA = G B^T, dB = A^T G.
+// [snippet: product]
 struct MatMul : Op {
   bool saves_input(int i) const { return needs(1 - i); }
   const char* name() const override { return "matmul"; }
@@ -18,6 +19,7 @@ struct MatMul : Op {
             needs(1) ? matmul(input(0).t(), g) : Tensor()};
   }
 };
+// [end]
 
 void check_dims(const char* op, const Tensor& x, int ndim) {
   check(x.ndim() == ndim, op, ": needs ", ndim, " dimensions: got shape ", x.shape());

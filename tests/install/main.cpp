@@ -1,3 +1,4 @@
+// [snippet: program]
 #include <cstdio>
 
 #include <hero/autograd/autograd.h>
@@ -18,3 +19,4 @@ int main() {
   }
   std::printf("y = %.2f x + %.2f\n", w.item(), b.item());
 }
+// [end]
