@@ -1,0 +1,109 @@
+// Hero's side of tests/peers/run.
+#include "speed.h"
+
+#include <hero/autograd/autograd.h>
+#include <hero/core/thread_pool.h>
+#include <hero/optim/optim.h>
+
+namespace {
+
+using hero::NoGrad;
+using hero::Tensor;
+using Work = std::function<void()>;
+
+constexpr int kBatch = 1000;
+constexpr int kChain = 20;
+constexpr int64_t kCount = 10'000'000;
+
+Tensor one(double value, bool requires_grad = false) {
+  return Tensor(hero::Array::full({1}, value), requires_grad);
+}
+
+template <class Op>
+Work repeat(const Op& op) {
+  return [op] {
+    for (int i = 0; i < kBatch; ++i) op();
+  };
+}
+
+template <class Op>
+Work without_grad(const Op& op) {
+  return [op] {
+    const NoGrad no_grad;
+    op();
+  };
+}
+
+// Values between -4 and 4 in no order.
+Tensor values(const hero::Shape& shape) {
+  std::vector<float> list(static_cast<size_t>(shape.numel()));
+  uint32_t state = 1;
+  for (float& value : list) {
+    state = state * 1664525u + 1013904223u;
+    value = static_cast<float>(state >> 8) * 0x1p-21f - 4.0f;
+  }
+  return Tensor(hero::Array::from(list, shape));
+}
+
+template <class Op>
+peers::Case elementwise(const Op& op) {
+  return {1, [op] { return without_grad([op, x = values({kCount})] { op(x); }); }};
+}
+
+template <class Op>
+peers::Case rows(const Op& op) {
+  return {1, [op] { return without_grad([op, x = values({10'000, 1'000})] { op(x); }); }};
+}
+
+// x [m, k] times w [k, n], or w [n, k] transposed.
+peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
+  return {1, [=] {
+            const Tensor x = values({m, k});
+            const Tensor w = transposed ? values({n, k}).t() : values({k, n});
+            return without_grad([x, w] { matmul(x, w); });
+          }};
+}
+
+Work forward_backward() {
+  return [p = one(1.5, true), q = one(1.01)] {
+    Tensor r = p;
+    for (int i = 0; i < kChain; ++i) r = r * q;
+    r.backward();
+  };
+}
+
+Work adamw() {
+  const Tensor x(hero::Array::full({kCount}, 0.5), true);
+  x.set_grad(Tensor(hero::Array::full({kCount}, 0.25)));
+  auto optimizer = std::make_shared<hero::optim::AdamW>(std::vector<Tensor>{x});
+  return [optimizer] { optimizer->step(); };
+}
+
+peers::Cases cases() {
+  return {
+      {"op_no_grad",
+       {kBatch, [] { return without_grad(repeat([p = one(1.5), q = one(2.5)] { p* q; })); }}},
+      {"op_no_grad_scalar",
+       {kBatch, [] { return without_grad(repeat([p = one(1.5)] { p * 2.5; })); }}},
+      {"op_recording",
+       {kBatch, [] { return repeat([p = one(1.5, true), q = one(2.5)] { p* q; }); }}},
+      {"op_forward_backward", {kChain, forward_backward}},
+      {"exp", elementwise([](const Tensor& x) { exp(x); })},
+      {"tanh", elementwise([](const Tensor& x) { tanh(x); })},
+      {"gelu_erf", elementwise([](const Tensor& x) { gelu(x); })},
+      {"gelu_tanh", elementwise([](const Tensor& x) { gelu(x, hero::Gelu::tanh); })},
+      {"add", elementwise([](const Tensor& x) { x + x; })},
+      {"sum_all", rows([](const Tensor& x) { sum(x); })},
+      {"sum_rows", rows([](const Tensor& x) { sum(x, {1}); })},
+      {"sum_columns", rows([](const Tensor& x) { sum(x, {0}); })},
+      {"softmax", rows([](const Tensor& x) { softmax(x, 1); })},
+      {"matmul_512", product(512, 512, 512, false)},
+      {"matmul_1024", product(1024, 1024, 1024, false)},
+      {"linear_64x784x512", product(64, 784, 512, true)},
+      {"adamw", {1, adamw}},
+  };
+}
+
+}  // namespace
+
+int main() { return peers::answer(cases(), hero::set_num_threads); }

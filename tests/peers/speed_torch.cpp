@@ -1,0 +1,104 @@
+// PyTorch's side of tests/peers/run, through its C++ interface: no interpreter between the calls,
+// inference mode where nothing is recorded, the fused AdamW.
+#include "speed.h"
+#include <ATen/Parallel.h>
+#include <torch/torch.h>
+
+namespace {
+
+using torch::Tensor;
+using Work = std::function<void()>;
+
+constexpr int kBatch = 1000;
+constexpr int kChain = 20;
+constexpr int64_t kCount = 10'000'000;
+
+Tensor one(double value, bool requires_grad = false) {
+  return torch::full({1}, value, torch::requires_grad(requires_grad));
+}
+
+template <class Op>
+Work repeat(const Op& op) {
+  return [op] {
+    for (int i = 0; i < kBatch; ++i) op();
+  };
+}
+
+template <class Op>
+Work without_grad(const Op& op) {
+  return [op] {
+    const c10::InferenceMode inference;
+    op();
+  };
+}
+
+Tensor values(at::IntArrayRef shape) { return torch::rand(shape) * 8.0 - 4.0; }
+
+template <class Op>
+peers::Case elementwise(const Op& op) {
+  return {1, [op] { return without_grad([op, x = values({kCount})] { op(x); }); }};
+}
+
+template <class Op>
+peers::Case rows(const Op& op) {
+  return {1, [op] { return without_grad([op, x = values({10'000, 1'000})] { op(x); }); }};
+}
+
+peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
+  return {1, [=] {
+            const Tensor x = values({m, k});
+            const Tensor w = transposed ? values({n, k}).t() : values({k, n});
+            return without_grad([x, w] { at::matmul(x, w); });
+          }};
+}
+
+Work forward_backward() {
+  return [p = one(1.5, true), q = one(1.01)] {
+    Tensor r = p;
+    for (int i = 0; i < kChain; ++i) r = r * q;
+    r.backward();
+  };
+}
+
+Work adamw() {
+  struct State {
+    std::vector<Tensor> params{torch::full({kCount}, 0.5)}, grads{torch::full({kCount}, 0.25)};
+    std::vector<Tensor> means{torch::zeros({kCount})}, squares{torch::zeros({kCount})};
+    std::vector<Tensor> none, steps{torch::ones({})};
+  };
+  auto state = std::make_shared<State>();
+  return [state] {
+    const torch::NoGradGuard no_grad;
+    at::_fused_adamw_(state->params, state->grads, state->means, state->squares, state->none,
+                      state->steps, 1e-3, 0.9, 0.999, 0.01, 1e-8, false, false);
+  };
+}
+
+peers::Cases cases() {
+  return {
+      {"op_no_grad",
+       {kBatch, [] { return without_grad(repeat([p = one(1.5), q = one(2.5)] { p* q; })); }}},
+      {"op_no_grad_scalar",
+       {kBatch, [] { return without_grad(repeat([p = one(1.5)] { p * 2.5; })); }}},
+      {"op_recording",
+       {kBatch, [] { return repeat([p = one(1.5, true), q = one(2.5)] { p* q; }); }}},
+      {"op_forward_backward", {kChain, forward_backward}},
+      {"exp", elementwise([](const Tensor& x) { at::exp(x); })},
+      {"tanh", elementwise([](const Tensor& x) { at::tanh(x); })},
+      {"gelu_erf", elementwise([](const Tensor& x) { at::gelu(x); })},
+      {"gelu_tanh", elementwise([](const Tensor& x) { at::gelu(x, "tanh"); })},
+      {"add", elementwise([](const Tensor& x) { x + x; })},
+      {"sum_all", rows([](const Tensor& x) { at::sum(x); })},
+      {"sum_rows", rows([](const Tensor& x) { at::sum(x, 1); })},
+      {"sum_columns", rows([](const Tensor& x) { at::sum(x, 0); })},
+      {"softmax", rows([](const Tensor& x) { at::softmax(x, 1); })},
+      {"matmul_512", product(512, 512, 512, false)},
+      {"matmul_1024", product(1024, 1024, 1024, false)},
+      {"linear_64x784x512", product(64, 784, 512, true)},
+      {"adamw", {1, adamw}},
+  };
+}
+
+}  // namespace
+
+int main() { return peers::answer(cases(), at::set_num_threads); }
