@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <hero/autograd/ops.h>
 #include <hero/core/elementwise.h>
+#include <hero/core/linalg.h>
 #include <hero/core/map.h>
+#include <hero/core/update.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/newton.h>
 
@@ -42,36 +42,22 @@ std::vector<double> hessian_rows(const std::vector<Tensor>& gradients,
   return rows;
 }
 
-[[noreturn]] void fail_singular(size_t n) {
-  fail("newton: the matrix of second derivatives is singular: ", n, " x ", n,
-       "; start elsewhere or set damping");
-}
-
-// Solves H d = g by elimination with row pivots; g becomes d. `epsilon` is the relative precision
-// of the elements: pivots that are rounding errors count as zero.
-void solve(std::vector<double> h, std::vector<double>& g, double epsilon) {
-  const size_t n = g.size();
-  double largest = 0.0;
-  for (double x : h) largest = std::max(largest, std::fabs(x));
-  const double least = largest * epsilon * static_cast<double>(n);
-  for (size_t c = 0; c < n; ++c) {
-    size_t best = c;
-    for (size_t r = c + 1; r < n; ++r) {
-      if (std::fabs(h[r * n + c]) > std::fabs(h[best * n + c])) best = r;
-    }
-    const double pivot = h[best * n + c];
-    if (!(std::fabs(pivot) > least) || !std::isfinite(pivot)) fail_singular(n);
-    for (size_t j = 0; j < n; ++j) std::swap(h[best * n + j], h[c * n + j]);
-    std::swap(g[best], g[c]);
-    for (size_t r = c + 1; r < n; ++r) {
-      const double factor = h[r * n + c] / pivot;
-      for (size_t j = c; j < n; ++j) h[r * n + j] -= factor * h[c * n + j];
-      g[r] -= factor * g[c];
-    }
+// H^-1 g, [n]. One number is divided plainly: the article's digits. More go through QR with column
+// pivots, which knows a matrix that is singular but for rounding errors from one that is not.
+Array newton_direction(const Array& h, const Array& g) {
+  const int64_t n = g.numel();
+  for (double x : h.to_vector<double>()) {
+    check(std::isfinite(x), "newton: a second derivative is not finite: ", x);
   }
-  for (size_t c = n; c-- > 0;) {
-    for (size_t j = c + 1; j < n; ++j) g[c] -= h[c * n + j] * g[j];
-    g[c] /= h[c * n + c];
+  if (n == 1) {
+    check(h.item() != 0.0, "newton: the second derivative is 0; start elsewhere or set damping");
+    return core::map<k::Div>(g, h.reshape({1}));
+  }
+  try {
+    return core::lstsq(h, g.reshape({n, 1})).reshape({n});
+  } catch (const Error&) {
+    fail("newton: the matrix of second derivatives is singular: ", n, " x ", n,
+         "; start elsewhere or set damping");
   }
 }
 
@@ -115,16 +101,16 @@ Newton::Seen Newton::step(const std::function<Tensor()>& loss) {
 
   const NoGrad no_grad;
   for (size_t i = 0; i < g.size(); ++i) h[i * g.size() + i] += options_.damping;
-  const bool wide = params_[0].dtype() == kFloat64;
-  solve(h, g,
-        wide ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
+  // In the parameters' precision: whether H is singular is a question of its rounding errors.
+  const DType dtype = core::state_dtype(params_[0].dtype());
+  const Array direction =
+      newton_direction(Array::from(h, {n, n}).to(dtype), Array::from(g, {n}).to(dtype));
+  const Array move = core::map<k::Mul>(direction, Scalar(options_.lr));
   int64_t at = 0;
-  const Array all = Array::from(g, {n});
   for (const Tensor& param : params_) {
-    const Array d = all.slice(0, at, at + param.numel()).reshape(param.shape());
+    const Array piece = move.slice(0, at, at + param.numel()).reshape(param.shape());
     at += param.numel();
-    const Array step = core::map<k::Mul>(d, Scalar(options_.lr)).to(param.dtype());
-    core::map_into<k::Sub>(param.array(), param.array(), step.to(param.device()));
+    core::map_into<k::Sub>(param.array(), param.array(), piece.to(param.device()));
   }
   return seen;
 }
