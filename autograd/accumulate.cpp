@@ -9,7 +9,7 @@ Ref<Node> AccumulateGrad::create(Ref<detail::TensorImpl> leaf) {
   Ref<AccumulateGrad> node = make_node(AccumulateGrad(std::move(leaf)));
   node->sequence_ = kFirst;
   const Array& data = impl->data;
-  node->outputs_.push_back({data.shape(), data.dtype(), data.device()});
+  node->outputs_.emplace_back(data);
   impl->accumulator = node.get();
   return Ref<Node>::adopt(node.release());
 }

@@ -14,9 +14,6 @@ thread_local uint64_t thread_sequence = 0;
 
 int64_t live_nodes() { return thread_nodes; }
 
-Node::Node() { ++thread_nodes; }
-Node::~Node() { --thread_nodes; }
-
 void Node::destroy(Node* node) {
   // [note: long chains] A node owns the one before it; freeing a chain by nested destructors would
   // overflow the stack. The first destroy on a thread frees what the others only enlist.
@@ -31,13 +28,18 @@ void Node::destroy(Node* node) {
     const auto bytes = last->bytes_;
     last->~Node();
     core::deallocate(last, bytes);
+    --thread_nodes;
   }
   running = false;
 }
 
 namespace detail {
 
-void* allocate_node(size_t bytes) { return core::allocate(static_cast<int64_t>(bytes)); }
+void* allocate_node(size_t bytes) {
+  void* memory = core::allocate(static_cast<int64_t>(bytes));
+  ++thread_nodes;
+  return memory;
+}
 
 // Built in place: a move right after the strides were written would stall on them.
 TensorImpl::TensorImpl(Array&& array) : data(std::move(array)), history(data.storage().history()) {}
@@ -70,21 +72,17 @@ bool Recorder::wants_grad(const Node& op, const Tensor& tensor) {
 }
 
 void Recorder::add_input(Node& node, const Tensor& tensor) {
-  Node::Input input;
-  input.edge = gradient_edge(tensor);
-  const Array& array = tensor.array();
-  input.spec = {array.shape(), array.dtype(), array.device()};
+  const Node::Input& input = node.inputs_.emplace_back(gradient_edge(tensor), tensor.array());
   // Newer than every input, also when they were recorded on other threads.
   if (input.edge.node && input.edge.node->sequence_ != AccumulateGrad::kFirst) {
     thread_sequence = std::max(thread_sequence, input.edge.node->sequence_);
   }
-  node.inputs_.push_back(std::move(input));
 }
 
 void Recorder::finish(Node& node) { node.sequence_ = ++thread_sequence; }
 
 Tensor Recorder::make_output(Node& node, Array array) {
-  node.outputs_.push_back({array.shape(), array.dtype(), array.device()});
+  node.outputs_.emplace_back(array);
   Tensor result(std::move(array));
   if (is_floating(result.dtype())) {
     result.impl()->grad_fn = Ref<Node>::share(&node);
@@ -113,7 +111,7 @@ void Recorder::rebase(const Tensor& self, const Tensor& result) {
 }
 
 void MultiOp::save(const Array& array, int slot) {
-  saved_.push_back({array, array.storage().version(), slot});
+  saved_.emplace_back(array, array.storage().version(), slot);
 }
 
 Tensor MultiOp::saved(int slot) const {

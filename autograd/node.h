@@ -18,8 +18,10 @@ struct Edge {
 
 /// Shape, dtype and device a gradient must have.
 struct GradSpec {
+  explicit GradSpec(const Array& array)
+      : shape(array.shape()), dtype(array.dtype()), device(array.device()) {}
   Shape shape;
-  DType dtype = kFloat32;
+  DType dtype;
   Device device;
 };
 
@@ -70,12 +72,13 @@ class Node : public Counted {
   static void destroy(Node* node);
 
  protected:
-  Node();
+  Node() = default;
   /// A moved operation keeps its own members; its place in the graph begins anew.
   Node(Node&&) noexcept : Node() {}
-  virtual ~Node();
+  virtual ~Node() = default;
 
   struct Input {
+    Input(Edge&& from, const Array& array) : edge(std::move(from)), spec(array) {}
     Edge edge;
     GradSpec spec;
   };
@@ -97,8 +100,9 @@ class Node : public Counted {
 };
 
 namespace detail {
+/// Memory of a node, which counts as alive from here until Node::destroy.
 void* allocate_node(size_t bytes);
-}
+}  // namespace detail
 
 /// Moves an operation to the heap as a node of the graph.
 template <class N>

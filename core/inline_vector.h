@@ -46,11 +46,15 @@ class InlineVector {
   const T& operator[](int i) const { return begin()[i]; }
   T& back() { return begin()[size_ - 1]; }
 
-  void push_back(T value) {
+  void push_back(T value) { emplace_back(std::move(value)); }
+  /// Built in place: a large element is not written twice.
+  template <class... Args>
+  T& emplace_back(Args&&... args) {
     if (size_ == (heap_ ? capacity_ : N)) [[unlikely]]
       grow();
-    new (begin() + size_) T(std::move(value));
+    T* made = new (begin() + size_) T{std::forward<Args>(args)...};
     ++size_;
+    return *made;
   }
   void resize(int count) {
     while (size_ < count) push_back(T());

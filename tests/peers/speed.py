@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("cases", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     sides = [Side(options.hero, {}), Side(options.torch, TORCH_ENVIRONMENT)]
     print(f"{'case':20} {'threads':>7} {'hero':>12} {'torch':>12} {'torch/hero':>10}")
     for name, all_threads, unit, unit_name in CASES:
