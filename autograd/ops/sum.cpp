@@ -1,32 +1,14 @@
 // Sums and means, and sum_to, which undoes broadcasting.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/core/backend.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/core/reductions.h>
 
 namespace hero {
 
 namespace {
 
-// x's shape with size 1 in `dims`.
-Shape reduced_shape(const Shape& shape, const Dims& dims) {
-  Shape result = shape;
-  for (int64_t dim : dims) result[static_cast<int>(dim)] = 1;
-  return result;
-}
-
-Shape dropped_shape(const Shape& shape, const Dims& dims) {
-  Shape result;
-  for (int i = 0; i < shape.size(); ++i) {
-    if (!dims.contains(i)) result.push_back(shape[i]);
-  }
-  return result;
-}
-
-Array reduced(core::ReduceOp op, const Array& x, const Dims& dims, bool keepdim, DType dtype) {
-  Array out = Array::empty(reduced_shape(x.shape(), dims), dtype, x.device());
-  core::backend(x.device()).reduce(op, x, nullptr, out);
-  return keepdim ? out : out.reshape(dropped_shape(x.shape(), dims));
-}
+core::KeepDims keep(bool keepdim) { return keepdim ? core::KeepDims::yes : core::KeepDims::no; }
 
 struct Sum : Op {
   Dims dims;
@@ -34,12 +16,10 @@ struct Sum : Op {
   Sum(const Dims& d, bool k) : dims(d), keepdim(k) {}
   const char* name() const override { return "sum"; }
   Array forward(const Array& x) {
-    // Integers are summed in 64 bits.
-    const DType dtype = is_floating(x.dtype()) ? x.dtype() : kInt64;
-    return reduced(core::ReduceOp::sum, x, dims, keepdim, dtype);
+    return core::reduce(core::ReduceOp::sum, x, dims, keep(keepdim));
   }
   Grads backward(const Tensor& g) override {
-    return {expand(reshape(g, reduced_shape(input_shape(0), dims)), input_shape(0))};
+    return {expand(reshape(g, detail::kept_shape(input_shape(0), dims)), input_shape(0))};
   }
 };
 
@@ -58,13 +38,11 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
-  const Dims all_dims = normalize_dims("any", dims, x.ndim());
-  return Tensor(reduced(core::ReduceOp::any, x.array(), all_dims, keepdim, kBool));
+  return Tensor(core::reduce(core::ReduceOp::any, x.array(), dims, keep(keepdim)));
 }
 
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
-  const Dims all_dims = normalize_dims("all", dims, x.ndim());
-  return Tensor(reduced(core::ReduceOp::all, x.array(), all_dims, keepdim, kBool));
+  return Tensor(core::reduce(core::ReduceOp::all, x.array(), dims, keep(keepdim)));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
