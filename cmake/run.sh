@@ -4,6 +4,7 @@
 
 packages_build="g++ cmake ninja-build libeigen3-dev nlohmann-json3-dev zlib1g-dev libcli11-dev"
 packages_test="catch2"
+packages_data="dataset-fashion-mnist bible-kjv"
 packages_bench="libbenchmark-dev"
 packages_figures="gnuplot-nox fonts-dejavu-core"
 packages_lint="git clang-format-14 clang-tidy-14"
