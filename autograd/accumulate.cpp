@@ -31,9 +31,15 @@ bool can_steal(const Tensor& g) {
 
 }  // namespace
 
+void AccumulateGrad::check_current() const {
+  check(leaf_->accumulator == this, "backward: set_data gave the leaf of shape ",
+        leaf_->data.shape(), " other values after this graph was recorded; run forward again");
+}
+
 Grads AccumulateGrad::run(const Grads& grads) {
   const Tensor& g = grads[0];
   if (!g.defined()) return {};
+  check_current();
   Tensor total = Tensor::from_impl(leaf_->grad);
   if (grad_enabled()) {
     // Later gradients are added in place: the memory must be the leaf's own here too.

@@ -19,6 +19,8 @@ class AccumulateGrad final : public Node {
   const char* name() const override { return "accumulate_grad"; }
   Grads run(const Grads& grads) override;
   const Ref<detail::TensorImpl>& leaf() const { return leaf_; }
+  /// Throws when set_data() gave the leaf other values since this node was made.
+  void check_current() const;
 
  private:
   explicit AccumulateGrad(Ref<detail::TensorImpl> leaf) : leaf_(std::move(leaf)) {}

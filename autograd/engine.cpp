@@ -237,6 +237,8 @@ std::vector<Tensor> run_walk(const Walk& walk) {
   return captured;
 }
 
+bool backward_running() { return walk_depth > 0; }
+
 void on_backward_end(std::function<void()> callback) {
   check(walk_depth > 0, "on_backward_end: no backward pass is running on this thread");
   end_callbacks.push_back(std::move(callback));

@@ -16,4 +16,7 @@ struct Walk {
 /// engine.cpp.
 std::vector<Tensor> run_walk(const Walk& walk);
 
+/// True while a backward pass (backward() or grad()) runs on this thread, in its hooks too.
+bool backward_running();
+
 }  // namespace hero

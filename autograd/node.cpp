@@ -134,6 +134,7 @@ Tensor MultiOp::saved(int slot) const {
     } else if (needs(slot)) {
       const Edge& edge = input_edge(slot);
       if (auto* leaf = dynamic_cast<AccumulateGrad*>(edge.node.get())) {
+        leaf->check_current();
         return Tensor::from_impl(leaf->leaf());
       }
       impl->grad_fn = edge.node;

@@ -147,6 +147,26 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 
 Tensor Tensor::detach() const { return Tensor(array()); }
 
+const Tensor& Tensor::set_data(const Array& array) const {
+  check(defined() && array.defined(), "set_data: the ", defined() ? "array" : "tensor",
+        " is undefined");
+  check(is_leaf(), "set_data: the tensor of shape ", shape(), " was computed by ",
+        is_leaf() ? "" : impl_->grad_fn->name(), "; only a leaf's values can be replaced");
+  check(array.shape() == shape(), "set_data: values of shape ", array.shape(),
+        " for a tensor of shape ", shape());
+  check(!impl_->requires_grad || is_floating(array.dtype()), "set_data: values are ", array.dtype(),
+        " but the tensor requires grad; only floating dtypes have gradients");
+  if (impl_->grad && (array.dtype() != dtype() || array.device() != device())) {
+    const NoGrad no_grad;
+    const MemoryScope scope(MemoryTag::gradient);
+    impl_->grad = grad().to(array.dtype()).to(array.device()).detach().impl_;
+  }
+  impl_->data = array;
+  impl_->history = array.storage().history();
+  impl_->accumulator = nullptr;  // older graphs keep theirs, which knows that it was left behind
+  return *this;
+}
+
 HookHandle Tensor::register_hook(TensorHook hook) const {
   check(requires_grad(), "register_hook: the tensor does not require grad");
   auto alive = std::make_shared<bool>(true);

@@ -109,6 +109,10 @@ class Tensor {
   void backward(const Tensor& gradient, const BackwardOptions& options = {}) const;
   /// The same values without history; shares storage.
   Tensor detach() const;
+  /// Lets a leaf hold other values of its shape, of any dtype (floating if it requires grad) and
+  /// device; it stays the same tensor, its hooks stay, and grad() is converted with it. A graph
+  /// recorded before can no longer run backward through the leaf: an Error says so.
+  const Tensor& set_data(const Array& array) const;
   /// Called with this tensor's gradient, once complete, in each backward.
   HookHandle register_hook(TensorHook hook) const;
   /// Called after this leaf's grad() has received its complete gradient.
