@@ -58,6 +58,7 @@ TEST_CASE("backward_running is true inside a pass, nested ones included, and onl
   const Tensor x = leaf({1.0});
   std::vector<bool> seen = {backward_running()};
   x.register_hook([&](const Tensor&) {
+    const EnableGrad record;  // off inside a pass
     const Tensor z = leaf({1.0});
     square(z).backward();
     seen.push_back(backward_running());
