@@ -9,6 +9,12 @@ namespace hero {
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 
+/// relu(linear(x, weight, bias)) in one operation that keeps only its input and output.
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// gelu(linear(x, weight, bias)) in one operation.
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                   Gelu approximate = Gelu::erf);
+
 /// \name Losses
 /// \{
 enum class Reduction { none, mean, sum };
@@ -111,6 +117,17 @@ Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options 
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options = {});
 /// Cell i of o covers floor(i n / o) .. ceil((i + 1) n / o).
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size);
+struct Pool1dOptions {
+  std::optional<int64_t> stride = {};  ///< the kernel size when absent
+  int64_t padding = 0;
+  int64_t dilation = 1;  ///< max pooling only
+  bool ceil_mode = false;
+  bool count_include_pad = true;  ///< average pooling only
+};
+/// x [N, C, L] or [C, L].
+Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options = {});
+Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options = {});
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size);
 /// \}
 
 /// \name Attention and recurrence
@@ -120,8 +137,11 @@ struct AttentionOptions {
   Tensor bias = {};  ///< added to the scores
   bool is_causal = false;
   std::optional<double> scale = {};  ///< 1 / sqrt(D) when absent
+  double dropout_p = 0.0;            ///< probabilities are dropped out; 0 outside of training
+  bool enable_gqa = false;           ///< q [B, H, T, D] with k, v [B, G, S, ..], H % G == 0
 };
-/// softmax(q k^T scale + bias) v: q [.., T, D], k [.., S, D], v [.., S, E].
+/// softmax(q k^T scale + bias) v: q [.., T, D], k [.., S, D], v [.., S, E]. A row of the mask
+/// without any true gives NaN. With enable_gqa, H / G neighbouring heads of q share a head of k, v.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 enum class Nonlinearity { tanh, relu };
@@ -137,6 +157,22 @@ struct LstmState {
 LstmState lstm_cell(const Tensor& x, const LstmState& state, const CellWeights& weights);
 /// Gate rows r, z, n.
 Tensor gru_cell(const Tensor& x, const Tensor& h, const CellWeights& weights);
+enum class TimeOrder { forward, reverse };
+struct RnnOutput {
+  Tensor output;  ///< [T, N, H]
+  Tensor h;       ///< the state after the last step, [N, H]
+};
+struct LstmOutput {
+  Tensor output, h, c;
+};
+/// One layer in one direction over whole sequences, time first: x [T, N, I], h and c [N, H].
+/// TimeOrder::reverse begins at the last step; outputs stay in the order of x.
+RnnOutput rnn(const Tensor& x, const Tensor& h, const CellWeights& weights,
+              Nonlinearity nonlinearity = Nonlinearity::tanh, TimeOrder order = TimeOrder::forward);
+LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weights,
+                TimeOrder order = TimeOrder::forward);
+RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights,
+              TimeOrder order = TimeOrder::forward);
 /// Zeroes elements with probability p and scales the rest by 1 / (1 - p); identity unless training.
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 /// \}

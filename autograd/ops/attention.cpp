@@ -20,6 +20,14 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v,
         " and ", v.shape());
   check(!options.mask.defined() || options.mask.dtype() == kBool, kName, ": mask is ",
         options.mask.defined() ? options.mask.dtype() : kBool, "; pass numbers to add as bias");
+  check(options.dropout_p >= 0.0 && options.dropout_p <= 1.0, kName,
+        ": dropout_p is outside [0, 1]: ", options.dropout_p);
+  if (!options.enable_gqa) return;
+  check(q.ndim() >= 3 && k.ndim() >= 3 && v.ndim() >= 3, kName,
+        ": enable_gqa needs a dimension of heads: ", q.shape(), ", ", k.shape(), ", ", v.shape());
+  check(k.size(-3) == v.size(-3) && k.size(-3) > 0 && q.size(-3) % k.size(-3) == 0, kName, ": ",
+        q.size(-3), " heads of q are no multiple of the ", k.size(-3), " of k and ", v.size(-3),
+        " of v");
 }
 
 // True where a query may see a key: the lower triangle, aligned top left.
@@ -33,6 +41,13 @@ Tensor causal_mask(int64_t T, int64_t S, Device device) {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
   check_operands(q, k, v, options);
+  if (options.enable_gqa && q.size(-3) != k.size(-3)) {
+    const int64_t heads = q.size(-3) / k.size(-3);
+    AttentionOptions plain = options;
+    plain.enable_gqa = false;
+    return scaled_dot_product_attention(q, repeat_interleave(k, heads, -3),
+                                        repeat_interleave(v, heads, -3), plain);
+  }
   const double natural = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
   // q is smaller than the scores.
   Tensor scores = matmul(q * options.scale.value_or(natural), transpose(k, -2, -1));
@@ -43,7 +58,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     mask = mask.defined() ? logical_and(mask, causal) : causal;
   }
   if (mask.defined()) scores = where(mask, scores, -std::numeric_limits<double>::infinity());
-  return matmul(softmax(scores, -1), v);
+  return matmul(dropout(softmax(scores, -1), options.dropout_p), v);
 }
 
 }  // namespace hero

@@ -1,4 +1,5 @@
 // Matrix products.
+#include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/matmul.h>
@@ -72,6 +73,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Tensor y = matmul(rows, weight.t());
   if (bias.defined()) y = y + bias;
   return x.ndim() == 2 ? y : reshape(y, shape);
+}
+
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return relu(linear(x, weight, bias));
+}
+
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Gelu approximate) {
+  return gelu(linear(x, weight, bias), approximate);
 }
 
 }  // namespace hero

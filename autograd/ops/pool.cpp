@@ -116,6 +116,19 @@ Tensor averaging_matrix(int64_t cells, int64_t size, const Tensor& like) {
   return Tensor(matrix);
 }
 
+void check_line(const char* op, const Tensor& x) {
+  check(x.ndim() == 2 || x.ndim() == 3, op, ": x must be [N, C, L] or [C, L]: got shape ",
+        x.shape());
+}
+
+PoolOptions flat_options(int64_t kernel_size, const Pool1dOptions& options) {
+  return {.stride = Pair{1, options.stride.value_or(kernel_size)},
+          .padding = {0, options.padding},
+          .dilation = {1, options.dilation},
+          .ceil_mode = options.ceil_mode,
+          .count_include_pad = options.count_include_pad};
+}
+
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options) {
@@ -151,6 +164,24 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
   }
   const Tensor by_row = matmul(x, averaging_matrix(columns, width, x).t());
   return matmul(averaging_matrix(rows, height, x), by_row);
+}
+
+// In one dimension: an image of height 1.
+Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {
+  check_line("max_pool1d", x);
+  return squeeze(max_pool2d(unsqueeze(x, -2), {1, kernel_size}, flat_options(kernel_size, options)),
+                 -2);
+}
+
+Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {
+  check_line("avg_pool1d", x);
+  return squeeze(avg_pool2d(unsqueeze(x, -2), {1, kernel_size}, flat_options(kernel_size, options)),
+                 -2);
+}
+
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
+  check_line("adaptive_avg_pool1d", x);
+  return squeeze(adaptive_avg_pool2d(unsqueeze(x, -2), {1, output_size}), -2);
 }
 
 }  // namespace hero

@@ -64,4 +64,56 @@ Tensor gru_cell(const Tensor& x, const Tensor& h, const CellWeights& weights) {
   return lerp(candidate, h, update);
 }
 
+namespace {
+
+void check_sequence(const char* op, const Tensor& x) {
+  check(x.ndim() == 3, op, ": x must be [T, N, I], time first: got shape ", x.shape());
+}
+
+// Calls step(x_t) in the order of time and stacks what it returns in the order of x.
+template <class Step>
+Tensor each_step(const Tensor& x, const Tensor& h, TimeOrder order, Step&& step) {
+  const int64_t count = x.size(0);
+  if (count == 0) {
+    return Tensor(Array::empty({0, h.size(0), h.size(1)}, h.dtype(), h.device()));
+  }
+  const std::vector<Tensor> inputs = unbind(x, 0);
+  std::vector<Tensor> outputs(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const size_t t = order == TimeOrder::forward ? i : inputs.size() - 1 - i;
+    outputs[t] = step(inputs[t]);
+  }
+  return stack(outputs, 0);
+}
+
+}  // namespace
+
+RnnOutput rnn(const Tensor& x, const Tensor& h0, const CellWeights& weights,
+              Nonlinearity nonlinearity, TimeOrder order) {
+  check_sequence("rnn", x);
+  Tensor h = h0;
+  const Tensor output = each_step(
+      x, h0, order, [&](const Tensor& x_t) { return h = rnn_cell(x_t, h, weights, nonlinearity); });
+  return {output, h};
+}
+
+LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weights,
+                TimeOrder order) {
+  check_sequence("lstm", x);
+  LstmState now = state;
+  const Tensor output = each_step(x, state.h, order, [&](const Tensor& x_t) {
+    now = lstm_cell(x_t, now, weights);
+    return now.h;
+  });
+  return {output, now.h, now.c};
+}
+
+RnnOutput gru(const Tensor& x, const Tensor& h0, const CellWeights& weights, TimeOrder order) {
+  check_sequence("gru", x);
+  Tensor h = h0;
+  const Tensor output =
+      each_step(x, h0, order, [&](const Tensor& x_t) { return h = gru_cell(x_t, h, weights); });
+  return {output, h};
+}
+
 }  // namespace hero

@@ -60,6 +60,12 @@ Rows normal_rows() {
     return layer_norm(x[0], {x[0].size(-1)}, x[1], x[2], 0.1);
   };
   Rows rows = {
+      of("linear_relu", {{{2, 3}}, {{4, 3}}, {{4}}},
+         [](const Tensors& x) { return linear_relu(x[0], x[1], x[2]); }),
+      of("linear_gelu", {{{2, 3}}, {{4, 3}}, {{4}}},
+         [](const Tensors& x) { return linear_gelu(x[0], x[1], x[2]); }),
+      of("linear_gelu (tanh)", {{{2, 3}}, {{4, 3}}, {{4}}},
+         [](const Tensors& x) { return linear_gelu(x[0], x[1], x[2], Gelu::tanh); }),
       of("softmax", {{{2, 3}}}, [](const Tensors& x) { return softmax(x[0], 1); }),
       of("softmax", {{{3, 2}}}, [](const Tensors& x) { return softmax(x[0], 0); }),
       of("log_softmax", {{{2, 3}}}, [](const Tensors& x) { return log_softmax(x[0], -1); }),
@@ -78,8 +84,9 @@ Rows normal_rows() {
            return dropout(x[0], 0.5);
          }),
   };
-  for (size_t i = 3; i < 5; ++i) rows[i].empty = {{0, 3}, {3}, {3}};
-  rows[6].skip = {{Layout::empty, kMean}, {Layout::single, kFlat}};
+  for (size_t i = 0; i < 3; ++i) rows[i].empty = {{0, 3}, {4, 3}, {4}};
+  for (size_t i = 6; i < 8; ++i) rows[i].empty = {{0, 3}, {3}, {3}};
+  rows[9].skip = {{Layout::empty, kMean}, {Layout::single, kFlat}};
   return rows;
 }
 
@@ -112,6 +119,12 @@ Rows window_rows() {
             [](const Tensors& x) {
               return adaptive_avg_pool2d(x[0], {3, 2});
             }),
+      sized("max_pool1d", {{{2, 2, 5}}},
+            [](const Tensors& x) { return max_pool1d(x[0], 2, {.ceil_mode = true}); }),
+      sized("avg_pool1d", {{{2, 2, 5}}},
+            [](const Tensors& x) { return avg_pool1d(x[0], 3, {.stride = 2, .padding = 1}); }),
+      sized("adaptive_avg_pool1d", {{{2, 2, 5}}},
+            [](const Tensors& x) { return adaptive_avg_pool1d(x[0], 2); }),
   };
 }
 
@@ -124,8 +137,13 @@ Rows sequence_rows() {
     return std::vector<Input>{{{2, 3}},         {{2, 2}},      {{2 * gates, 3}},
                               {{2 * gates, 2}}, {{2 * gates}}, {{2 * gates}}};
   };
-  std::vector<Input> lstm = cell(4);
-  lstm.insert(lstm.begin() + 2, Input{{2, 2}});
+  std::vector<Input> lstm_inputs = cell(4);
+  lstm_inputs.insert(lstm_inputs.begin() + 2, Input{{2, 2}});
+  // The same with x [T, N, I].
+  const auto sequence = [](std::vector<Input> inputs) {
+    inputs[0].shape = {3, 2, 3};
+    return inputs;
+  };
   return {
       sized("scaled_dot_product_attention", attended,
             [](const Tensors& x) {
@@ -139,13 +157,39 @@ Rows sequence_rows() {
             }),
       sized("rnn_cell", cell(1),
             [weights](const Tensors& x) { return rnn_cell(x[0], x[1], weights(x, 2)); }),
-      sized("lstm_cell", lstm,
+      sized("lstm_cell", lstm_inputs,
             [weights](const Tensors& x) {
               const LstmState state = lstm_cell(x[0], {x[1], x[2]}, weights(x, 3));
               return Tensors{state.h, state.c};
             }),
       sized("gru_cell", cell(3),
             [weights](const Tensors& x) { return gru_cell(x[0], x[1], weights(x, 2)); }),
+      sized("scaled_dot_product_attention (grouped heads)",
+            {{{1, 4, 3, 2}}, {{1, 2, 3, 2}}, {{1, 2, 3, 2}}},
+            [](const Tensors& x) {
+              return scaled_dot_product_attention(x[0], x[1], x[2],
+                                                  {.is_causal = true, .enable_gqa = true});
+            }),
+      sized("rnn", sequence(cell(1)),
+            [weights](const Tensors& x) {
+              const RnnOutput y = rnn(x[0], x[1], weights(x, 2), Nonlinearity::tanh);
+              return Tensors{y.output, y.h};
+            }),
+      sized("lstm", sequence(lstm_inputs),
+            [weights](const Tensors& x) {
+              const LstmOutput y = lstm(x[0], {x[1], x[2]}, weights(x, 3));
+              return Tensors{y.output, y.h, y.c};
+            }),
+      sized("lstm (reverse)", sequence(lstm_inputs),
+            [weights](const Tensors& x) {
+              const LstmOutput y = lstm(x[0], {x[1], x[2]}, weights(x, 3), TimeOrder::reverse);
+              return Tensors{y.output, y.c};
+            }),
+      sized("gru", sequence(cell(3)),
+            [weights](const Tensors& x) {
+              const RnnOutput y = gru(x[0], x[1], weights(x, 2), TimeOrder::reverse);
+              return Tensors{y.output, y.h};
+            }),
   };
 }
 
