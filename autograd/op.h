@@ -144,26 +144,50 @@ Tensor record_list(O op, const std::vector<Tensor>& inputs) {
   return detail::finish_one(*node, detail::run_forward(*node, list));
 }
 
+namespace detail {
+
+template <class O>
+std::vector<Tensor> finish_multi(O& node, std::vector<Array> arrays) {
+  std::vector<Tensor> results;
+  int slot = 0;
+  for (Array& array : arrays) {
+    results.push_back(Recorder::make_output(node, std::move(array)));
+    const bool saves = slot < 32 && ((O::kSaveOutputs >> slot) & 1u);
+    if (saves) Recorder::save(node, results.back().array(), -1 - slot);
+    ++slot;
+  }
+  return results;
+}
+
+inline std::vector<Tensor> leaves_of(std::vector<Array> arrays) {
+  std::vector<Tensor> results;
+  for (Array& array : arrays) results.emplace_back(std::move(array));
+  return results;
+}
+
+}  // namespace detail
+
 /// Runs an operation with several outputs: forward returns std::vector<Array>. Integer outputs get
 /// no gradient.
 template <class O, std::same_as<Tensor>... In>
 std::vector<Tensor> record_multi(O op, const In&... inputs) {
   const Tensor* const list[] = {&inputs...};
-  std::vector<Tensor> results;
-  if (!detail::begin(op, list)) {
-    for (Array& array : op.forward(inputs.array()...)) results.emplace_back(std::move(array));
-    return results;
-  }
+  if (!detail::begin(op, list)) return detail::leaves_of(op.forward(inputs.array()...));
   Ref<O> node = make_node(std::move(op));
   detail::connect(*node, list);
-  int slot = 0;
-  for (Array& array : node->forward(inputs.array()...)) {
-    results.push_back(Recorder::make_output(*node, std::move(array)));
-    const bool saves = slot < 32 && ((O::kSaveOutputs >> slot) & 1u);
-    if (saves) Recorder::save(*node, results.back().array(), -1 - slot);
-    ++slot;
-  }
-  return results;
+  return detail::finish_multi(*node, node->forward(inputs.array()...));
+}
+
+/// The same for any number of inputs; forward takes std::span<const Array>.
+template <class O>
+std::vector<Tensor> record_multi_list(O op, const std::vector<Tensor>& inputs) {
+  std::vector<const Tensor*> list;
+  list.reserve(inputs.size());
+  for (const Tensor& input : inputs) list.push_back(&input);
+  if (!detail::begin(op, list)) return detail::leaves_of(detail::run_forward(op, list));
+  Ref<O> node = make_node(std::move(op));
+  detail::connect(*node, std::span<const Tensor* const>(list));
+  return detail::finish_multi(*node, detail::run_forward(*node, list));
 }
 
 }  // namespace hero

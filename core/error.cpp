@@ -3,6 +3,20 @@
 
 #include <hero/core/error.h>
 
+namespace hero {
+
+const std::string*& PlaceScope::current() {
+  thread_local const std::string* place = nullptr;
+  return place;
+}
+
+std::string current_place() {
+  const std::string* place = PlaceScope::current();
+  return place != nullptr ? *place : "";
+}
+
+}  // namespace hero
+
 namespace hero::detail {
 
 std::string number_text(double value) {
@@ -20,7 +34,8 @@ void throw_error(std::string line) {
   for (char& c : line) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  throw Error(line);
+  const std::string place = current_place();
+  throw Error(place.empty() ? line : line + ", in " + place);
 }
 
 }  // namespace hero::detail

@@ -14,6 +14,24 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// While it lives, errors thrown on this thread end with ", in <place>": a module's path such as
+/// "mlp.fc2". The innermost scope counts.
+class PlaceScope {
+ public:
+  explicit PlaceScope(const std::string& place) : previous_(current()) { current() = &place; }
+  ~PlaceScope() { current() = previous_; }
+  PlaceScope(const PlaceScope&) = delete;
+  PlaceScope& operator=(const PlaceScope&) = delete;
+
+ private:
+  friend std::string current_place();
+  static const std::string*& current();
+  const std::string* previous_;
+};
+
+/// The place of the innermost PlaceScope on this thread; "" outside of any.
+std::string current_place();
+
 namespace detail {
 
 std::string number_text(double value);

@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <cstdlib>
+#include <ostream>
+#include <typeinfo>
+
+#include <cxxabi.h>
+
+#include <hero/nn/module.h>
+
+namespace hero::nn {
+
+namespace {
+
+thread_local Device current_device = kCpu;
+
+// Set by Building for the next Module constructor on this thread.
+struct Pending {
+  uint64_t seed;
+  std::string path;
+};
+thread_local std::unique_ptr<Pending> pending;
+
+std::string joined(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
+
+}  // namespace
+
+DeviceScope::DeviceScope(Device device) : previous_(current_device) { current_device = device; }
+DeviceScope::~DeviceScope() { current_device = previous_; }
+
+// [note: first values] A root module draws one stream of the thread's generator; each parameter's
+// stream follows from it and the parameter's full name. The slot keeps stream and recipe, so that
+// what was built on meta can be filled later, in parts, with the same numbers.
+Module::Module() {
+  if (!pending) return;
+  origin_ = {pending->seed, std::move(pending->path), true};
+  path_ = origin_.path.substr(0, origin_.path.size() - 1);
+  pending.reset();
+}
+
+Module::Building::Building(Module& parent, const std::string& name) {
+  parent.check_name("module", name);
+  static_cast<void>(parent.stream_of(""));  // seeds the root
+  pending =
+      std::make_unique<Pending>(Pending{parent.origin_.seed, parent.origin_.path + name + "."});
+}
+Module::Building::~Building() { pending.reset(); }
+
+Stream Module::stream_of(const std::string& name) {
+  if (!origin_.seeded) {
+    fill_bits(std::span<uint64_t>(&origin_.seed, 1), default_generator().next(), 0);
+    origin_.seeded = true;
+  }
+  return named_stream(origin_.seed, origin_.path + name);
+}
+
+Tensor Module::forward(const Tensor& /*x*/) {
+  fail(type_name(), ": has no forward of one tensor; override forward or call it as it documents");
+}
+
+void Module::check_name(const char* what, const std::string& name) const {
+  check(!name.empty() && name.find('.') == std::string::npos, type_name(), ": ", what, " name '",
+        name, "' must be neither empty nor hold a dot");
+  for (const auto& slot : slots_) {
+    check(slot->name != name, type_name(), ": '", name, "' is there already");
+  }
+  for (const auto& child : children_) {
+    check(child->name_ != name, type_name(), ": '", name, "' is there already");
+  }
+}
+
+Module& Module::adopt(const std::string& name, std::unique_ptr<Module> child) {
+  check_name("module", name);
+  check(child != nullptr, type_name(), ": module '", name, "' is null");
+  child->name_ = name;
+  child->set_path(joined(path_, name));
+  children_.push_back(std::move(child));
+  return *children_.back();
+}
+
+void Module::set_path(const std::string& path) {
+  path_ = path;
+  for (const auto& child : children_) child->set_path(joined(path, child->name_));
+}
+
+Tensor& Module::add_slot(Slot slot) {
+  check_name(slot.kind == Slot::Kind::parameter ? "parameter" : "buffer", slot.name);
+  slots_.push_back(std::make_unique<Slot>(std::move(slot)));
+  return slots_.back()->tensor;
+}
+
+namespace {
+
+Tensor first_tensor(const Slot& slot, const Shape& shape, DType dtype) {
+  const MemoryScope tag(MemoryTag::parameter);
+  const Array values = Array::empty(shape, dtype, current_device);
+  fill_part(slot.init, values, shape, 0, slot.stream);
+  return Tensor(values, slot.kind == Slot::Kind::parameter);
+}
+
+}  // namespace
+
+Tensor& Module::parameter(const std::string& name, const Shape& shape, const Init& init,
+                          DType dtype) {
+  check(is_floating(dtype), type_name(), ": parameter '", name, "' needs a floating dtype, not ",
+        dtype);
+  Slot slot{name, {}, init, stream_of(name), Slot::Kind::parameter};
+  slot.tensor = first_tensor(slot, shape, dtype);
+  return add_slot(std::move(slot));
+}
+
+Tensor& Module::parameter(const std::string& name, const Tensor& leaf) {
+  check(leaf.defined() && leaf.is_leaf(), type_name(), ": parameter '", name,
+        "' is not a leaf; give it detached values");
+  leaf.requires_grad_();
+  return add_slot({name, leaf, {}, {}, Slot::Kind::parameter});
+}
+
+Tensor& Module::no_parameter(const std::string& name) {
+  return add_slot({name, {}, {}, {}, Slot::Kind::parameter});
+}
+
+Tensor& Module::buffer(const std::string& name, const Shape& shape, const Init& init, DType dtype,
+                       Slot::Kind kind) {
+  Slot slot{name, {}, init, stream_of(name), kind};
+  slot.tensor = first_tensor(slot, shape, dtype);
+  return add_slot(std::move(slot));
+}
+
+Tensor& Module::buffer(const std::string& name, const Tensor& values, Slot::Kind kind) {
+  return add_slot({name, values.to(current_device), {}, {}, kind});
+}
+
+template <class Visit>
+void Module::visit(const std::string& prefix, Visit&& visit_module) {
+  visit_module(prefix, *this);
+  for (const auto& child : children_) child->visit(joined(prefix, child->name_), visit_module);
+}
+
+Named<Slot*> Module::slots() {
+  Named<Slot*> all;
+  visit("", [&](const std::string& prefix, Module& module) {
+    for (const auto& slot : module.slots_) {
+      if (!slot->tensor.defined()) continue;
+      const std::string name = joined(prefix, slot->name);
+      check(slot->tensor.is_leaf(), "module: ", name, " of ", type_name(),
+            " was replaced by a computed tensor; write values with copy_ while NoGrad lives");
+      all.emplace_back(name, slot.get());
+    }
+  });
+  return all;
+}
+
+namespace {
+
+Named<Tensor> tensors_of(const Named<Slot*>& slots, bool parameters) {
+  Named<Tensor> list;
+  for (const auto& [name, slot] : slots) {
+    if ((slot->kind == Slot::Kind::parameter) != parameters) continue;
+    const bool known = std::any_of(list.begin(), list.end(), [&, s = slot](const auto& other) {
+      return is_same(other.second, s->tensor);
+    });
+    if (!known) list.emplace_back(name, slot->tensor);
+  }
+  return list;
+}
+
+template <class T>
+std::vector<T> without_names(const Named<T>& list) {
+  std::vector<T> values;
+  values.reserve(list.size());
+  for (const auto& [name, value] : list) values.push_back(value);
+  return values;
+}
+
+}  // namespace
+
+Named<Tensor> Module::named_parameters() const {
+  return tensors_of(const_cast<Module*>(this)->slots(), true);
+}
+Tensors Module::parameters() const { return without_names(named_parameters()); }
+Named<Tensor> Module::named_buffers() const {
+  return tensors_of(const_cast<Module*>(this)->slots(), false);
+}
+Tensors Module::buffers() const { return without_names(named_buffers()); }
+
+Named<Module*> Module::named_children() const {
+  Named<Module*> list;
+  for (const auto& child : children_) list.emplace_back(child->name_, child.get());
+  return list;
+}
+std::vector<Module*> Module::children() const { return without_names(named_children()); }
+
+Named<Module*> Module::named_modules() {
+  Named<Module*> list;
+  visit("", [&](const std::string& path, Module& module) { list.emplace_back(path, &module); });
+  return list;
+}
+std::vector<Module*> Module::modules() { return without_names(named_modules()); }
+
+int64_t Module::parameter_count(bool trainable_only) const {
+  int64_t count = 0;
+  for (const Tensor& p : parameters()) {
+    if (!trainable_only || p.requires_grad()) count += p.numel();
+  }
+  return count;
+}
+
+Module& Module::get_submodule(const std::string& path) {
+  std::string known;
+  for (const auto& [name, module] : named_modules()) {
+    if (name == path) return *module;
+    if (!name.empty()) known += (known.empty() ? "" : ", ") + name;
+  }
+  fail("get_submodule: ", type_name(), " has no module '", path, "'; there are: ", known);
+}
+
+Slot* Module::find_slot(const std::string& path, bool parameter) {
+  std::string known;
+  for (const auto& [name, slot] : slots()) {
+    if ((slot->kind == Slot::Kind::parameter) != parameter) continue;
+    if (name == path) return slot;
+    known += (known.empty() ? "" : ", ") + name;
+  }
+  fail(parameter ? "get_parameter: " : "get_buffer: ", type_name(), " has no '", path,
+       "'; there are: ", known);
+}
+Tensor Module::get_parameter(const std::string& path) { return find_slot(path, true)->tensor; }
+Tensor Module::get_buffer(const std::string& path) { return find_slot(path, false)->tensor; }
+
+std::string Module::type_name() const {
+  int status = 0;
+  char* text = abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status);
+  std::string full = status == 0 ? text : typeid(*this).name();
+  std::free(text);
+  full = full.substr(0, full.find('<'));
+  const size_t colon = full.rfind(':');
+  return colon == std::string::npos ? full : full.substr(colon + 1);
+}
+
+// Prints the tree; a friend, as names of children are enough for nobody else.
+class ModuleWriter {
+ public:
+  static std::string text(const Module& module, int depth) {
+    std::string out = module.type_name() + "(" + module.extra_repr();
+    if (module.children_.empty()) return out + ")";
+    const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');
+    for (const auto& child : module.children_) {
+      out += "\n" + indent + "(" + child->name_ + "): " + text(*child, depth + 1);
+    }
+    return out + "\n" + std::string(static_cast<size_t>(2 * depth), ' ') + ")";
+  }
+};
+
+std::string to_string(const Module& module) { return ModuleWriter::text(module, 0); }
+std::ostream& operator<<(std::ostream& out, const Module& module) {
+  return out << to_string(module);
+}
+
+}  // namespace hero::nn

@@ -1,0 +1,185 @@
+// Calling a module: its place for messages, and the hooks around forward and backward.
+#include <hero/autograd/op.h>
+#include <hero/nn/module.h>
+
+namespace hero::nn {
+
+struct Module::Hooks {
+  std::vector<detail::Hook<ForwardPreHook>> forward_pre;
+  std::vector<detail::Hook<ForwardHook>> forward;
+  std::vector<detail::Hook<BackwardPreHook>> backward_pre;
+  std::vector<detail::Hook<BackwardHook>> backward;
+};
+
+Module::~Module() = default;
+Module::Module(Module&&) noexcept = default;
+Module& Module::operator=(Module&&) noexcept = default;
+
+namespace {
+
+template <class F>
+HookHandle append(std::vector<detail::Hook<F>>& list, F hook) {
+  list.push_back({std::move(hook), std::make_shared<bool>(true)});
+  return HookHandle(list.back().alive);
+}
+
+template <class F>
+bool any_alive(const std::vector<detail::Hook<F>>& list) {
+  for (const auto& hook : list) {
+    if (*hook.alive) return true;
+  }
+  return false;
+}
+
+// What a hook returned takes the place of what it was given; nothing returned leaves it.
+void replace(Tensors& values, Tensors&& returned, const Module& module, const char* what) {
+  if (returned.empty()) return;
+  check(returned.size() == values.size(), what, ": a hook of ", module.type_name(), " returned ",
+        returned.size(), " tensors in place of ", values.size());
+  values = std::move(returned);
+}
+
+// What the two ends of a module's backward share.
+struct BackwardPass {
+  Module* module;
+  std::vector<detail::Hook<BackwardPreHook>> pre;
+  std::vector<detail::Hook<BackwardHook>> hooks;
+  Tensors grad_outputs;
+
+  void leave(Tensors& grad_inputs) const {
+    for (const auto& hook : hooks) {
+      if (!*hook.alive) continue;
+      replace(grad_inputs, hook.call(*module, grad_inputs, grad_outputs), *module,
+              "full backward hook");
+    }
+  }
+};
+
+Tensors as_tensors(const Grads& grads) { return {grads.begin(), grads.end()}; }
+
+Grads as_grads(const Tensors& list) {
+  Grads grads;
+  for (const Tensor& tensor : list) grads.push_back(tensor);
+  return grads;
+}
+
+std::vector<Array> same_arrays(std::span<const Array> inputs) {
+  return {inputs.begin(), inputs.end()};
+}
+
+// The module's outputs, unchanged; its backward runs first.
+struct OutputEnd : MultiOp {
+  std::shared_ptr<BackwardPass> pass;
+  bool inputs_want_grad = true;
+  const char* name() const override { return "module_output"; }
+  std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
+  Grads backward(const Grads& grads) override {
+    Tensors list = as_tensors(grads);
+    for (const auto& hook : pass->pre) {
+      if (!*hook.alive) continue;
+      replace(list, hook.call(*pass->module, list), *pass->module, "full backward pre-hook");
+    }
+    pass->grad_outputs = list;
+    Tensors none;
+    if (!inputs_want_grad) pass->leave(none);  // no other end will be reached
+    return as_grads(list);
+  }
+};
+
+// The module's inputs, unchanged; its backward runs last.
+struct InputEnd : MultiOp {
+  std::shared_ptr<BackwardPass> pass;
+  const char* name() const override { return "module_input"; }
+  std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
+  Grads backward(const Grads& grads) override {
+    Tensors list = as_tensors(grads);
+    pass->leave(list);
+    pass->grad_outputs.clear();
+    return as_grads(list);
+  }
+};
+
+bool any_wants_grad(const Tensors& list) {
+  for (const Tensor& tensor : list) {
+    if (tensor.defined() && tensor.requires_grad()) return true;
+  }
+  return false;
+}
+
+// Runs an identity over the defined tensors of a list.
+template <class End>
+void put_end(Tensors& list, End end) {
+  Tensors given;
+  for (const Tensor& tensor : list) {
+    if (tensor.defined()) given.push_back(tensor);
+  }
+  Tensors through = record_multi_list(std::move(end), given);
+  size_t next = 0;
+  for (Tensor& tensor : list) {
+    if (tensor.defined()) tensor = through[next++];
+  }
+}
+
+}  // namespace
+
+Module::Hooks& Module::hooks() {
+  if (!hooks_) hooks_ = std::make_shared<Hooks>();
+  return *hooks_;
+}
+HookHandle Module::add_forward_pre(ForwardPreHook hook) {
+  return append(hooks().forward_pre, std::move(hook));
+}
+HookHandle Module::add_forward(ForwardHook hook) {
+  return append(hooks().forward, std::move(hook));
+}
+HookHandle Module::add_backward_pre(BackwardPreHook hook) {
+  return append(hooks().backward_pre, std::move(hook));
+}
+HookHandle Module::add_backward(BackwardHook hook) {
+  return append(hooks().backward, std::move(hook));
+}
+
+Tensor Module::operator()(const Tensor& x) {
+  if (hooks_) {
+    return run_hooked({x}, [this](const Tensors& in) { return Tensors{forward(in[0])}; })[0];
+  }
+  const PlaceScope place(path_);
+  return forward(x);
+}
+
+Tensors Module::run_hooked(const Tensors& inputs,
+                           const std::function<Tensors(const Tensors&)>& body) {
+  const PlaceScope place(path_);
+  if (!hooks_) return body(inputs);
+  Tensors in = inputs;
+  // By index: a hook may add hooks or remove itself.
+  for (size_t i = 0; i < hooks_->forward_pre.size(); ++i) {
+    const auto hook = hooks_->forward_pre[i];
+    if (*hook.alive) replace(in, hook.call(*this, in), *this, "forward pre-hook");
+  }
+  std::shared_ptr<BackwardPass> pass;
+  if (grad_enabled() && (any_alive(hooks_->backward_pre) || any_alive(hooks_->backward))) {
+    pass = std::make_shared<BackwardPass>(
+        BackwardPass{this, hooks_->backward_pre, hooks_->backward, {}});
+  }
+  const bool inputs_want_grad = any_wants_grad(in);
+  if (pass && inputs_want_grad) {
+    InputEnd end;
+    end.pass = pass;
+    put_end(in, std::move(end));
+  }
+  Tensors out = body(in);
+  for (size_t i = 0; i < hooks_->forward.size(); ++i) {
+    const auto hook = hooks_->forward[i];
+    if (*hook.alive) replace(out, hook.call(*this, in, out), *this, "forward hook");
+  }
+  if (pass && any_wants_grad(out)) {
+    OutputEnd end;
+    end.pass = pass;
+    end.inputs_want_grad = inputs_want_grad;
+    put_end(out, std::move(end));
+  }
+  return out;
+}
+
+}  // namespace hero::nn
