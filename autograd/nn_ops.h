@@ -8,6 +8,35 @@ namespace hero {
 
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
+/// x1 W_o x2 + b_o: x1 [.., in1], x2 [.., in2], weight [out, in1, in2], bias [out].
+Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias = {});
+/// softmax(-x)
+Tensor softmin(const Tensor& x, int64_t dim);
+
+/// \name Activations, beside those in <hero/autograd/ops.h>
+/// \{
+/// Klambauer et al., arXiv 1706.02515.
+Tensor selu(const Tensor& x);
+/// x above 0, alpha (exp(x / alpha) - 1) below.
+Tensor celu(const Tensor& x, double alpha = 1.0);
+/// relu6(x + 3) / 6
+Tensor hardsigmoid(const Tensor& x);
+/// x cut to [min_val, max_val]; the gradient is 0 on the bounds, unlike clamp's.
+Tensor hardtanh(const Tensor& x, double min_val = -1.0, double max_val = 1.0);
+/// x - tanh(x)
+Tensor tanhshrink(const Tensor& x);
+/// Moved towards 0 by lambda; 0 within [-lambda, lambda].
+Tensor softshrink(const Tensor& x, double lambda = 0.5);
+/// 0 within [-lambda, lambda], else x.
+Tensor hardshrink(const Tensor& x, double lambda = 0.5);
+/// x above the threshold, else value.
+Tensor threshold(const Tensor& x, double threshold, double value);
+/// x above 0, weight x below; weight [1] or [C], one a channel of dimension 1. He et al., arXiv
+/// 1502.01852.
+Tensor prelu(const Tensor& x, const Tensor& weight);
+/// a sigmoid(b) of the halves a, b of x along dim. Dauphin et al., arXiv 1612.08083.
+Tensor glu(const Tensor& x, int64_t dim = -1);
+/// \}
 
 /// relu(linear(x, weight, bias)) in one operation that keeps only its input and output.
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
@@ -25,7 +54,8 @@ struct CrossEntropyOptions {
   double label_smoothing = 0.0;
 };
 /// Scores x [N, C, ...], int64 targets [N, ...]; mean divides by the weights of targets not
-/// ignored.
+/// ignored. Targets of x's shape and a floating dtype are class probabilities; mean then divides by
+/// the number of rows.
 Tensor cross_entropy(const Tensor& x, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 struct NllOptions {
@@ -41,6 +71,19 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta = 1.0,
                   Reduction reduction = Reduction::mean);
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1.0,
                       Reduction reduction = Reduction::mean);
+struct BceOptions {
+  Tensor weight = {};  ///< broadcasts to x
+  Reduction reduction = Reduction::mean;
+};
+/// Of probabilities x with probabilities y, both in [0, 1]; logarithms are cut at -100.
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& options = {});
+struct BceWithLogitsOptions {
+  Tensor weight = {};      ///< of elements; broadcasts to x
+  Tensor pos_weight = {};  ///< of positive answers; broadcasts to x
+  Reduction reduction = Reduction::mean;
+};
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
+                                        const BceWithLogitsOptions& options = {});
 /// Binary cross entropy of logits x with probabilities y.
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight = {},
                        Reduction reduction = Reduction::mean);
@@ -48,6 +91,58 @@ enum class KlReduction { none, mean, sum, batchmean };
 /// Pointwise y * (log y - x) for log-probabilities x; log_target: y is given as a logarithm too.
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction = KlReduction::mean,
               bool log_target = false);
+/// x where y is 1, max(0, margin - x) where y is -1.
+Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin = 1.0,
+                            Reduction reduction = Reduction::mean);
+/// log(1 + exp(-y x)), y 1 or -1.
+Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
+/// max(0, margin - y (a - b)): a should be above b where y is 1, below where it is -1.
+Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin = 0.0,
+                           Reduction reduction = Reduction::mean);
+/// Rows [N, D] or [D]: 1 - cos where y [N] is 1, max(0, cos - margin) where it is -1.
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin = 0.0,
+                             Reduction reduction = Reduction::mean);
+struct MultiMarginOptions {
+  int64_t p = 1;  ///< 1 or 2
+  double margin = 1.0;
+  Tensor weight = {};  ///< [C]
+  Reduction reduction = Reduction::mean;
+};
+/// Scores x [N, C], classes [N]: sum over wrong classes of max(0, margin - x_right + x)^p / C.
+Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
+                         const MultiMarginOptions& options = {});
+/// Mean over the last dimension of the binary cross entropy of scores x with labels y, 0 or 1.
+Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight = {},
+                                   Reduction reduction = Reduction::mean);
+struct TripletMarginOptions {
+  double margin = 1.0;
+  double p = 2.0;  ///< of the distance
+  double eps = 1e-6;
+  bool swap = false;  ///< take the smaller of the negative's distances to anchor and positive
+  Reduction reduction = Reduction::mean;
+};
+/// max(0, |anchor - positive| - |anchor - negative| + margin), rows [.., D].
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginOptions& options = {});
+struct PoissonNllOptions {
+  bool log_input = true;  ///< x is the logarithm of the rate
+  bool full = false;      ///< add Stirling's approximation of log y!
+  double eps = 1e-8;      ///< added to the rate before its logarithm
+  Reduction reduction = Reduction::mean;
+};
+/// exp(x) - y x, or x - y log(x + eps) of a rate.
+Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options = {});
+struct GaussianNllOptions {
+  bool full = false;  ///< add log(2 pi) / 2
+  double eps = 1e-6;  ///< the smallest variance
+  Reduction reduction = Reduction::mean;
+};
+/// (log v + (x - y)^2 / v) / 2; the variance v broadcasts to x.
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
+                         const GaussianNllOptions& options = {});
+/// |a - b + eps|_p over the last dimension.
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2.0, double eps = 1e-6,
+                         bool keepdim = false);
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
 /// \}
 
@@ -106,6 +201,16 @@ struct ConvTranspose2dOptions {
 /// x [N, C, H, W], weight [C, O / groups, KH, KW], bias [O].
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
+struct ConvTranspose1dOptions {
+  int64_t stride = 1;
+  int64_t padding = 0;
+  int64_t output_padding = 0;
+  int64_t dilation = 1;
+  int64_t groups = 1;
+};
+/// x [N, C, L], weight [C, O / groups, K], bias [O].
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose1dOptions& options = {});
 struct PoolOptions {
   std::optional<Pair> stride = {};  ///< the kernel size when absent
   Pair padding = {0, 0};
@@ -117,6 +222,8 @@ Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options 
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options = {});
 /// Cell i of o covers floor(i n / o) .. ceil((i + 1) n / o).
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size);
+/// The same cells as adaptive_avg_pool2d.
+Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size);
 struct Pool1dOptions {
   std::optional<int64_t> stride = {};  ///< the kernel size when absent
   int64_t padding = 0;
@@ -128,6 +235,9 @@ struct Pool1dOptions {
 Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options = {});
 Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options = {});
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size);
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size);
+/// Pixel i of o takes the value of pixel floor(i n / o).
+Tensor upsample_nearest2d(const Tensor& x, Pair output_size);
 /// \}
 
 /// \name Attention and recurrence
@@ -175,6 +285,10 @@ RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights,
               TimeOrder order = TimeOrder::forward);
 /// Zeroes elements with probability p and scales the rest by 1 / (1 - p); identity unless training.
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
+/// The same for whole channels of x [N, C, L] or [C, L]. Tompson et al., arXiv 1411.4280.
+Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);
+/// The same for whole channels of x [N, C, H, W] or [C, H, W].
+Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 /// \}
 
 }  // namespace hero

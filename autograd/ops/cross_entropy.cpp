@@ -2,6 +2,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/loss.h>
 #include <hero/core/backend.h>
 #include <hero/core/map.h>
 
@@ -113,15 +114,18 @@ void check_weight(const char* op, const Tensor& weight, const Tensor& x) {
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
   constexpr auto kName = "cross_entropy";
   check(x.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
+  const double smoothing = options.label_smoothing;
+  check(smoothing >= 0.0 && smoothing <= 1.0, kName, ": label_smoothing ", smoothing,
+        " is outside [0, 1]");
+  if (is_floating(target.dtype()) && target.shape() == x.shape()) {
+    return detail::cross_entropy_probabilities(x, target, options);
+  }
   if (x.ndim() == 1) {
     check(target.ndim() == 0, kName, ": target ", target.shape(), " does not fit scores ",
           x.shape(), "; it should be []");
     const Tensor loss = cross_entropy(unsqueeze(x, 0), unsqueeze(target, 0), options);
     return options.reduction == Reduction::none ? squeeze(loss, 0) : loss;
   }
-  const double smoothing = options.label_smoothing;
-  check(smoothing >= 0.0 && smoothing <= 1.0, kName, ": label_smoothing ", smoothing,
-        " is outside [0, 1]");
   check_classes(kName, x, target);
   check_weight(kName, options.weight, x);
   const Targets targets = read_targets(kName, x, target, options.ignore_index);

@@ -1,33 +1,32 @@
 // Losses that compare elements.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/loss.h>
 
 namespace hero {
 
-namespace {
-
-Tensor reduce(const Tensor& loss, Reduction reduction) {
+Tensor detail::reduce_loss(const Tensor& loss, Reduction reduction) {
   if (reduction == Reduction::none) return loss;
   return reduction == Reduction::mean ? mean(loss) : sum(loss);
 }
 
-// Shapes must be equal: [N, 1] against [N] would silently compare all pairs.
-void check_pair(const char* op, const Tensor& x, const Tensor& y) {
+void detail::check_pair(const char* op, const Tensor& x, const Tensor& y) {
   check(x.shape() == y.shape(), op, ": shapes differ: ", x.shape(), " and ", y.shape(),
         "; reshape or expand one");
   check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
 }
 
-}  // namespace
+using detail::check_pair;
+using detail::reduce_loss;
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   check_pair("mse_loss", x, y);
-  return reduce(square(x - y), reduction);
+  return reduce_loss(square(x - y), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
   check_pair("l1_loss", x, y);
-  return reduce(abs(x - y), reduction);
+  return reduce_loss(abs(x - y), reduction);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction reduction) {
@@ -37,7 +36,7 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
   const Tensor distance = abs(difference);
   const Tensor near = square(difference) * 0.5;
   const Tensor far = (distance - 0.5 * delta) * delta;
-  return reduce(where(distance <= delta, near, far), reduction);
+  return reduce_loss(where(distance <= delta, near, far), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
@@ -47,22 +46,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   const Tensor difference = x - y;
   const Tensor distance = abs(difference);
   const Tensor near = square(difference) * (0.5 / beta);
-  return reduce(where(distance < beta, near, distance - 0.5 * beta), reduction);
-}
-
-// (1 - y) x - (1 + (p - 1) y) log sigmoid(x)
-Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight,
-                       Reduction reduction) {
-  check_pair("bce_with_logits", x, y);
-  check(is_floating(y.dtype()), "bce_with_logits: y is ", y.dtype(),
-        "; convert it to a floating dtype");
-  Tensor log_probability = logsigmoid(x);
-  if (pos_weight.defined()) {
-    check(broadcast_shapes("bce_with_logits", pos_weight.shape(), y.shape()) == y.shape(),
-          "bce_with_logits: pos_weight ", pos_weight.shape(), " does not broadcast to ", y.shape());
-    log_probability = ((pos_weight - 1) * y + 1) * log_probability;
-  }
-  return reduce((1 - y) * x - log_probability, reduction);
+  return reduce_loss(where(distance < beta, near, distance - 0.5 * beta), reduction);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_target) {

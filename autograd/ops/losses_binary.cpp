@@ -1,0 +1,125 @@
+// Losses of probabilities: binary cross entropy and cross entropy against class probabilities.
+#include <limits>
+
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops/loss.h>
+#include <hero/core/map.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+
+// Logarithms stop here, as in PyTorch, so that a certain and wrong prediction has a finite loss.
+constexpr double kLogFloor = -100.0;
+constexpr double kNoUpper = std::numeric_limits<double>::infinity();
+
+Tensor floored(const Tensor& log_p) { return clamp(log_p, kLogFloor, {}); }
+
+// -(y log x + (1 - y) log(1 - x)); the gradient is finite at 0 and 1 too.
+struct BinaryCrossEntropy : Op {
+  static constexpr unsigned kSaveInputs = 0b11;
+  static constexpr double kSmallest = 1e-12;
+  const char* name() const override { return "binary_cross_entropy"; }
+  Array forward(const Array& x, const Array& y) {
+    const Array log_x = core::map<k::Clamp>(core::map<k::Log>(x), kLogFloor, kNoUpper);
+    const Array log_not =
+        core::map<k::Clamp>(core::map<k::Log1p>(core::map<k::Neg>(x)), kLogFloor, kNoUpper);
+    // (y - 1) log(1 - x) - y log x
+    return core::map<k::Sub>(core::map<k::Mul>(core::map<k::Sub>(y, 1.0), log_not),
+                             core::map<k::Mul>(y, log_x));
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0), y = input(1);
+    Grads grads = {Tensor(), Tensor()};
+    if (needs(0)) grads[0] = g * (x - y) / clamp((1 - x) * x, kSmallest, {});
+    if (needs(1)) grads[1] = g * (floored(log1p(-x)) - floored(log(x)));
+    return grads;
+  }
+};
+
+void check_probabilities(const Tensor& x) {
+  if (x.device() == kMeta || x.numel() == 0) return;
+  const NoGrad no_grad;
+  check(all(logical_and(x >= 0, x <= 1)).item() != 0.0,
+        "binary_cross_entropy: x holds values outside [0, 1]: lowest ", min(x).item(), ", highest ",
+        max(x).item(), "; apply sigmoid or use bce_with_logits");
+}
+
+void check_weight(const char* op, const char* what, const Tensor& weight, const Shape& shape) {
+  const int lead = shape.size() - weight.ndim();
+  bool fits = lead >= 0;
+  for (int i = 0; fits && i < weight.ndim(); ++i) {
+    fits = weight.size(i) == 1 || weight.size(i) == shape[lead + i];
+  }
+  check(fits, op, ": ", what, " ", weight.shape(), " does not broadcast to ", shape);
+}
+
+}  // namespace
+
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& options) {
+  constexpr auto kName = "binary_cross_entropy";
+  detail::check_pair(kName, x, y);
+  check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
+  check_probabilities(x);
+  Tensor loss = record(BinaryCrossEntropy{}, x, y);
+  if (options.weight.defined()) {
+    check_weight(kName, "weight", options.weight, x.shape());
+    loss = loss * options.weight;
+  }
+  return detail::reduce_loss(loss, options.reduction);
+}
+
+// (1 - y) x - (1 + (p - 1) y) log sigmoid(x)
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
+                                        const BceWithLogitsOptions& options) {
+  constexpr auto kName = "bce_with_logits";
+  detail::check_pair(kName, x, y);
+  check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
+  Tensor log_probability = logsigmoid(x);
+  if (options.pos_weight.defined()) {
+    check_weight(kName, "pos_weight", options.pos_weight, y.shape());
+    log_probability = ((options.pos_weight - 1) * y + 1) * log_probability;
+  }
+  Tensor loss = (1 - y) * x - log_probability;
+  if (options.weight.defined()) {
+    check_weight(kName, "weight", options.weight, x.shape());
+    loss = loss * options.weight;
+  }
+  return detail::reduce_loss(loss, options.reduction);
+}
+
+Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight,
+                       Reduction reduction) {
+  return binary_cross_entropy_with_logits(x, y, {.pos_weight = pos_weight, .reduction = reduction});
+}
+
+Tensor detail::cross_entropy_probabilities(const Tensor& x, const Tensor& target,
+                                           const CrossEntropyOptions& options) {
+  constexpr auto kName = "cross_entropy";
+  check(is_floating(x.dtype()), kName, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  check(options.ignore_index < 0, kName, ": ignore_index ", options.ignore_index,
+        " has no meaning for class probabilities");
+  const int axis = x.ndim() == 1 ? 0 : 1;
+  const int64_t classes = x.size(axis);
+  Tensor share = target;
+  if (options.label_smoothing > 0.0) {
+    share = target * (1.0 - options.label_smoothing) +
+            options.label_smoothing / static_cast<double>(classes);
+  }
+  Tensor rows = log_softmax(x, axis) * share;
+  if (options.weight.defined()) {
+    check(options.weight.shape() == Shape{classes}, kName, ": weight ", options.weight.shape(),
+          " does not fit ", classes, " classes");
+    Shape shape = Shape::filled(x.ndim(), 1);
+    shape[axis] = classes;
+    rows = rows * reshape(options.weight, shape);
+  }
+  // The mean is over rows, whatever they weigh.
+  const Tensor loss = -sum(rows, {axis});
+  return reduce_loss(loss, options.reduction);
+}
+
+}  // namespace hero

@@ -1,0 +1,137 @@
+// Adaptive maxima, transposed convolution and whole-channel dropout by way of their two-dimensional
+// or plain relatives, and nearest-neighbour upsampling.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+
+namespace hero {
+
+namespace {
+
+// Calls body with x as images of height 1 and gives the result back as lines.
+template <class Body>
+Tensor as_image(const char* op, const Tensor& x, Body&& body) {
+  check(x.ndim() == 2 || x.ndim() == 3, op, ": x must be [N, C, L] or [C, L]: got shape ",
+        x.shape());
+  return squeeze(body(unsqueeze(x, -2)), -2);
+}
+
+struct Range {
+  int64_t first, last;
+};
+
+// What cell i of `cells` covers of `size` positions.
+Range cell(int64_t i, int64_t cells, int64_t size) {
+  return {i * size / cells, ((i + 1) * size + cells - 1) / cells};
+}
+
+// Mask over channels: one value for all that follows them.
+Tensor drop_channels(const Tensor& x, double p, bool training, int channel) {
+  check(is_floating(x.dtype()), "dropout: x is ", x.dtype(), "; convert it to a floating dtype");
+  Shape shape = Shape::filled(x.ndim(), 1);
+  for (int i = 0; i <= channel; ++i) shape[i] = x.size(i);
+  const Tensor mask = dropout(ones(shape, {.dtype = x.dtype(), .device = x.device()}), p, training);
+  return training && p > 0.0 ? x * mask : x;
+}
+
+// Position floor(i size / count) for each i.
+Tensor nearest(int64_t count, int64_t size, Device device) {
+  std::vector<int64_t> positions(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) positions[static_cast<size_t>(i)] = i * size / count;
+  return tensor(positions).to(device);
+}
+
+}  // namespace
+
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) {
+  return as_image("adaptive_max_pool1d", x, [&](const Tensor& image) {
+    return adaptive_max_pool2d(image, {1, output_size});
+  });
+}
+
+Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
+  constexpr auto kName = "adaptive_max_pool2d";
+  check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
+        x.shape());
+  const int64_t height = x.size(-2), width = x.size(-1);
+  const auto [rows, columns] = output_size;
+  check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
+        x.shape(), ", output_size ", Shape{rows, columns});
+  if (height % rows == 0 && width % columns == 0) {
+    return max_pool2d(x, {height / rows, width / columns});
+  }
+  std::vector<Tensor> cells;
+  for (int64_t i = 0; i < rows; ++i) {
+    const Range down = cell(i, rows, height);
+    const Tensor band = slice(x, -2, down.first, down.last);
+    for (int64_t j = 0; j < columns; ++j) {
+      const Range across = cell(j, columns, width);
+      const Tensor area = slice(band, -1, across.first, across.last);
+      cells.push_back(max(flatten(area, -2, -1), -1).values);
+    }
+  }
+  Shape shape = x.shape();
+  shape[x.ndim() - 2] = rows;
+  shape[x.ndim() - 1] = columns;
+  return reshape(stack(cells, -1), shape);
+}
+
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose1dOptions& options) {
+  check(weight.ndim() == 3, "conv_transpose1d: weight must be [C, O / groups, K]: got shape ",
+        weight.shape());
+  return as_image("conv_transpose1d", x, [&](const Tensor& image) {
+    return conv_transpose2d(image, unsqueeze(weight, 2), bias,
+                            {.stride = {1, options.stride},
+                             .padding = {0, options.padding},
+                             .output_padding = {0, options.output_padding},
+                             .dilation = {1, options.dilation},
+                             .groups = options.groups});
+  });
+}
+
+Tensor upsample_nearest2d(const Tensor& x, Pair output_size) {
+  constexpr auto kName = "upsample_nearest2d";
+  check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
+        x.shape());
+  const auto [rows, columns] = output_size;
+  const int64_t height = x.size(-2), width = x.size(-1);
+  check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
+        x.shape(), ", output_size ", Shape{rows, columns});
+  const Tensor tall = index_select(x, -2, nearest(rows, height, x.device()));
+  return index_select(tall, -1, nearest(columns, width, x.device()));
+}
+
+Tensor dropout1d(const Tensor& x, double p, bool training) {
+  check(x.ndim() == 2 || x.ndim() == 3, "dropout1d: x must be [N, C, L] or [C, L]: got shape ",
+        x.shape());
+  return drop_channels(x, p, training, x.ndim() - 2);
+}
+
+Tensor dropout2d(const Tensor& x, double p, bool training) {
+  check(x.ndim() == 3 || x.ndim() == 4,
+        "dropout2d: x must be [N, C, H, W] or [C, H, W]: got shape ", x.shape());
+  return drop_channels(x, p, training, x.ndim() - 3);
+}
+
+// x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.
+Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias) {
+  constexpr auto kName = "bilinear";
+  check(weight.ndim() == 3, kName, ": weight must be [out, in1, in2]: got shape ", weight.shape());
+  const int64_t outputs = weight.size(0), in1 = weight.size(1), in2 = weight.size(2);
+  check(x1.ndim() > 0 && x1.ndim() == x2.ndim() && x1.size(-1) == in1 && x2.size(-1) == in2, kName,
+        ": inputs ", x1.shape(), " and ", x2.shape(), " do not fit weight ", weight.shape());
+  Shape rows = x1.shape(), rows2 = x2.shape();
+  rows.pop_back();
+  rows2.pop_back();
+  check(rows == rows2, kName, ": inputs differ before their last dimension: ", x1.shape(), " and ",
+        x2.shape());
+  const Tensor wide = reshape(permute(weight, {1, 0, 2}), {in1, outputs * in2});
+  const Tensor left = reshape(matmul(reshape(x1, {-1, in1}), wide), {rows.numel(), outputs, in2});
+  const Tensor y = matmul(left, reshape(x2, {rows.numel(), in2, 1}));
+  Shape shape = rows;
+  shape.push_back(outputs);
+  const Tensor result = reshape(y, shape);
+  return bias.defined() ? result + bias : result;
+}
+
+}  // namespace hero
