@@ -1,0 +1,193 @@
+#include <cmath>
+#include <limits>
+
+#include <hero/autograd/creation.h>
+#include <hero/nn/attention.h>
+#include <hero/nn/refill.h>
+
+namespace hero::nn {
+
+namespace {
+
+constexpr auto kName = "MultiheadAttention";
+
+// What a mask of the user's says, in the form that scaled_dot_product_attention takes: `seen` is
+// true where attended, `added` goes to the scores.
+struct Masks {
+  Tensor seen, added;
+
+  void join(const char* what, const Tensor& mask, const Shape& shape) {
+    if (mask.dtype() == kBool) {
+      const Tensor now = logical_not(reshape(mask, shape));
+      seen = seen.defined() ? logical_and(seen, now) : now;
+      return;
+    }
+    check(is_floating(mask.dtype()), kName, ": ", what, " is ", mask.dtype(),
+          "; it must be bool (true = left out) or floating (added to the scores)");
+    const Tensor now = reshape(mask, shape);
+    added = added.defined() ? added + now : now;
+  }
+};
+
+Masks masks_of(const MultiheadAttentionInputs& inputs, const Shape& scores) {
+  Masks masks;
+  const int64_t N = scores[0], H = scores[1], T = scores[2], S = scores[3];
+  if (inputs.attn_mask.defined()) {
+    const Shape& shape = inputs.attn_mask.shape();
+    check(shape == Shape{T, S} || shape == Shape{N * H, T, S}, kName, ": attn_mask has shape ",
+          shape, "; it should be ", Shape{T, S}, " or ", Shape{N * H, T, S});
+    masks.join("attn_mask", inputs.attn_mask,
+               shape.size() == 2 ? Shape{1, 1, T, S} : Shape{N, H, T, S});
+  }
+  if (inputs.key_padding_mask.defined()) {
+    const Shape& shape = inputs.key_padding_mask.shape();
+    check(shape == Shape{N, S} || (N == 1 && shape == Shape{S}), kName,
+          ": key_padding_mask has shape ", shape, "; it should be ", Shape{N, S});
+    masks.join("key_padding_mask", inputs.key_padding_mask, {N, 1, 1, S});
+  }
+  return masks;
+}
+
+void check_shapes(const Tensor& query, const Tensor& key, const Tensor& value,
+                  const Dims& features) {
+  check(query.ndim() == 2 || query.ndim() == 3, kName, ": query must have 2 or 3 dimensions: got ",
+        query.shape());
+  check(key.ndim() == query.ndim() && value.ndim() == query.ndim(), kName,
+        ": query, key and value differ in their number of dimensions: ", query.shape(), ", ",
+        key.shape(), ", ", value.shape());
+  const Tensor* given[] = {&query, &key, &value};
+  const char* const names[] = {"query", "key", "value"};
+  for (int i = 0; i < 3; ++i) {
+    check(given[i]->size(-1) == features[i], kName, ": ", names[i], " has ", given[i]->size(-1),
+          " features and the layer takes ", features[i], ": ", given[i]->shape());
+  }
+}
+
+// softmax(q k^T / sqrt(D)) with everything that is masked, [N, H, T, S].
+Tensor attention_weights(const Tensor& q, const Tensor& k, const Masks& masks, bool is_causal) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+  const Tensor keys = repeat_interleave(k, q.size(1) / k.size(1), 1);
+  Tensor scores = matmul(q * scale, transpose(keys, -2, -1));
+  if (masks.added.defined()) scores = scores + masks.added;
+  Tensor seen = masks.seen;
+  if (is_causal) {
+    const TensorOptions options{.dtype = kBool, .device = q.device()};
+    const Tensor causal = tril(ones({q.size(-2), k.size(-2)}, options));
+    seen = seen.defined() ? logical_and(seen, causal) : causal;
+  }
+  if (seen.defined()) scores = where(seen, scores, -std::numeric_limits<double>::infinity());
+  return softmax(scores, -1);
+}
+
+}  // namespace
+
+MultiheadAttention::Sizes::Sizes(int64_t e, int64_t h, const MultiheadAttentionOptions& options)
+    : embed_dim(e),
+      heads(h),
+      kv_heads(options.num_kv_heads.value_or(h)),
+      kdim(options.kdim.value_or(e)),
+      vdim(options.vdim.value_or(e)),
+      packed(kdim == e && vdim == e) {
+  check(e > 0 && h > 0 && e % h == 0, kName, ": num_heads ", h, " does not divide embed_dim ", e);
+  check(kv_heads > 0 && h % kv_heads == 0, kName, ": num_kv_heads ", kv_heads,
+        " does not divide num_heads ", h);
+  check(options.dropout >= 0.0 && options.dropout <= 1.0, kName,
+        ": dropout is outside [0, 1]: ", options.dropout);
+  kv_dim = e / h * kv_heads;
+}
+
+Tensor& MultiheadAttention::weight(const char* name, bool wanted, int64_t rows, int64_t columns) {
+  return wanted ? parameter(name, {rows, columns}, init::xavier_uniform()) : no_parameter(name);
+}
+
+MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads,
+                                       const MultiheadAttentionOptions& options)
+    : MultiheadAttention(Sizes(embed_dim, num_heads, options), options) {}
+
+MultiheadAttention::MultiheadAttention(const Sizes& s, const MultiheadAttentionOptions& options)
+    : q_proj_weight(weight("q_proj_weight", !s.packed, s.embed_dim, s.embed_dim)),
+      k_proj_weight(weight("k_proj_weight", !s.packed, s.kv_dim, s.kdim)),
+      v_proj_weight(weight("v_proj_weight", !s.packed, s.kv_dim, s.vdim)),
+      in_proj_weight(weight("in_proj_weight", s.packed, s.embed_dim + 2 * s.kv_dim, s.embed_dim)),
+      in_proj_bias(options.bias
+                       ? parameter("in_proj_bias", {s.embed_dim + 2 * s.kv_dim}, init::zeros())
+                       : no_parameter("in_proj_bias")),
+      out_proj(
+          add<Linear>("out_proj", s.embed_dim, s.embed_dim, LinearOptions{.bias = options.bias})),
+      sizes_(s),
+      options_(options) {
+  for (auto& [name, slot] : out_proj.slots()) {
+    if (name == "bias") refill(*slot, init::zeros());
+  }
+}
+
+MultiheadAttentionResult MultiheadAttention::operator()(const Tensor& query, const Tensor& key,
+                                                        const Tensor& value,
+                                                        const MultiheadAttentionInputs& inputs) {
+  const Tensors outputs = run_hooked({query, key, value}, [&](const Tensors& in) -> Tensors {
+    const MultiheadAttentionResult result = attend(in[0], in[1], in[2], inputs);
+    if (!inputs.need_weights) return {result.output};
+    return {result.output, result.weights};
+  });
+  return {outputs[0], inputs.need_weights ? outputs[1] : Tensor()};
+}
+
+Tensor MultiheadAttention::forward(const Tensor& x) {
+  return attend(x, x, x, {.need_weights = false}).output;
+}
+
+MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, const Tensor& key,
+                                                          const Tensor& value) const {
+  const std::vector<int64_t> rows{sizes_.embed_dim, sizes_.kv_dim, sizes_.kv_dim};
+  const auto heads = [&](const Tensor& x, int64_t count) {  // [N, T, H D] to [N, H, T, D]
+    return transpose(x.reshape({x.size(0), x.size(1), count, x.size(2) / count}), 1, 2);
+  };
+  std::vector<Tensor> parts;
+  if (sizes_.packed && is_same(query, key) && is_same(key, value)) {
+    parts = split(linear(query, in_proj_weight, in_proj_bias), rows, -1);
+  } else {
+    std::vector<Tensor> weights{q_proj_weight, k_proj_weight, v_proj_weight}, biases(3);
+    if (sizes_.packed) weights = split(in_proj_weight, rows, 0);
+    if (in_proj_bias.defined()) biases = split(in_proj_bias, rows, 0);
+    const Tensor* given[] = {&query, &key, &value};
+    for (size_t i = 0; i < 3; ++i) parts.push_back(linear(*given[i], weights[i], biases[i]));
+  }
+  return {heads(parts[0], sizes_.heads), heads(parts[1], sizes_.kv_heads),
+          heads(parts[2], sizes_.kv_heads)};
+}
+
+MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const Tensor& key,
+                                                    const Tensor& value,
+                                                    const MultiheadAttentionInputs& inputs) {
+  check_shapes(query, key, value, {sizes_.embed_dim, sizes_.kdim, sizes_.vdim});
+  const bool batched = query.ndim() == 3, swap = batched && !options_.batch_first;
+  const auto batch_first = [&](const Tensor& x) {
+    return batched ? (swap ? transpose(x, 0, 1) : x) : unsqueeze(x, 0);
+  };
+  const Tensor q_in = batch_first(query);
+  const Tensor k_in = is_same(key, query) ? q_in : batch_first(key);
+  const Tensor v_in = is_same(value, key) ? k_in : batch_first(value);
+  const auto [q, k, v] = project(q_in, k_in, v_in);
+
+  const Masks masks = masks_of(inputs, {q.size(0), q.size(1), q.size(2), k.size(2)});
+  const double p = training() ? options_.dropout : 0.0;
+  Tensor heads, weights;
+  if (inputs.need_weights) {
+    weights = dropout(attention_weights(q, k, masks, inputs.is_causal), p);
+    heads = matmul(weights, repeat_interleave(v, sizes_.heads / sizes_.kv_heads, 1));
+    if (inputs.average_attn_weights) weights = mean(weights, {1});
+    if (!batched) weights = weights.squeeze(0);
+  } else {
+    heads = scaled_dot_product_attention(q, k, v,
+                                         {.mask = masks.seen,
+                                          .bias = masks.added,
+                                          .is_causal = inputs.is_causal,
+                                          .dropout_p = p,
+                                          .enable_gqa = sizes_.kv_heads != sizes_.heads});
+  }
+  const Tensor joined = transpose(heads, 1, 2).reshape(q_in.shape());
+  const Tensor output = out_proj(joined);
+  return {batched ? (swap ? transpose(output, 0, 1) : output) : output.squeeze(0), weights};
+}
+
+}  // namespace hero::nn
