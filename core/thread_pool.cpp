@@ -29,17 +29,6 @@ constexpr int kCallerYields = 2000;
 
 thread_local bool inside_region = false;
 
-class RegionMark {
- public:
-  RegionMark() : former_(std::exchange(inside_region, true)) {}
-  ~RegionMark() { inside_region = former_; }
-  RegionMark(const RegionMark&) = delete;
-  RegionMark& operator=(const RegionMark&) = delete;
-
- private:
-  bool former_;
-};
-
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -194,7 +183,7 @@ class Pool {
   }
 
   void take_chunks() {
-    const RegionMark mark;
+    const SerialRegion mark;
     const int64_t chunks = (n_ - 1) / grain_ + 1;
     try {
       for (int64_t i = next_.fetch_add(1); i < chunks; i = next_.fetch_add(1)) {
@@ -246,6 +235,9 @@ void set_num_threads(int n) {
 }
 
 bool in_parallel_region() { return inside_region; }
+
+SerialRegion::SerialRegion() : former_(std::exchange(inside_region, true)) {}
+SerialRegion::~SerialRegion() { inside_region = former_; }
 
 namespace detail {
 

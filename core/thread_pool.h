@@ -19,6 +19,19 @@ void set_num_threads(int n);
 // inline.
 bool in_parallel_region();
 
+// Regions started by this thread run on it alone while it lives: for threads that must leave the
+// pool to others.
+class SerialRegion {
+ public:
+  SerialRegion();
+  ~SerialRegion();
+  SerialRegion(const SerialRegion&) = delete;
+  SerialRegion& operator=(const SerialRegion&) = delete;
+
+ private:
+  bool former_;
+};
+
 // Sets the number of threads for a scope and puts the former number back at its end.
 class ThreadLimit {
  public:

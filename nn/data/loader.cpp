@@ -1,0 +1,188 @@
+#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <hero/core/error.h>
+#include <hero/nn/data/batch_maker.h>
+#include <hero/nn/data/loader.h>
+
+namespace hero::nn::data {
+
+struct DataLoader::State {
+  State(AnyDataset of, const DataLoaderOptions& with) : dataset(std::move(of)), options(with) {}
+
+  AnyDataset dataset;
+  DataLoaderOptions options;
+  std::unique_ptr<Sampler> own_sampler;
+
+  // Where the newest pass stands; unset between passes and once a pass is complete.
+  struct Position {
+    int64_t epoch;
+    int64_t batch;  // batches handed out
+  };
+  std::optional<Position> position;
+  bool resumes = false;  // the next begin() goes on from `position`
+  int64_t passes = 0;    // begun; only the newest one moves the position
+
+  Sampler& sampler() { return options.sampler != nullptr ? *options.sampler : *own_sampler; }
+  int64_t batches() {
+    return BatchSampler(sampler(), options.batch_size, options.drop_last).size();
+  }
+  // What must agree when a state is loaded; all but where the pass stands.
+  std::vector<std::pair<std::string, int64_t>> identity() {
+    return {{"dataset_size", dataset->size()},  {"samples", sampler().size()},
+            {"batch_size", options.batch_size}, {"drop_last", options.drop_last},
+            {"shuffle", options.shuffle},       {"seed", std::bit_cast<int64_t>(options.seed)}};
+  }
+};
+
+struct DataLoader::Iterator::Pass {
+  std::shared_ptr<State> state;
+  int64_t number;  // among the loader's passes
+  PassPlan plan;
+  int64_t next;  // the batch after the current one
+  std::unique_ptr<BatchWorkers> workers;
+  Example current;
+
+  Pass(std::shared_ptr<State> loader, PassPlan made, int64_t first)
+      : state(std::move(loader)), number(++state->passes), plan(std::move(made)), next(first) {
+    if (state->options.workers > 0 && next < plan.batches) {
+      workers = std::make_unique<BatchWorkers>(plan, first, state->options.workers,
+                                               state->options.prefetch);
+    }
+  }
+
+  // False at the end of the pass.
+  bool advance() {
+    current = {};  // its memory may serve the next one
+    const bool newest = number == state->passes;
+    if (next == plan.batches) {
+      if (newest) state->position.reset();
+      return false;
+    }
+    current = workers ? workers->take() : plan.make(next);
+    ++next;
+    if (newest) state->position = {plan.epoch, next};
+    return true;
+  }
+};
+
+namespace {
+
+std::unique_ptr<Sampler> make_sampler(const Dataset& dataset, const DataLoaderOptions& options) {
+  if (options.shuffle) {
+    return std::make_unique<RandomSampler>(dataset, RandomSamplerOptions{.seed = options.seed});
+  }
+  return std::make_unique<SequentialSampler>(dataset);
+}
+
+}  // namespace
+
+DataLoader::DataLoader(AnyDataset dataset, const DataLoaderOptions& options)
+    : state_(std::make_shared<State>(std::move(dataset), options)) {
+  check(options.batch_size > 0, "data_loader: batch_size is not positive: ", options.batch_size);
+  check(options.workers >= 0, "data_loader: workers is negative: ", options.workers);
+  check(options.prefetch > 0, "data_loader: prefetch is not positive: ", options.prefetch);
+  check(options.sampler == nullptr || !options.shuffle,
+        "data_loader: both a sampler and shuffle are given; let the sampler shuffle");
+  if (options.sampler == nullptr) state_->own_sampler = make_sampler(*state_->dataset, options);
+}
+
+DataLoader::~DataLoader() = default;
+DataLoader::DataLoader(DataLoader&&) noexcept = default;
+
+int64_t DataLoader::size() const { return state_->batches(); }
+
+int64_t DataLoader::epoch() const {
+  return state_->position ? state_->position->epoch : state_->sampler().epoch();
+}
+
+void DataLoader::set_epoch(int64_t epoch) {
+  state_->sampler().set_epoch(epoch);
+  state_->position.reset();
+  state_->resumes = false;
+}
+
+DataLoader::Iterator DataLoader::begin() {
+  Sampler& sampler = state_->sampler();
+  int64_t first = 0;
+  if (std::exchange(state_->resumes, false)) {
+    check(sampler.epoch() == state_->position->epoch,
+          "data_loader: the loaded state stands in epoch ", state_->position->epoch,
+          ", the sampler was set to ", sampler.epoch(),
+          "; set_epoch() of the loader starts another epoch");
+    first = state_->position->batch;
+  }
+  PassPlan plan{.dataset = state_->dataset,
+                .collate = state_->options.collate,
+                .order = sampler.indices(),
+                .batch_size = state_->options.batch_size,
+                .batches = state_->batches(),
+                .seed = state_->options.seed,
+                .epoch = sampler.epoch(),
+                .ledger = &current_ledger()};
+  sampler.set_epoch(plan.epoch + 1);
+  state_->position = {plan.epoch, first};
+  Iterator it(std::make_unique<Iterator::Pass>(state_, std::move(plan), first));
+  ++it;
+  return it;
+}
+
+std::vector<core::NamedArray> DataLoader::state_dict() const {
+  const auto number = [](int64_t value) { return Array::full({}, value, kInt64); };
+  const State::Position at =
+      state_->position.value_or(State::Position{state_->sampler().epoch(), 0});
+  std::vector<core::NamedArray> state{{"epoch", number(at.epoch)}, {"batch", number(at.batch)}};
+  for (const auto& [name, value] : state_->identity()) state.push_back({name, number(value)});
+  return state;
+}
+
+void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
+  const auto number = [&](const std::string& name) {
+    for (const core::NamedArray& one : state) {
+      if (one.name != name) continue;
+      check(one.array.dtype() == kInt64 && one.array.numel() == 1, "data_loader: '", name,
+            "' of the state is not one int64 number");
+      return one.array.item<int64_t>();
+    }
+    fail("data_loader: the state has no '", name, "'");
+  };
+  for (const auto& [name, value] : state_->identity()) {
+    const int64_t saved = number(name);
+    check(saved == value, "data_loader: the state is of a loader with ", name, " ", saved,
+          ", this one has ", value);
+  }
+  const State::Position at{number("epoch"), number("batch")};
+  check(at.epoch >= 0 && at.batch >= 0 && at.batch <= size(),
+        "data_loader: the state stands at batch ", at.batch, " of ", size(), " in epoch ",
+        at.epoch);
+  state_->sampler().set_epoch(at.epoch);
+  state_->position = at;
+  state_->resumes = true;
+}
+
+DataLoader::Iterator::Iterator(std::unique_ptr<Pass> pass) : pass_(std::move(pass)) {}
+DataLoader::Iterator::Iterator(Iterator&&) noexcept = default;
+DataLoader::Iterator& DataLoader::Iterator::operator=(Iterator&&) noexcept = default;
+DataLoader::Iterator::~Iterator() = default;
+
+const Example& DataLoader::Iterator::operator*() const& {
+  check(pass_ != nullptr, "data_loader: the pass is at its end");
+  return pass_->current;
+}
+
+DataLoader::Iterator& DataLoader::Iterator::operator++() {
+  check(pass_ != nullptr, "data_loader: the pass is at its end");
+  bool more = false;
+  try {
+    more = pass_->advance();
+  } catch (...) {
+    pass_.reset();
+    throw;
+  }
+  if (!more) pass_.reset();
+  return *this;
+}
+
+}  // namespace hero::nn::data

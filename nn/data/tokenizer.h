@@ -1,0 +1,55 @@
+#pragma once
+// Tokenizer: text to numbers and back; and the simplest one, a number for each character.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <hero/autograd/tensor.h>
+
+namespace hero::nn::data {
+
+/// Text as a list of tokens, numbers in [0, vocab_size()).
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  virtual int64_t vocab_size() const = 0;
+  /// The tokens of a text.
+  virtual std::vector<int64_t> encode(std::string_view text) const = 0;
+  /// The text of tokens; an Error when one is outside the vocabulary.
+  virtual std::string decode(std::span<const int64_t> tokens) const = 0;
+  /// The same of an integer tensor, read row by row.
+  std::string decode(const Tensor& tokens) const;
+
+ protected:
+  Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = default;
+  Tokenizer& operator=(const Tokenizer&) = default;
+};
+
+/// A token for each character (Unicode code point in UTF-8) of a text, in their order. A byte that
+/// is not UTF-8 is a character of its own.
+class CharTokenizer : public Tokenizer {
+ public:
+  /// The distinct characters of `text` become the vocabulary.
+  explicit CharTokenizer(std::string_view text);
+  /// Reads what save() wrote.
+  static CharTokenizer load(const std::string& path);
+  /// Writes the vocabulary as JSON.
+  void save(const std::string& path) const;
+
+  int64_t vocab_size() const override { return static_cast<int64_t>(characters_.size()); }
+  /// An Error at the first character that is not in the vocabulary.
+  std::vector<int64_t> encode(std::string_view text) const override;
+  using Tokenizer::decode;
+  std::string decode(std::span<const int64_t> tokens) const override;
+  const std::vector<std::string>& characters() const { return characters_; }
+
+ private:
+  explicit CharTokenizer(std::vector<std::string> characters);
+  std::vector<std::string> characters_;  // in order of code points
+};
+
+}  // namespace hero::nn::data

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <hero/core/error.h>
+#include <hero/core/file.h>
+#include <hero/core/random.h>
+#include <hero/nn/data/tokens.h>
+
+namespace hero::nn::data {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "token files are read as they lie");
+
+constexpr int64_t kHeaderInts = 256;
+constexpr int64_t kHeaderBytes = kHeaderInts * 4;
+
+// llm.c's two kinds of files.
+struct Kind {
+  int32_t magic, version;
+  int width;
+};
+constexpr Kind kKinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+struct Layout {
+  int64_t begin, size;
+  int width;
+};
+
+Layout layout_of(std::span<const std::byte> bytes, const std::string& path, int plain_width) {
+  const auto held = static_cast<int64_t>(bytes.size());
+  int32_t magic = 0;
+  if (held >= 4) std::memcpy(&magic, bytes.data(), 4);
+  for (const Kind& kind : kKinds) {
+    if (magic != kind.magic) continue;
+    check(held >= kHeaderBytes, "tokens: ", path, " ends inside its header of ", kHeaderBytes,
+          " bytes, after ", held);
+    int32_t fields[3];
+    std::memcpy(fields, bytes.data(), sizeof fields);
+    check(fields[1] == kind.version, "tokens: ", path, " has version ", fields[1], ", known is ",
+          kind.version);
+    const int64_t needed = int64_t{fields[2]} * kind.width;
+    check(fields[2] >= 0 && held - kHeaderBytes == needed, "tokens: ", path, " holds ",
+          held - kHeaderBytes, " bytes of tokens, its header claims ", fields[2], " tokens of ",
+          kind.width, " bytes");
+    return {kHeaderBytes, fields[2], kind.width};
+  }
+  check(held % plain_width == 0, "tokens: ", path, " has ", held, " bytes, not a multiple of ",
+        plain_width, "; is it a file of other tokens, or cut short?");
+  return {0, held / plain_width, plain_width};
+}
+
+// The whole file, unmapped when the last handle is gone.
+std::shared_ptr<const std::byte> map_file(const std::string& path, size_t bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  check(fd >= 0, "tokens: cannot open ", path, ": ", std::strerror(errno));
+  void* const address = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  const int error = errno;
+  ::close(fd);
+  check(address != MAP_FAILED, "tokens: cannot map ", path, ": ", std::strerror(error));
+  return {static_cast<const std::byte*>(address),
+          [bytes](const std::byte* mapped) { ::munmap(const_cast<std::byte*>(mapped), bytes); }};
+}
+
+int width_for(std::span<const int64_t> tokens) {
+  int64_t largest = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    check(tokens[i] >= 0 && tokens[i] <= 0xffffffff, "tokens: token ", i, " is ", tokens[i],
+          ", not in [0, 2^32)");
+    largest = std::max(largest, tokens[i]);
+  }
+  return largest < 65536 ? 2 : 4;
+}
+
+std::vector<std::byte> packed(std::span<const int64_t> tokens, int width) {
+  std::vector<std::byte> bytes(tokens.size() * static_cast<size_t>(width));
+  std::byte* to = bytes.data();
+  for (const int64_t token : tokens) {
+    std::memcpy(to, &token, static_cast<size_t>(width));
+    to += width;
+  }
+  return bytes;
+}
+
+template <class T>
+void widen(const std::byte* from, std::span<int64_t> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    T token;
+    std::memcpy(&token, from + i * sizeof(T), sizeof(T));
+    out[i] = int64_t{token};
+  }
+}
+
+}  // namespace
+
+Tokens::Tokens(std::span<const int64_t> tokens)
+    : size_(static_cast<int64_t>(tokens.size())), width_(width_for(tokens)) {
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(packed(tokens, width_));
+  bytes_ = std::shared_ptr<const std::byte>(bytes, bytes->data());
+}
+
+Tokens Tokens::open(const std::string& path, const TokenFileOptions& options) {
+  check(options.bytes == 2 || options.bytes == 4, "tokens: a token has 2 or 4 bytes, not ",
+        options.bytes);
+  const auto bytes = static_cast<size_t>(InputFile(path).size());
+  if (bytes == 0) return Tokens(std::span<const int64_t>());
+  const std::shared_ptr<const std::byte> mapped = map_file(path, bytes);
+  const Layout layout = layout_of({mapped.get(), bytes}, path, options.bytes);
+  return {std::shared_ptr<const std::byte>(mapped, mapped.get() + layout.begin), layout.size,
+          layout.width};
+}
+
+int64_t Tokens::operator[](int64_t index) const {
+  int64_t token = 0;
+  read(index, std::span(&token, 1));
+  return token;
+}
+
+void Tokens::read(int64_t begin, std::span<int64_t> out) const {
+  const auto count = static_cast<int64_t>(out.size());
+  check(begin >= 0 && begin <= size_ && count <= size_ - begin, "tokens: asked for ", count,
+        " from ", begin, ", there are ", size_);
+  const std::byte* from = bytes_.get() + begin * width_;
+  width_ == 2 ? widen<uint16_t>(from, out) : widen<uint32_t>(from, out);
+}
+
+Tokens Tokens::part(int64_t begin, int64_t end) const {
+  check(begin >= 0 && begin <= end && end <= size_, "tokens: there is no part [", begin, ", ", end,
+        ") of ", size_);
+  return {std::shared_ptr<const std::byte>(bytes_, bytes_.get() + begin * width_), end - begin,
+          width_};
+}
+
+void save_tokens(const std::string& path, std::span<const int64_t> tokens, TokenHeader header) {
+  const int width = width_for(tokens);
+  OutputFile file(path);
+  if (header == TokenHeader::llm_c) {
+    check(tokens.size() <= 0x7fffffff, "save_tokens: the header cannot count ", tokens.size(),
+          " tokens; write them without one");
+    const Kind& kind = width == 2 ? kKinds[0] : kKinds[1];
+    std::vector<int32_t> fields(kHeaderInts);
+    fields[0] = kind.magic;
+    fields[1] = kind.version;
+    fields[2] = static_cast<int32_t>(tokens.size());
+    file.write(std::as_bytes(std::span(fields)));
+  }
+  file.write(packed(tokens, width));
+  file.commit();
+}
+
+TokenDataset::TokenDataset(Tokens tokens, const TokenDatasetOptions& options)
+    : tokens_(std::move(tokens)), options_(options) {
+  if (options_.stride == 0) options_.stride = options_.block;
+  check(options_.block > 0 && options_.stride > 0, "token_dataset: block ", options_.block,
+        " and stride ", options_.stride, " must be positive");
+  check(tokens_.size() > options_.block, "token_dataset: ", tokens_.size(),
+        " tokens are too few for a sample of ", options_.block, " and the token after it");
+}
+
+int64_t TokenDataset::size() const {
+  return (tokens_.size() - options_.block - 1) / options_.stride + 1;
+}
+
+Example TokenDataset::pieces(std::span<const int64_t> starts) const {
+  const int64_t block = options_.block;
+  const Shape shape{static_cast<int64_t>(starts.size()), block};
+  const Array inputs = Array::empty(shape, kInt64), targets = Array::empty(shape, kInt64);
+  const auto length = static_cast<size_t>(block);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    tokens_.read(starts[i], std::span(inputs.data<int64_t>() + i * length, length));
+    tokens_.read(starts[i] + 1, std::span(targets.data<int64_t>() + i * length, length));
+  }
+  return {Tensor(inputs), Tensor(targets)};
+}
+
+Example TokenDataset::get(int64_t index) const {
+  const Example batch = get_batch(std::span(&index, 1));
+  return {Tensor(batch[0].array().select(0, 0)), Tensor(batch[1].array().select(0, 0))};
+}
+
+Example TokenDataset::get_batch(std::span<const int64_t> indices) const {
+  std::vector<int64_t> starts;
+  for (const int64_t index : indices) {
+    check_index("token_dataset", index);
+    starts.push_back(index * options_.stride);
+  }
+  return pieces(starts);
+}
+
+Example TokenDataset::random_batch(int64_t batch_size, uint64_t seed, int64_t step) const {
+  check(batch_size > 0, "token_dataset: the batch size is not positive: ", batch_size);
+  check(step >= 0, "token_dataset: the step is negative: ", step);
+  std::vector<int64_t> starts(static_cast<size_t>(batch_size));
+  fill_randint(starts, named_stream(seed, "token_dataset"), step * batch_size, 0,
+               tokens_.size() - options_.block);
+  return pieces(starts);
+}
+
+}  // namespace hero::nn::data

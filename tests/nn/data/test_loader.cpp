@@ -1,0 +1,216 @@
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/arrays.h"
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/safetensors.h>
+#include <hero/nn/data/loader.h>
+
+namespace {
+
+using namespace hero::nn::data;
+using Catch::Matchers::ContainsSubstring;
+using Indices = std::vector<int64_t>;
+using Batches = std::vector<Indices>;
+
+struct Numbers : Dataset {
+  int64_t count = 0;
+  int64_t failing = -1;
+  std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
+
+  explicit Numbers(int64_t size, int64_t fails = -1) : count(size), failing(fails) {}
+  int64_t size() const override { return count; }
+  Example get(int64_t index) const override {
+    ++*calls;
+    if (index == failing) throw std::runtime_error("sample 17 is broken");
+    return {hero::tensor({static_cast<double>(index)}, {.dtype = hero::kInt64})};
+  }
+};
+
+Indices numbers(const Example& batch) { return batch[0].to_vector<int64_t>(); }
+
+Batches pass(DataLoader& loader) {
+  Batches batches;
+  for (const Example& batch : loader) batches.push_back(numbers(batch));
+  return batches;
+}
+
+TEST_CASE("a loader goes through a dataset in batches", "[nn][data]") {
+  DataLoader loader(Numbers(7), {.batch_size = 3});
+  CHECK(loader.size() == 3);
+  CHECK(pass(loader) == Batches{{0, 1, 2}, {3, 4, 5}, {6}});
+  DataLoader dropping(Numbers(7), {.batch_size = 3, .drop_last = true});
+  CHECK(dropping.size() == 2);
+  CHECK(pass(dropping) == Batches{{0, 1, 2}, {3, 4, 5}});
+  DataLoader empty(Numbers(0), {.batch_size = 3, .shuffle = true, .workers = 2});
+  CHECK(pass(empty).empty());
+  CHECK(numbers(*loader.begin()) == Indices{0, 1, 2});
+}
+
+TEST_CASE("shuffling gives each epoch an order of its own, fixed by the seed", "[nn][data]") {
+  const DataLoaderOptions options{.batch_size = 4, .shuffle = true, .seed = 11};
+  DataLoader loader(Numbers(20), options), again(Numbers(20), options);
+  const Batches first = pass(loader);
+  CHECK(loader.epoch() == 1);
+  const Batches second = pass(loader);
+  CHECK(first != second);
+  CHECK(pass(again) == first);
+  again.set_epoch(1);
+  CHECK(pass(again) == second);
+  DataLoader other(Numbers(20), {.batch_size = 4, .shuffle = true, .seed = 12});
+  CHECK(pass(other) != first);
+}
+
+TEST_CASE("batches and random transforms have the same bits with any number of workers",
+          "[nn][data][threads]") {
+  const MapDataset noisy(Numbers(50), [](const Example& sample) {
+    return Example{sample[0].to(hero::kFloat32) + hero::randn({1, 3})};
+  });
+  std::vector<uint64_t> expected;
+  for (const int workers : {0, 1, 2, 5}) {
+    hero::manual_seed(1000 + static_cast<uint64_t>(workers));
+    const hero::Generator::State before = hero::default_generator().state();
+    DataLoader loader(noisy, {.batch_size = 4, .shuffle = true, .seed = 2, .workers = workers});
+    std::vector<uint64_t> hashes;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const Example& batch : loader) hashes.push_back(hero::test::hash(batch[0].array()));
+    }
+    REQUIRE(hashes.size() == 26);
+    CHECK(hero::default_generator().state() == before);
+    if (expected.empty()) expected = hashes;
+    CHECK(hashes == expected);
+  }
+}
+
+TEST_CASE("an exception in a worker reaches the consumer in its turn", "[nn][data][threads]") {
+  for (const int workers : {0, 1, 3}) {
+    DataLoader loader(Numbers(40, 17), {.batch_size = 4, .workers = workers});
+    Batches seen;
+    std::string message;
+    try {
+      for (const Example& batch : loader) seen.push_back(numbers(batch));
+    } catch (const std::runtime_error& error) {
+      message = error.what();
+    }
+    CHECK(message == "sample 17 is broken");
+    CHECK(seen.size() == 4);
+    CHECK(pass(*std::make_unique<DataLoader>(Numbers(8), DataLoaderOptions{.batch_size = 4}))
+              .size() == 2);
+  }
+}
+
+TEST_CASE("leaving a pass early ends its workers, and the next pass is the next epoch",
+          "[nn][data][threads]") {
+  const Numbers set(100000);
+  DataLoader loader(set, {.batch_size = 2, .workers = 3, .prefetch = 2});
+  for (int round = 0; round < 5; ++round) {
+    for (const Example& batch : loader) {
+      if (numbers(batch)[0] >= 8) break;
+    }
+    // 5 batches taken, at most 3 * 2 made ahead and one in the making by each worker
+    CHECK(*set.calls <= (round + 1) * 2 * (5 + 6 + 3));
+    CHECK(loader.epoch() == round);
+  }
+  const int made = *set.calls;
+  CHECK(numbers(*loader.begin()) == Indices{0, 1});
+  CHECK(*set.calls >= made + 2);
+}
+
+TEST_CASE("a loader resumes in mid-epoch with the same batches", "[nn][data][threads]") {
+  const hero_test::TempDir dir;
+  for (const int workers : {0, 2}) {
+    const DataLoaderOptions options{
+        .batch_size = 3, .shuffle = true, .seed = 5, .workers = workers};
+    DataLoader loader(Numbers(31), options);
+    Batches all;
+    std::vector<std::vector<hero::core::NamedArray>> states{loader.state_dict()};
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const Example& batch : loader) {
+        all.push_back(numbers(batch));
+        states.push_back(loader.state_dict());
+      }
+    }
+    REQUIRE(all.size() == 22);
+    for (size_t done = 0; done < states.size(); ++done) {
+      hero::core::save_safetensors(dir / "state", states[done]);
+      DataLoader resumed(Numbers(31), options);
+      resumed.load_state_dict(hero::core::load_safetensors(dir / "state").arrays);
+      Batches rest;
+      // after an epoch's last batch the saved epoch still stands, with nothing left in it
+      CHECK(resumed.epoch() == (done <= 11 ? 0 : 1));
+      while (resumed.epoch() < 2) {
+        for (const Example& batch : resumed) rest.push_back(numbers(batch));
+      }
+      CHECK(rest == Batches(all.begin() + static_cast<std::ptrdiff_t>(done), all.end()));
+    }
+  }
+}
+
+TEST_CASE("a state of another loader is refused and changes nothing", "[nn][data]") {
+  DataLoader loader(Numbers(31), {.batch_size = 3});
+  const auto state = loader.state_dict();
+  DataLoader other(Numbers(31), {.batch_size = 4});
+  CHECK_THROWS_WITH(other.load_state_dict(state),
+                    ContainsSubstring("batch_size 3, this one has 4"));
+  DataLoader larger(Numbers(32), {.batch_size = 3});
+  CHECK_THROWS_WITH(larger.load_state_dict(state), ContainsSubstring("dataset_size 31"));
+  CHECK_THROWS_WITH(loader.load_state_dict({}), ContainsSubstring("has no 'dataset_size'"));
+  CHECK(loader.epoch() == 0);
+  CHECK(pass(loader).size() == 11);
+}
+
+TEST_CASE("a loader follows a sampler and moves its epoch on", "[nn][data]") {
+  DistributedSampler sampler(10, {.num_replicas = 2, .rank = 1, .seed = 3});
+  DataLoader loader(Numbers(10), {.batch_size = 2, .sampler = &sampler});
+  CHECK(loader.size() == 3);
+  const auto flat = [](const Batches& batches) {
+    Indices all;
+    for (const Indices& batch : batches) all.insert(all.end(), batch.begin(), batch.end());
+    return all;
+  };
+  const Indices first = sampler.indices();
+  CHECK(flat(pass(loader)) == first);
+  CHECK(sampler.epoch() == 1);
+  sampler.set_epoch(4);
+  const Indices fifth = sampler.indices();
+  CHECK(flat(pass(loader)) == fifth);
+  CHECK(fifth != first);
+  CHECK_THROWS_WITH(DataLoader(Numbers(10), {.shuffle = true, .sampler = &sampler}),
+                    ContainsSubstring("both a sampler and shuffle"));
+  loader.load_state_dict(loader.state_dict());
+  sampler.set_epoch(9);
+  CHECK_THROWS_WITH(loader.begin(), ContainsSubstring("epoch 5, the sampler was set to 9"));
+}
+
+TEST_CASE("a collate function makes the batches", "[nn][data]") {
+  DataLoader loader(Numbers(4),
+                    {.batch_size = 4, .collate = [](const std::vector<Example>& samples) {
+                       return Example{hero::sum(collate(samples)[0])};
+                     }});
+  CHECK((*loader.begin())[0].item<int64_t>() == 6);
+}
+
+TEST_CASE("a loader charges batches to the consumer's ledger and leaves nothing behind",
+          "[nn][data][threads]") {
+  hero::Ledger ledger;
+  {
+    const hero::LedgerScope scope(ledger);
+    DataLoader loader(Numbers(64), {.batch_size = 8, .workers = 2});
+    int batches = 0;
+    for (const Example& batch : loader) {
+      CHECK(ledger.live(hero::MemoryTag::other) >= batch[0].array().nbytes());
+      CHECK(ledger.live(hero::MemoryTag::activation) == 0);
+      if (++batches == 3) break;
+    }
+  }
+  CHECK(ledger.live() == 0);
+}
+
+}  // namespace
