@@ -1,0 +1,300 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <hero/core/error.h>
+#include <hero/core/file.h>
+#include <hero/nn/training/append_file.h>
+#include <hero/nn/training/checkpoint.h>
+#include <hero/nn/training/checkpoint_folder.h>
+
+namespace hero::nn {
+
+using nlohmann::json;
+
+// The state file, read.
+struct Checkpointer::Saved {
+  std::map<std::string, FileDigest> files;
+  std::map<std::string, int64_t> integers;
+  std::map<std::string, double> numbers;
+  std::map<std::string, Generator::State> generators;
+};
+
+namespace {
+
+constexpr const char* kFormat = "hero checkpoint 1";
+constexpr const char* kDefaultGenerator = "default";
+constexpr const char* kExtension = ".safetensors";
+
+// JSON has no such numbers.
+json number_json(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
+}
+
+double number_of(const json& value) {
+  if (value.is_number()) return value.get<double>();
+  const auto text = value.get<std::string>();
+  check(text == "NaN" || text == "Infinity" || text == "-Infinity", "not a number: ", text);
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  return text == "Infinity" ? std::numeric_limits<double>::infinity()
+                            : -std::numeric_limits<double>::infinity();
+}
+
+json generator_json(const Generator::State& state) {
+  return {{"seed", state.seed}, {"offset", state.offset}};
+}
+
+std::string file_of(const std::string& folder, const std::string& name) {
+  return folder + "/" + name + kExtension;
+}
+
+// Names in `wanted` and not in `found`, and the other way round.
+template <class Found>
+void compare_names(const std::vector<std::string>& wanted, const Found& found, const char* what,
+                   std::string& text) {
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  for (const std::string& name : wanted) {
+    if (found.count(name) == 0) add(std::string(what) + " " + name + " is missing");
+  }
+  for (const auto& entry : found) {
+    if (std::find(wanted.begin(), wanted.end(), entry.first) == wanted.end()) {
+      add(std::string(what) + " " + entry.first + " is not tracked");
+    }
+  }
+}
+
+template <class Entries>
+std::vector<std::string> names_of(const Entries& entries) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
+Checkpointer::StateDict copy_of(const Checkpointer::StateDict& dict) {
+  Checkpointer::StateDict copy;
+  for (const core::NamedArray& entry : dict) copy.push_back({entry.name, entry.array.clone()});
+  return copy;
+}
+
+int64_t bytes_of(const Checkpointer::StateDict& dict) {
+  int64_t bytes = 0;
+  for (const core::NamedArray& entry : dict) bytes += entry.array.nbytes();
+  return bytes;
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(const std::string& run, const CheckpointerOptions& options)
+    : root_((std::filesystem::path(run) / "checkpoints").string()), options_(options) {
+  check(options.keep >= 0, "checkpoint: keep is 0 (all) or more: ", options.keep);
+}
+
+void Checkpointer::check_name(const std::string& name) const {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  };
+  check(!name.empty() && std::all_of(name.begin(), name.end(), is_plain), "checkpoint: '", name,
+        "' is no name; letters, digits, '-' and '_' make one");
+  const auto taken = [&](const auto& entries) {
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const auto& entry) { return entry.name == name; });
+  };
+  check(!taken(objects_) && !taken(integers_) && !taken(numbers_) && !taken(generators_) &&
+            name != kDefaultGenerator,
+        "checkpoint: the name '", name, "' is taken");
+}
+
+void Checkpointer::track(const std::string& name, std::function<StateDict()> save,
+                         std::function<void(const StateDict&)> load) {
+  check_name(name);
+  objects_.push_back({name, std::move(save), std::move(load)});
+}
+
+void Checkpointer::track(const std::string& name, int64_t& number) {
+  check_name(name);
+  integers_.push_back({name, &number});
+}
+
+void Checkpointer::track(const std::string& name, double& number) {
+  check_name(name);
+  numbers_.push_back({name, &number});
+}
+
+void Checkpointer::track(const std::string& name, Generator& generator) {
+  check_name(name);
+  generators_.push_back({name, &generator});
+}
+
+std::vector<int64_t> Checkpointer::steps() const { return checkpoints::complete_steps(root_); }
+
+std::string Checkpointer::folder(int64_t step) const {
+  return root_ + "/" + checkpoints::folder_name(step);
+}
+
+std::string Checkpointer::state_text(int64_t step, const std::string& folder) const {
+  json state = {{"format", kFormat},         {"step", step},
+                {"files", json::object()},   {"integers", json::object()},
+                {"numbers", json::object()}, {"generators", json::object()}};
+  for (const Object& object : objects_) {
+    const FileDigest digest = digest_file(file_of(folder, object.name));
+    state["files"][object.name] = {{"bytes", digest.bytes},
+                                   {"crc32c", checkpoints::hex(digest.crc32c)}};
+  }
+  for (const auto& [name, value] : integers_) state["integers"][name] = *value;
+  for (const auto& [name, value] : numbers_) state["numbers"][name] = number_json(*value);
+  for (const auto& [name, value] : generators_) {
+    state["generators"][name] = generator_json(value->state());
+  }
+  state["generators"][kDefaultGenerator] = generator_json(default_generator().state());
+  return state.dump(2) + "\n";
+}
+
+void Checkpointer::save(int64_t step) {
+  check(step >= 0, "checkpoint: a step is 0 or more: ", step);
+  check(may_save_ || steps().empty(), "checkpoint: ", root_,
+        " holds checkpoints of another run; resume() it, or choose another folder");
+  checkpoints::remove_unfinished(root_);
+  const std::string folder = checkpoints::begin(root_, step);
+  for (const Object& object : objects_) {
+    core::save_safetensors(file_of(folder, object.name), object.save());
+  }
+  OutputFile state(folder + "/" + checkpoints::kStateFile);
+  state.write(state_text(step, folder));
+  state.commit();
+  checkpoints::finish(root_, step);
+  may_save_ = true;
+  prune(step);
+}
+
+void Checkpointer::prune(int64_t newest) const {
+  std::vector<int64_t> mine;
+  for (int64_t step : steps()) {
+    if (step > newest) {
+      checkpoints::remove(root_, step);
+    } else {
+      mine.push_back(step);
+    }
+  }
+  if (options_.keep == 0) return;
+  const size_t keep = static_cast<size_t>(options_.keep);
+  for (size_t i = 0; i + keep < mine.size(); ++i) checkpoints::remove(root_, mine[i]);
+}
+
+std::optional<int64_t> Checkpointer::resume(Resume which) {
+  std::vector<int64_t> found = steps();
+  if (which == Resume::no) {
+    check(found.empty(), "checkpoint: ", root_, " holds checkpoints of another run (", found.size(),
+          ", the last of step ", found.empty() ? 0 : found.back(),
+          "); resume it, or choose another folder");
+  }
+  for (; !found.empty(); found.pop_back()) {
+    const std::string wrong = damage(found.back());
+    if (wrong.empty()) {
+      load(found.back());
+      return found.back();
+    }
+    check(which == Resume::newest_intact, "checkpoint: ", wrong,
+          "; Resume::newest_intact goes back to the one before");
+    const std::string line = "checkpoint: " + wrong + "; going back to the one before\n";
+    std::fputs(line.c_str(), stderr);
+  }
+  may_save_ = true;
+  return std::nullopt;
+}
+
+// "" for a checkpoint whose files are as they were written.
+std::string Checkpointer::damage(int64_t step) const {
+  const std::string state = checkpoints::state_damage(folder(step));
+  if (!state.empty()) return state;
+  for (const auto& [name, digest] : read_state(step).files) {
+    const std::string file = checkpoints::file_damage(file_of(folder(step), name), digest);
+    if (!file.empty()) return file;
+  }
+  return "";
+}
+
+Checkpointer::Saved Checkpointer::read_state(int64_t step) const {
+  const std::string path = folder(step) + "/" + checkpoints::kStateFile;
+  Saved saved;
+  try {
+    const json state = json::parse(read_text(path));
+    check(state.at("format") == kFormat, "the format is ", state.at("format").dump());
+    check(state.at("step") == step, "it is of step ", state.at("step").dump());
+    for (const auto& [name, file] : state.at("files").items()) {
+      const auto crc = std::stoul(file.at("crc32c").get<std::string>(), nullptr, 16);
+      saved.files[name] = {file.at("bytes"), static_cast<uint32_t>(crc)};
+    }
+    saved.integers = state.at("integers").get<std::map<std::string, int64_t>>();
+    for (const auto& [name, value] : state.at("numbers").items()) {
+      saved.numbers[name] = number_of(value);
+    }
+    for (const auto& [name, value] : state.at("generators").items()) {
+      saved.generators[name] = {value.at("seed"), value.at("offset")};
+    }
+  } catch (const std::exception& error) {
+    fail("checkpoint: cannot read ", path, ": ", error.what());
+  }
+  return saved;
+}
+
+std::string Checkpointer::misfit(const Saved& saved) const {
+  std::string text;
+  compare_names(names_of(objects_), saved.files, "file", text);
+  compare_names(names_of(integers_), saved.integers, "integer", text);
+  compare_names(names_of(numbers_), saved.numbers, "number", text);
+  std::vector<std::string> generators = names_of(generators_);
+  generators.emplace_back(kDefaultGenerator);
+  compare_names(generators, saved.generators, "generator", text);
+  return text;
+}
+
+void Checkpointer::load(int64_t step) {
+  const std::vector<int64_t> found = steps();
+  check(std::find(found.begin(), found.end(), step) != found.end(),
+        "checkpoint: there is no complete checkpoint ", folder(step));
+  const std::string wrong = damage(step);
+  check(wrong.empty(), "checkpoint: ", wrong);
+  const Saved saved = read_state(step);
+  const std::string unlike = misfit(saved);
+  check(unlike.empty(), "checkpoint: ", folder(step), " does not fit this program: ", unlike);
+  load_objects(folder(step));
+  for (const auto& [name, value] : integers_) *value = saved.integers.at(name);
+  for (const auto& [name, value] : numbers_) *value = saved.numbers.at(name);
+  for (const auto& [name, value] : generators_) value->set_state(saved.generators.at(name));
+  default_generator().set_state(saved.generators.at(kDefaultGenerator));
+  may_save_ = true;
+}
+
+// Each object takes its state or stays as it is; when one does not, those before it get back what
+// they had. The largest comes last: nothing can fail after it, so no copy of it is needed.
+void Checkpointer::load_objects(const std::string& folder) const {
+  std::vector<std::pair<int64_t, const Object*>> order;
+  for (const Object& object : objects_) order.emplace_back(bytes_of(object.save()), &object);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::pair<const Object*, StateDict>> before;
+  std::string unlike;
+  for (const auto& [bytes, object] : order) {
+    if (object != order.back().second || !unlike.empty()) {
+      before.emplace_back(object, copy_of(object->save()));
+    }
+    try {
+      object->load(core::load_safetensors(file_of(folder, object->name)).arrays);
+    } catch (const std::exception& error) {
+      unlike += (unlike.empty() ? "" : "; ") + object->name + ": " + error.what();
+    }
+  }
+  if (unlike.empty()) return;
+  for (const auto& [object, dict] : before) object->load(dict);
+  fail("checkpoint: ", folder, " does not fit this program: ", unlike);
+}
+
+}  // namespace hero::nn

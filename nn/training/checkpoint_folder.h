@@ -1,0 +1,40 @@
+#pragma once
+// The folders of checkpoints on the disk; internal to checkpoint.cpp.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <hero/nn/training/crc32c.h>
+
+namespace hero::nn::checkpoints {
+
+inline constexpr const char* kStateFile = "trainer_state.json";
+inline constexpr const char* kCompleteFile = "COMPLETE";
+
+/// step-00000500
+std::string folder_name(int64_t step);
+
+/// Steps of the complete checkpoints under `root`, ascending. What a process left that was killed
+/// while it replaced one is put right first.
+std::vector<int64_t> complete_steps(const std::string& root);
+
+/// Makes an empty folder beside the final one, and returns its path.
+std::string begin(const std::string& root, int64_t step);
+/// Writes COMPLETE and gives the folder its name; an older checkpoint of that step is replaced. All
+/// of it is on the disk when this returns.
+void finish(const std::string& root, int64_t step);
+
+/// Removes one checkpoint; it is not complete from the first moment on.
+void remove(const std::string& root, int64_t step);
+/// Removes what killed processes left unfinished.
+void remove_unfinished(const std::string& root);
+
+/// What is wrong with the state file of a complete checkpoint, by COMPLETE; "" where nothing is.
+std::string state_damage(const std::string& folder);
+/// The same of a file, by the digest that the state file has for it.
+std::string file_damage(const std::string& path, const FileDigest& expected);
+/// Eight hexadecimal digits.
+std::string hex(uint32_t value);
+
+}  // namespace hero::nn::checkpoints

@@ -1,0 +1,160 @@
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <hero/core/error.h>
+#include <hero/core/file.h>
+#include <hero/nn/training/append_file.h>
+#include <hero/nn/training/event_file.h>
+#include <hero/nn/training/metrics.h>
+
+namespace hero::nn {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kEventPrefix = "events.out.tfevents.";
+
+double system_seconds() {
+  using std::chrono::duration, std::chrono::system_clock;
+  return duration<double>(system_clock::now().time_since_epoch()).count();
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "\"NaN\"";
+  if (std::isinf(value)) return value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+std::string quoted(const std::string& text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::vector<fs::path> event_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(kEventPrefix)) files.push_back(entry.path());
+  }
+  return files;
+}
+
+void replace_file(const std::string& path, const std::string& text) {
+  OutputFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+// The lines up to `last`. A last line without its end was being written when the process died.
+void keep_lines(const std::string& path, int64_t last) {
+  if (!fs::exists(path)) return;
+  const std::string text = read_text(path);
+  std::string kept;
+  size_t begin = 0;
+  for (int line = 1; begin < text.size(); ++line) {
+    const size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    const json object = json::parse(text.substr(begin, end - begin), nullptr, false);
+    check(object.is_object() && object.contains("step") && object["step"].is_number_integer(),
+          "metrics: ", path, ": line ", line, " is not a line of metrics; repair or remove it");
+    if (object["step"].get<int64_t>() <= last) kept += text.substr(begin, end + 1 - begin);
+    begin = end + 1;
+  }
+  if (kept != text) replace_file(path, kept);
+}
+
+void keep_events(const std::string& path, int64_t last) {
+  const std::string bytes = read_text(path);
+  std::string kept;
+  for (const EventRecord& record : read_event_records(bytes)) {
+    if (record.step <= last) kept += record.bytes;
+  }
+  if (kept != bytes) replace_file(path, kept);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
+// Two writers of one process and second differ in the last number.
+AppendFile new_event_file(const fs::path& folder, double now) {
+  const std::string stem = (folder / kEventPrefix).string() +
+                           std::to_string(static_cast<int64_t>(now)) + "." + host_name() + "." +
+                           std::to_string(::getpid()) + ".";
+  int n = 0;
+  while (fs::exists(stem + std::to_string(n))) ++n;
+  return {stem + std::to_string(n), AppendFile::Mode::new_file};
+}
+
+void check_metrics(int64_t step, std::span<const Metric> metrics) {
+  check(step >= 0, "metrics: a step is 0 or more: ", step);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const std::string& name = metrics[i].name;
+    check(!name.empty() && name != "step" && name != "time", "metrics: a metric cannot be called '",
+          name, "'");
+    for (size_t j = 0; j < i; ++j) {
+      check(metrics[j].name != name, "metrics: '", name, "' is given twice for step ", step);
+    }
+  }
+}
+
+}  // namespace
+
+struct MetricsWriter::Files {
+  AppendFile lines;
+  std::optional<AppendFile> events;
+};
+
+MetricsWriter::MetricsWriter(const std::string& folder, const MetricsOptions& options)
+    : now_(options.now ? options.now : system_seconds) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  check(fs::is_directory(folder), "metrics: cannot make the folder ", folder, ": ",
+        failed.message());
+  const std::string path = (fs::path(folder) / "metrics.jsonl").string();
+  const std::vector<fs::path> old_events = event_files(folder);
+  if (options.resumed_step) {
+    keep_lines(path, *options.resumed_step);
+    for (const fs::path& file : old_events) keep_events(file.string(), *options.resumed_step);
+  } else {
+    check(!fs::exists(path) && old_events.empty(), "metrics: ", folder,
+          " holds the metrics of another run; resume it, or choose another folder");
+  }
+  files_ = std::make_unique<Files>(Files{{path, AppendFile::Mode::any}, std::nullopt});
+  if (!options.tensorboard) return;
+  const double now = now_();
+  files_->events.emplace(new_event_file(folder, now));
+  files_->events->append(event_file_version(now));
+  if (options.resumed_step) {
+    files_->events->append(event_restart(now, *options.resumed_step + 1));
+  }
+}
+
+MetricsWriter::~MetricsWriter() = default;
+
+void MetricsWriter::write(int64_t step, std::span<const Metric> metrics) {
+  check_metrics(step, metrics);
+  const double now = now_();
+  std::array<char, 32> time{};
+  const char* end =
+      std::to_chars(time.data(), time.data() + time.size(), now, std::chars_format::fixed, 6).ptr;
+  std::string line = "{\"step\":" + std::to_string(step) + ",\"time\":";
+  line.append(time.data(), end);
+  for (const Metric& metric : metrics) {
+    line += "," + quoted(metric.name) + ":" + number_text(metric.value);
+  }
+  files_->lines.append(line + "}\n");
+  if (files_->events) files_->events->append(event_scalars(now, step, metrics));
+}
+
+}  // namespace hero::nn

@@ -1,0 +1,182 @@
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/catch.h"
+#include "support/temp_dir.h"
+#include <nlohmann/json.hpp>
+
+#include <hero/core/error.h>
+#include <hero/nn/training/crc32c.h>
+#include <hero/nn/training/event_file.h>
+#include <hero/nn/training/metrics.h>
+
+using Catch::Matchers::ContainsSubstring;
+using hero_test::slurp, hero_test::spill, hero_test::TempDir;
+using namespace hero::nn;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string hex(std::string_view bytes) {
+  std::string out;
+  for (char c : bytes) {
+    constexpr const char* digits = "0123456789abcdef";
+    out += digits[static_cast<unsigned char>(c) >> 4];
+    out += digits[static_cast<unsigned char>(c) & 15];
+  }
+  return out;
+}
+
+std::vector<std::string> event_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with("events.")) files.push_back(entry.path());
+  }
+  return files;
+}
+
+// Steps of all records of a folder's event files but the first of each, the version.
+std::vector<int64_t> event_steps(const std::string& folder) {
+  std::vector<int64_t> steps;
+  for (const std::string& file : event_files(folder)) {
+    const std::string bytes = slurp(file);
+    const std::vector<EventRecord> records = read_event_records(bytes);
+    size_t length = 0;
+    for (size_t i = 0; i < records.size(); ++i) {
+      length += records[i].bytes.size();
+      if (i > 0) steps.push_back(records[i].step);
+    }
+    REQUIRE(length == bytes.size());
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+MetricsOptions at(double time) {
+  return {.now = [time] { return time; }};
+}
+
+}  // namespace
+
+TEST_CASE("crc32c has the check values of RFC 3720") {
+  const auto of_bytes = [](auto byte_at) {
+    std::string text;
+    for (int i = 0; i < 32; ++i) text += static_cast<char>(byte_at(i));
+    return crc32c(text);
+  };
+  CHECK(crc32c("123456789") == 0xE3069283u);
+  CHECK(crc32c("") == 0u);
+  CHECK(of_bytes([](int) { return 0; }) == 0x8A9136AAu);
+  CHECK(of_bytes([](int) { return 0xFF; }) == 0x62A8AB43u);
+  CHECK(of_bytes([](int i) { return i; }) == 0x46DD794Eu);
+  CHECK(of_bytes([](int i) { return 31 - i; }) == 0x113FDB5Cu);
+}
+
+TEST_CASE("crc32c is the same by words, by tables and in pieces") {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += static_cast<char>(i * 37 + i / 3);
+  const std::span bytes = std::as_bytes(std::span(text));
+  for (size_t length = 0; length <= text.size(); ++length) {
+    const std::span part = bytes.first(length);
+    REQUIRE(crc32c(part) == crc32c_by_tables(part));
+    REQUIRE(crc32c(part.subspan(length / 3), crc32c(part.first(length / 3))) == crc32c(part));
+  }
+}
+
+TEST_CASE("event records have the bytes of an independent writer") {
+  CHECK(hex(event_file_version(1.0)) ==
+        "1800000000000000a37f4b2209000000000000f03f1a0d627261696e2e4576656e743a3286bf577a");
+  const Metric loss{"train/loss", 0.5};
+  CHECK(hex(event_scalars(2.0, 1, {&loss, 1})) ==
+        "200000000000000029eda95009000000000000004010012a130a110a0a747261696e2f6c6f7373150000003fbe"
+        "966704");
+}
+
+TEST_CASE("event records are read up to the first that is damaged or cut off") {
+  const Metric loss{"a", 1.0};
+  const std::string one = event_file_version(1.0), two = event_scalars(2.0, 300, {&loss, 1});
+  const std::string all = one + two;
+  REQUIRE(read_event_records(all).size() == 2);
+  CHECK(read_event_records(all)[0].step == 0);
+  CHECK(read_event_records(all)[1].step == 300);
+  CHECK(read_event_records(all)[1].bytes == two);
+  for (size_t cut = one.size(); cut < all.size(); ++cut) {
+    REQUIRE(read_event_records(all.substr(0, cut)).size() == 1);
+    std::string damaged = all;
+    damaged[cut] = static_cast<char>(damaged[cut] ^ 1);
+    REQUIRE(read_event_records(damaged).size() == 1);
+  }
+}
+
+TEST_CASE("metrics are lines of JSON, whatever the numbers and names") {
+  const TempDir dir;
+  MetricsWriter metrics(dir / "run", at(1764000000.25));
+  metrics.write(0, {{"train/loss", 2.302585}, {"lr", 1e-3}});
+  const double infinity = std::numeric_limits<double>::infinity();
+  metrics.write(10, {{"train/loss", std::numeric_limits<double>::quiet_NaN()},
+                     {"up", infinity},
+                     {"down", -infinity},
+                     {"a \"name\"\n", 1e300}});
+  const std::string text = slurp(dir / "run/metrics.jsonl");
+  const size_t end = text.find('\n');
+  CHECK(text.substr(0, end) ==
+        R"({"step":0,"time":1764000000.250000,"train/loss":2.302585,"lr":0.001})");
+  const auto second = nlohmann::json::parse(text.substr(end + 1));
+  CHECK(second["train/loss"] == "NaN");
+  CHECK(second["up"] == "Infinity");
+  CHECK(second["down"] == "-Infinity");
+  CHECK(second["a \"name\"\n"] == 1e300);
+  CHECK(event_steps(dir / "run") == std::vector<int64_t>{0, 10});
+}
+
+TEST_CASE("a run that resumes drops the metrics beyond its checkpoint") {
+  const TempDir dir;
+  const std::string run = dir / "run", lines = run + "/metrics.jsonl";
+  {
+    MetricsWriter metrics(run);
+    for (int step = 10; step <= 50; step += 10) metrics.write(step, {{"loss", 1.0 / step}});
+  }
+  spill(lines, slurp(lines) + R"({"step":60,"ti)");  // a process that was killed as it wrote
+  const std::string file = event_files(run)[0];
+  spill(file, slurp(file) + "half a record");
+  {
+    MetricsWriter metrics(run, {.resumed_step = 30});
+    metrics.write(40, {{"loss", 7.0}});
+  }
+  std::vector<int64_t> steps;
+  std::istringstream text(slurp(lines));
+  for (std::string line; std::getline(text, line);) {
+    steps.push_back(nlohmann::json::parse(line)["step"]);
+  }
+  CHECK(steps == std::vector<int64_t>{10, 20, 30, 40});
+  CHECK(event_files(run).size() == 2);
+  // 31 is the note by which a TensorBoard that is open forgets what it had read
+  CHECK(event_steps(run) == std::vector<int64_t>{10, 20, 30, 31, 40});
+}
+
+TEST_CASE("metrics of two runs are not mixed, and bad lines are not thrown away") {
+  const TempDir dir;
+  { MetricsWriter(dir / "run").write(1, {{"loss", 1.0}}); }
+  CHECK_THROWS_WITH(MetricsWriter(dir / "run"), ContainsSubstring("metrics of another run"));
+  spill(dir / "run/metrics.jsonl", "{\"step\":1}\nnonsense\n{\"step\":3}\n");
+  CHECK_THROWS_WITH(MetricsWriter(dir / "run", {.resumed_step = 1}),
+                    ContainsSubstring("line 2 is not a line of metrics"));
+  CHECK(slurp(dir / "run/metrics.jsonl") == "{\"step\":1}\nnonsense\n{\"step\":3}\n");
+  spill(dir / "file", "");
+  CHECK_THROWS_WITH(MetricsWriter(dir / "file"), ContainsSubstring("cannot make the folder"));
+}
+
+TEST_CASE("metrics need a step and names of their own") {
+  const TempDir dir;
+  MetricsWriter metrics(dir / "run", {.tensorboard = false});
+  CHECK(event_files(dir / "run").empty());
+  CHECK_THROWS_WITH(metrics.write(-1, {}), ContainsSubstring("0 or more: -1"));
+  CHECK_THROWS_WITH(metrics.write(1, {{"step", 1.0}}),
+                    ContainsSubstring("cannot be called 'step'"));
+  CHECK_THROWS_WITH(metrics.write(1, {{"", 1.0}}), ContainsSubstring("cannot be called ''"));
+  CHECK_THROWS_WITH(metrics.write(1, {{"a", 1.0}, {"b", 1.0}, {"a", 2.0}}),
+                    ContainsSubstring("'a' is given twice"));
+  CHECK(slurp(dir / "run/metrics.jsonl").empty());
+}
