@@ -149,7 +149,7 @@ void MetricsWriter::write(int64_t step, std::span<const Metric> metrics) {
   const char* end =
       std::to_chars(time.data(), time.data() + time.size(), now, std::chars_format::fixed, 6).ptr;
   std::string line = "{\"step\":" + std::to_string(step) + ",\"time\":";
-  line.append(time.data(), end);
+  line.append(time.data(), static_cast<size_t>(end - time.data()));
   for (const Metric& metric : metrics) {
     line += "," + quoted(metric.name) + ":" + number_text(metric.value);
   }
