@@ -7,3 +7,4 @@
 #include <hero/nn/module.h>
 #include <hero/nn/recurrent.h>
 #include <hero/nn/rotary.h>
+#include <hero/nn/training/training.h>
