@@ -147,7 +147,7 @@ Tensor record_list(O op, const std::vector<Tensor>& inputs) {
 namespace detail {
 
 template <class O>
-std::vector<Tensor> finish_multi(O& node, std::vector<Array> arrays) {
+std::vector<Tensor> finish_multi(O& node, std::vector<Array>&& arrays) {
   std::vector<Tensor> results;
   int slot = 0;
   for (Array& array : arrays) {
@@ -159,7 +159,7 @@ std::vector<Tensor> finish_multi(O& node, std::vector<Array> arrays) {
   return results;
 }
 
-inline std::vector<Tensor> leaves_of(std::vector<Array> arrays) {
+inline std::vector<Tensor> leaves_of(std::vector<Array>&& arrays) {
   std::vector<Tensor> results;
   for (Array& array : arrays) results.emplace_back(std::move(array));
   return results;

@@ -20,8 +20,8 @@ class Sequential : public Module {
            (sizeof...(Rest) > 0 ||
             !std::is_same_v<First, Sequential>)) explicit Sequential(First&& first,
                                                                      Rest&&... rest) {
-    push_back(std::move(first));
-    (push_back(std::move(rest)), ...);
+    push_back(std::forward<First>(first));
+    (push_back(std::forward<Rest>(rest)), ...);
   }
 
   Tensor forward(const Tensor& x) override;
@@ -35,7 +35,8 @@ class Sequential : public Module {
   template <class M>
   M& push_back(M&& module) {
     static_assert(!std::is_lvalue_reference_v<M>, "a module can be moved, not copied");
-    return static_cast<M&>(adopt(std::to_string(size()), std::make_unique<M>(std::move(module))));
+    return static_cast<M&>(
+        adopt(std::to_string(size()), std::make_unique<M>(std::forward<M>(module))));
   }
   size_t size() const { return children().size(); }
   Module& operator[](size_t i);
@@ -58,7 +59,7 @@ class ModuleListOf : public Module {
   N& push_back(N&& module) {
     static_assert(!std::is_lvalue_reference_v<N>, "a module can be moved, not copied");
     auto& made = static_cast<N&>(
-        adopt(std::to_string(list_.size()), std::make_unique<N>(std::move(module))));
+        adopt(std::to_string(list_.size()), std::make_unique<N>(std::forward<N>(module))));
     list_.push_back(&made);
     return made;
   }

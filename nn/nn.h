@@ -7,4 +7,5 @@
 #include <hero/nn/module.h>
 #include <hero/nn/recurrent.h>
 #include <hero/nn/rotary.h>
+#include <hero/nn/summary.h>
 #include <hero/nn/training/training.h>
