@@ -1,5 +1,8 @@
 #pragma once
 // The front header of autograd: tensors, operations, gradients.
+#include <hero/autograd/anomaly.h>
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/checkpoint.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/gradcheck.h>

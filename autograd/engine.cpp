@@ -6,8 +6,10 @@
 #include <queue>
 
 #include <hero/autograd/accumulate.h>
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/engine.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/watch.h>
 #include <hero/core/map.h>
 
 namespace hero {
@@ -196,6 +198,10 @@ class Engine {
               results.size(), " gradients for ", node->input_count(), " inputs");
       }
     }
+    if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
+      detail::look_at_gradients(*node, node->place_ ? *node->place_ : std::string(), grads,
+                                results);
+    }
     grads.clear();
     pass_on(*node, results);
     if (!walk_.retain_graph) node->release();
@@ -229,6 +235,7 @@ std::vector<Tensor> run_walk(const Walk& walk) {
       if (--walk_depth == 0) end_callbacks.clear();
     }
   } depth;
+  const Autocast off({.enabled = false});
   std::vector<Tensor> captured = Engine(walk).run();
   for (size_t i = 0; walk_depth == 1 && i < end_callbacks.size(); ++i) {
     const auto callback = end_callbacks[i];

@@ -1,4 +1,5 @@
 #include <hero/autograd/accumulate.h>
+#include <hero/autograd/anomaly.h>
 #include <hero/autograd/node.h>
 #include <hero/autograd/op.h>
 #include <hero/core/allocator.h>
@@ -79,7 +80,12 @@ void Recorder::add_input(Node& node, const Tensor& tensor) {
   }
 }
 
-void Recorder::finish(Node& node) { node.sequence_ = ++thread_sequence; }
+void Recorder::finish(Node& node) {
+  node.sequence_ = ++thread_sequence;
+  if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
+    node.place_ = std::make_unique<std::string>(current_place());
+  }
+}
 
 Tensor Recorder::make_output(Node& node, Array array) {
   node.outputs_.emplace_back(array);
@@ -95,6 +101,7 @@ void Recorder::copy_saved(const Tensor& result, const core::Storage& storage) {
   auto* op = dynamic_cast<MultiOp*>(result.impl()->grad_fn.get());
   if (!op) return;
   for (SavedArray& entry : op->saved_) {
+    if (op->frame_) op->frame_->protect(entry.version, storage);
     if (entry.array.storage_ref().get() != &storage) continue;
     entry.array = entry.array.clone();
     entry.version = entry.array.storage().version();
@@ -111,6 +118,11 @@ void Recorder::rebase(const Tensor& self, const Tensor& result) {
 }
 
 void MultiOp::save(const Array& array, int slot) {
+  if (CheckpointFrame* frame = CheckpointFrame::current()) [[unlikely]] {
+    frame_ = Ref<CheckpointFrame>::share(frame);
+    saved_.emplace_back(Array(), frame->keep(array), slot);
+    return;
+  }
   saved_.emplace_back(array, array.storage().version(), slot);
 }
 
@@ -122,11 +134,12 @@ Tensor MultiOp::saved(int slot) const {
         "retain_graph = true to the first");
   for (const SavedArray& entry : saved_) {
     if (entry.slot != slot) continue;
+    const SavedArray& kept = frame_ ? frame_->fetch(entry.version) : entry;
     check(
-        entry.version == entry.array.storage().version(), name(), ": ", what, " of shape ",
-        entry.array.shape(),
+        kept.version == kept.array.storage().version(), name(), ": ", what, " of shape ",
+        kept.array.shape(),
         " was changed in place after it was saved for backward; write out of place or clone() it");
-    Tensor tensor(entry.array);
+    Tensor tensor(kept.array);
     detail::TensorImpl* impl = tensor.impl();
     if (slot < 0) {
       impl->grad_fn = Ref<Node>::share(const_cast<MultiOp*>(this));
@@ -146,6 +159,10 @@ Tensor MultiOp::saved(int slot) const {
 }
 
 void MultiOp::release() {
+  if (frame_) {
+    for (const SavedArray& entry : saved_) frame_->forget(entry.version);
+    frame_.reset();
+  }
   saved_.clear();
   released_ = true;
 }

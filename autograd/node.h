@@ -97,6 +97,7 @@ class Node : public Counted {
 
   detail::WalkSlot walk_;
   std::unique_ptr<std::vector<std::pair<int, detail::Hook<TensorHook>>>> hooks_;  // by output
+  std::unique_ptr<std::string> place_;  // where it was recorded, if inside a DetectAnomaly
 };
 
 namespace detail {

@@ -12,17 +12,12 @@
 //   Tensor cube(const Tensor& x) { return record(Cube{}, x); }
 #include <concepts>
 #include <span>
+#include <utility>
 
-#include <hero/autograd/node.h>
+#include <hero/autograd/checkpoint_frame.h>
+#include <hero/autograd/watch.h>
 
 namespace hero {
-
-/// An array kept for backward, with the version it had.
-struct SavedArray {
-  Array array;
-  uint32_t version = 0;
-  int slot = 0;  // input i: i; output i: -1 - i
-};
 
 /// Base of operations with several outputs.
 class MultiOp : public Node {
@@ -50,6 +45,7 @@ class MultiOp : public Node {
   Tensor saved(int slot) const;
   void save(const Array& array, int slot);
   InlineVector<SavedArray, 2> saved_;
+  Ref<CheckpointFrame> frame_;  // of a checkpoint: saved_ holds numbers in it, no arrays
 };
 
 /// Base of operations with one output.
@@ -118,34 +114,6 @@ Tensor finish_one(O& node, Array&& out) {
   return result;
 }
 
-}  // namespace detail
-
-/// Runs a one-output operation and, if some input requires grad while recording, adds it to the
-/// graph.
-template <class O, std::same_as<Tensor>... In>
-Tensor record(O op, const In&... inputs) {
-  const Tensor* const list[] = {&inputs...};
-  if (!detail::begin(op, list)) return Tensor(op.forward(inputs.array()...));
-  Ref<O> node = make_node(std::move(op));
-  // Edges first: what forward keeps may depend on needs().
-  detail::connect(*node, list);
-  return detail::finish_one(*node, node->forward(inputs.array()...));
-}
-
-/// The same for any number of inputs; forward takes std::span<const Array>.
-template <class O>
-Tensor record_list(O op, const std::vector<Tensor>& inputs) {
-  std::vector<const Tensor*> list;
-  list.reserve(inputs.size());
-  for (const Tensor& input : inputs) list.push_back(&input);
-  if (!detail::begin(op, list)) return Tensor(detail::run_forward(op, list));
-  Ref<O> node = make_node(std::move(op));
-  detail::connect(*node, std::span<const Tensor* const>(list));
-  return detail::finish_one(*node, detail::run_forward(*node, list));
-}
-
-namespace detail {
-
 template <class O>
 std::vector<Tensor> finish_multi(O& node, std::vector<Array>&& arrays) {
   std::vector<Tensor> results;
@@ -165,29 +133,76 @@ inline std::vector<Tensor> leaves_of(std::vector<Array>&& arrays) {
   return results;
 }
 
+// Calls forward(op) with the operation where it is to live: here, or, moved, in the graph.
+template <class O, class Forward>
+Tensor run_one(O& op, std::span<const Tensor* const> list, const Forward& forward) {
+  if (!begin(op, list)) return Tensor(forward(op));
+  Ref<O> node = make_node(std::move(op));
+  // Edges first: what forward keeps may depend on needs().
+  connect(*node, list);
+  return finish_one(*node, forward(*node));
+}
+
+template <class O, class Forward>
+std::vector<Tensor> run_multi(O& op, std::span<const Tensor* const> list, const Forward& forward) {
+  if (!begin(op, list)) return leaves_of(forward(op));
+  Ref<O> node = make_node(std::move(op));
+  connect(*node, list);
+  return finish_multi(*node, forward(*node));
+}
+
+// op.forward with one array an input.
+template <size_t N>
+auto forward_each(const Tensor* const (&list)[N]) {
+  return [&list](auto& op) {
+    return [&]<size_t... I>(std::index_sequence<I...>) { return op.forward(list[I]->array()...); }
+    (std::make_index_sequence<N>());
+  };
+}
+
+inline std::vector<const Tensor*> pointers_to(const std::vector<Tensor>& inputs) {
+  std::vector<const Tensor*> list;
+  list.reserve(inputs.size());
+  for (const Tensor& input : inputs) list.push_back(&input);
+  return list;
+}
+
 }  // namespace detail
+
+/// Runs a one-output operation and, if some input requires grad while recording, adds it to the
+/// graph.
+template <class O, std::same_as<Tensor>... In>
+Tensor record(O op, const In&... inputs) {
+  const Tensor* list[] = {&inputs...};
+  const detail::Watcher watcher(op.name(), list);
+  return watcher.look(detail::run_one(op, list, detail::forward_each(list)));
+}
+
+/// The same for any number of inputs; forward takes std::span<const Array>.
+template <class O>
+Tensor record_list(O op, const std::vector<Tensor>& inputs) {
+  std::vector<const Tensor*> list = detail::pointers_to(inputs);
+  const detail::Watcher watcher(op.name(), list);
+  return watcher.look(
+      detail::run_one(op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
+}
 
 /// Runs an operation with several outputs: forward returns std::vector<Array>. Integer outputs get
 /// no gradient.
 template <class O, std::same_as<Tensor>... In>
 std::vector<Tensor> record_multi(O op, const In&... inputs) {
-  const Tensor* const list[] = {&inputs...};
-  if (!detail::begin(op, list)) return detail::leaves_of(op.forward(inputs.array()...));
-  Ref<O> node = make_node(std::move(op));
-  detail::connect(*node, list);
-  return detail::finish_multi(*node, node->forward(inputs.array()...));
+  const Tensor* list[] = {&inputs...};
+  const detail::Watcher watcher(op.name(), list);
+  return watcher.look(detail::run_multi(op, list, detail::forward_each(list)));
 }
 
 /// The same for any number of inputs; forward takes std::span<const Array>.
 template <class O>
 std::vector<Tensor> record_multi_list(O op, const std::vector<Tensor>& inputs) {
-  std::vector<const Tensor*> list;
-  list.reserve(inputs.size());
-  for (const Tensor& input : inputs) list.push_back(&input);
-  if (!detail::begin(op, list)) return detail::leaves_of(detail::run_forward(op, list));
-  Ref<O> node = make_node(std::move(op));
-  detail::connect(*node, std::span<const Tensor* const>(list));
-  return detail::finish_multi(*node, detail::run_forward(*node, list));
+  std::vector<const Tensor*> list = detail::pointers_to(inputs);
+  const detail::Watcher watcher(op.name(), list);
+  return watcher.look(detail::run_multi(
+      op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
 }
 
 }  // namespace hero

@@ -1,4 +1,5 @@
 // Losses of class scores with the numbers of the right classes. N rows, C classes on dim 1.
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
@@ -112,6 +113,9 @@ void check_weight(const char* op, const Tensor& weight, const Tensor& x) {
 }  // namespace
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
+  if (const AutocastInputs in("cross_entropy", x); in.changed()) {
+    return cross_entropy(in[0], target, options);
+  }
   constexpr auto kName = "cross_entropy";
   check(x.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
   const double smoothing = options.label_smoothing;
@@ -151,6 +155,9 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& options) {
+  if (const AutocastInputs in("nll_loss", log_p); in.changed()) {
+    return nll_loss(in[0], target, options);
+  }
   constexpr auto kName = "nll_loss";
   check(log_p.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
   if (log_p.ndim() == 1) {

@@ -1,4 +1,5 @@
 // Losses that compare elements.
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/loss.h>
@@ -20,16 +21,25 @@ using detail::check_pair;
 using detail::reduce_loss;
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  if (const AutocastInputs in("mse_loss", x, y); in.changed()) {
+    return mse_loss(in[0], in[1], reduction);
+  }
   check_pair("mse_loss", x, y);
   return reduce_loss(square(x - y), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  if (const AutocastInputs in("l1_loss", x, y); in.changed()) {
+    return l1_loss(in[0], in[1], reduction);
+  }
   check_pair("l1_loss", x, y);
   return reduce_loss(abs(x - y), reduction);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction reduction) {
+  if (const AutocastInputs in("huber_loss", x, y); in.changed()) {
+    return huber_loss(in[0], in[1], delta, reduction);
+  }
   check_pair("huber_loss", x, y);
   check(delta > 0.0, "huber_loss: delta must be positive: ", delta);
   const Tensor difference = x - y;
@@ -40,6 +50,9 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
+  if (const AutocastInputs in("smooth_l1_loss", x, y); in.changed()) {
+    return smooth_l1_loss(in[0], in[1], beta, reduction);
+  }
   check_pair("smooth_l1_loss", x, y);
   check(beta >= 0.0, "smooth_l1_loss: beta must not be negative: ", beta);
   if (beta == 0.0) return l1_loss(x, y, reduction);
@@ -50,6 +63,9 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_target) {
+  if (const AutocastInputs in("kl_div", x, y); in.changed()) {
+    return kl_div(in[0], in[1], reduction, log_target);
+  }
   check_pair("kl_div", x, y);
   Tensor loss;
   if (log_target) {
@@ -74,6 +90,9 @@ Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
+  if (const AutocastInputs in("cosine_similarity", a, b); in.changed()) {
+    return cosine_similarity(in[0], in[1], dim, eps);
+  }
   const Shape shape = broadcast_shapes("cosine_similarity", a.shape(), b.shape());
   const Dims dims{normalize_dim("cosine_similarity", dim, shape.size())};
   const Tensor left = a.shape() == shape ? a : expand(a, shape);

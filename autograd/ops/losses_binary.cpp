@@ -1,6 +1,7 @@
 // Losses of probabilities: binary cross entropy and cross entropy against class probabilities.
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/loss.h>
@@ -60,6 +61,9 @@ void check_weight(const char* op, const char* what, const Tensor& weight, const 
 }  // namespace
 
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& options) {
+  if (const AutocastInputs in("binary_cross_entropy", x, y); in.changed()) {
+    return binary_cross_entropy(in[0], in[1], options);
+  }
   constexpr auto kName = "binary_cross_entropy";
   detail::check_pair(kName, x, y);
   check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
@@ -75,6 +79,9 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
 // (1 - y) x - (1 + (p - 1) y) log sigmoid(x)
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                                         const BceWithLogitsOptions& options) {
+  if (const AutocastInputs in("binary_cross_entropy_with_logits", x, y); in.changed()) {
+    return binary_cross_entropy_with_logits(in[0], in[1], options);
+  }
   constexpr auto kName = "bce_with_logits";
   detail::check_pair(kName, x, y);
   check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");

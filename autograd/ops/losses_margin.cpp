@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/loss.h>
@@ -21,6 +22,9 @@ void check_signs(const char* op, const Tensor& y, const Shape& expected) {
 }  // namespace
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Reduction reduction) {
+  if (const AutocastInputs in("hinge_embedding_loss", x, y); in.changed()) {
+    return hinge_embedding_loss(in[0], in[1], margin, reduction);
+  }
   constexpr auto kName = "hinge_embedding_loss";
   detail::check_pair(kName, x, y);
   const Tensor apart = where(y != 1, above_zero(margin - x), 0);
@@ -29,12 +33,18 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Red
 }
 
 Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  if (const AutocastInputs in("soft_margin_loss", x, y); in.changed()) {
+    return soft_margin_loss(in[0], in[1], reduction);
+  }
   detail::check_pair("soft_margin_loss", x, y);
   return detail::reduce_loss(-logsigmoid(x * y), reduction);
 }
 
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
                            Reduction reduction) {
+  if (const AutocastInputs in("margin_ranking_loss", a, b); in.changed()) {
+    return margin_ranking_loss(in[0], in[1], y, margin, reduction);
+  }
   constexpr auto kName = "margin_ranking_loss";
   detail::check_pair(kName, a, b);
   check_signs(kName, y, a.shape());
@@ -43,6 +53,9 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, do
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
                              Reduction reduction) {
+  if (const AutocastInputs in("cosine_embedding_loss", a, b); in.changed()) {
+    return cosine_embedding_loss(in[0], in[1], y, margin, reduction);
+  }
   constexpr auto kName = "cosine_embedding_loss";
   constexpr double kSmallest = 1e-12;  // PyTorch's guard against a vector of zeros
   detail::check_pair(kName, a, b);
@@ -57,6 +70,9 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, 
 }
 
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
+  if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
+    return pairwise_distance(in[0], in[1], p, eps, keepdim);
+  }
   check(a.ndim() > 0 && b.ndim() > 0, "pairwise_distance: vectors are needed: got ", a.shape(),
         " and ", b.shape());
   return norm(a - b + eps, p, {-1}, keepdim);
@@ -64,6 +80,9 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps,
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& options) {
+  if (const AutocastInputs in("triplet_margin_loss", anchor, positive, negative); in.changed()) {
+    return triplet_margin_loss(in[0], in[1], in[2], options);
+  }
   constexpr auto kName = "triplet_margin_loss";
   detail::check_pair(kName, anchor, positive);
   detail::check_pair(kName, anchor, negative);
@@ -78,6 +97,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 }
 
 Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginOptions& options) {
+  if (const AutocastInputs in("multi_margin_loss", x); in.changed()) {
+    return multi_margin_loss(in[0], target, options);
+  }
   constexpr auto kName = "multi_margin_loss";
   if (x.ndim() == 1) {
     check(target.ndim() == 0, kName, ": target ", target.shape(), " does not fit scores ",
@@ -103,6 +125,9 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
 
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
                                    Reduction reduction) {
+  if (const AutocastInputs in("multilabel_soft_margin_loss", x, y); in.changed()) {
+    return multilabel_soft_margin_loss(in[0], in[1], weight, reduction);
+  }
   constexpr auto kName = "multilabel_soft_margin_loss";
   detail::check_pair(kName, x, y);
   check(x.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
@@ -112,6 +137,9 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tenso
 }
 
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options) {
+  if (const AutocastInputs in("poisson_nll_loss", x, y); in.changed()) {
+    return poisson_nll_loss(in[0], in[1], options);
+  }
   detail::check_pair("poisson_nll_loss", x, y);
   Tensor loss = options.log_input ? exp(x) - y * x : x - y * log(x + options.eps);
   if (options.full) {
@@ -125,6 +153,9 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOption
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
                          const GaussianNllOptions& options) {
+  if (const AutocastInputs in("gaussian_nll_loss", x, y, variance); in.changed()) {
+    return gaussian_nll_loss(in[0], in[1], in[2], options);
+  }
   constexpr auto kName = "gaussian_nll_loss";
   detail::check_pair(kName, x, y);
   check(broadcast_shapes(kName, variance.shape(), x.shape()) == x.shape(), kName, ": variance ",

@@ -1,4 +1,5 @@
 // Matrix products.
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
@@ -63,6 +64,9 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
+    return linear(in[0], in[1], in[2]);
+  }
   check_dims("linear", weight, 2);
   check(x.ndim() > 0 && x.size(-1) == weight.size(1), "linear: inner sizes differ: ", x.shape(),
         " x ", weight.shape(), " (weight is [out, in])");

@@ -1,5 +1,7 @@
 // Normalisation: one operation brings elements to mean 0 and variance 1 over some dimensions, the
 // rest is scale and shift.
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/checkpoint.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/core/backend.h>
@@ -107,7 +109,7 @@ Tensor per_channel(const Tensor& parameter, int ndim) {
 
 // running = (1 - momentum) running + momentum batch
 void update_running(const Tensor& running, const Array& batch, double momentum, double factor) {
-  if (!running.defined()) return;
+  if (!running.defined() || recomputing()) return;
   const NoGrad no_grad;
   const Tensor value = Tensor(batch.reshape(running.shape())).to(running.dtype());
   running.mul_(1.0 - momentum);
@@ -134,6 +136,9 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {
+  if (const AutocastInputs in("layer_norm", x); in.changed()) {
+    return layer_norm(in[0], normalized_shape, weight, bias, eps);
+  }
   constexpr auto kName = "layer_norm";
   check_floating(kName, x);
   const int lead = x.ndim() - normalized_shape.size();
@@ -151,6 +156,9 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  if (const AutocastInputs in("rms_norm", x); in.changed()) {
+    return rms_norm(in[0], weight, eps);
+  }
   constexpr auto kName = "rms_norm";
   check_floating(kName, x);
   check(x.ndim() > 0, kName, ": x needs a dimension: got a scalar");
@@ -160,6 +168,9 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
+  if (const AutocastInputs in("group_norm", x); in.changed()) {
+    return group_norm(in[0], num_groups, weight, bias, eps);
+  }
   constexpr auto kName = "group_norm";
   check_floating(kName, x);
   check(x.ndim() >= 2, kName, ": x must be [N, C, ...]: got shape ", x.shape());
@@ -177,6 +188,9 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
+  if (const AutocastInputs in("batch_norm", x); in.changed()) {
+    return batch_norm(in[0], running_mean, running_var, options);
+  }
   constexpr auto kName = "batch_norm";
   check_floating(kName, x);
   check(x.ndim() >= 2, kName, ": x must be [N, C, ...]: got shape ", x.shape());

@@ -1,0 +1,84 @@
+#include <hero/autograd/anomaly.h>
+#include <hero/autograd/engine.h>
+#include <hero/autograd/watch.h>
+#include <hero/core/map.h>
+#include <hero/core/reductions.h>
+
+namespace hero {
+
+namespace {
+
+thread_local bool infinities = false;
+
+// "nan", "infinity", or nothing when all numbers are as they should be.
+const char* oddity(const Tensor& x) {
+  if (!x.defined() || !is_floating(x.dtype()) || x.numel() == 0) return nullptr;
+  if (x.device().type == DeviceType::meta) return nullptr;
+  namespace k = core::kernels;
+  using core::ReduceOp;
+  if (core::reduce(ReduceOp::any, core::map<k::IsNan>(x.array())).item<bool>()) return "nan";
+  if (!infinities) return nullptr;
+  const bool finite = core::reduce(ReduceOp::all, core::map<k::IsFinite>(x.array())).item<bool>();
+  return finite ? nullptr : "infinity";
+}
+
+}  // namespace
+
+DetectAnomaly::DetectAnomaly(const AnomalyOptions& options)
+    : watching_(detail::watching), infinities_(infinities) {
+  detail::watching |= detail::kWatchAnomaly;
+  infinities = options.infinities;
+}
+
+DetectAnomaly::~DetectAnomaly() {
+  detail::watching = watching_;
+  infinities = infinities_;
+}
+
+bool anomaly_enabled() { return (detail::watching & detail::kWatchAnomaly) != 0; }
+
+namespace detail {
+
+void look_at_output(const char* op, std::span<const Tensor* const> inputs, const Tensor& output) {
+  // Inside a backward pass the engine looks, and can name the operation that was recorded.
+  if (backward_running()) return;
+  const char* odd = oddity(output);
+  if (!odd) return;
+  std::string shapes, line = op;
+  for (const Tensor* input : inputs) {
+    shapes += (shapes.empty() ? "" : ", ") + to_string(input->shape());
+  }
+  line += ": the result of shape " + to_string(output.shape()) + " holds " + odd;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const char* came = oddity(*inputs[i]);
+    if (!came) continue;
+    fail(line + " because input " + std::to_string(i) + " of inputs " + shapes + " holds " + came +
+         ", which no operation made; look at the data and the parameters");
+  }
+  fail(line + ", made from inputs of shapes " + shapes + " that hold none");
+}
+
+void look_at_gradients(const Node& node, const std::string& place, const Grads& before,
+                       const Grads& after) {
+  const PlaceScope recorded(place);
+  const std::string op = node.name();
+  const bool leaf = node.input_count() == 0;
+  for (const Tensor& g : before) {
+    const char* odd = oddity(g);
+    if (!odd) continue;
+    fail(op + ": the gradient of shape " + to_string(g.shape()) + " that reached " +
+         (leaf ? "this leaf" : "its output") + " holds " + odd +
+         ", which no operation's backward made; look at the gradient given to "
+         "backward, at hooks, and at sums of infinities");
+  }
+  for (int i = 0; i < after.size(); ++i) {
+    const char* odd = oddity(after[i]);
+    if (!odd) continue;
+    fail(op + ": backward made " + odd + " in the gradient of input " + std::to_string(i) +
+         " of shape " + to_string(node.input_spec(i).shape) + ", from a gradient that holds none");
+  }
+}
+
+}  // namespace detail
+
+}  // namespace hero

@@ -1,0 +1,162 @@
+// [note: frames] The graph of a checkpointed call is an ordinary one, but its operations hold
+// numbers in place of saved arrays. The first that is asked for in backward makes the frame call
+// the function again; what the operations of that second run save, in the same order, are the
+// arrays. The second graph is thrown away. So the engine knows nothing of checkpoints.
+#include <hero/autograd/checkpoint.h>
+#include <hero/autograd/engine.h>
+
+namespace hero {
+
+namespace {
+
+thread_local CheckpointFrame* current_frame = nullptr;
+thread_local int again_depth = 0;
+
+/// Everything outside the function that its second run must find as the first did.
+class Restored {
+ public:
+  Restored(Generator::State random, const AutocastOptions& autocast)
+      : random_(default_generator().state()), autocast_(autocast) {
+    default_generator().set_state(random);
+    ++again_depth;
+  }
+  ~Restored() {
+    --again_depth;
+    default_generator().set_state(random_);
+  }
+
+ private:
+  Generator::State random_;
+  EnableGrad record_;
+  Autocast autocast_;
+};
+
+}  // namespace
+
+bool recomputing() { return again_depth > 0; }
+
+CheckpointFrame* CheckpointFrame::current() { return current_frame; }
+
+CheckpointScope::CheckpointScope(Ref<CheckpointFrame> frame)
+    : frame_(std::move(frame)), previous_(current_frame) {
+  current_frame = frame_.get();
+}
+
+CheckpointScope::~CheckpointScope() {
+  current_frame = previous_;
+  frame_->phase_ = CheckpointFrame::Phase::waiting;
+}
+
+Ref<CheckpointFrame> CheckpointFrame::create(Again again, const std::vector<Tensor>& inputs) {
+  auto frame = Ref<CheckpointFrame>::adopt(new CheckpointFrame);
+  frame->again_ = std::move(again);
+  frame->outer_ = Ref<CheckpointFrame>::share(current_frame);
+  frame->random_ = default_generator().state();
+  frame->autocast_ = autocast_options();
+  for (const Tensor& x : inputs) {
+    Input& input = frame->inputs_.emplace_back();
+    input.defined = x.defined();
+    if (!x.defined()) continue;
+    input.requires_grad = x.requires_grad();
+    if (current_frame) {
+      input.kept.version = current_frame->keep(x.array());
+    } else {
+      input.kept = {x.array(), x.array().storage().version(), 0};
+    }
+  }
+  return frame;
+}
+
+uint32_t CheckpointFrame::keep(const Array& array) {
+  const uint32_t version = array.storage().version();
+  if (phase_ != Phase::again) {
+    specs_.push_back({array.shape(), array.dtype(), version});
+    return static_cast<uint32_t>(specs_.size() - 1);
+  }
+  const size_t index = arrays_.size();
+  check(index < specs_.size(), "checkpoint: run again, the function saved more than the first ",
+        specs_.size(), " arrays; it must do the same both times");
+  const Spec& first = specs_[index];
+  check(first.shape == array.shape() && first.dtype == array.dtype(),
+        "checkpoint: run again, the function saved ", array.dtype(), " ", array.shape(), " where ",
+        first.dtype, " ", first.shape, " came first; it must do the same both times");
+  check(first.version == version, "checkpoint: a tensor of shape ", array.shape(),
+        " that the function uses was changed in place between forward and backward; write out of "
+        "place or clone() it");
+  arrays_.push_back({array, version, 0});
+  return static_cast<uint32_t>(index);
+}
+
+const SavedArray& CheckpointFrame::fetch(uint32_t index) {
+  if (index >= arrays_.size() || !arrays_[index].array.defined()) run_again();
+  return arrays_[index];
+}
+
+void CheckpointFrame::forget(uint32_t index) {
+  if (index < arrays_.size()) arrays_[index] = {};
+}
+
+void CheckpointFrame::protect(uint32_t index, const core::Storage& storage) {
+  if (index >= arrays_.size() || arrays_[index].array.storage_ref().get() != &storage) return;
+  Array& array = arrays_[index].array;
+  array = array.clone();
+  arrays_[index].version = array.storage().version();
+}
+
+std::vector<Tensor> CheckpointFrame::fresh_inputs() {
+  std::vector<Tensor> fresh;
+  for (Input& input : inputs_) {
+    Tensor& x = fresh.emplace_back();
+    if (!input.defined) continue;
+    // A copy: another fetch from the outer frame may move its arrays.
+    const SavedArray kept = outer_ ? outer_->fetch(input.kept.version) : input.kept;
+    check(kept.version == kept.array.storage().version(), "checkpoint: input ", fresh.size() - 1,
+          " of shape ", kept.array.shape(),
+          " was changed in place between forward and backward; write out of place or clone() it");
+    x = Tensor(kept.array, input.requires_grad);
+  }
+  for (const Input& input : inputs_) {
+    if (outer_ && input.defined) outer_->forget(input.kept.version);
+  }
+  return fresh;
+}
+
+void CheckpointFrame::run_again() {
+  check(phase_ == Phase::waiting,
+        "checkpoint: the function runs a backward pass itself; leave that part outside");
+  const std::vector<Tensor> inputs = fresh_inputs();
+  arrays_.clear();
+  {
+    const Ref<CheckpointFrame> self = Ref<CheckpointFrame>::share(this);
+    const CheckpointScope scope(self);
+    phase_ = Phase::again;
+    const Restored restored(random_, autocast_);
+    again_(inputs);
+  }
+  check(arrays_.size() == specs_.size(), "checkpoint: run again, the function saved ",
+        arrays_.size(), " arrays instead of ", specs_.size(), "; it must do the same both times");
+  if (!backward_running()) return;
+  // Operations let go of theirs one by one; this is for those that a retained graph still holds.
+  on_backward_end([self = Ref<CheckpointFrame>::share(this)] { self->arrays_.clear(); });
+}
+
+Tensor checkpoint_sequential(const std::vector<std::function<Tensor(const Tensor&)>>& functions,
+                             int segments, const Tensor& x) {
+  const int count = static_cast<int>(functions.size());
+  check(segments >= 1 && segments <= std::max(count, 1), "checkpoint_sequential: ", segments,
+        " segments for ", count, " functions; there must be at least one function a segment");
+  const int size = count / segments, last = (segments - 1) * size;
+  Tensor y = x;
+  for (int begin = 0; begin < last; begin += size) {
+    const std::vector piece(functions.begin() + begin, functions.begin() + begin + size);
+    const auto chain = [piece](Tensor z) {
+      for (const auto& function : piece) z = function(z);
+      return z;
+    };
+    y = checkpoint(chain, y);
+  }
+  for (int i = last; i < count; ++i) y = functions[static_cast<size_t>(i)](y);
+  return y;
+}
+
+}  // namespace hero

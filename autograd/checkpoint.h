@@ -1,0 +1,44 @@
+#pragma once
+// Activation checkpointing: forward a second time in place of remembering the first. Chen, Xu,
+// Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174.
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <hero/autograd/checkpoint_frame.h>
+
+namespace hero {
+
+/// fn(inputs...), recorded without keeping the activations made inside: backward calls fn once more
+/// on the same inputs, under the random state and Autocast of the first time, when it first needs
+/// one. fn takes Tensors and returns what it likes: a Tensor, several, a struct.
+///
+/// The graph is the one that would be recorded without: gradients have the same bits, parameters
+/// that fn captures get theirs, hooks fire once, grad(), create_graph and retain_graph work, calls
+/// nest. fn must do the same both times: an Error says so when the arrays it saves differ, or when
+/// an input or parameter was changed in place in between. An Error, too, if fn runs backward.
+/// Memory: the inputs, until backward; in backward one call's activations at a time.
+template <class F, std::same_as<Tensor>... In>
+auto checkpoint(F fn, const In&... inputs) {
+  if (!grad_enabled()) return fn(inputs...);
+  const auto shared = std::make_shared<F>(std::move(fn));
+  CheckpointFrame::Again again = [shared](const std::vector<Tensor>& given) {
+    [&]<size_t... I>(std::index_sequence<I...>) { (void)(*shared)(given[I]...); }
+    (std::index_sequence_for<In...>());
+  };
+  const CheckpointScope scope(CheckpointFrame::create(std::move(again), {inputs...}));
+  return (*shared)(inputs...);
+}
+
+/// functions.back()(... functions[0](x)) in `segments` pieces of floor(n / segments) functions,
+/// each a checkpoint(); the last piece takes the rest and is run as it is, since its activations
+/// are needed at once. With sqrt(n) segments of n equal layers about 2 sqrt(n) activations are
+/// alive.
+Tensor checkpoint_sequential(const std::vector<std::function<Tensor(const Tensor&)>>& functions,
+                             int segments, const Tensor& x);
+
+/// True while a checkpoint runs its function again: what fn does besides computing its result
+/// (counting, running statistics) was done the first time.
+bool recomputing();
+
+}  // namespace hero

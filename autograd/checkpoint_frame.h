@@ -1,0 +1,79 @@
+#pragma once
+// What a checkpoint() keeps in place of activations; for op.h, node.cpp and checkpoint.h.
+#include <functional>
+#include <vector>
+
+#include <hero/autograd/autocast.h>
+#include <hero/core/random.h>
+
+namespace hero {
+
+/// An array kept for backward, with the version it had.
+struct SavedArray {
+  Array array;
+  uint32_t version = 0;
+  int slot = 0;  // input i: i; output i: -1 - i. In a frame's node, version is a place in the frame
+};
+
+/// One call of checkpoint(). Operations recorded while it is current save nothing: each array gets
+/// a number, and fetch() runs the function again to have them all.
+class CheckpointFrame : public Counted {
+ public:
+  using Again = std::function<void(const std::vector<Tensor>& inputs)>;
+
+  static Ref<CheckpointFrame> create(Again again, const std::vector<Tensor>& inputs);
+  static void destroy(CheckpointFrame* frame) { delete frame; }
+  /// The frame of the innermost checkpoint() now running on this thread; null outside of all.
+  static CheckpointFrame* current();
+
+  /// Numbers an array that an operation saves.
+  uint32_t keep(const Array& array);
+  /// The array of that number.
+  const SavedArray& fetch(uint32_t index);
+  /// Lets an array go; fetch() can bring it back.
+  void forget(uint32_t index);
+  /// Replaces the array by a copy if it lies in `storage`, which is about to be overwritten.
+  void protect(uint32_t index, const core::Storage& storage);
+
+ private:
+  friend class CheckpointScope;
+  enum class Phase : uint8_t { forward, waiting, again };
+  struct Spec {
+    Shape shape;
+    DType dtype;
+    uint32_t version;
+  };
+  struct Input {
+    SavedArray kept;  // undefined inside another frame, which has it under the number `version`
+    bool defined = false;
+    bool requires_grad = false;
+  };
+
+  CheckpointFrame() = default;
+  void run_again();
+  std::vector<Tensor> fresh_inputs();
+
+  Again again_;
+  Ref<CheckpointFrame> outer_;
+  std::vector<Input> inputs_;
+  std::vector<Spec> specs_;         // what forward saved
+  std::vector<SavedArray> arrays_;  // the same, after running again
+  Generator::State random_;
+  AutocastOptions autocast_;
+  Phase phase_ = Phase::forward;
+};
+
+/// Makes a frame current while it lives.
+class CheckpointScope {
+ public:
+  explicit CheckpointScope(Ref<CheckpointFrame> frame);
+  ~CheckpointScope();
+  CheckpointScope(const CheckpointScope&) = delete;
+  CheckpointScope& operator=(const CheckpointScope&) = delete;
+
+ private:
+  Ref<CheckpointFrame> frame_;
+  CheckpointFrame* previous_;
+};
+
+}  // namespace hero

@@ -1,0 +1,27 @@
+#include <hero/autograd/watch.h>
+
+namespace hero::detail {
+
+constinit thread_local unsigned watching = 0;
+
+struct Watcher::State {
+  std::string op;  // the operation itself may be gone when its output is looked at
+  std::vector<const Tensor*> inputs;
+  std::vector<Tensor> cast;
+};
+
+void Watcher::open(const char* op, std::span<const Tensor*> inputs) {
+  std::vector<Tensor> cast;
+  if (watching & kWatchAutocast) cast = autocast_inputs(op, inputs);
+  state_ = new State{op, {}, std::move(cast)};
+  for (size_t i = 0; i < state_->cast.size(); ++i) inputs[i] = &state_->cast[i];
+  state_->inputs.assign(inputs.begin(), inputs.end());
+}
+
+void Watcher::inspect(const Tensor& output) const {
+  if (watching & kWatchAnomaly) look_at_output(state_->op.c_str(), state_->inputs, output);
+}
+
+void Watcher::close() { delete state_; }
+
+}  // namespace hero::detail

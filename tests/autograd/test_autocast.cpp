@@ -1,0 +1,154 @@
+#include <cstring>
+
+#include "support/catch.h"
+
+#include <hero/autograd/autograd.h>
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.array().bytes(), b.array().bytes(),
+                     static_cast<size_t>(a.array().nbytes())) == 0;
+}
+
+Tensor weights(const Shape& shape) { return randn(shape, {.requires_grad = true}); }
+
+}  // namespace
+
+TEST_CASE("autocast runs products in the half, sums in float32 and leaves the rest to promotion") {
+  const Tensor x = randn({4, 8}), w = weights({6, 8}), image = randn({1, 2, 5, 5}),
+               kernel = weights({3, 2, 3, 3});
+  for (const DType half : {kBFloat16, kFloat16}) {
+    const Autocast autocast({.dtype = half});
+    CHECK(autocast_enabled());
+    const Tensor y = linear(x, w);
+    CHECK(y.dtype() == half);
+    CHECK(matmul(x, w.t()).dtype() == half);
+    CHECK(linear_gelu(x, w).dtype() == half);
+    CHECK(conv2d(image, kernel).dtype() == half);
+    CHECK(scaled_dot_product_attention(x, x, x).dtype() == half);
+    CHECK(relu(y).dtype() == half);
+    CHECK((y + x.slice(1, 0, 6)).dtype() == kFloat32);
+    for (const Tensor& r : {softmax(y, 1), log_softmax(y, 1), layer_norm(y, {6}), rms_norm(y),
+                            group_norm(y, 2), sum(y), mean(y, {0}), norm(y), var(y), cumsum(y, 0),
+                            exp(y), cross_entropy(y, tensor({0, 1, 2, 3})), mse_loss(y, y)}) {
+      CHECK(r.dtype() == kFloat32);
+    }
+  }
+  CHECK(!autocast_enabled());
+  CHECK(linear(x, w).dtype() == kFloat32);
+}
+
+TEST_CASE("a product under autocast has the bits of the casts written out, its gradients too") {
+  const Tensor x = randn({5, 300}), w = weights({7, 300}), b = weights({7});
+  const Tensor v = Tensor(w.array().clone(), true), c = Tensor(b.array().clone(), true);
+  Tensor loss;
+  {
+    const Autocast autocast;
+    loss = mse_loss(linear(x, w, b), zeros({5, 7}));
+  }
+  const Tensor by_hand = mse_loss(
+      linear(x.to(kBFloat16), v.to(kBFloat16), c.to(kBFloat16)).to(kFloat32), zeros({5, 7}));
+  CHECK(same_bits(loss, by_hand));
+  loss.backward();
+  by_hand.backward();
+  CHECK(w.grad().dtype() == kFloat32);
+  CHECK(same_bits(w.grad(), v.grad()));
+  CHECK(same_bits(b.grad(), c.grad()));
+}
+
+TEST_CASE("products of halves accumulate in float32") {
+  // 300 ones and a 2^-8 each: in bfloat16 the running sum would stick at 256.
+  const Tensor ones_row = ones({1, 300}).to(kBFloat16), column = ones({300, 1}).to(kBFloat16);
+  CHECK(matmul(ones_row, column).item() == 300.0);
+  const Tensor many = ones({1, 3000}).to(kFloat16);
+  CHECK(matmul(many, many.t()).item() == 3000.0);
+}
+
+TEST_CASE("scopes nest, and one that is not enabled switches casts off") {
+  const Tensor x = randn({2, 2});
+  const Autocast outer({.dtype = kFloat16});
+  {
+    const Autocast off({.enabled = false});
+    CHECK(!autocast_enabled());
+    CHECK(matmul(x, x).dtype() == kFloat32);
+    const Autocast inner({.dtype = kBFloat16});
+    CHECK(matmul(x, x).dtype() == kBFloat16);
+  }
+  CHECK(matmul(x, x).dtype() == kFloat16);
+}
+
+TEST_CASE("a weight is cast once in a scope, and again once it was written to") {
+  Ledger ledger;
+  const LedgerScope charged(ledger);
+  const Tensor x = randn({1, 64}), w = weights({64, 64});
+  const int64_t half = 64 * 64 * 2;
+  const Autocast autocast;
+  const int64_t before = ledger.live();
+  Tensor first = linear(x, w);
+  const int64_t once = ledger.live() - before;
+  CHECK(once >= half);
+  Tensor second = linear(x, w);
+  CHECK(ledger.live() - before - once < half);
+  {
+    const NoGrad no_grad;
+    w.zero_();
+  }
+  CHECK(linear(x, w).to_vector<float>() == std::vector<float>(64, 0.0f));
+}
+
+TEST_CASE("a scope may span several steps: a cast freed by backward is made anew") {
+  const Tensor x = randn({3, 4}), w = weights({2, 4});
+  const Autocast autocast;
+  sum(linear(x, w)).backward();
+  const std::vector<float> once = w.grad().to_vector<float>();
+  sum(linear(x, w)).backward();
+  std::vector<float> twice = w.grad().to_vector<float>();
+  for (size_t i = 0; i < twice.size(); ++i) CHECK(twice[i] == 2.0f * once[i]);
+  {
+    const NoGrad no_grad;
+    CHECK(!linear(x, w).requires_grad());
+  }
+  CHECK(linear(x, w).requires_grad());
+}
+
+TEST_CASE("backward is not cast, whether or not a scope is open") {
+  const Tensor x = weights({3, 3});
+  const Tensor y = matmul(x, x);  // recorded in float32
+  std::vector<bool> enabled;
+  x.register_hook([&](const Tensor&) {
+    enabled.push_back(autocast_enabled());
+    return Tensor();
+  });
+  sum(y).backward({.retain_graph = true});
+  const Tensor plain = x.grad();
+  x.set_grad({});
+  const Autocast autocast;
+  sum(y).backward();
+  CHECK(same_bits(x.grad(), plain));
+  CHECK(enabled == std::vector<bool>{false, false});
+  CHECK(autocast_enabled());
+}
+
+TEST_CASE("float64 is left alone, integers too, and other dtypes cannot be asked for") {
+  const Autocast autocast;
+  const Tensor d = ones({2, 2}, {.dtype = kFloat64});
+  CHECK(matmul(d, d).dtype() == kFloat64);
+  CHECK(softmax(d, 0).dtype() == kFloat64);
+  CHECK(sum(tensor({1, 2})).dtype() == kInt64);
+  CHECK_THROWS_WITH(Autocast({.dtype = kFloat32}), ContainsSubstring("bfloat16 or float16"));
+}
+
+TEST_CASE("the policy can be read") {
+  CHECK(cast_rule("linear") == CastRule::low);
+  CHECK(cast_rule("layer_norm") == CastRule::float32);
+  CHECK(cast_rule("relu") == CastRule::promote);
+  const std::string text = autocast_policy();
+  for (const CastEntry& entry : cast_entries())
+    CHECK_THAT(text, ContainsSubstring(std::string(entry.op)));
+  CHECK_THAT(text, ContainsSubstring("low: matmul linear"));
+}
