@@ -5,9 +5,11 @@
 #include <hero/optim/adam.h>
 #include <hero/optim/adamax.h>
 #include <hero/optim/clip.h>
+#include <hero/optim/grad_scaler.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/lbfgs.h>
 #include <hero/optim/lion.h>
+#include <hero/optim/master_weights.h>
 #include <hero/optim/nadam.h>
 #include <hero/optim/newton.h>
 #include <hero/optim/optimizer.h>

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include <hero/core/map.h>
+#include <hero/optim/all_finite.h>
 #include <hero/optim/optimizer.h>
 #include <hero/optim/state_lookup.h>
 
@@ -91,13 +93,43 @@ void Optimizer::step() {
   const MemoryScope scope(MemoryTag::optimizer);
   for (int group = 0; group < groups(); ++group) {
     for (int i = group_begin(group); i < group_end(group); ++i) {
-      const Tensor grad = state(i).param.grad();
+      const Array grad = gradient_of(i);
       if (!grad.defined()) continue;
       prepare(group, state(i));
       state(i).steps += 1.0;
-      update(group, state(i), grad.array());
+      update(group, state(i), grad);
+      updated(i);
     }
   }
+}
+
+Array Optimizer::gradient_of(int param) const {
+  const Tensor grad = state(param).param.grad();
+  return grad.defined() ? grad.array() : Array();
+}
+
+bool Optimizer::gradients_finite() const {
+  for (const State& state : states_) {
+    const Tensor grad = state.param.grad();
+    if (grad.defined() && !all_finite(grad.array())) return false;
+  }
+  return true;
+}
+
+void Optimizer::scale_gradients(double factor) {
+  for (const State& state : states_) {
+    const Tensor grad = state.param.grad();
+    if (!grad.defined()) continue;
+    check(grad.dtype() != kFloat16, name_,
+          ": float16 gradients lose small values when they are unscaled; wrap the optimizer in "
+          "MasterWeights");
+    core::map_into<core::kernels::Mul>(grad.array(), grad.array(), Scalar(factor));
+  }
+}
+
+void Optimizer::step_scaled(double factor) {
+  scale_gradients(factor);
+  step();
 }
 
 std::vector<Tensor> Optimizer::parameters() const {

@@ -37,9 +37,19 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// Forgets the gradients of all parameters, or fills them with zeros.
-  void zero_grad(bool set_to_none = true);
+  virtual void zero_grad(bool set_to_none = true);
   /// One update of every parameter that has a gradient.
   virtual void step();
+
+  /// \name What GradScaler needs
+  /// \{
+  /// True when every element of every gradient is finite.
+  virtual bool gradients_finite() const;
+  /// Multiplies every gradient; an Error for float16 ones, of which small values would be lost.
+  virtual void scale_gradients(double factor);
+  /// scale_gradients(factor) and step().
+  virtual void step_scaled(double factor);
+  /// \}
 
   /// All parameters, in the order of the groups.
   std::vector<Tensor> parameters() const;
@@ -101,6 +111,11 @@ class Optimizer {
   /// One parameter's step; state.steps already counts it.
   virtual void update(int group, State& state, const Array& grad) = 0;
 
+  /// The gradient that step() takes for a parameter; undefined where there is none.
+  virtual Array gradient_of(int param) const;
+  /// What follows the update of a parameter.
+  virtual void updated(int /*param*/) {}
+
   /// Makes the arrays and numbers that are not there yet, at the first step or when an option that
   /// needs them was switched on.
   void prepare(int group, State& state);
@@ -124,6 +139,7 @@ class Optimizer {
   int group_begin(int group) const { return group == 0 ? 0 : group_ends_[group_at(group) - 1]; }
   int group_end(int group) const { return group_ends_[group_at(group)]; }
   State& state(int param) { return states_[static_cast<size_t>(param)]; }
+  const State& state(int param) const { return states_[static_cast<size_t>(param)]; }
   const char* name() const { return name_; }
 
  private:

@@ -1,0 +1,92 @@
+#include <hero/core/map.h>
+#include <hero/optim/all_finite.h>
+#include <hero/optim/master_weights.h>
+#include <hero/optim/state_lookup.h>
+
+namespace hero::optim::detail {
+
+namespace {
+
+bool is_half(const Tensor& x) { return x.dtype() == kFloat16 || x.dtype() == kBFloat16; }
+std::string master_key(size_t param) { return "master." + std::to_string(param); }
+
+}  // namespace
+
+Tensor master_of(const Tensor& param) {
+  if (!param.defined() || !is_half(param) || !param.is_leaf()) return param;
+  const MemoryScope scope(MemoryTag::optimizer);
+  return Tensor(param.array().to(kFloat32), true);
+}
+
+std::vector<Tensor> masters_of(const std::vector<Tensor>& params) {
+  std::vector<Tensor> masters;
+  for (const Tensor& param : params) masters.push_back(master_of(param));
+  return masters;
+}
+
+void round_to_param(const Tensor& master, const Tensor& param) {
+  if (is_same(master, param)) return;
+  core::backend(param.device()).copy(master.array(), param.array());
+  param.array().storage().bump_version();
+}
+
+Array wide_gradient(const Tensor& param, double factor) {
+  const Tensor grad = param.grad();
+  if (!grad.defined()) return {};
+  const MemoryScope scope(MemoryTag::gradient);
+  const Array wide = grad.array().to(is_half(grad) ? kFloat32 : grad.dtype());
+  if (factor == 1.0) return wide;
+  if (!is_half(grad)) return core::map<core::kernels::Mul>(wide, Scalar(factor));
+  core::map_into<core::kernels::Mul>(wide, wide, Scalar(factor));
+  return wide;
+}
+
+void move_gradients(const std::vector<Tensor>& params, const std::vector<Tensor>& masters) {
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Tensor grad = params[i].grad();
+    if (is_same(params[i], masters[i]) || !grad.defined()) continue;
+    const Array wide = wide_gradient(params[i], 1.0);
+    const Tensor former = masters[i].grad();
+    if (former.defined()) {
+      core::map_into<core::kernels::Add>(former.array(), former.array(), wide);
+    } else {
+      masters[i].set_grad(Tensor(wide));
+    }
+    params[i].set_grad({});
+  }
+}
+
+bool gradients_are_finite(const std::vector<Tensor>& params) {
+  for (const Tensor& param : params) {
+    const Tensor grad = param.grad();
+    if (grad.defined() && !all_finite(grad.array())) return false;
+  }
+  return true;
+}
+
+void add_masters(StateDict& dict, const std::vector<Tensor>& params,
+                 const std::vector<Tensor>& masters) {
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (is_same(params[i], masters[i])) continue;
+    dict.push_back({master_key(i), masters[i].array().clone()});
+  }
+}
+
+StateDict take_masters(const char* optimizer, const StateDict& dict,
+                       const std::vector<Tensor>& params, std::vector<Array>& masters) {
+  StateDict rest, found;
+  for (const core::NamedArray& entry : dict) {
+    (entry.name.starts_with("master.") ? found : rest).push_back(entry);
+  }
+  StateLookup lookup(optimizer, found);
+  masters.assign(params.size(), Array());
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (!is_half(params[i])) continue;
+    const Array* array = lookup.array(master_key(i), params[i].shape(), kFloat32);
+    if (array) masters[i] = *array;
+  }
+  lookup.finish();
+  return rest;
+}
+
+}  // namespace hero::optim::detail

@@ -1,0 +1,144 @@
+#pragma once
+// Training parameters of 16 bits with an optimizer of 32. Micikevicius et al., arXiv 1710.03740.
+#include <hero/optim/optimizer.h>
+
+namespace hero::optim {
+
+namespace detail {
+
+/// A float32 leaf with the values of a float16 or bfloat16 parameter, charged to
+/// MemoryTag::optimizer; the parameter itself for other dtypes.
+Tensor master_of(const Tensor& param);
+std::vector<Tensor> masters_of(const std::vector<Tensor>& params);
+/// param = master, rounded to the nearest; nothing when they are the same tensor.
+void round_to_param(const Tensor& master, const Tensor& param);
+/// param's gradient in float32, times factor.
+Array wide_gradient(const Tensor& param, double factor);
+/// Moves every param's gradient, in float32, to its master.
+void move_gradients(const std::vector<Tensor>& params, const std::vector<Tensor>& masters);
+bool gradients_are_finite(const std::vector<Tensor>& params);
+/// "master.<parameter>" entries of a state dict, and the dict without them.
+void add_masters(StateDict& dict, const std::vector<Tensor>& params,
+                 const std::vector<Tensor>& masters);
+StateDict take_masters(const char* optimizer, const StateDict& dict,
+                       const std::vector<Tensor>& params, std::vector<Array>& masters);
+
+}  // namespace detail
+
+/// The optimizer O over float32 copies ("masters") of float16 and bfloat16 parameters. step() reads
+/// the parameters' gradients, converting one at a time, updates the masters with the bits that O
+/// has on float32 parameters given the same gradients, and rounds them into the parameters.
+/// Parameters of other dtypes are their own masters. O is any of this room's optimizers that step
+/// without a closure and without lookahead().
+///
+///   optim::MasterWeights<optim::AdamW> adamw(model.parameters(), {.lr = 3e-4});
+///
+/// parameters() are the masters. state_dict() holds them too, as "master.<parameter>".
+template <class O>
+class MasterWeights : public O {
+  static_assert(
+      !requires(O & o) { o.lookahead(); }, "the look-ahead would move the masters only");
+
+ public:
+  using Group = typename O::Group;
+  using Options = decltype(Group::options);
+
+  explicit MasterWeights(const std::vector<Tensor>& params, const Options& options = {})
+      : O(detail::masters_of(params), options), params_(params) {}
+  explicit MasterWeights(const std::vector<Group>& groups)
+      : O(master_groups(groups)), params_(all_params(groups)) {}
+
+  /// The parameters of the model.
+  const std::vector<Tensor>& model_parameters() const { return params_; }
+  /// Takes the parameters' values over, after somebody else wrote to them (a loaded checkpoint).
+  void refresh() {
+    const NoGrad no_grad;
+    const std::vector<Tensor> masters = this->parameters();
+    for (size_t i = 0; i < params_.size(); ++i) {
+      if (!is_same(masters[i], params_[i])) masters[i].copy_(params_[i]);
+    }
+  }
+  /// Moves the gradients, in float32, to the masters, so that clip_grad_norm(parameters()) sees
+  /// them; GradScaler::unscale_ does it too. Costs 4 bytes an element; step() alone does not.
+  void take_gradients() { detail::move_gradients(params_, this->parameters()); }
+
+  void zero_grad(bool set_to_none = true) override {
+    O::zero_grad(true);
+    const NoGrad no_grad;
+    for (const Tensor& param : params_) {
+      if (!param.grad().defined()) continue;
+      set_to_none ? param.set_grad({}) : (void)param.grad().zero_();
+    }
+  }
+  void step() override {
+    O::step();
+    for (int i = 0; i < static_cast<int>(params_.size()); ++i) {
+      if (!own(i)) this->state(i).param.set_grad({});
+    }
+  }
+  bool gradients_finite() const override {
+    return detail::gradients_are_finite(params_) && O::gradients_finite();
+  }
+  void scale_gradients(double factor) override {
+    take_gradients();
+    O::scale_gradients(factor);
+  }
+  void step_scaled(double factor) override {
+    factor_ = factor;
+    try {
+      step();
+    } catch (...) {
+      factor_ = 1.0;
+      throw;
+    }
+    factor_ = 1.0;
+  }
+  StateDict state_dict() const override {
+    StateDict dict = O::state_dict();
+    detail::add_masters(dict, params_, this->parameters());
+    return dict;
+  }
+  void load_state_dict(const StateDict& dict) override {
+    std::vector<Array> arrays;
+    O::load_state_dict(detail::take_masters(this->name(), dict, params_, arrays));
+    const std::vector<Tensor> masters = this->parameters();
+    for (size_t i = 0; i < params_.size(); ++i) {
+      if (!arrays[i].defined()) continue;
+      const NoGrad no_grad;
+      masters[i].copy_(Tensor(arrays[i]));
+      detail::round_to_param(masters[i], params_[i]);
+    }
+  }
+
+ protected:
+  Array gradient_of(int param) const override {
+    const Tensor& low = params_[static_cast<size_t>(param)];
+    const Tensor taken = this->state(param).param.grad();
+    if (taken.defined() && factor_ == 1.0) return taken.array();
+    return detail::wide_gradient(taken.defined() ? this->state(param).param : low, factor_);
+  }
+  void updated(int param) override {
+    detail::round_to_param(this->state(param).param, params_[static_cast<size_t>(param)]);
+  }
+
+ private:
+  bool own(int param) const {
+    return is_same(this->state(param).param, params_[static_cast<size_t>(param)]);
+  }
+  static std::vector<Group> master_groups(std::vector<Group> groups) {
+    for (Group& group : groups) group.params = detail::masters_of(group.params);
+    return groups;
+  }
+  static std::vector<Tensor> all_params(const std::vector<Group>& groups) {
+    std::vector<Tensor> all;
+    for (const Group& group : groups) {
+      all.insert(all.end(), group.params.begin(), group.params.end());
+    }
+    return all;
+  }
+
+  std::vector<Tensor> params_;
+  double factor_ = 1.0;  // of the step now running
+};
+
+}  // namespace hero::optim
