@@ -1,11 +1,20 @@
 #pragma once
 // Everything of this room.
+#include <hero/nn/activation.h>
 #include <hero/nn/attention.h>
+#include <hero/nn/bilinear.h>
 #include <hero/nn/container.h>
+#include <hero/nn/conv.h>
+#include <hero/nn/dropout.h>
+#include <hero/nn/embedding.h>
 #include <hero/nn/init.h>
 #include <hero/nn/linear.h>
+#include <hero/nn/loss.h>
 #include <hero/nn/module.h>
+#include <hero/nn/norm.h>
+#include <hero/nn/pool.h>
 #include <hero/nn/recurrent.h>
 #include <hero/nn/rotary.h>
+#include <hero/nn/shape.h>
 #include <hero/nn/summary.h>
 #include <hero/nn/training/training.h>

@@ -1,0 +1,188 @@
+#include <limits>
+
+#include <hero/nn/norm.h>
+#include <hero/nn/repr.h>
+
+namespace hero::nn {
+
+using repr::text;
+
+BatchNorm::BatchNorm(int64_t features, const BatchNormOptions& options)
+    : num_features(features),
+      weight(options.affine ? parameter("weight", {features}, init::ones())
+                            : no_parameter("weight")),
+      bias(options.affine && options.bias ? parameter("bias", {features}, init::zeros())
+                                          : no_parameter("bias")),
+      running_mean(options.track_running_stats ? buffer("running_mean", {features}, init::zeros())
+                                               : no_parameter("running_mean")),
+      running_var(options.track_running_stats ? buffer("running_var", {features}, init::ones())
+                                              : no_parameter("running_var")),
+      num_batches_tracked(options.track_running_stats
+                              ? buffer("num_batches_tracked", {}, init::zeros(), kInt64)
+                              : no_parameter("num_batches_tracked")),
+      options_(options) {}
+
+// Counts the batch and says with which weight it enters the running statistics.
+double BatchNorm::next_momentum() {
+  const NoGrad no_grad;
+  num_batches_tracked.add_(1);
+  if (options_.momentum) return *options_.momentum;
+  if (num_batches_tracked.device() == kMeta) return 0.0;
+  return 1.0 / static_cast<double>(num_batches_tracked.item<int64_t>());
+}
+
+Tensor BatchNorm::forward(const Tensor& x) {
+  check_input(x);
+  const bool tracks = running_mean.defined();
+  hero::BatchNormOptions options{.weight = weight, .bias = bias};
+  options.eps = options_.eps;
+  options.training = training() || !tracks;
+  if (training() && tracks) options.momentum = next_momentum();
+  return batch_norm(x, running_mean, running_var, options);
+}
+
+std::string BatchNorm::extra_repr() const {
+  const std::string momentum = options_.momentum ? text(*options_.momentum) : "None";
+  return std::to_string(num_features) + ", eps=" + text(options_.eps) + ", momentum=" + momentum +
+         ", affine=" + text(options_.affine) + ", bias=" + text(bias.defined()) +
+         ", track_running_stats=" + text(options_.track_running_stats);
+}
+
+void BatchNorm1d::check_input(const Tensor& x) const {
+  check((x.ndim() == 2 || x.ndim() == 3) && x.size(1) == num_features, "BatchNorm1d: expected [N, ",
+        num_features, "] or [N, ", num_features, ", L], got ", x.shape());
+}
+
+void BatchNorm2d::check_input(const Tensor& x) const {
+  check(x.ndim() == 4 && x.size(1) == num_features, "BatchNorm2d: expected [N, ", num_features,
+        ", H, W], got ", x.shape());
+}
+
+namespace {
+
+bool ends_with(const Shape& shape, const Shape& tail) {
+  const int lead = shape.size() - tail.size();
+  for (int i = 0; lead >= 0 && i < tail.size(); ++i) {
+    if (shape[lead + i] != tail[i]) return false;
+  }
+  return lead >= 0;
+}
+
+void check_tail(const char* layer, const Tensor& x, const Shape& tail) {
+  if (ends_with(x.shape(), tail)) return;
+  std::string expected = "[..";
+  for (const int64_t size : tail) expected += ", " + std::to_string(size);
+  fail(layer, ": expected ", expected, "], got ", x.shape());
+}
+
+const Shape& not_empty(const char* layer, const Shape& shape) {
+  check(!shape.empty(), layer, ": normalized_shape needs a dimension");
+  return shape;
+}
+
+}  // namespace
+
+LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options)
+    : normalized_shape(not_empty("LayerNorm", shape)),
+      weight(options.elementwise_affine ? parameter("weight", shape, init::ones())
+                                        : no_parameter("weight")),
+      bias(options.elementwise_affine && options.bias ? parameter("bias", shape, init::zeros())
+                                                      : no_parameter("bias")),
+      eps_(options.eps) {}
+
+Tensor LayerNorm::forward(const Tensor& x) {
+  check_tail("LayerNorm", x, normalized_shape);
+  return layer_norm(x, normalized_shape, weight, bias, eps_);
+}
+
+std::string LayerNorm::extra_repr() const {
+  return repr::tuple(normalized_shape) + ", eps=" + text(eps_) +
+         ", elementwise_affine=" + text(weight.defined()) + ", bias=" + text(bias.defined());
+}
+
+RMSNorm::RMSNorm(const Shape& shape, const RMSNormOptions& options)
+    : normalized_shape(not_empty("RMSNorm", shape)),
+      weight(options.elementwise_affine ? parameter("weight", shape, init::ones())
+                                        : no_parameter("weight")),
+      eps_(options.eps) {}
+
+namespace {
+
+double machine_epsilon(DType dtype) {
+  if (dtype == kFloat64) return std::numeric_limits<double>::epsilon();
+  if (dtype == kBFloat16) return 0x1p-7;
+  if (dtype == kFloat16) return 0x1p-10;
+  return std::numeric_limits<float>::epsilon();
+}
+
+}  // namespace
+
+Tensor RMSNorm::forward(const Tensor& x) {
+  check_tail("RMSNorm", x, normalized_shape);
+  const double eps = eps_.value_or(machine_epsilon(x.dtype()));
+  if (normalized_shape.size() == 1) return rms_norm(x, weight, eps);
+  const Tensor rows = flatten(x, -normalized_shape.size(), -1);
+  const Tensor flat = weight.defined() ? flatten(weight) : weight;
+  return reshape(rms_norm(rows, flat, eps), x.shape());
+}
+
+std::string RMSNorm::extra_repr() const {
+  return repr::tuple(normalized_shape) + ", eps=" + (eps_ ? text(*eps_) : "None") +
+         ", elementwise_affine=" + text(weight.defined());
+}
+
+namespace {
+
+int64_t dividing(int64_t groups, int64_t channels) {
+  check(groups > 0 && channels % groups == 0, "GroupNorm: ", channels,
+        " channels do not divide into ", groups, " groups");
+  return groups;
+}
+
+}  // namespace
+
+GroupNorm::GroupNorm(int64_t groups, int64_t channels, const GroupNormOptions& options)
+    : num_groups(dividing(groups, channels)),
+      num_channels(channels),
+      weight(options.affine ? parameter("weight", {channels}, init::ones())
+                            : no_parameter("weight")),
+      bias(options.affine && options.bias ? parameter("bias", {channels}, init::zeros())
+                                          : no_parameter("bias")),
+      eps_(options.eps) {}
+
+Tensor GroupNorm::forward(const Tensor& x) {
+  check(x.ndim() >= 2 && x.size(1) == num_channels, "GroupNorm: expected [N, ", num_channels,
+        ", ..], got ", x.shape());
+  return group_norm(x, num_groups, weight, bias, eps_);
+}
+
+std::string GroupNorm::extra_repr() const {
+  return std::to_string(num_groups) + ", " + std::to_string(num_channels) + ", eps=" + text(eps_) +
+         ", affine=" + text(weight.defined()) + ", bias=" + text(bias.defined());
+}
+
+InstanceNorm::InstanceNorm(int64_t features, const InstanceNormOptions& options)
+    : num_features(features),
+      weight(options.affine ? parameter("weight", {features}, init::ones())
+                            : no_parameter("weight")),
+      bias(options.affine && options.bias ? parameter("bias", {features}, init::zeros())
+                                          : no_parameter("bias")),
+      eps_(options.eps) {}
+
+Tensor InstanceNorm::forward(const Tensor& x) {
+  const int batched = batched_ndim();
+  check((x.ndim() == batched || x.ndim() == batched - 1) &&
+            x.size(x.ndim() - batched + 1) == num_features,
+        type_name(), ": expected ", num_features, " channels in dimension 1 of ", batched,
+        " (or 0 of ", batched - 1, "), got ", x.shape());
+  if (x.ndim() == batched) return group_norm(x, num_features, weight, bias, eps_);
+  return squeeze(group_norm(unsqueeze(x, 0), num_features, weight, bias, eps_), 0);
+}
+
+std::string InstanceNorm::extra_repr() const {
+  return std::to_string(num_features) + ", eps=" + text(eps_) +
+         ", momentum=0.1, affine=" + text(weight.defined()) + ", bias=" + text(bias.defined()) +
+         ", track_running_stats=False";
+}
+
+}  // namespace hero::nn

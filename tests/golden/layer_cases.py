@@ -1,0 +1,205 @@
+"""The layers that are compared with PyTorch: a case is a class of torch.nn, its arguments and inputs.
+
+make_layers.py writes the cases of `small` for the test that needs no Python; tests/peers/layers runs
+all. A case's arguments are torch.nn's keyword arguments; tests/nn/golden_*.cpp reads the same names.
+"""
+
+import torch
+from torch import nn
+
+import layer_cases_losses
+import layer_cases_windows
+
+# Layers that are not called as layer(*inputs).
+CALLS = {}
+TENSOR_ARGUMENTS = ("weight", "pos_weight")
+
+
+class Case:
+    def __init__(
+        self, layer, args, inputs, train=True, calls=1, call=None, fixed=(), smooth=True, tol=1e-11
+    ):
+        self.layer, self.args, self.inputs = layer, args, inputs
+        self.train, self.calls, self.call = train, calls, call or {}
+        self.fixed = [i % len(inputs) for i in fixed]  # numbers of the inputs whose gradients nobody wants
+        self.smooth = smooth  # False: the gradient is by agreement not that of the value
+        self.tol = tol  # doubles, some hundred operations of size 1
+        self.name = ""
+
+    def build(self):
+        """A fresh layer in double precision, in the case's mode."""
+        args = {
+            key: torch.tensor(value, dtype=torch.float64) if key in TENSOR_ARGUMENTS else value
+            for key, value in self.args.items()
+        }
+        return getattr(nn, self.layer)(**args).double().train(self.train)
+
+    def describe(self):
+        """What the other side needs to build and call the layer."""
+        layer = self.build()
+        return {
+            "name": self.name,
+            "layer": self.layer,
+            "args": self.args,
+            "train": self.train,
+            "calls": self.calls,
+            "call": self.call,
+            "inputs": len(self.inputs),
+            "fixed": self.fixed,
+            "smooth": self.smooth,
+            "tol": self.tol,
+            "keys": list(layer.state_dict()),
+            "repr": repr(layer),
+        }
+
+    def run(self, layer, inputs, grad_outputs=None):
+        """Outputs, the gradients given to them, those of inputs and parameters, and the state after."""
+        args = [x.clone() for x in inputs]
+        for i, x in enumerate(args):
+            x.requires_grad_(x.is_floating_point() and i not in self.fixed)
+        for _ in range(self.calls):
+            call = CALLS.get(self.layer, lambda m, *xs, **options: m(*xs, **options))
+            outputs = flat(call(layer, *args, **self.call))
+        smooth = [y for y in outputs if y.requires_grad]
+        if grad_outputs is None:
+            grad_outputs = [torch.randn_like(y) for y in smooth]
+        named = dict(layer.named_parameters())
+        wanted = [x for x in args if x.requires_grad] + list(named.values())
+        grads = torch.autograd.grad(smooth, wanted, grad_outputs, allow_unused=True)
+        result = {f"o{i}": y.detach() for i, y in enumerate(outputs)}
+        result |= {f"g{i}": g for i, g in enumerate(grad_outputs)}
+        names = [f"di{i}" for i, x in enumerate(args) if x.requires_grad]
+        names += [f"dp.{name}" for name in named]
+        result |= {name: g for name, g in zip(names, grads) if g is not None}
+        return result | {f"s.{name}": value.clone() for name, value in layer.state_dict().items()}
+
+
+def flat(value):
+    """Tensors of nested tuples, in order; what is None is left out."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for part in value if part is not None for tensor in flat(part)]
+
+
+def randomize(layer):
+    """Values without pattern: initial values such as ones would hide mistakes."""
+    for parameter in layer.parameters():
+        parameter.data = torch.randn_like(parameter) * 0.5
+    for name, value in layer.named_buffers():
+        if name.endswith("running_mean"):
+            value.copy_(torch.randn_like(value))
+        if name.endswith("running_var"):
+            value.copy_(torch.rand_like(value) + 0.5)
+
+
+def R(*shape):
+    return torch.randn(shape, dtype=torch.float64)
+
+
+def named(cases):
+    """Gives each case its layer's name and a number."""
+    count = {}
+    for case in cases:
+        count[case.layer] = count.get(case.layer, -1) + 1
+        case.name = f"{case.layer}.{count[case.layer]}"
+    return cases
+
+
+def linear(add):
+    add("Linear", dict(in_features=3, out_features=4), R(2, 3))
+    add("Linear", dict(in_features=3, out_features=2, bias=False), R(2, 2, 3))
+    add("Bilinear", dict(in1_features=2, in2_features=3, out_features=4), R(2, 2), R(2, 3))
+    add("Bilinear", dict(in1_features=2, in2_features=3, out_features=2, bias=False), R(2), R(3))
+    index = torch.tensor([[1, 0, 3], [1, 3, 1]])
+    add("Embedding", dict(num_embeddings=5, embedding_dim=3), index)
+    add("Embedding", dict(num_embeddings=5, embedding_dim=3, padding_idx=1), index)
+    add("Embedding", dict(num_embeddings=5, embedding_dim=3, padding_idx=-2), index)
+    add("Embedding", dict(num_embeddings=5, embedding_dim=3, max_norm=0.5), index)
+    add("Embedding", dict(num_embeddings=5, embedding_dim=3, max_norm=0.5, norm_type=1.0), index)
+
+
+def norms(add):
+    x2, x3, x4 = R(4, 3) * 2 + 1, R(3, 3, 4) * 2 + 1, R(2, 3, 3, 2) * 2 + 1
+    for layer, x in [("BatchNorm1d", x2), ("BatchNorm1d", x3), ("BatchNorm2d", x4)]:
+        for train in [True, False]:
+            add(layer, dict(num_features=3), x, train=train)
+        add(layer, dict(num_features=3, momentum=None, eps=1e-3), x, calls=3)
+        add(layer, dict(num_features=3, affine=False, momentum=0.3), x, calls=2)
+        add(layer, dict(num_features=3, bias=False), x)
+        add(layer, dict(num_features=3, track_running_stats=False), x, train=False)
+    for size in [4, (4,), (3, 4)]:
+        add("LayerNorm", dict(normalized_shape=size), x3)
+        add("RMSNorm", dict(normalized_shape=size), x3)
+    add("LayerNorm", dict(normalized_shape=4, eps=1e-2, bias=False), x3)
+    add("LayerNorm", dict(normalized_shape=4, elementwise_affine=False), x3)
+    add("RMSNorm", dict(normalized_shape=4, eps=1e-2, elementwise_affine=False), x3)
+    x = R(2, 4, 3) - 0.5
+    add("GroupNorm", dict(num_groups=2, num_channels=4), x)
+    add("GroupNorm", dict(num_groups=4, num_channels=4, eps=1e-2), R(2, 4, 2, 2))
+    add("GroupNorm", dict(num_groups=1, num_channels=4, affine=False), x)
+    add("GroupNorm", dict(num_groups=2, num_channels=4, bias=False), x)
+    add("InstanceNorm1d", dict(num_features=4), x)
+    add("InstanceNorm1d", dict(num_features=4, affine=True), x[0])
+    add("InstanceNorm2d", dict(num_features=3, affine=True, eps=1e-3), x4)
+
+
+def activations(add):
+    x = R(2, 6) * 2.5
+    plain = "ReLU ReLU6 SELU SiLU Mish Sigmoid LogSigmoid Hardswish Tanh Tanhshrink"
+    for layer in (plain + " Softsign GELU LeakyReLU ELU CELU Hardtanh Softplus").split():
+        add(layer, {}, x)
+    for layer in "Softshrink Hardshrink PReLU GLU Identity".split():
+        add(layer, {}, x)
+    add("GELU", dict(approximate="tanh"), x)
+    add("LeakyReLU", dict(negative_slope=0.2), x)
+    add("ELU", dict(alpha=0.7), x)
+    # PyTorch rounds these constants to float: 1 / alpha, and 1 / 6 in the gradient.
+    add("CELU", dict(alpha=0.5), x)
+    add("Hardsigmoid", {}, x, tol=1e-8)
+    add("Hardtanh", dict(min_val=-0.5, max_val=2.0), x)
+    add("Softplus", dict(beta=2.0, threshold=3.0), x)
+    add("Softshrink", dict(lambd=0.2), x)
+    add("Hardshrink", dict(lambd=0.2), x)
+    add("Threshold", dict(threshold=0.1, value=20.0), x)
+    add("PReLU", dict(num_parameters=3), R(2, 3, 2))
+    add("GLU", dict(dim=0), x)
+    for layer in ["Softmax", "LogSoftmax", "Softmin"]:
+        add(layer, dict(dim=1), x)
+        add(layer, dict(dim=-3), R(2, 3, 2))
+    for layer in ["Dropout", "Dropout1d"]:
+        add(layer, dict(p=0.3), R(2, 3), train=False)
+    add("Dropout", dict(p=0.0), x)
+    add("Dropout2d", dict(p=0.3), R(2, 3, 2, 2), train=False)
+    add("Flatten", {}, R(2, 3, 2))
+    add("Flatten", dict(start_dim=0, end_dim=1), R(2, 3, 2))
+    add("Unflatten", dict(dim=1, unflattened_size=(2, -1)), x)
+    add("ZeroPad2d", dict(padding=2), R(1, 2, 2, 2))
+    add("ZeroPad2d", dict(padding=(1, 0, 2, -1)), R(2, 2, 2))
+    add("Upsample", dict(scale_factor=2), R(1, 2, 2, 3))
+    add("Upsample", dict(size=(3, 5)), R(1, 2, 2, 3))
+
+
+def collect(parts):
+    cases = []
+
+    def add(layer, args, *inputs, **options):
+        cases.append(Case(layer, args, inputs, **options))
+
+    for part in parts:
+        part(add)
+    return named(cases)
+
+
+SMALL = [linear, norms, activations, layer_cases_windows.small, layer_cases_losses.losses]
+
+
+def small():
+    """The cases whose figures lie in layers/; a few hundred numbers each."""
+    torch.manual_seed(11)
+    return collect(SMALL)
+
+
+def all_cases():
+    """The small ones and larger or rarer ones."""
+    torch.manual_seed(12)
+    return collect(SMALL + [layer_cases_windows.more])

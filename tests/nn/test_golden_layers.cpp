@@ -1,0 +1,184 @@
+// Every layer beside PyTorch's: outputs, gradients and state of the cases in golden/nn, which
+// tests/golden/make_layers.py wrote; and what holds for all layers: gradients against differences,
+// meta, other dtypes, text.
+#include <cmath>
+
+#include "nn/layer_cases.h"
+#include "support/arrays.h"
+#include "support/catch.h"
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/random.h>
+#include <hero/core/safetensors.h>
+
+namespace hero::test {
+
+namespace {
+
+// The file, and its tensors by case.
+struct Golden {
+  Json cases;
+  std::vector<std::map<std::string, Tensor>> tensors;
+};
+
+const Golden& golden() {
+  static const Golden data = [] {
+    const auto file =
+        core::load_safetensors(std::string(HERO_GOLDEN_DIR) + "/nn/layers.safetensors");
+    Golden result{Json::parse(file.metadata.at("cases")), {}};
+    result.tensors.resize(result.cases.size());
+    for (const core::NamedArray& entry : file.arrays) {
+      const size_t slash = entry.name.find('/');
+      result.tensors[std::stoul(entry.name.substr(0, slash))][entry.name.substr(slash + 1)] =
+          Tensor(entry.array);
+    }
+    return result;
+  }();
+  return data;
+}
+
+// The tensors named prefix0, prefix1, ...
+Tensors listed(const std::map<std::string, Tensor>& tensors, const std::string& prefix) {
+  Tensors result;
+  for (size_t i = 0; tensors.contains(prefix + std::to_string(i)); ++i) {
+    result.push_back(tensors.at(prefix + std::to_string(i)));
+  }
+  return result;
+}
+
+// The case's layer in double precision with the case's state.
+Subject loaded(size_t number) {
+  Subject subject = make_subject(golden().cases[number]);
+  subject.module->to(kFloat64);
+  nn::StateDict state;
+  for (const auto& [name, tensor] : golden().tensors[number]) {
+    if (name.starts_with("p.")) state.push_back({name.substr(2), tensor.array()});
+  }
+  subject.module->load_state_dict(state);
+  return subject;
+}
+
+void check_near(const Tensor& value, const Tensor& expected, double tol) {
+  CHECK(to_string(value.shape()) == to_string(expected.shape()));
+  CHECK(allclose(value.to(kFloat64), expected.to(kFloat64), tol, tol));
+}
+
+template <class Body>
+void each_case(Body&& body) {
+  for (size_t i = 0; i < golden().cases.size(); ++i) {
+    INFO(golden().cases[i]["name"].get<std::string>() << " " << golden().cases[i]["args"].dump());
+    body(i, golden().cases[i]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("layers give PyTorch's outputs, gradients and state") {
+  each_case([](size_t i, const Json& description) {
+    const auto& tensors = golden().tensors[i];
+    const Subject subject = loaded(i);
+    const double tol = description["tol"].get<double>();  // its reason stands in layer_cases.py
+    const Results results =
+        run_subject(subject, description, listed(tensors, "i"), listed(tensors, "g"));
+    for (const auto& [name, value] : results) {
+      INFO(name);
+      if (tensors.contains(name)) {
+        check_near(value, tensors.at(name), tol);
+      } else if (name.starts_with("s.")) {
+        check_near(value, tensors.at("p." + name.substr(2)), 0.0);  // nothing should have changed
+      } else {
+        // PyTorch has no gradient here.
+        CHECK(allclose(value, zeros_like(value), 0.0, 0.0));
+      }
+    }
+    for (const auto& [name, tensor] : tensors) {
+      INFO(name);
+      const bool computed = name[0] == 'o' || name[0] == 'd' || name[0] == 's';
+      if (computed) CHECK(results.contains(name));
+    }
+  });
+}
+
+TEST_CASE("layers have PyTorch's names in PyTorch's order and print as PyTorch's") {
+  each_case([](size_t, const Json& description) {
+    const Subject subject = make_subject(description);
+    std::vector<std::string> keys;
+    for (const core::NamedArray& entry : subject.module->state_dict()) keys.push_back(entry.name);
+    CHECK(keys == description["keys"].get<std::vector<std::string>>());
+    CHECK(to_string(*subject.module) == description["repr"].get<std::string>());
+  });
+}
+
+TEST_CASE("gradients through layers agree with finite differences") {
+  each_case([](size_t i, const Json& description) {
+    const Subject subject = loaded(i);
+    Tensors inputs = listed(golden().tensors[i], "i");
+    bool any = false;
+    for (size_t at = 0; at < inputs.size(); ++at) {
+      bool wants = is_floating(inputs[at].dtype());
+      for (const Json& fixed : description["fixed"]) wants = wants && fixed.get<size_t>() != at;
+      inputs[at] = inputs[at].clone().requires_grad_(wants);
+      any = any || wants;
+    }
+    if (!any || !description["smooth"].get<bool>()) return;
+    const TensorsFunction function = [&](const Tensors& x) { return subject.call(x); };
+    // Central differences of functions of size 1 with steps of 1e-6 are good to about 1e-9; a few
+    // losses have curvatures of 100.
+    CHECK_NOTHROW(gradcheck(function, inputs, {.atol = 1e-6, .rtol = 1e-5}));
+  });
+}
+
+TEST_CASE("layers plan their outputs on meta and materialise to the values of a direct build") {
+  each_case([](size_t i, const Json& description) {
+    Tensors shadows;
+    for (const Tensor& input : listed(golden().tensors[i], "i")) {
+      const DType dtype = is_floating(input.dtype()) ? kFloat32 : input.dtype();
+      shadows.emplace_back(Array::empty(input.shape(), dtype, kMeta));
+    }
+    const bool given = description["args"].contains("weight");  // values lie where they were given
+    if (given) return;
+    const auto build = [&](Device device) {
+      manual_seed(17);
+      const nn::DeviceScope scope(device);
+      return make_subject(description);
+    };
+    const Subject subject = build(kMeta);
+    Tensors outputs;
+    REQUIRE_NOTHROW(outputs = subject.call(shadows));
+    const Tensors expected = listed(golden().tensors[i], "o");
+    REQUIRE(outputs.size() == expected.size());
+    for (size_t at = 0; at < outputs.size(); ++at) {
+      CHECK(to_string(outputs[at].shape()) == to_string(expected[at].shape()));
+      CHECK(outputs[at].device() == kMeta);
+    }
+    const Subject later = build(kMeta), direct = build(kCpu);
+    later.module->materialize();
+    const nn::StateDict one = later.module->state_dict(), other = direct.module->state_dict();
+    REQUIRE(one.size() == other.size());
+    for (size_t at = 0; at < one.size(); ++at) CHECK(same(one[at].array, other[at].array));
+  });
+}
+
+TEST_CASE("layers work in bfloat16") {
+  each_case([](size_t i, const Json& description) {
+    const Subject subject = loaded(i);
+    subject.module->to(kBFloat16);
+    Tensors inputs;
+    for (const Tensor& input : listed(golden().tensors[i], "i")) {
+      inputs.push_back(is_floating(input.dtype()) ? input.to(kBFloat16) : input);
+    }
+    const Tensors outputs = subject.call(inputs);
+    const Tensors expected = listed(golden().tensors[i], "o");
+    for (size_t at = 0; at < outputs.size(); ++at) {
+      CHECK(outputs[at].dtype() == kBFloat16);
+      // 8 bits: sums of some ten roundings of 2^-9, of values up to 8. State after several calls
+      // and the steep ends of logarithms and 1 / v are not meant here.
+      if (description["calls"] != 1 || description["layer"] == "GaussianNLLLoss") continue;
+      CHECK(allclose(outputs[at].to(kFloat64), expected[at].to(kFloat64), 0.06, 0.15));
+    }
+  });
+}
+
+}  // namespace hero::test
