@@ -172,6 +172,27 @@ Figure& Figure::mark(const std::string& title, double x, double y) {
   return *this;
 }
 
+Figure& Figure::image(const Values& pixels, int columns) {
+  const int rows = static_cast<int>(pixels.size()) / columns;
+  Values x, y;
+  for (int i = 0; i < rows * columns; ++i) {
+    x.push_back(i % columns);
+    y.push_back(rows - 1 - i / columns);
+  }
+  const std::string block = data({&x, &y, &pixels});
+  settings_ +=
+      "unset border\nunset tics\nunset grid\nunset colorbox\nset size ratio -1\n"
+      "set palette defined (0 '#ffffff', 1 '#000000')\nset cbrange [0:255]\n";
+  parts_.push_back(block + " with image notitle");
+  return *this;
+}
+
+Figure& Figure::label(const std::string& text, double x, double y, const std::string& colour) {
+  settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) +
+               " center font ',10' textcolor rgb '" + colour + "' front\n";
+  return *this;
+}
+
 void Figure::save(const std::string& folder, const std::string& name) const {
   if (!have_gnuplot()) return;
   std::error_code failed;

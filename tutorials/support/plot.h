@@ -34,6 +34,10 @@ class Figure {
   Figure& contours(const std::function<double(double, double)>& f, const Values& levels);
   /// A cross with its name.
   Figure& mark(const std::string& title, double x, double y);
+  /// Numbers from 0 (white) to 255 (black), `columns` in a row, from the top; axes go.
+  Figure& image(const Values& pixels, int columns);
+  /// Text around a point.
+  Figure& label(const std::string& text, double x, double y, const std::string& colour);
 
   /// Writes folder/name.png and folder/name.svg; an older figure is replaced only by a whole one.
   /// Without gnuplot, or if it fails, one line on stderr says so.

@@ -1,0 +1,43 @@
+#pragma once
+// A program's options, and its exit status: for programs with options of their own.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace tutorial {
+
+/// Options by name, each with a line for --help:
+///
+///   Command command("Trains a model.");
+///   command.flag("--quick", quick, "a small run").count("--steps", steps, "how many");
+///   return command.run(argc, argv, [&] { ...; return 0; });
+class Command {
+ public:
+  explicit Command(const std::string& title);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  Command& flag(const std::string& name, bool& value, const std::string& help);
+  Command& text(const std::string& name, std::string& value, const std::string& help);
+  /// A whole number from `low` to 10^9.
+  Command& count(const std::string& name, std::optional<int64_t>& value, const std::string& help,
+                 int64_t low = 1);
+  /// A number above 0.
+  Command& number(const std::string& name, std::optional<double>& value, const std::string& help);
+
+  /// Reads the options and runs `body`. The exit status: the body's, 1 after an error, 2 for wrong
+  /// usage.
+  int run(int argc, char** argv, const std::function<int()>& body);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace tutorial
