@@ -24,13 +24,21 @@ bool any_not_finite(const std::vector<Tensor>& parameters) {
   return false;
 }
 
-// The same step once more, watched.
-[[noreturn]] void find(const std::string& what, const std::function<Tensor()>& forward) {
-  try {
-    const DetectAnomaly watch({.infinities = true});
-    forward().backward();
-  } catch (const Error& error) {
-    fail(what, ": ", error.what());
+enum class Look { nans_first, infinities };
+
+// The same step once more, watched. A NaN is looked for before infinities, as a mask of -infinity
+// is no fault; an infinite loss has no NaN before it.
+[[noreturn]] void find(const std::string& what, Look look, const Generator::State& random,
+                       const std::function<Tensor()>& forward) {
+  for (const bool infinities : {false, true}) {
+    if (!infinities && look == Look::infinities) continue;
+    default_generator().set_state(random);
+    try {
+      const DetectAnomaly watch({.infinities = infinities});
+      forward().backward();
+    } catch (const Error& error) {
+      fail(what, ": ", error.what());
+    }
   }
   fail(what, "; run again, the step made finite numbers, so its forward depends on something else");
 }
@@ -42,16 +50,14 @@ Tensor finite_backward(int64_t step, const std::function<Tensor()>& forward,
   const Generator::State random = default_generator().state();
   Tensor loss = forward();
   const double value = loss.item();
-  std::string what;
-  if (!std::isfinite(value)) {
-    what = "step " + std::to_string(step) + ": the loss is " + detail::number_text(value);
-  } else {
-    loss.backward();
-    if (!any_not_finite(parameters)) return loss;
-    what = "step " + std::to_string(step) + ": a gradient is not finite";
+  const std::string where = "step " + std::to_string(step) + ": ";
+  if (std::isnan(value)) find(where + "the loss is nan", Look::nans_first, random, forward);
+  if (std::isinf(value)) find(where + "the loss is infinite", Look::infinities, random, forward);
+  loss.backward();
+  if (any_not_finite(parameters)) {
+    find(where + "a gradient is not finite", Look::nans_first, random, forward);
   }
-  default_generator().set_state(random);
-  find(what, forward);
+  return loss;
 }
 
 }  // namespace hero::nn
