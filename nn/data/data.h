@@ -1,5 +1,6 @@
 #pragma once
 // Front header of nn/data: datasets, samplers, loaders, file formats and tokenizers.
+#include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/dataset.h>
 #include <hero/nn/data/example.h>
