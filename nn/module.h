@@ -166,6 +166,9 @@ class Module {
   }
   /// \}
 
+  /// True once a hook was registered: such a module must be called, not bypassed by a fused form.
+  bool has_hooks() const { return hooks_ != nullptr; }
+
   /// The name under which the parent holds it; "" at the root.
   const std::string& name() const { return name_; }
   /// The class's name, "Linear".

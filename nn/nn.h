@@ -7,6 +7,7 @@
 #include <hero/nn/conv.h>
 #include <hero/nn/dropout.h>
 #include <hero/nn/embedding.h>
+#include <hero/nn/gpt.h>
 #include <hero/nn/init.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/loss.h>
@@ -18,3 +19,4 @@
 #include <hero/nn/shape.h>
 #include <hero/nn/summary.h>
 #include <hero/nn/training/training.h>
+#include <hero/nn/transformer.h>

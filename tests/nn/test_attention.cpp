@@ -113,6 +113,22 @@ TEST_CASE("grouped heads equal attention whose shared heads are written out") {
   CHECK(near(grouped(x), full(x)));
 }
 
+TEST_CASE("attention's first and second derivatives, with weights and without") {
+  MultiheadAttention attention(4, 2, {.num_kv_heads = 1});
+  attention.to(kFloat64);
+  const std::vector<Tensor> inputs{random({3, 1, 4}, true), random({4, 1, 4}, true)};
+  for (bool need_weights : {true, false}) {
+    const auto run = [&](const std::vector<Tensor>& x) {
+      const auto result =
+          attention(x[0], x[1], x[1], {.need_weights = need_weights, .is_causal = true});
+      return need_weights ? std::vector<Tensor>{result.output, result.weights}
+                          : std::vector<Tensor>{result.output};
+    };
+    CHECK(gradcheck(run, inputs));
+    CHECK(gradgradcheck(run, inputs));
+  }
+}
+
 TEST_CASE("attention drops weights in training only") {
   manual_seed(1);
   MultiheadAttention attention(8, 2, {.dropout = 0.5});

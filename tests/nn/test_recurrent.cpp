@@ -62,6 +62,30 @@ TEST_CASE("recurrent cells are PyTorch's") {
   });
 }
 
+TEST_CASE("first and second derivatives of recurrent layers") {
+  const auto random = [](const Shape& shape) {
+    return randn(shape, {.dtype = kFloat64, .requires_grad = true});
+  };
+  nn::LSTM lstm(2, 2, {.bidirectional = true});
+  nn::GRU gru(2, 2, {.num_layers = 2});
+  lstm.to(kFloat64);
+  gru.to(kFloat64);
+  const auto run_lstm = [&](const std::vector<Tensor>& x) {
+    const auto [output, state] = lstm(x[0], {x[1], x[2]});
+    return std::vector<Tensor>{output, state.h, state.c};
+  };
+  const auto run_gru = [&](const std::vector<Tensor>& x) {
+    const auto [output, h] = gru(x[0], x[1]);
+    return std::vector<Tensor>{output, h};
+  };
+  const std::vector<Tensor> for_lstm{random({3, 1, 2}), random({2, 1, 2}), random({2, 1, 2})};
+  const std::vector<Tensor> for_gru{random({3, 1, 2}), random({2, 1, 2})};
+  CHECK(gradcheck(run_lstm, for_lstm));
+  CHECK(gradgradcheck(run_lstm, for_lstm));
+  CHECK(gradcheck(run_gru, for_gru));
+  CHECK(gradgradcheck(run_gru, for_gru));
+}
+
 TEST_CASE("a layer's steps are those of the cell with its weights") {
   manual_seed(2);
   nn::GRU layer(3, 4);

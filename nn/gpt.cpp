@@ -1,0 +1,167 @@
+#include <cmath>
+#include <limits>
+
+#include <hero/autograd/checkpoint.h>
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/nn/gpt.h>
+#include <hero/nn/refill.h>
+
+namespace hero::nn {
+
+namespace {
+
+const GPTConfig& checked(const GPTConfig& c) {
+  check(c.vocab_size > 0 && c.block_size > 0 && c.n_layer > 0 && c.n_head > 0 && c.n_embd > 0,
+        "GPT: sizes must be positive: vocab_size ", c.vocab_size, ", block_size ", c.block_size,
+        ", n_layer ", c.n_layer, ", n_head ", c.n_head, ", n_embd ", c.n_embd);
+  check(c.n_embd % c.n_head == 0, "GPT: n_head ", c.n_head, " does not divide n_embd ", c.n_embd);
+  const int64_t kv = c.n_kv_head.value_or(c.n_head);
+  check(kv > 0 && c.n_head % kv == 0, "GPT: n_kv_head ", kv, " does not divide n_head ", c.n_head);
+  check(c.dropout >= 0.0 && c.dropout <= 1.0, "GPT: dropout is outside [0, 1]: ", c.dropout);
+  return c;
+}
+
+int64_t kv_rows(const GPTConfig& c) { return c.n_embd / c.n_head * c.n_kv_head.value_or(c.n_head); }
+
+}  // namespace
+
+CausalSelfAttention::CausalSelfAttention(const GPTConfig& config)
+    : c_attn(add<Linear>("c_attn", config.n_embd, config.n_embd + 2 * kv_rows(config),
+                         LinearOptions{.bias = config.bias})),
+      c_proj(
+          add<Linear>("c_proj", config.n_embd, config.n_embd, LinearOptions{.bias = config.bias})),
+      n_head_(config.n_head),
+      n_kv_head_(config.n_kv_head.value_or(config.n_head)),
+      dropout_(config.dropout),
+      rotary_(config.rotary ? &add<RotaryEmbedding>("rotary", config.n_embd / config.n_head)
+                            : nullptr) {}
+
+Tensor CausalSelfAttention::operator()(const Tensor& x, KeyValues& past) {
+  return run_hooked({x}, [&](const Tensors& in) -> Tensors { return {run(in[0], &past)}; })[0];
+}
+
+Tensor CausalSelfAttention::forward(const Tensor& x) { return run(x, nullptr); }
+
+Tensor CausalSelfAttention::run(const Tensor& x, KeyValues* past) {
+  const int64_t B = x.size(0), T = x.size(1), C = x.size(2), D = C / n_head_;
+  const std::vector<Tensor> parts = split(c_attn(x), {C, n_kv_head_ * D, n_kv_head_ * D}, 2);
+  const auto heads = [&](const Tensor& part) {  // [B, T, H D] to [B, H, T, D]
+    return transpose(part.reshape({B, T, part.size(2) / D, D}), 1, 2);
+  };
+  Tensor q = heads(parts[0]), k = heads(parts[1]), v = heads(parts[2]);
+  const int64_t offset = past != nullptr && past->k.defined() ? past->k.size(2) : 0;
+  if (rotary_ != nullptr) {
+    q = (*rotary_)(q, offset);
+    k = (*rotary_)(k, offset);
+  }
+  if (past != nullptr) {
+    check(offset == 0 || T == 1, "CausalSelfAttention: ", T, " positions follow a past of ", offset,
+          "; give one at a time");
+    if (offset > 0) {
+      k = cat({past->k, k}, 2);
+      v = cat({past->v, v}, 2);
+    }
+    *past = {k, v};
+  }
+  // One position after a past sees all keys.
+  const Tensor y = scaled_dot_product_attention(q, k, v,
+                                                {.is_causal = offset == 0,
+                                                 .dropout_p = training() ? dropout_ : 0.0,
+                                                 .enable_gqa = n_kv_head_ != n_head_});
+  return dropout(c_proj(transpose(y, 1, 2).reshape({B, T, C})), dropout_, training());
+}
+
+FeedForward::FeedForward(const GPTConfig& config)
+    : c_fc(add<Linear>("c_fc", config.n_embd, 4 * config.n_embd,
+                       LinearOptions{.bias = config.bias})),
+      c_proj(add<Linear>("c_proj", 4 * config.n_embd, config.n_embd,
+                         LinearOptions{.bias = config.bias})),
+      dropout_(config.dropout),
+      gelu_(config.gelu) {}
+
+Tensor FeedForward::forward(const Tensor& x) {
+  const Tensor wide =
+      c_fc.has_hooks() ? gelu(c_fc(x), gelu_) : linear_gelu(x, c_fc.weight, c_fc.bias, gelu_);
+  return dropout(c_proj(wide), dropout_, training());
+}
+
+Block::Block(const GPTConfig& config)
+    : ln_1(add<LayerNorm>("ln_1", Shape{config.n_embd}, LayerNormOptions{.bias = config.bias})),
+      attn(add<CausalSelfAttention>("attn", config)),
+      ln_2(add<LayerNorm>("ln_2", Shape{config.n_embd}, LayerNormOptions{.bias = config.bias})),
+      mlp(add<FeedForward>("mlp", config)) {}
+
+Tensor Block::operator()(const Tensor& x, KeyValues& past) {
+  return run_hooked({x}, [&](const Tensors& in) -> Tensors {
+    const Tensor y = in[0] + attn(ln_1(in[0]), past);
+    return {y + mlp(ln_2(y))};
+  })[0];
+}
+
+// [snippet: block]
+Tensor Block::forward(const Tensor& x) {
+  const Tensor y = x + attn(ln_1(x));
+  return y + mlp(ln_2(y));
+}
+// [end]
+
+GPT::Transformer::Transformer(const GPTConfig& config)
+    : wte(add<Embedding>("wte", config.vocab_size, config.n_embd)),
+      wpe(config.rotary ? nullptr : &add<Embedding>("wpe", config.block_size, config.n_embd)),
+      h(add<ModuleListOf<Block>>("h")),
+      ln_f(add<LayerNorm>("ln_f", Shape{config.n_embd}, LayerNormOptions{.bias = config.bias})) {
+  for (int64_t i = 0; i < config.n_layer; ++i) h.append(config);
+}
+
+GPT::GPT(const GPTConfig& config)
+    : transformer(add<Transformer>("transformer", checked(config))),
+      lm_head(
+          add<Linear>("lm_head", config.n_embd, config.vocab_size, LinearOptions{.bias = false})),
+      config_(config) {
+  if (config.tie_weights) lm_head.weight = transformer.wte.weight;
+  init_parameters();
+}
+
+void GPT::init_parameters() {
+  const double residual = 0.02 / std::sqrt(2.0 * static_cast<double>(config_.n_layer));
+  const auto ends_with = [](const std::string& name, const std::string& end) {
+    return name.size() >= end.size() &&
+           name.compare(name.size() - end.size(), end.size(), end) == 0;
+  };
+  for (auto& [name, slot] : slots()) {
+    const bool tied = config_.tie_weights && name == "lm_head.weight";
+    if (tied || slot->tensor.ndim() == 0 || name.find("ln_") != std::string::npos) continue;
+    if (ends_with(name, "bias")) {
+      refill(*slot, init::zeros());
+    } else {
+      refill(*slot, init::normal(0.0, ends_with(name, "c_proj.weight") ? residual : 0.02));
+    }
+  }
+}
+
+// Tokens [B, T] at positions offset, offset + 1, ...: [B, T, C].
+Tensor GPT::embed(const Tensor& tokens, int64_t offset) {
+  Tensor x = transformer.wte(tokens);
+  if (transformer.wpe != nullptr) {
+    const TensorOptions options{.dtype = kInt64, .device = tokens.device()};
+    x = x + (*transformer.wpe)(arange(offset, offset + tokens.size(1), 1, options));
+  }
+  return dropout(x, config_.dropout, training());
+}
+
+Tensor GPT::forward(const Tensor& tokens) {
+  check(tokens.ndim() == 1 || tokens.ndim() == 2, "GPT: tokens must be [B, T] or [T]: got ",
+        tokens.shape());
+  check(tokens.size(-1) > 0 && tokens.size(-1) <= config_.block_size, "GPT: ", tokens.size(-1),
+        " tokens do not fit the block size of ", config_.block_size);
+  Tensor x = embed(tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens, 0);
+  for (Block& block : transformer.h) {
+    x = config_.checkpoint ? checkpoint([&block](const Tensor& in) { return block(in); }, x)
+                           : block(x);
+  }
+  const Tensor scores = lm_head(transformer.ln_f(x));
+  return tokens.ndim() == 1 ? scores.squeeze(0) : scores;
+}
+
+}  // namespace hero::nn

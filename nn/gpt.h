@@ -1,0 +1,129 @@
+#pragma once
+// GPT: a Transformer that reads from left to right. Radford et al., "Language Models are
+// Unsupervised Multitask Learners", 2019. B batch, T time, C embedding, V vocabulary.
+#include <optional>
+#include <vector>
+
+#include <hero/nn/container.h>
+#include <hero/nn/embedding.h>
+#include <hero/nn/linear.h>
+#include <hero/nn/norm.h>
+#include <hero/nn/rotary.h>
+
+namespace hero::nn {
+
+struct GPTConfig {
+  int64_t vocab_size = 50304;
+  int64_t block_size = 1024;  ///< longest sequence
+  int64_t n_layer = 12;
+  int64_t n_head = 12;
+  int64_t n_embd = 768;
+  double dropout = 0.0;
+  bool bias = true;                       ///< of the linear layers and norms
+  std::optional<int64_t> n_kv_head = {};  ///< heads of keys and values; n_head when absent
+  bool rotary = false;      ///< positions by rotating queries and keys instead of transformer.wpe
+  bool checkpoint = false;  ///< blocks keep only their input for backward and run twice
+  bool tie_weights = true;  ///< lm_head.weight is transformer.wte.weight
+  Gelu gelu = Gelu::erf;    ///< OpenAI's weights were trained with Gelu::tanh
+};
+
+/// Keys and values of the positions that a block has seen: [B, H_kv, T, D], undefined at first.
+struct KeyValues {
+  Tensor k, v;
+};
+
+/// Attention of each position to itself and those before it. Children: c_attn [C + 2 C_kv, C] (rows
+/// of queries, keys, values), c_proj [C, C].
+class CausalSelfAttention : public Module {
+ public:
+  explicit CausalSelfAttention(const GPTConfig& config);
+  using Module::operator();
+  /// x [B, T, C] follows the positions in `past`, which then holds x's too; with a past, T is 1.
+  Tensor operator()(const Tensor& x, KeyValues& past);
+  Tensor forward(const Tensor& x) override;
+
+  Linear &c_attn, &c_proj;
+
+ private:
+  Tensor run(const Tensor& x, KeyValues* past);
+
+  int64_t n_head_, n_kv_head_;
+  double dropout_;
+  RotaryEmbedding* rotary_ = nullptr;
+};
+
+/// c_proj(gelu(c_fc(x))), four times as wide inside.
+class FeedForward : public Module {
+ public:
+  explicit FeedForward(const GPTConfig& config);
+  Tensor forward(const Tensor& x) override;
+
+  Linear &c_fc, &c_proj;
+
+ private:
+  double dropout_;
+  Gelu gelu_;
+};
+
+/// One layer: x + attn(ln_1(x)), then x + mlp(ln_2(x)).
+class Block : public Module {
+ public:
+  explicit Block(const GPTConfig& config);
+  using Module::operator();
+  /// As CausalSelfAttention's.
+  Tensor operator()(const Tensor& x, KeyValues& past);
+  Tensor forward(const Tensor& x) override;
+
+  LayerNorm& ln_1;
+  CausalSelfAttention& attn;
+  LayerNorm& ln_2;
+  FeedForward& mlp;
+};
+
+struct GenerateOptions {
+  int64_t max_new_tokens = 100;
+  double temperature = 1.0;           ///< scores are divided by it; 0: always the likeliest token
+  std::optional<int64_t> top_k = {};  ///< only the k likeliest tokens (and their equals) are drawn
+  std::optional<uint64_t> seed = {};  ///< absent: the thread's generator draws
+};
+
+/// Names and layouts of nanoGPT, which are Hugging Face's GPT-2 but for linear layers, kept [out,
+/// in] here: transformer.wte, transformer.wpe, transformer.h.<i>.{ln_1, attn.{c_attn, c_proj},
+/// ln_2, mlp.{c_fc, c_proj}}, transformer.ln_f, lm_head. First values as GPT-2's: normal with
+/// deviation 0.02, 0.02 / sqrt(2 n_layer) for each c_proj, biases 0.
+class GPT : public Module {
+ public:
+  /// An Error unless n_head divides n_embd, n_kv_head divides n_head and sizes are positive.
+  explicit GPT(const GPTConfig& config);
+
+  /// tokens [B, T] or [T], int64, T at most block_size: scores of the next token at each position,
+  /// [B, T, V] or [T, V].
+  Tensor forward(const Tensor& tokens) override;
+  /// tokens [B, T] or [T], T >= 1, with max_new_tokens more at the end, each drawn from
+  /// softmax(scores / temperature) given the block_size tokens before it. Runs as in eval(),
+  /// unrecorded.
+  Tensor generate(const Tensor& tokens, const GenerateOptions& options = {});
+
+  const GPTConfig& config() const { return config_; }
+
+  /// All but the last projection; names only.
+  class Transformer : public Module {
+   public:
+    explicit Transformer(const GPTConfig& config);
+    Embedding& wte;
+    Embedding* const wpe;  ///< null with rotary embedding
+    ModuleListOf<Block>& h;
+    LayerNorm& ln_f;
+  };
+  Transformer& transformer;
+  Linear& lm_head;
+
+ private:
+  Tensor embed(const Tensor& tokens, int64_t offset);
+  Tensor scores_of_last(const Tensor& tokens, std::vector<KeyValues>& past);
+  void init_parameters();
+
+  GPTConfig config_;
+};
+
+}  // namespace hero::nn

@@ -1,0 +1,105 @@
+// Drawing text from a GPT, one token after another.
+#include <cmath>
+#include <limits>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/nn/gpt.h>
+
+namespace hero::nn {
+
+namespace {
+
+// The module in eval() while it lives.
+class EvalScope {
+ public:
+  explicit EvalScope(Module& module) : module_(module), was_training_(module.training()) {
+    if (was_training_) module.eval();
+  }
+  ~EvalScope() {
+    if (was_training_) module_.train();
+  }
+  EvalScope(const EvalScope&) = delete;
+  EvalScope& operator=(const EvalScope&) = delete;
+
+ private:
+  Module& module_;
+  bool was_training_;
+};
+
+// The first index whose running sum of weights exceeds u times the whole, u in [0, 1).
+int64_t draw(std::span<const double> weights, double u) {
+  double total = 0.0;
+  for (double weight : weights) total += weight;
+  double rest = u * total;
+  int64_t last = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0.0) continue;
+    last = static_cast<int64_t>(i);
+    if (rest < weights[i]) break;
+    rest -= weights[i];
+  }
+  return last;  // rounding may leave a rest after the last one
+}
+
+// One token a row of scores [B, V]: int64 [B, 1].
+Tensor next_tokens(const Tensor& scores, const GenerateOptions& options, Generator& generator) {
+  if (options.temperature == 0.0) return argmax(scores, -1, true);
+  Tensor x = to(scores, kFloat64) / options.temperature;
+  if (options.top_k && *options.top_k < x.size(-1)) {
+    const Tensor least = topk(x, *options.top_k).values.slice(-1, -1);
+    x = where(x < least, -std::numeric_limits<double>::infinity(), x);
+  }
+  const int64_t B = x.size(0), V = x.size(1);
+  const std::vector<double> weights = softmax(x, -1).to_vector<double>();
+  std::vector<double> u(static_cast<size_t>(B));
+  fill_uniform(std::span<double>(u), generator.next(), 0);
+  std::vector<int64_t> drawn;
+  for (int64_t b = 0; b < B; ++b) {
+    const std::span<const double> all(weights);
+    drawn.push_back(draw(all.subspan(static_cast<size_t>(b * V), static_cast<size_t>(V)),
+                         u[static_cast<size_t>(b)]));
+  }
+  return tensor(drawn).reshape({B, 1}).to(scores.device());
+}
+
+}  // namespace
+
+// Scores after the last of `tokens`, which follow the positions in `past`: [B, V].
+Tensor GPT::scores_of_last(const Tensor& tokens, std::vector<KeyValues>& past) {
+  return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
+    const int64_t offset = past[0].k.defined() ? past[0].k.size(2) : 0;
+    Tensor x = embed(in[0], offset);
+    for (size_t i = 0; i < past.size(); ++i) x = transformer.h[i](x, past[i]);
+    return {lm_head(transformer.ln_f(x.select(1, -1)))};
+  })[0];
+}
+
+Tensor GPT::generate(const Tensor& tokens, const GenerateOptions& options) {
+  check(tokens.ndim() == 1 || tokens.ndim() == 2, "generate: tokens must be [B, T] or [T]: got ",
+        tokens.shape());
+  check(tokens.size(-1) > 0, "generate: there are no tokens to go on from: ", tokens.shape());
+  check(options.max_new_tokens >= 0, "generate: max_new_tokens is ", options.max_new_tokens);
+  check(options.temperature >= 0.0 && std::isfinite(options.temperature),
+        "generate: temperature must be at least 0: got ", options.temperature);
+  check(!options.top_k || *options.top_k > 0, "generate: top_k must be positive: got ",
+        options.top_k.value_or(0));
+  const NoGrad no_grad;
+  const EvalScope eval(*this);
+  Generator seeded(options.seed.value_or(0));
+  Generator& generator = options.seed ? seeded : default_generator();
+  Tensor all = tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens;
+  std::vector<KeyValues> past(transformer.h.size());
+  for (int64_t i = 0; i < options.max_new_tokens; ++i) {
+    Tensor fresh = past[0].k.defined() ? all.slice(1, -1) : all;
+    if (all.size(1) > config_.block_size) {
+      // Every position moves by one, and with it every key: nothing can be kept.
+      past.assign(past.size(), {});
+      fresh = all.slice(1, -config_.block_size);
+    }
+    all = cat({all, next_tokens(scores_of_last(fresh, past), options, generator)}, 1);
+  }
+  return tokens.ndim() == 1 ? all.squeeze(0) : all;
+}
+
+}  // namespace hero::nn

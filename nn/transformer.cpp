@@ -1,0 +1,85 @@
+#include <hero/nn/transformer.h>
+
+namespace hero::nn {
+
+namespace {
+
+LayerNormOptions norm_options(const TransformerEncoderLayerOptions& options) {
+  return {.eps = options.layer_norm_eps, .bias = options.bias};
+}
+
+}  // namespace
+
+TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
+                                                 const TransformerEncoderLayerOptions& options)
+    : self_attn(
+          add<MultiheadAttention>("self_attn", d_model, nhead,
+                                  MultiheadAttentionOptions{.dropout = options.dropout,
+                                                            .bias = options.bias,
+                                                            .batch_first = options.batch_first})),
+      linear1(add<Linear>("linear1", d_model, options.dim_feedforward,
+                          LinearOptions{.bias = options.bias})),
+      linear2(add<Linear>("linear2", options.dim_feedforward, d_model,
+                          LinearOptions{.bias = options.bias})),
+      norm1(add<LayerNorm>("norm1", Shape{d_model}, norm_options(options))),
+      norm2(add<LayerNorm>("norm2", Shape{d_model}, norm_options(options))),
+      options_(options) {}
+
+Tensor TransformerEncoderLayer::operator()(const Tensor& src, const EncoderMasks& masks) {
+  return run_hooked({src}, [&](const Tensors& in) -> Tensors { return {run(in[0], masks)}; })[0];
+}
+
+Tensor TransformerEncoderLayer::forward(const Tensor& src) { return run(src, {}); }
+
+Tensor TransformerEncoderLayer::attend(const Tensor& x, const EncoderMasks& masks) {
+  const MultiheadAttentionInputs inputs{.key_padding_mask = masks.src_key_padding_mask,
+                                        .need_weights = false,
+                                        .attn_mask = masks.mask,
+                                        .is_causal = masks.is_causal};
+  return dropout(self_attn(x, x, x, inputs).output, options_.dropout, training());
+}
+
+Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
+  const bool use_relu = options_.activation == FeedForwardActivation::relu;
+  Tensor hidden;
+  if (linear1.has_hooks()) {
+    const Tensor wide = linear1(x);
+    hidden = use_relu ? relu(wide) : gelu(wide);
+  } else {
+    hidden = use_relu ? linear_relu(x, linear1.weight, linear1.bias)
+                      : linear_gelu(x, linear1.weight, linear1.bias);
+  }
+  const double p = options_.dropout;
+  return dropout(linear2(dropout(hidden, p, training())), p, training());
+}
+
+Tensor TransformerEncoderLayer::run(const Tensor& src, const EncoderMasks& masks) {
+  if (options_.norm_first) {
+    const Tensor x = src + attend(norm1(src), masks);
+    return x + feed_forward(norm2(x));
+  }
+  const Tensor x = norm1(src + attend(src, masks));
+  return norm2(x + feed_forward(x));
+}
+
+TransformerEncoder::TransformerEncoder(int64_t d_model, int64_t nhead, int64_t num_layers,
+                                       const TransformerEncoderOptions& options)
+    : layers(add<ModuleListOf<TransformerEncoderLayer>>("layers")),
+      norm(options.norm ? &add<LayerNorm>("norm", Shape{d_model}, *options.norm) : nullptr) {
+  check(num_layers > 0, "TransformerEncoder: num_layers must be positive: got ", num_layers);
+  for (int64_t i = 0; i < num_layers; ++i) layers.append(d_model, nhead, options.layer);
+}
+
+Tensor TransformerEncoder::operator()(const Tensor& src, const EncoderMasks& masks) {
+  return run_hooked({src}, [&](const Tensors& in) -> Tensors { return {run(in[0], masks)}; })[0];
+}
+
+Tensor TransformerEncoder::forward(const Tensor& src) { return run(src, {}); }
+
+Tensor TransformerEncoder::run(const Tensor& src, const EncoderMasks& masks) {
+  Tensor x = src;
+  for (TransformerEncoderLayer& layer : layers) x = layer(x, masks);
+  return norm != nullptr ? (*norm)(x) : x;
+}
+
+}  // namespace hero::nn
