@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 import layer_cases_losses
+import layer_cases_sequences
 import layer_cases_windows
 
 # Layers that are not called as layer(*inputs).
-CALLS = {}
+CALLS = dict(layer_cases_sequences.CALLS)
 TENSOR_ARGUMENTS = ("weight", "pos_weight")
 
 
@@ -155,7 +156,7 @@ def activations(add):
     add("ELU", dict(alpha=0.7), x)
     # PyTorch rounds these constants to float: 1 / alpha, and 1 / 6 in the gradient.
     add("CELU", dict(alpha=0.5), x)
-    add("Hardsigmoid", {}, x, tol=1e-8)
+    add("Hardsigmoid", {}, x, tol=1e-7)
     add("Hardtanh", dict(min_val=-0.5, max_val=2.0), x)
     add("Softplus", dict(beta=2.0, threshold=3.0), x)
     add("Softshrink", dict(lambd=0.2), x)
@@ -202,4 +203,4 @@ def small():
 def all_cases():
     """The small ones and larger or rarer ones."""
     torch.manual_seed(12)
-    return collect(SMALL + [layer_cases_windows.more])
+    return collect(SMALL + [layer_cases_windows.more, layer_cases_sequences.sequences])

@@ -48,12 +48,12 @@ def small(add):
 
 def more(add):
     """Every combination of a few values of each option that fits."""
-    x = R(3, 4, 9, 8)
+    x, line = R(3, 4, 9, 8), R(3, 4, 9)
     for k, s, p, d, g in itertools.product([1, 2, 3, (3, 2)], [1, (2, 3)], [0, 1, (2, 1)], [1, (1, 2)],
                                            [1, 4]):
         conv(add, "Conv2d", (4, 8, k), x, stride=s, padding=p, dilation=d, groups=g, bias=g == 1)
     for k, s, p, d, g in itertools.product([1, 3, 4], [1, 2], [0, 2], [1, 2], [1, 2]):
-        conv(add, "Conv1d", (4, 6, k), x[0], stride=s, padding=p, dilation=d, groups=g)
+        conv(add, "Conv1d", (4, 6, k), line, stride=s, padding=p, dilation=d, groups=g)
     for k, d, mode in itertools.product([2, (3, 4)], [1, 2], ["zeros", "reflect", "replicate",
                                                             "circular"]):
         conv(add, "Conv2d", (4, 2, k), x, padding="same", dilation=d, padding_mode=mode)

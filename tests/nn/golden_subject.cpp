@@ -26,6 +26,7 @@ Subject make_subject(const Json& description) {
     add_plain_layers(all);
     add_window_layers(all);
     add_losses(all);
+    add_sequence_layers(all);
     return all;
   }();
   const auto name = description["layer"].get<std::string>();

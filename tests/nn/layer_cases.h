@@ -30,6 +30,7 @@ using Makers = std::map<std::string, Maker>;
 void add_plain_layers(Makers& makers);
 void add_window_layers(Makers& makers);
 void add_losses(Makers& makers);
+void add_sequence_layers(Makers& makers);
 
 /// The layer of a case, with values of its own.
 Subject make_subject(const Json& description);

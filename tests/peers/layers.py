@@ -78,7 +78,8 @@ class Peer:
         named = {f"i{i}": x for i, x in enumerate(self.inputs)}
         named |= {f"g{i}": g for i, g in enumerate(self.grads)}
         named |= {f"p.{name}": value for name, value in self.state.items()}
-        return {f"{number}/{name}": value.clone() for name, value in named.items()}
+        dense = torch.contiguous_format
+        return {f"{number}/{name}": x.clone(memory_format=dense) for name, x in named.items()}
 
     def check(self, got):
         """Lines of what differs: with our state there, and with their state here."""
