@@ -20,12 +20,17 @@ def with_state(layer, x, h=None, c=None):
     return layer(x, h if c is None else (h, c))
 
 
-CALLS = {"MultiheadAttention": attention}
+def encoder(layer, src, *masks, **numbers):
+    return layer(src, **{name: masks[number - 1] for name, number in numbers.items()})
+
+
+CALLS = {"MultiheadAttention": attention, "TransformerEncoderLayer": encoder}
 CALLS |= {name: with_state for name in "RNN GRU LSTM RNNCell GRUCell LSTMCell".split()}
 
 
 def sequences(add):
     attentions(add)
+    encoders(add)
     recurrent(add)
 
 
@@ -47,6 +52,20 @@ def attentions(add):
     add("MultiheadAttention", base, q, k, v, R(6, 4, 5), call=dict(attn_mask=3), fixed=[3])
     add("MultiheadAttention", base, q, k, v, padding, hidden,
         call=dict(key_padding_mask=3, attn_mask=4, need_weights=False))
+
+
+def encoders(add):
+    x = R(4, 3, 8)
+    base = dict(d_model=8, nhead=2, dim_feedforward=12, dropout=0.0)
+    for first, activation in itertools.product([False, True], ["relu", "gelu"]):
+        add("TransformerEncoderLayer", base | dict(norm_first=first, activation=activation), x)
+    add("TransformerEncoderLayer", base | dict(dropout=0.3, batch_first=True), x, train=False)
+    add("TransformerEncoderLayer", base | dict(bias=False, layer_norm_eps=1e-3), x[:, 0])
+    hidden = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    padding = torch.zeros(3, 4, dtype=torch.bool)
+    padding[1, 2:] = True
+    add("TransformerEncoderLayer", base, x, hidden, padding,
+        call=dict(src_mask=1, src_key_padding_mask=2))
 
 
 def recurrent(add):

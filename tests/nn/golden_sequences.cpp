@@ -3,6 +3,7 @@
 
 #include <hero/nn/attention.h>
 #include <hero/nn/recurrent.h>
+#include <hero/nn/transformer.h>
 
 namespace hero::test {
 
@@ -34,6 +35,26 @@ Subject attention(const Json& a, const Json& call) {
             const auto result = (*raw)(x[0], x[1], x[2], inputs);
             return result.weights.defined() ? Tensors{result.output, result.weights}
                                             : Tensors{result.output};
+          }};
+}
+
+Subject encoder_layer(const Json& a, const Json& call) {
+  nn::TransformerEncoderLayerOptions options{.dim_feedforward = a["dim_feedforward"].get<I>()};
+  options.dropout = get(a, "dropout", 0.1);
+  options.layer_norm_eps = get(a, "layer_norm_eps", 1e-5);
+  options.batch_first = get(a, "batch_first", false);
+  options.norm_first = get(a, "norm_first", false);
+  options.bias = get(a, "bias", true);
+  const bool gelu = get(a, "activation", std::string("relu")) == "gelu";
+  options.activation = gelu ? nn::FeedForwardActivation::gelu : nn::FeedForwardActivation::relu;
+  auto module = std::make_unique<nn::TransformerEncoderLayer>(a["d_model"].get<I>(),
+                                                              a["nhead"].get<I>(), options);
+  nn::TransformerEncoderLayer* raw = module.get();
+  return {std::move(module), [raw, call](const Tensors& x) {
+            const nn::EncoderMasks masks{
+                .mask = named(call, "src_mask", x),
+                .src_key_padding_mask = named(call, "src_key_padding_mask", x)};
+            return Tensors{(*raw)(x[0], masks)};
           }};
 }
 
@@ -100,6 +121,7 @@ Subject cell(const Json& a, const Options& options) {
 
 void add_sequence_layers(Makers& m) {
   m["MultiheadAttention"] = attention;
+  m["TransformerEncoderLayer"] = encoder_layer;
   m["RNN"] = rnn;
   m["GRU"] = gru;
   m["LSTM"] = lstm;

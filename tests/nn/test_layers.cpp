@@ -67,6 +67,8 @@ TEST_CASE("a number stands for both sizes of a window") {
         "Conv2d(1, 2, kernel_size=(3, 5), stride=(2, 1), padding=(1, 1))");
   CHECK(to_string(nn::Conv2d(1, 2, 3, {.padding = {1, 0}, .bias = false})) ==
         "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 0), bias=False)");
+  CHECK(to_string(nn::LayerNorm({512}, {.eps = 1e-6})) ==
+        to_string(nn::LayerNorm(512, {.eps = 1e-6})));
   CHECK(to_string(nn::MaxPool2d(2)) ==
         "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
 }
