@@ -176,8 +176,9 @@ Figure& Figure::image(const Values& pixels, int columns) {
   const int rows = static_cast<int>(pixels.size()) / columns;
   Values x, y;
   for (int i = 0; i < rows * columns; ++i) {
-    x.push_back(i % columns);
-    y.push_back(rows - 1 - i / columns);
+    const int row = i / columns;
+    x.push_back(i - row * columns);
+    y.push_back(rows - 1 - row);
   }
   const std::string block = data({&x, &y, &pixels});
   settings_ +=

@@ -1,0 +1,139 @@
+#include "fashion.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+#include "pictures.h"
+
+#include <hero/autograd/autograd.h>
+
+namespace tutorial {
+
+namespace {
+
+namespace nn = hero::nn;
+using nn::data::AnyDataset, nn::data::FashionMNIST, nn::data::Subset;
+
+constexpr int64_t kQuickTrain = 3200, kQuickTest = 1000;
+constexpr int64_t kSaveEvery = 200;  // steps
+constexpr int64_t kNoteEvery = 10;
+
+AnyDataset first_of(const AnyDataset& dataset, int64_t count) {
+  std::vector<int64_t> indices(static_cast<size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  return Subset(dataset, indices);
+}
+
+// Steps in a mean: a twentieth of all.
+size_t window(const Values& losses) { return std::max<size_t>(1, losses.size() / 20); }
+
+double mean_of(const Values& values, size_t begin, size_t end) {
+  const auto at = [&](size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
+  return std::accumulate(at(begin), at(end), 0.0) / static_cast<double>(end - begin);
+}
+
+}  // namespace
+
+Fashion load_fashion(const FashionOptions& options) {
+  const FashionMNIST train, test({.train = false});
+  if (!options.quick) return {train, test, train.classes()};
+  return {first_of(train, kQuickTrain), first_of(test, kQuickTest), train.classes()};
+}
+
+double Training::last_loss() const {
+  return mean_of(losses, losses.size() - window(losses), losses.size());
+}
+
+Keeper::Keeper(Training& t, nn::data::DataLoader& loader, const FashionOptions& options) : t_(t) {
+  if (options.run.empty()) return;
+  checkpoint_.emplace(options.run);
+  checkpoint_->track("model", t.model);
+  checkpoint_->track("optimizer", t.optimizer);
+  if (t.schedule != nullptr) checkpoint_->track("schedule", *t.schedule);
+  checkpoint_->track("loader", loader);
+  const auto which = options.resume ? nn::Resume::newest : nn::Resume::no;
+  const std::optional<int64_t> step = checkpoint_->resume(which);
+  if (step) std::fprintf(stderr, "going on after step %lld\n", *step + 0LL);
+  t.step = step.value_or(0);
+  nn::MetricsOptions metrics;
+  if (options.resume) metrics.resumed_step = t.step;
+  metrics_.emplace(options.run, metrics);
+}
+
+void Keeper::note(double loss) {
+  t_.losses.push_back(loss);
+  if (metrics_ && t_.step % kNoteEvery == 0) {
+    metrics_->write(t_.step, {{"train/loss", loss}, {"train/lr", t_.optimizer.lr()}});
+  }
+  if (checkpoint_ && t_.step % kSaveEvery == 0) checkpoint_->save(t_.step);
+}
+
+void Keeper::end_epoch(const Score& score) {
+  t_.score = score;
+  if (metrics_) {
+    metrics_->write(t_.step, {{"test/accuracy", score.accuracy}, {"test/loss", score.loss}});
+  }
+  if (checkpoint_) checkpoint_->save(t_.step);
+  if (t_.show_every == 0) return;
+  std::printf("Test Error: \n Accuracy: %.1f%%, Avg loss: %f \n\n", score.accuracy, score.loss);
+  std::fflush(stdout);
+}
+
+int Keeper::stopped(int code) {
+  std::fflush(stdout);
+  if (checkpoint_) {
+    checkpoint_->save(t_.step);
+    std::fprintf(stderr, "saved after step %lld; go on with --resume\n", t_.step + 0LL);
+  } else {
+    std::fprintf(stderr, "stopped after step %lld; nothing is saved\n", t_.step + 0LL);
+  }
+  return code;
+}
+
+void draw_losses(const std::string& title, const std::vector<Curve>& curves,
+                 const std::string& folder, const std::string& name) {
+  Figure figure(title, "step", "loss, running mean");
+  figure.legend("top right");
+  for (const Curve& curve : curves) {
+    if (curve.losses.empty()) return;  // the run had come to its end before
+    Values x, y;
+    const size_t mean = window(curve.losses);
+    const size_t stride = std::max<size_t>(1, curve.losses.size() / 500);
+    for (size_t end = mean; end <= curve.losses.size(); end += stride) {
+      x.push_back(static_cast<double>(end));
+      y.push_back(mean_of(curve.losses, end - mean, end));
+    }
+    figure.line(curve.name, x, y, 1.6);
+  }
+  figure.save(folder, name);
+}
+
+void draw_predictions(nn::Module& model, const Fashion& data, const std::string& folder) {
+  constexpr int kColumns = 8, kCount = 32;
+  const hero::NoGrad no_grad;
+  model.eval();
+  std::vector<int64_t> indices(kCount);
+  std::iota(indices.begin(), indices.end(), 0);
+  const auto [images, labels] = data.test->get_batch(indices);
+  const auto predicted = argmax(model(images), 1).to_vector<int64_t>();
+  const auto wanted = labels.to_vector<int64_t>();
+  const auto pixels = images.to_vector<float>();
+  const size_t each = pixels.size() / kCount;
+  std::vector<Picture> pictures;
+  for (size_t i = 0; i < kCount; ++i) {
+    Picture picture;
+    for (size_t k = i * each; k < (i + 1) * each; ++k) {
+      picture.pixels.push_back(static_cast<uint8_t>(pixels[k] * 255.0f));
+    }
+    picture.good = predicted[i] == wanted[i];
+    picture.text = data.classes.at(static_cast<size_t>(predicted[i]));
+    if (!picture.good) picture.text += ", not " + data.classes.at(static_cast<size_t>(wanted[i]));
+    pictures.push_back(picture);
+  }
+  draw_pictures("What the network takes them for", pictures, kColumns, folder,
+                "07_fashion_mnist_images");
+  model.train();
+}
+
+}  // namespace tutorial
