@@ -94,7 +94,7 @@ int Keeper::stopped(int code) {
 void draw_losses(const std::string& title, const std::vector<Curve>& curves,
                  const std::string& folder, const std::string& name) {
   Figure figure(title, "step", "loss, running mean");
-  figure.legend("top right");
+  if (curves.size() > 1) figure.legend("top right");
   for (const Curve& curve : curves) {
     if (curve.losses.empty()) return;  // the run had come to its end before
     Values x, y;
