@@ -128,7 +128,8 @@ void MultiOp::save(const Array& array, int slot) {
 
 Tensor MultiOp::saved(int slot) const {
   const std::string what =
-      slot >= 0 ? "input " + std::to_string(slot) : "output " + std::to_string(-1 - slot);
+      slot >= 0 ? "input " + std::to_string(slot)
+                : (slot <= kKept ? "a value it kept" : "output " + std::to_string(-1 - slot));
   check(!released_, name(),
         ": backward ran through this graph before and freed it; pass "
         "retain_graph = true to the first");

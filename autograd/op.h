@@ -37,11 +37,18 @@ class MultiOp : public Node {
   Tensor input(int i) const { return saved(i); }
   /// A saved output as a tensor with its history.
   Tensor output(int i = 0) const { return saved(-1 - i); }
+  /// Keeps an array of forward's own making for backward; does nothing unless it is recorded.
+  void keep(const Array& array, int i) {
+    if (input_count() > 0) save(array, kKept - i);
+  }
+  /// What keep() kept under i.
+  Array kept(int i) const { return saved(kKept - i).array(); }
   /// The shape of input i, saved or not.
   const Shape& input_shape(int i) const { return inputs_[i].spec.shape; }
 
  private:
   friend class Recorder;
+  static constexpr int kKept = -1000;  // slots below those of outputs
   Tensor saved(int slot) const;
   void save(const Array& array, int slot);
   InlineVector<SavedArray, 2> saved_;

@@ -55,6 +55,43 @@ struct Window {
   bool count_padding = true;  ///< average pooling divides by the whole window
 };
 
+/// What follows a product of rows in place.
+enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
+
+/// How scores become probabilities: score * scale + bias, -inf where the mask is false or, if
+/// causal, where the key comes after the query.
+struct AttentionScores {
+  double scale = 1.0;
+  bool is_causal = false;
+  const Array* mask = nullptr;  ///< bool [B, H, T, S], any strides
+  const Array* bias = nullptr;  ///< [B, H, T, S], any strides
+};
+
+/// Rows x [M, N] brought to mean 0 (if centered) and mean square 1, then scaled and shifted.
+struct RowNorm {
+  const Array* weight = nullptr;  ///< [N]
+  const Array* bias = nullptr;    ///< [N]
+  double eps = 0.0;
+  bool centered = true;
+};
+
+enum class CellKind : uint8_t { lstm, gru };
+
+/// One step of a recurrent cell, all [N, ..] contiguous; gates are blocks of H columns, in the
+/// order i, f, g, o (lstm) or r, z, n (gru).
+struct CellStep {
+  Array of_x;                ///< sums over x with biases; becomes the gates' values
+  Array of_h;                ///< sums over h; backward of gru needs its block n
+  Array h_before, c_before;  ///< c: lstm only
+  Array h, c;
+};
+struct CellStepBack {
+  Array gates, of_h, h_before, c_before, c;  ///< as left by the step
+  Array g_h;                                 ///< gradient of h
+  Array g_c;  ///< lstm: of c, becomes that of c_before; gru: set to the direct part of h_before's
+  Array g_of_x, g_of_h;  ///< set: gradients of the sums; of_h's for gru only
+};
+
 /// Which numbers a random fill draws.
 struct RandomFill {
   enum class Kind : uint8_t { uniform, normal, integer, bernoulli, exponential };
@@ -119,6 +156,43 @@ class Backend {
   /// Fills out with numbers that depend only on the fill and the element's row-major position,
   /// which starts at `first`.
   virtual void random(const RandomFill& fill, int64_t first, const Array& out) = 0;
+  /// \name Fused families: operands are contiguous and of one dtype, float32 or float64, unless
+  /// said otherwise.
+  /// \{
+  /// z [M, N] += bias [N] (may be null); out = activation of z, and may be z itself where z is not
+  /// wanted any more.
+  virtual void bias_activation(Activation activation, const Array* bias, const Array& z,
+                               const Array& out) = 0;
+  /// x [M, N] to out; mean and scale (1 / sqrt(variance + eps)) are [M].
+  virtual void normalize_rows(const RowNorm& norm, const Array& x, const Array& out,
+                              const Array& mean, const Array& scale) = 0;
+  /// The gradient of x from g, and those of weight and bias, which may be null.
+  virtual void normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
+                                       const Array& mean, const Array& scale, const Array& g_x,
+                                       const Array* g_weight, const Array* g_bias) = 0;
+  /// out [B, H, T, E] = softmax(scores of q k^T) v: q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]
+  /// of any strides, H / G neighbouring heads share one of k and v; out has unit last stride.
+  /// log_sum [B, H, T]: logarithms of the sums of exponentials.
+  virtual void attention(const AttentionScores& scores, const Array& q, const Array& k,
+                         const Array& v, const Array& out, const Array& log_sum) = 0;
+  /// Gradients into g_q, g_k, g_v, which have unit last strides; g has any.
+  virtual void attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
+                                  const Array& k, const Array& v, const Array& out,
+                                  const Array& log_sum, const Array& g_q, const Array& g_k,
+                                  const Array& g_v) = 0;
+  /// Rows x [N, C] with int64 classes [N]: out = x[class] - log_sum, log_sum = log(sum(exp(x))),
+  /// both [N].
+  virtual void log_likelihood(const Array& x, const Array& classes, const Array& out,
+                              const Array& log_sum) = 0;
+  /// g_x = g (one at class - exp(x - log_sum)).
+  virtual void log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
+                                       const Array& log_sum, const Array& g_x) = 0;
+  virtual void recurrent_cell(CellKind kind, const CellStep& step) = 0;
+  virtual void recurrent_cell_backward(CellKind kind, const CellStepBack& step) = 0;
+  /// out = x * scale where the fill (bernoulli) draws true, else 0; any floating dtype and layout.
+  virtual void random_mask(const RandomFill& fill, double scale, const Array& x,
+                           const Array& out) = 0;
+  /// \}
   /// One optimizer step over elements: param and states are updated in place from grad. All are
   /// contiguous and of one shape; param and grad of one dtype, states of that or, for halves,
   /// float32.

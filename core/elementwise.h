@@ -2,41 +2,10 @@
 // Every elementwise operation as a functor on one element, for host and device: a line here is the
 // kernel of each backend and the name in errors. Parameters (slopes, bounds) are operands like any
 // other, given as scalars.
-#include <type_traits>
-
-#include <hero/core/math.h>
+#include <hero/core/elementwise_backward.h>
 #include <hero/core/type_list.h>
 
 namespace hero::core::kernels {
-
-/// Which element types a functor computes in. Other inputs are converted: integers to float32 where
-/// only floats are computed.
-enum class Domain : uint8_t { floats, numbers };
-
-struct OnFloats {
-  static constexpr Domain domain = Domain::floats;
-  static constexpr bool predicate = false;
-};
-struct OnNumbers {
-  static constexpr Domain domain = Domain::numbers;
-  static constexpr bool predicate = false;
-};
-/// The result is bool.
-struct Predicate {
-  static constexpr Domain domain = Domain::numbers;
-  static constexpr bool predicate = true;
-};
-
-// Derived numbers in the element's own type: an int8-sized product must not widen to int.
-template <class T>
-HERO_HD constexpr T as(auto value) {
-  return static_cast<T>(value);
-}
-template <class T>
-HERO_HD inline bool is_nan(T x) {
-  if constexpr (std::is_floating_point_v<T>) return x != x;
-  return false;
-}
 
 // The functors that only forward to a math function.
 #define HERO_FORWARD(Type, function)                                    \
@@ -392,6 +361,7 @@ using MapList =
              Reciprocal, Floor, Ceil, Round, Relu, Softsign, Hardswish, LeakyRelu, Elu, Softplus,
              Clamp, Add, Sub, Mul, Div, Pow, Atan2, Remainder, Maximum, Minimum, LogAddExp, Lerp,
              Addcmul, Affine, Where, Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual,
-             LogicalAnd, LogicalOr, LogicalXor, LogicalNot, IsNan, IsFinite>;
+             LogicalAnd, LogicalOr, LogicalXor, LogicalNot, IsNan, IsFinite, TanhBackward,
+             SigmoidBackward, ReluBackward, SiluBackward, GeluBackward, GeluTanhBackward>;
 
 }  // namespace hero::core::kernels

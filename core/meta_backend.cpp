@@ -31,6 +31,22 @@ class MetaBackend final : public Backend {
   void pool(PoolOp, const Array&, const Window&, const Array&, const Array*) override {}
   void average_pool_backward(const Array&, const Window&, const Array&) override {}
   void random(const RandomFill&, int64_t, const Array&) override {}
+  void bias_activation(Activation, const Array*, const Array&, const Array&) override {}
+  void normalize_rows(const RowNorm&, const Array&, const Array&, const Array&,
+                      const Array&) override {}
+  void normalize_rows_backward(const RowNorm&, const Array&, const Array&, const Array&,
+                               const Array&, const Array&, const Array*, const Array*) override {}
+  void attention(const AttentionScores&, const Array&, const Array&, const Array&, const Array&,
+                 const Array&) override {}
+  void attention_backward(const AttentionScores&, const Array&, const Array&, const Array&,
+                          const Array&, const Array&, const Array&, const Array&, const Array&,
+                          const Array&) override {}
+  void log_likelihood(const Array&, const Array&, const Array&, const Array&) override {}
+  void log_likelihood_backward(const Array&, const Array&, const Array&, const Array&,
+                               const Array&) override {}
+  void recurrent_cell(CellKind, const CellStep&) override {}
+  void recurrent_cell_backward(CellKind, const CellStepBack&) override {}
+  void random_mask(const RandomFill&, double, const Array&, const Array&) override {}
   void update(UpdateOp, const Array&, const Array&, std::span<const Array>,
               std::span<const double>) override {}
 };

@@ -4,6 +4,8 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/composed.h>
+#include <hero/core/backend.h>
 
 namespace hero {
 
@@ -36,21 +38,22 @@ Tensor causal_mask(int64_t T, int64_t S, Device device) {
   return unsqueeze(arange(T, options), 1) >= arange(S, options);
 }
 
-}  // namespace
+double scale_of(const Tensor& q, const AttentionOptions& options) {
+  return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1))));
+}
 
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const AttentionOptions& options) {
-  check_operands(q, k, v, options);
+// The definition: scores, softmax, product.
+Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionOptions& options) {
   if (options.enable_gqa && q.size(-3) != k.size(-3)) {
     const int64_t heads = q.size(-3) / k.size(-3);
     AttentionOptions plain = options;
     plain.enable_gqa = false;
-    return scaled_dot_product_attention(q, repeat_interleave(k, heads, -3),
-                                        repeat_interleave(v, heads, -3), plain);
+    return composed_attention(q, repeat_interleave(k, heads, -3), repeat_interleave(v, heads, -3),
+                              plain);
   }
-  const double natural = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
   // q is smaller than the scores.
-  Tensor scores = matmul(q * options.scale.value_or(natural), transpose(k, -2, -1));
+  Tensor scores = matmul(q * scale_of(q, options), transpose(k, -2, -1));
   if (options.bias.defined()) scores = scores + options.bias;
   Tensor mask = options.mask;
   if (options.is_causal) {
@@ -59,6 +62,108 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   }
   if (mask.defined()) scores = where(mask, scores, -std::numeric_limits<double>::infinity());
   return matmul(dropout(softmax(scores, -1), options.dropout_p), v);
+}
+
+// Inputs q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]. Of the T * S probabilities only the
+// logarithms of their sums are kept.
+struct Attention : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
+  static constexpr unsigned kSaveOutputs = 1;
+  AttentionOptions options;
+  Array mask, bias;  // expanded to [B, H, T, S], or undefined
+  Attention(const AttentionOptions& o, const Shape& scores, DType dtype) : options(o) {
+    if (o.mask.defined()) mask = o.mask.array().expand(scores);
+    if (o.bias.defined()) bias = o.bias.array().to(dtype).expand(scores);
+  }
+  const char* name() const override { return "scaled_dot_product_attention"; }
+
+  core::AttentionScores scores(const Array& q) const {
+    return {scale_of(Tensor(q), options), options.is_causal, mask.defined() ? &mask : nullptr,
+            bias.defined() ? &bias : nullptr};
+  }
+  static Array operand(const Array& x) { return x.to(x.dtype() == kFloat64 ? kFloat64 : kFloat32); }
+  // [B, heads, rows, columns] laid out as [B, rows, heads, columns], as the projections around
+  // attention want it.
+  static Array beside(const Array& like, const Shape& s) {
+    const Array out = Array::empty({s[0], s[2], s[1], s[3]}, like.dtype(), like.device());
+    return out.permute({0, 2, 1, 3});
+  }
+
+  Array forward(const Array& q_in, const Array& k_in, const Array& v_in) {
+    const Array q = operand(q_in), k = operand(k_in), v = operand(v_in);
+    Shape shape = q.shape();
+    const Array log_sum = Array::empty({shape[0], shape[1], shape[2]}, q.dtype(), q.device());
+    shape[3] = v.size(3);
+    keep(log_sum, 0);
+    const Array out = beside(q, shape);
+    core::backend(q.device()).attention(scores(q), q, k, v, out, log_sum);
+    return out.to(q_in.dtype());
+  }
+
+  Grads backward(const Tensor& g) override {
+    if (grad_enabled()) {
+      const auto composed = [this](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_attention(in[0], in[1], in[2], options)};
+      };
+      return detail::composed_backward(*this, {input(0), input(1), input(2)}, {g}, composed);
+    }
+    const Array q = operand(input(0).array()), k = operand(input(1).array());
+    const Array v = operand(input(2).array());
+    const Array g_q = beside(q, q.shape()), g_k = beside(k, k.shape()), g_v = beside(v, v.shape());
+    core::backend(q.device())
+        .attention_backward(scores(q), operand(g.array()), q, k, v, operand(output().array()),
+                            kept(0), g_q, g_k, g_v);
+    return {Tensor(g_q), Tensor(g_k), Tensor(g_v)};
+  }
+};
+
+// Leading dimensions as batch and heads: 4-D stays, 2-D and 3-D get ones in front.
+Tensor with_heads(const Tensor& x) {
+  Tensor result = x;
+  while (result.ndim() < 4) result = unsqueeze(result, 0);
+  return result;
+}
+
+// The fused kernels take equal batches, no dropout, and a bias that wants no gradient.
+bool is_fused(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  if (q.ndim() > 4 || q.ndim() != k.ndim() || q.ndim() != v.ndim()) return false;
+  if (q.dtype() != k.dtype() || q.dtype() != v.dtype() || !is_floating(q.dtype())) return false;
+  if (q.device() != k.device() || q.device() != v.device()) return false;
+  if (options.dropout_p > 0.0) return false;
+  const bool bias_wants = options.bias.defined() && options.bias.requires_grad() && grad_enabled();
+  if (bias_wants || (options.bias.defined() && !is_floating(options.bias.dtype()))) return false;
+  const bool grouped = options.enable_gqa;
+  for (int i = 0; i + 2 < q.ndim(); ++i) {
+    const bool heads = i + 3 == q.ndim();
+    if (k.shape()[i] != v.shape()[i]) return false;
+    if (q.shape()[i] != k.shape()[i] && !(heads && grouped)) return false;
+  }
+  // An empty row of keys has no softmax; a scalar mask must fit the scores alone.
+  Shape scores = q.shape();
+  scores.back() = k.size(-2);
+  for (const Tensor* extra : {&options.mask, &options.bias}) {
+    if (!extra->defined()) continue;
+    if (extra->device() != q.device() || extra->ndim() > q.ndim()) return false;
+    if (broadcast_shapes("scaled_dot_product_attention", extra->shape(), scores) != scores) {
+      return false;
+    }
+  }
+  return k.size(-2) > 0;
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options) {
+  check_operands(q, k, v, options);
+  if (!is_fused(q, k, v, options)) return composed_attention(q, k, v, options);
+  const Tensor q4 = with_heads(q), k4 = with_heads(k), v4 = with_heads(v);
+  Shape scores = q4.shape();
+  scores.back() = k.size(-2);
+  const DType dtype = q.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  Tensor out = record(Attention(options, scores, dtype), q4, k4, v4);
+  while (out.ndim() > q.ndim()) out = squeeze(out, 0);
+  return out;
 }
 
 }  // namespace hero

@@ -3,6 +3,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/loss.h>
 #include <hero/core/backend.h>
 #include <hero/core/map.h>
@@ -47,6 +48,35 @@ struct PickLogProbability : MultiOp {
     Tensor g = grads[1].defined() ? grads[1] : zeros_like(log_p);
     if (grads[0].defined()) g = scatter_add(g, 1, classes, grads[0]);
     return {g - exp(log_p) * sum(g, {1}, true), Tensor()};
+  }
+};
+
+// log p at the target [N] of rows x [N, C]; p itself is made in backward and never stored.
+struct LogLikelihood : Op {
+  static constexpr unsigned kSaveInputs = 0b11;
+  const char* name() const override { return "cross_entropy"; }
+  Array forward(const Array& x_in, const Array& classes) {
+    const Array x = detail::fused_operand(x_in);
+    const Array out = Array::empty(classes.shape(), x.dtype(), x.device());
+    const Array log_sum = out.empty_like();
+    keep(log_sum, 0);
+    core::backend(x.device()).log_likelihood(x, classes.contiguous(), out, log_sum);
+    return out.to(x_in.dtype());
+  }
+  Grads backward(const Tensor& g) override {
+    if (grad_enabled()) {
+      const auto composed = [](const std::vector<Tensor>& in) {
+        const Tensor picked = gather(log_softmax(in[0], 1), 1, unsqueeze(in[1], 1));
+        return std::vector<Tensor>{squeeze(picked, 1)};
+      };
+      return detail::composed_backward(*this, {input(0), input(1)}, {g}, composed);
+    }
+    const Array x = detail::fused_operand(input(0).array());
+    const Array g_x = x.empty_like();
+    core::backend(x.device())
+        .log_likelihood_backward(detail::fused_operand(g.array()), x, input(1).array().contiguous(),
+                                 kept(0), g_x);
+    return {Tensor(g_x), Tensor()};
   }
 };
 
@@ -133,8 +163,14 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
   check_classes(kName, x, target);
   check_weight(kName, options.weight, x);
   const Targets targets = read_targets(kName, x, target, options.ignore_index);
-  const std::vector<Tensor> outputs = record_multi(PickLogProbability{}, x, targets.classes);
-  Tensor loss = -squeeze(outputs[0], 1);
+  std::vector<Tensor> outputs;
+  Tensor loss;
+  if (x.ndim() == 2 && smoothing == 0.0) {
+    loss = -record(LogLikelihood{}, x, squeeze(targets.classes, 1));
+  } else {
+    outputs = record_multi(PickLogProbability{}, x, targets.classes);
+    loss = -squeeze(outputs[0], 1);
+  }
   Tensor weights;
   if (options.weight.defined()) {
     weights = row_weights(options.weight, targets, target.shape());

@@ -1,4 +1,4 @@
-// Dropout: the mask is one byte an element and comes from a stream of its own.
+// Dropout: the mask comes from a stream of its own and is never stored.
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/core/backend.h>
@@ -9,30 +9,28 @@ namespace hero {
 
 namespace {
 
-// x mask scale; its own derivative.
-struct MaskAndScale : Op {
-  static constexpr unsigned kSaveInputs = 0b10;
+// x mask scale; its own derivative. The mask is drawn again in backward, from the same stream.
+struct Dropout : Op {
+  core::RandomFill fill;
   double scale;
-  explicit MaskAndScale(double s) : scale(s) {}
+  Dropout(const core::RandomFill& f, double s) : fill(f), scale(s) {}
   const char* name() const override { return "dropout"; }
-  Array forward(const Array& x, const Array& mask) {
-    return core::map<core::kernels::Addcmul>(Scalar(0), x, mask, Scalar(scale));
+  Array forward(const Array& x) {
+    const Array out = x.empty_like();
+    core::backend(x.device()).random_mask(fill, scale, x, out);
+    return out;
   }
-  Grads backward(const Tensor& g) override {
-    return {record(MaskAndScale(scale), g, input(1)), Tensor()};
-  }
+  Grads backward(const Tensor& g) override { return {record(Dropout(fill, scale), g)}; }
 };
 
-Array draw_mask(const Shape& shape, Device device, double keep) {
+core::RandomFill next_mask(double keep) {
   const Stream stream = default_generator().next();
   core::RandomFill fill;
   fill.kind = core::RandomFill::Kind::bernoulli;
   fill.seed = stream.key;
   fill.stream = stream.id;
   fill.a = keep;
-  const Array mask = Array::empty(shape, kBool, device);
-  core::backend(device).random(fill, 0, mask);
-  return mask;
+  return fill;
 }
 
 }  // namespace
@@ -42,8 +40,7 @@ Tensor dropout(const Tensor& x, double p, bool training) {
   check(is_floating(x.dtype()), "dropout: x is ", x.dtype(), "; convert it to a floating dtype");
   if (!training || p == 0.0) return x;
   if (p == 1.0) return x * 0.0;
-  return record(MaskAndScale(1.0 / (1.0 - p)), x,
-                Tensor(draw_mask(x.shape(), x.device(), 1.0 - p)));
+  return record(Dropout(next_mask(1.0 - p), 1.0 / (1.0 - p)), x);
 }
 
 }  // namespace hero

@@ -71,11 +71,22 @@ struct Sinh : Map<k::Sinh, Save::input> {
 struct Cosh : Map<k::Cosh, Save::input> {
   Grads backward(const Tensor& g) override { return {g * sinh(x())}; }
 };
+// Where nothing is recorded, the derivatives of the usual activations run as one pass.
+template <class F>
+Grads in_one_pass(const Tensor& g, const Tensor& saved) {
+  return {Tensor(core::map<F>(g.array(), saved.array()))};
+}
 struct Tanh : Map<k::Tanh, Save::output> {
-  Grads backward(const Tensor& g) override { return {g * (1.0 - square(y()))}; }
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::TanhBackward>(g, y());
+    return {g * (1.0 - square(y()))};
+  }
 };
 struct Sigmoid : Map<k::Sigmoid, Save::output> {
-  Grads backward(const Tensor& g) override { return {g * (y() * (1.0 - y()))}; }
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::SigmoidBackward>(g, y());
+    return {g * (y() * (1.0 - y()))};
+  }
 };
 struct LogSigmoid : Map<k::LogSigmoid, Save::input> {
   Grads backward(const Tensor& g) override { return {g * sigmoid(-x())}; }
@@ -84,10 +95,14 @@ struct Erf : Map<k::Erf, Save::input> {
   Grads backward(const Tensor& g) override { return {g * exp(-square(x())) * kTwoOverRootPi}; }
 };
 struct Relu : Map<k::Relu, Save::output> {
-  Grads backward(const Tensor& g) override { return {where(y() > 0, g, 0)}; }
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled() && is_floating(g.dtype())) return in_one_pass<k::ReluBackward>(g, y());
+    return {where(y() > 0, g, 0)};
+  }
 };
 struct Silu : Map<k::Silu, Save::input> {
   Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::SiluBackward>(g, x());
     const Tensor s = sigmoid(x());
     return {g * (s * (x() * (1.0 - s) + 1))};
   }
@@ -112,6 +127,7 @@ struct Hardswish : Map<k::Hardswish, Save::input> {
 // x Phi(x); its derivative is Phi(x) + x phi(x).
 struct GeluErf : Map<k::Gelu, Save::input> {
   Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::GeluBackward>(g, x());
     const Tensor cdf = erf(x() * std::numbers::sqrt2 / 2.0) * 0.5 + 0.5;
     const Tensor density = exp(square(x()) * -0.5) * kInvRootTwoPi;
     return {g * (cdf + x() * density)};
@@ -120,6 +136,7 @@ struct GeluErf : Map<k::Gelu, Save::input> {
 // x s(2u) with u = a (x + b x^3) and s the logistic function; s' = s (1 - s).
 struct GeluTanh : Map<k::GeluTanh, Save::input> {
   Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::GeluTanhBackward>(g, x());
     const double a = std::sqrt(2.0 / std::numbers::pi);
     const double b = 0.044715;
     const Tensor x2 = square(x());

@@ -1,6 +1,4 @@
 // Matrix products.
-#include <hero/autograd/autocast.h>
-#include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/matmul.h>
@@ -61,30 +59,6 @@ Tensor outer(const Tensor& a, const Tensor& b) {
   check_dims("outer", a, 1);
   check_dims("outer", b, 1);
   return unsqueeze(a, 1) * unsqueeze(b, 0);
-}
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
-    return linear(in[0], in[1], in[2]);
-  }
-  check_dims("linear", weight, 2);
-  check(x.ndim() > 0 && x.size(-1) == weight.size(1), "linear: inner sizes differ: ", x.shape(),
-        " x ", weight.shape(), " (weight is [out, in])");
-  // One large product instead of a batch of small ones.
-  Shape shape = x.shape();
-  shape.back() = weight.size(0);
-  const Tensor rows = x.ndim() == 2 ? x : reshape(x, {x.numel() / weight.size(1), weight.size(1)});
-  Tensor y = matmul(rows, weight.t());
-  if (bias.defined()) y = y + bias;
-  return x.ndim() == 2 ? y : reshape(y, shape);
-}
-
-Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return relu(linear(x, weight, bias));
-}
-
-Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Gelu approximate) {
-  return gelu(linear(x, weight, bias), approximate);
 }
 
 }  // namespace hero

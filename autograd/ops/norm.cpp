@@ -3,7 +3,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/nn_ops.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/ops/composed.h>
 #include <hero/core/backend.h>
 #include <hero/core/map.h>
 
@@ -65,27 +65,83 @@ struct Standardize : MultiOp {
   }
 };
 
-// Mean of squares over the last dimension, kept.
-struct MeanSquare : Op {
-  static constexpr unsigned kSaveInputs = 1;
-  const char* name() const override { return "rms_norm"; }
-  static double share(const Shape& shape) { return 1.0 / static_cast<double>(shape.back()); }
-  Array forward(const Array& x) {
-    const Array out = Array::empty(with_ones(x.shape(), {x.ndim() - 1}), x.dtype(), x.device());
-    core::backend(x.device()).reduce(core::ReduceOp::sum_square, x, nullptr, out);
-    core::map_into<k::Mul>(out, out, share(x.shape()));
-    return out;
-  }
-  Grads backward(const Tensor& g) override {
-    return {input(0) * (g * (2.0 * share(input_shape(0))))};
-  }
-};
-
 // x weight + bias, either of which may be undefined.
 Tensor scale_and_shift(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (weight.defined() && bias.defined()) return addcmul(bias, x, weight);
   if (weight.defined()) return x * weight;
   return bias.defined() ? x + bias : x;
+}
+
+// Layer norm (centered) and RMS norm of rows as one operation. Inputs: x [M, N] and, as `has` says,
+// weight and bias [N].
+struct NormalizeRows : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
+  struct Has {
+    bool weight, bias;
+  } has;
+  double eps;
+  bool centered;
+  NormalizeRows(Has h, double e, bool c) : has(h), eps(e), centered(c) {}
+  const char* name() const override { return centered ? "layer_norm" : "rms_norm"; }
+
+  Array forward(std::span<const Array> inputs) {
+    const Array x = detail::fused_operand(inputs[0]);
+    const Array weight = has.weight ? detail::fused_operand(inputs[1]) : Array();
+    const Array bias = has.bias ? detail::fused_operand(inputs.back()) : Array();
+    const Array center = Array::empty({x.size(0)}, x.dtype(), x.device());
+    const Array scale = center.empty_like();
+    keep(center, 0);
+    keep(scale, 1);
+    const Array out = x.empty_like();
+    const core::RowNorm norm{has.weight ? &weight : nullptr, has.bias ? &bias : nullptr, eps,
+                             centered};
+    core::backend(x.device()).normalize_rows(norm, x, out, center, scale);
+    return out.to(inputs[0].dtype());
+  }
+
+  Grads backward(const Tensor& g) override {
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));
+    if (grad_enabled()) {
+      return detail::composed_backward(*this, inputs, {g}, [this](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed(in)};
+      });
+    }
+    const Array x = detail::fused_operand(inputs[0].array());
+    const Array weight = has.weight ? detail::fused_operand(inputs[1].array()) : Array();
+    const Array g_x = x.empty_like();
+    const Array g_weight = Array::empty({x.size(1)}, x.dtype(), x.device());
+    const Array g_bias = g_weight.empty_like();
+    const core::RowNorm norm{has.weight ? &weight : nullptr, nullptr, eps, centered};
+    core::backend(x.device())
+        .normalize_rows_backward(norm, detail::fused_operand(g.array()), x, kept(0), kept(1), g_x,
+                                 has.weight ? &g_weight : nullptr, has.bias ? &g_bias : nullptr);
+    Grads grads{Tensor(g_x)};
+    if (has.weight) grads.push_back(Tensor(g_weight));
+    if (has.bias) grads.push_back(Tensor(g_bias));
+    return grads;
+  }
+
+  Tensor composed(const std::vector<Tensor>& in) const {
+    const Tensor y = centered ? record_multi(Standardize({1}, eps), in[0])[0]
+                              : in[0] * rsqrt(hero::mean(square(in[0]), {1}, true) + eps);
+    return scale_and_shift(y, has.weight ? in[1] : Tensor(), has.bias ? in.back() : Tensor());
+  }
+};
+
+// Rows of x's last `trailing` dimensions; parameters of another dtype than x promote.
+Tensor normalize_rows(const Tensor& x, int trailing, const Tensor& weight, const Tensor& bias,
+                      double eps, bool centered) {
+  Shape flat{1, 1};
+  for (int i = 0; i < x.ndim(); ++i) flat[i < x.ndim() - trailing ? 0 : 1] *= x.shape()[i];
+  const bool same = (!weight.defined() || weight.dtype() == x.dtype()) &&
+                    (!bias.defined() || bias.dtype() == x.dtype());
+  std::vector<Tensor> inputs{reshape(x, flat)};
+  const NormalizeRows::Has has{same && weight.defined(), same && bias.defined()};
+  if (has.weight) inputs.push_back(reshape(weight, {flat[1]}));
+  if (has.bias) inputs.push_back(reshape(bias, {flat[1]}));
+  const Tensor y = reshape(record_list(NormalizeRows(has, eps, centered), inputs), x.shape());
+  return same ? y : scale_and_shift(y, weight, bias);
 }
 
 void check_floating(const char* op, const Tensor& x) {
@@ -144,15 +200,13 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
   const int lead = x.ndim() - normalized_shape.size();
   check(!normalized_shape.empty() && lead >= 0, kName, ": normalized_shape ", normalized_shape,
         " is not a tail of x's shape ", x.shape());
-  Dims dims;
   for (int i = 0; i < normalized_shape.size(); ++i) {
     check(x.shape()[lead + i] == normalized_shape[i], kName, ": normalized_shape ",
           normalized_shape, " is not a tail of x's shape ", x.shape());
-    dims.push_back(lead + i);
   }
   check_parameter(kName, "weight", weight, normalized_shape);
   check_parameter(kName, "bias", bias, normalized_shape);
-  return scale_and_shift(record_multi(Standardize(dims, eps), x)[0], weight, bias);
+  return normalize_rows(x, normalized_shape.size(), weight, bias, eps, true);
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
@@ -163,7 +217,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   check_floating(kName, x);
   check(x.ndim() > 0, kName, ": x needs a dimension: got a scalar");
   check_parameter(kName, "weight", weight, {x.size(-1)});
-  return scale_and_shift(x * rsqrt(record(MeanSquare{}, x) + eps), weight, {});
+  return normalize_rows(x, 1, weight, {}, eps, false);
 }
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,

@@ -1,10 +1,10 @@
 // Cells of recurrent networks. N rows, I inputs, H hidden units; gates are blocks of H rows of the
 // weights.
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/recurrent.h>
 
 namespace hero {
 
-namespace {
+namespace detail {
 
 void check_cell(const char* op, const Tensor& x, const Tensor& h, const CellWeights& weights,
                 int64_t gates) {
@@ -23,6 +23,12 @@ void check_cell(const char* op, const Tensor& x, const Tensor& h, const CellWeig
   if (weights.b_ih.defined()) check_one("b_ih", weights.b_ih, bias);
   if (weights.b_hh.defined()) check_one("b_hh", weights.b_hh, bias);
 }
+
+}  // namespace detail
+
+namespace {
+
+using detail::check_cell;
 
 // Block `index` of the last dimension.
 Tensor gate(const Tensor& gates, int64_t index, int64_t hidden) {
@@ -62,58 +68,6 @@ Tensor gru_cell(const Tensor& x, const Tensor& h, const CellWeights& weights) {
   const Tensor update = sigmoid(gate(of_x, 1, hidden) + gate(of_h, 1, hidden));
   const Tensor candidate = tanh(addcmul(gate(of_x, 2, hidden), reset, gate(of_h, 2, hidden)));
   return lerp(candidate, h, update);
-}
-
-namespace {
-
-void check_sequence(const char* op, const Tensor& x) {
-  check(x.ndim() == 3, op, ": x must be [T, N, I], time first: got shape ", x.shape());
-}
-
-// Calls step(x_t) in the order of time and stacks what it returns in the order of x.
-template <class Step>
-Tensor each_step(const Tensor& x, const Tensor& h, TimeOrder order, Step&& step) {
-  const int64_t count = x.size(0);
-  if (count == 0) {
-    return Tensor(Array::empty({0, h.size(0), h.size(1)}, h.dtype(), h.device()));
-  }
-  const std::vector<Tensor> inputs = unbind(x, 0);
-  std::vector<Tensor> outputs(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const size_t t = order == TimeOrder::forward ? i : inputs.size() - 1 - i;
-    outputs[t] = step(inputs[t]);
-  }
-  return stack(outputs, 0);
-}
-
-}  // namespace
-
-RnnOutput rnn(const Tensor& x, const Tensor& h0, const CellWeights& weights,
-              Nonlinearity nonlinearity, TimeOrder order) {
-  check_sequence("rnn", x);
-  Tensor h = h0;
-  const Tensor output = each_step(
-      x, h0, order, [&](const Tensor& x_t) { return h = rnn_cell(x_t, h, weights, nonlinearity); });
-  return {output, h};
-}
-
-LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weights,
-                TimeOrder order) {
-  check_sequence("lstm", x);
-  LstmState now = state;
-  const Tensor output = each_step(x, state.h, order, [&](const Tensor& x_t) {
-    now = lstm_cell(x_t, now, weights);
-    return now.h;
-  });
-  return {output, now.h, now.c};
-}
-
-RnnOutput gru(const Tensor& x, const Tensor& h0, const CellWeights& weights, TimeOrder order) {
-  check_sequence("gru", x);
-  Tensor h = h0;
-  const Tensor output =
-      each_step(x, h0, order, [&](const Tensor& x_t) { return h = gru_cell(x_t, h, weights); });
-  return {output, h};
 }
 
 }  // namespace hero

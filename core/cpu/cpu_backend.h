@@ -32,6 +32,25 @@ class CpuBackend final : public Backend {
             const Array* indices) override;
   void average_pool_backward(const Array& g, const Window& window, const Array& out) override;
   void random(const RandomFill& fill, int64_t first, const Array& out) override;
+  void bias_activation(Activation activation, const Array* bias, const Array& z,
+                       const Array& out) override;
+  void normalize_rows(const RowNorm& norm, const Array& x, const Array& out, const Array& mean,
+                      const Array& scale) override;
+  void normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
+                               const Array& mean, const Array& scale, const Array& g_x,
+                               const Array* g_weight, const Array* g_bias) override;
+  void attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,
+                 const Array& out, const Array& log_sum) override;
+  void attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
+                          const Array& k, const Array& v, const Array& out, const Array& log_sum,
+                          const Array& g_q, const Array& g_k, const Array& g_v) override;
+  void log_likelihood(const Array& x, const Array& classes, const Array& out,
+                      const Array& log_sum) override;
+  void log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
+                               const Array& log_sum, const Array& g_x) override;
+  void recurrent_cell(CellKind kind, const CellStep& step) override;
+  void recurrent_cell_backward(CellKind kind, const CellStepBack& step) override;
+  void random_mask(const RandomFill& fill, double scale, const Array& x, const Array& out) override;
   void update(UpdateOp op, const Array& param, const Array& grad, std::span<const Array> states,
               std::span<const double> coefficients) override;
 };

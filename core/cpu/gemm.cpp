@@ -36,6 +36,7 @@ struct Product {
   int64_t b_rs, b_cs;
   T* c;
   int64_t c_rs, c_cs;
+  bool add;  // to what is in C
 };
 
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -75,7 +76,7 @@ std::pair<int64_t, int64_t> part_of(int64_t n, int64_t parts, int64_t i) {
 template <class T>
 class Block {
  public:
-  Block(const Product<T>& tile, bool first) : t_(tile), add_(!first) {
+  explicit Block(const Product<T>& tile) : t_(tile) {
     panels_ = ceil_div(t_.m, micro::kMaxRows);
     // A is read in place where its layout allows it and too few columns of B would pay for packing.
     const bool few_columns = t_.n <= 2 * micro::kMaxColumns<T>;
@@ -115,7 +116,7 @@ class Block {
     for (int64_t i = 0; i < panels_; ++i) {
       const auto [first, last] = part_of(t_.m, panels_, i);
       const micro::Target<T> to{t_.c + first * t_.c_rs + j * t_.c_cs, t_.c_rs, t_.c_cs, columns,
-                                add_};
+                                t_.add};
       if (a_by_rows_) {
         const auto kernel = micro::kernel_for<T, Layout::unit_steps>(last - first, columns);
         kernel(t_.k, t_.a + first * t_.a_rs, t_.a_rs, b, b_step, to);
@@ -145,7 +146,6 @@ class Block {
   }
 
   Product<T> t_;
-  bool add_;
   int64_t panels_;
   bool a_in_place_, a_by_rows_, b_in_place_;
   T* packed_a_;
@@ -160,7 +160,8 @@ void run_tile(const Product<T>& tile) {
     block.k = std::min(length, tile.k - p);
     block.a += p * tile.a_cs;
     block.b += p * tile.b_rs;
-    Block<T>(block, p == 0).run();
+    block.add = tile.add || p > 0;
+    Block<T>(block).run();
   }
 }
 
@@ -226,7 +227,8 @@ void run_tiny(const Product<T>& p) {
       for (int64_t q = 0; q < p.k; ++q) {
         sum = micro::multiply_add(a[q * p.a_cs], b[q * p.b_rs], sum);
       }
-      p.c[i * p.c_rs + j * p.c_cs] = sum;
+      T& c = p.c[i * p.c_rs + j * p.c_cs];
+      c = p.add ? c + sum : sum;
     }
   }
 }
@@ -235,7 +237,7 @@ void run_tiny(const Product<T>& p) {
 // kernel stay empty.
 template <class T>
 Product<T> transposed(const Product<T>& p) {
-  return {p.n, p.m, p.k, p.b, p.b_cs, p.b_rs, p.a, p.a_cs, p.a_rs, p.c, p.c_cs, p.c_rs};
+  return {p.n, p.m, p.k, p.b, p.b_cs, p.b_rs, p.a, p.a_cs, p.a_rs, p.c, p.c_cs, p.c_rs, p.add};
 }
 
 template <class T>
@@ -248,6 +250,7 @@ template <class T>
 void run(const Product<T>& p) {
   if (p.m <= 0 || p.n <= 0) return;
   if (p.k <= 0) {
+    if (p.add) return;
     for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.c + i * p.c_rs, p.n, T{0});
   } else if (p.k <= kDepth && p.m * p.n * p.k <= kTinyWork) {
     run_tiny(p);
@@ -261,7 +264,13 @@ void run(const Product<T>& p) {
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
           int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs) {
-  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1});
+  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, false});
+}
+
+template <class T>
+void gemm_add(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
+              int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs) {
+  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, true});
 }
 
 template <class T>
@@ -287,6 +296,10 @@ template void gemm(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, co
                    int64_t, float*, int64_t);
 template void gemm(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
                    int64_t, int64_t, double*, int64_t);
+template void gemm_add(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*,
+                       int64_t, int64_t, float*, int64_t);
+template void gemm_add(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
+                       int64_t, int64_t, double*, int64_t);
 template void gemm_batched(int64_t, int64_t, int64_t, int64_t, const float*, int64_t, int64_t,
                            int64_t, const float*, int64_t, int64_t, int64_t, float*, int64_t,
                            int64_t);

@@ -76,6 +76,45 @@ void max_pool(const Array& x, const Window& window, const Array& out, const Arra
              });
 }
 
+// The same for windows of two by two side by side, the usual case, without looking for borders.
+template <class T>
+void max_pool_pairs(const Array& x, const Array& out, const Array* indices, int64_t begin,
+                    int64_t end) {
+  const int64_t width = x.shape()[3];
+  for (int64_t p = begin; p < end; ++p) {
+    const Plane<const T> plane(x, p);
+    for (int64_t y = 0; y < out.shape()[2]; ++y) {
+      const T* upper = plane.data + 2 * y * plane.row_stride;
+      const T* lower = upper + plane.row_stride;
+      T* target = &Plane<T>(out, p).at(y, 0);
+      int64_t* found = indices != nullptr ? &Plane<int64_t>(*indices, p).at(y, 0) : nullptr;
+      for (int64_t j = 0; j < out.shape()[3]; ++j) {
+        const T values[4] = {upper[2 * j], upper[2 * j + 1], lower[2 * j], lower[2 * j + 1]};
+        T best = values[0];
+        int64_t at = 0;
+        for (int64_t k = 1; k < 4; ++k) {
+          const bool better = (values[k] > best) | ((values[k] != values[k]) & (best == best));
+          best = better ? values[k] : best;
+          at = better ? k : at;
+        }
+        target[j] = best;
+        if (found != nullptr) found[j] = (2 * y + (at >> 1)) * width + 2 * j + (at & 1);
+      }
+    }
+  }
+}
+
+bool are_pairs(const Array& x, const Window& window, const Array& out, const Array* indices) {
+  for (int axis = 0; axis < 2; ++axis) {
+    if (window.kernel[axis] != 2 || window.stride[axis] != 2 || window.padding[axis] != 0 ||
+        window.dilation[axis] != 1 || 2 * out.shape()[2 + axis] > x.shape()[2 + axis]) {
+      return false;
+    }
+  }
+  const bool dense = x.strides()[3] == 1 && out.is_contiguous();
+  return dense && (indices == nullptr || indices->is_contiguous());
+}
+
 template <class T>
 void average_pool(const Array& x, const Window& window, const Array& out, int64_t begin,
                   int64_t end) {
@@ -134,6 +173,11 @@ void CpuBackend::pool(PoolOp op, const Array& x, const Window& window, const Arr
   dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(planes, planes_grain(out, window), [&](int64_t begin, int64_t end) {
       if (op == PoolOp::max) {
+        if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+          if (are_pairs(x, window, out, indices)) {
+            return max_pool_pairs<T>(x, out, indices, begin, end);
+          }
+        }
         max_pool<T>(x, window, out, indices, begin, end);
       } else {
         average_pool<T>(x, window, out, begin, end);

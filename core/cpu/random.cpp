@@ -39,6 +39,28 @@ void random_as(const RandomFill& fill, int64_t first, const Array& out) {
   });
 }
 
+// The mask is drawn a block at a time and never stored.
+template <class T>
+void mask_as(const RandomFill& fill, double scale, const Array& x, const Array& out) {
+  const BlockReader reader(x, out.shape(), kDTypeOf<T>);
+  const BlockWriter writer(out, kDTypeOf<T>);
+  const T factor = static_cast<T>(scale);
+  parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    Scratch read, written;
+    bool mask[kBlock];
+    for (int64_t at = begin; at < end; at += kBlock) {
+      const int64_t count = std::min(kBlock, end - at);
+      fill_bernoulli(std::span<bool>(mask, static_cast<size_t>(count)), {fill.seed, fill.stream},
+                     at, fill.a);
+      const auto* from = reinterpret_cast<const T*>(reader.read(at, count, read.bytes));
+      auto* to = reinterpret_cast<T*>(writer.target(at, written.bytes));
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) to[i] = mask[i] ? from[i] * factor : T(0);
+      writer.commit(at, count, written.bytes);
+    }
+  });
+}
+
 }  // namespace
 
 void CpuBackend::random(const RandomFill& fill, int64_t first, const Array& out) {
@@ -47,6 +69,13 @@ void CpuBackend::random(const RandomFill& fill, int64_t first, const Array& out)
   if (fill.kind == RandomFill::Kind::bernoulli) return random_as<bool>(fill, first, out);
   if (out.dtype() == kFloat64) return random_as<double>(fill, first, out);
   random_as<float>(fill, first, out);
+}
+
+void CpuBackend::random_mask(const RandomFill& fill, double scale, const Array& x,
+                             const Array& out) {
+  if (out.numel() == 0) return;
+  if (out.dtype() == kFloat64) return mask_as<double>(fill, scale, x, out);
+  mask_as<float>(fill, scale, x, out);
 }
 
 }  // namespace hero::core::cpu

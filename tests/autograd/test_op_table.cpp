@@ -225,7 +225,12 @@ TEST_CASE("every elementwise functor has a row in the op table") {
   }
   for (const std::string& name : functor_names(core::kernels::MapList{})) {
     INFO(name);
-    CHECK(rows.contains(name));
+    // Derivatives in one pass are compared with their definition in test_fused.cpp.
+    if (name.ends_with("_backward")) {
+      CHECK(rows.contains(name.substr(0, name.size() - std::string("_backward").size())));
+    } else {
+      CHECK(rows.contains(name));
+    }
   }
 }
 

@@ -1,0 +1,130 @@
+// The product of rows with a weight, and what follows it in its memory: bias and activation.
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/composed.h>
+#include <hero/core/backend.h>
+#include <hero/core/map.h>
+#include <hero/core/matmul.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+using core::Activation;
+
+Tensor activate(Activation activation, const Tensor& z) {
+  switch (activation) {
+    case Activation::relu:
+      return relu(z);
+    case Activation::gelu:
+      return gelu(z);
+    case Activation::gelu_tanh:
+      return gelu(z, Gelu::tanh);
+    case Activation::none:
+      break;
+  }
+  return z;
+}
+
+// Inputs: rows x [M, in], weight [out, in], perhaps bias [out]. With z = x W^T + b the gradients
+// are those of two products; the weight's is made in the weight's own layout. The derivative of
+// gelu needs z, which is kept beside the output; that of relu needs the output alone.
+struct Linear : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
+  Activation activation;
+  explicit Linear(Activation a) : activation(a) {}
+  bool keeps_z() const {
+    return activation == Activation::gelu || activation == Activation::gelu_tanh;
+  }
+  // Without an activation the gradients are products of inputs; a recorded backward of one needs
+  // them all.
+  bool saves_input(int i) const {
+    return activation != Activation::none || (i < 2 && needs(1 - i));
+  }
+  const char* name() const override { return "linear"; }
+
+  Array forward(std::span<const Array> inputs) {
+    Array sums = core::matmul(inputs[0], inputs[1].t());
+    const Array* bias = inputs.size() > 2 ? &inputs[2] : nullptr;
+    if (!bias && activation == Activation::none) return sums;
+    // Halves go the way of the kernels: float inside, rounded once.
+    const DType dtype = sums.dtype();
+    sums = sums.to(dtype == kFloat64 ? kFloat64 : kFloat32);
+    const Array shift = bias ? detail::fused_operand(*bias) : Array();
+    Array out = keeps_z() ? sums.empty_like() : sums;
+    core::backend(out.device()).bias_activation(activation, bias ? &shift : nullptr, sums, out);
+    out = out.to(dtype);
+    if (keeps_z()) keep(sums.to(dtype), 0);
+    if (input_count() > 0 && activation == Activation::relu) Recorder::save(*this, out, -1);
+    return out;
+  }
+
+  Grads backward(const Tensor& g) override {
+    if (activation == Activation::none) return gradients(g);
+    if (!grad_enabled()) return gradients(Tensor(before_activation(g.array())));
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));
+    return detail::composed_backward(*this, inputs, {g}, [this](const std::vector<Tensor>& in) {
+      const Tensor sums = linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor());
+      return std::vector<Tensor>{activate(activation, sums)};
+    });
+  }
+
+  Array before_activation(const Array& g) const {
+    if (activation == Activation::relu) {
+      return core::map<k::ReluBackward>(g, output().array());
+    }
+    if (activation == Activation::gelu) return core::map<k::GeluBackward>(g, kept(0));
+    return core::map<k::GeluTanhBackward>(g, kept(0));
+  }
+  Grads gradients(const Tensor& g) const {
+    Grads grads{needs(0) ? matmul(g, input(1)) : Tensor(),
+                needs(1) ? matmul(g.t(), input(0)) : Tensor()};
+    if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0}) : Tensor());
+    return grads;
+  }
+};
+
+Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
+    return run(activation, in[0], in[1], in[2]);
+  }
+  check(weight.ndim() == 2, "linear: needs 2 dimensions: got shape ", weight.shape());
+  check(x.ndim() > 0 && x.size(-1) == weight.size(1), "linear: inner sizes differ: ", x.shape(),
+        " x ", weight.shape(), " (weight is [out, in])");
+  Shape shape = x.shape();
+  shape.back() = weight.size(0);
+  // One large product instead of a batch of small ones.
+  Shape flat{1, x.size(-1)};
+  for (int i = 0; i + 1 < x.ndim(); ++i) flat[0] *= x.shape()[i];
+  const Tensor rows = x.ndim() == 2 ? x : reshape(x, flat);
+  const bool fits = !bias.defined() || (bias.shape() == Shape{weight.size(0)} &&
+                                        bias.dtype() == weight.dtype() && is_floating(x.dtype()));
+  Tensor y;
+  if (fits) {
+    std::vector<Tensor> inputs{rows, weight};
+    if (bias.defined()) inputs.push_back(bias);
+    y = record_list(Linear(activation), inputs);
+  } else {
+    // A bias that broadcasts or promotes.
+    y = activate(activation, record_list(Linear(Activation::none), {rows, weight}) + bias);
+  }
+  return x.ndim() == 2 ? y : reshape(y, shape);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return run(Activation::none, x, weight, bias);
+}
+
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return run(Activation::relu, x, weight, bias);
+}
+
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Gelu approximate) {
+  return run(approximate == Gelu::erf ? Activation::gelu : Activation::gelu_tanh, x, weight, bias);
+}
+
+}  // namespace hero

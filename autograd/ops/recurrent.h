@@ -1,0 +1,10 @@
+#pragma once
+#include <hero/autograd/nn_ops.h>
+
+namespace hero::detail {
+
+/// Throws unless one step of a cell with `gates` blocks of rows takes x and h with these weights.
+void check_cell(const char* op, const Tensor& x, const Tensor& h, const CellWeights& weights,
+                int64_t gates);
+
+}  // namespace hero::detail

@@ -1,0 +1,394 @@
+// Fused operations against their composed definitions: values, gradients, second derivatives, half
+// precision. B batch, H heads, T queries, S keys.
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "support/catch.h"
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/core/thread_pool.h>
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+using Tensors = std::vector<Tensor>;
+using Function = std::function<Tensors(const Tensors&)>;
+
+// The same values on every machine, requiring grad.
+Tensors inputs_of(const std::vector<Shape>& shapes, DType dtype) {
+  manual_seed(11);
+  Tensors inputs;
+  for (const Shape& shape : shapes) {
+    inputs.push_back(randn(shape, {.dtype = kFloat64}).to(dtype).detach().requires_grad_());
+  }
+  return inputs;
+}
+
+// Outputs and gradients of their sum, weighted so that no element's gradient is like another's.
+Tensors outputs_and_gradients(const Function& f, const Tensors& inputs) {
+  Tensors results = f(inputs);
+  GradOptions options;
+  Tensors roots;
+  for (const Tensor& output : results) {
+    if (!output.requires_grad()) continue;
+    roots.push_back(output);
+    manual_seed(29);
+    options.grad_outputs.push_back(randn(output.shape(), {.dtype = kFloat64}).to(output.dtype()));
+  }
+  for (const Tensor& g : grad(roots, inputs, options)) results.push_back(g);
+  return results;
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  if (a.numel() == 0) return 0.0;
+  const Tensor x = a.detach().to(kFloat64), y = b.detach().to(kFloat64);
+  return max(abs(x - y)).item() / std::max(1.0, max(abs(y)).item());
+}
+
+// Values and gradients agree in double, float and bfloat16, up to roundings of sums of some hundred
+// terms in other orders; bfloat16 has 8 bits, is compared with float, and rounds in every step of a
+// recurrent layer.
+void agree(const Function& fused, const Function& composed, const std::vector<Shape>& shapes) {
+  for (const DType dtype : {kFloat64, kFloat32, kBFloat16}) {
+    INFO(std::string(name(dtype)));
+    const double bound = dtype == kFloat64 ? 1e-12 : dtype == kFloat32 ? 1e-5 : 1e-1;
+    const Tensors inputs = inputs_of(shapes, dtype);
+    const Tensors results = outputs_and_gradients(fused, inputs);
+    Tensors wide;
+    for (const Tensor& x : inputs) {
+      wide.push_back(dtype == kBFloat16 ? x.detach().to(kFloat32).requires_grad_() : x);
+    }
+    const Tensors expected = outputs_and_gradients(composed, wide);
+    REQUIRE(results.size() == expected.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      INFO("result " << i);
+      CHECK(results[i].dtype() == dtype);
+      CHECK(largest_difference(results[i], expected[i]) < bound);
+    }
+  }
+}
+
+// First and second derivatives against finite differences.
+void differentiable(const Function& f, const std::vector<Shape>& shapes) {
+  const Tensors inputs = inputs_of(shapes, kFloat64);
+  const GradcheckOptions options{.atol = 1e-6, .rtol = 1e-5};
+  CHECK_NOTHROW(gradcheck(f, inputs, options));
+  CHECK_NOTHROW(gradgradcheck(f, inputs, options));
+}
+
+// The bits of outputs and gradients are the same at 1, 2 and 3 threads.
+void same_at_any_threads(const Function& f, const std::vector<Shape>& shapes) {
+  const auto bits_at = [&](int threads) {
+    const ThreadLimit limit(threads);
+    std::vector<std::vector<float>> bits;
+    for (const Tensor& x : outputs_and_gradients(f, inputs_of(shapes, kFloat32))) {
+      bits.push_back(x.to_vector<float>());
+    }
+    return bits;
+  };
+  const auto expected = bits_at(1);
+  CHECK((bits_at(2) == expected));
+  CHECK((bits_at(3) == expected));
+}
+
+Tensor lower_triangle(int64_t T, int64_t S) { return unsqueeze(arange(T), 1) >= arange(S); }
+
+struct AttentionCase {
+  bool causal = false, mask = false, bias = false;
+  int64_t share = 1;
+};
+
+AttentionOptions options_of(const AttentionCase& c, int64_t T, int64_t S, DType dtype) {
+  AttentionOptions options{.is_causal = c.causal, .enable_gqa = c.share > 1};
+  // Every query sees its own key.
+  if (c.mask) options.mask = logical_or(remainder(arange(S) * 7, 5) > 1, eye(T, S) > 0);
+  if (c.bias) options.bias = (arange(T * S).to(dtype) * 0.37).reshape({T, S}) * 0.01;
+  return options;
+}
+
+Function fused_attention(const AttentionCase& c) {
+  return [c](const Tensors& x) {
+    const AttentionOptions options = options_of(c, x[0].size(-2), x[1].size(-2), x[0].dtype());
+    return Tensors{scaled_dot_product_attention(x[0], x[1], x[2], options)};
+  };
+}
+
+Function composed_attention(const AttentionCase& c) {
+  return [c](const Tensors& x) {
+    const int64_t T = x[0].size(-2), S = x[1].size(-2);
+    const AttentionOptions options = options_of(c, T, S, x[0].dtype());
+    const auto spread = [&](const Tensor& y) {
+      return c.share > 1 ? repeat_interleave(y, c.share, -3) : y;
+    };
+    const double scale = 1.0 / std::sqrt(static_cast<double>(x[0].size(-1)));
+    Tensor scores = matmul(x[0], transpose(spread(x[1]), -2, -1)) * scale;
+    if (c.bias) scores = scores + options.bias;
+    const double nothing = -std::numeric_limits<double>::infinity();
+    if (c.mask) scores = where(options.mask, scores, nothing);
+    if (c.causal) scores = where(lower_triangle(T, S), scores, nothing);
+    return Tensors{matmul(softmax(scores, -1), spread(x[2]))};
+  };
+}
+
+}  // namespace
+
+TEST_CASE("attention over tiles is attention with all probabilities") {
+  for (const bool causal : {false, true}) {
+    for (const bool extra : {false, true}) {
+      const AttentionCase c{.causal = causal, .mask = extra, .bias = extra};
+      INFO("causal " << causal << ", mask and bias " << extra);
+      // More queries than a tile holds, other numbers of keys.
+      agree(fused_attention(c), composed_attention(c),
+            {{2, 2, 70, 8}, {2, 2, 90, 8}, {2, 2, 90, 5}});
+      agree(fused_attention(c), composed_attention(c),
+            {{2, 2, 70, 8}, {2, 2, 40, 8}, {2, 2, 40, 5}});
+      differentiable(fused_attention(c), {{1, 2, 3, 2}, {1, 2, 3, 2}, {1, 2, 3, 2}});
+    }
+  }
+  const AttentionCase grouped{.causal = true, .share = 2};
+  agree(fused_attention(grouped), composed_attention(grouped),
+        {{2, 4, 70, 8}, {2, 2, 70, 8}, {2, 2, 70, 8}});
+  agree(fused_attention({}), composed_attention({}), {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}});
+  agree(fused_attention({}), composed_attention({}), {{5, 3}, {7, 3}, {7, 2}});
+  agree(fused_attention({}), composed_attention({}), {{0, 2, 5, 3}, {0, 2, 7, 3}, {0, 2, 7, 2}});
+}
+
+TEST_CASE("attention takes views of one projection and returns what joins without a copy") {
+  manual_seed(3);
+  const Tensor x = randn({2, 9, 3 * 8}, {.requires_grad = true});
+  const Tensors parts = unbind(reshape(x, {2, 9, 3, 2, 4}), 2);
+  const auto head = [](const Tensor& part) { return transpose(part, 1, 2); };
+  const Tensor y = scaled_dot_product_attention(head(parts[0]), head(parts[1]), head(parts[2]),
+                                                {.is_causal = true});
+  CHECK(transpose(y, 1, 2).is_contiguous());
+  const Tensor expected =
+      composed_attention({.causal = true})({head(parts[0]), head(parts[1]), head(parts[2])})[0];
+  CHECK(largest_difference(y, expected) < 1e-6);
+  const Tensor of_fused = grad(sum(square(y)), x, {.retain_graph = true});
+  const Tensor of_composed = grad(sum(square(expected)), x);
+  CHECK(largest_difference(of_fused, of_composed) < 1e-5);
+}
+
+TEST_CASE("a query that sees no key gives NaN, in attention over tiles too") {
+  const Tensor q = ones({1, 1, 2, 2});
+  const Tensor mask = tensor({{1, 1}, {0, 0}}) > 0;
+  const std::vector<float> y =
+      scaled_dot_product_attention(q, q, q, {.mask = mask}).to_vector<float>();
+  CHECK(y[0] == 1.0f);
+  CHECK(std::isnan(y[2]));
+}
+
+TEST_CASE("normalisation of rows in one operation is its definition") {
+  const auto layer = [](const Tensors& x) {
+    return Tensors{layer_norm(x[0], {x[0].size(-1)}, x[1], x[2], 0.1)};
+  };
+  const auto composed = [](const Tensors& x) {
+    const Tensor centered = x[0] - mean(x[0], {-1}, true);
+    const Tensor variance = mean(square(centered), {-1}, true);
+    return Tensors{centered / sqrt(variance + 0.1) * x[1] + x[2]};
+  };
+  // Rows of more than a block, more rows than a strip holds.
+  agree(layer, composed, {{3, 700}, {700}, {700}});
+  agree(layer, composed, {{2, 80, 5}, {5}, {5}});
+  agree(layer, composed, {{4, 1}, {1}, {1}});
+  differentiable(layer, {{2, 3}, {3}, {3}});
+
+  const auto rms = [](const Tensors& x) { return Tensors{rms_norm(x[0], x[1], 0.1)}; };
+  const auto composed_rms = [](const Tensors& x) {
+    return Tensors{x[0] / sqrt(mean(square(x[0]), {-1}, true) + 0.1) * x[1]};
+  };
+  agree(rms, composed_rms, {{3, 700}, {700}});
+  agree(rms, composed_rms, {{2, 80, 5}, {5}});
+  differentiable(rms, {{2, 3}, {3}});
+
+  const auto plain = [](const Tensors& x) {
+    return Tensors{layer_norm(x[0], {4, 3}, {}, {}, 0.1)};
+  };
+  const auto composed_plain = [](const Tensors& x) {
+    const Tensor centered = x[0] - mean(x[0], {-2, -1}, true);
+    return Tensors{centered / sqrt(mean(square(centered), {-2, -1}, true) + 0.1)};
+  };
+  agree(plain, composed_plain, {{5, 4, 3}});
+}
+
+TEST_CASE("a product with bias and activation is its definition") {
+  const auto product = [](const Tensors& x) { return matmul(x[0], x[1].t()) + x[2]; };
+  const std::vector<Shape> shapes = {{70, 33}, {40, 33}, {40}};
+  agree([](const Tensors& x) { return Tensors{linear(x[0], x[1], x[2])}; },
+        [&](const Tensors& x) { return Tensors{product(x)}; }, shapes);
+  agree([](const Tensors& x) { return Tensors{linear_relu(x[0], x[1], x[2])}; },
+        [&](const Tensors& x) { return Tensors{relu(product(x))}; }, {{2, 3, 5}, {4, 5}, {4}});
+  for (const Gelu kind : {Gelu::erf, Gelu::tanh}) {
+    const auto fused = [=](const Tensors& x) {
+      return Tensors{linear_gelu(x[0], x[1], x[2], kind)};
+    };
+    agree(
+        fused, [&](const Tensors& x) { return Tensors{gelu(product(x), kind)}; }, shapes);
+  }
+}
+
+TEST_CASE("the output of a fused relu must not change before backward") {
+  const Tensor x = ones({2, 3}, {.requires_grad = true});
+  const Tensor y = linear_relu(x, ones({4, 3}));
+  {
+    const NoGrad no_grad;
+    y.mul_(2.0);
+  }
+  CHECK_THROWS_WITH(sum(y).backward(), ContainsSubstring("linear: output 0"));
+}
+
+TEST_CASE("cross entropy without stored probabilities is its definition") {
+  const auto target = [](const Tensor& x) { return remainder(arange(x.size(0)) * 3, x.size(1)); };
+  const auto fused = [=](const Tensors& x) {
+    return Tensors{cross_entropy(x[0], target(x[0]), {.reduction = Reduction::none})};
+  };
+  const auto composed = [=](const Tensors& x) {
+    const Tensor picked = gather(log_softmax(x[0], 1), 1, unsqueeze(target(x[0]), 1));
+    return Tensors{-squeeze(picked, 1)};
+  };
+  agree(fused, composed, {{7, 1000}});
+  agree(fused, composed, {{40, 3}});
+  agree(fused, composed, {{1, 1}});
+  differentiable(fused, {{2, 3}});
+}
+
+namespace {
+
+enum class Cell { tanh, relu, lstm, gru };
+
+CellWeights weights_of(const Tensors& x, size_t first, bool bias) {
+  CellWeights weights{x[first], x[first + 1], {}, {}};
+  if (bias) weights.b_ih = x[first + 2];
+  if (bias) weights.b_hh = x[first + 3];
+  return weights;
+}
+
+Function sequence(Cell cell, TimeOrder order, bool bias) {
+  return [=](const Tensors& x) {
+    const CellWeights weights = weights_of(x, cell == Cell::lstm ? 3 : 2, bias);
+    if (cell == Cell::lstm) {
+      const LstmOutput y = lstm(x[0], {x[1], x[2]}, weights, order);
+      return Tensors{y.output, y.h, y.c};
+    }
+    const auto kind = cell == Cell::tanh ? Nonlinearity::tanh : Nonlinearity::relu;
+    const RnnOutput y =
+        cell == Cell::gru ? gru(x[0], x[1], weights, order) : rnn(x[0], x[1], weights, kind, order);
+    return Tensors{y.output, y.h};
+  };
+}
+
+Function steps(Cell cell, TimeOrder order, bool bias) {
+  return [=](const Tensors& x) {
+    const CellWeights weights = weights_of(x, cell == Cell::lstm ? 3 : 2, bias);
+    Tensor h = x[1], c = cell == Cell::lstm ? x[2] : Tensor();
+    Tensors outputs(static_cast<size_t>(x[0].size(0)));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const size_t t = order == TimeOrder::forward ? i : outputs.size() - 1 - i;
+      const Tensor x_t = select(x[0], 0, static_cast<int64_t>(t));
+      if (cell == Cell::lstm) {
+        const LstmState next = lstm_cell(x_t, {h, c}, weights);
+        h = next.h;
+        c = next.c;
+      } else if (cell == Cell::gru) {
+        h = gru_cell(x_t, h, weights);
+      } else {
+        const auto kind = cell == Cell::tanh ? Nonlinearity::tanh : Nonlinearity::relu;
+        h = rnn_cell(x_t, h, weights, kind);
+      }
+      outputs[t] = h;
+    }
+    Tensors results{stack(outputs, 0), h};
+    if (cell == Cell::lstm) results.push_back(c);
+    return results;
+  };
+}
+
+// T, N, I, H
+std::vector<Shape> sequence_shapes(Cell cell, bool bias, const Shape& s) {
+  const int64_t gates = (cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1) * s[3];
+  std::vector<Shape> shapes{{s[0], s[1], s[2]}, {s[1], s[3]}};
+  if (cell == Cell::lstm) shapes.push_back({s[1], s[3]});
+  shapes.insert(shapes.end(), {{gates, s[2]}, {gates, s[3]}});
+  if (bias) shapes.insert(shapes.end(), {{gates}, {gates}});
+  return shapes;
+}
+
+}  // namespace
+
+TEST_CASE("a recurrent layer over a sequence is its steps") {
+  for (const Cell cell : {Cell::tanh, Cell::relu, Cell::lstm, Cell::gru}) {
+    for (const TimeOrder order : {TimeOrder::forward, TimeOrder::reverse}) {
+      for (const bool bias : {true, false}) {
+        INFO("cell " << static_cast<int>(cell) << ", bias " << bias);
+        const Function fused = sequence(cell, order, bias), composed = steps(cell, order, bias);
+        agree(fused, composed, sequence_shapes(cell, bias, {6, 3, 4, 5}));
+        agree(fused, composed, sequence_shapes(cell, bias, {1, 1, 1, 1}));
+      }
+    }
+    const Function fused = sequence(cell, TimeOrder::forward, true);
+    // A relu has kinks, which finite differences would meet.
+    if (cell != Cell::relu) {
+      differentiable(sequence(cell, TimeOrder::reverse, true),
+                     sequence_shapes(cell, true, {2, 2, 2, 2}));
+    }
+    const Tensors empty = inputs_of(sequence_shapes(cell, true, {4, 0, 3, 2}), kFloat32);
+    CHECK(fused(empty)[0].shape() == Shape{4, 0, 2});
+    const Tensors timeless = inputs_of(sequence_shapes(cell, true, {0, 2, 3, 2}), kFloat32);
+    CHECK(fused(timeless)[0].shape() == Shape{0, 2, 2});
+    CHECK(equal(fused(timeless)[1], timeless[1]));
+  }
+}
+
+TEST_CASE("derivatives of activations in one pass are their definitions") {
+  const std::vector<Tensor (*)(const Tensor&)> activations = {
+      [](const Tensor& x) { return tanh(x); }, [](const Tensor& x) { return sigmoid(x); },
+      [](const Tensor& x) { return relu(x); }, [](const Tensor& x) { return silu(x); },
+      [](const Tensor& x) { return gelu(x); }, [](const Tensor& x) { return gelu(x, Gelu::tanh); }};
+  for (const auto activation : activations) {
+    for (const DType dtype : {kFloat64, kFloat32}) {
+      const Tensor x = inputs_of({{1000}}, dtype)[0];
+      const Tensor y = sum(square(activation(x)));
+      const Tensor in_one_pass = grad(y, x, {.retain_graph = true});
+      const Tensor recorded = grad(y, x, {.create_graph = true});
+      // Float functions in one loop or several: a few roundings.
+      CHECK(largest_difference(in_one_pass, recorded) < (dtype == kFloat64 ? 1e-14 : 1e-6));
+    }
+  }
+}
+
+TEST_CASE("dropout draws the same mask in backward and keeps none") {
+  manual_seed(7);
+  const Tensor x = ones({1000}, {.requires_grad = true});
+  const Tensor y = dropout(x, 0.25);
+  sum(y).backward();
+  CHECK(equal(y, x.grad()));
+  const double kept = sum(y > 0).item();
+  CHECK(std::abs(kept - 750.0) < 60.0);  // four standard deviations
+  CHECK(std::abs(max(y).item() - 1.0 / 0.75) < 1e-6);
+}
+
+TEST_CASE("fused operations give the same bits at one, two and three threads",
+          "[autograd][threads]") {
+  same_at_any_threads(fused_attention({.causal = true, .share = 2}),
+                      {{2, 4, 130, 8}, {2, 2, 130, 8}, {2, 2, 130, 8}});
+  same_at_any_threads([](const Tensors& x) { return Tensors{layer_norm(x[0], {40}, x[1], x[2])}; },
+                      {{5000, 40}, {40}, {40}});
+  same_at_any_threads([](const Tensors& x) { return Tensors{linear_gelu(x[0], x[1], x[2])}; },
+                      {{700, 33}, {90, 33}, {90}});
+  same_at_any_threads(
+      [](const Tensors& x) {
+        const Tensor target = remainder(arange(900), 70);
+        return Tensors{cross_entropy(x[0], target, {.reduction = Reduction::none})};
+      },
+      {{900, 70}});
+  for (const Cell cell : {Cell::tanh, Cell::lstm, Cell::gru}) {
+    same_at_any_threads(sequence(cell, TimeOrder::forward, true),
+                        sequence_shapes(cell, true, {5, 70, 40, 90}));
+  }
+}

@@ -1,0 +1,125 @@
+"""PyTorch's side of tests/peers/train: the same networks and steps as train_hero.cpp, and the same
+two ways to be run: lines "CASE THREADS SECONDS" on standard input, or arguments CASE THREADS STEPS.
+"""
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, optimizer, loss, clip=None):
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss().backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+    return step
+
+
+def mlp():
+    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    x, y = torch.rand(64, 784), torch.randint(0, 10, (64,))
+    sgd = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
+    return train(model, sgd, lambda: F.cross_entropy(model(x), y))
+
+
+class Block(nn.Module):
+    def __init__(self, heads, width):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.heads = heads
+
+    def attend(self, x):
+        batch, length, width = x.shape
+        q, k, v = (part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+                   for part in self.qkv(x).split(width, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+    def forward(self, x):
+        x = x + self.attend(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class GPT(nn.Module):
+    def __init__(self, layers, heads, width, block, vocabulary):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(block, width) * 0.02)
+        nn.init.normal_(self.tokens.weight, std=0.02)
+        self.blocks = nn.ModuleList(Block(heads, width) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        h = self.tokens(x) + self.positions
+        for block in self.blocks:
+            h = block(h)
+        return F.linear(self.norm(h), self.tokens.weight)
+
+
+def gpt(layers, heads, width, block, batch, vocabulary=512):
+    model = GPT(layers, heads, width, block, vocabulary)
+    x, y = torch.randint(0, vocabulary, (batch, block)), torch.randint(0, vocabulary, (batch * block,))
+    adamw = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
+    return train(model, adamw, lambda: F.cross_entropy(model(x).flatten(0, 1), y), clip=1.0)
+
+
+def lstm():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.head = nn.LSTM(128, 256, 2), nn.Linear(256, 64)
+
+        def forward(self, x):
+            return self.head(self.lstm(x)[0]).flatten(0, 1)
+    model = Recurrent()
+    x, y = torch.randn(64, 32, 128), torch.randint(0, 64, (64 * 32,))
+    adam = torch.optim.Adam(model.parameters(), fused=True)
+    return train(model, adam, lambda: F.cross_entropy(model(x), y), clip=1.0)
+
+
+def cnn():
+    model = nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                          nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                          nn.Flatten(), nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10))
+    x, y = torch.rand(64, 1, 28, 28), torch.randint(0, 10, (64,))
+    adam = torch.optim.Adam(model.parameters(), fused=True)
+    return train(model, adam, lambda: F.cross_entropy(model(x), y))
+
+
+NETWORKS = {"mlp": mlp, "gpt_128": lambda: gpt(4, 4, 128, 64, 12), "gpt_384": lambda: gpt(6, 6, 384, 256, 8),
+            "lstm": lstm, "cnn": cnn}
+
+
+def serve():
+    for line in sys.stdin:
+        name, threads, seconds = line.split()
+        torch.set_num_threads(int(threads))
+        step = NETWORKS[name]()
+        budget = float(seconds)
+        times, spent = [], -0.2 * budget  # the first fifth warms up
+        while spent < budget or not times:
+            start = time.perf_counter()
+            step()
+            once = time.perf_counter() - start
+            if spent >= 0.0:
+                times.append(1e9 * once)
+            spent += once
+        times.sort()
+        print(f"{times[len(times) // 2]:.3f} {times[0]:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4:
+        torch.set_num_threads(int(sys.argv[2]))
+        run = NETWORKS[sys.argv[1]]()
+        for i in range(int(sys.argv[3])):
+            run()
+            if i == 0:
+                print("first", flush=True)
+    else:
+        serve()
