@@ -38,11 +38,11 @@ class MultiOp : public Node {
   /// A saved output as a tensor with its history.
   Tensor output(int i = 0) const { return saved(-1 - i); }
   /// Keeps an array of forward's own making for backward; does nothing unless it is recorded.
-  void keep(const Array& array, int i) {
+  void stash(const Array& array, int i) {
     if (input_count() > 0) save(array, kKept - i);
   }
-  /// What keep() kept under i.
-  Array kept(int i) const { return saved(kKept - i).array(); }
+  /// What stash() kept under i.
+  Array stashed(int i) const { return saved(kKept - i).array(); }
   /// The shape of input i, saved or not.
   const Shape& input_shape(int i) const { return inputs_[i].spec.shape; }
 

@@ -94,7 +94,7 @@ struct Attention : Op {
     Shape shape = q.shape();
     const Array log_sum = Array::empty({shape[0], shape[1], shape[2]}, q.dtype(), q.device());
     shape[3] = v.size(3);
-    keep(log_sum, 0);
+    stash(log_sum, 0);
     const Array out = beside(q, shape);
     core::backend(q.device()).attention(scores(q), q, k, v, out, log_sum);
     return out.to(q_in.dtype());
@@ -112,7 +112,7 @@ struct Attention : Op {
     const Array g_q = beside(q, q.shape()), g_k = beside(k, k.shape()), g_v = beside(v, v.shape());
     core::backend(q.device())
         .attention_backward(scores(q), operand(g.array()), q, k, v, operand(output().array()),
-                            kept(0), g_q, g_k, g_v);
+                            stashed(0), g_q, g_k, g_v);
     return {Tensor(g_q), Tensor(g_k), Tensor(g_v)};
   }
 };

@@ -59,7 +59,7 @@ struct LogLikelihood : Op {
     const Array x = detail::fused_operand(x_in);
     const Array out = Array::empty(classes.shape(), x.dtype(), x.device());
     const Array log_sum = out.empty_like();
-    keep(log_sum, 0);
+    stash(log_sum, 0);
     core::backend(x.device()).log_likelihood(x, classes.contiguous(), out, log_sum);
     return out.to(x_in.dtype());
   }
@@ -75,7 +75,7 @@ struct LogLikelihood : Op {
     const Array g_x = x.empty_like();
     core::backend(x.device())
         .log_likelihood_backward(detail::fused_operand(g.array()), x, input(1).array().contiguous(),
-                                 kept(0), g_x);
+                                 stashed(0), g_x);
     return {Tensor(g_x), Tensor()};
   }
 };

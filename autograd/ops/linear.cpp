@@ -55,7 +55,7 @@ struct Linear : Op {
     Array out = keeps_z() ? sums.empty_like() : sums;
     core::backend(out.device()).bias_activation(activation, bias ? &shift : nullptr, sums, out);
     out = out.to(dtype);
-    if (keeps_z()) keep(sums.to(dtype), 0);
+    if (keeps_z()) stash(sums.to(dtype), 0);
     if (input_count() > 0 && activation == Activation::relu) Recorder::save(*this, out, -1);
     return out;
   }
@@ -75,8 +75,8 @@ struct Linear : Op {
     if (activation == Activation::relu) {
       return core::map<k::ReluBackward>(g, output().array());
     }
-    if (activation == Activation::gelu) return core::map<k::GeluBackward>(g, kept(0));
-    return core::map<k::GeluTanhBackward>(g, kept(0));
+    if (activation == Activation::gelu) return core::map<k::GeluBackward>(g, stashed(0));
+    return core::map<k::GeluTanhBackward>(g, stashed(0));
   }
   Grads gradients(const Tensor& g) const {
     Grads grads{needs(0) ? matmul(g, input(1)) : Tensor(),

@@ -90,8 +90,8 @@ struct NormalizeRows : Op {
     const Array bias = has.bias ? detail::fused_operand(inputs.back()) : Array();
     const Array center = Array::empty({x.size(0)}, x.dtype(), x.device());
     const Array scale = center.empty_like();
-    keep(center, 0);
-    keep(scale, 1);
+    stash(center, 0);
+    stash(scale, 1);
     const Array out = x.empty_like();
     const core::RowNorm norm{has.weight ? &weight : nullptr, has.bias ? &bias : nullptr, eps,
                              centered};
@@ -114,8 +114,9 @@ struct NormalizeRows : Op {
     const Array g_bias = g_weight.empty_like();
     const core::RowNorm norm{has.weight ? &weight : nullptr, nullptr, eps, centered};
     core::backend(x.device())
-        .normalize_rows_backward(norm, detail::fused_operand(g.array()), x, kept(0), kept(1), g_x,
-                                 has.weight ? &g_weight : nullptr, has.bias ? &g_bias : nullptr);
+        .normalize_rows_backward(norm, detail::fused_operand(g.array()), x, stashed(0), stashed(1),
+                                 g_x, has.weight ? &g_weight : nullptr,
+                                 has.bias ? &g_bias : nullptr);
     Grads grads{Tensor(g_x)};
     if (has.weight) grads.push_back(Tensor(g_weight));
     if (has.bias) grads.push_back(Tensor(g_bias));

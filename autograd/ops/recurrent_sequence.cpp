@@ -69,7 +69,7 @@ struct Sequence : MultiOp {
   Cell cell;
   TimeOrder order;
   bool has_bias;
-  // [T, N, G H] and [T + 1, N, H]: here while forward or backward runs, between them with keep().
+  // [T, N, G H] and [T + 1, N, H]: here while forward or backward runs, between them with stash().
   Array gates, of_h, states, cells;
   Sequence(Cell kind, TimeOrder o, bool bias) : cell(kind), order(o), has_bias(bias) {}
   const char* name() const override { return name_of(cell); }
@@ -133,17 +133,17 @@ struct Sequence : MultiOp {
   }
 
   void put_away() {
-    keep(gates, 0);
-    keep(states, 1);
-    if (cell == Cell::gru) keep(of_h, 2);
-    if (cell == Cell::lstm) keep(cells, 2);
+    stash(gates, 0);
+    stash(states, 1);
+    if (cell == Cell::gru) stash(of_h, 2);
+    if (cell == Cell::lstm) stash(cells, 2);
     gates = of_h = states = cells = Array();
   }
   void take_out() {
-    gates = kept(0);
-    states = kept(1);
-    if (cell == Cell::gru) of_h = kept(2);
-    if (cell == Cell::lstm) cells = kept(2);
+    gates = stashed(0);
+    states = stashed(1);
+    if (cell == Cell::gru) of_h = stashed(2);
+    if (cell == Cell::lstm) cells = stashed(2);
   }
 
   void step(int64_t t, const Array& sums) const {
