@@ -1,0 +1,341 @@
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+
+#include <hero/core/error.h>
+#include <hero/dist/communicator.h>
+#include <hero/dist/rank_state.h>
+
+namespace hero::dist {
+namespace {
+
+thread_local std::string current_unit;
+
+// meta arrays have no bytes, empty ones need none
+std::byte* pointer(const Array& array) {
+  if (!array.defined() || array.numel() == 0 || array.device() == kMeta) return nullptr;
+  return array.bytes();
+}
+
+// True when the arrays share bytes, but for b lying exactly `begin` elements into a.
+bool overlap_but_at(const Array& a, const Array& b, int64_t begin) {
+  const std::byte *pa = pointer(a), *pb = pointer(b);
+  if (pa == nullptr || pb == nullptr) return false;
+  if (pb == pa + begin * item_size(a.dtype())) return false;
+  return pa < pb + b.nbytes() && pb < pa + a.nbytes();
+}
+
+std::string counts_text(const std::vector<int64_t>& counts) {
+  std::string text = "[";
+  for (size_t i = 0; i < counts.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(counts[i]);
+  return text + "]";
+}
+
+int64_t sum_of(const std::vector<int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+}  // namespace
+
+void Work::wait() {
+  if (pending_) pending_->wait();
+  pending_.reset();
+}
+
+bool Work::test() {
+  if (pending_ && !pending_->test()) return false;
+  pending_.reset();
+  return true;
+}
+
+UnitScope::UnitScope(std::string unit) : previous_(std::exchange(current_unit, std::move(unit))) {}
+UnitScope::~UnitScope() { current_unit = std::move(previous_); }
+
+Communicator::Communicator(std::shared_ptr<Engine> engine, std::shared_ptr<RankState> state,
+                           std::string axis)
+    : engine_(std::move(engine)), state_(std::move(state)), axis_(std::move(axis)) {}
+
+Engine& Communicator::engine() const {
+  check(defined(),
+        "communicator: undefined; this rank is in none of the groups, or it was made "
+        "without launch(), run_ranks(), split() or group()");
+  return *engine_;
+}
+
+Traffic& Communicator::traffic() const {
+  engine();
+  return state_->traffic;
+}
+
+std::ostream& Communicator::out() const {
+  engine();
+  return state_->out;
+}
+
+void Communicator::check_rank(Op op, const char* what, int rank) const {
+  check(rank >= 0 && rank < size(), name(op), ": ", what, " is not a rank of '", axis_, "': ", rank,
+        "; ranks are 0 to ", size() - 1);
+}
+
+void Communicator::check_array(Op op, const char* what, const Array& array) const {
+  check(array.defined(), name(op), ": ", what, " is undefined");
+  const bool simulated = engine_kind() == EngineKind::simulated;
+  check(array.device() == (simulated ? kMeta : kCpu), name(op), ": ", what, " is on ",
+        array.device(),
+        simulated ? "; simulated ranks have no values: make it on meta"
+                  : "; ranks that are threads exchange cpu arrays");
+  check(array.is_contiguous(), name(op), ": ", what, " is not contiguous: ", array.shape(),
+        " with strides ", array.strides(), "; pass contiguous()");
+}
+
+void Communicator::check_pair(Op op, const Array& output, const Array& input) const {
+  check(output.dtype() == input.dtype(), name(op), ": dtypes differ: output ", output.dtype(),
+        ", input ", input.dtype());
+}
+
+void Communicator::check_counts(Op op, const std::vector<int64_t>& counts) const {
+  if (counts.empty()) return;
+  check(static_cast<int>(counts.size()) == size(), name(op), ": ", counts.size(), " counts for ",
+        size(), " ranks: ", counts_text(counts));
+  for (const int64_t count : counts) {
+    check(count >= 0, name(op), ": a negative count: ", counts_text(counts));
+  }
+}
+
+Call Communicator::make_call(Op op, const Array& x, int64_t total,
+                             const CallOptions& options) const {
+  check_counts(op, options.counts);
+  const bool parted =
+      op == Op::reduce_scatter || op == Op::all_gather || op == Op::scatter || op == Op::gather;
+  check(parted || options.counts.empty(), name(op),
+        ": has no parts to count: ", counts_text(options.counts), "; leave counts empty");
+  Call call;
+  call.op = op;
+  call.dtype = x.dtype();
+  call.reduce = options.op;
+  check(call.reduces() || options.op == ReduceOp::sum, name(op),
+        ": does not reduce: ", name(options.op), "; leave op out");
+  check(options.op != ReduceOp::mean || is_floating(x.dtype()), name(op), ": mean of ", x.dtype(),
+        " is not exact; convert to a floating dtype, or use sum");
+  call.size = options.counts.empty() ? total : sum_of(options.counts);
+  call.counts = options.counts;
+  call.unit = options.unit.empty() ? current_unit : options.unit;
+  return call;
+}
+
+Work Communicator::post(Call call, const Array& output, const Array& input, bool async) const {
+  call.input = pointer(input);
+  call.output = pointer(output);
+  const Op op = call.op;
+  const std::string unit = call.unit;
+  const int64_t bytes = bytes_sent(call, rank(), size());
+  Work work(engine().post(std::move(call), input, output));
+  if (output.defined()) output.storage().bump_version();
+  if (op != Op::split) state_->traffic.add(op, unit, axis_, bytes);
+  if (!async) work.wait();
+  return work;
+}
+
+Work Communicator::all_reduce(const Array& x, const CallOptions& options) const {
+  check_array(Op::all_reduce, "the array", x);
+  return post(make_call(Op::all_reduce, x, x.numel(), options), x, x, options.async);
+}
+
+Work Communicator::reduce(const Array& x, int root, const CallOptions& options) const {
+  check_rank(Op::reduce, "root", root);
+  check_array(Op::reduce, "the array", x);
+  Call call = make_call(Op::reduce, x, x.numel(), options);
+  call.root = root;
+  return post(std::move(call), rank() == root ? x : Array(), x, options.async);
+}
+
+Work Communicator::broadcast(const Array& x, int root, const CallOptions& options) const {
+  check_rank(Op::broadcast, "root", root);
+  check_array(Op::broadcast, "the array", x);
+  Call call = make_call(Op::broadcast, x, x.numel(), options);
+  call.root = root;
+  const bool sends = rank() == root;
+  return post(std::move(call), sends ? Array() : x, sends ? x : Array(), options.async);
+}
+
+Work Communicator::reduce_scatter(const Array& output, const Array& input,
+                                  const CallOptions& options) const {
+  constexpr Op kOp = Op::reduce_scatter;
+  check_array(kOp, "the output", output);
+  check_array(kOp, "the input", input);
+  check_pair(kOp, output, input);
+  Call call = make_call(kOp, input, input.numel(), options);
+  const Part own = part_of(call.counts, call.size, size(), rank());
+  check(call.size == input.numel(), name(kOp), ": the input has ", input.numel(),
+        " elements, the counts say ", call.size, ": ", counts_text(call.counts));
+  check(!call.counts.empty() || call.size % size() == 0, name(kOp), ": ", call.size,
+        " elements are not even parts for ", size(), " ranks; pad the input, or give counts");
+  check(own.count == output.numel(), name(kOp), ": the output has ", output.numel(),
+        " elements, this rank's part ", own.count);
+  check(!overlap_but_at(input, output, own.begin), name(kOp),
+        ": output and input overlap; the output may only be the input's own part");
+  return post(std::move(call), output, input, options.async);
+}
+
+Work Communicator::all_gather(const Array& output, const Array& input,
+                              const CallOptions& options) const {
+  constexpr Op kOp = Op::all_gather;
+  check_array(kOp, "the output", output);
+  check_array(kOp, "the input", input);
+  check_pair(kOp, output, input);
+  Call call = make_call(kOp, input, input.numel() * size(), options);
+  const Part own = part_of(call.counts, call.size, size(), rank());
+  check(own.count == input.numel(), name(kOp), ": the input has ", input.numel(),
+        " elements, the counts say ", own.count, ": ", counts_text(call.counts));
+  check(call.size == output.numel(), name(kOp), ": the output has ", output.numel(),
+        " elements, the inputs together ", call.size);
+  check(!overlap_but_at(output, input, own.begin), name(kOp),
+        ": output and input overlap; the input may only be the output's own part");
+  return post(std::move(call), output, input, options.async);
+}
+
+Work Communicator::scatter(const Array& output, const Array& input, int root,
+                           const CallOptions& options) const {
+  constexpr Op kOp = Op::scatter;
+  check_rank(kOp, "root", root);
+  check_array(kOp, "the output", output);
+  Call call = make_call(kOp, output, output.numel() * size(), options);
+  call.root = root;
+  const Part own = part_of(call.counts, call.size, size(), rank());
+  check(own.count == output.numel(), name(kOp), ": the output has ", output.numel(),
+        " elements, the counts say ", own.count, ": ", counts_text(call.counts));
+  if (rank() != root) return post(std::move(call), output, Array(), options.async);
+  check_array(kOp, "the input", input);
+  check_pair(kOp, output, input);
+  check(call.size == input.numel(), name(kOp), ": the root's input has ", input.numel(),
+        " elements, the outputs together ", call.size);
+  check(!overlap_but_at(input, output, own.begin), name(kOp),
+        ": output and input overlap; the output may only be the input's own part");
+  return post(std::move(call), output, input, options.async);
+}
+
+Work Communicator::gather(const Array& output, const Array& input, int root,
+                          const CallOptions& options) const {
+  constexpr Op kOp = Op::gather;
+  check_rank(kOp, "root", root);
+  check_array(kOp, "the input", input);
+  Call call = make_call(kOp, input, input.numel() * size(), options);
+  call.root = root;
+  const Part own = part_of(call.counts, call.size, size(), rank());
+  check(own.count == input.numel(), name(kOp), ": the input has ", input.numel(),
+        " elements, the counts say ", own.count, ": ", counts_text(call.counts));
+  if (rank() != root) return post(std::move(call), Array(), input, options.async);
+  check_array(kOp, "the output", output);
+  check_pair(kOp, output, input);
+  check(call.size == output.numel(), name(kOp), ": the root's output has ", output.numel(),
+        " elements, the inputs together ", call.size);
+  check(!overlap_but_at(output, input, own.begin), name(kOp),
+        ": output and input overlap; the input may only be the output's own part");
+  return post(std::move(call), output, input, options.async);
+}
+
+Work Communicator::all_to_all(const Array& output, const Array& input,
+                              const AllToAllOptions& options) const {
+  constexpr Op kOp = Op::all_to_all;
+  check_array(kOp, "the output", output);
+  check_array(kOp, "the input", input);
+  check_pair(kOp, output, input);
+  check_counts(kOp, options.send_counts);
+  check_counts(kOp, options.recv_counts);
+  Call call = make_call(kOp, input, 0, {.unit = options.unit});
+  const auto parts = [&](const char* what, const Array& array, const std::vector<int64_t>& given) {
+    if (!given.empty()) {
+      check(sum_of(given) == array.numel(), name(kOp), ": the ", what, " has ", array.numel(),
+            " elements, the counts say ", sum_of(given), ": ", counts_text(given));
+      return given;
+    }
+    check(array.numel() % size() == 0, name(kOp), ": the ", what, "'s ", array.numel(),
+          " elements are not even parts for ", size(), " ranks; pad it, or give counts");
+    return std::vector<int64_t>(static_cast<size_t>(size()), array.numel() / size());
+  };
+  call.send_counts = parts("input", input, options.send_counts);
+  call.recv_counts = parts("output", output, options.recv_counts);
+  check(!overlap_but_at(output, input, output.numel()), name(kOp), ": output and input overlap");
+  return post(std::move(call), output, input, options.async);
+}
+
+Work Communicator::send(const Array& x, int to, const CallOptions& options) const {
+  check_rank(Op::send, "the receiver", to);
+  check_array(Op::send, "the array", x);
+  check(to != rank() || options.async, "send: to itself, rank ", to,
+        ", and waiting for it; make it async");
+  Call call = make_call(Op::send, x, x.numel(), options);
+  call.root = to;
+  return post(std::move(call), Array(), x, options.async);
+}
+
+Work Communicator::recv(const Array& x, int from, const CallOptions& options) const {
+  check_rank(Op::recv, "the sender", from);
+  check_array(Op::recv, "the array", x);
+  Call call = make_call(Op::recv, x, x.numel(), options);
+  call.root = from;
+  return post(std::move(call), x, Array(), options.async);
+}
+
+void Communicator::barrier(const CallOptions& options) const {
+  Call call;
+  call.op = Op::barrier;
+  call.unit = options.unit.empty() ? current_unit : options.unit;
+  post(std::move(call), Array(), Array(), false);
+}
+
+std::vector<int64_t> Communicator::exchange(std::span<const int64_t> words) const {
+  Call call;
+  call.op = Op::split;
+  call.dtype = kInt64;
+  call.size = static_cast<int64_t>(words.size()) * size();
+  if (engine_kind() == EngineKind::simulated) {
+    engine().post(std::move(call), Array(), Array());
+    return {};
+  }
+  const Array all = Array::empty({call.size}, kInt64);
+  post(std::move(call), all, Array::from(words, {static_cast<int64_t>(words.size())}), false);
+  return all.to_vector<int64_t>();
+}
+
+Communicator Communicator::split(int color, int key, const std::string& axis) const {
+  check(engine_kind() != EngineKind::simulated,
+        "split: simulated ranks cannot ask the others for their colors; use group() or a Mesh");
+  const int64_t words[] = {color, key};
+  const std::vector<int64_t> all = exchange(words);
+  if (color < 0) return {};
+  std::vector<int> members;
+  const auto at = [&](int rank, int word) { return all[static_cast<size_t>(2 * rank + word)]; };
+  for (int i = 0; i < size(); ++i) {
+    if (at(i, 0) == color) members.push_back(i);
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [&](int a, int b) { return at(a, 1) < at(b, 1); });
+  return {engine().group(members, axis), state_, axis};
+}
+
+Communicator Communicator::group(std::span<const int> ranks, const std::string& axis) const {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a over the list
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    check_rank(Op::split, "a member of the group", ranks[i]);
+    check(std::count(ranks.begin(), ranks.end(), ranks[i]) == 1, "group: rank ", ranks[i],
+          " is named twice");
+    hash = (hash ^ static_cast<uint64_t>(ranks[i])) * 0x100000001b3u;
+  }
+  const bool member = std::find(ranks.begin(), ranks.end(), rank()) != ranks.end();
+  check(member || ranks.empty(), "group: rank ", rank(),
+        " is not in its own list; ranks outside pass an empty list");
+  const int64_t words[] = {static_cast<int64_t>(hash), ranks.empty() ? 0 : 1};
+  const std::vector<int64_t> all = exchange(words);
+  if (ranks.empty()) return {};
+  for (size_t i = 0; i < ranks.size() && !all.empty(); ++i) {
+    const auto place = static_cast<size_t>(2 * ranks[i]);
+    check(all[place] == words[0] && all[place + 1] == 1, "group: rank ", rank(), " and rank ",
+          ranks[i], " of '", axis_, "' name different members for '", axis, "'");
+  }
+  return {engine().group(ranks, axis), state_, axis};
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,141 @@
+#pragma once
+// Communicator: what a rank says to the others. Every rank of a group makes the same calls in the
+// same order; where they do not, every rank gets an Error that names the call and who differs.
+// After such an error the whole world is unusable.
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <hero/core/array.h>
+#include <hero/dist/call.h>
+#include <hero/dist/engine.h>
+#include <hero/dist/traffic.h>
+
+namespace hero::dist {
+
+/// A call that may not be complete. Until it is, its arrays must not be written, freed or, where
+/// they are outputs, read. Dropping the handle is allowed: the call goes on during this rank's next
+/// calls and is complete before the rank ends.
+class Work {
+ public:
+  Work() = default;
+  explicit Work(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
+  /// Returns when the call is complete; harmless when it already is.
+  void wait();
+  /// Goes on as far as possible without waiting; true when the call is complete.
+  bool test();
+
+ private:
+  std::shared_ptr<Pending> pending_;
+};
+
+/// How a collective is made.
+struct CallOptions {
+  ReduceOp op = ReduceOp::sum;       ///< reductions only
+  bool async = false;                ///< true: returns at once, the Work tells when it is complete
+  std::string unit = {};             ///< named in errors and in Traffic; "": the UnitScope's
+  std::vector<int64_t> counts = {};  ///< elements of each rank's part; empty: even parts
+};
+
+/// How an all_to_all is made.
+struct AllToAllOptions {
+  bool async = false;
+  std::string unit = {};
+  std::vector<int64_t> send_counts = {};  ///< elements to each rank; empty: even parts
+  std::vector<int64_t> recv_counts = {};  ///< elements from each rank; empty: even parts
+};
+
+/// Names what this thread's calls move while it lives.
+class UnitScope {
+ public:
+  explicit UnitScope(std::string unit);
+  ~UnitScope();
+  UnitScope(const UnitScope&) = delete;
+  UnitScope& operator=(const UnitScope&) = delete;
+
+ private:
+  std::string previous_;
+};
+
+struct RankState;
+
+/// One rank's end of a group: a cheap handle, for the rank's own thread. Arrays must be defined,
+/// contiguous and of one dtype, on the cpu (simulated ranks: on meta); their shapes do not matter,
+/// only their numbers of elements. Parts of an array are laid out one behind the other in rank
+/// order. Wherever an operation has an output and an input, these may not overlap, but the input of
+/// an all_gather or gather may be the output's own part, and the output of a reduce_scatter or
+/// scatter the input's own part. All may be empty. A default-made Communicator is undefined.
+class Communicator {
+ public:
+  Communicator() = default;
+  /// For engines; programs get theirs from launch(), run_ranks() or simulate_ranks().
+  Communicator(std::shared_ptr<Engine> engine, std::shared_ptr<RankState> state, std::string axis);
+
+  bool defined() const { return static_cast<bool>(engine_); }
+  int rank() const { return engine().rank(); }
+  int size() const { return engine().size(); }
+  /// This rank's number in the whole world.
+  int world_rank() const { return engine().world_ranks()[static_cast<size_t>(rank())]; }
+  /// The name of this group in errors and in Traffic: "world", or a mesh's axis.
+  const std::string& axis() const { return axis_; }
+  EngineKind engine_kind() const { return engine().kind(); }
+
+  /// x becomes the reduction of all ranks' x, on every rank, in place.
+  Work all_reduce(const Array& x, const CallOptions& options = {}) const;
+  /// As all_reduce, on rank `root` alone; the others keep theirs.
+  Work reduce(const Array& x, int root, const CallOptions& options = {}) const;
+  /// output becomes this rank's part of the reduction of all inputs.
+  Work reduce_scatter(const Array& output, const Array& input,
+                      const CallOptions& options = {}) const;
+  /// output becomes all inputs, one behind the other.
+  Work all_gather(const Array& output, const Array& input, const CallOptions& options = {}) const;
+  /// x becomes the root's x.
+  Work broadcast(const Array& x, int root, const CallOptions& options = {}) const;
+  /// output becomes this rank's part of the root's input; the others may leave theirs undefined.
+  Work scatter(const Array& output, const Array& input, int root,
+               const CallOptions& options = {}) const;
+  /// The root's output becomes all inputs; the others may leave theirs undefined.
+  Work gather(const Array& output, const Array& input, int root,
+              const CallOptions& options = {}) const;
+  /// Part j of this rank's input becomes part rank() of rank j's output.
+  Work all_to_all(const Array& output, const Array& input,
+                  const AllToAllOptions& options = {}) const;
+  /// x goes to rank `to`, whose recv with as many elements must come: a send without async returns
+  /// when it has. The n-th send to a rank meets its n-th recv from this one.
+  Work send(const Array& x, int to, const CallOptions& options = {}) const;
+  Work recv(const Array& x, int from, const CallOptions& options = {}) const;
+  /// Returns when every rank has come here.
+  void barrier(const CallOptions& options = {}) const;
+
+  /// Ranks with the same color form a group, in order of (key, rank); a negative color belongs to
+  /// none and gets an undefined Communicator. All ranks of this group must call it; an Error on
+  /// simulated ranks, which cannot ask the others.
+  Communicator split(int color, int key, const std::string& axis = "split") const;
+  /// The group of these ranks in this order. All ranks of this group must call it: members with
+  /// their own list, others with an empty one, which gives an undefined Communicator.
+  Communicator group(std::span<const int> ranks, const std::string& axis = "group") const;
+
+  /// What this rank has sent, over all its groups.
+  Traffic& traffic() const;
+  /// This rank's output: rank 0 prints; the others' text is dropped or, with prefixes, every rank's
+  /// lines begin with "[rank] ".
+  std::ostream& out() const;
+
+ private:
+  Engine& engine() const;
+  void check_rank(Op op, const char* what, int rank) const;
+  void check_array(Op op, const char* what, const Array& array) const;
+  void check_pair(Op op, const Array& output, const Array& input) const;
+  void check_counts(Op op, const std::vector<int64_t>& counts) const;
+  Call make_call(Op op, const Array& x, int64_t total, const CallOptions& options) const;
+  Work post(Call call, const Array& output, const Array& input, bool async) const;
+  std::vector<int64_t> exchange(std::span<const int64_t> words) const;
+
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<RankState> state_;
+  std::string axis_;
+};
+
+}  // namespace hero::dist

@@ -1,0 +1,6 @@
+#pragma once
+// The front header of the room: ranks and what they say to each other.
+#include <hero/dist/communicator.h>
+#include <hero/dist/launch.h>
+#include <hero/dist/mesh.h>
+#include <hero/dist/traffic.h>

@@ -1,0 +1,57 @@
+#pragma once
+// The interface behind a communicator: it matches the ranks' calls and moves their bytes.
+#include <memory>
+#include <span>
+#include <string>
+
+#include <hero/core/array.h>
+#include <hero/dist/call.h>
+
+namespace hero::dist {
+
+/// What can carry a communicator. `local`: ranks are threads of this process. `simulated`: meta
+/// arrays, no peers. `mpi` (processes and hosts) and `nccl` (GPUs) are not part of this build.
+enum class EngineKind : uint8_t { local, simulated, mpi, nccl };
+
+const char* name(EngineKind kind);
+
+/// "local", "simulated", "mpi", "nccl"; an Error for any other text.
+EngineKind parse_engine(const std::string& text);
+
+/// An Error that says what to install when this build lacks the engine.
+void require_engine(EngineKind kind);
+
+/// A call that has begun. Belongs to its rank's thread.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  /// Goes on as far as possible without waiting; true when the call is complete: the outputs are
+  /// written and nobody reads the inputs any more.
+  virtual bool test() = 0;
+  /// Returns when the call is complete; an Error where it never will be.
+  virtual void wait() = 0;
+};
+
+/// One rank's end of a group. Every rank makes the same calls in the same order; each engine checks
+/// that they agree and raises on all ranks where they do not. Belongs to its rank's thread.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual EngineKind kind() const = 0;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// The members' numbers in the whole world, by which errors name them.
+  virtual std::span<const int> world_ranks() const = 0;
+  /// Begins a call; `input` and `output` are kept alive until it is complete. For send and recv,
+  /// `root` is the other rank.
+  virtual std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) = 0;
+  /// The group of these ranks of this group, in this order, to which this rank belongs; the ranks
+  /// have agreed on the lists in the call just before.
+  virtual std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) = 0;
+  /// Completes everything this rank has begun, in all groups.
+  virtual void drain() = 0;
+  /// Gives up everything this rank has begun, after a failure: its arrays are its own again.
+  virtual void abandon() = 0;
+};
+
+}  // namespace hero::dist

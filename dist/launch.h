@@ -1,0 +1,36 @@
+#pragma once
+// Running a program on several ranks.
+#include <functional>
+#include <vector>
+
+#include <hero/dist/communicator.h>
+
+namespace hero::dist {
+
+/// What a rank does.
+using RankProgram = std::function<void(Communicator& world)>;
+
+struct RunOptions {
+  double timeout = 0.0;  ///< seconds a rank waits in one call; 0: HERO_TIMEOUT, or else 600
+  bool prefix = false;   ///< every rank prints, and its lines begin with "[rank] "
+};
+
+/// Runs `program` on `ranks` threads of this process (one rank: on the calling thread) and returns
+/// when all have ended. Each rank has its own Ledger and Traffic, and its default generator begins
+/// where the caller's stands; together the ranks use at most num_threads() threads for kernels, or
+/// one each. What the first rank to fail threw is thrown again here; the others are stopped by an
+/// Error in their next call.
+void run_ranks(int ranks, const RankProgram& program, const RunOptions& options = {});
+
+/// Runs `program` for ranks of a world of `size`, one after the other on the calling thread, on
+/// meta arrays: the same code counts its memory (current_ledger()) and traffic (world.traffic())
+/// for any number of ranks. `ranks`: which of them; empty for all. Ranks whose collectives differ
+/// are an Error.
+void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks = {});
+
+/// The body of main(): runs `program` on one rank, or on as many threads as `--ranks N` says, and
+/// returns the exit code: 1 when a rank failed, with its message on stderr. Takes its options out
+/// of argc and argv: --ranks N, --prefix (see RunOptions), --timeout SECONDS, --engine NAME.
+int launch(int& argc, char** argv, const RankProgram& program);
+
+}  // namespace hero::dist

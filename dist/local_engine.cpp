@@ -1,0 +1,392 @@
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <hero/core/error.h>
+#include <hero/dist/local_engine.h>
+#include <hero/dist/local_group.h>
+#include <hero/dist/local_world.h>
+#include <hero/dist/ordered_reduce.h>
+
+namespace hero::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class LocalPending;
+
+// What a rank has begun and not completed, over all its groups, oldest first.
+struct LocalRank {
+  std::shared_ptr<LocalWorld> world;
+  int number = 0;
+  std::vector<std::shared_ptr<LocalPending>> begun;
+
+  /// Returns when nobody reads from a call of this rank; for a world that has failed.
+  void wait_for_readers() const;
+};
+
+// [note: who reads whose memory, and until when]
+// A rank publishes pointers; the others read. Nobody reads before all have arrived and agree, and a
+// call is complete for a rank only when no one can read its buffers any more. When the world fails,
+// no one begins to read, and a rank that throws first waits for those that are reading from a call
+// of its own: after an error, too, its arrays are its own again.
+class Reading {
+ public:
+  Reading(LocalRound& round, const LocalWorld& world) : round_(round) {
+    round_.readers.fetch_add(1);
+    allowed_ = !world.failed();
+  }
+  ~Reading() { round_.readers.fetch_sub(1); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  bool allowed() const { return allowed_; }
+
+ private:
+  LocalRound& round_;
+  bool allowed_ = false;
+};
+
+void copy_bytes(const std::byte* from, std::byte* to, int64_t bytes) {
+  if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+class LocalPending : public Pending, public std::enable_shared_from_this<LocalPending> {
+ public:
+  LocalPending(std::shared_ptr<LocalRank> rank, std::shared_ptr<LocalGroup> group, int me,
+               uint64_t sequence)
+      : rank_(std::move(rank)), group_(std::move(group)), me_(me), sequence_(sequence) {}
+
+  void begin(LocalGroup::LaneKey lane, Call call, core::Array input, core::Array output) {
+    const bool message = lane.first >= 0;
+    if (message) {
+      parties_ = {group_->world_ranks[static_cast<size_t>(lane.first)],
+                  group_->world_ranks[static_cast<size_t>(lane.second)]};
+      me_ = call.op == Op::send ? 0 : 1;
+    } else {
+      parties_ = group_->world_ranks;
+    }
+    call_ = call;
+    input_ = std::move(input);
+    output_ = std::move(output);
+    round_ =
+        group_->arrive(lane, sequence_, parties_.size(), static_cast<size_t>(me_), std::move(call));
+    rank_->begun.push_back(shared_from_this());
+    rank_->world->notify();
+  }
+
+  bool test() override {
+    if (complete_) return true;
+    go_on_with_all();
+    return complete_;
+  }
+
+  void wait() override {
+    int patience = 0;
+    const Clock::time_point start = Clock::now();
+    while (!complete_) {
+      const uint64_t seen = world().events();
+      go_on_with_all();
+      if (complete_) return;
+      give_up_after(start);
+      world().wait_for_event(rank_->number, seen, patience, [&] { return waiting_text(); });
+    }
+  }
+
+  // True when complete. Throws where the ranks disagree or one of them will never come.
+  bool go_on() {
+    if (complete_) return true;
+    if (world().failed()) world().raise(rank_->number, where());
+    if (stage_ == LocalRound::kArrived) {
+      if (round_->arrived.load() < round_->parties()) {
+        check_absent();
+        return false;
+      }
+      compare();
+      const Reading reading(*round_, world());
+      if (!reading.allowed()) return false;
+      pull();
+      advance(call_.op == Op::all_reduce ? LocalRound::kReduced : LocalRound::kFinished);
+    }
+    if (stage_ == LocalRound::kReduced) {
+      const Reading reading(*round_, world());
+      if (!reading.allowed()) return false;
+      if (!pull_reduced()) return false;
+      advance(LocalRound::kFinished);
+    }
+    if (round_->finished.load() < round_->parties()) return false;
+    complete_ = true;
+    input_ = {};  // a storage must not outlive the call because a handle to it does
+    output_ = {};
+    return true;
+  }
+
+  void wait_for_readers() const {
+    while (round_->readers.load() > 0) std::this_thread::yield();
+  }
+
+ private:
+  LocalWorld& world() const { return *rank_->world; }
+  std::string where() const { return describe(call_, sequence_, group_->axis); }
+  int parties() const { return round_->parties(); }
+  const Call& call_of(int i) const { return round_->calls[static_cast<size_t>(i)]; }
+
+  void go_on_with_all() {
+    std::vector<std::shared_ptr<LocalPending>>& begun = rank_->begun;
+    try {
+      for (const auto& pending : begun) pending->go_on();
+    } catch (...) {
+      rank_->wait_for_readers();
+      throw;
+    }
+    begun.erase(std::remove_if(begun.begin(), begun.end(),
+                               [](const auto& pending) { return pending->complete_; }),
+                begun.end());
+  }
+
+  void advance(LocalRound::Stage stage) {
+    stage_ = stage;
+    round_->stages[static_cast<size_t>(me_)].store(stage);
+    if (stage == LocalRound::kFinished) round_->finished.fetch_add(1);
+    world().notify();
+  }
+
+  std::vector<int> absent() const {
+    std::vector<int> ranks;
+    for (size_t i = 0; i < parties_.size(); ++i) {
+      if (round_->stages[i].load() == LocalRound::kAbsent) ranks.push_back(parties_[i]);
+    }
+    return ranks;
+  }
+
+  void check_absent() const {
+    if (!world().any_finished()) return;
+    for (const int other : absent()) {
+      // It may have arrived and then ended between the two looks.
+      if (!world().finished(other) || !still_absent(other)) continue;
+      if (!world().failed()) {
+        world().fail_all(where() + ": rank " + std::to_string(other) +
+                         " has finished without this call; every rank must make the same calls in "
+                         "the same order");
+      }
+      world().raise(rank_->number, where());
+    }
+  }
+
+  bool still_absent(int rank) const {
+    const std::vector<int> now = absent();
+    return std::find(now.begin(), now.end(), rank) != now.end();
+  }
+
+  void compare() const {
+    std::call_once(round_->compared,
+                   [&] { round_->disagreement = disagreement(round_->calls, parties_); });
+    if (round_->disagreement.empty()) return;
+    const Call& first = round_->calls.front();
+    world().fail_all(describe(first, sequence_, group_->axis) + ": " + round_->disagreement +
+                     "; every rank must make the same calls in the same order");
+    world().raise(rank_->number, where());
+  }
+
+  void give_up_after(Clock::time_point start) const {
+    const std::chrono::duration<double> waited = Clock::now() - start;
+    if (waited.count() < world().timeout() || world().failed()) return;
+    world().fail_all(where() + ": time-out after " + detail::number_text(world().timeout()) +
+                     " s: " + missing_text() +
+                     "; set HERO_TIMEOUT to more seconds if they only need longer");
+  }
+
+  // "rank 2 did not arrive (it waits in ...)"
+  std::string missing_text() const {
+    std::vector<int> missing = absent();
+    const char* what = " did not arrive";
+    if (missing.empty()) {
+      what = " did not complete it";
+      for (size_t i = 0; i < parties_.size(); ++i) {
+        if (round_->stages[i].load() != LocalRound::kFinished) missing.push_back(parties_[i]);
+      }
+    }
+    std::string text = rank_list(missing) + what;
+    for (const int rank : missing) {
+      const std::string elsewhere = world().waiting(rank);
+      if (!elsewhere.empty()) {
+        return text + " (rank " + std::to_string(rank) + " waits in " + elsewhere + ")";
+      }
+    }
+    return text;
+  }
+
+  std::string waiting_text() const {
+    const std::vector<int> missing = absent();
+    return where() + (missing.empty() ? "" : " for " + rank_list(missing));
+  }
+
+  void copy_part(const std::byte* from, int64_t from_begin, Part to) {
+    const int64_t item = item_size(call_.dtype);
+    if (to.count > 0) {
+      copy_bytes(from + from_begin * item, call_.output + to.begin * item, to.count * item);
+    }
+  }
+
+  // Others' slices into places of the own output, beginning behind the own rank, so that not all
+  // ranks read from the same one at once.
+  template <class Copy>
+  void for_each_other(const Copy& copy) {
+    for (int i = 1; i <= parties(); ++i) copy((me_ + i) % parties());
+  }
+
+  void pull() {
+    const bool root = me_ == call_.root;
+    switch (call_.op) {
+      case Op::all_reduce:
+      case Op::reduce_scatter:
+        return reduce_part(part_of(call_.counts, call_.size, parties(), me_),
+                           call_.op == Op::all_reduce);
+      case Op::reduce:
+        return root ? reduce_part({0, call_.size}, true) : void();
+      case Op::gather:
+      case Op::all_gather:
+      case Op::split:
+        if (call_.op == Op::gather && !root) return;
+        return for_each_other([&](int i) {
+          copy_part(call_of(i).input, 0, part_of(call_.counts, call_.size, parties(), i));
+        });
+      case Op::broadcast:
+        return root ? void() : copy_part(call_of(call_.root).input, 0, {0, call_.size});
+      case Op::scatter: {
+        const Part own = part_of(call_.counts, call_.size, parties(), me_);
+        return copy_part(call_of(call_.root).input, own.begin, {0, own.count});
+      }
+      case Op::all_to_all:
+        return for_each_other([&](int i) {
+          const Part from = part_of(call_of(i).send_counts, 0, parties(), me_);
+          copy_part(call_of(i).input, from.begin, part_of(call_.recv_counts, 0, parties(), i));
+        });
+      case Op::recv:
+        return copy_part(call_of(0).input, 0, {0, call_.size});
+      case Op::send:
+      case Op::barrier:
+        return;
+    }
+  }
+
+  void reduce_part(Part part, bool in_place) {
+    if (part.count == 0) return;
+    const int64_t begin = part.begin * item_size(call_.dtype);
+    std::vector<const std::byte*> inputs;
+    for (const Call& call : round_->calls) inputs.push_back(call.input + begin);
+    ordered_reduce(call_.reduce, call_.dtype, inputs, call_.output + (in_place ? begin : 0),
+                   part.count);
+  }
+
+  // The second half of an all_reduce: the others' reduced parts, as far as there are any.
+  bool pull_reduced() {
+    taken_.resize(static_cast<size_t>(parties()));
+    bool all = true;
+    for_each_other([&](int i) {
+      if (i == me_ || taken_[static_cast<size_t>(i)]) return;
+      if (round_->stages[static_cast<size_t>(i)].load() < LocalRound::kReduced) {
+        all = false;
+        return;
+      }
+      const Part part = part_of(call_.counts, call_.size, parties(), i);
+      const int64_t begin = part.begin;
+      copy_part(call_of(i).output, begin, part);
+      taken_[static_cast<size_t>(i)] = true;
+    });
+    return all;
+  }
+
+  std::shared_ptr<LocalRank> rank_;
+  std::shared_ptr<LocalGroup> group_;
+  std::shared_ptr<LocalRound> round_;
+  std::vector<int> parties_;  // world ranks
+  int me_;                    // among the parties
+  uint64_t sequence_;
+  Call call_;
+  core::Array input_, output_;
+  LocalRound::Stage stage_ = LocalRound::kArrived;
+  std::vector<bool> taken_;
+  bool complete_ = false;
+};
+
+void LocalRank::wait_for_readers() const {
+  for (const auto& pending : begun) pending->wait_for_readers();
+}
+
+class LocalEngine : public Engine {
+ public:
+  LocalEngine(std::shared_ptr<LocalRank> rank, std::shared_ptr<LocalGroup> group, int me)
+      : rank_(std::move(rank)), group_(std::move(group)), me_(me) {}
+
+  EngineKind kind() const override { return EngineKind::local; }
+  int rank() const override { return me_; }
+  int size() const override { return static_cast<int>(group_->world_ranks.size()); }
+  std::span<const int> world_ranks() const override { return group_->world_ranks; }
+
+  std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
+    LocalGroup::LaneKey lane{-1, -1};
+    if (call.op == Op::send) lane = {me_, call.root};
+    if (call.op == Op::recv) lane = {call.root, me_};
+    const uint64_t sequence = next_[lane];
+    if (rank_->world->failed()) {
+      rank_->wait_for_readers();
+      rank_->world->raise(rank_->number, describe(call, sequence, group_->axis));
+    }
+    auto pending = std::make_shared<LocalPending>(rank_, group_, me_, sequence);
+    pending->begin(lane, std::move(call), std::move(input), std::move(output));
+    ++next_[lane];
+    return pending;
+  }
+
+  std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
+    std::vector<int> world_ranks;
+    int me = 0;
+    for (const int member : members) {
+      if (member == me_) me = static_cast<int>(world_ranks.size());
+      world_ranks.push_back(group_->world_ranks[static_cast<size_t>(member)]);
+    }
+    // The agreement was a collective of this group, so its number tells groups apart.
+    const LocalWorld::GroupKey key{{group_.get(), next_[{-1, -1}]}, members.front()};
+    return std::make_shared<LocalEngine>(rank_, rank_->world->group(key, world_ranks, axis), me);
+  }
+
+  void drain() override {
+    while (!rank_->begun.empty()) {
+      const std::shared_ptr<LocalPending> oldest = rank_->begun.front();
+      oldest->wait();
+      if (!rank_->begun.empty() && rank_->begun.front() == oldest) {
+        rank_->begun.erase(rank_->begun.begin());
+      }
+    }
+  }
+
+  void abandon() override {
+    rank_->wait_for_readers();
+    rank_->begun.clear();
+  }
+
+ private:
+  std::shared_ptr<LocalRank> rank_;
+  std::shared_ptr<LocalGroup> group_;
+  int me_;
+  std::map<LocalGroup::LaneKey, uint64_t> next_;
+};
+
+}  // namespace
+
+std::shared_ptr<Engine> make_local_engine(const std::shared_ptr<LocalWorld>& world, int rank) {
+  std::vector<int> everyone;
+  for (int i = 0; i < world->size(); ++i) everyone.push_back(i);
+  const auto group = world->group({{world.get(), 0}, 0}, everyone, "world");
+  auto state = std::make_shared<LocalRank>();
+  state->world = world;
+  state->number = rank;
+  return std::make_shared<LocalEngine>(std::move(state), group, rank);
+}
+
+}  // namespace hero::dist

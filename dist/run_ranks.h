@@ -1,0 +1,18 @@
+#pragma once
+#include <exception>
+
+#include <hero/dist/launch.h>
+
+namespace hero::dist {
+
+/// How a run ended: `error` is null when all ranks ended well; `rank` is -1 for an error that all
+/// ranks share.
+struct Outcome {
+  std::exception_ptr error;
+  int rank = -1;
+};
+
+/// run_ranks() without throwing what the ranks threw.
+Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options);
+
+}  // namespace hero::dist

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <array>
+
+#include <hero/core/ledger.h>
+#include <hero/dist/traffic.h>
+
+namespace hero::dist {
+namespace {
+
+template <class Wanted>
+int64_t sum_bytes(const std::vector<Traffic::Row>& rows, const Wanted& wanted) {
+  int64_t sum = 0;
+  for (const Traffic::Row& row : rows) {
+    if (wanted(row)) sum += row.bytes;
+  }
+  return sum;
+}
+
+int64_t sum_of(const std::vector<int64_t>& counts) {
+  int64_t sum = 0;
+  for (const int64_t count : counts) sum += count;
+  return sum;
+}
+
+}  // namespace
+
+void Traffic::add(Op op, const std::string& unit, const std::string& axis, int64_t bytes) {
+  const auto same = [&](const Row& row) {
+    return row.op == op && row.unit == unit && row.axis == axis;
+  };
+  auto row = std::find_if(rows_.begin(), rows_.end(), same);
+  if (row == rows_.end()) row = rows_.insert(rows_.end(), Row{op, unit, axis, 0, 0});
+  row->calls += 1;
+  row->bytes += bytes;
+}
+
+int64_t Traffic::bytes() const {
+  return sum_bytes(rows_, [](const Row&) { return true; });
+}
+
+int64_t Traffic::bytes(Op op) const {
+  return sum_bytes(rows_, [&](const Row& row) { return row.op == op; });
+}
+
+int64_t Traffic::bytes_of_unit(const std::string& unit) const {
+  return sum_bytes(rows_, [&](const Row& row) { return row.unit == unit; });
+}
+
+int64_t Traffic::bytes_of_axis(const std::string& axis) const {
+  return sum_bytes(rows_, [&](const Row& row) { return row.axis == axis; });
+}
+
+int64_t Traffic::calls() const {
+  int64_t sum = 0;
+  for (const Row& row : rows_) sum += row.calls;
+  return sum;
+}
+
+int64_t Traffic::calls(Op op) const {
+  int64_t sum = 0;
+  for (const Row& row : rows_) sum += row.op == op ? row.calls : 0;
+  return sum;
+}
+
+std::string Traffic::table() const {
+  using Line = std::array<std::string, 6>;
+  std::vector<Line> lines = {{"axis", "operation", "unit", "calls", "bytes", ""}};
+  for (const Row& row : rows_) {
+    lines.push_back({row.axis, name(row.op), row.unit.empty() ? "-" : row.unit,
+                     std::to_string(row.calls), std::to_string(row.bytes), bytes_text(row.bytes)});
+  }
+  lines.push_back(
+      {"all", "", "", std::to_string(calls()), std::to_string(bytes()), bytes_text(bytes())});
+  std::array<size_t, 6> width{};
+  for (const Line& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
+  }
+  std::string text;
+  for (const Line& line : lines) {
+    std::string row;
+    for (size_t i = 0; i < line.size(); ++i) {
+      const std::string gap(width[i] - line[i].size(), ' ');
+      if (i > 0) row += "  ";
+      row += i < 3 ? line[i] + gap : gap + line[i];  // numbers to the right
+    }
+    row.erase(row.find_last_not_of(' ') + 1);
+    text += row + "\n";
+  }
+  return text;
+}
+
+int64_t bytes_sent(const Call& call, int rank, int ranks) {
+  const int64_t own = part_of(call.counts, call.size, ranks, rank).count;
+  const int64_t others = ranks - 1;
+  const bool root = rank == call.root;
+  int64_t elements = 0;
+  switch (call.op) {
+    case Op::all_reduce:
+      elements = (call.size - own) + others * own;
+      break;
+    case Op::reduce_scatter:
+      elements = call.size - own;
+      break;
+    case Op::all_gather:
+      elements = others * own;
+      break;
+    case Op::broadcast:
+      elements = root ? others * call.size : 0;
+      break;
+    case Op::scatter:
+      elements = root ? call.size - own : 0;
+      break;
+    case Op::reduce:
+      elements = root ? 0 : call.size;
+      break;
+    case Op::gather:
+      elements = root ? 0 : own;
+      break;
+    case Op::all_to_all:
+      elements = sum_of(call.send_counts) - call.send_counts[static_cast<size_t>(rank)];
+      break;
+    case Op::send:
+      elements = call.size;
+      break;
+    case Op::recv:
+    case Op::barrier:
+    case Op::split:
+      break;
+  }
+  return elements * item_size(call.dtype);
+}
+
+}  // namespace hero::dist

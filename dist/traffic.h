@@ -1,0 +1,53 @@
+#pragma once
+// The traffic ledger: what one rank has sent, by operation, unit and axis.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <hero/dist/call.h>
+
+namespace hero::dist {
+
+/// Counts calls and the bytes this rank sent to others, padding included; one for each rank, filled
+/// by all its communicators. Of n bytes an N-rank operation sends: all_reduce n - own part to the
+/// reduction and (N - 1) own parts of the result, together 2 n (N - 1) / N where N divides n;
+/// reduce_scatter n - own part; all_gather (N - 1) own parts; all_to_all all parts but the own;
+/// broadcast and scatter the root alone, (N - 1) n and n - own part; reduce and gather n each but
+/// the root; send n; barrier and the forming of groups nothing. A rank's own thread only.
+class Traffic {
+ public:
+  /// One line of the ledger.
+  struct Row {
+    Op op;
+    std::string unit;
+    std::string axis;
+    int64_t calls = 0;
+    int64_t bytes = 0;
+  };
+
+  void add(Op op, const std::string& unit, const std::string& axis, int64_t bytes);
+
+  /// \name Sums over rows.
+  /// \{
+  int64_t bytes() const;
+  int64_t bytes(Op op) const;
+  int64_t bytes_of_unit(const std::string& unit) const;
+  int64_t bytes_of_axis(const std::string& axis) const;
+  int64_t calls() const;
+  int64_t calls(Op op) const;
+  /// \}
+
+  /// All rows in the order of their first call.
+  const std::vector<Row>& rows() const { return rows_; }
+  void reset() { rows_.clear(); }
+  /// A printed table: axis, operation, unit, calls, bytes, and a last line with the totals.
+  std::string table() const;
+
+ private:
+  std::vector<Row> rows_;
+};
+
+/// Bytes that `rank` of `ranks` sends in this call, by the formulas of Traffic.
+int64_t bytes_sent(const Call& call, int rank, int ranks);
+
+}  // namespace hero::dist
