@@ -1,0 +1,119 @@
+#include "memory.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "plot.h"
+
+#include <hero/optim/optim.h>
+
+namespace tutorial {
+
+namespace {
+
+constexpr hero::MemoryTag kTags[] = {hero::MemoryTag::parameter, hero::MemoryTag::gradient,
+                                     hero::MemoryTag::optimizer, hero::MemoryTag::activation};
+
+}  // namespace
+
+Batch random_batch(int64_t rows) {
+  const hero::MemoryScope other(hero::MemoryTag::other);
+  return {hero::rand({rows, 784}), hero::randint(0, 10, {rows})};
+}
+
+void MemoryTable::head(const std::string& title) {
+  std::printf("%-22s %10s %10s %10s %11s\n", title.c_str(), "parameters", "gradients", "optimizer",
+              "activations");
+}
+
+void MemoryTable::line(const std::string& moment) const {
+  std::vector<int64_t> bytes;
+  for (hero::MemoryTag tag : kTags) bytes.push_back(ledger_.live(tag));
+  line(moment, bytes);
+}
+
+void MemoryTable::line(const std::string& moment, const std::vector<int64_t>& bytes) {
+  std::printf("  %-20s", moment.c_str());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::printf(" %*lld", i == 3 ? 11 : 10, static_cast<long long>(bytes[i]));
+  }
+  std::printf("\n");
+}
+
+int64_t different(const hero::Tensor& a, const hero::Tensor& b) {
+  const std::vector<float> left = a.to_vector<float>(), right = b.to_vector<float>();
+  int64_t count = 0;
+  for (size_t i = 0; i < left.size(); ++i) {
+    count += std::memcmp(&left[i], &right[i], sizeof(float)) != 0;
+  }
+  return count;
+}
+
+void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& blocks,
+                      const std::vector<Cost>& roots, const std::string& folder) {
+  Figure figure("Peak memory for activations, measured", "layers n", "activations of one layer");
+  const auto add = [&figure](const char* title, const std::vector<Cost>& costs) {
+    Values x, y;
+    for (const Cost& cost : costs) {
+      x.push_back(cost.layers);
+      y.push_back(cost.units);
+    }
+    figure.line(title, x, y).points("", x, y);
+  };
+  figure.legend("top left").x_range(0, plain.back().layers).y_range(0, plain.back().units);
+  add("keep all", plain);
+  add("a checkpoint every 4 layers", blocks);
+  add("sqrt(n) segments", roots);
+  figure.curve(
+      "2 sqrt(n)", [](double n) { return 2.0 * std::sqrt(n); }, 0, plain.back().layers);
+  figure.save(folder, "09_memory_checkpoints");
+}
+
+void draw_losses(const std::vector<Curve>& curves, const std::string& folder) {
+  Figure figure("The same run in other precisions", "step", "loss");
+  figure.log_y().legend("top right");
+  for (const Curve& curve : curves) {
+    Values x;
+    for (size_t i = 0; i < curve.losses.size(); ++i) x.push_back(static_cast<double>(i + 1));
+    figure.line(curve.name, x, curve.losses);
+  }
+  figure.save(folder, "09_memory_precision");
+}
+
+void draw_step(const std::string& folder) {
+  hero::Ledger ledger;
+  const hero::LedgerScope scope(ledger);
+  Values bytes[4];
+  const auto note = [&] {
+    for (size_t i = 0; i < 4; ++i) {
+      bytes[i].push_back(static_cast<double>(ledger.live(kTags[i])) / (1 << 20));
+    }
+  };
+  Network net;
+  hero::optim::Adam adam(net.parameters());
+  const Batch batch = random_batch(1024);
+  for (auto* layer : net.children()) {
+    layer->register_forward_hook([&](auto&...) { note(); });
+    layer->register_full_backward_hook([&](auto&...) { note(); });
+  }
+  for (int step = 0; step < 2; ++step) {
+    note();
+    cross_entropy(net(batch.images), batch.labels).backward();
+    note();
+    adam.step();
+    note();
+    adam.zero_grad();
+  }
+  Figure figure("Two steps of Adam: what lies in memory", "moment", "MiB");
+  figure.x_range(0, 17).y_range(0, 10);
+  figure.legend("top left");
+  for (size_t i = 0; i < 4; ++i) {
+    Values x;
+    for (size_t k = 0; k < bytes[i].size(); ++k) x.push_back(static_cast<double>(k));
+    figure.line(hero::name(kTags[i]), x, bytes[i]);
+  }
+  figure.save(folder, "09_memory_step");
+}
+
+}  // namespace tutorial
