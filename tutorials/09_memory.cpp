@@ -56,18 +56,19 @@ std::vector<Tensor> gradients(Network& net, const Batch& batch, int64_t rows) {
 // [end]
 
 void accumulate() {
-  std::printf("\n# gradient accumulation: elements that differ from the whole batch's\n");
-  std::printf("batch  in parts of     weights      biases\n");
+  std::printf("\n# gradient accumulation: bits of the sum beside those of the whole batch\n");
+  std::printf("batch  in parts of    weights   biases\n");
   Network net;
   for (const auto& [all, rows] : {std::pair{512, 256}, {1024, 256}, {1000, 100}}) {
     const Batch batch = tutorial::random_batch(all);
     const auto whole = gradients(net, batch, all), parts = gradients(net, batch, rows);
-    int64_t weights = 0, biases = 0;
+    bool weights = true, biases = true;
     for (size_t i = 0; i < whole.size(); ++i) {
-      (whole[i].ndim() == 2 ? weights : biases) += tutorial::different(whole[i], parts[i]);
+      bool& same = whole[i].ndim() == 2 ? weights : biases;
+      same = same && tutorial::same_bits(whole[i], parts[i]);
     }
-    std::printf("%5d  %2d x %4d     %9lld   %9lld\n", all, all / rows, rows,
-                static_cast<long long>(weights), static_cast<long long>(biases));
+    std::printf("%5d  %2d x %4d      %7s  %7s\n", all, all / rows, rows,
+                weights ? "same" : "differ", biases ? "same" : "differ");
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <hero/autograd/autograd.h>
 #include <hero/core/ledger.h>
+#include <hero/core/map.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
@@ -44,6 +45,18 @@ std::vector<Tensor> gradients(Call&& call) {
   }
   return list;
 }
+
+// Keeps what it made on the way.
+struct SquaredSine : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  const char* name() const override { return "squared_sine"; }
+  Array forward(const Array& x) {
+    const Array s = core::map<core::kernels::Sin>(x);
+    keep(0, s);
+    return core::map<core::kernels::Square>(s);
+  }
+  Grads backward(const Tensor& g) override { return {g * 2.0 * Tensor(kept(0)) * cos(input(0))}; }
+};
 
 void check_same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   REQUIRE(a.size() == b.size());
@@ -201,6 +214,36 @@ TEST_CASE("checkpoint_sequential splits a chain and keeps the last piece") {
   CHECK(same_bits(run(7), plain));
   CHECK_THROWS_WITH(checkpoint_sequential(chain, 8, x), ContainsSubstring("8 segments for 7"));
   CHECK_THROWS_WITH(checkpoint_sequential(chain, 0, x), ContainsSubstring("0 segments"));
+}
+
+TEST_CASE("what an operation keeps of its own goes and comes back too") {
+  Ledger ledger;
+  const LedgerScope scope(ledger);
+  const Tensor x = rand({1000}, {.requires_grad = true});
+  const auto f = [](const Tensor& z) { return record(SquaredSine{}, z); };
+  const Tensor plain = grad(sum(f(x)), x);
+  const int64_t before = ledger.live();
+  const Tensor y = checkpoint(f, x);
+  CHECK(ledger.live() - before == 4000);  // y; the sine is not held
+  CHECK(same_bits(grad(sum(y), x), plain));
+  const NoGrad no_grad;
+  CHECK(f(x).numel() == 1000);
+}
+
+TEST_CASE("modules, which cannot be copied, are referred to") {
+  struct Scale {
+    Scale() = default;
+    Scale(const Scale&) = delete;
+    Scale& operator=(const Scale&) = delete;
+    Tensor operator()(const Tensor& x) { return tanh(x * w); }
+    Tensor w = tensor({2.0f}, {.requires_grad = true});
+  } a, b, c;
+  const Tensor x = tensor({0.3f, -0.1f}, {.requires_grad = true});
+  const std::vector<Tensor> wanted = {x, a.w, b.w, c.w};
+  const auto plain = grad({sum(c(b(a(x))))}, wanted);
+  check_same(plain, grad({sum(checkpoint(c, checkpoint(b, checkpoint(a, x))))}, wanted));
+  const std::vector<Scale*> chain = {&a, &b, &c};
+  check_same(plain, grad({sum(checkpoint_sequential(chain, 2, x))}, wanted));
 }
 
 TEST_CASE("running statistics move once in a checkpointed batch norm") {

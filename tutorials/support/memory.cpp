@@ -41,13 +41,10 @@ void MemoryTable::line(const std::string& moment, const std::vector<int64_t>& by
   std::printf("\n");
 }
 
-int64_t different(const hero::Tensor& a, const hero::Tensor& b) {
-  const std::vector<float> left = a.to_vector<float>(), right = b.to_vector<float>();
-  int64_t count = 0;
-  for (size_t i = 0; i < left.size(); ++i) {
-    count += std::memcmp(&left[i], &right[i], sizeof(float)) != 0;
-  }
-  return count;
+bool same_bits(const hero::Tensor& a, const hero::Tensor& b) {
+  const auto left = a.array().contiguous(), right = b.array().contiguous();
+  return left.dtype() == right.dtype() && left.shape() == right.shape() &&
+         std::memcmp(left.bytes(), right.bytes(), static_cast<size_t>(left.nbytes())) == 0;
 }
 
 void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& blocks,

@@ -41,8 +41,7 @@ class MemoryTable {
   const hero::Ledger& ledger_;
 };
 
-/// How many elements of two tensors differ in their bits.
-int64_t different(const hero::Tensor& a, const hero::Tensor& b);
+bool same_bits(const hero::Tensor& a, const hero::Tensor& b);
 
 /// One point of a memory measurement.
 struct Cost {

@@ -103,7 +103,7 @@ void compare_precisions(const std::string& folder) {
   std::vector<Curve> curves;
   for (const Precision& run : kRuns) {
     const Outcome outcome = train(run, x, target, kSteps);
-    std::printf("%-20s %12.3f %6.3f %14.0f %% %9d  2^%d\n", run.name, outcome.losses.front(),
+    std::printf("%-20s %12.2f %6.2f %14.0f %% %9d  2^%d\n", run.name, outcome.losses.front(),
                 outcome.losses.back(), outcome.zeros, outcome.left_out, std::ilogb(outcome.scale));
     curves.push_back({run.name, outcome.losses});
   }
