@@ -52,10 +52,10 @@ struct SquaredSine : Op {
   const char* name() const override { return "squared_sine"; }
   Array forward(const Array& x) {
     const Array s = core::map<core::kernels::Sin>(x);
-    keep(0, s);
+    stash(s, 0);
     return core::map<core::kernels::Square>(s);
   }
-  Grads backward(const Tensor& g) override { return {g * 2.0 * Tensor(kept(0)) * cos(input(0))}; }
+  Grads backward(const Tensor& g) override { return {g * 2.0 * Tensor(stashed(0)) * cos(input(0))}; }
 };
 
 void check_same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
