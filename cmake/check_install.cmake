@@ -17,4 +17,4 @@ file(COPY ${SOURCE}/ DESTINATION ${SCRATCH}/outside)
 run("configuring the outside project" ${CMAKE_COMMAND} -G Ninja -S ${SCRATCH}/outside
     -B ${SCRATCH}/build -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
 run("building the outside project" ${CMAKE_COMMAND} --build ${SCRATCH}/build)
-run("the outside program" ${SCRATCH}/build/outside)
+run("the outside program" ${CMAKE_COMMAND} -E chdir ${SCRATCH} ${SCRATCH}/build/outside)

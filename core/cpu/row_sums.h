@@ -116,13 +116,14 @@ T sum_blocks(int64_t n, Body&& body) {
 // The sum of f(i) for i in [0, n).
 template <class T, class F>
 [[gnu::always_inline]] inline T sum_of(int64_t n, F&& f) {
-  return sum_blocks<T>(n, [&](int64_t at, int64_t count) __attribute__((always_inline)) {
-    T terms[kBlock];
-    std::fill_n(terms, std::min<int64_t>(count, 1), T(0));  // the compiler counts on count > 0
+  return sum_blocks<T>(
+      n, [&](int64_t at, int64_t count) __attribute__((always_inline)) {
+        T terms[kBlock];
+        std::fill_n(terms, std::min<int64_t>(count, 1), T(0));  // the compiler counts on count > 0
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) terms[i] = f(at + i);
-    return block_sum(terms, count);
-  });
+        for (int64_t i = 0; i < count; ++i) terms[i] = f(at + i);
+        return block_sum(terms, count);
+      });
 }
 
 }  // namespace hero::core::cpu

@@ -2,21 +2,28 @@
 #include <cstdio>
 
 #include <hero/autograd/autograd.h>
+#include <hero/nn/linear.h>
 #include <hero/optim/optim.h>
 
 using namespace hero;
 
+struct MLP : nn::Module {
+  nn::Linear& hidden = add<nn::Linear>("hidden", 1, 32);
+  nn::Linear& out = add<nn::Linear>("out", 32, 1);
+  Tensor forward(const Tensor& x) override { return out(tanh(hidden(x))); }
+};
+
 int main() {
   manual_seed(0);
-  const Tensor x = rand({256, 1}) * 2.0;  // y = 4 + 3x and some noise
-  const Tensor y = x * 3.0 + 4.0 + randn({256, 1}) * 0.1;
-  const Tensor w = zeros({1, 1}, {.requires_grad = true}), b = zeros({1}, {.requires_grad = true});
-  optim::Adam adam({w, b}, {.lr = 0.1});
-  for (int step = 0; step < 300; ++step) {
-    adam.zero_grad();
-    mse_loss(linear(x, w, b), y).backward();
-    adam.step();
+  const Tensor x = linspace(-3.0, 3.0, 256).unsqueeze(1), y = sin(x);
+  MLP model;
+  optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
+  for (int step = 0; step < 1000; ++step) {
+    adamw.zero_grad();
+    mse_loss(model(x), y).backward();
+    adamw.step();
   }
-  std::printf("y = %.2f x + %.2f\n", w.item(), b.item());
+  std::printf("sin is off by %.2f at most\n", amax(abs(model(x) - y)).item());
+  model.save("sine.safetensors");  // opens in Python, with PyTorch's names
 }
 // [end]
