@@ -55,7 +55,9 @@ struct SquaredSine : Op {
     stash(s, 0);
     return core::map<core::kernels::Square>(s);
   }
-  Grads backward(const Tensor& g) override { return {g * 2.0 * Tensor(stashed(0)) * cos(input(0))}; }
+  Grads backward(const Tensor& g) override {
+    return {g * 2.0 * Tensor(stashed(0)) * cos(input(0))};
+  }
 };
 
 void check_same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
