@@ -76,7 +76,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     round_ =
         group_->arrive(lane, sequence_, parties_.size(), static_cast<size_t>(me_), std::move(call));
     rank_->begun.push_back(shared_from_this());
-    rank_->world->notify();
+    if (round_->arrived.load() == round_->parties()) world().notify();
   }
 
   bool test() override {
@@ -113,9 +113,10 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
       advance(call_.op == Op::all_reduce ? LocalRound::kReduced : LocalRound::kFinished);
     }
     if (stage_ == LocalRound::kReduced) {
+      if (round_->reduced.load() < round_->parties()) return false;
       const Reading reading(*round_, world());
       if (!reading.allowed()) return false;
-      if (!pull_reduced()) return false;
+      pull_reduced();
       advance(LocalRound::kFinished);
     }
     if (round_->finished.load() < round_->parties()) return false;
@@ -151,8 +152,8 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   void advance(LocalRound::Stage stage) {
     stage_ = stage;
     round_->stages[static_cast<size_t>(me_)].store(stage);
-    if (stage == LocalRound::kFinished) round_->finished.fetch_add(1);
-    world().notify();
+    std::atomic<int>& count = stage == LocalRound::kFinished ? round_->finished : round_->reduced;
+    if (count.fetch_add(1) + 1 == round_->parties()) world().notify();  // others wait for all
   }
 
   std::vector<int> absent() const {
@@ -283,22 +284,12 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
                    part.count);
   }
 
-  // The second half of an all_reduce: the others' reduced parts, as far as there are any.
-  bool pull_reduced() {
-    taken_.resize(static_cast<size_t>(parties()));
-    bool all = true;
+  // The second half of an all_reduce: the others' reduced parts.
+  void pull_reduced() {
     for_each_other([&](int i) {
-      if (i == me_ || taken_[static_cast<size_t>(i)]) return;
-      if (round_->stages[static_cast<size_t>(i)].load() < LocalRound::kReduced) {
-        all = false;
-        return;
-      }
       const Part part = part_of(call_.counts, call_.size, parties(), i);
-      const int64_t begin = part.begin;
-      copy_part(call_of(i).output, begin, part);
-      taken_[static_cast<size_t>(i)] = true;
+      copy_part(call_of(i).output, part.begin, part);
     });
-    return all;
   }
 
   std::shared_ptr<LocalRank> rank_;
@@ -310,7 +301,6 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   Call call_;
   core::Array input_, output_;
   LocalRound::Stage stage_ = LocalRound::kArrived;
-  std::vector<bool> taken_;
   bool complete_ = false;
 };
 

@@ -27,6 +27,7 @@ struct LocalRound {
   std::vector<Call> calls;  // calls[i] is written before party i arrives
   std::vector<std::atomic<int>> stages;
   std::atomic<int> arrived{0};
+  std::atomic<int> reduced{0};
   std::atomic<int> finished{0};
   std::atomic<int> readers;  // parties that read others' memory at this moment
   std::once_flag compared;

@@ -12,9 +12,12 @@ namespace {
 // [note: how a rank waits]
 // A rank that cannot go on first pauses for about 20 us, as waking a sleeping thread costs 50; then
 // it yields, so that ranks that share its core go first; then it sleeps until an event. Where there
-// are more ranks than cores, pausing would only keep another rank from its core.
+// are more ranks than cores, pausing would only keep another rank from its core. On a machine that
+// is busy with other programs a yield gives them whole time slices, while one who sleeps is woken
+// first: so nobody yields for longer than kYieldTime.
 constexpr int kPauses = 500;
 constexpr int kYields = 200;
+constexpr auto kYieldTime = std::chrono::microseconds(200);
 constexpr auto kNap = std::chrono::milliseconds(20);  // between two looks at the time-out
 
 void pause() {
@@ -45,9 +48,11 @@ bool LocalWorld::spin(uint64_t seen, int& patience) const {
     if (events_.load() != seen) return true;
     pause();
   }
+  const auto start = std::chrono::steady_clock::now();
   for (; patience < kPauses + kYields; ++patience) {
     if (events_.load() != seen) return true;
     std::this_thread::yield();
+    if (std::chrono::steady_clock::now() - start > kYieldTime) patience = kPauses + kYields;
   }
   return events_.load() != seen;
 }
