@@ -67,12 +67,16 @@ tutorial::Score test(nn::Module& model, const Fashion& data) {
 // [snippet: train]
 int train(Training& t, const Fashion& data, const FashionOptions& options) {
   nn::data::DataLoader loader(data.train, {.batch_size = 64, .shuffle = t.shuffle, .seed = 1});
-  tutorial::Keeper keeper(t, loader,
-                          options);  // checkpoints and metrics where --run names a folder
+  tutorial::Keeper keeper(t, loader, options);  // of checkpoints and metrics, where --run is given
   const int64_t size = data.train->size(), steps = t.epochs * loader.size();
   const nn::StopSignal stop;
-  nn::Progress progress(
-      {.total = steps, .start = t.step, .every = loader.size(), .unit = "image", .per_step = 64});
+  const auto style = options.silent ? nn::ProgressStyle::silent : nn::ProgressStyle::automatic;
+  nn::Progress progress({.total = steps,
+                         .start = t.step,
+                         .style = style,
+                         .every = loader.size(),
+                         .unit = "image",
+                         .per_step = 64});
   while (t.step < steps) {
     const int64_t epoch = t.step / loader.size();
     if (t.step % loader.size() == 0) loader.set_epoch(epoch);
@@ -158,6 +162,8 @@ const std::vector<Racer> kRacers = {
 
 // The same first values and the same batches for all.
 int race(const Fashion& data, const FashionOptions& options) {
+  FashionOptions not_kept = options;
+  not_kept.run.clear();
   const int64_t epochs = options.quick ? 1 : 2;
   std::printf("All optimizers, %lld images each\n%s\n", epochs * data.train->size() + 0LL, kLine);
   std::printf("optimizer     lr  training loss  test loss  test accuracy\n");
@@ -167,7 +173,7 @@ int race(const Fashion& data, const FashionOptions& options) {
     NeuralNetwork model;
     const Optimizer optimizer = racer.make(model.parameters(), racer.lr);
     Training training{.model = model, .optimizer = *optimizer, .epochs = epochs, .shuffle = true};
-    if (const int code = train(training, data, {}); code != 0) return code;
+    if (const int code = train(training, data, not_kept); code != 0) return code;
     std::printf("%-9s %6g %14.4f %10.4f %13.1f%%\n", racer.name, racer.lr, training.last_loss(),
                 training.score.loss, training.score.accuracy);
     std::fflush(stdout);
@@ -211,6 +217,7 @@ int main(int argc, char** argv) {
       .count("--epochs", options.epochs, "passes over the images")
       .text("--run", options.run, "folder for checkpoints and metrics; none: nothing is kept")
       .flag("--resume", options.resume, "go on from the newest checkpoint of --run")
+      .flag("--silent", options.silent, "no line of progress")
       .text("--out", options.out, "folder for figures");
   return command.run(argc, argv, [&] {
     hero::check(!options.resume || !options.run.empty(),

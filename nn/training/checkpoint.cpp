@@ -202,7 +202,7 @@ std::optional<int64_t> Checkpointer::resume(Resume which) {
       return found.back();
     }
     check(which == Resume::newest_intact, "checkpoint: ", wrong,
-          "; Resume::newest_intact goes back to the one before");
+          "; to go back to the checkpoint before, remove this one or ask for newest_intact");
     const std::string line = "checkpoint: " + wrong + "; going back to the one before\n";
     std::fputs(line.c_str(), stderr);
   }

@@ -14,7 +14,7 @@
 namespace tutorial {
 
 struct FashionOptions {
-  bool quick = false, cnn = false, resume = false;
+  bool quick = false, cnn = false, resume = false, silent = false;
   std::optional<int64_t> epochs;
   std::string run;              ///< folder of checkpoints and metrics, or none
   std::string out = "figures";  ///< folder for figures
