@@ -12,9 +12,10 @@
 namespace hero::nn::data {
 namespace {
 
-constexpr size_t kMinGzipBytes = 18;  // header and trailer
-constexpr size_t kMaxRatio = 1032;    // of deflate: no stream expands further
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kMinGzipBytes = 18;             // header and trailer
+constexpr size_t kMaxRatio = 1032;               // of deflate: no stream expands further
+constexpr size_t kPieceBytes = size_t{1} << 20;  // of input at once
+constexpr size_t kMoreBytes = size_t{1} << 16;   // of output, where its length is not known
 
 class Inflater {
  public:
@@ -33,7 +34,7 @@ class Inflater {
     while (true) {
       const size_t given = std::min(in.size() - taken, kPieceBytes);
       const size_t begin = out.size();
-      const size_t space = std::max(kPieceBytes, out.capacity() - begin);
+      const size_t space = std::max(kMoreBytes, out.capacity() - begin);
       out.resize(begin + std::min(space, 64 * kPieceBytes));
       stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data() + taken));
       stream_.avail_in = static_cast<uInt>(given);
