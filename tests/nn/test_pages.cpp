@@ -103,7 +103,8 @@ int train(const std::string& folder, int64_t epochs, nn::Resume resume) {
   checkpoint.track("optimizer", adam);
   checkpoint.track("loader", loader);
   int64_t step = checkpoint.resume(resume).value_or(0);
-  const nn::MetricsOptions from = {.resumed_step = step > 0 ? std::optional(step) : std::nullopt};
+  nn::MetricsOptions from;
+  if (resume != nn::Resume::no) from.resumed_step = step;
   nn::MetricsWriter metrics(folder, from);
   nn::StopSignal stop;
   nn::Progress progress({.total = epochs * loader.size(), .start = step});
