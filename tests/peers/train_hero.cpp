@@ -1,4 +1,4 @@
-// Hero's side of tests/peers/train: one training step of each network, written with functions. With
+// Hero's side of train_torch.py: one training step of each network, written with functions. With
 // arguments CASE THREADS STEPS it runs so many steps and prints a line after the first.
 #include <cmath>
 #include <cstring>

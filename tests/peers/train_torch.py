@@ -1,4 +1,4 @@
-"""PyTorch's side of tests/peers/train: the same networks and steps as train_hero.cpp, and the same
+"""PyTorch's side of train_hero.cpp: the same networks and steps as train_hero.cpp, and the same
 two ways to be run: lines "CASE THREADS SECONDS" on standard input, or arguments CASE THREADS STEPS.
 """
 import sys
