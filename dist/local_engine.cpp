@@ -99,7 +99,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
 
   // True when complete. Throws where the ranks disagree or one of them will never come.
   bool go_on() {
-    if (complete_) return true;
+    if (complete_ || complete_now()) return true;
     if (world().failed()) world().raise(rank_->number, where());
     if (stage_ == LocalRound::kArrived) {
       if (round_->arrived.load() < round_->parties()) {
@@ -119,11 +119,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
       pull_reduced();
       advance(LocalRound::kFinished);
     }
-    if (round_->finished.load() < round_->parties()) return false;
-    complete_ = true;
-    input_ = {};  // a storage must not outlive the call because a handle to it does
-    output_ = {};
-    return true;
+    return complete_now();
   }
 
   void wait_for_readers() const {
@@ -135,6 +131,16 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   std::string where() const { return describe(call_, sequence_, group_->axis); }
   int parties() const { return round_->parties(); }
   const Call& call_of(int i) const { return round_->calls[static_cast<size_t>(i)]; }
+
+  // A call that all have finished is complete, whatever has failed since.
+  bool complete_now() {
+    if (stage_ != LocalRound::kFinished || round_->finished.load() < round_->parties())
+      return false;
+    complete_ = true;
+    input_ = {};  // a storage must not outlive the call because a handle to it does
+    output_ = {};
+    return true;
+  }
 
   void go_on_with_all() {
     std::vector<std::shared_ptr<LocalPending>>& begun = rank_->begun;

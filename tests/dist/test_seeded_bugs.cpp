@@ -220,7 +220,7 @@ const std::vector<Bug>& absences() {
        odd_one([](Communicator& world) { world.all_reduce(some(), {.async = true}); },
                [](Communicator&) {}),
        {"all_reduce (call 0 of 'world')", "rank 1 has finished without this call"},
-       -3},  // seen at the end of ranks 0 and 2, behind their programs
+       -3},  // seen at the end of ranks 0 and 2, or when the later of them begins its call
   };
   return bugs;
 }
@@ -326,7 +326,8 @@ const std::vector<Bug>& wrong_arguments() {
   return bugs;
 }
 
-// silent: -1 every rank throws; r >= 0 rank r does not; -2 only rank 1; -3 none of the programs.
+// silent: -1 every rank throws; r >= 0 rank r does not; -2 only rank 1; -3 a program may
+// have ended before.
 void check_bug(const Bug& bug) {
   INFO(bug.name);
   std::string thrown;
@@ -349,11 +350,12 @@ void check_bug(const Bug& bug) {
   for (int rank = 0; rank < 3; ++rank) {
     INFO("rank " << rank);
     const std::string& message = errors[static_cast<size_t>(rank)];
-    const bool quiet = bug.silent == rank || bug.silent == -3 || (bug.silent == -2 && rank != 1);
+    const bool quiet = bug.silent == rank || (bug.silent == -2 && rank != 1);
     if (quiet) {
       REQUIRE(message.empty());
       continue;
     }
+    if (bug.silent == -3 && message.empty()) continue;
     for (const std::string& part : bug.errors) {
       REQUIRE_THAT(message, Catch::Matchers::ContainsSubstring(part));
     }
