@@ -30,8 +30,8 @@ TORCH_ENVIRONMENT = {
 
 
 class Side:
-    def __init__(self, program, environment):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    def __init__(self, command, environment):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env=os.environ | environment)
 
     def median(self, case, threads, seconds):
@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("cases", nargs="*")
     options = parser.parse_intermixed_args()
-    sides = [Side(options.hero, {}), Side(options.torch, TORCH_ENVIRONMENT)]
+    sides = [Side([options.hero], {}), Side([options.torch], TORCH_ENVIRONMENT)]
     print(f"{'case':20} {'threads':>7} {'hero':>12} {'torch':>12} {'torch/hero':>10}")
     for name, all_threads, unit, unit_name in CASES:
         if options.cases and name not in options.cases:

@@ -1,0 +1,36 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# Shared by the scripts of this folder (sourced, after cmake/run.sh): Python with the peers in it, and
+# programs built beside the library. The caller sets `self` and `root`.
+
+# peers_python PACKAGE...: sets `python`, in a virtual environment that has these packages from PyPI.
+# It lies in build/peers-venv (several GB with torch); HERO_PEERS_VENV names another folder.
+peers_python() {
+  need $packages_build python3-venv
+  local venv=${HERO_PEERS_VENV:-$root/build/peers-venv} imports
+  imports=$(IFS=,; echo "$*")
+  python=$venv/bin/python
+  "$python" -c "import $imports" 2>/dev/null && return 0
+  say "installing $* into $venv"
+  mkdir -p "$root/build"
+  { python3 -m venv "$venv" && "$venv/bin/pip" install "$@" setuptools; } >"$root/build/peers-venv.log" 2>&1 ||
+    { say "installing failed, see build/peers-venv.log"; exit 1; }
+}
+
+# peers_program NAME SOURCE... -- FLAGS...: builds build/release/peers/NAME where a source, a header of
+# this folder or a library is newer, and sets `program`. The library must be built already.
+peers_program() {
+  local build=$root/build/release name=$1 newest sources=()
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do sources+=("$1") && shift; done
+  [ $# -eq 0 ] || shift
+  program=$build/peers/$name
+  mkdir -p "$build/peers"
+  newest=$(find "${sources[@]}" "$root"/tests/peers/*.h "$root"/tests/nn/*.h "$build"/libhero_*.a -printf '%T@ %p\n' |
+    sort -rn | head -1 | cut -d' ' -f2)
+  [ -e "$program" ] && [ "$program" -nt "$newest" ] && return 0
+  local library=() room
+  for room in optim nn autograd core; do
+    [ -e "$build/libhero_$room.a" ] && library+=("$build/libhero_$room.a")
+  done
+  g++ -std=c++20 -O2 -I "$build/include" -I "$root/tests" "${sources[@]}" -o "$program" "${library[@]}" -lz -lpthread "$@"
+}
