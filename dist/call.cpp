@@ -51,10 +51,10 @@ std::string field_disagreement(const Field& field, std::span<const Call> calls,
                                std::span<const int> ranks) {
   std::vector<std::pair<std::string, std::vector<int>>> camps;
   for (size_t i = 0; i < calls.size(); ++i) {
-    std::string value = field.text(calls[i]);
+    const std::string value = field.text(calls[i]);
     auto camp =
         std::find_if(camps.begin(), camps.end(), [&](const auto& c) { return c.first == value; });
-    if (camp == camps.end()) camp = camps.insert(camps.end(), {std::move(value), {}});
+    if (camp == camps.end()) camp = camps.emplace(camps.end(), value, std::vector<int>());
     camp->second.push_back(ranks[i]);
   }
   if (camps.size() < 2) return "";

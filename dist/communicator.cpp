@@ -307,7 +307,9 @@ Communicator Communicator::split(int color, int key, const std::string& axis) co
   const std::vector<int64_t> all = exchange(words);
   if (color < 0) return {};
   std::vector<int> members;
-  const auto at = [&](int rank, int word) { return all[static_cast<size_t>(2 * rank + word)]; };
+  const auto at = [&](int rank, int word) {
+    return all[2 * static_cast<size_t>(rank) + static_cast<size_t>(word)];
+  };
   for (int i = 0; i < size(); ++i) {
     if (at(i, 0) == color) members.push_back(i);
   }
@@ -331,7 +333,7 @@ Communicator Communicator::group(std::span<const int> ranks, const std::string& 
   const std::vector<int64_t> all = exchange(words);
   if (ranks.empty()) return {};
   for (size_t i = 0; i < ranks.size() && !all.empty(); ++i) {
-    const auto place = static_cast<size_t>(2 * ranks[i]);
+    const size_t place = 2 * static_cast<size_t>(ranks[i]);
     check(all[place] == words[0] && all[place + 1] == 1, "group: rank ", rank(), " and rank ",
           ranks[i], " of '", axis_, "' name different members for '", axis, "'");
   }

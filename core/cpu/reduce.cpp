@@ -6,22 +6,13 @@
 
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/reduce_columns.h>
 #include <hero/core/math.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
 
 namespace {
-
-constexpr int64_t kLeaf = 128;     // elements summed in lanes
-constexpr int64_t kLanes = 8;      // running values in a leaf
-constexpr int64_t kColumns = 128;  // columns reduced side by side
-
-// The length of a node's left part: half, in whole rounds of lanes.
-int64_t left_part(int64_t n) {
-  const int64_t half = n / 2;
-  return half - half % kLanes;
-}
 
 struct Plain {
   template <class T>
@@ -119,12 +110,6 @@ struct All : Plain {
 };
 
 template <class Op, class T>
-T join_lanes(const T* lane) {
-  return Op::combine(Op::combine(Op::combine(lane[0], lane[1]), Op::combine(lane[2], lane[3])),
-                     Op::combine(Op::combine(lane[4], lane[5]), Op::combine(lane[6], lane[7])));
-}
-
-template <class Op, class T>
 T reduce_leaf(const T* x, int64_t n, T center) {
   if (n < kLanes) {
     T value = n > 0 ? Op::pre(x[0], center) : Op::template init<T>();
@@ -155,18 +140,6 @@ T reduce_row(const BlockReader& reader, int64_t begin, int64_t n, T center) {
   return reduce_leaf<Op, T>(x, n, center);
 }
 
-// The parts of a long row that threads reduce on their own: the nodes of its tree of at most
-// kGrain.
-void split_row(int64_t begin, int64_t n, std::vector<std::pair<int64_t, int64_t>>& parts) {
-  if (n <= kGrain) {
-    parts.emplace_back(begin, n);
-    return;
-  }
-  const int64_t left = left_part(n);
-  split_row(begin, left, parts);
-  split_row(begin + left, n - left, parts);
-}
-
 template <class Op, class T>
 T join_parts(int64_t n, const std::vector<T>& values, size_t& next) {
   if (n <= kGrain) return values[next++];
@@ -177,8 +150,8 @@ T join_parts(int64_t n, const std::vector<T>& values, size_t& next) {
 
 template <class Op, class T>
 T reduce_long_row(const BlockReader& reader, int64_t begin, int64_t n, T center) {
-  std::vector<std::pair<int64_t, int64_t>> parts;
-  split_row(begin, n, parts);
+  std::vector<std::pair<int64_t, int64_t>> parts;  // nodes that threads reduce on their own
+  split_rows(begin, n, kGrain, parts);
   std::vector<T> values(parts.size());
   parallel_for(static_cast<int64_t>(parts.size()), 1, [&](int64_t from, int64_t to) {
     for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
@@ -188,53 +161,6 @@ T reduce_long_row(const BlockReader& reader, int64_t begin, int64_t n, T center)
   size_t next = 0;
   return join_parts<Op, T>(n, values, next);
 }
-
-// `width` neighbouring columns of n rows that lie `stride` elements apart: the same tree and lanes
-// as a row's, so that a sum does not depend on the layout.
-template <class Op, class T>
-struct Columns {
-  const BlockReader& reader;
-  int64_t stride;
-  int64_t width;
-  const T* center;
-
-  const T* row(int64_t begin, T* scratch) const {
-    return reinterpret_cast<const T*>(
-        reader.read(begin, width, reinterpret_cast<std::byte*>(scratch)));
-  }
-  void accumulate(T* into, int64_t begin, bool first, T* scratch) const {
-    const T* x = row(begin, scratch);
-    if (first) {
-      for (int64_t c = 0; c < width; ++c) into[c] = Op::pre(x[c], center[c]);
-    } else {
-      for (int64_t c = 0; c < width; ++c) into[c] = Op::combine(into[c], Op::pre(x[c], center[c]));
-    }
-  }
-  void leaf(int64_t begin, int64_t n, T* out) const {
-    T scratch[kColumns];
-    T lanes[kLanes][kColumns];
-    const int64_t rounds = n < kLanes ? 0 : n / kLanes * kLanes;
-    for (int64_t i = 0; i < rounds; ++i) {
-      accumulate(lanes[i % kLanes], begin + i * stride, i < kLanes, scratch);
-    }
-    if (rounds > 0) {
-      for (int64_t c = 0; c < width; ++c) {
-        const T column[kLanes] = {lanes[0][c], lanes[1][c], lanes[2][c], lanes[3][c],
-                                  lanes[4][c], lanes[5][c], lanes[6][c], lanes[7][c]};
-        out[c] = join_lanes<Op>(column);
-      }
-    }
-    for (int64_t i = rounds; i < n; ++i) accumulate(out, begin + i * stride, i == 0, scratch);
-  }
-  void tree(int64_t begin, int64_t n, T* out) const {
-    if (n <= kLeaf) return leaf(begin, n, out);
-    const int64_t left = left_part(n);
-    T right[kColumns];
-    tree(begin, left, out);
-    tree(begin + left * stride, n - left, right);
-    for (int64_t c = 0; c < width; ++c) out[c] = Op::combine(out[c], right[c]);
-  }
-};
 
 // A reduction laid out as [outer, n, inner] of the input's own order, or as rows of a permuted
 // view.
@@ -272,24 +198,6 @@ Layout lay_out(const Array& x, const Array& out) {
 }
 
 template <class Op, class T>
-void reduce_columns(const Layout& layout, const BlockReader& reader, const T* center, T* results) {
-  const int64_t blocks = (layout.inner + kColumns - 1) / kColumns;
-  const int64_t work = layout.n * std::min(layout.inner, kColumns);
-  parallel_for(
-      layout.outer * blocks, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
-        const T zeros[kColumns] = {};
-        for (int64_t task = begin; task < end; ++task) {
-          const int64_t o = task / blocks;
-          const int64_t c = task % blocks * kColumns;
-          const int64_t at = o * layout.inner + c;
-          const Columns<Op, T> columns{reader, layout.inner, std::min(kColumns, layout.inner - c),
-                                       center ? center + at : zeros};
-          columns.tree(o * layout.n * layout.inner + c, layout.n, results + at);
-        }
-      });
-}
-
-template <class Op, class T>
 void reduce_as(const Array& x, const Array* center, const Array& out, DType compute) {
   const int64_t rows = out.numel();
   if (rows == 0) return;
@@ -315,7 +223,8 @@ void reduce_as(const Array& x, const Array* center, const Array& out, DType comp
     const BlockReader reader(layout.x, layout.x.shape(), compute);
     const int64_t n = layout.n;
     if (layout.columns) {
-      reduce_columns<Op, T>(layout, reader, center ? centers.data() : nullptr, results);
+      reduce_columns<Op, T>(reader, layout.outer, n, layout.inner,
+                            center ? centers.data() : nullptr, results);
     } else if (rows < 8 && n > kGrain) {
       for (int64_t r = 0; r < rows; ++r) {
         results[r] = reduce_long_row<Op, T>(reader, r * n, n,
