@@ -54,10 +54,16 @@ class Columns {
     tree(begin + left * stride_, n - left, right, right + width_);
     for (int64_t c = 0; c < width_; ++c) out[c] = Op::combine(out[c], right[c]);
   }
+  // A lane at a time: its running values stay in the first-level cache.
   void leaf(int64_t begin, int64_t n, T* out) {
-    const int64_t rounds = n < kLanes ? 0 : n / kLanes * kLanes;
-    for (int64_t i = 0; i < rounds; ++i) {
-      accumulate(lane(i % kLanes), begin + i * stride_, i < kLanes);
+    const int64_t rounds = n / kLanes;
+    for (int64_t j = 0; j < kLanes && rounds > 0; ++j) {
+      int64_t round = 1;
+      start(lane(j), row(begin, j));
+      for (; reader_.direct() && round + 4 <= rounds; round += 4) {
+        add_four(lane(j), row(begin, round * kLanes + j), kLanes * stride_);
+      }
+      for (; round < rounds; ++round) add(lane(j), row(begin, round * kLanes + j));
     }
     if (rounds > 0) {
       for (int64_t c = 0; c < width_; ++c) {
@@ -65,17 +71,32 @@ class Columns {
                                   lane(4)[c], lane(5)[c], lane(6)[c], lane(7)[c]};
         out[c] = join_lanes<Op>(column);
       }
-    }
-    for (int64_t i = rounds; i < n; ++i) accumulate(out, begin + i * stride_, i == 0);
-  }
-  void accumulate(T* into, int64_t begin, bool first) {
-    const auto* x = reinterpret_cast<const T*>(reader_.read(begin, width_, scratch_.bytes));
-    const T* center = center_;
-    if (first) {
-      for (int64_t c = 0; c < width_; ++c) into[c] = Op::pre(x[c], center[c]);
     } else {
+      start(out, row(begin, 0));
+    }
+    for (int64_t i = std::max<int64_t>(1, rounds * kLanes); i < n; ++i) add(out, row(begin, i));
+  }
+  const T* row(int64_t begin, int64_t i) {
+    return reinterpret_cast<const T*>(reader_.read(begin + i * stride_, width_, scratch_.bytes));
+  }
+  void start(T* into, const T* x) const {
+    const T* center = center_;
+    for (int64_t c = 0; c < width_; ++c) into[c] = Op::pre(x[c], center[c]);
+  }
+  void add(T* into, const T* x) const {
+    const T* center = center_;
 #pragma GCC ivdep
-      for (int64_t c = 0; c < width_; ++c) into[c] = Op::combine(into[c], Op::pre(x[c], center[c]));
+    for (int64_t c = 0; c < width_; ++c) into[c] = Op::combine(into[c], Op::pre(x[c], center[c]));
+  }
+  // Four rows that lie `step` elements apart, one after the other.
+  void add_four(T* into, const T* x, int64_t step) const {
+    const T *center = center_, *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < width_; ++c) {
+      T value = Op::combine(into[c], Op::pre(x[c], center[c]));
+      value = Op::combine(value, Op::pre(x1[c], center[c]));
+      value = Op::combine(value, Op::pre(x2[c], center[c]));
+      into[c] = Op::combine(value, Op::pre(x3[c], center[c]));
     }
   }
   T* lane(int64_t i) { return lanes_.data() + i * width_; }
