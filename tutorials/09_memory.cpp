@@ -105,7 +105,8 @@ Cost measure_chain(int n, const std::string& keep) {
   const Tensor x = hero::rand({512, 16});
   sum(run_chain(chain, keep, x)).backward();
   const int64_t activations = ledger.peak(MemoryTag::activation) - weights;
-  return {n, static_cast<double>(activations / x.array().nbytes()), forwards};
+  const int64_t outputs = activations / x.array().nbytes();  // a layer's output is as large as x
+  return {n, static_cast<double>(outputs), forwards};
 }
 
 void checkpoints(const std::string& folder) {
