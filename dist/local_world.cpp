@@ -57,7 +57,7 @@ bool LocalWorld::spin(uint64_t seen, int& patience) const {
   return events_.load() != seen;
 }
 
-void LocalWorld::sleep(int rank, uint64_t seen, std::string text) {
+void LocalWorld::sleep(int rank, uint64_t seen, std::function<std::string()> text) {
   Rank& me = ranks_[static_cast<size_t>(rank)];
   std::unique_lock<std::mutex> lock(mutex_);
   me.asleep = true;
@@ -72,6 +72,7 @@ void LocalWorld::sleep(int rank, uint64_t seen, std::string text) {
   changed_.wait_for(lock, kNap, [&] { return events_.load() != seen; });
   sleepers_.fetch_sub(1);
   me.asleep = false;
+  me.waiting = nullptr;
 }
 
 // [note: when nobody can go on]
@@ -96,7 +97,7 @@ std::string LocalWorld::deadlock_text() const {
     if (ranks_[rank].finished.load()) continue;
     line += shown == 0 ? ": " : "; ";
     if (shown == kShown) return line + "and further ranks";
-    line += "rank " + std::to_string(rank) + " in " + ranks_[rank].waiting;
+    line += "rank " + std::to_string(rank) + " in " + ranks_[rank].waiting();
     ++shown;
   }
   return line + "; every rank must make the same calls in the same order";
@@ -159,7 +160,7 @@ void LocalWorld::finish(int rank) {
 std::string LocalWorld::waiting(int rank) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Rank& it = ranks_[static_cast<size_t>(rank)];
-  return it.asleep ? it.waiting : "";
+  return it.asleep ? it.waiting() : "";
 }
 
 std::shared_ptr<LocalGroup> LocalWorld::group(const GroupKey& key,

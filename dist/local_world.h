@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,7 +36,7 @@ class LocalWorld {
   template <class Text>
   void wait_for_event(int rank, uint64_t seen, int& patience, const Text& text) {
     if (spin(seen, patience)) return;
-    sleep(rank, seen, text());
+    sleep(rank, seen, text);
   }
   /// \}
 
@@ -68,10 +69,10 @@ class LocalWorld {
     std::atomic<bool> finished{false};
     bool asleep = false;  // these three under mutex_
     uint64_t seen = 0;
-    std::string waiting;
+    std::function<std::string()> waiting;  // asked when it is told: others arrive meanwhile
   };
   bool spin(uint64_t seen, int& patience) const;
-  void sleep(int rank, uint64_t seen, std::string text);
+  void sleep(int rank, uint64_t seen, std::function<std::string()> text);
   bool deadlocked() const;
   std::string deadlock_text() const;
   void set_failure(int rank, const std::string& line);
