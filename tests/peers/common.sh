@@ -32,5 +32,5 @@ peers_program() {
   for room in optim nn autograd core; do
     [ -e "$build/libhero_$room.a" ] && library+=("$build/libhero_$room.a")
   done
-  g++ -std=c++20 -O2 -I "$build/include" -I "$root/tests" "${sources[@]}" -o "$program" "${library[@]}" -lz -lpthread "$@"
+  g++ -std=c++20 -O3 -march=native -I "$build/include" -I "$root/tests" "${sources[@]}" -o "$program" "${library[@]}" -lz -lpthread "$@"
 }
