@@ -33,6 +33,21 @@ std::string counts_text(const std::vector<int64_t>& counts) {
   return text + "]";
 }
 
+void check_counted(Op op, const char* what, const Array& array, const Part& own, const Call& call) {
+  check(own.count == array.numel(), name(op), ": ", what, " has ", array.numel(),
+        " elements, the counts say ", own.count, ": ", counts_text(call.counts));
+}
+
+void check_input_apart(Op op, const Array& output, const Array& input, const Part& own) {
+  check(!overlap_but_at(output, input, own.begin), name(op),
+        ": output and input overlap; the input may only be the output's own part");
+}
+
+void check_output_apart(Op op, const Array& output, const Array& input, const Part& own) {
+  check(!overlap_but_at(input, output, own.begin), name(op),
+        ": output and input overlap; the output may only be the input's own part");
+}
+
 int64_t sum_of(const std::vector<int64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
@@ -174,8 +189,7 @@ Work Communicator::reduce_scatter(const Array& output, const Array& input,
         " elements are not even parts for ", size(), " ranks; pad the input, or give counts");
   check(own.count == output.numel(), name(kOp), ": the output has ", output.numel(),
         " elements, this rank's part ", own.count);
-  check(!overlap_but_at(input, output, own.begin), name(kOp),
-        ": output and input overlap; the output may only be the input's own part");
+  check_output_apart(kOp, output, input, own);
   return post(std::move(call), output, input, options.async);
 }
 
@@ -187,12 +201,10 @@ Work Communicator::all_gather(const Array& output, const Array& input,
   check_pair(kOp, output, input);
   Call call = make_call(kOp, input, input.numel() * size(), options);
   const Part own = part_of(call.counts, call.size, size(), rank());
-  check(own.count == input.numel(), name(kOp), ": the input has ", input.numel(),
-        " elements, the counts say ", own.count, ": ", counts_text(call.counts));
+  check_counted(kOp, "the input", input, own, call);
   check(call.size == output.numel(), name(kOp), ": the output has ", output.numel(),
         " elements, the inputs together ", call.size);
-  check(!overlap_but_at(output, input, own.begin), name(kOp),
-        ": output and input overlap; the input may only be the output's own part");
+  check_input_apart(kOp, output, input, own);
   return post(std::move(call), output, input, options.async);
 }
 
@@ -204,15 +216,13 @@ Work Communicator::scatter(const Array& output, const Array& input, int root,
   Call call = make_call(kOp, output, output.numel() * size(), options);
   call.root = root;
   const Part own = part_of(call.counts, call.size, size(), rank());
-  check(own.count == output.numel(), name(kOp), ": the output has ", output.numel(),
-        " elements, the counts say ", own.count, ": ", counts_text(call.counts));
+  check_counted(kOp, "the output", output, own, call);
   if (rank() != root) return post(std::move(call), output, Array(), options.async);
   check_array(kOp, "the input", input);
   check_pair(kOp, output, input);
   check(call.size == input.numel(), name(kOp), ": the root's input has ", input.numel(),
         " elements, the outputs together ", call.size);
-  check(!overlap_but_at(input, output, own.begin), name(kOp),
-        ": output and input overlap; the output may only be the input's own part");
+  check_output_apart(kOp, output, input, own);
   return post(std::move(call), output, input, options.async);
 }
 
@@ -224,15 +234,13 @@ Work Communicator::gather(const Array& output, const Array& input, int root,
   Call call = make_call(kOp, input, input.numel() * size(), options);
   call.root = root;
   const Part own = part_of(call.counts, call.size, size(), rank());
-  check(own.count == input.numel(), name(kOp), ": the input has ", input.numel(),
-        " elements, the counts say ", own.count, ": ", counts_text(call.counts));
+  check_counted(kOp, "the input", input, own, call);
   if (rank() != root) return post(std::move(call), Array(), input, options.async);
   check_array(kOp, "the output", output);
   check_pair(kOp, output, input);
   check(call.size == output.numel(), name(kOp), ": the root's output has ", output.numel(),
         " elements, the inputs together ", call.size);
-  check(!overlap_but_at(output, input, own.begin), name(kOp),
-        ": output and input overlap; the input may only be the output's own part");
+  check_input_apart(kOp, output, input, own);
   return post(std::move(call), output, input, options.async);
 }
 
