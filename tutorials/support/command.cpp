@@ -5,13 +5,11 @@
 #include <cstdlib>
 #include <exception>
 
+#include "number.h"
 #include <CLI/CLI.hpp>
 
 namespace tutorial {
 
-namespace {
-
-// Reads a whole text as a number; CLI11's own conversion would let "nan" pass every range.
 CLI::Validator number_that(const std::function<bool(double)>& test, const std::string& what) {
   return CLI::Validator(
       [test, what](const std::string& text) {
@@ -22,8 +20,6 @@ CLI::Validator number_that(const std::function<bool(double)>& test, const std::s
       },
       "");
 }
-
-}  // namespace
 
 Command::Command(const std::string& title) : app_(std::make_unique<CLI::App>(title)) {}
 Command::~Command() = default;

@@ -6,37 +6,24 @@
 #include <cstdlib>
 #include <exception>
 
+#include "number.h"
 #include <CLI/CLI.hpp>
 
 namespace tutorial {
 
 namespace {
 
-using Test = bool (*)(double);
-
-// Reads a whole number text; CLI11's own conversion would let "nan" pass every range.
-CLI::Validator number(Test test, const std::string& what) {
-  return CLI::Validator(
-      [test, what](const std::string& text) {
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        const bool whole = !text.empty() && *end == '\0' && std::isfinite(value);
-        return whole && test(value) ? std::string() : text + " is not " + what;
-      },
-      "");
-}
-
 void add_options(CLI::App& app, const Program& program, Options& options) {
   app.add_option("--lr", options.lr, "learning rate")
-      ->check(number([](double v) { return v > 0.0; }, "a number above 0"));
+      ->check(number_that([](double v) { return v > 0.0; }, "a number above 0"));
   app.add_option("--momentum", options.momentum, "share of the last step that is kept")
-      ->check(number([](double v) { return v >= 0.0 && v < 1.0; }, "a number in [0, 1)"));
+      ->check(number_that([](double v) { return v >= 0.0 && v < 1.0; }, "a number in [0, 1)"));
   app.add_option("--start", options.start, "where to start")
       ->expected(program.coordinates)
-      ->check(number([](double) { return true; }, "a number"));
+      ->check(number_that([](double) { return true; }, "a number"));
   app.add_option("--steps", options.steps, "most steps to take")
-      ->check(number([](double v) { return v >= 1.0 && v <= 1e7 && v == std::floor(v); },
-                     "a whole number from 1 to 10000000"));
+      ->check(number_that([](double v) { return v >= 1.0 && v <= 1e7 && v == std::floor(v); },
+                          "a whole number from 1 to 10000000"));
   if (!program.methods.empty()) {
     app.add_option("--method", options.method, "only this one")
         ->check(CLI::IsMember(program.methods));
