@@ -11,7 +11,7 @@
 namespace hero::dist {
 namespace {
 
-struct LaunchOptions {
+struct CommandLine {
   int ranks = 1;
   RunOptions run;
   EngineKind engine = EngineKind::local;
@@ -43,8 +43,9 @@ bool take(const char* option, int argc, char** argv, int i, std::string& value, 
 }
 
 // Options of launch() are removed; all words behind "--" are the program's own.
-LaunchOptions parse(int& argc, char** argv) {
-  LaunchOptions options;
+CommandLine parse(int& argc, char** argv, int default_ranks) {
+  CommandLine options;
+  options.ranks = default_ranks;
   int kept = 0;
   for (int i = 0; i < argc;) {
     if (i > 0 && std::strcmp(argv[i], "--") == 0) {
@@ -96,10 +97,10 @@ void report(const char* program, const Outcome& outcome) {
 
 }  // namespace
 
-int launch(int& argc, char** argv, const RankProgram& program) {
+int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& defaults) {
   Outcome outcome;
   try {
-    const LaunchOptions options = parse(argc, argv);
+    const CommandLine options = parse(argc, argv, defaults.default_ranks);
     require_engine(options.engine);
     check(options.engine == EngineKind::local,
           "launch: simulated ranks have no values to compute with; use simulate_ranks()");

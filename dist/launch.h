@@ -28,9 +28,13 @@ void run_ranks(int ranks, const RankProgram& program, const RunOptions& options 
 /// are an Error.
 void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks = {});
 
+struct LaunchOptions {
+  int default_ranks = 1;  ///< threads where there is no --ranks
+};
+
 /// The body of main(): runs `program` on one rank, or on as many threads as `--ranks N` says, and
 /// returns the exit code: 1 when a rank failed, with its message on stderr. Takes its options out
 /// of argc and argv: --ranks N, --prefix (see RunOptions), --timeout SECONDS, --engine NAME.
-int launch(int& argc, char** argv, const RankProgram& program);
+int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& options = {});
 
 }  // namespace hero::dist

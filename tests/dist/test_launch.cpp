@@ -28,7 +28,8 @@ struct Launched {
 };
 
 // Calls launch() as main() does, and keeps what it prints.
-Launched launched(std::vector<std::string> words, const RankProgram& program) {
+Launched launched(std::vector<std::string> words, const RankProgram& program,
+                  const LaunchOptions& options = {}) {
   words.insert(words.begin(), "train");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -42,7 +43,7 @@ Launched launched(std::vector<std::string> words, const RankProgram& program) {
   const int former_error = ::dup(2);
   ::dup2(::fileno(errors), 2);
   Launched result;
-  result.code = launch(argc, argv.data(), program);
+  result.code = launch(argc, argv.data(), program, options);
   std::fflush(stderr);
   ::dup2(former_error, 2);
   ::close(former_error);
@@ -67,6 +68,8 @@ TEST_CASE("launch runs one rank, or as many as it is told", "[dist]") {
   REQUIRE((one.code == 0 && one.out == "rank 0 of 1\nbye\n" && one.error.empty()));
   REQUIRE(launched({"--ranks", "3"}, print_rank).out == "rank 0 of 3\nbye\n");
   REQUIRE(launched({"--ranks=2"}, print_rank).out == "rank 0 of 2\nbye\n");
+  REQUIRE(launched({}, print_rank, {.default_ranks = 4}).out == "rank 0 of 4\nbye\n");
+  REQUIRE(launched({"--ranks=2"}, print_rank, {.default_ranks = 4}).out == "rank 0 of 2\nbye\n");
 }
 
 TEST_CASE("launch takes out its own options and leaves the rest", "[dist]") {
