@@ -1,0 +1,54 @@
+#pragma once
+// Chapters 10 to 18: programs that run on several ranks, and what they print.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <hero/dist/dist.h>
+
+namespace tutorial {
+
+using hero::dist::Communicator;
+
+/// A program of several ranks.
+struct Ranked {
+  std::string title;
+  int ranks = 4;  ///< threads where neither --ranks nor mpirun says how many
+};
+
+/// Runs `body` on every rank; `out` is the folder for figures. The options are launch()'s and
+/// --out; the exit status: 0, 1 after an error, 2 for wrong usage.
+int run_ranks(int argc, char** argv, const Ranked& program,
+              const std::function<void(Communicator& world, const std::string& out)>& body);
+
+/// printf for rank 0; the others' text shows with --prefix.
+[[gnu::format(printf, 2, 3)]] void say(const Communicator& world, const char* format, ...);
+
+/// The text of every rank, on every rank. Leaves the ledger of the traffic as it was.
+std::vector<std::string> texts_of(const Communicator& world, const std::string& mine);
+
+/// True on every rank when it is on all. Leaves the ledger of the traffic as it was.
+bool everywhere(const Communicator& world, bool mine);
+
+/// Rows with one column a rank. All ranks add their own cell; rank 0 prints.
+class RankTable {
+ public:
+  explicit RankTable(const Communicator& world) : world_(world) {}
+  RankTable& row(const std::string& label, const std::string& cell);
+  RankTable& row(const std::string& label, int64_t number);
+  /// The column's heads are "rank 0", "rank 1", ... under `title`.
+  void print(const std::string& title) const;
+
+ private:
+  struct Row {
+    std::string label;
+    std::vector<std::string> cells;
+  };
+  const Communicator& world_;
+  std::vector<Row> rows_;
+};
+
+/// "  0 10 20": the elements, three characters each.
+std::string cells(const hero::Array& x);
+
+}  // namespace tutorial
