@@ -97,7 +97,9 @@ void RankTable::print(const std::string& title) const {
     }
     say(world_, "%s\n", text.c_str());
   };
-  line(title, [](size_t rank) { return "rank " + std::to_string(rank); });
+  if (title.starts_with('\n')) say(world_, "\n");
+  line(title.substr(title.find_first_not_of('\n')),
+       [](size_t rank) { return "rank " + std::to_string(rank); });
   for (const Row& row : rows_) {
     line("  " + row.label, [&](size_t rank) { return row.cells[rank]; });
   }

@@ -36,7 +36,7 @@ class RankTable {
   explicit RankTable(const Communicator& world) : world_(world) {}
   RankTable& row(const std::string& label, const std::string& cell);
   RankTable& row(const std::string& label, int64_t number);
-  /// The column's heads are "rank 0", "rank 1", ... under `title`.
+  /// The heads are "rank 0", "rank 1", ... beside `title`.
   void print(const std::string& title) const;
 
  private:
