@@ -191,6 +191,9 @@ struct Conv2dOptions {
 /// x [N, C, H, W], weight [O, C / groups, KH, KW], bias [O].
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
+/// relu(conv2d(x, weight, bias, options)) in one operation that keeps only its input and output.
+Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                   const Conv2dOptions& options = {});
 struct ConvTranspose2dOptions {
   Pair stride = {1, 1};
   Pair padding = {0, 0};

@@ -151,6 +151,9 @@ class Backend {
   /// Pools x [N, C, H, W] to out [N, C, oh, ow]; `indices` (max only) are int64 positions in H * W.
   virtual void pool(PoolOp op, const Array& x, const Window& window, const Array& out,
                     const Array* indices) = 0;
+  /// Gradient of max pooling with respect to x: zeros and, at the positions that pool found, the
+  /// sums of g in order. g and indices [N, C, oh, ow], out [N, C, H, W], all contiguous.
+  virtual void max_pool_backward(const Array& g, const Array& indices, const Array& out) = 0;
   /// Gradient of average pooling with respect to x, added up into out [N, C, H, W].
   virtual void average_pool_backward(const Array& g, const Window& window, const Array& out) = 0;
   /// Fills out with numbers that depend only on the fill and the element's row-major position,
@@ -159,8 +162,8 @@ class Backend {
   /// \name Fused families: operands are contiguous and of one dtype, float32 or float64, unless
   /// said otherwise.
   /// \{
-  /// z [M, N] += bias [N] (may be null); out = activation of z, and may be z itself where z is not
-  /// wanted any more.
+  /// z [M, N] += bias (may be null), which is [N], or [C, 1]: one number a row, again every C rows;
+  /// out = activation of z, and may be z itself where z is not wanted any more.
   virtual void bias_activation(Activation activation, const Array* bias, const Array& z,
                                const Array& out) = 0;
   /// x [M, N] to out; mean and scale (1 / sqrt(variance + eps)) are [M].

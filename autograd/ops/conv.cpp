@@ -3,13 +3,15 @@
 // The forward map, its transpose and the gradient of the weight are the three ways to leave one
 // factor out of the sum over n, o, c, tap, place of y w x; the derivative of each is the other two.
 #include <hero/autograd/nn_ops.h>
-#include <hero/autograd/op.h>
+#include <hero/autograd/ops/composed.h>
 #include <hero/core/backend.h>
 #include <hero/core/map.h>
 
 namespace hero {
 
 namespace {
+
+using core::Activation;
 
 // Columns of as many images as fit are held at once: enough for large products, no more than a few
 // images of a large network.
@@ -83,15 +85,24 @@ Array batch_of(const Array& matrices, int64_t batch) {
   return matrices.expand({batch, matrices.size(1), matrices.size(2)});
 }
 
-Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry) {
+// With a bias [O] and an activation, added while the products are in the cache; without, as they
+// are.
+Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
+               const Array& bias_in = {}, Activation activation = Activation::none) {
   const DType dtype = compute_type(x_in);
   const Array x = x_in.to(dtype), w = weight_matrices(w_in, geometry, dtype);
   const Array y = Array::empty(geometry.y, dtype, x.device());
   if (y.numel() == 0) return y.to(x_in.dtype());
+  const Array bias =
+      bias_in.defined() ? detail::fused_operand(bias_in).reshape({geometry.y[1], 1}) : Array();
   core::Backend& device = core::backend(x.device());
   each_chunk(geometry, dtype, [&](int64_t first, int64_t count) {
     const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
     device.matmul(batch_of(w, columns.size(0)), columns, place_matrices(y, geometry, first, count));
+    if (!bias.defined() && activation == Activation::none) return;
+    const Array rows =
+        y.slice(0, first, first + count).reshape({count * geometry.y[1], geometry.places()});
+    device.bias_activation(activation, bias.defined() ? &bias : nullptr, rows, rows);
   });
   return y.to(x_in.dtype());
 }
@@ -140,14 +151,24 @@ Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geom
   return total.reshape(geometry.w).to(x_in.dtype());
 }
 
-// x, w -> y
+// x, w and perhaps bias -> y, or relu of it: one pass over products that are still in the cache.
+// Without relu the gradients need no composed definition, since they are recorded operations.
 struct Conv : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
   Geometry geometry;
-  explicit Conv(const Geometry& g) : geometry(g) {}
-  bool saves_input(int i) const { return needs(1 - i); }
+  Activation activation;
+  explicit Conv(const Geometry& g, Activation a = Activation::none) : geometry(g), activation(a) {}
+  bool saves_input(int i) const {
+    return activation != Activation::none || (i < 2 && needs(1 - i));
+  }
   const char* name() const override { return "conv2d"; }
-  Array forward(const Array& x, const Array& w) { return convolve(x, w, geometry); }
+  Array forward(std::span<const Array> in) {
+    const Array y = convolve(in[0], in[1], geometry, in.size() > 2 ? in[2] : Array(), activation);
+    if (input_count() > 0 && activation == Activation::relu) Recorder::save(*this, y, -1);
+    return y;
+  }
   Grads backward(const Tensor& g) override;
+  Grads gradients(const Tensor& g) const;
 };
 
 // y, w -> x
@@ -171,17 +192,30 @@ struct ConvWeight : Op {
 };
 
 // see [note: three operations closed under differentiation]
+Grads Conv::gradients(const Tensor& g) const {
+  Grads grads{needs(0) ? record(ConvBack(geometry), g, input(1)) : Tensor(),
+              needs(1) ? record(ConvWeight(geometry), input(0), g) : Tensor()};
+  if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0, 2, 3}) : Tensor());
+  return grads;
+}
 Grads Conv::backward(const Tensor& g) {
-  return {needs(0) ? record(ConvBack(geometry), g, input(1)) : Tensor(),
-          needs(1) ? record(ConvWeight(geometry), input(0), g) : Tensor()};
+  if (activation == Activation::none) return gradients(g);
+  if (!grad_enabled()) {
+    return gradients(Tensor(core::map<core::kernels::ReluBackward>(g.array(), output().array())));
+  }
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));
+  return detail::composed_backward(*this, inputs, {g}, [this](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{relu(record_list(Conv(geometry), in))};
+  });
 }
 Grads ConvBack::backward(const Tensor& g) {
-  return {needs(0) ? record(Conv(geometry), g, input(1)) : Tensor(),
+  return {needs(0) ? record_list(Conv(geometry), {g, input(1)}) : Tensor(),
           needs(1) ? record(ConvWeight(geometry), g, input(0)) : Tensor()};
 }
 Grads ConvWeight::backward(const Tensor& g) {
   return {needs(0) ? record(ConvBack(geometry), input(1), g) : Tensor(),
-          needs(1) ? record(Conv(geometry), input(0), g) : Tensor()};
+          needs(1) ? record_list(Conv(geometry), {input(0), g}) : Tensor()};
 }
 
 Tensor add_bias(const Tensor& y, const Tensor& bias) {
@@ -231,7 +265,8 @@ int64_t reach(const core::Window& window, int axis) {
   return window.dilation[axis] * (window.kernel[axis] - 1) + 1;
 }
 
-Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Tensor& bias) {
+Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Tensor& bias,
+                   Activation activation = Activation::none) {
   check_operands(spec, x, w, bias, w.size(0));
   check(x.size(1) == w.size(1) * spec.groups && w.size(0) % spec.groups == 0, spec.op, ": x ",
         x.shape(), " does not fit weight ", w.shape(), " with groups = ", spec.groups,
@@ -245,7 +280,11 @@ Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Ten
           x.shape(), ", weight ", w.shape());
     geometry.y[2 + i] = (padded - reach(geometry.window, i)) / geometry.window.stride[i] + 1;
   }
-  return add_bias(record(Conv(geometry), x, w), bias);
+  std::vector<Tensor> inputs{x, w};
+  if (bias.defined() && bias.dtype() == w.dtype()) inputs.push_back(bias);
+  if (!bias.defined() || inputs.size() > 2) return record_list(Conv(geometry, activation), inputs);
+  const Tensor y = add_bias(record_list(Conv(geometry), inputs), bias);  // a bias that promotes
+  return activation == Activation::relu ? relu(y) : y;
 }
 
 }  // namespace
@@ -255,6 +294,13 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (x.ndim() == 3) return squeeze(conv2d(unsqueeze(x, 0), weight, bias, options), 0);
   return convolution({"conv2d", options.stride, options.padding, options.dilation, options.groups},
                      x, weight, bias);
+}
+
+Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const Conv2dOptions& options) {
+  if (x.ndim() == 3) return squeeze(conv2d_relu(unsqueeze(x, 0), weight, bias, options), 0);
+  const Spec spec{"conv2d", options.stride, options.padding, options.dilation, options.groups};
+  return convolution(spec, x, weight, bias, Activation::relu);
 }
 
 // An image of height 1.

@@ -25,6 +25,12 @@ struct MaxPool : MultiOp {
   }
   Grads backward(const Grads& grads) override {
     const Tensor indices = output(1);
+    if (!grad_enabled()) {
+      const Array g = grads[0].array().contiguous();
+      const Array out = Array::empty(input_shape(0), g.dtype(), g.device());
+      core::backend(g.device()).max_pool_backward(g, indices.array(), out);
+      return {Tensor(out)};
+    }
     const auto flat = [](const Tensor& x) { return reshape(x, flat_planes(x.shape())); };
     const Shape planes = flat_planes(input_shape(0));
     const Tensor g = detail::scatter_zeros(flat(grads[0]), planes, 2, flat(indices));

@@ -28,14 +28,36 @@ void run_row(const T* bias, int64_t n, T* z, T* out) {
   for (int64_t j = 0; j < n; ++j) out[j] = f(z[j]);
 }
 
+// One number for the whole row.
+template <class F, class T>
+void shift_row(T bias, int64_t n, T* z, T* out) {
+  const F f;
+  if (z == out) {
+#pragma GCC ivdep
+    for (int64_t j = 0; j < n; ++j) z[j] = f(z[j] + bias);
+    return;
+  }
+#pragma GCC ivdep
+  for (int64_t j = 0; j < n; ++j) z[j] = z[j] + bias;
+#pragma GCC ivdep
+  for (int64_t j = 0; j < n; ++j) out[j] = f(z[j]);
+}
+
 template <class F, class T>
 void run_rows(const Array* bias, const Array& z, const Array& out) {
   const int64_t n = z.shape().back(), rows = z.numel() / n;
   const T* shift = bias != nullptr ? bias->data<T>() : nullptr;
+  const int64_t channels = bias != nullptr && bias->ndim() == 2 ? bias->size(0) : 0;
   T* from = z.data<T>();
   T* to = out.data<T>();
   parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) run_row<F>(shift, n, from + r * n, to + r * n);
+    for (int64_t r = begin; r < end; ++r) {
+      if (channels > 0) {
+        shift_row<F>(shift[r % channels], n, from + r * n, to + r * n);
+      } else {
+        run_row<F>(shift, n, from + r * n, to + r * n);
+      }
+    }
   });
 }
 

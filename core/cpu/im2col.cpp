@@ -33,12 +33,66 @@ Span inside(const Window& window, int axis, int64_t tap, int64_t size, int64_t c
   return {first, std::max(first, last)};
 }
 
+// Calls step(at, size) for pieces that make up `bytes`, with sizes known to the compiler: runs are
+// short, and a call for each would cost more than the run.
+template <class Step>
+void in_pieces(size_t bytes, Step&& step) {
+  size_t at = 0;
+  for (; at + 32 <= bytes; at += 32) step(at, std::integral_constant<size_t, 32>());
+  const auto rest = [&](auto size) {
+    if ((bytes & size) == 0) return;
+    step(at, size);
+    at += size;
+  };
+  rest(std::integral_constant<size_t, 16>());
+  rest(std::integral_constant<size_t, 8>());
+  rest(std::integral_constant<size_t, 4>());
+  rest(std::integral_constant<size_t, 2>());
+  rest(std::integral_constant<size_t, 1>());
+}
+
+template <class T>
+void copy_run(const T* from, int64_t count, T* to) {
+  const auto* source = reinterpret_cast<const std::byte*>(from);
+  auto* target = reinterpret_cast<std::byte*>(to);
+  in_pieces(static_cast<size_t>(count) * sizeof(T),
+            [=](size_t at, auto size) { std::memcpy(target + at, source + at, size); });
+}
+
+template <class T>
+void clear_run(T* to, int64_t count) {
+  auto* target = reinterpret_cast<std::byte*>(to);
+  in_pieces(static_cast<size_t>(count) * sizeof(T),
+            [=](size_t at, auto size) { std::memset(target + at, 0, size); });
+}
+
+// Windows that move by one and have as many places in a row as the input: a row of the columns is
+// the plane moved by one offset, with zeros where a tap lies outside.
+template <class T>
+void moved_plane(const Plane<const T>& plane, int64_t offset, int64_t width, const Span& ys,
+                 const Span& xs, int64_t places, T* to) {
+  if (ys.first == ys.last || xs.first == xs.last) {
+    return clear_run(to, places);
+  }
+  const int64_t first = ys.first * width + xs.first, last = (ys.last - 1) * width + xs.last;
+  clear_run(to, first);
+  std::memcpy(to + first, plane.data + first + offset,
+              static_cast<size_t>(last - first) * sizeof(T));
+  clear_run(to + last, places - last);
+  for (int64_t y = ys.first; y < ys.last; ++y) {
+    for (int64_t x = 0; x < xs.first; ++x) to[y * width + x] = T();
+    for (int64_t x = xs.last; x < width; ++x) to[y * width + x] = T();
+  }
+}
+
 template <class T>
 void im2col_as(const Array& x, const Window& window, const Array& out) {
   const int64_t height = x.shape()[2], width = x.shape()[3];
   const int64_t oh = places(window, 0, height), ow = places(window, 1, width);
   const int64_t per_image = out.shape()[1], step = out.strides()[2];
   const int64_t grain = std::max<int64_t>(1, kGrain / (oh * ow));
+  const bool moves = step == 1 && window.stride[0] == 1 && window.stride[1] == 1 && ow == width &&
+                     x.strides()[2] == width && x.strides()[3] == 1;
   parallel_for(out.shape()[0] * per_image, grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const ColumnRow part(window, row);
@@ -47,6 +101,12 @@ void im2col_as(const Array& x, const Window& window, const Array& out) {
       const Span xs = inside(window, 1, part.kx, width, ow);
       T* target = reinterpret_cast<T*>(out.bytes()) + row / per_image * out.strides()[0] +
                   row % per_image * out.strides()[1];
+      if (moves) {
+        const int64_t down = part.ky * window.dilation[0] - window.padding[0];
+        const int64_t right = part.kx * window.dilation[1] - window.padding[1];
+        moved_plane(plane, down * width + right, width, ys, xs, oh * ow, target);
+        continue;
+      }
       for (int64_t oy = 0; oy < oh; ++oy, target += ow * step) {
         const bool in = oy >= ys.first && oy < ys.last;
         const Span run = in ? xs : Span{ow, ow};
@@ -61,7 +121,7 @@ void im2col_as(const Array& x, const Window& window, const Array& out) {
         T* to = target + run.first * step;
         const int64_t count = run.last - run.first;
         if (step == 1 && from_step == 1) {
-          std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+          copy_run(from, count, to);
         } else {
           for (int64_t i = 0; i < count; ++i) to[i * step] = from[i * from_step];
         }

@@ -5,6 +5,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
 #include <hero/core/cpu/window.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -76,31 +77,91 @@ void max_pool(const Array& x, const Window& window, const Array& out, const Arra
              });
 }
 
-// The same for windows of two by two side by side, the usual case, without looking for borders.
+// [note: pooling pairs]
+// Windows of two by two side by side, the usual case: first the better of every two rows, element
+// by element, then of every two neighbours in what came out. Both are loops without branches over
+// dense memory, and choose what max_pool chooses: a later element wins where it is larger or the
+// first NaN. Places are counted from the first element of the upper row.
+template <class T>
+using Position = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // lanes as wide as T's
+
+// `count` places, a vector of so many bytes at a time; the last vector ends with the row and may
+// repeat some places.
+template <class T, int bytes>
+void better_rows_by(const T* upper, const T* lower, int64_t count, T* best, Position<T>* is_lower) {
+  typedef T Values __attribute__((vector_size(bytes)));
+  typedef Position<T> Flags __attribute__((vector_size(bytes)));
+  constexpr int64_t lanes = bytes / sizeof(T);
+  for (int64_t i = 0; i < count; i += lanes) {
+    const int64_t at = std::min(i, count - lanes);
+    Values u, l;
+    std::memcpy(&u, upper + at, bytes);
+    std::memcpy(&l, lower + at, bytes);
+    const Flags better = (l > u) | ((l != l) & (u == u));
+    const Values winner = better ? l : u;
+    const Flags flags = better & 1;
+    std::memcpy(best + at, &winner, bytes);
+    std::memcpy(is_lower + at, &flags, bytes);
+  }
+}
+
+template <class T>
+void better_rows(const T* upper, const T* lower, int64_t count, T* best, Position<T>* is_lower) {
+  constexpr int64_t kSize = sizeof(T);
+  if (count * kSize >= 64) return better_rows_by<T, 64>(upper, lower, count, best, is_lower);
+  if (count * kSize >= 32) return better_rows_by<T, 32>(upper, lower, count, best, is_lower);
+  if (count * kSize >= 16) return better_rows_by<T, 16>(upper, lower, count, best, is_lower);
+  for (int64_t i = 0; i < count; ++i) {
+    const bool better = lower[i] > upper[i] || (lower[i] != lower[i] && upper[i] == upper[i]);
+    best[i] = better ? lower[i] : upper[i];
+    is_lower[i] = better ? 1 : 0;
+  }
+}
+
+// The better of neighbours. Where they are alike the one from the upper row comes first, then the
+// left one.
+template <class T>
+void better_neighbours(const T* best, const Position<T>* is_lower, int64_t count, Position<T> width,
+                       T* out, Position<T>* at) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    const T a = best[2 * i], b = best[2 * i + 1];
+    const Position<T> a_lower = is_lower[2 * i], b_lower = is_lower[2 * i + 1];
+    const bool larger = (b > a) | ((b != b) & (a == a));
+    const bool alike = (b == a) | ((b != b) & (a != a));
+    const bool better = larger | (alike & (b_lower < a_lower));
+    out[i] = better ? b : a;
+    at[i] = better ? static_cast<Position<T>>(1 + b_lower * width)
+                   : static_cast<Position<T>>(a_lower * width);
+  }
+}
+
 template <class T>
 void max_pool_pairs(const Array& x, const Array& out, const Array* indices, int64_t begin,
                     int64_t end) {
-  const int64_t width = x.shape()[3];
+  const int64_t width = x.shape()[3], rows = out.shape()[2], columns = out.shape()[3];
+  const int64_t count = rows * columns;
+  const Workspace<T> best(2 * count);
+  const Workspace<Position<T>> is_lower(2 * count), at(count);
+  const Workspace<int64_t> starts(count);
+  for (int64_t i = 0; i < count; ++i) {
+    starts.data()[i] = 2 * (i / columns * width + i % columns);
+  }
   for (int64_t p = begin; p < end; ++p) {
     const Plane<const T> plane(x, p);
-    for (int64_t y = 0; y < out.shape()[2]; ++y) {
-      const T* upper = plane.data + 2 * y * plane.row_stride;
-      const T* lower = upper + plane.row_stride;
-      T* target = &Plane<T>(out, p).at(y, 0);
-      int64_t* found = indices != nullptr ? &Plane<int64_t>(*indices, p).at(y, 0) : nullptr;
-      for (int64_t j = 0; j < out.shape()[3]; ++j) {
-        const T values[4] = {upper[2 * j], upper[2 * j + 1], lower[2 * j], lower[2 * j + 1]};
-        T best = values[0];
-        int64_t at = 0;
-        for (int64_t k = 1; k < 4; ++k) {
-          const bool better = (values[k] > best) | ((values[k] != values[k]) & (best == best));
-          best = better ? values[k] : best;
-          at = better ? k : at;
-        }
-        target[j] = best;
-        if (found != nullptr) found[j] = (2 * y + (at >> 1)) * width + 2 * j + (at & 1);
-      }
+    for (int64_t y = 0; y < rows; ++y) {
+      const int64_t first = 2 * y * columns;
+      better_rows(&plane.at(2 * y, 0), &plane.at(2 * y + 1, 0), 2 * columns, best.data() + first,
+                  is_lower.data() + first);
     }
+    better_neighbours(best.data(), is_lower.data(), count, static_cast<Position<T>>(width),
+                      &Plane<T>(out, p).at(0, 0), at.data());
+    if (indices == nullptr) continue;
+    int64_t* found = &Plane<int64_t>(*indices, p).at(0, 0);
+    const Position<T>* offset = at.data();
+    const int64_t* start = starts.data();
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) found[i] = start[i] + offset[i];
   }
 }
 
@@ -111,7 +172,7 @@ bool are_pairs(const Array& x, const Window& window, const Array& out, const Arr
       return false;
     }
   }
-  const bool dense = x.strides()[3] == 1 && out.is_contiguous();
+  const bool dense = x.strides()[3] == 1 && out.is_contiguous() && x.shape()[3] <= INT32_MAX;
   return dense && (indices == nullptr || indices->is_contiguous());
 }
 
@@ -133,6 +194,24 @@ void average_pool(const Array& x, const Window& window, const Array& out, int64_
                const C mean = static_cast<C>(sum / divisor<C>(window, rows, columns));
                Plane<T>(out, p).at(y, x_place) = convert<T>(mean);
              });
+}
+
+// Planes are independent; places of a plane in order.
+template <class T>
+void max_pool_gradient(const Array& g, const Array& indices, const Array& out, int64_t begin,
+                       int64_t end) {
+  using C = Compute<T>;
+  const int64_t places = g.shape()[2] * g.shape()[3], size = out.shape()[2] * out.shape()[3];
+  for (int64_t p = begin; p < end; ++p) {
+    T* to = out.data<T>() + p * size;
+    const T* from = g.data<T>() + p * places;
+    const int64_t* at = indices.data<int64_t>() + p * places;
+    std::fill_n(to, size, convert<T>(C(0)));
+    for (int64_t i = 0; i < places; ++i) {
+      T& sum = to[at[i]];
+      sum = convert<T>(static_cast<C>(convert<C>(sum) + convert<C>(from[i])));
+    }
+  }
 }
 
 // Sums of one plane are kept in the computed type and stored when they are whole.
@@ -182,6 +261,18 @@ void CpuBackend::pool(PoolOp op, const Array& x, const Window& window, const Arr
       } else {
         average_pool<T>(x, window, out, begin, end);
       }
+    });
+  });
+}
+
+void CpuBackend::max_pool_backward(const Array& g, const Array& indices, const Array& out) {
+  if (out.numel() == 0) return;
+  if (g.numel() == 0) return fill(out, 0);
+  const int64_t planes = out.shape()[0] * out.shape()[1];
+  const int64_t grain = std::max<int64_t>(1, kGrain / (out.shape()[2] * out.shape()[3]));
+  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
+    parallel_for(planes, grain, [&](int64_t begin, int64_t end) {
+      max_pool_gradient<T>(g, indices, out, begin, end);
     });
   });
 }

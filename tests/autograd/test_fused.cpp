@@ -1,9 +1,9 @@
 // Fused operations against their composed definitions: values, gradients, second derivatives, half
 // precision. B batch, H heads, T queries, S keys.
 #include <cmath>
-#include <functional>
 #include <limits>
 
+#include "autograd/fused.h"
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
@@ -12,90 +12,10 @@
 #include <hero/core/thread_pool.h>
 
 using namespace hero;
+using namespace hero::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-using Tensors = std::vector<Tensor>;
-using Function = std::function<Tensors(const Tensors&)>;
-
-// The same values on every machine, requiring grad.
-Tensors inputs_of(const std::vector<Shape>& shapes, DType dtype) {
-  manual_seed(11);
-  Tensors inputs;
-  for (const Shape& shape : shapes) {
-    inputs.push_back(randn(shape, {.dtype = kFloat64}).to(dtype).detach().requires_grad_());
-  }
-  return inputs;
-}
-
-// Outputs and gradients of their sum, weighted so that no element's gradient is like another's.
-Tensors outputs_and_gradients(const Function& f, const Tensors& inputs) {
-  Tensors results = f(inputs);
-  GradOptions options;
-  Tensors roots;
-  for (const Tensor& output : results) {
-    if (!output.requires_grad()) continue;
-    roots.push_back(output);
-    manual_seed(29);
-    options.grad_outputs.push_back(randn(output.shape(), {.dtype = kFloat64}).to(output.dtype()));
-  }
-  for (const Tensor& g : grad(roots, inputs, options)) results.push_back(g);
-  return results;
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  REQUIRE(a.shape() == b.shape());
-  if (a.numel() == 0) return 0.0;
-  const Tensor x = a.detach().to(kFloat64), y = b.detach().to(kFloat64);
-  return max(abs(x - y)).item() / std::max(1.0, max(abs(y)).item());
-}
-
-// Values and gradients agree in double, float and bfloat16, up to roundings of sums of some hundred
-// terms in other orders; bfloat16 has 8 bits, is compared with float, and rounds in every step of a
-// recurrent layer.
-void agree(const Function& fused, const Function& composed, const std::vector<Shape>& shapes) {
-  for (const DType dtype : {kFloat64, kFloat32, kBFloat16}) {
-    INFO(std::string(name(dtype)));
-    const double bound = dtype == kFloat64 ? 1e-12 : dtype == kFloat32 ? 1e-5 : 1e-1;
-    const Tensors inputs = inputs_of(shapes, dtype);
-    const Tensors results = outputs_and_gradients(fused, inputs);
-    Tensors wide;
-    for (const Tensor& x : inputs) {
-      wide.push_back(dtype == kBFloat16 ? x.detach().to(kFloat32).requires_grad_() : x);
-    }
-    const Tensors expected = outputs_and_gradients(composed, wide);
-    REQUIRE(results.size() == expected.size());
-    for (size_t i = 0; i < results.size(); ++i) {
-      INFO("result " << i);
-      CHECK(results[i].dtype() == dtype);
-      CHECK(largest_difference(results[i], expected[i]) < bound);
-    }
-  }
-}
-
-// First and second derivatives against finite differences.
-void differentiable(const Function& f, const std::vector<Shape>& shapes) {
-  const Tensors inputs = inputs_of(shapes, kFloat64);
-  const GradcheckOptions options{.atol = 1e-6, .rtol = 1e-5};
-  CHECK_NOTHROW(gradcheck(f, inputs, options));
-  CHECK_NOTHROW(gradgradcheck(f, inputs, options));
-}
-
-// The bits of outputs and gradients are the same at 1, 2 and 3 threads.
-void same_at_any_threads(const Function& f, const std::vector<Shape>& shapes) {
-  const auto bits_at = [&](int threads) {
-    const ThreadLimit limit(threads);
-    std::vector<std::vector<float>> bits;
-    for (const Tensor& x : outputs_and_gradients(f, inputs_of(shapes, kFloat32))) {
-      bits.push_back(x.to_vector<float>());
-    }
-    return bits;
-  };
-  const auto expected = bits_at(1);
-  CHECK((bits_at(2) == expected));
-  CHECK((bits_at(3) == expected));
-}
 
 Tensor lower_triangle(int64_t T, int64_t S) { return unsqueeze(arange(T), 1) >= arange(S); }
 
@@ -215,32 +135,6 @@ TEST_CASE("normalisation of rows in one operation is its definition") {
     return Tensors{centered / sqrt(mean(square(centered), {-2, -1}, true) + 0.1)};
   };
   agree(plain, composed_plain, {{5, 4, 3}});
-}
-
-TEST_CASE("a product with bias and activation is its definition") {
-  const auto product = [](const Tensors& x) { return matmul(x[0], x[1].t()) + x[2]; };
-  const std::vector<Shape> shapes = {{70, 33}, {40, 33}, {40}};
-  agree([](const Tensors& x) { return Tensors{linear(x[0], x[1], x[2])}; },
-        [&](const Tensors& x) { return Tensors{product(x)}; }, shapes);
-  agree([](const Tensors& x) { return Tensors{linear_relu(x[0], x[1], x[2])}; },
-        [&](const Tensors& x) { return Tensors{relu(product(x))}; }, {{2, 3, 5}, {4, 5}, {4}});
-  for (const Gelu kind : {Gelu::erf, Gelu::tanh}) {
-    const auto fused = [=](const Tensors& x) {
-      return Tensors{linear_gelu(x[0], x[1], x[2], kind)};
-    };
-    agree(
-        fused, [&](const Tensors& x) { return Tensors{gelu(product(x), kind)}; }, shapes);
-  }
-}
-
-TEST_CASE("the output of a fused relu must not change before backward") {
-  const Tensor x = ones({2, 3}, {.requires_grad = true});
-  const Tensor y = linear_relu(x, ones({4, 3}));
-  {
-    const NoGrad no_grad;
-    y.mul_(2.0);
-  }
-  CHECK_THROWS_WITH(sum(y).backward(), ContainsSubstring("linear: output 0"));
 }
 
 TEST_CASE("cross entropy without stored probabilities is its definition") {

@@ -98,6 +98,10 @@ Rows window_rows() {
             [](const Tensors& x) {
               return conv2d(x[0], x[1], x[2], {.stride = {2, 1}, .padding = {1, 0}});
             }),
+      sized("conv2d_relu", {{{2, 2, 4, 3}}, {{2, 2, 2, 2}}, {{2}}},
+            [](const Tensors& x) {
+              return conv2d_relu(x[0], x[1], x[2], {.padding = {1, 0}});
+            }),
       sized("conv2d (groups)", {{{1, 2, 4, 4}}, {{4, 1, 2, 2}}},
             [](const Tensors& x) {
               return conv2d(x[0], x[1], {}, {.dilation = {1, 2}, .groups = 2});

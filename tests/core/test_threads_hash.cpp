@@ -178,6 +178,13 @@ TEST_CASE("windows do not depend on the number of threads", "[core][threads]") {
       backend(kCpu).col2im(columns, w, out);
       return out;
     });
+    same_for_any_threads([&] {
+      const Array out = x.empty_like(), pooled = x.empty_like();
+      const Array indices = Array::zeros(x.shape(), kInt64);
+      backend(kCpu).pool(PoolOp::max, x, w, pooled, &indices);
+      backend(kCpu).max_pool_backward(x, indices, out);
+      return out;
+    });
     for (const PoolOp op : {PoolOp::max, PoolOp::average}) {
       same_for_any_threads([&] {
         const Array out = x.empty_like(), indices = Array::zeros(x.shape(), kInt64);

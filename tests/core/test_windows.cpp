@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "support/arrays.h"
@@ -48,6 +49,10 @@ std::vector<Window> windows() {
       }
     }
   }
+  Window same;  // as many places as elements
+  same.kernel[0] = 3, same.kernel[1] = 2;
+  same.padding[0] = 1, same.padding[1] = 1, same.dilation[1] = 2;
+  all.push_back(same);
   return all;
 }
 
@@ -126,6 +131,48 @@ TEST_CASE("max pooling gives the first largest element of each window", "[core]"
         REQUIRE(at(out, n, c, oy, ox) == best);
         REQUIRE(at(indices, n, c, oy, ox) == static_cast<double>(best_at));
       }
+    }
+  }
+}
+
+TEST_CASE("pooling pairs gives what windows of any size give", "[core]") {
+  // Columns of a row, one beyond the last pair too: through every width of vectors.
+  for (const int64_t columns : {2, 5, 8, 14, 28, 37, 64}) {
+    for (const DType dtype : {kFloat32, kFloat64}) {
+      // Ties, zeros of both signs, NaN and -inf, in every order.
+      const Array x = make(
+          {2, 3, 6, columns},
+          [](int64_t i) {
+            const double values[] = {0.0, -0.0, 1.0, 1.0, std::nan(""), -2.0, -HUGE_VAL};
+            return values[i * i * 31 % 101 % 7];
+          },
+          dtype);
+      Window pairs;
+      pairs.kernel[0] = pairs.kernel[1] = pairs.stride[0] = pairs.stride[1] = 2;
+      const Shape shape{2, 3, 3, columns / 2};
+      const Array out = Array::empty(shape, dtype), indices = Array::empty(shape, kInt64);
+      backend(kCpu).pool(PoolOp::max, x, pairs, out, &indices);
+      const Array other = awkward(out), found = awkward(indices);
+      backend(kCpu).pool(PoolOp::max, awkward(x), pairs, other, &found);  // not dense: tap by tap
+      REQUIRE(same(other, out));
+      REQUIRE(same(found, indices));
+    }
+  }
+}
+
+TEST_CASE("max pooling's gradient goes to what was found", "[core]") {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    const Array x = noise({2, 3, 7, 8}, dtype, 3);
+    for (const Window& w : windows()) {
+      const Shape shape{2, 3, places(w, 0, 7), places(w, 1, 8)};
+      const Array y = Array::empty(shape, dtype), indices = Array::empty(shape, kInt64);
+      backend(kCpu).pool(PoolOp::max, x, w, y, &indices);
+      const Array g = noise(shape, dtype, 4), back = Array::full(x.shape(), 99, dtype);
+      backend(kCpu).max_pool_backward(g, indices, back);
+      const Array expected = Array::zeros({2, 3, 56}, dtype);
+      const Shape flat{2, 3, shape[2] * shape[3]};
+      backend(kCpu).scatter(ScatterMode::add, g.reshape(flat), 2, indices.reshape(flat), expected);
+      REQUIRE(same(back.reshape({2, 3, 56}), expected));
     }
   }
 }

@@ -149,8 +149,8 @@ Step convolutional() {
   auto adam = std::make_shared<optim::Adam>(p->all);
   const auto loss = [=] {
     const Conv2dOptions same{.padding = {1, 1}};
-    const Tensor a = max_pool2d(relu(conv2d(x, w1, b1, same)), {2, 2});
-    const Tensor b = max_pool2d(relu(conv2d(a, w2, b2, same)), {2, 2});
+    const Tensor a = max_pool2d(conv2d_relu(x, w1, b1, same), {2, 2});
+    const Tensor b = max_pool2d(conv2d_relu(a, w2, b2, same), {2, 2});
     return cross_entropy(fc2(fc1.relu(flatten(b, 1))), y);
   };
   return train(p, adam, loss);
