@@ -10,4 +10,5 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/partition.h>
 #include <hero/autograd/tensor.h>

@@ -9,6 +9,7 @@ namespace hero {
 using Grads = InlineVector<Tensor, 4>;
 
 class Node;
+struct Partition;
 
 /// One input of a node: output `index` of an earlier node. No node: no gradient wanted.
 struct Edge {
@@ -37,6 +38,7 @@ struct Hook {
 struct Hooks {
   std::vector<Hook<TensorHook>> tensor;
   std::vector<Hook<LeafHook>> leaf;
+  std::shared_ptr<const Partition> partition;  // of a leaf that is a part of a parameter
 };
 
 struct WalkSlot {

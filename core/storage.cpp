@@ -12,11 +12,15 @@ Storage::Storage(int64_t bytes, Device device)
 Storage::~Storage() { release(); }
 
 Ref<Storage> Storage::create(int64_t bytes, Device device) {
-  check(device.type != DeviceType::cuda, "storage: device ", device,
-        " is not available: this build has no CUDA backend; use cpu or meta");
-  auto storage = Ref<Storage>::adopt(new (allocate(sizeof(Storage))) Storage(bytes, device));
+  Ref<Storage> storage = create_released(bytes, device);
   storage->refill();
   return storage;
+}
+
+Ref<Storage> Storage::create_released(int64_t bytes, Device device) {
+  check(device.type != DeviceType::cuda, "storage: device ", device,
+        " is not available: this build has no CUDA backend; use cpu or meta");
+  return Ref<Storage>::adopt(new (allocate(sizeof(Storage))) Storage(bytes, device));
 }
 
 void Storage::destroy(Storage* storage) {

@@ -15,6 +15,8 @@ class Storage : public Counted {
  public:
   /// Uninitialised bytes on `device`; on meta only their number is kept (and charged).
   static Ref<Storage> create(int64_t bytes, Device device);
+  /// As create, but without bytes until refill().
+  static Ref<Storage> create_released(int64_t bytes, Device device);
   static void destroy(Storage* storage);
 
   std::byte* data() const { return data_; }
@@ -33,6 +35,9 @@ class Storage : public Counted {
   /// Counts writes made through any array over this storage; saved tensors compare it.
   uint32_t version() const { return version_; }
   void bump_version() { ++version_; }
+  /// For one who wrote back the very values that were here at `version`: what was saved then is
+  /// good again.
+  void restore_version(uint32_t version) { version_ = version; }
   /// Counts recorded in-place operations: a view made before one no longer knows its history.
   uint32_t history() const { return history_; }
   void bump_history() { ++history_; }
