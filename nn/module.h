@@ -32,6 +32,9 @@ using ForwardPreHook = std::function<Tensors(Module& module, const Tensors& inpu
 /// Called after forward; what it returns replaces the outputs unless empty.
 using ForwardHook =
     std::function<Tensors(Module& module, const Tensors& inputs, const Tensors& outputs)>;
+struct ForwardHookOptions {
+  bool always_call = false;
+};
 /// Called when the gradients of the outputs are known; what it returns replaces them unless empty.
 using BackwardPreHook = std::function<Tensors(Module& module, const Tensors& grad_outputs)>;
 /// Called when the gradients of the inputs are known (undefined where none is wanted); what it
@@ -152,9 +155,10 @@ class Module {
   HookHandle register_forward_pre_hook(F hook) {
     return add_forward_pre(ForwardPreHook(returning_tensors(std::move(hook))));
   }
+  /// always_call: also when forward throws, with no outputs; what it returns does not count then.
   template <class F>
-  HookHandle register_forward_hook(F hook) {
-    return add_forward(ForwardHook(returning_tensors(std::move(hook))));
+  HookHandle register_forward_hook(F hook, const ForwardHookOptions& options = {}) {
+    return add_forward(ForwardHook(returning_tensors(std::move(hook))), options);
   }
   template <class F>
   HookHandle register_full_backward_pre_hook(F hook) {
@@ -233,7 +237,7 @@ class Module {
     };
   }
   HookHandle add_forward_pre(ForwardPreHook hook);
-  HookHandle add_forward(ForwardHook hook);
+  HookHandle add_forward(ForwardHook hook, const ForwardHookOptions& options);
   HookHandle add_backward_pre(BackwardPreHook hook);
   HookHandle add_backward(BackwardHook hook);
   Hooks& hooks();

@@ -7,6 +7,7 @@ namespace hero::nn {
 struct Module::Hooks {
   std::vector<detail::Hook<ForwardPreHook>> forward_pre;
   std::vector<detail::Hook<ForwardHook>> forward;
+  std::vector<detail::Hook<ForwardHook>> on_error;  // those of `forward` that are always called
   std::vector<detail::Hook<BackwardPreHook>> backward_pre;
   std::vector<detail::Hook<BackwardHook>> backward;
 };
@@ -129,8 +130,10 @@ Module::Hooks& Module::hooks() {
 HookHandle Module::add_forward_pre(ForwardPreHook hook) {
   return append(hooks().forward_pre, std::move(hook));
 }
-HookHandle Module::add_forward(ForwardHook hook) {
-  return append(hooks().forward, std::move(hook));
+HookHandle Module::add_forward(ForwardHook hook, const ForwardHookOptions& options) {
+  HookHandle handle = append(hooks().forward, std::move(hook));
+  if (options.always_call) hooks().on_error.push_back(hooks().forward.back());
+  return handle;
 }
 HookHandle Module::add_backward_pre(BackwardPreHook hook) {
   return append(hooks().backward_pre, std::move(hook));
@@ -168,7 +171,15 @@ Tensors Module::run_hooked(const Tensors& inputs,
     end.pass = pass;
     put_end(in, std::move(end));
   }
-  Tensors out = body(in);
+  Tensors out;
+  try {
+    out = body(in);
+  } catch (...) {
+    for (const auto& hook : std::vector(hooks_->on_error)) {
+      if (*hook.alive) hook.call(*this, in, {});
+    }
+    throw;
+  }
   for (size_t i = 0; i < hooks_->forward.size(); ++i) {
     const auto hook = hooks_->forward[i];
     if (*hook.alive) replace(out, hook.call(*this, in, out), *this, "forward hook");

@@ -209,6 +209,22 @@ TEST_CASE("forward hooks see and replace inputs and outputs, in order") {
   CHECK(calls.size() == 2);
 }
 
+TEST_CASE("a forward hook that is always called runs when forward throws") {
+  MLP mlp;
+  int always = 0, plain = 0;
+  const auto count = [&](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
+    ++always;
+    CHECK(out.empty() == (always == 1));
+  };
+  mlp.fc1.register_forward_hook(count, {.always_call = true});
+  mlp.fc1.register_forward_hook(
+      [&](nn::Module&, const nn::Tensors&, const nn::Tensors&) { ++plain; });
+  CHECK_THROWS_WITH(mlp(ones({1, 7})), ContainsSubstring("in fc1"));
+  CHECK((always == 1 && plain == 0));
+  mlp(ones({1, 6}));
+  CHECK((always == 2 && plain == 1));
+}
+
 TEST_CASE(
     "full backward hooks see the gradients of outputs and inputs and may replace the latter") {
   MLP mlp;
