@@ -52,6 +52,7 @@ struct Call {
   std::vector<int64_t> send_counts;  ///< all_to_all only: elements to each rank
   std::vector<int64_t> recv_counts;  ///< all_to_all only: elements from each rank
   std::string unit;                  ///< the caller's name for what is moved
+  bool accumulate = false;  ///< reduce_scatter only: the sum begins with the output's values
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 

@@ -37,6 +37,7 @@ struct CallOptions {
   bool async = false;                ///< true: returns at once, the Work tells when it is complete
   std::string unit = {};             ///< named in errors and in Traffic; "": the UnitScope's
   std::vector<int64_t> counts = {};  ///< elements of each rank's part; empty: even parts
+  bool accumulate = false;           ///< reduce_scatter by sum only: begins with output's values
 };
 
 /// How an all_to_all is made.

@@ -1,6 +1,9 @@
 #pragma once
 // The front header of the room: ranks and what they say to each other.
 #include <hero/dist/communicator.h>
+#include <hero/dist/ddp.h>
+#include <hero/dist/fsdp.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
 #include <hero/dist/traffic.h>
+#include <hero/dist/zero.h>

@@ -285,6 +285,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     if (part.count == 0) return;
     const int64_t begin = part.begin * item_size(call_.dtype);
     std::vector<const std::byte*> inputs;
+    if (call_.accumulate) inputs.push_back(call_.output);
     for (const Call& call : round_->calls) inputs.push_back(call.input + begin);
     ordered_reduce(call_.reduce, call_.dtype, inputs, call_.output + (in_place ? begin : 0),
                    part.count);

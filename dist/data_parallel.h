@@ -1,0 +1,99 @@
+#pragma once
+// DataParallel: a module that several ranks train, each on its own part of the batch. DDP, ZeRO and
+// FSDP are its rungs: each shards one thing more. A program changes one line to go from one to the
+// next.
+//
+//   dist::DDP ddp(model, world);                     // every rank holds everything
+//   dist::ZeRO zero(model, world, {.stage = 1});     // optimizer states are sharded
+//   dist::ZeRO zero(model, world, {.stage = 2});     // and gradients
+//   dist::ZeRO zero(model, world, {.stage = 3});     // and parameters
+//   dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});  // unit by unit
+//
+//   optim::AdamW adamw(model.parameters(), {.lr = 3e-4});  // before or after, on every rung
+//   ...
+//   cross_entropy(model(tokens), targets).backward();      // gradients are averaged over the ranks
+//   optim::clip_grad_norm(model.parameters(), 1.0);
+//   adamw.step();
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <hero/dist/replica.h>
+
+namespace hero::dist {
+
+/// One unit: what is gathered and reduced in one collective.
+struct UnitInfo {
+  std::string name;
+  int64_t numel;  ///< elements of all its parameters
+  Part own;       ///< this rank's part of them
+  std::vector<std::string> parameters;
+};
+
+struct SummonOptions {
+  bool writeback = true;  ///< what was written to the whole parameters is kept
+};
+
+/// Shows the module's whole parameters, in their own dtype, while it lives; costs their memory.
+/// Making it is a collective, ending it is not. No forward or backward may run meanwhile.
+class FullParameters {
+ public:
+  FullParameters(std::shared_ptr<Replica> replica, const SummonOptions& options);
+  ~FullParameters();
+  FullParameters(const FullParameters&) = delete;
+  FullParameters& operator=(const FullParameters&) = delete;
+
+ private:
+  std::shared_ptr<Replica> replica_;
+  std::vector<Array> rows_;
+  bool writeback_;
+};
+
+/// Lets backward add up gradients on each rank alone while it lives; the first backward after it
+/// averages the sum. Costs the memory of whole gradients.
+class NoSync {
+ public:
+  explicit NoSync(std::shared_ptr<Replica> replica);
+  ~NoSync();
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+
+ private:
+  std::shared_ptr<Replica> replica_;
+  bool previous_;
+};
+
+/// A handle; the module itself carries the rung, so the handle may be dropped. Between two steps a
+/// sharded module's parameters() are its shards: leaves with one dimension, perhaps empty, that
+/// partition() describes; they are the same tensors that the module had before, so an optimizer
+/// made then goes on. Inside forward and backward the module sees whole parameters.
+/// An Error in forward or backward, on all ranks, leaves everything between two steps.
+class DataParallel {
+ public:
+  /// module()(x)
+  Tensor operator()(const Tensor& x) const { return module()(x); }
+  nn::Module& module() const { return replica_->module(); }
+  /// What an optimizer steps on this rank: module().parameters() between two steps.
+  std::vector<Tensor> parameters() const;
+
+  [[nodiscard]] NoSync no_sync() const { return NoSync(replica_); }
+  /// As no_sync(), from now on: false for micro-batches whose gradients are only added up.
+  void set_requires_gradient_sync(bool on) const { replica_->set_sync(on); }
+  [[nodiscard]] FullParameters summon_full_parameters(const SummonOptions& options = {}) const {
+    return FullParameters(replica_, options);
+  }
+  /// The state of the whole module, copied, on every rank; a collective.
+  nn::StateDict full_state_dict() const;
+  std::vector<UnitInfo> units() const;
+  /// Called with everything that units do, in order, to show or to time it.
+  void on_event(std::function<void(const Event&)> fn) const { replica_->set_events(std::move(fn)); }
+
+ protected:
+  explicit DataParallel(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) {}
+  std::shared_ptr<Replica> replica_;
+
+  friend DataParallel make_data_parallel(std::shared_ptr<Replica> replica);
+};
+
+}  // namespace hero::dist

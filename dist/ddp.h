@@ -1,0 +1,23 @@
+#pragma once
+#include <hero/dist/data_parallel.h>
+
+namespace hero::dist {
+
+struct DDPOptions {
+  int64_t bucket_bytes = 25 << 20;       ///< gradients reduced in one call
+  int64_t first_bucket_bytes = 1 << 20;  ///< the first, so that the reductions begin early
+  bool broadcast_buffers = true;         ///< rank 0's, before each forward in training
+  bool find_unused_parameters = false;   ///< parameters may go without gradient; costs the overlap
+  bool broadcast_parameters = true;      ///< rank 0's first values, to all
+};
+
+/// Distributed data parallelism: every rank holds the whole module, and gradients are averaged
+/// while backward runs, bucket by bucket. Buckets follow the reverse order of registration and,
+/// after the first backward, the order in which gradients became ready. A trainable parameter
+/// without a gradient is an Error that names it. Li et al., arXiv 2006.15704.
+class DDP : public DataParallel {
+ public:
+  DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options = {});
+};
+
+}  // namespace hero::dist

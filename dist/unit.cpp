@@ -1,0 +1,190 @@
+// What a unit does with parameters; unit_gradients.cpp has what it does with gradients.
+#include <algorithm>
+
+#include <hero/core/backend.h>
+#include <hero/dist/unit.h>
+
+namespace hero::dist {
+namespace {
+
+Array flat(const Array& array) { return array.contiguous().reshape({array.numel()}); }
+
+Array part(const Array& row, const Part& place) {
+  return row.slice(0, place.begin, place.begin + place.count);
+}
+
+void copy(const Array& from, const Array& to) {
+  if (from.numel() == 0) return;
+  core::backend(to.device()).copy(from, to);
+  to.storage().bump_version();
+}
+
+bool on_meta(const Array& array) { return array.device().type == DeviceType::meta; }
+
+}  // namespace
+
+Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
+           std::shared_ptr<Owners> owners)
+    : name_(std::move(name)),
+      members_(std::move(members)),
+      groups_(std::move(groups)),
+      options_(options),
+      owners_(std::move(owners)) {
+  for (Member& member : members_) {
+    const DType dtype = members_.front().leaf.dtype();
+    check(member.leaf.dtype() == dtype, "fully_shard: unit '", name_, "' has parameters of ", dtype,
+          " (", members_.front().name, ") and ", member.leaf.dtype(), " (", member.name,
+          "); give them one dtype, or units of their own");
+    member.shape = member.leaf.shape();
+    member.place = {total_, member.leaf.numel()};
+    total_ += member.place.count;
+  }
+  const int ranks = groups_.shard.size();
+  for (int i = 0; i < ranks; ++i) counts_.push_back(part_of({}, total_, ranks, i).count);
+  own_ = part_of({}, total_, ranks, groups_.shard.rank());
+  if (options_.stage == Stage::none) {
+    for (Member& member : members_) member.full = member.leaf;
+  } else {
+    cut(options);
+  }
+}
+
+Part Unit::own_of(const Member& member) const {
+  const int64_t begin = std::max(own_.begin, member.place.begin);
+  const int64_t end = std::min(own_.begin + own_.count, member.place.begin + member.place.count);
+  return {begin, std::max<int64_t>(end - begin, 0)};
+}
+
+// Elements first ... of a member, from its values or, where it was made on meta, by its recipe.
+void Unit::fill(const Member& member, const Array& target, int64_t first) const {
+  const Array& values = member.leaf.array();
+  if (!on_meta(values)) {
+    copy(part(flat(values), {first, target.numel()}), target);
+  } else if (!on_meta(target) && target.numel() > 0) {
+    const nn::Slot& slot = *member.slots.front();
+    check(static_cast<bool>(slot.init.fill), "fully_shard: ", member.name,
+          " was made on meta and has no recipe for its values; give it values before");
+    nn::fill_part(slot.init, target, member.shape, first, slot.stream);
+  }
+}
+
+void Unit::cut(const UnitOptions& options) {
+  const DType dtype = members_.front().leaf.dtype();
+  const bool meta = groups_.shard.engine_kind() == EngineKind::simulated;
+  const bool converts = options.gathered && *options.gathered != dtype;
+  apart_ = options.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
+  const Device device = meta ? kMeta : options.device;
+  const MemoryScope tag(MemoryTag::parameter);
+  if (apart_) {
+    shard_ = Array::empty({own_.count}, dtype, device);
+  } else {
+    full_ = Array::empty({total_}, dtype, device);
+    shard_ = part(full_, own_);
+  }
+  for (Member& member : members_) {
+    const Part mine = own_of(member);
+    const int64_t first = mine.count > 0 ? mine.begin - member.place.begin : 0;
+    const Array shard = part(shard_, {mine.count > 0 ? mine.begin - own_.begin : 0, mine.count});
+    if (apart_) {
+      fill(member, shard, first);
+    } else {
+      fill(member, part(full_, member.place), 0);
+    }
+    set_part(member.leaf, shard,
+             std::make_shared<const Partition>(Partition{member.shape, first, owners_}));
+  }
+  if (apart_) {
+    const MemoryScope gathered(MemoryTag::communication);
+    const DType wide = options.gathered.value_or(dtype);
+    full_ = Array(core::Storage::create_released(total_ * item_size(wide), device), {total_}, {1},
+                  0, wide);
+  }
+  for (Member& member : members_) {
+    member.full = Tensor(part(full_, member.place).reshape(member.shape));
+    member.full.requires_grad_(member.leaf.requires_grad());
+  }
+  show_shards();
+  full_version_ = full_.storage().version();
+  shard_version_ = shard_.storage().version() - 1;  // full_ is not yet true
+}
+
+void Unit::unshard() {
+  if (state_ != State::sharded) return;
+  state_ = State::gathering;
+  gathers_ = false;
+  if (options_.stage == Stage::none) return;
+  if (apart_) {
+    full_.storage().refill();
+    gather();
+  } else if (groups_.shard.size() > 1 && full_.storage().version() != full_version_) {
+    gather();  // somebody wrote to the shards: the other ranks' are new, too
+  }
+}
+
+// [note: versions of gathered parameters] Gathering writes the row anew. Where no shard changed,
+// these are the values that it had, and what autograd saved of them is good; where one did, a
+// graph recorded before is refused, as after any in-place write.
+void Unit::gather() {
+  gathers_ = true;
+  Array mine = shard_;
+  if (apart_ && shard_.dtype() != full_.dtype()) {
+    mine = part(full_, own_);
+    copy(shard_, mine);
+  }
+  if (groups_.shard.size() == 1) return;
+  gather_ =
+      groups_.shard.all_gather(full_, mine, {.async = true, .unit = name_, .counts = counts_});
+}
+
+void Unit::wait_unsharded() {
+  if (state_ == State::gathering) {
+    gather_.wait();
+    if (gathers_ && apart_ && shard_.storage().version() == shard_version_) {
+      full_.storage().restore_version(full_version_);
+    } else if (gathers_) {
+      shard_version_ = shard_.storage().version();
+      full_version_ = full_.storage().version();
+    }
+    state_ = State::unsharded;
+  }
+  if (state_ == State::sharded || options_.stage == Stage::none) return;
+  for (Member& member : members_) {
+    member.full.requires_grad_(member.leaf.requires_grad());
+    for (nn::Slot* slot : member.slots) slot->tensor = member.full;
+  }
+}
+
+void Unit::reshard() {
+  if (state_ == State::gathering) gather_.wait();
+  const bool gathered = state_ != State::sharded;
+  state_ = State::sharded;
+  if (options_.stage == Stage::none) return;
+  if (gathered && apart_) full_.storage().release();
+  show_shards();
+}
+
+void Unit::show_shards() {
+  for (const Member& member : members_) {
+    for (nn::Slot* slot : member.slots) slot->tensor = member.leaf;
+  }
+}
+
+void Unit::show(const Array& row) {
+  for (const Member& member : members_) {
+    const Tensor whole(part(row, member.place).reshape(member.shape), member.leaf.requires_grad());
+    for (nn::Slot* slot : member.slots) slot->tensor = whole;
+  }
+}
+
+Array Unit::gather_row() const {
+  const Array row = Array::empty({total_}, shard_.dtype(), shard_.device());
+  groups_.shard.all_gather(row, shard_, {.unit = name_, .counts = counts_});
+  return row;
+}
+
+void Unit::scatter_row(const Array& row) {
+  copy(part(row, own_), shard_);
+  shard_.storage().bump_version();  // also where this rank's part is empty: all must know
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,133 @@
+#pragma once
+// Unit: parameters that are cut, gathered and reduced together, one collective for all of them. The
+// parameters lie one behind the other; rank r owns the r-th of N even parts of that row, so a
+// rank's shard of one parameter is a slice of it, perhaps empty, and nothing is padded.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <hero/autograd/partition.h>
+#include <hero/dist/communicator.h>
+#include <hero/nn/module.h>
+
+namespace hero::dist {
+
+/// What is cut into shards; each stage cuts what the one before it cuts, and one thing more.
+enum class Stage : uint8_t { none, optimizer, gradients, parameters };
+
+/// The ranks among which a unit is cut and, in a hybrid, those that hold the same shard.
+struct Groups {
+  Communicator shard;
+  Communicator replicas;  ///< undefined: none
+
+  int ranks() const { return shard.size() * (replicas.defined() ? replicas.size() : 1); }
+};
+
+struct UnitOptions {
+  Stage stage = Stage::none;
+  std::optional<DType> gathered = {};  ///< dtype of whole parameters; absent: that of the shards
+  std::optional<DType> reduce = {};    ///< dtype in which gradients are added up; absent: theirs
+  Device device = kCpu;                ///< where parameters made on meta get their bytes
+};
+
+/// One parameter of a unit.
+struct Member {
+  std::string name;
+  std::vector<std::string> names = {};  ///< more than one where it is tied
+  std::vector<nn::Slot*> slots = {};    ///< every place where the module knows it
+  Tensor leaf = {};  ///< what optimizers hold: its shard, or itself under Stage::none
+  Tensor full = {};  ///< what forward computes with; `leaf` itself under Stage::none
+  Shape shape = {};
+  Part place = {};       ///< its elements in the unit's row
+  size_t id = 0;         ///< its place among all parameters of the module
+  bool watched = false;  ///< `full` tells when its gradient is complete
+  bool ready = false;    ///< it is, in the backward pass now running
+};
+
+class Unit {
+ public:
+  /// Cuts the members' values; every member's leaf holds its shard from now on.
+  Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
+       std::shared_ptr<Owners> owners);
+
+  const std::string& name() const { return name_; }
+  std::vector<Member>& members() { return members_; }
+  const std::vector<Member>& members() const { return members_; }
+  int64_t numel() const { return total_; }
+  /// This rank's part of the row.
+  const Part& own() const { return own_; }
+
+  /// \name Parameters. Calling twice is harmless.
+  /// \{
+  /// Begins to gather the whole parameters, where they are not there or no longer true.
+  void unshard();
+  /// Returns when they are there, and lets the module see them.
+  void wait_unsharded();
+  /// Frees what was gathered; the module sees the shards.
+  void reshard();
+  bool sharded() const { return state_ == State::sharded; }
+  /// Shards have memory of their own, so that there is something to free.
+  bool apart() const { return apart_; }
+  /// Gathering moves bytes now.
+  bool moves() const { return gathers_; }
+  /// Lets the module see whole parameters in `row`, in their order.
+  void show(const Array& row);
+  void show_shards();
+  /// All parameters, gathered into new memory in the shards' dtype.
+  Array gather_row() const;
+  /// Takes this rank's part of such a row over.
+  void scatter_row(const Array& row);
+  /// \}
+
+  /// \name Gradients
+  /// \{
+  /// Members whose gradient will come.
+  int trainable() const;
+  /// Packs the gradients of all members that have one and begins to average them over the ranks.
+  void begin_reduce();
+  /// Returns when they are averaged, and adds them to the leaves' gradients.
+  void end_reduce();
+  bool reducing() const { return reduction_ != nullptr; }
+  /// \}
+
+ private:
+  enum class State : uint8_t { sharded, gathering, unsharded };
+  struct Reduction {
+    std::vector<size_t> members;
+    Array bucket;  // all gradients, one behind the other
+    Array own;     // this rank's part of their mean
+    std::vector<int64_t> counts;
+    std::string name;
+    Work work;
+  };
+
+  void cut(const UnitOptions& options);
+  void fill(const Member& member, const Array& target, int64_t first) const;
+  Part own_of(const Member& member) const;
+  void gather();
+  void pack(Reduction& reduction) const;
+  void keep_whole();
+  void reduce_over_replicas(Reduction& reduction) const;
+  void add_gradient(const Member& member, const Array& gradient) const;
+
+  std::string name_;
+  std::vector<Member> members_;
+  Groups groups_;
+  UnitOptions options_;
+  std::shared_ptr<Owners> owners_;
+  int64_t total_ = 0;
+  Part own_;
+  std::vector<int64_t> counts_;  // of each rank
+  bool apart_ = false;
+  State state_ = State::sharded;
+  Array shard_;                 // this rank's part of the row
+  Array full_;                  // the row
+  Work gather_;                 // while state_ is gathering
+  bool gathers_ = false;        // the gathering now under way moves bytes
+  uint32_t shard_version_ = 0;  // of shard_ when full_ was last true
+  uint32_t full_version_ = 0;   // of full_ then
+  std::unique_ptr<Reduction> reduction_;
+};
+
+}  // namespace hero::dist

@@ -1,0 +1,243 @@
+#pragma once
+// Training the same small models on every rung of the ladder, and what comes out of it.
+#include <bit>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dist/ranks.h"
+
+#include <hero/dist/dist.h>
+#include <hero/nn/nn.h>
+#include <hero/optim/optim.h>
+
+namespace hero::test {
+
+/// Sizes that no number of ranks divides.
+struct LadderMLP : nn::Module {
+  nn::Linear& fc1 = add<nn::Linear>("fc1", 7, 13);
+  nn::Linear& fc2 = add<nn::Linear>("fc2", 13, 11);
+  nn::Linear& fc3 = add<nn::Linear>("fc3", 11, 5);
+  Tensor forward(const Tensor& x) override { return fc3(tanh(fc2(relu(fc1(x))))); }
+};
+
+/// A frozen layer between trainable ones, tied weights, a scalar, a parameter smaller than most
+/// numbers of ranks, and a layer that runs twice.
+struct LadderOdd : nn::Module {
+  nn::Linear& in = add<nn::Linear>("in", 7, 6);
+  nn::Linear& frozen = add<nn::Linear>("frozen", 6, 6);
+  nn::Linear& twice = add<nn::Linear>("twice", 6, 6);
+  nn::Linear& tied = add<nn::Linear>("tied", 6, 6, nn::LinearOptions{.bias = false});
+  nn::Linear& out = add<nn::Linear>("out", 6, 5);
+  Tensor& scale = parameter("scale", Shape{}, nn::init::ones());
+  Tensor& pair = parameter("pair", Shape{2}, nn::init::normal());
+  LadderOdd() {
+    frozen.requires_grad_(false);
+    tied.weight = twice.weight;
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor h = twice(relu(frozen(tanh(in(x)))));
+    return out(tanh(tied(twice(h)))) * scale + sum(pair * pair);
+  }
+};
+
+inline nn::GPTConfig ladder_gpt() {
+  return {.vocab_size = 19, .block_size = 6, .n_layer = 2, .n_head = 2, .n_embd = 8};
+}
+
+enum class Subject { mlp, odd, gpt };
+
+inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
+  manual_seed(7);
+  switch (subject) {
+    case Subject::mlp:
+      return std::make_unique<LadderMLP>();
+    case Subject::odd:
+      return std::make_unique<LadderOdd>();
+    case Subject::gpt:
+      return std::make_unique<nn::GPT>(ladder_gpt());
+  }
+  return nullptr;
+}
+
+/// The loss of micro-batch `rank` of step `step`.
+inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int rank) {
+  const auto seed = static_cast<uint64_t>(1000 * step + rank + 1);
+  const auto labels = [&](const Shape& shape, int64_t classes, uint64_t shift) {
+    const Array values = noise(shape, kFloat32, seed + shift);
+    std::vector<int64_t> ids;
+    for (const float v : values.to_vector<float>()) {
+      ids.push_back(static_cast<int64_t>((v + 2.0f) * 0.25f * static_cast<float>(classes)));
+    }
+    return Tensor(Array::from(ids, shape));
+  };
+  const int64_t batch = 2;
+  if (subject == Subject::gpt) {
+    const Tensor scores = model(labels({batch, 6}, 19, 17));
+    return cross_entropy(scores.reshape({batch * 6, 19}), labels({batch * 6}, 19, 29));
+  }
+  return cross_entropy(model(Tensor(noise({batch, 7}, kFloat32, seed))), labels({batch}, 5, 31));
+}
+
+enum class Rung { single, ddp, zero1, zero2, zero3, fsdp, fsdp_kept, hybrid };
+inline constexpr const char* kRungNames[] = {"single", "ddp",  "zero1",     "zero2",
+                                             "zero3",  "fsdp", "fsdp_kept", "hybrid"};
+inline const char* name(Rung rung) { return kRungNames[static_cast<int>(rung)]; }
+
+inline dist::UnitPolicy units_of(Subject subject) {
+  if (subject == Subject::gpt) return dist::each<nn::Block>();
+  if (subject == Subject::mlp) return dist::each<nn::Linear>();
+  return dist::each_of({"in", "frozen", "out"});
+}
+
+/// Puts a model on a rung; a hybrid needs an even number of ranks. Small buckets, so that there are
+/// several.
+inline void climb(Rung rung, Subject subject, nn::Module& model, const dist::Communicator& world) {
+  switch (rung) {
+    case Rung::single:
+      return;
+    case Rung::ddp:
+      dist::DDP(model, world, {.bucket_bytes = 700, .first_bucket_bytes = 100});
+      return;
+    case Rung::zero1:
+      dist::ZeRO(model, world, {.stage = 1, .bucket_bytes = 700});
+      return;
+    case Rung::zero2:
+      dist::ZeRO(model, world, {.stage = 2, .bucket_bytes = 700});
+      return;
+    case Rung::zero3:
+      dist::ZeRO(model, world, {.stage = 3});
+      return;
+    case Rung::fsdp:
+      dist::fully_shard(model, world, {.unit = units_of(subject)});
+      return;
+    case Rung::fsdp_kept:
+      dist::fully_shard(model, world, {.unit = units_of(subject), .reshard_after_forward = false});
+      return;
+    case Rung::hybrid: {
+      const dist::Mesh mesh(world, {{"replicate", world.size() / 2}, {"shard", 2}});
+      dist::fully_shard(model, mesh, {.unit = units_of(subject)});
+      return;
+    }
+  }
+}
+
+enum class Method { sgd, adamw, lamb };
+
+inline std::unique_ptr<optim::Optimizer> make_method(Method method,
+                                                     const std::vector<Tensor>& parameters) {
+  switch (method) {
+    case Method::sgd:
+      return std::make_unique<optim::SGD>(parameters,
+                                          optim::SGDOptions{.lr = 0.05, .momentum = 0.9});
+    case Method::adamw:
+      return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions{.lr = 0.01});
+    case Method::lamb:
+      return std::make_unique<optim::LAMB>(parameters, optim::LAMBOptions{.lr = 0.01});
+  }
+  return nullptr;
+}
+
+/// Values by name, put together from the parts that ranks hold. Parts that several ranks hold must
+/// be the same bits.
+class Whole {
+ public:
+  void add(const std::string& name, int64_t numel, int64_t first, const Array& part) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto& entry = values_[name];
+    entry.resize(static_cast<size_t>(numel));
+    const std::vector<float> given = part.to_vector<float>();
+    for (size_t i = 0; i < given.size(); ++i) {
+      Value& value = entry[static_cast<size_t>(first) + i];
+      const auto bits = std::bit_cast<uint32_t>(given[i]);
+      check(!value.known || value.bits == bits, "ranks differ in ", name);
+      value = {bits, true};
+    }
+  }
+  /// The names of what differs; "" where all bits are the same and all are known.
+  std::string difference(const Whole& other) const {
+    std::string names;
+    for (const auto& [name, values] : values_) {
+      const auto found = other.values_.find(name);
+      bool same = found != other.values_.end() && found->second.size() == values.size();
+      for (size_t i = 0; same && i < values.size(); ++i) {
+        same = values[i].known && found->second[i].known && values[i].bits == found->second[i].bits;
+      }
+      if (!same) names += name + " ";
+    }
+    if (values_.size() != other.values_.size()) names += "(other names)";
+    return names;
+  }
+  size_t size() const { return values_.size(); }
+
+ private:
+  struct Value {
+    uint32_t bits = 0;
+    bool known = false;
+  };
+  std::map<std::string, std::vector<Value>> values_;
+  std::mutex mutex_;
+};
+
+/// Adds a model's parameters and its optimizer's states, between two steps.
+inline void add_state(Whole& whole, nn::Module& model, const optim::Optimizer& optimizer) {
+  const auto add = [&](const std::string& name, const Tensor& leaf, const Array& values) {
+    const Partition* part = partition(leaf);
+    whole.add(name, part ? part->whole.numel() : leaf.numel(), part ? part->first : 0, values);
+  };
+  const auto named = model.named_parameters();
+  for (const auto& [name, leaf] : named) add(name, leaf, leaf.array());
+  const auto parameters = optimizer.parameters();
+  for (const auto& entry : optimizer.state_dict()) {
+    if (entry.name.rfind("state.", 0) != 0) continue;
+    const size_t dot = entry.name.find('.', 6);
+    const auto index = static_cast<size_t>(std::stoi(entry.name.substr(6, dot - 6)));
+    const Tensor& leaf = parameters.at(index);
+    if (entry.array.shape() == leaf.shape() && entry.array.dtype() == kFloat32) {
+      add(entry.name, leaf, entry.array);
+    }
+  }
+}
+
+struct Climb {
+  Rung rung = Rung::single;
+  Subject subject = Subject::mlp;
+  Method method = Method::sgd;
+  int ranks = 2;
+  int steps = 5;
+  double clip = 0.0;  ///< 0: none
+};
+
+/// Trains, and adds the final state to `whole`. One process accumulates as many micro-batches as
+/// there are ranks.
+inline void train(const Climb& c, Whole& whole, const dist::Communicator* world) {
+  auto model = make_subject(c.subject);
+  if (world != nullptr) climb(c.rung, c.subject, *model, *world);
+  auto optimizer = make_method(c.method, model->parameters());
+  for (int step = 0; step < c.steps; ++step) {
+    if (world != nullptr) {
+      subject_loss(c.subject, *model, step, world->rank()).backward();
+    } else {
+      for (int r = 0; r < c.ranks; ++r) subject_loss(c.subject, *model, step, r).backward();
+      for (const Tensor& p : model->parameters()) {
+        if (p.grad().defined()) p.grad().div_(static_cast<double>(c.ranks));
+      }
+    }
+    if (c.clip > 0.0) optim::clip_grad_norm(model->parameters(), c.clip);
+    optimizer->step();
+    optimizer->zero_grad();
+  }
+  add_state(whole, *model, *optimizer);
+}
+
+/// The names in which a rung's state differs from one process's.
+inline std::string climb_difference(const Climb& c) {
+  Whole expected, got;
+  train(c, expected, nullptr);
+  dist::run_ranks(c.ranks, [&](dist::Communicator& world) { train(c, got, &world); });
+  return expected.size() < 4 ? "too few names" : expected.difference(got);
+}
+
+}  // namespace hero::test
