@@ -75,6 +75,12 @@ struct RowNorm {
   bool centered = true;
 };
 
+/// A matrix [K, N] in the order in which a device's products read it; see Backend::pack_matrix.
+struct PackedMatrix {
+  int64_t rows = 0, columns = 0;
+  Array panels;  ///< one dimension, of the matrix' dtype
+};
+
 enum class CellKind : uint8_t { lstm, gru };
 
 /// One step of a recurrent cell, all [N, ..] contiguous; gates are blocks of H columns, in the
@@ -125,6 +131,10 @@ class Backend {
   /// out[b] = a[b] @ b[b]: a [B, M, K], b [B, K, N], out [B, M, N] contiguous, one dtype; a batch
   /// stride of 0 repeats an operand.
   virtual void matmul(const Array& a, const Array& b, const Array& out) = 0;
+  /// b [K, N] of any strides, float32 or float64, packed for many products with few rows each.
+  virtual PackedMatrix pack_matrix(const Array& b) = 0;
+  /// out = a @ b with the bits of matmul: a [M, K] of any strides, out [M, N] contiguous.
+  virtual void matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) = 0;
   virtual void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) = 0;
   /// Gradient with respect to x from the gradient g and the output y.
   virtual void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,

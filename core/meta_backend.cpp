@@ -15,6 +15,10 @@ class MetaBackend final : public Backend {
   void arg_reduce(ArgOp, const Array&, int, const Array&, const Array&) override {}
   void scan(ScanOp, Direction, const Array&, int, const Array&) override {}
   void matmul(const Array&, const Array&, const Array&) override {}
+  PackedMatrix pack_matrix(const Array& b) override {
+    return {b.size(0), b.size(1), Array::empty({b.numel()}, b.dtype(), b.device())};
+  }
+  void matmul_packed(const Array&, const PackedMatrix&, const Array&) override {}
   void softmax(SoftmaxKind, const Array&, int, const Array&) override {}
   void softmax_backward(SoftmaxKind, const Array&, const Array&, int, const Array&) override {}
   void gather(const Array&, int, const Array&, const Array&) override {}

@@ -81,9 +81,6 @@ struct Sequence : MultiOp {
   int64_t nth(int64_t i, int64_t count) const {
     return order == TimeOrder::forward ? i : count - 1 - i;
   }
-  static void product(const Array& a, const Array& b, const Array& out) {
-    core::backend(out.device()).matmul(a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0));
-  }
   static Array flat(const Array& x) { return x.reshape({x.size(0) * x.size(1), x.size(2)}); }
 
   // The sums over x of all steps, with every bias that may be added to them.
@@ -113,12 +110,12 @@ struct Sequence : MultiOp {
     }
     const bool keeps = cell == Cell::gru;  // its backward needs the sums over h
     of_h = Array::empty({keeps ? count : 1, rows, gates.size(2)}, gates.dtype(), gates.device());
-    const Array w = in[at + 1].t().contiguous();  // read in every step
+    const core::PackedMatrix w = device.pack_matrix(in[at + 1].t());  // read in every step
     const Array bias = has_bias && keeps ? in[at + 3].contiguous() : Array();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t t = nth(i, count);
       const Array sums = of_h.select(0, keeps ? t : 0);
-      product(states.select(0, before(t)), w, sums);
+      device.matmul_packed(states.select(0, before(t)), w, sums);
       if (bias.defined()) {
         device.bias_activation(core::Activation::none, &bias, sums, sums);
       }
@@ -202,17 +199,18 @@ struct Sequence : MultiOp {
     const int64_t count = gates.size(0);
     Back back{gates.empty_like(), {}, start(grads, 1), start(grads, 2)};
     back.of_h = cell == Cell::gru ? gates.empty_like() : back.of_x;
-    const Array w = w_hh.contiguous();
+    core::Backend& device = core::backend(w_hh.device());
+    const core::PackedMatrix w = device.pack_matrix(w_hh);
     const Array g_h = back.h.empty_like();
     for (int64_t i = count - 1; i >= 0; --i) {
       const int64_t t = nth(i, count);
       if (grads[0].defined()) {
         core::map_into<k::Add>(g_h, back.h, grads[0].array().select(0, t));
       } else {
-        core::backend(g_h.device()).copy(back.h, g_h);
+        device.copy(back.h, g_h);
       }
       step_back(t, g_h, back);
-      product(back.of_h.select(0, t), w, back.h);
+      device.matmul_packed(back.of_h.select(0, t), w, back.h);
       if (cell == Cell::gru) core::map_into<k::Add>(back.h, back.h, back.c);
     }
     return back;
@@ -260,7 +258,12 @@ struct Sequence : MultiOp {
     give(at + 1, [&] { return core::matmul(g_h.t(), old); });
     if (!has_bias) return result;
     give(at + 2, [&] { return core::reduce(core::ReduceOp::sum, g_x, {0}); });
-    give(at + 3, [&] { return core::reduce(core::ReduceOp::sum, g_h, {0}); });
+    give(at + 3, [&] {
+      // But for gru it is the same sum.
+      const Tensor& other = result[static_cast<int>(at) + 2];
+      if (cell != Cell::gru && other.defined()) return other.array().clone();
+      return core::reduce(core::ReduceOp::sum, g_h, {0});
+    });
     return result;
   }
 };

@@ -14,6 +14,8 @@ class CpuBackend final : public Backend {
                   const Array& indices) override;
   void scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) override;
   void matmul(const Array& a, const Array& b, const Array& out) override;
+  PackedMatrix pack_matrix(const Array& b) override;
+  void matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) override;
   void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) override;
   void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
                         const Array& out) override;

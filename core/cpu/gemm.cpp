@@ -36,7 +36,13 @@ struct Product {
   int64_t b_rs, b_cs;
   T* c;
   int64_t c_rs, c_cs;
-  bool add;  // to what is in C
+  bool add;             // to what is in C
+  int64_t b_panel = 0;  // not 0: B is packed, in panels so far apart
+
+  // Where a panel of B begins: j is a multiple of its width.
+  const T* panel_of_b(int64_t j) const {
+    return b_panel != 0 ? b + j / micro::kMaxColumns<T> * b_panel : b + j * b_cs;
+  }
 };
 
 int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -83,6 +89,7 @@ class Block {
     a_in_place_ = few_columns && (t_.a_rs == 1 || t_.a_cs == 1 || t_.m == 1);
     a_by_rows_ = a_in_place_ && t_.a_rs != 1 && t_.a_cs == 1;
     b_in_place_ = t_.b_cs == 1 && panels_ <= 2;
+    b_packed_ = t_.b_panel != 0;
     const int64_t a_count = a_in_place_ ? 0 : panels_ * micro::kMaxRows * t_.k;
     packed_a_ = scratch<T>(a_count + micro::kMaxColumns<T> * t_.k);
     packed_b_ = packed_a_ + a_count;
@@ -106,9 +113,10 @@ class Block {
   }
 
   void run_columns(int64_t j, int64_t columns) const {
-    const T* b = t_.b + j * t_.b_cs;
+    const T* b = t_.panel_of_b(j);
     int64_t b_step = t_.b_rs;
-    if (!b_in_place_ || columns % micro::kLanes<T> != 0) {
+    const bool packs = !b_packed_ && (!b_in_place_ || columns % micro::kLanes<T> != 0);
+    if (packs) {
       micro::pack<T, micro::kMaxColumns<T>>(columns, t_.k, b, t_.b_cs, t_.b_rs, packed_b_);
       b = packed_b_;
       b_step = micro::kMaxColumns<T>;
@@ -125,7 +133,7 @@ class Block {
         const T* a = a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * micro::kMaxRows * t_.k;
         kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kMaxRows, b, b_step, to);
       }
-      if (b != t_.b + j * t_.b_cs) prefetch_columns(j + micro::kMaxColumns<T>, i);
+      if (packs) prefetch_columns(j + micro::kMaxColumns<T>, i);
     }
   }
 
@@ -147,7 +155,7 @@ class Block {
 
   Product<T> t_;
   int64_t panels_;
-  bool a_in_place_, a_by_rows_, b_in_place_;
+  bool a_in_place_, a_by_rows_, b_in_place_, b_packed_;
   T* packed_a_;
   T* packed_b_;
 };
@@ -209,7 +217,7 @@ void run_in_tiles(const Product<T>& p) {
       tile.m = bottom - top;
       tile.n = std::min(p.n, last * micro::kMaxColumns<T>) - left;
       tile.a += top * p.a_rs;
-      tile.b += left * p.b_cs;
+      tile.b = p.panel_of_b(left);
       tile.c += top * p.c_rs + left * p.c_cs;
       run_tile(tile);
     }
@@ -252,6 +260,8 @@ void run(const Product<T>& p) {
   if (p.k <= 0) {
     if (p.add) return;
     for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.c + i * p.c_rs, p.n, T{0});
+  } else if (p.b_panel != 0) {
+    run_in_tiles(p);
   } else if (p.k <= kDepth && p.m * p.n * p.k <= kTinyWork) {
     run_tiny(p);
   } else {
@@ -271,6 +281,29 @@ template <class T>
 void gemm_add(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
               int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs) {
   run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, true});
+}
+
+template <class T>
+int64_t packed_size(int64_t k, int64_t n) {
+  // Packing stores a vector beyond the last panel.
+  return round_up(n, micro::kMaxColumns<T>) * k + micro::kLanes<T>;
+}
+
+template <class T>
+void gemm_pack(int64_t k, int64_t n, const T* b, int64_t b_rs, int64_t b_cs, T* packed) {
+  constexpr int64_t width = micro::kMaxColumns<T>;
+  // In order: what is stored beyond a panel is overwritten by the next one.
+  for (int64_t j = 0; j < n; j += width) {
+    const int64_t columns = std::min(width, n - j);
+    micro::pack<T, width>(columns, k, b + j * b_cs, b_cs, b_rs, packed + j * k);
+  }
+}
+
+template <class T>
+void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs,
+                 const T* packed, T* c, int64_t c_rs) {
+  constexpr int64_t width = micro::kMaxColumns<T>;
+  run(Product<T>{m, n, k, a, a_rs, a_cs, packed, width, 1, c, c_rs, 1, false, width * k});
 }
 
 template <class T>
@@ -300,6 +333,14 @@ template void gemm_add(int64_t, int64_t, int64_t, const float*, int64_t, int64_t
                        int64_t, int64_t, float*, int64_t);
 template void gemm_add(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
                        int64_t, int64_t, double*, int64_t);
+template int64_t packed_size<float>(int64_t, int64_t);
+template int64_t packed_size<double>(int64_t, int64_t);
+template void gemm_pack(int64_t, int64_t, const float*, int64_t, int64_t, float*);
+template void gemm_pack(int64_t, int64_t, const double*, int64_t, int64_t, double*);
+template void gemm_packed(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*,
+                          float*, int64_t);
+template void gemm_packed(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
+                          double*, int64_t);
 template void gemm_batched(int64_t, int64_t, int64_t, int64_t, const float*, int64_t, int64_t,
                            int64_t, const float*, int64_t, int64_t, int64_t, float*, int64_t,
                            int64_t);

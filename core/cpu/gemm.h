@@ -31,4 +31,17 @@ void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, const T* a, in
                   int64_t a_rs, int64_t a_cs, const T* b, int64_t b_bs, int64_t b_rs, int64_t b_cs,
                   T* c, int64_t c_bs, int64_t c_rs);
 
+/// \name Products with one B: packed once, it is read in the order of the kernel. The bits are
+/// gemm's.
+/// \{
+/// Elements that B [k, n] takes when packed.
+template <class T>
+int64_t packed_size(int64_t k, int64_t n);
+template <class T>
+void gemm_pack(int64_t k, int64_t n, const T* b, int64_t b_rs, int64_t b_cs, T* packed);
+template <class T>
+void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs,
+                 const T* packed, T* c, int64_t c_rs);
+/// \}
+
 }  // namespace hero::core::cpu

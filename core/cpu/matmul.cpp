@@ -35,7 +35,30 @@ void float_products(const Array& a, const Array& b, const Array& out) {
                   b.strides()[2], out.data<T>(), out.strides()[0], out.strides()[1]);
 }
 
+template <class T>
+PackedMatrix packed(const Array& b) {
+  const int64_t rows = b.size(0), columns = b.size(1);
+  const Array panels = Array::empty({packed_size<T>(rows, columns)}, b.dtype());
+  gemm_pack<T>(rows, columns, b.data<T>(), b.strides()[0], b.strides()[1], panels.data<T>());
+  return {rows, columns, panels};
+}
+
+template <class T>
+void packed_product(const Array& a, const PackedMatrix& b, const Array& out) {
+  gemm_packed<T>(a.size(0), b.columns, b.rows, a.data<T>(), a.strides()[0], a.strides()[1],
+                 b.panels.data<T>(), out.data<T>(), out.strides()[0]);
+}
+
 }  // namespace
+
+PackedMatrix CpuBackend::pack_matrix(const Array& b) {
+  return b.dtype() == kFloat64 ? packed<double>(b) : packed<float>(b);
+}
+
+void CpuBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) {
+  if (out.numel() == 0) return;
+  out.dtype() == kFloat64 ? packed_product<double>(a, b, out) : packed_product<float>(a, b, out);
+}
 
 void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
   if (out.numel() == 0) return;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <string>
@@ -195,6 +196,31 @@ TEMPLATE_TEST_CASE("gemm has the same bits for any number of threads and run",
         if (expected == 0) expected = bits;
         CAPTURE(s.m, s.n, s.k, threads);
         REQUIRE(bits == expected);
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("a product with a packed operand has the bits of gemm", "[core][gemm][threads]",
+                   float, double) {
+  using namespace hero::core::cpu;
+  std::mt19937 random(8);
+  std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  shapes.insert(shapes.end(), {{32, 1024, 256}, {500, 70, 300}, {32, 128, 520}});
+  for (const Shape& s : shapes) {
+    for (const Order order : kOrders) {
+      const auto a = make<TestType>(s.m, s.k, order, random);
+      const auto b = make<TestType>(s.k, s.n, order, random);
+      const auto expected = product(s.m, s.n, s.k, a, b);
+      std::vector<TestType> packed(static_cast<size_t>(packed_size<TestType>(s.k, s.n)));
+      gemm_pack(s.k, s.n, b.data(), b.rs, b.cs, packed.data());
+      for (const int threads : {1, 2, 3}) {
+        const ThreadLimit limit(threads);
+        std::vector<TestType> c(static_cast<size_t>(s.m * s.n), TestType{3});
+        gemm_packed(s.m, s.n, s.k, a.data(), a.rs, a.cs, packed.data(), c.data(), s.n);
+        for (int64_t i = 0; i < s.m * s.n; ++i) {
+          REQUIRE(c[static_cast<size_t>(i)] == expected.at(i / s.n, i % s.n));
+        }
       }
     }
   }
