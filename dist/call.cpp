@@ -24,12 +24,15 @@ struct Field {
   std::string (*text)(const Call& call);
 };
 
+std::string root_text(const Call& call) { return "rank " + std::to_string(call.root); }
+
 constexpr Field kFields[] = {
     {"the operation", [](const Call& call) { return std::string(name(call.op)); }},
     {"the unit", [](const Call& call) { return "'" + call.unit + "'"; }},
     {"the dtype", [](const Call& call) { return to_string(call.dtype); }},
     {"the reduce op", [](const Call& call) { return std::string(name(call.reduce)); }},
-    {"the root", [](const Call& call) { return "rank " + std::to_string(call.root); }},
+    {"the order", [](const Call& call) { return std::string(name(call.order)); }},
+    {"the root", root_text},
     {"the size", [](const Call& call) { return std::to_string(call.size) + " elements"; }},
     {"the counts",
      [](const Call& call) {
@@ -42,7 +45,7 @@ bool is_message(const Call& call) { return call.op == Op::send || call.op == Op:
 
 bool alike(const Call& a, const Call& b) {
   const bool same_op = a.op == b.op || (is_message(a) && is_message(b));
-  return same_op && a.dtype == b.dtype && a.reduce == b.reduce &&
+  return same_op && a.dtype == b.dtype && a.reduce == b.reduce && a.order == b.order &&
          (a.root == b.root || is_message(a)) && a.size == b.size && a.counts == b.counts &&
          a.unit == b.unit;
 }
@@ -94,6 +97,8 @@ const char* name(ReduceOp op) {
   return names[static_cast<int>(op)];
 }
 
+const char* name(Order order) { return order == Order::ranks ? "ranks" : "native"; }
+
 bool Call::reduces() const {
   return op == Op::all_reduce || op == Op::reduce || op == Op::reduce_scatter;
 }
@@ -134,9 +139,7 @@ std::string disagreement(std::span<const Call> calls, std::span<const int> ranks
   for (const Call& call : calls) agree = agree && alike(first, call);
   if (!agree) {
     for (const Field& field : kFields) {
-      if (is_message(first) && (field.text == kFields[0].text || field.text == kFields[4].text)) {
-        continue;
-      }
+      if (is_message(first) && (&field == &kFields[0] || field.text == root_text)) continue;
       std::string line = field_disagreement(field, calls, ranks);
       if (!line.empty()) return line;
     }

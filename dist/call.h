@@ -32,8 +32,13 @@ inline constexpr int kOpCount = 12;
 /// `mean` divides the sum by the number of ranks, once, and exists for floating dtypes only.
 enum class ReduceOp : uint8_t { sum, product, min, max, mean };
 
+/// Who decides in which order a reduction adds up. `ranks`: rank order, the same bits on every
+/// engine. `native`: the library that carries the engine (MPI's own reductions; see CallOptions).
+enum class Order : uint8_t { ranks, native };
+
 const char* name(Op op);
 const char* name(ReduceOp op);
+const char* name(Order order);
 
 /// A slice of a packed buffer, in elements.
 struct Part {
@@ -46,6 +51,7 @@ struct Call {
   Op op = Op::barrier;
   DType dtype = kFloat32;
   ReduceOp reduce = ReduceOp::sum;
+  Order order = Order::ranks;
   int root = -1;                     ///< root's rank; -1 where there is none
   int64_t size = 0;                  ///< elements that all ranks must agree on
   std::vector<int64_t> counts;       ///< each rank's elements; empty: even parts

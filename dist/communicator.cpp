@@ -100,7 +100,7 @@ void Communicator::check_array(Op op, const char* what, const Array& array) cons
   check(array.device() == (simulated ? kMeta : kCpu), name(op), ": ", what, " is on ",
         array.device(),
         simulated ? "; simulated ranks have no values: make it on meta"
-                  : "; ranks that are threads exchange cpu arrays");
+                  : "; this engine exchanges cpu arrays");
   check(array.is_contiguous(), name(op), ": ", what, " is not contiguous: ", array.shape(),
         " with strides ", array.strides(), "; pass contiguous()");
 }
@@ -132,6 +132,9 @@ Call Communicator::make_call(Op op, const Array& x, int64_t total,
   call.reduce = options.op;
   check(call.reduces() || options.op == ReduceOp::sum, name(op),
         ": does not reduce: ", name(options.op), "; leave op out");
+  check(call.reduces() || options.order == Order::ranks, name(op), ": does not reduce: order ",
+        name(options.order), "; leave order out");
+  call.order = options.order;
   check(options.op != ReduceOp::mean || is_floating(x.dtype()), name(op), ": mean of ", x.dtype(),
         " is not exact; convert to a floating dtype, or use sum");
   call.size = options.counts.empty() ? total : sum_of(options.counts);

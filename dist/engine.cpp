@@ -1,5 +1,6 @@
 #include <hero/core/error.h>
 #include <hero/dist/engine.h>
+#include <hero/dist/mpi_transport.h>
 
 namespace hero::dist {
 
@@ -17,8 +18,10 @@ EngineKind parse_engine(const std::string& text) {
 }
 
 void require_engine(EngineKind kind) {
-  check(kind != EngineKind::mpi,
-        "engine: this build has no mpi engine; run the ranks as threads with --ranks N");
+  check(
+      kind != EngineKind::mpi || has_mpi(),
+      "engine: this build has no mpi engine; install Debian's libopenmpi-dev openmpi-bin and build "
+      "again, or run the ranks as threads with --ranks N");
   check(kind != EngineKind::nccl,
         "engine: this build has no nccl engine, which needs the CUDA backend and NCCL; run the "
         "ranks as threads with --ranks N");

@@ -10,7 +10,8 @@
 namespace hero::dist {
 
 /// What can carry a communicator. `local`: ranks are threads of this process. `simulated`: meta
-/// arrays, no peers. `mpi` (processes and hosts) and `nccl` (GPUs) are not part of this build.
+/// arrays, no peers. `mpi`: ranks are processes, on any hosts, where the build has found MPI.
+/// `nccl` (GPUs) is not part of this version.
 enum class EngineKind : uint8_t { local, simulated, mpi, nccl };
 
 const char* name(EngineKind kind);

@@ -1,20 +1,24 @@
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <iostream>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include <hero/core/error.h>
+#include <hero/dist/mpi_run.h>
+#include <hero/dist/mpi_transport.h>
+#include <hero/dist/rank_frame.h>
 #include <hero/dist/run_ranks.h>
 
 namespace hero::dist {
 namespace {
 
 struct CommandLine {
-  int ranks = 1;
+  std::optional<int> ranks;
   RunOptions run;
-  EngineKind engine = EngineKind::local;
+  std::optional<EngineKind> engine;
 };
 
 template <class Number>
@@ -43,9 +47,8 @@ bool take(const char* option, int argc, char** argv, int i, std::string& value, 
 }
 
 // Options of launch() are removed; all words behind "--" are the program's own.
-CommandLine parse(int& argc, char** argv, int default_ranks) {
+CommandLine parse(int& argc, char** argv) {
   CommandLine options;
-  options.ranks = default_ranks;
   int kept = 0;
   for (int i = 0; i < argc;) {
     if (i > 0 && std::strcmp(argv[i], "--") == 0) {
@@ -72,45 +75,72 @@ CommandLine parse(int& argc, char** argv, int default_ranks) {
   return options;
 }
 
-// Each of several processes would run the whole program by itself and write the same files.
-void refuse_other_launchers() {
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const char* text = std::getenv(variable);
-    check(text == nullptr || std::atoi(text) <= 1, "launch: started as ", text ? text : "",
-          " processes (", variable,
-          "), but this build has no mpi engine; run one process with --ranks N");
-  }
+// The mpi engine where it is asked for, or where mpirun or srun has started several processes: each
+// of them would otherwise run the whole program by itself and write the same files.
+EngineKind engine_for(const CommandLine& options, const StartedWorld& started) {
+  const EngineKind engine = options.engine.value_or(EngineKind::local);
+  require_engine(engine);
+  check(engine != EngineKind::simulated,
+        "launch: simulated ranks have no values to compute with; use simulate_ranks()");
+  if (engine == EngineKind::mpi) return engine;
+  check(!options.engine || started.size <= 1, "launch: started as ", started.size, " processes (",
+        started.variable, "), which --engine local would not join; leave it out");
+  if (options.engine || started.variable.empty()) return engine;
+  check(has_mpi() || started.size <= 1, "launch: started as ", started.size, " processes (",
+        started.variable,
+        "), but this build has no mpi engine; run one process with --ranks N, or install Debian's "
+        "libopenmpi-dev openmpi-bin and build again");
+  return has_mpi() ? EngineKind::mpi : EngineKind::local;
 }
 
-void report(const char* program, const Outcome& outcome) {
+void report(const char* program, const Failure& failure) {
   std::string line = program != nullptr ? std::string(program) + ": " : "";
-  if (outcome.rank >= 0) line += "rank " + std::to_string(outcome.rank) + ": ";
-  try {
-    std::rethrow_exception(outcome.error);
-  } catch (const std::exception& error) {
-    line += error.what();
-  } catch (...) {
-    line += "an exception that is no std::exception";
+  if (failure.rank >= 0) line += "rank " + std::to_string(failure.rank) + ": ";
+  line += failure.line + "\n";
+  std::cout.flush();
+  std::fwrite(line.data(), 1, line.size(),
+              stderr);  // at once, so that lines of processes stay whole
+}
+
+int run_in_world(const char* name, const CommandLine& options, const StartedWorld& started,
+                 const RankProgram& program) {
+  const int size = mpi_world_size(started);
+  if (options.ranks && *options.ranks != size) {
+    const Error error("launch: --ranks " + std::to_string(*options.ranks) +
+                      ", but the MPI world has " + std::to_string(size) +
+                      (size == 1 ? " process" : " processes") +
+                      "; leave --ranks out, or start as many with mpirun -n");
+    if (mpi_world_rank() == 0) report(name, {-1, error.what()});
+    return 1;
   }
-  std::fprintf(stderr, "%s\n", line.c_str());
+  const auto failure =
+      run_on_mpi(program, options.run, [name](const Failure& what) { report(name, what); });
+  return failure ? 1 : 0;
 }
 
 }  // namespace
 
 int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& defaults) {
-  Outcome outcome;
+  const char* const name = argc > 0 ? argv[0] : nullptr;
+  const StartedWorld started = started_world();
+  CommandLine options;
+  EngineKind engine = EngineKind::local;
   try {
-    const CommandLine options = parse(argc, argv, defaults.default_ranks);
-    require_engine(options.engine);
-    check(options.engine == EngineKind::local,
-          "launch: simulated ranks have no values to compute with; use simulate_ranks()");
-    refuse_other_launchers();
-    outcome = run_outcome(options.ranks, program, options.run);
-  } catch (...) {
-    outcome.error = std::current_exception();
+    options = parse(argc, argv);
+    engine = engine_for(options, started);
+  } catch (const Error& error) {  // the same on every process: one line is enough
+    if (started.rank <= 0) report(name, {-1, error.what()});
+    return 1;
   }
-  if (!outcome.error) return 0;
-  report(argc > 0 ? argv[0] : nullptr, outcome);
+  try {
+    if (engine == EngineKind::mpi) return run_in_world(name, options, started, program);
+    const Outcome outcome =
+        run_outcome(options.ranks.value_or(defaults.default_ranks), program, options.run);
+    if (!outcome.error) return 0;
+    report(name, {outcome.rank, message_of(outcome.error)});
+  } catch (const std::exception& error) {
+    report(name, {-1, error.what()});
+  }
   return 1;
 }
 

@@ -2,22 +2,19 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <iostream>
 #include <memory>
 #include <mutex>
-#include <streambuf>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <hero/core/error.h>
-#include <hero/core/ledger.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 #include <hero/dist/local_engine.h>
 #include <hero/dist/local_world.h>
-#include <hero/dist/rank_state.h>
+#include <hero/dist/rank_frame.h>
 #include <hero/dist/run_ranks.h>
 #include <hero/dist/simulated_engine.h>
 
@@ -26,6 +23,8 @@ namespace {
 
 constexpr int kMaxRanks = 1024;
 constexpr double kDefaultTimeout = 600;  // seconds
+
+}  // namespace
 
 double timeout_of(const RunOptions& options) {
   check(options.timeout >= 0, "run_ranks: a negative time-out: ", options.timeout);
@@ -40,89 +39,7 @@ double timeout_of(const RunOptions& options) {
   return seconds;
 }
 
-// [note: ledgers outlive ranks]
-// A storage is charged to the ledger of the rank that made it, and a program may keep it after the
-// rank has ended. So ledgers are never freed; one whose bytes are all gone serves again.
-class LedgerLoan {
- public:
-  LedgerLoan() {
-    const std::lock_guard<std::mutex> lock(mutex());
-    const auto usable = [](const auto& entry) { return !entry->lent && empty(entry->ledger); };
-    auto& all = entries();
-    const auto found = std::find_if(all.begin(), all.end(), usable);
-    entry_ = found != all.end() ? found->get() : all.emplace_back(new Entry).get();
-    entry_->lent = true;
-    entry_->ledger.reset_peak();
-  }
-  ~LedgerLoan() {
-    const std::lock_guard<std::mutex> lock(mutex());
-    entry_->lent = false;
-  }
-  LedgerLoan(const LedgerLoan&) = delete;
-  LedgerLoan& operator=(const LedgerLoan&) = delete;
-  Ledger& ledger() { return entry_->ledger; }
-
- private:
-  struct Entry {
-    Ledger ledger;
-    bool lent = false;
-  };
-  static bool empty(const Ledger& ledger) {
-    return ledger.live(DeviceType::cpu) == 0 && ledger.live(DeviceType::meta) == 0;
-  }
-  static std::mutex& mutex() {
-    static auto* const instance = new std::mutex;
-    return *instance;
-  }
-  static std::vector<std::unique_ptr<Entry>>& entries() {
-    static auto* const instance = new std::vector<std::unique_ptr<Entry>>;
-    return *instance;
-  }
-  Entry* entry_ = nullptr;
-};
-
-// Writes whole lines, each with the rank in front, to a buffer that all ranks share.
-class PrefixBuffer : public std::streambuf {
- public:
-  PrefixBuffer(std::streambuf* target, std::mutex& mutex, int rank)
-      : target_(target),
-        mutex_(mutex),
-        line_("[" + std::to_string(rank) + "] "),
-        prefix_(line_.size()) {}
-  ~PrefixBuffer() override {
-    if (line_.size() > prefix_) overflow('\n');
-  }
-  PrefixBuffer(const PrefixBuffer&) = delete;
-  PrefixBuffer& operator=(const PrefixBuffer&) = delete;
-
- protected:
-  int overflow(int c) override {
-    if (c == traits_type::eof()) return 0;
-    line_ += static_cast<char>(c);
-    if (c == '\n') {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      target_->sputn(line_.data(), static_cast<std::streamsize>(line_.size()));
-      line_.resize(prefix_);
-    }
-    return c;
-  }
-
- private:
-  std::streambuf* target_;
-  std::mutex& mutex_;
-  std::string line_;
-  size_t prefix_;
-};
-
-std::string message_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
+namespace {
 
 // What all rank threads of a run share.
 struct Run {
@@ -135,20 +52,10 @@ struct Run {
 };
 
 void run_one(Run& run, int rank) {
-  LedgerLoan loan;
-  const LedgerScope scope(loan.ledger());
-  default_generator().set_state(run.generator);
-  const auto state = std::make_shared<RankState>();
-  std::unique_ptr<PrefixBuffer> lines;
-  if (run.options.prefix) {
-    lines = std::make_unique<PrefixBuffer>(std::cout.rdbuf(), run.output, rank);
-    state->out.rdbuf(lines.get());
-  } else if (rank == 0) {
-    state->out.rdbuf(std::cout.rdbuf());
-  }
+  const RankFrame frame(rank, run.options.prefix, run.generator, run.output);
   const std::shared_ptr<Engine> engine = make_local_engine(run.world, rank);
   try {
-    Communicator world(engine, state, "world");
+    Communicator world(engine, frame.state(), "world");
     run.program(world);
     engine->drain();
     run.world->finish(rank);
@@ -158,8 +65,6 @@ void run_one(Run& run, int rank) {
     run.world->fail_rank(rank, message_of(error));
     engine->abandon();
   }
-  state->out.flush();
-  state->out.rdbuf(nullptr);  // a communicator that a program kept must not write to what is gone
 }
 
 }  // namespace
@@ -211,15 +116,13 @@ void simulate_ranks(int size, const RankProgram& program, const std::vector<int>
   for (int rank = 0; rank < size && ranks.empty(); ++rank) chosen.push_back(rank);
   const auto world = make_simulated_world(size);
   const Generator::State generator = default_generator().state();
+  std::mutex output;
   for (const int rank : chosen) {
     check(rank >= 0 && rank < size, "simulate_ranks: not a rank: ", rank, " of ", size);
-    LedgerLoan loan;
-    const LedgerScope scope(loan.ledger());
-    default_generator().set_state(generator);
-    const auto state = std::make_shared<RankState>();
-    if (rank == chosen.front()) state->out.rdbuf(std::cout.rdbuf());
+    // the first of them prints
+    const RankFrame frame(rank == chosen.front() ? 0 : 1, false, generator, output);
     const std::shared_ptr<Engine> engine = make_simulated_engine(world, rank);
-    Communicator communicator(engine, state, "world");
+    Communicator communicator(engine, frame.state(), "world");
     program(communicator);
     engine->drain();
   }

@@ -12,6 +12,9 @@ struct Outcome {
   int rank = -1;
 };
 
+/// The options' time-out, or HERO_TIMEOUT, or 600 seconds.
+double timeout_of(const RunOptions& options);
+
 /// run_ranks() without throwing what the ranks threw.
 Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options);
 

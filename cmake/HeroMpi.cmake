@@ -1,0 +1,31 @@
+# The mpi engine's library: Open MPI or MPICH, as CMake finds it. Without one the engine is built
+# all the same, and asking for it at run time says what to install.
+
+# hero_mpi(): gives hero_dist MPI, where it is there and wanted
+function(hero_mpi)
+  set(HERO_HAS_MPI OFF CACHE INTERNAL "Whether the mpi engine can run")
+  if(HERO_MPI STREQUAL "OFF" OR NOT TARGET hero_dist)
+    return()
+  endif()
+  set(MPI_CXX_SKIP_MPICXX TRUE) # the C interface only
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(NOT MPI_CXX_FOUND)
+    if(HERO_MPI STREQUAL "ON")
+      # the blank in front keeps CMake from breaking the line
+      message(FATAL_ERROR " hero: HERO_MPI=ON, but no MPI was found; install Debian's libopenmpi-dev "
+                          "openmpi-bin (or libmpich-dev mpich), or configure with HERO_MPI=AUTO")
+    endif()
+    message(STATUS "hero: no MPI found (Debian: libopenmpi-dev openmpi-bin), no mpi engine")
+    return()
+  endif()
+  target_compile_definitions(hero_dist PRIVATE HERO_HAS_MPI OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  target_include_directories(hero_dist SYSTEM PRIVATE ${MPI_CXX_INCLUDE_DIRS})
+  # As one word: programs that never run ranks must not load the library, and an installed libhero
+  # works with this very library or with none.
+  string(REPLACE ";" "," libraries "${MPI_CXX_LIBRARIES}")
+  separate_arguments(flags NATIVE_COMMAND "${MPI_CXX_LINK_FLAGS}")
+  target_link_libraries(hero_dist PRIVATE ${flags}
+                        "-Wl,--push-state,--as-needed,${libraries},--pop-state")
+  set(HERO_HAS_MPI ON CACHE INTERNAL "Whether the mpi engine can run")
+  set(HERO_MPIEXEC "${MPIEXEC_EXECUTABLE}" CACHE INTERNAL "What starts the processes of an MPI world")
+endfunction()
