@@ -3,7 +3,7 @@
 
 # hero_mpi(): gives hero_dist MPI, where it is there and wanted
 function(hero_mpi)
-  set(HERO_HAS_MPI OFF CACHE INTERNAL "Whether the mpi engine can run")
+  set(HERO_MPIEXEC "" CACHE INTERNAL "What starts the processes of an MPI world; empty: no MPI")
   if(HERO_MPI STREQUAL "OFF" OR NOT TARGET hero_dist)
     return()
   endif()
@@ -26,6 +26,22 @@ function(hero_mpi)
   separate_arguments(flags NATIVE_COMMAND "${MPI_CXX_LINK_FLAGS}")
   target_link_libraries(hero_dist PRIVATE ${flags}
                         "-Wl,--push-state,--as-needed,${libraries},--pop-state")
-  set(HERO_HAS_MPI ON CACHE INTERNAL "Whether the mpi engine can run")
-  set(HERO_MPIEXEC "${MPIEXEC_EXECUTABLE}" CACHE INTERNAL "What starts the processes of an MPI world")
+  set(HERO_MPIEXEC "${MPIEXEC_EXECUTABLE}"
+      CACHE INTERNAL "What starts the processes of an MPI world; empty: no MPI")
+endfunction()
+
+# hero_mpi_tests(): tests/scripts/test_mpi with the processes of hero_mpi_ranks, a test a case
+function(hero_mpi_tests)
+  add_executable(hero_mpi_ranks ${PROJECT_SOURCE_DIR}/tests/dist/mpi/ranks.cpp)
+  target_include_directories(hero_mpi_ranks PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_options(hero_mpi_ranks PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(hero_mpi_ranks PRIVATE hero::dist Threads::Threads)
+  add_dependencies(hero_tests hero_mpi_ranks)
+  add_dependencies(hero_test_dist hero_mpi_ranks)
+  foreach(case IN ITEMS hashes collectives groups async native bugs failures launch)
+    set(name "dist: processes under mpirun, ${case}")
+    add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi ${case}
+                                  $<TARGET_FILE:hero_mpi_ranks> "${HERO_MPIEXEC}")
+    set_tests_properties(${name} PROPERTIES LABELS dist TIMEOUT 1800 SKIP_RETURN_CODE 77)
+  endforeach()
 endfunction()

@@ -4,6 +4,7 @@
 
 packages_build="g++ cmake ninja-build libeigen3-dev nlohmann-json3-dev zlib1g-dev libcli11-dev"
 packages_test="catch2"
+packages_mpi="libopenmpi-dev openmpi-bin"
 packages_data="dataset-fashion-mnist bible-kjv"
 packages_bench="libbenchmark-dev"
 packages_figures="gnuplot-nox fonts-dejavu-core"
@@ -60,7 +61,7 @@ want() {
   lacking=$(missing "$@")
   [ -z "$lacking" ] && return 0
   # shellcheck disable=SC2086
-  install $lacking || say "going on without" $lacking
+  if install $lacking; then packages_changed=yes; else say "going on without" $lacking; fi
 }
 
 # build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log.

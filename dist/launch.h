@@ -33,13 +33,11 @@ struct LaunchOptions {
 };
 
 /// The body of main(): runs `program` and returns the exit code: 1 when a rank failed, with its
-/// message on stderr. There is one rank, or as many threads as `--ranks N` or default_ranks say,
-/// or, where mpirun or srun has started this process, one rank in each process of that MPI world,
-/// on the mpi engine. Takes its options out of argc and argv: --ranks N (in an MPI world: its size,
-/// or an Error),
-/// --prefix (see RunOptions), --timeout SECONDS, --engine local or mpi (mpi without mpirun: a world
-/// of one process). An MPI world can be run again in the same process, but not be left: MPI is
-/// finalised when the process ends.
+/// message on stderr. There is one rank, or as many threads as `--ranks N` or default_ranks say;
+/// but where mpirun or srun has started this process, there is one rank in each process of that MPI
+/// world, on the mpi engine. Takes its options out of argc and argv: --ranks N (in an MPI world its
+/// size, or an Error), --prefix (see RunOptions), --timeout SECONDS, --engine local or mpi (mpi
+/// without mpirun is a world of one process). MPI is finalised when the process ends.
 int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& options = {});
 
 }  // namespace hero::dist

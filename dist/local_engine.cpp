@@ -329,14 +329,16 @@ class LocalEngine : public Engine {
     LocalGroup::LaneKey lane{-1, -1};
     if (call.op == Op::send) lane = {me_, call.root};
     if (call.op == Op::recv) lane = {call.root, me_};
-    const uint64_t sequence = next_[lane];
+    // of a lane to itself a rank is at both ends
+    uint64_t& next = (call.op == Op::recv ? next_recv_ : next_)[lane];
+    const uint64_t sequence = next;
     if (rank_->world->failed()) {
       rank_->wait_for_readers();
       rank_->world->raise(rank_->number, describe(call, sequence, group_->axis));
     }
     auto pending = std::make_shared<LocalPending>(rank_, group_, me_, sequence);
     pending->begin(lane, std::move(call), std::move(input), std::move(output));
-    ++next_[lane];
+    ++next;
     return pending;
   }
 
@@ -371,7 +373,7 @@ class LocalEngine : public Engine {
   std::shared_ptr<LocalRank> rank_;
   std::shared_ptr<LocalGroup> group_;
   int me_;
-  std::map<LocalGroup::LaneKey, uint64_t> next_;
+  std::map<LocalGroup::LaneKey, uint64_t> next_, next_recv_;
 };
 
 }  // namespace

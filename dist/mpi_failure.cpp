@@ -1,5 +1,6 @@
 // The part of MpiProgress that knows of failure, time and the end.
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include <signal.h>
@@ -150,6 +151,7 @@ void MpiProgress::check_patience() {
 void MpiProgress::die(const Failure& failure) {
   if (!reported_) world_.report_(failure);
   transport_.abort(1);
+  std::_Exit(1);
 }
 
 Blocked MpiProgress::blocked() const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,9 @@ class MpiProgress {
     uint64_t group;
     std::pair<int, int> lane;
     uint64_t sequence;
-    auto operator<=>(const RoundKey&) const = default;
+    bool operator<(const RoundKey& other) const {
+      return std::tie(group, lane, sequence) < std::tie(other.group, other.lane, other.sequence);
+    }
   };
   struct Round {
     std::map<int, Statement> said;  // by party

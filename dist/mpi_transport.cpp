@@ -201,10 +201,7 @@ class MpiTransport : public Transport {
     return true;
   }
 
-  [[noreturn]] void abort(int code) override {
-    MPI_Abort(MPI_COMM_WORLD, code);
-    std::_Exit(code);
-  }
+  void abort(int code) override { MPI_Abort(MPI_COMM_WORLD, code); }
 
  private:
   struct Text {

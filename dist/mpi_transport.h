@@ -47,8 +47,8 @@ class Transport {
 
   /// Moves on what has begun; true when something has ended.
   virtual bool poll() = 0;
-  /// Ends all processes of the world.
-  [[noreturn]] virtual void abort(int code) = 0;
+  /// Ends all processes of the world, soon; may return before.
+  virtual void abort(int code) = 0;
 };
 
 /// True when this build has MPI.
