@@ -29,7 +29,7 @@ peers_program() {
     sort -rn | head -1 | cut -d' ' -f2)
   [ -e "$program" ] && [ "$program" -nt "$newest" ] && return 0
   local library=() room
-  for room in optim nn autograd core; do
+  for room in dist optim nn autograd core; do
     [ -e "$build/libhero_$room.a" ] && library+=("$build/libhero_$room.a")
   done
   g++ -std=c++20 -O3 -march=native -I "$build/include" -I "$root/tests" "${sources[@]}" -o "$program" "${library[@]}" -lz -lpthread "$@"
