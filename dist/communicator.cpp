@@ -26,16 +26,22 @@ bool overlap_but_at(const Array& a, const Array& b, int64_t begin) {
   return pa < pb + b.nbytes() && pb < pa + a.nbytes();
 }
 
-std::string counts_text(const std::vector<int64_t>& counts) {
+// In messages: formatted only when one is thrown.
+struct Counts {
+  const std::vector<int64_t>& list;
+};
+
+std::string to_string(const Counts& counts) {
   std::string text = "[";
-  for (size_t i = 0; i < counts.size(); ++i)
-    text += (i > 0 ? ", " : "") + std::to_string(counts[i]);
+  for (size_t i = 0; i < counts.list.size(); ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(counts.list[i]);
+  }
   return text + "]";
 }
 
 void check_counted(Op op, const char* what, const Array& array, const Part& own, const Call& call) {
   check(own.count == array.numel(), name(op), ": ", what, " has ", array.numel(),
-        " elements, the counts say ", own.count, ": ", counts_text(call.counts));
+        " elements, the counts say ", own.count, ": ", Counts{call.counts});
 }
 
 void check_input_apart(Op op, const Array& output, const Array& input, const Part& own) {
@@ -113,9 +119,9 @@ void Communicator::check_pair(Op op, const Array& output, const Array& input) co
 void Communicator::check_counts(Op op, const std::vector<int64_t>& counts) const {
   if (counts.empty()) return;
   check(static_cast<int>(counts.size()) == size(), name(op), ": ", counts.size(), " counts for ",
-        size(), " ranks: ", counts_text(counts));
+        size(), " ranks: ", Counts{counts});
   for (const int64_t count : counts) {
-    check(count >= 0, name(op), ": a negative count: ", counts_text(counts));
+    check(count >= 0, name(op), ": a negative count: ", Counts{counts});
   }
 }
 
@@ -125,7 +131,7 @@ Call Communicator::make_call(Op op, const Array& x, int64_t total,
   const bool parted =
       op == Op::reduce_scatter || op == Op::all_gather || op == Op::scatter || op == Op::gather;
   check(parted || options.counts.empty(), name(op),
-        ": has no parts to count: ", counts_text(options.counts), "; leave counts empty");
+        ": has no parts to count: ", Counts{options.counts}, "; leave counts empty");
   Call call;
   call.op = op;
   call.dtype = x.dtype();
@@ -190,7 +196,7 @@ Work Communicator::reduce_scatter(const Array& output, const Array& input,
   Call call = make_call(kOp, input, input.numel(), options);
   const Part own = part_of(call.counts, call.size, size(), rank());
   check(call.size == input.numel(), name(kOp), ": the input has ", input.numel(),
-        " elements, the counts say ", call.size, ": ", counts_text(call.counts));
+        " elements, the counts say ", call.size, ": ", Counts{call.counts});
   check(!call.counts.empty() || call.size % size() == 0, name(kOp), ": ", call.size,
         " elements are not even parts for ", size(), " ranks; pad the input, or give counts");
   check(own.count == output.numel(), name(kOp), ": the output has ", output.numel(),
@@ -262,7 +268,7 @@ Work Communicator::all_to_all(const Array& output, const Array& input,
   const auto parts = [&](const char* what, const Array& array, const std::vector<int64_t>& given) {
     if (!given.empty()) {
       check(sum_of(given) == array.numel(), name(kOp), ": the ", what, " has ", array.numel(),
-            " elements, the counts say ", sum_of(given), ": ", counts_text(given));
+            " elements, the counts say ", sum_of(given), ": ", Counts{given});
       return given;
     }
     check(array.numel() % size() == 0, name(kOp), ": the ", what, "'s ", array.numel(),
