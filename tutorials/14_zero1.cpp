@@ -1,0 +1,57 @@
+// ZeRO-1: every rank keeps the optimizer's states of its own part, by hand and by the library
+#include "support/ladder.h"
+
+using hero::Array, hero::Tensor;
+using hero::dist::Communicator, hero::dist::ReduceOp;
+using tutorial::all_gather_bytes, tutorial::bits_of, tutorial::Cut, tutorial::reduce_scatter_bytes,
+    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::Network, tutorial::Report;
+namespace optim = hero::optim;
+
+namespace {
+
+// [snippet: by_hand]
+uint64_t by_hand(const Communicator& world, Report& report) {
+  Network net = tutorial::make_network();
+  const Array parameters = parameters_in_a_row(net), gradients = gradients_in_a_row(net);
+  const Cut cut(world, parameters.numel());
+  const Tensor shard(cut.mine(parameters), true);  // this rank's part, as one parameter
+  optim::Adam adam({shard}, kAdam);                // states for the part alone
+  for (int step = 0; step < kSteps; ++step) {
+    report.step();
+    Tensor(gradients).zero_();
+    loss_of(net, step, world.rank()).backward();
+    report.note("backward");
+    const Array my_gradient = cut.mine(gradients);
+    world.reduce_scatter(my_gradient, gradients, {.op = ReduceOp::mean, .counts = cut.counts});
+    shard.set_grad(Tensor(my_gradient));
+    adam.step();
+    world.all_gather(parameters, shard.array(), {.counts = cut.counts});
+    report.note("step");
+    report.note_peak();
+  }
+  return bits_of(net.parameters());
+}
+// [end]
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* title = "ZeRO-1: the optimizer's states in parts.";
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
+    const uint64_t alone = tutorial::train_alone(world);
+    const int64_t count = tutorial::make_network().parameter_count(), psi = 4 * count;
+    const Cut cut(world, count);
+    const tutorial::Bytes held{psi, psi, 2 * 4 * (cut.end - cut.begin)};
+    const int64_t sent = reduce_scatter_bytes(world, count) + all_gather_bytes(world, count);
+    Report report(world, "by hand");
+    const uint64_t bits = by_hand(world, report);
+    report.print(held, sent, bits, alone);
+    Report library(world, "dist::ZeRO, stage 1");
+    // [snippet: library]
+    const tutorial::Rung rung = [](auto& net, auto& communicator) {
+      return hero::dist::ZeRO(net, communicator, {.stage = 1});
+    };
+    // [end]
+    library.print(held, sent, tutorial::train(rung, world, library).bits, alone);
+  });
+}

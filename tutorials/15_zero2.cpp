@@ -1,0 +1,83 @@
+// ZeRO-2: gradients in parts too, reduced and freed while backward goes on
+#include "support/ladder.h"
+
+using hero::Array, hero::Tensor;
+using hero::dist::Communicator, hero::dist::ReduceOp;
+using tutorial::all_gather_bytes, tutorial::bits_of, tutorial::Cut, tutorial::reduce_scatter_bytes,
+    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::Network, tutorial::Report;
+namespace optim = hero::optim;
+
+namespace {
+
+// [snippet: owned]
+// Of the elements first ... first + count - 1 of the row, those in each rank's part.
+std::vector<int64_t> owned(const Cut& cut, int64_t first, int64_t count) {
+  std::vector<int64_t> counts;
+  int64_t begin = 0;
+  for (const int64_t part : cut.counts) {
+    const int64_t from = std::max(begin, first), to = std::min(begin + part, first + count);
+    counts.push_back(std::max<int64_t>(0, to - from));
+    begin += part;
+  }
+  return counts;
+}
+// [end]
+
+// [snippet: by_hand]
+uint64_t by_hand(const Communicator& world, Report& report) {
+  Network net = tutorial::make_network();
+  const Array parameters = parameters_in_a_row(net);
+  const Cut cut(world, parameters.numel());
+  const Tensor shard(cut.mine(parameters), true);
+  std::optional<hero::MemoryScope> scope(hero::MemoryTag::gradient);
+  const Array my_gradient = Array::zeros(shard.shape());  // all gradients that stay
+  scope.reset();
+  int64_t first = 0;
+  for (const Tensor& p : net.parameters()) {
+    p.register_leaf_hook([&, first](const Tensor& leaf) {  // its gradient is complete
+      const auto counts = owned(cut, first, leaf.numel());
+      const int64_t at = std::clamp(first, cut.begin, cut.end) - cut.begin;
+      const Array mine = my_gradient.slice(0, at, at + counts[static_cast<size_t>(world.rank())]);
+      world.reduce_scatter(mine, leaf.grad().array(), {.op = ReduceOp::mean, .counts = counts});
+      leaf.set_grad({});  // freed
+    });
+    first += p.numel();
+  }
+  optim::Adam adam({shard}, kAdam);
+  for (int step = 0; step < kSteps; ++step) {
+    report.step();
+    loss_of(net, step, world.rank()).backward();
+    report.note("backward");
+    shard.set_grad(Tensor(my_gradient));
+    adam.step();
+    world.all_gather(parameters, shard.array(), {.counts = cut.counts});
+    report.note("step");
+    report.note_peak();
+  }
+  return bits_of(net.parameters());
+}
+// [end]
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* title = "ZeRO-2: the optimizer's states and the gradients in parts.";
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
+    const uint64_t alone = tutorial::train_alone(world);
+    const int64_t count = tutorial::make_network().parameter_count();
+    const Cut cut(world, count);
+    const int64_t part = 4 * (cut.end - cut.begin);
+    const int64_t sent = reduce_scatter_bytes(world, count) + all_gather_bytes(world, count);
+    Report report(world, "by hand");
+    const uint64_t bits = by_hand(world, report);
+    report.print({4 * count, part, 2 * part}, sent, bits, alone);
+    Report library(world, "dist::ZeRO, stage 2");
+    // [snippet: library]
+    const tutorial::Rung rung = [](auto& net, auto& communicator) {
+      return hero::dist::ZeRO(net, communicator, {.stage = 2});
+    };
+    // [end]
+    library.print({4 * count, part, 2 * part}, sent, tutorial::train(rung, world, library).bits,
+                  alone);
+  });
+}

@@ -1,0 +1,124 @@
+// ZeRO-3: parameters in parts too, whole only while their layer computes
+#include <list>
+
+#include "support/ladder.h"
+
+using hero::Array, hero::Tensor;
+using hero::dist::Communicator, hero::dist::ReduceOp;
+using tutorial::all_gather_bytes, tutorial::parameters_in_a_row, tutorial::bits_of, tutorial::Cut,
+    tutorial::kAdam, tutorial::kSteps, tutorial::loss_of, tutorial::Network,
+    tutorial::reduce_scatter_bytes, tutorial::Report;
+namespace nn = hero::nn;
+namespace optim = hero::optim;
+
+namespace {
+
+// [snippet: unit]
+// The parameters of one layer: whole while it computes, else this rank's part alone.
+struct Unit {
+  Unit(const Communicator& communicator, nn::Module& layer)
+      : world(communicator),
+        parameters(layer.parameters()),
+        row(parameters_in_a_row(layer)),
+        cut(world, row.numel()) {
+    row.storage().retag(hero::MemoryTag::communication);
+    const hero::MemoryScope scope(hero::MemoryTag::parameter);
+    shard = Tensor(cut.mine(row).clone(), true);
+    free();
+  }
+  void gather() {
+    if (!row.storage().released()) return;
+    const uint32_t version = row.storage().version();
+    row.storage().refill();
+    world.all_gather(row, shard.array(), {.counts = cut.counts});
+    row.storage().restore_version(version);  // backward finds the values that forward saw
+  }
+  void free() { row.storage().release(); }
+  void reduce() {
+    std::vector<Tensor> gradients;
+    for (const Tensor& p : parameters) gradients.push_back(p.grad().flatten());
+    std::optional<hero::MemoryScope> scope(hero::MemoryTag::communication);
+    const Array packed = cat(gradients).array();
+    scope.emplace(hero::MemoryTag::gradient);
+    const Array mine = Array::empty(shard.shape());
+    world.reduce_scatter(mine, packed, {.op = ReduceOp::mean, .counts = cut.counts});
+    shard.set_grad(Tensor(mine));
+    for (const Tensor& p : parameters) p.set_grad({});
+  }
+  const Communicator& world;
+  std::vector<Tensor> parameters;
+  Array row;  // of which the parameters are windows; its bytes come and go
+  Cut cut;
+  Tensor shard;
+  size_t ready = 0;  // gradients that are complete
+};
+// [end]
+
+// [snippet: hooks]
+void install(Unit& unit, nn::Module& layer) {
+  layer.register_forward_pre_hook([&](auto&...) { unit.gather(); });
+  layer.register_forward_hook([&](auto&...) { unit.free(); });
+  layer.register_full_backward_pre_hook([&](auto&...) { unit.gather(); });
+  for (const Tensor& p : unit.parameters) {
+    p.register_leaf_hook([&](const Tensor&) {
+      if (++unit.ready < unit.parameters.size()) return;
+      unit.free();
+      unit.reduce();
+      unit.ready = 0;
+    });
+  }
+}
+// [end]
+
+// [snippet: by_hand]
+uint64_t by_hand(const Communicator& world, Report& report) {
+  Network net = tutorial::make_network();
+  std::list<Unit> units;
+  std::vector<Tensor> shards;
+  for (nn::Module* layer : net.children()) {
+    Unit& unit = units.emplace_back(world, *layer);
+    install(unit, *layer);
+    shards.push_back(unit.shard);
+  }
+  optim::Adam adam(shards, kAdam);
+  for (int step = 0; step < kSteps; ++step) {
+    report.step();
+    adam.zero_grad();
+    const Tensor loss = loss_of(net, step, world.rank());
+    report.note("forward");
+    loss.backward();
+    report.note("backward");
+    adam.step();
+    report.note("step");
+    report.note_peak();
+  }
+  // [end]
+  report.stop();
+  for (Unit& unit : units) unit.gather();
+  return bits_of(net.parameters());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* title = "ZeRO-3: states, gradients and parameters in parts.";
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
+    const uint64_t alone = tutorial::train_alone(world);
+    int64_t part = 0, sent = 0;
+    for (const int64_t count : {784 * 512 + 512, 512 * 512 + 512, 512 * 10 + 10}) {
+      const Cut cut(world, count);
+      part += 4 * (cut.end - cut.begin);
+      sent += 2 * all_gather_bytes(world, count) + reduce_scatter_bytes(world, count);
+    }
+    Report report(world, "by hand");
+    const uint64_t bits = by_hand(world, report);
+    report.print({part, part, 2 * part}, sent, bits, alone);
+    Report library(world, "dist::ZeRO, stage 3");
+    // [snippet: library]
+    const tutorial::Rung rung = [](auto& net, auto& communicator) {
+      return hero::dist::ZeRO(net, communicator, {.stage = 3});
+    };
+    // [end]
+    library.print({part, part, 2 * part}, sent, tutorial::train(rung, world, library).bits, alone);
+  });
+}

@@ -1,0 +1,175 @@
+#include "ladder.h"
+
+#include <cstdio>
+
+#include <hero/core/ledger.h>
+
+namespace tutorial {
+
+using hero::MemoryTag, hero::Tensor;
+
+// [snippet: batch]
+Tensor loss_of(hero::nn::Module& net, int step, int rank) {
+  hero::manual_seed(static_cast<uint64_t>(1000 * step + rank));
+  const Batch batch = random_batch(kRows);
+  return cross_entropy(net(batch.images), batch.labels);
+}
+// [end]
+
+Network make_network() {
+  hero::manual_seed(1);
+  return Network();
+}
+
+uint64_t train_alone(const Communicator& world) {
+  say(world, "784-512-512-10, %d steps of Adam, %d ranks with %d images each\n", kSteps,
+      world.size(), static_cast<int>(kRows));
+  // [snippet: alone]
+  Network net = make_network();
+  hero::optim::Adam adam(net.parameters(), kAdam);
+  for (int step = 0; step < kSteps; ++step) {
+    adam.zero_grad();
+    for (int rank = 0; rank < world.size(); ++rank) loss_of(net, step, rank).backward();
+    for (const Tensor& p : net.parameters()) p.grad().div_(world.size());
+    adam.step();
+  }
+  // [end]
+  return bits_of(net.parameters());
+}
+
+uint64_t bits_of(const std::vector<Tensor>& tensors) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const Tensor& tensor : tensors) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(tensor.array().bytes());
+    for (int64_t i = 0; i < tensor.array().nbytes(); ++i) {
+      hash = (hash ^ bytes[i]) * 0x100000001b3;
+    }
+  }
+  return hash;
+}
+
+namespace {
+
+// Calls visit(tensor, window) for every parameter and its place in the row.
+template <class Visit>
+void each_window(const hero::nn::Module& net, const hero::Array& row, const Visit& visit) {
+  int64_t at = 0;
+  for (const Tensor& p : net.parameters()) {
+    visit(p, Tensor(row.slice(0, at, at + p.numel()).reshape(p.shape())));
+    at += p.numel();
+  }
+}
+
+}  // namespace
+
+// [snippet: rows]
+hero::Array parameters_in_a_row(const hero::nn::Module& net) {
+  const hero::MemoryScope scope(MemoryTag::parameter);
+  const auto row = hero::Array::empty({net.parameter_count()});
+  each_window(net, row, [](const Tensor& p, const Tensor& window) {
+    window.copy_(p.detach());
+    p.set_data(window.array());  // the same parameter, its values now lie in the row
+  });
+  return row;
+}
+
+hero::Array gradients_in_a_row(const hero::nn::Module& net) {
+  const hero::MemoryScope scope(MemoryTag::gradient);
+  const auto row = hero::Array::zeros({net.parameter_count()});
+  each_window(net, row, [](const Tensor& p, const Tensor& window) { p.set_grad(window); });
+  return row;
+}
+// [end]
+
+Cut::Cut(const Communicator& world, int64_t numel) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    counts.push_back(hero::dist::part_of({}, numel, world.size(), rank).count);
+  }
+  begin = hero::dist::part_of({}, numel, world.size(), world.rank()).begin;
+  end = begin + counts[static_cast<size_t>(world.rank())];
+}
+
+hero::Array Cut::mine(const hero::Array& row) const { return row.slice(0, begin, end); }
+
+int64_t reduce_scatter_bytes(const Communicator& world, int64_t numel) {
+  return 4 * (numel - hero::dist::part_of({}, numel, world.size(), world.rank()).count);
+}
+
+int64_t all_gather_bytes(const Communicator& world, int64_t numel) {
+  return 4 * (world.size() - 1) * hero::dist::part_of({}, numel, world.size(), world.rank()).count;
+}
+
+// [snippet: train]
+Trained train(const Rung& rung, const Communicator& world, Report& report) {
+  Network net = make_network();
+  const hero::dist::DataParallel shared = rung(net, world);
+  hero::optim::Adam adam(net.parameters(), kAdam);
+  for (int step = 0; step < kSteps; ++step) {
+    report.step();
+    adam.zero_grad();
+    const Tensor loss = loss_of(net, step, world.rank());
+    report.note("forward");
+    loss.backward();
+    report.note("backward");
+    adam.step();
+    report.note("step");
+    report.note_peak();
+  }
+  report.stop();
+  const auto whole = shared.summon_full_parameters();
+  return {bits_of(net.parameters()), shared.units()};
+}
+// [end]
+
+namespace {
+
+std::string line(const std::string& label, const Bytes& bytes) {
+  char text[128];
+  std::snprintf(text, sizeof text, "  %-20s %10lld %10lld %10lld %13lld\n", label.c_str(),
+                static_cast<long long>(bytes.parameters), static_cast<long long>(bytes.gradients),
+                static_cast<long long>(bytes.optimizer),
+                static_cast<long long>(bytes.communication));
+  return text;
+}
+
+}  // namespace
+
+Report::Report(const Communicator& world, std::string title)
+    : world_(world), title_(std::move(title)) {}
+
+void Report::step() {
+  lines_.clear();
+  hero::current_ledger().reset_peak();
+  world_.traffic().reset();
+}
+
+void Report::note(const std::string& moment) {
+  const hero::Ledger& ledger = hero::current_ledger();
+  lines_ +=
+      line(moment, {ledger.live(MemoryTag::parameter), ledger.live(MemoryTag::gradient),
+                    ledger.live(MemoryTag::optimizer), ledger.live(MemoryTag::communication)});
+}
+
+void Report::note_peak() {
+  const hero::Ledger& ledger = hero::current_ledger();
+  lines_ +=
+      line("at most", {ledger.peak(MemoryTag::parameter), ledger.peak(MemoryTag::gradient),
+                       ledger.peak(MemoryTag::optimizer), ledger.peak(MemoryTag::communication)});
+}
+
+void Report::stop() { sent_ = world_.traffic().bytes(); }
+
+void Report::print(const Bytes& formula, int64_t sent_formula, uint64_t bits, uint64_t alone) {
+  const int64_t sent = sent_ >= 0 ? sent_ : world_.traffic().bytes();
+  const bool same = everywhere(world_, bits == alone);
+  const bool as_said = everywhere(world_, sent == sent_formula);
+  say(world_, "\n%-22s %10s %10s %10s %13s\n%s", title_.c_str(), "parameters", "gradients",
+      "optimizer", "communication", lines_.c_str());
+  say(world_, "%s", line("formula", formula).c_str());
+  say(world_, "  sent in a step: %lld bytes, by the formula %lld%s\n", static_cast<long long>(sent),
+      static_cast<long long>(sent_formula), as_said ? ", on every rank as it says" : "");
+  say(world_, "  parameters after %d steps: %s\n", kSteps,
+      same ? "the bits of one process" : "OTHER bits than those of one process");
+}
+
+}  // namespace tutorial
