@@ -18,6 +18,8 @@ class Owners {
   /// Each word becomes the sum of all owners' words, which wraps. A collective: every owner calls
   /// it.
   virtual void add_up(std::span<int64_t> words) = 0;
+  /// Each word becomes the largest of all owners' words. A collective too.
+  virtual void largest(std::span<int64_t> words) = 0;
 };
 
 /// Which part of which parameter a leaf holds: elements first ... first + leaf.numel() - 1 of a

@@ -11,6 +11,7 @@ class GroupOwners : public Owners {
  public:
   explicit GroupOwners(Communicator group) : group_(std::move(group)) {}
   void add_up(std::span<int64_t> words) override { combine(words, ReduceOp::sum); }
+  void largest(std::span<int64_t> words) override { combine(words, ReduceOp::max); }
 
  private:
   void combine(std::span<int64_t> words, ReduceOp op) {

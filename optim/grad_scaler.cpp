@@ -3,6 +3,7 @@
 
 #include <hero/autograd/ops.h>
 #include <hero/optim/grad_scaler.h>
+#include <hero/optim/owners.h>
 #include <hero/optim/state_lookup.h>
 
 namespace hero::optim {
@@ -18,6 +19,15 @@ void check_values(const GradScalerOptions& o) {
         "grad_scaler: backoff_factor must be in (0, 1): ", o.backoff_factor);
   check(o.growth_interval > 0,
         "grad_scaler: growth_interval must be positive: ", o.growth_interval);
+}
+
+// Whether any gradient is not finite, here or with one who holds other parts of the parameters.
+bool overflowed(const Optimizer& optimizer) {
+  int64_t found = optimizer.gradients_finite() ? 0 : 1;
+  for (Owners* owners : all_owners(optimizer.parameters())) {
+    if (owners) owners->largest({&found, 1});
+  }
+  return found != 0;
 }
 
 }  // namespace
@@ -38,11 +48,6 @@ GradScaler::Seen& GradScaler::seen(const Optimizer& optimizer) {
     if (entry.optimizer == &optimizer) return entry;
   }
   return seen_.emplace_back(Seen{&optimizer});
-}
-
-bool GradScaler::overflowed(const Optimizer& optimizer) const {
-  const bool found = !optimizer.gradients_finite();
-  return combine_ ? combine_(found) : found;
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {

@@ -1,6 +1,5 @@
 #pragma once
 // Loss scaling for float16, whose smallest numbers are too large for many gradients.
-#include <functional>
 #include <optional>
 
 #include <hero/optim/optimizer.h>
@@ -24,6 +23,8 @@ struct GradScalerOptions {
 ///   scaler.step(adamw);
 ///   scaler.update();
 ///
+/// Where parameters are shards, their owners agree on whether one of them found an overflow:
+/// unscale_(), or step() without it, is a collective then.
 /// float16 parameters need MasterWeights: unscaled in float16 the small gradients would be lost.
 class GradScaler {
  public:
@@ -44,9 +45,6 @@ class GradScaler {
   const GradScalerOptions& options() const { return options_; }
   bool is_enabled() const { return options_.enabled; }
 
-  /// Ranks must agree: called with whether this rank found an overflow, gives whether any did.
-  void set_combine(std::function<bool(bool found)> combine) { combine_ = std::move(combine); }
-
   /// "scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker".
   StateDict state_dict() const;
   /// An Error that lists what does not fit leaves the scaler as it was.
@@ -60,13 +58,11 @@ class GradScaler {
     bool overflow = false;
   };
   Seen& seen(const Optimizer& optimizer);
-  bool overflowed(const Optimizer& optimizer) const;
 
   GradScalerOptions options_;
   double scale_;
   int64_t tracker_ = 0;
   std::vector<Seen> seen_;  // since the last update()
-  std::function<bool(bool)> combine_;
 };
 
 }  // namespace hero::optim

@@ -1,12 +1,27 @@
 #include <cmath>
 
 #include <hero/optim/check_option.h>
+#include <hero/optim/exact_sum.h>
 #include <hero/optim/lamb.h>
-#include <hero/optim/wide_sum.h>
+#include <hero/optim/owners.h>
 
 namespace hero::optim {
 
 namespace k = core::kernels;
+
+namespace {
+
+// |param| / |direction| over the whole parameter, of which these may be a shard.
+double trust_ratio(Owners* owners, const Array& param, const Array& direction) {
+  std::array<ExactSum, 2> squares;
+  squares[0].add_squares(param);
+  squares[1].add_squares(direction);
+  if (owners) add_up(*owners, squares);
+  const double numerator = squares[0].root(), denominator = squares[1].root();
+  return numerator > 0.0 && denominator > 0.0 ? numerator / denominator : 1.0;
+}
+
+}  // namespace
 
 void LAMBOptions::check_values() const { check_adam_options("lamb", *this); }
 
@@ -26,11 +41,7 @@ void LAMB::update(int group, State& state, const Array& grad) {
                                   o.eps,
                                   o.weight_decay},
                                  param, grad, states);
-  const auto square = core::ReduceOp::sum_square;
-  std::array<double, 2> squares = {wide_reduce(square, param), wide_reduce(square, direction)};
-  if (combine_) combine_(squares);
-  const bool usable = squares[0] > 0.0 && squares[1] > 0.0;
-  const double trust = usable ? std::sqrt(squares[0]) / std::sqrt(squares[1]) : 1.0;
+  const double trust = trust_ratio(owners_of(state.param), param, direction);
   core::update<k::SGD>({{1.0, 0.0}, o.lr * trust}, param, direction.to(param.dtype()), {});
 }
 

@@ -1,6 +1,4 @@
 #pragma once
-#include <functional>
-
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {
@@ -25,25 +23,18 @@ struct LAMBOptions {
 
 /// Adam's direction at the length of the parameter, for large batches. Two stages: d = m / (1 -
 /// beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay * p; then p -= lr * (|p| / |d|) * d
-/// with Euclidean norms over the whole parameter, whose quotient counts as 1 where either is 0.
-/// Where parameters are shards, the norms need set_combine(). You et al., arXiv 1904.00962.
+/// with Euclidean norms over the whole parameter, whose quotient counts as 1 where either is 0; the
+/// bits do not depend on whether it is cut into shards (a collective of their owners for each
+/// parameter). You et al., arXiv 1904.00962.
 class LAMB : public OptimizerOf<LAMBOptions> {
  public:
   explicit LAMB(const std::vector<Tensor>& params, const LAMBOptions& options = {})
       : OptimizerOf("lamb", params, options) {}
   explicit LAMB(const std::vector<Group>& groups) : OptimizerOf("lamb", groups) {}
 
-  /// Adds up the sums of squares of one parameter's shards, of the parameter and of its direction.
-  using Combine = std::function<void(std::array<double, 2>& squares)>;
-  /// What every step does, parameter by parameter, where parameters are shards of larger ones.
-  void set_combine(Combine combine) { combine_ = std::move(combine); }
-
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
-
- private:
-  Combine combine_;
 };
 
 }  // namespace hero::optim

@@ -7,6 +7,7 @@
 #include <hero/optim/check_option.h>
 #include <hero/optim/lbfgs.h>
 #include <hero/optim/line_search.h>
+#include <hero/optim/owners.h>
 #include <hero/optim/state_lookup.h>
 
 namespace hero::optim {
@@ -179,6 +180,7 @@ Array LBFGS::flat_params() const {
 }
 
 Tensor LBFGS::step(const std::function<Tensor()>& closure) {
+  check_whole("lbfgs", parameters());
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
   const LBFGSOptions& o = options();

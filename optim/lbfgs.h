@@ -32,7 +32,7 @@ struct LBFGSOptions {
 /// without noise; one group. Each step() runs up to max_iter iterations and calls the closure for
 /// every point it looks at. Liu and Nocedal, "On the limited memory BFGS method for large scale
 /// optimization", 1989; strong Wolfe conditions: Nocedal and Wright, "Numerical Optimization",
-/// chapter 3.
+/// chapter 3. A shard of a parameter is an Error at the step.
 class LBFGS : public OptimizerOf<LBFGSOptions> {
  public:
   explicit LBFGS(const std::vector<Tensor>& params, const LBFGSOptions& options = {})

@@ -1,3 +1,4 @@
+#include <hero/autograd/partition.h>
 #include <hero/core/map.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/master_weights.h>
@@ -15,7 +16,12 @@ std::string master_key(size_t param) { return "master." + std::to_string(param);
 Tensor master_of(const Tensor& param) {
   if (!param.defined() || !is_half(param) || !param.is_leaf()) return param;
   const MemoryScope scope(MemoryTag::optimizer);
-  return Tensor(param.array().to(kFloat32), true);
+  const Tensor master(param.array().to(kFloat32), true);
+  // A shard's master is a shard too, so that norms are taken over the whole parameter.
+  if (const Partition* part = partition(param)) {
+    set_part(master, master.array(), std::make_shared<Partition>(*part));
+  }
+  return master;
 }
 
 std::vector<Tensor> masters_of(const std::vector<Tensor>& params) {

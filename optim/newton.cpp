@@ -7,6 +7,7 @@
 #include <hero/core/update.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/newton.h>
+#include <hero/optim/owners.h>
 
 namespace hero::optim {
 
@@ -84,6 +85,7 @@ Newton::Newton(const std::vector<Tensor>& params, const NewtonOptions& options)
 }
 
 Newton::Seen Newton::step(const std::function<Tensor()>& loss) {
+  check_whole("newton", params_);
   Seen seen;
   std::vector<Tensor> gradients;
   {

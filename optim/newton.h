@@ -13,7 +13,7 @@ struct NewtonOptions {
 /// Newton's method: p -= lr * H^-1 g, with the gradient g and the matrix H of all second
 /// derivatives from automatic differentiation. H has the square of the number of parameters in
 /// elements and costs a backward pass a row: for few parameters. It goes to the next point without
-/// slope, a maximum or saddle as well as a minimum.
+/// slope, a maximum or saddle as well as a minimum. A shard of a parameter is an Error at the step.
 class Newton {
  public:
   /// What a step saw, at the point it started from.

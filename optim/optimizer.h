@@ -29,9 +29,9 @@ struct ParamGroup {
 /// a gradient are left alone. States are made at a parameter's first step, shaped like it (float32
 /// where it is float16 or bfloat16) and charged to MemoryTag::optimizer.
 ///
-/// A shard is a parameter like any other: a leaf over a slice of an array, with a slice of the
-/// gradient. Steps are elementwise (LAMB and LBFGS excepted), so shards stepped one by one
-/// have the bits of the whole.
+/// A shard is a parameter like any other: a leaf over a slice of an array, which may be empty, with
+/// a slice of the gradient. Steps are elementwise, so shards stepped one by one have the bits of
+/// the whole; LAMB asks the owners of the other slices for norms (<hero/autograd/partition.h>).
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

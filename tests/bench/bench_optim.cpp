@@ -62,6 +62,20 @@ void step(benchmark::State& state) {
   finish(state, n, kBytes);
 }
 
+// The norm alone: nothing is above the limit.
+void clip(benchmark::State& state) {
+  const ThreadLimit limit(static_cast<int>(state.range(0)));
+  const int64_t n = state.range(1);
+  const Tensor x(Array::full({n}, 0.5), true);
+  Array g = Array::empty({n});
+  for (int64_t i = 0; i < n; ++i) {
+    g.data<float>()[i] = static_cast<float>((i * 2654435761) % 1000003 - 500000) * 1e-7f;
+  }
+  x.set_grad(Tensor(g));
+  for (auto _ : state) benchmark::DoNotOptimize(optim::clip_grad_norm({x}, 1e9));
+  finish(state, n, 4);
+}
+
 }  // namespace
 
 BENCHMARK(in_place_pass)->ArgsProduct({{1, 2}, {kCount, 16384}})->UseRealTime();
@@ -71,4 +85,5 @@ BENCHMARK(step<optim::Adagrad, 20>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTim
 BENCHMARK(step<optim::RMSprop, 20>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTime();
 BENCHMARK(step<optim::Lion, 20>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTime();
 BENCHMARK(step<optim::LAMB, 32>)->ArgsProduct({{1, 2}, {kCount}})->UseRealTime();
+BENCHMARK(clip)->ArgsProduct({{1, 2}, {kCount, 16384}})->UseRealTime();
 BENCHMARK_MAIN();

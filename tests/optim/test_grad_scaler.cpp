@@ -84,15 +84,6 @@ TEST_CASE("one optimizer's overflow does not stop another's step but lowers the 
   CHECK(scaler.get_scale() == 2.0);
 }
 
-TEST_CASE("ranks agree on an overflow through combine") {
-  const Tensor x = leaf(1.0);
-  optim::SGD sgd({x}, {.lr = 1.0});
-  optim::GradScaler scaler;
-  scaler.set_combine([](bool) { return true; });  // another rank found one
-  CHECK(!step(scaler, sgd, x, 1.0));
-  CHECK(scaler.get_scale() == 32768.0);
-}
-
 TEST_CASE("a scaler that is not enabled does nothing") {
   const Tensor x = leaf(1.0);
   optim::SGD sgd({x}, {.lr = 1.0});

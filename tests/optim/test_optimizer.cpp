@@ -49,7 +49,7 @@ TEST_CASE("an optimizer resumed from a file goes on bit for bit") {
 TEST_CASE("shards stepped one by one have the bits of the whole") {
   const int64_t n = 1003;
   for (const Maker& maker : all_optimizers()) {
-    if (maker.name == "lamb") continue;  // its norms need the whole; see below
+    if (maker.name == "lamb") continue;  // its norms need the whole; see test_shards.cpp
     INFO(maker.name);
     const Tensor whole = noise(n, 3);
     const Tensor cut = Tensor(whole.array().clone(), true);
@@ -72,36 +72,6 @@ TEST_CASE("shards stepped one by one have the bits of the whole") {
       CHECK(same_bits(whole, cut));
     }
   }
-}
-
-TEST_CASE("lamb on shards needs only the sums of squares put together") {
-  const Tensor whole = noise(100, 3);
-  const Tensor cut = Tensor(whole.array().clone(), true);
-  const Tensor shards[] = {Tensor(cut.array().slice(0, 0, 33), true),
-                           Tensor(cut.array().slice(0, 33), true)};
-  optim::LAMB a({whole}, {.lr = 0.1});
-  give_gradients({whole}, 0);
-  shards[0].set_grad(Tensor(whole.grad().array().slice(0, 0, 33)));
-  shards[1].set_grad(Tensor(whole.grad().array().slice(0, 33)));
-  std::array<double, 2> sums = {0.0, 0.0};
-  for (const bool listening : {true, false}) {
-    for (const Tensor& shard : shards) {
-      const Tensor target = listening ? Tensor(shard.array().clone(), true) : shard;
-      target.set_grad(shard.grad());
-      optim::LAMB b({target}, {.lr = 0.1});
-      b.set_combine([&](std::array<double, 2>& squares) {
-        if (listening) {
-          sums[0] += squares[0];
-          sums[1] += squares[1];
-        } else {
-          squares = sums;
-        }
-      });
-      b.step();
-    }
-  }
-  a.step();
-  CHECK(allclose(whole, cut, 1e-6, 0.0));  // one rounding of the trust ratio to float32
 }
 
 TEST_CASE("steps have the same bits for any number of threads", "[threads]") {
