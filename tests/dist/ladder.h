@@ -225,7 +225,9 @@ inline void train(const Climb& c, Whole& whole, const dist::Communicator* world)
         if (p.grad().defined()) p.grad().div_(static_cast<double>(c.ranks));
       }
     }
-    if (c.clip > 0.0) optim::clip_grad_norm(model->parameters(), c.clip);
+    if (c.clip > 0.0) {
+      check(optim::clip_grad_norm(model->parameters(), c.clip) > c.clip, "nothing was clipped");
+    }
     optimizer->step();
     optimizer->zero_grad();
   }
