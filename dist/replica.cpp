@@ -147,7 +147,9 @@ void Replica::free(Site& site) {
 }
 
 void Replica::settle() {
-  for (Unit* unit : reducing_) unit->end_reduce();
+  if (in_backward_) {  // it threw
+    for (const auto& unit : units_) unit->drop_gradients();
+  }
   reducing_.clear();
   in_backward_ = false;
   in_forward_ = false;
@@ -299,6 +301,7 @@ void Replica::end_backward() {
     if (missing.empty()) finish_units();
   }
   end_reductions();
+  in_backward_ = false;
   settle();
   check(missing.empty(),
         "backward: parameters without a gradient, which the other ranks wait for: ", missing,

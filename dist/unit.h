@@ -88,7 +88,8 @@ class Unit {
   void begin_reduce();
   /// Returns when they are averaged, and adds them to the leaves' gradients.
   void end_reduce();
-  bool reducing() const { return reduction_ != nullptr; }
+  /// Forgets gradients that are being averaged, and whole ones, after a backward that threw.
+  void drop_gradients();
   /// \}
 
  private:

@@ -130,6 +130,12 @@ void Unit::end_reduce() {
   }
 }
 
+void Unit::drop_gradients() {
+  if (reduction_) reduction_->work.wait();
+  reduction_.reset();
+  for (const Member& member : members_) member.full.set_grad({});
+}
+
 void Unit::add_gradient(const Member& member, const Array& gradient) const {
   const MemoryScope tag(MemoryTag::gradient);
   const Array mine = gradient.to(member.leaf.dtype());
