@@ -38,7 +38,7 @@ function(hero_mpi_tests)
   target_link_libraries(hero_mpi_ranks PRIVATE hero::dist Threads::Threads)
   add_dependencies(hero_tests hero_mpi_ranks)
   add_dependencies(hero_test_dist hero_mpi_ranks)
-  foreach(case IN ITEMS hashes collectives groups async native bugs failures launch)
+  foreach(case IN ITEMS hashes ladder collectives groups async native bugs failures launch)
     set(name "dist: processes under mpirun, ${case}")
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi ${case}
                                   $<TARGET_FILE:hero_mpi_ranks> "${HERO_MPIEXEC}")

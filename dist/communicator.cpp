@@ -145,8 +145,9 @@ Call Communicator::make_call(Op op, const Array& x, int64_t total,
         " is not exact; convert to a floating dtype, or use sum");
   call.size = options.counts.empty() ? total : sum_of(options.counts);
   call.counts = options.counts;
-  check(!options.accumulate || (op == Op::reduce_scatter && options.op == ReduceOp::sum), name(op),
-        ": accumulate is for reduce_scatter by sum, not ", name(options.op));
+  check(!options.accumulate || (op == Op::reduce_scatter && options.op == ReduceOp::sum &&
+                                options.order == Order::ranks),
+        name(op), ": accumulate is for reduce_scatter by sum in the order of ranks");
   call.accumulate = options.accumulate;
   call.unit = options.unit.empty() ? current_unit : options.unit;
   return call;

@@ -184,13 +184,15 @@ class Reduction : public Base {
 
   void reduce_segment(int64_t k) {
     const Part what = segment(own_, k);
+    // a reduce_scatter's output is the part alone
+    const int64_t begin = call().op == Op::reduce_scatter ? what.begin - own_.begin : what.begin;
+    std::byte* const output = call().output + begin * item_;
     std::vector<const std::byte*> inputs;
+    if (call().accumulate) inputs.push_back(output);
     for (int i = 0; i < parties(); ++i) {
       inputs.push_back(i == me() ? call().input + what.begin * item_ : staged(k, i));
     }
-    // a reduce_scatter's output is the part alone
-    const int64_t begin = call().op == Op::reduce_scatter ? what.begin - own_.begin : what.begin;
-    ordered_reduce(call().reduce, call().dtype, inputs, call().output + begin * item_, what.count);
+    ordered_reduce(call().reduce, call().dtype, inputs, output, what.count);
     for (int i = 0; gathers_ && i < parties(); ++i) {
       if (i != me()) send(i, 1, call().output, what, gathering_);
     }

@@ -210,26 +210,42 @@ struct Climb {
   double clip = 0.0;  ///< 0: none
 };
 
-/// Trains, and adds the final state to `whole`. One process accumulates as many micro-batches as
-/// there are ranks.
+inline void finish_step(nn::Module& model, optim::Optimizer& optimizer, double clip) {
+  if (clip > 0.0) optim::clip_grad_norm(model.parameters(), clip);
+  optimizer.step();
+  optimizer.zero_grad();
+}
+
+/// Each rank takes its own micro-batch of a step.
+inline void train(Subject subject, nn::Module& model, optim::Optimizer& optimizer,
+                  const dist::Communicator& world, int steps, double clip) {
+  for (int step = 0; step < steps; ++step) {
+    subject_loss(subject, model, step, world.rank()).backward();
+    finish_step(model, optimizer, clip);
+  }
+}
+
+/// One process accumulates the micro-batches of `ranks` ranks.
+inline void train_alone(Subject subject, nn::Module& model, optim::Optimizer& optimizer, int ranks,
+                        int steps, double clip) {
+  for (int step = 0; step < steps; ++step) {
+    for (int r = 0; r < ranks; ++r) subject_loss(subject, model, step, r).backward();
+    for (const Tensor& p : model.parameters()) {
+      if (p.grad().defined()) p.grad().div_(static_cast<double>(ranks));
+    }
+    finish_step(model, optimizer, clip);
+  }
+}
+
+/// Trains on a rung, or alone without a world, and adds the final state to `whole`.
 inline void train(const Climb& c, Whole& whole, const dist::Communicator* world) {
   auto model = make_subject(c.subject);
   if (world != nullptr) climb(c.rung, c.subject, *model, *world);
   auto optimizer = make_method(c.method, model->parameters());
-  for (int step = 0; step < c.steps; ++step) {
-    if (world != nullptr) {
-      subject_loss(c.subject, *model, step, world->rank()).backward();
-    } else {
-      for (int r = 0; r < c.ranks; ++r) subject_loss(c.subject, *model, step, r).backward();
-      for (const Tensor& p : model->parameters()) {
-        if (p.grad().defined()) p.grad().div_(static_cast<double>(c.ranks));
-      }
-    }
-    if (c.clip > 0.0) {
-      check(optim::clip_grad_norm(model->parameters(), c.clip) > c.clip, "nothing was clipped");
-    }
-    optimizer->step();
-    optimizer->zero_grad();
+  if (world != nullptr) {
+    train(c.subject, *model, *optimizer, *world, c.steps, c.clip);
+  } else {
+    train_alone(c.subject, *model, *optimizer, c.ranks, c.steps, c.clip);
   }
   add_state(whole, *model, *optimizer);
 }

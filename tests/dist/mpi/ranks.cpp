@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dist/collective_checks.h"
+#include "dist/ladder.h"
 #include "dist/seeded_bugs.h"
 #include <unistd.h>
 
@@ -60,6 +61,29 @@ void print_hashes(Communicator& world) {
   world.all_reduce(odd, {.op = ReduceOp::mean});
   print_hash(world, "all_reduce of 2345677", odd);
   world.out() << world.traffic().table();
+}
+
+// What every rung leaves on this rank after some steps.
+void print_ladder(Communicator& world, int steps) {
+  for (const Subject subject : {Subject::mlp, Subject::odd, Subject::gpt}) {
+    for (const Method method : {Method::sgd, Method::adamw, Method::lamb}) {
+      for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
+                              Rung::fsdp_kept, Rung::hybrid}) {
+        if (rung == Rung::hybrid && world.size() % 2 != 0) continue;
+        auto model = make_subject(subject);
+        climb(rung, subject, *model, world);
+        auto optimizer = make_method(method, model->parameters());
+        train(subject, *model, *optimizer, world, steps, 0.5);
+        uint64_t state = 0;
+        for (const Tensor& p : model->parameters()) state = 31 * state + hash(p.array());
+        for (const auto& entry : optimizer->state_dict()) state = 31 * state + hash(entry.array);
+        world.out() << name(rung) << " subject " << static_cast<int>(subject) << " method "
+                    << static_cast<int>(method) << " " << state << " sent "
+                    << world.traffic().bytes() << "\n";
+        world.traffic().reset();
+      }
+    }
+  }
 }
 
 void check_collectives(Communicator& world) {
@@ -244,6 +268,8 @@ int main(int argc, char** argv) {
   if (what == "bugs") return check_bugs();
   const std::map<std::string, RankProgram> programs = {
       {"hashes", print_hashes},
+      {"ladder", [](Communicator& world) { print_ladder(world, 3); }},
+      {"ladder20", [](Communicator& world) { print_ladder(world, 20); }},
       {"collectives", check_collectives},
       {"native", check_native},
       {"groups", check_groups},
