@@ -74,6 +74,11 @@ bool everywhere(const Communicator& world, bool mine) {
   return std::all_of(all.begin(), all.end(), [](const auto& text) { return text == "yes"; });
 }
 
+bool same_everywhere(const Communicator& world, uint64_t mine) {
+  const std::vector<std::string> all = texts_of(world, std::to_string(mine));
+  return std::all_of(all.begin(), all.end(), [&](const auto& text) { return text == all[0]; });
+}
+
 RankTable& RankTable::row(const std::string& label, const std::string& cell) {
   rows_.push_back({label, texts_of(world_, cell)});
   return *this;

@@ -1,5 +1,6 @@
 #pragma once
 // Chapters 10 to 18: programs that run on several ranks, and what they print.
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ std::vector<std::string> texts_of(const Communicator& world, const std::string& 
 
 /// True on every rank when it is on all. Leaves the ledger of the traffic as it was.
 bool everywhere(const Communicator& world, bool mine);
+
+/// True on every rank when all have the same number. Leaves the ledger of the traffic as it was.
+bool same_everywhere(const Communicator& world, uint64_t mine);
 
 /// Rows with one column a rank. All ranks add their own cell; rank 0 prints.
 class RankTable {
