@@ -19,8 +19,9 @@ using micro::Layout;
 // A tile of C (rows x columns, one chunk of the thread pool) walks over k in blocks. For each it
 // packs its rows of A, which then stay in the second-level cache, and takes the columns of B a
 // panel at a time: pack the panel, which stays in the first-level cache, and run the kernel down
-// the rows. Packing costs about as much as six columns (for A) or rows (for B) more of the tile;
-// the cost model in choose_grid weighs it against idle threads.
+// the rows. What the kernel can read as well where it lies is not packed. Packing costs about as
+// much as six columns (for A) or rows (for B) more of the tile; the cost model in choose_grid
+// weighs it against idle threads.
 constexpr int64_t kDepth = 256;      // steps of k in a block, at most
 constexpr int64_t kTileRows = 420;   // of A in the cache: 420 x 256 floats are 0.4 of a 1 MiB cache
 constexpr int64_t kPackingCost = 6;  // rows or columns
@@ -86,9 +87,15 @@ class Block {
     panels_ = ceil_div(t_.m, micro::kMaxRows);
     // A is read in place where its layout allows it and too few columns of B would pay for packing.
     const bool few_columns = t_.n <= 2 * micro::kMaxColumns<T>;
+    // Rows of A that lie 4 KiB apart would share a few places of the first-level cache.
+    const bool rows_collide = (t_.a_rs * static_cast<int64_t>(sizeof(T))) % 4096 == 0;
     a_in_place_ = few_columns && (t_.a_rs == 1 || t_.a_cs == 1 || t_.m == 1);
+    a_in_place_ = a_in_place_ || (t_.a_cs == 1 && t_.a_rs != 1 && !rows_collide);
     a_by_rows_ = a_in_place_ && t_.a_rs != 1 && t_.a_cs == 1;
-    b_in_place_ = t_.b_cs == 1 && panels_ <= 2;
+    // B is read in place where few rows of A would pay for packing, and where its rows lie so near
+    // or are so few that the cache keeps them as well as it would keep a panel.
+    const bool rows_near = t_.b_rs * static_cast<int64_t>(sizeof(T)) <= 512;
+    b_in_place_ = t_.b_cs == 1 && (panels_ <= 2 || t_.k <= 64 || rows_near);
     b_packed_ = t_.b_panel != 0;
     const int64_t a_count = a_in_place_ ? 0 : panels_ * micro::kMaxRows * t_.k;
     packed_a_ = scratch<T>(a_count + micro::kMaxColumns<T> * t_.k);
@@ -181,7 +188,8 @@ struct Grid {
 // gets. It may depend on the number of threads because the bits do not depend on it.
 template <class T>
 Grid choose_grid(const Product<T>& p, int64_t threads) {
-  const int64_t row_tiles = ceil_div(p.m, kTileRows);
+  // Short blocks of k leave room for more rows.
+  const int64_t row_tiles = ceil_div(p.m, kTileRows * kDepth / block_length(p.k));
   const int64_t panels = ceil_div(p.n, micro::kMaxColumns<T>);
   Grid best{row_tiles, 1};
   int64_t best_cost = INT64_MAX;
