@@ -83,6 +83,13 @@ class DataParallel {
   [[nodiscard]] FullParameters summon_full_parameters(const SummonOptions& options = {}) const {
     return FullParameters(replica_, options);
   }
+  /// Runs `body`, a loop over this rank's batches, of which ranks may have different numbers. A
+  /// rank whose body has ended takes part in the others' steps with gradients of zero (the mean is
+  /// still over all ranks) and runs `step` after each, which does what body does after backward; so
+  /// all ranks end with the same bits. DDP and ZeRO stages 1 and 2.
+  void join(const std::function<void()>& body, const std::function<void()>& step) const {
+    replica_->join(body, step);
+  }
   /// The state of the whole module, copied, on every rank; a collective.
   nn::StateDict full_state_dict() const;
   std::vector<UnitInfo> units() const;

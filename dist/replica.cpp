@@ -165,15 +165,21 @@ bool Replica::recomputing() const { return in_backward_ && backward_running(); }
 
 void Replica::start_forward() {
   settle();
-  if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_) rebuild_buckets();
-  if (options_.broadcast_buffers && module_->training()) {
-    for (const auto& [name, buffer] : module_->named_buffers()) {
-      groups_.shard.broadcast(buffer.array(), 0, {.unit = "buffers"});
-    }
+  if (joining_) tell_before_forward();
+  // A rank that has no data knows no order.
+  if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_) {
+    rebuild_buckets();
   }
   former_order_ = std::move(order_);
   order_.clear();
   in_forward_ = true;
+}
+
+void Replica::broadcast_buffers() const {
+  if (!options_.broadcast_buffers) return;
+  for (const auto& [name, buffer] : module_->named_buffers()) {
+    groups_.shard.broadcast(buffer.array(), buffer_root_, {.unit = "buffers"});
+  }
 }
 
 Site* Replica::follower() const {
@@ -194,6 +200,7 @@ nn::Tensors Replica::before_forward(Site& site, const nn::Tensors& inputs) {
   if (!again && &site == sites_.front().get()) start_forward();
   gather(site);
   use(site);
+  if (!again && &site == sites_.front().get() && module_->training()) broadcast_buffers();
   if (!again && grad_enabled() && any_wants_grad(inputs)) ++site.expected;
   if (!again && in_forward_) {
     order_.push_back(&site);

@@ -64,6 +64,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
   bool sync() const { return sync_; }
   void set_sync(bool on) { sync_ = on; }
   void set_events(std::function<void(const Event&)> fn) { events_ = std::move(fn); }
+  /// See DataParallel::join().
+  void join(const std::function<void()>& body, const std::function<void()>& step);
   /// Brings everything between two steps: nothing gathered, nothing under way.
   void settle();
 
@@ -96,6 +98,10 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void finish_units();
   void agree_on_unused();
   std::string unused_names() const;
+  void broadcast_buffers() const;
+  int64_t tell_others(int64_t word);
+  void tell_before_forward();
+  void shadow(int64_t word, const std::function<void()>& step);
   void place_parameters();
   void rebuild_buckets();
   Site* follower() const;
@@ -118,6 +124,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
   bool in_forward_ = false;
   bool in_backward_ = false;
   bool rebuilt_ = false;
+  bool joining_ = false;
+  int buffer_root_ = 0;  // whose buffers all ranks get
 };
 
 }  // namespace hero::dist

@@ -1,4 +1,5 @@
 // What the rungs can do beside: whole parameters on request, mixed precision, buffers.
+#include <array>
 #include <mutex>
 
 #include "dist/ladder.h"
@@ -131,4 +132,48 @@ TEST_CASE("buffers of rank 0 are everybody's, before each forward in training") 
     expect(hash(first) == hash(mine), "the same running mean");
     expect(world.rank() == 0 || hash(before) != hash(mine), "it had drifted");
   });
+}
+
+TEST_CASE("ranks with fewer batches join the others' steps, and all end with the same bits") {
+  const std::array<int, 3> batches = {2, 5, 0};
+  for (const Method method : {Method::sgd, Method::adamw}) {
+    Whole expected;
+    auto alone = make_subject(Subject::mlp);
+    auto optimizer = make_method(method, alone->parameters());
+    for (int step = 0; step < 5; ++step) {
+      for (int rank = 0; rank < 3; ++rank) {
+        const bool has = step < batches[static_cast<size_t>(rank)];
+        (subject_loss(Subject::mlp, *alone, step, rank) * (has ? 1.0 : 0.0)).backward();
+      }
+      for (const Tensor& p : alone->parameters()) p.grad().div_(3.0);
+      finish_step(*alone, *optimizer, 0.1);
+    }
+    add_state(expected, *alone, *optimizer);
+    for (const int stage : {0, 1, 2}) {
+      CAPTURE(stage);
+      Whole got;
+      run_ranks(3, [&](Communicator& world) {
+        auto model = make_subject(Subject::mlp);
+        const auto train_joined = [&](const DataParallel& parallel) {
+          auto mine = make_method(method, model->parameters());
+          const auto step = [&] { finish_step(*model, *mine, 0.1); };
+          parallel.join(
+              [&] {
+                for (int i = 0; i < batches[static_cast<size_t>(world.rank())]; ++i) {
+                  subject_loss(Subject::mlp, *model, i, world.rank()).backward();
+                  step();
+                }
+              },
+              step);
+          add_state(got, *model, *mine);
+        };
+        if (stage == 0) {
+          train_joined(DDP(*model, world, {.bucket_bytes = 300}));
+        } else {
+          train_joined(ZeRO(*model, world, {.stage = stage, .bucket_bytes = 300}));
+        }
+      });
+      CHECK(expected.difference(got) == "");
+    }
+  }
 }
