@@ -36,6 +36,34 @@ struct NamedArrays {
 void save_safetensors(const std::string& path, std::span<const NamedArray> arrays,
                       const Metadata& metadata = {});
 
+/// A file written array by array, so that they need not be in memory together. As with
+/// save_safetensors() the file appears when commit() returns, or not at all.
+class SafetensorsWriter {
+ public:
+  /// What a file says about one array.
+  struct Entry {
+    std::string name;
+    DType dtype = kFloat32;
+    Shape shape;
+    uint64_t begin = 0, end = 0;  // bytes, from the start of the data
+  };
+
+  /// `entries` say what will come; their begin and end do not matter.
+  SafetensorsWriter(const std::string& path, std::vector<Entry> entries,
+                    const Metadata& metadata = {});
+  ~SafetensorsWriter();
+  /// The order in which the arrays must come, as indices of `entries`: widest elements first.
+  static std::vector<size_t> order_of(const std::vector<Entry>& entries);
+  /// The next of the arrays.
+  void write(const Array& array);
+  /// An Error where an array has not come.
+  void commit();
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
 /// Reads every array into cpu memory.
 NamedArrays load_safetensors(const std::string& path);
 
@@ -45,13 +73,7 @@ NamedArrays parse_safetensors(std::span<const std::byte> bytes);
 /// An open file whose header is read and validated; arrays are read one by one on request.
 class SafetensorsReader {
  public:
-  /// What the header says about one array.
-  struct Entry {
-    std::string name;
-    DType dtype = kFloat32;
-    Shape shape;
-    uint64_t begin = 0, end = 0;  // bytes, from the start of the data
-  };
+  using Entry = SafetensorsWriter::Entry;
 
   explicit SafetensorsReader(const std::string& path);
   ~SafetensorsReader();
@@ -64,6 +86,9 @@ class SafetensorsReader {
   bool contains(std::string_view name) const;
   /// Reads one array into cpu memory.
   Array load(std::string_view name) const;
+  /// Reads elements first ... first + target.numel() - 1 of the row-major array into `target`, a
+  /// contiguous cpu array of its dtype.
+  void read(const Entry& entry, int64_t first, const Array& target) const;
 
  private:
   struct File;

@@ -1,5 +1,6 @@
 #pragma once
 // The front header of the room: ranks and what they say to each other.
+#include <hero/dist/checkpoint.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>

@@ -160,6 +160,15 @@ void Optimizer::set_lr(double lr) {
   for (int group = 0; group < groups(); ++group) set_lr(lr, group);
 }
 
+bool Optimizer::is_number(const std::string& state) const {
+  for (int group = 0; group < groups(); ++group) {
+    for (const char* item : number_names(group)) {
+      if (state == item) return true;
+    }
+  }
+  return state == "step";
+}
+
 StateDict Optimizer::state_dict() const {
   StateDict dict;
   add_options(dict);

@@ -66,6 +66,8 @@ class Optimizer {
   void set_lr(double lr, int group) { set_option("lr", lr, group); }
   /// \}
 
+  /// True for a state that is one number a parameter, as "step" is, and no array shaped like it.
+  bool is_number(const std::string& state) const;
   /// Copies of all states and options: "state.<parameter>.<name>" and "group.<group>.<option>".
   virtual StateDict state_dict() const;
   /// Takes states and options over; training goes on bit for bit. An Error that lists every name

@@ -97,12 +97,7 @@ Checkpointer::Checkpointer(const std::string& run, const CheckpointerOptions& op
 }
 
 void Checkpointer::check_name(const std::string& name) const {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-  };
-  check(!name.empty() && std::all_of(name.begin(), name.end(), is_plain), "checkpoint: '", name,
-        "' is no name; letters, digits, '-' and '_' make one");
+  checkpoints::check_name(name);
   const auto taken = [&](const auto& entries) {
     return std::any_of(entries.begin(), entries.end(),
                        [&](const auto& entry) { return entry.name == name; });
@@ -171,21 +166,7 @@ void Checkpointer::save(int64_t step) {
   state.commit();
   checkpoints::finish(root_, step);
   may_save_ = true;
-  prune(step);
-}
-
-void Checkpointer::prune(int64_t newest) const {
-  std::vector<int64_t> mine;
-  for (int64_t step : steps()) {
-    if (step > newest) {
-      checkpoints::remove(root_, step);
-    } else {
-      mine.push_back(step);
-    }
-  }
-  if (options_.keep == 0) return;
-  const size_t keep = static_cast<size_t>(options_.keep);
-  for (size_t i = 0; i + keep < mine.size(); ++i) checkpoints::remove(root_, mine[i]);
+  checkpoints::prune(root_, step, options_.keep);
 }
 
 std::optional<int64_t> Checkpointer::resume(Resume which) {

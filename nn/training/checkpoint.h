@@ -103,7 +103,6 @@ class Checkpointer {
   Saved read_state(int64_t step) const;
   std::string misfit(const Saved& saved) const;
   void load_objects(const std::string& folder) const;
-  void prune(int64_t newest) const;
 
   std::string root_;
   CheckpointerOptions options_;

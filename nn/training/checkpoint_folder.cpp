@@ -160,6 +160,28 @@ void remove_unfinished(const std::string& root) {
   }
 }
 
+void prune(const std::string& root, int64_t newest, int keep) {
+  std::vector<int64_t> mine;
+  for (const int64_t step : complete_steps(root)) {
+    if (step > newest) {
+      remove(root, step);
+    } else {
+      mine.push_back(step);
+    }
+  }
+  if (keep == 0) return;
+  for (size_t i = 0; i + static_cast<size_t>(keep) < mine.size(); ++i) remove(root, mine[i]);
+}
+
+void check_name(const std::string& name) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  };
+  check(!name.empty() && std::all_of(name.begin(), name.end(), is_plain), "checkpoint: '", name,
+        "' is no name; letters, digits, '-' and '_' make one");
+}
+
 std::string state_damage(const std::string& folder) {
   const fs::path state = fs::path(folder) / kStateFile;
   if (!fs::exists(state)) return state.string() + " is missing";

@@ -1,5 +1,5 @@
 #pragma once
-// The folders of checkpoints on the disk; internal to checkpoint.cpp.
+// The folders of checkpoints on the disk; internal to the Checkpointers of nn and dist.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -29,6 +29,11 @@ void finish(const std::string& root, int64_t step);
 void remove(const std::string& root, int64_t step);
 /// Removes what killed processes left unfinished.
 void remove_unfinished(const std::string& root);
+
+/// Removes the oldest checkpoints up to step `newest` beyond `keep` (0: none), and all after it.
+void prune(const std::string& root, int64_t newest, int keep);
+/// An Error unless the name is of letters, digits, '-' and '_'.
+void check_name(const std::string& name);
 
 /// What is wrong with the state file of a complete checkpoint, by COMPLETE; "" where nothing is.
 std::string state_damage(const std::string& folder);

@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include <hero/core/error.h>
+#include <hero/core/file.h>
+#include <hero/dist/agree.h>
+#include <hero/dist/checkpoint.h>
+#include <hero/dist/checkpoint_files.h>
+#include <hero/nn/training/append_file.h>
+#include <hero/nn/training/checkpoint_folder.h>
+
+namespace hero::dist {
+
+namespace checkpoints = nn::checkpoints;
+
+namespace {
+
+std::string join(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (const int64_t number : numbers) text += std::to_string(number) + " ";
+  return text;
+}
+
+std::vector<int64_t> split(const std::string& text) {
+  std::vector<int64_t> numbers;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find(' ', at);
+    numbers.push_back(std::stoll(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return numbers;
+}
+
+// How what is tracked differs from what was saved; "" where it does not.
+std::string misfit(const Manifest& saved, const TrackedList& tracked) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  for (const auto& t : tracked) {
+    const auto found = saved.tracked.find(t->name);
+    if (found == saved.tracked.end() || found->second != t->kind()) {
+      add(std::string(t->kind()) + " " + t->name + " is missing");
+    }
+  }
+  for (const auto& [name, kind] : saved.tracked) {
+    const bool known = std::any_of(tracked.begin(), tracked.end(), [&, n = name](const auto& t) {
+      return t->name == n;
+    });
+    if (!known) add(kind + " " + name + " is not tracked");
+  }
+  return text;
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(const std::string& run, const Communicator& world,
+                           const nn::CheckpointerOptions& options)
+    : root_((std::filesystem::path(run) / "checkpoints").string()),
+      world_(world),
+      options_(options) {
+  check(options.keep >= 0, "checkpoint: keep is 0 (all) or more: ", options.keep);
+}
+
+Tracked& Checkpointer::add(const std::string& name) {
+  checkpoints::check_name(name);
+  const bool taken = std::any_of(tracked_.begin(), tracked_.end(),
+                                 [&](const auto& other) { return other->name == name; });
+  check(!taken && name != "default", "checkpoint: the name '", name, "' is taken");
+  tracked_.push_back(std::make_shared<Tracked>());
+  tracked_.back()->name = name;
+  return *tracked_.back();
+}
+
+void Checkpointer::track_module(const std::string& name, nn::Module& module) {
+  add(name).module = &module;
+}
+
+void Checkpointer::track_optimizer(const std::string& name, optim::Optimizer& optimizer,
+                                   Parameters parameters) {
+  Tracked& tracked = add(name);
+  tracked.optimizer = &optimizer;
+  tracked.parameters = std::move(parameters);
+}
+
+void Checkpointer::track(const std::string& name, std::function<StateDict()> save,
+                         std::function<void(const StateDict&)> load) {
+  Tracked& tracked = add(name);
+  tracked.save = std::move(save);
+  tracked.load = std::move(load);
+}
+
+void Checkpointer::track(const std::string& name, int64_t& number) { add(name).integer = &number; }
+
+void Checkpointer::track(const std::string& name, double& number) { add(name).number = &number; }
+
+void Checkpointer::track(const std::string& name, Generator& generator) {
+  add(name).generator = &generator;
+}
+
+std::vector<int64_t> Checkpointer::steps() const {
+  return split(on_rank_0(world_, [&] { return join(checkpoints::complete_steps(root_)); }));
+}
+
+std::string Checkpointer::folder(int64_t step) const {
+  return root_ + "/" + checkpoints::folder_name(step);
+}
+
+void Checkpointer::save(int64_t step) {
+  check(step >= 0, "checkpoint: a step is 0 or more: ", step);
+  const std::string folder = on_rank_0(world_, [&] {
+    check(may_save_ || checkpoints::complete_steps(root_).empty(), "checkpoint: ", root_,
+          " holds checkpoints of another run; resume() it, or choose another folder");
+    checkpoints::remove_unfinished(root_);
+    return checkpoints::begin(root_, step);
+  });
+  try {
+    Manifest manifest = save_files(folder, world_, tracked_);
+    manifest.step = step;
+    on_rank_0(world_, [&] {
+      OutputFile state(folder + "/" + checkpoints::kStateFile);
+      state.write(to_text(manifest));
+      state.commit();
+      checkpoints::finish(root_, step);
+      checkpoints::prune(root_, step, options_.keep);
+      return std::string();
+    });
+  } catch (...) {
+    if (rank_of(world_) == 0) std::filesystem::remove_all(folder);
+    throw;
+  }
+  may_save_ = true;
+}
+
+Manifest Checkpointer::read_manifest(int64_t step) const {
+  const std::string path = folder(step) + "/" + checkpoints::kStateFile;
+  Manifest manifest = parse_manifest(on_rank_0(world_, [&] { return nn::read_text(path); }), path);
+  check(manifest.step == step, "checkpoint: ", path, " is of step ", manifest.step);
+  return manifest;
+}
+
+std::string Checkpointer::damage(int64_t step) const {
+  const std::string state =
+      on_rank_0(world_, [&] { return checkpoints::state_damage(folder(step)); });
+  if (!state.empty()) return state;
+  return files_damage(folder(step), world_, read_manifest(step));
+}
+
+std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
+  std::vector<int64_t> found = steps();
+  if (which == nn::Resume::no) {
+    check(found.empty(), "checkpoint: ", root_, " holds checkpoints of another run (", found.size(),
+          ", the last of step ", found.empty() ? 0 : found.back(),
+          "); resume it, or choose another folder");
+  }
+  for (; !found.empty(); found.pop_back()) {
+    const std::string wrong = damage(found.back());
+    if (wrong.empty()) {
+      load_intact(found.back());
+      return found.back();
+    }
+    check(which == nn::Resume::newest_intact, "checkpoint: ", wrong,
+          "; to go back to the checkpoint before, remove this one or ask for newest_intact");
+    const std::string line = "checkpoint: " + wrong + "; going back to the one before\n";
+    if (rank_of(world_) == 0) std::fputs(line.c_str(), stderr);
+  }
+  may_save_ = true;
+  return std::nullopt;
+}
+
+void Checkpointer::load(int64_t step) {
+  const std::vector<int64_t> found = steps();
+  check(std::find(found.begin(), found.end(), step) != found.end(),
+        "checkpoint: there is no complete checkpoint ", folder(step));
+  const std::string wrong = damage(step);
+  check(wrong.empty(), "checkpoint: ", wrong);
+  load_intact(step);
+}
+
+void Checkpointer::load_intact(int64_t step) {
+  const Manifest manifest = read_manifest(step);
+  const std::string unlike = misfit(manifest, tracked_);
+  check(unlike.empty(), "checkpoint: ", folder(step), " does not fit this program: ", unlike);
+  try {
+    load_files(folder(step), world_, manifest, tracked_);
+  } catch (const Error& error) {
+    fail("checkpoint: ", folder(step), " does not fit this program: ", error.what());
+  }
+  may_save_ = true;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,219 @@
+// Whole models in safetensors files, as Python reads and writes them, whatever the rung.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include <hero/core/error.h>
+#include <hero/core/file.h>
+#include <hero/dist/agree.h>
+#include <hero/dist/checkpoint.h>
+#include <hero/dist/checkpoint_manifest.h>
+#include <hero/dist/module_parts.h>
+#include <hero/nn/training/append_file.h>
+#include <hero/nn/training/checkpoint_folder.h>
+
+namespace hero::dist {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kExtension = ".safetensors";
+constexpr const char* kOneFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+// What goes into one file: names, and the values that they stand for.
+struct FilePlan {
+  std::string name;
+  std::vector<core::SafetensorsWriter::Entry> entries;
+  std::vector<const Held*> values;
+  int64_t bytes = 0;
+};
+
+// In the order of registration, a new file where the next value would be too much.
+std::vector<FilePlan> plan_files(const std::vector<Held>& values, int64_t max_bytes) {
+  std::vector<FilePlan> files(1);
+  for (const Held& value : values) {
+    for (const std::string& name : value.names) {
+      const DType dtype = value.leaf.dtype();
+      const int64_t bytes = value.place.whole.numel() * item_size(dtype);
+      if (!files.back().values.empty() && files.back().bytes + bytes > max_bytes) {
+        files.emplace_back();
+      }
+      files.back().entries.push_back({name, dtype, value.place.whole, 0, 0});
+      files.back().values.push_back(&value);
+      files.back().bytes += bytes;
+    }
+  }
+  std::array<char, 64> text{};
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::snprintf(text.data(), text.size(), "model-%05zu-of-%05zu", i + 1, files.size());
+    files[i].name = files.size() == 1 ? kOneFile : text.data() + std::string(kExtension);
+  }
+  return files;
+}
+
+// The whole value, on rank 0; undefined elsewhere. The ranks send it their pieces.
+Array collect(const Communicator& world, const Held& value) {
+  const Array mine = value.leaf.array().contiguous().reshape({value.place.count});
+  const CallOptions named = {.unit = value.name()};
+  if (value.pieces.size() == 1 && value.pieces[0].rank == 0) {
+    return rank_of(world) == 0 ? mine.reshape(value.place.whole) : Array();
+  }
+  Array whole;
+  if (rank_of(world) == 0) whole = Array::empty({value.place.whole.numel()}, mine.dtype());
+  for (const Piece& piece : value.pieces) {
+    if (rank_of(world) == 0) {
+      const Array part = whole.slice(0, piece.first, piece.first + piece.count);
+      if (piece.rank == 0) {
+        Tensor(part).copy_(Tensor(mine));
+      } else {
+        world.recv(part, piece.rank, named);
+      }
+    } else if (rank_of(world) == piece.rank) {
+      world.send(mine, 0, named);
+    }
+  }
+  return whole.defined() ? whole.reshape(value.place.whole) : whole;
+}
+
+// Writes one file from what all ranks send. Rank 0 goes on receiving when it cannot write, or the
+// others would wait for it.
+void save_file(const std::string& path, const Communicator& world, const FilePlan& plan,
+               const core::Metadata& metadata) {
+  std::string wrong;
+  const auto attempt = [&](const auto& act) {
+    try {
+      if (rank_of(world) == 0 && wrong.empty()) act();
+    } catch (const std::exception& error) {
+      wrong = error.what();
+    }
+  };
+  std::optional<core::SafetensorsWriter> writer;
+  attempt([&] { writer.emplace(path, plan.entries, metadata); });
+  for (const size_t i : core::SafetensorsWriter::order_of(plan.entries)) {
+    const Array whole = collect(world, *plan.values[i]);
+    attempt([&] { writer->write(whole); });
+  }
+  attempt([&] { writer->commit(); });
+  agree(world, [&] { check(wrong.empty(), wrong); });
+}
+
+std::string index_text(const std::vector<FilePlan>& files) {
+  json index = {{"metadata", {{"total_size", 0}}}, {"weight_map", json::object()}};
+  int64_t total = 0;
+  for (const FilePlan& file : files) {
+    total += file.bytes;
+    for (const auto& entry : file.entries) index["weight_map"][entry.name] = file.name;
+  }
+  index["metadata"]["total_size"] = total;
+  return index.dump(2) + "\n";
+}
+
+// Rank 0 makes the folder, and looks for files that would not belong to the new set.
+void prepare_folder(const std::string& folder, bool indexed) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  check(!failed, "save_full: cannot make the folder ", folder, ": ", failed.message());
+  for (const char* file : {kOneFile, kIndexFile}) {
+    if (!indexed && file == kOneFile) continue;  // replaced in one act
+    check(!fs::exists(fs::path(folder) / file), "save_full: ", folder, " holds ", file,
+          " already; remove it, or choose another folder");
+  }
+}
+
+// The files of an indexed set.
+std::vector<std::string> indexed_files(const std::string& path) {
+  std::set<std::string> names;
+  try {
+    const json index = json::parse(nn::read_text(path));
+    for (const auto& [name, file] : index.at("weight_map").items()) {
+      names.insert(file.get<std::string>());
+    }
+  } catch (const json::exception& error) {
+    fail("load_full: ", path, " is no index of safetensors files: ", error.what());
+  }
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    const std::string file = (fs::path(path).parent_path() / name).string();
+    check(name.find('/') == std::string::npos && fs::exists(file), "load_full: ", path, " names ",
+          file, ", which is missing");
+    paths.push_back(file);
+  }
+  return paths;
+}
+
+// The files of the only module in a checkpointer's folder.
+std::vector<std::string> checkpoint_files(const std::string& folder) {
+  const std::string path = folder + "/" + nn::checkpoints::kStateFile;
+  const Manifest manifest = parse_manifest(nn::read_text(path), path);
+  std::string module;
+  for (const auto& [name, kind] : manifest.tracked) {
+    if (kind != "module") continue;
+    check(module.empty(), "load_full: ", folder, " has the modules ", module, " and ", name,
+          "; load it with a Checkpointer");
+    module = name;
+  }
+  for (const auto& [name, file] : manifest.files) {
+    const std::string damage = file.object == module ? file_damage(folder, name, file) : "";
+    check(damage.empty(), "load_full: ", damage);
+  }
+  return manifest.files_of(module, folder);
+}
+
+std::vector<std::string> files_at(const std::string& path) {
+  if (path.ends_with(".index.json")) return indexed_files(path);
+  if (!fs::is_directory(path)) return {path};
+  const auto holds = [&](const char* file) { return fs::exists(fs::path(path) / file); };
+  if (holds(nn::checkpoints::kCompleteFile)) return checkpoint_files(path);
+  if (holds(kOneFile)) return {path + "/" + kOneFile};
+  check(holds(kIndexFile), "load_full: ", path, " holds neither ", kOneFile, " nor ", kIndexFile);
+  return indexed_files(path + "/" + kIndexFile);
+}
+
+}  // namespace
+
+void save_full(const std::string& path, const Communicator& world, nn::Module& module,
+               const FullOptions& options) {
+  check(options.max_shard_bytes > 0, "save_full: max_shard_bytes must be positive: ",
+        options.max_shard_bytes);
+  const bool one = path.ends_with(kExtension);
+  std::vector<Held> values = held_by(module);
+  divide_work(world, values);
+  std::vector<FilePlan> files =
+      plan_files(values, one ? std::numeric_limits<int64_t>::max() : options.max_shard_bytes);
+  if (!one) {
+    on_rank_0(world, [&] {
+      prepare_folder(path, files.size() > 1);
+      return std::string();
+    });
+  }
+  for (const FilePlan& file : files) {
+    save_file(one ? path : path + "/" + file.name, world, file, options.metadata);
+  }
+  if (files.size() == 1) return;
+  on_rank_0(world, [&] {
+    OutputFile index(path + "/" + kIndexFile);
+    index.write(index_text(files));
+    index.commit();
+    return std::string();
+  });
+}
+
+nn::LoadResult load_full(const std::string& path, const Communicator& world, nn::Module& module,
+                         const nn::LoadOptions& options) {
+  StagedModule staged;
+  agree(world, [&] {
+    staged = stage_module(held_by(module), PartFiles(files_at(path)), options);
+  });
+  staged.commit();
+  return staged.result;
+}
+
+}  // namespace hero::dist
