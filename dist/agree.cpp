@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kUnit = "checkpoint";
 
 // Every rank's text, on every rank.
-std::vector<std::string> exchange(const Communicator& world, const std::string& text) {
+std::vector<std::string> tell_all(const Communicator& world, const std::string& text) {
   if (size_of(world) == 1) return {text};
   const Array sizes = Array::empty({world.size()}, kInt64);
   world.all_gather(sizes, Array::from(std::vector<int64_t>{static_cast<int64_t>(text.size())}, {1}),
@@ -51,7 +51,7 @@ std::vector<std::string> each_rank(const Communicator& world,
   } catch (const std::exception& error) {
     said = std::string("!") + error.what();
   }
-  std::vector<std::string> all = exchange(world, said);
+  std::vector<std::string> all = tell_all(world, said);
   std::map<std::string, std::vector<int>> errors;
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i][0] == '!') errors[all[i].substr(1)].push_back(static_cast<int>(i));

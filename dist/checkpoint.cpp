@@ -44,9 +44,8 @@ std::string misfit(const Manifest& saved, const TrackedList& tracked) {
     }
   }
   for (const auto& [name, kind] : saved.tracked) {
-    const bool known = std::any_of(tracked.begin(), tracked.end(), [&, n = name](const auto& t) {
-      return t->name == n;
-    });
+    const bool known = std::any_of(tracked.begin(), tracked.end(),
+                                   [&, n = name](const auto& t) { return t->name == n; });
     if (!known) add(kind + " " + name + " is not tracked");
   }
   return text;

@@ -153,8 +153,8 @@ void load_files(const std::string& folder, const Communicator& world, const Mani
   try {
     agree(world, [&] {
       for (auto& [t, dict] : dicts) {
-        before.emplace_back(t, t->optimizer != nullptr ? t->optimizer->state_dict()
-                                                       : copy_of(t->save()));
+        before.emplace_back(
+            t, t->optimizer != nullptr ? t->optimizer->state_dict() : copy_of(t->save()));
         t->optimizer != nullptr ? t->optimizer->load_state_dict(dict) : t->load(dict);
         dict.clear();
       }

@@ -50,14 +50,10 @@ void Manifest::add(const Manifest& of_rank) {
 }
 
 std::string to_text(const Manifest& manifest) {
-  json text = {{"format", kFormat},
-               {"step", manifest.step},
-               {"ranks", manifest.ranks},
-               {"tracked", manifest.tracked},
-               {"files", json::object()},
-               {"integers", manifest.integers},
-               {"numbers", json::object()},
-               {"generators", json::object()}};
+  json text = {{"format", kFormat},         {"step", manifest.step},
+               {"ranks", manifest.ranks},   {"tracked", manifest.tracked},
+               {"files", json::object()},   {"integers", manifest.integers},
+               {"numbers", json::object()}, {"generators", json::object()}};
   for (const auto& [name, file] : manifest.files) {
     text["files"][name] = {{"bytes", file.hash.bytes},
                            {"sha256", file.hash.sha256},
@@ -83,8 +79,8 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     manifest.ranks = all.at("ranks");
     manifest.tracked = all.at("tracked").get<std::map<std::string, std::string>>();
     for (const auto& [name, file] : all.at("files").items()) {
-      manifest.files[name] = {{file.at("bytes"), file.at("sha256")}, file.at("object"),
-                              file.at("rank")};
+      manifest.files[name] = {
+          {file.at("bytes"), file.at("sha256")}, file.at("object"), file.at("rank")};
     }
     manifest.integers = all.at("integers").get<std::map<std::string, int64_t>>();
     for (const auto& [name, value] : all.at("numbers").items()) {

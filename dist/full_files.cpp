@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -36,20 +37,29 @@ struct FilePlan {
   int64_t bytes = 0;
 };
 
-// In the order of registration, a new file where the next value would be too much.
-std::vector<FilePlan> plan_files(const std::vector<Held>& values, int64_t max_bytes) {
+const Held& value_named(const std::vector<Held>& values, const std::string& name) {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const Held& value) {
+    return std::count(value.names.begin(), value.names.end(), name) > 0;
+  });
+  return *found;
+}
+
+// In the order of registration, tied values under each name as Module::state_dict() has them; a new
+// file where the next value would be too much.
+std::vector<FilePlan> plan_files(nn::Module& module, const std::vector<Held>& values,
+                                 int64_t max_bytes) {
   std::vector<FilePlan> files(1);
-  for (const Held& value : values) {
-    for (const std::string& name : value.names) {
-      const DType dtype = value.leaf.dtype();
-      const int64_t bytes = value.place.whole.numel() * item_size(dtype);
-      if (!files.back().values.empty() && files.back().bytes + bytes > max_bytes) {
-        files.emplace_back();
-      }
-      files.back().entries.push_back({name, dtype, value.place.whole, 0, 0});
-      files.back().values.push_back(&value);
-      files.back().bytes += bytes;
+  for (const auto& [name, slot] : module.slots()) {
+    if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
+    const Held& value = value_named(values, name);
+    const DType dtype = value.leaf.dtype();
+    const int64_t bytes = value.place.whole.numel() * item_size(dtype);
+    if (!files.back().values.empty() && files.back().bytes + bytes > max_bytes) {
+      files.emplace_back();
     }
+    files.back().entries.push_back({name, dtype, value.place.whole, 0, 0});
+    files.back().values.push_back(&value);
+    files.back().bytes += bytes;
   }
   std::array<char, 64> text{};
   for (size_t i = 0; i < files.size(); ++i) {
@@ -181,13 +191,13 @@ std::vector<std::string> files_at(const std::string& path) {
 
 void save_full(const std::string& path, const Communicator& world, nn::Module& module,
                const FullOptions& options) {
-  check(options.max_shard_bytes > 0, "save_full: max_shard_bytes must be positive: ",
-        options.max_shard_bytes);
+  check(options.max_shard_bytes > 0,
+        "save_full: max_shard_bytes must be positive: ", options.max_shard_bytes);
   const bool one = path.ends_with(kExtension);
   std::vector<Held> values = held_by(module);
   divide_work(world, values);
-  std::vector<FilePlan> files =
-      plan_files(values, one ? std::numeric_limits<int64_t>::max() : options.max_shard_bytes);
+  std::vector<FilePlan> files = plan_files(
+      module, values, one ? std::numeric_limits<int64_t>::max() : options.max_shard_bytes);
   if (!one) {
     on_rank_0(world, [&] {
       prepare_folder(path, files.size() > 1);
@@ -209,9 +219,7 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
 nn::LoadResult load_full(const std::string& path, const Communicator& world, nn::Module& module,
                          const nn::LoadOptions& options) {
   StagedModule staged;
-  agree(world, [&] {
-    staged = stage_module(held_by(module), PartFiles(files_at(path)), options);
-  });
+  agree(world, [&] { staged = stage_module(held_by(module), PartFiles(files_at(path)), options); });
   staged.commit();
   return staged.result;
 }

@@ -13,10 +13,10 @@ constexpr const char* kWrappers[] = {"module.", "_orig_mod."};
 std::string wrapper_of(const PartFiles& files, const std::vector<Held>& values) {
   for (const std::string prefix : kWrappers) {
     const auto& known = files.values();
-    const bool wrapped = !known.empty() && std::all_of(known.begin(), known.end(),
-                                                       [&](const auto& value) {
-                                                         return value.first.starts_with(prefix);
-                                                       });
+    const bool wrapped =
+        !known.empty() && std::all_of(known.begin(), known.end(), [&](const auto& value) {
+          return value.first.starts_with(prefix);
+        });
     const bool own = std::any_of(values.begin(), values.end(), [&](const Held& value) {
       return value.name().starts_with(prefix);
     });

@@ -63,9 +63,8 @@ bool OptimizerParts::parse(const std::string& name, Key& key) const {
 
 std::vector<NamedPart> OptimizerParts::parts(int rank) const {
   std::vector<NamedPart> parts;
-  const bool sharded = std::any_of(of_.begin(), of_.end(), [](const Held* value) {
-    return partition(value->leaf) != nullptr;
-  });
+  const bool sharded = std::any_of(
+      of_.begin(), of_.end(), [](const Held* value) { return partition(value->leaf) != nullptr; });
   for (auto& [name, array] : optimizer_.state_dict()) {
     Key key;
     const bool of_parameter = parse_indexed(name, key);

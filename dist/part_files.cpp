@@ -32,8 +32,8 @@ Place place_of(const core::SafetensorsReader& file, const core::SafetensorsReade
     return error == std::errc() && value >= 0;
   };
   constexpr std::string_view kOf = " of ";
-  bool good = number(place.first) &&
-              std::string_view(at, static_cast<size_t>(end - at)).starts_with(kOf);
+  bool good =
+      number(place.first) && std::string_view(at, static_cast<size_t>(end - at)).starts_with(kOf);
   if (good) at += kOf.size();
   int64_t padded = 1;  // sizes of 0 count as 1, so that no product overflows
   for (bool more = true; good && more; more = at != end && *at++ == ',') {
@@ -42,9 +42,8 @@ Place place_of(const core::SafetensorsReader& file, const core::SafetensorsReade
            !__builtin_mul_overflow(padded, std::max<int64_t>(size, 1), &padded);
     if (good) place.whole.push_back(size);
   }
-  check(good && at == end && place.first <= place.whole.numel() - place.count,
-        "checkpoint: ", path, ": '", entry.name, "' of ", place.count,
-        " elements has no place in '", text, "'");
+  check(good && at == end && place.first <= place.whole.numel() - place.count, "checkpoint: ", path,
+        ": '", entry.name, "' of ", place.count, " elements has no place in '", text, "'");
   return place;
 }
 
@@ -83,8 +82,8 @@ PartFiles::PartFiles(std::vector<std::string> paths) : paths_(std::move(paths)) 
     int64_t at = 0;
     for (const Place& place : places) {
       check(place.first == at, "checkpoint: the parts of '", name, "' ",
-            place.first < at ? "overlap" : "leave a hole", " at element ", std::min(at, place.first),
-            ", in the files beside ", paths_.front());
+            place.first < at ? "overlap" : "leave a hole", " at element ",
+            std::min(at, place.first), ", in the files beside ", paths_.front());
       at += place.count;
     }
     check(at == values_.at(name).whole.numel(), "checkpoint: the parts of '", name,
@@ -104,12 +103,11 @@ void PartFiles::read(std::span<const Wanted> wanted) const {
       const Place place = place_of(file, entry, path);
       for (const Wanted* one : found->second) {
         const int64_t begin = std::max(one->first, place.first);
-        const int64_t end =
-            std::min(one->first + one->into.numel(), place.first + place.count);
+        const int64_t end = std::min(one->first + one->into.numel(), place.first + place.count);
         if (begin >= end) continue;
-        file.read(entry, begin - place.first,
-                  one->into.reshape({one->into.numel()})
-                      .slice(0, begin - one->first, end - one->first));
+        file.read(
+            entry, begin - place.first,
+            one->into.reshape({one->into.numel()}).slice(0, begin - one->first, end - one->first));
       }
     }
   }

@@ -18,8 +18,8 @@ std::vector<Piece> pieces_of(const Held& value, std::vector<Piece> held) {
   std::vector<Piece> chosen;
   int64_t at = 0;
   for (const Piece& piece : held) {
-    const bool known = !chosen.empty() && chosen.back().first == piece.first &&
-                       chosen.back().count == piece.count;
+    const bool known =
+        !chosen.empty() && chosen.back().first == piece.first && chosen.back().count == piece.count;
     if (piece.count == 0 || known) continue;
     check(piece.first == at, "checkpoint: the parts of '", value.name(), "' ",
           piece.first < at ? "overlap" : "leave a hole", " at element ", std::min(at, piece.first),

@@ -1,0 +1,137 @@
+// Whole models in safetensors files, from shards and into shards.
+#include <filesystem>
+#include <string>
+
+#include "dist/checkpoints.h"
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+using namespace hero;
+using namespace hero::test;
+using Catch::Matchers::ContainsSubstring;
+using hero_test::slurp, hero_test::spill, hero_test::TempDir;
+
+namespace {
+
+constexpr Job kGpt = {Subject::gpt, Method::adamw}, kOdd = {Subject::odd, Method::sgd};
+
+// The parameters' bits of a job after two steps on three ranks, which files are written of.
+void train(const Stand& stand, const Job& job, Whole& whole,
+           const std::function<void(Runner&)>& save) {
+  on_ranks(stand, job, [&](Runner& runner) {
+    for (int i = 0; i < 2; ++i) runner.step(i);
+    save(runner);
+    runner.optimizer = make_method(job.method, runner.model->parameters());  // no states
+    add_state(whole, *runner.model, *runner.optimizer);
+  });
+}
+
+std::string difference_after(const Whole& whole, const Stand& stand, const Job& job,
+                             const std::function<void(Runner&)>& load) {
+  Whole loaded;
+  on_ranks(stand, job, [&](Runner& runner) {
+    runner.spoil();
+    load(runner);
+    add_state(loaded, *runner.model, *runner.optimizer);
+  });
+  return whole.difference(loaded);
+}
+
+}  // namespace
+
+TEST_CASE("shards become the one file that a single process writes, byte for byte") {
+  const TempDir dir;
+  for (const Job& job : {kGpt, kOdd}) {
+    Whole single, sharded;
+    train({Rung::single, 3}, job, single,
+          [&](Runner& runner) { runner.model->save(dir / "single.safetensors"); });
+    for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero3, Rung::fsdp}) {
+      CAPTURE(name(rung));
+      const std::string path = dir / (std::string(name(rung)) + ".safetensors");
+      train({rung, 3}, job, sharded,
+            [&](Runner& runner) { dist::save_full(path, runner.world, *runner.model); });
+      CHECK(slurp(path) == slurp(dir / "single.safetensors"));
+    }
+  }
+}
+
+TEST_CASE("a whole file, an indexed set and a checkpoint's parts load on any rung") {
+  const TempDir dir;
+  Whole saved;
+  train({Rung::fsdp, 3}, kGpt, saved, [&](Runner& runner) {
+    dist::save_full(dir / "one.safetensors", runner.world, *runner.model);
+    dist::save_full(dir / "set", runner.world, *runner.model, {.max_shard_bytes = 2000});
+    dist::save_full(dir / "small", runner.world, *runner.model);
+    runner.checkpointer(dir / "run").save(2);
+  });
+  const std::string index = slurp(dir / "set/model.safetensors.index.json");
+  CHECK_THAT(index, ContainsSubstring("\"total_size\"") && ContainsSubstring("-of-00") &&
+                        ContainsSubstring("wte.weight"));
+  CHECK(std::filesystem::exists(dir / "small/model.safetensors"));
+  for (const Stand& target : {Stand{Rung::single, 1}, Stand{Rung::ddp, 2}, Stand{Rung::zero3, 4},
+                              Stand{Rung::hybrid, 4}}) {
+    for (const char* path : {"one.safetensors", "set", "set/model.safetensors.index.json", "small",
+                             "run/checkpoints/step-00000002"}) {
+      CAPTURE(name(target), path);
+      CHECK(difference_after(saved, target, kGpt, [&](Runner& runner) {
+              dist::load_full(dir / path, runner.world, *runner.model);
+            }) == "");
+    }
+  }
+}
+
+TEST_CASE("names with a wrapper's prefix load, other dtypes are converted, misfits are listed") {
+  const TempDir dir;
+  const auto model = make_subject(Subject::mlp);
+  std::vector<core::NamedArray> wrapped, other;
+  for (const auto& [name, array] : model->state_dict()) {
+    wrapped.push_back({"module." + name, array.to(kFloat64)});
+    other.push_back({name == "fc1.bias" ? "fc9.bias" : name,
+                     name == "fc2.weight" ? array.reshape({11 * 13}) : array});
+  }
+  core::save_safetensors(dir / "wrapped.safetensors", wrapped);
+  core::save_safetensors(dir / "other.safetensors", other);
+  Whole whole;
+  add_state(whole, *model, *make_method(Method::sgd, model->parameters()));
+  const Stand target = {Rung::fsdp, 3};
+  CHECK(difference_after(whole, target, {}, [&](Runner& runner) {
+          const auto result =
+              dist::load_full(dir / "wrapped.safetensors", runner.world, *runner.model);
+          expect(result.stripped == "module.", "the prefix is reported");
+        }) == "");
+  CHECK_THROWS_WITH(
+      on_ranks(target, {},
+               [&](Runner& runner) {
+                 dist::load_full(dir / "other.safetensors", runner.world, *runner.model);
+               }),
+      ContainsSubstring("missing: fc1.bias") && ContainsSubstring("unexpected: fc9.bias") &&
+          ContainsSubstring("mis-shaped: fc2.weight [143] instead of [11, 13]"));
+}
+
+TEST_CASE("a set with a missing file, and a folder that holds another set, are refused") {
+  const TempDir dir;
+  const Stand stand = {Rung::fsdp, 2};
+  on_ranks(stand, kGpt, [&](Runner& runner) {
+    dist::save_full(dir / "set", runner.world, *runner.model, {.max_shard_bytes = 2000});
+  });
+  CHECK_THROWS_WITH(
+      on_ranks(stand, kGpt,
+               [&](Runner& runner) { dist::save_full(dir / "set", runner.world, *runner.model); }),
+      ContainsSubstring("model.safetensors.index.json already"));
+  std::string first;
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "set")) {
+    const std::string file = entry.path().filename().string();
+    if (file.find("-00001-of-") != std::string::npos) first = file;
+  }
+  REQUIRE(std::filesystem::remove(dir / ("set/" + first)));
+  CHECK_THROWS_WITH(
+      on_ranks(stand, kGpt,
+               [&](Runner& runner) { dist::load_full(dir / "set", runner.world, *runner.model); }),
+      ContainsSubstring(first) && ContainsSubstring("missing"));
+  CHECK_THROWS_WITH(on_ranks(stand, kGpt,
+                             [&](Runner& runner) {
+                               dist::save_full(dir / "no/such/model.safetensors", runner.world,
+                                               *runner.model);
+                             }),
+                    ContainsSubstring("no/such/model.safetensors"));
+}
