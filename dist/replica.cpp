@@ -47,10 +47,10 @@ const char* name(Event::Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-Replica::Replica(nn::Module& module, Groups groups, ReplicaOptions options)
+Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& options)
     : module_(&module),
       groups_(std::move(groups)),
-      options_(std::move(options)),
+      options_(options),
       owners_(std::make_shared<GroupOwners>(groups_.shard)) {
   sites_.push_back(std::make_unique<Site>(Site{&module}));
 }

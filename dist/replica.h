@@ -46,7 +46,7 @@ struct Site {
 
 class Replica : public std::enable_shared_from_this<Replica> {
  public:
-  Replica(nn::Module& module, Groups groups, ReplicaOptions options);
+  Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
 
   /// Adds a unit that is gathered at `module`; the root module is the first to be named.
   void add_unit(nn::Module& module, std::string name, std::vector<Member> members);

@@ -1,0 +1,91 @@
+// The code of docs/ranks.md, run.
+#include <cstdio>
+
+#include "dist/ranks.h"
+#include "support/catch.h"
+
+#include <hero/dist/dist.h>
+#include <hero/nn/nn.h>
+#include <hero/optim/optim.h>
+
+using namespace hero;
+using namespace hero::test;
+
+namespace {
+
+std::pair<Tensor, Tensor> batch(const nn::GPTConfig& config, int rank) {
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < 2 * config.block_size; ++i) ids.push_back((i * 7 + rank) % 31);
+  const Tensor tokens(Array::from(ids, {2, config.block_size}));
+  return {tokens, tokens.reshape({-1})};
+}
+
+const nn::GPTConfig kConfig = {
+    .vocab_size = 31, .block_size = 8, .n_layer = 2, .n_head = 2, .n_embd = 16};
+
+// [snippet: train]
+double train(dist::Communicator& world) {
+  nn::GPT model(kConfig);
+  dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});  // the line of the rung
+  optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
+  double last = 0.0;
+  for (int step = 0; step < 10; ++step) {
+    const auto [tokens, targets] = batch(kConfig, world.rank());
+    const Tensor loss = cross_entropy(model(tokens).reshape({-1, kConfig.vocab_size}), targets);
+    loss.backward();  // each unit's gradients are averaged over the ranks
+    optim::clip_grad_norm(model.parameters(), 1.0);  // of the whole model, on every rank
+    adamw.step();                                    // of this rank's shards
+    adamw.zero_grad();
+    last = loss.item();
+  }
+  return last;
+}
+// [end]
+
+}  // namespace
+
+TEST_CASE("the training program of the page of ranks learns on any number of ranks") {
+  for (const int ranks : {1, 2, 3}) {
+    dist::run_ranks(ranks, [](dist::Communicator& world) {
+      manual_seed(3);
+      expect(train(world) < 2.0, "the loss fell from 3.4");
+    });
+  }
+}
+
+TEST_CASE("what the page of ranks shows of accumulation, meta, hybrids and whole parameters") {
+  dist::run_ranks(4, [](dist::Communicator& world) {
+    manual_seed(3);
+    // [snippet: meta]
+    const auto on_meta = [] {
+      const nn::DeviceScope meta(kMeta);
+      return nn::GPT(kConfig);  // shapes only
+    };
+    nn::GPT model = on_meta();
+    const dist::Mesh mesh(world, {{"replicate", 2}, {"shard", 2}});
+    const auto fsdp = dist::fully_shard(model, mesh, {.unit = dist::each<nn::Block>()});
+    // [end]
+    const auto loss = [&] {
+      const auto [tokens, targets] = batch(kConfig, world.rank());
+      return cross_entropy(model(tokens).reshape({-1, kConfig.vocab_size}), targets);
+    };
+    // [snippet: accumulate]
+    {
+      const auto local = fsdp.no_sync();  // whole gradients, nothing sent
+      loss().backward();
+    }
+    loss().backward();  // averages the sum of both
+    // [end]
+    // [snippet: whole]
+    {
+      const auto whole = fsdp.summon_full_parameters();
+      world.out() << to_string(model.lm_head.weight.shape()) << "\n";  // [31, 16] on all ranks
+    }
+    const nn::StateDict state = fsdp.full_state_dict();
+    // [end]
+    expect(state.size() == model.state_dict().size(), "all names");
+    // [snippet: ledgers]
+    world.out() << current_ledger().table() << world.traffic().table();
+    // [end]
+  });
+}
