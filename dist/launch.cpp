@@ -63,6 +63,8 @@ CommandLine parse(int& argc, char** argv) {
       options.run.timeout = parse_number("--timeout", value, 1e-3);
     } else if (i > 0 && take("--engine", argc, argv, i, value, used)) {
       options.engine = parse_engine(value);
+    } else if (i > 0 && take("--link", argc, argv, i, value, used)) {
+      options.run.link_bytes_per_second = parse_number("--link", value, 1.0);
     } else if (i > 0 && std::strcmp(argv[i], "--prefix") == 0) {
       options.run.prefix = true;
     } else {
@@ -128,6 +130,8 @@ int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptio
   try {
     options = parse(argc, argv);
     engine = engine_for(options, started);
+    check(engine == EngineKind::local || options.run.link_bytes_per_second == 0,
+          "launch: --link throttles ranks that are threads of one process; leave it out");
   } catch (const Error& error) {  // the same on every process: one line is enough
     if (started.rank <= 0) report(name, {-1, error.what()});
     return 1;

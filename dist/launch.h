@@ -13,13 +13,17 @@ using RankProgram = std::function<void(Communicator& world)>;
 struct RunOptions {
   double timeout = 0.0;  ///< seconds a rank waits in one call; 0: HERO_TIMEOUT, or else 600
   bool prefix = false;   ///< every rank prints, and its lines begin with "[rank] "
+  double link_bytes_per_second = 0.0;  ///< 0: as fast as memory; else see run_ranks()
 };
 
 /// Runs `program` on `ranks` threads of this process (one rank: on the calling thread) and returns
 /// when all have ended. Each rank has its own Ledger and Traffic, and its default generator begins
 /// where the caller's stands; together the ranks use at most num_threads() threads for kernels, or
 /// one each. What the first rank to fail threw is thrown again here; the others are stopped by an
-/// Error in their next call.
+/// Error in their next call. With link_bytes_per_second a call is complete no earlier than the
+/// bytes that its ranks send would have left them at that rate: each rank's leave one after the
+/// other, beginning when all ranks of their call have made it. Ranks compute meanwhile: so one
+/// machine shows how much of its communication a program hides.
 void run_ranks(int ranks, const RankProgram& program, const RunOptions& options = {});
 
 /// Runs `program` for ranks of a world of `size`, one after the other on the calling thread, on
@@ -37,7 +41,8 @@ struct LaunchOptions {
 /// but where mpirun or srun has started this process, there is one rank in each process of that MPI
 /// world, on the mpi engine. Takes its options out of argc and argv: --ranks N (in an MPI world its
 /// size, or an Error), --prefix (see RunOptions), --timeout SECONDS, --engine local or mpi (mpi
-/// without mpirun is a world of one process). MPI is finalised when the process ends.
+/// without mpirun is a world of one process), --link BYTES_PER_SECOND (threads only; see
+/// run_ranks()). MPI is finalised when the process ends.
 int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& options = {});
 
 }  // namespace hero::dist

@@ -30,27 +30,6 @@ struct LocalRank {
   void wait_for_readers() const;
 };
 
-// [note: who reads whose memory, and until when]
-// A rank publishes pointers; the others read. Nobody reads before all have arrived and agree, and a
-// call is complete for a rank only when no one can read its buffers any more. When the world fails,
-// no one begins to read, and a rank that throws first waits for those that are reading from a call
-// of its own: after an error, too, its arrays are its own again.
-class Reading {
- public:
-  Reading(LocalRound& round, const LocalWorld& world) : round_(round) {
-    round_.readers.fetch_add(1);
-    allowed_ = !world.failed();
-  }
-  ~Reading() { round_.readers.fetch_sub(1); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-  bool allowed() const { return allowed_; }
-
- private:
-  LocalRound& round_;
-  bool allowed_ = false;
-};
-
 void copy_bytes(const std::byte* from, std::byte* to, int64_t bytes) {
   if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
@@ -73,8 +52,8 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     call_ = call;
     input_ = std::move(input);
     output_ = std::move(output);
-    round_ =
-        group_->arrive(lane, sequence_, parties_.size(), static_cast<size_t>(me_), std::move(call));
+    round_ = group_->arrive(lane, sequence_, parties_, static_cast<size_t>(me_), std::move(call),
+                            world().link());
     rank_->begun.push_back(shared_from_this());
     if (round_->arrived.load() == round_->parties()) world().notify();
   }
@@ -92,6 +71,10 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
       const uint64_t seen = world().events();
       go_on_with_all();
       if (complete_) return;
+      if (all_finished()) {
+        world().wait_until(round_->due, seen);
+        continue;
+      }
       give_up_after(start);
       world().wait_for_event(rank_->number, seen, patience, [&] { return waiting_text(); });
     }
@@ -132,10 +115,15 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   int parties() const { return round_->parties(); }
   const Call& call_of(int i) const { return round_->calls[static_cast<size_t>(i)]; }
 
+  // Nobody reads any more, and only the link, where there is one, needs its time.
+  bool all_finished() const {
+    return stage_ == LocalRound::kFinished && round_->finished.load() == round_->parties();
+  }
+
   // A call that all have finished is complete, whatever has failed since.
   bool complete_now() {
-    if (stage_ != LocalRound::kFinished || round_->finished.load() < round_->parties())
-      return false;
+    if (!all_finished()) return false;
+    if (round_->due != Clock::time_point{} && Clock::now() < round_->due) return false;
     complete_ = true;
     input_ = {};  // a storage must not outlive the call because a handle to it does
     output_ = {};

@@ -6,11 +6,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <hero/dist/call.h>
+#include <hero/dist/link.h>
+#include <hero/dist/local_world.h>
 
 namespace hero::dist {
 
@@ -31,7 +33,29 @@ struct LocalRound {
   std::atomic<int> finished{0};
   std::atomic<int> readers;  // parties that read others' memory at this moment
   std::once_flag compared;
-  std::string disagreement;  // under `compared`
+  std::string disagreement;       // under `compared`
+  Link::Clock::time_point due{};  // on a throttled link; written before the last one arrives
+};
+
+// [note: who reads whose memory, and until when]
+// A rank publishes pointers; the others read. Nobody reads before all have arrived and agree, and a
+// call is complete for a rank only when no one can read its buffers any more. When the world fails,
+// no one begins to read, and a rank that throws first waits for those that are reading from a call
+// of its own: after an error, too, its arrays are its own again.
+class Reading {
+ public:
+  Reading(LocalRound& round, const LocalWorld& world) : round_(round) {
+    round_.readers.fetch_add(1);
+    allowed_ = !world.failed();
+  }
+  ~Reading() { round_.readers.fetch_sub(1); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  bool allowed() const { return allowed_; }
+
+ private:
+  LocalRound& round_;
+  bool allowed_ = false;
 };
 
 /// What the members of a group share.
@@ -47,9 +71,10 @@ struct LocalGroup {
   /// Collectives have one lane, {-1, -1}; messages one for each (sender, receiver).
   using LaneKey = std::pair<int, int>;
 
-  /// Party `me` arrives at round `sequence` of a lane with its call.
-  std::shared_ptr<LocalRound> arrive(LaneKey key, uint64_t sequence, size_t parties, size_t me,
-                                     Call call);
+  /// Party `me` of `parties`, numbers of the world, arrives at round `sequence` of a lane with its
+  /// call.
+  std::shared_ptr<LocalRound> arrive(LaneKey key, uint64_t sequence, std::span<const int> parties,
+                                     size_t me, Call call, Link& link);
 
   const std::vector<int> world_ranks;
   const std::string axis;

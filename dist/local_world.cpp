@@ -30,8 +30,8 @@ void pause() {
 
 }  // namespace
 
-LocalWorld::LocalWorld(int size, double timeout)
-    : timeout_(timeout), ranks_(static_cast<size_t>(size)) {}
+LocalWorld::LocalWorld(int size, double timeout, double link)
+    : timeout_(timeout), link_(size, link), ranks_(static_cast<size_t>(size)) {}
 
 void LocalWorld::notify() {
   events_.fetch_add(1);
@@ -73,6 +73,13 @@ void LocalWorld::sleep(int rank, uint64_t seen, std::function<std::string()> tex
   sleepers_.fetch_sub(1);
   me.asleep = false;
   me.waiting = nullptr;
+}
+
+void LocalWorld::wait_until(Link::Clock::time_point time, uint64_t seen) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  sleepers_.fetch_add(1);
+  changed_.wait_until(lock, time, [&] { return events_.load() != seen; });
+  sleepers_.fetch_sub(1);
 }
 
 // [note: when nobody can go on]

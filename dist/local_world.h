@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/dist/call.h>
+#include <hero/dist/link.h>
 
 namespace hero::dist {
 
@@ -20,11 +20,13 @@ struct LocalGroup;
 
 class LocalWorld {
  public:
-  /// `timeout`: seconds that a rank waits in one call before it gives up.
-  LocalWorld(int size, double timeout);
+  /// `timeout`: seconds that a rank waits in one call before it gives up. `link`: bytes per second,
+  /// 0 for no throttled link.
+  LocalWorld(int size, double timeout, double link);
 
   int size() const { return static_cast<int>(ranks_.size()); }
   double timeout() const { return timeout_; }
+  Link& link() { return link_; }
 
   /// \name Events: anything that another rank may be waiting for.
   /// \{
@@ -38,6 +40,9 @@ class LocalWorld {
     if (spin(seen, patience)) return;
     sleep(rank, seen, text);
   }
+  /// Returns at `time`, or soon after events() differs from `seen`. Time goes on by itself: this is
+  /// no deadlock.
+  void wait_until(Link::Clock::time_point time, uint64_t seen);
   /// \}
 
   /// \name Failure: the first one is everybody's.
@@ -79,6 +84,7 @@ class LocalWorld {
   void end(int rank);
 
   const double timeout_;
+  Link link_;
   std::vector<Rank> ranks_;
   alignas(64) std::atomic<uint64_t> events_{0};
   alignas(64) std::atomic<int> sleepers_{0};

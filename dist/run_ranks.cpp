@@ -72,7 +72,7 @@ void run_one(Run& run, int rank) {
 Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options) {
   check(ranks >= 1 && ranks <= kMaxRanks, "run_ranks: not from 1 to ", kMaxRanks,
         " ranks: ", ranks);
-  Run run{std::make_shared<LocalWorld>(ranks, timeout_of(options)),
+  Run run{std::make_shared<LocalWorld>(ranks, timeout_of(options), options.link_bytes_per_second),
           program,
           options,
           default_generator().state(),

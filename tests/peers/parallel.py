@@ -1,0 +1,78 @@
+"""Times training steps on two cores, in Hero and in PyTorch; started by tests/peers/parallel.
+
+    parallel.py HERO_PROGRAM MPIEXEC [--rounds R] [--steps N] [--json FILE] [MODEL...]
+
+Sides: one rank of two threads, two ranks of one thread each as threads, as processes under mpirun
+("" as MPIEXEC: left out), and PyTorch's processes joined by Gloo. All take the same tokens a step.
+Each runs alone, one after the other; a figure is the least of the rounds' medians, milliseconds.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+from collectives import mpi_flags
+from speed import TORCH_ENVIRONMENT
+
+TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "parallel_torch.py")]
+MODELS = ["gpt_128", "gpt_384"]
+
+
+def said_by(command, environment):
+    said = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    lines = [json.loads(line) for line in said.stdout.splitlines() if line.startswith("{")]
+    if said.returncode != 0 or not lines:
+        raise SystemExit(f"{' '.join(command)} failed:\n{said.stderr}")
+    return lines[-1]
+
+
+def sides_of(options, model):
+    """(side, rung) to its command and environment."""
+    hero, steps = options.hero, str(options.steps)
+    one, two = {"HERO_NUM_THREADS": "1"}, {"HERO_NUM_THREADS": "2"}
+    sides = {("1 rank, 2 threads", "none"): ([hero, "step", "none", model, steps], two)}
+    for rung in ("ddp", "fsdp"):
+        sides["threads", rung] = [hero, "step", rung, model, steps, "--ranks", "2"], two
+        if options.mpiexec:
+            start = [options.mpiexec, *mpi_flags(options.mpiexec), "-n", "2"]
+            sides["mpi", rung] = [*start, hero, "step", rung, model, steps], one
+    sides["PyTorch, 2 threads", "none"] = [*TORCH, "none", model, steps, "1", "2"], TORCH_ENVIRONMENT
+    for rung in ("ddp", "fsdp"):
+        sides["PyTorch", rung] = [*TORCH, rung, model, steps, "2", "1"], TORCH_ENVIRONMENT
+    return sides
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("hero")
+    parser.add_argument("mpiexec")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--json")
+    parser.add_argument("models", nargs="*", choices=[*MODELS, []])
+    options = parser.parse_intermixed_args()
+    sink = open(options.json, "w", encoding="utf-8") if options.json else None
+    for model in options.models or MODELS:
+        sides = sides_of(options, model)
+        best = dict.fromkeys(sides, float("inf"))
+        for _ in range(options.rounds):
+            for key, (command, environment) in sides.items():
+                best[key] = min(best[key], said_by(command, environment)["ms"])
+        print(f"{model}: ms a step of two ranks, and how many times as fast as PyTorch on the same rung")
+        for (side, rung), ms in best.items():
+            peer = best["PyTorch" if rung != "none" else "PyTorch, 2 threads", rung]
+            print(f"{side:20} {rung:5} {ms:10.2f} {peer / ms:8.2f}", flush=True)
+            if sink:
+                sink.write(json.dumps({"model": model, "side": side, "rung": rung, "ms": ms}) + "\n")
+        overhead = [said_by([options.hero, "overhead", model, str(options.steps)], {"HERO_NUM_THREADS": "1"})
+                    for _ in range(options.rounds)]
+        shares = sorted(line["ms"] / line["bare_ms"] - 1 for line in overhead)
+        print(f"fully_shard on one rank costs {100 * shares[len(shares) // 2]:.1f} % of the step "
+              f"({100 * shares[0]:.1f} to {100 * shares[-1]:.1f})", flush=True)
+        if sink:
+            sink.write(json.dumps({"model": model, "overhead": shares}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

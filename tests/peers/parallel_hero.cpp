@@ -1,0 +1,108 @@
+// Training steps of a GPT on several ranks, for comparison with the same in PyTorch; see
+// parallel.py. Prints a line of JSON.
+//   parallel_hero step RUNG MODEL STEPS [launch's options]   RUNG: none, ddp or fsdp
+//   parallel_hero overhead MODEL STEPS    fully_shard on one rank beside the bare model, in turns
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <hero/autograd/autograd.h>
+#include <hero/core/random.h>
+#include <hero/dist/dist.h>
+#include <hero/nn/gpt.h>
+#include <hero/optim/optim.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::dist;
+using Clock = std::chrono::steady_clock;
+
+struct Size {
+  int64_t layers, heads, width, block, batch;
+};
+const std::map<std::string, Size> kSizes = {{"gpt_128", {4, 4, 128, 64, 12}},
+                                            {"gpt_384", {6, 6, 384, 128, 4}}};
+constexpr int64_t kVocabulary = 512;
+
+class Training {
+ public:
+  // The batch is for all ranks together twice the size's, so that one rank of two threads and two
+  // ranks of one do the same work.
+  Training(const std::string& rung, const Size& size, int64_t batch, const Communicator& world)
+      : model_({.vocab_size = kVocabulary,
+                .block_size = size.block,
+                .n_layer = size.layers,
+                .n_head = size.heads,
+                .n_embd = size.width}),
+        tokens_(randint(0, kVocabulary, {batch, size.block})),
+        targets_(randint(0, kVocabulary, {batch * size.block})) {
+    if (rung == "ddp") DDP(model_, world);
+    if (rung == "fsdp") fully_shard(model_, world, {.unit = each<nn::Block>()});
+    check(rung == "none" || rung == "ddp" || rung == "fsdp", "no rung '", rung, "'");
+    optimizer_.emplace(model_.parameters(), optim::AdamWOptions{.lr = 3e-4});
+  }
+
+  double step() {
+    const Clock::time_point start = Clock::now();
+    optimizer_->zero_grad();
+    cross_entropy(flatten(model_(tokens_), 0, 1), targets_).backward();
+    optim::clip_grad_norm(model_.parameters(), 1.0);
+    optimizer_->step();
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  }
+
+ private:
+  nn::GPT model_;
+  Tensor tokens_, targets_;
+  std::optional<optim::AdamW> optimizer_;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void time_steps(Communicator& world, const std::string& rung, const Size& size, int steps) {
+  Training training(rung, size, 2 * size.batch / world.size(), world);
+  for (int i = 0; i < 3; ++i) training.step();
+  world.barrier();
+  std::vector<double> times;
+  for (int i = 0; i < steps; ++i) times.push_back(training.step());
+  world.out() << "{\"ms\": " << median(times) << "}" << std::endl;
+}
+
+void time_overhead(Communicator& world, const Size& size, int steps) {
+  Training bare("none", size, size.batch, world), sharded("fsdp", size, size.batch, world);
+  std::vector<double> alone, more;
+  for (int i = -3; i < steps; ++i) {
+    // in turns, so that what else the machine does meets both
+    const double first = bare.step(), second = sharded.step();
+    if (i < 0) continue;
+    alone.push_back(first);
+    more.push_back(second);
+  }
+  world.out() << "{\"bare_ms\": " << median(alone) << ", \"ms\": " << median(more) << "}"
+              << std::endl;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return launch(argc, argv, [&argc, argv](Communicator& world) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.size() == 4 && words[0] == "step") {
+      time_steps(world, words[1], kSizes.at(words[2]), std::stoi(words[3]));
+    } else if (words.size() == 3 && words[0] == "overhead") {
+      time_overhead(world, kSizes.at(words[1]), std::stoi(words[2]));
+    } else {
+      fail("parallel_hero: see the first lines of its source");
+    }
+  });
+}
