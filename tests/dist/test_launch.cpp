@@ -74,8 +74,8 @@ TEST_CASE("launch runs one rank, or as many as it is told", "[dist]") {
 }
 
 TEST_CASE("launch takes out its own options and leaves the rest", "[dist]") {
-  const Launched run = launched({"--lr", "0.1", "--ranks", "2", "--prefix", "--timeout=60", "--",
-                                 "--ranks", "x", "--ranksome"},
+  const Launched run = launched({"--lr", "0.1", "--ranks", "2", "--prefix", "--timeout=60",
+                                 "--link=1e9", "--", "--ranks", "x", "--ranksome"},
                                 [](Communicator&) {});
   REQUIRE(run.code == 0);
   REQUIRE(run.arguments ==

@@ -65,9 +65,8 @@ def main():
             print(f"{side:20} {rung:5} {ms:10.2f} {peer / ms:8.2f}", flush=True)
             if sink:
                 sink.write(json.dumps({"model": model, "side": side, "rung": rung, "ms": ms}) + "\n")
-        overhead = [said_by([options.hero, "overhead", model, str(options.steps)], {"HERO_NUM_THREADS": "1"})
-                    for _ in range(options.rounds)]
-        shares = sorted(line["ms"] / line["bare_ms"] - 1 for line in overhead)
+        shares = sorted(said_by([options.hero, "overhead", model, str(options.steps)],
+                                {"HERO_NUM_THREADS": "1"})["share"] for _ in range(options.rounds))
         print(f"fully_shard on one rank costs {100 * shares[len(shares) // 2]:.1f} % of the step "
               f"({100 * shares[0]:.1f} to {100 * shares[-1]:.1f})", flush=True)
         if sink:
