@@ -6,6 +6,10 @@
 #include <hero/core/file.h>
 #include <hero/core/sha256.h>
 
+#ifdef __SHA__
+#include <immintrin.h>
+#endif
+
 namespace hero {
 namespace {
 
@@ -26,9 +30,47 @@ uint32_t big_endian(const std::byte* bytes) {
   return word;
 }
 
+#ifdef __SHA__
+// Four rounds at a time; the instructions keep the state as (a, b, e, f) and (c, d, g, h).
+void block_by_instructions(std::array<uint32_t, 8>& state, const std::byte* bytes) {
+  auto* const words = reinterpret_cast<__m128i*>(state.data());
+  const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(words), 0xb1);
+  const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128(words + 1), 0x1b);
+  const __m128i abef = _mm_alignr_epi8(cdab, efgh, 8), cdgh = _mm_blend_epi16(efgh, cdab, 0xf0);
+  __m128i first = abef, second = cdgh, w[4];
+  for (int i = 0; i < 16; ++i) {
+    __m128i& now = w[i % 4];
+    if (i < 4) {
+      now = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes) + i), swap);
+    } else {
+      const __m128i before = w[(i + 3) % 4];
+      now = _mm_sha256msg1_epu32(now, w[(i + 1) % 4]);
+      now = _mm_add_epi32(now, _mm_alignr_epi8(before, w[(i + 2) % 4], 4));
+      now = _mm_sha256msg2_epu32(now, before);
+    }
+    const auto* constants = reinterpret_cast<const __m128i*>(kConstants) + i;
+    const __m128i added = _mm_add_epi32(now, _mm_loadu_si128(constants));
+    second = _mm_sha256rnds2_epu32(second, first, added);
+    first = _mm_sha256rnds2_epu32(first, second, _mm_shuffle_epi32(added, 0x0e));
+  }
+  const __m128i feba = _mm_shuffle_epi32(_mm_add_epi32(first, abef), 0x1b);
+  const __m128i dchg = _mm_shuffle_epi32(_mm_add_epi32(second, cdgh), 0xb1);
+  _mm_storeu_si128(words, _mm_blend_epi16(feba, dchg, 0xf0));
+  _mm_storeu_si128(words + 1, _mm_alignr_epi8(dchg, feba, 8));
+}
+#endif
+
 }  // namespace
 
 void Sha256::block(const std::byte* bytes) {
+#ifdef __SHA__
+  if (!by_words_) return block_by_instructions(state_, bytes);
+#endif
+  block_by_words(bytes);
+}
+
+void Sha256::block_by_words(const std::byte* bytes) {
   uint32_t w[64];
   for (int i = 0; i < 16; ++i) w[i] = big_endian(bytes + 4 * i);
   for (int i = 16; i < 64; ++i) {
@@ -80,6 +122,13 @@ std::string Sha256::finish() {
 
 std::string sha256(std::span<const std::byte> bytes) {
   Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
+}
+
+std::string sha256_by_words(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.by_words_ = true;
   hash.update(bytes);
   return hash.finish();
 }

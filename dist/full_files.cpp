@@ -13,7 +13,7 @@
 #include <hero/core/file.h>
 #include <hero/dist/agree.h>
 #include <hero/dist/checkpoint.h>
-#include <hero/dist/checkpoint_manifest.h>
+#include <hero/dist/checkpoint_files.h>
 #include <hero/dist/module_parts.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/checkpoint_folder.h>
@@ -159,10 +159,23 @@ std::vector<std::string> indexed_files(const std::string& path) {
   return paths;
 }
 
-// The files of the only module in a checkpointer's folder.
-std::vector<std::string> checkpoint_files(const std::string& folder) {
+std::vector<std::string> files_at(const std::string& path) {
+  if (path.ends_with(".index.json")) return indexed_files(path);
+  if (!fs::is_directory(path)) return {path};
+  const auto holds = [&](const char* file) { return fs::exists(fs::path(path) / file); };
+  if (holds(kOneFile)) return {path + "/" + kOneFile};
+  check(holds(kIndexFile), "load_full: ", path, " holds neither ", kOneFile, " nor ", kIndexFile,
+        ", and is no complete checkpoint");
+  return indexed_files(path + "/" + kIndexFile);
+}
+
+// The manifest of a checkpointer's folder with the files of its only module; "" for anything else.
+std::string manifest_at(const std::string& folder) {
+  if (!fs::exists(fs::path(folder) / nn::checkpoints::kCompleteFile)) return "";
+  const std::string wrong = nn::checkpoints::state_damage(folder);
+  check(wrong.empty(), "load_full: ", wrong);
   const std::string path = folder + "/" + nn::checkpoints::kStateFile;
-  const Manifest manifest = parse_manifest(nn::read_text(path), path);
+  Manifest manifest = parse_manifest(nn::read_text(path), path);
   std::string module;
   for (const auto& [name, kind] : manifest.tracked) {
     if (kind != "module") continue;
@@ -170,21 +183,23 @@ std::vector<std::string> checkpoint_files(const std::string& folder) {
           "; load it with a Checkpointer");
     module = name;
   }
-  for (const auto& [name, file] : manifest.files) {
-    const std::string damage = file.object == module ? file_damage(folder, name, file) : "";
-    check(damage.empty(), "load_full: ", damage);
-  }
-  return manifest.files_of(module, folder);
+  std::erase_if(manifest.files, [&](const auto& file) { return file.second.object != module; });
+  return to_text(manifest);
 }
 
-std::vector<std::string> files_at(const std::string& path) {
-  if (path.ends_with(".index.json")) return indexed_files(path);
-  if (!fs::is_directory(path)) return {path};
-  const auto holds = [&](const char* file) { return fs::exists(fs::path(path) / file); };
-  if (holds(nn::checkpoints::kCompleteFile)) return checkpoint_files(path);
-  if (holds(kOneFile)) return {path + "/" + kOneFile};
-  check(holds(kIndexFile), "load_full: ", path, " holds neither ", kOneFile, " nor ", kIndexFile);
-  return indexed_files(path + "/" + kIndexFile);
+// Where the values are; a checkpoint's files are checked. A collective.
+std::vector<std::string> find_files(const std::string& path, const Communicator& world) {
+  const std::string text = on_rank_0(world, [&] { return manifest_at(path); });
+  std::vector<std::string> paths;
+  if (text.empty()) {
+    agree(world, [&] { paths = files_at(path); });
+    return paths;
+  }
+  const Manifest manifest = parse_manifest(text, path);
+  const std::string damage = files_damage(path, world, manifest);
+  check(damage.empty(), "load_full: ", damage);
+  for (const auto& [name, file] : manifest.files) paths.push_back(path + "/" + name);
+  return paths;
 }
 
 }  // namespace
@@ -218,8 +233,9 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
 
 nn::LoadResult load_full(const std::string& path, const Communicator& world, nn::Module& module,
                          const nn::LoadOptions& options) {
+  const std::vector<std::string> paths = find_files(path, world);
   StagedModule staged;
-  agree(world, [&] { staged = stage_module(held_by(module), PartFiles(files_at(path)), options); });
+  agree(world, [&] { staged = stage_module(held_by(module), PartFiles(paths), options); });
   staged.commit();
   return staged.result;
 }

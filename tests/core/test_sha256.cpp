@@ -35,6 +35,7 @@ TEST_CASE("sha256 of pieces of any length is that of the whole, and of the file"
       }
       REQUIRE(hash.finish() == hash_of(part));
     }
+    REQUIRE(sha256_by_words(std::as_bytes(std::span(part))) == hash_of(part));
   }
   const hero_test::TempDir dir;
   hero_test::spill(dir / "text", text);
