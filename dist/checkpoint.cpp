@@ -125,7 +125,8 @@ void Checkpointer::save(int64_t step) {
       return std::string();
     });
   } catch (...) {
-    if (rank_of(world_) == 0) std::filesystem::remove_all(folder);
+    std::error_code ignored;
+    if (rank_of(world_) == 0) std::filesystem::remove_all(folder, ignored);
     throw;
   }
   may_save_ = true;

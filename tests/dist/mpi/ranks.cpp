@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "dist/checkpoints.h"
 #include "dist/collective_checks.h"
 #include "dist/ladder.h"
 #include "dist/seeded_bugs.h"
@@ -261,6 +262,30 @@ void go_wrong(Communicator& world, const std::string& how) {
   }
 }
 
+// Trains and saves in the folder HERO_RUN, and goes on from there; HERO_KILL="RANK MICROSECONDS"
+// says which process kills itself, and when.
+void train_on(Communicator& world) {
+  const char* const run = std::getenv("HERO_RUN");
+  check(run != nullptr, "resume: HERO_RUN names the folder");
+  int victim = -1, microseconds = 0;
+  const char* const plan = std::getenv("HERO_KILL");
+  if (plan != nullptr) (void)std::sscanf(plan, "%d %d", &victim, &microseconds);
+  if (victim == world.rank()) {
+    std::thread([microseconds] {
+      std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+      ::kill(::getpid(), SIGKILL);
+    }).detach();
+  }
+  Runner runner(world, {Rung::fsdp, world.size()}, {Subject::mlp, Method::adamw});
+  Checkpointer checkpoint = runner.checkpointer(run);
+  auto step = static_cast<int>(checkpoint.resume().value_or(0));
+  while (step < 40) {
+    runner.step(step++);
+    if (step % 2 == 0) checkpoint.save(step);
+  }
+  save_full(std::string(run) + "/model.safetensors", world, *runner.model);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -274,6 +299,7 @@ int main(int argc, char** argv) {
       {"native", check_native},
       {"groups", check_groups},
       {"async", check_async},
+      {"resume", train_on},
       {"print", [](Communicator& world) {
          world.out() << "rank " << world.rank() << " of " << world.size() << " on "
                      << name(world.engine_kind()) << "\nbye\n";
