@@ -31,9 +31,11 @@ Corpus king_james_corpus(const CorpusOptions& options) {
   const int64_t cut = tokens.size() - tokens.size() / 10;
   const data::TokenDatasetOptions samples{.block = options.block};
   const double share = static_cast<double>(text.size()) / static_cast<double>(tokens.size());
-  std::printf("text: %zu characters, %lld tokens of %lld kinds, %.2f characters a token\n",
-              text.size(), static_cast<long long>(tokens.size()),
-              static_cast<long long>(tokenizer->vocab_size()), share);
+  if (!options.silent) {
+    std::printf("text: %zu characters, %lld tokens of %lld kinds, %.2f characters a token\n",
+                text.size(), static_cast<long long>(tokens.size()),
+                static_cast<long long>(tokenizer->vocab_size()), share);
+  }
   return {tokenizer, data::TokenDataset(tokens.part(0, cut), samples),
           data::TokenDataset(tokens.part(cut, tokens.size()), samples), share};
 }

@@ -21,6 +21,7 @@ struct CorpusOptions {
   int64_t vocab_size = 0;  ///< of the byte pairs learned from the text; 0: a token a character
   int64_t characters = 0;  ///< only the first so many; 0: all
   int64_t block = 64;      ///< tokens of a sample
+  bool silent = false;     ///< do not print what was found
 };
 
 /// The King James Bible: its last tenth is kept for validation. Prints what it found.
