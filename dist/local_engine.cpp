@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <string>
 #include <thread>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include <hero/core/error.h>
+#include <hero/dist/copy_bytes.h>
 #include <hero/dist/local_engine.h>
 #include <hero/dist/local_group.h>
 #include <hero/dist/local_world.h>
@@ -29,10 +29,6 @@ struct LocalRank {
   /// Returns when nobody reads from a call of this rank; for a world that has failed.
   void wait_for_readers() const;
 };
-
-void copy_bytes(const std::byte* from, std::byte* to, int64_t bytes) {
-  if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
-}
 
 class LocalPending : public Pending, public std::enable_shared_from_this<LocalPending> {
  public:
@@ -223,7 +219,8 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   void copy_part(const std::byte* from, int64_t from_begin, Part to) {
     const int64_t item = item_size(call_.dtype);
     if (to.count > 0) {
-      copy_bytes(from + from_begin * item, call_.output + to.begin * item, to.count * item);
+      copy_bytes(from + from_begin * item, call_.output + to.begin * item, to.count * item,
+                 call_.size * item);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include <hero/dist/copy_bytes.h>
 #include <hero/dist/mpi_transfer.h>
 #include <hero/dist/ordered_reduce.h>
 
@@ -85,8 +86,7 @@ class Move : public Base {
     if (i == me()) {
       const std::byte* const from = call().input + out.begin * item_;
       std::byte* const to = call().output + in.begin * item_;
-      if (in.count > 0 && from != to) std::memcpy(to, from, at(in.count * item_));
-      return;
+      return copy_bytes(from, to, in.count * item_, call().size * item_);
     }
     receive(i, 0, call().output, in, pending_);
     send(i, 0, call().input, out, pending_);

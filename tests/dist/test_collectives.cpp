@@ -37,6 +37,21 @@ TEST_CASE("long arrays are reduced as short ones", "[dist]") {
   }
 }
 
+TEST_CASE("arrays larger than the caches are moved as small ones", "[dist]") {
+  run_ranks(2, [](Communicator& world) {
+    const int64_t share = (int64_t{33} << 20) / 2 + 5;  // bytes; neither part begins on a line
+    const Array all = Array::zeros({2 * share}, kUInt8);
+    const Array mine = make(
+        {share}, [&](int64_t i) { return (i + 3 * world.rank()) % 251; }, kUInt8);
+    world.all_gather(all, mine);
+    const uint8_t* const bytes = all.data<uint8_t>();
+    for (int64_t i = 0; i < 2 * share; ++i) {
+      const int64_t rank = i / share;
+      expect(bytes[i] == (i % share + 3 * rank) % 251, "byte ", i);
+    }
+  });
+}
+
 TEST_CASE("the bits of a sum do not depend on who comes first", "[dist][threads]") {
   // 1e8 + 1 - 1e8: every order but the ranks' gives another float.
   const std::vector<float> values = {1e8F, 1.0F, -1e8F, 1.0F};
