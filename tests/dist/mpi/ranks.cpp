@@ -292,21 +292,31 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "bugs") return check_bugs();
   const std::map<std::string, RankProgram> programs = {
-      {"hashes", print_hashes},
-      {"ladder", [](Communicator& world) { print_ladder(world, 3); }},
+      {"hashes",
+       [](Communicator& world) {
+         print_hashes(world);
+         print_ladder(world, 3);
+       }},
       {"ladder20", [](Communicator& world) { print_ladder(world, 20); }},
-      {"collectives", check_collectives},
-      {"native", check_native},
-      {"groups", check_groups},
-      {"async", check_async},
+      {"checks",
+       [](Communicator& world) {
+         check_collectives(world);
+         check_groups(world);
+         check_async(world);
+         check_native(world);
+       }},
       {"resume", train_on},
       {"print", [](Communicator& world) {
          world.out() << "rank " << world.rank() << " of " << world.size() << " on "
                      << name(world.engine_kind()) << "\nbye\n";
        }}};
   const auto program = programs.find(what);
-  return launch(
-      argc, argv, program != programs.end() ? program->second : [&](Communicator& world) {
-        go_wrong(world, what);
-      });
+  if (program != programs.end()) return launch(argc, argv, program->second);
+  for (const char* how : {"throw", "throw7", "exit", "leave", "kill", "hang", "endless"}) {
+    if (what == how) {
+      return launch(argc, argv, [&](Communicator& world) { go_wrong(world, what); });
+    }
+  }
+  std::cerr << "no '" << what << "'\n";
+  return 2;
 }
