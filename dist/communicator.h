@@ -31,15 +31,15 @@ class Work {
   std::shared_ptr<Pending> pending_;
 };
 
-/// How a collective is made. A reduction in `Order::native` is MPI's own: often faster for small
-/// arrays, but its bits may differ from those of Order::ranks and between numbers of ranks, hosts
-/// and MPI libraries (each of N - 1 additions rounds in another order: for float32 up to N - 1
-/// units in the last place of the sum of magnitudes), and what min and max do with a NaN is MPI's
-/// own too. Halves are an Error, as MPI does not know them, and so are more than 2^31 - 1 elements.
-/// The engines without a library behind them, local and simulated, have one order: ranks.
+/// How a collective is made. A reduction in `Order::native` is MPI's own: with Open MPI 4.1 faster
+/// for the smallest arrays only (docs/performance.md), and its bits are its own: for float32 they
+/// differ from those of Order::ranks by up to (N - 1) 2^-23 of the sum of magnitudes, by number of
+/// ranks, host and library, and what becomes of a NaN in min and max is not said. Halves are an
+/// Error, as MPI does not know them, and so are more than 2^31 - 1 elements. The engines without a
+/// library behind them, local and simulated, have one order: ranks.
 struct CallOptions {
   ReduceOp op = ReduceOp::sum;       ///< reductions only
-  Order order = Order::ranks;        ///< reductions only; see below what native costs
+  Order order = Order::ranks;        ///< reductions only
   bool async = false;                ///< true: returns at once, the Work tells when it is complete
   std::string unit = {};             ///< named in errors and in Traffic; "": the UnitScope's
   std::vector<int64_t> counts = {};  ///< elements of each rank's part; empty: even parts
