@@ -40,3 +40,10 @@ foreach(text IN LISTS hero_tutorial_texts)
                    ${PROJECT_SOURCE_DIR}/cmake/check_text.cmake)
   set_tests_properties("tutorial: ${case}" PROPERTIES LABELS tutorial TIMEOUT 900)
 endforeach()
+
+# Those with ranks print the same text whether these are threads or processes.
+add_test(NAME "tutorial: those with ranks, under mpirun"
+         COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi tutorials ${PROJECT_BINARY_DIR}/tutorials
+                 "${HERO_MPIEXEC}")
+set_tests_properties("tutorial: those with ranks, under mpirun"
+                     PROPERTIES LABELS tutorial TIMEOUT 1800 SKIP_RETURN_CODE 77)

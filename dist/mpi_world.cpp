@@ -31,8 +31,8 @@ MpiWorld::MpiWorld(Transport& transport, double timeout, Report report)
       number_(next_number()),
       report_(std::move(report)),
       progress_(std::make_unique<MpiProgress>(*this, transport)) {
-  current_world = this;
   thread_ = std::thread([this] { progress_->run(); });
+  current_world = this;
 }
 
 MpiWorld::~MpiWorld() {
