@@ -80,7 +80,11 @@ void Replica::install() {
           return self->after_forward(*site, out);
         },
         {.always_call = true});
-    if (options_.units.stage != Stage::parameters) continue;
+    // One rank alone gathers and frees nothing; the root tells that backward begins.
+    const bool frees = std::any_of(site->units.begin(), site->units.end(),
+                                   [](const Unit* unit) { return unit->apart(); });
+    const bool root = each == sites_.front();
+    if (options_.units.stage != Stage::parameters || !(root || frees)) continue;
     site->module->register_full_backward_pre_hook(
         [self, site](nn::Module&, const nn::Tensors&) { self->before_backward(*site); });
     site->module->register_full_backward_hook(

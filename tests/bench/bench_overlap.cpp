@@ -9,7 +9,8 @@
 #include <functional>
 #include <vector>
 
-#include <hero/core/random.h>
+#include <hero/autograd/autograd.h>
+#include <hero/autograd/creation.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/gpt.h>
 #include <hero/optim/optim.h>
