@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <string>
@@ -31,6 +32,21 @@ void print_hash(const Communicator& world, const std::string& what, const Array&
   char text[32];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash(x)));
   world.out() << what << " " << text << "\n";
+}
+
+// What `print` writes goes to a file of the rank in the folder HERO_TEXTS: of long outputs of
+// several processes a launcher may mix the lines.
+RankProgram into_files(RankProgram print) {
+  return [print = std::move(print)](Communicator& world) {
+    const char* const folder = std::getenv("HERO_TEXTS");
+    check(folder != nullptr, "HERO_TEXTS names the folder");
+    std::ofstream file(std::string(folder) + "/" + std::to_string(world.rank()));
+    std::streambuf* const before = world.out().rdbuf(file.rdbuf());
+    print(world);
+    world.out().rdbuf(before);
+    file.flush();
+    check(file.good(), "cannot write to ", folder);
+  };
 }
 
 // Every operation's result, and at the end what was sent.
@@ -257,7 +273,10 @@ void go_wrong(Communicator& world, const std::string& how) {
   try {
     world.all_reduce(Array::ones({10}), {.unit = "fc1"});
   } catch (const Error& error) {
-    std::cerr << "[rank " << world.rank() << " threw: " << error.what() << "]" << std::endl;
+    // in one write: pieces would mix with the other processes'
+    const std::string line =
+        "[rank " + std::to_string(world.rank()) + " threw: " + error.what() + "]\n";
+    std::fputs(line.c_str(), stderr);
     throw;
   }
 }
@@ -292,12 +311,11 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "bugs") return check_bugs();
   const std::map<std::string, RankProgram> programs = {
-      {"hashes",
-       [](Communicator& world) {
+      {"hashes", into_files([](Communicator& world) {
          print_hashes(world);
          print_ladder(world, 3);
-       }},
-      {"ladder20", [](Communicator& world) { print_ladder(world, 20); }},
+       })},
+      {"ladder20", into_files([](Communicator& world) { print_ladder(world, 20); })},
       {"checks",
        [](Communicator& world) {
          check_collectives(world);
