@@ -6,7 +6,7 @@
 
 using hero::MemoryTag, hero::Tensor;
 using hero::dist::Communicator;
-using tutorial::RankTable, tutorial::say, tutorial::StageBytes;
+using tutorial::say, tutorial::StageBytes;
 namespace dist = hero::dist;
 namespace nn = hero::nn;
 namespace optim = hero::optim;

@@ -10,7 +10,7 @@ using hero::MemoryTag, hero::Tensor;
 
 // [snippet: batch]
 Tensor loss_of(hero::nn::Module& net, int step, int rank) {
-  hero::manual_seed(static_cast<uint64_t>(1000 * step + rank));
+  hero::manual_seed(1000 * static_cast<uint64_t>(step) + static_cast<uint64_t>(rank));
   const Batch batch = random_batch(kRows);
   return cross_entropy(net(batch.images), batch.labels);
 }
