@@ -49,9 +49,10 @@ Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const U
   }
 }
 
-Part Unit::own_of(const Member& member) const {
-  const int64_t begin = std::max(own_.begin, member.place.begin);
-  const int64_t end = std::min(own_.begin + own_.count, member.place.begin + member.place.count);
+Part Unit::owned(const Member& member, int rank) const {
+  const Part part = part_of({}, total_, groups_.shard.size(), rank);
+  const int64_t begin = std::max(part.begin, member.place.begin);
+  const int64_t end = std::min(part.begin + part.count, member.place.begin + member.place.count);
   return {begin, std::max<int64_t>(end - begin, 0)};
 }
 
@@ -82,7 +83,7 @@ void Unit::cut(const UnitOptions& options) {
     shard_ = part(full_, own_);
   }
   for (Member& member : members_) {
-    const Part mine = own_of(member);
+    const Part mine = owned(member, groups_.shard.rank());
     const int64_t first = mine.count > 0 ? mine.begin - member.place.begin : 0;
     const Array shard = part(shard_, {mine.count > 0 ? mine.begin - own_.begin : 0, mine.count});
     if (apart_) {

@@ -82,8 +82,6 @@ class Unit {
 
   /// \name Gradients
   /// \{
-  /// Members whose gradient will come.
-  int trainable() const;
   /// Packs the gradients of all members that have one and begins to average them over the ranks.
   void begin_reduce();
   /// Returns when they are averaged, and adds them to the leaves' gradients.
@@ -105,7 +103,8 @@ class Unit {
 
   void cut(const UnitOptions& options);
   void fill(const Member& member, const Array& target, int64_t first) const;
-  Part own_of(const Member& member) const;
+  /// The elements of a member that a rank owns, by their places in the row.
+  Part owned(const Member& member, int rank) const;
   void gather();
   void pack(Reduction& reduction) const;
   void keep_whole();

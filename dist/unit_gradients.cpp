@@ -1,7 +1,5 @@
 // What a unit does with gradients: pack, average over the ranks, hand this rank's part to the
 // leaves.
-#include <algorithm>
-
 #include <hero/core/backend.h>
 #include <hero/core/elementwise.h>
 #include <hero/core/map.h>
@@ -10,11 +8,6 @@
 namespace hero::dist {
 
 namespace k = core::kernels;
-
-int Unit::trainable() const {
-  return static_cast<int>(std::count_if(members_.begin(), members_.end(),
-                                        [](const Member& m) { return m.leaf.requires_grad(); }));
-}
 
 // [note: which gradients travel] Those that are there. All ranks must have the same; where some are
 // missing the call's name says which, so that ranks that disagree get an error and no wrong sum.
@@ -34,11 +27,7 @@ void Unit::pack(Reduction& reduction) const {
     dtype = member.full.grad().dtype();
     elements += member.place.count;
     for (size_t r = 0; r < counts_.size(); ++r) {
-      const Part owned = part_of({}, total_, static_cast<int>(counts_.size()), static_cast<int>(r));
-      const int64_t begin = std::max(owned.begin, member.place.begin);
-      const int64_t end =
-          std::min(owned.begin + owned.count, member.place.begin + member.place.count);
-      reduction.counts[r] += std::max<int64_t>(end - begin, 0);
+      reduction.counts[r] += owned(member, static_cast<int>(r)).count;
     }
   }
   reduction.name = name_ + missing;
@@ -123,7 +112,8 @@ void Unit::end_reduce() {
   int64_t begin = 0;
   for (const size_t i : r.members) {
     const Member& member = members_[i];
-    const int64_t count = options_.stage == Stage::none ? member.place.count : own_of(member).count;
+    const int64_t count = options_.stage == Stage::none ? member.place.count
+                                                        : owned(member, groups_.shard.rank()).count;
     const Array mine = r.own.slice(0, begin, begin + count);
     add_gradient(member, options_.stage == Stage::none ? mine.reshape(member.shape) : mine);
     begin += count;

@@ -86,6 +86,10 @@ inline constexpr const char* kRungNames[] = {"single", "ddp",  "zero1",     "zer
                                              "zero3",  "fsdp", "fsdp_kept", "hybrid"};
 inline const char* name(Rung rung) { return kRungNames[static_cast<int>(rung)]; }
 
+/// The rungs on which parameters are shards between two steps.
+inline constexpr Rung kSharding[] = {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
+                                     Rung::fsdp_kept};
+
 inline dist::UnitPolicy units_of(Subject subject) {
   if (subject == Subject::gpt) return dist::each<nn::Block>();
   if (subject == Subject::mlp) return dist::each<nn::Linear>();
@@ -138,6 +142,15 @@ inline std::unique_ptr<optim::Optimizer> make_method(Method method,
       return std::make_unique<optim::LAMB>(parameters, optim::LAMBOptions{.lr = 0.01});
   }
   return nullptr;
+}
+
+/// The same names in the same order, with the same bits.
+inline bool same_state(const nn::StateDict& a, const nn::StateDict& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].name != b[i].name || hash(a[i].array) != hash(b[i].array)) return false;
+  }
+  return true;
 }
 
 /// Values by name, put together from the parts that ranks hold. Parts that several ranks hold must

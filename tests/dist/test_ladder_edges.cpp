@@ -12,20 +12,6 @@ using namespace hero::test;
 using namespace hero::dist;
 using Catch::Matchers::ContainsSubstring;
 
-namespace {
-
-bool same_state(const nn::StateDict& a, const nn::StateDict& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].name != b[i].name || hash(a[i].array) != hash(b[i].array)) return false;
-  }
-  return true;
-}
-
-constexpr Rung kSharding[] = {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::fsdp_kept};
-
-}  // namespace
-
 TEST_CASE("a module made on meta gets its values shard by shard, the bits of the whole") {
   for (const Subject subject : {Subject::mlp, Subject::gpt, Subject::odd}) {
     for (const int ranks : {1, 3, 8}) {
