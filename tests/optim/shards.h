@@ -2,6 +2,7 @@
 // Ranks as threads of one test, and parameters cut into shards that they own together.
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -103,16 +104,31 @@ inline hero::Array piece_of(const hero::Array& whole, int64_t begin, int64_t end
   return whole.reshape({-1}).slice(0, begin, end);
 }
 
-/// A leaf over such a piece of `whole`, with the same piece of its gradient if there is one.
+/// A leaf over a copy of such a piece, as a rank would hold it, with the same piece of the gradient
+/// if there is one.
 inline hero::Tensor shard_of(const hero::Tensor& whole, int64_t begin, int64_t end,
                              OwnersPtr owners) {
-  const hero::Tensor shard(piece_of(whole.array(), begin, end), true);
+  const hero::Tensor shard(piece_of(whole.array(), begin, end).clone(), true);
   set_part(
       shard, shard.array(),
       std::make_shared<hero::Partition>(hero::Partition{whole.shape(), begin, std::move(owners)}));
   const hero::Tensor grad = whole.grad();
-  if (grad.defined()) shard.set_grad(hero::Tensor(piece_of(grad.array(), begin, end)));
+  if (grad.defined()) shard.set_grad(hero::Tensor(piece_of(grad.array(), begin, end).clone()));
   return shard;
+}
+
+/// Writes a shard's elements and gradient into the whole. Ranks may do so side by side: they write
+/// different bytes.
+inline void put_back(const hero::Tensor& shard, const hero::Tensor& whole) {
+  const auto write = [&](const hero::Array& from, const hero::Array& to) {
+    const int64_t skipped = partition(shard)->first * hero::item_size(to.dtype());
+    if (from.numel() > 0) {
+      std::memcpy(to.bytes() + skipped, from.bytes(), static_cast<size_t>(from.nbytes()));
+    }
+  };
+  write(shard.array(), whole.array());
+  const hero::Tensor from = shard.grad(), to = whole.grad();
+  if (from.defined() && to.defined()) write(from.array(), to.array());
 }
 
 /// The shard of rank `rank` of `size` ranks, who share unevenly; some get nothing.

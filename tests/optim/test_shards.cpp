@@ -40,6 +40,11 @@ std::vector<Tensor> cut(const std::vector<Tensor>& whole, int rank, int size,
           copy_of(whole[2])};
 }
 
+// The two that are cut, as the ranks left them.
+void put_both_back(const std::vector<Tensor>& mine, const std::vector<Tensor>& whole) {
+  for (const size_t i : {0, 1}) put_back(mine[i], whole[i]);
+}
+
 std::vector<Tensor> copies_of(const std::vector<Tensor>& params) {
   std::vector<Tensor> copies;
   for (const Tensor& param : params) copies.push_back(copy_of(param));
@@ -61,6 +66,7 @@ TEST_CASE("clipping shards gives every owner the norm of the whole, bit for bit"
         const auto mine = cut(parts, rank, size, owners);
         norms[static_cast<size_t>(rank)] = optim::clip_grad_norm(mine, 0.125, {.norm = p});
         check(same_bits(mine[2].grad(), whole[2].grad()), "the whole parameter's gradient differs");
+        put_both_back(mine, parts);
       });
       CHECK(met == 1);  // all shards of the same owners in one collective
       CHECK(norms == std::vector<double>(static_cast<size_t>(size), norm));
@@ -83,6 +89,7 @@ TEST_CASE("one owner's infinite gradient is an error for all, before anything ch
       } catch (const Error&) {
         threw[static_cast<size_t>(rank)] = 1;
       }
+      put_both_back(mine, whole);
     });
     CHECK(threw == std::vector<int>(4, 1));
     CHECK(same_bits(whole[0].grad(), before[0].grad()));
@@ -129,6 +136,7 @@ TEST_CASE("every optimizer trains shards, empty ones too, with the bits of the w
           part = std::move(resumed);
         }
         check(same_bits(mine[2], whole[2]), "the whole parameter differs");
+        put_both_back(mine, parts);
       });
       CHECK(same_bits(parts[0], whole[0]));
       CHECK(same_bits(parts[1], whole[1]));
@@ -152,6 +160,7 @@ TEST_CASE("masters of shards are shards: LAMB over them has the bits of the whol
     for (int step = 0; step < 3; ++step) part.step();
     part.take_gradients();
     check(optim::grad_norm(part.parameters()) == norm, "the masters' norm differs");
+    put_both_back(mine, parts);
   });
   CHECK(same_bits(parts[0], whole[0]));
   CHECK(same_bits(parts[1], whole[1]));
@@ -171,6 +180,7 @@ TEST_CASE("an overflow in one owner's shard makes all leave the step out") {
       check(!scaler.step(sgd), "stepped");
       scaler.update();
       scales[static_cast<size_t>(rank)] = scaler.get_scale();
+      put_both_back(mine, whole);
     });
     CHECK(scales == std::vector<double>(3, 32768.0));
     CHECK(same_bits(whole[0], before[0]));
