@@ -26,7 +26,8 @@ if(HERO_SANITIZE)
     add_compile_definitions(_GLIBCXX_ASSERTIONS)
   endif()
 endif()
-add_compile_options(${hero_flags} ${hero_warnings})
+# nvcc has words of its own for all of these: cmake/HeroCuda.cmake
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${hero_flags};${hero_warnings}>")
 
 # Release means -O3: CMake's own default is the same today, here it is a promise.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")

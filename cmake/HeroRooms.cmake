@@ -35,18 +35,6 @@ function(hero_room name)
   set(hero_rooms ${hero_rooms} ${name} CACHE INTERNAL "Rooms that have sources")
 endfunction()
 
-# The door for the CUDA backend. Asking for it where it does not exist is an error, never a silent
-# CPU build.
-function(hero_cuda)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu
-       ${PROJECT_SOURCE_DIR}/cuda/*.cpp)
-  if(HERO_CUDA STREQUAL "ON" AND NOT sources)
-    # the blank in front keeps CMake from breaking the line
-    message(FATAL_ERROR " hero: HERO_CUDA=ON, but the CUDA backend is not part of this version; "
-                        "configure with HERO_CUDA=AUTO or OFF")
-  endif()
-endfunction()
-
 # Eigen as a system include, so that its headers raise no warnings here; header-only, so nothing
 # of it is exported or installed.
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)

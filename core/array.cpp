@@ -80,6 +80,7 @@ std::byte* Array::no_bytes() const {
 template <class T>
 T Array::item() const {
   check(defined() && numel_ == 1, "item: needs exactly one element: array has shape ", shape_);
+  if (device().type == DeviceType::cuda) return to(kCpu).template item<T>();
   const std::byte* from = bytes();
   return dispatch(dtype_, [&](auto tag) {
     using From = typename decltype(tag)::type;
@@ -89,7 +90,8 @@ T Array::item() const {
 
 template <class T>
 std::vector<T> Array::to_vector() const {
-  const Array dense = to(kDTypeOf<T>).contiguous();
+  const Array dense =
+      to(kDTypeOf<T>).contiguous().to(device().type == DeviceType::cuda ? kCpu : device());
   const T* first = numel_ > 0 ? dense.data<T>() : nullptr;
   return std::vector<T>(first, first + numel_);
 }
@@ -123,7 +125,9 @@ Array Array::to(Device target) const {
   check(device().type != DeviceType::meta, "to: meta array ", shape_, " has no values to copy to ",
         target, "; create it there instead");
   Array result = empty(shape_, dtype_, target);
-  if (target.type != DeviceType::meta) backend(target).copy(*this, result);
+  // Only a device's own backend knows how to reach its memory.
+  const Device worker = target.type == DeviceType::cpu ? device() : target;
+  if (target.type != DeviceType::meta) backend(worker).copy(*this, result);
   return result;
 }
 

@@ -54,17 +54,20 @@ class Array {
   Storage& storage() const { return *storage_; }
   const Ref<Storage>& storage_ref() const { return storage_; }
 
-  /// First element, untyped. Throws when the bytes are released or on another device.
+  /// First element, untyped; on cuda an address of the device. Throws when the bytes are released.
   std::byte* bytes() const {
     if (storage_ && storage_->data()) [[likely]]
       return storage_->data() + offset_ * item_size(dtype_);
     return no_bytes();
   }
-  /// First element; T must match the dtype.
+  /// First element, for the host to read and write; T must match the dtype. Throws for an array on
+  /// another device.
   template <class T>
   T* data() const {
     check(kDTypeOf<T> == dtype_ && kIsElement<T>, "data: array is ", dtype_, ", asked for ",
           kDTypeOf<T>);
+    check(device().type != DeviceType::cuda, "data: array ", shape_, " lies on ", device(),
+          ", where the host cannot reach it; move it with to(kCpu)");
     return reinterpret_cast<T*>(bytes());
   }
   /// The only element's value; the array must have exactly one.
@@ -110,7 +113,7 @@ class Array {
   Array clone() const;
   /// Itself when the dtype matches, else a converted copy.
   Array to(DType dtype) const;
-  /// Itself when the device matches, else a copy there.
+  /// Itself when the device matches, else a copy there; a copy to the host is complete on return.
   Array to(Device device) const;
   /// Uninitialised array of the same shape, dtype and device.
   Array empty_like() const { return empty(shape_, dtype_, device()); }

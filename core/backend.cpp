@@ -1,3 +1,4 @@
+#include <hero/core/accelerator.h>
 #include <hero/core/backend.h>
 #include <hero/core/cpu/cpu_backend.h>
 
@@ -10,9 +11,8 @@ Backend& cpu_backend() {
 
 Backend& backend(Device device) {
   if (device.type == DeviceType::cpu) return cpu_backend();
-  check(device.type == DeviceType::meta, "backend: device ", device,
-        " is not available: this build has no CUDA backend; use cpu or meta");
-  return meta_backend();
+  if (device.type == DeviceType::meta) return meta_backend();
+  return accelerator("backend", device).backend(device.index);
 }
 
 }  // namespace hero::core

@@ -116,7 +116,8 @@ class Backend {
   /// out[i] = f(inputs[..][i]); inputs broadcast to out's shape and are converted to `compute` as
   /// they are read. `out` may be an input.
   virtual void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) = 0;
-  /// Copies with conversion; src broadcasts to dst's shape.
+  /// Copies with conversion; src broadcasts to dst's shape. A backend with memory of its own also
+  /// copies from and to the host, and between its devices, one shape and dtype.
   virtual void copy(const Array& src, const Array& dst) = 0;
   virtual void fill(const Array& out, Scalar value) = 0;
   /// Reduces x over every dimension in which out has size 1; out has x's number of dimensions.
@@ -213,7 +214,7 @@ class Backend {
                       std::span<const Array> states, std::span<const double> coefficients) = 0;
 };
 
-/// The backend of a device; throws where this build has none.
+/// The backend of a device; throws where it is not available.
 Backend& backend(Device device);
 
 /// \name The backends of this room.

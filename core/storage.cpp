@@ -1,5 +1,6 @@
 #include <new>
 
+#include <hero/core/accelerator.h>
 #include <hero/core/allocator.h>
 #include <hero/core/error.h>
 #include <hero/core/storage.h>
@@ -18,8 +19,7 @@ Ref<Storage> Storage::create(int64_t bytes, Device device) {
 }
 
 Ref<Storage> Storage::create_released(int64_t bytes, Device device) {
-  check(device.type != DeviceType::cuda, "storage: device ", device,
-        " is not available: this build has no CUDA backend; use cpu or meta");
+  if (device.type == DeviceType::cuda) accelerator("storage", device);
   return Ref<Storage>::adopt(new (allocate(sizeof(Storage))) Storage(bytes, device));
 }
 
@@ -38,7 +38,12 @@ void Storage::retag(MemoryTag tag) {
 
 void Storage::release() {
   if (released_) return;
-  if (device_.type == DeviceType::cpu && bytes_ > 0) deallocate(data_, bytes_);
+  if (bytes_ > 0) {
+    if (device_.type == DeviceType::cpu) deallocate(data_, bytes_);
+    if (device_.type == DeviceType::cuda) {
+      accelerator("storage", device_).deallocate(data_, bytes_, device_.index);
+    }
+  }
   data_ = nullptr;
   ledger_->discharge(device_.type, tag_, bytes_);
   released_ = true;
@@ -46,8 +51,12 @@ void Storage::release() {
 
 void Storage::refill() {
   if (!released_) return;
-  if (device_.type == DeviceType::cpu && bytes_ > 0) {
-    data_ = static_cast<std::byte*>(allocate(bytes_));
+  if (bytes_ > 0) {
+    if (device_.type == DeviceType::cpu) data_ = static_cast<std::byte*>(allocate(bytes_));
+    if (device_.type == DeviceType::cuda) {
+      void* const block = accelerator("storage", device_).allocate(bytes_, device_.index);
+      data_ = static_cast<std::byte*>(block);
+    }
   }
   ledger_->charge(device_.type, tag_, bytes_);
   released_ = false;

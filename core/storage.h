@@ -13,12 +13,14 @@ namespace hero::core {
 /// tag of the ledger that was current when the storage was made.
 class Storage : public Counted {
  public:
-  /// Uninitialised bytes on `device`; on meta only their number is kept (and charged).
+  /// Uninitialised bytes on `device`; on meta only their number is kept (and charged). Throws where
+  /// the device is not available.
   static Ref<Storage> create(int64_t bytes, Device device);
   /// As create, but without bytes until refill().
   static Ref<Storage> create_released(int64_t bytes, Device device);
   static void destroy(Storage* storage);
 
+  /// The first byte; on cuda an address that only the device may read.
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   Device device() const { return device_; }

@@ -1,0 +1,71 @@
+# The CUDA backend: cuda/*.cu where the toolkit is found, else cuda/stub.cpp, which has no devices
+# and says what to do. Included at file scope: a language cannot be enabled in a function.
+
+set(HERO_HAS_CUDA OFF)
+if(HERO_CUDA STREQUAL "ON" AND HERO_SANITIZE)
+  # the blank in front keeps CMake from breaking the line
+  message(FATAL_ERROR " hero: HERO_CUDA=ON with HERO_SANITIZE: the sanitizers do not know GPUs; "
+                      "configure with HERO_CUDA=OFF (tests run the kernels on the CPU)")
+endif()
+if(NOT HERO_CUDA STREQUAL "OFF" AND NOT HERO_SANITIZE)
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    find_program(hero_nvcc nvcc HINTS /usr/local/cuda/bin)
+    if(hero_nvcc)
+      set(CMAKE_CUDA_COMPILER ${hero_nvcc})
+    endif()
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU architectures (90: H100, H200)")
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12)
+  endif()
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
+    set(HERO_HAS_CUDA ON)
+  elseif(HERO_CUDA STREQUAL "ON")
+    message(FATAL_ERROR " hero: HERO_CUDA=ON, but no CUDA toolkit (12 or newer) was found; install "
+                        "it, name its compiler with -DCMAKE_CUDA_COMPILER=.../bin/nvcc, or "
+                        "configure with HERO_CUDA=AUTO")
+  else()
+    message(STATUS "hero: no CUDA toolkit found, no CUDA backend")
+  endif()
+endif()
+
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/cuda ${hero_include_dir}/hero/cuda SYMBOLIC)
+file(GLOB hero_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu
+     ${PROJECT_SOURCE_DIR}/cuda/*.cpp)
+list(REMOVE_ITEM hero_cuda_sources ${PROJECT_SOURCE_DIR}/cuda/stub.cpp)
+
+# hero_cuda_flags(target): how the files of cuda/ are compiled. As everywhere, the compiler does not
+# decide bits (--fmad=false). The standard is named here since CMake 3.25 does not know nvcc 13.
+function(hero_cuda_flags target)
+  target_compile_options(
+    ${target}
+    PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20
+            --fmad=false
+            --expt-relaxed-constexpr
+            --diag-suppress=39
+            -Xcompiler=-Wall,-ffp-contract=off>)
+  if(HERO_WERROR)
+    target_compile_options(${target}
+                           PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+  endif()
+endfunction()
+
+if(HERO_HAS_CUDA)
+  add_library(hero_cuda STATIC ${hero_cuda_sources})
+  hero_cuda_flags(hero_cuda)
+  target_link_libraries(hero_cuda PRIVATE CUDA::cudart_static)
+else()
+  add_library(hero_cuda STATIC ${PROJECT_SOURCE_DIR}/cuda/stub.cpp)
+endif()
+add_library(hero::cuda ALIAS hero_cuda)
+set_target_properties(hero_cuda PROPERTIES EXPORT_NAME cuda)
+target_link_libraries(hero_cuda PUBLIC hero_core)
+# Nothing calls the registration: the linker takes it along because this symbol is asked for.
+target_link_options(hero_cuda INTERFACE LINKER:--undefined=hero_cuda_registered)
+target_link_libraries(hero INTERFACE hero_cuda)
+set(hero_rooms ${hero_rooms} cuda CACHE INTERNAL "Rooms that have sources")

@@ -1,0 +1,21 @@
+# tests/cuda twice: hero_test_cuda over tests/cusim, which runs the kernels of cuda/ on the CPU, and,
+# where the toolkit is, hero_test_gpu over the backend itself, whose tests skip without a GPU.
+file(GLOB cusim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cusim/*.cpp)
+set(wrapped "")
+foreach(source IN LISTS hero_cuda_sources)
+  cmake_path(GET source FILENAME file)
+  set(wrapper ${CMAKE_CURRENT_BINARY_DIR}/cusim/${file}.cpp)
+  file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${source}\"\n")
+  list(APPEND wrapped ${wrapper})
+endforeach()
+add_library(hero_cuda_sim STATIC EXCLUDE_FROM_ALL ${cusim_sources} ${wrapped})
+target_include_directories(hero_cuda_sim SYSTEM BEFORE
+                           PUBLIC ${PROJECT_SOURCE_DIR}/tests/cusim/include)
+target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedantic)
+target_link_libraries(hero_cuda_sim PUBLIC hero_core)
+target_link_options(hero_cuda_sim INTERFACE LINKER:--undefined=hero_cuda_registered)
+
+hero_test_program(hero_test_cuda cuda cuda hero::dist hero_cuda_sim)
+if(HERO_HAS_CUDA)
+  hero_test_program(hero_test_gpu cuda gpu hero::dist hero::cuda)
+endif()

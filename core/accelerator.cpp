@@ -1,0 +1,28 @@
+#include <atomic>
+
+#include <hero/core/accelerator.h>
+#include <hero/core/error.h>
+
+namespace hero::core {
+
+namespace {
+std::atomic<Accelerator*> registered = nullptr;
+}  // namespace
+
+void set_accelerator(Accelerator* accelerator) { registered = accelerator; }
+
+Accelerator& accelerator(const char* op, Device device) {
+  Accelerator* const found = registered;
+  check(found != nullptr, op, ": device ", device,
+        " is not available: this program was linked without the CUDA backend; link hero::hero, or "
+        "use cpu or meta");
+  const int count = found->device_count();
+  check(count > 0, op, ": device ", device,
+        " is not available: ", count > 0 ? std::string() : found->reason());
+  check(device.index >= 0 && device.index < count, op, ": device ", device,
+        " is not available: there ", count == 1 ? "is " : "are ", count,
+        count == 1 ? " device" : " devices", ", numbered from 0");
+  return *found;
+}
+
+}  // namespace hero::core

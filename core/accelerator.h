@@ -1,0 +1,35 @@
+#pragma once
+// The door for devices with memory of their own. A room above registers what drives them; this
+// room knows no more of them than stands here.
+#include <cstdint>
+#include <string>
+
+#include <hero/core/device.h>
+
+namespace hero::core {
+
+class Backend;
+
+/// Devices of one kind (DeviceType::cuda), numbered from 0.
+class Accelerator {
+ public:
+  virtual ~Accelerator() = default;
+  /// How many can be used now; 0 without a driver.
+  virtual int device_count() = 0;
+  /// Why there is none and what to do, as the end of an error; asked only when device_count() is 0.
+  virtual std::string reason() = 0;
+  virtual Backend& backend(int index) = 0;
+  /// Bytes of device memory for the calling thread's current stream, uninitialised; bytes > 0.
+  virtual void* allocate(int64_t bytes, int index) = 0;
+  /// Takes a block back; what the stream of its allocation was asked to do with it still happens.
+  virtual void deallocate(void* block, int64_t bytes, int index) noexcept = 0;
+};
+
+/// Registers the one accelerator of the process, which must outlive all arrays.
+void set_accelerator(Accelerator* accelerator);
+
+/// The accelerator, when `device` is one of its devices; else throws an error that begins with `op`
+/// and says what is missing.
+Accelerator& accelerator(const char* op, Device device);
+
+}  // namespace hero::core

@@ -1,0 +1,70 @@
+#pragma once
+// The CUDA backend: each family in a file of its own beside this one. Operands lie on device
+// index_, and a family begins with a DeviceGuard of it. Work goes to the calling thread's current
+// stream and is not waited for, but by what gives values to the host.
+#include <hero/core/backend.h>
+#include <hero/cuda/runtime.cuh>
+
+namespace hero::cuda {
+
+using namespace core;  // the names in the interface
+
+class CudaBackend final : public core::Backend {
+ public:
+  explicit CudaBackend(int index) : index_(index) {}
+  void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) override;
+  void copy(const Array& src, const Array& dst) override;
+  void fill(const Array& out, Scalar value) override;
+  void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) override;
+  void arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,
+                  const Array& indices) override;
+  void scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) override;
+  void matmul(const Array& a, const Array& b, const Array& out) override;
+  PackedMatrix pack_matrix(const Array& b) override;
+  void matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) override;
+  void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) override;
+  void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
+                        const Array& out) override;
+  void gather(const Array& x, int dim, const Array& index, const Array& out) override;
+  void scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
+               const Array& out) override;
+  void index_select(const Array& x, int dim, const Array& index, const Array& out) override;
+  void index_add(const Array& src, int dim, const Array& index, Scalar alpha,
+                 const Array& out) override;
+  void sort(const Array& x, int dim, bool descending, const Array& values,
+            const Array& indices) override;
+  Array nonzero(const Array& x) override;
+  void im2col(const Array& x, const Window& window, const Array& out) override;
+  void col2im(const Array& columns, const Window& window, const Array& out) override;
+  void pool(PoolOp op, const Array& x, const Window& window, const Array& out,
+            const Array* indices) override;
+  void max_pool_backward(const Array& g, const Array& indices, const Array& out) override;
+  void average_pool_backward(const Array& g, const Window& window, const Array& out) override;
+  void random(const RandomFill& fill, int64_t first, const Array& out) override;
+  void bias_activation(Activation activation, const Array* bias, const Array& z,
+                       const Array& out) override;
+  void normalize_rows(const RowNorm& norm, const Array& x, const Array& out, const Array& mean,
+                      const Array& scale) override;
+  void normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
+                               const Array& mean, const Array& scale, const Array& g_x,
+                               const Array* g_weight, const Array* g_bias) override;
+  void attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,
+                 const Array& out, const Array& log_sum) override;
+  void attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
+                          const Array& k, const Array& v, const Array& out, const Array& log_sum,
+                          const Array& g_q, const Array& g_k, const Array& g_v) override;
+  void log_likelihood(const Array& x, const Array& classes, const Array& out,
+                      const Array& log_sum) override;
+  void log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
+                               const Array& log_sum, const Array& g_x) override;
+  void recurrent_cell(CellKind kind, const CellStep& step) override;
+  void recurrent_cell_backward(CellKind kind, const CellStepBack& step) override;
+  void random_mask(const RandomFill& fill, double scale, const Array& x, const Array& out) override;
+  void update(UpdateOp op, const Array& param, const Array& grad, std::span<const Array> states,
+              std::span<const double> coefficients) override;
+
+ private:
+  const int index_;  // of its device
+};
+
+}  // namespace hero::cuda

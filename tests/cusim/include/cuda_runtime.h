@@ -1,0 +1,190 @@
+#pragma once
+// A CUDA runtime on the CPU, for tests on machines without a GPU: the part of the runtime's
+// interface that cuda/ uses, and what device code needs. The .cu files are compiled as C++ with
+// this header in place of the toolkit's. A block's threads are fibres of the thread that launches;
+// they change places at barriers and warp operations only. Device memory is host memory.
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#define HERO_CUSIM 1
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+#define __restrict__ __restrict
+/// A block's memory: blocks run one at a time on a thread.
+#define __shared__ static thread_local
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+// Vectors of the toolkit, with its alignments.
+#define CUSIM_VECTORS(T, name)                                  \
+  struct alignas(2 * sizeof(T)) name##2 {                       \
+    T x, y;                                                     \
+  };                                                            \
+  struct alignas(sizeof(T) >= 8 ? 16 : 4 * sizeof(T)) name##4 { \
+    T x, y, z, w;                                               \
+  };
+CUSIM_VECTORS(float, float)
+CUSIM_VECTORS(int, int)
+CUSIM_VECTORS(unsigned, uint)
+#undef CUSIM_VECTORS
+struct alignas(16) double2 {
+  double x, y;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline double2 make_double2(double x, double y) { return {x, y}; }
+
+// \name The runtime's types and calls.
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
+  cudaErrorStreamCaptureUnsupported = 900,
+};
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+struct cusim_stream;
+struct cusim_event;
+using cudaStream_t = cusim_stream*;
+using cudaEvent_t = cusim_event*;
+#define cudaStreamLegacy reinterpret_cast<cudaStream_t>(0x1)
+#define cudaStreamPerThread reinterpret_cast<cudaStream_t>(0x2)
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+const char* cudaGetErrorString(cudaError_t status);
+const char* cudaGetErrorName(cudaError_t status);
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+cudaError_t cudaMalloc(void** block, size_t bytes);
+cudaError_t cudaFree(void* block);
+cudaError_t cudaMallocHost(void** block, size_t bytes);
+cudaError_t cudaFreeHost(void* block);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaDeviceSynchronize();
+
+namespace cusim {
+
+/// Devices that the runtime pretends to have; 2 unless a test says otherwise.
+void set_device_count(int count);
+
+/// Runs `thread` once for every thread of every block. What would hang or be undefined on a GPU (a
+/// barrier that some threads never reach, lanes that disagree about a mask, a value from a lane
+/// that is not there) ends the program with a line that begins with the operation's name.
+void launch(const char* op, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+            const std::function<void()>& thread);
+
+void* dynamic_shared();
+
+/// What a thread of a running block knows of itself.
+struct Place {
+  dim3 grid, block;
+  dim3 block_index, thread_index;
+};
+const Place& place();
+
+void sync_threads();
+/// Hands 64 bits to the warp and returns those of lane `from`; every lane of `mask` comes.
+uint64_t exchange(unsigned mask, uint64_t value, int from);
+/// The lanes of `mask` whose value is not 0.
+unsigned ballot(unsigned mask, bool value);
+int lane();
+
+template <class T>
+T shuffle(unsigned mask, T value, int from) {
+  static_assert(sizeof(T) <= 8);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = exchange(mask, bits, from);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace cusim
+
+// \name What device code sees.
+#define gridDim (cusim::place().grid)
+#define blockDim (cusim::place().block)
+#define blockIdx (cusim::place().block_index)
+#define threadIdx (cusim::place().thread_index)
+inline constexpr int warpSize = 32;
+
+inline void __syncthreads() { cusim::sync_threads(); }
+inline void __syncwarp(unsigned mask = 0xffffffffu) { cusim::exchange(mask, 0, cusim::lane()); }
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+template <class T>
+T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
+  const int base = cusim::lane() / width * width;
+  return cusim::shuffle(mask, value, base + from % width);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
+  const int lane = cusim::lane(), from = lane ^ bits;
+  return cusim::shuffle(mask, value, from / width <= lane / width ? from : lane);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32) {
+  const int lane = cusim::lane(), from = lane + static_cast<int>(by);
+  return cusim::shuffle(mask, value, from / width == lane / width ? from : lane);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32) {
+  const int lane = cusim::lane(), from = lane - static_cast<int>(by);
+  return cusim::shuffle(mask, value, from >= lane / width * width ? from : lane);
+}
+inline unsigned __ballot_sync(unsigned mask, bool value) { return cusim::ballot(mask, value); }
+inline bool __any_sync(unsigned mask, bool value) { return cusim::ballot(mask, value) != 0; }
+inline bool __all_sync(unsigned mask, bool value) { return cusim::ballot(mask, value) == mask; }
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+/// Integers only: a float atomic's order is chance, and this library has none.
+template <class T>
+T atomicAdd(T* to, T value) {
+  static_assert(!std::is_floating_point_v<T>);
+  const T before = *to;
+  *to = static_cast<T>(before + value);
+  return before;
+}
