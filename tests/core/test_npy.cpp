@@ -140,7 +140,7 @@ TEST_CASE("every damage to a .npy file is a clear error", "[core][npy]") {
 }
 
 TEST_CASE("a .npy file that Python wrote is read", "[core][npy]") {
-  const Array x = load_npy(std::string(HERO_GOLDEN_DIR) + "/python.npy");
+  const Array x = load_npy(std::string(HERO_GOLDEN_DIR "/python.npy"));
   CHECK(x.dtype() == hero::kFloat32);
   CHECK(x.shape() == hero::Shape{2, 3});
   CHECK(x.to_vector<double>() == std::vector<double>{0, 1, 2, 3, 4, 5});

@@ -63,7 +63,7 @@ void check_step(NumpyRandom& rng, const json& step) {
 
 // stream,index,value
 std::map<std::string, std::vector<double>> golden_streams() {
-  std::ifstream file(std::string(HERO_GOLDEN_DIR) + "/blog/numpy_rng.csv");
+  std::ifstream file(std::string(HERO_GOLDEN_DIR "/blog/numpy_rng.csv"));
   std::map<std::string, std::vector<double>> streams;
   std::string line;
   std::getline(file, line);
@@ -75,7 +75,7 @@ std::map<std::string, std::vector<double>> golden_streams() {
 }
 
 TEST_CASE("NumpyRandom follows NumPy through mixed sequences of draws", "[core][random]") {
-  std::ifstream file(std::string(HERO_GOLDEN_DIR) + "/numpy_random.json");
+  std::ifstream file(std::string(HERO_GOLDEN_DIR "/numpy_random.json"));
   const json golden = json::parse(file);
   REQUIRE(golden["cases"].size() == 9);
   for (const auto& one : golden["cases"]) {

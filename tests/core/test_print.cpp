@@ -41,7 +41,7 @@ Array array_of(const json& one) {
 }
 
 TEST_CASE("arrays print as NumPy prints them", "[core][print]") {
-  std::ifstream file(std::string(HERO_GOLDEN_DIR) + "/print.json");
+  std::ifstream file(std::string(HERO_GOLDEN_DIR "/print.json"));
   const json golden = json::parse(file);
   REQUIRE(golden["cases"].size() > 400);
   for (const auto& one : golden["cases"]) {

@@ -80,7 +80,7 @@ uint64_t hash_of(const std::vector<T>& values) {
 }
 
 TEST_CASE("Philox4x32-10 gives Random123's known answers", "[core][random]") {
-  std::ifstream file(std::string(HERO_GOLDEN_DIR) + "/philox.txt");
+  std::ifstream file(std::string(HERO_GOLDEN_DIR "/philox.txt"));
   REQUIRE(file.good());
   int lines = 0;
   for (std::string line; std::getline(file, line);) {

@@ -184,7 +184,7 @@ TEST_CASE("safetensors headers that break the rules are clear errors", "[core][s
 }
 
 TEST_CASE("a safetensors file that Python wrote is read", "[core][safetensors]") {
-  const auto file = load_safetensors(std::string(HERO_GOLDEN_DIR) + "/python.safetensors");
+  const auto file = load_safetensors(std::string(HERO_GOLDEN_DIR "/python.safetensors"));
   CHECK(file.metadata.at("format") == "pt");
   CHECK(file.at("w").shape() == hero::Shape{2, 3});
   CHECK(file.at("w").to_vector<double>() == std::vector<double>{0, 1, 2, 3, 4, 5});

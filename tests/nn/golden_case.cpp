@@ -30,7 +30,7 @@ Tensor projection(const Tensor& like) {
 
 GoldenCase::GoldenCase(const std::string& file, const std::string& name)
     : name_(name),
-      arrays_(core::load_safetensors(std::string(HERO_GOLDEN_DIR) + "/nn/" + file + ".safetensors")
+      arrays_(core::load_safetensors(std::string(HERO_GOLDEN_DIR "/nn/") + file + ".safetensors")
                   .arrays) {}
 
 std::map<std::string, Array> GoldenCase::part(const std::string& kind) const {

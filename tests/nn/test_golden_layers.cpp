@@ -25,8 +25,7 @@ struct Golden {
 
 const Golden& golden() {
   static const Golden data = [] {
-    const auto file =
-        core::load_safetensors(std::string(HERO_GOLDEN_DIR) + "/nn/layers.safetensors");
+    const auto file = core::load_safetensors(std::string(HERO_GOLDEN_DIR "/nn/layers.safetensors"));
     Golden result{Json::parse(file.metadata.at("cases")), {}};
     result.tensors.resize(result.cases.size());
     for (const core::NamedArray& entry : file.arrays) {

@@ -22,7 +22,7 @@ using Rows = std::vector<std::vector<std::string>>;
 
 // The rows of a table behind its head line.
 Rows read_csv(const std::string& name) {
-  const std::string path = std::string(HERO_GOLDEN_DIR) + "/blog/" + name;
+  const std::string path = std::string(HERO_GOLDEN_DIR "/blog/") + name;
   std::ifstream file(path);
   REQUIRE(file);
   Rows rows;

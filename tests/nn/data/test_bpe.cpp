@@ -24,7 +24,7 @@ using hero_test::TempDir;
 using List = std::vector<int64_t>;
 using nlohmann::json;
 
-const std::string kFolder = std::string(HERO_GOLDEN_DIR) + "/nn/";
+const std::string kFolder = std::string(HERO_GOLDEN_DIR "/nn/");
 
 const json& golden() {
   static const json file = json::parse(slurp(kFolder + "bpe.json"));
