@@ -11,11 +11,16 @@ endforeach()
 add_library(hero_cuda_sim STATIC EXCLUDE_FROM_ALL ${cusim_sources} ${wrapped})
 target_include_directories(hero_cuda_sim SYSTEM BEFORE
                            PUBLIC ${PROJECT_SOURCE_DIR}/tests/cusim/include)
-target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedantic)
+target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedantic
+                       -Wno-unknown-pragmas)
 target_link_libraries(hero_cuda_sim PUBLIC hero_core)
 target_link_options(hero_cuda_sim INTERFACE LINKER:--undefined=hero_cuda_registered)
 
 hero_test_program(hero_test_cuda cuda cuda hero::dist hero_cuda_sim)
+if(TARGET hero_test_cuda)
+  # for tests that tell cusim what to do
+  target_compile_definitions(hero_test_cuda PRIVATE HERO_TEST_CUSIM)
+endif()
 if(HERO_HAS_CUDA)
   hero_test_program(hero_test_gpu cuda gpu hero::dist hero::cuda)
 endif()

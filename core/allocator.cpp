@@ -1,3 +1,4 @@
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -100,9 +101,20 @@ struct SmallCache {
 
 thread_local SmallCache small_cache;
 
+std::atomic<HostMemory*> other_memory = nullptr;  // once there is one, its blocks may come back
+thread_local HostMemory* chosen_memory = nullptr;
+
 }  // namespace
 
+HostMemoryScope::HostMemoryScope(HostMemory& memory) {
+  other_memory = &memory;
+  chosen_memory = &memory;
+}
+HostMemoryScope::~HostMemoryScope() { chosen_memory = nullptr; }
+
 void* allocate(int64_t bytes) {
+  if (chosen_memory) [[unlikely]]
+    return chosen_memory->allocate(bytes);
   const int64_t size = block_bytes(bytes);
   if (kCaching && size <= kSmallBytes && SmallCache::alive()) {
     const auto index = size / kAlignment;
@@ -119,6 +131,9 @@ void* allocate(int64_t bytes) {
 
 void deallocate(void* block, int64_t bytes) noexcept {
   if (!block) return;
+  HostMemory* const other = other_memory.load(std::memory_order_relaxed);
+  if (other && other->deallocate(block)) [[unlikely]]
+    return;
   const int64_t size = block_bytes(bytes);
   if (kCaching && size <= kSmallBytes && SmallCache::alive()) {
     const auto index = size / kAlignment;

@@ -14,6 +14,27 @@ void* allocate(int64_t bytes);
 /// Takes a block back; `bytes` is what allocate() was asked for.
 void deallocate(void* block, int64_t bytes) noexcept;
 
+/// Another source of the host's memory than the system (page-locked memory, for one).
+class HostMemory {
+ public:
+  virtual ~HostMemory() = default;
+  /// bytes > 0
+  virtual void* allocate(int64_t bytes) = 0;
+  /// Takes a block back, from any thread; false when it is not its own. Quick: every block of the
+  /// process is asked for.
+  virtual bool deallocate(void* block) noexcept = 0;
+};
+
+/// While it lives the calling thread's blocks come from `memory`, which lives as long as the
+/// process and is the only one of it; deallocate() takes them back as all others.
+class HostMemoryScope {
+ public:
+  explicit HostMemoryScope(HostMemory& memory);
+  ~HostMemoryScope();
+  HostMemoryScope(const HostMemoryScope&) = delete;
+  HostMemoryScope& operator=(const HostMemoryScope&) = delete;
+};
+
 /// Bytes held in free blocks of at least 4 KiB, ready to be handed out again.
 int64_t cached_bytes();
 

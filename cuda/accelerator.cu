@@ -1,10 +1,14 @@
 // The devices of this machine, as core/accelerator.h asks for them.
+#include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <mutex>
 
 #include <hero/core/accelerator.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/cuda_backend.cuh>
+#include <hero/cuda/device_memory.cuh>
+#include <hero/cuda/streams.cuh>
 
 namespace hero::cuda {
 
@@ -31,6 +35,19 @@ const Found& found() {
   return result;
 }
 
+// NaN to whoever reads what nobody wrote, also in blocks that are used again.
+bool poisons() {
+#if defined(HERO_CUSIM)
+  return true;
+#else
+  static const bool value = [] {
+    const char* text = std::getenv("HERO_CUDA_POISON");
+    return text && std::strcmp(text, "1") == 0;
+  }();
+  return value;
+#endif
+}
+
 class CudaAccelerator final : public Accelerator {
  public:
   int device_count() override { return found().count; }
@@ -44,13 +61,15 @@ class CudaAccelerator final : public Accelerator {
   }
   void* allocate(int64_t bytes, int index) override {
     const DeviceGuard guard(index);
-    void* block = nullptr;
-    check_cuda(cudaMalloc(&block, static_cast<size_t>(bytes)), "allocate");
+    const cudaStream_t stream = current_stream();
+    void* block = device_memory(index).allocate(bytes, stream);
+    if (poisons())
+      check_cuda(cudaMemsetAsync(block, 0xFF, static_cast<size_t>(bytes), stream), "allocate");
     return block;
   }
+  // Who frees on another stream than the block's may have used it there.
   void deallocate(void* block, int64_t, int index) noexcept override {
-    const DeviceGuard guard(index);
-    cudaFree(block);
+    device_memory(index).deallocate(block, known_stream(index));
   }
 
  private:
@@ -67,8 +86,28 @@ std::string reason() { return found().reason; }
 void synchronize(Device device) {
   accelerator("synchronize", device);
   const DeviceGuard guard(device.index);
-  check_cuda(cudaStreamSynchronize(current_stream()), "synchronize");
+  wait_for_stream("synchronize");
 }
+
+DeviceProperties device_properties(Device device) {
+  accelerator("device_properties", device);
+  cudaDeviceProp said;
+  check_cuda(cudaGetDeviceProperties(&said, device.index), "device_properties");
+  return {said.name, static_cast<int64_t>(said.totalGlobalMem), said.multiProcessorCount,
+          said.major, said.minor};
+}
+
+MemoryStats memory_stats(Device device) {
+  accelerator("memory_stats", device);
+  return device_memory(device.index).stats();
+}
+
+void reset_peak_memory(Device device) {
+  accelerator("reset_peak_memory", device);
+  device_memory(device.index).reset_peaks();
+}
+
+void empty_cache() { empty_device_caches(); }
 
 }  // namespace hero::cuda
 
@@ -76,8 +115,8 @@ extern "C" {
 // The linker is told to look for this symbol, and with it takes the registration along.
 extern const int hero_cuda_registered;
 const int hero_cuda_registered = [] {
-  static hero::cuda::CudaAccelerator cuda;
-  hero::core::set_accelerator(&cuda);
+  static auto* const cuda = new hero::cuda::CudaAccelerator;  // outlives all arrays
+  hero::core::set_accelerator(cuda);
   return 1;
 }();
 }

@@ -1,10 +1,13 @@
 #pragma once
 // What a program may ask of the GPUs. Tensors get there with x.to({DeviceType::cuda, 0}) or with
 // `.device` in their options; nothing here is needed for that. In a build without CUDA all of this
-// exists, and there are no devices.
+// exists, and there are no devices: what needs one throws.
+#include <memory>
 #include <string>
 
+#include <hero/core/array.h>
 #include <hero/core/device.h>
+#include <hero/cuda/memory_stats.h>
 
 namespace hero::cuda {
 
@@ -20,8 +23,113 @@ inline bool is_available() { return device_count() > 0; }
 /// Why there is none, in one line; "" where there is one.
 std::string reason();
 
-/// Waits until the GPU has done everything it was asked for by this thread; throws what went wrong
-/// meanwhile.
+struct DeviceProperties {
+  std::string name;
+  int64_t memory = 0;        ///< bytes
+  int multiprocessors = 0;   ///< SMs
+  int major = 0, minor = 0;  ///< compute capability
+};
+DeviceProperties device_properties(Device device = {DeviceType::cuda, 0});
+
+/// Waits until the GPU has done everything that the calling thread's current stream was asked for;
+/// throws what went wrong meanwhile, with the operations that may have been it.
 void synchronize(Device device = {DeviceType::cuda, 0});
+
+/// \name Memory
+/// Blocks of freed arrays are kept and handed out again. HERO_CUDA_CACHE=0 in the environment
+/// turns that off, for memory checkers.
+/// \{
+MemoryStats memory_stats(Device device = {DeviceType::cuda, 0});
+/// Peaks restart from what is held now.
+void reset_peak_memory(Device device = {DeviceType::cuda, 0});
+/// Gives memory that no array uses back to the devices.
+void empty_cache();
+/// \}
+
+class Event;
+
+/// A queue of work of one device: what is asked of it is done in order, beside what other streams
+/// do. Copies are the same stream. The driver's stream goes back to a stock when the last copy is
+/// gone; work that it still has is done all the same.
+class Stream {
+ public:
+  /// Another stream than those in use.
+  explicit Stream(Device device = {DeviceType::cuda, 0});
+  /// The calling thread's current stream: its own, unless a StreamScope is open.
+  static Stream current(Device device = {DeviceType::cuda, 0});
+
+  Device device() const;
+  /// An event at the end of what was asked until now.
+  Event record() const;
+  /// What is asked from now on starts after the event; the host does not wait.
+  void wait(const Event& event) const;
+  /// As wait(), for all that `other` was asked for until now.
+  void wait(const Stream& other) const;
+  /// The host waits for all that was asked; throws what went wrong.
+  void synchronize() const;
+  /// Whether everything is done.
+  bool query() const;
+  /// The cudaStream_t.
+  void* handle() const;
+  friend bool operator==(const Stream& a, const Stream& b) { return a.handle() == b.handle(); }
+
+ private:
+  struct State;
+  friend class StreamScope;
+  explicit Stream(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+/// A point in a stream's work. Copies are the same event; one that was never recorded has passed.
+class Event {
+ public:
+  /// Only events with `timing` know when they passed.
+  explicit Event(bool timing = false);
+  /// Moves it to the end of what the stream was asked for until now.
+  void record(const Stream& stream);
+  bool query() const;
+  /// The host waits for it; throws what went wrong.
+  void synchronize() const;
+  /// Milliseconds from `start` to this event on the GPU; both have `timing` and are waited for.
+  double elapsed_ms(const Event& start) const;
+
+ private:
+  struct State;
+  friend class Stream;
+  std::shared_ptr<State> state_;
+};
+
+/// Makes a stream the calling thread's current one of its device while it lives: work goes there,
+/// and arrays made meanwhile belong to it. An array that is used on another stream than that of
+/// its making needs both an event between them and record_use().
+class StreamScope {
+ public:
+  explicit StreamScope(const Stream& stream);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  Stream stream_;
+  Stream previous_;
+};
+
+/// The array's memory, once freed, is reused only after what `stream` is asked for until then.
+void record_use(const Array& array, const Stream& stream);
+
+/// \name Page-locked host memory
+/// The GPU copies from and to it beside the host's work. It is slow to get and is taken from all
+/// programs of the machine: for what is copied again and again.
+/// \{
+/// An uninitialised cpu array. Bytes that its storage releases and refills are ordinary ones.
+Array pinned(const Shape& shape, DType dtype = kFloat32);
+/// A copy of a cpu array there; itself when it lies there already.
+Array pin_memory(const Array& array);
+bool is_pinned(const Array& array);
+/// Copies between a pinned array and one on cuda, both contiguous and of one shape and dtype, on
+/// the current stream and without waiting: until the event neither side may be changed, and the
+/// values are not there. Can be part of a graphed step.
+Event copy_async(const Array& src, const Array& dst);
+/// \}
 
 }  // namespace hero::cuda

@@ -21,6 +21,7 @@ inline constexpr int kThreads = 256;
 template <class... Params, class... Args>
 void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
             Args&&... args) {
+  note_launch(op);
 #if defined(HERO_CUSIM)
   cusim::launch(op, grid, block, shared, current_stream(),
                 [=]() { kernel(static_cast<Params>(args)...); });
@@ -41,7 +42,7 @@ void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block, si
       values);
 #endif
   check_cuda(cudaPeekAtLastError(), op);
-  if (synchronous()) check_cuda(cudaStreamSynchronize(current_stream()), op);
+  if (synchronous() && !capturing()) check_cuda(cudaStreamSynchronize(current_stream()), op);
 }
 
 /// Blocks of `threads` for `n` items, one a thread; at most what a grid's first dimension holds.

@@ -10,12 +10,15 @@ namespace hero::cuda {
 
 using core::Array;
 
-/// Throws when `status` is an error: "op: what the runtime says".
+/// Throws "op: what the runtime says"; for errors that kernels leave behind, with the names of
+/// those that may have been it.
+[[noreturn]] void fail_cuda(cudaError_t status, const char* op);
+
+/// Throws when `status` is an error.
 inline void check_cuda(cudaError_t status, const char* op) {
   if (status == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();  // the error is ours now
-  fail(op, ": CUDA reports: ", cudaGetErrorString(status));
+  fail_cuda(status, op);
 }
 
 /// Makes a device the calling thread's current one while it lives.
@@ -30,11 +33,24 @@ class DeviceGuard {
   int previous_;
 };
 
-/// The stream to which the calling thread gives the work of its current device; every thread has
-/// one of its own, and a thread that chose none uses the device's default stream of threads.
+/// The stream to which the calling thread gives the work of its current device: that of the
+/// innermost StreamScope, else one that is the thread's own.
 cudaStream_t current_stream();
 
 /// True when HERO_CUDA_SYNC=1: every kernel is waited for, so that an error names its operation.
 bool synchronous();
+
+/// Remembers that this thread launched `op` (a literal) since it last waited for the device.
+void note_launch(const char* op);
+
+/// The host waits for the calling thread's current stream. Whatever gives values to the host calls
+/// this: it is what a captured step cannot do, and then an error says so.
+void wait_for_stream(const char* op);
+
+/// Throws when the calling thread is capturing a graph: "op: `what`, which a captured step cannot".
+void refuse_capture(const char* op, const char* what);
+
+/// Set by who captures.
+bool& capturing();
 
 }  // namespace hero::cuda

@@ -2,6 +2,7 @@
 #include <hero/core/accelerator.h>
 #include <hero/core/error.h>
 #include <hero/cuda/cuda.h>
+#include <hero/cuda/graph.h>
 
 namespace hero::cuda {
 
@@ -11,7 +12,48 @@ std::string reason() {
   return "this build has no CUDA backend; install the CUDA toolkit and configure with "
          "-DHERO_CUDA=ON, or use cpu or meta";
 }
-void synchronize(Device device) { core::accelerator("synchronize", device); }
+
+namespace {
+[[noreturn]] void none(const char* op) { fail(op, ": ", reason()); }
+}  // namespace
+
+void synchronize(Device) { none("synchronize"); }
+DeviceProperties device_properties(Device) { none("device_properties"); }
+MemoryStats memory_stats(Device) { none("memory_stats"); }
+void reset_peak_memory(Device) { none("reset_peak_memory"); }
+void empty_cache() {}
+void record_use(const Array&, const Stream&) { none("record_use"); }
+
+Array pinned(const Shape&, DType) { none("pinned"); }
+Array pin_memory(const Array&) { none("pin_memory"); }
+bool is_pinned(const Array&) { return false; }
+Event copy_async(const Array&, const Array&) { none("copy_async"); }
+
+struct GraphedStep::State {};
+GraphedStep::GraphedStep(Step, const GraphOptions&) { none("graphed step"); }
+GraphedStep::~GraphedStep() = default;
+std::vector<Array> GraphedStep::operator()(const std::vector<Array>&) { none("graphed step"); }
+bool GraphedStep::captured() const { return false; }
+int64_t GraphedStep::nodes() const { return 0; }
+
+struct Stream::State {};
+struct Event::State {};
+Stream::Stream(Device) { none("stream"); }
+Stream Stream::current(Device) { none("stream"); }
+Device Stream::device() const { none("stream"); }
+Event Stream::record() const { none("stream"); }
+void Stream::wait(const Event&) const { none("stream"); }
+void Stream::wait(const Stream&) const { none("stream"); }
+void Stream::synchronize() const { none("stream"); }
+bool Stream::query() const { none("stream"); }
+void* Stream::handle() const { none("stream"); }
+Event::Event(bool) {}
+void Event::record(const Stream&) { none("event"); }
+bool Event::query() const { return true; }
+void Event::synchronize() const {}
+double Event::elapsed_ms(const Event&) const { none("elapsed_ms"); }
+StreamScope::StreamScope(const Stream& stream) : stream_(stream), previous_(stream) {}
+StreamScope::~StreamScope() = default;
 
 namespace {
 

@@ -1,27 +1,34 @@
-// Blocks of threads on the CPU: each thread of a block is a fibre with a stack of its own, and the
-// host thread that launched runs them in turns.
+// Blocks of threads on the CPU: a fibre runs the threads of a block one after the other as long as
+// they wait for nothing; one that waits keeps its fibre, and another goes on with the next thread.
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <vector>
 
-#include <cuda_runtime.h>
-#include <ucontext.h>
+#include "fibre.h"
+#include "streams.h"
 
 namespace cusim {
 
 namespace {
 
 constexpr int kLanes = 32;
-constexpr size_t kStack = 64 * 1024;
 
-enum class State : uint8_t { ready, at_barrier, in_warp, done };
+enum class State : uint8_t { fresh, ready, at_barrier, in_warp, done };
 
-struct Fibre {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack{new char[kStack]};
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+
+struct Thread {
   State state = State::done;
+  Fibre* fibre = nullptr;  // of one that waits
   dim3 index;
+  std::vector<Copy> begun;               // copies not yet in a group
+  std::deque<std::vector<Copy>> groups;  // not yet waited for
 };
 
 // An operation of a warp: values are written to the slots of this generation and read until the
@@ -36,11 +43,15 @@ struct Machine {
   const char* op = "";
   Place place;
   const std::function<void()>* thread = nullptr;
-  ucontext_t scheduler;
+  Side scheduler;
   std::vector<std::unique_ptr<Fibre>> fibres;  // kept from launch to launch
+  std::vector<Fibre*> idle;
+  std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<uint64_t> shared;
-  int running = -1;
+  Fibre* fibre = nullptr;  // that runs
+  int running = -1;        // thread
+  int begun = 0;           // threads of this block
 };
 
 thread_local Machine machine;
@@ -53,72 +64,94 @@ thread_local Machine machine;
   std::abort();
 }
 
+// The thread that is taken up as number k. Every second block runs its threads from the last to the
+// first: who relies on an order shows.
+int in_order(int k) {
+  const int threads = static_cast<int>(machine.threads.size());
+  return (machine.place.block_index.x & 1u) != 0 ? threads - 1 - k : k;
+}
+
+void run_thread(int at) {
+  Machine& m = machine;
+  m.running = at;
+  m.place.thread_index = m.threads[static_cast<size_t>(at)].index;
+  (*m.thread)();
+  m.threads[static_cast<size_t>(m.running)].state = State::done;
+}
+
+// What every fibre does: begin threads while there are any, then be idle until it is wanted again.
 void run_fibre() {
-  (*machine.thread)();
-  machine.fibres[static_cast<size_t>(machine.running)]->state = State::done;
-  // uc_link returns to the scheduler
+  for (;;) {
+    Machine& m = machine;
+    while (m.begun < static_cast<int>(m.threads.size())) run_thread(in_order(m.begun++));
+    m.idle.push_back(m.fibre);
+    switch_to(m.fibre->side, m.scheduler);
+  }
 }
 
-// The running fibre waits in `state` until the scheduler takes it up again.
+// The running thread waits in `state` until the scheduler takes it up again.
 void pause(State state) {
-  Fibre& self = *machine.fibres[static_cast<size_t>(machine.running)];
+  Machine& m = machine;
+  Thread& self = m.threads[static_cast<size_t>(m.running)];
   self.state = state;
-  swapcontext(&self.context, &machine.scheduler);
+  self.fibre = m.fibre;
+  switch_to(m.fibre->side, m.scheduler);
 }
 
-void prepare(Fibre& fibre) {
-  getcontext(&fibre.context);
-  fibre.context.uc_stack.ss_sp = fibre.stack.get();
-  fibre.context.uc_stack.ss_size = kStack;
-  fibre.context.uc_link = &machine.scheduler;
-  makecontext(&fibre.context, run_fibre, 0);
-  fibre.state = State::ready;
+void begin_threads() {
+  Machine& m = machine;
+  if (m.idle.empty()) {
+    m.fibres.push_back(std::make_unique<Fibre>(run_fibre, m.scheduler));
+    m.idle.push_back(m.fibres.back().get());
+  }
+  m.fibre = m.idle.back();
+  m.idle.pop_back();
+  switch_to(m.scheduler, m.fibre->side);
 }
 
 void resume(int at) {
-  Fibre& fibre = *machine.fibres[static_cast<size_t>(at)];
-  machine.running = at;
-  machine.place.thread_index = fibre.index;
-  swapcontext(&machine.scheduler, &fibre.context);
+  Machine& m = machine;
+  Thread& thread = m.threads[static_cast<size_t>(at)];
+  m.running = at;
+  m.place.thread_index = thread.index;
+  m.fibre = thread.fibre;
+  switch_to(m.scheduler, m.fibre->side);
 }
 
-void run_block(int threads) {
+void run_block() {
   Machine& m = machine;
+  const int threads = static_cast<int>(m.threads.size());
   for (Warp& warp : m.warps) warp = {};
-  for (int i = 0; i < threads; ++i) {
-    Fibre& fibre = *m.fibres[static_cast<size_t>(i)];
-    const unsigned at = static_cast<unsigned>(i);
-    fibre.index = {at % m.place.block.x, at / m.place.block.x % m.place.block.y,
-                   at / (m.place.block.x * m.place.block.y)};
-    prepare(fibre);
+  for (Thread& thread : m.threads) {
+    thread.state = State::fresh;
+    thread.begun.clear();
+    thread.groups.clear();
   }
-  // Every second block runs its threads from the last to the first: who relies on an order shows.
-  const bool backwards = (m.place.block_index.x & 1u) != 0;
+  m.begun = 0;
+  while (m.begun < threads) begin_threads();
   for (;;) {
     bool ran = false;
     for (int k = 0; k < threads; ++k) {
-      const int i = backwards ? threads - 1 - k : k;
-      if (m.fibres[static_cast<size_t>(i)]->state != State::ready) continue;
+      const int i = in_order(k);
+      if (m.threads[static_cast<size_t>(i)].state != State::ready) continue;
       ran = true;
       resume(i);
     }
     if (ran) continue;
     int waiting = 0, alive = 0;
-    for (int i = 0; i < threads; ++i) {
-      const State state = m.fibres[static_cast<size_t>(i)]->state;
-      alive += state != State::done;
-      waiting += state == State::at_barrier;
+    for (const Thread& thread : m.threads) {
+      alive += thread.state != State::done;
+      waiting += thread.state == State::at_barrier;
     }
     if (alive == 0) return;
     if (waiting < alive) end("lanes wait for others of their warp, which never come");
-    for (int i = 0; i < threads; ++i) {
-      Fibre& fibre = *m.fibres[static_cast<size_t>(i)];
-      if (fibre.state == State::at_barrier) fibre.state = State::ready;
+    for (Thread& thread : m.threads) {
+      if (thread.state == State::at_barrier) thread.state = State::ready;
     }
   }
 }
 
-// One operation of the running fibre's warp; returns the slots that hold all lanes' values.
+// One operation of the running thread's warp; returns the slots that hold all lanes' values.
 const uint64_t* meet(unsigned mask, uint64_t value) {
   Machine& m = machine;
   const int warp_at = m.running / kLanes, lane_at = m.running % kLanes;
@@ -137,8 +170,8 @@ const uint64_t* meet(unsigned mask, uint64_t value) {
     ++warp.generation;
     warp.arrived = 0;
     for (int lane = 0; lane < kLanes && lane < threads; ++lane) {
-      Fibre& fibre = *m.fibres[static_cast<size_t>(warp_at * kLanes + lane)];
-      if ((mask >> lane & 1u) && fibre.state == State::in_warp) fibre.state = State::ready;
+      Thread& other = m.threads[static_cast<size_t>(warp_at * kLanes + lane)];
+      if ((mask >> lane & 1u) && other.state == State::in_warp) other.state = State::ready;
     }
   } else {
     while (warp.generation == generation) pause(State::in_warp);
@@ -161,6 +194,32 @@ uint64_t exchange(unsigned mask, uint64_t value, int from) {
   return values[from];
 }
 
+const uint64_t* gather(unsigned mask, uint64_t value) { return meet(mask, value); }
+
+void copy_async(void* to, const void* from, int bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+  if (at % static_cast<uintptr_t>(bytes) != 0) end("an asynchronous copy is not aligned");
+  machine.threads[static_cast<size_t>(machine.running)].begun.push_back({to, from, bytes});
+}
+void commit_copies() {
+  Thread& self = machine.threads[static_cast<size_t>(machine.running)];
+  self.groups.push_back(std::move(self.begun));
+  self.begun.clear();
+}
+void wait_copies(int left) {
+  auto& groups = machine.threads[static_cast<size_t>(machine.running)].groups;
+  for (; groups.size() > static_cast<size_t>(left); groups.pop_front()) {
+    for (const Copy& copy : groups.front()) {
+      const auto size = static_cast<size_t>(copy.bytes);
+      if (copy.from != nullptr) {
+        std::memcpy(copy.to, copy.from, size);
+      } else {
+        std::memset(copy.to, 0, size);
+      }
+    }
+  }
+}
+
 unsigned ballot(unsigned mask, bool value) {
   const uint64_t* values = meet(mask, value ? 1 : 0);
   unsigned result = 0;
@@ -170,29 +229,43 @@ unsigned ballot(unsigned mask, bool value) {
   return result;
 }
 
-void launch(const char* op, dim3 grid, dim3 block, size_t shared, cudaStream_t,
-            const std::function<void()>& thread) {
+namespace {
+
+void run_grid(const char* op, dim3 grid, dim3 block, size_t shared,
+              const std::function<void()>& thread) {
   Machine& m = machine;
   m.op = op;
+  m.thread = &thread;
+  m.place.grid = grid;
+  m.place.block = block;
+  m.threads.resize(size_t{block.x} * block.y * block.z);
+  for (unsigned i = 0; i < m.threads.size(); ++i) {
+    m.threads[i].index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
+  }
+  m.warps.resize((m.threads.size() + kLanes - 1) / kLanes);
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        m.place.block_index = {x, y, z};
+        m.shared.assign((shared + 7) / 8, ~uint64_t{0});  // NaN to whoever reads it unwritten
+        run_block();
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void launch(const char* op, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+            std::function<void()> thread) {
+  machine.op = op;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > 1024) end("a block has 1 to 1024 threads");
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) end("a grid has no blocks");
   if (grid.y > 65535 || grid.z > 65535) end("a grid is at most 65535 blocks high and deep");
   if (shared > 227 * 1024) end("a block has at most 227 KiB of shared memory");
-  m.thread = &thread;
-  m.place.grid = grid;
-  m.place.block = block;
-  while (m.fibres.size() < threads) m.fibres.push_back(std::make_unique<Fibre>());
-  m.warps.resize((threads + kLanes - 1) / kLanes);
-  for (unsigned z = 0; z < grid.z; ++z) {
-    for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; ++x) {
-        m.place.block_index = {x, y, z};
-        m.shared.assign(shared / 8 + 1, ~uint64_t{0});  // NaN to whoever reads it unwritten
-        run_block(static_cast<int>(threads));
-      }
-    }
-  }
+  enqueue(op, stream,
+          [=, thread = std::move(thread)] { run_grid(op, grid, block, shared, thread); });
 }
 
 }  // namespace cusim

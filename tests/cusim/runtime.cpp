@@ -1,26 +1,90 @@
-// The runtime's calls: memory is the host's, and what is asked of a stream is done at once.
+// The runtime's devices, errors and memory, which is the host's.
+#include <cstdio>
 #include <cstdlib>
-#include <mutex>
+#include <map>
+#include <vector>
 
-#include <cuda_runtime.h>
-
-struct cusim_stream {};
-struct cusim_event {};
+#include "streams.h"
 
 namespace {
 
+using cusim::said;
+using cusim::world;
+
 int devices = 2;
+size_t memory = size_t{80} << 30;
 thread_local int current = 0;
 thread_local cudaError_t last = cudaSuccess;
 
-cudaError_t said(cudaError_t status) {
-  if (status != cudaSuccess) last = status;
-  return status;
+constexpr int kPageable = -2, kPinned = -1;  // else the device
+
+struct Block {
+  size_t bytes;
+  int place;
+};
+std::map<const char*, Block>& blocks() {
+  static auto* all = new std::map<const char*, Block>;
+  return *all;
+}
+size_t held[64] = {};
+
+struct Found {
+  int place = kPageable;
+  bool inside = true;  // all of the bytes are in the block
+};
+Found find(const void* at, size_t bytes) {
+  const std::lock_guard lock(world());
+  const char* first = static_cast<const char*>(at);
+  auto block = blocks().upper_bound(first);
+  if (block == blocks().begin()) return {};
+  --block;
+  if (first >= block->first + block->second.bytes) return {};
+  return {block->second.place, first + bytes <= block->first + block->second.bytes};
+}
+
+cudaError_t make(void** result, size_t bytes, int place) {
+  const std::lock_guard lock(world());
+  *result = nullptr;
+  if (cusim::forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
+  if (bytes == 0) return cudaSuccess;
+  if (place >= 0 && held[place] + bytes > memory) return said(cudaErrorMemoryAllocation);
+  // exactly so many bytes, so that the address sanitizer sees the first one beyond
+  if (posix_memalign(result, 256, bytes) != 0) return said(cudaErrorMemoryAllocation);
+  std::memset(*result, 0xFF, bytes);  // NaN to whoever reads it unwritten
+  blocks()[static_cast<const char*>(*result)] = {bytes, place};
+  if (place >= 0) held[place] += bytes;
+  return cudaSuccess;
+}
+
+// All work is done first, as the runtime has it.
+cudaError_t unmake(void* at, bool on_device) {
+  const std::lock_guard lock(world());
+  if (!at) return cudaSuccess;
+  if (cusim::forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
+  const auto block = blocks().find(static_cast<const char*>(at));
+  if (block == blocks().end() || (block->second.place >= 0) != on_device) {
+    return said(cudaErrorInvalidValue);
+  }
+  cusim::drain_all();
+  if (on_device) held[block->second.place] -= block->second.bytes;
+  blocks().erase(block);
+  std::free(at);
+  return cudaSuccess;
 }
 
 }  // namespace
 
 void cusim::set_device_count(int count) { devices = count; }
+void cusim::set_memory(size_t bytes) { memory = bytes; }
+size_t cusim::live_blocks() {
+  const std::lock_guard lock(world());
+  return blocks().size();
+}
+
+cudaError_t cusim::said(cudaError_t status) {
+  if (status != cudaSuccess) last = status;
+  return status;
+}
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = devices;
@@ -35,78 +99,88 @@ cudaError_t cudaSetDevice(int device) {
   current = device;
   return cudaSuccess;
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"cusim", memory, 4, 9, 0};
+  return cudaSuccess;
+}
 const char* cudaGetErrorName(cudaError_t status) {
+#define CUSIM_NAME(error) \
+  case error:             \
+    return #error;
   switch (status) {
-    case cudaSuccess:
-      return "cudaSuccess";
-    case cudaErrorInvalidValue:
-      return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation:
-      return "cudaErrorMemoryAllocation";
-    case cudaErrorNoDevice:
-      return "cudaErrorNoDevice";
-    case cudaErrorInvalidDevice:
-      return "cudaErrorInvalidDevice";
-    case cudaErrorNotReady:
-      return "cudaErrorNotReady";
-    case cudaErrorStreamCaptureUnsupported:
-      return "cudaErrorStreamCaptureUnsupported";
+    CUSIM_NAME(cudaSuccess)
+    CUSIM_NAME(cudaErrorInvalidValue)
+    CUSIM_NAME(cudaErrorMemoryAllocation)
+    CUSIM_NAME(cudaErrorNoDevice)
+    CUSIM_NAME(cudaErrorInvalidDevice)
+    CUSIM_NAME(cudaErrorNotReady)
+    CUSIM_NAME(cudaErrorIllegalAddress)
+    CUSIM_NAME(cudaErrorStreamCaptureUnsupported)
+    CUSIM_NAME(cudaErrorStreamCaptureInvalidated)
+    CUSIM_NAME(cudaErrorStreamCaptureUnjoined)
+    CUSIM_NAME(cudaErrorCapturedEvent)
+    CUSIM_NAME(cudaErrorGraphExecUpdateFailure)
   }
+#undef CUSIM_NAME
   return "an error without a name";
 }
 const char* cudaGetErrorString(cudaError_t status) { return cudaGetErrorName(status); }
 cudaError_t cudaGetLastError() {
-  const cudaError_t status = last;
+  const cudaError_t status = cudaPeekAtLastError();
   last = cudaSuccess;
   return status;
 }
-cudaError_t cudaPeekAtLastError() { return last; }
+cudaError_t cudaPeekAtLastError() { return last != cudaSuccess ? last : cusim::broken(); }
 
-cudaError_t cudaMalloc(void** block, size_t bytes) {
-  *block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (!*block) return said(cudaErrorMemoryAllocation);
-  std::memset(*block, 0xFF, bytes);  // NaN to whoever reads it unwritten
-  return cudaSuccess;
-}
-cudaError_t cudaFree(void* block) {
-  std::free(block);
-  return cudaSuccess;
-}
-cudaError_t cudaMallocHost(void** block, size_t bytes) { return cudaMalloc(block, bytes); }
-cudaError_t cudaFreeHost(void* block) { return cudaFree(block); }
+cudaError_t cudaMalloc(void** block, size_t bytes) { return make(block, bytes, current); }
+cudaError_t cudaFree(void* block) { return unmake(block, true); }
+cudaError_t cudaMallocHost(void** block, size_t bytes) { return make(block, bytes, kPinned); }
+cudaError_t cudaFreeHost(void* block) { return unmake(block, false); }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *free = *total = size_t{80} << 30;
+  const std::lock_guard lock(world());
+  *total = memory;
+  *free = memory - held[current];
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
-  std::memmove(to, from, bytes);
-  return cudaSuccess;
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const Found source = find(from, bytes), target = find(to, bytes);
+  if (!source.inside || !target.inside) return said(cudaErrorInvalidValue);
+  const bool from_device = source.place >= 0, to_device = target.place >= 0;
+  if (kind != cudaMemcpyDefault &&
+      (from_device != (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice) ||
+       to_device != (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice))) {
+    return said(cudaErrorInvalidValue);
+  }
+  const bool pageable = source.place == kPageable || target.place == kPageable;
+  if (cusim_graph* graph = cusim::captured_by(stream); graph && pageable) {
+    graph->failed = true;
+    return said(cudaErrorStreamCaptureUnsupported);
+  }
+  if (cusim::is_deferred() && source.place == kPageable) {
+    // what the host does to the source afterwards does not matter
+    const auto* first = static_cast<const char*>(from);
+    cusim::enqueue("copy", stream, [to, staged = std::vector<char>(first, first + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    });
+  } else {
+    cusim::enqueue("copy", stream, [=] { std::memmove(to, from, bytes); });
+  }
+  if (target.place == kPageable) cusim::drain(stream);
+  return said(cusim::broken());
 }
-cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
-  std::memset(to, value, bytes);
-  return cudaSuccess;
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                size_t bytes, cudaStream_t stream) {
+  if (find(to, bytes).place != to_device || find(from, bytes).place != from_device) {
+    return said(cudaErrorInvalidDevice);
+  }
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new cusim_stream;
-  return cudaSuccess;
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  if (const Found target = find(to, bytes); target.place == kPageable || !target.inside) {
+    return said(cudaErrorInvalidValue);
+  }
+  cusim::enqueue("memset", stream, [=] { std::memset(to, value, bytes); });
+  return said(cusim::broken());
 }
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new cusim_event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }

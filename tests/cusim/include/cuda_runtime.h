@@ -16,6 +16,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline
+#define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
 #define __restrict__ __restrict
@@ -56,7 +57,12 @@ enum cudaError_t {
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorCapturedEvent = 907,
+  cudaErrorGraphExecUpdateFailure = 910,
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
@@ -67,15 +73,36 @@ enum cudaMemcpyKind {
 };
 struct cusim_stream;
 struct cusim_event;
+struct cusim_graph;
+struct cusim_graph_node;
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone = 0, cudaStreamCaptureStatusActive = 1 };
 using cudaStream_t = cusim_stream*;
 using cudaEvent_t = cusim_event*;
+using cudaGraph_t = cusim_graph*;
+using cudaGraphExec_t = cusim_graph*;
+using cudaGraphNode_t = cusim_graph_node*;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+struct cudaGraphExecUpdateResultInfo {
+  int result;
+};
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem;
+  int multiProcessorCount, major, minor;
+};
 #define cudaStreamLegacy reinterpret_cast<cudaStream_t>(0x1)
 #define cudaStreamPerThread reinterpret_cast<cudaStream_t>(0x2)
-inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
 
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 const char* cudaGetErrorString(cudaError_t status);
 const char* cudaGetErrorName(cudaError_t status);
 cudaError_t cudaGetLastError();
@@ -87,29 +114,62 @@ cudaError_t cudaFreeHost(void* block);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                cudaGraphExecUpdateResultInfo* info);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 namespace cusim {
 
 /// Devices that the runtime pretends to have; 2 unless a test says otherwise.
 void set_device_count(int count);
+/// Lets the clock that events read go on; it stands still otherwise, so that no test depends on the
+/// machine's speed.
+void advance(double milliseconds);
+/// Bytes of each device's memory from now on; 80 GiB at first.
+void set_memory(size_t bytes);
+/// Blocks of device and page-locked memory that are there now.
+size_t live_blocks();
 
-/// Runs `thread` once for every thread of every block. What would hang or be undefined on a GPU (a
-/// barrier that some threads never reach, lanes that disagree about a mask, a value from a lane
-/// that is not there) ends the program with a line that begins with the operation's name.
+/// Work is done when it is asked for (false) or only when something waits for it (true), so that
+/// a wait that is missing shows as wrong numbers. At first false; true with HERO_CUSIM_DEFERRED=1.
+void set_deferred(bool deferred);
+/// Makes the next piece of work of that name fail as a kernel does, for all that follows (null:
+/// the device is well again).
+void break_next(const char* op, cudaError_t status = cudaErrorIllegalAddress);
+
+/// Gives work to a stream; `op` is a literal.
+void enqueue(const char* op, cudaStream_t stream, std::function<void()> work);
+
+/// Runs `thread` once for every thread of every block, on `stream`. What would hang or be
+/// undefined on a GPU (a barrier that some threads never reach, lanes that disagree about a mask, a
+/// value from a lane that is not there) ends the program with a line that begins with the
+/// operation's name.
 void launch(const char* op, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
-            const std::function<void()>& thread);
+            std::function<void()> thread);
 
 void* dynamic_shared();
 
@@ -123,6 +183,13 @@ const Place& place();
 void sync_threads();
 /// Hands 64 bits to the warp and returns those of lane `from`; every lane of `mask` comes.
 uint64_t exchange(unsigned mask, uint64_t value, int from);
+/// All lanes' 64 bits, until this lane's next operation.
+const uint64_t* gather(unsigned mask, uint64_t value);
+/// A thread's copies in the background (no source: zeros): done when waited for, and no sooner, so
+/// that who reads too early reads what was there before.
+void copy_async(void* to, const void* from, int bytes);
+void commit_copies();
+void wait_copies(int left);
 /// The lanes of `mask` whose value is not 0.
 unsigned ballot(unsigned mask, bool value);
 int lane();
@@ -150,6 +217,7 @@ inline void __syncthreads() { cusim::sync_threads(); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { cusim::exchange(mask, 0, cusim::lane()); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+inline void __threadfence_system() {}
 template <class T>
 T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
   const int base = cusim::lane() / width * width;
@@ -186,5 +254,11 @@ T atomicAdd(T* to, T value) {
   static_assert(!std::is_floating_point_v<T>);
   const T before = *to;
   *to = static_cast<T>(before + value);
+  return before;
+}
+template <class T>
+T atomicCAS(T* to, T expected, T value) {
+  const T before = *to;
+  if (before == expected) *to = value;
   return before;
 }

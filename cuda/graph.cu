@@ -1,0 +1,236 @@
+#include <bit>
+#include <utility>
+
+#include <hero/core/accelerator.h>
+#include <hero/core/backend.h>
+#include <hero/cuda/cuda.h>
+#include <hero/cuda/device_memory.cuh>
+#include <hero/cuda/graph.cuh>
+#include <hero/cuda/graph.h>
+#include <hero/cuda/runtime.cuh>
+
+namespace hero::cuda {
+
+namespace {
+
+thread_local HostValues* noted = nullptr;
+
+// The calling thread's numbers go to `values` while it lives.
+class Noting {
+ public:
+  explicit Noting(HostValues& values) : previous_(std::exchange(noted, &values)) { values.clear(); }
+  ~Noting() { noted = previous_; }
+  Noting(const Noting&) = delete;
+  Noting& operator=(const Noting&) = delete;
+
+ private:
+  HostValues* previous_;
+};
+
+void check_same_values(const HostValues& before, const HostValues& now) {
+  check(before.size() == now.size(), "graphed step: the captured call took ", now.size(),
+        " numbers from the host, the call before it ", before.size(),
+        "; a graph repeats one call, so use more warmup or recapture");
+  for (size_t i = 0; i < now.size(); ++i) {
+    check(std::bit_cast<uint64_t>(before[i].value) == std::bit_cast<uint64_t>(now[i].value),
+          "graphed step: ", now[i].op,
+          " takes a number from the host that changes from call to "
+          "call (",
+          before[i].value, ", then ", now[i].value,
+          "), and a replayed graph would repeat it; use recapture");
+  }
+}
+
+}  // namespace
+
+void note_values(const char* op, std::span<const double> values) {
+  if (!noted) [[likely]]
+    return;
+  for (const double value : values) noted->push_back({op, value});
+}
+
+struct GraphedStep::State {
+  Step step;
+  GraphOptions options;
+  Stream stream;
+  CachingAllocator::PoolId pool;
+  int64_t calls = 0;
+  HostValues values;
+  std::vector<Array> inputs, outputs;
+  cudaGraphExec_t exec = nullptr;
+  int64_t nodes = 0;
+
+  State(Step what, const GraphOptions& how)
+      : step(std::move(what)), options(how), stream(how.device), pool(memory().make_pool()) {}
+  ~State() {
+    inputs.clear();
+    outputs.clear();
+    if (exec) cudaGraphExecDestroy(exec);
+    memory().release_pool(pool);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  CachingAllocator& memory() const { return device_memory(options.device.index); }
+  cudaStream_t handle() const { return static_cast<cudaStream_t>(stream.handle()); }
+  void take(const std::vector<Array>& given);
+  cudaGraph_t capture();
+  void instantiate(cudaGraph_t graph);
+  std::vector<Array> run();
+};
+
+// Copies the inputs to where the step expects them.
+void GraphedStep::State::take(const std::vector<Array>& given) {
+  if (calls == 0) {
+    inputs.clear();
+    for (const Array& input : given) {
+      inputs.push_back(Array::empty(input.shape(), input.dtype(), options.device));
+    }
+  }
+  check(given.size() == inputs.size(), "graphed step: ", given.size(), " inputs where the first ",
+        "call had ", inputs.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    check(given[i].shape() == inputs[i].shape() && given[i].dtype() == inputs[i].dtype(),
+          "graphed step: input ", i, " is ", given[i].dtype(), " ", given[i].shape(),
+          " where the first call had ", inputs[i].dtype(), " ", inputs[i].shape(),
+          "; a graph has fixed shapes, make one for each");
+  }
+  for (size_t i = 0; i < given.size(); ++i) core::backend(options.device).copy(given[i], inputs[i]);
+}
+
+namespace {
+
+// A capture of the calling thread's work on `stream`, with memory from `pool`. One that is not
+// finished is thrown away.
+class Capture {
+ public:
+  Capture(CachingAllocator& memory, CachingAllocator::PoolId pool, cudaStream_t stream)
+      : memory_(memory), stream_(stream) {
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "graphed step");
+    memory.route(stream, pool);
+    capturing() = true;
+  }
+  ~Capture() {
+    if (!open_) return;
+    cudaGraph_t graph = nullptr;
+    end(graph);
+    if (graph) cudaGraphDestroy(graph);
+    cudaGetLastError();
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  cudaGraph_t finish() {
+    cudaGraph_t graph = nullptr;
+    check_cuda(end(graph), "graphed step");
+    return graph;
+  }
+
+ private:
+  cudaError_t end(cudaGraph_t& graph) {
+    open_ = false;
+    capturing() = false;
+    const cudaError_t status = cudaStreamEndCapture(stream_, &graph);
+    memory_.end_route(stream_);
+    return status;
+  }
+
+  CachingAllocator& memory_;
+  cudaStream_t stream_;
+  bool open_ = true;
+};
+
+}  // namespace
+
+cudaGraph_t GraphedStep::State::capture() {
+  HostValues now;
+  std::vector<Array> made;
+  Capture capture(memory(), pool, handle());
+  {
+    const Noting noting(now);
+    made = step(inputs);
+  }
+  cudaGraph_t graph = capture.finish();
+  try {
+    if (!options.recapture) check_same_values(values, now);
+  } catch (...) {
+    cudaGraphDestroy(graph);
+    throw;
+  }
+  outputs = std::move(made);
+  return graph;
+}
+
+void GraphedStep::State::instantiate(cudaGraph_t graph) {
+  if (exec) {
+    cudaGraphExecUpdateResultInfo info;
+    if (cudaGraphExecUpdate(exec, graph, &info) == cudaSuccess) return;
+    cudaGetLastError();  // the step has another form now: a graph of its own
+    cudaGraphExecDestroy(std::exchange(exec, nullptr));
+  }
+  check_cuda(cudaGraphInstantiate(&exec, graph, 0), "graphed step");
+}
+
+std::vector<Array> GraphedStep::State::run() {
+  if (calls < options.warmup) {
+    const Noting noting(values);
+    return step(inputs);
+  }
+  if (!exec || options.recapture) {
+    cudaGraph_t graph = capture();
+    size_t count = 0;
+    cudaGraphGetNodes(graph, nullptr, &count);
+    nodes = static_cast<int64_t>(count);
+    try {
+      instantiate(graph);
+    } catch (...) {
+      cudaGraphDestroy(graph);
+      throw;
+    }
+    cudaGraphDestroy(graph);
+  }
+  note_launch("graphed step");
+  check_cuda(cudaGraphLaunch(exec, handle()), "graphed step");
+  if (synchronous()) wait_for_stream("graphed step");
+  return options.recapture ? std::move(outputs) : outputs;
+}
+
+GraphedStep::GraphedStep(Step step, const GraphOptions& options) {
+  core::accelerator("graphed step", options.device);
+  check(options.warmup >= 1, "graphed step: warmup is ", options.warmup,
+        ", but what is made at first use must be there before the capture; use at least 1");
+  state_ = std::make_unique<State>(std::move(step), options);
+}
+
+GraphedStep::~GraphedStep() = default;
+
+std::vector<Array> GraphedStep::operator()(const std::vector<Array>& inputs) {
+  State& s = *state_;
+  const DeviceGuard guard(s.options.device.index);
+  const Stream caller = Stream::current(s.options.device);
+  s.stream.wait(caller);
+  std::vector<Array> outputs;
+  try {
+    const StreamScope scope(s.stream);
+    s.take(inputs);
+    outputs = s.run();
+  } catch (...) {
+    // what was given before the error still comes before the caller's next work
+    cudaEvent_t event = nullptr;
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (event && cudaEventRecord(event, s.handle()) == cudaSuccess) {
+      cudaStreamWaitEvent(static_cast<cudaStream_t>(caller.handle()), event, 0);
+    }
+    if (event) cudaEventDestroy(event);
+    cudaGetLastError();
+    throw;
+  }
+  caller.wait(s.stream);
+  ++s.calls;
+  return outputs;
+}
+
+bool GraphedStep::captured() const { return state_->exec != nullptr; }
+int64_t GraphedStep::nodes() const { return state_->nodes; }
+
+}  // namespace hero::cuda

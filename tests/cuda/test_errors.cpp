@@ -1,0 +1,110 @@
+// What goes wrong on a device, and what the errors say.
+#include "cuda/gpu.h"
+
+#include <hero/core/array.h>
+#include <hero/core/backend.h>
+
+#if defined(HERO_TEST_CUSIM)
+#include <cuda_runtime.h>
+#endif
+
+using namespace hero;
+using namespace hero_test;
+using namespace hero::cuda;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("more memory than there is is an error that says what is held, and nothing is lost") {
+  HERO_NEEDS_GPU();
+  const MemoryStats before = memory_stats();
+  const int64_t too_much = device_properties().memory + 1;
+  CHECK_THROWS_WITH(Array::empty({too_much}, kUInt8, kGpu),
+                    ContainsSubstring("allocate: out of memory on cuda:0 (") &&
+                        ContainsSubstring("asked for; arrays hold") &&
+                        ContainsSubstring("use smaller batches or release tensors"));
+  CHECK(memory_stats().retries == before.retries + 1);
+  CHECK(memory_stats().allocated == before.allocated);
+  CHECK(Array::full({10}, 1, kFloat32, kGpu).defined());
+  synchronize();
+}
+
+#if defined(HERO_TEST_CUSIM)
+
+namespace {
+
+struct Deferred {
+  Deferred() { cusim::set_deferred(true); }
+  ~Deferred() {
+    cusim::break_next(nullptr);
+    cusim::set_deferred(false);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an error that a kernel leaves behind comes with the names of those that ran") {
+  const Deferred deferred;
+  synchronize();
+  cusim::break_next("fill");
+  const Array x = Array::full({5}, 1, kFloat32, kGpu);
+  CHECK_THROWS_WITH(synchronize(),
+                    "synchronize: CUDA reports: cudaErrorIllegalAddress; it is an error of one of "
+                    "fill; HERO_CUDA_SYNC=1 names the very operation");
+  // it stays, as on a GPU: nothing after it is done
+  CHECK_THROWS_WITH(Stream::current().query(), ContainsSubstring("cudaErrorIllegalAddress"));
+  cusim::break_next(nullptr);
+  synchronize();
+}
+
+TEST_CASE("an error of a launch names its operation") {
+  const Deferred deferred;
+  cusim::set_deferred(false);
+  const Array x = Array::zeros({5}, kFloat32, kGpu);
+  cusim::break_next("fill");
+  CHECK_THROWS_WITH(core::backend(kGpu).fill(x, 1),
+                    ContainsSubstring("fill: CUDA reports: cudaErrorIllegalAddress"));
+}
+
+TEST_CASE("memory runs out where cusim says so, and cached memory is given back first") {
+  empty_cache();
+  const int64_t held = memory_stats().reserved;
+  cusim::set_memory(static_cast<size_t>(held) + (8 << 20));
+  { const Array x = Array::empty({6 << 20}, kUInt8, kGpu); }
+  {
+    const int64_t retries = memory_stats().retries;
+    const Array y = Array::empty({8 << 20}, kUInt8, kGpu);
+#if !defined(__SANITIZE_ADDRESS__)  // where nothing is cached
+    CHECK(memory_stats().retries == retries + 1);
+#endif
+    CHECK(memory_stats().retries <= retries + 1);
+    CHECK_THROWS_WITH(Array::empty({3 << 20}, kUInt8, kGpu),
+                      ContainsSubstring("(0 B free of ") && ContainsSubstring("3.00 MiB asked"));
+  }
+  cusim::set_memory(size_t{80} << 30);
+}
+
+TEST_CASE("arrays leave no block behind") {
+  empty_cache();
+  const size_t before = cusim::live_blocks();
+  for (int i = 0; i < 3; ++i) {
+    const Array x = Array::full({100 + i}, 1, kFloat64, kGpu);
+    const Array y = Array::full({7 << 20}, 0, kUInt8, kGpu);
+  }
+  empty_cache();
+  CHECK(cusim::live_blocks() <= before);
+}
+
+TEST_CASE("copies that go the other way than they say are refused by cusim") {
+  float host[4] = {};
+  void* device = nullptr;
+  CHECK(cudaMalloc(&device, 16) == cudaSuccess);
+  CHECK(cudaMemcpyAsync(host, device, 16, cudaMemcpyHostToDevice, nullptr) ==
+        cudaErrorInvalidValue);
+  CHECK(cudaMemcpyAsync(device, host, 20, cudaMemcpyHostToDevice, nullptr) ==
+        cudaErrorInvalidValue);  // beyond the block
+  CHECK(cudaMemcpyAsync(device, host, 16, cudaMemcpyHostToDevice, nullptr) == cudaSuccess);
+  CHECK(cudaFreeHost(device) == cudaErrorInvalidValue);
+  CHECK(cudaFree(device) == cudaSuccess);
+  cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,267 @@
+// Steps captured as graphs do what they do without.
+#include "cuda/gpu.h"
+
+#include <hero/core/array.h>
+#include <hero/core/backend.h>
+#include <hero/cuda/graph.h>
+
+#if defined(HERO_TEST_CUSIM)
+#include <cuda_runtime.h>
+#endif
+
+using namespace hero;
+using namespace hero_test;
+using namespace hero::cuda;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::vector<float> host(const Array& array) { return array.to(kCpu).to_vector<float>(); }
+
+Array on_gpu(const std::vector<float>& values) {
+  return Array::from(values, {static_cast<int64_t>(values.size())}).to(kGpu);
+}
+
+// state = state copied beside the input: what a step changes in place and what it returns.
+struct Shift {
+  Array state = Array::zeros({4}, kFloat32, kGpu);
+  int runs = 0;
+
+  std::vector<Array> operator()(const std::vector<Array>& in) {
+    ++runs;
+    const Array before = state.clone();  // memory of the step's own
+    core::backend(kGpu).copy(in[0], state);
+    return {before};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a graphed step gives what the step gives, call by call, and its host code rests") {
+  HERO_NEEDS_GPU();
+  Shift eager, graphed;
+  GraphedStep step([&](const std::vector<Array>& in) { return graphed(in); });
+  for (int i = 0; i < 6; ++i) {
+    const float x = static_cast<float>(i);
+    const Array input = on_gpu({x, x + 0.25f, -x, 3});
+    const auto expected = eager({input});
+    const auto got = step({input});
+    CHECK(host(got[0]) == host(expected[0]));
+    CHECK(host(graphed.state) == host(eager.state));
+    CHECK(step.captured() == (i >= 2));
+  }
+  CHECK(graphed.runs == 3);
+  CHECK(step.nodes() >= 2);
+}
+
+TEST_CASE("with recapture the host code runs in every call and its numbers are those of the call") {
+  HERO_NEEDS_GPU();
+  const Array state = Array::zeros({3}, kFloat32, kGpu);
+  int runs = 0;
+  const auto fill = [&](const std::vector<Array>&) {
+    core::backend(kGpu).fill(state, ++runs);
+    return std::vector<Array>{state.clone()};
+  };
+  GraphedStep step(fill, {.recapture = true});
+  std::vector<Array> all;
+  for (int i = 1; i <= 5; ++i) all.push_back(step({})[0]);
+  CHECK(runs == 5);
+  for (int i = 1; i <= 5; ++i) {
+    CHECK(host(all[static_cast<size_t>(i - 1)]) == std::vector<float>(3, static_cast<float>(i)));
+  }
+  SECTION("a step of another form gets another graph") {
+    GraphedStep grows(
+        [&](const std::vector<Array>&) {
+          ++runs;
+          for (int k = 0; k < runs; ++k) core::backend(kGpu).fill(state, 10 * runs + k);
+          return std::vector<Array>{};
+        },
+        {.warmup = 1, .recapture = true});
+    for (int i = 0; i < 4; ++i) {
+      grows({});
+      CHECK(host(state)[0] == static_cast<float>(11 * runs - 1));
+    }
+  }
+}
+
+TEST_CASE("a number of the host that changes is an error of a step that would repeat it") {
+  HERO_NEEDS_GPU();
+  const Array state = Array::zeros({3}, kFloat32, kGpu);
+  int runs = 0;
+  GraphedStep step([&](const std::vector<Array>&) {
+    core::backend(kGpu).fill(state, ++runs);
+    return std::vector<Array>{};
+  });
+  step({});
+  step({});
+  CHECK_THROWS_WITH(step({}), ContainsSubstring("fill takes a number from the host that changes "
+                                                "from call to call (2, then 3)") &&
+                                  ContainsSubstring("use recapture"));
+  CHECK_FALSE(step.captured());
+  CHECK(host(state)[0] == 2);
+}
+
+TEST_CASE("what cannot be captured is an error that names it, and the stream stays usable") {
+  HERO_NEEDS_GPU();
+  const Array state = Array::zeros({3}, kFloat32, kGpu);
+  bool faulty = false;
+  int which = 0;
+  GraphedStep step([&](const std::vector<Array>& in) {
+    core::backend(kGpu).copy(in[0], state);
+    if (faulty && which == 0) host(state);
+    if (faulty && which == 1) core::backend(kGpu).copy(Array::ones({3}), state);
+    if (faulty && which == 2) synchronize();
+    if (faulty && which == 3) pinned({1 << 21});
+    if (faulty && which == 4) fail("a step that throws");
+    return std::vector<Array>{};
+  });
+  const Array input = on_gpu({1, 2, 3});
+  step({input});
+  step({input});
+  faulty = true;
+  const int64_t allocated = memory_stats().allocated;
+  const char* expected[] = {"copy: ", "copy: ", "synchronize: the host waits",
+                            "pinned: ", "a step that throws"};
+  for (which = 0; which < 5; ++which) {
+    CHECK_THROWS_WITH(step({input}),
+                      ContainsSubstring(expected[which]) &&
+                          ContainsSubstring(which == 4 ? "" : "captured step cannot"));
+    CHECK(memory_stats().allocated == allocated);
+    CHECK_FALSE(step.captured());
+    CHECK(host(Array::full({2}, 5, kFloat32, kGpu)) == std::vector<float>{5, 5});
+  }
+  faulty = false;
+  step({on_gpu({4, 5, 6})});
+  CHECK(step.captured());
+  CHECK(host(state) == std::vector<float>{4, 5, 6});
+}
+
+TEST_CASE("memory of a graph serves nobody else, and goes back with the step") {
+  HERO_NEEDS_GPU();
+  synchronize();
+  empty_cache();
+  const MemoryStats before = memory_stats();
+  Array outlives;
+  {
+    GraphedStep step([](const std::vector<Array>& in) {
+      const Array temporary = in[0].clone();  // freed within the step
+      return std::vector<Array>{temporary.clone()};
+    });
+    const Array input = on_gpu(std::vector<float>(1000, 2));
+    for (int i = 0; i < 3; ++i) outlives = step({input})[0];
+    // blocks of all sizes around: none may lie in what the graph writes
+    std::vector<Array> others;
+    for (int i = 0; i < 50; ++i) others.push_back(Array::full({1000}, i, kFloat32, kGpu));
+    const auto out = step({input})[0];
+    CHECK(host(out) == std::vector<float>(1000, 2));
+    for (int i = 0; i < 50; ++i) {
+      CHECK(host(others[static_cast<size_t>(i)])[999] == static_cast<float>(i));
+    }
+  }
+  CHECK(host(outlives) == std::vector<float>(1000, 2));
+  outlives = Array();
+  synchronize();
+  empty_cache();
+  CHECK(memory_stats().allocated == before.allocated);
+  CHECK(memory_stats().reserved <= before.reserved);
+}
+
+TEST_CASE("inputs keep their number, shapes and dtypes") {
+  HERO_NEEDS_GPU();
+  CHECK_THROWS_WITH(GraphedStep({}, {.warmup = 0}), ContainsSubstring("use at least 1"));
+  GraphedStep step([](const std::vector<Array>&) { return std::vector<Array>{}; });
+  step({Array::zeros({3})});  // inputs may lie on the host
+  CHECK_THROWS_WITH(step({Array::zeros({4})}),
+                    ContainsSubstring("input 0 is float32 [4] where the first call had float32 "
+                                      "[3]"));
+  CHECK_THROWS_WITH(step({}), ContainsSubstring("0 inputs where the first call had 1"));
+}
+
+TEST_CASE("values come out of a graph through pinned memory") {
+  HERO_NEEDS_GPU();
+  const Array seen = pinned({3});
+  GraphedStep step([&](const std::vector<Array>& in) {
+    copy_async(in[0], seen);
+    return std::vector<Array>{};
+  });
+  for (int i = 0; i < 4; ++i) {
+    const float x = static_cast<float>(i);
+    step({on_gpu({x, x, x})});
+    synchronize();
+    CHECK(seen.to_vector<float>() == std::vector<float>(3, x));
+  }
+}
+
+#if defined(HERO_TEST_CUSIM)
+
+TEST_CASE("steps come in the order of the caller's stream though nothing waits for them") {
+  cusim::set_deferred(true);
+  {
+    Shift shift;
+    GraphedStep step([&](const std::vector<Array>& in) { return shift(in); });
+    std::vector<Array> seen;
+    for (int i = 0; i < 5; ++i) {
+      const Array input = Array::full({4}, i, kFloat32, kGpu);  // freed before the step is done
+      seen.push_back(step({input})[0].clone());
+    }
+    for (int i = 1; i < 5; ++i) {
+      CHECK(host(seen[static_cast<size_t>(i)])[3] == static_cast<float>(i - 1));
+    }
+    CHECK(host(shift.state)[0] == 4);
+  }
+  cusim::set_deferred(false);
+}
+
+TEST_CASE("cusim refuses what a real capture refuses") {
+  cudaStream_t a = nullptr, b = nullptr;
+  cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking);
+  cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
+  cudaEvent_t event = nullptr;
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  cudaGraph_t graph = nullptr;
+  int done = 0;
+  cudaStreamBeginCapture(a, cudaStreamCaptureModeThreadLocal);
+  SECTION("waiting for the stream") {
+    CHECK(cudaStreamSynchronize(a) == cudaErrorStreamCaptureUnsupported);
+    CHECK(cudaStreamEndCapture(a, &graph) == cudaErrorStreamCaptureInvalidated);
+  }
+  SECTION("memory of the driver, but in the relaxed mode") {
+    void* block = nullptr;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    CHECK(cudaMalloc(&block, 8) == cudaSuccess);
+    CHECK(cudaFree(block) == cudaSuccess);
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    CHECK(cudaMalloc(&block, 8) == cudaErrorStreamCaptureUnsupported);
+    CHECK(cudaStreamEndCapture(a, &graph) == cudaErrorStreamCaptureInvalidated);
+  }
+  SECTION("a stream that joined and was not waited for") {
+    cudaEventRecord(event, a);
+    cudaStreamWaitEvent(b, event, 0);
+    cusim::enqueue("work", b, [&] { ++done; });
+    CHECK(cudaEventQuery(event) == cudaErrorCapturedEvent);
+    CHECK(cudaStreamEndCapture(a, &graph) == cudaErrorStreamCaptureUnjoined);
+  }
+  SECTION("but takes one that was") {
+    cudaEventRecord(event, a);
+    cudaStreamWaitEvent(b, event, 0);
+    cusim::enqueue("work", b, [&] { ++done; });
+    cudaEventRecord(event, b);
+    cudaStreamWaitEvent(a, event, 0);
+    CHECK(cudaStreamEndCapture(a, &graph) == cudaSuccess);
+    CHECK(done == 0);
+    cudaGraphExec_t exec = nullptr;
+    cudaGraphInstantiate(&exec, graph, 0);
+    cudaGraphLaunch(exec, b);
+    cudaGraphLaunch(exec, b);
+    CHECK(done == 2);
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+  }
+  cudaGetLastError();
+  cudaEventDestroy(event);
+  cudaStreamDestroy(a);
+  cudaStreamDestroy(b);
+}
+
+#endif

@@ -1,0 +1,295 @@
+// Streams as queues: their work is done at once or, deferred, when something waits for it.
+#include "streams.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+namespace cusim {
+
+namespace {
+
+bool deferred = [] {
+  const char* text = std::getenv("HERO_CUSIM_DEFERRED");
+  return text && std::strcmp(text, "1") == 0;
+}();
+std::set<cudaStream_t>& streams() {
+  static auto* all = new std::set<cudaStream_t>;
+  return *all;
+}
+std::atomic<const char*> breaks_at = nullptr;
+std::atomic<cudaError_t> breaks_with = cudaSuccess;
+std::atomic<cudaError_t> left_behind = cudaSuccess;
+thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+thread_local std::set<cusim_graph*> captures;  // begun by this thread
+
+// The stream behind a handle; the runtime's own handles stand for a stream of the thread.
+cudaStream_t real(cudaStream_t stream) {
+  if (stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread) {
+    return stream;
+  }
+  thread_local cudaStream_t own = nullptr;
+  if (!own) streams().insert(own = new cusim_stream);
+  return own;
+}
+
+void run_until(cudaStream_t stream, uint64_t position) {
+  while (stream->done < position) {
+    const Work work = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    perform(work);
+    ++stream->done;
+  }
+}
+
+std::atomic<double> clock_ms = 0.0;
+
+}  // namespace
+
+std::recursive_mutex& world() {
+  static auto* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+void advance(double milliseconds) { clock_ms.fetch_add(milliseconds); }
+
+bool is_deferred() { return deferred; }
+void set_deferred(bool value) {
+  const std::lock_guard lock(world());
+  if (!value) drain_all();
+  deferred = value;
+}
+
+void break_next(const char* op, cudaError_t status) {
+  breaks_with = status;
+  breaks_at = op;
+  if (!op) left_behind = cudaSuccess;
+}
+cudaError_t broken() { return left_behind; }
+
+void perform(const Work& work) {
+  if (left_behind != cudaSuccess) return;
+  const char* op = breaks_at;
+  if (op && std::strcmp(op, work.op) == 0) {
+    breaks_at = nullptr;
+    left_behind = breaks_with.load();
+    return;
+  }
+  work.run();
+}
+
+void enqueue(const char* op, cudaStream_t handle, std::function<void()> run) {
+  {
+    const std::lock_guard lock(world());
+    const cudaStream_t stream = real(handle);
+    if (cusim_graph* graph = stream->capture) {
+      graph->work.push_back({op, std::move(run)});
+      ++stream->captured;
+      if (stream != graph->origin) graph->unjoined.insert(stream);
+      return;
+    }
+    ++stream->asked;
+    if (deferred || !stream->queue.empty()) {
+      stream->queue.push_back({op, std::move(run)});
+      return;
+    }
+    ++stream->done;
+  }
+  perform({op, run});
+}
+
+void drain(cudaStream_t stream) {
+  const std::lock_guard lock(world());
+  run_until(real(stream), real(stream)->asked);
+}
+
+void drain_all() {
+  const std::lock_guard lock(world());
+  for (const cudaStream_t stream : streams()) run_until(stream, stream->asked);
+}
+
+cusim_graph* captured_by(cudaStream_t stream) {
+  const std::lock_guard lock(world());
+  return real(stream)->capture;
+}
+
+bool forbidden_by_capture() {
+  const std::lock_guard lock(world());
+  if (captures.empty() || mode == cudaStreamCaptureModeRelaxed) return false;
+  for (cusim_graph* graph : captures) graph->failed = true;
+  return true;
+}
+
+}  // namespace cusim
+
+using namespace cusim;
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  const std::lock_guard lock(world());
+  *stream = new cusim_stream;
+  cudaGetDevice(&(*stream)->device);
+  streams().insert(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard lock(world());
+  drain(stream);
+  streams().erase(stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard lock(world());
+  if (cusim_graph* graph = captured_by(stream)) {
+    graph->failed = true;
+    return said(cudaErrorStreamCaptureUnsupported);
+  }
+  drain(stream);
+  return said(broken());
+}
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  const std::lock_guard lock(world());
+  const cudaStream_t stream = real(handle);
+  if (stream->capture) {
+    stream->capture->failed = true;
+    return said(cudaErrorStreamCaptureUnsupported);
+  }
+  if (stream->done == stream->asked) return said(broken());
+  run_until(stream, stream->done + 1);  // so that who asks again and again sees an end
+  return said(cudaErrorNotReady);
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = captured_by(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
+  const std::lock_guard lock(world());
+  const cudaStream_t stream = real(handle);
+  if (!event->stream) return cudaSuccess;
+  if (cusim_graph* graph = event->capture) {
+    if (stream->capture && stream->capture != graph) return said(cudaErrorInvalidValue);
+    stream->capture = graph;
+    graph->joined.insert(stream);
+    if (event->captured == event->stream->captured) graph->unjoined.erase(event->stream);
+    if (stream != graph->origin) graph->unjoined.insert(stream);
+    return cudaSuccess;
+  }
+  if (stream->capture) {  // of work outside of the capture
+    stream->capture->failed = true;
+    return said(cudaErrorStreamCaptureUnsupported);
+  }
+  if (event->stream->done >= event->at) return cudaSuccess;
+  enqueue("wait", stream, [other = event->stream, at = event->at] { run_until(other, at); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new cusim_event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const std::lock_guard lock(world());
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  const std::lock_guard lock(world());
+  const cudaStream_t stream = real(handle);
+  event->stream = stream;
+  event->capture = stream->capture;
+  event->captured = stream->captured;
+  if (stream->capture) return cudaSuccess;
+  event->passed_ms = std::make_shared<double>(0.0);
+  enqueue("event", stream, [passed = event->passed_ms] { *passed = clock_ms; });
+  event->at = stream->asked;
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(world());
+  if (event->capture) return said(cudaErrorCapturedEvent);
+  if (forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
+  if (!event->stream || event->stream->done >= event->at) return said(broken());
+  run_until(event->stream, event->stream->done + 1);
+  return said(cudaErrorNotReady);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(world());
+  if (event->capture) return said(cudaErrorCapturedEvent);
+  if (forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
+  if (event->stream) run_until(event->stream, event->at);
+  return said(broken());
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const std::lock_guard lock(world());
+  if (begin->stream->done < begin->at || end->stream->done < end->at) {
+    return said(cudaErrorNotReady);
+  }
+  *milliseconds = static_cast<float>(*end->passed_ms - *begin->passed_ms);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  if (forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
+  drain_all();
+  return said(broken());
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* exchanged) {
+  std::swap(mode, *exchanged);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
+  const std::lock_guard lock(world());
+  const cudaStream_t stream = real(handle);
+  if (stream->capture) return said(cudaErrorInvalidValue);
+  stream->capture = new cusim_graph;
+  stream->capture->origin = stream;
+  stream->capture->joined.insert(stream);
+  captures.insert(stream->capture);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* result) {
+  const std::lock_guard lock(world());
+  cusim_graph* graph = real(handle)->capture;
+  *result = nullptr;
+  if (!graph || graph->origin != real(handle)) return said(cudaErrorInvalidValue);
+  for (const cudaStream_t stream : graph->joined) stream->capture = nullptr;
+  captures.erase(graph);
+  const bool unjoined = !graph->unjoined.empty();
+  if (!graph->failed && !unjoined) {
+    *result = graph;
+    return cudaSuccess;
+  }
+  const bool failed = graph->failed;
+  delete graph;
+  return said(failed ? cudaErrorStreamCaptureInvalidated : cudaErrorStreamCaptureUnjoined);
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, size_t* count) {
+  *count = graph->work.size();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new cusim_graph(*graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                cudaGraphExecUpdateResultInfo*) {
+  const std::lock_guard lock(world());
+  if (exec->work.size() != graph->work.size()) return said(cudaErrorGraphExecUpdateFailure);
+  drain_all();  // launches of before keep their work
+  exec->work = graph->work;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  enqueue("graph", stream, [work = exec->work] {
+    for (const Work& piece : work) perform(piece);
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}

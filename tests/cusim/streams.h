@@ -1,0 +1,64 @@
+#pragma once
+// What streams, events and graphs are here; shared by the files of tests/cusim.
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+namespace cusim {
+
+struct Work {
+  const char* op = "";
+  std::function<void()> run;
+};
+
+/// Guards all streams, events, graphs and the books of memory.
+std::recursive_mutex& world();
+
+cudaError_t said(cudaError_t status);
+/// The error that a piece of work left behind, for good; cudaSuccess while there is none.
+cudaError_t broken();
+/// Runs a piece of work now.
+void perform(const Work& work);
+/// Does everything that was asked for on all streams.
+void drain_all();
+/// Does what was asked of one stream.
+void drain(cudaStream_t stream);
+bool is_deferred();
+/// Null, or the graph that the stream's work goes into.
+cusim_graph* captured_by(cudaStream_t stream);
+/// What a capture forbids: marks the captures of this thread as failed, when there are any and the
+/// thread did not ask for the relaxed mode.
+bool forbidden_by_capture();
+
+}  // namespace cusim
+
+/// A graph is what was captured, in the order in which it was asked for.
+struct cusim_graph {
+  std::vector<cusim::Work> work;
+  bool failed = false;
+  cudaStream_t origin = nullptr;
+  std::set<cudaStream_t> joined;    // streams that capture
+  std::set<cudaStream_t> unjoined;  // with work that the origin did not wait for
+};
+
+struct cusim_stream {
+  int device = 0;
+  std::deque<cusim::Work> queue;
+  uint64_t asked = 0, done = 0;  // pieces of work, counted
+  cusim_graph* capture = nullptr;
+  uint64_t captured = 0;  // pieces of work that went into graphs
+};
+
+struct cusim_event {
+  cudaStream_t stream = nullptr;  // null: never recorded
+  uint64_t at = 0;                // passed once the stream has done so many
+  cusim_graph* capture = nullptr;
+  uint64_t captured = 0;
+  std::shared_ptr<double> passed_ms;  // when, once passed
+};
