@@ -3,10 +3,12 @@
 
 #include <hero/core/accelerator.h>
 #include <hero/core/backend.h>
+#include <hero/core/random.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/device_memory.cuh>
 #include <hero/cuda/graph.cuh>
 #include <hero/cuda/graph.h>
+#include <hero/cuda/launch.cuh>
 #include <hero/cuda/runtime.cuh>
 
 namespace hero::cuda {
@@ -26,6 +28,28 @@ class Noting {
  private:
   HostValues* previous_;
 };
+
+// Streams of the default generator that the step has drawn from begin at `first`.
+struct Drawing {
+  uint64_t first;
+  const RandomBase* base;  // null in a call that is not captured
+};
+thread_local const Drawing* drawing = nullptr;
+
+class DrawingScope {
+ public:
+  explicit DrawingScope(const RandomBase* base)
+      : now_{default_generator().state().offset, base}, previous_(std::exchange(drawing, &now_)) {}
+  ~DrawingScope() { drawing = previous_; }
+  DrawingScope(const DrawingScope&) = delete;
+  DrawingScope& operator=(const DrawingScope&) = delete;
+
+ private:
+  Drawing now_;
+  const Drawing* previous_;
+};
+
+__global__ void random_base_kernel(RandomBase* base, RandomBase value) { *base = value; }
 
 void check_same_values(const HostValues& before, const HostValues& now) {
   check(before.size() == now.size(), "graphed step: the captured call took ", now.size(),
@@ -49,6 +73,17 @@ void note_values(const char* op, std::span<const double> values) {
   for (const double value : values) noted->push_back({op, value});
 }
 
+const RandomBase* random_base(uint64_t seed, uint64_t stream) {
+  if (!drawing) [[likely]]
+    return nullptr;
+  const Generator::State now = default_generator().state();
+  if (seed == now.seed && stream >= drawing->first && stream < now.offset) return drawing->base;
+  const double halves[] = {static_cast<double>(stream >> 32),
+                           static_cast<double>(stream & 0xffffffffu)};
+  note_values("random", halves);
+  return nullptr;
+}
+
 struct GraphedStep::State {
   Step step;
   GraphOptions options;
@@ -59,6 +94,9 @@ struct GraphedStep::State {
   std::vector<Array> inputs, outputs;
   cudaGraphExec_t exec = nullptr;
   int64_t nodes = 0;
+  Array base;          // the RandomBase
+  uint64_t first = 0;  // stream of the default generator when captured
+  uint64_t drawn = 0;  // streams that each call takes from it
 
   State(Step what, const GraphOptions& how)
       : step(std::move(what)), options(how), stream(how.device), pool(memory().make_pool()) {}
@@ -76,6 +114,8 @@ struct GraphedStep::State {
   void take(const std::vector<Array>& given);
   cudaGraph_t capture();
   void instantiate(cudaGraph_t graph);
+  void advance_random();
+  RandomBase* random() const { return reinterpret_cast<RandomBase*>(base.bytes()); }
   std::vector<Array> run();
 };
 
@@ -145,18 +185,24 @@ class Capture {
 cudaGraph_t GraphedStep::State::capture() {
   HostValues now;
   std::vector<Array> made;
-  Capture capture(memory(), pool, handle());
-  {
-    const Noting noting(now);
-    made = step(inputs);
-  }
-  cudaGraph_t graph = capture.finish();
+  if (!base.defined()) base = Array::empty({2}, kInt64, options.device);
+  const Generator::State before = default_generator().state();
+  cudaGraph_t graph = nullptr;
   try {
+    Capture capture(memory(), pool, handle());
+    const Noting noting(now);
+    const DrawingScope scope(options.recapture ? nullptr : random());
+    made = step(inputs);
+    graph = capture.finish();
     if (!options.recapture) check_same_values(values, now);
   } catch (...) {
-    cudaGraphDestroy(graph);
+    if (graph) cudaGraphDestroy(graph);
+    default_generator().set_state(before);
     throw;
   }
+  first = before.offset;
+  drawn = default_generator().state().offset - first;
+  if (!options.recapture) default_generator().set_state(before);  // the replay draws them
   outputs = std::move(made);
   return graph;
 }
@@ -171,9 +217,19 @@ void GraphedStep::State::instantiate(cudaGraph_t graph) {
   check_cuda(cudaGraphInstantiate(&exec, graph, 0), "graphed step");
 }
 
+// The replay's numbers are those that the default generator would give out now.
+void GraphedStep::State::advance_random() {
+  if (drawn == 0) return;
+  const Generator::State now = default_generator().state();
+  launch("graphed step", random_base_kernel, dim3(1), dim3(1), 0, random(),
+         RandomBase{now.seed, now.offset - first});
+  default_generator().set_state({now.seed, now.offset + drawn});
+}
+
 std::vector<Array> GraphedStep::State::run() {
   if (calls < options.warmup) {
     const Noting noting(values);
+    const DrawingScope scope(nullptr);
     return step(inputs);
   }
   if (!exec || options.recapture) {
@@ -189,6 +245,7 @@ std::vector<Array> GraphedStep::State::run() {
     }
     cudaGraphDestroy(graph);
   }
+  if (!options.recapture) advance_random();
   note_launch("graphed step");
   check_cuda(cudaGraphLaunch(exec, handle()), "graphed step");
   if (synchronous()) wait_for_stream("graphed step");

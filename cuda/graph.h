@@ -30,8 +30,9 @@ struct GraphOptions {
 ///     for (...) losses = step({tokens, targets});
 ///
 /// What the step does must be work of the device: a host read (item(), to(kCpu), printing), a copy
-/// from memory that is not page-locked and a random number end the capture with an error that names
-/// the operation; the stream stays usable. Arrays that the step reads or writes and did not make
+/// from memory that is not page-locked end the capture with an error that names the operation; the
+/// stream stays usable. Random numbers of the calling thread's default generator are other ones in
+/// every call, the same as without a graph. Arrays that the step reads or writes and did not make
 /// (parameters, optimizer states) must live as long as it is replayed and are changed in place.
 class GraphedStep {
  public:
