@@ -50,7 +50,7 @@ TEST_CASE("an error that a kernel leaves behind comes with the names of those th
                     "synchronize: CUDA reports: cudaErrorIllegalAddress; it is an error of one of "
                     "fill; HERO_CUDA_SYNC=1 names the very operation");
   // it stays, as on a GPU: nothing after it is done
-  CHECK_THROWS_WITH(Stream::current().query(), ContainsSubstring("cudaErrorIllegalAddress"));
+  CHECK_THROWS_WITH(cuda::Stream::current().query(), ContainsSubstring("cudaErrorIllegalAddress"));
   cusim::break_next(nullptr);
   synchronize();
 }

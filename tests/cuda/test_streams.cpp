@@ -17,29 +17,29 @@ using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("every thread has a stream of its own until a scope chooses another") {
   HERO_NEEDS_GPU();
-  const Stream mine = Stream::current();
-  CHECK(mine == Stream::current());
+  const cuda::Stream mine = cuda::Stream::current();
+  CHECK(mine == cuda::Stream::current());
   CHECK(mine.device() == kGpu);
   bool other = false;
-  std::thread([&] { other = !(Stream::current() == mine); }).join();
+  std::thread([&] { other = !(cuda::Stream::current() == mine); }).join();
   CHECK(other);
   {
-    const Stream stream;
+    const cuda::Stream stream;
     CHECK_FALSE(stream == mine);
     const StreamScope scope(stream);
-    CHECK(Stream::current() == stream);
+    CHECK(cuda::Stream::current() == stream);
     {
       const StreamScope back(mine);
-      CHECK(Stream::current() == mine);
+      CHECK(cuda::Stream::current() == mine);
     }
-    CHECK(Stream::current() == stream);
+    CHECK(cuda::Stream::current() == stream);
   }
-  CHECK(Stream::current() == mine);
+  CHECK(cuda::Stream::current() == mine);
 }
 
 TEST_CASE("streams and events can be waited for and asked") {
   HERO_NEEDS_GPU();
-  const Stream stream;
+  const cuda::Stream stream;
   const Event never;
   CHECK(never.query());
   never.synchronize();
@@ -62,12 +62,12 @@ TEST_CASE("streams and events can be waited for and asked") {
 TEST_CASE("memory that another stream uses is not handed out before that stream is done with it") {
   HERO_NEEDS_GPU();
 #if !defined(__SANITIZE_ADDRESS__)
-  const Stream stream;
+  const cuda::Stream stream;
   std::byte* at = nullptr;
   {
     const Array x = Array::full({3000}, 1, kFloat32, kGpu);
     at = x.storage().data();
-    stream.wait(Stream::current());
+    stream.wait(cuda::Stream::current());
     const StreamScope scope(stream);
     const Array y = Array::full({3000}, 2, kFloat32, kGpu);
     CHECK(y.storage().data() != at);
@@ -78,7 +78,8 @@ TEST_CASE("memory that another stream uses is not handed out before that stream 
   CHECK(again.storage().data() == at);
   synchronize();
 #endif
-  CHECK_THROWS_WITH(record_use(Array::zeros({2}), Stream()), ContainsSubstring("lies on cpu"));
+  CHECK_THROWS_WITH(record_use(Array::zeros({2}), cuda::Stream()),
+                    ContainsSubstring("lies on cpu"));
 }
 
 TEST_CASE("what a device is can be asked") {
@@ -93,7 +94,7 @@ TEST_CASE("what a device is can be asked") {
 #if defined(HERO_TEST_CUSIM)
 
 TEST_CASE("events measure the time between them") {
-  const Stream stream;
+  const cuda::Stream stream;
   Event start(true), end(true);
   start.record(stream);
   cusim::advance(2.5);
@@ -118,7 +119,7 @@ TEST_CASE("cusim does deferred work when something waits for it, and only that s
   const Deferred deferred;
   const Array x = Array::zeros({4}, kFloat32, kGpu), y = Array::zeros({4}, kFloat32, kGpu);
   synchronize();
-  const Stream a, b;
+  const cuda::Stream a, b;
   {
     const StreamScope scope(a);
     core::backend(kGpu).fill(x, 1);
@@ -166,11 +167,11 @@ TEST_CASE("cusim does deferred work when something waits for it, and only that s
 TEST_CASE("a stream of the driver is used again, with the memory that belongs to it") {
   void* handle = nullptr;
   {
-    const Stream stream;
+    const cuda::Stream stream;
     handle = stream.handle();
-    const Stream copy = stream;
+    const cuda::Stream copy = stream;
   }
-  CHECK(Stream().handle() == handle);
+  CHECK(cuda::Stream().handle() == handle);
 }
 
 #endif
