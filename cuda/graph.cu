@@ -122,6 +122,7 @@ struct GraphedStep::State {
 // Copies the inputs to where the step expects them.
 void GraphedStep::State::take(const std::vector<Array>& given) {
   if (calls == 0) {
+    base = Array::empty({2}, kInt64, options.device);
     inputs.clear();
     for (const Array& input : given) {
       inputs.push_back(Array::empty(input.shape(), input.dtype(), options.device));
@@ -185,7 +186,6 @@ class Capture {
 cudaGraph_t GraphedStep::State::capture() {
   HostValues now;
   std::vector<Array> made;
-  if (!base.defined()) base = Array::empty({2}, kInt64, options.device);
   const Generator::State before = default_generator().state();
   cudaGraph_t graph = nullptr;
   try {
