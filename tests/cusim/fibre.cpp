@@ -16,7 +16,7 @@ namespace cusim {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr size_t kStack = 512 * 1024;  // its frames are larger
+constexpr size_t kStack = 256 * 1024;  // its frames are larger
 #else
 constexpr size_t kStack = 64 * 1024;
 #endif
@@ -96,8 +96,8 @@ Fibre::Fibre(void (*run)(), Side& home) : stack_(new char[kStack]), start_(new S
   side.size = kStack;
   // What cusim_switch takes from the stack: r15 r14 r13 r12 rbx rbp, and where it returns to.
   auto top = reinterpret_cast<uintptr_t>(stack_.get() + kStack) & ~uintptr_t{15};
-  auto* words = reinterpret_cast<uintptr_t*>(top) - 10;
-  for (int i = 0; i < 10; ++i) words[i] = 0;
+  auto* words = reinterpret_cast<uintptr_t*>(top) - 9;
+  for (int i = 0; i < 9; ++i) words[i] = 0;
   void (*const first)(Start*) = [](Start* start) { (*start)(); };
   words[2] = reinterpret_cast<uintptr_t>(first);
   words[3] = reinterpret_cast<uintptr_t>(start_.get());
