@@ -59,8 +59,18 @@ TEST_CASE("copies that cannot be left alone are refused") {
 
 #if defined(HERO_TEST_CUSIM)
 
+namespace {
+
+// Work waits for somebody to wait for it while this lives.
+struct Deferred {
+  Deferred() { cusim::set_deferred(true); }
+  ~Deferred() { cusim::set_deferred(false); }
+};
+
+}  // namespace
+
 TEST_CASE("a pinned block is not handed out again while a copy uses it") {
-  cusim::set_deferred(true);
+  const Deferred deferred;
   const Array there = Array::empty({300}, kFloat32, kGpu);
   synchronize();
   std::byte* at = nullptr;
@@ -75,7 +85,6 @@ TEST_CASE("a pinned block is not handed out again while a copy uses it") {
   for (int i = 0; i < 300; ++i) other.data<float>()[i] = 5;
   synchronize();
   CHECK(*reinterpret_cast<const float*>(there.bytes()) == 4);
-  cusim::set_deferred(false);
 #if !defined(__SANITIZE_ADDRESS__)  // where nothing is cached
   CHECK(pinned({300}).storage().data() == at);
 #endif
