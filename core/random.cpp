@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include <hero/core/draws.h>
 #include <hero/core/error.h>
-#include <hero/core/philox.h>
 #include <hero/core/random.h>
 
 namespace hero {
@@ -105,37 +105,26 @@ void fill_uniform(std::span<float> out, Stream stream, int64_t first_index, floa
     fill_by_word(out, stream, first_index, [](uint32_t w) { return philox::uniform24(w); });
     return;
   }
-  const float range = hi - lo;
-  const float last = std::nextafter(hi, lo);  // rounding may reach hi, which is outside
-  fill_by_word(out, stream, first_index, [=](uint32_t w) {
-    const float x = lo + range * philox::uniform24(w);
-    return x < last ? x : last;
-  });
+  fill_by_word(out, stream, first_index, draws::Uniform<float>(lo, hi));
 }
 
 void fill_uniform(std::span<double> out, Stream stream, int64_t first_index, double lo, double hi) {
   check_first(first_index, "uniform");
   check_bounds(lo, hi);
-  const double range = hi - lo;
-  const double last = std::nextafter(hi, lo);
-  fill_by_pair(out, stream, first_index, [=](uint32_t high, uint32_t low) {
-    const double x = lo + range * philox::uniform53(high, low);
-    return x < last ? x : last;
-  });
+  fill_by_pair(out, stream, first_index, draws::Uniform<double>(lo, hi));
 }
 
 void fill_normal(std::span<float> out, Stream stream, int64_t first_index, double mean,
                  double stddev) {
   check_first(first_index, "normal");
   check(stddev >= 0, "normal: the standard deviation is negative: ", stddev);
+  const draws::Normal<float> draw{mean, stddev};
   fill<4>(out, stream, first_index, [=](const Words& words, float* values, int blocks) {
     for (int half = 0; half < 2; ++half) {
       for (int i = 0; i < blocks; ++i) {
-        const auto z =
-            philox::box_muller(philox::positive32(words.word[2 * half][i]),
-                               philox::exact_double(words.word[2 * half + 1][i]) * 0x1p-32);
-        values[4 * i + 2 * half] = static_cast<float>(mean + stddev * z.first);
-        values[4 * i + 2 * half + 1] = static_cast<float>(mean + stddev * z.second);
+        draw(philox::positive32(words.word[2 * half][i]),
+             philox::exact_double(words.word[2 * half + 1][i]) * 0x1p-32, values[4 * i + 2 * half],
+             values[4 * i + 2 * half + 1]);
       }
     }
   });
@@ -145,12 +134,11 @@ void fill_normal(std::span<double> out, Stream stream, int64_t first_index, doub
                  double stddev) {
   check_first(first_index, "normal");
   check(stddev >= 0, "normal: the standard deviation is negative: ", stddev);
+  const draws::Normal<double> draw{mean, stddev};
   fill<2>(out, stream, first_index, [=](const Words& words, double* values, int blocks) {
     for (int i = 0; i < blocks; ++i) {
-      const auto z = philox::box_muller(philox::positive53(words.word[0][i], words.word[1][i]),
-                                        philox::uniform53(words.word[2][i], words.word[3][i]));
-      values[2 * i] = mean + stddev * z.first;
-      values[2 * i + 1] = mean + stddev * z.second;
+      draw(philox::positive53(words.word[0][i], words.word[1][i]),
+           philox::uniform53(words.word[2][i], words.word[3][i]), values[2 * i], values[2 * i + 1]);
     }
   });
 }
@@ -171,37 +159,31 @@ void fill_randint(std::span<int64_t> out, Stream stream, int64_t first_index, in
   check_first(first_index, "randint");
   check(low < high, "randint: the range is empty: [", low, ", ", high, ")");
   const uint64_t base = static_cast<uint64_t>(low), range = static_cast<uint64_t>(high) - base;
-  fill_by_pair(out, stream, first_index, [=](uint32_t a, uint32_t b) {
-    return static_cast<int64_t>(base + philox::scale_to(philox::join(a, b), range));
-  });
+  fill_by_pair(out, stream, first_index, draws::Integer{base, range});
 }
 
 void fill_bernoulli(std::span<bool> out, Stream stream, int64_t first_index, double p) {
   check_first(first_index, "bernoulli");
   check(p >= 0 && p <= 1, "bernoulli: the probability is outside [0, 1]: ", p);
-  const auto threshold = static_cast<uint64_t>(std::nearbyint(p * 0x1p32));
-  if (threshold > std::numeric_limits<uint32_t>::max()) {
+  const draws::Bernoulli draw(p);
+  if (draw.threshold > std::numeric_limits<uint32_t>::max()) {
     std::fill(out.begin(), out.end(), true);
     return;
   }
-  const auto below = static_cast<uint32_t>(threshold);
+  const auto below = static_cast<uint32_t>(draw.threshold);  // 32 bits: twice the lanes
   fill_by_word(out, stream, first_index, [=](uint32_t w) { return w < below; });
 }
 
 void fill_exponential(std::span<float> out, Stream stream, int64_t first_index, double rate) {
   check_first(first_index, "exponential");
   check(rate > 0, "exponential: the rate is not positive: ", rate);
-  fill_by_word(out, stream, first_index, [=](uint32_t w) {
-    return static_cast<float>((0.0 - philox::log_of(philox::positive32(w))) / rate);
-  });
+  fill_by_word(out, stream, first_index, draws::Exponential<float>{rate});
 }
 
 void fill_exponential(std::span<double> out, Stream stream, int64_t first_index, double rate) {
   check_first(first_index, "exponential");
   check(rate > 0, "exponential: the rate is not positive: ", rate);
-  fill_by_pair(out, stream, first_index, [=](uint32_t high, uint32_t low) {
-    return (0.0 - philox::log_of(philox::positive53(high, low))) / rate;
-  });
+  fill_by_pair(out, stream, first_index, draws::Exponential<double>{rate});
 }
 
 void fill_permutation(std::span<int64_t> out, Stream stream) {

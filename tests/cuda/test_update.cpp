@@ -1,0 +1,135 @@
+// Optimizer steps and what follows a product, against the CPU's.
+#include "cuda/gpu.h"
+#include "cuda/same_bits.h"
+#include "support/arrays.h"
+
+#include <hero/core/update.h>
+
+using namespace hero;
+using namespace hero_test;
+using namespace hero::test;
+namespace k = hero::core::kernels;
+
+namespace {
+
+template <class... Fs, class Body>
+void each_update(TypeList<Fs...>, Body&& body) {
+  (body(TypeTag<Fs>{}), ...);
+}
+
+// Numbers between 0 and 1 without a pattern, as every coefficient of a step could be.
+template <class F>
+typename F::template Step<double> coefficients() {
+  std::array<double, k::kCoefficients<F>> values;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.9 / static_cast<double>(i + 1) + 0.01;
+  return std::bit_cast<typename F::template Step<double>>(values);
+}
+
+// A dense array that begins `shift` elements into its memory.
+Array at_offset(const Array& x, int64_t shift) {
+  const Array whole = Array::zeros({x.numel() + shift}, x.dtype());
+  const Array view = whole.slice(0, shift).reshape(x.shape());
+  core::backend(kCpu).copy(x, view);
+  return view;
+}
+
+template <class F>
+void compare(int64_t n, DType dtype, int64_t shift = 0) {
+  const Array param = at_offset(noise({n}, dtype, 1), shift);
+  const Array grad = at_offset(noise({n}, dtype, 2), shift);
+  std::vector<Array> states, gpu_states;
+  for (uint64_t i = 0; i < F::states; ++i) {
+    const Array state = noise({n}, core::state_dtype(dtype), 3 + i);
+    for (int64_t e = 0; e < n; ++e) {  // sums of squares are not negative
+      if (state.dtype() == kFloat64) state.data<double>()[e] = std::fabs(state.data<double>()[e]);
+      if (state.dtype() == kFloat32) state.data<float>()[e] = std::fabs(state.data<float>()[e]);
+    }
+    states.push_back(at_offset(state, shift));
+    gpu_states.push_back(on_gpu(states.back()));
+  }
+  const Array gpu_param = on_gpu(param), gpu_grad = on_gpu(grad);
+  for (int step = 0; step < 2; ++step) {
+    core::update<F>(coefficients<F>(), param, grad, states);
+    core::update<F>(coefficients<F>(), gpu_param, gpu_grad, gpu_states);
+  }
+  INFO(F::name << ", " << F::states << " states, " << n << " of " << to_string(dtype)
+               << ", shifted by " << shift);
+  CHECK(same_bits(gpu_param, param));
+  for (size_t i = 0; i < states.size(); ++i) CHECK(same_bits(gpu_states[i], states[i]));
+}
+
+constexpr DType kFloats[] = {kFloat16, kBFloat16, kFloat32, kFloat64};
+
+}  // namespace
+
+TEST_CASE("every optimizer step gives the CPU's bits") {
+  HERO_NEEDS_GPU();
+  each_update(k::UpdateList{}, [](auto tag) {
+    using F = typename decltype(tag)::type;
+    for (const DType dtype : kFloats) compare<F>(523, dtype);
+  });
+}
+
+TEST_CASE("parameters of any size and place are stepped to their last element") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : kFloats) {
+    for (const int64_t n : {0, 1, 2, 3, 4, 5, 255, 1025, 4096, 8195}) compare<k::Adam>(n, dtype);
+    compare<k::Adam>(77, dtype, 1);
+    compare<k::SGD>(77, dtype, 3);
+  }
+}
+
+TEST_CASE("bias and activation give the CPU's bits") {
+  HERO_NEEDS_GPU();
+  using core::Activation;
+  constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::gelu,
+                                         Activation::gelu_tanh};
+  const auto run = [](Activation activation, const Array* bias, const Array& z, bool in_place) {
+    const Array here = z.clone(), there = z.to(kGpu);
+    const Array out = in_place ? here : z.empty_like();
+    const Array gpu_out = in_place ? there : there.empty_like();
+    const Array gpu_bias = bias ? bias->to(kGpu) : Array();
+    core::backend(kCpu).bias_activation(activation, bias, here, out);
+    core::backend(kGpu).bias_activation(activation, bias ? &gpu_bias : nullptr, there, gpu_out);
+    INFO("activation " << static_cast<int>(activation) << " of " << to_string(z.dtype()) << " "
+                       << to_string(z.shape()) << (in_place ? " in place" : "") << ", bias "
+                       << (bias ? to_string(bias->shape()) : "none"));
+    CHECK(same_bits(gpu_out, out));
+    CHECK(same_bits(there, here));
+  };
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Shape& shape :
+         {Shape{6, 16}, Shape{5, 7}, Shape{1, 1}, Shape{130, 3}, Shape{0, 4}}) {
+      const Array z = noise(shape, dtype, 1);
+      const Array columns = noise({shape[1]}, dtype, 2), rows = noise({1, 1}, dtype, 3);
+      for (const Activation activation : kActivations) {
+        for (const bool in_place : {false, true}) {
+          run(activation, nullptr, z, in_place);
+          run(activation, &columns, z, in_place);
+          run(activation, &rows, z, in_place);
+        }
+      }
+    }
+    const Array channels = noise({3, 1}, dtype, 4);
+    run(Activation::gelu, &channels, noise({6, 16}, dtype, 1), false);
+    run(Activation::relu, &channels, noise({9, 5}, dtype, 1), true);
+  }
+}
+
+TEST_CASE("bias and activation of halves round the sum, then the result") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    for (const Shape& shape : {Shape{6, 16}, Shape{5, 7}}) {
+      const Array z = noise(shape, dtype, 1), bias = noise({shape[1]}, dtype, 2);
+      const Array sum = z.to(kFloat32), out = sum.empty_like(), wide = bias.to(kFloat32);
+      core::backend(kCpu).bias_activation(core::Activation::none, &wide, sum, sum);
+      const Array rounded = sum.to(dtype);
+      core::backend(kCpu).bias_activation(core::Activation::gelu, nullptr, rounded.to(kFloat32),
+                                          out);
+      const Array there = z.to(kGpu), gpu_bias = bias.to(kGpu), gpu_out = there.empty_like();
+      core::backend(kGpu).bias_activation(core::Activation::gelu, &gpu_bias, there, gpu_out);
+      CHECK(same_bits(there, rounded));
+      CHECK(same_bits(gpu_out, out.to(dtype)));
+    }
+  }
+}
