@@ -41,8 +41,8 @@ inline constexpr int kUpdateVector = kVectorBytes / sizeof(ComputeOf<P>);
 
 template <class F, class P, size_t... I>
 __device__ void step_vector(const typename F::template Step<ComputeOf<P>>& step, P* param,
-                            const P* grad, ComputeOf<P>* const* states, int64_t have, bool whole,
-                            std::index_sequence<I...>) {
+                            const P* grad, [[maybe_unused]] ComputeOf<P>* const* states,
+                            int64_t have, bool whole, std::index_sequence<I...>) {
   using T = ComputeOf<P>;
   constexpr int kVector = kUpdateVector<P>;
   T p[kVector], g[kVector], s[F::states + 1][kVector];

@@ -126,6 +126,24 @@ TEST_CASE("copies keep gaps of the destination as they are") {
   CHECK(whole.slice(1, 8, 16).to_vector<float>() == std::vector<float>(72, 0.0f));
 }
 
+TEST_CASE("every dtype is filled, dense, from between two vectors and with gaps") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : kAll) {
+    for (const double value : {0.0, -0.0, 1.0, 100.0}) {
+      for (const int64_t n : {0, 1, 15, 16, 17, 4099}) {
+        const Array x = Array::full({n}, value, dtype);
+        CHECK(same(Array::full({n}, value, dtype, kGpu).to(kCpu), x));
+      }
+      const Array whole = Array::full({40}, 1.0, dtype, kGpu), x = Array::full({40}, 1.0, dtype);
+      for (const Array& array : {whole, x}) {
+        core::backend(array.device()).fill(array.slice(0, 1, 20), value);
+        core::backend(array.device()).fill(array.slice(0, 21, 40, 3), value);
+      }
+      CHECK(same(whole.to(kCpu), x));
+    }
+  }
+}
+
 TEST_CASE("an array copied onto itself stays what it was") {
   HERO_NEEDS_GPU();
   const Array x = numbers({50}, kFloat32), there = x.to(kGpu);

@@ -38,6 +38,19 @@ Array values(const Shape& shape, DType dtype, uint64_t seed) {
       dtype);
 }
 
+// In double the transcendental functions are the C library's on the CPU and CUDA's on a GPU, which
+// document errors of up to 1 and 2 ulp; functors take a few of them one after the other. Results
+// near the smallest double may be flushed at another place.
+bool close_doubles(const Array& gpu, const Array& cpu) {
+  const Array a = gpu.to(kCpu).contiguous(), b = cpu.contiguous();
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.data<double>()[i], y = b.data<double>()[i];
+    if (bits_of(x) == bits_of(y)) continue;
+    if (!(std::fabs(x - y) <= 16 * 0x1p-52 * std::fabs(y) + 0x1p-1000)) return false;
+  }
+  return true;
+}
+
 // Runs F on both devices over these inputs; a scalar stands where an input is undefined.
 template <class F>
 void compare(std::span<const Array> inputs, DType compute, DType stored, const Array& cpu_out) {
@@ -60,7 +73,11 @@ void compare(std::span<const Array> inputs, DType compute, DType stored, const A
   core::backend(kGpu).map(op, there_operands, compute, gpu_out);
   INFO(F::name << " of " << to_string(stored) << " computed in " << to_string(compute) << ", "
                << to_string(cpu_out.shape()) << " " << to_string(cpu_out.strides()));
-  CHECK(same_bits(gpu_out, cpu_out));
+  if (cpu_out.dtype() == kFloat64 && F::domain == k::Domain::floats) {
+    CHECK(close_doubles(gpu_out, cpu_out));
+  } else {
+    CHECK(same_bits(gpu_out, cpu_out));
+  }
 }
 
 // The dtype in which `stored` is computed and the one its result has.
@@ -205,8 +222,10 @@ TEST_CASE("the output may be an input") {
     core::map_into<k::Affine>(x, x, y, 0.5);
     core::map_into<k::Affine>(gpu_x, gpu_x, gpu_y, 0.5);
     CHECK(same_bits(gpu_x, x));
-    core::map_into<k::Mul>(x.t(), x.t(), y.t());
-    core::map_into<k::Mul>(gpu_x.t(), gpu_x.t(), gpu_y.t());
+    const int last = x.ndim() - 1;
+    const Array turned = x.transpose(0, last), gpu_turned = gpu_x.transpose(0, last);
+    core::map_into<k::Mul>(turned, turned, y.transpose(0, last));
+    core::map_into<k::Mul>(gpu_turned, gpu_turned, gpu_y.transpose(0, last));
     CHECK(same_bits(gpu_x, x));
   }
 }
