@@ -60,7 +60,7 @@ void draw_into(const Draw& draw, const RandomFill& fill, int64_t first, const Ar
 // its words.
 template <class T>
 void draw_floats(const RandomFill& fill, int64_t first, const Array& out) {
-  const Stream stream{fill.seed, fill.stream};
+  const hero::Stream stream{fill.seed, fill.stream};
   if (fill.kind == RandomFill::Kind::uniform) {
     const T low = static_cast<T>(fill.a), high = static_cast<T>(fill.b);
     fill_uniform(std::span<T>(), stream, first, low, high);
@@ -143,7 +143,7 @@ void mask(const Source& source, const draws::Bernoulli& keeps, double scale, con
 void CudaBackend::random(const RandomFill& fill, int64_t first, const Array& out) {
   if (out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const Stream stream{fill.seed, fill.stream};
+  const hero::Stream stream{fill.seed, fill.stream};
   if (fill.kind == RandomFill::Kind::integer) {
     fill_randint(std::span<int64_t>(), stream, first, fill.low, fill.high);
     const auto low = static_cast<uint64_t>(fill.low);
