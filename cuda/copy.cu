@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include <hero/cuda/copy_kernels.cuh>
+#include <hero/cuda/cuda.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elements.cuh>
 
@@ -83,22 +84,35 @@ Array dense_like(const Array& src, const Array& dst) {
   return dense;
 }
 
+// The host's memory is the caller's, who may free or change it on return. Up to this many bytes go
+// by way of page-locked memory, and the host does not wait for the GPU.
+constexpr int64_t kStaged = 16 << 20;
+
 void copy_from_host(const Array& src, const Array& dst) {
   const DeviceGuard guard(dst.device().index);
   const Array from = dense_like(src, dst);
   const Array to = dst.is_contiguous() ? dst : dst.empty_like();
-  transfer(from.bytes(), to.bytes(), to.nbytes(), cudaMemcpyHostToDevice);
+  const bool pinned = is_pinned(from);
+  if (!pinned) refuse_capture("copy", "memory of the host that is not page-locked is read");
+  if (!pinned && from.nbytes() <= kStaged) {
+    copy_async(pin_memory(from), to);
+  } else if (pinned && capturing()) {
+    copy_async(from, to);
+  } else {
+    transfer(from.bytes(), to.bytes(), to.nbytes(), cudaMemcpyHostToDevice);
+    wait_for_stream("copy");
+  }
   if (!dst.is_contiguous()) copy_here(to, dst);
-  // The host's memory is the caller's, who may free or change it at once.
-  check_cuda(cudaStreamSynchronize(current_stream()), "copy");
 }
 
 void copy_to_host(const Array& src, const Array& dst) {
   const DeviceGuard guard(src.device().index);
   const Array from = dense_like(src, dst);
   const Array to = dst.is_contiguous() ? dst : dst.empty_like();
+
+  refuse_capture("copy", "the host reads values of the GPU (item(), to(kCpu), printing)");
   transfer(from.bytes(), to.bytes(), to.nbytes(), cudaMemcpyDeviceToHost);
-  check_cuda(cudaStreamSynchronize(current_stream()), "copy");
+  wait_for_stream("copy");
   if (!dst.is_contiguous()) core::cpu_backend().copy(to, dst);
 }
 

@@ -2,6 +2,7 @@
 #include <hero/core/elementwise.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elements.cuh>
+#include <hero/cuda/graph.cuh>
 #include <hero/cuda/map_kernels.cuh>
 
 namespace hero::cuda {
@@ -64,6 +65,7 @@ void run(uint16_t index, std::span<const Operand> inputs, const Array& out) {
       if (predicate) storage = array->dtype();
     } else {
       joint.add_scalar();
+      note_value("map", inputs[k].scalar.real());
     }
     args.dtypes[k] = array ? array->dtype() : out.dtype();
     args.scalars[k] = array ? T(0) : inputs[k].scalar.to<T>();

@@ -3,6 +3,7 @@
 #include <hero/core/random.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elements.cuh>
+#include <hero/cuda/graph.cuh>
 #include <hero/cuda/layout.cuh>
 #include <hero/cuda/walk.cuh>
 
@@ -22,6 +23,17 @@ struct Place {
 // Which words: element 0 of the output has the number `first` of its stream.
 struct Source {
   uint64_t key, stream, first;
+  const RandomBase* base;  // of a step that is replayed, else null
+
+  Source(const RandomFill& fill, int64_t start)
+      : key(fill.seed),
+        stream(fill.stream),
+        first(static_cast<uint64_t>(start)),
+        base(random_base(fill.seed, fill.stream)) {}
+  __device__ philox::Block block(uint64_t index) const {
+    return base ? philox::block(base->seed, stream + base->shift, index)
+                : philox::block(key, stream, index);
+  }
 };
 
 /// One thread a Philox block, whose numbers lie at neighbouring positions.
@@ -36,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto step = static_cast<uint64_t>(grid_threads());
   for (auto i = static_cast<uint64_t>(global_thread()); i < blocks; i += step) {
     Number values[kCount];
-    draws::numbers(draw, philox::block(source.key, source.stream, first_block + i), values);
+    draws::numbers(draw, source.block(first_block + i), values);
     const uint64_t begin = (first_block + i) * kCount;
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
@@ -52,8 +64,7 @@ template <class Draw>
 void draw_into(const Draw& draw, const RandomFill& fill, int64_t first, const Array& out) {
   const int64_t threads = out.numel() / draws::kPerBlock<Draw> + 2;
   launch("random", random_kernel<Draw>, loop_blocks(threads), dim3(kThreads), 0, draw,
-         Source{fill.seed, fill.stream, static_cast<uint64_t>(first)}, Place(out),
-         static_cast<uint64_t>(out.numel()));
+         Source(fill, first), Place(out), static_cast<uint64_t>(out.numel()));
 }
 
 // Numbers are drawn as float or double. Asking the host for none of them checks the parameters, in
@@ -88,8 +99,7 @@ __global__ void __launch_bounds__(kThreads)
     const auto first = static_cast<uint64_t>(e);
 #pragma unroll
     for (int j = 0; j < kVector; j += 4) {
-      const philox::Block words =
-          philox::block(source.key, source.stream, (first + static_cast<uint64_t>(j)) / 4);
+      const philox::Block words = source.block((first + static_cast<uint64_t>(j)) / 4);
 #pragma unroll
       for (int i = 0; i < 4 && j + i < kVector; ++i) {
         // two doubles are the first or the second half of a block
@@ -109,7 +119,7 @@ __global__ void __launch_bounds__(kThreads)
                 const Place out, const int64_t n) {
   for (int64_t i = global_thread(); i < n; i += grid_threads()) {
     const auto at = static_cast<uint64_t>(i);
-    const philox::Block words = philox::block(source.key, source.stream, at / 4);
+    const philox::Block words = source.block(at / 4);
     const uint32_t low = at % 2 == 0 ? words.word[0] : words.word[1];
     const uint32_t high = at % 2 == 0 ? words.word[2] : words.word[3];
     const T value = read_as<T>(x.bytes, x.dtype, x.layout.at(i));
@@ -143,6 +153,9 @@ void mask(const Source& source, const draws::Bernoulli& keeps, double scale, con
 void CudaBackend::random(const RandomFill& fill, int64_t first, const Array& out) {
   if (out.numel() == 0) return;
   const DeviceGuard guard(index_);
+  const double parameters[] = {fill.a, fill.b, static_cast<double>(fill.low),
+                               static_cast<double>(fill.high), static_cast<double>(first)};
+  note_values("random", parameters);
   const hero::Stream stream{fill.seed, fill.stream};
   if (fill.kind == RandomFill::Kind::integer) {
     fill_randint(std::span<int64_t>(), stream, first, fill.low, fill.high);
@@ -163,7 +176,9 @@ void CudaBackend::random_mask(const RandomFill& fill, double scale, const Array&
   if (out.numel() == 0) return;
   const DeviceGuard guard(index_);
   fill_bernoulli(std::span<bool>(), {fill.seed, fill.stream}, 0, fill.a);
-  const Source source{fill.seed, fill.stream, 0};
+  const Source source(fill, 0);
+  const double parameters[] = {fill.a, scale};
+  note_values("random_mask", parameters);
   const draws::Bernoulli keeps(fill.a);
   switch (out.dtype()) {
     case DType::float64:

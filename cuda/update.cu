@@ -5,6 +5,7 @@
 #include <hero/core/updates.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elements.cuh>
+#include <hero/cuda/graph.cuh>
 
 namespace hero::cuda {
 
@@ -134,6 +135,7 @@ void CudaBackend::update(UpdateOp op, const Array& param, const Array& grad,
                          std::span<const Array> states, std::span<const double> coefficients) {
   if (param.numel() == 0) return;
   const DeviceGuard guard(index_);
+  note_values("update", coefficients);
   UpdateTable table;
   append(table, param, grad, states);
   update_launch(op.index, param.dtype())(table, coefficients);
