@@ -109,7 +109,6 @@ void copy_to_host(const Array& src, const Array& dst) {
   const DeviceGuard guard(src.device().index);
   const Array from = dense_like(src, dst);
   const Array to = dst.is_contiguous() ? dst : dst.empty_like();
-
   refuse_capture("copy", "the host reads values of the GPU (item(), to(kCpu), printing)");
   transfer(from.bytes(), to.bytes(), to.nbytes(), cudaMemcpyDeviceToHost);
   wait_for_stream("copy");
