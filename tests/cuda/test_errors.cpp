@@ -5,7 +5,11 @@
 #include <hero/core/backend.h>
 
 #if defined(HERO_TEST_CUSIM)
+#include <cstdlib>
+#include <string>
+
 #include <cuda_runtime.h>
+#include <unistd.h>
 #endif
 
 using namespace hero;
@@ -105,6 +109,38 @@ TEST_CASE("copies that go the other way than they say are refused by cusim") {
   CHECK(cudaFreeHost(device) == cudaErrorInvalidValue);
   CHECK(cudaFree(device) == cudaSuccess);
   cudaGetLastError();
+}
+
+namespace {
+
+// The exit status of this program running one test case with a variable in its environment.
+int status_with(const std::string& variable, const std::string& test_case) {
+  char path[4096] = {};
+  if (::readlink("/proc/self/exe", path, sizeof path - 1) <= 0) return -1;
+  return std::system((variable + " '" + path + "' '" + test_case + "' >/dev/null").c_str());
+}
+
+}  // namespace
+
+TEST_CASE("run with HERO_CUDA_SYNC=1: the error names the very operation", "[.]") {
+  const Deferred deferred;
+  cusim::break_next("fill");
+  CHECK_THROWS_WITH(Array::full({5}, 1, kFloat32, kGpu),
+                    "fill: CUDA reports: cudaErrorIllegalAddress");
+}
+
+TEST_CASE("run with HERO_CUDA_CACHE=0: nothing is kept", "[.]") {
+  { const Array x = Array::full({5}, 1, kFloat32, kGpu); }
+  CHECK(memory_stats().reserved == 0);
+  CHECK(memory_stats().device_frees == 1);
+}
+
+TEST_CASE("variables of the environment choose how errors and memory are looked for") {
+  CHECK(status_with("HERO_CUDA_SYNC=1",
+                    "run with HERO_CUDA_SYNC=1: the error names the very operation") == 0);
+  CHECK(status_with("HERO_CUDA_CACHE=0", "run with HERO_CUDA_CACHE=0: nothing is kept") == 0);
+  CHECK(status_with("HERO_CUDA_SYNC=0",
+                    "run with HERO_CUDA_SYNC=1: the error names the very operation") != 0);
 }
 
 #endif
