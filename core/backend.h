@@ -129,8 +129,8 @@ class Backend {
                           const Array& indices) = 0;
   /// Running sum or product along `dim`.
   virtual void scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) = 0;
-  /// out[b] = a[b] @ b[b]: a [B, M, K], b [B, K, N], out [B, M, N] contiguous, one dtype; a batch
-  /// stride of 0 repeats an operand.
+  /// out[b] = a[b] @ b[b]: a [B, M, K], b [B, K, N], out [B, M, N] contiguous, of one dtype but
+  /// bool; a batch stride of 0 repeats an operand. Halves are added up as float32.
   virtual void matmul(const Array& a, const Array& b, const Array& out) = 0;
   /// b [K, N] of any strides, float32 or float64, packed for many products with few rows each.
   virtual PackedMatrix pack_matrix(const Array& b) = 0;

@@ -31,28 +31,9 @@ Array matrices(const Array& x, int64_t count, int64_t stride, int64_t offset) {
                {stride, x.strides()[n - 2], x.strides()[n - 1]}, x.offset() + offset, x.dtype());
 }
 
-// One product of a run of matrices; halves go through float32, some at a time.
-void product(const Array& a, const Array& b, const Array& out) {
-  Backend& device = backend(out.device());
-  if (item_size(out.dtype()) != 2) return device.matmul(a, b, out);
-  constexpr int64_t kElements = 1 << 20;  // about what is converted at once: 4 MiB of float32
-  const int64_t each = out.size(1) * out.size(2) + a.size(1) * a.size(2) + b.size(1) * b.size(2);
-  const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, each));
-  // A repeated matrix is converted once.
-  const auto part = [](const Array& x, int64_t at, int64_t count) {
-    if (x.strides()[0] != 0) return x.slice(0, at, at + count).to(kFloat32);
-    return x.slice(0, 0, 1).to(kFloat32).expand({count, x.size(1), x.size(2)});
-  };
-  for (int64_t at = 0; at < out.size(0); at += step) {
-    const int64_t count = std::min(step, out.size(0) - at);
-    const Array wide = Array::empty({count, out.size(1), out.size(2)}, kFloat32, out.device());
-    device.matmul(part(a, at, count), part(b, at, count), wide);
-    device.copy(wide, out.slice(0, at, at + count));
-  }
-}
-
 // All products, `out` being [batch.., M, N] and contiguous.
 void products(const Array& a, const Array& b, const Batch& batch, const Array& out) {
+  Backend& device = backend(out.device());
   const int outer = std::max(0, batch.sizes.size() - 1);
   const bool one = batch.sizes.empty();
   const int64_t count = one ? 1 : batch.sizes.back();
@@ -67,9 +48,9 @@ void products(const Array& a, const Array& b, const Batch& batch, const Array& o
       a_offset += at * batch.a_strides[d];
       b_offset += at * batch.b_strides[d];
     }
-    product(matrices(a, count, one ? 0 : batch.a_strides.back(), a_offset),
-            matrices(b, count, one ? 0 : batch.b_strides.back(), b_offset),
-            matrices(out, count, m * n, run * count * m * n));
+    device.matmul(matrices(a, count, one ? 0 : batch.a_strides.back(), a_offset),
+                  matrices(b, count, one ? 0 : batch.b_strides.back(), b_offset),
+                  matrices(out, count, m * n, run * count * m * n));
   }
 }
 

@@ -5,8 +5,8 @@ namespace hero::core {
 
 /// Matrix product, as PyTorch's matmul: [.., M, K] x [.., K, N] gives [.., M, N] with broadcast
 /// batch dimensions; a list counts as a row on the left and as a column on the right, and that
-/// dimension is dropped. Both have one dtype, bool excepted. Views are read in place; 16-bit floats
-/// are multiplied as float32 and rounded once, a bounded number of matrices at a time.
+/// dimension is dropped. Both have one dtype, bool excepted. Views are read in place; products of
+/// 16-bit floats are added up as float32 and rounded once.
 Array matmul(const Array& a, const Array& b);
 
 }  // namespace hero::core

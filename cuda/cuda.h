@@ -35,6 +35,19 @@ DeviceProperties device_properties(Device device = {DeviceType::cuda, 0});
 /// throws what went wrong meanwhile, with the operations that may have been it.
 void synchronize(Device device = {DeviceType::cuda, 0});
 
+/// Whether products of float32 may round their factors to TF32 (11 bits), which tensor cores
+/// multiply several times as fast. For the whole process; false unless set.
+void set_allow_tf32(bool allow);
+bool allow_tf32();
+
+/// How often this process set a shape of product up for cuBLASLt (the quickest of several
+/// algorithms is found by measuring; HERO_CUDA_AUTOTUNE=0 in the environment takes the library's
+/// first), and how often it found one set up.
+struct ProductPlans {
+  int64_t made = 0, reused = 0;
+};
+ProductPlans product_plans();
+
 /// \name Memory
 /// Blocks of freed arrays are kept and handed out again. HERO_CUDA_CACHE=0 in the environment
 /// turns that off, for memory checkers.

@@ -3,15 +3,6 @@
 
 namespace hero::cuda {
 
-void CudaBackend::matmul(const Array&, const Array&, const Array&) {
-  fail("matmul: not available on cuda in this version; compute it on cpu");
-}
-PackedMatrix CudaBackend::pack_matrix(const Array&) {
-  fail("pack_matrix: not available on cuda in this version; compute it on cpu");
-}
-void CudaBackend::matmul_packed(const Array&, const PackedMatrix&, const Array&) {
-  fail("matmul_packed: not available on cuda in this version; compute it on cpu");
-}
 void CudaBackend::im2col(const Array&, const Window&, const Array&) {
   fail("im2col: not available on cuda in this version; compute it on cpu");
 }

@@ -18,6 +18,9 @@ namespace {
 }  // namespace
 
 void synchronize(Device) { none("synchronize"); }
+void set_allow_tf32(bool) {}
+bool allow_tf32() { return false; }
+ProductPlans product_plans() { return {}; }
 DeviceProperties device_properties(Device) { none("device_properties"); }
 MemoryStats memory_stats(Device) { none("memory_stats"); }
 void reset_peak_memory(Device) { none("reset_peak_memory"); }

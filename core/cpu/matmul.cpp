@@ -35,6 +35,24 @@ void float_products(const Array& a, const Array& b, const Array& out) {
                   b.strides()[2], out.data<T>(), out.strides()[0], out.strides()[1]);
 }
 
+// Halves go through float32, some matrices at a time.
+void half_products(const Array& a, const Array& b, const Array& out) {
+  constexpr int64_t kElements = 1 << 20;  // about what is converted at once: 4 MiB of float32
+  const int64_t each = out.size(1) * out.size(2) + a.size(1) * a.size(2) + b.size(1) * b.size(2);
+  const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, each));
+  // A repeated matrix is converted once.
+  const auto part = [](const Array& x, int64_t at, int64_t count) {
+    if (x.strides()[0] != 0) return x.slice(0, at, at + count).to(kFloat32);
+    return x.slice(0, 0, 1).to(kFloat32).expand({count, x.size(1), x.size(2)});
+  };
+  for (int64_t at = 0; at < out.size(0); at += step) {
+    const int64_t count = std::min(step, out.size(0) - at);
+    const Array wide = Array::empty({count, out.size(1), out.size(2)});
+    float_products<float>(part(a, at, count), part(b, at, count), wide);
+    cpu_backend().copy(wide, out.slice(0, at, at + count));
+  }
+}
+
 template <class T>
 PackedMatrix packed(const Array& b) {
   const int64_t rows = b.size(0), columns = b.size(1);
@@ -73,8 +91,10 @@ void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
       return integer_products<uint8_t>(a, b, out);
     case DType::boolean:
       fail("matmul: bool matrices have no product; convert with to()");
-    default:
+    case DType::float32:
       return float_products<float>(a, b, out);
+    default:
+      return half_products(a, b, out);
   }
 }
 

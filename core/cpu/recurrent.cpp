@@ -1,11 +1,13 @@
 // One step of recurrent cells: what comes after the products.
 #include <hero/core/cpu/cpu_backend.h>
-#include <hero/core/math.h>
+#include <hero/core/recurrent_cells.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
 
 namespace {
+
+namespace k = kernels;
 
 // Elements a thread takes at a time: every element costs a few exponentials.
 constexpr int64_t kCellGrain = 4096;
@@ -34,9 +36,9 @@ void lstm(const CellStep& s) {
     for (int64_t j = 0; j < n; ++j) o[j] = math::sigmoid(o[j] + of_h[3 * n + j]);
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) {
-      const T cell = f[j] * before[r * n + j] + i[j] * g[j];
+      const T cell = k::lstm_cell<T>({i[j], f[j], g[j], o[j]}, before[r * n + j]);
       c[r * n + j] = cell;
-      h[r * n + j] = o[j] * math::tanh(cell);
+      h[r * n + j] = k::lstm_output(o[j], cell);
     }
   });
 }
@@ -55,13 +57,13 @@ void lstm_backward(const CellStepBack& s) {
     const T* of_h = g_h + r * n;
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) {
-      const T squashed = math::tanh(c[j]);
-      const T cell = of_c[j] + of_h[j] * o[j] * (T(1) - squashed * squashed);
-      to[j] = cell * g[j] * (i[j] * (T(1) - i[j]));
-      to[n + j] = cell * c_old[j] * (f[j] * (T(1) - f[j]));
-      to[2 * n + j] = cell * i[j] * (T(1) - g[j] * g[j]);
-      to[3 * n + j] = of_h[j] * squashed * (o[j] * (T(1) - o[j]));
-      of_c[j] = cell * f[j];
+      const auto back =
+          k::lstm_gradients<T>({i[j], f[j], g[j], o[j]}, c_old[j], c[j], of_h[j], of_c[j]);
+      to[j] = back.sums.i;
+      to[n + j] = back.sums.f;
+      to[2 * n + j] = back.sums.g;
+      to[3 * n + j] = back.sums.o;
+      of_c[j] = back.c_before;
     }
   });
 }
@@ -80,8 +82,7 @@ void gru(const CellStep& s) {
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) {
       candidate[j] = math::tanh(candidate[j] + reset[j] * of_h[2 * n + j]);
-      const T old = before[r * n + j];
-      h[r * n + j] = candidate[j] + update[j] * (old - candidate[j]);
+      h[r * n + j] = k::gru_output(update[j], candidate[j], before[r * n + j]);
     }
   });
 }
@@ -99,16 +100,15 @@ void gru_backward(const CellStepBack& s) {
     T *x = of_x + r * 3 * n, *h = of_h + r * 3 * n, *to = direct + r * n;
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) {
-      const T g_n = g[j] * (T(1) - update[j]) * (T(1) - candidate[j] * candidate[j]);
-      const T g_r = g_n * inner[j] * (reset[j] * (T(1) - reset[j]));
-      const T g_z = g[j] * (old[j] - candidate[j]) * (update[j] * (T(1) - update[j]));
-      x[j] = g_r;
-      x[n + j] = g_z;
-      x[2 * n + j] = g_n;
-      h[j] = g_r;
-      h[n + j] = g_z;
-      h[2 * n + j] = g_n * reset[j];
-      to[j] = g[j] * update[j];
+      const auto back =
+          k::gru_gradients<T>({reset[j], update[j], candidate[j]}, inner[j], old[j], g[j]);
+      x[j] = back.r;
+      x[n + j] = back.z;
+      x[2 * n + j] = back.n_of_x;
+      h[j] = back.r;
+      h[n + j] = back.z;
+      h[2 * n + j] = back.n_of_h;
+      to[j] = back.h_before;
     }
   });
 }

@@ -1,0 +1,27 @@
+#pragma once
+// Products by cuBLASLt. [note: plans]
+// What a call needs besides its addresses (descriptors, layouts and the algorithm) is a plan: made
+// once for a shape and kept for the life of the process. The library names up to eight algorithms
+// for a shape in the order in which it expects them to be quick; the first call measures them and
+// keeps the quickest, so the bits of a product are those of one algorithm for all of a process. A
+// call while its stream is captured cannot wait for a clock and keeps the first, and so does every
+// call where HERO_CUDA_AUTOTUNE=0, which makes the choice the same in every process.
+#include <hero/cuda/cublaslt.cuh>
+
+namespace hero::cuda {
+
+/// What is done to a product before it is stored.
+struct Epilogue {
+  cublasLtEpilogue_t kind = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;  ///< one number a column of out; or their gradients, to be written
+  const void* aux = nullptr;   ///< what gelu is taken of: [M, N] contiguous, N a multiple of 8
+};
+
+/// out [B, M, N] = a [B, M, K] b [B, K, N], of one floating dtype, on the current device; nothing
+/// is empty and out is contiguous. a and b may have any strides: a matrix with a unit stride in one
+/// of its dimensions is read where it lies, any other is copied. False, with nothing done, where
+/// the library has no algorithm with this epilogue; without an epilogue that throws.
+bool product(const char* op, const Array& a, const Array& b, const Array& out,
+             const Epilogue& epilogue = {});
+
+}  // namespace hero::cuda

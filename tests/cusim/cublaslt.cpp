@@ -1,0 +1,369 @@
+// Products as cuBLASLt's interface describes them, by plain loops, and its refusals. There are
+// three algorithms: 0 adds a sum's terms from the first to the last, 1 from the last to the first,
+// 2 interleaved, so that bits tell which one ran; the second is the quickest by cusim's clock, the
+// third the slowest. The last two want a workspace, which they fill with noise.
+#include <algorithm>
+#include <vector>
+
+#include <cublasLt.h>
+
+#include <hero/core/half.h>
+
+struct cublasLtContext {};
+struct cusim_matmul_desc {
+  cublasComputeType_t compute;
+  cudaDataType_t scale;
+  int32_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void* bias = nullptr;
+  void* aux = nullptr;
+  int64_t aux_step = 0;
+  int32_t bias_type = -1;
+};
+struct cusim_matrix_layout {
+  cudaDataType_t type;
+  uint64_t rows, columns;
+  int64_t step;
+  int32_t batch = 1;
+  int64_t batch_step = 0;
+};
+struct cusim_matmul_preference {
+  size_t workspace = 0;
+  uint32_t schemes = 7;
+  uint32_t alignment[4] = {256, 256, 256, 256};
+};
+
+namespace {
+
+using hero::BFloat16;
+using hero::Float16;
+
+constexpr size_t kWorkspace[3] = {0, 1000, 4096};
+constexpr double kMilliseconds[3] = {2.0, 1.0, 3.0};
+cusim::Products seen;
+
+template <class T>
+bool take(T& to, const void* value, size_t bytes) {
+  if (!value || bytes != sizeof(T)) return false;
+  std::memcpy(&to, value, bytes);
+  return true;
+}
+cublasStatus_t valid(bool ok) { return ok ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE; }
+
+double load(const void* data, cudaDataType_t type, int64_t at) {
+  switch (type) {
+    case CUDA_R_64F:
+      return static_cast<const double*>(data)[at];
+    case CUDA_R_16F:
+      return static_cast<double>(static_cast<float>(static_cast<const Float16*>(data)[at]));
+    case CUDA_R_16BF:
+      return static_cast<double>(static_cast<float>(static_cast<const BFloat16*>(data)[at]));
+    default:
+      return static_cast<double>(static_cast<const float*>(data)[at]);
+  }
+}
+void store(void* data, cudaDataType_t type, int64_t at, double value) {
+  switch (type) {
+    case CUDA_R_64F:
+      static_cast<double*>(data)[at] = value;
+      break;
+    case CUDA_R_16F:
+      static_cast<Float16*>(data)[at] = Float16(static_cast<float>(value));
+      break;
+    case CUDA_R_16BF:
+      static_cast<BFloat16*>(data)[at] = BFloat16(static_cast<float>(value));
+      break;
+    default:
+      static_cast<float*>(data)[at] = static_cast<float>(value);
+  }
+}
+
+// Products round to what they compute in; TF32 keeps 11 bits of the factors.
+double rounded(double value, cublasComputeType_t compute) {
+  return compute == CUBLAS_COMPUTE_64F ? value : static_cast<double>(static_cast<float>(value));
+}
+double factor(double value, cublasComputeType_t compute) {
+  if (compute != CUBLAS_COMPUTE_32F_FAST_TF32) return value;
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  return static_cast<double>(std::bit_cast<float>((bits + 0x1000u) & ~0x1FFFu));
+}
+
+struct Sizes {
+  int64_t m, n, k;
+};
+Sizes sizes_of(const cusim_matmul_desc& desc, const cusim_matrix_layout& a,
+               const cusim_matrix_layout& d) {
+  return {static_cast<int64_t>(d.rows), static_cast<int64_t>(d.columns),
+          static_cast<int64_t>(desc.trans_a == CUBLAS_OP_N ? a.columns : a.rows)};
+}
+
+bool has_aux(uint32_t epilogue) { return (epilogue & 128) != 0; }
+bool has_bias(uint32_t epilogue) {
+  return epilogue != CUBLASLT_EPILOGUE_DEFAULT && (epilogue & (4 | 16 | 512)) != 0;
+}
+
+// What the library checks of shapes and types.
+cublasStatus_t check_problem(const cusim_matmul_desc& desc, const cusim_matrix_layout& a,
+                             const cusim_matrix_layout& b, const cusim_matrix_layout& d) {
+  const auto [m, n, k] = sizes_of(desc, a, d);
+  const bool plain_a = desc.trans_a == CUBLAS_OP_N, plain_b = desc.trans_b == CUBLAS_OP_N;
+  bool ok = m > 0 && n > 0 && k > 0;
+  ok = ok && static_cast<int64_t>(plain_a ? a.rows : a.columns) == m;
+  ok = ok && static_cast<int64_t>(plain_b ? b.rows : b.columns) == k;
+  ok = ok && static_cast<int64_t>(plain_b ? b.columns : b.rows) == n;
+  for (const cusim_matrix_layout* x : {&a, &b, &d}) {
+    ok = ok && x->step >= static_cast<int64_t>(x->rows) && x->batch == d.batch && x->batch > 0 &&
+         x->batch <= 65535 && x->batch_step >= 0 && x->type == d.type;
+  }
+  ok = ok && (d.batch == 1 || d.batch_step >= m * n);
+  if (has_aux(desc.epilogue)) ok = ok && desc.aux_step >= m;
+  if (!ok) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool wide = d.type == CUDA_R_64F;
+  if (wide != (desc.compute == CUBLAS_COMPUTE_64F)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (desc.scale != (wide ? CUDA_R_64F : CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type != CUDA_R_32F) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
+  // epilogues are for halves and floats, one matrix, and their extra matrix has rows of 16 bytes
+  const bool fits = !wide && d.batch == 1 && desc.bias_type == static_cast<int32_t>(d.type) &&
+                    (!has_aux(desc.epilogue) || desc.aux_step % 8 == 0);
+  return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+constexpr double kGeluFactor = 0.7978845608028654, kGeluCube = 0.044715;
+
+double gelu(double z) {
+  return 0.5 * z * (1.0 + std::tanh(kGeluFactor * (z + kGeluCube * z * z * z)));
+}
+double gelu_slope(double z) {
+  const double t = std::tanh(kGeluFactor * (z + kGeluCube * z * z * z));
+  return 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * kGeluFactor * (1.0 + 3.0 * kGeluCube * z * z);
+}
+
+// One call's operands.
+struct Call {
+  const cusim_matmul_desc& desc;
+  const cusim_matrix_layout &a, &b, &d;
+  const void *a_data, *b_data;
+  int algorithm;
+
+  double of_a(int64_t batch, int64_t i, int64_t q) const {
+    const int64_t at = desc.trans_a == CUBLAS_OP_N ? i + q * a.step : q + i * a.step;
+    return factor(load(a_data, a.type, batch * a.batch_step + at), desc.compute);
+  }
+  double of_b(int64_t batch, int64_t q, int64_t j) const {
+    const int64_t at = desc.trans_b == CUBLAS_OP_N ? q + j * b.step : j + q * b.step;
+    return factor(load(b_data, b.type, batch * b.batch_step + at), desc.compute);
+  }
+  double sum(int64_t batch, int64_t i, int64_t j, int64_t k) const {
+    double total = 0.0;
+    const auto add = [&](int64_t q) {
+      total = rounded(total + of_a(batch, i, q) * of_b(batch, q, j), desc.compute);
+    };
+    if (algorithm == 0) {
+      for (int64_t q = 0; q < k; ++q) add(q);
+    } else if (algorithm == 1) {
+      for (int64_t q = k - 1; q >= 0; --q) add(q);
+    } else {
+      for (int64_t start : {0, 1}) {
+        for (int64_t q = start; q < k; q += 2) add(q);
+      }
+    }
+    return total;
+  }
+};
+
+double finished(const cusim_matmul_desc& desc, cudaDataType_t type, double value, int64_t i,
+                int64_t j) {
+  const auto epilogue = desc.epilogue;
+  if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return value;
+  if (epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
+    return value * gelu_slope(load(desc.aux, type, i + j * desc.aux_step));
+  }
+  if (epilogue & 4) value += load(desc.bias, type, i);
+  if (epilogue & 128) store(desc.aux, type, i + j * desc.aux_step, value);
+  if (epilogue & 2) value = std::max(value, 0.0);
+  return epilogue & 32 ? gelu(value) : value;
+}
+
+}  // namespace
+
+const cusim::Products& cusim::products() { return seen; }
+
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  static cublasLtContext context;
+  *handle = &context;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
+  }
+  return "a status without a name";
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  *desc = new cusim_matmul_desc{compute, scale};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  delete desc;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return valid(take(desc->trans_a, value, bytes));
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return valid(take(desc->trans_b, value, bytes));
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return valid(take(desc->epilogue, value, bytes));
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return valid(take(desc->bias, value, bytes));
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return valid(take(desc->aux, value, bytes));
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return valid(take(desc->aux_step, value, bytes));
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return valid(take(desc->bias_type, value, bytes));
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                                          uint64_t rows, uint64_t columns, int64_t step) {
+  *layout = new cusim_matrix_layout{type, rows, columns, step};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, size_t bytes) {
+  return valid(attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT
+                   ? take(layout->batch, value, bytes)
+                   : take(layout->batch_step, value, bytes));
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new cusim_matmul_preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t bytes) {
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return valid(take(preference->workspace, value, bytes));
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return valid(take(preference->schemes, value, bytes));
+    default:
+      return valid(
+          take(preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
+               bytes));
+  }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* count) {
+  ++seen.heuristics;
+  *count = 0;
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (const cublasStatus_t status = check_problem(*desc, *a, *b, *d)) return status;
+  for (int i = 0; i < 3 && *count < wanted; ++i) {
+    if (kWorkspace[i] > preference->workspace) continue;
+    cublasLtMatmulHeuristicResult_t& result = results[(*count)++];
+    result = {};
+    result.algo.data[0] = static_cast<uint64_t>(i);
+    for (int x = 0; x < 4; ++x) result.algo.data[1 + x] = preference->alignment[x];
+    result.workspaceSize = kWorkspace[i];
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algo, void* workspace,
+                              size_t workspace_bytes, cudaStream_t) {
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!alpha || !beta || !a || !b || !d || !algo) return CUBLAS_STATUS_INVALID_VALUE;
+  if (const cublasStatus_t status = check_problem(*desc, *a_layout, *b_layout, *d_layout)) {
+    return status;
+  }
+  const auto algorithm = static_cast<int>(algo->data[0]);
+  const size_t needed = kWorkspace[algorithm];
+  if (workspace_bytes < needed || (needed > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (needed > 0) std::memset(workspace, 0xAB, needed);
+  const void* addresses[4] = {a, b, c, d};
+  for (int x = 0; x < 4; ++x) {
+    if (reinterpret_cast<uintptr_t>(addresses[x]) % algo->data[1 + x] != 0) {
+      return CUBLAS_STATUS_INVALID_VALUE;
+    }
+  }
+  if (has_bias(desc->epilogue) && !desc->bias) return CUBLAS_STATUS_INVALID_VALUE;
+  if (has_aux(desc->epilogue) && !desc->aux) return CUBLAS_STATUS_INVALID_VALUE;
+
+  const auto [m, n, k] = sizes_of(*desc, *a_layout, *d_layout);
+  const cudaDataType_t type = d_layout->type;
+  const double scale = load(alpha, desc->scale, 0), keep = load(beta, desc->scale, 0);
+  const Call call{*desc, *a_layout, *b_layout, *d_layout, a, b, algorithm};
+  std::vector<double> gradient(static_cast<size_t>(m), 0.0);
+  for (int64_t p = 0; p < d_layout->batch; ++p) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < m; ++i) {
+        const int64_t at = p * d_layout->batch_step + i + j * d_layout->step;
+        double value = scale * call.sum(p, i, j, k);
+        if (keep != 0.0) value += keep * load(c, type, at);
+        value = finished(*desc, type, value, i, j);
+        gradient[static_cast<size_t>(i)] += value;
+        store(d, type, at, value);
+      }
+    }
+  }
+  if (desc->epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
+    for (int64_t i = 0; i < m; ++i) store(desc->bias, type, i, gradient[static_cast<size_t>(i)]);
+  }
+  if (desc->epilogue == CUBLASLT_EPILOGUE_BGRADB) {
+    for (int64_t j = 0; j < n; ++j) {
+      double total = 0.0;
+      for (int64_t q = 0; q < k; ++q) total += call.of_b(0, q, j);
+      store(desc->bias, type, j, total);
+    }
+  }
+  cusim::advance(kMilliseconds[algorithm]);
+  ++seen.calls;
+  seen.last_algorithm = algorithm;
+  seen.last_compute = desc->compute;
+  seen.last_epilogue = static_cast<cublasLtEpilogue_t>(desc->epilogue);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // extern "C"
