@@ -162,9 +162,11 @@ class Backend {
   /// Pools x [N, C, H, W] to out [N, C, oh, ow]; `indices` (max only) are int64 positions in H * W.
   virtual void pool(PoolOp op, const Array& x, const Window& window, const Array& out,
                     const Array* indices) = 0;
-  /// Gradient of max pooling with respect to x: zeros and, at the positions that pool found, the
-  /// sums of g in order. g and indices [N, C, oh, ow], out [N, C, H, W], all contiguous.
-  virtual void max_pool_backward(const Array& g, const Array& indices, const Array& out) = 0;
+  /// Gradient of max pooling with respect to x: zeros and, at the positions that pool found with
+  /// this window, the sums of g in order. g and indices [N, C, oh, ow], out [N, C, H, W], all
+  /// contiguous.
+  virtual void max_pool_backward(const Array& g, const Window& window, const Array& indices,
+                                 const Array& out) = 0;
   /// Gradient of average pooling with respect to x, added up into out [N, C, H, W].
   virtual void average_pool_backward(const Array& g, const Window& window, const Array& out) = 0;
   /// Fills out with numbers that depend only on the fill and the element's row-major position,

@@ -33,7 +33,7 @@ class MetaBackend final : public Backend {
   void im2col(const Array&, const Window&, const Array&) override {}
   void col2im(const Array&, const Window&, const Array&) override {}
   void pool(PoolOp, const Array&, const Window&, const Array&, const Array*) override {}
-  void max_pool_backward(const Array&, const Array&, const Array&) override {}
+  void max_pool_backward(const Array&, const Window&, const Array&, const Array&) override {}
   void average_pool_backward(const Array&, const Window&, const Array&) override {}
   void random(const RandomFill&, int64_t, const Array&) override {}
   void bias_activation(Activation, const Array*, const Array&, const Array&) override {}

@@ -38,7 +38,8 @@ class CudaBackend final : public core::Backend {
   void col2im(const Array& columns, const Window& window, const Array& out) override;
   void pool(PoolOp op, const Array& x, const Window& window, const Array& out,
             const Array* indices) override;
-  void max_pool_backward(const Array& g, const Array& indices, const Array& out) override;
+  void max_pool_backward(const Array& g, const Window& window, const Array& indices,
+                         const Array& out) override;
   void average_pool_backward(const Array& g, const Window& window, const Array& out) override;
   void random(const RandomFill& fill, int64_t first, const Array& out) override;
   void bias_activation(Activation activation, const Array* bias, const Array& z,

@@ -28,7 +28,7 @@ struct MaxPool : MultiOp {
     if (!grad_enabled()) {
       const Array g = grads[0].array().contiguous();
       const Array out = Array::empty(input_shape(0), g.dtype(), g.device());
-      core::backend(g.device()).max_pool_backward(g, indices.array(), out);
+      core::backend(g.device()).max_pool_backward(g, window, indices.array(), out);
       return {Tensor(out)};
     }
     const auto flat = [](const Tensor& x) { return reshape(x, flat_planes(x.shape())); };

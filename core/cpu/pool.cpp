@@ -265,7 +265,8 @@ void CpuBackend::pool(PoolOp op, const Array& x, const Window& window, const Arr
   });
 }
 
-void CpuBackend::max_pool_backward(const Array& g, const Array& indices, const Array& out) {
+void CpuBackend::max_pool_backward(const Array& g, const Window&, const Array& indices,
+                                   const Array& out) {
   if (out.numel() == 0) return;
   if (g.numel() == 0) return fill(out, 0);
   const int64_t planes = out.shape()[0] * out.shape()[1];

@@ -182,7 +182,7 @@ TEST_CASE("windows do not depend on the number of threads", "[core][threads]") {
       const Array out = x.empty_like(), pooled = x.empty_like();
       const Array indices = Array::zeros(x.shape(), kInt64);
       backend(kCpu).pool(PoolOp::max, x, w, pooled, &indices);
-      backend(kCpu).max_pool_backward(x, indices, out);
+      backend(kCpu).max_pool_backward(x, w, indices, out);
       return out;
     });
     for (const PoolOp op : {PoolOp::max, PoolOp::average}) {

@@ -168,7 +168,7 @@ TEST_CASE("max pooling's gradient goes to what was found", "[core]") {
       const Array y = Array::empty(shape, dtype), indices = Array::empty(shape, kInt64);
       backend(kCpu).pool(PoolOp::max, x, w, y, &indices);
       const Array g = noise(shape, dtype, 4), back = Array::full(x.shape(), 99, dtype);
-      backend(kCpu).max_pool_backward(g, indices, back);
+      backend(kCpu).max_pool_backward(g, w, indices, back);
       const Array expected = Array::zeros({2, 3, 56}, dtype);
       const Shape flat{2, 3, shape[2] * shape[3]};
       backend(kCpu).scatter(ScatterMode::add, g.reshape(flat), 2, indices.reshape(flat), expected);

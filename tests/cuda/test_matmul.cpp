@@ -41,13 +41,6 @@ void check_product(const Array& a, const Array& b) {
   CHECK(relative_error(got, expected) <= tolerance(a.dtype(), a.size(-1)));
 }
 
-// The same view of the array's copy on the GPU, gaps and all.
-Array there(const Array& view) {
-  const int64_t count = view.storage().bytes() / item_size(view.dtype());
-  const Array all(view.storage_ref(), {count}, {1}, 0, view.dtype());
-  return all.to(kGpu).as_strided(view.shape(), view.strides(), view.offset());
-}
-
 }  // namespace
 
 TEST_CASE("products of every floating dtype and odd sizes are those of float64") {
