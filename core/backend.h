@@ -132,10 +132,16 @@ class Backend {
   /// out[b] = a[b] @ b[b]: a [B, M, K], b [B, K, N], out [B, M, N] contiguous, of one dtype but
   /// bool; a batch stride of 0 repeats an operand. Halves are added up as float32.
   virtual void matmul(const Array& a, const Array& b, const Array& out) = 0;
-  /// b [K, N] of any strides, float32 or float64, packed for many products with few rows each.
+  /// b [K, N] of any strides, float32 or float64 (on cuda halves too), packed for many products
+  /// with few rows each.
   virtual PackedMatrix pack_matrix(const Array& b) = 0;
   /// out = a @ b with the bits of matmul: a [M, K] of any strides, out [M, N] contiguous.
   virtual void matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) = 0;
+  /// out [M, N] = activation of z = x w^T + bias: x [M, K] and w [N, K] of any strides, bias [N]
+  /// (may be null) and out contiguous, of one floating dtype. z [M, N] contiguous is stored where
+  /// it is not null.
+  virtual void linear(Activation activation, const Array& x, const Array& w, const Array* bias,
+                      const Array& out, const Array* z) = 0;
   virtual void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) = 0;
   /// Gradient with respect to x from the gradient g and the output y.
   virtual void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,

@@ -19,6 +19,8 @@ class MetaBackend final : public Backend {
     return {b.size(0), b.size(1), Array::empty({b.numel()}, b.dtype(), b.device())};
   }
   void matmul_packed(const Array&, const PackedMatrix&, const Array&) override {}
+  void linear(Activation, const Array&, const Array&, const Array*, const Array&,
+              const Array*) override {}
   void softmax(SoftmaxKind, const Array&, int, const Array&) override {}
   void softmax_backward(SoftmaxKind, const Array&, const Array&, int, const Array&) override {}
   void gather(const Array&, int, const Array&, const Array&) override {}

@@ -96,4 +96,26 @@ void CudaBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Arr
   matmul(one(a), one(b.panels.reshape({b.rows, b.columns})), one(out));
 }
 
+// [note: epilogues] The bias, and gelu by tanh with what it is taken of, are done by the product
+// itself where the library can: the sums are never read again. Its relu would drop NaN and stays
+// out.
+void CudaBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
+                         const Array& out, const Array* z) {
+  if (out.numel() == 0) return;
+  const DeviceGuard guard(index_);
+  const Array& sums = z ? *z : out;
+  const Array a = one(x), b = one(w.t());
+  const bool can_fuse = bias && x.numel() > 0;
+  if (can_fuse && activation == Activation::gelu_tanh && z && out.size(1) % 8 == 0 &&
+      product("linear", a, b, one(out),
+              {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, bias->bytes(), z->bytes()})) {
+    return;
+  }
+  const bool has_bias =
+      can_fuse && product("linear", a, b, one(sums), {CUBLASLT_EPILOGUE_BIAS, bias->bytes()});
+  if (!has_bias) matmul(a, b, one(sums));
+  const Array* rest = has_bias ? nullptr : bias;
+  if (rest || activation != Activation::none) bias_activation(activation, rest, sums, out);
+}
+
 }  // namespace hero::cuda

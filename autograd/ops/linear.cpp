@@ -45,17 +45,18 @@ struct Linear : Op {
   const char* name() const override { return "linear"; }
 
   Array forward(std::span<const Array> inputs) {
-    Array sums = core::matmul(inputs[0], inputs[1].t());
-    const Array* bias = inputs.size() > 2 ? &inputs[2] : nullptr;
-    if (!bias && activation == Activation::none) return sums;
-    // Halves go the way of the kernels: float inside, rounded once.
-    const DType dtype = sums.dtype();
-    sums = sums.to(dtype == kFloat64 ? kFloat64 : kFloat32);
-    const Array shift = bias ? detail::fused_operand(*bias) : Array();
-    Array out = keeps_z() ? sums.empty_like() : sums;
-    core::backend(out.device()).bias_activation(activation, bias ? &shift : nullptr, sums, out);
-    out = out.to(dtype);
-    if (keeps_z()) stash(sums.to(dtype), 0);
+    const Array &x = inputs[0], &w = inputs[1];
+    if (inputs.size() < 3 && activation == Activation::none) return core::matmul(x, w.t());
+    core::check_same_device("linear", x, w);
+    check(x.dtype() == w.dtype() && is_floating(x.dtype()),
+          "linear: dtypes of x and weight: ", x.dtype(), " and ", w.dtype(),
+          "; both must be the same floating one, convert with to()");
+    const Array bias = inputs.size() > 2 ? inputs[2].contiguous() : Array();
+    const Array out = Array::empty({x.size(0), w.size(0)}, x.dtype(), x.device());
+    const Array z = keeps_z() ? out.empty_like() : Array();
+    core::backend(x.device())
+        .linear(activation, x, w, bias.defined() ? &bias : nullptr, out, keeps_z() ? &z : nullptr);
+    if (keeps_z()) stash(z, 0);
     if (input_count() > 0 && activation == Activation::relu) Recorder::save(*this, out, -1);
     return out;
   }

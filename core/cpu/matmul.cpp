@@ -78,6 +78,27 @@ void CpuBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Arra
   out.dtype() == kFloat64 ? packed_product<double>(a, b, out) : packed_product<float>(a, b, out);
 }
 
+void CpuBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
+                        const Array& out, const Array* z) {
+  if (out.numel() == 0) return;
+  const auto product = [&](const Array& to) {
+    matmul(x.unsqueeze(0), w.t().unsqueeze(0), to.unsqueeze(0));
+  };
+  if (item_size(out.dtype()) != 2) {
+    const Array& sums = z ? *z : out;
+    product(sums);
+    if (bias || activation != Activation::none) bias_activation(activation, bias, sums, out);
+    return;
+  }
+  // Halves: the product is rounded, what follows is done in float and rounded once more.
+  product(out);
+  const Array sums = out.to(kFloat32), wide = z ? sums.empty_like() : sums;
+  const Array shift = bias ? bias->to(kFloat32) : Array();
+  bias_activation(activation, bias ? &shift : nullptr, sums, wide);
+  copy(wide, out);
+  if (z) copy(sums, *z);
+}
+
 void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
   if (out.numel() == 0) return;
   switch (out.dtype()) {

@@ -178,6 +178,53 @@ TEST_CASE("TF32 rounds the factors of float32 and is used only when it was allow
   CHECK(same(matmul(a.to(kGpu), b.to(kGpu)).to(kCpu), exact.to(kCpu)));
 }
 
+TEST_CASE("a linear layer's bias and activation ride on the product or follow it") {
+  HERO_NEEDS_GPU();
+  using core::Activation;
+  const DType dtype = GENERATE(kFloat32, kFloat64, kBFloat16, kFloat16);
+  const int64_t columns = GENERATE(24, 13);  // rows of the extra matrix of 16 bytes or not
+  const Activation activation =
+      GENERATE(Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh);
+  const bool has_bias = GENERATE(true, false), wants_z = GENERATE(true, false);
+  const Array x = noise({9, 17}, dtype, 1), w = noise({columns, 17}, dtype, 2);
+  const Array bias = noise({columns}, dtype, 3);
+  const auto run = [&](const Array& x_in, const Array& w_in, const Array& bias_in) {
+    const Array out = Array::empty({9, columns}, x_in.dtype(), x_in.device());
+    const Array z = out.empty_like();
+    core::backend(x_in.device())
+        .linear(activation, x_in, w_in, has_bias ? &bias_in : nullptr, out, wants_z ? &z : nullptr);
+    return std::pair(out, wants_z ? z : out);
+  };
+  const auto [out, z] = run(x.to(kFloat64), w.to(kFloat64), bias.to(kFloat64));
+  const auto [got, got_z] = run(there(x), there(awkward(w)), there(bias));
+  // A product that is not fused is rounded before its bias is added, and gelu meets a rounded z:
+  // up to three roundings where there was one; approximations of gelu are good to some more units
+  // in the last place of float32.
+  const double several = 3.0 * tolerance(dtype, 17);
+  CHECK(relative_error(got, out) <= several);
+  CHECK(relative_error(got_z, z) <= several);
+#if defined(HERO_CUSIM)
+  if (has_bias && dtype != kFloat64) {
+    const bool whole = activation == Activation::gelu_tanh && wants_z && columns % 8 == 0;
+    CHECK(cusim::products().last_epilogue ==
+          (whole ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_BIAS));
+  }
+#endif
+}
+
+TEST_CASE("a linear layer keeps NaN and adds its bias to empty sums") {
+  HERO_NEEDS_GPU();
+  const Array x = Array::full({1, 8}, std::nan(""), kFloat32, kGpu);
+  const Array w = Array::ones({8, 8}, kFloat32, kGpu), bias = Array::ones({8}, kFloat32, kGpu);
+  const Array out = Array::empty({1, 8}, kFloat32, kGpu);
+  core::backend(kGpu).linear(core::Activation::relu, x, w, &bias, out, nullptr);
+  CHECK(std::isnan(out.to(kCpu).data<float>()[3]));
+  const Array none = Array::empty({1, 0}, kFloat32, kGpu),
+              no_w = Array::empty({8, 0}, kFloat32, kGpu);
+  core::backend(kGpu).linear(core::Activation::none, none, no_w, &bias, out, nullptr);
+  CHECK(same(out.to(kCpu), Array::ones({1, 8})));
+}
+
 // \name Run as children, in an environment of their own.
 
 TEST_CASE("child: the library is looked for where HERO_CUBLASLT says", "[.]") {
