@@ -14,8 +14,10 @@ namespace {
 using core::Activation;
 
 // Columns of as many images as fit are held at once: enough for large products, no more than a few
-// images of a large network.
-constexpr int64_t kColumnBytes = int64_t{4} << 20;
+// images of a large network. A GPU needs more of them to be busy.
+int64_t column_bytes(Device device) {
+  return int64_t{device.type == DeviceType::cuda ? 256 : 4} << 20;
+}
 
 // One convolution from x [N, C, H, W] to y [N, O, h, w].
 struct Geometry {
@@ -35,15 +37,18 @@ struct Geometry {
     return is(window.kernel, 1) && is(window.stride, 1) && is(window.padding, 0);
   }
   // Images whose columns are made at a time; one where groups take the products' batch dimension.
-  int64_t chunk(DType dtype) const {
+  int64_t chunk(const Array& like) const {
     if (groups > 1) return 1;
-    const int64_t bytes = rows() * places() * item_size(dtype);
-    return std::max<int64_t>(1, std::min(images(), kColumnBytes / std::max<int64_t>(bytes, 1)));
+    const int64_t bytes = std::max<int64_t>(1, rows() * places() * item_size(like.dtype()));
+    return std::max<int64_t>(1, std::min(images(), column_bytes(like.device()) / bytes));
   }
 };
 
-// Halves are multiplied as float and rounded once.
-DType compute_type(const Array& x) { return x.dtype() == kFloat64 ? kFloat64 : kFloat32; }
+// Halves are multiplied as float and rounded once; a GPU multiplies them as they are.
+DType compute_type(const Array& x) {
+  if (x.device().type == DeviceType::cuda) return x.dtype();
+  return x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+}
 
 // Weight [O, C / groups, KH, KW] as matrices [groups, O / groups, C K / groups].
 Array weight_matrices(const Array& w, const Geometry& geometry, DType dtype) {
@@ -74,8 +79,8 @@ Array columns_of(const Array& x, const Geometry& geometry, int64_t first, int64_
 }
 
 template <class Body>
-void each_chunk(const Geometry& geometry, DType dtype, Body&& body) {
-  const int64_t step = geometry.chunk(dtype);
+void each_chunk(const Geometry& geometry, const Array& like, Body&& body) {
+  const int64_t step = geometry.chunk(like);
   for (int64_t first = 0; first < geometry.images(); first += step) {
     body(first, std::min(step, geometry.images() - first));
   }
@@ -94,9 +99,9 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
   const Array y = Array::empty(geometry.y, dtype, x.device());
   if (y.numel() == 0) return y.to(x_in.dtype());
   const Array bias =
-      bias_in.defined() ? detail::fused_operand(bias_in).reshape({geometry.y[1], 1}) : Array();
+      bias_in.defined() ? bias_in.to(dtype).contiguous().reshape({geometry.y[1], 1}) : Array();
   core::Backend& device = core::backend(x.device());
-  each_chunk(geometry, dtype, [&](int64_t first, int64_t count) {
+  each_chunk(geometry, x, [&](int64_t first, int64_t count) {
     const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
     device.matmul(batch_of(w, columns.size(0)), columns, place_matrices(y, geometry, first, count));
     if (!bias.defined() && activation == Activation::none) return;
@@ -113,7 +118,7 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
   const Array x = Array::empty(geometry.x, dtype, y.device());
   if (x.numel() == 0) return x.to(y_in.dtype());
   core::Backend& device = core::backend(y.device());
-  each_chunk(geometry, dtype, [&](int64_t first, int64_t count) {
+  each_chunk(geometry, x, [&](int64_t first, int64_t count) {
     const Array target = x.slice(0, first, first + count);
     const Shape shape{count, geometry.rows(), geometry.places()};
     const bool direct = geometry.is_pointwise();
@@ -134,7 +139,7 @@ Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geom
   const Array total = Array::zeros(shape, dtype, x.device());
   core::Backend& device = core::backend(x.device());
   const int64_t places = geometry.places();
-  each_chunk(geometry, dtype, [&](int64_t first, int64_t count) {
+  each_chunk(geometry, x, [&](int64_t first, int64_t count) {
     const Array part = total.empty_like();
     if (geometry.groups > 1 || count == 1) {
       const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);

@@ -268,12 +268,13 @@ struct Sequence : MultiOp {
   }
 };
 
-// Halves, under autocast too, and operands of several dtypes go step by step.
+// Halves but on a GPU, under autocast too, and operands of several dtypes go step by step.
 bool is_fused(const std::vector<Tensor>& inputs) {
   for (const Tensor& input : inputs) {
     if (input.dtype() != inputs[0].dtype() || input.device() != inputs[0].device()) return false;
   }
   if (autocast_enabled()) return false;
+  if (inputs[0].device().type == DeviceType::cuda) return is_floating(inputs[0].dtype());
   return inputs[0].dtype() == kFloat32 || inputs[0].dtype() == kFloat64;
 }
 
