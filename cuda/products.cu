@@ -105,9 +105,12 @@ class Plan {
         d_(make_layout(op, p, p.n, p.m, p.n, p.n * p.m)),
         wide_(dtype_of(p) == kFloat64) {}
 
-  // The library's proposals for the problem, the one it thinks quickest first.
-  int candidates(const char* op, const Problem& p, cublasLtMatmulHeuristicResult_t* found) {
+  // The library's proposals for the problem, the one it thinks quickest first; it looks at the
+  // epilogue's addresses too.
+  int candidates(const char* op, const Problem& p, const Epilogue& epilogue,
+                 cublasLtMatmulHeuristicResult_t* found) {
     const Cublaslt& lt = cublaslt();
+    aim(op, epilogue);
     cublasLtMatmulPreference_t raw = nullptr;
     check_cublaslt(lt.MatmulPreferenceCreate(&raw), op);
     const Owned<cublasLtMatmulPreference_t> wishes(raw, lt.MatmulPreferenceDestroy);
@@ -148,8 +151,7 @@ class Plan {
     std::unique_lock<std::mutex> lock;
     if (at.epilogue.kind != CUBLASLT_EPILOGUE_DEFAULT) {
       lock = std::unique_lock(mutex_);
-      if (at.epilogue.bias) set(op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.epilogue.bias);
-      if (at.epilogue.aux) set(op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.epilogue.aux);
+      aim(op, at.epilogue);
     }
     const float one = 1.0f, zero = 0.0f;
     const double wide_one = 1.0, wide_zero = 0.0;
@@ -162,10 +164,15 @@ class Plan {
   }
 
  private:
-  template <class T>
-  void set(const char* op, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    check_cublaslt(
-        cublaslt().MatmulDescSetAttribute(product_.get(), attribute, &value, sizeof(value)), op);
+  void aim(const char* op, const Epilogue& epilogue) {
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* address) {
+      if (!address) return;
+      check_cublaslt(
+          cublaslt().MatmulDescSetAttribute(product_.get(), attribute, &address, sizeof(address)),
+          op);
+    };
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.aux);
   }
 
   Owned<cublasLtMatmulDesc_t> make_product(const char* op, const Problem& p) {
@@ -280,7 +287,7 @@ class Plans {
     }
     auto plan = std::make_unique<Plan>(op, problem, handle_);
     cublasLtMatmulHeuristicResult_t candidates[kCandidates];
-    const int count = plan->candidates(op, problem, candidates);
+    const int count = plan->candidates(op, problem, at.epilogue, candidates);
     if (count == 0) {
       plan.reset();
     } else if (count > 1 && may_measure()) {

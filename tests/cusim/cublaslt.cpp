@@ -126,6 +126,8 @@ cublasStatus_t check_problem(const cusim_matmul_desc& desc, const cusim_matrix_l
   }
   if (desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   // epilogues are for halves and floats, one matrix, and their extra matrix has rows of 16 bytes
+  if (has_bias(desc.epilogue) && !desc.bias) return CUBLAS_STATUS_INVALID_VALUE;
+  if (has_aux(desc.epilogue) && !desc.aux) return CUBLAS_STATUS_INVALID_VALUE;
   const bool fits = !wide && d.batch == 1 && desc.bias_type == static_cast<int32_t>(d.type) &&
                     (!has_aux(desc.epilogue) || desc.aux_step % 8 == 0);
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -328,8 +330,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       return CUBLAS_STATUS_INVALID_VALUE;
     }
   }
-  if (has_bias(desc->epilogue) && !desc->bias) return CUBLAS_STATUS_INVALID_VALUE;
-  if (has_aux(desc->epilogue) && !desc->aux) return CUBLAS_STATUS_INVALID_VALUE;
 
   const auto [m, n, k] = sizes_of(*desc, *a_layout, *d_layout);
   const cudaDataType_t type = d_layout->type;
