@@ -115,7 +115,7 @@ void CudaBackend::linear(Activation activation, const Array& x, const Array& w, 
       can_fuse && product("linear", a, b, one(sums), {CUBLASLT_EPILOGUE_BIAS, bias->bytes()});
   if (!has_bias) matmul(a, b, one(sums));
   const Array* rest = has_bias ? nullptr : bias;
-  if (rest || activation != Activation::none) bias_activation(activation, rest, sums, out);
+  if (rest || activation != Activation::none || z) bias_activation(activation, rest, sums, out);
 }
 
 }  // namespace hero::cuda

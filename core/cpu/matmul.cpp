@@ -87,7 +87,7 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
   if (item_size(out.dtype()) != 2) {
     const Array& sums = z ? *z : out;
     product(sums);
-    if (bias || activation != Activation::none) bias_activation(activation, bias, sums, out);
+    if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
     return;
   }
   // Halves: the product is rounded, what follows is done in float and rounded once more.
