@@ -153,6 +153,7 @@ class Plan {
       lock = std::unique_lock(mutex_);
       aim(op, at.epilogue);
     }
+    note_launch(op);
     const float one = 1.0f, zero = 0.0f;
     const double wide_one = 1.0, wide_zero = 0.0;
     const void* alpha = wide_ ? static_cast<const void*>(&wide_one) : &one;
@@ -245,10 +246,7 @@ bool may_measure() {
     const char* text = std::getenv("HERO_CUDA_AUTOTUNE");
     return !text || std::strcmp(text, "0") != 0;
   }();
-  if (!wanted) return false;
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(current_stream(), &status), "matmul");
-  return status == cudaStreamCaptureStatusNone;
+  return wanted && !capturing();
 }
 
 // The quickest of the candidates for these operands, whose product is left in d. Of equally quick
@@ -375,7 +373,7 @@ bool product(const char* op, const Array& a_in, const Array& b_in, const Array& 
     };
     done = product_of_batch(op, part(left), part(right), out.slice(0, at, end), epilogue);
   }
-  if (synchronous()) check_cuda(cudaStreamSynchronize(current_stream()), op);
+  if (synchronous() && !capturing()) check_cuda(cudaStreamSynchronize(current_stream()), op);
   return done;
 }
 

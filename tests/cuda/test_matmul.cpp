@@ -7,6 +7,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/ledger.h>
 #include <hero/core/matmul.h>
+#include <hero/cuda/graph.h>
 #if __has_include(<cuda_runtime.h>)
 #include <cuda_runtime.h>
 #endif
@@ -144,6 +145,24 @@ TEST_CASE("a product is set up once for a shape and has the same bits every time
   CHECK(ledger.live(DeviceType::cuda) == before);  // no workspace is kept
 }
 
+TEST_CASE("a captured product runs the algorithm that eager ones run") {
+  HERO_NEEDS_GPU();
+  const Array a = noise({6, 43}).to(kGpu), w = noise({43, 8}, kFloat32, 2).to(kGpu);
+  const Array bias = noise({8}, kFloat32, 3).to(kGpu);
+  const auto step = [&](const std::vector<Array>& in) {
+    const Array out = Array::empty({6, 8}, kFloat32, kGpu), z = out.empty_like();
+    core::backend(kGpu).linear(core::Activation::gelu_tanh, in[0], w.t(), &bias, out, &z);
+    return std::vector<Array>{matmul(in[0], w), out};
+  };
+  const std::vector<Array> eager = step({a});
+  cuda::GraphedStep graphed(step);
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<Array> results = graphed({a});
+    for (size_t k = 0; k < 2; ++k) CHECK(same(results[k].to(kCpu), eager[k].to(kCpu)));
+  }
+  CHECK(graphed.captured());
+}
+
 TEST_CASE("threads share the plans of a device") {
   HERO_NEEDS_GPU();
   const Array a = noise({8, 37}), b = noise({37, 3}, kFloat32, 2);
@@ -259,10 +278,12 @@ TEST_CASE("the first product of a shape measures the algorithms, later ones run 
   const Array a = noise({3, 41}).to(kGpu), b = noise({41, 7}, kFloat32, 2).to(kGpu);
   const cusim::Products before = cusim::products();
   const Array first = matmul(a, b);
+  cuda::synchronize(kGpu);
   // three algorithms, each once to warm up and four times by the clock; then the one that is kept
   CHECK(cusim::products().calls == before.calls + 3 * 5 + 1);
   CHECK(cusim::products().last_algorithm == 1);
   matmul(a, b);
+  cuda::synchronize(kGpu);
   CHECK(cusim::products().calls == before.calls + 3 * 5 + 2);
   CHECK(cusim::products().heuristics == before.heuristics + 1);
   CHECK(cusim::products().last_compute == CUBLAS_COMPUTE_32F);
@@ -271,6 +292,7 @@ TEST_CASE("the first product of a shape measures the algorithms, later ones run 
 TEST_CASE("child: nothing is measured", "[.]") {
   const Array a = noise({3, 41}).to(kGpu), b = noise({41, 7}, kFloat32, 2).to(kGpu);
   matmul(a, b);
+  cuda::synchronize(kGpu);
   REQUIRE(cusim::products().calls == 1);
   REQUIRE(cusim::products().last_algorithm == 0);
 }

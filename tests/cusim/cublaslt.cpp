@@ -3,6 +3,7 @@
 // 2 interleaved, so that bits tell which one ran; the second is the quickest by cusim's clock, the
 // third the slowest. The last two want a workspace, which they fill with noise.
 #include <algorithm>
+#include <mutex>
 #include <vector>
 
 #include <cublasLt.h>
@@ -41,6 +42,13 @@ using hero::Float16;
 constexpr size_t kWorkspace[3] = {0, 1000, 4096};
 constexpr double kMilliseconds[3] = {2.0, 1.0, 3.0};
 cusim::Products seen;
+std::mutex seen_mutex;
+
+template <class Change>
+void note(const Change& change) {
+  const std::lock_guard lock(seen_mutex);
+  change(seen);
+}
 
 template <class T>
 bool take(T& to, const void* value, size_t bytes) {
@@ -143,11 +151,13 @@ double gelu_slope(double z) {
   return 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * kGeluFactor * (1.0 + 3.0 * kGeluCube * z * z);
 }
 
-// One call's operands.
+// One call, with copies of what it was given.
 struct Call {
-  const cusim_matmul_desc& desc;
-  const cusim_matrix_layout &a, &b, &d;
-  const void *a_data, *b_data;
+  cusim_matmul_desc desc;
+  cusim_matrix_layout a, b, d;
+  const void *a_data, *b_data, *c_data;
+  void *d_data, *workspace;
+  double scale, keep;
   int algorithm;
 
   double of_a(int64_t batch, int64_t i, int64_t q) const {
@@ -189,9 +199,45 @@ double finished(const cusim_matmul_desc& desc, cudaDataType_t type, double value
   return epilogue & 32 ? gelu(value) : value;
 }
 
+void run(const Call& call) {
+  const cusim_matmul_desc& desc = call.desc;
+  const auto [m, n, k] = sizes_of(desc, call.a, call.d);
+  const cudaDataType_t type = call.d.type;
+  const size_t needed = kWorkspace[call.algorithm];
+  if (needed > 0) std::memset(call.workspace, 0xAB, needed);
+  std::vector<double> gradient(static_cast<size_t>(m), 0.0);
+  for (int64_t p = 0; p < call.d.batch; ++p) {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < m; ++i) {
+        const int64_t at = p * call.d.batch_step + i + j * call.d.step;
+        double value = call.scale * call.sum(p, i, j, k);
+        if (call.keep != 0.0) value += call.keep * load(call.c_data, type, at);
+        value = finished(desc, type, value, i, j);
+        gradient[static_cast<size_t>(i)] += value;
+        store(call.d_data, type, at, value);
+      }
+    }
+  }
+  if (desc.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
+    for (int64_t i = 0; i < m; ++i) store(desc.bias, type, i, gradient[static_cast<size_t>(i)]);
+  }
+  if (desc.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
+    for (int64_t j = 0; j < n; ++j) {
+      double total = 0.0;
+      for (int64_t q = 0; q < k; ++q) total += call.of_b(0, q, j);
+      store(desc.bias, type, j, total);
+    }
+  }
+  cusim::advance(kMilliseconds[call.algorithm]);
+  note([](cusim::Products& products) { ++products.calls; });
+}
+
 }  // namespace
 
-const cusim::Products& cusim::products() { return seen; }
+cusim::Products cusim::products() {
+  const std::lock_guard lock(seen_mutex);
+  return seen;
+}
 
 extern "C" {
 
@@ -294,7 +340,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* count) {
-  ++seen.heuristics;
+  note([](cusim::Products& products) { ++products.heuristics; });
   *count = 0;
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (const cublasStatus_t status = check_problem(*desc, *a, *b, *d)) return status;
@@ -314,7 +360,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
                               cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algo, void* workspace,
-                              size_t workspace_bytes, cudaStream_t) {
+                              size_t workspace_bytes, cudaStream_t stream) {
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (!alpha || !beta || !a || !b || !d || !algo) return CUBLAS_STATUS_INVALID_VALUE;
   if (const cublasStatus_t status = check_problem(*desc, *a_layout, *b_layout, *d_layout)) {
@@ -323,7 +369,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const auto algorithm = static_cast<int>(algo->data[0]);
   const size_t needed = kWorkspace[algorithm];
   if (workspace_bytes < needed || (needed > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (needed > 0) std::memset(workspace, 0xAB, needed);
   const void* addresses[4] = {a, b, c, d};
   for (int x = 0; x < 4; ++x) {
     if (reinterpret_cast<uintptr_t>(addresses[x]) % algo->data[1 + x] != 0) {
@@ -331,38 +376,24 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     }
   }
 
-  const auto [m, n, k] = sizes_of(*desc, *a_layout, *d_layout);
-  const cudaDataType_t type = d_layout->type;
-  const double scale = load(alpha, desc->scale, 0), keep = load(beta, desc->scale, 0);
-  const Call call{*desc, *a_layout, *b_layout, *d_layout, a, b, algorithm};
-  std::vector<double> gradient(static_cast<size_t>(m), 0.0);
-  for (int64_t p = 0; p < d_layout->batch; ++p) {
-    for (int64_t j = 0; j < n; ++j) {
-      for (int64_t i = 0; i < m; ++i) {
-        const int64_t at = p * d_layout->batch_step + i + j * d_layout->step;
-        double value = scale * call.sum(p, i, j, k);
-        if (keep != 0.0) value += keep * load(c, type, at);
-        value = finished(*desc, type, value, i, j);
-        gradient[static_cast<size_t>(i)] += value;
-        store(d, type, at, value);
-      }
-    }
-  }
-  if (desc->epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
-    for (int64_t i = 0; i < m; ++i) store(desc->bias, type, i, gradient[static_cast<size_t>(i)]);
-  }
-  if (desc->epilogue == CUBLASLT_EPILOGUE_BGRADB) {
-    for (int64_t j = 0; j < n; ++j) {
-      double total = 0.0;
-      for (int64_t q = 0; q < k; ++q) total += call.of_b(0, q, j);
-      store(desc->bias, type, j, total);
-    }
-  }
-  cusim::advance(kMilliseconds[algorithm]);
-  ++seen.calls;
-  seen.last_algorithm = algorithm;
-  seen.last_compute = desc->compute;
-  seen.last_epilogue = static_cast<cublasLtEpilogue_t>(desc->epilogue);
+  note([&](cusim::Products& products) {
+    products.last_algorithm = algorithm;
+    products.last_compute = desc->compute;
+    products.last_epilogue = static_cast<cublasLtEpilogue_t>(desc->epilogue);
+  });
+  const Call call{*desc,
+                  *a_layout,
+                  *b_layout,
+                  *d_layout,
+                  a,
+                  b,
+                  c,
+                  d,
+                  workspace,
+                  load(alpha, desc->scale, 0),
+                  load(beta, desc->scale, 0),
+                  algorithm};
+  cusim::enqueue("matmul", stream, [call] { run(call); });
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -106,12 +106,12 @@ namespace cusim {
 
 /// What the products so far were asked for.
 struct Products {
-  int64_t calls = 0;       ///< of cublasLtMatmul that succeeded
+  int64_t calls = 0;       ///< of cublasLtMatmul that were carried out
   int64_t heuristics = 0;  ///< of cublasLtMatmulAlgoGetHeuristic
   int last_algorithm = -1;
   cublasComputeType_t last_compute = CUBLAS_COMPUTE_32F;
   cublasLtEpilogue_t last_epilogue = CUBLASLT_EPILOGUE_DEFAULT;
 };
-const Products& products();
+Products products();
 
 }  // namespace cusim
