@@ -3,9 +3,6 @@
 
 namespace hero::cuda {
 
-void CudaBackend::reduce(ReduceOp, const Array&, const Array*, const Array&) {
-  fail("reduce: not available on cuda in this version; compute it on cpu");
-}
 void CudaBackend::arg_reduce(ArgOp, const Array&, int, const Array&, const Array&) {
   fail("arg_reduce: not available on cuda in this version; compute it on cpu");
 }
