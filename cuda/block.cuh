@@ -2,6 +2,7 @@
 // Reductions within warps and blocks, and rows of memory read in packs of 16 bytes. Every tree here
 // is fixed by the number of threads: the same input gives the same bits.
 #include <bit>
+#include <limits>
 #include <type_traits>
 
 #include <hero/core/dtype.h>
@@ -18,39 +19,39 @@ using Compute = std::conditional_t<std::is_same_v<E, Float16> || std::is_same_v<
 /// \name Packs: what a thread reads or writes at once, 16 bytes (8 of the smallest types).
 /// \{
 template <class E>
-inline constexpr int kPack = sizeof(E) == 1 ? 8 : 16 / static_cast<int>(sizeof(E));
+inline constexpr int kRowPack = sizeof(E) == 1 ? 8 : 16 / static_cast<int>(sizeof(E));
 
 template <class E>
-struct alignas(kPack<E> * sizeof(E)) Pack {
-  E value[kPack<E>];
+struct alignas(kRowPack<E> * sizeof(E)) RowPack {
+  E value[kRowPack<E>];
 };
 
 /// Whether every row that begins a multiple of `stride` elements after `first` can be read in
 /// packs.
 template <class E>
 bool packs_fit(const void* first, int64_t stride) {
-  return reinterpret_cast<uintptr_t>(first) % sizeof(Pack<E>) == 0 && stride % kPack<E> == 0;
+  return reinterpret_cast<uintptr_t>(first) % sizeof(RowPack<E>) == 0 && stride % kRowPack<E> == 0;
 }
 
 /// Elements at, at + 1, ... of a row with n; those behind its end are `none`. `whole`: the row fits
 /// packs; else the same elements are read one by one, so that sums do not depend on it.
 template <class E>
-__device__ Pack<E> load_pack(const E* row, int64_t at, int64_t n, bool whole, E none = E()) {
-  if (whole && at + kPack<E> <= n) return *reinterpret_cast<const Pack<E>*>(row + at);
-  Pack<E> pack;
+__device__ RowPack<E> load_pack(const E* row, int64_t at, int64_t n, bool whole, E none = E()) {
+  if (whole && at + kRowPack<E> <= n) return *reinterpret_cast<const RowPack<E>*>(row + at);
+  RowPack<E> pack;
 #pragma unroll
-  for (int j = 0; j < kPack<E>; ++j) pack.value[j] = at + j < n ? row[at + j] : none;
+  for (int j = 0; j < kRowPack<E>; ++j) pack.value[j] = at + j < n ? row[at + j] : none;
   return pack;
 }
 
 template <class E>
-__device__ void store_pack(const Pack<E>& pack, E* row, int64_t at, int64_t n, bool whole) {
-  if (whole && at + kPack<E> <= n) {
-    *reinterpret_cast<Pack<E>*>(row + at) = pack;
+__device__ void store_pack(const RowPack<E>& pack, E* row, int64_t at, int64_t n, bool whole) {
+  if (whole && at + kRowPack<E> <= n) {
+    *reinterpret_cast<RowPack<E>*>(row + at) = pack;
     return;
   }
 #pragma unroll
-  for (int j = 0; j < kPack<E>; ++j) {
+  for (int j = 0; j < kRowPack<E>; ++j) {
     if (at + j < n) row[at + j] = pack.value[j];
   }
 }
@@ -140,7 +141,7 @@ struct Team {
 template <class E>
 int team_width(int64_t n, int64_t packs, int most) {
   int width = 1;
-  while (width < most && width * packs * kPack<E> < n) width *= 2;
+  while (width < most && width * packs * kRowPack<E> < n) width *= 2;
   return width;
 }
 /// Threads of a block of such teams, and blocks for `rows` of them.
@@ -167,6 +168,47 @@ __device__ Compute<E> exp_of(Compute<E> x) {
   } else {
     return math::exp(x);
   }
+}
+
+/// Several elements of a sum of exponentials: the largest, and the sum of e^(x - largest) of all,
+/// of type E. {-infinity, 0} is none. A NaN or +infinity among them makes the sum NaN.
+template <class E>
+struct MaxSum {
+  Compute<E> top, sum;
+};
+template <class E>
+__device__ MaxSum<E> no_terms() {
+  return {-std::numeric_limits<Compute<E>>::infinity(), Compute<E>(0)};
+}
+template <class E>
+struct MaxSumJoin {
+  __device__ MaxSum<E> operator()(const MaxSum<E>& a, const MaxSum<E>& b) const {
+    const Compute<E> top = a.top > b.top ? a.top : b.top, shift = finite_shift(top);
+    return {top, a.sum * exp_of<E>(a.top - shift) + b.sum * exp_of<E>(b.top - shift)};
+  }
+  /// What is subtracted from elements of which `top` is the largest: e^(-inf - 0) is 0, while
+  /// -inf - -inf would be NaN.
+  __device__ static Compute<E> finite_shift(Compute<E> top) {
+    return top == -std::numeric_limits<Compute<E>>::infinity() ? Compute<E>(0) : top;
+  }
+};
+/// Adds `count` elements.
+template <class E, int kCount>
+__device__ void add_terms(MaxSum<E>& running, const Compute<E> (&x)[kCount]) {
+  Compute<E> top = running.top;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) top = x[j] > top ? x[j] : top;
+  const Compute<E> shift = MaxSumJoin<E>::finite_shift(top);
+  Compute<E> sum = running.sum * exp_of<E>(running.top - shift);
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) sum += exp_of<E>(x[j] - shift);
+  running = {top, sum};
+}
+/// log(sum(e^x)); NaN where all are -infinity, as on the CPU.
+template <class E>
+__device__ Compute<E> log_sum_exp(const MaxSum<E>& all) {
+  return all.sum > Compute<E>(0) ? all.top + math::log(all.sum)
+                                 : std::numeric_limits<Compute<E>>::quiet_NaN();
 }
 
 }  // namespace hero::cuda

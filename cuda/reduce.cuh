@@ -3,118 +3,12 @@
 // thread, in levels that keep the error of long sums small; by the threads of a block as a tree;
 // and, where few results would leave the GPU idle, by a second launch over the results of several
 // blocks.
-#include <limits>
-
 #include <hero/cuda/block.cuh>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/layout.cuh>
+#include <hero/cuda/reduce_ops.cuh>
 
 namespace hero::cuda {
-
-/// \name What is done with an element (`pre`), and how two results become one (`join`).
-/// \{
-struct SumOf {
-  using Join = SumOf;
-  template <class T>
-  static constexpr bool rounds = std::is_floating_point_v<T>;
-  template <class T>
-  __host__ __device__ static T none() {
-    return T(0);
-  }
-  template <class T>
-  __device__ static T pre(T x, T) {
-    return x;
-  }
-  template <class T>
-  __device__ static T join(T a, T b) {
-    return static_cast<T>(a + b);
-  }
-};
-struct SumAbs : SumOf {
-  template <class T>
-  __device__ static T pre(T x, T) {
-    return static_cast<T>(x < T(0) ? -x : x);
-  }
-};
-struct SumSquare : SumOf {
-  template <class T>
-  __device__ static T pre(T x, T) {
-    return static_cast<T>(x * x);
-  }
-};
-struct SumDeviation : SumOf {
-  template <class T>
-  __device__ static T pre(T x, T center) {
-    return static_cast<T>((x - center) * (x - center));
-  }
-};
-struct SumExp : SumOf {
-  template <class T>
-  __device__ static T pre(T x, T center) {
-    return math::exp(x - center);
-  }
-};
-struct Product : SumOf {
-  using Join = Product;
-  template <class T>
-  __host__ __device__ static T none() {
-    return T(1);
-  }
-  template <class T>
-  __device__ static T join(T a, T b) {
-    return static_cast<T>(a * b);
-  }
-};
-struct Largest : SumOf {
-  using Join = Largest;
-  template <class T>
-  static constexpr bool rounds = false;
-  template <class T>
-  __host__ __device__ static T none() {
-    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                : std::numeric_limits<T>::lowest();
-  }
-  template <class T>
-  __device__ static T join(T a, T b) {
-    return a > b || a != a ? a : b;
-  }
-};
-struct Smallest : Largest {
-  using Join = Smallest;
-  template <class T>
-  __host__ __device__ static T none() {
-    return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
-                                                : std::numeric_limits<T>::max();
-  }
-  template <class T>
-  __device__ static T join(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
-};
-// Truth values are bytes 0 and 1.
-struct Any : Largest {
-  using Join = Any;
-  template <class T>
-  __host__ __device__ static T none() {
-    return T(0);
-  }
-  template <class T>
-  __device__ static T join(T a, T b) {
-    return a | b;
-  }
-};
-struct All : Largest {
-  using Join = All;
-  template <class T>
-  __host__ __device__ static T none() {
-    return T(1);
-  }
-  template <class T>
-  __device__ static T join(T a, T b) {
-    return a & b;
-  }
-};
-/// \}
 
 /// A reduction: results [rows] of n elements each. Element i of row r lies at kept.at(r) +
 /// reduced.at(i) of x.
@@ -201,20 +95,20 @@ struct RowsShape {
 template <class Op, class Acc, class E>
 __device__ Acc fold_pack(const RowsShape& shape, const E* row, int64_t at, int64_t end,
                          Acc center) {
-  Acc value[kPack<E>];
-  if (shape.whole && at + kPack<E> <= end) {
-    const Pack<E> pack = *reinterpret_cast<const Pack<E>*>(row + shape.reduced.at(at));
+  Acc value[kRowPack<E>];
+  if (shape.whole && at + kRowPack<E> <= end) {
+    const RowPack<E> pack = *reinterpret_cast<const RowPack<E>*>(row + shape.reduced.at(at));
 #pragma unroll
-    for (int j = 0; j < kPack<E>; ++j) value[j] = prepared<Op>(pack.value[j], center);
+    for (int j = 0; j < kRowPack<E>; ++j) value[j] = prepared<Op>(pack.value[j], center);
   } else {
 #pragma unroll
-    for (int j = 0; j < kPack<E>; ++j) {
+    for (int j = 0; j < kRowPack<E>; ++j) {
       value[j] = at + j < end ? prepared<Op>(row[shape.reduced.at(at + j)], center)
                               : Op::template none<Acc>();
     }
   }
 #pragma unroll
-  for (int half = kPack<E> / 2; half > 0; half /= 2) {
+  for (int half = kRowPack<E> / 2; half > 0; half /= 2) {
 #pragma unroll
     for (int j = 0; j < half; ++j) value[j] = Op::join(value[j], value[j + half]);
   }
@@ -230,9 +124,9 @@ __global__ void reduce_rows_kernel(const E* x, const RowsShape shape, const Acc*
   if (row < shape.rows) {
     const E* from = x + shape.kept.at(row);
     const Acc center = centers != nullptr ? centers[row] : Acc(0);
-    const int64_t begin = blockIdx.y * shape.part, step = int64_t{team.width} * kPack<E>;
+    const int64_t begin = blockIdx.y * shape.part, step = int64_t{team.width} * kRowPack<E>;
     const int64_t end = begin + shape.part < shape.n ? begin + shape.part : shape.n;
-    int64_t at = begin + team.rank() * kPack<E>;
+    int64_t at = begin + team.rank() * kRowPack<E>;
     for (; at + 3 * step < end; at += 4 * step) {
       running.add(join_four<Op>(fold_pack<Op, Acc>(shape, from, at, end, center),
                                 fold_pack<Op, Acc>(shape, from, at + step, end, center),
@@ -258,20 +152,20 @@ struct ColumnsShape {
 };
 
 template <class E>
-__device__ Pack<E> read_columns(const ColumnsShape& shape, const E* from, int64_t count,
-                                int64_t i) {
+__device__ RowPack<E> read_columns(const ColumnsShape& shape, const E* from, int64_t count,
+                                   int64_t i) {
   const E* at = from + shape.reduced.at(i);
-  if (shape.whole && count >= kPack<E>) return *reinterpret_cast<const Pack<E>*>(at);
-  Pack<E> pack;
+  if (shape.whole && count >= kRowPack<E>) return *reinterpret_cast<const RowPack<E>*>(at);
+  RowPack<E> pack;
 #pragma unroll
-  for (int j = 0; j < kPack<E>; ++j) pack.value[j] = j < count ? at[j * shape.stride] : E();
+  for (int j = 0; j < kRowPack<E>; ++j) pack.value[j] = j < count ? at[j * shape.stride] : E();
   return pack;
 }
 
 template <class Op, class E, class Acc>
 __global__ void reduce_columns_kernel(const E* x, const ColumnsShape shape, const Acc* centers,
                                       const Results<Acc> results) {
-  constexpr int kColumns = kPack<E>;
+  constexpr int kColumns = kRowPack<E>;
   __shared__ Acc parts[kColumns][kThreads];
   const int thread = static_cast<int>(threadIdx.x), slice = thread / shape.width;
   const int slices = kThreads / shape.width;
@@ -290,10 +184,10 @@ __global__ void reduce_columns_kernel(const E* x, const ColumnsShape shape, cons
     const int64_t end = begin + shape.part < shape.n ? begin + shape.part : shape.n;
     int64_t i = begin + slice;
     for (; i + 3 * slices < end; i += 4 * slices) {
-      const Pack<E> a = read_columns(shape, from, count, i);
-      const Pack<E> b = read_columns(shape, from, count, i + slices);
-      const Pack<E> c = read_columns(shape, from, count, i + 2 * slices);
-      const Pack<E> d = read_columns(shape, from, count, i + 3 * slices);
+      const RowPack<E> a = read_columns(shape, from, count, i);
+      const RowPack<E> b = read_columns(shape, from, count, i + slices);
+      const RowPack<E> c = read_columns(shape, from, count, i + 2 * slices);
+      const RowPack<E> d = read_columns(shape, from, count, i + 3 * slices);
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) {
         running[j].add(join_four<Op>(
@@ -302,7 +196,7 @@ __global__ void reduce_columns_kernel(const E* x, const ColumnsShape shape, cons
       }
     }
     for (; i < end; i += slices) {
-      const Pack<E> a = read_columns(shape, from, count, i);
+      const RowPack<E> a = read_columns(shape, from, count, i);
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) running[j].add(prepared<Op>(a.value[j], center[j]));
     }
@@ -349,19 +243,20 @@ template <class Op, class E, class Acc>
 void reduce_rows(const Reduction& r, const Acc* centers, Results<Acc> results) {
   RowsShape shape{r.kept, r.reduced, r.rows, r.n, r.n, {1}, false};
   shape.whole = packs_fit<E>(r.x, 0);
-  for (int d = 0; d < r.kept.ndim; ++d) shape.whole &= r.kept.strides[d] % kPack<E> == 0;
-  for (int d = 0; d + 1 < r.reduced.ndim; ++d) shape.whole &= r.reduced.strides[d] % kPack<E> == 0;
+  for (int d = 0; d < r.kept.ndim; ++d) shape.whole &= r.kept.strides[d] % kRowPack<E> == 0;
+  for (int d = 0; d + 1 < r.reduced.ndim; ++d)
+    shape.whole &= r.reduced.strides[d] % kRowPack<E> == 0;
   const int last = r.reduced.ndim - 1;
   shape.whole &= last >= 0 && r.reduced.strides[last] == 1;
-  shape.whole &= last == 0 || r.reduced.sizes[last] % kPack<E> == 0;
+  shape.whole &= last == 0 || r.reduced.sizes[last] % kRowPack<E> == 0;
   // A warp or less a row; a block where rows are long, or too few to be shared out.
-  const bool alone = r.n >= 512 * kPack<E> || (r.rows < kManyBlocks && r.n >= 64 * kPack<E>);
+  const bool alone = r.n >= 512 * kRowPack<E> || (r.rows < kManyBlocks && r.n >= 64 * kRowPack<E>);
   shape.team.width = alone ? kThreads : team_width<E>(r.n, 1, kWarp);
   int64_t parts = 1;
   if (alone && r.rows < kManyBlocks) {
-    const int64_t most = ceil_div(r.n, 8 * kThreads * kPack<E>);
+    const int64_t most = ceil_div(r.n, 8 * kThreads * kRowPack<E>);
     parts = std::min(ceil_div(kManyBlocks, r.rows), most);
-    shape.part = ceil_div(ceil_div(r.n, parts), kPack<E>) * kPack<E>;
+    shape.part = ceil_div(ceil_div(r.n, parts), kRowPack<E>) * kRowPack<E>;
     parts = ceil_div(r.n, shape.part);
   }
   in_parts<Op>(r, parts, results, [&](Results<Acc> to) {
@@ -379,10 +274,10 @@ void reduce_columns(const Reduction& r, const Acc* centers, Results<Acc> results
   ColumnsShape shape{outer, r.reduced, r.kept.sizes[last], r.kept.strides[last], 1, r.n, r.n,
                      1,     false};
   shape.whole = shape.stride == 1 && packs_fit<E>(r.x, 0);
-  for (int d = 0; d < last; ++d) shape.whole &= outer.strides[d] % kPack<E> == 0;
-  for (int d = 0; d < r.reduced.ndim; ++d) shape.whole &= r.reduced.strides[d] % kPack<E> == 0;
+  for (int d = 0; d < last; ++d) shape.whole &= outer.strides[d] % kRowPack<E> == 0;
+  for (int d = 0; d < r.reduced.ndim; ++d) shape.whole &= r.reduced.strides[d] % kRowPack<E> == 0;
   // As many threads side by side as leave each slice some positions.
-  const int64_t packs = ceil_div(shape.columns, kPack<E>);
+  const int64_t packs = ceil_div(shape.columns, kRowPack<E>);
   const int widest = r.n >= 32 ? kWarp : kThreads;
   while (shape.width < widest && shape.width < packs) shape.width *= 2;
   shape.tiles = ceil_div(packs, shape.width);

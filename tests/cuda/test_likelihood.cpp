@@ -1,0 +1,105 @@
+// Log-likelihoods of classes on the GPU beside the CPU's in float64. Of halves they are float32.
+#include <limits>
+
+#include "cuda/close.h"
+
+#include <hero/core/backend.h>
+
+using namespace hero;
+using namespace hero_test;
+using test::make;
+using test::noise;
+
+namespace {
+
+struct Likelihood {
+  Array out, log_sum;
+};
+
+Likelihood likelihood(const Array& x, const Array& classes) {
+  const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const Array out = Array::empty(classes.shape(), dtype, x.device());
+  const Likelihood result{out, out.empty_like()};
+  core::backend(x.device()).log_likelihood(x, classes, result.out, result.log_sum);
+  return result;
+}
+
+Array classes_of(int64_t rows, int64_t n) {
+  return make(
+      {rows}, [n](int64_t i) { return (i * 7919 + n - 1) % n; }, kInt64);
+}
+
+// The exponentials of halves are good to 2^-21 each, which the sum of many only improves; what is
+// added up is rounded as float32.
+double allowed_of(DType dtype) { return dtype == kFloat64 ? allowed(dtype) : allowed(kFloat32); }
+
+}  // namespace
+
+TEST_CASE("log-likelihoods and their gradients are the CPU's in float64, to rounding") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : kFloatDTypes) {
+    for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{1, 1},
+                                  {70, 10},
+                                  {5, 33},
+                                  {3, 256},
+                                  {3, 1025},
+                                  {2, 5003},
+                                  {1, 20000}}) {
+      const Array x = noise({rows, n}, dtype), classes = classes_of(rows, n);
+      const Array there = x.to(kGpu), classes_there = classes.to(kGpu);
+      const Likelihood exact = likelihood(x.to(kFloat64), classes);
+      const Likelihood found = likelihood(there, classes_there);
+      INFO(dtype << " " << rows << " x " << n);
+      // With one class both are x - x.
+      CHECK(distance(found.log_sum, exact.log_sum) <= allowed_of(dtype));
+      CHECK((n == 1 || distance(found.out, exact.out) <= allowed_of(dtype)));
+
+      const Array g = noise({rows}, found.out.dtype(), 3);
+      Array expected = Array::empty({rows, n}, kFloat64);
+      core::backend(kCpu).log_likelihood_backward(g.to(kFloat64), x.to(kFloat64), classes,
+                                                  exact.log_sum, expected);
+      const Array g_x = there.empty_like();
+      core::backend(kGpu).log_likelihood_backward(g.to(kGpu), there, classes_there, found.log_sum,
+                                                  g_x);
+      if (n > 1) CHECK(distance(g_x, expected) <= 2 * allowed(dtype));
+      // In place of the scores.
+      core::backend(kGpu).log_likelihood_backward(g.to(kGpu), there, classes_there, found.log_sum,
+                                                  there);
+      CHECK(same_bits(there, g_x.to(kCpu)));
+    }
+  }
+}
+
+TEST_CASE("log-likelihoods of infinities and NaN are the CPU's, and of nothing nothing") {
+  HERO_NEEDS_GPU();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : kFloatDTypes) {
+    for (const int64_t n : {9, 3000}) {
+      Array x = noise({5, n}, dtype);
+      const double special[] = {kInf, -kInf, std::nan("")};
+      for (int row = 0; row < 3; ++row) {
+        core::backend(kCpu).fill(x.select(0, row).slice(0, 4, 5), special[row]);
+      }
+      core::backend(kCpu).fill(x.select(0, 3), -kInf);
+      const Array classes = classes_of(5, n);
+      const Likelihood exact = likelihood(x.to(kFloat64), classes);
+      const Likelihood found = likelihood(x.to(kGpu), classes.to(kGpu));
+      INFO(dtype << " " << n);
+      CHECK(distance(found.log_sum, exact.log_sum) <= allowed_of(dtype));
+      CHECK(distance(found.out, exact.out) <= allowed_of(dtype));
+    }
+  }
+  const Array none = Array::empty({0, 7}, kFloat32, kGpu);
+  CHECK(likelihood(none, Array::empty({0}, kInt64, kGpu)).out.numel() == 0);
+}
+
+TEST_CASE("log-likelihoods have the same bits from call to call, read in packs or not") {
+  HERO_NEEDS_GPU();
+  const Array x = noise({3, 4096}, kBFloat16), classes = classes_of(3, 4096).to(kGpu);
+  const Array there = x.to(kGpu);
+  const Array first = likelihood(there, classes).log_sum.to(kCpu);
+  CHECK(same_bits(likelihood(there, classes).log_sum, first));
+  const Array moved = Array::zeros({3 * 4096 + 1}, kBFloat16, kGpu).slice(0, 1).reshape({3, 4096});
+  core::backend(kGpu).copy(there, moved);
+  CHECK(same_bits(likelihood(moved, classes).log_sum, first));
+}

@@ -1,0 +1,129 @@
+// Layer norm and RMS norm of rows on the GPU beside the CPU's in float64. Of halves, means and
+// scales are float32.
+#include "cuda/close.h"
+
+#include <hero/core/backend.h>
+
+using namespace hero;
+using namespace hero_test;
+using core::RowNorm;
+using test::noise;
+
+namespace {
+
+struct Problem {
+  Array x, g, weight, bias;
+  Problem(int64_t rows, int64_t n, DType dtype)
+      : x(noise({rows, n}, dtype)),
+        g(noise({rows, n}, dtype, 2)),
+        weight(noise({n}, dtype, 3)),
+        bias(noise({n}, dtype, 4)) {}
+  template <class To>
+  Problem to(To where) const {
+    Problem moved = *this;
+    for (Array* array : {&moved.x, &moved.g, &moved.weight, &moved.bias}) *array = array->to(where);
+    return moved;
+  }
+};
+
+struct Options {
+  bool centered, weight, bias;
+};
+
+struct Solution {
+  Array out, mean, scale, g_x, g_weight, g_bias;
+};
+
+Solution solve(const Problem& p, const Options& options) {
+  const RowNorm norm{options.weight ? &p.weight : nullptr, options.bias ? &p.bias : nullptr, 1e-5,
+                     options.centered};
+  const DType dtype = p.x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const Array mean = Array::empty({p.x.shape()[0]}, dtype, p.x.device());
+  Solution s{p.x.empty_like(),   mean, mean.empty_like(), p.x.empty_like(), p.weight.empty_like(),
+             p.bias.empty_like()};
+  core::Backend& device = core::backend(p.x.device());
+  device.normalize_rows(norm, p.x, s.out, s.mean, s.scale);
+  device.normalize_rows_backward(norm, p.g, p.x, s.mean, s.scale, s.g_x,
+                                 options.weight ? &s.g_weight : nullptr,
+                                 options.bias ? &s.g_bias : nullptr);
+  return s;
+}
+
+void check_close(const Problem& p, const Options& options) {
+  const DType dtype = p.x.dtype();
+  const Solution exact = solve(p.to(kFloat64), options), found = solve(p.to(kGpu), options);
+  INFO(dtype << " " << p.x.shape() << (options.centered ? " layer" : " rms"));
+  const double sums = dtype == kFloat64 ? allowed(kFloat64) : allowed(kFloat32);
+  CHECK(distance(found.scale, exact.scale) <= sums);
+  // The mean of numbers of both signs loses some bits; 2^6 bounds it here.
+  if (options.centered) CHECK(distance(found.mean, exact.mean) <= 64 * sums);
+  if (!options.centered) CHECK(distance(found.mean, exact.mean) <= 0.0);
+  CHECK(distance(found.out, exact.out) <= allowed(dtype));
+  CHECK(distance(found.g_x, exact.g_x) <= 2 * allowed(dtype));
+  if (options.weight) CHECK(distance(found.g_weight, exact.g_weight) <= 2 * allowed(dtype));
+  if (options.bias) CHECK(distance(found.g_bias, exact.g_bias) <= 2 * allowed(dtype));
+}
+
+}  // namespace
+
+TEST_CASE("layer norm and its gradients are the CPU's in float64, to rounding") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : kFloatDTypes) {
+    for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{1, 2},
+                                  {70, 10},
+                                  {9, 31},
+                                  {5, 33},
+                                  {20, 256},
+                                  {3, 768},
+                                  {3, 1025},
+                                  {2, 2300}}) {
+      check_close(Problem(rows, n, dtype), {true, true, true});
+    }
+  }
+}
+
+TEST_CASE("RMS norm and its gradients are the CPU's in float64, to rounding") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : kFloatDTypes) {
+    for (const auto& [rows, n] :
+         {std::pair<int64_t, int64_t>{1, 1}, {33, 17}, {9, 256}, {3, 1000}}) {
+      check_close(Problem(rows, n, dtype), {false, true, false});
+    }
+  }
+}
+
+TEST_CASE("normalisation needs neither weight nor bias, and takes rows of any length") {
+  HERO_NEEDS_GPU();
+  for (const Options& options : {Options{true, false, false}, Options{true, true, false},
+                                 Options{true, false, true}, Options{false, false, false}}) {
+    check_close(Problem(6, 100, kFloat32), options);
+  }
+  // Beyond the registers of a block: float64 holds 4096 elements a row, float32 8192 in backward
+  // and 16384 forward.
+  check_close(Problem(2, 8300, kFloat64), {true, true, true});
+  check_close(Problem(1, 16500, kFloat32), {true, true, true});
+}
+
+TEST_CASE("many rows share their sums for weight and bias in a fixed order") {
+  HERO_NEEDS_GPU();
+  const Problem p = Problem(2200, 6, kFloat32).to(kGpu);
+  const Solution first = solve(p, {true, true, true}), second = solve(p, {true, true, true});
+  CHECK(same_bits(second.g_weight, first.g_weight.to(kCpu)));
+  CHECK(same_bits(second.g_bias, first.g_bias.to(kCpu)));
+  check_close(p.to(kCpu), {true, true, true});
+}
+
+TEST_CASE("a row with NaN spoils itself alone, and no rows give gradients of zero") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : kFloatDTypes) {
+    Problem p(4, 200, dtype);
+    core::backend(kCpu).fill(p.x.select(0, 2).slice(0, 7, 8), std::nan(""));
+    const Solution exact = solve(p.to(kFloat64), {true, true, true});
+    const Solution found = solve(p.to(kGpu), {true, true, true});
+    CHECK(distance(found.out, exact.out) <= allowed(dtype));
+    CHECK(distance(found.g_x, exact.g_x) <= 2 * allowed(dtype));
+  }
+  const Solution none = solve(Problem(0, 5, kFloat32).to(kGpu), {true, true, true});
+  CHECK(same_bits(none.g_weight, Array::zeros({5})));
+  CHECK(same_bits(none.g_bias, Array::zeros({5})));
+}
