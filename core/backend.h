@@ -178,14 +178,14 @@ class Backend {
   /// Fills out with numbers that depend only on the fill and the element's row-major position,
   /// which starts at `first`.
   virtual void random(const RandomFill& fill, int64_t first, const Array& out) = 0;
-  /// \name Fused families: operands are contiguous and of one dtype, float32 or float64, unless
-  /// said otherwise.
+  /// \name Fused families: operands are contiguous and of one dtype, float32 or float64, on cuda
+  /// also a half's, unless said otherwise.
   /// \{
   /// z [M, N] += bias (may be null), which is [N], or [C, 1]: one number a row, again every C rows;
   /// out = activation of z, and may be z itself where z is not wanted any more.
   virtual void bias_activation(Activation activation, const Array* bias, const Array& z,
                                const Array& out) = 0;
-  /// x [M, N] to out; mean and scale (1 / sqrt(variance + eps)) are [M].
+  /// x [M, N] to out; mean and scale (1 / sqrt(variance + eps)) are [M], float32 for halves.
   virtual void normalize_rows(const RowNorm& norm, const Array& x, const Array& out,
                               const Array& mean, const Array& scale) = 0;
   /// The gradient of x from g, and those of weight and bias, which may be null.
@@ -203,10 +203,10 @@ class Backend {
                                   const Array& log_sum, const Array& g_q, const Array& g_k,
                                   const Array& g_v) = 0;
   /// Rows x [N, C] with int64 classes [N]: out = x[class] - log_sum, log_sum = log(sum(exp(x))),
-  /// both [N].
+  /// both [N], float32 for halves.
   virtual void log_likelihood(const Array& x, const Array& classes, const Array& out,
                               const Array& log_sum) = 0;
-  /// g_x = g (one at class - exp(x - log_sum)).
+  /// g_x = g (one at class - exp(x - log_sum)); g [N] is of log_sum's dtype, g_x may be x.
   virtual void log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
                                        const Array& log_sum, const Array& g_x) = 0;
   virtual void recurrent_cell(CellKind kind, const CellStep& step) = 0;

@@ -17,9 +17,19 @@ using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>& in
 Grads composed_backward(const Node& node, const std::vector<Tensor>& inputs, const Grads& grads,
                         const Composed& composed);
 
-/// A dense array as fused kernels take it: float64 stays, all else becomes float32.
+/// The dtype in which a device's fused kernels take floats of `dtype`. The CPU's compute in float32
+/// and float64 alone; those of a GPU read and write halves as they are, with float32 inside.
+inline DType fused_dtype(DType dtype, Device device) {
+  if (device.type == DeviceType::cuda && is_floating(dtype)) return dtype;
+  return dtype == kFloat64 ? kFloat64 : kFloat32;
+}
+
+/// The dtype of what fused kernels keep beside values of `dtype`: sums, means and scales.
+inline DType statistics_dtype(DType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
+
+/// A dense array as its device's fused kernels take it.
 inline Array fused_operand(const Array& x) {
-  return x.to(x.dtype() == kFloat64 ? kFloat64 : kFloat32).contiguous();
+  return x.to(fused_dtype(x.dtype(), x.device())).contiguous();
 }
 
 }  // namespace hero::detail

@@ -52,21 +52,26 @@ struct PickLogProbability : MultiOp {
 };
 
 // log p at the target [N] of rows x [N, C]; p itself is made in backward and never stored.
+// `wide`: halves give float32.
 struct LogLikelihood : Op {
   static constexpr unsigned kSaveInputs = 0b11;
+  bool wide;
+  explicit LogLikelihood(bool w) : wide(w) {}
   const char* name() const override { return "cross_entropy"; }
   Array forward(const Array& x_in, const Array& classes) {
     const Array x = detail::fused_operand(x_in);
-    const Array out = Array::empty(classes.shape(), x.dtype(), x.device());
+    const Array out =
+        Array::empty(classes.shape(), detail::statistics_dtype(x.dtype()), x.device());
     const Array log_sum = out.empty_like();
     stash(log_sum, 0);
     core::backend(x.device()).log_likelihood(x, classes.contiguous(), out, log_sum);
-    return out.to(x_in.dtype());
+    return wide ? out : out.to(x_in.dtype());
   }
   Grads backward(const Tensor& g) override {
     if (grad_enabled()) {
-      const auto composed = [](const std::vector<Tensor>& in) {
-        const Tensor picked = gather(log_softmax(in[0], 1), 1, unsqueeze(in[1], 1));
+      const auto composed = [this](const std::vector<Tensor>& in) {
+        const Tensor x = wide ? in[0].to(detail::statistics_dtype(in[0].dtype())) : in[0];
+        const Tensor picked = gather(log_softmax(x, 1), 1, unsqueeze(in[1], 1));
         return std::vector<Tensor>{squeeze(picked, 1)};
       };
       return detail::composed_backward(*this, {input(0), input(1)}, {g}, composed);
@@ -74,8 +79,8 @@ struct LogLikelihood : Op {
     const Array x = detail::fused_operand(input(0).array());
     const Array g_x = x.empty_like();
     core::backend(x.device())
-        .log_likelihood_backward(detail::fused_operand(g.array()), x, input(1).array().contiguous(),
-                                 stashed(0), g_x);
+        .log_likelihood_backward(g.array().to(stashed(0).dtype()).contiguous(), x,
+                                 input(1).array().contiguous(), stashed(0), g_x);
     return {Tensor(g_x), Tensor()};
   }
 };
@@ -143,8 +148,13 @@ void check_weight(const char* op, const Tensor& weight, const Tensor& x) {
 }  // namespace
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
-  if (const AutocastInputs in("cross_entropy", x); in.changed()) {
-    return cross_entropy(in[0], target, options);
+  // Under autocast the loss of halves is float32; a GPU makes it so without a float32 copy of them.
+  const bool wide = autocast_enabled() && x.device().type == DeviceType::cuda && x.ndim() == 2 &&
+                    is_floating(x.dtype()) && !is_floating(target.dtype()) &&
+                    options.label_smoothing == 0.0;
+  if (!wide) {
+    const AutocastInputs in("cross_entropy", x);
+    if (in.changed()) return cross_entropy(in[0], target, options);
   }
   constexpr auto kName = "cross_entropy";
   check(x.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
@@ -166,7 +176,7 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
   std::vector<Tensor> outputs;
   Tensor loss;
   if (x.ndim() == 2 && smoothing == 0.0) {
-    loss = -record(LogLikelihood{}, x, squeeze(targets.classes, 1));
+    loss = -record(LogLikelihood(wide), x, squeeze(targets.classes, 1));
   } else {
     outputs = record_multi(PickLogProbability{}, x, targets.classes);
     loss = -squeeze(outputs[0], 1);

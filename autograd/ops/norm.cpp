@@ -88,7 +88,7 @@ struct NormalizeRows : Op {
     const Array x = detail::fused_operand(inputs[0]);
     const Array weight = has.weight ? detail::fused_operand(inputs[1]) : Array();
     const Array bias = has.bias ? detail::fused_operand(inputs.back()) : Array();
-    const Array center = Array::empty({x.size(0)}, x.dtype(), x.device());
+    const Array center = Array::empty({x.size(0)}, detail::statistics_dtype(x.dtype()), x.device());
     const Array scale = center.empty_like();
     stash(center, 0);
     stash(scale, 1);

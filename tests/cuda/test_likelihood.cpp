@@ -49,7 +49,7 @@ TEST_CASE("log-likelihoods and their gradients are the CPU's in float64, to roun
       const Array there = x.to(kGpu), classes_there = classes.to(kGpu);
       const Likelihood exact = likelihood(x.to(kFloat64), classes);
       const Likelihood found = likelihood(there, classes_there);
-      INFO(dtype << " " << rows << " x " << n);
+      INFO(name(dtype) << " " << rows << " x " << n);
       // With one class both are x - x.
       CHECK(distance(found.log_sum, exact.log_sum) <= allowed_of(dtype));
       CHECK((n == 1 || distance(found.out, exact.out) <= allowed_of(dtype)));
@@ -84,7 +84,7 @@ TEST_CASE("log-likelihoods of infinities and NaN are the CPU's, and of nothing n
       const Array classes = classes_of(5, n);
       const Likelihood exact = likelihood(x.to(kFloat64), classes);
       const Likelihood found = likelihood(x.to(kGpu), classes.to(kGpu));
-      INFO(dtype << " " << n);
+      INFO(name(dtype) << " " << n);
       CHECK(distance(found.log_sum, exact.log_sum) <= allowed_of(dtype));
       CHECK(distance(found.out, exact.out) <= allowed_of(dtype));
     }

@@ -52,7 +52,7 @@ Solution solve(const Problem& p, const Options& options) {
 void check_close(const Problem& p, const Options& options) {
   const DType dtype = p.x.dtype();
   const Solution exact = solve(p.to(kFloat64), options), found = solve(p.to(kGpu), options);
-  INFO(dtype << " " << p.x.shape() << (options.centered ? " layer" : " rms"));
+  INFO(name(dtype) << " " << to_string(p.x.shape()) << (options.centered ? " layer" : " rms"));
   const double sums = dtype == kFloat64 ? allowed(kFloat64) : allowed(kFloat32);
   CHECK(distance(found.scale, exact.scale) <= sums);
   // The mean of numbers of both signs loses some bits; 2^6 bounds it here.

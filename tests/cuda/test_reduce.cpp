@@ -50,7 +50,8 @@ TEST_CASE("sums over any dimensions and layout are the CPU's in float64, to roun
       for (const Array& there : {x.to(kGpu), awkward_on_gpu(x)}) {
         for (const ReduceOp op : {ReduceOp::sum, ReduceOp::sum_square, ReduceOp::sum_abs}) {
           const Array sum = core::reduce(op, there, c.dims);
-          INFO(dtype << " " << c.shape << " over " << c.dims << ", op " << static_cast<int>(op));
+          INFO(name(dtype) << " " << to_string(c.shape) << " over " << to_string(c.dims) << ", op "
+                           << static_cast<int>(op));
           CHECK(sum.dtype() == dtype);
           // Sums that cancel lose what their terms have more than they: 2^6 bounds it here.
           const double lost = op == ReduceOp::sum && item_size(dtype) > 2 ? 64.0 : 1.0;
@@ -68,7 +69,7 @@ TEST_CASE("reductions with a center, products and extremes are the CPU's") {
       const Array x = noise(c.shape, dtype);
       const Array largest = core::reduce(ReduceOp::max, x, c.dims, KeepDims::yes);
       for (const Array& there : {x.to(kGpu), awkward_on_gpu(x)}) {
-        INFO(dtype << " " << c.shape << " over " << c.dims);
+        INFO(name(dtype) << " " << to_string(c.shape) << " over " << to_string(c.dims));
         const Array center = largest.to(kGpu);
         for (const ReduceOp op : {ReduceOp::sum_deviation, ReduceOp::sum_exp}) {
           const Array wide = largest.to(kFloat64);
@@ -99,7 +100,8 @@ TEST_CASE("reductions of integers and bools are the CPU's, bit by bit") {
       for (const Array& there : {x.to(kGpu), awkward_on_gpu(x)}) {
         for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min,
                                   ReduceOp::any, ReduceOp::all, ReduceOp::sum_abs}) {
-          INFO(dtype << " " << c.shape << " over " << c.dims << ", op " << static_cast<int>(op));
+          INFO(name(dtype) << " " << to_string(c.shape) << " over " << to_string(c.dims) << ", op "
+                           << static_cast<int>(op));
           CHECK(same_bits(core::reduce(op, there, c.dims), core::reduce(op, x, c.dims)));
         }
       }
@@ -136,7 +138,7 @@ TEST_CASE("NaN and infinity go through reductions as on the CPU") {
     const Array there = x.to(kGpu);
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::sum_abs}) {
       for (const Dims& dims : {Dims{1}, Dims{0}}) {
-        INFO(dtype << ", op " << static_cast<int>(op) << " over " << dims);
+        INFO(name(dtype) << ", op " << static_cast<int>(op) << " over " << to_string(dims));
         CHECK(distance(core::reduce(op, there, dims), core::reduce(op, x.to(kFloat64), dims)) <=
               64 * allowed(dtype));
       }
@@ -173,7 +175,7 @@ TEST_CASE("the first of the largest and smallest elements is found; NaN wins") {
       for (const Array& there : {x.to(kGpu), awkward_on_gpu(x)}) {
         for (const core::ArgOp op : {core::ArgOp::max, core::ArgOp::min}) {
           for (int dim = 0; dim < std::max(1, x.ndim()); ++dim) {
-            INFO(dtype << " " << shape << " along " << dim);
+            INFO(name(dtype) << " " << to_string(shape) << " along " << dim);
             const core::ArgResult found = core::arg_reduce(op, there, dim);
             const core::ArgResult expected = core::arg_reduce(op, x, dim);
             CHECK(same_bits(found.values, expected.values));

@@ -20,7 +20,7 @@ TEST_CASE("running sums along any dimension are the CPU's in float64, to roundin
       for (const Array& there : {x.to(kGpu), awkward_on_gpu(x)}) {
         for (const Direction direction : {Direction::forward, Direction::backward}) {
           for (int dim = 0; dim < std::max(1, x.ndim()); ++dim) {
-            INFO(dtype << " " << shape << " along " << dim);
+            INFO(name(dtype) << " " << to_string(shape) << " along " << dim);
             const Array sums = cumulative(ScanOp::sum, direction, there, dim);
             CHECK(sums.dtype() == dtype);
             // Floats are added up in double and rounded once. In float64 the error of a running

@@ -28,7 +28,7 @@ TEST_CASE("softmax along any dimension is the CPU's in float64, to rounding") {
       for (const Array& there : {x.to(kGpu), awkward_on_gpu(x)}) {
         for (const SoftmaxKind kind : kKinds) {
           for (int dim = 0; dim < x.ndim(); ++dim) {
-            INFO(dtype << " " << shape << " along " << dim);
+            INFO(name(dtype) << " " << to_string(shape) << " along " << dim);
             const Array y = core::softmax(kind, there, dim);
             CHECK(y.dtype() == dtype);
             CHECK(distance(y, core::softmax(kind, exact, dim)) <= allowed(dtype));
@@ -66,7 +66,7 @@ TEST_CASE("the gradient of softmax is the CPU's in float64, to rounding") {
             const Array there_g = awkward ? awkward_on_gpu(g) : g.to(kGpu);
             const Array there_y = awkward ? awkward_on_gpu(y) : y.to(kGpu);
             const Array found = core::softmax_backward(kind, there_g, there_y, dim);
-            INFO(dtype << " " << shape << " along " << dim);
+            INFO(name(dtype) << " " << to_string(shape) << " along " << dim);
             if (shape[dim] > 1) {
               // g - sum may cancel: a few bits more than the rounding of the result.
               const double more = item_size(dtype) > 2 ? 8.0 : 1.0;
@@ -95,7 +95,7 @@ TEST_CASE("softmax of infinities and NaN is the CPU's") {
       }
       core::backend(kCpu).fill(x.select(0, 3), -kInf);
       for (const SoftmaxKind kind : kKinds) {
-        INFO(dtype << " " << n);
+        INFO(name(dtype) << " " << n);
         CHECK(distance(core::softmax(kind, x.to(kGpu), 1),
                        core::softmax(kind, x.to(kFloat64), 1)) <= allowed(dtype));
         const Array columns = x.t().contiguous();
