@@ -18,7 +18,7 @@ struct Lines {
     count = n > 0 ? x.numel() / n : 0;
   }
   /// Whether a line's elements follow one another.
-  bool dense() const { return stride == 1; }
+  HERO_HD bool dense() const { return stride == 1; }
   /// Whether neighbouring lines lie side by side, nearer than the elements of one.
   bool side_by_side() const { return starts.ndim > 0 && starts.strides[starts.ndim - 1] < stride; }
   /// Whether dense lines can be read in packs.

@@ -67,7 +67,7 @@ void CudaBackend::reduce(ReduceOp op, const Array& x, const Array* center, const
   const Array results = out.is_contiguous() && out.dtype() == dtype
                             ? out
                             : Array::empty(out.shape(), dtype, out.device());
-  if (dtype == kBool) {
+  if (op == ReduceOp::any || op == ReduceOp::all) {
     reduce_truth(op, x.dtype(), reduction_of(x, out), results);
   } else if (is_floating(dtype)) {
     // Halves are read as they are, integers and floats of another width are converted first.

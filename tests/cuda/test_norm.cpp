@@ -59,7 +59,8 @@ void check_close(const Problem& p, const Options& options) {
   if (options.centered) CHECK(distance(found.mean, exact.mean) <= 64 * sums);
   if (!options.centered) CHECK(distance(found.mean, exact.mean) <= 0.0);
   CHECK(distance(found.out, exact.out) <= allowed(dtype));
-  CHECK(distance(found.g_x, exact.g_x) <= 2 * allowed(dtype));
+  // The gradient of a row of one or two elements is the difference of equals.
+  if (p.x.shape()[1] > 2) CHECK(distance(found.g_x, exact.g_x) <= 2 * allowed(dtype));
   if (options.weight) CHECK(distance(found.g_weight, exact.g_weight) <= 2 * allowed(dtype));
   if (options.bias) CHECK(distance(found.g_bias, exact.g_bias) <= 2 * allowed(dtype));
 }
@@ -106,11 +107,18 @@ TEST_CASE("normalisation needs neither weight nor bias, and takes rows of any le
 
 TEST_CASE("many rows share their sums for weight and bias in a fixed order") {
   HERO_NEEDS_GPU();
-  const Problem p = Problem(2200, 6, kFloat32).to(kGpu);
-  const Solution first = solve(p, {true, true, true}), second = solve(p, {true, true, true});
-  CHECK(same_bits(second.g_weight, first.g_weight.to(kCpu)));
-  CHECK(same_bits(second.g_bias, first.g_bias.to(kCpu)));
-  check_close(p.to(kCpu), {true, true, true});
+  // More rows than there are warps in a backward pass: some take two.
+  const Problem p(2120, 6, kFloat32), there = p.to(kGpu);
+  const Options all{true, true, true};
+  const Solution exact = solve(p.to(kFloat64), all), first = solve(there, all);
+  CHECK(distance(first.g_x, exact.g_x) <= 2 * allowed(kFloat32));
+  CHECK(distance(first.g_weight, exact.g_weight) <= 2 * allowed(kFloat32));
+  CHECK(distance(first.g_bias, exact.g_bias) <= 2 * allowed(kFloat32));
+  const Array again = first.g_weight.empty_like();
+  const RowNorm norm{&there.weight, &there.bias, 1e-5, true};
+  core::backend(kGpu).normalize_rows_backward(norm, there.g, there.x, first.mean, first.scale,
+                                              first.g_x, &again, nullptr);
+  CHECK(same_bits(again, first.g_weight.to(kCpu)));
 }
 
 TEST_CASE("a row with NaN spoils itself alone, and no rows give gradients of zero") {
