@@ -57,7 +57,8 @@ struct LogLikelihood : Op {
   static constexpr unsigned kSaveInputs = 0b11;
   bool wide;
   explicit LogLikelihood(bool w) : wide(w) {}
-  const char* name() const override { return "cross_entropy"; }
+  // Autocast goes by names: what is called cross_entropy it would make float32.
+  const char* name() const override { return wide ? "log_likelihood" : "cross_entropy"; }
   Array forward(const Array& x_in, const Array& classes) {
     const Array x = detail::fused_operand(x_in);
     const Array out =
