@@ -87,7 +87,7 @@ EventId CudaUpstream::record(StreamId stream) noexcept {
 // After an error of a kernel nothing will ever pass; the error itself is reported elsewhere.
 bool CudaUpstream::passed(EventId event) noexcept {
   const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event));
-  if (status == cudaErrorNotReady) cudaGetLastError();
+  if (status != cudaSuccess) cudaGetLastError();
   return status != cudaErrorNotReady;
 }
 void CudaUpstream::wait(EventId event) noexcept {

@@ -18,6 +18,11 @@ bool caches();
 
 /// The allocator of a device; lives as long as the process.
 CachingAllocator& device_memory(int index);
+/// True when the calling thread is capturing: then the page-locked block that it frees is kept for
+/// the graph, which copies from or to it in every replay.
+bool keep_for_graph(void* pinned_block);
+/// Gives a page-locked block back to its cache.
+void free_pinned(void* block) noexcept;
 /// Applies empty_cache() to all that exist.
 void empty_device_caches();
 

@@ -16,6 +16,7 @@ namespace hero::cuda {
 namespace {
 
 thread_local HostValues* noted = nullptr;
+thread_local std::vector<void*>* kept = nullptr;  // page-locked blocks, while capturing
 
 // The calling thread's numbers go to `values` while it lives.
 class Noting {
@@ -67,6 +68,13 @@ void check_same_values(const HostValues& before, const HostValues& now) {
 
 }  // namespace
 
+bool keep_for_graph(void* pinned_block) {
+  if (!kept) [[likely]]
+    return false;
+  kept->push_back(pinned_block);
+  return true;
+}
+
 void note_values(const char* op, std::span<const double> values) {
   if (!noted) [[likely]]
     return;
@@ -92,6 +100,7 @@ struct GraphedStep::State {
   int64_t calls = 0;
   HostValues values;
   std::vector<Array> inputs, outputs;
+  std::vector<void*> pinned;  // blocks that were freed in the capture
   cudaGraphExec_t exec = nullptr;
   int64_t nodes = 0;
   Array base;          // the RandomBase
@@ -104,7 +113,13 @@ struct GraphedStep::State {
     inputs.clear();
     outputs.clear();
     if (exec) cudaGraphExecDestroy(exec);
+    give_pinned();
     memory().release_pool(pool);
+  }
+  // Copies that use them are waited for by the cache.
+  void give_pinned() {
+    for (void* block : pinned) free_pinned(block);
+    pinned.clear();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -145,11 +160,13 @@ namespace {
 // finished is thrown away.
 class Capture {
  public:
-  Capture(CachingAllocator& memory, CachingAllocator::PoolId pool, cudaStream_t stream)
+  Capture(CachingAllocator& memory, CachingAllocator::PoolId pool, cudaStream_t stream,
+          std::vector<void*>& pinned)
       : memory_(memory), stream_(stream) {
     check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "graphed step");
     memory.route(stream, pool);
     capturing() = true;
+    kept = &pinned;
   }
   ~Capture() {
     if (!open_) return;
@@ -171,6 +188,7 @@ class Capture {
   cudaError_t end(cudaGraph_t& graph) {
     open_ = false;
     capturing() = false;
+    kept = nullptr;
     const cudaError_t status = cudaStreamEndCapture(stream_, &graph);
     memory_.end_route(stream_);
     return status;
@@ -189,7 +207,7 @@ cudaGraph_t GraphedStep::State::capture() {
   const Generator::State before = default_generator().state();
   cudaGraph_t graph = nullptr;
   try {
-    Capture capture(memory(), pool, handle());
+    Capture capture(memory(), pool, handle(), pinned);
     const Noting noting(now);
     const DrawingScope scope(options.recapture ? nullptr : random());
     made = step(inputs);
@@ -197,6 +215,7 @@ cudaGraph_t GraphedStep::State::capture() {
     if (!options.recapture) check_same_values(values, now);
   } catch (...) {
     if (graph) cudaGraphDestroy(graph);
+    give_pinned();
     default_generator().set_state(before);
     throw;
   }
@@ -248,6 +267,7 @@ std::vector<Array> GraphedStep::State::run() {
   if (!options.recapture) advance_random();
   note_launch("graphed step");
   check_cuda(cudaGraphLaunch(exec, handle()), "graphed step");
+  if (options.recapture) give_pinned();
   if (synchronous()) wait_for_stream("graphed step");
   return options.recapture ? std::move(outputs) : outputs;
 }

@@ -49,7 +49,7 @@ class PinnedMemory final : public core::HostMemory {
   void* allocate(int64_t bytes) override { return cache_.allocate(bytes, nullptr); }
   bool deallocate(void* block) noexcept override {
     if (!near(block) || !cache_.in_use(block)) return false;
-    cache_.deallocate(block);
+    if (!keep_for_graph(block)) cache_.deallocate(block);
     return true;
   }
   bool holds(void* block) const { return near(block) && cache_.in_use(block); }
@@ -70,6 +70,8 @@ PinnedMemory& memory() {
 }
 
 }  // namespace
+
+void free_pinned(void* block) noexcept { memory().cache().deallocate(block); }
 
 Array pinned(const Shape& shape, DType dtype) {
   core::accelerator("pinned", {DeviceType::cuda, 0});

@@ -99,9 +99,15 @@ ThreadStreams& thread_streams() {
 cudaStream_t known_stream(int index) { return current_handles[index]; }
 
 int stream_device(cudaStream_t stream) {
-  Stock& s = stock();
-  const std::lock_guard lock(s.mutex);
-  return s.devices.at(stream);
+  {
+    Stock& s = stock();
+    const std::lock_guard lock(s.mutex);
+    const auto found = s.devices.find(stream);
+    if (found != s.devices.end()) return found->second;
+  }
+  int current = 0;
+  cudaGetDevice(&current);
+  return current;
 }
 
 cudaStream_t current_stream() {

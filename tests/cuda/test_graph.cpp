@@ -193,6 +193,27 @@ TEST_CASE("values come out of a graph through pinned memory") {
   }
 }
 
+TEST_CASE("pinned memory that a step makes and frees stays what its graph copies from") {
+  HERO_NEEDS_GPU();
+  for (const bool recapture : {false, true}) {
+    const Array state = Array::zeros({3}, kFloat32, kGpu);
+    GraphedStep step(
+        [&](const std::vector<Array>&) {
+          copy_async(pin_memory(Array::full({3}, 8)), state);
+          return std::vector<Array>{};
+        },
+        {.recapture = recapture});
+    for (int i = 0; i < 5; ++i) {
+      core::backend(kGpu).fill(state, 0);
+      step({});
+      // whoever gets the block now must not be read instead
+      const Array other = pinned({3});
+      for (int k = 0; k < 3; ++k) other.data<float>()[k] = -1;
+      CHECK(host(state) == std::vector<float>(3, 8));
+    }
+  }
+}
+
 TEST_CASE("random numbers of a replayed step are those of a step that was not captured") {
   HERO_NEEDS_GPU();
   // the second draw is of a stream of its own, which every call repeats
