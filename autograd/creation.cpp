@@ -2,6 +2,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/indexing.h>
 #include <hero/core/map.h>
@@ -119,6 +120,23 @@ Tensor sequence(const char* op, int64_t count, DType natural, const TensorOption
 
 }  // namespace
 
+namespace {
+
+// first + i * by for each i; on a GPU computed there, with the same bits.
+template <class T>
+Tensor steps(T first, T by, int64_t count, DType natural, const TensorOptions& options) {
+  if (options.device.type == DeviceType::cuda) {
+    namespace k = core::kernels;
+    const Array at = detail::positions(count, options.device).to(kDTypeOf<T>);
+    const Array values = core::map<k::Add>(core::map<k::Mul>(at, Scalar(by)), Scalar(first));
+    return make("arange", values.to(options.dtype.value_or(natural)), options);
+  }
+  return sequence<T>("arange", count, natural, options,
+                     [=](int64_t i) { return first + static_cast<T>(i) * by; });
+}
+
+}  // namespace
+
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
   check(std::isfinite(start.real()) && std::isfinite(end.real()) && std::isfinite(step.real()),
         "arange: bounds and step must be finite: ", start, " to ", end, " by ", step);
@@ -129,13 +147,11 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
     const int64_t first = start.to<int64_t>(), by = step.to<int64_t>();
     const int64_t span = end.to<int64_t>() - first;
     const int64_t count = span / by + (span % by != 0 ? 1 : 0);
-    return sequence<int64_t>("arange", count, kInt64, options,
-                             [=](int64_t i) { return first + i * by; });
+    return steps<int64_t>(first, by, count, kInt64, options);
   }
   const double first = start.real(), by = step.real();
   const auto count = static_cast<int64_t>(std::ceil((end.real() - first) / by));
-  return sequence<double>("arange", count, kFloat32, options,
-                          [=](int64_t i) { return first + static_cast<double>(i) * by; });
+  return steps<double>(first, by, count, kFloat32, options);
 }
 
 Tensor arange(Scalar end, const TensorOptions& options) {

@@ -67,7 +67,7 @@ Tensor randperm(int64_t n, const TensorOptions& options) {
 Tensor bernoulli(const Tensor& p) {
   check(is_floating(p.dtype()), "bernoulli: probabilities are ", p.dtype(),
         "; they must be floating");
-  if (p.device().type == DeviceType::cpu && p.numel() > 0) {
+  if (p.device().type != DeviceType::meta && p.numel() > 0) {
     const double low = core::reduce(core::ReduceOp::min, p.array()).item();
     const double high = core::reduce(core::ReduceOp::max, p.array()).item();
     check(low >= 0.0 && high <= 1.0, "bernoulli: probabilities lie outside [0, 1]: ", low, " to ",

@@ -123,6 +123,9 @@ class Backend {
   /// Reduces x over every dimension in which out has size 1; out has x's number of dimensions.
   /// `center` (may be null) has out's shape.
   virtual void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) = 0;
+  /// words += the sum of |x| (sum_abs) or x^2 (sum_square) without any rounding, as ExactSum has it
+  /// (core/exact_sum.h): words is int64 [ExactSum::kWords], x of any floating dtype and layout.
+  virtual void exact_sum(ReduceOp op, const Array& x, const Array& words) = 0;
   /// Largest or smallest element along `dim` and the position (int64) of its first occurrence; NaN
   /// wins. values and indices have size 1 at `dim`.
   virtual void arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,
@@ -146,6 +149,11 @@ class Backend {
   /// Gradient with respect to x from the gradient g and the output y.
   virtual void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
                                 const Array& out) = 0;
+  /// The index (int32 or int64) as int64. One that is outside [0, size) is an error of `op` that
+  /// names it and its position: on the host the first of them, at once; on a device that works
+  /// behind the host's back any one, thrown where the host next waits for the device or indexes
+  /// there, and it counts as 0 meanwhile.
+  virtual Array checked_index(const char* op, const Array& index, int64_t size) = 0;
   /// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0; index is int64 with out's shape.
   virtual void gather(const Array& x, int dim, const Array& index, const Array& out) = 0;
   /// The reverse of gather into `out`, in index order: later elements win, or all are added.

@@ -1,29 +1,8 @@
-#include <atomic>
-
 #include <hero/core/indexing.h>
-#include <hero/core/thread_pool.h>
 
 namespace hero::core {
 
 namespace {
-
-// The row-major position of the first index outside [0, size), or -1.
-int64_t first_outside(const Array& index, int64_t size) {
-  constexpr int64_t kGrain = 65536;
-  const int64_t* values = index.data<int64_t>();
-  const auto bound = static_cast<uint64_t>(size);
-  const auto outside = [=](int64_t i) { return static_cast<uint64_t>(values[i]) >= bound; };
-  std::atomic<bool> found{false};
-  parallel_for(index.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    bool any = false;
-    for (int64_t i = begin; i < end; ++i) any |= outside(i);
-    if (any) found = true;
-  });
-  if (!found) return -1;
-  int64_t at = 0;
-  while (!outside(at)) ++at;
-  return at;
-}
 
 Dims position_of(int64_t at, const Shape& shape) {
   Dims position = Dims::filled(shape.size(), 0);
@@ -63,20 +42,19 @@ Array apart_from(const Array& input, const Array& out) {
 
 }  // namespace
 
+void fail_index(const char* op, int64_t value, int64_t at, const Shape& shape, int64_t size) {
+  fail(op, ": index ", value, " at position ", position_of(at, shape),
+       " is out of range: the dimension has size ", size);
+}
+
 Array checked_index(const char* op, const Array& index, int64_t size) {
   check(index.defined(), op, ": the index is undefined");
   check(index.dtype() == kInt64 || index.dtype() == kInt32, op,
         ": index must be int64 or int32: got ", index.dtype());
-  const Array wide = index.to(kInt64);
-  if (index.device().type != DeviceType::cpu || index.numel() == 0) return wide;
-  // Read in place where possible; a strided index is read through a copy.
-  const Array dense = wide.contiguous();
-  const int64_t at = first_outside(dense, size);
-  if (at >= 0) {
-    fail(op, ": index ", dense.data<int64_t>()[at], " at position ", position_of(at, index.shape()),
-         " is out of range: the dimension has size ", size);
-  }
-  return wide;
+  // No value needs to be read to know that there is nothing to point at.
+  check(size > 0 || index.numel() == 0, op, ": index of shape ", index.shape(),
+        " points into a dimension of size 0");
+  return backend(index.device()).checked_index(op, index, size);
 }
 
 Array gather(const Array& x, int64_t dim, const Array& index) {

@@ -31,8 +31,12 @@ void index_add_into(const Array& out, int64_t dim, const Array& index, const Arr
 /// Positions of the non-zero elements as rows of an int64 array [count, ndim], in row-major order.
 Array nonzero(const Array& x);
 
-/// The indices as int64 on the same device; throws unless they are integers in [0, size), naming
-/// the first that is not and its position.
+/// The indices as int64 on the same device; throws unless they are integers in [0, size), as
+/// Backend::checked_index says: on a GPU perhaps later.
 Array checked_index(const char* op, const Array& index, int64_t size);
+
+/// The error of checked_index: `value` stands at row-major position `at` of an index.
+[[noreturn]] void fail_index(const char* op, int64_t value, int64_t at, const Shape& shape,
+                             int64_t size);
 
 }  // namespace hero::core

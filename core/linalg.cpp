@@ -30,8 +30,6 @@ void check_input(const char* op, const Array& a) {
   check(a.dtype() == kFloat32 || a.dtype() == kFloat64, op, ": matrix is ", a.dtype(),
         "; convert to float32 or float64");
   check(a.ndim() >= 2, op, ": needs a matrix: got shape ", a.shape());
-  check(a.device().type != DeviceType::cuda, op, ": not available on ", a.device(),
-        "; move to the cpu");
 }
 
 void check_square(const char* op, const Array& a) {
@@ -95,6 +93,9 @@ void with_floats(const Array& a, Body&& body) {
   body(TypeTag<float>{});
 }
 
+// There are no kernels for this room on GPUs: the host computes on a copy.
+bool is_away(const Array& a) { return a.device().type == DeviceType::cuda; }
+
 bool has_bytes(const Array& a) { return a.device().type != DeviceType::meta; }
 
 void check_pair(const char* op, const Array& a, const Array& b) {
@@ -108,6 +109,7 @@ void check_pair(const char* op, const Array& a, const Array& b) {
 Array solve_as(const char* op, const Array& a, const Array& b) {
   check_square(op, a);
   check_pair(op, a, b);
+  if (is_away(a)) return solve_as(op, a.to(kCpu), b.to(kCpu)).to(a.device());
   const Shape batch = broadcast_shapes(op, batch_of(a), batch_of(b));
   const Array out = Array::empty(matrices(batch, a.size(-1), b.size(-1)), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;
@@ -137,6 +139,10 @@ Array inverse(const Array& a) {
 
 Determinant determinant(const Array& a) {
   check_square("det", a);
+  if (is_away(a)) {
+    const Determinant here = determinant(a.to(kCpu));
+    return {here.value.to(a.device()), here.sign.to(a.device()), here.logabs.to(a.device())};
+  }
   const Shape batch = batch_of(a);
   Determinant out{Array::empty(batch, a.dtype(), a.device()),
                   Array::empty(batch, a.dtype(), a.device()),
@@ -166,6 +172,7 @@ Determinant determinant(const Array& a) {
 
 Array cholesky(const Array& a) {
   check_square("cholesky", a);
+  if (is_away(a)) return cholesky(a.to(kCpu)).to(a.device());
   const Shape batch = batch_of(a);
   const Array out = Array::zeros(a.shape(), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;
@@ -184,6 +191,10 @@ Array cholesky(const Array& a) {
 
 QR qr(const Array& a) {
   check_input("qr", a);
+  if (is_away(a)) {
+    const QR here = qr(a.to(kCpu));
+    return {here.q.to(a.device()), here.r.to(a.device())};
+  }
   const Shape batch = batch_of(a);
   const int64_t rows = a.size(-2), columns = a.size(-1), inner = std::min(rows, columns);
   QR out{Array::empty(matrices(batch, rows, inner), a.dtype(), a.device()),
@@ -205,6 +216,7 @@ Array lstsq(const Array& a, const Array& b) {
   check_input("lstsq", a);
   check_pair("lstsq", a, b);
   check(a.size(-2) >= a.size(-1), "lstsq: fewer equations than unknowns: ", a.shape());
+  if (is_away(a)) return lstsq(a.to(kCpu), b.to(kCpu)).to(a.device());
   const Shape batch = broadcast_shapes("lstsq", batch_of(a), batch_of(b));
   const Array out = Array::empty(matrices(batch, a.size(-1), b.size(-1)), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;

@@ -12,6 +12,7 @@ class MetaBackend final : public Backend {
   void copy(const Array&, const Array&) override {}
   void fill(const Array&, Scalar) override {}
   void reduce(ReduceOp, const Array&, const Array*, const Array&) override {}
+  void exact_sum(ReduceOp, const Array&, const Array&) override {}
   void arg_reduce(ArgOp, const Array&, int, const Array&, const Array&) override {}
   void scan(ScanOp, Direction, const Array&, int, const Array&) override {}
   void matmul(const Array&, const Array&, const Array&) override {}
@@ -23,6 +24,9 @@ class MetaBackend final : public Backend {
               const Array*) override {}
   void softmax(SoftmaxKind, const Array&, int, const Array&) override {}
   void softmax_backward(SoftmaxKind, const Array&, const Array&, int, const Array&) override {}
+  Array checked_index(const char*, const Array& index, int64_t) override {
+    return index.to(kInt64);
+  }
   void gather(const Array&, int, const Array&, const Array&) override {}
   void scatter(ScatterMode, const Array&, int, const Array&, const Array&) override {}
   void index_select(const Array&, int, const Array&, const Array&) override {}

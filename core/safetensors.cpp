@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include <hero/core/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/file.h>
 #include <hero/core/safetensors.h>
@@ -233,10 +234,13 @@ void SafetensorsReader::read(const Entry& entry, int64_t first, const Array& tar
         "safetensors: cannot read elements ", first, " ... of '", entry.name, "' (", entry.dtype,
         " ", entry.shape, ") into ", target.dtype(), " ", target.shape());
   if (size == 0) return;
-  const std::span bytes(target.bytes(), size);
+  const bool here = target.device().type == DeviceType::cpu;
+  const Array read = here ? target : Array::empty(target.shape(), target.dtype());
+  const std::span bytes(read.bytes(), size);
   const Source source(file_->input);
   source.read(file_->opened.data_begin + entry.begin + offset, bytes);
   check_bools(source, entry, bytes);
+  if (!here) backend(target.device()).copy(read, target);
 }
 
 }  // namespace hero::core

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <hero/cuda/index_report.cuh>
 #include <hero/cuda/runtime.cuh>
 
 namespace hero::cuda {
@@ -70,6 +71,9 @@ void wait_for_stream(const char* op) {
   refuse_capture(op, "the host waits for values of the GPU here (item(), to(kCpu), printing)");
   check_cuda(cudaStreamSynchronize(current_stream()), op);
   launched.count = 0;
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), op);
+  throw_reported_index(device);
 }
 
 bool& capturing() {

@@ -6,6 +6,7 @@
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/loss.h>
 #include <hero/core/backend.h>
+#include <hero/core/indexing.h>
 #include <hero/core/map.h>
 
 namespace hero {
@@ -19,6 +20,7 @@ struct Targets {
   Tensor classes;  // int64 [N, 1, ...]
   Tensor counted;  // bool [N, ...]; undefined when all rows count
   int64_t count = 0;
+  Tensor count_there = {};  // instead of count where the host does not see the targets
 };
 
 // Outputs: log p at the target [N, 1, ...] and all log p [N, C, ...]. The derivative of the first
@@ -96,10 +98,22 @@ void check_classes(const char* op, const Tensor& x, const Tensor& target) {
         x.shape(), "; it should be ", expected);
 }
 
-// Reads every target once, on the host; meta targets are taken as valid.
+// Targets of a GPU are counted and checked there; a wrong one is an error as of any index.
+Targets targets_there(const char* op, const Tensor& numbers, int64_t classes,
+                      int64_t ignore_index) {
+  const Tensor counted = numbers != ignore_index;
+  const Tensor known = where(counted, numbers, 0);
+  const Tensor checked(core::checked_index(op, known.array(), classes));
+  return {unsqueeze(checked, 1), counted, 0, sum(counted)};
+}
+
+// Reads every target once; meta targets are taken as valid.
 Targets read_targets(const char* op, const Tensor& x, const Tensor& target, int64_t ignore_index) {
   const int64_t classes = x.size(1);
   const Tensor numbers = target.detach().to(kInt64);
+  if (target.device().type == DeviceType::cuda) {
+    return targets_there(op, numbers, classes, ignore_index);
+  }
   Targets result{numbers, Tensor(), numbers.numel()};
   if (target.device() != kMeta) {
     const Array host = numbers.array().to(kCpu).contiguous();
@@ -136,6 +150,11 @@ Tensor reduce_rows(const Tensor& loss, const Tensor& weights, const Targets& tar
   const Tensor total = sum(loss);
   if (reduction == Reduction::sum) return total;
   // No row at all: 0 / 0.
+  if (!weights.defined() && targets.count_there.defined()) {
+    // In float32, which halves cannot count in.
+    const DType wide = promote(total.dtype(), kFloat32);
+    return to(to(total, wide) / to(targets.count_there, wide), total.dtype());
+  }
   if (!weights.defined()) return total / targets.count;
   return total / sum(without_ignored(weights, targets));
 }

@@ -182,6 +182,14 @@ Tensor index_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& i
 }
 
 Array positions(int64_t count, Device device) {
+  if (device.type == DeviceType::cuda) {
+    // Made there: a copy would have to wait for the host's bytes to be read.
+    const Array ones = Array::ones({count}, kInt64, device);
+    if (count > 0) {
+      core::backend(device).scan(core::ScanOp::sum, core::Direction::forward, ones, 0, ones);
+    }
+    return core::map<k::Sub>(ones, Scalar(1));
+  }
   const Array result = Array::empty({count}, kInt64);
   for (int64_t i = 0; i < count; ++i) result.data<int64_t>()[i] = i;
   return result.to(device);

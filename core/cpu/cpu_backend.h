@@ -10,6 +10,7 @@ class CpuBackend final : public Backend {
   void copy(const Array& src, const Array& dst) override;
   void fill(const Array& out, Scalar value) override;
   void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) override;
+  void exact_sum(ReduceOp op, const Array& x, const Array& words) override;
   void arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,
                   const Array& indices) override;
   void scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) override;
@@ -21,6 +22,7 @@ class CpuBackend final : public Backend {
   void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) override;
   void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
                         const Array& out) override;
+  Array checked_index(const char* op, const Array& index, int64_t size) override;
   void gather(const Array& x, int dim, const Array& index, const Array& out) override;
   void scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
                const Array& out) override;

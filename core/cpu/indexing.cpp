@@ -1,9 +1,11 @@
 // Reading and writing through indices. Writers go line by line along the indexed dimension, each
 // line in index order on one thread: no atomics, and the same bits for any number of threads.
+#include <atomic>
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/indexing.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -161,7 +163,35 @@ void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, cons
                });
 }
 
+// The row-major position of the first index outside [0, size), or -1.
+int64_t first_outside(const Array& index, int64_t size) {
+  constexpr int64_t kLong = 65536;
+  const int64_t* values = index.data<int64_t>();
+  const auto bound = static_cast<uint64_t>(size);
+  const auto outside = [=](int64_t i) { return static_cast<uint64_t>(values[i]) >= bound; };
+  std::atomic<bool> found{false};
+  parallel_for(index.numel(), kLong, [&](int64_t begin, int64_t end) {
+    bool any = false;
+    for (int64_t i = begin; i < end; ++i) any |= outside(i);
+    if (any) found = true;
+  });
+  if (!found) return -1;
+  int64_t at = 0;
+  while (!outside(at)) ++at;
+  return at;
+}
+
 }  // namespace
+
+Array CpuBackend::checked_index(const char* op, const Array& index, int64_t size) {
+  const Array wide = index.to(kInt64);
+  if (index.numel() == 0) return wide;
+  // Read in place where possible; a strided index is read through a copy.
+  const Array dense = wide.contiguous();
+  const int64_t at = first_outside(dense, size);
+  if (at >= 0) fail_index(op, dense.data<int64_t>()[at], at, index.shape(), size);
+  return wide;
+}
 
 void CpuBackend::gather(const Array& x, int dim, const Array& index, const Array& out) {
   if (out.numel() == 0) return;

@@ -1,34 +1,16 @@
 // Sorting by keys: every element becomes an unsigned number of the same order, NaN above all, and
 // its position breaks ties, so that any sort is a stable one.
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/sort_keys.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
 
 namespace {
-
-template <class T>
-using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-
-template <class T>
-Bits<T> key_of(T x) {
-  using U = Bits<T>;
-  constexpr U kSign = U{1} << (sizeof(U) * 8 - 1);
-  if constexpr (std::is_floating_point_v<T>) {
-    if (x != x) return ~U{0};
-    const U bits = std::bit_cast<U>(x == T(0) ? T(0) : x);  // -0 and 0 are equal
-    return (bits & kSign) != 0 ? ~bits : bits | kSign;
-  } else if constexpr (std::is_signed_v<T>) {
-    return static_cast<U>(x) ^ kSign;
-  } else {
-    return x;
-  }
-}
 
 struct LongKey {
   uint64_t key;
@@ -50,7 +32,7 @@ template <class Key, class T, class Pair>
 void sort_row(const T* x, int64_t n, bool descending, std::vector<Pair>& pairs, T* values,
               int64_t* indices) {
   for (int64_t i = 0; i < n; ++i) {
-    const auto key = key_of(x[i]);
+    const auto key = sort_key(x[i]);
     const Key shown = descending ? static_cast<Key>(~key) : static_cast<Key>(key);
     pairs[static_cast<size_t>(i)] = pair_of(shown, i);
   }

@@ -13,6 +13,12 @@ const Tensor& Example::operator[](int field) const {
   return fields_[static_cast<size_t>(field)];
 }
 
+Example Example::to(Device device) const {
+  Example moved = *this;
+  for (Tensor& field : moved.fields_) field = field.to(device);
+  return moved;
+}
+
 namespace {
 
 Shape with_front(int64_t size, const Shape& shape) {

@@ -23,6 +23,8 @@ class Example {
   /// A field; an Error when there is none of that number.
   const Tensor& operator[](int field) const;
   const std::vector<Tensor>& fields() const { return fields_; }
+  /// The same fields on a device.
+  Example to(Device device) const;
 
  private:
   std::vector<Tensor> fields_;

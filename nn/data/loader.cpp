@@ -61,7 +61,7 @@ struct DataLoader::Iterator::Pass {
       if (newest) state->position.reset();
       return false;
     }
-    current = workers ? workers->take() : plan.make(next);
+    current = (workers ? workers->take() : plan.make(next)).to(state->options.device);
     ++next;
     if (newest) state->position = {plan.epoch, next};
     return true;

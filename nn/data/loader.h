@@ -20,6 +20,7 @@ struct DataLoaderOptions {
   bool drop_last = false;
   int workers = 0;             ///< background threads; 0: batches are made when asked for
   int prefetch = 2;            ///< batches a worker may make ahead
+  Device device = kCpu;        ///< where batches are handed out; they are made on cpu
   Sampler* sampler = nullptr;  ///< decides the order instead of `shuffle`; must outlive the loader
   /// Makes a batch from samples; empty: collate().
   std::function<Example(const std::vector<Example>& samples)> collate = {};
