@@ -74,7 +74,7 @@ class Suite {
   size_t size() const;
   const std::string& name(size_t i) const;
   /// Computes case i and returns one line for each tensor that differs.
-  std::vector<std::string> differences(size_t i, Layout layout) const;
+  std::vector<std::string> differences(size_t i, Layout layout, Device device = kCpu) const;
   /// The same for shapes and dtypes alone, on the meta device.
   std::vector<std::string> meta_differences(size_t i) const;
 

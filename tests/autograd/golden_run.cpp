@@ -21,9 +21,9 @@ Json read_json(const std::string& path) {
 Array transposed(const Array& x) {
   if (x.ndim() == 0) return x;
   if (x.ndim() == 1) {
-    const Array rows = Array::zeros({x.size(0), 2}, x.dtype());
+    const Array rows = Array::zeros({x.size(0), 2}, x.dtype(), x.device());
     const Array view = rows.select(1, 1);
-    core::backend(kCpu).copy(x, view);
+    core::backend(x.device()).copy(x, view);
     return view;
   }
   Dims reversed;
@@ -84,7 +84,8 @@ class Run {
   Tensor load(const Json& name) const {
     const Array& array = arrays_.at(name.get<std::string>());
     if (device_ == kMeta) return Tensor(Array::empty(array.shape(), array.dtype(), kMeta));
-    return Tensor(layout_ == Layout::transposed ? transposed(array) : array.clone());
+    const Array there = array.to(device_);
+    return Tensor(layout_ == Layout::transposed ? transposed(there) : there.clone());
   }
 
   void make_inputs() {
@@ -216,8 +217,8 @@ Suite::~Suite() = default;
 size_t Suite::size() const { return data_->cases.size(); }
 const std::string& Suite::name(size_t i) const { return data_->names[i]; }
 
-std::vector<std::string> Suite::differences(size_t i, Layout layout) const {
-  return Run(data_->cases[i], data_->arrays, data_->table).all(layout, kCpu);
+std::vector<std::string> Suite::differences(size_t i, Layout layout, Device device) const {
+  return Run(data_->cases[i], data_->arrays, data_->table).all(layout, device);
 }
 
 std::vector<std::string> Suite::meta_differences(size_t i) const {

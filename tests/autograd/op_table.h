@@ -82,8 +82,32 @@ Rows product_rows();
 Rows linalg_rows();
 Rows network_rows();
 
-/// Checks every row in every layout.
+/// Checks every row in every layout. Each program that links the tables says what that means: on
+/// the CPU derivatives, values and shapes (test_op_table.cpp), on a GPU the CPU's results.
 void check_rows(const Rows& rows);
+
+/// What the inputs of a row are made as.
+struct Made {
+  DType dtype = kFloat64;
+  Device device = kCpu;
+};
+/// Random values of this shape with the layout's strides.
+Array laid_out(const Shape& shape, Layout layout, const Domain& domain, uint64_t id,
+               const Made& made = {});
+Tensors inputs_for(const OpRow& row, Layout layout, const Made& made = {});
+
+const char* text(Layout layout);
+
+/// Calls body(row, layout) wherever the row has that layout.
+template <class Body>
+void each_layout(const Rows& rows, Body&& body) {
+  for (const OpRow& row : rows) {
+    for (const Layout layout : {Layout::contiguous, Layout::transposed, Layout::broadcast,
+                                Layout::empty, Layout::single}) {
+      if (!row.skip.contains(layout)) body(row, layout);
+    }
+  }
+}
 
 /// int64 indices below `bound` of this shape, on the device of `like`.
 Tensor indices(const Shape& shape, int64_t bound, const Tensor& like);

@@ -1,9 +1,7 @@
 // Every layer beside PyTorch's: outputs, gradients and state of the cases in golden/nn, which
 // tests/golden/make_layers.py wrote; and what holds for all layers: gradients against differences,
 // meta, other dtypes, text.
-#include <cmath>
-
-#include "nn/layer_cases.h"
+#include "nn/layer_golden.h"
 #include "support/arrays.h"
 #include "support/catch.h"
 
@@ -11,94 +9,10 @@
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/random.h>
-#include <hero/core/safetensors.h>
 
 namespace hero::test {
 
-namespace {
-
-// The file, and its tensors by case.
-struct Golden {
-  Json cases;
-  std::vector<std::map<std::string, Tensor>> tensors;
-};
-
-const Golden& golden() {
-  static const Golden data = [] {
-    const auto file = core::load_safetensors(std::string(HERO_GOLDEN_DIR "/nn/layers.safetensors"));
-    Golden result{Json::parse(file.metadata.at("cases")), {}};
-    result.tensors.resize(result.cases.size());
-    for (const core::NamedArray& entry : file.arrays) {
-      const size_t slash = entry.name.find('/');
-      result.tensors[std::stoul(entry.name.substr(0, slash))][entry.name.substr(slash + 1)] =
-          Tensor(entry.array);
-    }
-    return result;
-  }();
-  return data;
-}
-
-// The tensors named prefix0, prefix1, ...
-Tensors listed(const std::map<std::string, Tensor>& tensors, const std::string& prefix) {
-  Tensors result;
-  for (size_t i = 0; tensors.contains(prefix + std::to_string(i)); ++i) {
-    result.push_back(tensors.at(prefix + std::to_string(i)));
-  }
-  return result;
-}
-
-// The case's layer in double precision with the case's state.
-Subject loaded(size_t number) {
-  Subject subject = make_subject(golden().cases[number]);
-  subject.module->to(kFloat64);
-  nn::StateDict state;
-  for (const auto& [name, tensor] : golden().tensors[number]) {
-    if (name.starts_with("p.")) state.push_back({name.substr(2), tensor.array()});
-  }
-  subject.module->load_state_dict(state);
-  return subject;
-}
-
-void check_near(const Tensor& value, const Tensor& expected, double tol) {
-  CHECK(to_string(value.shape()) == to_string(expected.shape()));
-  CHECK(allclose(value.to(kFloat64), expected.to(kFloat64), tol, tol));
-}
-
-template <class Body>
-void each_case(Body&& body) {
-  for (size_t i = 0; i < golden().cases.size(); ++i) {
-    INFO(golden().cases[i]["name"].get<std::string>() << " " << golden().cases[i]["args"].dump());
-    body(i, golden().cases[i]);
-  }
-}
-
-}  // namespace
-
-TEST_CASE("layers give PyTorch's outputs, gradients and state") {
-  each_case([](size_t i, const Json& description) {
-    const auto& tensors = golden().tensors[i];
-    const Subject subject = loaded(i);
-    const double tol = description["tol"].get<double>();  // its reason stands in layer_cases.py
-    const Results results =
-        run_subject(subject, description, listed(tensors, "i"), listed(tensors, "g"));
-    for (const auto& [name, value] : results) {
-      INFO(name);
-      if (tensors.contains(name)) {
-        check_near(value, tensors.at(name), tol);
-      } else if (name.starts_with("s.")) {
-        check_near(value, tensors.at("p." + name.substr(2)), 0.0);  // nothing should have changed
-      } else {
-        // PyTorch has no gradient here.
-        CHECK(allclose(value, zeros_like(value), 0.0, 0.0));
-      }
-    }
-    for (const auto& [name, tensor] : tensors) {
-      INFO(name);
-      const bool computed = name[0] == 'o' || name[0] == 'd' || name[0] == 's';
-      if (computed) CHECK(results.contains(name));
-    }
-  });
-}
+TEST_CASE("layers give PyTorch's outputs, gradients and state") { check_layers(kCpu); }
 
 TEST_CASE("layers have PyTorch's names in PyTorch's order and print as PyTorch's") {
   each_case([](size_t, const Json& description) {

@@ -41,7 +41,8 @@ inline std::vector<std::vector<std::string>> read_csv(const std::string& path) {
 /// A function of named float64 parameters, as cases.json names it.
 class Problem {
  public:
-  Problem(std::string function, const std::vector<double>& start) : function_(std::move(function)) {
+  Problem(std::string function, const std::vector<double>& start, hero::Device device = hero::kCpu)
+      : function_(std::move(function)), device_(device) {
     if (function_.rfind("mlp_", 0) == 0) {
       read_data();
       for (const char* name : {"W1", "b1", "W2", "b2"}) add(name, data_.at(name));
@@ -87,7 +88,7 @@ class Problem {
  private:
   void add(const std::string& name, const Tensor& value) {
     names_.push_back(name);
-    params_.push_back(value.clone().requires_grad_());
+    params_.push_back(value.to(device_).clone().requires_grad_());
   }
   void read_data() {
     std::map<std::string, std::vector<double>> values;
@@ -98,11 +99,12 @@ class Problem {
     }
     for (auto& [name, list] : values) {
       if (name[0] == 'b') shapes[name] = {shapes[name][0]};
-      data_[name] = Tensor(hero::Array::from(list, shapes[name]));
+      data_[name] = Tensor(hero::Array::from(list, shapes[name]).to(device_));
     }
   }
 
   std::string function_;
+  hero::Device device_;
   std::vector<std::string> names_;
   std::vector<Tensor> params_;
   std::map<std::string, Tensor> data_;

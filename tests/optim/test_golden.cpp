@@ -1,56 +1,5 @@
-#include <algorithm>
-#include <cmath>
-
-#include "optim/factory.h"
-
-namespace {
-
-using namespace hero_test;
-
-// The reference states its own sensitivity: `deviation` is how far a run moves when its start or
-// its gradients change in the last bits; rounding may not move it much further.
-double tolerance(const json& config) {
-  return std::max(1e-10, 100.0 * config.at("deviation").get<double>());
-}
-
-void follow(const json& config) {
-  const auto start = config.at("start").is_null() ? std::vector<double>{}
-                                                  : config.at("start").get<std::vector<double>>();
-  const Problem problem(config.at("function").get<std::string>(), start);
-  const auto optimizer = make_optimizer(problem, config);
-  const auto rows = read_csv(golden_optim(config.at("file").get<std::string>()));
-  const auto steps = config.at("steps").get<size_t>();
-  REQUIRE(rows.size() == steps + 1);
-  const bool mlp = start.empty();
-  const size_t first = mlp ? 3 : 1;  // column of p0
-  const double allowed = tolerance(config);
-  double worst = 0.0;
-  for (size_t step = 0; step <= steps; ++step) {
-    const std::vector<double> values = problem.values();
-    for (size_t i = 0; i < values.size(); ++i) {
-      worst = std::max(worst, std::fabs(values[i] - std::stod(rows[step][first + i])));
-    }
-    REQUIRE(std::isfinite(values[0]));
-    if (step == steps) break;
-    optimizer->zero_grad();
-    problem.loss().backward();
-    optimizer->step();
-  }
-  CHECK(worst <= allowed);
-  // Near a loss of 1 or so its error is about that of the parameters, times a slope below 100.
-  CHECK(std::fabs(problem.loss().item() - config.at("final_loss").get<double>()) <=
-        100.0 * allowed);
-}
-
-}  // namespace
+#include "optim/trajectory.h"
 
 TEST_CASE("optimizers follow the reference trajectories in float64") {
-  std::ifstream file(golden_optim("cases.json"));
-  REQUIRE(file.good());
-  const json all = json::parse(file);
-  REQUIRE(all.at("cases").size() > 0);
-  for (const json& config : all.at("cases")) {
-    INFO(config.at("name").get<std::string>());
-    follow(config);
-  }
+  hero_test::follow_all(hero::kCpu);
 }
