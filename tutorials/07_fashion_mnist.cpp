@@ -50,7 +50,7 @@ struct ConvNetwork : nn::Module {
 tutorial::Score test(nn::Module& model, const Fashion& data) {
   const hero::NoGrad no_grad;
   model.eval();
-  nn::data::DataLoader loader(data.test, {.batch_size = 500});
+  nn::data::DataLoader loader(data.test, {.batch_size = 500, .device = data.device});
   double loss = 0.0;
   int64_t correct = 0;
   for (const auto& [x, y] : loader) {
@@ -66,7 +66,8 @@ tutorial::Score test(nn::Module& model, const Fashion& data) {
 // Trains to the end of the epochs, or until Ctrl-C; returns the exit code.
 // [snippet: train]
 int train(Training& t, const Fashion& data, const FashionOptions& options) {
-  nn::data::DataLoader loader(data.train, {.batch_size = 64, .shuffle = t.shuffle, .seed = 1});
+  nn::data::DataLoader loader(
+      data.train, {.batch_size = 64, .shuffle = t.shuffle, .seed = 1, .device = data.device});
   tutorial::Keeper keeper(t, loader, options);  // of checkpoints and metrics, where --run is given
   const int64_t size = data.train->size(), steps = t.epochs * loader.size();
   const nn::StopSignal stop;
@@ -218,10 +219,12 @@ int main(int argc, char** argv) {
       .text("--run", options.run, "folder for checkpoints and metrics; none: nothing is kept")
       .flag("--resume", options.resume, "go on from the newest checkpoint of --run")
       .flag("--silent", options.silent, "no line of progress")
-      .text("--out", options.out, "folder for figures");
+      .text("--out", options.out, "folder for figures")
+      .device(options.device);
   return command.run(argc, argv, [&] {
     hero::check(!options.resume || !options.run.empty(),
                 "--resume: name the run's folder with --run");
+    const nn::DeviceScope device(options.device);
     const Fashion data = tutorial::load_fashion(options);
     std::printf("Fashion-MNIST: %lld images to train, %lld to test\n\n", data.train->size() + 0LL,
                 data.test->size() + 0LL);

@@ -51,6 +51,13 @@ Command& Command::number(const std::string& name, std::optional<double>& value,
   return *this;
 }
 
+Command& Command::device(hero::Device& value) {
+  const auto set = [&value](const std::string& name) { value = hero::parse_device(name); };
+  app_->add_option_function<std::string>("--device", set,
+                                         "where models and data lie: cpu, cuda or cuda:N");
+  return *this;
+}
+
 int Command::run(int argc, char** argv, const std::function<int()>& body) {
   const std::string path = argv[0];
   const std::string name = path.substr(path.rfind('/') + 1);

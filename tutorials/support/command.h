@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include <hero/core/device.h>
+
 namespace CLI {
 class App;
 }
@@ -31,6 +33,9 @@ class Command {
                  int64_t low = 1);
   /// A number above 0.
   Command& number(const std::string& name, std::optional<double>& value, const std::string& help);
+
+  /// --device: where models and data lie; cpu unless it is given.
+  Command& device(hero::Device& value);
 
   /// Reads the options and runs `body`. The exit status: the body's, 1 after an error, 2 for wrong
   /// usage.

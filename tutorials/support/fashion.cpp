@@ -37,8 +37,9 @@ double mean_of(const Values& values, size_t begin, size_t end) {
 
 Fashion load_fashion(const FashionOptions& options) {
   const FashionMNIST train, test({.train = false});
-  if (!options.quick) return {train, test, train.classes()};
-  return {first_of(train, kQuickTrain), first_of(test, kQuickTest), train.classes()};
+  if (!options.quick) return {train, test, train.classes(), options.device};
+  return {first_of(train, kQuickTrain), first_of(test, kQuickTest), train.classes(),
+          options.device};
 }
 
 double Training::last_loss() const {
@@ -116,7 +117,7 @@ void draw_predictions(nn::Module& model, const Fashion& data, const std::string&
   std::vector<int64_t> indices(kCount);
   std::iota(indices.begin(), indices.end(), 0);
   const auto [images, labels] = data.test->get_batch(indices);
-  const auto predicted = argmax(model(images), 1).to_vector<int64_t>();
+  const auto predicted = argmax(model(images.to(data.device)), 1).to_vector<int64_t>();
   const auto wanted = labels.to_vector<int64_t>();
   const auto pixels = images.to_vector<float>();
   const size_t each = pixels.size() / kCount;

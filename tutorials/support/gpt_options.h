@@ -13,6 +13,7 @@ struct GPTOptions {
   bool quick = false, resume = false;
   std::optional<int64_t> steps, layers, width, block, batch, vocab, seed, top_k, length;
   std::optional<double> lr, temperature;
+  hero::Device device = hero::kCpu;
   std::string run, sample = "In the beginning", out = "figures";
 };
 
