@@ -14,6 +14,10 @@ hero_house_test("the text check accepts only the same text" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_text ${CMAKE_COMMAND})
 hero_house_test("the run scripts refuse and explain" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
+if(HERO_HAS_CUDA)
+  hero_house_test("no kernel spills registers" build ${PROJECT_SOURCE_DIR}/tests/cuda/check_registers
+                  ${PROJECT_BINARY_DIR}/CMakeFiles/hero_cuda.dir)
+endif()
 hero_house_test("pages show the tutorials' code and text" docs
                 ${PROJECT_SOURCE_DIR}/docs/check_snippets)
 hero_house_test("the page check finds what drifted" docs
