@@ -1,6 +1,8 @@
 # tests/cuda twice: hero_test_cuda over tests/cusim, which runs the kernels of cuda/ on the CPU, and,
 # where the toolkit is, hero_test_gpu over the backend itself, whose tests skip without a GPU.
 file(GLOB cusim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cusim/*.cpp)
+set(cusim_nccl ${PROJECT_SOURCE_DIR}/tests/cusim/nccl.cpp) # sums as dist does
+list(REMOVE_ITEM cusim_sources ${cusim_nccl})
 set(wrapped "")
 foreach(source IN LISTS hero_cuda_sources)
   cmake_path(GET source FILENAME file)
@@ -16,7 +18,20 @@ target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedan
 target_link_libraries(hero_cuda_sim PUBLIC hero_core)
 target_link_options(hero_cuda_sim INTERFACE LINKER:--undefined=hero_cuda_registered)
 
-hero_test_program(hero_test_cuda cuda cuda hero::dist hero_cuda_sim)
+# the nccl engine over that NCCL
+set(wrapped "")
+foreach(source IN LISTS hero_nccl_sources)
+  cmake_path(GET source FILENAME file)
+  set(wrapper ${CMAKE_CURRENT_BINARY_DIR}/cusim/nccl_${file})
+  file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${source}\"\n")
+  list(APPEND wrapped ${wrapper})
+endforeach()
+add_library(hero_nccl_sim STATIC EXCLUDE_FROM_ALL ${cusim_nccl} ${wrapped})
+target_compile_options(hero_nccl_sim PRIVATE $<$<CONFIG:Release>:-O1>)
+target_link_libraries(hero_nccl_sim PUBLIC hero_dist hero_cuda_sim ${CMAKE_DL_LIBS})
+target_link_options(hero_nccl_sim INTERFACE LINKER:--undefined=hero_nccl_registered)
+
+hero_test_program(hero_test_cuda cuda cuda hero_nccl_sim)
 if(TARGET hero_test_cuda)
   # for tests that tell cusim what to do
   target_compile_definitions(hero_test_cuda PRIVATE HERO_TEST_CUSIM)
@@ -25,4 +40,9 @@ if(HERO_HAS_CUDA)
   hero_test_program(hero_test_gpu cuda gpu hero::dist hero::cuda)
   add_executable(hero_bench_gpu EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cuda/bench_gpu.cpp)
   target_link_libraries(hero_bench_gpu PRIVATE hero::hero CUDA::cudart_static)
+  if(TARGET hero_test_gpu AND TARGET hero_nccl)
+    target_link_libraries(hero_test_gpu PRIVATE hero_nccl)
+    target_include_directories(hero_test_gpu SYSTEM PRIVATE ${HERO_NCCL_INCLUDE}
+                                                            ${CUDAToolkit_INCLUDE_DIRS})
+  endif()
 endif()

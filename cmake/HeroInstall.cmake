@@ -5,8 +5,12 @@ set(hero_installed hero)
 foreach(room IN LISTS hero_rooms)
   list(APPEND hero_installed hero_${room})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
-          FILES_MATCHING PATTERN "*.h" PATTERN "core/cpu" EXCLUDE)
+          FILES_MATCHING PATTERN "*.h" PATTERN "core/cpu" EXCLUDE
+          PATTERN "dist/nccl" EXCLUDE)
 endforeach()
+if(TARGET hero_nccl)
+  list(APPEND hero_installed hero_nccl)
+endif()
 set(hero_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hero)
 install(TARGETS ${hero_installed} EXPORT hero-targets)
 install(EXPORT hero-targets NAMESPACE hero:: DESTINATION ${hero_cmake_dir})

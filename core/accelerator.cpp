@@ -2,6 +2,7 @@
 
 #include <hero/core/accelerator.h>
 #include <hero/core/error.h>
+#include <hero/core/exchange.h>
 
 namespace hero::core {
 
@@ -23,6 +24,15 @@ Accelerator& accelerator(const char* op, Device device) {
         " is not available: there ", count == 1 ? "is " : "are ", count,
         count == 1 ? " device" : " devices", ", numbered from 0");
   return *found;
+}
+
+std::vector<std::shared_ptr<Point>> points_of_thread() {
+  Accelerator* const found = registered;
+  return found != nullptr ? found->points() : std::vector<std::shared_ptr<Point>>();
+}
+
+void join_all(std::span<const std::shared_ptr<Point>> points) {
+  for (const auto& point : points) point->join();
 }
 
 }  // namespace hero::core

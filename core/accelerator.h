@@ -2,13 +2,17 @@
 // The door for devices with memory of their own. A room above registers what drives them; this
 // room knows no more of them than stands here.
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <hero/core/device.h>
 
 namespace hero::core {
 
 class Backend;
+class Exchange;
+class Point;
 
 /// Devices of one kind (DeviceType::cuda), numbered from 0.
 class Accelerator {
@@ -23,6 +27,10 @@ class Accelerator {
   virtual void* allocate(int64_t bytes, int index) = 0;
   /// Takes a block back; what the stream of its allocation was asked to do with it still happens.
   virtual void deallocate(void* block, int64_t bytes, int index) noexcept = 0;
+  /// What ranks that share the device use.
+  virtual Exchange& exchange(int index) = 0;
+  /// Where the calling thread's current streams stand, on all devices that were used by anyone.
+  virtual std::vector<std::shared_ptr<Point>> points() = 0;
 };
 
 /// Registers the one accelerator of the process, which must outlive all arrays.

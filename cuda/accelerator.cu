@@ -8,6 +8,7 @@
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/device_memory.cuh>
+#include <hero/cuda/exchange.cuh>
 #include <hero/cuda/streams.cuh>
 
 namespace hero::cuda {
@@ -70,6 +71,17 @@ class CudaAccelerator final : public Accelerator {
   // Who frees on another stream than the block's may have used it there.
   void deallocate(void* block, int64_t, int index) noexcept override {
     device_memory(index).deallocate(block, known_stream(index));
+  }
+  Exchange& exchange(int index) override { return exchange_of(index); }
+  std::vector<std::shared_ptr<Point>> points() override {
+    int used = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      used = static_cast<int>(backends_.size());
+    }
+    std::vector<std::shared_ptr<Point>> points;
+    for (int index = 0; index < used; ++index) points.push_back(exchange_of(index).point());
+    return points;
   }
 
  private:

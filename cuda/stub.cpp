@@ -1,6 +1,7 @@
 // The CUDA backend of a build that has none: no devices, and a line that says what to do.
 #include <hero/core/accelerator.h>
 #include <hero/core/error.h>
+#include <hero/core/exchange.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/graph.h>
 
@@ -67,6 +68,8 @@ class Absent final : public core::Accelerator {
   core::Backend& backend(int) override { fail("cuda: ", reason()); }
   void* allocate(int64_t, int) override { fail("cuda: ", reason()); }
   void deallocate(void*, int64_t, int) noexcept override {}
+  core::Exchange& exchange(int) override { fail("cuda: ", reason()); }
+  std::vector<std::shared_ptr<core::Point>> points() override { return {}; }
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ constexpr Field kFields[] = {
     {"the operation", [](const Call& call) { return std::string(name(call.op)); }},
     {"the unit", [](const Call& call) { return "'" + call.unit + "'"; }},
     {"the dtype", [](const Call& call) { return to_string(call.dtype); }},
+    {"the device", [](const Call& call) { return to_string(call.device); }},
     {"the reduce op", [](const Call& call) { return std::string(name(call.reduce)); }},
     {"the order", [](const Call& call) { return std::string(name(call.order)); }},
     {"the root", root_text},
@@ -45,9 +46,9 @@ bool is_message(const Call& call) { return call.op == Op::send || call.op == Op:
 
 bool alike(const Call& a, const Call& b) {
   const bool same_op = a.op == b.op || (is_message(a) && is_message(b));
-  return same_op && a.dtype == b.dtype && a.reduce == b.reduce && a.order == b.order &&
-         (a.root == b.root || is_message(a)) && a.size == b.size && a.counts == b.counts &&
-         a.unit == b.unit;
+  return same_op && a.dtype == b.dtype && a.device == b.device && a.reduce == b.reduce &&
+         a.order == b.order && (a.root == b.root || is_message(a)) && a.size == b.size &&
+         a.counts == b.counts && a.unit == b.unit;
 }
 
 std::string field_disagreement(const Field& field, std::span<const Call> calls,

@@ -2,11 +2,15 @@
 // What one rank states when it takes part in a collective, and how statements are compared.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <hero/core/combine.h>
+#include <hero/core/device.h>
 #include <hero/core/dtype.h>
+#include <hero/core/exchange.h>
 
 namespace hero::dist {
 
@@ -31,6 +35,9 @@ inline constexpr int kOpCount = 12;
 /// float32 and rounded once; integers wrap; for bool sum and max are "or", product and min "and".
 /// `mean` divides the sum by the number of ranks, once, and exists for floating dtypes only.
 enum class ReduceOp : uint8_t { sum, product, min, max, mean };
+
+/// The same for the devices, in the words of the room below.
+inline core::Combine combine_of(ReduceOp op) { return static_cast<core::Combine>(op); }
 
 /// Who decides in which order a reduction adds up. `ranks`: rank order, the same bits on every
 /// engine. `native`: the library that carries the engine (MPI's own reductions; see CallOptions).
@@ -59,6 +66,9 @@ struct Call {
   std::vector<int64_t> recv_counts;  ///< all_to_all only: elements from each rank
   std::string unit;                  ///< the caller's name for what is moved
   bool accumulate = false;  ///< reduce_scatter only: the sum begins with the output's values
+  Device device = kCpu;     ///< of both arrays
+  bool moves = true;        ///< false: the ranks only compare, the bytes go another way
+  std::shared_ptr<core::Point> ready;  ///< on a device: from here on the arrays may be used
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 

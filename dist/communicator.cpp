@@ -102,11 +102,16 @@ void Communicator::check_rank(Op op, const char* what, int rank) const {
 
 void Communicator::check_array(Op op, const char* what, const Array& array) const {
   check(array.defined(), name(op), ": ", what, " is undefined");
-  const bool simulated = engine_kind() == EngineKind::simulated;
-  check(array.device() == (simulated ? kMeta : kCpu), name(op), ": ", what, " is on ",
-        array.device(),
-        simulated ? "; simulated ranks have no values: make it on meta"
-                  : "; this engine exchanges cpu arrays");
+  const EngineKind engine = engine_kind();
+  const DeviceType device = array.device().type;
+  const bool has_devices = engine == EngineKind::local || engine == EngineKind::nccl;
+  check(engine == EngineKind::simulated
+            ? device == DeviceType::meta
+            : device == DeviceType::cpu || (has_devices && device == DeviceType::cuda),
+        name(op), ": ", what, " is on ", array.device(),
+        engine == EngineKind::simulated ? "; simulated ranks have no values: make it on meta"
+        : has_devices                   ? "; this engine exchanges cpu and cuda arrays"
+                                        : "; this engine exchanges cpu arrays");
   check(array.is_contiguous(), name(op), ": ", what, " is not contiguous: ", array.shape(),
         " with strides ", array.strides(), "; pass contiguous()");
 }
@@ -114,6 +119,8 @@ void Communicator::check_array(Op op, const char* what, const Array& array) cons
 void Communicator::check_pair(Op op, const Array& output, const Array& input) const {
   check(output.dtype() == input.dtype(), name(op), ": dtypes differ: output ", output.dtype(),
         ", input ", input.dtype());
+  check(output.device() == input.device(), name(op), ": devices differ: output ", output.device(),
+        ", input ", input.device());
 }
 
 void Communicator::check_counts(Op op, const std::vector<int64_t>& counts) const {
@@ -135,6 +142,7 @@ Call Communicator::make_call(Op op, const Array& x, int64_t total,
   Call call;
   call.op = op;
   call.dtype = x.dtype();
+  call.device = x.device();
   call.reduce = options.op;
   check(call.reduces() || options.op == ReduceOp::sum, name(op),
         ": does not reduce: ", name(options.op), "; leave op out");

@@ -35,8 +35,10 @@ class Work {
 /// for the smallest arrays only (docs/performance.md), and its bits are its own: for float32 they
 /// differ from those of Order::ranks by up to (N - 1) 2^-23 of the sum of magnitudes, by number of
 /// ranks, host and library, and what becomes of a NaN in min and max is not said. Halves are an
-/// Error, as MPI does not know them, and so are more than 2^31 - 1 elements. The engines without a
-/// library behind them, local and simulated, have one order: ranks.
+/// Error, as MPI does not know them, and so are more than 2^31 - 1 elements. On GPUs of the nccl
+/// engine it is NCCL's own, for all dtypes, whose bits depend on NCCL's choice of rings and trees;
+/// in Order::ranks it exchanges and adds up as the others do. The engines without a library behind
+/// them, local and simulated, have one order: ranks.
 struct CallOptions {
   ReduceOp op = ReduceOp::sum;       ///< reductions only
   Order order = Order::ranks;        ///< reductions only
@@ -69,11 +71,14 @@ class UnitScope {
 struct RankState;
 
 /// One rank's end of a group: a cheap handle, for the rank's own thread. Arrays must be defined,
-/// contiguous and of one dtype, on the cpu (simulated ranks: on meta); their shapes do not matter,
-/// only their numbers of elements. Parts of an array are laid out one behind the other in rank
-/// order. Wherever an operation has an output and an input, these may not overlap, but the input of
-/// an all_gather or gather may be the output's own part, and the output of a reduce_scatter or
-/// scatter the input's own part. All may be empty. A default-made Communicator is undefined.
+/// contiguous and of one dtype, on the cpu (simulated ranks: on meta; local: on the cpu or on one
+/// GPU that the ranks share; nccl: on the cpu or on the rank's own GPU). On a GPU a call is in
+/// order with what the rank's thread asks of its stream, and its host never waits for the device.
+/// Their shapes do not matter, only their numbers of elements. Parts of an array are laid out one
+/// behind the other in rank order. Wherever an operation has an output and an input, these may not
+/// overlap, but the input of an all_gather or gather may be the output's own part, and the output
+/// of a reduce_scatter or scatter the input's own part. All may be empty. A default-made
+/// Communicator is undefined.
 class Communicator {
  public:
   Communicator() = default;
@@ -88,6 +93,8 @@ class Communicator {
   /// The name of this group in errors and in Traffic: "world", or a mesh's axis.
   const std::string& axis() const { return axis_; }
   EngineKind engine_kind() const { return engine().kind(); }
+  /// nccl: this rank's own GPU; other engines: the cpu.
+  Device device() const { return engine().device(); }
 
   /// x becomes the reduction of all ranks' x, on every rank, in place.
   Work all_reduce(const Array& x, const CallOptions& options = {}) const;

@@ -11,7 +11,8 @@ namespace hero::dist {
 
 /// What can carry a communicator. `local`: ranks are threads of this process. `simulated`: meta
 /// arrays, no peers. `mpi`: ranks are processes, on any hosts, where the build has found MPI.
-/// `nccl` (GPUs) is not part of this version.
+/// `nccl`: threads or processes, each with a GPU of its own, whose arrays NCCL moves; where the
+/// build has found CUDA and NCCL.
 enum class EngineKind : uint8_t { local, simulated, mpi, nccl };
 
 const char* name(EngineKind kind);
@@ -43,6 +44,8 @@ class Engine {
   virtual int size() const = 0;
   /// The members' numbers in the whole world, by which errors name them.
   virtual std::span<const int> world_ranks() const = 0;
+  /// Where the rank's arrays may lie beside the host's memory; else kCpu.
+  virtual Device device() const { return kCpu; }
   /// Begins a call; `input` and `output` are kept alive until it is complete. For send and recv,
   /// `root` is the other rank.
   virtual std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) = 0;
@@ -54,5 +57,15 @@ class Engine {
   /// Gives up everything this rank has begun, after a failure: its arrays are its own again.
   virtual void abandon() = 0;
 };
+
+/// Makes the engine of a rank with a GPU of its own over one for the host; ranks of this machine
+/// are numbered from 0 to local_size - 1. A call of all ranks.
+using NcclEngineMaker = std::shared_ptr<Engine> (*)(std::shared_ptr<Engine> host, int local_rank,
+                                                    int local_size, double timeout);
+/// For the library of the nccl engine, where the build has one.
+void set_nccl_engine(NcclEngineMaker make);
+/// An Error that says what is missing where there is none.
+std::shared_ptr<Engine> make_nccl_engine(std::shared_ptr<Engine> host, int local_rank,
+                                         int local_size, double timeout);
 
 }  // namespace hero::dist

@@ -71,7 +71,7 @@ std::vector<FilePlan> plan_files(nn::Module& module, const std::vector<Held>& va
 
 // The whole value, on rank 0; undefined elsewhere. The ranks send it their pieces.
 Array collect(const Communicator& world, const Held& value) {
-  const Array mine = value.leaf.array().contiguous().reshape({value.place.count});
+  const Array mine = value.leaf.array().to(kCpu).contiguous().reshape({value.place.count});
   const CallOptions named = {.unit = value.name()};
   if (value.pieces.size() == 1 && value.pieces[0].rank == 0) {
     return rank_of(world) == 0 ? mine.reshape(value.place.whole) : Array();

@@ -79,15 +79,17 @@ CommandLine parse(int& argc, char** argv) {
 
 // The mpi engine where it is asked for, or where mpirun or srun has started several processes: each
 // of them would otherwise run the whole program by itself and write the same files.
+// The engine of the host; with --engine nccl the one beside which it works.
 EngineKind engine_for(const CommandLine& options, const StartedWorld& started) {
   const EngineKind engine = options.engine.value_or(EngineKind::local);
+  const bool named = options.engine && engine != EngineKind::nccl;
   require_engine(engine);
   check(engine != EngineKind::simulated,
         "launch: simulated ranks have no values to compute with; use simulate_ranks()");
   if (engine == EngineKind::mpi) return engine;
-  check(!options.engine || started.size <= 1, "launch: started as ", started.size, " processes (",
+  check(!named || started.size <= 1, "launch: started as ", started.size, " processes (",
         started.variable, "), which --engine local would not join; leave it out");
-  if (options.engine || started.variable.empty()) return engine;
+  if (named || started.variable.empty()) return EngineKind::local;
   check(has_mpi() || started.size <= 1, "launch: started as ", started.size, " processes (",
         started.variable,
         "), but this build has no mpi engine; run one process with --ranks N, or install Debian's "
@@ -130,7 +132,9 @@ int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptio
   try {
     options = parse(argc, argv);
     engine = engine_for(options, started);
-    check(engine == EngineKind::local || options.run.link_bytes_per_second == 0,
+    if (options.engine == EngineKind::nccl) options.run.engine = EngineKind::nccl;
+    check((engine == EngineKind::local && options.run.engine == EngineKind::local) ||
+              options.run.link_bytes_per_second == 0,
           "launch: --link throttles ranks that are threads of one process; leave it out");
   } catch (const Error& error) {  // the same on every process: one line is enough
     if (started.rank <= 0) report(name, {-1, error.what()});

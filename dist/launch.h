@@ -13,7 +13,8 @@ using RankProgram = std::function<void(Communicator& world)>;
 struct RunOptions {
   double timeout = 0.0;  ///< seconds a rank waits in one call; 0: HERO_TIMEOUT, or else 600
   bool prefix = false;   ///< every rank prints, and its lines begin with "[rank] "
-  double link_bytes_per_second = 0.0;  ///< 0: as fast as memory; else see run_ranks()
+  double link_bytes_per_second = 0.0;     ///< 0: as fast as memory; else see run_ranks()
+  EngineKind engine = EngineKind::local;  ///< local, or nccl: rank i has GPU i to itself
 };
 
 /// Runs `program` on `ranks` threads of this process (one rank: on the calling thread) and returns
@@ -40,8 +41,9 @@ struct LaunchOptions {
 /// message on stderr. There is one rank, or as many threads as `--ranks N` or default_ranks say;
 /// but where mpirun or srun has started this process, there is one rank in each process of that MPI
 /// world, on the mpi engine. Takes its options out of argc and argv: --ranks N (in an MPI world its
-/// size, or an Error), --prefix (see RunOptions), --timeout SECONDS, --engine local or mpi (mpi
-/// without mpirun is a world of one process), --link BYTES_PER_SECOND (threads only; see
+/// size, or an Error), --prefix (see RunOptions), --timeout SECONDS, --engine local, mpi (without
+/// mpirun a world of one process) or nccl (threads or processes as without it, each with one of its
+/// machine's GPUs), --link BYTES_PER_SECOND (threads only; see
 /// run_ranks()). MPI is finalised when the process ends.
 int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& options = {});
 

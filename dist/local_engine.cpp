@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/accelerator.h>
 #include <hero/core/error.h>
-#include <hero/dist/copy_bytes.h>
 #include <hero/dist/local_engine.h>
 #include <hero/dist/local_group.h>
+#include <hero/dist/local_move.h>
 #include <hero/dist/local_world.h>
-#include <hero/dist/ordered_reduce.h>
 
 namespace hero::dist {
 namespace {
@@ -45,6 +45,10 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     } else {
       parties_ = group_->world_ranks;
     }
+    if (call.device.type == DeviceType::cuda) {
+      exchange_ = &core::accelerator(name(call.op), call.device).exchange(call.device.index);
+      call.ready = exchange_->point();
+    }
     call_ = call;
     input_ = std::move(input);
     output_ = std::move(output);
@@ -55,14 +59,18 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   }
 
   bool test() override {
-    if (complete_) return true;
-    go_on_with_all();
+    if (complete_) {
+      follow(LocalRound::kFinished);
+    } else {
+      go_on_with_all();
+    }
     return complete_;
   }
 
   void wait() override {
     int patience = 0;
     const Clock::time_point start = Clock::now();
+    if (complete_) follow(LocalRound::kFinished);
     while (!complete_) {
       const uint64_t seen = world().events();
       go_on_with_all();
@@ -88,14 +96,16 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
       compare();
       const Reading reading(*round_, world());
       if (!reading.allowed()) return false;
-      pull();
+      follow(LocalRound::kArrived);
+      LocalMove(*round_, call_, me_, exchange_).pull();
       advance(call_.op == Op::all_reduce ? LocalRound::kReduced : LocalRound::kFinished);
     }
     if (stage_ == LocalRound::kReduced) {
       if (round_->reduced.load() < round_->parties()) return false;
       const Reading reading(*round_, world());
       if (!reading.allowed()) return false;
-      pull_reduced();
+      follow(LocalRound::kReduced);
+      LocalMove(*round_, call_, me_, exchange_).pull_reduced();
       advance(LocalRound::kFinished);
     }
     return complete_now();
@@ -103,13 +113,24 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
 
   void wait_for_readers() const {
     while (round_->readers.load() > 0) std::this_thread::yield();
+    follow(LocalRound::kReduced);
+    follow(LocalRound::kFinished);
   }
 
  private:
   LocalWorld& world() const { return *rank_->world; }
   std::string where() const { return describe(call_, sequence_, group_->axis); }
   int parties() const { return round_->parties(); }
-  const Call& call_of(int i) const { return round_->calls[static_cast<size_t>(i)]; }
+
+  // On a device: the own stream goes on after the points of all who have come to the stage.
+  void follow(LocalRound::Stage stage) const {
+    if (exchange_ == nullptr) return;
+    for (size_t i = 0; i < parties_.size(); ++i) {
+      if (round_->stages[i].load() < stage) continue;
+      const std::shared_ptr<core::Point>& point = round_->point(i, stage);
+      if (point) point->join();
+    }
+  }
 
   // Nobody reads any more, and only the link, where there is one, needs its time.
   bool all_finished() const {
@@ -120,6 +141,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   bool complete_now() {
     if (!all_finished()) return false;
     if (round_->due != Clock::time_point{} && Clock::now() < round_->due) return false;
+    follow(LocalRound::kFinished);
     complete_ = true;
     input_ = {};  // a storage must not outlive the call because a handle to it does
     output_ = {};
@@ -141,6 +163,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
 
   void advance(LocalRound::Stage stage) {
     stage_ = stage;
+    if (exchange_ != nullptr) round_->point(static_cast<size_t>(me_), stage) = exchange_->point();
     round_->stages[static_cast<size_t>(me_)].store(stage);
     std::atomic<int>& count = stage == LocalRound::kFinished ? round_->finished : round_->reduced;
     if (count.fetch_add(1) + 1 == round_->parties()) world().notify();  // others wait for all
@@ -216,74 +239,6 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     return where() + (missing.empty() ? "" : " for " + rank_list(missing));
   }
 
-  void copy_part(const std::byte* from, int64_t from_begin, Part to) {
-    const int64_t item = item_size(call_.dtype);
-    if (to.count > 0) {
-      copy_bytes(from + from_begin * item, call_.output + to.begin * item, to.count * item,
-                 call_.size * item);
-    }
-  }
-
-  // Others' slices into places of the own output, beginning behind the own rank, so that not all
-  // ranks read from the same one at once.
-  template <class Copy>
-  void for_each_other(const Copy& copy) {
-    for (int i = 1; i <= parties(); ++i) copy((me_ + i) % parties());
-  }
-
-  void pull() {
-    const bool root = me_ == call_.root;
-    switch (call_.op) {
-      case Op::all_reduce:
-      case Op::reduce_scatter:
-        return reduce_part(part_of(call_.counts, call_.size, parties(), me_),
-                           call_.op == Op::all_reduce);
-      case Op::reduce:
-        return root ? reduce_part({0, call_.size}, true) : void();
-      case Op::gather:
-      case Op::all_gather:
-      case Op::split:
-        if (call_.op == Op::gather && !root) return;
-        return for_each_other([&](int i) {
-          copy_part(call_of(i).input, 0, part_of(call_.counts, call_.size, parties(), i));
-        });
-      case Op::broadcast:
-        return root ? void() : copy_part(call_of(call_.root).input, 0, {0, call_.size});
-      case Op::scatter: {
-        const Part own = part_of(call_.counts, call_.size, parties(), me_);
-        return copy_part(call_of(call_.root).input, own.begin, {0, own.count});
-      }
-      case Op::all_to_all:
-        return for_each_other([&](int i) {
-          const Part from = part_of(call_of(i).send_counts, 0, parties(), me_);
-          copy_part(call_of(i).input, from.begin, part_of(call_.recv_counts, 0, parties(), i));
-        });
-      case Op::recv:
-        return copy_part(call_of(0).input, 0, {0, call_.size});
-      case Op::send:
-      case Op::barrier:
-        return;
-    }
-  }
-
-  void reduce_part(Part part, bool in_place) {
-    if (part.count == 0) return;
-    const int64_t begin = part.begin * item_size(call_.dtype);
-    std::vector<const std::byte*> inputs;
-    if (call_.accumulate) inputs.push_back(call_.output);
-    for (const Call& call : round_->calls) inputs.push_back(call.input + begin);
-    ordered_reduce(call_.reduce, call_.dtype, inputs, call_.output + (in_place ? begin : 0),
-                   part.count);
-  }
-
-  // The second half of an all_reduce: the others' reduced parts.
-  void pull_reduced() {
-    for_each_other([&](int i) {
-      const Part part = part_of(call_.counts, call_.size, parties(), i);
-      copy_part(call_of(i).output, part.begin, part);
-    });
-  }
-
   std::shared_ptr<LocalRank> rank_;
   std::shared_ptr<LocalGroup> group_;
   std::shared_ptr<LocalRound> round_;
@@ -291,6 +246,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   int me_;                    // among the parties
   uint64_t sequence_;
   Call call_;
+  core::Exchange* exchange_ = nullptr;  // of the arrays' device; null: the host
   core::Array input_, output_;
   LocalRound::Stage stage_ = LocalRound::kArrived;
   bool complete_ = false;

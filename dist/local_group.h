@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/exchange.h>
 #include <hero/dist/link.h>
 #include <hero/dist/local_world.h>
 
@@ -18,7 +19,8 @@ namespace hero::dist {
 
 /// One collective, or one message, as all who take part in it see it.
 struct LocalRound {
-  explicit LocalRound(size_t parties) : calls(parties), stages(parties), readers(0) {}
+  explicit LocalRound(size_t parties)
+      : calls(parties), stages(parties), reduced_at(parties), finished_at(parties), readers(0) {}
 
   /// How far one party is. `reduced`: its part of an all_reduce may be read. `finished`: it reads
   /// nobody's memory any more.
@@ -26,8 +28,15 @@ struct LocalRound {
 
   int parties() const { return static_cast<int>(calls.size()); }
 
+  /// On a device: where party i's stream was when it came to a stage; null for one left out.
+  std::shared_ptr<core::Point>& point(size_t i, Stage stage) {
+    if (stage == kArrived) return calls[i].ready;
+    return stage == kReduced ? reduced_at[i] : finished_at[i];
+  }
+
   std::vector<Call> calls;  // calls[i] is written before party i arrives
   std::vector<std::atomic<int>> stages;
+  std::vector<std::shared_ptr<core::Point>> reduced_at, finished_at;  // [i]: before its stage
   std::atomic<int> arrived{0};
   std::atomic<int> reduced{0};
   std::atomic<int> finished{0};
@@ -41,7 +50,9 @@ struct LocalRound {
 // A rank publishes pointers; the others read. Nobody reads before all have arrived and agree, and a
 // call is complete for a rank only when no one can read its buffers any more. When the world fails,
 // no one begins to read, and a rank that throws first waits for those that are reading from a call
-// of its own: after an error, too, its arrays are its own again.
+// of its own: after an error, too, its arrays are its own again. On a device the same holds for the
+// ranks' streams: a stream that reads begins after the points at which the others published, and a
+// rank's stream goes on after the points at which the others had read. The host only asks for it.
 class Reading {
  public:
   Reading(LocalRound& round, const LocalWorld& world) : round_(round) {

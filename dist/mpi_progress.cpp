@@ -223,6 +223,7 @@ void MpiProgress::advance(MpiCall& call) {
     if (failed_ && finals_are_in()) settle(call, MpiCall::kFailed);
     return;
   }
+  if (!call.call.moves) return settle(call, MpiCall::kDone);
   if (!call.transfer) {
     if (call.call.order == Order::native && call.call.reduces() && !group_is_ready(call)) return;
     call.transfer = begin_transfer(transport_, call.group, *call.agreed);

@@ -78,8 +78,12 @@ std::optional<Failure> run_on_mpi(const RankProgram& program, const RunOptions& 
   std::mutex output;
   const RankFrame frame(transport.rank(), options.prefix, default_generator().state(), output);
   const auto world = std::make_shared<MpiWorld>(transport, timeout_of(options), report);
-  const std::shared_ptr<Engine> engine = make_mpi_engine(world);
+  std::shared_ptr<Engine> engine = make_mpi_engine(world);
   try {
+    if (options.engine == EngineKind::nccl) {
+      engine = make_nccl_engine(engine, transport.local_rank(), transport.local_size(),
+                                timeout_of(options));
+    }
     Communicator communicator(engine, frame.state(), "world");
     program(communicator);
     engine->drain();

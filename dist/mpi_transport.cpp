@@ -84,12 +84,14 @@ class MpiTransport : public Transport {
     mpi_check(MPI_Comm_split_type(data_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host),
               "MPI_Comm_split_type");
     MPI_Comm_size(host, &local_size_);
+    MPI_Comm_rank(host, &local_rank_);
     MPI_Comm_free(&host);
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int local_size() const override { return local_size_; }
+  int local_rank() const override { return local_rank_; }
 
   void tell(int to, std::string text) override {
     texts_sent_.push_back({std::move(text), MPI_REQUEST_NULL});
@@ -217,7 +219,7 @@ class MpiTransport : public Transport {
   }
 
   MPI_Comm texts_ = MPI_COMM_NULL, data_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1, local_size_ = 1;
+  int rank_ = 0, size_ = 1, local_size_ = 1, local_rank_ = 0;
   std::deque<Text> texts_sent_;
   std::deque<std::pair<int, std::string> > kept_;
   std::vector<MPI_Request> requests_;

@@ -19,6 +19,8 @@ class Transport {
   virtual int size() const = 0;
   /// Processes of the world on this host.
   virtual int local_size() const = 0;
+  /// This process's number among them.
+  virtual int local_rank() const = 0;
 
   /// A short message; those to one rank arrive in order. Never to oneself.
   virtual void tell(int to, std::string text) = 0;

@@ -8,7 +8,8 @@ void put_call(Packet& packet, const Call& call) {
       .put(call.reduce)
       .put(call.order)
       .put(call.root)
-      .put(call.size);
+      .put(call.size)
+      .put(call.device);
   packet.put(call.counts).put(call.send_counts).put(call.recv_counts).put(call.unit);
 }
 
@@ -20,6 +21,7 @@ Call take_call(Packet& packet) {
   call.order = packet.take<Order>();
   call.root = packet.take<int>();
   call.size = packet.take<int64_t>();
+  call.device = packet.take<Device>();
   call.counts = packet.take_list<int64_t>();
   call.send_counts = packet.take_list<int64_t>();
   call.recv_counts = packet.take_list<int64_t>();

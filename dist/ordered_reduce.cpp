@@ -1,81 +1,15 @@
 #include <algorithm>
 #include <type_traits>
 
+#include <hero/core/combine.h>
 #include <hero/dist/ordered_reduce.h>
 
 namespace hero::dist {
 namespace {
 
+using namespace core::combining;
+
 constexpr int64_t kBlock = 1024;  // elements added up at a time: 8 KiB at most, stays in L1
-
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-
-// What a dtype is added up in: integers unsigned, so that they wrap by definition.
-template <class T>
-struct SumType {
-  using type = T;
-};
-template <>
-struct SumType<Float16> {
-  using type = float;
-};
-template <>
-struct SumType<BFloat16> {
-  using type = float;
-};
-template <>
-struct SumType<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct SumType<int64_t> {
-  using type = uint64_t;
-};
-
-struct Add {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a + b);
-  }
-};
-struct Multiply {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a * b);
-  }
-};
-// A NaN on either side stays: no comparison with it is true.
-struct Smaller {
-  template <class T>
-  T operator()(T a, T b) const {
-    return (b < a || b != b) ? b : a;
-  }
-};
-struct Larger {
-  template <class T>
-  T operator()(T a, T b) const {
-    return (b > a || b != b) ? b : a;
-  }
-};
-
-// What is done to the last sum.
-struct Keep {
-  template <class T>
-  T operator()(T a) const {
-    return a;
-  }
-};
-template <class T>
-struct Scale {
-  T factor;
-  T operator()(T a) const { return a * factor; }
-};
-template <class T>
-struct Divide {
-  T divisor;
-  T operator()(T a) const { return a / divisor; }
-};
 
 // Adds K inputs to the running values, which begin with the first of them or come from `sum`, and
 // go to `out` or stay in `sum`. T: as stored; Acc: as added up. Element i of the output depends on
@@ -151,7 +85,7 @@ template <class T>
 void reduce_as(ReduceOp op, std::span<const std::byte* const> inputs, std::byte* output,
                int64_t count) {
   using Sum = typename SumType<T>::type;
-  using Compared = std::conditional_t<kIsHalf<T>, float, T>;
+  using Compared = ComparedType<T>;
   switch (op) {
     case ReduceOp::sum:
       return reduce_blocks<T, Sum>(inputs, output, count, Add{}, Keep{});

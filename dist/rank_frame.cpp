@@ -42,7 +42,8 @@ class LedgerLoan {
     bool lent = false;
   };
   static bool empty(const Ledger& ledger) {
-    return ledger.live(DeviceType::cpu) == 0 && ledger.live(DeviceType::meta) == 0;
+    return ledger.live(DeviceType::cpu) == 0 && ledger.live(DeviceType::meta) == 0 &&
+           ledger.live(DeviceType::cuda) == 0;
   }
   static std::mutex& mutex() {
     static auto* const instance = new std::mutex;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <hero/core/error.h>
+#include <hero/core/exchange.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 #include <hero/dist/local_engine.h>
@@ -49,15 +50,22 @@ struct Run {
   Generator::State generator;
   std::mutex output;
   std::vector<std::exception_ptr> errors;
+  std::vector<std::shared_ptr<core::Point>> begin;  // of the caller's streams; ranks go on there
+  std::vector<std::vector<std::shared_ptr<core::Point>>> ends;  // the ranks', for the caller
 };
 
 void run_one(Run& run, int rank) {
   const RankFrame frame(rank, run.options.prefix, run.generator, run.output);
-  const std::shared_ptr<Engine> engine = make_local_engine(run.world, rank);
+  std::shared_ptr<Engine> engine = make_local_engine(run.world, rank);
   try {
+    core::join_all(run.begin);
+    if (run.options.engine == EngineKind::nccl) {
+      engine = make_nccl_engine(engine, rank, run.world->size(), run.world->timeout());
+    }
     Communicator world(engine, frame.state(), "world");
     run.program(world);
     engine->drain();
+    run.ends[static_cast<size_t>(rank)] = core::points_of_thread();
     run.world->finish(rank);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
@@ -72,12 +80,17 @@ void run_one(Run& run, int rank) {
 Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options) {
   check(ranks >= 1 && ranks <= kMaxRanks, "run_ranks: not from 1 to ", kMaxRanks,
         " ranks: ", ranks);
+  require_engine(options.engine);
+  check(options.engine == EngineKind::local || options.engine == EngineKind::nccl,
+        "run_ranks: threads have the engine local or nccl, not ", name(options.engine));
   Run run{std::make_shared<LocalWorld>(ranks, timeout_of(options), options.link_bytes_per_second),
           program,
           options,
           default_generator().state(),
           {},
-          std::vector<std::exception_ptr>(static_cast<size_t>(ranks))};
+          std::vector<std::exception_ptr>(static_cast<size_t>(ranks)),
+          core::points_of_thread(),
+          std::vector<std::vector<std::shared_ptr<core::Point>>>(static_cast<size_t>(ranks))};
   if (ranks == 1) {
     run_one(run, 0);
   } else {
@@ -97,6 +110,7 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
     }
     for (std::thread& thread : threads) thread.join();
   }
+  for (const auto& points : run.ends) core::join_all(points);
   const int first = run.world->first_failed();
   if (first >= 0) return {run.errors[static_cast<size_t>(first)], first};
   for (const std::exception_ptr& error : run.errors) {

@@ -11,7 +11,7 @@ namespace {
 using cusim::said;
 using cusim::world;
 
-int devices = 2;
+int devices = 4;
 size_t memory = size_t{80} << 30;
 thread_local int current = 0;
 thread_local cudaError_t last = cudaSuccess;

@@ -9,6 +9,7 @@
 
 #include "dist/ranks.h"
 
+#include <hero/core/sha256.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
@@ -64,6 +65,7 @@ inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
 
 /// The loss of micro-batch `rank` of step `step`.
 inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int rank) {
+  const Device device = model.parameters().front().device();
   const auto seed = static_cast<uint64_t>(1000 * step + rank + 1);
   const auto labels = [&](const Shape& shape, int64_t classes, uint64_t shift) {
     const Array values = noise(shape, kFloat32, seed + shift);
@@ -71,14 +73,15 @@ inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int ran
     for (const float v : values.to_vector<float>()) {
       ids.push_back(static_cast<int64_t>((v + 2.0f) * 0.25f * static_cast<float>(classes)));
     }
-    return Tensor(Array::from(ids, shape));
+    return Tensor(Array::from(ids, shape)).to(device);
   };
   const int64_t batch = 2;
   if (subject == Subject::gpt) {
     const Tensor scores = model(labels({batch, 6}, 19, 17));
     return cross_entropy(scores.reshape({batch * 6, 19}), labels({batch * 6}, 19, 29));
   }
-  return cross_entropy(model(Tensor(noise({batch, 7}, kFloat32, seed))), labels({batch}, 5, 31));
+  const Tensor x(noise({batch, 7}, kFloat32, seed).to(device));
+  return cross_entropy(model(x), labels({batch}, 5, 31));
 }
 
 enum class Rung { single, ddp, zero1, zero2, zero3, fsdp, fsdp_kept, hybrid };
@@ -161,7 +164,7 @@ class Whole {
     const std::lock_guard<std::mutex> lock(mutex_);
     auto& entry = values_[name];
     entry.resize(static_cast<size_t>(numel));
-    const std::vector<float> given = part.to_vector<float>();
+    const std::vector<float> given = part.to(kCpu).to_vector<float>();
     for (size_t i = 0; i < given.size(); ++i) {
       Value& value = entry[static_cast<size_t>(first) + i];
       const auto bits = std::bit_cast<uint32_t>(given[i]);
@@ -184,6 +187,17 @@ class Whole {
     return names;
   }
   size_t size() const { return values_.size(); }
+  /// Of all names and bits, in the order of names.
+  std::string sha256() const {
+    std::string all;
+    for (const auto& [name, values] : values_) {
+      all += name + '\0';
+      for (const Value& value : values) {
+        all.append(reinterpret_cast<const char*>(&value.bits), sizeof(value.bits));
+      }
+    }
+    return hero::sha256(std::as_bytes(std::span(all)));
+  }
 
  private:
   struct Value {
@@ -221,6 +235,8 @@ struct Climb {
   int ranks = 2;
   int steps = 5;
   double clip = 0.0;  ///< 0: none
+  Device device = kCpu;
+  dist::EngineKind engine = dist::EngineKind::local;  ///< nccl: each rank on its own GPU
 };
 
 inline void finish_step(nn::Module& model, optim::Optimizer& optimizer, double clip) {
@@ -253,6 +269,7 @@ inline void train_alone(Subject subject, nn::Module& model, optim::Optimizer& op
 /// Trains on a rung, or alone without a world, and adds the final state to `whole`.
 inline void train(const Climb& c, Whole& whole, const dist::Communicator* world) {
   auto model = make_subject(c.subject);
+  model->to(world != nullptr && world->device() != kCpu ? world->device() : c.device);
   if (world != nullptr) climb(c.rung, c.subject, *model, *world);
   auto optimizer = make_method(c.method, model->parameters());
   if (world != nullptr) {
@@ -267,7 +284,8 @@ inline void train(const Climb& c, Whole& whole, const dist::Communicator* world)
 inline std::string climb_difference(const Climb& c) {
   Whole expected, got;
   train(c, expected, nullptr);
-  dist::run_ranks(c.ranks, [&](dist::Communicator& world) { train(c, got, &world); });
+  dist::run_ranks(c.ranks, [&](dist::Communicator& world) { train(c, got, &world); },
+                  {.engine = c.engine});
   return expected.size() < 4 ? "too few names" : expected.difference(got);
 }
 

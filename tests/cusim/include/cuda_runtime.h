@@ -144,7 +144,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 namespace cusim {
 
-/// Devices that the runtime pretends to have; 2 unless a test says otherwise.
+/// Devices that the runtime pretends to have; 4 unless a test says otherwise.
 void set_device_count(int count);
 /// Lets the clock that events read go on; it stands still otherwise, so that no test depends on the
 /// machine's speed.

@@ -1,0 +1,62 @@
+#pragma once
+// Ranks with a GPU each, joined by NCCL, or by tests/cusim/nccl.cpp.
+#include "cuda/gpu.h"
+#include "dist/collective_checks.h"
+#ifdef HERO_TEST_CUSIM
+#include <nccl.h>
+#endif
+
+namespace hero_test {
+
+/// Over tests/cusim: four devices whose streams work late, as real ones do, while it lives.
+class NcclDevices {
+ public:
+#ifdef HERO_TEST_CUSIM
+  NcclDevices() { cusim::set_deferred(true); }
+  ~NcclDevices() { cusim::set_deferred(false); }
+#else
+  NcclDevices() = default;
+#endif
+  NcclDevices(const NcclDevices&) = delete;
+  NcclDevices& operator=(const NcclDevices&) = delete;
+};
+
+inline const hero::dist::RunOptions kNccl = {.engine = hero::dist::EngineKind::nccl};
+
+/// Numbers of ranks from 1 to 4 for which there are GPUs.
+inline std::vector<int> nccl_worlds() {
+  std::vector<int> worlds;
+  for (int ranks = 1; ranks <= 4 && ranks <= hero::cuda::device_count(); ++ranks) {
+    worlds.push_back(ranks);
+  }
+  return worlds;
+}
+
+/// What each rank's program threw on the nccl engine.
+inline std::vector<std::string> nccl_errors(int ranks, const hero::dist::RankProgram& program) {
+  return hero::test::errors_of(ranks, program, kNccl);
+}
+
+}  // namespace hero_test
+
+/// Ends a test case where there is no engine: without NCCL's header, or without a GPU.
+#define HERO_NEEDS_NCCL()                                     \
+  HERO_NEEDS_GPU();                                           \
+  try {                                                       \
+    hero::dist::require_engine(hero::dist::EngineKind::nccl); \
+  } catch (const hero::Error& error) {                        \
+    std::cout << "skipped: " << error.what() << std::endl;    \
+    SUCCEED("skipped: no NCCL");                              \
+    return;                                                   \
+  }                                                           \
+  const hero_test::NcclDevices devices
+
+/// Ends a test case that has too few GPUs.
+#define HERO_NEEDS_GPUS(count)                                         \
+  HERO_NEEDS_NCCL();                                                   \
+  if (hero::cuda::device_count() < (count)) {                          \
+    std::cout << "skipped: needs " << (count) << " GPUs" << std::endl; \
+    SUCCEED("skipped: too few GPUs");                                  \
+    return;                                                            \
+  }                                                                    \
+  static_assert(true)

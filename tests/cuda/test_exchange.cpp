@@ -1,0 +1,137 @@
+// Ranks that share one GPU: the local engine moves what lies there by copies and sums on the
+// device.
+#include <thread>
+
+#include "cuda/gpu.h"
+#include "dist/collective_checks.h"
+
+using namespace hero;
+using namespace hero::test;
+using namespace hero_test;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("collectives of arrays on the GPU give the bits of a plain loop in rank order") {
+  HERO_NEEDS_GPU();
+  for (const int ranks : {1, 2, 3, 4}) {
+    run_ranks(ranks, [](Communicator& world) {
+      const bool all = world.size() == 3;
+      const std::vector<DType> some = {kFloat32, kBFloat16};
+      check_all(world, all ? kDTypes : some, {0, all ? 37 : 5}, kGpu);
+    });
+  }
+}
+
+TEST_CASE("more contributions than one pass over the GPU's memory reads at a time") {
+  HERO_NEEDS_GPU();
+  run_ranks(7, [](Communicator& world) {
+    for (const DType dtype : {kFloat32, kBFloat16, kInt64}) {
+      check_reductions(world, ReduceOp::sum, dtype, 1031, kGpu);
+      check_reductions(world, ReduceOp::mean, is_floating(dtype) ? dtype : kFloat64, 70, kGpu);
+    }
+  });
+}
+
+TEST_CASE("a sum on the GPU may begin with the output and reach unaligned places") {
+  HERO_NEEDS_GPU();
+  run_ranks(3, [](Communicator& world) {
+    const Array input = noise({3 * 41}, kFloat32, static_cast<uint64_t>(world.rank()) + 1);
+    const Array before = noise({41}, kFloat32, 9);
+    const Array expected = before.clone(), output = copy_on(before, kGpu);
+    world.reduce_scatter(expected, input, {.accumulate = true});
+    world.reduce_scatter(output, input.to(kGpu), {.accumulate = true});
+    expect(same_values(output, expected), "a sum that begins with the output");
+  });
+}
+
+TEST_CASE("messages between ranks on one GPU arrive in the order they were sent") {
+  HERO_NEEDS_GPU();
+  run_ranks(3, [](Communicator& world) {
+    check_message_to_oneself(world, kGpu);
+    const int next = (world.rank() + 1) % 3, before = (world.rank() + 2) % 3;
+    std::vector<Work> sends;
+    for (int i = 0; i < 3; ++i) {
+      const Array x = Array::full({5}, 10 * world.rank() + i, kInt32, kGpu);
+      sends.push_back(world.send(x, next, {.async = true}));
+    }
+    for (int i = 0; i < 3; ++i) {
+      const Array x = Array::zeros({5}, kInt32, kGpu);
+      world.recv(x, before);
+      expect(same_values(x, Array::full({5}, 10 * before + i, kInt32)), "message ", i);
+    }
+    for (Work& work : sends) work.wait();
+  });
+}
+
+TEST_CASE("groups of ranks on one GPU") {
+  HERO_NEEDS_GPU();
+  run_ranks(4, [](Communicator& world) {
+    const Communicator half = world.split(world.rank() % 2, 0);
+    const Array x = Array::full({9}, world.rank(), kFloat32, kGpu);
+    Work work = half.all_reduce(x, {.async = true});
+    while (!work.test()) std::this_thread::yield();
+    expect(same_values(x, Array::full({9}, world.rank() % 2 == 0 ? 2.0 : 4.0)), "the group's sum");
+  });
+}
+
+TEST_CASE("what a rank does to its GPU arrays after a call does not reach the others") {
+  HERO_NEEDS_GPU();
+  run_ranks(3, [](Communicator& world) {
+    const Array mine = Array::empty({513}, kFloat32, kGpu);
+    const Array all = Array::empty({3 * 513}, kFloat32, kGpu);
+    for (int round = 0; round < 4; ++round) {
+      core::backend(kGpu).fill(mine, 10.0 * round + world.rank());  // no wait in between
+      world.all_gather(all, mine);
+      core::backend(kGpu).fill(mine, -1.0);
+      for (int r = 0; r < 3; ++r) {
+        expect(same_values(all.slice(0, 513 * r, 513 * (r + 1)).contiguous(),
+                           Array::full({513}, 10.0 * round + r)),
+               "rank ", r, "'s values of round ", round);
+      }
+    }
+  });
+}
+
+TEST_CASE("what ranks did on the GPU is done for the one who ran them") {
+  HERO_NEEDS_GPU();
+  const Array x = Array::full({300}, 1.0, kFloat32, kGpu), y = Array::empty({300}, kFloat32, kGpu);
+  run_ranks(2, [&](Communicator& world) {
+    if (world.rank() == 0) core::backend(kGpu).copy(x, y);
+    world.barrier();
+  });
+  CHECK(same_values(y, Array::ones({300})));
+}
+
+TEST_CASE("ranks that disagree on where their arrays lie are told") {
+  HERO_NEEDS_GPU();
+  const std::vector<std::string> errors = errors_of(3, [](Communicator& world) {
+    world.all_reduce(Array::zeros({4}, kFloat32, world.rank() == 1 ? kCpu : kGpu));
+  });
+  for (const std::string& error : errors) {
+    CHECK(error ==
+          "all_reduce (call 0 of 'world'): ranks disagree on the device: ranks 0, 2 say "
+          "cuda:0; rank 1 says cpu; every rank must make the same calls in the same order");
+  }
+  run_ranks(1, [](Communicator& world) {
+    const Array out = Array::zeros({4}, kFloat32, kGpu);
+    try {
+      world.all_gather(out, Array::zeros({4}));
+      expect(false, "an error");
+    } catch (const Error& error) {
+      expect(std::string(error.what()) == "all_gather: devices differ: output cuda:0, input cpu",
+             error.what());
+    }
+  });
+}
+
+TEST_CASE("ranks on a GPU that make different calls get the errors of ranks on the CPU") {
+  HERO_NEEDS_GPU();
+  const auto lines = [](Device device) {
+    return errors_of(3, [device](Communicator& world) {
+      const Array x = Array::zeros({world.rank() == 2 ? 5 : 4}, kFloat32, device);
+      world.all_reduce(x, {.unit = "fc1"});
+    });
+  };
+  const std::vector<std::string> on_gpu = lines(kGpu);
+  CHECK_THAT(on_gpu[0], ContainsSubstring("unit 'fc1'") && ContainsSubstring("the size"));
+  CHECK(on_gpu == lines(kCpu));
+}

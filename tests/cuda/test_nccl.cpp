@@ -1,0 +1,211 @@
+// The nccl engine: the same Communicator over GPUs of which every rank has one.
+#include "cuda/nccl_ranks.h"
+
+using namespace hero;
+using namespace hero::test;
+using namespace hero_test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr double kEps = 0x1p-23;
+
+// Order::native adds up in an order of its own: equal to the ranks' within its rounding errors.
+void check_native(const Communicator& world, ReduceOp op, DType dtype) {
+  const int64_t n = 24 * world.size();
+  const std::vector<Array> inputs = all_contributions(world.size(), n, dtype);
+  const Array expected = reduced(op, inputs);
+  const Array& mine = inputs[static_cast<size_t>(world.rank())];
+  // every partial result of a half may be rounded, and products of N factors stay below 2^N
+  const double eps = is_floating(dtype) && item_size(dtype) == 2 ? 0x1p-7 : kEps;
+  const double bound = 2.0 * world.size() * eps * std::exp2(world.size());
+  const auto close = [&](const Array& got, const Array& want) {
+    const auto a = got.to(kCpu).to_vector<double>(), b = want.to_vector<double>();
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!(std::abs(a[i] - b[i]) <= (is_floating(dtype) ? bound : 0.0))) return false;
+    }
+    return a.size() == b.size();
+  };
+  const Array x = copy_on(mine, world.device());
+  world.all_reduce(x, {.op = op, .order = Order::native});
+  expect(close(x, expected), "all_reduce ", name(op), " of ", dtype);
+  const Array y = copy_on(mine, world.device());
+  world.reduce(y, 0, {.op = op, .order = Order::native});
+  expect(close(y, world.rank() == 0 ? expected : mine), "reduce ", name(op), " of ", dtype);
+  for (const bool even : {true, false}) {
+    CallOptions options{.op = op, .order = Order::native};
+    options.counts.assign(static_cast<size_t>(world.size()), 24);
+    if (!even) options.counts.front() += options.counts.back();
+    if (!even && world.size() > 1) options.counts.back() = 0;
+    if (!even && world.size() == 1) options.counts.front() = 24;
+    if (even) options.counts.clear();
+    const Part own = part_of(options.counts, n, world.size(), world.rank());
+    const Array part = Array::empty({own.count}, dtype, world.device());
+    world.reduce_scatter(part, copy_on(mine, world.device()), options);
+    expect(close(part, expected.slice(0, own.begin, own.begin + own.count).contiguous()),
+           "reduce_scatter ", name(op), " of ", dtype);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("nccl: every collective gives the bits of a plain loop in rank order") {
+  HERO_NEEDS_NCCL();
+  for (const int ranks : nccl_worlds()) {
+    const auto program = [](Communicator& world) {
+      expect(world.engine_kind() == EngineKind::nccl, "the engine");
+      const bool all = world.size() == 3;
+      const std::vector<DType> some = {kFloat32, kBFloat16};
+      check_all(world, all ? kDTypes : some, {0, all ? 37 : 5}, world.device());
+    };
+    run_ranks(ranks, program, kNccl);
+  }
+}
+
+TEST_CASE("nccl: its own reductions are right up to rounding, for every dtype") {
+  HERO_NEEDS_NCCL();
+  for (const int ranks : nccl_worlds()) {
+    const auto program = [](Communicator& world) {
+      for (const DType dtype : kDTypes) {
+        for (const ReduceOp op : kOps) {
+          if (op == ReduceOp::mean && !is_floating(dtype)) continue;
+          check_native(world, op, dtype);
+        }
+      }
+    };
+    run_ranks(ranks, program, kNccl);
+  }
+}
+
+TEST_CASE("nccl: arrays of the host, agreements and barriers go by the host's engine") {
+  HERO_NEEDS_NCCL();
+  for (const int ranks : nccl_worlds()) {
+    const auto program = [](Communicator& world) {
+      check_moves(world, kFloat32, Parts(world, 3, {}));
+      const Array x = Array::full({2}, world.rank() + 1, kFloat32, world.device());
+      world.all_reduce(x, {.op = ReduceOp::max});
+      world.barrier();
+      expect(same_values(x, Array::full({2}, world.size())), "the largest");
+    };
+    run_ranks(ranks, program, kNccl);
+  }
+}
+
+TEST_CASE("nccl: groups have communicators of their own") {
+  HERO_NEEDS_GPUS(4);
+  const auto program = [](Communicator& world) {
+    const Communicator half = world.split(world.rank() % 2, -world.rank());
+    const Array x = Array::full({9}, world.rank(), kFloat32, world.device());
+    half.all_reduce(x);
+    expect(same_values(x, Array::full({9}, world.rank() % 2 == 0 ? 2.0 : 4.0)), "the group's sum");
+    const Array y = Array::full({1}, world.rank(), kFloat32, world.device());
+    half.broadcast(y, 0);
+    expect(same_values(y, Array::full({1}, world.rank() % 2 == 0 ? 2.0 : 3.0)), "ordered by key");
+  };
+  run_ranks(4, program, kNccl);
+}
+
+TEST_CASE("nccl: messages of a ring in which every rank sends first") {
+  HERO_NEEDS_NCCL();
+  for (const int ranks : nccl_worlds()) {
+    const auto program = [](Communicator& world) {
+      const int n = world.size(), next = (world.rank() + 1) % n,
+                before = (world.rank() + n - 1) % n;
+      check_message_to_oneself(world, world.device());
+      std::vector<Work> sends;
+      for (int i = 0; i < 3; ++i) {
+        const Array x = Array::full({5}, 10 * world.rank() + i, kInt32, world.device());
+        sends.push_back(world.send(x, next, {.async = true}));
+      }
+      for (int i = 0; i < 3; ++i) {
+        const Array x = Array::zeros({5}, kInt32, world.device());
+        world.recv(x, before);
+        expect(same_values(x, Array::full({5}, 10 * before + i, kInt32)), "message ", i);
+      }
+      for (Work& work : sends) work.wait();
+    };
+    run_ranks(ranks, program, kNccl);
+  }
+}
+
+TEST_CASE("nccl: calls go on beside the rank's own work, in order with it") {
+  HERO_NEEDS_NCCL();
+  const int ranks = nccl_worlds().back();
+  const auto program = [](Communicator& world) {
+    const Device device = world.device();
+    core::Backend& gpu = core::backend(device);
+    const Array mine = Array::empty({513}, kFloat32, device);
+    const Array all = Array::empty({world.size() * 513}, kFloat32, device);
+    const Array other = Array::zeros({513}, kFloat32, device);
+    for (int round = 0; round < 4; ++round) {
+      gpu.fill(mine, 10.0 * round + world.rank());
+      Work gather = world.all_gather(all, mine, {.async = true});
+      gpu.fill(other, round);  // meanwhile
+      gather.wait();
+      gpu.fill(mine, -1.0);
+      for (int r = 0; r < world.size(); ++r) {
+        expect(same_values(all.slice(0, 513 * r, 513 * (r + 1)).contiguous(),
+                           Array::full({513}, 10.0 * round + r)),
+               "rank ", r, "'s values of round ", round);
+      }
+      expect(same_values(other, Array::full({513}, round)), "the rank's own");
+    }
+    world.all_gather(all, mine, {.async = true});  // the handle is dropped
+    {
+      const Array gone = copy_on(mine, device);
+      world.broadcast(gone, 0, {.async = true});
+    }
+  };
+  run_ranks(ranks, program, kNccl);
+}
+
+TEST_CASE("nccl: ranks that make different calls get the errors of every engine") {
+  HERO_NEEDS_GPUS(3);
+  const auto lines = [](const RunOptions& options) {
+    const auto program = [](Communicator& world) {
+      const Device device = world.device();
+      world.barrier();
+      const Array x = Array::zeros({world.rank() == 2 ? 5 : 4}, kFloat32, device);
+      world.all_reduce(x, {.unit = "fc1"});
+    };
+    return errors_of(3, program, options);
+  };
+  const std::vector<std::string> on_gpus = lines(kNccl);
+  CHECK_THAT(on_gpus[0], ContainsSubstring("all_reduce (call 1 of 'world', unit 'fc1'): ranks "
+                                           "disagree on the size"));
+  CHECK(on_gpus == lines({}));
+}
+
+TEST_CASE("nccl: a rank that ends early or throws is named by those that wait for it") {
+  HERO_NEEDS_GPUS(3);
+  const std::vector<std::string> thrown = nccl_errors(3, [](Communicator& world) {
+    check(world.rank() != 1, "no more data");
+    world.all_reduce(Array::zeros({4}, kFloat32, world.device()));
+  });
+  CHECK_THAT(thrown[0], ContainsSubstring("rank 1 failed") && ContainsSubstring("no more data"));
+  const std::vector<std::string> ended = nccl_errors(2, [](Communicator& world) {
+    if (world.rank() == 1) return;
+    const Array x = Array::zeros({4}, kFloat32, world.device());
+    world.recv(x, 1);
+  });
+  CHECK_THAT(ended[0], ContainsSubstring("rank 1 has finished without this call"));
+}
+
+TEST_CASE("nccl: an array on another GPU than the rank's, and ranks that agree on no device") {
+  HERO_NEEDS_GPUS(2);
+  const std::vector<std::string> errors = nccl_errors(
+      2, [](Communicator& world) { world.all_reduce(Array::zeros({4}, kFloat32, kGpu)); });
+  CHECK(errors[1] == "all_reduce: the array is on cuda:0, the GPU of rank 1 is cuda:1");
+  const std::vector<std::string> mixed = nccl_errors(2, [](Communicator& world) {
+    world.all_reduce(Array::zeros({4}, kFloat32, world.rank() == 0 ? world.device() : kCpu));
+  });
+  CHECK_THAT(mixed[1], ContainsSubstring("ranks disagree on the device"));
+}
+
+TEST_CASE("nccl: more ranks than GPUs is an error that says so") {
+  HERO_NEEDS_NCCL();
+  const int ranks = cuda::device_count() + 1;
+  const auto nothing = [](Communicator&) {};
+  CHECK_THROWS_WITH(run_ranks(ranks, nothing, kNccl),
+                    ContainsSubstring("nccl gives every rank a GPU"));
+}

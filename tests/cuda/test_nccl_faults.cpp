@@ -1,0 +1,118 @@
+// What the nccl engine says when NCCL fails, is missing, or has no GPU.
+#include "cuda/gpu.h"
+
+#if defined(HERO_TEST_CUSIM) || __has_include(<nccl.h>)
+#include "cuda/nccl_ranks.h"
+
+#include <hero/dist/nccl/comm.h>
+
+using namespace hero;
+using namespace hero::test;
+using namespace hero_test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+void patient() {}
+
+}  // namespace
+
+TEST_CASE("nccl: a library that is not there, or is another one, is an error with its name") {
+  CHECK_THROWS_WITH(dist::nccl::load_library("libno_such_nccl.so"),
+                    ContainsSubstring("cannot load the library 'libno_such_nccl.so'") &&
+                        ContainsSubstring("install NCCL") && ContainsSubstring("HERO_NCCL"));
+  CHECK_THROWS_WITH(dist::nccl::load_library("libz.so.1"),
+                    ContainsSubstring("the library 'libz.so.1' has no ncclGetVersion"));
+}
+
+TEST_CASE("nccl: joining without a GPU is an error with NCCL's own text") {
+  const dist::nccl::Library* library = nullptr;
+  try {
+    library = &dist::nccl::library();
+  } catch (const Error& error) {
+    std::cout << "skipped: " << error.what() << std::endl;
+    SUCCEED("skipped: no NCCL");
+    return;
+  }
+  const NcclDevices devices;
+  ncclUniqueId id = {};
+  REQUIRE(library->GetUniqueId(&id) == ncclSuccess);
+#ifdef HERO_TEST_CUSIM
+  cusim::break_nccl("CommInitRankConfig", 0, ncclUnhandledCudaError);
+#else
+  if (cuda::is_available()) {
+    ncclComm_t comm = dist::nccl::connect(*library, id, 1, {"world", 0}, 60, patient);
+    CHECK(library->CommDestroy(comm) == ncclSuccess);
+    return;
+  }
+#endif
+  CHECK_THROWS_WITH(dist::nccl::connect(*library, id, 1, {"world", 0}, 60, patient),
+                    ContainsSubstring("nccl: joining rank 0 of 'world': NCCL reports: ") &&
+                        ContainsSubstring("unhandled cuda error"));
+}
+
+#ifdef HERO_TEST_CUSIM
+
+TEST_CASE("nccl: a rank that nobody joins gives up after the time-out") {
+  const NcclDevices devices;
+  const dist::nccl::Library& library = dist::nccl::library();
+  ncclUniqueId id = {};
+  REQUIRE(library.GetUniqueId(&id) == ncclSuccess);
+  const int open = cusim::open_communicators(), aborted = cusim::aborted_communicators();
+  CHECK_THROWS_WITH(dist::nccl::connect(library, id, 2, {"world", 1}, 0.01, patient),
+                    ContainsSubstring("nccl: joining rank 1 of 'world': time-out after 0.01 s"));
+  CHECK(cusim::open_communicators() == open);
+  CHECK(cusim::aborted_communicators() == aborted + 1);
+}
+
+TEST_CASE("nccl: what NCCL fails in on one rank, all ranks hear of, and nothing stays open") {
+  const NcclDevices devices;
+  struct Fault {
+    const char* function;
+    int rank;
+    const char* said;
+  };
+  for (const Fault& fault : {Fault{"GetUniqueId", 0, "an id for 'world'"},
+                             Fault{"CommInitRankConfig", 1, "joining rank 1 of 'world'"},
+                             Fault{"AllGather", 1, "all_gather (call 0 of 'world', unit 'fc1')"},
+                             Fault{"Send", 2, "all_reduce (call 1 of 'world')"},
+                             Fault{"Async", 0, "joining rank 0 of 'world'"}}) {
+    CAPTURE(fault.function);
+    const int open = cusim::open_communicators();
+    cusim::break_nccl(fault.function, fault.rank, ncclSystemError);
+    const auto program = [](Communicator& world) {
+      const Array x = Array::zeros({4}, kFloat32, world.device());
+      const Array all = Array::zeros({4 * world.size()}, kFloat32, world.device());
+      world.all_gather(all, x, {.unit = "fc1"});
+      world.all_reduce(x);
+      world.barrier();
+    };
+    std::string line;
+    try {
+      run_ranks(3, program, kNccl);
+    } catch (const Error& error) {
+      line = error.what();
+    }
+    CHECK_THAT(line,
+               ContainsSubstring(fault.said) && ContainsSubstring("NCCL reports: system error"));
+    CHECK(cusim::open_communicators() == open);
+  }
+}
+
+TEST_CASE("nccl: a call that fails under way fails in wait()") {
+  const NcclDevices devices;
+  const std::vector<std::string> errors = nccl_errors(2, [](Communicator& world) {
+    const Array x = Array::zeros({4}, kFloat32, world.device());
+    Work work = world.broadcast(x, 0, {.async = true, .unit = "fc2"});
+    if (world.rank() == 1) cusim::break_nccl("Async", 1, ncclRemoteError);
+    work.wait();
+    world.barrier();
+  });
+  CHECK_THAT(errors[1],
+             ContainsSubstring("broadcast (call 0 of 'world', unit 'fc2'): NCCL reports: remote "
+                               "process error (told to fail in Async)"));
+  CHECK_THAT(errors[0], ContainsSubstring("rank 1 failed"));
+}
+
+#endif
+#endif

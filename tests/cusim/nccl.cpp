@@ -1,0 +1,351 @@
+// NCCL over host memory. A call is a piece of work of its stream. It has what it needs when the
+// streams of the others have come to their parts of it; the first stream to come there brings the
+// others so far and moves the bytes. A call whose partners never asked for theirs would hang on a
+// GPU: here it ends the program.
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "streams.h"
+#include <nccl.h>
+
+#include <hero/core/dtype.h>
+#include <hero/dist/ordered_reduce.h>
+
+namespace {
+
+using hero::DType;
+
+enum class Kind { all_reduce, reduce, reduce_scatter, all_gather, broadcast, send, recv };
+
+// One rank's part in a call.
+struct Item {
+  Kind kind = Kind::send;
+  ncclComm_t comm = nullptr;
+  int rank = 0, peer = -1;  // peer: root, or the other end
+  const void* from = nullptr;
+  void* to = nullptr;
+  size_t count = 0;
+  ncclDataType_t type = ncclUint8;
+  ncclRedOp_t op = ncclSum;
+  cudaStream_t stream = nullptr;
+  std::shared_ptr<cusim_event> before;  // the stream has come to this part
+  bool done = false;
+};
+using ItemPtr = std::shared_ptr<Item>;
+
+struct Party {
+  int size = 0, joined = 0;
+  std::vector<std::deque<ItemPtr>> collectives;  // [rank]: in the order asked for
+  std::map<std::pair<int, int>, std::deque<ItemPtr>> sends, recvs;
+};
+
+std::map<std::string, std::shared_ptr<Party>> parties;
+std::map<std::pair<std::string, int>, ncclResult_t> breaks;
+int open_count = 0, aborted_count = 0, next_id = 0;
+thread_local int depth = 0;
+thread_local std::vector<ItemPtr> grouped;
+
+[[noreturn]] void end(const char* what) {
+  std::fprintf(stderr, "cusim: nccl: %s\n", what);
+  std::abort();
+}
+
+}  // namespace
+
+struct ncclComm {
+  std::shared_ptr<Party> party;
+  int rank = 0;
+  bool aborted = false;
+  std::string last;
+  ncclResult_t failed = ncclSuccess;
+};
+
+namespace {
+
+DType dtype_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclUint8:
+      return hero::kUInt8;
+    case ncclInt32:
+      return hero::kInt32;
+    case ncclInt64:
+      return hero::kInt64;
+    case ncclFloat16:
+      return hero::kFloat16;
+    case ncclFloat32:
+      return hero::kFloat32;
+    case ncclFloat64:
+      return hero::kFloat64;
+    case ncclBfloat16:
+      return hero::kBFloat16;
+  }
+  end("an unknown type");
+}
+
+size_t bytes_of(const Item& item) {
+  return item.count * static_cast<size_t>(hero::item_size(dtype_of(item.type)));
+}
+
+// Aborted communicators stay in memory: work of their streams still looks at them.
+bool over(const Item& item) { return item.comm->aborted; }
+
+// Adds up in the order of ranks from the last to the first: not the order of Order::ranks.
+void reduce(const std::vector<ItemPtr>& all, size_t skip, void* to, size_t count) {
+  using hero::dist::ReduceOp;
+  constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min,
+                              ReduceOp::mean};
+  const Item& first = *all.front();
+  const size_t item = bytes_of(first) / (first.count == 0 ? 1 : first.count);
+  std::vector<const std::byte*> inputs;
+  for (size_t i = all.size(); i-- > 0;) {
+    inputs.push_back(static_cast<const std::byte*>(all[i]->from) + skip * item);
+  }
+  std::vector<std::byte> sum(count * item);
+  hero::dist::ordered_reduce(ops[first.op], dtype_of(first.type), inputs, sum.data(),
+                             static_cast<int64_t>(count));
+  if (count > 0) std::memcpy(to, sum.data(), sum.size());
+}
+
+void perform(const std::vector<ItemPtr>& all) {
+  const Item& first = *all.front();
+  std::vector<std::pair<void*, std::vector<char>>> writes;  // parts may lie in each other's memory
+  const auto copy = [&](const void* from, void* to, size_t bytes) {
+    const auto* const begin = static_cast<const char*>(from);
+    writes.emplace_back(to, std::vector<char>(begin, begin + bytes));
+  };
+  const size_t item = first.count == 0 ? 0 : bytes_of(first) / first.count;
+  const auto summed = [&](const Item& at, size_t skip) {
+    std::vector<char> sum(at.count * item);
+    reduce(all, skip, sum.data(), at.count);
+    writes.emplace_back(at.to, std::move(sum));
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Item& at = *all[i];
+    const bool root = static_cast<int>(i) == at.peer;
+    if (at.kind == Kind::all_reduce || (at.kind == Kind::reduce && root)) summed(at, 0);
+    if (at.kind == Kind::reduce_scatter) summed(at, i * at.count);
+    if (at.kind == Kind::broadcast) {
+      copy(all[static_cast<size_t>(at.peer)]->from, at.to, bytes_of(at));
+    }
+    if (at.kind != Kind::all_gather) continue;
+    for (size_t j = 0; j < all.size(); ++j) {
+      copy(all[j]->from, static_cast<char*>(at.to) + j * bytes_of(at), bytes_of(at));
+    }
+  }
+  for (const auto& [to, bytes] : writes) {
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  }
+}
+
+// A stream has come to this part.
+void reach(const ItemPtr& mine) {
+  if (mine->done || over(*mine)) return;
+  Party& party = *mine->comm->party;
+  std::vector<ItemPtr> all;
+  if (mine->kind == Kind::send || mine->kind == Kind::recv) {
+    const bool sends = mine->kind == Kind::send;
+    const std::pair lane =
+        sends ? std::pair(mine->rank, mine->peer) : std::pair(mine->peer, mine->rank);
+    auto &sent = party.sends[lane], &wanted = party.recvs[lane];
+    auto& own = sends ? sent : wanted;
+    auto& other = sends ? wanted : sent;
+    size_t place = 0;
+    while (place < own.size() && own[place] != mine) ++place;
+    if (place >= other.size()) end("a message would wait for its other end for ever");
+    const ItemPtr from = sent[place], to = wanted[place];
+    cudaEventSynchronize((sends ? to : from)->before.get());
+    if (mine->done || over(*from) || over(*to)) return;
+    if (from->count != to->count) end("the two ends of a message differ in size");
+    std::memcpy(to->to, from->from, bytes_of(*from));
+    from->done = to->done = true;
+    return;
+  }
+  auto& own = party.collectives[static_cast<size_t>(mine->rank)];
+  size_t place = 0;
+  while (place < own.size() && own[place] != mine) ++place;
+  for (const auto& items : party.collectives) {
+    if (place >= items.size()) end("a collective would wait for a rank for ever");
+    all.push_back(items[place]);
+    if (over(*items[place])) return;
+    if (items[place]->kind != mine->kind) end("ranks ask for different collectives");
+    if (items[place]->count != mine->count) end("ranks ask for collectives of different sizes");
+  }
+  for (const ItemPtr& item : all) cudaEventSynchronize(item->before.get());
+  if (mine->done || over(*mine)) return;
+  perform(all);
+  for (const ItemPtr& item : all) item->done = true;
+}
+
+// The group's calls are one piece of work: none of them waits for another.
+void ask(std::vector<ItemPtr> items) {
+  if (items.empty()) return;
+  if (!cusim::is_deferred()) end("streams must be deferred (cusim::set_deferred)");
+  const std::lock_guard lock(cusim::world());
+  cudaEvent_t event = nullptr;
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  cudaEventRecord(event, items.front()->stream);
+  const std::shared_ptr<cusim_event> before(event, [](cudaEvent_t e) { cudaEventDestroy(e); });
+  for (const ItemPtr& item : items) {
+    if (item->stream != items.front()->stream) end("a group on two streams");
+    item->before = before;
+    Party& party = *item->comm->party;
+    if (item->kind == Kind::send) {
+      party.sends[{item->rank, item->peer}].push_back(item);
+    } else if (item->kind == Kind::recv) {
+      party.recvs[{item->peer, item->rank}].push_back(item);
+    } else {
+      party.collectives[static_cast<size_t>(item->rank)].push_back(item);
+    }
+  }
+  cusim::enqueue("nccl", items.front()->stream, [items] {
+    for (const ItemPtr& item : items) reach(item);
+  });
+}
+
+ncclResult_t broken(const char* function, ncclComm_t comm, int rank) {
+  const std::lock_guard lock(cusim::world());
+  const auto found = breaks.find({function, rank});
+  if (found == breaks.end()) return ncclSuccess;
+  const ncclResult_t result = found->second;
+  breaks.erase(found);
+  if (comm) {
+    comm->last = std::string("told to fail in ") + function;
+    comm->failed = result;
+  }
+  return result;
+}
+
+ncclResult_t add(const char* function, Item item, ncclComm_t comm, cudaStream_t stream) {
+  const ncclResult_t told = broken(function, comm, comm->rank);
+  if (told != ncclSuccess) return told;
+  item.comm = comm;
+  item.rank = comm->rank;
+  item.stream = stream;
+  grouped.push_back(std::make_shared<Item>(std::move(item)));
+  if (depth == 0) ask(std::exchange(grouped, {}));
+  return ncclSuccess;
+}
+
+}  // namespace
+
+void cusim::break_nccl(const char* function, int rank, ncclResult_t result) {
+  const std::lock_guard lock(world());
+  breaks[{function, rank}] = result;
+}
+int cusim::open_communicators() { return open_count; }
+int cusim::aborted_communicators() { return aborted_count; }
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = 22809;
+  return ncclSuccess;
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  const ncclResult_t told = broken("GetUniqueId", nullptr, 0);
+  if (told != ncclSuccess) return told;
+  const std::lock_guard lock(cusim::world());
+  std::snprintf(id->internal, sizeof(id->internal), "cusim %d", ++next_id);
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t result) {
+  constexpr const char* names[] = {
+      "no error",         "unhandled cuda error", "system error",         "internal error",
+      "invalid argument", "invalid usage",        "remote process error", "in progress"};
+  return names[result];
+}
+const char* ncclGetLastError(ncclComm_t comm) { return comm ? comm->last.c_str() : ""; }
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  if (config->blocking != 0) end("a communicator that blocks");
+  const std::lock_guard lock(cusim::world());
+  *comm = new ncclComm;
+  ++open_count;
+  (*comm)->rank = rank;
+  auto& party = parties[id.internal];
+  if (!party) party = std::make_shared<Party>();
+  (*comm)->party = party;
+  party->size = size;
+  party->collectives.resize(static_cast<size_t>(size));
+  const ncclResult_t told = broken("CommInitRankConfig", *comm, rank);
+  if (told != ncclSuccess) return told;
+  ++party->joined;
+  return ncclInProgress;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  const std::lock_guard lock(cusim::world());
+  const ncclResult_t told = broken("Async", comm, comm->rank);
+  const bool waits = comm->party->joined < comm->party->size;
+  *state = told != ncclSuccess           ? told
+           : comm->failed != ncclSuccess ? comm->failed
+           : waits                       ? ncclInProgress
+                                         : ncclSuccess;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const std::lock_guard lock(cusim::world());
+  for (auto& items : comm->party->collectives) {
+    for (const ItemPtr& item : items) {
+      if (item->comm == comm && !item->done) reach(item);
+    }
+  }
+  --open_count;  // the memory stays: other ranks' streams may still look at it
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  const std::lock_guard lock(cusim::world());
+  comm->aborted = true;
+  --open_count;
+  ++aborted_count;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupStart() {
+  ++depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (depth == 0) return ncclInvalidUsage;
+  if (--depth == 0) ask(std::exchange(grouped, {}));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  Item item{Kind::all_reduce, nullptr, 0, -1, from, to, count, type, op, nullptr, nullptr};
+  return add("AllReduce", item, comm, stream);
+}
+ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  Item item{Kind::reduce, nullptr, 0, root, from, to, count, type, op, nullptr, nullptr};
+  return add("Reduce", item, comm, stream);
+}
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  Item item{Kind::reduce_scatter, nullptr, 0, -1, from, to, count, type, op, nullptr, nullptr};
+  return add("ReduceScatter", item, comm, stream);
+}
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  Item item{Kind::all_gather, nullptr, 0, -1, from, to, count, type, ncclSum, nullptr, nullptr};
+  return add("AllGather", item, comm, stream);
+}
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  Item item{Kind::broadcast, nullptr, 0, root, from, to, count, type, ncclSum, nullptr, nullptr};
+  return add("Broadcast", item, comm, stream);
+}
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  Item item{Kind::send, nullptr, 0, peer, from, nullptr, count, type, ncclSum, nullptr, nullptr};
+  return add("Send", item, comm, stream);
+}
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  Item item{Kind::recv, nullptr, 0, peer, nullptr, to, count, type, ncclSum, nullptr, nullptr};
+  return add("Recv", item, comm, stream);
+}
