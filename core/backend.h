@@ -202,7 +202,7 @@ class Backend {
                                        const Array* g_weight, const Array* g_bias) = 0;
   /// out [B, H, T, E] = softmax(scores of q k^T) v: q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]
   /// of any strides, H / G neighbouring heads share one of k and v; out has unit last stride.
-  /// log_sum [B, H, T]: logarithms of the sums of exponentials.
+  /// log_sum [B, H, T]: logs of sums of exponentials; beside halves (cuda only) float32, as bias.
   virtual void attention(const AttentionScores& scores, const Array& q, const Array& k,
                          const Array& v, const Array& out, const Array& log_sum) = 0;
   /// Gradients into g_q, g_k, g_v, which have unit last strides; g has any.

@@ -81,7 +81,11 @@ struct Attention : Op {
     return {scale_of(Tensor(q), options), options.is_causal, mask.defined() ? &mask : nullptr,
             bias.defined() ? &bias : nullptr};
   }
-  static Array operand(const Array& x) { return x.to(x.dtype() == kFloat64 ? kFloat64 : kFloat32); }
+  // The CPU computes halves in float32; the GPU takes them as they are.
+  static Array operand(const Array& x) {
+    if (x.device().type == DeviceType::cuda || x.dtype() == kFloat64) return x;
+    return x.to(kFloat32);
+  }
   // [B, heads, rows, columns] laid out as [B, rows, heads, columns], as the projections around
   // attention want it.
   static Array beside(const Array& like, const Shape& s) {
@@ -92,7 +96,8 @@ struct Attention : Op {
   Array forward(const Array& q_in, const Array& k_in, const Array& v_in) {
     const Array q = operand(q_in), k = operand(k_in), v = operand(v_in);
     Shape shape = q.shape();
-    const Array log_sum = Array::empty({shape[0], shape[1], shape[2]}, q.dtype(), q.device());
+    const DType sums = q.dtype() == kFloat64 ? kFloat64 : kFloat32;
+    const Array log_sum = Array::empty({shape[0], shape[1], shape[2]}, sums, q.device());
     shape[3] = v.size(3);
     stash(log_sum, 0);
     const Array out = beside(q, shape);

@@ -1,0 +1,96 @@
+// Attention: the entry points, and the sums that both backward paths begin with.
+#include <hero/cuda/attention_mma.cuh>
+#include <hero/cuda/cuda_backend.cuh>
+
+namespace hero::cuda {
+
+namespace {
+
+// along[b, h, t] = sum over e of g * out, a warp for each row; by its gradient a score's
+// probability moves all others of its row.
+template <class T>
+__global__ void row_products_kernel(Heads<const T> g, Heads<const T> out, int64_t heads,
+                                    int64_t rows, Sum<T>* along) {
+  using C = Sum<T>;
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const int64_t warps = grid_threads() / kWarp;
+  for (int64_t i = global_thread() / kWarp; i < rows; i += warps) {
+    const int64_t head = i / g.rows, t = i % g.rows;
+    const Matrix<const T> a = g.of(head / heads, head % heads);
+    const Matrix<const T> b = out.of(head / heads, head % heads);
+    C sum = 0;
+    for (int e = lane; e < a.columns; e += kWarp) {
+      sum = std::fma(static_cast<C>(a.data[t * a.row + e * a.column]),
+                     static_cast<C>(b.data[t * b.row + e * b.column]), sum);
+    }
+    for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+    if (lane == 0) along[i] = sum;
+  }
+}
+
+Array row_products(const Array& g, const Array& out, const Array& log_sum) {
+  const Array along = log_sum.empty_like();
+  dispatch_floats("attention_backward", g.dtype(), [&]<class T>(TypeTag<T>) {
+    launch("attention_backward", row_products_kernel<T>, blocks_for(along.numel() * kWarp),
+           dim3(kThreads), 0, Heads<const T>(g), Heads<const T>(out), g.shape()[1], along.numel(),
+           reinterpret_cast<Sum<T>*>(along.bytes()));
+  });
+  return along;
+}
+
+void check_operands(const char* op, const AttentionScores& scores, const Array& q,
+                    const Array& log_sum) {
+  const DType sums = q.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  check(log_sum.dtype() == sums, op, ": log_sum is ", log_sum.dtype(), " beside q of ", q.dtype(),
+        "; make it ", sums);
+  check(scores.bias == nullptr || scores.bias->dtype() == sums, op, ": bias is ",
+        scores.bias == nullptr ? sums : scores.bias->dtype(), " beside q of ", q.dtype(),
+        "; convert it to ", sums);
+}
+
+// True when x can be read and written by the tensor-core kernels: halves, whose rows are groups of
+// 8 that lie together and are aligned.
+bool in_aligned_rows(const Array& x) {
+  if (x.dtype() != kBFloat16 && x.dtype() != kFloat16) return false;
+  if (x.shape()[3] % 8 != 0 || x.shape()[3] > 128 || x.strides()[3] != 1) return false;
+  for (int d = 0; d < 3; ++d) {
+    if (x.shape()[d] > 1 && x.strides()[d] % 8 != 0) return false;
+  }
+  return reinterpret_cast<uintptr_t>(x.bytes()) % 16 == 0;
+}
+bool all_in_aligned_rows(std::initializer_list<const Array*> arrays) {
+  return std::all_of(arrays.begin(), arrays.end(),
+                     [](const Array* x) { return in_aligned_rows(*x); });
+}
+
+}  // namespace
+
+void CudaBackend::attention(const AttentionScores& scores, const Array& q, const Array& k,
+                            const Array& v, const Array& out, const Array& log_sum) {
+  if (out.numel() == 0) return;
+  const DeviceGuard guard(index_);
+  check_operands("attention", scores, q, log_sum);
+  if (all_in_aligned_rows({&q, &k, &v, &out})) {
+    return mma_attention(scores, q, k, v, out, log_sum);
+  }
+  plain_attention(scores, q, k, v, out, log_sum);
+}
+
+void CudaBackend::attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
+                                     const Array& k, const Array& v, const Array& out,
+                                     const Array& log_sum, const Array& g_q, const Array& g_k,
+                                     const Array& g_v) {
+  if (out.numel() == 0) {
+    for (const Array* x : {&g_q, &g_k, &g_v}) fill(*x, 0);
+    return;
+  }
+  const DeviceGuard guard(index_);
+  check_operands("attention_backward", scores, q, log_sum);
+  const Array along = row_products(g, out, log_sum);
+  if (all_in_aligned_rows({&g, &q, &k, &v, &g_q, &g_k, &g_v})) {
+    return mma_attention_backward(scores, g, q, k, v, log_sum, along, g_q, g_k, g_v);
+  }
+  plain_attention_backward(scores, g, q, k, v, log_sum, along, g_q, g_k, g_v);
+}
+
+}  // namespace hero::cuda
