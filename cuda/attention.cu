@@ -28,24 +28,38 @@ __global__ void row_products_kernel(Heads<const T> g, Heads<const T> out, int64_
   }
 }
 
-Array row_products(const Array& g, const Array& out, const Array& log_sum) {
-  const Array along = log_sum.empty_like();
-  dispatch_floats("attention_backward", g.dtype(), [&]<class T>(TypeTag<T>) {
-    launch("attention_backward", row_products_kernel<T>, blocks_for(along.numel() * kWarp),
-           dim3(kThreads), 0, Heads<const T>(g), Heads<const T>(out), g.shape()[1], along.numel(),
-           reinterpret_cast<Sum<T>*>(along.bytes()));
-  });
-  return along;
-}
+template <class T>
+struct alignas(16) Eight {
+  T at[8];
+};
 
-void check_operands(const char* op, const AttentionScores& scores, const Array& q,
-                    const Array& log_sum) {
-  const DType sums = q.dtype() == kFloat64 ? kFloat64 : kFloat32;
-  check(log_sum.dtype() == sums, op, ": log_sum is ", log_sum.dtype(), " beside q of ", q.dtype(),
-        "; make it ", sums);
-  check(scores.bias == nullptr || scores.bias->dtype() == sums, op, ": bias is ",
-        scores.bias == nullptr ? sums : scores.bias->dtype(), " beside q of ", q.dtype(),
-        "; convert it to ", sums);
+// The same for halves in aligned groups of 8: kLanes lanes for each row, a group each.
+template <class T, int kLanes>
+__global__ void aligned_row_products_kernel(Heads<const T> g, Heads<const T> out, int64_t heads,
+                                            int64_t rows, float* along) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int64_t step = grid_threads() / kLanes;
+  // all lanes of a warp make as many turns as its last
+  const int64_t of_warp = global_thread() / kWarp * (kWarp / kLanes);
+  for (int64_t first = of_warp; first < rows; first += step) {
+    const int64_t i = first + static_cast<int64_t>(threadIdx.x) % kWarp / kLanes;
+    float sum = 0.0f;
+    if (i < rows && 8 * lane < g.columns) {
+      const int64_t head = i / g.rows, t = i % g.rows;
+      const Matrix<const T> a = g.of(head / heads, head % heads);
+      const Matrix<const T> b = out.of(head / heads, head % heads);
+      const auto x =
+          std::bit_cast<Eight<T>>(*reinterpret_cast<const uint4*>(a.data + t * a.row + 8 * lane));
+      const auto y =
+          std::bit_cast<Eight<T>>(*reinterpret_cast<const uint4*>(b.data + t * b.row + 8 * lane));
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        sum = std::fma(static_cast<float>(x.at[c]), static_cast<float>(y.at[c]), sum);
+      }
+    }
+    for (int by = kLanes / 2; by > 0; by /= 2) sum += __shfl_xor_sync(kAllLanes, sum, by);
+    if (i < rows && lane == 0) along[i] = sum;
+  }
 }
 
 // True when x can be read and written by the tensor-core kernels: halves, whose rows are groups of
@@ -61,6 +75,39 @@ bool in_aligned_rows(const Array& x) {
 bool all_in_aligned_rows(std::initializer_list<const Array*> arrays) {
   return std::all_of(arrays.begin(), arrays.end(),
                      [](const Array* x) { return in_aligned_rows(*x); });
+}
+
+template <class T, int kLanes>
+void aligned_row_products(const Array& g, const Array& out, const Array& along) {
+  launch("attention_backward", aligned_row_products_kernel<T, kLanes>,
+         blocks_for(along.numel() * kLanes), dim3(kThreads), 0, Heads<const T>(g),
+         Heads<const T>(out), g.shape()[1], along.numel(), reinterpret_cast<float*>(along.bytes()));
+}
+
+Array row_products(const Array& g, const Array& out, const Array& log_sum) {
+  const Array along = log_sum.empty_like();
+  dispatch_floats("attention_backward", g.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (sizeof(T) == 2) {
+      if (all_in_aligned_rows({&g, &out})) {
+        if (g.shape()[3] > 64) return aligned_row_products<T, 16>(g, out, along);
+        return aligned_row_products<T, 8>(g, out, along);
+      }
+    }
+    launch("attention_backward", row_products_kernel<T>, blocks_for(along.numel() * kWarp),
+           dim3(kThreads), 0, Heads<const T>(g), Heads<const T>(out), g.shape()[1], along.numel(),
+           reinterpret_cast<Sum<T>*>(along.bytes()));
+  });
+  return along;
+}
+
+void check_operands(const char* op, const AttentionScores& scores, const Array& q,
+                    const Array& log_sum) {
+  const DType sums = q.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  check(log_sum.dtype() == sums, op, ": log_sum is ", log_sum.dtype(), " beside q of ", q.dtype(),
+        "; make it ", sums);
+  check(scores.bias == nullptr || scores.bias->dtype() == sums, op, ": bias is ",
+        scores.bias == nullptr ? sums : scores.bias->dtype(), " beside q of ", q.dtype(),
+        "; convert it to ", sums);
 }
 
 }  // namespace
