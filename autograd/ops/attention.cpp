@@ -81,11 +81,7 @@ struct Attention : Op {
     return {scale_of(Tensor(q), options), options.is_causal, mask.defined() ? &mask : nullptr,
             bias.defined() ? &bias : nullptr};
   }
-  // The CPU computes halves in float32; the GPU takes them as they are.
-  static Array operand(const Array& x) {
-    if (x.device().type == DeviceType::cuda || x.dtype() == kFloat64) return x;
-    return x.to(kFloat32);
-  }
+  static Array operand(const Array& x) { return x.to(detail::fused_dtype(x.dtype(), x.device())); }
   // [B, heads, rows, columns] laid out as [B, rows, heads, columns], as the projections around
   // attention want it.
   static Array beside(const Array& like, const Shape& s) {
@@ -96,8 +92,8 @@ struct Attention : Op {
   Array forward(const Array& q_in, const Array& k_in, const Array& v_in) {
     const Array q = operand(q_in), k = operand(k_in), v = operand(v_in);
     Shape shape = q.shape();
-    const DType sums = q.dtype() == kFloat64 ? kFloat64 : kFloat32;
-    const Array log_sum = Array::empty({shape[0], shape[1], shape[2]}, sums, q.device());
+    const Array log_sum = Array::empty({shape[0], shape[1], shape[2]},
+                                       detail::statistics_dtype(q.dtype()), q.device());
     shape[3] = v.size(3);
     stash(log_sum, 0);
     const Array out = beside(q, shape);
@@ -165,8 +161,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   const Tensor q4 = with_heads(q), k4 = with_heads(k), v4 = with_heads(v);
   Shape scores = q4.shape();
   scores.back() = k.size(-2);
-  const DType dtype = q.dtype() == kFloat64 ? kFloat64 : kFloat32;
-  Tensor out = record(Attention(options, scores, dtype), q4, k4, v4);
+  Tensor out = record(Attention(options, scores, detail::statistics_dtype(q.dtype())), q4, k4, v4);
   while (out.ndim() > q.ndim()) out = squeeze(out, 0);
   return out;
 }
