@@ -94,7 +94,7 @@ __device__ void load_tile(const T* x, int64_t first, int64_t n, int lane, float 
     const auto* packs = reinterpret_cast<const Pack<T, kPack>*>(x + first);
     for (int p = 0; p < kPacks; ++p) {
       const Pack<T, kPack> pack = packs[p * kWarp + lane];
-      for (int j = 0; j < kPack; ++j) values[p * kPack + j] = convert<float>(pack.item[j]);
+      for (int j = 0; j < kPack; ++j) values[p * kPack + j] = convert<float>(pack.at[j]);
     }
   } else {
     for (int j = 0; j < kEach; ++j) {

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include <hero/core/array.h>
+#include <hero/cuda/elements.cuh>
 #include <hero/cuda/layout.cuh>
 
 namespace hero::cuda {
@@ -27,12 +28,6 @@ void dispatch_word(DType dtype, Body&& body) {
       return body(TypeTag<uint64_t>{});
   }
 }
-
-/// V elements that are read and written at once.
-template <class T, int V>
-struct alignas(V * sizeof(T)) Pack {
-  T item[V];
-};
 
 /// The view with `dim` moved last; a number becomes one line of one element.
 inline core::Array lines_along(const core::Array& x, int dim) {
@@ -67,10 +62,9 @@ struct Slabs {
   }
 };
 
-/// Whether `count` elements from `first` on can be read V at a time, row after row of that length.
+/// Whether rows of that length can be read `bytes` at a time from `first` on.
 inline bool aligned_to(const void* first, int64_t bytes, int64_t row_bytes) {
-  return reinterpret_cast<uintptr_t>(first) % static_cast<uintptr_t>(bytes) == 0 &&
-         row_bytes % bytes == 0;
+  return aligned(first, static_cast<size_t>(bytes)) && row_bytes % bytes == 0;
 }
 
 }  // namespace hero::cuda

@@ -78,11 +78,11 @@ struct Sum {
 
   static __device__ void load(C (&sum)[V], const T* from) {
     const Row row = *reinterpret_cast<const Row*>(from);
-    for (int v = 0; v < V; ++v) sum[v] = convert<C>(row.item[v]);
+    for (int v = 0; v < V; ++v) sum[v] = convert<C>(row.at[v]);
   }
   static __device__ void store(const C (&sum)[V], T* to) {
     Row row;
-    for (int v = 0; v < V; ++v) row.item[v] = convert<T>(sum[v]);
+    for (int v = 0; v < V; ++v) row.at[v] = convert<T>(sum[v]);
     *reinterpret_cast<Row*>(to) = row;
   }
 };
@@ -111,11 +111,13 @@ __global__ void add_chunks_kernel(const T* src, const K* keys, const int64_t* po
     };
     for (int64_t at = begin; at < end; at += kAhead) {
       Pack<T, V> ahead[kAhead];
+#pragma unroll
       for (int j = 0; j < kAhead; ++j) {
         if (at + j < end) {
           ahead[j] = *reinterpret_cast<const Pack<T, V>*>(from + positions[at + j] * rows.src_row);
         }
       }
+#pragma unroll
       for (int j = 0; j < kAhead; ++j) {
         if (at + j >= end) continue;
         const K next = keys[at + j];
@@ -125,8 +127,9 @@ __global__ void add_chunks_kernel(const T* src, const K* keys, const int64_t* po
           cut = false;
           S::load(sum, target + rows.places.at(static_cast<int64_t>(key)));
         }
+#pragma unroll
         for (int v = 0; v < V; ++v) {
-          const C term = static_cast<C>(convert<C>(ahead[j].item[v]) * factor);
+          const C term = static_cast<C>(convert<C>(ahead[j].at[v]) * factor);
           sum[v] = static_cast<C>(sum[v] + term);
         }
       }
