@@ -31,13 +31,23 @@ target_compile_options(hero_nccl_sim PRIVATE $<$<CONFIG:Release>:-O1>)
 target_link_libraries(hero_nccl_sim PUBLIC hero_dist hero_cuda_sim ${CMAKE_DL_LIBS})
 target_link_options(hero_nccl_sim INTERFACE LINKER:--undefined=hero_nccl_registered)
 
+# The tables of the CPU's tests, which test_parity.cpp runs on the device.
+file(GLOB parity_sources CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/tests/autograd/test_op_table_*.cpp
+     ${PROJECT_SOURCE_DIR}/tests/autograd/table_*.cpp ${PROJECT_SOURCE_DIR}/tests/autograd/golden_*.cpp
+     ${PROJECT_SOURCE_DIR}/tests/nn/golden_*.cpp)
+
 hero_test_program(hero_test_cuda cuda cuda hero_nccl_sim)
 if(TARGET hero_test_cuda)
   # for tests that tell cusim what to do
   target_compile_definitions(hero_test_cuda PRIVATE HERO_TEST_CUSIM)
+  target_sources(hero_test_cuda PRIVATE ${parity_sources})
 endif()
 if(HERO_HAS_CUDA)
   hero_test_program(hero_test_gpu cuda gpu hero::dist hero::cuda)
+  if(TARGET hero_test_gpu)
+    target_sources(hero_test_gpu PRIVATE ${parity_sources})
+  endif()
   add_executable(hero_bench_gpu EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cuda/bench_gpu.cpp)
   target_link_libraries(hero_bench_gpu PRIVATE hero::hero CUDA::cudart_static)
   if(TARGET hero_test_gpu AND TARGET hero_nccl)
