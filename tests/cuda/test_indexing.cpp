@@ -74,7 +74,8 @@ TEST_CASE("scatter on the GPU gives the CPU's bits: the last one wins") {
         target[dim] = 9;
         shape[dim] = length;
         if (length > 9) target[dim] = 120;
-        INFO(name(dtype) << ", " << to_string(shape) << " into " << to_string(target) << ", dim " << dim);
+        INFO(name(dtype) << ", " << to_string(shape) << " into " << to_string(target) << ", dim "
+                         << dim);
         const Array x = values(target, dtype, 2), src = values({120, 120}, dtype, 3);
         const Array index = positions(shape, 9);
         const Array expected = scatter(ScatterMode::assign, x, dim, index, src);
@@ -195,7 +196,8 @@ TEST_CASE("sort on the GPU is the CPU's stable sort, in values and positions") {
     for (const Shape& shape : {Shape{1}, Shape{33}, Shape{3, 40}, Shape{40, 3}, Shape{2, 9, 4}}) {
       for (int dim = 0; dim < shape.size(); ++dim) {
         for (const Order order : {Order::ascending, Order::descending}) {
-          INFO(name(dtype) << " " << to_string(shape) << ", dim " << dim << ", descending " << (order == Order::descending));
+          INFO(name(dtype) << " " << to_string(shape) << ", dim " << dim << ", descending "
+                           << (order == Order::descending));
           // Few different values: many ties.
           const Array x = make(
               shape, [](int64_t i) { return static_cast<double>((i * 7) % 5) - 2.0; }, dtype);
