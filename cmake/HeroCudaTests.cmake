@@ -37,6 +37,11 @@ file(GLOB parity_sources CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/tests/autograd/table_*.cpp ${PROJECT_SOURCE_DIR}/tests/autograd/golden_*.cpp
      ${PROJECT_SOURCE_DIR}/tests/nn/golden_*.cpp)
 
+# The sanitizers make these programs from nothing once more, which takes long: by name there
+# (tests/run --preset asan cuda).
+if(HERO_SANITIZE)
+  set(hero_test_extra ON)
+endif()
 hero_test_program(hero_test_cuda cuda cuda hero_nccl_sim)
 if(TARGET hero_test_cuda)
   # for tests that tell cusim what to do
@@ -44,6 +49,9 @@ if(TARGET hero_test_cuda)
   target_sources(hero_test_cuda PRIVATE ${parity_sources})
 endif()
 if(HERO_HAS_CUDA)
+  if(NOT HERO_CUDA STREQUAL "ON") # the preset `cuda`
+    set(hero_test_extra ON)
+  endif()
   hero_test_program(hero_test_gpu cuda gpu hero::dist hero::cuda)
   if(TARGET hero_test_gpu)
     target_sources(hero_test_gpu PRIVATE ${parity_sources})

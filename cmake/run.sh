@@ -69,7 +69,7 @@ want() {
 build() {
   local preset=$1 dir=$root/build/$1 name options=""
   shift
-  for name in HERO_WERROR HERO_ARCH; do
+  for name in HERO_WERROR HERO_ARCH HERO_CUDA; do
     if [ -n "${!name:-}" ] && ! grep -qs "^$name:[A-Z]*=${!name}\$" "$dir/CMakeCache.txt"; then
       options+=" -D$name=${!name}"
     fi

@@ -7,7 +7,9 @@ namespace hero::cuda {
 
 namespace {
 
-constexpr int kAtOnce = 4;  // packs on their way from memory to one thread
+// Packs on their way from memory to one thread; more doubles would not fit its registers.
+template <class E>
+constexpr int kAtOnce = sizeof(E) == 8 ? 2 : 4;
 
 template <class E>
 __global__ void __launch_bounds__(512)
@@ -19,13 +21,14 @@ __global__ void __launch_bounds__(512)
   const int64_t count = row < rows ? n : 0;
   const E* from = x + (count > 0 ? row : 0) * n;
   MaxSum<E> all = no_terms<E>();
-  for (int64_t at = int64_t{team.rank()} * kRowPack<E>; at < count; at += kAtOnce * step) {
-    RowPack<E> pack[kAtOnce];
-    A value[kAtOnce * kRowPack<E>];
+  for (int64_t at = int64_t{team.rank()} * kRowPack<E>; at < count; at += kAtOnce<E> * step) {
+    RowPack<E> pack[kAtOnce<E>];
+    A value[kAtOnce<E> * kRowPack<E>];
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) pack[k] = load_pack(from, at + k * step, count, whole, none);
+    for (int k = 0; k < kAtOnce<E>; ++k)
+      pack[k] = load_pack(from, at + k * step, count, whole, none);
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
+    for (int k = 0; k < kAtOnce<E>; ++k) {
 #pragma unroll
       for (int j = 0; j < kRowPack<E>; ++j)
         value[k * kRowPack<E> + j] = convert<A>(pack[k].value[j]);
@@ -51,12 +54,12 @@ __global__ void __launch_bounds__(512)
   const int64_t target = classes[row];
   const E* from = x + row * n;
   E* to = g_x + row * n;
-  for (int64_t first = int64_t{team.rank()} * kRowPack<E>; first < n; first += kAtOnce * step) {
-    RowPack<E> pack[kAtOnce];
+  for (int64_t first = int64_t{team.rank()} * kRowPack<E>; first < n; first += kAtOnce<E> * step) {
+    RowPack<E> pack[kAtOnce<E>];
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) pack[k] = load_pack(from, first + k * step, n, whole);
+    for (int k = 0; k < kAtOnce<E>; ++k) pack[k] = load_pack(from, first + k * step, n, whole);
 #pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) {
+    for (int k = 0; k < kAtOnce<E>; ++k) {
       const int64_t at = first + k * step;
       if (at >= n) break;
 #pragma unroll
@@ -72,7 +75,7 @@ __global__ void __launch_bounds__(512)
 // Threads for a row: some packs for each, at most 512 threads.
 template <class E>
 Team team_for(int64_t n) {
-  const int width = team_width<E>(n, n <= 4 * kWarp * kRowPack<E> ? 1 : kAtOnce, 512);
+  const int width = team_width<E>(n, n <= 4 * kWarp * kRowPack<E> ? 1 : kAtOnce<E>, 512);
   return {n <= 4 * kWarp * kRowPack<E> ? std::min(width, kWarp) : width};
 }
 

@@ -145,7 +145,7 @@ void forward(const RowNorm& given, const Array& x, const Array& out, const Array
                      static_cast<A>(given.eps),          given.centered};
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   RowsOfNorm shape{rows, n, {1}, all_fit<E>(n, {&x, &out, given.weight, given.bias})};
-  constexpr int kMostHeld = 4;
+  constexpr int kMostHeld = sizeof(E) == 2 ? 2 : 4;  // more would not fit 64 registers
   const bool small = n <= kWarp * kRowPack<E>;
   shape.team.width =
       small ? team_width<E>(n, 1, kWarp) : std::max(kWarp, team_width<E>(n, kMostHeld, 1024));
