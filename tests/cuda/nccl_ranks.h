@@ -49,7 +49,7 @@ inline std::vector<std::string> nccl_errors(int ranks, const hero::dist::RankPro
     SUCCEED("skipped: no NCCL");                              \
     return;                                                   \
   }                                                           \
-  const hero_test::NcclDevices devices
+  [[maybe_unused]] const hero_test::NcclDevices devices
 
 /// Ends a test case that has too few GPUs.
 #define HERO_NEEDS_GPUS(count)                                         \
