@@ -141,7 +141,9 @@ Determinant determinant(const Array& a) {
   check_square("det", a);
   if (is_away(a)) {
     const Determinant here = determinant(a.to(kCpu));
-    return {here.value.to(a.device()), here.sign.to(a.device()), here.logabs.to(a.device())};
+    return {.sign = here.sign.to(a.device()),
+            .logabs = here.logabs.to(a.device()),
+            .value = here.value.to(a.device())};
   }
   const Shape batch = batch_of(a);
   Determinant out{Array::empty(batch, a.dtype(), a.device()),
