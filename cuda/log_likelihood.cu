@@ -9,7 +9,7 @@ namespace {
 
 // Packs on their way from memory to one thread; more doubles would not fit its registers.
 template <class E>
-constexpr int kAtOnce = sizeof(E) == 8 ? 2 : 4;
+constexpr int kAtOnce = sizeof(E) == 8 ? 1 : 4;
 
 template <class E>
 __global__ void __launch_bounds__(512)

@@ -212,17 +212,22 @@ struct Plan {
   int width;
   int64_t blocks;
 };
+// More halves would not fit a thread's registers.
+template <class E>
+constexpr int kMostHeld = sizeof(E) == 2 ? 2 : 4;
+
 template <class E>
 Plan plan_for(int64_t rows, int64_t n) {
   constexpr int64_t kTeams = kThreads / kWarp;
-  if (n <= 4 * kWarp * kRowPack<E>) {  // a warp a row, two blocks a multiprocessor
-    return {n <= kWarp * kRowPack<E> ? 1 : 4, kWarp,
+  if (n <= kMostHeld<E> * kWarp * kRowPack<E>) {  // a warp a row, two blocks a multiprocessor
+    return {n <= kWarp * kRowPack<E> ? 1 : kMostHeld<E>, kWarp,
             std::min(ceil_div(rows, kTeams), int64_t{264})};
   }
-  if (n > 4 * 512 * kRowPack<E>) return {0, 1024, std::min(ceil_div(rows, 64), int64_t{64})};
+  if (n > kMostHeld<E> * 512 * kRowPack<E>)
+    return {0, 1024, std::min(ceil_div(rows, 64), int64_t{64})};
   const bool one = n <= 512 * kRowPack<E>;
   const int width = one ? team_width<E>(n, 1, 512) : 512;
-  return {one ? 1 : 4, width, std::min<int64_t>(rows, 132 * (1536 / width))};
+  return {one ? 1 : kMostHeld<E>, width, std::min<int64_t>(rows, 132 * (1536 / width))};
 }
 
 template <class E>
@@ -247,7 +252,9 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
   const RowsOfNorm shape{rows, n, {plan.width}, all_fit<E>(n, {&g, &x, &g_x, norm.weight})};
   const dim3 threads(static_cast<unsigned>(team_threads(plan.width)));
   if (plan.held > 0) {
-    launch(kOp, plan.held == 1 ? normalize_backward_kernel<E, 1> : normalize_backward_kernel<E, 4>,
+    launch(kOp,
+           plan.held == 1 ? normalize_backward_kernel<E, 1>
+                          : normalize_backward_kernel<E, kMostHeld<E>>,
            dim3(static_cast<unsigned>(plan.blocks)), threads, 0, back, shape);
   } else {
     if (partial.defined()) {  // first: g_x may be g or x

@@ -209,7 +209,9 @@ __global__ void softmax_backward_lines_kernel(const E* g, const Lines gradients,
   }
 }
 
-constexpr int kMostHeld = 4;
+// Packs of a row that a thread keeps; more halves would not fit 64 registers.
+template <class E>
+constexpr int kMostHeld = sizeof(E) == 2 ? 2 : 4;
 constexpr int kMostThreads = 1024;
 
 // An array whose lines can be read well: itself, or a copy.
@@ -236,11 +238,12 @@ void softmax_as(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
   RowsShape shape{in.starts, to.starts, in.count, in.n, {1}, log, false};
   shape.whole = in.whole<E>(x) && to.whole<E>(out);
   const bool small = in.n <= kWarp * kRowPack<E>;
-  shape.team.width = team_width<E>(in.n, small ? 1 : kMostHeld, kMostThreads);
+  shape.team.width = team_width<E>(in.n, small ? 1 : kMostHeld<E>, kMostThreads);
   if (shape.team.width < kWarp && !small) shape.team.width = kWarp;
-  const bool fits = in.n <= int64_t{shape.team.width} * kMostHeld * kRowPack<E>;
-  const auto kernel = small ? softmax_held_kernel<E, 1>
-                            : (fits ? softmax_held_kernel<E, kMostHeld> : softmax_long_kernel<E>);
+  const bool fits = in.n <= int64_t{shape.team.width} * kMostHeld<E> * kRowPack<E>;
+  const auto kernel = small
+                          ? softmax_held_kernel<E, 1>
+                          : (fits ? softmax_held_kernel<E, kMostHeld<E>> : softmax_long_kernel<E>);
   launch("softmax", kernel, team_blocks(in.count, shape.team.width),
          dim3(static_cast<unsigned>(team_threads(shape.team.width))), 0, elements<E>(x), target,
          shape);
@@ -260,11 +263,11 @@ void softmax_backward_as(SoftmaxKind kind, const Array& g, const Array& y, int d
   RowsShape shape{outputs.starts, to.starts, outputs.count, outputs.n, {1}, log, false};
   shape.whole = gradients.whole<E>(g) && outputs.whole<E>(y) && to.whole<E>(out);
   const bool small = outputs.n <= kWarp * kRowPack<E>;
-  shape.team.width = team_width<E>(outputs.n, small ? 1 : kMostHeld, kMostThreads);
+  shape.team.width = team_width<E>(outputs.n, small ? 1 : kMostHeld<E>, kMostThreads);
   if (shape.team.width < kWarp && !small) shape.team.width = kWarp;
-  const bool fits = outputs.n <= int64_t{shape.team.width} * kMostHeld * kRowPack<E>;
+  const bool fits = outputs.n <= int64_t{shape.team.width} * kMostHeld<E> * kRowPack<E>;
   const auto kernel = small ? softmax_backward_rows_kernel<E, 1>
-                            : (fits ? softmax_backward_rows_kernel<E, kMostHeld>
+                            : (fits ? softmax_backward_rows_kernel<E, kMostHeld<E>>
                                     : softmax_backward_rows_kernel<E, 0>);
   launch("softmax_backward", kernel, team_blocks(outputs.count, shape.team.width),
          dim3(static_cast<unsigned>(team_threads(shape.team.width))), 0, elements<E>(g),
