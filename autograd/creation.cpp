@@ -118,17 +118,13 @@ Tensor sequence(const char* op, int64_t count, DType natural, const TensorOption
   return make(op, values.to(dtype).to(options.device), options);
 }
 
-}  // namespace
-
-namespace {
-
 // first + i * by for each i; on a GPU computed there, with the same bits.
 template <class T>
 Tensor steps(T first, T by, int64_t count, DType natural, const TensorOptions& options) {
   if (options.device.type == DeviceType::cuda) {
-    namespace k = core::kernels;
     const Array at = detail::positions(count, options.device).to(kDTypeOf<T>);
-    const Array values = core::map<k::Add>(core::map<k::Mul>(at, Scalar(by)), Scalar(first));
+    const Array values =
+        core::map<core::kernels::Add>(core::map<core::kernels::Mul>(at, Scalar(by)), Scalar(first));
     return make("arange", values.to(options.dtype.value_or(natural)), options);
   }
   return sequence<T>("arange", count, natural, options,

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -7,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include <hero/core/backend.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/products.cuh>
 
@@ -29,15 +29,25 @@ struct Matrix {
   int64_t step;  // between rows, or between columns
 };
 
+// Addresses decide which algorithms there are, and so the last bits. No product sees others than
+// these: a sharded parameter, anywhere in its unit's row, has the products of a whole one.
+constexpr uintptr_t kAlignment = 16;
+bool is_aligned(const Array& x) { return reinterpret_cast<uintptr_t>(x.bytes()) % kAlignment == 0; }
+
 Matrix in_place_or_copied(const Array& x) {
+  if (!is_aligned(x)) {  // turned as it is
+    const bool turned = x.strides()[1] == 1 && x.size(1) > 1 && x.strides()[2] >= x.size(1);
+    const Array one = x.strides()[0] == 0 ? x.slice(0, 0, 1) : x;
+    const Array copy = turned ? one.t().clone().t() : one.clone();
+    return in_place_or_copied(copy.expand(x.shape()));
+  }
   const int64_t rows = x.size(1), columns = x.size(2);
   const int64_t row_step = rows == 1 ? columns : x.strides()[1];
   const int64_t column_step = columns == 1 ? rows : x.strides()[2];
   if ((x.strides()[2] == 1 || columns == 1) && row_step >= columns) return {x, true, row_step};
   if ((x.strides()[1] == 1 || rows == 1) && column_step >= rows) return {x, false, column_step};
-  const bool repeated = x.size(0) > 1 && x.strides()[0] == 0;
-  const Array copy = (repeated ? x.slice(0, 0, 1) : x).contiguous();
-  return {repeated ? copy.expand(x.shape()) : copy, true, columns};
+  const Array copy = (x.strides()[0] == 0 ? x.slice(0, 0, 1) : x).contiguous();
+  return {copy.expand(x.shape()), true, columns};
 }
 
 // One product as the library sees it, column-major: D [n, m] = op(A) [n, k] op(B) [k, m], where A
@@ -315,7 +325,7 @@ class Plans {
 };
 
 int64_t alignment_of(std::initializer_list<const void*> addresses) {
-  uintptr_t bits = 256;
+  uintptr_t bits = kAlignment;
   for (const void* address : addresses) bits |= reinterpret_cast<uintptr_t>(address);
   return static_cast<int64_t>(bits & (~bits + 1));
 }
@@ -338,7 +348,7 @@ bool product_of_batch(const char* op, const Matrix& a, const Matrix& b, const Ar
       .dtype = static_cast<int64_t>(out.dtype()),
       .compute = compute_of(out.dtype()),
       .epilogue = epilogue.kind,
-      .alignment = alignment_of({at.a, at.b, at.d, epilogue.bias, epilogue.aux}),
+      .alignment = alignment_of({at.a, at.b, at.d}),
   };
   Plan* plan = Plans::of_current_device(op).get(op, problem, at);
   if (!plan) {
@@ -355,6 +365,12 @@ bool product_of_batch(const char* op, const Matrix& a, const Matrix& b, const Ar
 
 bool product(const char* op, const Array& a_in, const Array& b_in, const Array& out_in,
              const Epilogue& epilogue) {
+  if (!is_aligned(out_in)) {
+    const Array near = out_in.empty_like();
+    if (!product(op, a_in, b_in, near, epilogue)) return false;
+    core::backend(near.device()).copy(near, out_in);
+    return true;
+  }
   Array a = a_in, b = b_in, out = out_in;
   const int64_t rows = a.size(0) * a.size(1);
   // One right factor: where the left rows lie evenly they are those of one tall matrix.

@@ -18,8 +18,9 @@ struct Epilogue {
 };
 
 /// out [B, M, N] = a [B, M, K] b [B, K, N], of one floating dtype, on the current device; nothing
-/// is empty and out is contiguous. a and b may have any strides: a matrix with a unit stride in one
-/// of its dimensions is read where it lies, any other is copied. False, with nothing done, where
+/// is empty and out is contiguous. a and b may have any strides: a matrix that begins at a multiple
+/// of 16 bytes and has a unit stride in one of its dimensions is read where it lies, any other is
+/// copied; the bits do not depend on where operands lie. False, with nothing done, where
 /// the library has no algorithm with this epilogue; without an epilogue that throws.
 bool product(const char* op, const Array& a, const Array& b, const Array& out,
              const Epilogue& epilogue = {});

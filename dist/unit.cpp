@@ -21,6 +21,19 @@ void copy(const Array& from, const Array& to) {
 
 bool on_meta(const Array& array) { return array.device().type == DeviceType::meta; }
 
+// Where a unit's bytes belong: where its parameters have theirs, else where the options say.
+Device device_of(const std::vector<Member>& members, const UnitOptions& options) {
+  const Member* found = nullptr;
+  for (const Member& member : members) {
+    if (on_meta(member.leaf.array())) continue;
+    check(!found || found->leaf.device() == member.leaf.device(),
+          "unit: ", found ? found->name : "", " and ", member.name,
+          " lie on different devices; move the module to one with to()");
+    found = &member;
+  }
+  return found ? found->leaf.device() : options.device;
+}
+
 }  // namespace
 
 Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
@@ -74,7 +87,7 @@ void Unit::cut(const UnitOptions& options) {
   const bool meta = groups_.shard.engine_kind() == EngineKind::simulated;
   const bool converts = options.gathered && *options.gathered != dtype;
   apart_ = options.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
-  const Device device = meta ? kMeta : options.device;
+  const Device device = meta ? kMeta : device_of(members_, options);
   const MemoryScope tag(MemoryTag::parameter);
   if (apart_) {
     shard_ = Array::empty({own_.count}, dtype, device);

@@ -1,0 +1,81 @@
+// The ladder of distributed training with all ranks on one GPU.
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "cuda/gpu.h"
+#include "dist/ladder.h"
+
+using namespace hero;
+using namespace hero::test;
+using namespace hero_test;
+
+namespace {
+
+constexpr Rung kRungs[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
+                           Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
+
+void check_rungs(Subject subject, Method method, int ranks, int steps) {
+  Whole alone;
+  const Climb single{Rung::single, subject, method, ranks, steps, 0.0, kGpu};
+  train(single, alone, nullptr);
+  REQUIRE(alone.size() >= 4);
+  for (const Rung rung : kRungs) {
+    if (rung == Rung::hybrid && ranks % 2 != 0) continue;
+    CAPTURE(name(rung), ranks);
+    Climb c = single;
+    c.rung = rung;
+    Whole got;
+    dist::run_ranks(ranks, [&](dist::Communicator& world) { train(c, got, &world); });
+    CHECK(alone.difference(got) == "");
+    CHECK(got.sha256() == alone.sha256());
+  }
+}
+
+// The most bytes of each kind that a rank held.
+std::map<std::string, int64_t> peaks(Rung rung, int ranks, Device device) {
+  std::map<std::string, int64_t> result;
+  std::mutex mutex;
+  dist::run_ranks(ranks, [&](dist::Communicator& world) {
+    Whole whole;
+    const Climb c{rung, Subject::mlp, Method::adamw, ranks, 2, 0.0, device};
+    auto model = make_subject(c.subject);
+    model->to(device);
+    current_ledger().reset_peak();
+    climb(c.rung, c.subject, *model, world);
+    auto optimizer = make_method(c.method, model->parameters());
+    train(c.subject, *model, *optimizer, world, c.steps, 0.0);
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (const MemoryTag tag : {MemoryTag::parameter, MemoryTag::gradient, MemoryTag::optimizer,
+                                MemoryTag::communication}) {
+      result[std::to_string(world.rank()) + " " + name(tag)] =
+          current_ledger().peak(tag, device.type);
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("on one GPU every rung ends with the bits of one process there: MLP, AdamW") {
+  HERO_NEEDS_GPU();
+  for (const int ranks : {2, 3, 4}) check_rungs(Subject::mlp, Method::adamw, ranks, 2);
+}
+
+TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT, AdamW") {
+  HERO_NEEDS_GPU();
+  for (const int ranks : {2, 3, 4}) check_rungs(Subject::gpt, Method::adamw, ranks, 2);
+}
+
+TEST_CASE("on one GPU a rank of each rung holds at most what it holds on the CPU") {
+  HERO_NEEDS_GPU();
+  for (const Rung rung : kRungs) {
+    CAPTURE(name(rung));
+    const auto on_gpu = peaks(rung, 4, kGpu);
+    CHECK(on_gpu.size() == 16);
+    for (const auto& [what, bytes] : peaks(rung, 4, kCpu)) {
+      INFO("rank and kind: " << what);
+      CHECK(on_gpu.at(what) == bytes);
+    }
+  }
+}
