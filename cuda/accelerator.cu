@@ -125,8 +125,7 @@ void empty_cache() { empty_device_caches(); }
 
 extern "C" {
 // The linker is told to look for this symbol, and with it takes the registration along.
-extern const int hero_cuda_registered;
-const int hero_cuda_registered = [] {
+int hero_cuda_registered = [] {
   static auto* const cuda = new hero::cuda::CudaAccelerator;  // outlives all arrays
   hero::core::set_accelerator(cuda);
   return 1;

@@ -77,8 +77,7 @@ class Absent final : public core::Accelerator {
 
 extern "C" {
 // The linker is told to look for this symbol, and with it takes the registration along.
-extern const int hero_cuda_registered;
-const int hero_cuda_registered = [] {
+int hero_cuda_registered = [] {
   static hero::cuda::Absent absent;
   hero::core::set_accelerator(&absent);
   return 1;

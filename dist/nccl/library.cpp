@@ -5,6 +5,26 @@
 #include <hero/core/error.h>
 #include <hero/dist/nccl/library.h>
 
+// the members of Library
+#define HERO_NCCL_FUNCTIONS(with) \
+  with(GetVersion);               \
+  with(GetUniqueId);              \
+  with(GetErrorString);           \
+  with(GetLastError);             \
+  with(CommInitRankConfig);       \
+  with(CommGetAsyncError);        \
+  with(CommDestroy);              \
+  with(CommAbort);                \
+  with(GroupStart);               \
+  with(GroupEnd);                 \
+  with(AllReduce);                \
+  with(Reduce);                   \
+  with(ReduceScatter);            \
+  with(AllGather);                \
+  with(Broadcast);                \
+  with(Send);                     \
+  with(Recv)
+
 namespace hero::dist::nccl {
 namespace {
 

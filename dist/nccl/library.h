@@ -9,27 +9,23 @@ namespace hero::dist::nccl {
 
 /// One pointer a function, each with the type that nccl.h gives it.
 struct Library {
-#define HERO_NCCL_FUNCTIONS(with) \
-  with(GetVersion);               \
-  with(GetUniqueId);              \
-  with(GetErrorString);           \
-  with(GetLastError);             \
-  with(CommInitRankConfig);       \
-  with(CommGetAsyncError);        \
-  with(CommDestroy);              \
-  with(CommAbort);                \
-  with(GroupStart);               \
-  with(GroupEnd);                 \
-  with(AllReduce);                \
-  with(Reduce);                   \
-  with(ReduceScatter);            \
-  with(AllGather);                \
-  with(Broadcast);                \
-  with(Send);                     \
-  with(Recv)
-#define HERO_NCCL_MEMBER(name) decltype(&::nccl##name) name = nullptr
-  HERO_NCCL_FUNCTIONS(HERO_NCCL_MEMBER);
-#undef HERO_NCCL_MEMBER
+  decltype(&::ncclGetVersion) GetVersion = nullptr;
+  decltype(&::ncclGetUniqueId) GetUniqueId = nullptr;
+  decltype(&::ncclGetErrorString) GetErrorString = nullptr;
+  decltype(&::ncclGetLastError) GetLastError = nullptr;
+  decltype(&::ncclCommInitRankConfig) CommInitRankConfig = nullptr;
+  decltype(&::ncclCommGetAsyncError) CommGetAsyncError = nullptr;
+  decltype(&::ncclCommDestroy) CommDestroy = nullptr;
+  decltype(&::ncclCommAbort) CommAbort = nullptr;
+  decltype(&::ncclGroupStart) GroupStart = nullptr;
+  decltype(&::ncclGroupEnd) GroupEnd = nullptr;
+  decltype(&::ncclAllReduce) AllReduce = nullptr;
+  decltype(&::ncclReduce) Reduce = nullptr;
+  decltype(&::ncclReduceScatter) ReduceScatter = nullptr;
+  decltype(&::ncclAllGather) AllGather = nullptr;
+  decltype(&::ncclBroadcast) Broadcast = nullptr;
+  decltype(&::ncclSend) Send = nullptr;
+  decltype(&::ncclRecv) Recv = nullptr;
 };
 
 /// Loads a library of this file name; an Error where it is not found, lacks a function, or is older

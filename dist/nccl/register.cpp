@@ -21,8 +21,7 @@ std::shared_ptr<Engine> make(std::shared_ptr<Engine> host, int local_rank, int l
 
 extern "C" {
 // The linker is told to look for this symbol, and with it takes the registration along.
-extern const int hero_nccl_registered;
-const int hero_nccl_registered = [] {
+int hero_nccl_registered = [] {
   hero::dist::set_nccl_engine(&hero::dist::nccl::make);
   return 1;
 }();
