@@ -154,6 +154,18 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
                   const Tensor& bias = {}, double eps = 1e-5);
 /// x / sqrt(mean(x^2, last) + eps) * weight. Zhang and Sennrich, arXiv 1910.07467.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
+struct SumAndNorm {
+  Tensor sum;   ///< x + residual
+  Tensor norm;  ///< the sum normalised
+};
+/// {x + residual, layer_norm(x + residual, ...)}, with the same values. Where x and residual are
+/// contiguous and of one shape and dtype it is one operation: one pass over memory forward, and one
+/// backward that gives x and residual their common gradient.
+SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
+                          const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+/// The same with rms_norm.
+SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {},
+                        double eps = 1e-5);
 /// x [N, C, ...]. Wu and He, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);

@@ -73,6 +73,9 @@ struct RowNorm {
   const Array* bias = nullptr;    ///< [N]
   double eps = 0.0;
   bool centered = true;
+  const Array* residual = nullptr;  ///< forward: [M, N], added to x before all else
+  const Array* sum = nullptr;       ///< forward, with residual: x + residual, the rows normalised
+  const Array* g_sum = nullptr;     ///< backward: [M, N], added to the gradient of x
 };
 
 /// A matrix [K, N] in the order in which a device's products read it; see Backend::pack_matrix.

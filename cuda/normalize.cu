@@ -11,11 +11,30 @@ namespace {
 // float.
 template <class E>
 struct Norm {
-  const E *weight, *bias;
+  const E *weight, *bias, *residual;
+  E* sum;
   Compute<E>*mean, *scale;
   Compute<E> eps;
   bool centered;
 };
+
+// Elements at.. of the row that begins at `start`, 0 behind its end; with a residual they are the
+// sum, stored and rounded as it is.
+template <class E>
+__device__ RowPack<E> load_row(const Norm<E>& norm, const E* x, int64_t start, int64_t at,
+                               int64_t n, bool whole) {
+  using A = Compute<E>;
+  const E zero = convert<E>(A(0));
+  RowPack<E> pack = load_pack(x + start, at, n, whole, zero);
+  if (norm.residual == nullptr) return pack;
+  const RowPack<E> residual = load_pack(norm.residual + start, at, n, whole, zero);
+#pragma unroll
+  for (int j = 0; j < kRowPack<E>; ++j) {
+    pack.value[j] = convert<E>(convert<A>(pack.value[j]) + convert<A>(residual.value[j]));
+  }
+  if (at < n) store_pack(pack, norm.sum + start, at, n, whole);
+  return pack;
+}
 
 template <class E>
 __device__ Compute<E> mean_of(const Norm<E>& norm, Team team, Compute<E> sum, int64_t n) {
@@ -85,7 +104,7 @@ __global__ void __launch_bounds__(1024)
   A sum = A(0), squares = A(0);
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    held[k] = load_pack(x + start, first + k * step, n, shape.whole, convert<E>(A(0)));
+    held[k] = load_row(norm, x, start, first + k * step, n, shape.whole);
     sum += sum_of(held[k]);
   }
   const A mean = mean_of(norm, team, sum, shape.n);
@@ -115,11 +134,12 @@ __global__ void normalize_long_kernel(const E* x, E* out, const Norm<E> norm,
   const int64_t row = team.index(), n = shape.n;
   const int64_t step = int64_t{team.width} * kRowPack<E>,
                 first = int64_t{team.rank()} * kRowPack<E>;
-  const E* from = x + row * n;
   A sum = A(0), squares = A(0);
   for (int64_t at = first; at < n; at += step) {
-    sum += sum_of(load_pack(from, at, n, shape.whole, convert<E>(A(0))));
+    sum += sum_of(load_row(norm, x, row * n, at, n, shape.whole));
   }
+  // A thread finds here what it has written itself.
+  const E* from = (norm.residual != nullptr ? norm.sum : x) + row * n;
   const A mean = mean_of(norm, team, sum, n);
   for (int64_t at = first; at < n; at += step) {
     squares += squares_of(load_pack(from, at, n, shape.whole), mean, at, n);
@@ -140,11 +160,17 @@ template <class E>
 void forward(const RowNorm& given, const Array& x, const Array& out, const Array& mean,
              const Array& scale) {
   using A = Compute<E>;
-  const Norm<E> norm{elements_or_null<E>(given.weight),  elements_or_null<E>(given.bias),
-                     reinterpret_cast<A*>(mean.bytes()), reinterpret_cast<A*>(scale.bytes()),
-                     static_cast<A>(given.eps),          given.centered};
+  const Norm<E> norm{elements_or_null<E>(given.weight),
+                     elements_or_null<E>(given.bias),
+                     elements_or_null<E>(given.residual),
+                     given.sum != nullptr ? reinterpret_cast<E*>(given.sum->bytes()) : nullptr,
+                     reinterpret_cast<A*>(mean.bytes()),
+                     reinterpret_cast<A*>(scale.bytes()),
+                     static_cast<A>(given.eps),
+                     given.centered};
   const int64_t rows = x.shape()[0], n = x.shape()[1];
-  RowsOfNorm shape{rows, n, {1}, all_fit<E>(n, {&x, &out, given.weight, given.bias})};
+  RowsOfNorm shape{
+      rows, n, {1}, all_fit<E>(n, {&x, &out, given.weight, given.bias, given.residual, given.sum})};
   constexpr int kMostHeld = sizeof(E) == 2 ? 2 : 4;  // more would not fit 64 registers
   const bool small = n <= kWarp * kRowPack<E>;
   shape.team.width =

@@ -13,7 +13,7 @@ namespace {
 // them.
 template <class E>
 struct NormBack {
-  const E *g, *x, *weight;
+  const E *g, *x, *weight, *g_sum;
   const Compute<E>*mean, *scale;
   E* g_x;
   Compute<E>* partial;
@@ -40,19 +40,29 @@ __device__ void add_sums(TwoSums<Compute<E>>& sums, const RowPack<E>& g, const R
   }
 }
 
+// Stores elements at.. of the gradient of x's row that begins at `start`.
 template <class E>
-__device__ RowPack<E> gradient(const RowPack<E>& g, const RowPack<E>& x, const RowPack<E>& weight,
-                               bool has_weight, Compute<E> mean, Compute<E> scale,
-                               const TwoSums<Compute<E>>& shares) {
+__device__ void store_gradient(const NormBack<E>& back, const RowPack<E>& g, const RowPack<E>& x,
+                               const RowPack<E>& weight, Compute<E> mean, Compute<E> scale,
+                               const TwoSums<Compute<E>>& shares, int64_t start, int64_t at,
+                               int64_t n, bool whole) {
   using A = Compute<E>;
-  RowPack<E> result;
+  A value[kRowPack<E>];
 #pragma unroll
   for (int j = 0; j < kRowPack<E>; ++j) {
-    const A along = weighted<E>(convert<A>(g.value[j]), weight, j, has_weight);
+    const A along = weighted<E>(convert<A>(g.value[j]), weight, j, back.weight != nullptr);
     const A x_hat = (convert<A>(x.value[j]) - mean) * scale;
-    result.value[j] = convert<E>((along - shares.second - x_hat * shares.first) * scale);
+    value[j] = (along - shares.second - x_hat * shares.first) * scale;
   }
-  return result;
+  if (back.g_sum != nullptr) {
+    const RowPack<E> g_sum = load_pack(back.g_sum + start, at, n, whole);
+#pragma unroll
+    for (int j = 0; j < kRowPack<E>; ++j) value[j] += convert<A>(g_sum.value[j]);
+  }
+  RowPack<E> result;
+#pragma unroll
+  for (int j = 0; j < kRowPack<E>; ++j) result.value[j] = convert<E>(value[j]);
+  store_pack(result, back.g_x + start, at, n, whole);
 }
 
 template <class A>
@@ -124,8 +134,8 @@ __global__ void __launch_bounds__(512)
     for (int k = 0; k < kHeld; ++k) {
       const int64_t at = first + k * step;
       if (at < n) {
-        store_pack(gradient(g[k], x[k], weight[k], has_weight, mean, scale, shares),
-                   back.g_x + row * n, at, n, shape.whole);
+        store_gradient(back, g[k], x[k], weight[k], mean, scale, shares, row * n, at, n,
+                       shape.whole);
       }
 #pragma unroll
       for (int j = 0; j < kRowPack<E>; ++j) {
@@ -166,9 +176,8 @@ __global__ void normalize_backward_long_kernel(const NormBack<E> back, const Row
   const TwoSums<A> shares = shares_of(team.reduce(sums, TwoSumsJoin()), n, back.centered);
   for (int64_t at = first; at < n; at += step) {
     if (has_weight) weight = load_pack(back.weight, at, n, shape.whole, convert<E>(A(0)));
-    store_pack(gradient(load_pack(row_g, at, n, shape.whole), load_pack(row_x, at, n, shape.whole),
-                        weight, has_weight, mean, scale, shares),
-               back.g_x + row * n, at, n, shape.whole);
+    store_gradient(back, load_pack(row_g, at, n, shape.whole), load_pack(row_x, at, n, shape.whole),
+                   weight, mean, scale, shares, row * n, at, n, shape.whole);
   }
 }
 
@@ -244,12 +253,14 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
   const NormBack<E> back{reinterpret_cast<const E*>(g.bytes()),
                          reinterpret_cast<const E*>(x.bytes()),
                          elements_or_null<E>(norm.weight),
+                         elements_or_null<E>(norm.g_sum),
                          reinterpret_cast<const A*>(mean.bytes()),
                          reinterpret_cast<const A*>(scale.bytes()),
                          reinterpret_cast<E*>(g_x.bytes()),
                          partial.defined() ? reinterpret_cast<A*>(partial.bytes()) : nullptr,
                          norm.centered};
-  const RowsOfNorm shape{rows, n, {plan.width}, all_fit<E>(n, {&g, &x, &g_x, norm.weight})};
+  const RowsOfNorm shape{
+      rows, n, {plan.width}, all_fit<E>(n, {&g, &x, &g_x, norm.weight, norm.g_sum})};
   const dim3 threads(static_cast<unsigned>(team_threads(plan.width)));
   if (plan.held > 0) {
     launch(kOp,

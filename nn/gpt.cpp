@@ -94,15 +94,24 @@ Block::Block(const GPTConfig& config)
 
 Tensor Block::operator()(const Tensor& x, KeyValues& past) {
   return run_hooked({x}, [&](const Tensors& in) -> Tensors {
-    const Tensor y = in[0] + attn(ln_1(in[0]), past);
-    return {y + mlp(ln_2(y))};
+    const auto [y, norm] = ln_2(in[0], attn(ln_1(in[0]), past));
+    return {y + mlp(norm)};
   })[0];
+}
+
+SumAndNorm Block::operator()(const SumAndNorm& x, LayerNorm& next) {
+  const Tensors out = run_hooked({x.sum, x.norm}, [&](const Tensors& in) -> Tensors {
+    const auto [y, norm] = ln_2(in[0], attn(in[1]));
+    const auto [sum, next_norm] = next(y, mlp(norm));
+    return {sum, next_norm};
+  });
+  return {out[0], out[1]};
 }
 
 // [snippet: block]
 Tensor Block::forward(const Tensor& x) {
-  const Tensor y = x + attn(ln_1(x));
-  return y + mlp(ln_2(y));
+  const auto [y, norm] = ln_2(x, attn(ln_1(x)));  // y = x + attn(..), norm = ln_2(y)
+  return y + mlp(norm);
 }
 // [end]
 
@@ -150,17 +159,33 @@ Tensor GPT::embed(const Tensor& tokens, int64_t offset) {
   return dropout(x, config_.dropout, training());
 }
 
+// The last norm of what the blocks make of x [B, T, C].
+Tensor GPT::run_blocks(const Tensor& x) {
+  ModuleListOf<Block>& h = transformer.h;
+  bool chained = !config_.checkpoint;  // each block hands the next its norm
+  for (const Block& block : h) chained = chained && !block.has_hooks();
+  if (chained) {
+    SumAndNorm y{x, h[0].ln_1(x)};
+    for (size_t i = 0; i < h.size(); ++i) {
+      y = h[i](y, i + 1 < h.size() ? h[i + 1].ln_1 : transformer.ln_f);
+    }
+    return y.norm;
+  }
+  Tensor y = x;
+  for (Block& block : h) {
+    y = config_.checkpoint ? checkpoint([&block](const Tensor& in) { return block(in); }, y)
+                           : block(y);
+  }
+  return transformer.ln_f(y);
+}
+
 Tensor GPT::forward(const Tensor& tokens) {
   check(tokens.ndim() == 1 || tokens.ndim() == 2, "GPT: tokens must be [B, T] or [T]: got ",
         tokens.shape());
   check(tokens.size(-1) > 0 && tokens.size(-1) <= config_.block_size, "GPT: ", tokens.size(-1),
         " tokens do not fit the block size of ", config_.block_size);
-  Tensor x = embed(tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens, 0);
-  for (Block& block : transformer.h) {
-    x = config_.checkpoint ? checkpoint([&block](const Tensor& in) { return block(in); }, x)
-                           : block(x);
-  }
-  const Tensor scores = lm_head(transformer.ln_f(x));
+  const Tensor x = embed(tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens, 0);
+  const Tensor scores = lm_head(run_blocks(x));
   return tokens.ndim() == 1 ? scores.squeeze(0) : scores;
 }
 

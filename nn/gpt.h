@@ -72,6 +72,9 @@ class Block : public Module {
   using Module::operator();
   /// As CausalSelfAttention's.
   Tensor operator()(const Tensor& x, KeyValues& past);
+  /// From x and its norm by ln_1 to the block's result and its norm by `next`: the residual's sums
+  /// and norms are one operation each, between blocks too.
+  SumAndNorm operator()(const SumAndNorm& x, LayerNorm& next);
   Tensor forward(const Tensor& x) override;
 
   LayerNorm& ln_1;
@@ -120,6 +123,7 @@ class GPT : public Module {
 
  private:
   Tensor embed(const Tensor& tokens, int64_t offset);
+  Tensor run_blocks(const Tensor& x);
   Tensor scores_of_last(const Tensor& tokens, std::vector<KeyValues>& past);
   void init_parameters();
 

@@ -90,6 +90,19 @@ LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options)
                                                       : no_parameter("bias")),
       eps_(options.eps) {}
 
+SumAndNorm LayerNorm::operator()(const Tensor& x, const Tensor& residual) {
+  if (has_hooks() || x.shape() != residual.shape()) {
+    const Tensor sum = x + residual;
+    return {sum, (*this)(sum)};
+  }
+  const Tensors out = run_hooked({x, residual}, [this](const Tensors& in) -> Tensors {
+    check_tail("LayerNorm", in[0], normalized_shape);
+    const auto [sum, norm] = add_layer_norm(in[0], in[1], normalized_shape, weight, bias, eps_);
+    return {sum, norm};
+  });
+  return {out[0], out[1]};
+}
+
 Tensor LayerNorm::forward(const Tensor& x) {
   check_tail("LayerNorm", x, normalized_shape);
   return layer_norm(x, normalized_shape, weight, bias, eps_);
@@ -116,6 +129,21 @@ double machine_epsilon(DType dtype) {
 }
 
 }  // namespace
+
+SumAndNorm RMSNorm::operator()(const Tensor& x, const Tensor& residual) {
+  if (has_hooks() || x.shape() != residual.shape() || x.dtype() != residual.dtype() ||
+      normalized_shape.size() > 1) {
+    const Tensor sum = x + residual;
+    return {sum, (*this)(sum)};
+  }
+  const Tensors out = run_hooked({x, residual}, [this](const Tensors& in) -> Tensors {
+    check_tail("RMSNorm", in[0], normalized_shape);
+    const double eps = eps_.value_or(machine_epsilon(in[0].dtype()));
+    const auto [sum, norm] = add_rms_norm(in[0], in[1], weight, eps);
+    return {sum, norm};
+  });
+  return {out[0], out[1]};
+}
 
 Tensor RMSNorm::forward(const Tensor& x) {
   check_tail("RMSNorm", x, normalized_shape);

@@ -77,6 +77,9 @@ class LayerNorm : public Module {
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
   explicit LayerNorm(int64_t size, const LayerNormOptions& options = {})
       : LayerNorm(Shape{size}, options) {}
+  using Module::operator();
+  /// x + residual and its norm, by add_layer_norm unless the module has hooks, which see the sum.
+  SumAndNorm operator()(const Tensor& x, const Tensor& residual);
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
@@ -100,6 +103,9 @@ class RMSNorm : public Module {
   explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
   explicit RMSNorm(int64_t size, const RMSNormOptions& options = {})
       : RMSNorm(Shape{size}, options) {}
+  using Module::operator();
+  /// x + residual and its norm; see LayerNorm.
+  SumAndNorm operator()(const Tensor& x, const Tensor& residual);
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 

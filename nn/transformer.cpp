@@ -55,11 +55,11 @@ Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
 
 Tensor TransformerEncoderLayer::run(const Tensor& src, const EncoderMasks& masks) {
   if (options_.norm_first) {
-    const Tensor x = src + attend(norm1(src), masks);
-    return x + feed_forward(norm2(x));
+    const auto [x, norm] = norm2(src, attend(norm1(src), masks));
+    return x + feed_forward(norm);
   }
-  const Tensor x = norm1(src + attend(src, masks));
-  return norm2(x + feed_forward(x));
+  const Tensor x = norm1(src, attend(src, masks)).norm;
+  return norm2(x, feed_forward(x)).norm;
 }
 
 TransformerEncoder::TransformerEncoder(int64_t d_model, int64_t nhead, int64_t num_layers,

@@ -16,6 +16,9 @@ using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>& in
 /// are the node's, with their history; `grads` those of its outputs.
 Grads composed_backward(const Node& node, const std::vector<Tensor>& inputs, const Grads& grads,
                         const Composed& composed);
+/// The same for inputs that are not one by one the node's: those wanted are said.
+Grads composed_backward(const std::vector<bool>& wanted, const std::vector<Tensor>& inputs,
+                        const Grads& grads, const Composed& composed);
 
 /// The dtype in which a device's fused kernels take floats of `dtype`. The CPU's compute in float32
 /// and float64 alone; those of a GPU read and write halves as they are, with float32 inside.

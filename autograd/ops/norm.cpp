@@ -3,7 +3,8 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/nn_ops.h>
-#include <hero/autograd/ops/composed.h>
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops/norm.h>
 #include <hero/core/backend.h>
 #include <hero/core/map.h>
 
@@ -12,6 +13,7 @@ namespace hero {
 namespace {
 
 namespace k = core::kernels;
+using detail::check_floating, detail::check_parameter, detail::scale_and_shift, detail::standardize;
 
 Shape with_ones(const Shape& shape, const Dims& dims) {
   Shape result = shape;
@@ -65,97 +67,6 @@ struct Standardize : MultiOp {
   }
 };
 
-// x weight + bias, either of which may be undefined.
-Tensor scale_and_shift(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (weight.defined() && bias.defined()) return addcmul(bias, x, weight);
-  if (weight.defined()) return x * weight;
-  return bias.defined() ? x + bias : x;
-}
-
-// Layer norm (centered) and RMS norm of rows as one operation. Inputs: x [M, N] and, as `has` says,
-// weight and bias [N].
-struct NormalizeRows : Op {
-  static constexpr unsigned kSaveInputs = 0b111;
-  struct Has {
-    bool weight, bias;
-  } has;
-  double eps;
-  bool centered;
-  NormalizeRows(Has h, double e, bool c) : has(h), eps(e), centered(c) {}
-  const char* name() const override { return centered ? "layer_norm" : "rms_norm"; }
-
-  Array forward(std::span<const Array> inputs) {
-    const Array x = detail::fused_operand(inputs[0]);
-    const Array weight = has.weight ? detail::fused_operand(inputs[1]) : Array();
-    const Array bias = has.bias ? detail::fused_operand(inputs.back()) : Array();
-    const Array center = Array::empty({x.size(0)}, detail::statistics_dtype(x.dtype()), x.device());
-    const Array scale = center.empty_like();
-    stash(center, 0);
-    stash(scale, 1);
-    const Array out = x.empty_like();
-    const core::RowNorm norm{has.weight ? &weight : nullptr, has.bias ? &bias : nullptr, eps,
-                             centered};
-    core::backend(x.device()).normalize_rows(norm, x, out, center, scale);
-    return out.to(inputs[0].dtype());
-  }
-
-  Grads backward(const Tensor& g) override {
-    std::vector<Tensor> inputs;
-    for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));
-    if (grad_enabled()) {
-      return detail::composed_backward(*this, inputs, {g}, [this](const std::vector<Tensor>& in) {
-        return std::vector<Tensor>{composed(in)};
-      });
-    }
-    const Array x = detail::fused_operand(inputs[0].array());
-    const Array weight = has.weight ? detail::fused_operand(inputs[1].array()) : Array();
-    const Array g_x = x.empty_like();
-    const Array g_weight = Array::empty({x.size(1)}, x.dtype(), x.device());
-    const Array g_bias = g_weight.empty_like();
-    const core::RowNorm norm{has.weight ? &weight : nullptr, nullptr, eps, centered};
-    core::backend(x.device())
-        .normalize_rows_backward(norm, detail::fused_operand(g.array()), x, stashed(0), stashed(1),
-                                 g_x, has.weight ? &g_weight : nullptr,
-                                 has.bias ? &g_bias : nullptr);
-    Grads grads{Tensor(g_x)};
-    if (has.weight) grads.push_back(Tensor(g_weight));
-    if (has.bias) grads.push_back(Tensor(g_bias));
-    return grads;
-  }
-
-  Tensor composed(const std::vector<Tensor>& in) const {
-    const Tensor y = centered ? record_multi(Standardize({1}, eps), in[0])[0]
-                              : in[0] * rsqrt(hero::mean(square(in[0]), {1}, true) + eps);
-    return scale_and_shift(y, has.weight ? in[1] : Tensor(), has.bias ? in.back() : Tensor());
-  }
-};
-
-// Rows of x's last `trailing` dimensions; parameters of another dtype than x promote.
-Tensor normalize_rows(const Tensor& x, int trailing, const Tensor& weight, const Tensor& bias,
-                      double eps, bool centered) {
-  Shape flat{1, 1};
-  for (int i = 0; i < x.ndim(); ++i) flat[i < x.ndim() - trailing ? 0 : 1] *= x.shape()[i];
-  const bool same = (!weight.defined() || weight.dtype() == x.dtype()) &&
-                    (!bias.defined() || bias.dtype() == x.dtype());
-  std::vector<Tensor> inputs{reshape(x, flat)};
-  const NormalizeRows::Has has{same && weight.defined(), same && bias.defined()};
-  if (has.weight) inputs.push_back(reshape(weight, {flat[1]}));
-  if (has.bias) inputs.push_back(reshape(bias, {flat[1]}));
-  const Tensor y = reshape(record_list(NormalizeRows(has, eps, centered), inputs), x.shape());
-  return same ? y : scale_and_shift(y, weight, bias);
-}
-
-void check_floating(const char* op, const Tensor& x) {
-  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
-}
-
-void check_parameter(const char* op, const char* what, const Tensor& parameter,
-                     const Shape& expected) {
-  if (!parameter.defined()) return;
-  check(parameter.shape() == expected, op, ": ", what, " has shape ", parameter.shape(),
-        "; it should be ", expected);
-}
-
 // A parameter [C] as [1, C, 1, ...].
 Tensor per_channel(const Tensor& parameter, int ndim) {
   if (!parameter.defined()) return parameter;
@@ -191,34 +102,25 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
-                  const Tensor& bias, double eps) {
-  if (const AutocastInputs in("layer_norm", x); in.changed()) {
-    return layer_norm(in[0], normalized_shape, weight, bias, eps);
-  }
-  constexpr auto kName = "layer_norm";
-  check_floating(kName, x);
-  const int lead = x.ndim() - normalized_shape.size();
-  check(!normalized_shape.empty() && lead >= 0, kName, ": normalized_shape ", normalized_shape,
-        " is not a tail of x's shape ", x.shape());
-  for (int i = 0; i < normalized_shape.size(); ++i) {
-    check(x.shape()[lead + i] == normalized_shape[i], kName, ": normalized_shape ",
-          normalized_shape, " is not a tail of x's shape ", x.shape());
-  }
-  check_parameter(kName, "weight", weight, normalized_shape);
-  check_parameter(kName, "bias", bias, normalized_shape);
-  return normalize_rows(x, normalized_shape.size(), weight, bias, eps, true);
+Tensor detail::standardize(const Tensor& x, const Dims& dims, double eps) {
+  return record_multi(Standardize(dims, eps), x)[0];
 }
 
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  if (const AutocastInputs in("rms_norm", x); in.changed()) {
-    return rms_norm(in[0], weight, eps);
-  }
-  constexpr auto kName = "rms_norm";
-  check_floating(kName, x);
-  check(x.ndim() > 0, kName, ": x needs a dimension: got a scalar");
-  check_parameter(kName, "weight", weight, {x.size(-1)});
-  return normalize_rows(x, 1, weight, {}, eps, false);
+Tensor detail::scale_and_shift(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (weight.defined() && bias.defined()) return addcmul(bias, x, weight);
+  if (weight.defined()) return x * weight;
+  return bias.defined() ? x + bias : x;
+}
+
+void detail::check_floating(const char* op, const Tensor& x) {
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+}
+
+void detail::check_parameter(const char* op, const char* what, const Tensor& parameter,
+                             const Shape& expected) {
+  if (!parameter.defined()) return;
+  check(parameter.shape() == expected, op, ": ", what, " has shape ", parameter.shape(),
+        "; it should be ", expected);
 }
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
@@ -236,7 +138,7 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   check_parameter(kName, "bias", bias, {channels});
   const int64_t size = x.size(0) > 0 ? x.numel() / (x.size(0) * num_groups) : 0;
   const Tensor grouped = reshape(x, {x.size(0), num_groups, size});
-  const Tensor y = record_multi(Standardize({2}, eps), grouped)[0];
+  const Tensor y = standardize(grouped, {2}, eps);
   return scale_and_shift(reshape(y, x.shape()), per_channel(weight, x.ndim()),
                          per_channel(bias, x.ndim()));
 }

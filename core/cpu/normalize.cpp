@@ -42,10 +42,10 @@ void forward_row(const RowNorm& norm, const T* x, int64_t n, T* out, T& mean, T&
   }
 }
 
-// `scaled` has room for a row.
+// `scaled` has room for a row; `g_sum` (may be null) is added.
 template <class T>
-void backward_row(const RowNorm& norm, const T* g, const T* x, int64_t n, T mean, T scale, T* g_x,
-                  T* scaled) {
+void backward_row(const RowNorm& norm, const T* g, const T* x, const T* g_sum, int64_t n, T mean,
+                  T scale, T* g_x, T* scaled) {
   const T share = T(1) / static_cast<T>(n);
   const T* w = data_or_null<T>(norm.weight);
   if (w != nullptr) {
@@ -55,6 +55,13 @@ void backward_row(const RowNorm& norm, const T* g, const T* x, int64_t n, T mean
   }
   const T along_x = sum_of<T>(n, [&](int64_t i) { return g[i] * ((x[i] - mean) * scale); }) * share;
   const T along_one = norm.centered ? sum_of<T>(n, [&](int64_t i) { return g[i]; }) * share : T(0);
+  if (g_sum != nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      g_x[i] = g_sum[i] + (g[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
+    }
+    return;
+  }
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     g_x[i] = (g[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
@@ -90,11 +97,18 @@ template <class T>
 void forward(const RowNorm& norm, const Array& x, const Array& out, const Array& mean,
              const Array& scale) {
   const int64_t n = x.shape()[1];
-  const T* from = x.data<T>();
+  const T *from = x.data<T>(), *residual = data_or_null<T>(norm.residual);
+  T* sum = residual != nullptr ? norm.sum->data<T>() : nullptr;
   T *to = out.data<T>(), *means = mean.data<T>(), *scales = scale.data<T>();
   parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      forward_row(norm, from + r * n, n, to + r * n, means[r], scales[r]);
+      const T* row = from + r * n;
+      if (residual != nullptr) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) sum[r * n + i] = row[i] + residual[r * n + i];
+        row = sum + r * n;
+      }
+      forward_row(norm, row, n, to + r * n, means[r], scales[r]);
     }
   });
 }
@@ -105,7 +119,7 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   const int64_t height = std::max(kStripRows, (rows + kMostStrips - 1) / kMostStrips);
   const int64_t strips = (rows + height - 1) / height;
-  const T *gradient = g.data<T>(), *from = x.data<T>();
+  const T *gradient = g.data<T>(), *from = x.data<T>(), *g_sum = data_or_null<T>(norm.g_sum);
   const T *means = mean.data<T>(), *scales = scale.data<T>();
   T* to = g_x.data<T>();
   const Workspace<T> sums(strips * 2 * n);
@@ -117,7 +131,8 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
       std::fill_n(of_weight, 2 * n, T(0));
       for (int64_t r = s * height; r < std::min(rows, (s + 1) * height); ++r) {
         const T *row_g = gradient + r * n, *row_x = from + r * n;
-        backward_row(norm, row_g, row_x, n, means[r], scales[r], to + r * n, scaled.data());
+        backward_row(norm, row_g, row_x, g_sum != nullptr ? g_sum + r * n : nullptr, n, means[r],
+                     scales[r], to + r * n, scaled.data());
         add_row(row_g, row_x, n, means[r], scales[r], g_weight != nullptr ? of_weight : nullptr,
                 g_bias != nullptr ? of_bias : nullptr);
       }

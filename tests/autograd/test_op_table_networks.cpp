@@ -87,6 +87,16 @@ Rows normal_rows() {
   for (size_t i = 0; i < 3; ++i) rows[i].empty = {{0, 3}, {4, 3}, {4}};
   for (size_t i = 6; i < 8; ++i) rows[i].empty = {{0, 3}, {3}, {3}};
   rows[9].skip = {{Layout::empty, kMean}, {Layout::single, kFlat}};
+  rows.push_back(of("add_layer_norm", {{{2, 3}}, {{2, 3}}, {{3}}, {{3}}}, [](const Tensors& x) {
+    const auto [sum, norm] = add_layer_norm(x[0], x[1], {x[0].size(-1)}, x[2], x[3], 0.1);
+    return Tensors{sum, norm};
+  }));
+  rows.back().empty = {{0, 3}, {0, 3}, {3}, {3}};
+  rows.push_back(of("add_rms_norm", {{{2, 3}}, {{2, 3}}, {{3}}}, [](const Tensors& x) {
+    const auto [sum, norm] = add_rms_norm(x[0], x[1], x[2], 0.1);
+    return Tensors{sum, norm};
+  }));
+  rows.back().empty = {{0, 3}, {0, 3}, {3}};
   return rows;
 }
 

@@ -3,6 +3,7 @@
 #include "cuda/close.h"
 
 #include <hero/core/backend.h>
+#include <hero/core/map.h>
 
 using namespace hero;
 using namespace hero_test;
@@ -12,38 +13,50 @@ using test::noise;
 namespace {
 
 struct Problem {
-  Array x, g, weight, bias;
+  Array x, g, weight, bias, residual, g_sum;
   Problem(int64_t rows, int64_t n, DType dtype)
       : x(noise({rows, n}, dtype)),
         g(noise({rows, n}, dtype, 2)),
         weight(noise({n}, dtype, 3)),
-        bias(noise({n}, dtype, 4)) {}
+        bias(noise({n}, dtype, 4)),
+        residual(noise({rows, n}, dtype, 5)),
+        g_sum(noise({rows, n}, dtype, 6)) {}
   template <class To>
   Problem to(To where) const {
     Problem moved = *this;
-    for (Array* array : {&moved.x, &moved.g, &moved.weight, &moved.bias}) *array = array->to(where);
+    for (Array* array :
+         {&moved.x, &moved.g, &moved.weight, &moved.bias, &moved.residual, &moved.g_sum}) {
+      *array = array->to(where);
+    }
     return moved;
   }
 };
 
 struct Options {
   bool centered, weight, bias;
+  bool residual = false;
 };
 
 struct Solution {
-  Array out, mean, scale, g_x, g_weight, g_bias;
+  Array out, mean, scale, g_x, g_weight, g_bias, sum;
 };
 
 Solution solve(const Problem& p, const Options& options) {
-  const RowNorm norm{options.weight ? &p.weight : nullptr, options.bias ? &p.bias : nullptr, 1e-5,
-                     options.centered};
+  RowNorm norm{options.weight ? &p.weight : nullptr, options.bias ? &p.bias : nullptr, 1e-5,
+               options.centered};
   const DType dtype = p.x.dtype() == kFloat64 ? kFloat64 : kFloat32;
   const Array mean = Array::empty({p.x.shape()[0]}, dtype, p.x.device());
-  Solution s{p.x.empty_like(),   mean, mean.empty_like(), p.x.empty_like(), p.weight.empty_like(),
-             p.bias.empty_like()};
+  Solution s{p.x.empty_like(),    mean, mean.empty_like(), p.x.empty_like(), p.weight.empty_like(),
+             p.bias.empty_like(), p.x};
+  if (options.residual) {
+    s.sum = p.x.empty_like();
+    norm.residual = &p.residual;
+    norm.sum = &s.sum;
+    norm.g_sum = &p.g_sum;
+  }
   core::Backend& device = core::backend(p.x.device());
   device.normalize_rows(norm, p.x, s.out, s.mean, s.scale);
-  device.normalize_rows_backward(norm, p.g, p.x, s.mean, s.scale, s.g_x,
+  device.normalize_rows_backward(norm, p.g, s.sum, s.mean, s.scale, s.g_x,
                                  options.weight ? &s.g_weight : nullptr,
                                  options.bias ? &s.g_bias : nullptr);
   return s;
@@ -51,7 +64,12 @@ Solution solve(const Problem& p, const Options& options) {
 
 void check_close(const Problem& p, const Options& options) {
   const DType dtype = p.x.dtype();
-  const Solution exact = solve(p.to(kFloat64), options), found = solve(p.to(kGpu), options);
+  Problem wide = p.to(kFloat64);
+  if (options.residual) {  // rows are normalised as the sum is stored, rounded
+    wide.x = core::map<core::kernels::Add>(p.x, p.residual).to(kFloat64);
+    wide.residual = Array::zeros(p.x.shape(), kFloat64);
+  }
+  const Solution exact = solve(wide, options), found = solve(p.to(kGpu), options);
   INFO(name(dtype) << " " << to_string(p.x.shape()) << (options.centered ? " layer" : " rms"));
   const double sums = dtype == kFloat64 ? allowed(kFloat64) : allowed(kFloat32);
   CHECK(distance(found.scale, exact.scale) <= sums);
@@ -103,6 +121,34 @@ TEST_CASE("normalisation needs neither weight nor bias, and takes rows of any le
   // and 16384 forward.
   check_close(Problem(2, 8300, kFloat64), {true, true, true});
   check_close(Problem(1, 16500, kFloat32), {true, true, true});
+}
+
+TEST_CASE("a residual is added and stored before rows are normalised, and its gradient is joined") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : kFloatDTypes) {
+    // One pack a lane, several, a block a row, rows beyond its registers; with and without packs.
+    for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{70, 10},
+                                  {5, 33},
+                                  {9, 256},
+                                  {3, 768},
+                                  {3, 1025},
+                                  {1, 16500},
+                                  {1, 33000}}) {
+      Problem p(rows, n, dtype);
+      check_close(p, {true, true, true, true});
+      check_close(p, {false, true, false, true});
+      const Array sum = core::map<core::kernels::Add>(p.x, p.residual);
+      CHECK(same_bits(solve(p.to(kGpu), {true, true, true, true}).sum, sum));
+      // The sum may take the place of x.
+      p = p.to(kGpu);
+      RowNorm norm{&p.weight, &p.bias, 1e-5, true, &p.residual, &p.x};
+      const Solution apart = solve(p, {true, true, true, true});
+      const Array out = p.x.empty_like();
+      core::backend(kGpu).normalize_rows(norm, p.x, out, apart.mean, apart.scale);
+      CHECK(same_bits(p.x, sum));
+      CHECK(same_bits(out, apart.out.to(kCpu)));
+    }
+  }
 }
 
 TEST_CASE("many rows share their sums for weight and bias in a fixed order") {

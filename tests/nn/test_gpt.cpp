@@ -124,6 +124,32 @@ TEST_CASE("a hook inside a block is called, and changes no bit") {
   CHECK(calls == 1);
 }
 
+TEST_CASE("a block or norm with a hook takes no fused form, and changes no bit of the gradients") {
+  const Tensor tokens = tokens_of(8), targets = tokens_of(9).slice(0, 1);
+  const auto gradients = [&](const std::string& hooked) {
+    manual_seed(7);
+    GPT gpt(tiny());
+    int calls = 0;
+    if (!hooked.empty()) {
+      gpt.get_submodule(hooked).register_forward_hook(
+          [&](nn::Module&, const nn::Tensors&, const nn::Tensors&) { ++calls; });
+    }
+    cross_entropy(gpt(tokens), targets).backward();
+    CHECK(calls == (hooked.empty() ? 0 : 1));
+    std::vector<Array> grads;
+    for (const Tensor& p : gpt.parameters()) grads.push_back(p.grad().array());
+    return grads;
+  };
+  const std::vector<Array> expected = gradients("");
+  for (const std::string hooked :
+       {"transformer.h.1", "transformer.h.0.ln_1", "transformer.h.1.ln_1", "transformer.h.0.ln_2",
+        "transformer.ln_f"}) {
+    INFO(hooked);
+    const std::vector<Array> found = gradients(hooked);
+    for (size_t i = 0; i < found.size(); ++i) CHECK(test::same(found[i], expected[i]));
+  }
+}
+
 TEST_CASE("a position's scores do not depend on what follows") {
   manual_seed(1);
   for (bool rotary : {false, true}) {

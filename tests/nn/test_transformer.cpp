@@ -52,6 +52,42 @@ TEST_CASE("an encoder on meta has shapes, and materialised the values of one bui
   for (size_t i = 0; i < a.size(); ++i) CHECK(test::same(a[i].array, b[i].array));
 }
 
+TEST_CASE("a hook on an encoder layer's norm is called and changes no bit") {
+  for (const bool norm_first : {false, true}) {
+    manual_seed(9);
+    TransformerEncoderLayer layer(
+        8, 2, {.dim_feedforward = 16, .dropout = 0.0, .norm_first = norm_first});
+    const Tensor x = randn({3, 2, 8}, {.requires_grad = true});
+    const Tensor before = layer(x), g = grad(sum(square(before)), x);
+    int calls = 0;
+    layer.norm2.register_forward_hook(
+        [&](nn::Module&, const nn::Tensors& in, const nn::Tensors& out) {
+          ++calls;
+          CHECK(equal(layer_norm(in[0], {8}), out[0]));
+        });
+    const Tensor after = layer(x);
+    CHECK(equal(after, before));
+    CHECK(equal(grad(sum(square(after)), x), g));
+    CHECK(calls == 1);
+  }
+}
+
+TEST_CASE("RMSNorm of a sum is the norm of the sum, with and without hooks") {
+  manual_seed(9);
+  const Tensor x = randn({3, 4}), r = randn({3, 4});
+  nn::RMSNorm rms(4), wide(Shape{3, 4});
+  for (nn::RMSNorm* norm : {&rms, &wide}) {
+    for (int hooks : {0, 1}) {
+      const auto [sum, y] = (*norm)(x, r);
+      CHECK(equal(sum, x + r));
+      CHECK(equal(y, (*norm)(x + r)));
+      if (hooks == 0) norm->register_forward_hook([](auto&, const auto&, const auto&) {});
+    }
+  }
+  CHECK_THROWS_WITH(rms(randn({3, 5}), randn({3, 5})),
+                    ContainsSubstring("RMSNorm: expected [.., 4]"));
+}
+
 TEST_CASE("encoder layers drop in training only and say what does not fit") {
   manual_seed(9);
   TransformerEncoderLayer layer(8, 2, {.dim_feedforward = 16, .dropout = 0.5});

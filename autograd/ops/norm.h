@@ -1,0 +1,20 @@
+#pragma once
+// What the normalisations share.
+#include <hero/autograd/nn_ops.h>
+
+namespace hero::detail {
+
+/// x over `dims` with mean 0 and variance 1: (x - mean) / sqrt(variance + eps), as one operation.
+Tensor standardize(const Tensor& x, const Dims& dims, double eps);
+
+/// x weight + bias, either of which may be undefined.
+Tensor scale_and_shift(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
+/// \name Throw unless x is floating and a parameter, where there is one, has the shape.
+/// \{
+void check_floating(const char* op, const Tensor& x);
+void check_parameter(const char* op, const char* what, const Tensor& parameter,
+                     const Shape& expected);
+/// \}
+
+}  // namespace hero::detail
