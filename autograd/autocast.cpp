@@ -16,6 +16,7 @@ constexpr CastEntry kEntries[] = {
     {"linear", kLow},
     {"linear_relu", kLow},
     {"linear_gelu", kLow},
+    {"linear_cross_entropy", kLow},
     {"conv1d", kLow},
     {"conv2d", kLow},
     {"conv_transpose2d", kLow},

@@ -58,6 +58,20 @@ struct CrossEntropyOptions {
 /// the number of rows.
 Tensor cross_entropy(const Tensor& x, const Tensor& target,
                      const CrossEntropyOptions& options = {});
+struct LinearCrossEntropyOptions {
+  Tensor linear_bias = {};                ///< [C]
+  Reduction reduction = Reduction::mean;  ///< mean or sum: the loss of single rows is no help here
+  int64_t ignore_index = -100;
+  double label_smoothing = 0.0;
+  /// Rows whose scores exist at one time; absent: 2^24 / C, but at least 1024.
+  std::optional<int64_t> batch_chunk_size = {};
+};
+/// cross_entropy(linear(x, weight, linear_bias), target) of rows x [N, K] or [K] with int64 targets
+/// [N] or [], weight [C, K]. The scores [N, C] never exist as a whole: they are made chunk by chunk
+/// of rows, and so are, while recording, the gradients of x, weight and bias, in forward already;
+/// backward only scales them. The second derivative is that of the two operations.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
+                            const LinearCrossEntropyOptions& options = {});
 struct NllOptions {
   Tensor weight = {};
   Reduction reduction = Reduction::mean;

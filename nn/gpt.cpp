@@ -179,14 +179,28 @@ Tensor GPT::run_blocks(const Tensor& x) {
   return transformer.ln_f(y);
 }
 
-Tensor GPT::forward(const Tensor& tokens) {
+// What lm_head reads of tokens [B, T] or [T]: [B, T, C].
+Tensor GPT::features(const Tensor& tokens) {
   check(tokens.ndim() == 1 || tokens.ndim() == 2, "GPT: tokens must be [B, T] or [T]: got ",
         tokens.shape());
   check(tokens.size(-1) > 0 && tokens.size(-1) <= config_.block_size, "GPT: ", tokens.size(-1),
         " tokens do not fit the block size of ", config_.block_size);
-  const Tensor x = embed(tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens, 0);
-  const Tensor scores = lm_head(run_blocks(x));
+  return run_blocks(embed(tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens, 0));
+}
+
+Tensor GPT::forward(const Tensor& tokens) {
+  const Tensor scores = lm_head(features(tokens));
   return tokens.ndim() == 1 ? scores.squeeze(0) : scores;
+}
+
+Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) {
+  return run_hooked({tokens, targets}, [this](const Tensors& in) -> Tensors {
+    check(in[0].shape() == in[1].shape(), "GPT: targets ", in[1].shape(), " do not fit tokens ",
+          in[0].shape());
+    const Tensor x = flatten(features(in[0]), 0, 1), target = flatten(in[1]);
+    if (lm_head.has_hooks()) return {cross_entropy(lm_head(x), target)};
+    return {linear_cross_entropy(x, lm_head.weight, target)};
+  })[0];
 }
 
 }  // namespace hero::nn

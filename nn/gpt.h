@@ -102,6 +102,10 @@ class GPT : public Module {
   /// tokens [B, T] or [T], int64, T at most block_size: scores of the next token at each position,
   /// [B, T, V] or [T, V].
   Tensor forward(const Tensor& tokens) override;
+  /// The mean cross entropy of the scores with targets of tokens' shape, of which -100 is ignored,
+  /// by linear_cross_entropy: the scores never exist as a whole. Only where lm_head has hooks they
+  /// do, for the hooks to see: then it is cross_entropy of what lm_head gives.
+  Tensor loss(const Tensor& tokens, const Tensor& targets);
   /// tokens [B, T] or [T], T >= 1, with max_new_tokens more at the end, each drawn from
   /// softmax(scores / temperature) given the block_size tokens before it. Runs as in eval(),
   /// unrecorded.
@@ -124,6 +128,7 @@ class GPT : public Module {
  private:
   Tensor embed(const Tensor& tokens, int64_t offset);
   Tensor run_blocks(const Tensor& x);
+  Tensor features(const Tensor& tokens);
   Tensor scores_of_last(const Tensor& tokens, std::vector<KeyValues>& past);
   void init_parameters();
 

@@ -14,14 +14,7 @@ namespace hero {
 namespace {
 
 namespace k = core::kernels;
-
-// Class numbers with those to be ignored replaced by 0, and which rows count.
-struct Targets {
-  Tensor classes;  // int64 [N, 1, ...]
-  Tensor counted;  // bool [N, ...]; undefined when all rows count
-  int64_t count = 0;
-  Tensor count_there = {};  // instead of count where the host does not see the targets
-};
+using detail::Targets;
 
 // Outputs: log p at the target [N, 1, ...] and all log p [N, C, ...]. The derivative of the first
 // alone is written without a dense gradient of the second.
@@ -89,9 +82,7 @@ struct LogLikelihood : Op {
 };
 
 void check_classes(const char* op, const Tensor& x, const Tensor& target) {
-  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
-  check(target.dtype() == kInt64 || target.dtype() == kInt32 || target.dtype() == kUInt8, op,
-        ": target is ", target.dtype(), "; it holds class numbers, int64");
+  detail::check_class_dtypes(op, x, target);
   Shape expected = x.shape();
   expected.erase(1);
   check(target.shape() == expected, op, ": target ", target.shape(), " does not fit scores ",
@@ -104,12 +95,43 @@ Targets targets_there(const char* op, const Tensor& numbers, int64_t classes,
   const Tensor counted = numbers != ignore_index;
   const Tensor known = where(counted, numbers, 0);
   const Tensor checked(core::checked_index(op, known.array(), classes));
-  return {unsqueeze(checked, 1), counted, 0, sum(counted)};
+  return {checked, counted, 0, sum(counted)};
 }
 
-// Reads every target once; meta targets are taken as valid.
-Targets read_targets(const char* op, const Tensor& x, const Tensor& target, int64_t ignore_index) {
-  const int64_t classes = x.size(1);
+// The weight of each row's class [N, ...].
+Tensor row_weights(const Tensor& weight, const Targets& targets, const Shape& rows) {
+  return reshape(index_select(weight, 0, flatten(targets.classes)), rows);
+}
+
+Tensor without_ignored(const Tensor& rows, const Targets& targets) {
+  return targets.counted.defined() ? where(targets.counted, rows, 0) : rows;
+}
+
+Tensor reduce_rows(const Tensor& loss, const Tensor& weights, const Targets& targets,
+                   Reduction reduction) {
+  if (reduction == Reduction::none) return loss;
+  const Tensor total = sum(loss);
+  if (reduction == Reduction::sum) return total;
+  if (!weights.defined()) return detail::mean_of_counted(total, targets);
+  return total / sum(without_ignored(weights, targets));
+}
+
+void check_weight(const char* op, const Tensor& weight, const Tensor& x) {
+  if (!weight.defined()) return;
+  check(weight.shape() == Shape{x.size(1)}, op, ": weight ", weight.shape(), " does not fit ",
+        x.size(1), " classes");
+}
+
+}  // namespace
+
+void detail::check_class_dtypes(const char* op, const Tensor& x, const Tensor& target) {
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  check(target.dtype() == kInt64 || target.dtype() == kInt32 || target.dtype() == kUInt8, op,
+        ": target is ", target.dtype(), "; it holds class numbers, int64");
+}
+
+Targets detail::read_targets(const char* op, int64_t classes, const Tensor& target,
+                             int64_t ignore_index) {
   const Tensor numbers = target.detach().to(kInt64);
   if (target.device().type == DeviceType::cuda) {
     return targets_there(op, numbers, classes, ignore_index);
@@ -131,41 +153,15 @@ Targets read_targets(const char* op, const Tensor& x, const Tensor& target, int6
     result.counted = numbers != ignore_index;
     result.classes = where(result.counted, numbers, 0);
   }
-  result.classes = unsqueeze(result.classes, 1);
   return result;
 }
 
-// The weight of each row's class [N, ...].
-Tensor row_weights(const Tensor& weight, const Targets& targets, const Shape& rows) {
-  return reshape(index_select(weight, 0, flatten(targets.classes)), rows);
+Tensor detail::mean_of_counted(const Tensor& total, const Targets& targets) {
+  if (!targets.count_there.defined()) return total / targets.count;
+  // In float32, which halves cannot count in.
+  const DType wide = promote(total.dtype(), kFloat32);
+  return to(to(total, wide) / to(targets.count_there, wide), total.dtype());
 }
-
-Tensor without_ignored(const Tensor& rows, const Targets& targets) {
-  return targets.counted.defined() ? where(targets.counted, rows, 0) : rows;
-}
-
-Tensor reduce_rows(const Tensor& loss, const Tensor& weights, const Targets& targets,
-                   Reduction reduction) {
-  if (reduction == Reduction::none) return loss;
-  const Tensor total = sum(loss);
-  if (reduction == Reduction::sum) return total;
-  // No row at all: 0 / 0.
-  if (!weights.defined() && targets.count_there.defined()) {
-    // In float32, which halves cannot count in.
-    const DType wide = promote(total.dtype(), kFloat32);
-    return to(to(total, wide) / to(targets.count_there, wide), total.dtype());
-  }
-  if (!weights.defined()) return total / targets.count;
-  return total / sum(without_ignored(weights, targets));
-}
-
-void check_weight(const char* op, const Tensor& weight, const Tensor& x) {
-  if (!weight.defined()) return;
-  check(weight.shape() == Shape{x.size(1)}, op, ": weight ", weight.shape(), " does not fit ",
-        x.size(1), " classes");
-}
-
-}  // namespace
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
   // Under autocast the loss of halves is float32; a GPU makes it so without a float32 copy of them.
@@ -192,13 +188,13 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
   }
   check_classes(kName, x, target);
   check_weight(kName, options.weight, x);
-  const Targets targets = read_targets(kName, x, target, options.ignore_index);
+  const Targets targets = detail::read_targets(kName, x.size(1), target, options.ignore_index);
   std::vector<Tensor> outputs;
   Tensor loss;
   if (x.ndim() == 2 && smoothing == 0.0) {
-    loss = -record(LogLikelihood(wide), x, squeeze(targets.classes, 1));
+    loss = -record(LogLikelihood(wide), x, targets.classes);
   } else {
-    outputs = record_multi(PickLogProbability{}, x, targets.classes);
+    outputs = record_multi(PickLogProbability{}, x, unsqueeze(targets.classes, 1));
     loss = -squeeze(outputs[0], 1);
   }
   Tensor weights;
@@ -234,8 +230,8 @@ Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& opt
   }
   check_classes(kName, log_p, target);
   check_weight(kName, options.weight, log_p);
-  const Targets targets = read_targets(kName, log_p, target, options.ignore_index);
-  Tensor loss = -squeeze(gather(log_p, 1, targets.classes), 1);
+  const Targets targets = detail::read_targets(kName, log_p.size(1), target, options.ignore_index);
+  Tensor loss = -squeeze(gather(log_p, 1, unsqueeze(targets.classes, 1)), 1);
   Tensor weights;
   if (options.weight.defined()) {
     weights = row_weights(options.weight, targets, target.shape());

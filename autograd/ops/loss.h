@@ -15,4 +15,22 @@ void check_pair(const char* op, const Tensor& x, const Tensor& y);
 Tensor cross_entropy_probabilities(const Tensor& x, const Tensor& target,
                                    const CrossEntropyOptions& options);
 
+/// Class numbers with those to be ignored replaced by 0, and which rows count.
+struct Targets {
+  Tensor classes;  // int64, the target's shape
+  Tensor counted;  // bool, the same; undefined when all rows count
+  int64_t count = 0;
+  Tensor count_there = {};  // instead of count where the host does not see the targets
+};
+
+/// Reads every target once; meta targets are taken as valid. One that is neither in [0, classes)
+/// nor ignore_index is an Error, on a GPU as of any index.
+Targets read_targets(const char* op, int64_t classes, const Tensor& target, int64_t ignore_index);
+
+/// A sum over rows divided by how many count: NaN where none does.
+Tensor mean_of_counted(const Tensor& total, const Targets& targets);
+
+/// Throws unless x is floating and `target` can hold class numbers.
+void check_class_dtypes(const char* op, const Tensor& x, const Tensor& target);
+
 }  // namespace hero::detail

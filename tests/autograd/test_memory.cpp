@@ -78,3 +78,20 @@ TEST_CASE("recording saves what backward needs and backward gives it back") {
   }
   CHECK(ledger.live() == 0);
 }
+
+TEST_CASE("cross entropy of a product by chunks holds a twentieth of what all scores need") {
+  Ledger ledger;
+  const LedgerScope scope(ledger);
+  constexpr int64_t kRows = 2048, kClasses = 3000, kInputs = 8;
+  const Tensor x = rand({kRows, kInputs}, {.requires_grad = true});
+  const Tensor w = rand({kClasses, kInputs}, {.requires_grad = true});
+  const Tensor target = remainder(arange(kRows) * 7, kClasses);
+  const auto peak_of = [&](auto&& loss) {
+    return extra_bytes(ledger, [&] { return grad({loss()}, {x, w}); });
+  };
+  const int64_t whole = peak_of([&] { return cross_entropy(linear(x, w), target); });
+  const int64_t chunks =
+      peak_of([&] { return linear_cross_entropy(x, w, target, {.batch_chunk_size = 64}); });
+  CHECK(whole >= 2 * kRows * kClasses * 4);  // scores and their gradient
+  CHECK(chunks * 20 <= whole);
+}

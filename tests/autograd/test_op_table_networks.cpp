@@ -36,6 +36,17 @@ Rows loss_rows() {
            return cross_entropy(x[0], target(x[0]),
                                 {.reduction = Reduction::sum, .ignore_index = 1});
          }),
+      of("linear_cross_entropy", {{s}, {{5, 4}}, {{5}}},
+         [](const Tensors& x) {
+           return linear_cross_entropy(
+               x[0], x[1], indices({x[0].size(0)}, x[1].size(0), x[0]),
+               {.linear_bias = x[2], .label_smoothing = 0.1, .batch_chunk_size = 2});
+         }),
+      of("linear_cross_entropy (sum)", {{s}, {{5, 4}}},
+         [](const Tensors& x) {
+           return linear_cross_entropy(x[0], x[1], indices({x[0].size(0)}, x[1].size(0), x[0]),
+                                       {.reduction = Reduction::sum, .ignore_index = 1});
+         }),
       of("nll_loss", {{s, low}},
          [target](const Tensors& x) { return nll_loss(x[0], target(x[0])); }),
       of("mse_loss", {{s}, {s}}, [](const Tensors& x) { return mse_loss(x[0], x[1]); }),

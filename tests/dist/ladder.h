@@ -48,7 +48,8 @@ inline nn::GPTConfig ladder_gpt() {
   return {.vocab_size = 19, .block_size = 6, .n_layer = 2, .n_head = 2, .n_embd = 8};
 }
 
-enum class Subject { mlp, odd, gpt };
+/// gpt_loss: the same GPT, by GPT::loss.
+enum class Subject { mlp, odd, gpt, gpt_loss };
 
 inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
   manual_seed(7);
@@ -58,6 +59,7 @@ inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
     case Subject::odd:
       return std::make_unique<LadderOdd>();
     case Subject::gpt:
+    case Subject::gpt_loss:
       return std::make_unique<nn::GPT>(ladder_gpt());
   }
   return nullptr;
@@ -76,6 +78,10 @@ inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int ran
     return Tensor(Array::from(ids, shape)).to(device);
   };
   const int64_t batch = 2;
+  if (subject == Subject::gpt_loss) {
+    return dynamic_cast<nn::GPT&>(model).loss(labels({batch, 6}, 19, 17),
+                                              labels({batch, 6}, 19, 29));
+  }
   if (subject == Subject::gpt) {
     const Tensor scores = model(labels({batch, 6}, 19, 17));
     return cross_entropy(scores.reshape({batch * 6, 19}), labels({batch * 6}, 19, 29));
@@ -94,7 +100,7 @@ inline constexpr Rung kSharding[] = {Rung::zero1, Rung::zero2, Rung::zero3, Rung
                                      Rung::fsdp_kept};
 
 inline dist::UnitPolicy units_of(Subject subject) {
-  if (subject == Subject::gpt) return dist::each<nn::Block>();
+  if (subject == Subject::gpt || subject == Subject::gpt_loss) return dist::each<nn::Block>();
   if (subject == Subject::mlp) return dist::each<nn::Linear>();
   return dist::each_of({"in", "frozen", "out"});
 }

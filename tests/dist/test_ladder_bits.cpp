@@ -29,6 +29,10 @@ TEST_CASE("every rung ends with the bits of one process: GPT, AdamW") {
   for (const int ranks : {1, 3, 4}) check_rungs(Subject::gpt, Method::adamw, ranks, 0.0);
 }
 
+TEST_CASE("every rung ends with the bits of one process: GPT::loss, AdamW with clipping") {
+  for (const int ranks : {2, 3}) check_rungs(Subject::gpt_loss, Method::adamw, ranks, 0.5);
+}
+
 TEST_CASE("every rung ends with the bits of one process: frozen, tied, scalar, tiny, used twice") {
   for (const int ranks : {2, 3, 8}) check_rungs(Subject::odd, Method::sgd, ranks, 0.0);
 }

@@ -183,6 +183,34 @@ TEST_CASE("blocks are found by their type and may be checkpointed with the same 
   }
 }
 
+TEST_CASE("a GPT's loss is the cross entropy of its scores, tied, untied and with a hook") {
+  const Tensor text = tokens_of(18), tokens = text.slice(0, 0, 16).reshape({2, 8});
+  const Tensor targets = where(text.slice(0, 2) == 3, -100, text.slice(0, 2)).reshape({2, 8});
+  for (const bool tied : {true, false}) {
+    GPTConfig config = tiny();
+    config.tie_weights = tied;
+    manual_seed(7);
+    GPT gpt(config);
+    const nn::Tensors parameters = gpt.parameters();
+    const Tensor plain = cross_entropy(flatten(gpt(tokens), 0, 1), flatten(targets));
+    const Tensor loss = gpt.loss(tokens, targets);
+    CHECK(equal(loss, plain));  // only the gradients' sums have another order
+    const nn::Tensors expected = grad({plain}, parameters), found = grad({loss}, parameters);
+    for (size_t i = 0; i < found.size(); ++i) CHECK(allclose(found[i], expected[i], 1e-5, 1e-7));
+    CHECK(equal(gpt.loss(tokens[1], targets[1]), cross_entropy(gpt(tokens[1]), targets[1])));
+    int calls = 0;
+    gpt.lm_head.register_forward_hook([&](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
+      ++calls;
+      CHECK(out[0].shape() == Shape{16, 11});
+    });
+    const nn::Tensors hooked = grad({gpt.loss(tokens, targets)}, parameters);
+    for (size_t i = 0; i < hooked.size(); ++i) CHECK(equal(hooked[i], expected[i]));
+    CHECK(calls == 1);
+  }
+  GPT gpt(tiny());
+  CHECK_THROWS_WITH(gpt.loss(tokens, targets[0]), ContainsSubstring("GPT: targets [8] do not fit"));
+}
+
 TEST_CASE("a GPT learns a text by heart and writes it") {
   manual_seed(3);
   GPTConfig config = tiny();
