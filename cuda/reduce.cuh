@@ -92,27 +92,37 @@ struct RowsShape {
   bool whole;  ///< rows fit packs
 };
 
-template <class Op, class Acc, class E>
-__device__ Acc fold_pack(const RowsShape& shape, const E* row, int64_t at, int64_t end,
-                         Acc center) {
-  Acc value[kRowPack<E>];
-  if (shape.whole && at + kRowPack<E> <= end) {
-    const RowPack<E> pack = *reinterpret_cast<const RowPack<E>*>(row + shape.reduced.at(at));
+template <class Op, class Acc, int N>
+__device__ Acc fold(Acc (&value)[N]) {
 #pragma unroll
-    for (int j = 0; j < kRowPack<E>; ++j) value[j] = prepared<Op>(pack.value[j], center);
-  } else {
-#pragma unroll
-    for (int j = 0; j < kRowPack<E>; ++j) {
-      value[j] = at + j < end ? prepared<Op>(row[shape.reduced.at(at + j)], center)
-                              : Op::template none<Acc>();
-    }
-  }
-#pragma unroll
-  for (int half = kRowPack<E> / 2; half > 0; half /= 2) {
+  for (int half = N / 2; half > 0; half /= 2) {
 #pragma unroll
     for (int j = 0; j < half; ++j) value[j] = Op::join(value[j], value[j + half]);
   }
   return value[0];
+}
+
+// Elements at, at + 1, ... that lie in one pack.
+template <class Op, class Acc, class E>
+__device__ Acc fold_whole(const RowsShape& shape, const E* row, int64_t at, Acc center) {
+  const RowPack<E> pack = *reinterpret_cast<const RowPack<E>*>(row + shape.reduced.at(at));
+  Acc value[kRowPack<E>];
+#pragma unroll
+  for (int j = 0; j < kRowPack<E>; ++j) value[j] = prepared<Op>(pack.value[j], center);
+  return fold<Op>(value);
+}
+
+// The same elements one by one, up to `end`.
+template <class Op, class Acc, class E>
+__device__ Acc fold_single(const RowsShape& shape, const E* row, int64_t at, int64_t end,
+                           Acc center) {
+  Acc value[kRowPack<E>];
+#pragma unroll
+  for (int j = 0; j < kRowPack<E>; ++j) {
+    value[j] = at + j < end ? prepared<Op>(row[shape.reduced.at(at + j)], center)
+                            : Op::template none<Acc>();
+  }
+  return fold<Op>(value);
 }
 
 template <class Op, class E, class Acc>
@@ -127,13 +137,32 @@ __global__ void reduce_rows_kernel(const E* x, const RowsShape shape, const Acc*
     const int64_t begin = blockIdx.y * shape.part, step = int64_t{team.width} * kRowPack<E>;
     const int64_t end = begin + shape.part < shape.n ? begin + shape.part : shape.n;
     int64_t at = begin + team.rank() * kRowPack<E>;
-    for (; at + 3 * step < end; at += 4 * step) {
-      running.add(join_four<Op>(fold_pack<Op, Acc>(shape, from, at, end, center),
-                                fold_pack<Op, Acc>(shape, from, at + step, end, center),
-                                fold_pack<Op, Acc>(shape, from, at + 2 * step, end, center),
-                                fold_pack<Op, Acc>(shape, from, at + 3 * step, end, center)));
+    // The last pack may be cut short: with it the four are read one by one.
+    const int64_t packed = shape.whole ? end - kRowPack<E> : -1;
+    for (; at + 3 * step <= packed; at += 4 * step) {
+      running.add(join_four<Op>(fold_whole<Op, Acc>(shape, from, at, center),
+                                fold_whole<Op, Acc>(shape, from, at + step, center),
+                                fold_whole<Op, Acc>(shape, from, at + 2 * step, center),
+                                fold_whole<Op, Acc>(shape, from, at + 3 * step, center)));
     }
-    for (; at < end; at += step) running.add(fold_pack<Op, Acc>(shape, from, at, end, center));
+    // The same joins in a loop: what is written once is compiled once.
+#pragma unroll 1
+    while (at < end) {
+      const int count = at + 3 * step < end ? 4 : 1;
+      Acc first = Acc(), half = Acc();
+#pragma unroll 1
+      for (int i = 1; i <= count; ++i, at += step) {
+        const Acc value = fold_single<Op, Acc>(shape, from, at, end, center);
+        const Acc pair = i % 2 == 0 ? Op::join(first, value) : value;
+        if (i == 4) {
+          first = Op::join(half, pair);
+        } else {
+          first = pair;
+        }
+        if (i == 2) half = pair;
+      }
+      running.add(first);
+    }
   }
   const Acc total = team.reduce(running.total(), [](Acc a, Acc b) { return Op::join(a, b); });
   if (row < shape.rows && team.rank() == 0) results.store(row * gridDim.y + blockIdx.y, total);
