@@ -11,6 +11,7 @@ foreach(source IN LISTS hero_cuda_sources)
   list(APPEND wrapped ${wrapper})
 endforeach()
 add_library(hero_cuda_sim STATIC EXCLUDE_FROM_ALL ${cusim_sources} ${wrapped})
+set_target_properties(hero_cuda_sim PROPERTIES UNITY_BUILD OFF) # kernels of one name, as nvcc allows
 target_include_directories(hero_cuda_sim SYSTEM BEFORE
                            PUBLIC ${PROJECT_SOURCE_DIR}/tests/cusim/include)
 target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedantic
@@ -31,12 +32,6 @@ target_compile_options(hero_nccl_sim PRIVATE $<$<CONFIG:Release>:-O1>)
 target_link_libraries(hero_nccl_sim PUBLIC hero_dist hero_cuda_sim ${CMAKE_DL_LIBS})
 target_link_options(hero_nccl_sim INTERFACE LINKER:--undefined=hero_nccl_registered)
 
-# The tables of the CPU's tests, which test_parity.cpp runs on the device.
-file(GLOB parity_sources CONFIGURE_DEPENDS
-     ${PROJECT_SOURCE_DIR}/tests/autograd/test_op_table_*.cpp
-     ${PROJECT_SOURCE_DIR}/tests/autograd/table_*.cpp ${PROJECT_SOURCE_DIR}/tests/autograd/golden_*.cpp
-     ${PROJECT_SOURCE_DIR}/tests/nn/golden_*.cpp)
-
 # The sanitizers make these programs from nothing once more, which takes long: by name there
 # (tests/run --preset asan cuda).
 if(HERO_SANITIZE)
@@ -46,7 +41,7 @@ hero_test_program(hero_test_cuda cuda cuda hero_nccl_sim)
 if(TARGET hero_test_cuda)
   # for tests that tell cusim what to do
   target_compile_definitions(hero_test_cuda PRIVATE HERO_TEST_CUSIM)
-  target_sources(hero_test_cuda PRIVATE ${parity_sources})
+  target_link_libraries(hero_test_cuda PRIVATE hero_op_tables hero_layer_tables)
 endif()
 if(HERO_HAS_CUDA)
   if(NOT HERO_CUDA STREQUAL "ON") # the preset `cuda`
@@ -54,7 +49,7 @@ if(HERO_HAS_CUDA)
   endif()
   hero_test_program(hero_test_gpu cuda gpu hero::dist hero::cuda)
   if(TARGET hero_test_gpu)
-    target_sources(hero_test_gpu PRIVATE ${parity_sources})
+    target_link_libraries(hero_test_gpu PRIVATE hero_op_tables hero_layer_tables)
   endif()
   add_executable(hero_bench_gpu EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cuda/bench_gpu.cpp)
   target_link_libraries(hero_bench_gpu PRIVATE hero::hero CUDA::cudart_static)

@@ -1,7 +1,8 @@
 # cmake -DPROGRAM=... -DROOM=... -DLIST=... -DCATCH_VERSION=... -P discover_tests.cmake
 # Asks a Catch2 program for its test cases and writes one add_test() for each, labelled with the
-# room. The tags [threads] and [stress] become labels too, which Catch2's own script cannot do; and
-# a program that crashes while it is asked is an error here, not an empty list.
+# room. The tag [stress] becomes a label too, which Catch2's own script cannot do; the room `threads`
+# has the cases of that tag alone; and a program that crashes while it is asked is an error here, not
+# an empty list.
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -38,9 +39,12 @@ function(decode out name)
   set(${out} "${name}" PARENT_SCOPE)
 endfunction()
 
-names_of(all)
-names_of(threads "[threads]")
-names_of(stress "[stress]")
+set(tag "")
+if(ROOM STREQUAL "threads")
+  set(tag "[threads]")
+endif()
+names_of(all ${tag})
+names_of(stress "${tag}[stress]")
 if(NOT all AND NOT stress)
   message(FATAL_ERROR "${PROGRAM} has no test cases")
 endif()
@@ -54,11 +58,9 @@ endif()
 set(script "")
 foreach(item IN LISTS all)
   set(labels ${ROOM})
-  foreach(tag threads stress)
-    if(item IN_LIST ${tag})
-      string(APPEND labels ";${tag}")
-    endif()
-  endforeach()
+  if(item IN_LIST stress)
+    string(APPEND labels ";stress")
+  endif()
   decode(name "${item}")
   string(REGEX REPLACE "([],[\\])" "\\\\\\1" spec "${name}") # a name, not a pattern
   string(APPEND script "add_test([==[${ROOM}: ${name}]==] [==[${PROGRAM}]==] "

@@ -8,7 +8,9 @@ namespace hero {
 
 namespace {
 
-core::KeepDims keep(bool keepdim) { return keepdim ? core::KeepDims::yes : core::KeepDims::no; }
+core::KeepDims sum_keeps(bool keepdim) {
+  return keepdim ? core::KeepDims::yes : core::KeepDims::no;
+}
 
 struct Sum : Op {
   Dims dims;
@@ -16,7 +18,7 @@ struct Sum : Op {
   Sum(const Dims& d, bool k) : dims(d), keepdim(k) {}
   const char* name() const override { return "sum"; }
   Array forward(const Array& x) {
-    return core::reduce(core::ReduceOp::sum, x, dims, keep(keepdim));
+    return core::reduce(core::ReduceOp::sum, x, dims, sum_keeps(keepdim));
   }
   Grads backward(const Tensor& g) override {
     return {expand(reshape(g, detail::kept_shape(input_shape(0), dims)), input_shape(0))};
@@ -38,11 +40,11 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
-  return Tensor(core::reduce(core::ReduceOp::any, x.array(), dims, keep(keepdim)));
+  return Tensor(core::reduce(core::ReduceOp::any, x.array(), dims, sum_keeps(keepdim)));
 }
 
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
-  return Tensor(core::reduce(core::ReduceOp::all, x.array(), dims, keep(keepdim)));
+  return Tensor(core::reduce(core::ReduceOp::all, x.array(), dims, sum_keeps(keepdim)));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -67,10 +67,10 @@ void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& b
   figure.save(folder, "09_memory_checkpoints");
 }
 
-void draw_losses(const std::vector<Curve>& curves, const std::string& folder) {
+void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder) {
   Figure figure("The same run in other precisions", "step", "loss");
   figure.log_y().legend("top right");
-  for (const Curve& curve : curves) {
+  for (const LossCurve& curve : curves) {
     Values x;
     for (size_t i = 0; i < curve.losses.size(); ++i) x.push_back(static_cast<double>(i + 1));
     figure.line(curve.name, x, curve.losses);

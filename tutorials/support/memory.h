@@ -53,11 +53,11 @@ struct Cost {
 void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& blocks,
                       const std::vector<Cost>& roots, const std::string& folder);
 /// Losses of several runs.
-struct Curve {
+struct LossCurve {
   std::string name;
   std::vector<double> losses;
 };
-void draw_losses(const std::vector<Curve>& curves, const std::string& folder);
+void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder);
 
 /// Two steps of Adam on the network: live bytes by tag, noted at each layer's forward and backward.
 void draw_step(const std::string& folder);

@@ -100,7 +100,7 @@ void compare_precisions(const std::string& folder) {
   const Tensor target = tanh(matmul(x, hero::rand({64, 64}) - 0.5));
   std::printf("\n# the same %d steps of Adam in other precisions\n", kSteps);
   std::printf("parameters            loss: first   last   zero gradients  left out  scale\n");
-  std::vector<Curve> curves;
+  std::vector<LossCurve> curves;
   for (const Precision& run : kRuns) {
     const Outcome outcome = train(run, x, target, kSteps);
     std::printf("%-20s %12.2f %6.2f %14.0f %% %9d  2^%d\n", run.name, outcome.losses.front(),
