@@ -138,7 +138,8 @@ class Engine {
       if (!replaced.defined()) return;
       check(replaced.shape() == grads[index].shape(), "hook: returned a gradient of shape ",
             replaced.shape(), " for one of ", grads[index].shape());
-      grads[index] = std::move(replaced);
+      const DType dtype = grads[index].dtype();
+      grads[index] = replaced.dtype() == dtype ? std::move(replaced) : replaced.to(dtype);
     };
     if (node->hooks_) {
       for (size_t i = 0; i < node->hooks_->size(); ++i) {

@@ -51,6 +51,16 @@ TEST_CASE("a hook that returns another shape is an error") {
   CHECK_THROWS_WITH((x * 2.0).backward(), ContainsSubstring("hook"));
 }
 
+TEST_CASE("what a hook returns has the dtype of the gradient it replaces") {
+  const Tensor x = ones({2, 3}, {.requires_grad = true}), w = ones({4, 3}, {.requires_grad = true});
+  const Tensor y = linear(x, w);
+  y.register_hook([](const Tensor& g) { return (g * 3.0).to(kFloat64); });
+  sum(y).backward();
+  CHECK(x.grad().dtype() == kFloat32);
+  CHECK(x.grad().to_vector<float>() == std::vector<float>(6, 12.0f));
+  CHECK(w.grad().to_vector<float>() == std::vector<float>(12, 6.0f));
+}
+
 TEST_CASE("callbacks run when the whole backward has ended") {
   const Tensor x = leaf({1.0}), y = leaf({1.0});
   std::vector<std::string> events;
