@@ -58,6 +58,18 @@ struct Window {
 /// What follows a product of rows in place.
 enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
 
+/// Gradients of rows z = x w^T + bias: from g [M, N], that of z, with x [M, K] and w [N, K], of any
+/// strides and one floating dtype. What is defined of the g_.. is set, contiguous and of g's dtype.
+struct LinearBack {
+  Array g, x, w;
+  Array g_x;     ///< [M, K]: g w
+  Array g_w;     ///< [N, K]: g^T x
+  Array g_bias;  ///< [N]: sums of g's columns
+  /// Where x is gelu or gelu_tanh of rows u, contiguous: g_x is the gradient of u. Otherwise none.
+  Activation activation = Activation::none;
+  Array u;
+};
+
 /// How scores become probabilities: score * scale + bias, -inf where the mask is false or, if
 /// causal, where the key comes after the query.
 struct AttentionScores {
@@ -148,6 +160,7 @@ class Backend {
   /// it is not null.
   virtual void linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                       const Array& out, const Array* z) = 0;
+  virtual void linear_backward(const LinearBack& back) = 0;
   virtual void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) = 0;
   /// Gradient with respect to x from the gradient g and the output y.
   virtual void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,

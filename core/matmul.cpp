@@ -1,4 +1,4 @@
-#include <hero/core/backend.h>
+#include <hero/core/map.h>
 #include <hero/core/matmul.h>
 
 namespace hero::core {
@@ -66,7 +66,28 @@ void check_operands(const Array& a, const Array& b) {
         b.ndim() > 1 ? "last but one" : "size", " of the second");
 }
 
+// out = a b, of matrices.
+void product(const Array& a, const Array& b, const Array& out) {
+  backend(out.device()).matmul(a.unsqueeze(0), b.unsqueeze(0), out.unsqueeze(0));
+}
+
 }  // namespace
+
+void plain_input_backward(const LinearBack& back) {
+  if (!back.g_x.defined()) return;
+  product(back.g, back.w, back.g_x);
+  if (back.activation == Activation::gelu) {
+    map_into<kernels::GeluBackward>(back.g_x, back.g_x, back.u);
+  } else if (back.activation == Activation::gelu_tanh) {
+    map_into<kernels::GeluTanhBackward>(back.g_x, back.g_x, back.u);
+  }
+}
+
+void plain_weight_backward(const LinearBack& back) {
+  if (back.g_w.defined()) product(back.g.t(), back.x, back.g_w);
+  if (!back.g_bias.defined()) return;
+  backend(back.g.device()).reduce(ReduceOp::sum, back.g, nullptr, back.g_bias.unsqueeze(0));
+}
 
 Array matmul(const Array& a, const Array& b) {
   check_operands(a, b);

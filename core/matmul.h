@@ -1,5 +1,5 @@
 #pragma once
-#include <hero/core/array.h>
+#include <hero/core/backend.h>
 
 namespace hero::core {
 
@@ -8,5 +8,11 @@ namespace hero::core {
 /// dimension is dropped. Both have one dtype, bool excepted. Views are read in place; products of
 /// 16-bit floats are added up as float32 and rounded once.
 Array matmul(const Array& a, const Array& b);
+
+/// \name Backend::linear_backward by a device's other families: what concerns x, and the rest.
+/// \{
+void plain_input_backward(const LinearBack& back);
+void plain_weight_backward(const LinearBack& back);
+/// \}
 
 }  // namespace hero::core

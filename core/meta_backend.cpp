@@ -22,6 +22,7 @@ class MetaBackend final : public Backend {
   void matmul_packed(const Array&, const PackedMatrix&, const Array&) override {}
   void linear(Activation, const Array&, const Array&, const Array*, const Array&,
               const Array*) override {}
+  void linear_backward(const LinearBack&) override {}
   void softmax(SoftmaxKind, const Array&, int, const Array&) override {}
   void softmax_backward(SoftmaxKind, const Array&, const Array&, int, const Array&) override {}
   Array checked_index(const char*, const Array& index, int64_t) override {

@@ -25,6 +25,7 @@ class CudaBackend final : public core::Backend {
   void matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) override;
   void linear(Activation activation, const Array& x, const Array& w, const Array* bias,
               const Array& out, const Array* z) override;
+  void linear_backward(const LinearBack& back) override;
   void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) override;
   void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
                         const Array& out) override;

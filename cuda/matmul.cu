@@ -1,4 +1,5 @@
 // Matrix products: floats by cuBLASLt, integers by a kernel of our own.
+#include <hero/core/matmul.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/launch.cuh>
 #include <hero/cuda/products.cuh>
@@ -66,6 +67,24 @@ void integer_product(const Array& a, const Array& b, const Array& out) {
 // A matrix as a batch of one.
 Array one(const Array& x) { return x.unsqueeze(0); }
 
+bool is_empty(const LinearBack& back) {
+  return back.g.numel() == 0 || (back.g_x.defined() ? back.g_x : back.g_w).numel() == 0;
+}
+
+bool fused_input_backward(const LinearBack& back) {
+  if (!back.g_x.defined() || is_empty(back)) return false;
+  if (back.activation != Activation::gelu_tanh || !can_be_aux(back.u)) return false;
+  return product("linear_backward", one(back.g), one(back.w), one(back.g_x),
+                 {CUBLASLT_EPILOGUE_DGELU, nullptr, back.u.bytes()});
+}
+
+// The library's second factor is our first.
+bool fused_weight_backward(const LinearBack& back) {
+  if (!back.g_w.defined() || !back.g_bias.defined() || is_empty(back)) return false;
+  return product("linear_backward", one(back.g.t()), one(back.x), one(back.g_w),
+                 {CUBLASLT_EPILOGUE_BGRADB, back.g_bias.bytes()});
+}
+
 }  // namespace
 
 void CudaBackend::matmul(const Array& a, const Array& b, const Array& out) {
@@ -97,8 +116,8 @@ void CudaBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Arr
 }
 
 // [note: epilogues] The bias, and gelu by tanh with what it is taken of, are done by the product
-// itself where the library can: the sums are never read again. Its relu would drop NaN and stays
-// out.
+// itself where the library can: the sums are never read again. So are the way back through gelu and
+// the sums that are gradients of biases. Its relu would drop NaN and stays out.
 void CudaBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                          const Array& out, const Array* z) {
   if (out.numel() == 0) return;
@@ -106,16 +125,25 @@ void CudaBackend::linear(Activation activation, const Array& x, const Array& w, 
   const Array& sums = z ? *z : out;
   const Array a = one(x), b = one(w.t());
   const bool can_fuse = bias && x.numel() > 0;
-  if (can_fuse && activation == Activation::gelu_tanh && z && out.size(1) % 8 == 0 &&
+  const Array shift = !can_fuse ? Array() : is_aligned(*bias) ? *bias : bias->clone();
+  if (can_fuse && activation == Activation::gelu_tanh && z && can_be_aux(*z) &&
       product("linear", a, b, one(out),
-              {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, bias->bytes(), z->bytes()})) {
+              {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, shift.bytes(), z->bytes()})) {
     return;
   }
   const bool has_bias =
-      can_fuse && product("linear", a, b, one(sums), {CUBLASLT_EPILOGUE_BIAS, bias->bytes()});
+      can_fuse && product("linear", a, b, one(sums), {CUBLASLT_EPILOGUE_BIAS, shift.bytes()});
   if (!has_bias) matmul(a, b, one(sums));
   const Array* rest = has_bias ? nullptr : bias;
   if (rest || activation != Activation::none || z) bias_activation(activation, rest, sums, out);
+}
+
+void CudaBackend::linear_backward(const LinearBack& asked) {
+  const DeviceGuard guard(index_);
+  LinearBack back = asked;
+  back.g = back.g.contiguous();  // read by up to three
+  if (!fused_input_backward(back)) plain_input_backward(back);
+  if (!fused_weight_backward(back)) plain_weight_backward(back);
 }
 
 }  // namespace hero::cuda

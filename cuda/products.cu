@@ -29,11 +29,6 @@ struct Matrix {
   int64_t step;  // between rows, or between columns
 };
 
-// Addresses decide which algorithms there are, and so the last bits. No product sees others than
-// these: a sharded parameter, anywhere in its unit's row, has the products of a whole one.
-constexpr uintptr_t kAlignment = 16;
-bool is_aligned(const Array& x) { return reinterpret_cast<uintptr_t>(x.bytes()) % kAlignment == 0; }
-
 Matrix in_place_or_copied(const Array& x) {
   if (!is_aligned(x)) {  // turned as it is
     const bool turned = x.strides()[1] == 1 && x.size(1) > 1 && x.strides()[2] >= x.size(1);
@@ -205,7 +200,7 @@ class Plan {
     if (p.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return product;
     set_one(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(p.epilogue));
     set_one(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(type_of(dtype)));
-    set_one(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+    if (p.epilogue & 128) set_one(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);  // .._AUX, DGELU
     return product;
   }
 
@@ -325,7 +320,7 @@ class Plans {
 };
 
 int64_t alignment_of(std::initializer_list<const void*> addresses) {
-  uintptr_t bits = kAlignment;
+  uintptr_t bits = kProductAlignment;
   for (const void* address : addresses) bits |= reinterpret_cast<uintptr_t>(address);
   return static_cast<int64_t>(bits & (~bits + 1));
 }

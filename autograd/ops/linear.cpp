@@ -79,10 +79,28 @@ struct Linear : Op {
     if (activation == Activation::gelu) return core::map<k::GeluBackward>(g, stashed(0));
     return core::map<k::GeluTanhBackward>(g, stashed(0));
   }
+  // g is the gradient of z.
   Grads gradients(const Tensor& g) const {
+    if (!grad_enabled()) return arrays_of(g.array());
     Grads grads{needs(0) ? matmul(g, input(1)) : Tensor(),
                 needs(1) ? matmul(g.t(), input(0)) : Tensor()};
     if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0}) : Tensor());
+    return grads;
+  }
+  Grads arrays_of(const Array& g) const {
+    core::LinearBack back;
+    back.g = g;
+    Grads grads;
+    grads.resize(input_count());
+    const auto gradient = [&](int i) {
+      const Array array = Array::empty(input_shape(i), g.dtype(), g.device());
+      grads[i] = Tensor(array);
+      return array;
+    };
+    if (needs(0)) back.w = input(1).array(), back.g_x = gradient(0);
+    if (needs(1)) back.x = input(0).array(), back.g_w = gradient(1);
+    if (input_count() > 2 && needs(2)) back.g_bias = gradient(2);
+    core::backend(g.device()).linear_backward(back);
     return grads;
   }
 };

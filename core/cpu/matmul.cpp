@@ -1,5 +1,6 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/gemm.h>
+#include <hero/core/matmul.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -97,6 +98,11 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
   bias_activation(activation, bias ? &shift : nullptr, sums, wide);
   copy(wide, out);
   if (z) copy(sums, *z);
+}
+
+void CpuBackend::linear_backward(const LinearBack& back) {
+  plain_input_backward(back);
+  plain_weight_backward(back);
 }
 
 void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {

@@ -33,6 +33,14 @@ inline double rounding(hero::DType dtype) {
   return dtype == hero::kFloat16 ? 0x1p-11 : 0x1p-8;
 }
 
+/// Sums of k products of random signs: each addition rounds once to the accumulator (float32, or
+/// float64), and roundings of random sign grow with the square root of their number; the result is
+/// rounded once more when stored. Twice that, since some elements are unluckier than the rest.
+inline double product_tolerance(hero::DType dtype, int64_t k) {
+  const double sum = rounding(dtype == hero::kFloat64 ? hero::kFloat64 : hero::kFloat32);
+  return 2.0 * (rounding(dtype) + std::sqrt(static_cast<double>(k)) * sum);
+}
+
 /// The same view of the array's copy on the GPU, gaps and all.
 inline hero::Array there(const hero::Array& view) {
   const int64_t count = view.storage().bytes() / item_size(view.dtype());

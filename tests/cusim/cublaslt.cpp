@@ -4,7 +4,6 @@
 // third the slowest. The last two want a workspace, which they fill with noise.
 #include <algorithm>
 #include <mutex>
-#include <vector>
 
 #include <cublasLt.h>
 
@@ -105,9 +104,14 @@ Sizes sizes_of(const cusim_matmul_desc& desc, const cusim_matrix_layout& a,
           static_cast<int64_t>(desc.trans_a == CUBLAS_OP_N ? a.columns : a.rows)};
 }
 
+bool is_known(uint32_t kind) {
+  return kind == CUBLASLT_EPILOGUE_DEFAULT || kind == CUBLASLT_EPILOGUE_BIAS ||
+         kind == CUBLASLT_EPILOGUE_RELU_BIAS || kind == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+         kind == CUBLASLT_EPILOGUE_DGELU || kind == CUBLASLT_EPILOGUE_BGRADB;
+}
 bool has_aux(uint32_t epilogue) { return (epilogue & 128) != 0; }
 bool has_bias(uint32_t epilogue) {
-  return epilogue != CUBLASLT_EPILOGUE_DEFAULT && (epilogue & (4 | 16 | 512)) != 0;
+  return epilogue != CUBLASLT_EPILOGUE_DEFAULT && (epilogue & (4 | 512)) != 0;
 }
 
 // What the library checks of shapes and types.
@@ -124,6 +128,7 @@ cublasStatus_t check_problem(const cusim_matmul_desc& desc, const cusim_matrix_l
          x->batch <= 65535 && x->batch_step >= 0 && x->type == d.type;
   }
   ok = ok && (d.batch == 1 || d.batch_step >= m * n);
+  ok = ok && is_known(desc.epilogue);
   if (has_aux(desc.epilogue)) ok = ok && desc.aux_step >= m;
   if (!ok) return CUBLAS_STATUS_INVALID_VALUE;
   const bool wide = d.type == CUDA_R_64F;
@@ -136,9 +141,15 @@ cublasStatus_t check_problem(const cusim_matmul_desc& desc, const cusim_matrix_l
   // epilogues are for halves and floats, one matrix, and their extra matrix has rows of 16 bytes
   if (has_bias(desc.epilogue) && !desc.bias) return CUBLAS_STATUS_INVALID_VALUE;
   if (has_aux(desc.epilogue) && !desc.aux) return CUBLAS_STATUS_INVALID_VALUE;
-  const bool fits = !wide && d.batch == 1 && desc.bias_type == static_cast<int32_t>(d.type) &&
+  const bool fits = !wide && d.batch == 1 &&
+                    (!has_bias(desc.epilogue) || desc.bias_type == static_cast<int32_t>(d.type)) &&
                     (!has_aux(desc.epilogue) || desc.aux_step % 8 == 0);
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+uint64_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<uintptr_t>(address) | 16;
+  return bits & (~bits + 1);
 }
 
 constexpr double kGeluFactor = 0.7978845608028654, kGeluCube = 0.044715;
@@ -157,8 +168,8 @@ struct Call {
   cusim_matrix_layout a, b, d;
   const void *a_data, *b_data, *c_data;
   void *d_data, *workspace;
-  double scale, keep;
-  int algorithm;
+  double scale = 1.0, keep = 0.0;
+  int algorithm = 0;
 
   double of_a(int64_t batch, int64_t i, int64_t q) const {
     const int64_t at = desc.trans_a == CUBLAS_OP_N ? i + q * a.step : q + i * a.step;
@@ -190,7 +201,7 @@ double finished(const cusim_matmul_desc& desc, cudaDataType_t type, double value
                 int64_t j) {
   const auto epilogue = desc.epilogue;
   if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return value;
-  if (epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
+  if (epilogue & 64) {
     return value * gelu_slope(load(desc.aux, type, i + j * desc.aux_step));
   }
   if (epilogue & 4) value += load(desc.bias, type, i);
@@ -205,7 +216,6 @@ void run(const Call& call) {
   const cudaDataType_t type = call.d.type;
   const size_t needed = kWorkspace[call.algorithm];
   if (needed > 0) std::memset(call.workspace, 0xAB, needed);
-  std::vector<double> gradient(static_cast<size_t>(m), 0.0);
   for (int64_t p = 0; p < call.d.batch; ++p) {
     for (int64_t j = 0; j < n; ++j) {
       for (int64_t i = 0; i < m; ++i) {
@@ -213,13 +223,9 @@ void run(const Call& call) {
         double value = call.scale * call.sum(p, i, j, k);
         if (call.keep != 0.0) value += call.keep * load(call.c_data, type, at);
         value = finished(desc, type, value, i, j);
-        gradient[static_cast<size_t>(i)] += value;
         store(call.d_data, type, at, value);
       }
     }
-  }
-  if (desc.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
-    for (int64_t i = 0; i < m; ++i) store(desc.bias, type, i, gradient[static_cast<size_t>(i)]);
   }
   if (desc.epilogue == CUBLASLT_EPILOGUE_BGRADB) {
     for (int64_t j = 0; j < n; ++j) {
@@ -350,6 +356,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     result = {};
     result.algo.data[0] = static_cast<uint64_t>(i);
     for (int x = 0; x < 4; ++x) result.algo.data[1 + x] = preference->alignment[x];
+    result.algo.data[5] = alignment_of(desc->bias);
+    result.algo.data[6] = alignment_of(desc->aux);
     result.workspaceSize = kWorkspace[i];
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -369,30 +377,22 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const auto algorithm = static_cast<int>(algo->data[0]);
   const size_t needed = kWorkspace[algorithm];
   if (workspace_bytes < needed || (needed > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
-  const void* addresses[4] = {a, b, c, d};
-  for (int x = 0; x < 4; ++x) {
+  // The epilogue's addresses must lie as well as those that the heuristic saw.
+  const void* addresses[6] = {a, b, c, d, desc->bias, desc->aux};
+  for (int x = 0; x < 6; ++x) {
     if (reinterpret_cast<uintptr_t>(addresses[x]) % algo->data[1 + x] != 0) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }
   }
-
   note([&](cusim::Products& products) {
     products.last_algorithm = algorithm;
     products.last_compute = desc->compute;
     products.last_epilogue = static_cast<cublasLtEpilogue_t>(desc->epilogue);
   });
-  const Call call{*desc,
-                  *a_layout,
-                  *b_layout,
-                  *d_layout,
-                  a,
-                  b,
-                  c,
-                  d,
-                  workspace,
-                  load(alpha, desc->scale, 0),
-                  load(beta, desc->scale, 0),
-                  algorithm};
+  Call call{*desc, *a_layout, *b_layout, *d_layout, a, b, c, d, workspace};
+  call.scale = load(alpha, desc->scale, 0);
+  call.keep = load(beta, desc->scale, 0);
+  call.algorithm = algorithm;
   cusim::enqueue("matmul", stream, [call] { run(call); });
   return CUBLAS_STATUS_SUCCESS;
 }
