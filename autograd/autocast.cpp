@@ -17,6 +17,7 @@ constexpr CastEntry kEntries[] = {
     {"linear_relu", kLow},
     {"linear_gelu", kLow},
     {"linear_cross_entropy", kLow},
+    {"linear_gelu_linear", kLow},
     {"conv1d", kLow},
     {"conv2d", kLow},
     {"conv_transpose2d", kLow},

@@ -43,6 +43,15 @@ Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {
 /// gelu(linear(x, weight, bias)) in one operation.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    Gelu approximate = Gelu::erf);
+/// What a linear layer computes with: weight [out, in], perhaps bias [out].
+struct LinearWeights {
+  Tensor weight;
+  Tensor bias = {};
+};
+/// linear(gelu(linear(x, in..)), out..) in one operation: in its backward a GPU can make gelu's
+/// derivative with the product before it.
+Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const LinearWeights& out,
+                          Gelu approximate = Gelu::erf);
 
 /// \name Losses
 /// \{

@@ -81,9 +81,14 @@ FeedForward::FeedForward(const GPTConfig& config)
       gelu_(config.gelu) {}
 
 Tensor FeedForward::forward(const Tensor& x) {
-  const Tensor wide =
-      c_fc.has_hooks() ? gelu(c_fc(x), gelu_) : linear_gelu(x, c_fc.weight, c_fc.bias, gelu_);
-  return dropout(c_proj(wide), dropout_, training());
+  Tensor y;
+  if (c_fc.has_hooks() || c_proj.has_hooks()) {
+    y = c_proj(c_fc.has_hooks() ? gelu(c_fc(x), gelu_)
+                                : linear_gelu(x, c_fc.weight, c_fc.bias, gelu_));
+  } else {
+    y = linear_gelu_linear(x, {c_fc.weight, c_fc.bias}, {c_proj.weight, c_proj.bias}, gelu_);
+  }
+  return dropout(y, dropout_, training());
 }
 
 Block::Block(const GPTConfig& config)

@@ -108,6 +108,13 @@ Rows normal_rows() {
     return Tensors{sum, norm};
   }));
   rows.back().empty = {{0, 3}, {0, 3}, {3}};
+  for (const Gelu kind : {Gelu::erf, Gelu::tanh}) {
+    rows.push_back(of(kind == Gelu::erf ? "linear_gelu_linear" : "linear_gelu_linear (tanh)",
+                      {{{2, 3}}, {{4, 3}}, {{2, 4}}, {{4}}, {{2}}}, [kind](const Tensors& x) {
+                        return linear_gelu_linear(x[0], {x[1], x[3]}, {x[2], x[4]}, kind);
+                      }));
+    rows.back().empty = {{0, 3}, {4, 3}, {2, 4}, {4}, {2}};
+  }
   return rows;
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/fused.h"
+#include "support/arrays.h"
 #include "support/catch.h"
 
 #include <hero/autograd/autocast.h>
@@ -122,6 +123,79 @@ TEST_CASE("cross entropy of a product under autocast multiplies halves and is fl
   CHECK(!equal(loss, expected));
   CHECK(largest_difference(loss, expected) < 0x1p-6);  // bfloat16 has 8 bits
   for (const Tensor& g : grad({loss}, x)) CHECK(g.dtype() == kFloat32);
+}
+
+// The operations that linear_gelu_linear is one of.
+Tensor in_two(const Tensor& x, const LinearWeights& in, const LinearWeights& out, Gelu kind) {
+  return linear(linear_gelu(x, in.weight, in.bias, kind), out.weight, out.bias);
+}
+
+TEST_CASE("two products with gelu between them are their definition") {
+  const std::vector<Shape> shapes = {{70, 33}, {40, 33}, {9, 40}, {40}, {9}};
+  for (const Gelu kind : {Gelu::erf, Gelu::tanh}) {
+    const auto product = [](const Tensor& x, const Tensor& w) { return matmul(x, w.t()); };
+    agree(
+        [=](const Tensors& x) {
+          return Tensors{linear_gelu_linear(x[0], {x[1], x[3]}, {x[2], x[4]}, kind)};
+        },
+        [=](const Tensors& x) {
+          return Tensors{product(gelu(product(x[0], x[1]) + x[3], kind), x[2]) + x[4]};
+        },
+        shapes);
+    differentiable(
+        [=](const Tensors& x) {
+          return Tensors{linear_gelu_linear(x[0], {x[1], x[3]}, {x[2], x[4]}, kind)};
+        },
+        {{2, 2, 3}, {4, 3}, {2, 4}, {4}, {2}});
+  }
+  differentiable([](const Tensors& x) { return Tensors{linear_gelu_linear(x[0], {x[1]}, {x[2]})}; },
+                 {{2, 3}, {4, 3}, {2, 4}});
+}
+
+TEST_CASE("two products with gelu between them have the bits of two operations") {
+  const std::vector<Shape> shapes = {{2, 35, 33}, {40, 33}, {9, 40}, {40}, {9}};
+  for (const DType dtype : {kFloat64, kFloat32, kBFloat16}) {
+    for (unsigned wanted = 0; wanted < 32; ++wanted) {  // inputs that require grad
+      const auto run = [&](const auto& function) {
+        Tensors inputs = inputs_of(shapes, dtype), results;
+        for (size_t i = 0; i < 5; ++i) inputs[i].requires_grad_((wanted >> i & 1) != 0);
+        results.push_back(function(inputs[0], LinearWeights{inputs[1], inputs[3]},
+                                   LinearWeights{inputs[2], inputs[4]}, Gelu::tanh));
+        if (wanted != 0) results[0].backward(cos(results[0].detach()));
+        for (const Tensor& x : inputs) results.push_back(x.grad());
+        return results;
+      };
+      const Tensors one = run(linear_gelu_linear), two = run(in_two);
+      for (size_t i = 0; i < one.size(); ++i) {
+        INFO(name(dtype) << ", wanted " << wanted << ", result " << i);
+        REQUIRE(one[i].defined() == two[i].defined());
+        if (one[i].defined()) CHECK(same(one[i].array(), two[i].array()));
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "two products with gelu between them promote, broadcast and refuse as two operations do") {
+  const Tensor x = randn({3, 4}), w1 = randn({5, 4}), w2 = randn({2, 5}), b = randn({2});
+  const auto agrees = [&](const LinearWeights& in, const LinearWeights& out) {
+    const Tensor one = linear_gelu_linear(x, in, out), two = in_two(x, in, out, Gelu::erf);
+    CHECK(same(one.array(), two.array()));
+  };
+  agrees({w1}, {w2, b});
+  agrees({w1, randn({5})}, {w2, b.to(kFloat64)});
+  agrees({w1, randn({3, 1})}, {w2, b});
+  {
+    const Autocast autocast;
+    CHECK(linear_gelu_linear(x, {w1}, {w2}).dtype() == kBFloat16);
+    agrees({w1, randn({5})}, {w2, b});
+  }
+  CHECK_THROWS_WITH(linear_gelu_linear(x, {randn({5, 3})}, {w2}),
+                    ContainsSubstring("linear: inner sizes differ: [3, 4] x [5, 3]"));
+  CHECK_THROWS_WITH(linear_gelu_linear(x, {w1}, {w1}),
+                    ContainsSubstring("linear: inner sizes differ: [3, 5] x [5, 4]"));
+  CHECK_THROWS_WITH(linear_gelu_linear(x, {w1}, {randn({2, 5}, {.dtype = kFloat64})}),
+                    ContainsSubstring("dtypes"));
 }
 
 TEST_CASE("a convolution with bias and relu is its definition") {

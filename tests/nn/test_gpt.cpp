@@ -122,6 +122,13 @@ TEST_CASE("a hook inside a block is called, and changes no bit") {
   });
   CHECK(equal(gpt(tokens_of(8)), before));
   CHECK(calls == 1);
+  gpt.transformer.h[0].mlp.c_proj.register_forward_hook(
+      [&](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
+        ++calls;
+        CHECK(in[0].shape() == Shape{1, 8, 32});
+      });
+  CHECK(equal(gpt(tokens_of(8)), before));
+  CHECK(calls == 3);
 }
 
 TEST_CASE("a block or norm with a hook takes no fused form, and changes no bit of the gradients") {
