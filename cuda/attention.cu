@@ -1,4 +1,5 @@
 // Attention: the entry points, and the sums that both backward paths begin with.
+#include <hero/cuda/attention_cudnn.cuh>
 #include <hero/cuda/attention_mma.cuh>
 #include <hero/cuda/cuda_backend.cuh>
 
@@ -118,6 +119,7 @@ void CudaBackend::attention(const AttentionScores& scores, const Array& q, const
   const DeviceGuard guard(index_);
   check_operands("attention", scores, q, log_sum);
   if (all_in_aligned_rows({&q, &k, &v, &out})) {
+    if (wants_cudnn(scores, k, v)) return cudnn_attention(scores, q, k, v, out, log_sum);
     return mma_attention(scores, q, k, v, out, log_sum);
   }
   plain_attention(scores, q, k, v, out, log_sum);
@@ -133,8 +135,12 @@ void CudaBackend::attention_backward(const AttentionScores& scores, const Array&
   }
   const DeviceGuard guard(index_);
   check_operands("attention_backward", scores, q, log_sum);
+  const bool aligned = all_in_aligned_rows({&g, &q, &k, &v, &g_q, &g_k, &g_v});
+  if (aligned && in_aligned_rows(out) && wants_cudnn(scores, k, v)) {
+    return cudnn_attention_backward(scores, g, q, k, v, out, log_sum, g_q, g_k, g_v);
+  }
   const Array along = row_products(g, out, log_sum);
-  if (all_in_aligned_rows({&g, &q, &k, &v, &g_q, &g_k, &g_v})) {
+  if (aligned) {
     return mma_attention_backward(scores, g, q, k, v, log_sum, along, g_q, g_k, g_v);
   }
   plain_attention_backward(scores, g, q, k, v, log_sum, along, g_q, g_k, g_v);

@@ -40,6 +40,15 @@ void synchronize(Device device = {DeviceType::cuda, 0});
 void set_allow_tf32(bool allow);
 bool allow_tf32();
 
+/// Whose kernels compute attention, for the whole process: our own unless set. cuDNN's take halves
+/// in sizes of a multiple of 8 up to 128, without mask and bias; everything else stays ours. Its
+/// backward pass needs a workspace of one half for every score. An Error where the build or the
+/// system has no cuDNN (HERO_CUDNN=0 in the environment hides it, any other text names its file),
+/// and in attention where it refuses a shape.
+enum class AttentionLibrary { own, cudnn };
+void set_attention_library(AttentionLibrary library);
+AttentionLibrary attention_library();
+
 /// How often this process set a shape of product up for cuBLASLt (the quickest of several
 /// algorithms is found by measuring; HERO_CUDA_AUTOTUNE=0 in the environment takes the library's
 /// first), and how often it found one set up.

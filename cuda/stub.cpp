@@ -21,6 +21,10 @@ namespace {
 void synchronize(Device) { none("synchronize"); }
 void set_allow_tf32(bool) {}
 bool allow_tf32() { return false; }
+void set_attention_library(AttentionLibrary library) {
+  if (library == AttentionLibrary::cudnn) none("set_attention_library");
+}
+AttentionLibrary attention_library() { return AttentionLibrary::own; }
 ProductPlans product_plans() { return {}; }
 DeviceProperties device_properties(Device) { none("device_properties"); }
 MemoryStats memory_stats(Device) { none("memory_stats"); }
