@@ -13,6 +13,7 @@
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/core/backend.h>
 #include <hero/cuda/cuda.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
@@ -147,22 +148,61 @@ void products() {
       });
     }
   }
-  // Half of the pairs: 2 products forward, 5 backward.
-  const double pair = 2.0 * 16 * 12 * 1024 * 1024 * 64 / 2;
-  run("causal attention 16 x 12 x 1024 x 64 bf16", {2 * pair, "TFLOP/s"}, [] {
-    const Tensor q = random({16, 12, 1024, 64}, kBFloat16), k = random(q.shape(), kBFloat16);
-    const Tensor v = random(q.shape(), kBFloat16);
-    return [=] { scaled_dot_product_attention(q, k, v, {.is_causal = true}); };
-  });
-  run("the same with backward", {7 * pair, "TFLOP/s"}, [] {
-    const Shape shape{16, 12, 1024, 64};
-    const Tensor q = random(shape, kBFloat16, true), k = random(shape, kBFloat16, true);
-    const Tensor v = random(shape, kBFloat16, true), g = random(shape, kBFloat16);
+  for (const bool whole : {true, false}) {
+    const char* name =
+        whole ? "feed-forward 16384 x 768 x 3072 bf16, with backward" : "the same as two layers";
+    run(name, {6 * 2.0 * 16384 * 768 * 3072, "TFLOP/s"}, [=] {
+      const Tensor x = random({16384, 768}, kBFloat16, true), g = random(x.shape(), kBFloat16);
+      const LinearWeights in{random({3072, 768}, kBFloat16, true), random({3072}, kBFloat16, true)};
+      const LinearWeights out{random({768, 3072}, kBFloat16, true), random({768}, kBFloat16, true)};
+      return [=] {
+        const Tensor y =
+            whole ? linear_gelu_linear(x, in, out, Gelu::tanh)
+                  : linear(linear_gelu(x, in.weight, in.bias, Gelu::tanh), out.weight, out.bias);
+        grad({y}, {x, in.weight, in.bias, out.weight, out.bias}, {.grad_outputs = {g}});
+      };
+    });
+  }
+  run("weight and bias gradients 16384 x 768 x 3072 bf16", {2.0 * 16384 * 768 * 3072, "TFLOP/s"},
+      [] {
+        const Array x = random({16384, 768}, kBFloat16).array();
+        const Array g = random({16384, 3072}, kBFloat16).array();
+        core::LinearBack back;
+        back.g = g;
+        back.x = x;
+        back.g_w = Array::empty({3072, 768}, kBFloat16, kGpu);
+        back.g_bias = Array::empty({3072}, kBFloat16, kGpu);
+        return [=] { core::backend(kGpu).linear_backward(back); };
+      });
+  run("the same as product and sums", {2.0 * 16384 * 768 * 3072, "TFLOP/s"}, [] {
+    const Tensor x = random({16384, 768}, kBFloat16), g = random({16384, 3072}, kBFloat16);
     return [=] {
-      grad({scaled_dot_product_attention(q, k, v, {.is_causal = true})}, {q, k, v},
-           {.grad_outputs = {g}});
+      matmul(g.t(), x);
+      sum(g, {0});
     };
   });
+  // Half of the pairs: 2 products forward, 5 backward.
+  const double pair = 2.0 * 16 * 12 * 1024 * 1024 * 64 / 2;
+  for (const auto library : {cuda::AttentionLibrary::own, cuda::AttentionLibrary::cudnn}) {
+    const std::string by = library == cuda::AttentionLibrary::cudnn ? " by cuDNN" : "";
+    run(("causal attention 16 x 12 x 1024 x 64 bf16" + by).c_str(), {2 * pair, "TFLOP/s"}, [=] {
+      cuda::set_attention_library(library);
+      const Tensor q = random({16, 12, 1024, 64}, kBFloat16), k = random(q.shape(), kBFloat16);
+      const Tensor v = random(q.shape(), kBFloat16);
+      return [=] { scaled_dot_product_attention(q, k, v, {.is_causal = true}); };
+    });
+    run(("the same with backward" + by).c_str(), {7 * pair, "TFLOP/s"}, [=] {
+      cuda::set_attention_library(library);
+      const Shape shape{16, 12, 1024, 64};
+      const Tensor q = random(shape, kBFloat16, true), k = random(shape, kBFloat16, true);
+      const Tensor v = random(shape, kBFloat16, true), g = random(shape, kBFloat16);
+      return [=] {
+        grad({scaled_dot_product_attention(q, k, v, {.is_causal = true})}, {q, k, v},
+             {.grad_outputs = {g}});
+      };
+    });
+  }
+  cuda::set_attention_library(cuda::AttentionLibrary::own);
 }
 
 void steps() {
