@@ -1,6 +1,7 @@
 #pragma once
 // Backend: what a device must be able to do. Families of kernels, all pure virtual: a device that
 // lacks one does not compile. Callers have checked shapes and dtypes; backends trust.
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -111,6 +112,17 @@ struct CellStepBack {
   Array g_h;                                 ///< gradient of h
   Array g_c;  ///< lstm: of c, becomes that of c_before; gru: set to the direct part of h_before's
   Array g_of_x, g_of_h;  ///< set: gradients of the sums; of_h's for gru only
+};
+
+/// States that a functor of kernels::UpdateList keeps at most.
+inline constexpr int kMaxUpdateStates = 3;
+
+/// One parameter of an optimizer step, its gradient and as many states as the functor keeps, all
+/// contiguous and of one shape; param and grad of one dtype, states of that or, for halves,
+/// float32.
+struct UpdateItem {
+  Array param, grad;
+  std::array<Array, kMaxUpdateStates> states;
 };
 
 /// Which numbers a random fill draws.
@@ -239,11 +251,10 @@ class Backend {
   virtual void random_mask(const RandomFill& fill, double scale, const Array& x,
                            const Array& out) = 0;
   /// \}
-  /// One optimizer step over elements: param and states are updated in place from grad. All are
-  /// contiguous and of one shape; param and grad of one dtype, states of that or, for halves,
-  /// float32.
-  virtual void update(UpdateOp op, const Array& param, const Array& grad,
-                      std::span<const Array> states, std::span<const double> coefficients) = 0;
+  /// One optimizer step over the elements of all items, whose parameters have one dtype and do not
+  /// overlap: params and states are updated in place from gradients.
+  virtual void update(UpdateOp op, std::span<const UpdateItem> items,
+                      std::span<const double> coefficients) = 0;
 };
 
 /// The backend of a device; throws where it is not available.

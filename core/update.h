@@ -1,15 +1,15 @@
 #pragma once
-// update<F>(...): the one entry to elementwise optimizer steps.
+// UpdateBatch and update<F>(...): the entry to elementwise optimizer steps.
 #include <array>
 #include <bit>
-#include <initializer_list>
+#include <vector>
 
 #include <hero/core/backend.h>
 #include <hero/core/updates.h>
 
 namespace hero::core {
 
-/// What update() needs to know of a functor, without its type.
+/// What a batch needs to know of a functor, without its type.
 struct UpdateInfo {
   UpdateOp op;
   const char* name;
@@ -22,22 +22,62 @@ constexpr DType state_dtype(DType param) {
   return param == kFloat16 || param == kBFloat16 ? kFloat32 : param;
 }
 
-namespace detail {
-void update(const UpdateInfo& info, const Array& param, const Array& grad,
-            std::span<const Array> states, std::span<const double> coefficients);
-}  // namespace detail
+/// Optimizer steps of many parameters, collected and then run together: all that have functor,
+/// coefficients, dtype and device in common are one call of the backend.
+class UpdateBatch {
+ public:
+  /// One step over all elements of a parameter, in one pass: at run() `param` and `states` are
+  /// changed in place. param and grad share a floating dtype, states have state_dtype() of it; all
+  /// have one shape and device, and states are contiguous. Parameters of a batch do not overlap.
+  /// float16 and bfloat16 are computed in float32 and rounded once. Slices of the same elements of
+  /// each give the same bits as the whole.
+  template <class F>
+  void add(const typename F::template Step<double>& step, const Array& param, const Array& grad,
+           std::span<const Array* const> states) {
+    static_assert(F::states <= kMaxUpdateStates);
+    using Packed = std::array<double, kernels::kCoefficients<F>>;
+    const auto coefficients = std::bit_cast<Packed>(step);
+    add({{kernels::UpdateList::index_of<F>()}, F::name, F::states}, coefficients, param, grad,
+        states);
+  }
+  /// Takes all steps; the batch is empty then, after an error too.
+  void run();
 
-/// One step over all elements, in one pass: `param` and `states` are changed in place. param and
-/// grad share a floating dtype, states have state_dtype() of it; all have one shape and device, and
-/// states are contiguous. float16 and bfloat16 are computed in float32 and rounded once. Slices of
-/// the same elements of each give the same bits as the whole.
+ private:
+  // Steps of one call.
+  struct Kind {
+    UpdateOp op = {};
+    DType dtype = kFloat32;
+    Device device;
+    std::vector<double> coefficients;
+    std::vector<UpdateItem> items;
+  };
+  // A parameter with gaps, and the dense copy that is stepped in its place.
+  struct Copied {
+    Array param, dense;
+  };
+
+  void add(const UpdateInfo& info, std::span<const double> coefficients, const Array& param,
+           const Array& grad, std::span<const Array* const> states);
+  Kind& kind_of(UpdateOp op, std::span<const double> coefficients, const Array& param);
+  void run_all();
+  void clear();
+
+  // The first used_ of them; the others keep their memory for the next steps.
+  std::vector<Kind> kinds_;
+  size_t used_ = 0;
+  std::vector<Copied> copied_;
+};
+
+/// The step of one parameter at once; operands are those of UpdateBatch::add.
 template <class F>
 void update(const typename F::template Step<double>& step, const Array& param, const Array& grad,
             std::span<const Array> states) {
-  using Packed = std::array<double, kernels::kCoefficients<F>>;
-  const auto coefficients = std::bit_cast<Packed>(step);
-  detail::update({{kernels::UpdateList::index_of<F>()}, F::name, F::states}, param, grad, states,
-                 coefficients);
+  std::vector<const Array*> pointers;
+  for (const Array& state : states) pointers.push_back(&state);
+  UpdateBatch batch;
+  batch.add<F>(step, param, grad, pointers);
+  batch.run();
 }
 
 }  // namespace hero::core

@@ -4,28 +4,25 @@
 
 #include <hero/core/updates.h>
 #include <hero/cuda/cuda_backend.cuh>
-#include <hero/cuda/elements.cuh>
 #include <hero/cuda/graph.cuh>
+#include <hero/cuda/tensor_table.cuh>
 
 namespace hero::cuda {
 
 namespace {
 
-constexpr int kMaxStates = 3;
-// Tensors of one launch: their addresses travel with its parameters, of which there are 4 KB.
-constexpr int kMaxTensors = 32;
+constexpr int kMaxTensors = 64;  // of one launch
 // Vectors that each thread of a block steps.
 constexpr int kVectorsAThread = 4;
 
-/// Which elements a launch steps, and which of its blocks belong to which tensor.
+/// Which elements a launch steps.
 struct UpdateTable {
-  int tensors = 0;
-  uint32_t first_block[kMaxTensors + 1] = {};  ///< of each tensor, then the number of all
-  bool vectors[kMaxTensors];                   ///< every address is that of a vector
+  Shares<kMaxTensors> blocks;
+  bool vectors[kMaxTensors];  ///< every address is that of a vector
   int64_t sizes[kMaxTensors];
   std::byte* param[kMaxTensors];
   const std::byte* grad[kMaxTensors];
-  std::byte* states[kMaxStates][kMaxTensors];
+  std::byte* states[kMaxUpdateStates][kMaxTensors];
 };
 
 // A Step<T> is nothing but its coefficients in order.
@@ -61,12 +58,11 @@ __global__ void __launch_bounds__(kThreads)
     update_kernel(const UpdateTable table, const typename F::template Step<ComputeOf<P>> step) {
   using T = ComputeOf<P>;
   constexpr int kVector = kUpdateVector<P>;
-  int tensor = 0;
-  while (blockIdx.x >= table.first_block[tensor + 1]) ++tensor;
+  const int tensor = table.blocks.find(blockIdx.x);
   const int64_t n = table.sizes[tensor];
   auto* param = reinterpret_cast<P*>(table.param[tensor]);
   const auto* grad = reinterpret_cast<const P*>(table.grad[tensor]);
-  const int64_t block = blockIdx.x - table.first_block[tensor];
+  const int64_t block = blockIdx.x - table.blocks.first[tensor];
   const int64_t begin = block * (kThreads * kVectorsAThread * kVector);
 #pragma unroll 1
   for (int i = 0; i < kVectorsAThread; ++i) {
@@ -84,9 +80,10 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class F, class P>
 void run_update(const UpdateTable& table, std::span<const double> coefficients) {
-  static_assert(F::states <= kMaxStates);
-  launch("update", update_kernel<F, P>, dim3(table.first_block[table.tensors]), dim3(kThreads), 0,
-         table, make_step<F, ComputeOf<P>>(coefficients));
+  using Step = typename F::template Step<ComputeOf<P>>;
+  static_assert(sizeof(UpdateTable) + sizeof(Step) <= kMostParameterBytes);
+  launch("update", update_kernel<F, P>, dim3(table.blocks.all()), dim3(kThreads), 0, table,
+         make_step<F, ComputeOf<P>>(coefficients));
 }
 
 using UpdateLaunch = void (*)(const UpdateTable&, std::span<const double>);
@@ -111,34 +108,36 @@ UpdateLaunch update_launch(uint16_t index, DType dtype) {
   }
 }
 
-void append(UpdateTable& table, const Array& param, const Array& grad,
-            std::span<const Array> states) {
-  const int at = table.tensors++;
-  const int64_t vector = kVectorBytes / (param.dtype() == kFloat64 ? 8 : 4);
-  const int64_t chunk = kThreads * kVectorsAThread * vector;
-  const auto bytes = static_cast<size_t>(vector * item_size(param.dtype()));
-  table.sizes[at] = param.numel();
-  table.param[at] = param.bytes();
-  table.grad[at] = grad.bytes();
-  table.vectors[at] = aligned(param.bytes(), bytes) && aligned(grad.bytes(), bytes);
-  for (size_t k = 0; k < states.size(); ++k) {
-    table.states[k][at] = states[k].bytes();
-    table.vectors[at] = table.vectors[at] && aligned(states[k].bytes(), kVectorBytes);
+void append(UpdateTable& table, const UpdateItem& item) {
+  const DType dtype = item.param.dtype();
+  const int64_t vector = kVectorBytes / (dtype == kFloat64 ? 8 : 4);
+  const int at = table.blocks.append(item.param.numel(), kThreads * kVectorsAThread * vector);
+  const auto bytes = static_cast<size_t>(vector * item_size(dtype));
+  table.sizes[at] = item.param.numel();
+  table.param[at] = item.param.bytes();
+  table.grad[at] = item.grad.bytes();
+  table.vectors[at] = aligned(item.param.bytes(), bytes) && aligned(item.grad.bytes(), bytes);
+  for (size_t k = 0; k < item.states.size() && item.states[k].defined(); ++k) {
+    table.states[k][at] = item.states[k].bytes();
+    table.vectors[at] = table.vectors[at] && aligned(item.states[k].bytes(), kVectorBytes);
   }
-  table.first_block[at + 1] =
-      table.first_block[at] + static_cast<uint32_t>((param.numel() + chunk - 1) / chunk);
 }
 
 }  // namespace
 
-void CudaBackend::update(UpdateOp op, const Array& param, const Array& grad,
-                         std::span<const Array> states, std::span<const double> coefficients) {
-  if (param.numel() == 0) return;
+void CudaBackend::update(UpdateOp op, std::span<const UpdateItem> items,
+                         std::span<const double> coefficients) {
   const DeviceGuard guard(index_);
   note_values("update", coefficients);
+  const UpdateLaunch run = update_launch(op.index, items[0].param.dtype());
   UpdateTable table;
-  append(table, param, grad, states);
-  update_launch(op.index, param.dtype())(table, coefficients);
+  for (const UpdateItem& item : items) {
+    if (item.param.numel() > 0) append(table, item);
+    const bool last = &item == &items.back();
+    if (table.blocks.tensors == 0 || !(last || table.blocks.full())) continue;
+    run(table, coefficients);
+    table.blocks = {};
+  }
 }
 
 }  // namespace hero::cuda

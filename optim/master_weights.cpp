@@ -47,6 +47,12 @@ Array wide_gradient(const Tensor& param, double factor) {
   return wide;
 }
 
+int64_t wide_gradient_bytes(const Tensor& param, double factor) {
+  const Tensor grad = param.grad();
+  const bool made = grad.defined() && (is_half(grad) || factor != 1.0);
+  return made ? grad.numel() * item_size(is_half(grad) ? kFloat32 : grad.dtype()) : 0;
+}
+
 void move_gradients(const std::vector<Tensor>& params, const std::vector<Tensor>& masters) {
   for (size_t i = 0; i < params.size(); ++i) {
     const Tensor grad = params[i].grad();

@@ -14,6 +14,8 @@ std::vector<Tensor> masters_of(const std::vector<Tensor>& params);
 void round_to_param(const Tensor& master, const Tensor& param);
 /// param's gradient in float32, times factor.
 Array wide_gradient(const Tensor& param, double factor);
+/// Bytes that wide_gradient takes; 0 where it is the gradient itself.
+int64_t wide_gradient_bytes(const Tensor& param, double factor);
 /// Moves every param's gradient, in float32, to its master.
 void move_gradients(const std::vector<Tensor>& params, const std::vector<Tensor>& masters);
 bool gradients_are_finite(const std::vector<Tensor>& params);
@@ -26,8 +28,9 @@ StateDict take_masters(const char* optimizer, const StateDict& dict,
 }  // namespace detail
 
 /// The optimizer O over float32 copies ("masters") of float16 and bfloat16 parameters. step() reads
-/// the parameters' gradients, converting one at a time, updates the masters with the bits that O
-/// has on float32 parameters given the same gradients, and rounds them into the parameters.
+/// the parameters' gradients, converting no more at a time than the largest parameter has, updates
+/// the masters with the bits that O has on float32 parameters given the same gradients, and rounds
+/// them into the parameters.
 /// Parameters of other dtypes are their own masters. O is any of this room's optimizers that step
 /// without a closure and without lookahead().
 ///
@@ -112,16 +115,21 @@ class MasterWeights : public O {
 
  protected:
   Array gradient_of(int param) const override {
-    const Tensor& low = params_[static_cast<size_t>(param)];
-    const Tensor taken = this->state(param).param.grad();
-    if (taken.defined() && factor_ == 1.0) return taken.array();
-    return detail::wide_gradient(taken.defined() ? this->state(param).param : low, factor_);
+    return detail::wide_gradient(with_gradient(param), factor_);
+  }
+  int64_t gradient_bytes(int param) const override {
+    return detail::wide_gradient_bytes(with_gradient(param), factor_);
   }
   void updated(int param) override {
     detail::round_to_param(this->state(param).param, params_[static_cast<size_t>(param)]);
   }
 
  private:
+  // The master where it has a gradient, else the parameter.
+  const Tensor& with_gradient(int param) const {
+    const Tensor& master = this->state(param).param;
+    return master.grad().defined() ? master : params_[static_cast<size_t>(param)];
+  }
   bool own(int param) const {
     return is_same(this->state(param).param, params_[static_cast<size_t>(param)]);
   }

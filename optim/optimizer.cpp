@@ -91,16 +91,43 @@ void Optimizer::prepare(int group, State& state) {
 void Optimizer::step() {
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
-  for (int group = 0; group < groups(); ++group) {
-    for (int i = group_begin(group); i < group_end(group); ++i) {
-      const Array grad = gradient_of(i);
-      if (!grad.defined()) continue;
-      prepare(group, state(i));
-      state(i).steps += 1.0;
-      update(group, state(i), grad);
-      updated(i);
+  int64_t limit = 0, held = 0;
+  for (int i = 0; i < group_end(groups() - 1); ++i) limit = std::max(limit, gradient_bytes(i));
+  try {
+    for (int group = 0; group < groups(); ++group) {
+      for (int i = group_begin(group); i < group_end(group); ++i) {
+        const int64_t bytes = gradient_bytes(i);
+        if (held + bytes > limit) {
+          finish_batch();
+          held = 0;
+        }
+        held += bytes;
+        step_param(group, i);
+      }
     }
+  } catch (...) {
+    finish_batch();  // the parameters before are stepped
+    throw;
   }
+  finish_batch();
+}
+
+void Optimizer::step_param(int group, int param) {
+  const Array grad = gradient_of(param);
+  if (!grad.defined()) return;
+  prepare(group, state(param));
+  state(param).steps += 1.0;
+  update(group, state(param), grad);
+  waiting_.push_back(param);
+}
+
+void Optimizer::finish_batch() {
+  std::vector<int> done;
+  done.swap(waiting_);
+  batch_.run();
+  for (const int param : done) updated(param);
+  done.clear();
+  waiting_.swap(done);  // its memory is for the next step
 }
 
 Array Optimizer::gradient_of(int param) const {

@@ -32,6 +32,9 @@ struct ParamGroup {
 /// A shard is a parameter like any other: a leaf over a slice of an array, which may be empty, with
 /// a slice of the gradient. Steps are elementwise, so shards stepped one by one have the bits of
 /// the whole; LAMB asks the owners of the other slices for norms (<hero/autograd/partition.h>).
+///
+/// step() gives the parameters to their device many at a time, so that a GPU steps a model's in a
+/// few launches. Parameters do not overlap.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -110,24 +113,33 @@ class Optimizer {
   virtual std::vector<const char*> number_names(int) const { return {}; }
   /// First values of arrays and numbers; zeros unless a class says otherwise.
   virtual double first_value(int /*group*/, const char* /*name*/) const { return 0.0; }
-  /// One parameter's step; state.steps already counts it.
+  /// One parameter's step, taken or handed to run(); state.steps already counts it.
   virtual void update(int group, State& state, const Array& grad) = 0;
 
   /// The gradient that step() takes for a parameter; undefined where there is none.
   virtual Array gradient_of(int param) const;
-  /// What follows the update of a parameter.
+  /// Bytes that gradient_of() takes for it; 0 where the gradient is there already. step() holds no
+  /// more of them at a time than the largest parameter needs.
+  virtual int64_t gradient_bytes(int /*param*/) const { return 0; }
+  /// What follows the update of a parameter, once it is done.
   virtual void updated(int /*param*/) {}
 
   /// Makes the arrays and numbers that are not there yet, at the first step or when an option that
   /// needs them was switched on.
   void prepare(int group, State& state);
-  /// Runs the functor F over a parameter and the arrays of its state.
+  /// The functor F is to run over a parameter and the arrays of its state; it does so together with
+  /// others, before step() returns.
   template <class F>
-  static void run(const typename F::template Step<double>& step, const State& state,
-                  const Array& grad) {
-    std::array<Array, static_cast<size_t>(F::states)> arrays;
-    for (size_t i = 0; i < arrays.size(); ++i) arrays[i] = state.arrays.at(i).array;
-    core::update<F>(step, state.param.array(), grad, arrays);
+  void run(const typename F::template Step<double>& step, const State& state, const Array& grad) {
+    std::array<const Array*, static_cast<size_t>(F::states)> arrays;
+    for (size_t i = 0; i < arrays.size(); ++i) arrays[i] = &state.arrays.at(i).array;
+    run<F>(step, state, grad, arrays);
+  }
+  /// The same over other arrays than those of the state.
+  template <class F>
+  void run(const typename F::template Step<double>& step, const State& state, const Array& grad,
+           std::span<const Array* const> arrays) {
+    batch_.add<F>(step, state.param.array(), grad, arrays);
   }
   /// \name Parts of state_dict() and load_state_dict().
   /// \{
@@ -146,10 +158,15 @@ class Optimizer {
 
  private:
   State read_state(StateLookup& lookup, int group, size_t at) const;
+  void step_param(int group, int param);
+  void finish_batch();
 
   const char* name_;
   std::vector<State> states_;
   std::vector<int> group_ends_;
+  // Of the step now running: updates that wait to be run together, and their parameters.
+  core::UpdateBatch batch_;
+  std::vector<int> waiting_;
 };
 
 /// An optimizer whose groups each hold an Options struct.

@@ -79,9 +79,8 @@ void NesterovLookahead::step() {
 
 void NesterovLookahead::update(int group, State& state, const Array& grad) {
   const NesterovLookaheadOptions& o = options(group);
-  const Array states[] = {state.arrays[0].array, state.scratch};
-  core::update<k::NesterovLookahead>({o.maximize ? -1.0 : 1.0, o.lr, o.momentum},
-                                     state.param.array(), grad, states);
+  const Array* const states[] = {&state.arrays[0].array, &state.scratch};
+  run<k::NesterovLookahead>({o.maximize ? -1.0 : 1.0, o.lr, o.momentum}, state, grad, states);
 }
 
 StateDict NesterovLookahead::state_dict() const {

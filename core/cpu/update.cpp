@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/pieces.h>
 #include <hero/core/thread_pool.h>
 #include <hero/core/updates.h>
 
@@ -10,14 +11,12 @@ namespace hero::core::cpu {
 
 namespace {
 
-constexpr int kMaxStates = 3;
-
 // One chunk: pointers to the first element of each array.
 struct Chunk {
   int64_t n;
   std::byte* param;
   const std::byte* grad;
-  std::byte* states[kMaxStates];
+  std::byte* states[kMaxUpdateStates];
 };
 
 using UpdateKernel = void (*)(const Chunk& chunk, std::span<const double> coefficients);
@@ -56,7 +55,6 @@ void run_loop(const Chunk& chunk, std::span<const double> coefficients, std::ind
 
 template <class F, class P>
 void run_update(const Chunk& chunk, std::span<const double> coefficients) {
-  static_assert(F::states <= kMaxStates);
   run_loop<F, P>(chunk, coefficients, std::make_index_sequence<F::states>{});
 }
 
@@ -80,21 +78,27 @@ UpdateKernel update_kernel(uint16_t index, DType dtype) {
   }
 }
 
+// Elements [begin, end) of an item.
+Chunk chunk_of(const UpdateItem& item, int64_t begin, int64_t end) {
+  const int64_t offset = begin * item_size(item.param.dtype());
+  Chunk chunk{end - begin, item.param.bytes() + offset, item.grad.bytes() + offset, {}};
+  for (size_t i = 0; i < item.states.size() && item.states[i].defined(); ++i) {
+    chunk.states[i] = item.states[i].bytes() + begin * item_size(item.states[i].dtype());
+  }
+  return chunk;
+}
+
 }  // namespace
 
-void CpuBackend::update(UpdateOp op, const Array& param, const Array& grad,
-                        std::span<const Array> states, std::span<const double> coefficients) {
-  const UpdateKernel kernel = update_kernel(op.index, param.dtype());
-  const int64_t param_size = item_size(param.dtype());
-  const int64_t state_size = states.empty() ? 0 : item_size(states[0].dtype());
-  Chunk whole{param.numel(), param.bytes(), grad.bytes(), {}};
-  for (size_t i = 0; i < states.size(); ++i) whole.states[i] = states[i].bytes();
-  parallel_for(whole.n, kGrain, [&](int64_t begin, int64_t end) {
-    Chunk chunk{end - begin, whole.param + begin * param_size, whole.grad + begin * param_size, {}};
-    for (size_t i = 0; i < states.size(); ++i) {
-      chunk.states[i] = whole.states[i] + begin * state_size;
-    }
-    kernel(chunk, coefficients);
+void CpuBackend::update(UpdateOp op, std::span<const UpdateItem> items,
+                        std::span<const double> coefficients) {
+  const UpdateKernel kernel = update_kernel(op.index, items[0].param.dtype());
+  Pieces pieces;
+  for (const UpdateItem& item : items) pieces.append(item.param.numel());
+  parallel_for(pieces.length(), kGrain, [&](int64_t begin, int64_t end) {
+    pieces.each(begin, end, [&](size_t i, int64_t from, int64_t to) {
+      kernel(chunk_of(items[i], from, to), coefficients);
+    });
   });
 }
 

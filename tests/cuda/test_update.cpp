@@ -3,6 +3,8 @@
 #include "cuda/same_bits.h"
 #include "support/arrays.h"
 
+#include <hero/core/elementwise.h>
+#include <hero/core/map.h>
 #include <hero/core/update.h>
 
 using namespace hero;
@@ -33,29 +35,59 @@ Array at_offset(const Array& x, int64_t shift) {
   return view;
 }
 
+std::vector<const Array*> pointers(const std::vector<Array>& arrays) {
+  std::vector<const Array*> list;
+  for (const Array& array : arrays) list.push_back(&array);
+  return list;
+}
+
+// A parameter's arrays, on the CPU and on the GPU; they begin `shift` elements into their memory.
+struct Both {
+  Array param, grad, gpu_param, gpu_grad;
+  std::vector<Array> states, gpu_states;
+
+  Both(int count, int64_t n, DType dtype, int64_t shift, uint64_t seed) {
+    param = at_offset(noise({n}, dtype, seed), shift);
+    grad = at_offset(noise({n}, dtype, seed + 1), shift);
+    gpu_param = on_gpu(param);
+    gpu_grad = on_gpu(grad);
+    for (int i = 0; i < count; ++i) {
+      const auto more = static_cast<uint64_t>(i + 2);
+      const Array state = noise({n}, core::state_dtype(dtype), seed + more);
+      // sums of squares are not negative
+      core::map_into<k::Abs>(state, state);
+      states.push_back(at_offset(state, shift));
+      gpu_states.push_back(on_gpu(states.back()));
+    }
+  }
+  template <class F>
+  void add(core::UpdateBatch& here, core::UpdateBatch& there) const {
+    here.add<F>(coefficients<F>(), param, grad, pointers(states));
+    there.add<F>(coefficients<F>(), gpu_param, gpu_grad, pointers(gpu_states));
+  }
+  void check() const {
+    INFO(to_string(param.shape()) << " of " << to_string(param.dtype()) << ", shifted by "
+                                  << param.offset());
+    CHECK(same_bits(gpu_param, param));
+    for (size_t i = 0; i < states.size(); ++i) CHECK(same_bits(gpu_states[i], states[i]));
+  }
+};
+
+template <class F>
+void compare(const std::vector<Both>& params) {
+  INFO(F::name << ", " << F::states << " states");
+  for (int step = 0; step < 2; ++step) {
+    core::UpdateBatch here, there;
+    for (const Both& param : params) param.add<F>(here, there);
+    here.run();
+    there.run();
+  }
+  for (const Both& param : params) param.check();
+}
+
 template <class F>
 void compare(int64_t n, DType dtype, int64_t shift = 0) {
-  const Array param = at_offset(noise({n}, dtype, 1), shift);
-  const Array grad = at_offset(noise({n}, dtype, 2), shift);
-  std::vector<Array> states, gpu_states;
-  for (uint64_t i = 0; i < F::states; ++i) {
-    const Array state = noise({n}, core::state_dtype(dtype), 3 + i);
-    for (int64_t e = 0; e < n; ++e) {  // sums of squares are not negative
-      if (state.dtype() == kFloat64) state.data<double>()[e] = std::fabs(state.data<double>()[e]);
-      if (state.dtype() == kFloat32) state.data<float>()[e] = std::fabs(state.data<float>()[e]);
-    }
-    states.push_back(at_offset(state, shift));
-    gpu_states.push_back(on_gpu(states.back()));
-  }
-  const Array gpu_param = on_gpu(param), gpu_grad = on_gpu(grad);
-  for (int step = 0; step < 2; ++step) {
-    core::update<F>(coefficients<F>(), param, grad, states);
-    core::update<F>(coefficients<F>(), gpu_param, gpu_grad, gpu_states);
-  }
-  INFO(F::name << ", " << F::states << " states, " << n << " of " << to_string(dtype)
-               << ", shifted by " << shift);
-  CHECK(same_bits(gpu_param, param));
-  for (size_t i = 0; i < states.size(); ++i) CHECK(same_bits(gpu_states[i], states[i]));
+  compare<F>({Both(F::states, n, dtype, shift, 1)});
 }
 
 constexpr DType kFloats[] = {kFloat16, kBFloat16, kFloat32, kFloat64};
@@ -67,6 +99,21 @@ TEST_CASE("every optimizer step gives the CPU's bits") {
   each_update(k::UpdateList{}, [](auto tag) {
     using F = typename decltype(tag)::type;
     for (const DType dtype : kFloats) compare<F>(523, dtype);
+  });
+}
+
+TEST_CASE("many parameters of any size, place and dtype are stepped together") {
+  HERO_NEEDS_GPU();
+  each_update(k::UpdateList{}, [](auto tag) {
+    using F = typename decltype(tag)::type;
+    std::vector<Both> params;
+    // More than one launch of each dtype, empty ones among them, every third off its vector.
+    for (int64_t i = 0; i < 150; ++i) {
+      const DType dtype = kFloats[i < 140 ? 2 * (i % 2) : i % 4];
+      const int64_t n = i % 7 == 3 ? 0 : i % 50 == 20 ? 4097 + i : i * 5 % 37;
+      params.emplace_back(F::states, n, dtype, i % 3 == 2 ? 1 : 0, static_cast<uint64_t>(i));
+    }
+    compare<F>(params);
   });
 }
 

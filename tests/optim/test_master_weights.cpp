@@ -154,3 +154,22 @@ TEST_CASE("16-bit training holds 2, 2 and 12 bytes a parameter") {
   CHECK(ledger.live(MemoryTag::optimizer) == 12 * n);
   CHECK(ledger.live(MemoryTag::activation) == 0);
 }
+
+TEST_CASE("a step converts no more gradients at a time than the largest parameter has") {
+  std::vector<Tensor> params;
+  for (const int64_t n : {300, 1000, 500, 400, 200, 900}) {
+    params.push_back(half_leaf(n, static_cast<int>(n), kBFloat16));
+    give(params.back(), 1);
+  }
+  optim::MasterWeights<optim::AdamW> adamw(params);
+  adamw.step();  // the states
+  Ledger ledger;
+  const LedgerScope scope(ledger);
+  adamw.step();
+  CHECK(ledger.peak(MemoryTag::gradient) == 4000);
+  for (int factor = 1; factor <= 2; ++factor) {
+    ledger.reset_peak();
+    adamw.step_scaled(1.0 / factor);
+    CHECK(ledger.peak(MemoryTag::gradient) == 4000);
+  }
+}

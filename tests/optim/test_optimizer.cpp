@@ -249,3 +249,62 @@ TEST_CASE("optimizers take steps on meta without values") {
     CHECK(optimizer->parameters().size() == 1);
   }
 }
+
+TEST_CASE("parameters stepped together have the bits of each stepped by itself", "[threads]") {
+  // Of all sizes, dtypes and layouts, and one that begins when the others have taken a step.
+  const auto make = [] {
+    std::vector<Tensor> params;
+    int seed = 40;
+    for (const int64_t n : {1, 700, 0, 40'000, 63, 70'001, 5}) {
+      params.push_back(noise(n, seed++));
+      params.emplace_back(noise(n, seed++).array().to(kBFloat16), true);
+    }
+    params.emplace_back(noise(12, seed).array().reshape({3, 4}).t(), true);
+    params.emplace_back(noise(77, seed + 1).array().to(kFloat64), true);
+    return params;
+  };
+  const auto give = [](const std::vector<Tensor>& params, int step) {
+    for (size_t i = step == 0 ? 1 : 0; i < params.size(); ++i) {
+      const Array g = noise(params[i].numel(), 100 * step + static_cast<int>(i)).array();
+      params[i].set_grad(Tensor(g.to(params[i].dtype()).reshape(params[i].shape())));
+    }
+  };
+  for (const Maker& maker : all_optimizers()) {
+    const std::vector<Tensor> alone = make();
+    for (size_t i = 0; i < alone.size(); ++i) {
+      const auto optimizer = maker.make({alone[i]});
+      for (int step = 0; step < 3; ++step) {
+        give(alone, step);
+        optimizer->step();
+      }
+    }
+    for (const int threads : {1, 2, 5}) {
+      INFO(maker.name << ", " << threads << " threads");
+      const ThreadLimit limit(threads);
+      const std::vector<Tensor> together = make();
+      const auto optimizer = maker.make(together);
+      for (int step = 0; step < 3; ++step) {
+        give(together, step);
+        optimizer->step();
+      }
+      for (size_t i = 0; i < alone.size(); ++i) {
+        CHECK(together[i].to_vector<double>() == alone[i].to_vector<double>());
+      }
+    }
+  }
+}
+
+TEST_CASE("an error in the middle of a step leaves the parameters before it stepped") {
+  const Tensor a = leaf({1.0f}), wrong = leaf({1.0f}), b = leaf({1.0f});
+  optim::SGD sgd({a, wrong, b}, {.lr = 1.0, .momentum = 0.5});
+  for (const Tensor& x : {a, wrong, b}) x.set_grad(Tensor(Array::ones({1})));
+  sgd.step();
+  wrong.set_data(Array::ones({1}, kFloat64));  // but its state is float32
+  CHECK_THROWS_WITH(sgd.step(), ContainsSubstring("sgd: a state must be contiguous float64"));
+  CHECK(a.item() == -1.5);
+  CHECK(b.item() == 0.0);
+  wrong.set_data(Array::ones({1}));
+  sgd.step();
+  CHECK(a.item() == -3.25);
+  CHECK(b.item() == -1.5);
+}
