@@ -46,6 +46,7 @@ enum class ArgOp : uint8_t { max, min };
 enum class ScatterMode : uint8_t { assign, add };
 enum class PoolOp : uint8_t { max, average };
 enum class SoftmaxKind : uint8_t { softmax, log_softmax };
+enum class SumResult : uint8_t { value, root };
 
 /// Sliding windows over the last two dimensions of [N, C, H, W] (H = 1 for one dimension).
 struct Window {
@@ -150,9 +151,15 @@ class Backend {
   /// Reduces x over every dimension in which out has size 1; out has x's number of dimensions.
   /// `center` (may be null) has out's shape.
   virtual void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) = 0;
-  /// words += the sum of |x| (sum_abs) or x^2 (sum_square) without any rounding, as ExactSum has it
-  /// (core/exact_sum.h): words is int64 [ExactSum::kWords], x of any floating dtype and layout.
-  virtual void exact_sum(ReduceOp op, const Array& x, const Array& words) = 0;
+  /// words += the sum of |x| (sum_abs) or x^2 (sum_square) over all arrays without any rounding, as
+  /// ExactSum has it (core/exact_sum.h): words is int64 [exact::kWords], each x of any floating
+  /// dtype and layout.
+  virtual void exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) = 0;
+  /// out, float64 of shape [], = ExactSum::value() or root() of the sum that words hold.
+  virtual void exact_result(SumResult result, const Array& words, const Array& out) = 0;
+  /// Every x *= limit_factor(max_norm, norm) (core/limit_norm.h) where that is not 1 or more; norm
+  /// is float64 of shape [], each x of any floating dtype and layout.
+  virtual void limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) = 0;
   /// Largest or smallest element along `dim` and the position (int64) of its first occurrence; NaN
   /// wins. values and indices have size 1 at `dim`.
   virtual void arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <hero/core/exact_sum.h>
+#include <hero/core/pieces.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core {
@@ -17,30 +18,6 @@ constexpr int64_t kBlock = 512;    // elements that share a grid
 constexpr int64_t kGrain = 32768;  // elements a thread takes at a time
 constexpr int kParts = 3;          // pieces a term is cut into
 constexpr int kPartBits = 51;      // bits of a piece
-
-constexpr int64_t kDigitMask = 0xFFFFFFFF;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
-constexpr uint64_t kFraction = (uint64_t{1} << 52) - 1;
-constexpr int kExponents = 0x7FF;  // the exponent field of what is not finite
-
-// A finite double as integer * 2^exponent; its sign is dropped.
-struct Parts {
-  int64_t integer;
-  int exponent;
-};
-
-int exponent_field(double x) {
-  return static_cast<int>(std::bit_cast<uint64_t>(x) >> 52) & kExponents;
-}
-
-Parts parts_of(double x) {
-  const auto fraction = static_cast<int64_t>(std::bit_cast<uint64_t>(x) & kFraction);
-  const int field = exponent_field(x);
-  if (field == 0) return {fraction, -1074};
-  return {fraction | (int64_t{1} << 52), field - 1075};
-}
 
 }  // namespace
 
@@ -61,34 +38,23 @@ struct ExactSum::Magnitude {
 void ExactSum::add_integer(int64_t value, int exponent) {
   if (adds_ == kMostAdds) carry();
   ++adds_;
-  const int position = exponent - kLowest;
-  const int shift = position % 32;
-  int64_t* digit = words_.data() + position / 32;
-  const int64_t low = (value & kDigitMask) << shift;
-  const int64_t high = (value >> 32) * (int64_t{1} << shift);
-  digit[0] += low & kDigitMask;
-  digit[1] += (low >> 32) + (high & kDigitMask);
-  digit[2] += high >> 32;
+  exact::split_integer(value, exponent,
+                       [&](int digit, int64_t amount) { words_.data()[digit] += amount; });
 }
 
 // |x|
 void ExactSum::add_term(double x) {
-  if (exponent_field(x) == kExponents) {
-    not_finite() |= x != x ? kNan : kInfinite;
+  if (exact::exponent_field(x) == exact::kExponents) {
+    not_finite() |= x != x ? exact::kNan : exact::kInfinite;
     return;
   }
-  const auto [integer, exponent] = parts_of(x);
+  const auto [integer, exponent] = exact::parts_of(x);
   add_integer(integer, exponent);
 }
 
-// (a * 2^27 + b)^2 in two integers: all 106 bits, whether or not a double could hold the square.
 void ExactSum::add_square(double x) {
-  if (exponent_field(x) == kExponents) return add_term(x);
-  constexpr int64_t kHalf = int64_t{1} << 27;
-  const auto [integer, exponent] = parts_of(x);
-  const int64_t a = integer / kHalf, b = integer % kHalf, middle = 2 * a * b;
-  add_integer(a * a + middle / kHalf, 2 * exponent + 54);
-  add_integer(b * b + middle % kHalf * kHalf, 2 * exponent);
+  if (exact::exponent_field(x) == exact::kExponents) return add_term(x);
+  exact::split_square(x, [&](int64_t value, int exponent) { add_integer(value, exponent); });
 }
 
 // Adds the terms of up to kBlock elements. Each term is cut on fixed grids into parts of kPartBits
@@ -153,24 +119,43 @@ void ExactSum::add_span(const T* x, int64_t n) {
 }
 
 template <class Term>
-void ExactSum::add_array(const Array& x) {
-  check(is_floating(x.dtype()), "exact_sum: array is ", x.dtype(), "; it must be floating");
-  if (x.device().type == DeviceType::meta || x.numel() == 0) return;
-  if (x.device().type != DeviceType::cpu) {
-    return backend(x.device()).exact_sum(Term::kOp, x, words_on(x.device()));
+void ExactSum::add_arrays(std::span<const Array> xs) {
+  bool dense_here = true;
+  for (const Array& x : xs) {
+    check(is_floating(x.dtype()), "exact_sum: array is ", x.dtype(), "; it must be floating");
+    dense_here = dense_here && x.device().type == DeviceType::cpu && x.is_contiguous();
   }
-  const Array values = x.contiguous();
+  if (dense_here) return add_host_arrays<Term>(xs);
+  std::vector<Array> here, others;
+  for (const Array& x : xs) {
+    if (x.device().type == DeviceType::meta || x.numel() == 0) continue;
+    x.device().type == DeviceType::cpu ? here.push_back(x.contiguous()) : others.push_back(x);
+  }
+  add_host_arrays<Term>(here);
+  while (!others.empty()) {  // one device after the other
+    const Device device = others.front().device();
+    const auto rest = std::stable_partition(others.begin(), others.end(),
+                                            [&](const Array& x) { return x.device() == device; });
+    backend(device).exact_sum(Term::kOp, {others.begin(), rest}, words_on(device));
+    others.erase(others.begin(), rest);
+  }
+}
+
+template <class Term>
+void ExactSum::add_host_arrays(std::span<const Array> xs) {
+  Pieces pieces;
+  for (const Array& x : xs) pieces.append(x.numel());
   std::mutex merging;
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
-    if constexpr (!std::is_integral_v<T>) {
-      const T* data = values.data<T>();
-      parallel_for(values.numel(), kGrain, [&](int64_t begin, int64_t end) {
-        ExactSum part;
-        part.add_span<Term>(data + begin, end - begin);
-        const std::lock_guard lock(merging);
-        add(part);
+  parallel_for(pieces.length(), kGrain, [&](int64_t begin, int64_t end) {
+    ExactSum part;
+    pieces.each(begin, end, [&](size_t i, int64_t from, int64_t to) {
+      dispatch(xs[i].dtype(), [&]<class T>(TypeTag<T>) {
+        if constexpr (!std::is_integral_v<T>)
+          part.add_span<Term>(xs[i].data<T>() + from, to - from);
       });
-    }
+    });
+    const std::lock_guard lock(merging);
+    add(part);
   });
 }
 
@@ -184,48 +169,35 @@ void ExactSum::add(const ExactSum& other) {
   carried.carry();
   if (adds_ == kMostAdds) carry();
   ++adds_;
-  for (size_t i = 0; i < kDigits; ++i) words_[i] += carried.words_[i];
+  for (size_t i = 0; i < exact::kDigits; ++i) words_[i] += carried.words_[i];
   not_finite() |= carried.not_finite();
 }
 
-void ExactSum::add_squares(const Array& x) { add_array<Square>(x); }
-void ExactSum::add_magnitudes(const Array& x) { add_array<Magnitude>(x); }
+void ExactSum::add_squares(std::span<const Array> xs) { add_arrays<Square>(xs); }
+void ExactSum::add_magnitudes(std::span<const Array> xs) { add_arrays<Magnitude>(xs); }
 
 const Array& ExactSum::words_on(Device device) {
   for (const Array& words : elsewhere_) {
     if (words.device() == device) return words;
   }
-  return elsewhere_.emplace_back(Array::zeros({kWords}, kInt64, device));
+  return elsewhere_.emplace_back(Array::zeros({exact::kWords}, kInt64, device));
 }
 
 // Digits of devices are carried per block there, so that they have room for 2^30 blocks.
 void ExactSum::fetch() {
   for (const Array& there : std::exchange(elsewhere_, {})) {
-    const std::vector<int64_t> found = there.to_vector<int64_t>();
-    for (size_t i = 0; i < kDigits; ++i) words_[i] += found[i];
-    const int64_t special = found[kDigits];
-    not_finite() |= (special >= kNan ? kNan : 0) | (special % kNan != 0 ? kInfinite : 0);
-    carry_digits();
+    std::vector<int64_t> found = there.to_vector<int64_t>();
+    exact::carry(found.data());
+    for (size_t i = 0; i < exact::kDigits; ++i) words_[i] += found[i];
+    not_finite() |= found[exact::kDigits];
+    exact::carry(words_.data());
   }
 }
 
-// Every digit but the highest into [0, 2^32), and what is not finite to one of a kind.
 void ExactSum::carry() {
-  carry_digits();
-  if (!elsewhere_.empty()) fetch();
-}
-
-void ExactSum::carry_digits() {
-  int64_t carried = 0;
-  for (size_t i = 0; i < kDigits; ++i) {
-    const int64_t digit = words_[i] + carried;
-    const bool highest = i + 1 == kDigits;
-    carried = highest ? 0 : digit >> 32;
-    words_[i] = highest ? digit : digit & kDigitMask;
-  }
-  const int64_t special = not_finite();
-  not_finite() = (special >= kNan ? kNan : 0) | (special % kNan != 0 ? kInfinite : 0);
+  exact::carry(words_.data());
   adds_ = 0;
+  if (!elsewhere_.empty()) fetch();
 }
 
 std::span<int64_t> ExactSum::words() {
@@ -234,36 +206,27 @@ std::span<int64_t> ExactSum::words() {
   return words_;
 }
 
-// The 64 bits from the highest one on, the last of them also 1 where a lower one is: rounded to 53
-// bits they give what the whole sum would give.
-ExactSum::Rounded ExactSum::rounded() const {
+double ExactSum::value() const {
   ExactSum carried = *this;
   carried.carry();
-  size_t top = kDigits - 1;
-  while (top > 2 && carried.words_[top] == 0) --top;
-  const auto first = static_cast<uint64_t>(carried.words_[top]);
-  const auto second = static_cast<uint64_t>(carried.words_[top - 1]);
-  const auto third = static_cast<uint64_t>(carried.words_[top - 2]);
-  const int shift = std::min(std::countl_zero(first) - 32, 31);
-  uint64_t bits = ((first << 32 | second) << shift) | (third >> (32 - shift));
-  bool below = third << (32 + shift) != 0;
-  for (size_t i = 0; i + 2 < top; ++i) below = below || carried.words_[i] != 0;
-  if (below) bits |= 1;
-  return {static_cast<double>(bits), kLowest + 32 * (static_cast<int>(top) - 1) - shift,
-          carried.words_[kDigits]};
-}
-
-double ExactSum::value() const {
-  const auto [mantissa, exponent, special] = rounded();
-  if (special != 0) return special >= kNan ? kNotANumber : kInfinity;
-  return std::ldexp(mantissa, exponent);
+  return exact::value(carried.words_.data());
 }
 
 double ExactSum::root() const {
-  const auto [mantissa, exponent, special] = rounded();
-  if (special != 0) return special >= kNan ? kNotANumber : kInfinity;
-  const bool odd = exponent % 2 != 0;
-  return std::ldexp(std::sqrt(odd ? 2.0 * mantissa : mantissa), (exponent - (odd ? 1 : 0)) / 2);
+  ExactSum carried = *this;
+  carried.carry();
+  return exact::root(carried.words_.data());
+}
+
+Array ExactSum::result_on(Device device, SumResult result) const {
+  const bool none_here =
+      std::all_of(words_.begin(), words_.end(), [](int64_t word) { return word == 0; });
+  if (none_here && elsewhere_.size() == 1 && elsewhere_[0].device() == device) {
+    const Array out = Array::empty({}, kFloat64, device);
+    backend(device).exact_result(result, elsewhere_[0], out);
+    return out;
+  }
+  return Array::full({}, result == SumResult::root ? root() : value(), kFloat64, device);
 }
 
 }  // namespace hero::core

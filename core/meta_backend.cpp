@@ -12,7 +12,9 @@ class MetaBackend final : public Backend {
   void copy(const Array&, const Array&) override {}
   void fill(const Array&, Scalar) override {}
   void reduce(ReduceOp, const Array&, const Array*, const Array&) override {}
-  void exact_sum(ReduceOp, const Array&, const Array&) override {}
+  void exact_sum(ReduceOp, std::span<const Array>, const Array&) override {}
+  void exact_result(SumResult, const Array&, const Array&) override {}
+  void limit_norm(std::span<const Array>, const Array&, double) override {}
   void arg_reduce(ArgOp, const Array&, int, const Array&, const Array&) override {}
   void scan(ScanOp, Direction, const Array&, int, const Array&) override {}
   void matmul(const Array&, const Array&, const Array&) override {}

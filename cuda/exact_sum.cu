@@ -2,95 +2,76 @@
 // order of threads shows. A warp takes 512 elements at a time and cuts their terms on three fixed
 // grids, as the CPU does; what is left below the last grid is added one by one.
 #include <bit>
+#include <vector>
 
-#include <hero/core/exact_sum.h>
+#include <hero/core/exact_digits.h>
 #include <hero/cuda/cuda_backend.cuh>
-#include <hero/cuda/index_lines.cuh>
-#include <hero/cuda/launch.cuh>
+#include <hero/cuda/tensor_table.cuh>
 
 namespace hero::cuda {
 
 namespace {
 
-using core::ExactSum;
+namespace exact = core::exact;
 using Word = unsigned long long;
 
 constexpr int kEach = 16;             // elements of a lane at a time
 constexpr int kTile = kWarp * kEach;  // of a warp
 constexpr int kParts = 3, kPartBits = 51;
-constexpr int64_t kMostBlocks = 132 * 8;  // fill the GPU; each ends with a carry by one thread
-constexpr uint64_t kFraction = (uint64_t{1} << 52) - 1;
+constexpr uint32_t kMostBlocks = 132 * 8;  // fill the GPU; each ends with a carry by one thread
+// Elements of a block at a time: float64 is taken one by one.
+template <class T>
+inline constexpr int64_t kShare = (std::is_same_v<T, double> ? 1 : kEach) * kThreads;
 
-__device__ int exponent_field(double x) {
-  return static_cast<int>(std::bit_cast<uint64_t>(x) >> 52) & 0x7FF;
-}
-
-// value * 2^exponent, by the three digits that it reaches.
+// value * 2^exponent
 __device__ void add_integer(Word* digits, int64_t value, int exponent) {
-  const int position = exponent - ExactSum::kLowest, shift = position % 32;
-  Word* digit = digits + position / 32;
-  constexpr int64_t kMask = 0xFFFFFFFF;
-  const int64_t low = (value & kMask) << shift, high = (value >> 32) * (int64_t{1} << shift);
-  atomicAdd(digit, static_cast<Word>(low & kMask));
-  atomicAdd(digit + 1, static_cast<Word>((low >> 32) + (high & kMask)));
-  atomicAdd(digit + 2, static_cast<Word>(high >> 32));
+  exact::split_integer(value, exponent, [digits](int digit, int64_t amount) {
+    atomicAdd(digits + digit, static_cast<Word>(amount));
+  });
 }
 
 // A finite number and its sign.
 __device__ void add_term(Word* digits, double x) {
-  const auto bits = std::bit_cast<uint64_t>(x);
-  const int field = exponent_field(x);
-  const auto fraction = static_cast<int64_t>(bits & kFraction);
-  const int64_t integer = field == 0 ? fraction : fraction | (int64_t{1} << 52);
-  add_integer(digits, bits >> 63 != 0 ? -integer : integer, field == 0 ? -1074 : field - 1075);
-}
-
-// x^2 in two integers: all 106 bits.
-__device__ void add_square(Word* digits, double x) {
-  constexpr int64_t kHalf = int64_t{1} << 27;
-  const int field = exponent_field(x);
-  const auto fraction = static_cast<int64_t>(std::bit_cast<uint64_t>(x) & kFraction);
-  const int64_t integer = field == 0 ? fraction : fraction | (int64_t{1} << 52);
-  const int exponent = field == 0 ? -1074 : field - 1075;
-  const int64_t a = integer / kHalf, b = integer % kHalf, middle = 2 * a * b;
-  add_integer(digits, a * a + middle / kHalf, 2 * exponent + 54);
-  add_integer(digits, b * b + middle % kHalf * kHalf, 2 * exponent);
+  const auto [integer, exponent] = exact::parts_of(x);
+  add_integer(digits, std::bit_cast<uint64_t>(x) >> 63 != 0 ? -integer : integer, exponent);
 }
 
 // A block's words, and one more: infinities are noted in word kDigits, NaN in the last.
-constexpr size_t kBlockWords = ExactSum::kWords + 1;
+constexpr int kBlockWords = exact::kWords + 1;
 
 // The block's words, carried, into those of the array.
 __device__ void flush(Word* digits, bool nan, bool infinite, Word* words) {
-  if (infinite) digits[ExactSum::kDigits] = ExactSum::kInfinite;
-  if (nan) digits[ExactSum::kWords] = ExactSum::kNan;
+  if (infinite) digits[exact::kDigits] = exact::kInfinite;
+  if (nan) digits[exact::kWords] = exact::kNan;
   __syncthreads();
   if (threadIdx.x == 0) {
     int64_t carried = 0;
-    for (size_t i = 0; i + 1 < ExactSum::kDigits; ++i) {
+    for (int i = 0; i + 1 < exact::kDigits; ++i) {
       const int64_t digit = static_cast<int64_t>(digits[i]) + carried;
       digits[i] = static_cast<Word>(digit & 0xFFFFFFFF);
       carried = digit >> 32;
     }
-    digits[ExactSum::kDigits - 1] += static_cast<Word>(carried);
-    digits[ExactSum::kDigits] += digits[ExactSum::kWords];
+    digits[exact::kDigits - 1] += static_cast<Word>(carried);
+    digits[exact::kDigits] += digits[exact::kWords];
   }
   __syncthreads();
-  for (size_t i = threadIdx.x; i < ExactSum::kWords; i += blockDim.x) {
+  for (unsigned i = threadIdx.x; i < exact::kWords; i += blockDim.x) {
     if (digits[i] != 0) atomicAdd(words + i, digits[i]);
   }
 }
 
 __device__ void clear(Word* digits) {
-  for (size_t i = threadIdx.x; i < kBlockWords; i += blockDim.x) digits[i] = 0;
+  for (unsigned i = threadIdx.x; i < kBlockWords; i += blockDim.x) digits[i] = 0;
   __syncthreads();
 }
 
-// The elements of this lane from a warp's tile: whole vectors, or what there is at the end.
+// The elements of this lane from a warp's tile: whole vectors, or, at the end of a tensor or where
+// its address is not that of a vector, one by one.
 template <class T>
-__device__ void load_tile(const T* x, int64_t first, int64_t n, int lane, float (&values)[kEach]) {
+__device__ void load_tile(const T* x, int64_t first, int64_t n, bool vectors, int lane,
+                          float (&values)[kEach]) {
   constexpr int kPack = 16 / static_cast<int>(sizeof(T)), kPacks = kEach / kPack;
-  if (first + kTile <= n) {
+  if (vectors && first + kTile <= n) {
     const auto* packs = reinterpret_cast<const Pack<T, kPack>*>(x + first);
     for (int p = 0; p < kPacks; ++p) {
       const Pack<T, kPack> pack = packs[p * kWarp + lane];
@@ -114,7 +95,8 @@ __device__ double term_of(float x) {
 // and that multiple stands in the last bits of the sum, where integers add it up in any order.
 template <bool kSquare>
 __device__ void add_tile(Word* digits, int lane, uint32_t largest, const float (&values)[kEach]) {
-  int grid = exponent_field(term_of<kSquare>(std::bit_cast<float>(largest))) - 1023 + 1 - kPartBits;
+  int grid =
+      exact::exponent_field(term_of<kSquare>(std::bit_cast<float>(largest))) - 1023 + 1 - kPartBits;
   double offset[kParts];
   uint64_t offset_bits[kParts], sums[kParts] = {};
   for (int p = 0; p < kParts; ++p) {  // 1.5 * 2^(52 + grid)
@@ -139,15 +121,20 @@ __device__ void add_tile(Word* digits, int lane, uint32_t largest, const float (
 }
 
 template <class T, bool kSquare>
-__global__ void __launch_bounds__(kThreads) exact_sum_kernel(const T* x, int64_t n, Word* words) {
+__global__ void __launch_bounds__(kThreads) exact_sum_kernel(const TensorTable table, Word* words) {
   __shared__ Word digits[kBlockWords];
   clear(digits);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   bool nan = false, infinite = false;
-  for (int64_t first = global_thread() / kWarp * kTile; first < n;
-       first += grid_threads() / kWarp * kTile) {
+  for (uint32_t share = blockIdx.x; share < table.shares.all(); share += gridDim.x) {
+    const int tensor = table.shares.find(share);
+    const int64_t n = table.sizes[tensor];
+    const int64_t first = static_cast<int64_t>(share - table.shares.first[tensor]) * kShare<T> +
+                          threadIdx.x / kWarp * kTile;
+    if (first >= n) continue;
     float values[kEach];
-    load_tile(x, first, n, lane, values);
+    load_tile(reinterpret_cast<const T*>(table.data[tensor]), first, n, table.vectors[tensor], lane,
+              values);
     uint32_t largest = 0;
     for (int j = 0; j < kEach; ++j) {
       const uint32_t magnitude = std::bit_cast<uint32_t>(values[j]) & 0x7FFFFFFFu;
@@ -169,43 +156,69 @@ __global__ void __launch_bounds__(kThreads) exact_sum_kernel(const T* x, int64_t
 // float64: every element by itself.
 template <bool kSquare>
 __global__ void __launch_bounds__(kThreads)
-    exact_sum_wide_kernel(const double* x, int64_t n, Word* words) {
+    exact_sum_wide_kernel(const TensorTable table, Word* words) {
   __shared__ Word digits[kBlockWords];
   clear(digits);
   bool nan = false, infinite = false;
-  for (int64_t i = global_thread(); i < n; i += grid_threads()) {
-    if (exponent_field(x[i]) == 0x7FF) {
-      (x[i] != x[i] ? nan : infinite) = true;
+  for (uint32_t share = blockIdx.x; share < table.shares.all(); share += gridDim.x) {
+    const int tensor = table.shares.find(share);
+    const int64_t i =
+        static_cast<int64_t>(share - table.shares.first[tensor]) * kShare<double> + threadIdx.x;
+    if (i >= table.sizes[tensor]) continue;
+    const double x = reinterpret_cast<const double*>(table.data[tensor])[i];
+    if (exact::exponent_field(x) == exact::kExponents) {
+      (x != x ? nan : infinite) = true;
+    } else if (kSquare) {
+      exact::split_square(
+          x, [&](int64_t value, int exponent) { add_integer(digits, value, exponent); });
     } else {
-      kSquare ? add_square(digits, x[i]) : add_term(digits, std::fabs(x[i]));
+      add_term(digits, std::fabs(x));
     }
   }
   flush(digits, nan, infinite, words);
 }
 
+// Carrying is one thread's work, so the words are brought near it first.
+__global__ void exact_result_kernel(const int64_t* words, bool root, double* out) {
+  __shared__ int64_t carried[exact::kWords];
+  for (unsigned i = threadIdx.x; i < exact::kWords; i += blockDim.x) carried[i] = words[i];
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  exact::carry(carried);
+  *out = root ? exact::root(carried) : exact::value(carried);
+}
+
 }  // namespace
 
-void CudaBackend::exact_sum(ReduceOp op, const Array& x, const Array& words) {
-  if (x.numel() == 0) return;
+void CudaBackend::exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) {
   const DeviceGuard guard(index_);
   const bool square = op == ReduceOp::sum_square;
-  const bool fits = x.is_contiguous() && aligned_to(x.bytes(), 16, 0);
-  const Array values = fits ? x : x.clone();
-  const int64_t n = values.numel();
+  std::vector<Array> dense;
+  for (const Array& x : xs) dense.push_back(x.contiguous());
   auto* sum = reinterpret_cast<Word*>(words.bytes());
-  const auto start = [&](auto kernel, int64_t elements_of_block, const auto* data) {
-    const dim3 blocks = blocks_for(std::min(n, kMostBlocks * elements_of_block), elements_of_block);
-    launch("exact_sum", kernel, blocks, dim3(kThreads), 0, data, n, sum);
-  };
-  dispatch(values.dtype(), [&]<class T>(TypeTag<T>) {
-    const auto* data = reinterpret_cast<const T*>(values.bytes());
-    if constexpr (std::is_same_v<T, double>) {
-      start(square ? exact_sum_wide_kernel<true> : exact_sum_wide_kernel<false>, kThreads, data);
-    } else if constexpr (!std::is_integral_v<T>) {
-      start(square ? exact_sum_kernel<T, true> : exact_sum_kernel<T, false>, kThreads * kEach,
-            data);
-    }
-  });
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    dispatch(dtype, [&]<class T>(TypeTag<T>) {
+      if constexpr (!std::is_integral_v<T>) {
+        void (*kernel)(TensorTable, Word*) = nullptr;
+        if constexpr (std::is_same_v<T, double>) {
+          kernel = square ? exact_sum_wide_kernel<true> : exact_sum_wide_kernel<false>;
+        } else {
+          kernel = square ? exact_sum_kernel<T, true> : exact_sum_kernel<T, false>;
+        }
+        each_table(dense, dtype, kShare<T>, [&](const TensorTable& table) {
+          const dim3 blocks(std::min(table.shares.all(), kMostBlocks));
+          launch("exact_sum", kernel, blocks, dim3(kThreads), 0, table, sum);
+        });
+      }
+    });
+  }
+}
+
+void CudaBackend::exact_result(SumResult result, const Array& words, const Array& out) {
+  const DeviceGuard guard(index_);
+  launch("exact_sum", exact_result_kernel, dim3(1), dim3(kThreads), 0,
+         reinterpret_cast<const int64_t*>(words.bytes()), result == SumResult::root,
+         reinterpret_cast<double*>(out.bytes()));
 }
 
 }  // namespace hero::cuda

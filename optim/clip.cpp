@@ -15,76 +15,122 @@ namespace {
 
 namespace k = core::kernels;
 
-void add_powers(ExactSum& sum, const Array& g, double p) {
-  if (p == 1.0) return sum.add_magnitudes(g);
-  if (p == 2.0) return sum.add_squares(g);
-  sum.add_magnitudes(core::map<k::Pow>(core::map<k::Abs>(g.to(kFloat64)), Scalar(p)));
-}
-
-// Calls use(gradient) for all parameters of these owners that have one with elements.
-template <class Use>
-void each_gradient(const std::vector<Tensor>& params, const Owners* owners, const Use& use) {
+// Gradients with elements, of the parameters of these owners.
+std::vector<Array> gradients_of(const std::vector<Tensor>& params, const Owners* owners) {
+  std::vector<Array> list;
+  list.reserve(params.size());
   for (const Tensor& param : params) {
     if (owners_of(param) != owners) continue;
     const Tensor grad = param.grad();
-    if (grad.defined() && grad.numel() > 0) use(grad.array());
+    if (grad.defined() && grad.numel() > 0) list.push_back(grad.array());
+  }
+  return list;
+}
+
+// That of the first gradient; of the first parameter where there is none.
+Device device_of(const std::vector<Tensor>& params) {
+  for (const Tensor& param : params) {
+    if (param.grad().defined()) return param.grad().device();
+  }
+  return params.empty() ? kCpu : params[0].device();
+}
+
+void add_powers(ExactSum& sum, const std::vector<Array>& gradients, double p) {
+  if (p == 2.0) return sum.add_squares(gradients);
+  if (p == 1.0) return sum.add_magnitudes(gradients);
+  for (const Array& g : gradients) {
+    sum.add_magnitudes(core::map<k::Pow>(core::map<k::Abs>(g.to(kFloat64)), Scalar(p)));
   }
 }
 
 ExactSum power_sum(const std::vector<Tensor>& params, double p) {
   ExactSum total;
   for (Owners* owners : all_owners(params)) {
+    if (!owners) {
+      add_powers(total, gradients_of(params, nullptr), p);
+      continue;
+    }
     ExactSum sum;
-    each_gradient(params, owners, [&](const Array& g) { add_powers(sum, g, p); });
-    if (owners) add_up(*owners, {&sum, 1});
+    add_powers(sum, gradients_of(params, owners), p);
+    add_up(*owners, {&sum, 1});
     total.add(sum);
   }
   return total;
 }
 
+// float64 of shape [] on `device`; NaN wins.
+Array largest_of(const std::vector<Array>& gradients, Device device) {
+  if (gradients.empty()) return Array::zeros({}, kFloat64, device);
+  const Array each =
+      Array::empty({static_cast<int64_t>(gradients.size())}, kFloat64, gradients[0].device());
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const Array found = core::reduce(core::ReduceOp::max, core::map<k::Abs>(gradients[i]));
+    const Array slot = each.select(0, static_cast<int64_t>(i));
+    core::backend(each.device()).copy(found.to(each.device()), slot);
+  }
+  return core::reduce(core::ReduceOp::max, each).to(device);
+}
+
 // The bits of doubles that are 0 or more are ordered like the doubles, and NaN is above infinity.
-double largest_magnitude(const std::vector<Tensor>& params) {
+Array largest_magnitude(const std::vector<Tensor>& params, Device device) {
+  const std::vector<Owners*> all = all_owners(params);
+  const bool whole = all.empty() || (all.size() == 1 && !all[0]);
+  if (whole) return largest_of(gradients_of(params, nullptr), device);
   int64_t total = 0;
-  for (Owners* owners : all_owners(params)) {
+  for (Owners* owners : all) {
     int64_t largest = 0;
-    each_gradient(params, owners, [&](const Array& g) {
-      if (g.device().type == DeviceType::meta) return;
-      const double found = core::reduce(core::ReduceOp::max, core::map<k::Abs>(g)).item();
-      largest = std::max(largest, std::bit_cast<int64_t>(std::fabs(found)));
-    });
+    if (device.type != DeviceType::meta) {
+      const double found = largest_of(gradients_of(params, owners), device).item();
+      largest = std::bit_cast<int64_t>(std::fabs(found));
+    }
     if (owners) owners->largest({&largest, 1});
     total = std::max(total, largest);
   }
-  return std::bit_cast<double>(total);
+  return Array::full({}, std::bit_cast<double>(total), kFloat64, device);
 }
 
 }  // namespace
 
-double grad_norm(const std::vector<Tensor>& params, double p) {
+Tensor grad_norm(const std::vector<Tensor>& params, double p) {
   check(p > 0.0, "clip_grad_norm: norm must be positive: ", p);
-  if (std::isinf(p)) return largest_magnitude(params);
+  const NoGrad no_grad;
+  const Device device = device_of(params);
+  if (std::isinf(p)) return Tensor(largest_magnitude(params, device));
   const ExactSum sum = power_sum(params, p);
-  if (p == 2.0) return sum.root();
-  return p == 1.0 ? sum.value() : std::pow(sum.value(), 1.0 / p);
+  if (p == 2.0) return Tensor(sum.root_on(device));
+  const Array value = sum.value_on(device);
+  return Tensor(p == 1.0 ? value : core::map<k::Pow>(value, Scalar(1.0 / p)));
 }
 
-void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm, double total_norm) {
-  const double factor = max_norm / (total_norm + 1e-6);
-  if (factor >= 1.0) return;
+void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm,
+                          const Tensor& total_norm) {
+  check(total_norm.defined() && total_norm.numel() == 1,
+        "clip_grads_with_norm: the norm must be a tensor of one element");
+  const Array norm = total_norm.array().to(kFloat64).reshape({});
+  std::vector<Array> gradients;
   for (const Tensor& param : params) {
-    const Tensor grad = param.grad();
-    if (!grad.defined()) continue;
-    core::map_into<k::Mul>(grad.array(), grad.array(), Scalar(factor));
+    if (param.grad().defined()) gradients.push_back(param.grad().array());
+  }
+  while (!gradients.empty()) {  // one device after the other
+    const Device device = gradients.front().device();
+    const auto rest = std::stable_partition(gradients.begin(), gradients.end(),
+                                            [&](const Array& g) { return g.device() == device; });
+    core::backend(device).limit_norm({gradients.begin(), rest}, norm.to(device), max_norm);
+    if (device.type != DeviceType::cpu) {  // the host does not know whether they changed
+      std::for_each(gradients.begin(), rest, [](const Array& g) { g.storage().bump_version(); });
+    }
+    gradients.erase(gradients.begin(), rest);
   }
 }
 
-double clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
+Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
                       const ClipOptions& options) {
   check(max_norm >= 0.0, "clip_grad_norm: max_norm must be 0 or more: ", max_norm);
-  const double total = grad_norm(params, options.norm);
-  check(!options.error_if_nonfinite || std::isfinite(total),
-        "clip_grad_norm: the norm of the gradients is ", total,
-        "; look for the first loss that is not finite");
+  const Tensor total = grad_norm(params, options.norm);
+  if (options.error_if_nonfinite && total.device().type != DeviceType::meta) {
+    check(std::isfinite(total.item()), "clip_grad_norm: the norm of the gradients is ",
+          total.item(), "; look for the first loss that is not finite");
+  }
   clip_grads_with_norm(params, max_norm, total);
   return total;
 }

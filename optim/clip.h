@@ -14,8 +14,11 @@ struct ClipOptions {
 
 /// Scales all gradients together so that their norm, taken over every element of every gradient, is
 /// at most max_norm: by max_norm / (norm + 1e-6) where that is below 1. Returns the norm before,
-/// grad_norm(). Pascanu, Mikolov and Bengio, arXiv 1211.5063.
-double clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
+/// grad_norm(), whose value item() gives. Pascanu, Mikolov and Bengio, arXiv 1211.5063.
+///
+/// On a GPU the norm stays there and the gradients are read and scaled in a few launches for any
+/// number of them; the host waits only with error_if_nonfinite, or where parameters are shards.
+Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
                       const ClipOptions& options = {});
 
 /// Limits every element of every gradient to [-limit, limit].
@@ -23,14 +26,16 @@ void clip_grad_value(const std::vector<Tensor>& params, double limit);
 
 /// \name The parts of clip_grad_norm
 /// \{
-/// (sum of |g|^p)^(1/p) over the gradients of `params`, or the largest |g| for infinite p. The sum
-/// is exact (for other p than 1 and 2 the powers are doubles), so the norm has the same bits for
-/// any order and number of threads, and whether parameters are whole or shards: where they are
-/// shards (<hero/autograd/partition.h>) this is a collective of their owners, and gives the norm of
-/// the whole to each.
-double grad_norm(const std::vector<Tensor>& params, double p = 2.0);
-/// Multiplies the gradients as clip_grad_norm does for that norm.
-void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm, double total_norm);
+/// (sum of |g|^p)^(1/p) over the gradients of `params`, or the largest |g| for infinite p: float64
+/// of shape [] on the device of the first gradient. The sum is exact (for other p than 1 and 2 the
+/// powers are doubles), so the norm has the same bits for any order and number of threads, and
+/// whether parameters are whole or shards: where they are shards (<hero/autograd/partition.h>) this
+/// is a collective of their owners over words of the host, and gives the norm of the whole to each.
+/// For p of 1 and 2 all gradients of a GPU are a few launches, for others a few a gradient.
+Tensor grad_norm(const std::vector<Tensor>& params, double p = 2.0);
+/// Multiplies the gradients as clip_grad_norm does for that norm, a tensor of one element.
+void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm,
+                          const Tensor& total_norm);
 /// \}
 
 }  // namespace hero::optim

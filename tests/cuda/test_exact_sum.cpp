@@ -1,7 +1,9 @@
 // Exact sums on the device: the words themselves are the CPU's.
+#include <algorithm>
 #include <limits>
 
 #include "cuda/gpu.h"
+#include "cuda/same_bits.h"
 #include "support/arrays.h"
 
 #include <hero/core/exact_sum.h>
@@ -80,4 +82,65 @@ TEST_CASE("exact sums on the GPU remember what is not finite, and add up over ar
   dense.add_squares(a.slice(0, 1).clone());
   dense.add_squares(a.slice(0, 0, kEnd, 3).clone());
   CHECK(view.value() == dense.value());
+}
+
+TEST_CASE("exact sums of more arrays than a launch takes are those of the arrays one by one") {
+  HERO_NEEDS_GPU();
+  constexpr DType kFloats[] = {kFloat32, kBFloat16, kFloat64, kFloat16};
+  std::vector<Array> here, there;
+  for (int64_t i = 0; i < 400; ++i) {
+    const int64_t n = i % 9 == 4 ? 0 : i == 33 ? 9001 : i * 11 % 61;
+    const Array x = noise({n + 1}, kFloats[i < 330 ? 0 : i % 4], static_cast<uint64_t>(i));
+    here.push_back(i % 3 == 0 ? x.slice(0, 1) : x.slice(0, 0, n));  // off its vector
+    there.push_back(x.to(kGpu));
+    there.back() = i % 3 == 0 ? there.back().slice(0, 1) : there.back().slice(0, 0, n);
+  }
+  for (const bool squares : {true, false}) {
+    ExactSum a, b;
+    squares ? a.add_squares(here) : a.add_magnitudes(here);
+    squares ? b.add_squares(there) : b.add_magnitudes(there);
+    const auto expected = a.words(), found = b.words();
+    CHECK(std::equal(found.begin(), found.end(), expected.begin()));
+  }
+}
+
+TEST_CASE("the GPU rounds an exact sum and its root as the CPU does") {
+  HERO_NEEDS_GPU();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::vector<double>> cases = {
+      {0.0, -0.0},
+      {1.0, 0x1p-26, 0x1p-27},  // half of a last place of the sum of squares, and a bit below it
+      {0x1p-1074},
+      {0x1p-537, 0x1p-538},  // squares at the end of the denormals
+      {0x1.fffffffffffffp-512, 0x1p-540, 3e-170},
+      {0x1p1023, 0x1p1023},  // their magnitudes' sum overflows, the root of their squares does not
+      {0x1.fffffffffffffp1023, 0x1p970},
+      {1.0, infinity},
+      {-infinity, std::nan("")},
+      {0.1, 0.2, 0.3, 1e100, 1e-100},
+  };
+  for (const std::vector<double>& values : cases) {
+    const Array x = Array::from(values, {static_cast<int64_t>(values.size())});
+    for (const bool squares : {true, false}) {
+      ExactSum here, there;
+      squares ? here.add_squares(x) : here.add_magnitudes(x);
+      squares ? there.add_squares(x.to(kGpu)) : there.add_magnitudes(x.to(kGpu));
+      INFO(values[0] << " of " << values.size() << ", squares " << squares);
+      const Array value = there.value_on(kGpu), root = there.root_on(kGpu);
+      CHECK(value.device() == kGpu);
+      CHECK(bits_of(value.item()) == bits_of(here.value()));
+      CHECK(bits_of(root.item()) == bits_of(here.root()));
+      // What is known on the host only goes there as a number.
+      CHECK(bits_of(here.root_on(kGpu).item()) == bits_of(here.root()));
+      CHECK(bits_of(here.value_on(kCpu).item()) == bits_of(here.value()));
+    }
+  }
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const Array x = noise({33}, kFloat32, seed);
+    ExactSum here, there;
+    here.add_squares(x);
+    there.add_squares(x.to(kGpu));
+    CHECK(there.root_on(kGpu).item() == here.root());
+    CHECK(there.value_on(kGpu).item() == here.value());
+  }
 }

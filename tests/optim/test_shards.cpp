@@ -57,14 +57,14 @@ TEST_CASE("clipping shards gives every owner the norm of the whole, bit for bit"
   for (const double p : {1.0, 2.0, 3.0, kInfinity}) {
     const std::vector<Tensor> original = three_params(kFloat32);
     const std::vector<Tensor> whole = copies_of(original);
-    const double norm = optim::clip_grad_norm(whole, 0.125, {.norm = p});
+    const double norm = optim::clip_grad_norm(whole, 0.125, {.norm = p}).item();
     for (int size = 1; size <= 8; ++size) {
       INFO("norm " << p << ", ranks " << size);
       const std::vector<Tensor> parts = copies_of(original);
       std::vector<double> norms(static_cast<size_t>(size));
       const int64_t met = on_ranks(size, [&](int rank, const OwnersPtr& owners) {
         const auto mine = cut(parts, rank, size, owners);
-        norms[static_cast<size_t>(rank)] = optim::clip_grad_norm(mine, 0.125, {.norm = p});
+        norms[static_cast<size_t>(rank)] = optim::clip_grad_norm(mine, 0.125, {.norm = p}).item();
         check(same_bits(mine[2].grad(), whole[2].grad()), "the whole parameter's gradient differs");
         put_both_back(mine, parts);
       });
@@ -98,12 +98,12 @@ TEST_CASE("one owner's infinite gradient is an error for all, before anything ch
 
 TEST_CASE("an owner without a gradient takes part in the norm") {
   const std::vector<Tensor> whole = three_params(kFloat32);
-  const double norm = optim::grad_norm({whole[0]});
+  const double norm = optim::grad_norm({whole[0]}).item();
   std::vector<double> norms(2);
   on_ranks(2, [&](int rank, const OwnersPtr& owners) {
     const Tensor all = shard_of(whole[0], 0, rank == 0 ? 2100 : 0, owners);
     if (rank == 1) all.set_grad({});
-    norms[static_cast<size_t>(rank)] = optim::grad_norm({all});
+    norms[static_cast<size_t>(rank)] = optim::grad_norm({all}).item();
   });
   CHECK(norms == std::vector<double>(2, norm));
 }
@@ -150,7 +150,7 @@ TEST_CASE("masters of shards are shards: LAMB over them has the bits of the whol
   const optim::LAMBOptions options = {.lr = 0.01, .weight_decay = 0.1};
   const std::vector<Tensor> whole = copies_of(original), parts = copies_of(original);
   Masters lamb(whole, options);
-  const double norm = optim::grad_norm(whole);
+  const double norm = optim::grad_norm(whole).item();
   for (int step = 0; step < 3; ++step) lamb.step();
   on_ranks(3, [&](int rank, const OwnersPtr& owners) {
     const auto mine = cut(parts, rank, 3, owners);
@@ -159,7 +159,7 @@ TEST_CASE("masters of shards are shards: LAMB over them has the bits of the whol
     check(!partition(part.parameters()[2]), "the whole parameter's master is a shard");
     for (int step = 0; step < 3; ++step) part.step();
     part.take_gradients();
-    check(optim::grad_norm(part.parameters()) == norm, "the masters' norm differs");
+    check(optim::grad_norm(part.parameters()).item() == norm, "the masters' norm differs");
     put_both_back(mine, parts);
   });
   CHECK(same_bits(parts[0], whole[0]));
