@@ -12,7 +12,9 @@ struct GraphOptions {
   /// Calls that run as they are before one is captured; at least 1. They are steps like all others.
   int warmup = 2;
   /// The step's host code runs in every call and its graph is updated, so that numbers which change
-  /// from step to step (learning rates, Adam's corrections) are always those of this step.
+  /// from step to step (learning rates, Adam's corrections) are always those of this step. Nothing
+  /// like PyTorch's `capturable` makes Adam do without: step counts and rates are numbers of the
+  /// host, where state dicts, schedules and option() read and set them.
   /// Without it the host code runs no more once captured: quicker, and an error where the last
   /// warm-up call and the captured one differ in such a number.
   bool recapture = false;

@@ -1,4 +1,5 @@
 // Whole training steps as graphs: the bits of eager training.
+#include <algorithm>
 #include <memory>
 
 #include "cuda/gpu.h"
@@ -14,7 +15,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// A small network with dropout, its optimizer and its data, the same at every making.
+constexpr double kMaxNorm = 18.0;
+
+// A small network with dropout, clipping, its optimizer and its data, the same at every making.
 template <class Optimizer>
 struct Training {
   nn::Linear first{6, 10}, second{10, 3};
@@ -37,20 +40,28 @@ struct Training {
     const Tensor hidden = dropout(relu(first(Tensor(in[0]))), 0.25, true);
     const Tensor loss = square(second(hidden) - Tensor(in[1])).mean();
     loss.backward();
+    const Tensor norm = optim::clip_grad_norm(optimizer->parameters(), kMaxNorm);
     optimizer->step();
     optimizer->zero_grad();
-    return {loss.array()};
+    return {loss.array(), norm.array()};
   }
-  // All bits that training leaves behind: losses, then parameters.
+  // All bits that training leaves behind: losses, then norms, some below the limit and some above
+  // it, then parameters.
   std::vector<float> run(const std::function<std::vector<Array>(const std::vector<Array>&)>& call) {
     std::vector<float> bits;
+    std::vector<double> norms;
     for (int i = 0; i < 6; ++i) {
       const auto seed = static_cast<uint64_t>(i);
       Array x = Array::empty({5, 6}), y = Array::empty({5, 3});
       fill_normal(std::span<float>(x.data<float>(), 30), {seed, 1}, 0);
       fill_normal(std::span<float>(y.data<float>(), 15), {seed, 2}, 0);
-      bits.push_back(call({x.to(kGpu), y.to(kGpu)})[0].to(kCpu).item<float>());
+      const std::vector<Array> out = call({x.to(kGpu), y.to(kGpu)});
+      bits.push_back(out[0].item<float>());
+      norms.push_back(out[1].item());
     }
+    CHECK(*std::min_element(norms.begin(), norms.end()) < kMaxNorm);
+    CHECK(*std::max_element(norms.begin(), norms.end()) > kMaxNorm);
+    for (const double norm : norms) bits.push_back(static_cast<float>(norm));
     for (nn::Linear* layer : {&first, &second}) {
       for (const Tensor& p : layer->parameters()) {
         for (const float v : p.array().to(kCpu).to_vector<float>()) bits.push_back(v);
