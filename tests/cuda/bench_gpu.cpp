@@ -119,6 +119,16 @@ void memory_bound() {
     const Tensor g = random({65536, 1024}, kBFloat16);
     return [=] { grad({layer_norm(x, {1024}, w, b)}, {x, w, b}, {.grad_outputs = {g}}); };
   });
+  run("the same of x + residual, 8 passes", {8.0 * 2 * 65536 * 1024, "GB/s"}, [] {
+    const Shape shape{65536, 1024};
+    const Tensor x = random(shape, kBFloat16, true), r = random(shape, kBFloat16, true);
+    const Tensor w = random({1024}, kBFloat16, true), b = random({1024}, kBFloat16, true);
+    const Tensor g = random(shape, kBFloat16), h = random(shape, kBFloat16);
+    return [=] {
+      const auto [sum, norm] = add_layer_norm(x, r, {1024}, w, b);
+      grad({sum, norm}, {x, r, w, b}, {.grad_outputs = {g, h}});
+    };
+  });
   run("cross entropy 16384 x 50304 bf16, with backward", {3.0 * 2 * 16384 * 50304, "GB/s"}, [] {
     const Tensor x = random({16384, 50304}, kBFloat16, true);
     const Tensor y = randint(0, 50304, {16384}, there(kInt64));
@@ -180,6 +190,12 @@ void products() {
       matmul(g.t(), x);
       sum(g, {0});
     };
+  });
+  run("cross entropy of 16384 x 768 x 50304 bf16", {3 * 2.0 * 16384 * 768 * 50304, "TFLOP/s"}, [] {
+    const Tensor x = random({16384, 768}, kBFloat16, true);
+    const Tensor w = random({50304, 768}, kBFloat16, true);
+    const Tensor y = randint(0, 50304, {16384}, there(kInt64));
+    return [=] { grad({linear_cross_entropy(x, w, y)}, {x, w}); };
   });
   // Half of the pairs: 2 products forward, 5 backward.
   const double pair = 2.0 * 16 * 12 * 1024 * 1024 * 64 / 2;
