@@ -20,15 +20,18 @@ cudaError_t radix_sort(void* room, size_t& bytes, const Key* keys, Key* sorted_k
 #if defined(HERO_CUSIM)
   bytes = 1;
   if (room == nullptr) return cudaSuccess;
-  const Key mask = bits >= static_cast<int>(8 * sizeof(Key)) ? ~Key{0} : (Key{1} << bits) - 1;
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return (keys[a] & mask) < (keys[b] & mask); });
-  for (int64_t i = 0; i < n; ++i) {
-    sorted_keys[i] = keys[order[static_cast<size_t>(i)]];
-    sorted_values[i] = values[order[static_cast<size_t>(i)]];
-  }
+  // work of the stream, as it is there
+  cusim::enqueue("sort", current_stream(), [=] {
+    const Key mask = bits >= static_cast<int>(8 * sizeof(Key)) ? ~Key{0} : (Key{1} << bits) - 1;
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return (keys[a] & mask) < (keys[b] & mask); });
+    for (int64_t i = 0; i < n; ++i) {
+      sorted_keys[i] = keys[order[static_cast<size_t>(i)]];
+      sorted_values[i] = values[order[static_cast<size_t>(i)]];
+    }
+  });
   return cudaSuccess;
 #else
   return cub::DeviceRadixSort::SortPairs(room, bytes, keys, sorted_keys, values, sorted_values, n,
