@@ -85,10 +85,7 @@ void store(void* data, cudaDataType_t type, int64_t at, double value) {
   }
 }
 
-// Products round to what they compute in; TF32 keeps 11 bits of the factors.
-double rounded(double value, cublasComputeType_t compute) {
-  return compute == CUBLAS_COMPUTE_64F ? value : static_cast<double>(static_cast<float>(value));
-}
+// TF32 keeps 11 bits of the factors.
 double factor(double value, cublasComputeType_t compute) {
   if (compute != CUBLAS_COMPUTE_32F_FAST_TF32) return value;
   const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
@@ -179,21 +176,13 @@ struct Call {
     const int64_t at = desc.trans_b == CUBLAS_OP_N ? q + j * b.step : j + q * b.step;
     return factor(load(b_data, b.type, batch * b.batch_step + at), desc.compute);
   }
-  double sum(int64_t batch, int64_t i, int64_t j, int64_t k) const {
-    double total = 0.0;
-    const auto add = [&](int64_t q) {
-      total = rounded(total + of_a(batch, i, q) * of_b(batch, q, j), desc.compute);
-    };
-    if (algorithm == 0) {
-      for (int64_t q = 0; q < k; ++q) add(q);
-    } else if (algorithm == 1) {
-      for (int64_t q = k - 1; q >= 0; --q) add(q);
-    } else {
-      for (int64_t start : {0, 1}) {
-        for (int64_t q = start; q < k; q += 2) add(q);
-      }
-    }
-    return total;
+  // The terms of a sum, in the order in which the algorithm adds them.
+  std::vector<int64_t> order(int64_t k) const {
+    std::vector<int64_t> terms;
+    for (int64_t q = 0; q < k; ++q) terms.push_back(algorithm == 1 ? k - 1 - q : q);
+    const auto even = [](int64_t q) { return q % 2 == 0; };
+    if (algorithm > 1) std::stable_partition(terms.begin(), terms.end(), even);
+    return terms;
   }
 };
 
@@ -210,17 +199,39 @@ double finished(const cusim_matmul_desc& desc, cudaDataType_t type, double value
   return epilogue & 32 ? gelu(value) : value;
 }
 
+// sums += factors * b, rounded to float where that is computed in; a loop without a wait in it
+void add_terms(std::vector<double>& sums, const double* factors, double b, bool wide) {
+  if (wide) {
+    for (double& sum : sums) sum += *factors++ * b;
+  } else {
+    for (double& sum : sums) sum = static_cast<double>(static_cast<float>(sum + *factors++ * b));
+  }
+}
+
 void run(const Call& call) {
   const cusim_matmul_desc& desc = call.desc;
   const auto [m, n, k] = sizes_of(desc, call.a, call.d);
   const cudaDataType_t type = call.d.type;
   const size_t needed = kWorkspace[call.algorithm];
   if (needed > 0) std::memset(call.workspace, 0xAB, needed);
+  const bool wide = desc.compute == CUBLAS_COMPUTE_64F;
+  const std::vector<int64_t> order = call.order(k);
+  std::vector<double> factors(static_cast<size_t>(m * k)), sums(static_cast<size_t>(m));
   for (int64_t p = 0; p < call.d.batch; ++p) {
+    double* next = factors.data();
+    for (const int64_t q : order) {
+      for (int64_t i = 0; i < m; ++i) *next++ = call.of_a(p, i, q);
+    }
     for (int64_t j = 0; j < n; ++j) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      next = factors.data();
+      for (const int64_t q : order) {
+        add_terms(sums, next, call.of_b(p, q, j), wide);
+        next += m;
+      }
       for (int64_t i = 0; i < m; ++i) {
         const int64_t at = p * call.d.batch_step + i + j * call.d.step;
-        double value = call.scale * call.sum(p, i, j, k);
+        double value = call.scale * sums[static_cast<size_t>(i)];
         if (call.keep != 0.0) value += call.keep * load(call.c_data, type, at);
         value = finished(desc, type, value, i, j);
         store(call.d_data, type, at, value);
