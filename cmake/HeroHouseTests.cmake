@@ -12,6 +12,8 @@ hero_house_test("the layer check finds forbidden includes" build
                 ${PROJECT_SOURCE_DIR}/tests/layers/test_check)
 hero_house_test("the text check accepts only the same text" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_text ${CMAKE_COMMAND})
+hero_house_test("texts may differ by numbers that are near" build
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_close_text)
 hero_house_test("the run scripts refuse and explain" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
 if(HERO_HAS_CUDA)

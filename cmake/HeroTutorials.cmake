@@ -1,6 +1,8 @@
 # One program a tutorials/NN_name.cpp, in <build>/tutorials/, and one test a text in
 # tutorials/expected/: NN_name.txt is what the program prints without options; NN_name.<tag>.txt
-# begins with the line "# args: ..." that holds its options.
+# begins with the line "# args: ..." that holds its options. The same objects linked with
+# tests/cusim in place of the CUDA runtime are the programs of <build>/tests/tutorials_cusim/, which
+# tests/scripts/test_tutorials_cuda runs with --device cuda.
 add_custom_target(hero_tutorials)
 find_package(CLI11 QUIET)
 file(GLOB hero_tutorial_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/[0-9][0-9]_*.cpp)
@@ -12,15 +14,32 @@ endif()
 file(GLOB hero_tutorial_support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/support/*.cpp)
 if(hero_tutorial_sources)
   add_library(hero_tutorial_support STATIC EXCLUDE_FROM_ALL ${hero_tutorial_support})
-  target_link_libraries(hero_tutorial_support PUBLIC hero::hero PRIVATE CLI11::CLI11)
+  target_link_libraries(hero_tutorial_support PUBLIC hero::dist PRIVATE CLI11::CLI11)
+endif()
+
+# hero_tutorial(target name folder libraries...): a program of the objects of one tutorial
+function(hero_tutorial target name folder)
+  add_executable(${target} $<TARGET_OBJECTS:tutorial_objects_${name}>)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY
+                                             ${PROJECT_BINARY_DIR}/${folder})
+  target_link_libraries(${target} PRIVATE hero_tutorial_support ${ARGN})
+endfunction()
+
+set(over_cusim OFF)
+if(TARGET hero_nccl_sim AND NOT HERO_SANITIZE)
+  set(over_cusim ON)
+  add_custom_target(hero_tutorials_cusim)
 endif()
 foreach(source IN LISTS hero_tutorial_sources)
   cmake_path(GET source STEM name)
-  add_executable(tutorial_${name} ${source})
-  set_target_properties(tutorial_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY
-                                                    ${PROJECT_BINARY_DIR}/tutorials)
-  target_link_libraries(tutorial_${name} PRIVATE hero::hero hero_tutorial_support)
+  add_library(tutorial_objects_${name} OBJECT ${source})
+  target_link_libraries(tutorial_objects_${name} PRIVATE hero_tutorial_support)
+  hero_tutorial(tutorial_${name} ${name} tutorials hero::hero)
   add_dependencies(hero_tutorials tutorial_${name})
+  if(over_cusim)
+    hero_tutorial(tutorial_cusim_${name} ${name} tests/tutorials_cusim hero_nccl_sim)
+    add_dependencies(hero_tutorials_cusim tutorial_cusim_${name})
+  endif()
 endforeach()
 
 if(NOT HERO_TESTS)
@@ -40,6 +59,21 @@ foreach(text IN LISTS hero_tutorial_texts)
                    ${PROJECT_SOURCE_DIR}/cmake/check_text.cmake)
   set_tests_properties("tutorial: ${case}" PROPERTIES LABELS tutorial TIMEOUT 900)
 endforeach()
+
+add_test(NAME "tutorial: without a GPU --device cuda is one line"
+         COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_no_gpu ${PROJECT_BINARY_DIR}/tutorials)
+set_tests_properties("tutorial: without a GPU --device cuda is one line"
+                     PROPERTIES LABELS tutorial TIMEOUT 900)
+
+if(over_cusim)
+  foreach(source IN LISTS hero_tutorial_sources)
+    cmake_path(GET source STEM name)
+    add_test(NAME "cusim: ${name}"
+             COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_tutorials_cuda
+                     ${PROJECT_BINARY_DIR}/tests/tutorials_cusim ${name})
+    set_tests_properties("cusim: ${name}" PROPERTIES LABELS cusim TIMEOUT 900)
+  endforeach()
+endif()
 
 # Those with ranks print the same text whether these are threads or processes.
 add_test(NAME "tutorial: those with ranks, under mpirun"

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "support/charts.h"
+#include "support/device.h"
 #include "support/program.h"
 
 #include <hero/autograd/autograd.h>
@@ -11,6 +12,12 @@
 using hero::Tensor;
 
 namespace {
+
+// float64 [1]
+Tensor parameter(double start) {
+  return hero::tensor(
+      {start}, {.dtype = hero::kFloat64, .device = tutorial::device(), .requires_grad = true});
+}
 
 Tensor f(const Tensor& x) { return sin(x) + square(x) / 10; }
 
@@ -38,7 +45,7 @@ Derivatives derivatives(const Tensor& x) {
 
 // [snippet: rule]
 std::vector<Step> newton(double start, int steps, double lr, double momentum) {
-  Tensor x = hero::tensor({start}, {.dtype = hero::kFloat64, .requires_grad = true});
+  Tensor x = parameter(start);
   Tensor last = zeros_like(x);
   std::vector<Step> path;
   for (int i = 0; i < steps; ++i) {
@@ -55,7 +62,7 @@ std::vector<Step> newton(double start, int steps, double lr, double momentum) {
 
 // [snippet: library]
 std::vector<Step> library_newton(double start, int steps, double lr) {
-  Tensor x = hero::tensor({start}, {.dtype = hero::kFloat64, .requires_grad = true});
+  Tensor x = parameter(start);
   hero::optim::Newton newton({x}, {.lr = lr});
   std::vector<Step> path;
   for (int i = 0; i < steps; ++i) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "support/charts.h"
+#include "support/device.h"
 #include "support/program.h"
 
 #include <hero/autograd/autograd.h>
@@ -19,7 +20,8 @@ namespace {
 constexpr int kPoints = 100;
 
 Tensor column(const std::vector<double>& values) {
-  return hero::tensor(values, {.dtype = hero::kFloat64}).reshape({-1, 1});
+  return hero::tensor(values, {.dtype = hero::kFloat64, .device = tutorial::device()})
+      .reshape({-1, 1});
 }
 
 // [snippet: data]
@@ -74,8 +76,8 @@ Run descend(const Problem& p, const tutorial::Options& options, int steps) {
 
 // [snippet: library]
 Run descend_by_autograd(const Problem& p, const tutorial::Options& options, int steps) {
-  Tensor slope = hero::tensor({p.p1}, {.dtype = hero::kFloat64, .requires_grad = true});
-  Tensor intercept = hero::tensor({p.p2}, {.dtype = hero::kFloat64, .requires_grad = true});
+  Tensor slope = column({p.p1}).requires_grad_();  // [1, 1]
+  Tensor intercept = column({p.p2}).requires_grad_();
   hero::optim::SGD sgd({slope, intercept}, {.lr = options.lr.value_or(0.05),
                                             .momentum = options.momentum.value_or(0.0)});
   for (int i = 0; i < steps; ++i) {

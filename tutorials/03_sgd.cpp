@@ -50,7 +50,7 @@ Path descend(Optimizer& optimizer, const Tensor& x, int steps, Show show) {
   if (show == Show::yes) {
     const hero::NoGrad no_grad;
     std::printf("Diff: %.5f, x: %.5f, f(x): %.5f, optimum: %.5f, f(optimum): %.5f\n", diff,
-                value(x), value(f(x)), kTarget, value(f(hero::tensor({kTarget}))));
+                value(x), value(f(x)), kTarget, value(f(full_like(x, kTarget))));
   }
   return path;
 }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "support/command.h"
+#include "support/device.h"
 #include "support/fashion.h"
 
 #include <hero/autograd/autograd.h>
@@ -50,7 +51,7 @@ struct ConvNetwork : nn::Module {
 tutorial::Score test(nn::Module& model, const Fashion& data) {
   const hero::NoGrad no_grad;
   model.eval();
-  nn::data::DataLoader loader(data.test, {.batch_size = 500, .device = data.device});
+  nn::data::DataLoader loader(data.test, {.batch_size = 500, .device = tutorial::device()});
   double loss = 0.0;
   int64_t correct = 0;
   for (const auto& [x, y] : loader) {
@@ -67,7 +68,8 @@ tutorial::Score test(nn::Module& model, const Fashion& data) {
 // [snippet: train]
 int train(Training& t, const Fashion& data, const FashionOptions& options) {
   nn::data::DataLoader loader(
-      data.train, {.batch_size = 64, .shuffle = t.shuffle, .seed = 1, .device = data.device});
+      data.train,
+      {.batch_size = 64, .shuffle = t.shuffle, .seed = 1, .device = tutorial::device()});
   tutorial::Keeper keeper(t, loader, options);  // of checkpoints and metrics, where --run is given
   const int64_t size = data.train->size(), steps = t.epochs * loader.size();
   const nn::StopSignal stop;
@@ -216,6 +218,7 @@ int main(int argc, char** argv) {
   command.flag("--quick", options.quick, "a part of the images: seconds")
       .flag("--cnn", options.cnn, "train the convolutional network instead")
       .count("--epochs", options.epochs, "passes over the images")
+      .count("--images", options.images, "only so many, to train and to test")
       .text("--run", options.run, "folder for checkpoints and metrics; none: nothing is kept")
       .flag("--resume", options.resume, "go on from the newest checkpoint of --run")
       .flag("--silent", options.silent, "no line of progress")
@@ -224,7 +227,7 @@ int main(int argc, char** argv) {
   return command.run(argc, argv, [&] {
     hero::check(!options.resume || !options.run.empty(),
                 "--resume: name the run's folder with --run");
-    const nn::DeviceScope device(options.device);
+    const tutorial::OnDevice device(options.device);
     const Fashion data = tutorial::load_fashion(options);
     std::printf("Fashion-MNIST: %lld images to train, %lld to test\n\n", data.train->size() + 0LL,
                 data.test->size() + 0LL);

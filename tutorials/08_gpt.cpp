@@ -1,6 +1,7 @@
 // GPT: tokens, warm-up and cosine, validation, sampling, checkpoints; on the King James Bible
 #include <cstdio>
 
+#include "support/device.h"
 #include "support/gpt_options.h"
 #include "support/language.h"
 
@@ -42,7 +43,7 @@ Plan plan_of(const GPTOptions& options) {
 // [snippet: loss]
 Tensor loss_of(nn::GPT& model, const nn::data::Example& batch) {
   // [B, T] both; a target is the token after
-  const auto [tokens, targets] = batch.to(model.lm_head.weight.device());
+  const auto [tokens, targets] = batch.to(tutorial::device());
   return cross_entropy(flatten(model(tokens), 0, 1), flatten(targets));
 }
 // [end]
@@ -100,13 +101,13 @@ void write_samples(nn::GPT& model, const Corpus& corpus, const Tensor& prompt,
 int train(const GPTOptions& options) {
   hero::check(!options.resume || !options.run.empty(),
               "--resume: name the run's folder with --run");
-  const nn::DeviceScope device(options.device);
+  const tutorial::OnDevice device(options.device);
   const Plan plan = plan_of(options);
   const auto seed = static_cast<uint64_t>(options.seed.value_or(1));
   const Corpus corpus = tutorial::king_james_corpus(plan.text);
   // before the training: what cannot be encoded is an error now, not after it
   const Tensor prompt =
-      hero::tensor(corpus.tokenizer->encode(options.sample), {.device = options.device});
+      hero::tensor(corpus.tokenizer->encode(options.sample), {.device = tutorial::device()});
   hero::check(prompt.numel() > 0, "--sample: there is no text to go on from");
   // [snippet: model]
   hero::manual_seed(seed);

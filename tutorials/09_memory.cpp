@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "support/device.h"
 #include "support/memory.h"
 #include "support/precision.h"
 #include "support/program.h"
@@ -10,7 +11,7 @@
 
 namespace optim = hero::optim;
 using hero::Ledger, hero::LedgerScope, hero::MemoryTag, hero::Tensor;
-using tutorial::Batch, tutorial::Cost, tutorial::MemoryTable, tutorial::Network;
+using tutorial::Batch, tutorial::Cost, tutorial::device, tutorial::MemoryTable, tutorial::Network;
 
 namespace {
 
@@ -95,16 +96,16 @@ Cost measure_chain(int n, const std::string& keep) {
   int forwards = 0;
   std::vector<Layer> chain;
   for (int i = 0; i < n; ++i) {
-    const Tensor weight = hero::rand({16, 16}, {.requires_grad = true});
+    const Tensor weight = hero::rand({16, 16}, {.device = device(), .requires_grad = true});
     chain.push_back([&forwards, weight](const Tensor& x) {
       ++forwards;
       return tanh(matmul(x, weight));
     });
   }
-  const int64_t weights = ledger.live();
-  const Tensor x = hero::rand({512, 16});
+  const int64_t weights = ledger.live(device().type);
+  const Tensor x = hero::rand({512, 16}, {.device = device()});
   sum(run_chain(chain, keep, x)).backward();
-  const int64_t activations = ledger.peak(MemoryTag::activation) - weights;
+  const int64_t activations = ledger.peak(MemoryTag::activation, device().type) - weights;
   const int64_t outputs = activations / x.array().nbytes();  // a layer's output is as large as x
   return {n, static_cast<double>(outputs), forwards};
 }
@@ -141,7 +142,7 @@ int main(int argc, char** argv) {
     tutorial::draw_step(options.out);
     accumulate();
     checkpoints(options.out);
-    tutorial::compare_precisions(options.out);
+    tutorial::compare_precisions(options.steps.value_or(400), options.out);
     tutorial::measure_sixteen_bits();
   });
 }

@@ -1,11 +1,12 @@
 // Collectives: what ranks say to each other, drawn, with the bytes that each one sends
+#include "support/device.h"
 #include "support/ranks.h"
 
 #include <hero/autograd/autograd.h>
 
-using hero::Array;
+using hero::Array, hero::kFloat32;
 using hero::dist::Communicator, hero::dist::ReduceOp;
-using tutorial::cells, tutorial::everywhere, tutorial::RankTable, tutorial::say;
+using tutorial::cells, tutorial::device, tutorial::everywhere, tutorial::RankTable, tutorial::say;
 
 namespace {
 
@@ -18,7 +19,7 @@ class Drawing {
     for (int i = 0; i < world.size(); ++i) {
       values.push_back(static_cast<float>(10 * world.rank() + i));
     }
-    x = Array::from(values, {world.size()});
+    x = Array::from(values, {world.size()}).to(device());
     table_.row("before", cells(x));
   }
   void end(const Array& after, int64_t formula) {
@@ -50,12 +51,12 @@ void with_a_root(const Communicator& world) {
   reduce.end(reduce.x, is_root ? 0 : n);
 
   Drawing scatter(world, "scatter");
-  const Array part = Array::empty({1});
+  const Array part = Array::empty({1}, kFloat32, device());
   world.scatter(part, scatter.x, root);
   scatter.end(part, is_root ? n - n / N : 0);
 
   Drawing gather(world, "gather");
-  const Array all = is_root ? Array::empty({N}) : Array();
+  const Array all = is_root ? Array::empty({N}, kFloat32, device()) : Array();
   world.gather(all, gather.x.slice(0, 0, 1), root);
   gather.end(all, is_root ? 0 : n / N);
   // [end]
@@ -69,17 +70,17 @@ void without_a_root(const Communicator& world) {
   all_reduce.end(all_reduce.x, 2 * (n - n / N));
 
   Drawing reduce_scatter(world, "reduce_scatter");
-  const Array part = Array::empty({1});
+  const Array part = Array::empty({1}, kFloat32, device());
   world.reduce_scatter(part, reduce_scatter.x);
   reduce_scatter.end(part, n - n / N);
 
   Drawing all_gather(world, "all_gather");
-  const Array all = Array::empty({N});
+  const Array all = Array::empty({N}, kFloat32, device());
   world.all_gather(all, all_gather.x.slice(0, 0, 1));
   all_gather.end(all, n - n / N);
 
   Drawing all_to_all(world, "all_to_all");
-  const Array received = Array::empty({N});
+  const Array received = Array::empty({N}, kFloat32, device());
   world.all_to_all(received, all_to_all.x);
   all_to_all.end(received, n - n / N);
   // [end]
@@ -104,7 +105,7 @@ void operations(const Communicator& world) {
   table.row("before", world.rank() + 1);
   for (const ReduceOp op :
        {ReduceOp::sum, ReduceOp::product, ReduceOp::min, ReduceOp::max, ReduceOp::mean}) {
-    const Array x = Array::full({1}, world.rank() + 1);
+    const Array x = Array::full({1}, world.rank() + 1, kFloat32, device());
     world.all_reduce(x, {.op = op});
     table.row(name(op), cells(x));
   }
@@ -126,7 +127,7 @@ bool two_halves(const Communicator& world, const Array& x) {
 
 // [snippet: order]
 bool in_rank_order(const Communicator& world) {
-  const Array sum = Array::full({1}, 1.0 / (world.rank() + 3));
+  const Array sum = Array::full({1}, 1.0 / (world.rank() + 3), kFloat32, device());
   world.all_reduce(sum, {.unit = "order"});
   float by_hand = 0.0F;
   for (int rank = 0; rank < world.size(); ++rank) by_hand += static_cast<float>(1.0 / (rank + 3));
@@ -159,8 +160,8 @@ int main(int argc, char** argv) {
     ring(world);
     operations(world);
     hero::manual_seed(static_cast<uint64_t>(world.rank()));
-    const bool same =
-        everywhere(world, two_halves(world, hero::randn({250 * world.size()}).array()));
+    const bool same = everywhere(
+        world, two_halves(world, hero::randn({250 * world.size()}, {.device = device()}).array()));
     say(world, "\nall_reduce and its two halves: %s\n", same ? "the same bits" : "they differ");
     const bool ordered = everywhere(world, in_rank_order(world));
     say(world, "1/3 + 1/4 + ... in rank order: %s\n", ordered ? "the same bits" : "it differs");

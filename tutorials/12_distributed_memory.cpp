@@ -1,4 +1,5 @@
 // What data parallelism keeps N times, and what the three stages of ZeRO make of it
+#include "support/device.h"
 #include "support/ladder.h"
 #include "support/stages.h"
 
@@ -26,7 +27,7 @@ void copies(const Communicator& world) {
   for (const auto& [name, array] : adam.state_dict()) states.push_back(Tensor(array));
   const auto row = [&](const char* what, MemoryTag tag, const std::vector<Tensor>& values) {
     const bool same = tutorial::same_everywhere(world, tutorial::bits_of(values));
-    const auto bytes = static_cast<long long>(ledger.live(tag));
+    const auto bytes = static_cast<long long>(ledger.live(tag, tutorial::device().type));
     say(world, "  %-14s %10lld %12lld   %s\n", what, bytes, bytes * world.size(),
         same ? "the same bits" : "they differ");
   };
@@ -127,10 +128,10 @@ void paper(const Communicator& world, const std::string& folder) {
 
 int main(int argc, char** argv) {
   const char* title = "Memory of data parallelism and of the stages of ZeRO, from the ledger.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& out) {
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
     copies(world);
     if (world.rank() > 0) return;
     slides(world);
-    paper(world, out);
+    paper(world, options.out);
   });
 }

@@ -1,4 +1,5 @@
 // Model parallelism: layers on other ranks, matrices cut in two, a pipeline and its bubble
+#include "support/device.h"
 #include "support/memory.h"
 #include "support/pipeline.h"
 #include "support/ranks.h"
@@ -7,8 +8,8 @@
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::Part, hero::dist::part_of;
-using tutorial::everywhere, tutorial::distance, tutorial::matrix, tutorial::RankTable,
-    tutorial::same_bits, tutorial::say, tutorial::Schedule;
+using tutorial::device, tutorial::everywhere, tutorial::distance, tutorial::matrix,
+    tutorial::RankTable, tutorial::same_bits, tutorial::say, tutorial::Schedule;
 namespace nn = hero::nn;
 
 namespace {
@@ -86,16 +87,17 @@ bool same_as_whole(const Communicator& world, nn::Module& stage, const Tensor& b
 
 void pipelines(const Communicator& world, const std::string& folder) {
   hero::manual_seed(2);
-  const Tensor batch = hero::randn({64, 32}), target = hero::randn({64, 32});
+  const Tensor batch = hero::randn({64, 32}, {.device = device()});
+  const Tensor target = hero::randn({64, 32}, {.device = device()});
   // [snippet: meta]
   hero::manual_seed(1);
   std::optional<nn::DeviceScope> meta(hero::kMeta);  // shapes, but no bytes
   Layers layers(world.size());
   meta.reset();
   nn::Module& stage = *layers.children()[static_cast<size_t>(world.rank())];
-  stage.materialize();
+  stage.materialize(device());
   // [end]
-  const int64_t held = hero::current_ledger().live(hero::MemoryTag::parameter);
+  const int64_t held = hero::current_ledger().live(hero::MemoryTag::parameter, device().type);
   std::vector<tutorial::Bubble> bubbles;
   for (const int m : {1, 2, 4, 8, 16, 32}) {
     stage.zero_grad();
@@ -121,14 +123,14 @@ void pipelines(const Communicator& world, const std::string& folder) {
 
 // [snippet: slides]
 void slides(const Communicator& pair) {
-  const Tensor a = hero::tensor<float>({{1, 2, 3}, {4, 5, 6}});
-  const Tensor b = hero::tensor<float>({{1, 2}, {3, 4}, {5, 6}});
+  const Tensor a = hero::tensor<float>({{1, 2, 3}, {4, 5, 6}}, {.device = device()});
+  const Tensor b = hero::tensor<float>({{1, 2}, {3, 4}, {5, 6}}, {.device = device()});
 
   say(pair, "\n");
   RankTable columns(pair);
   const Tensor b_column = cut(b, 1, my_part(pair, 2));
   const Tensor column = matmul(a, b_column);  // some columns of the result
-  const Array gathered = Array::empty({2, 2});
+  const Array gathered = Array::empty({2, 2}, hero::kFloat32, device());
   pair.all_gather(gathered, column.t().contiguous().array());  // they lie one behind the other
   columns.row("A", matrix(a)).row("of B", matrix(b_column)).row("product", matrix(column));
   columns.row("all_gather", matrix(Tensor(gathered).t())).print("a product by column");
@@ -167,8 +169,10 @@ Tensor tensor_parallel(const Communicator& world, const Mlp& mine, const Tensor&
 void compare_tensor_parallel(const Communicator& world) {
   constexpr int64_t kRows = 16, kIn = 32, kHidden = 480;
   hero::manual_seed(1);
-  const Mlp whole{leaf(hero::randn({kHidden, kIn})), leaf(hero::randn({kIn, kHidden}))};
-  const Tensor input = hero::randn({kRows, kIn}), target = hero::randn({kRows, kIn});
+  const Mlp whole{leaf(hero::randn({kHidden, kIn}, {.device = device()})),
+                  leaf(hero::randn({kIn, kHidden}, {.device = device()}))};
+  const Tensor input = hero::randn({kRows, kIn}, {.device = device()});
+  const Tensor target = hero::randn({kRows, kIn}, {.device = device()});
   const Tensor x = leaf(input), x_whole = leaf(input);
   const Part part = my_part(world, kHidden);
   const Mlp mine{leaf(cut(whole.w1, 0, part)), leaf(cut(whole.w2, 1, part))};
@@ -198,8 +202,8 @@ void compare_tensor_parallel(const Communicator& world) {
 
 int main(int argc, char** argv) {
   const char* title = "One model on several ranks: by layer, by matrix, as a pipeline.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& out) {
-    pipelines(world, out);
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
+    pipelines(world, options.out);
     std::vector<int> ranks = {0, 1};
     if (world.size() == 1) ranks = {0};
     if (world.rank() > 1) ranks = {};

@@ -30,7 +30,7 @@ uint64_t by_hand(const Communicator& world, Report& report) {
   const Cut cut(world, parameters.numel());
   const Tensor shard(cut.mine(parameters), true);
   std::optional<hero::MemoryScope> scope(hero::MemoryTag::gradient);
-  const Array my_gradient = Array::zeros(shard.shape());  // all gradients that stay
+  const Array my_gradient = zeros_like(shard).array();  // all gradients that stay
   scope.reset();
   int64_t first = 0;
   for (const Tensor& p : net.parameters()) {

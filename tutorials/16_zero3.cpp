@@ -40,7 +40,7 @@ struct Unit {
     std::optional<hero::MemoryScope> scope(hero::MemoryTag::communication);
     const Array packed = cat(gradients).array();
     scope.emplace(hero::MemoryTag::gradient);
-    const Array mine = Array::empty(shard.shape());
+    const Array mine = shard.array().empty_like();
     world.reduce_scatter(mine, packed, {.op = ReduceOp::mean, .counts = cut.counts});
     shard.set_grad(Tensor(mine));
     for (const Tensor& p : parameters) p.set_grad({});

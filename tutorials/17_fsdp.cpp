@@ -1,4 +1,5 @@
 // FSDP: units, shards, and the order in which they are gathered, freed and reduced
+#include "support/device.h"
 #include "support/ladder.h"
 #include "support/timeline.h"
 
@@ -18,7 +19,7 @@ const nn::GPTConfig kConfig = {
 
 Tensor loss_of(nn::GPT& model, int rank) {
   hero::manual_seed(static_cast<uint64_t>(rank));
-  const Tensor tokens = hero::randint(0, 50, {4, 17});
+  const Tensor tokens = hero::randint(0, 50, {4, 17}, {.device = tutorial::device()});
   return cross_entropy(flatten(model(tokens.slice(1, 0, 16)), 0, 1),
                        flatten(tokens.slice(1, 1, 17)));
 }
@@ -80,7 +81,8 @@ void walk_through(const Communicator& world) {
   std::optional<nn::DeviceScope> meta(hero::kMeta);
   nn::GPT model(kConfig);  // shapes only
   meta.reset();
-  const auto sharded = dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
+  const auto sharded = dist::fully_shard(
+      model, world, {.unit = dist::each<nn::Block>(), .device = tutorial::device()});
   // [end]
   show_units(world, sharded);
   say(world, "\n");

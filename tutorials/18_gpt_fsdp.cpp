@@ -1,6 +1,7 @@
 // The GPT of chapter 8 on FSDP: sharded, trained, saved, and resumed on other numbers of ranks
 #include <filesystem>
 
+#include "support/device.h"
 #include "support/ladder.h"
 #include "support/language.h"
 
@@ -9,14 +10,14 @@
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator;
-using tutorial::Corpus, tutorial::everywhere, tutorial::RankTable, tutorial::say;
+using tutorial::Corpus, tutorial::device, tutorial::everywhere, tutorial::RankTable, tutorial::say;
 namespace dist = hero::dist;
 namespace nn = hero::nn;
 namespace optim = hero::optim;
 
 namespace {
 
-constexpr int64_t kHalf = 60, kSteps = 120, kRows = 2;  // samples of a micro-batch
+constexpr int64_t kRows = 2;  // samples of a micro-batch
 constexpr double kRate = 6e-3;
 
 // [snippet: model]
@@ -45,19 +46,27 @@ optim::AdamW make_optimizer(const nn::GPT& model) {
 // [end]
 
 // [snippet: run]
+struct Job {
+  const Corpus& corpus;
+  std::string folder;  // for checkpoints
+  int64_t steps;
+};
+
 struct Run {
-  Run(const Communicator& group, const Corpus& text, const std::string& folder)
-      : ranks(group), corpus(text), checkpoint(folder, group) {
+  Run(const Communicator& group, const Job& what)
+      : ranks(group), job(what), checkpoint(job.folder, group) {
     checkpoint.track("model", model);
     checkpoint.track("optimizer", adamw);
     checkpoint.track("schedule", schedule);
   }
   const Communicator& ranks;
-  const Corpus& corpus;
-  nn::GPT model = make_model(corpus);
+  const Job& job;
+  nn::GPT model = make_model(job.corpus);
   optim::AdamW adamw = make_optimizer(model);
-  optim::Schedule schedule{adamw, optim::CosineAnnealingLR{.t_max = kSteps, .eta_min = kRate / 10}};
-  dist::DataParallel sharded = dist::fully_shard(model, ranks, {.unit = dist::each<nn::Block>()});
+  optim::Schedule schedule{adamw,
+                           optim::CosineAnnealingLR{.t_max = job.steps, .eta_min = kRate / 10}};
+  dist::DataParallel sharded =
+      dist::fully_shard(model, ranks, {.unit = dist::each<nn::Block>(), .device = device()});
   dist::Checkpointer checkpoint;
 
   double step(int64_t index, int micro_batches);
@@ -72,10 +81,11 @@ struct Run {
 // One step on some micro-batches, of which each rank takes its share; their mean loss.
 double Run::step(int64_t index, int micro_batches) {
   const dist::Part mine = dist::part_of({}, micro_batches, ranks.size(), ranks.rank());
-  const Array loss_sum = Array::zeros({1});
+  const Array loss_sum = Array::zeros({1}, hero::kFloat32, device());
   adamw.zero_grad();
   for (int64_t i = mine.begin; i < mine.begin + mine.count; ++i) {
-    const auto batch = corpus.train.random_batch(kRows, 1, index * micro_batches + i);
+    const auto batch =
+        job.corpus.train.random_batch(kRows, 1, index * micro_batches + i).to(device());
     sharded.set_requires_gradient_sync(i + 1 == mine.begin + mine.count);  // the last one reduces
     const Tensor scores = model(batch[0]);
     const Tensor loss = cross_entropy(flatten(scores, 0, 1), flatten(batch[1]));
@@ -93,40 +103,42 @@ double Run::step(int64_t index, int micro_batches) {
 void show_memory(const Communicator& world) {
   const hero::Ledger& ledger = hero::current_ledger();
   RankTable table(world);
-  table.row("parameters", ledger.live(hero::MemoryTag::parameter));
-  table.row("optimizer", ledger.live(hero::MemoryTag::optimizer));
+  table.row("parameters", ledger.live(hero::MemoryTag::parameter, device().type));
+  table.row("optimizer", ledger.live(hero::MemoryTag::optimizer, device().type));
   table.row("sent in a step", world.traffic().bytes());
   table.print("bytes of a rank");
 }
 
-// Trains to the end, or to `until`; prints the mean loss of every twenty steps.
+// Trains from one step to another; prints the mean loss of every sixth of a whole run.
 void train(const Communicator& world, Run& run, int64_t from, int64_t until) {
+  const int64_t every = std::max<int64_t>(1, run.job.steps / 6);
   double sum = 0.0;
   for (int64_t i = from; i < until; ++i) {
     world.traffic().reset();
     sum += run.step(i, world.size());
-    if ((i + 1) % 20 != 0) continue;
-    say(run.ranks, "  step %3d  loss %.3f\n", static_cast<int>(i + 1), sum / 20);
+    if ((i + 1) % every != 0) continue;
+    say(run.ranks, "  step %3d  loss %.3f\n", static_cast<int>(i + 1),
+        sum / static_cast<double>(every));
     sum = 0.0;
   }
 }
 
 // [snippet: resume]
 // The second half again, by the first `size` ranks.
-void resume(const Communicator& world, int size, const Corpus& corpus, const std::string& folder,
-            uint64_t saved, uint64_t finished) {
+void resume(const Communicator& world, int size, const Job& job, uint64_t saved,
+            uint64_t finished) {
   std::vector<int> members;
   for (int rank = 0; rank < size; ++rank) members.push_back(rank);
   if (world.rank() >= size) members.clear();
   const Communicator group = world.group(members);
   if (!group.defined()) return;
-  Run run(group, corpus, folder);
+  Run run(group, job);
   const int64_t step = run.checkpoint.resume().value();
   const bool same = everywhere(group, run.bits() == saved);
   say(group, "\nresumed at step %d on %d ranks: %s\n", static_cast<int>(step), size,
       same ? "the bits that were saved" : "OTHER bits than were saved");
-  train(world, run, step, kSteps);
-  say(group, "  after step %d: %s\n", static_cast<int>(kSteps),
+  train(world, run, step, job.steps);
+  say(group, "  after step %d: %s\n", static_cast<int>(job.steps),
       everywhere(group, run.bits() == finished) ? "the bits of the run that never stopped"
                                                 : "other last bits: sums in another order");
 }
@@ -137,7 +149,8 @@ void write(const Communicator& world, const Corpus& corpus, const std::string& f
   if (world.rank() > 0) return;
   nn::GPT model(config_of(corpus));  // one process, which knows nothing of ranks
   model.load(file);
-  const Tensor prompt = hero::tensor(corpus.tokenizer->encode("In the beginning"));
+  const Tensor prompt =
+      hero::tensor(corpus.tokenizer->encode("In the beginning"), {.device = device()});
   const Tensor tokens =
       model.generate(prompt, {.max_new_tokens = 100, .temperature = 0.5, .seed = 1});
   say(world, "\n%s\n", tutorial::moved_in(corpus.tokenizer->decode(tokens)).c_str());
@@ -148,25 +161,27 @@ void write(const Communicator& world, const Corpus& corpus, const std::string& f
 
 int main(int argc, char** argv) {
   const char* title = "A GPT on FSDP, saved and resumed on other numbers of ranks.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& out) {
-    const std::string folder = out + "/18_gpt_fsdp";
+  const tutorial::Ranked program{.title = title, .steps = 120};
+  return tutorial::run_ranks(argc, argv, program, [](Communicator& world, auto& options) {
+    const std::string folder = options.out + "/18_gpt_fsdp";
     if (world.rank() == 0) std::filesystem::remove_all(folder);
     world.barrier();
     const Corpus corpus = tutorial::king_james_corpus({.characters = 200'000, .silent = true});
+    const Job job{corpus, folder, options.steps};
     uint64_t saved = 0, finished = 0;
     {
-      Run run(world, corpus, folder);
+      Run run(world, job);
       say(world, "%d ranks\n", world.size());
-      train(world, run, 0, kHalf);
+      train(world, run, 0, job.steps / 2);
       show_memory(world);
-      run.checkpoint.save(kHalf);
+      run.checkpoint.save(job.steps / 2);
       saved = run.bits();
-      train(world, run, kHalf, kSteps);
+      train(world, run, job.steps / 2, job.steps);
       finished = run.bits();
       dist::save_full(folder + "/gpt.safetensors", world, run.model);
     }
     for (int size = world.size(); size >= 1; --size) {
-      if (world.size() % size == 0) resume(world, size, corpus, folder, saved, finished);
+      if (world.size() % size == 0) resume(world, size, job, saved, finished);
     }
     write(world, corpus, folder + "/gpt.safetensors");
   });

@@ -8,6 +8,8 @@
 #include "number.h"
 #include <CLI/CLI.hpp>
 
+#include <hero/core/error.h>
+
 namespace tutorial {
 
 CLI::Validator number_that(const std::function<bool(double)>& test, const std::string& what) {
@@ -52,7 +54,14 @@ Command& Command::number(const std::string& name, std::optional<double>& value,
 }
 
 Command& Command::device(hero::Device& value) {
-  const auto set = [&value](const std::string& name) { value = hero::parse_device(name); };
+  const auto set = [&value](const std::string& name) {
+    try {
+      value = hero::parse_device(name);
+      hero::check(value != hero::kMeta, "device: meta has shapes but no values; use cpu or cuda");
+    } catch (const hero::Error& error) {
+      throw CLI::ValidationError("--device", error.what());
+    }
+  };
   app_->add_option_function<std::string>("--device", set,
                                          "where models and data lie: cpu, cuda or cuda:N");
   return *this;

@@ -34,8 +34,11 @@ class Command {
   /// A number above 0.
   Command& number(const std::string& name, std::optional<double>& value, const std::string& help);
 
-  /// --device: where models and data lie; cpu unless it is given.
+  /// --device: where models and data lie; cpu unless it is given. See OnDevice (device.h).
   Command& device(hero::Device& value);
+
+  /// For options of other kinds.
+  CLI::App& app() { return *app_; }
 
   /// Reads the options and runs `body`. The exit status: the body's, 1 after an error, 2 for wrong
   /// usage.

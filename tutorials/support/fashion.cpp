@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "device.h"
 #include "pictures.h"
 
 #include <hero/autograd/autograd.h>
@@ -37,9 +38,11 @@ double mean_of(const Values& values, size_t begin, size_t end) {
 
 Fashion load_fashion(const FashionOptions& options) {
   const FashionMNIST train, test({.train = false});
-  if (!options.quick) return {train, test, train.classes(), options.device};
-  return {first_of(train, kQuickTrain), first_of(test, kQuickTest), train.classes(),
-          options.device};
+  const auto count = [&](const AnyDataset& all, int64_t quick) {
+    const int64_t wanted = options.images.value_or(options.quick ? quick : all->size());
+    return wanted < all->size() ? first_of(all, wanted) : all;
+  };
+  return {count(train, kQuickTrain), count(test, kQuickTest), train.classes()};
 }
 
 double Training::last_loss() const {
@@ -117,7 +120,7 @@ void draw_predictions(nn::Module& model, const Fashion& data, const std::string&
   std::vector<int64_t> indices(kCount);
   std::iota(indices.begin(), indices.end(), 0);
   const auto [images, labels] = data.test->get_batch(indices);
-  const auto predicted = argmax(model(images.to(data.device)), 1).to_vector<int64_t>();
+  const auto predicted = argmax(model(images.to(device())), 1).to_vector<int64_t>();
   const auto wanted = labels.to_vector<int64_t>();
   const auto pixels = images.to_vector<float>();
   const size_t each = pixels.size() / kCount;

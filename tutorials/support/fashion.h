@@ -15,17 +15,16 @@ namespace tutorial {
 
 struct FashionOptions {
   bool quick = false, cnn = false, resume = false, silent = false;
-  std::optional<int64_t> epochs;
+  std::optional<int64_t> epochs, images;
   std::string run;              ///< folder of checkpoints and metrics, or none
   std::string out = "figures";  ///< folder for figures
   hero::Device device = hero::kCpu;
 };
 
-/// Images to train and to test on; few of them in a quick run.
+/// Images to train and to test on; few of them in a quick run, or as many as options.images.
 struct Fashion {
   hero::nn::data::AnyDataset train, test;
   std::vector<std::string> classes;
-  hero::Device device = hero::kCpu;  ///< where batches are handed out
 };
 Fashion load_fashion(const FashionOptions& options);
 

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "device.h"
+
 #include <hero/core/ledger.h>
 
 namespace tutorial {
@@ -40,8 +42,9 @@ uint64_t train_alone(const Communicator& world) {
 uint64_t bits_of(const std::vector<Tensor>& tensors) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const Tensor& tensor : tensors) {
-    const auto* bytes = reinterpret_cast<const unsigned char*>(tensor.array().bytes());
-    for (int64_t i = 0; i < tensor.array().nbytes(); ++i) {
+    const hero::Array values = tensor.array().to(hero::kCpu);
+    const auto* bytes = reinterpret_cast<const unsigned char*>(values.bytes());
+    for (int64_t i = 0; i < values.nbytes(); ++i) {
       hash = (hash ^ bytes[i]) * 0x100000001b3;
     }
   }
@@ -65,7 +68,7 @@ void each_window(const hero::nn::Module& net, const hero::Array& row, const Visi
 // [snippet: rows]
 hero::Array parameters_in_a_row(const hero::nn::Module& net) {
   const hero::MemoryScope scope(MemoryTag::parameter);
-  const auto row = hero::Array::empty({net.parameter_count()});
+  const auto row = hero::Array::empty({net.parameter_count()}, hero::kFloat32, device());
   each_window(net, row, [](const Tensor& p, const Tensor& window) {
     window.copy_(p.detach());
     p.set_data(window.array());  // the same parameter, its values now lie in the row
@@ -75,7 +78,7 @@ hero::Array parameters_in_a_row(const hero::nn::Module& net) {
 
 hero::Array gradients_in_a_row(const hero::nn::Module& net) {
   const hero::MemoryScope scope(MemoryTag::gradient);
-  const auto row = hero::Array::zeros({net.parameter_count()});
+  const auto row = hero::Array::zeros({net.parameter_count()}, hero::kFloat32, device());
   each_window(net, row, [](const Tensor& p, const Tensor& window) { p.set_grad(window); });
   return row;
 }
@@ -144,17 +147,15 @@ void Report::step() {
 }
 
 void Report::note(const std::string& moment) {
-  const hero::Ledger& ledger = hero::current_ledger();
-  lines_ +=
-      line(moment, {ledger.live(MemoryTag::parameter), ledger.live(MemoryTag::gradient),
-                    ledger.live(MemoryTag::optimizer), ledger.live(MemoryTag::communication)});
+  const auto live = [](MemoryTag tag) { return hero::current_ledger().live(tag, device().type); };
+  lines_ += line(moment, {live(MemoryTag::parameter), live(MemoryTag::gradient),
+                          live(MemoryTag::optimizer), live(MemoryTag::communication)});
 }
 
 void Report::note_peak() {
-  const hero::Ledger& ledger = hero::current_ledger();
-  lines_ +=
-      line("at most", {ledger.peak(MemoryTag::parameter), ledger.peak(MemoryTag::gradient),
-                       ledger.peak(MemoryTag::optimizer), ledger.peak(MemoryTag::communication)});
+  const auto peak = [](MemoryTag tag) { return hero::current_ledger().peak(tag, device().type); };
+  lines_ += line("at most", {peak(MemoryTag::parameter), peak(MemoryTag::gradient),
+                             peak(MemoryTag::optimizer), peak(MemoryTag::communication)});
 }
 
 void Report::stop() { sent_ = world_.traffic().bytes(); }

@@ -55,7 +55,7 @@ struct Bytes {
   int64_t parameters, gradients, optimizer, communication = 0;
 };
 
-/// What a run's last step held in memory and sent, on rank 0, beside the formulas.
+/// What a run's last step held in the device's memory and sent, on rank 0, beside the formulas.
 class Report {
  public:
   Report(const Communicator& world, std::string title);

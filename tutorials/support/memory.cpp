@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "device.h"
 #include "plot.h"
 
 #include <hero/optim/optim.h>
@@ -19,7 +20,8 @@ constexpr hero::MemoryTag kTags[] = {hero::MemoryTag::parameter, hero::MemoryTag
 
 Batch random_batch(int64_t rows) {
   const hero::MemoryScope other(hero::MemoryTag::other);
-  return {hero::rand({rows, 784}), hero::randint(0, 10, {rows})};
+  return {hero::rand({rows, 784}, {.device = device()}),
+          hero::randint(0, 10, {rows}, {.device = device()})};
 }
 
 void MemoryTable::head(const std::string& title) {
@@ -29,7 +31,7 @@ void MemoryTable::head(const std::string& title) {
 
 void MemoryTable::line(const std::string& moment) const {
   std::vector<int64_t> bytes;
-  for (hero::MemoryTag tag : kTags) bytes.push_back(ledger_.live(tag));
+  for (hero::MemoryTag tag : kTags) bytes.push_back(ledger_.live(tag, device().type));
   line(moment, bytes);
 }
 
@@ -42,7 +44,8 @@ void MemoryTable::line(const std::string& moment, const std::vector<int64_t>& by
 }
 
 bool same_bits(const hero::Tensor& a, const hero::Tensor& b) {
-  const auto left = a.array().contiguous(), right = b.array().contiguous();
+  const hero::Array left = a.array().to(hero::kCpu).contiguous();
+  const hero::Array right = b.array().to(hero::kCpu).contiguous();
   return left.dtype() == right.dtype() && left.shape() == right.shape() &&
          std::memcmp(left.bytes(), right.bytes(), static_cast<size_t>(left.nbytes())) == 0;
 }
@@ -84,7 +87,7 @@ void draw_step(const std::string& folder) {
   Values bytes[4];
   const auto note = [&] {
     for (size_t i = 0; i < 4; ++i) {
-      bytes[i].push_back(static_cast<double>(ledger.live(kTags[i])) / (1 << 20));
+      bytes[i].push_back(static_cast<double>(ledger.live(kTags[i], device().type)) / (1 << 20));
     }
   };
   Network net;

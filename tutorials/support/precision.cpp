@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "device.h"
 #include "memory.h"
 #include "plot.h"
 
@@ -93,16 +94,16 @@ Outcome train(const Precision& run, const Tensor& x, const Tensor& target, int s
 
 }  // namespace
 
-void compare_precisions(const std::string& folder) {
-  constexpr int kSteps = 400;
+void compare_precisions(int steps, const std::string& folder) {
   hero::manual_seed(2);
-  const Tensor x = hero::rand({256, 64}) * 2.0 - 1.0;
-  const Tensor target = tanh(matmul(x, hero::rand({64, 64}) - 0.5));
-  std::printf("\n# the same %d steps of Adam in other precisions\n", kSteps);
+  const hero::TensorOptions there = {.device = device()};
+  const Tensor x = hero::rand({256, 64}, there) * 2.0 - 1.0;
+  const Tensor target = tanh(matmul(x, hero::rand({64, 64}, there) - 0.5));
+  std::printf("\n# the same %d steps of Adam in other precisions\n", steps);
   std::printf("parameters            loss: first   last   zero gradients  left out  scale\n");
   std::vector<LossCurve> curves;
   for (const Precision& run : kRuns) {
-    const Outcome outcome = train(run, x, target, kSteps);
+    const Outcome outcome = train(run, x, target, steps);
     std::printf("%-20s %12.2f %6.2f %14.0f %% %9d  2^%d\n", run.name, outcome.losses.front(),
                 outcome.losses.back(), outcome.zeros, outcome.left_out, std::ilogb(outcome.scale));
     curves.push_back({run.name, outcome.losses});
@@ -130,9 +131,10 @@ void measure_sixteen_bits() {
     if (name.ends_with(".exp_avg")) momentum += array.nbytes();
     if (name.ends_with(".exp_avg_sq")) variance += array.nbytes();
   }
-  const double p = each(ledger.live(hero::MemoryTag::parameter));
-  const double g = each(ledger.live(hero::MemoryTag::gradient));
-  const double o = each(ledger.live(hero::MemoryTag::optimizer));
+  const auto live = [&](hero::MemoryTag tag) { return ledger.live(tag, device().type); };
+  const double p = each(live(hero::MemoryTag::parameter));
+  const double g = each(live(hero::MemoryTag::gradient));
+  const double o = each(live(hero::MemoryTag::optimizer));
   std::printf("\n# 16-bit training with Adam: bytes for x parameters, measured\n");
   std::printf("parameters       %5.2f x\n", p);
   std::printf("gradients        %5.2f x\n", g);

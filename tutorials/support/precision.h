@@ -5,7 +5,7 @@
 namespace tutorial {
 
 /// Trains one small network in several precisions, prints a table and draws the losses.
-void compare_precisions(const std::string& folder);
+void compare_precisions(int steps, const std::string& folder);
 
 /// Bytes a parameter of 16-bit training with Adam, measured, and what they come to for a large
 /// model.

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 
+#include "command.h"
+#include "device.h"
 #include "number.h"
 #include <CLI/CLI.hpp>
 
@@ -13,7 +14,8 @@ namespace tutorial {
 
 namespace {
 
-void add_options(CLI::App& app, const Program& program, Options& options) {
+void add_options(Command& command, const Program& program, Options& options) {
+  CLI::App& app = command.app();
   app.add_option("--lr", options.lr, "learning rate")
       ->check(number_that([](double v) { return v > 0.0; }, "a number above 0"));
   app.add_option("--momentum", options.momentum, "share of the last step that is kept")
@@ -28,7 +30,7 @@ void add_options(CLI::App& app, const Program& program, Options& options) {
     app.add_option("--method", options.method, "only this one")
         ->check(CLI::IsMember(program.methods));
   }
-  app.add_option("--out", options.out, "folder for figures")->capture_default_str();
+  command.device(options.device).text("--out", options.out, "folder for figures");
 }
 
 }  // namespace
@@ -36,28 +38,13 @@ void add_options(CLI::App& app, const Program& program, Options& options) {
 int run(int argc, char** argv, const Program& program,
         const std::function<void(const Options&)>& body) {
   Options options;
-  CLI::App app(program.title);
-  add_options(app, program, options);
-  const std::string path = argv[0];
-  const std::string name = path.substr(path.rfind('/') + 1);
-  app.name(name);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "%s: %s; see --help\n", name.c_str(), error.what());
-    return 2;
-  }
-  try {
+  Command command(program.title);
+  add_options(command, program, options);
+  return command.run(argc, argv, [&] {
+    const OnDevice device(options.device);
     body(options);
     return 0;
-  } catch (const std::exception& error) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
-    return 1;
-  }
+  });
 }
 
 std::string repr(double value) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <hero/core/device.h>
+
 namespace tutorial {
 
 /// What a program was told. What is absent is the chapter's own setting.
@@ -13,7 +15,8 @@ struct Options {
   std::optional<double> momentum;
   std::vector<double> start;  ///< empty or one number a coordinate
   std::optional<int> steps;
-  std::string method;           ///< one of Program::methods, or empty: all of them
+  std::string method;  ///< one of Program::methods, or empty: all of them
+  hero::Device device = hero::kCpu;
   std::string out = "figures";  ///< folder for figures
 };
 
@@ -23,7 +26,8 @@ struct Program {
   std::vector<std::string> methods = {};  ///< choices of --method; none: there is no such option
 };
 
-/// Reads the options and runs `body`. The exit status: 0, 1 after an error, 2 for wrong usage.
+/// Reads the options and runs `body` on the device (device.h). The exit status: 0, 1 after an
+/// error, 2 for wrong usage.
 int run(int argc, char** argv, const Program& program,
         const std::function<void(const Options&)>& body);
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "device.h"
+
 namespace tutorial {
 
 namespace {
@@ -105,7 +107,7 @@ std::string steps_text(const Path& path) {
 }  // namespace
 
 hero::Tensor Problem::parameter() const {
-  return hero::tensor(start, {.dtype = dtype, .requires_grad = true});
+  return hero::tensor(start, {.dtype = dtype, .device = device(), .requires_grad = true});
 }
 
 Problem valley(double start) {

@@ -7,27 +7,36 @@
 #include <ostream>
 
 #include "command.h"
+#include "device.h"
 
 #include <hero/core/error.h>
 
 namespace tutorial {
 
 int run_ranks(int argc, char** argv, const Ranked& program,
-              const std::function<void(Communicator& world, const std::string& out)>& body) {
-  std::string out = "figures", engine, timeout;
-  std::optional<int64_t> ranks;
+              const std::function<void(Communicator& world, const RankOptions& options)>& body) {
+  RankOptions options;
+  std::string engine, timeout;
+  std::optional<int64_t> ranks, steps;
   bool prefix = false;
+  hero::Device device = hero::kCpu;
   Command command(program.title);
   // launch() reads these by itself; here they are for --help
   command.count("--ranks", ranks, "ranks, as threads: " + std::to_string(program.ranks))
       .flag("--prefix", prefix, "every rank prints, its lines begin with its number")
       .text("--timeout", timeout, "seconds that a rank waits for the others")
       .text("--engine", engine, "what carries the messages")
-      .text("--out", out, "folder for figures");
+      .device(device)
+      .text("--out", options.out, "folder for figures");
+  if (program.steps) command.count("--steps", steps, "steps of the training run");
+  const auto one_rank = [&](Communicator& world) {
+    const OnDevice mine(device_of(world, device));
+    body(world, options);
+  };
   return command.run(argc, argv, [&] {
+    options.steps = steps.value_or(program.steps.value_or(0));
     // [snippet: launch]
-    return hero::dist::launch(argc, argv, [&](Communicator& world) { body(world, out); },
-                              {.default_ranks = program.ranks});
+    return hero::dist::launch(argc, argv, one_rank, {.default_ranks = program.ranks});
     // [end]
   });
 }

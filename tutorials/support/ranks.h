@@ -2,6 +2,7 @@
 // Chapters 10 to 18: programs that run on several ranks, and what they print.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,20 @@ using hero::dist::Communicator;
 /// A program of several ranks.
 struct Ranked {
   std::string title;
-  int ranks = 4;  ///< threads where neither --ranks nor mpirun says how many
+  int ranks = 4;                      ///< threads where neither --ranks nor mpirun says how many
+  std::optional<int64_t> steps = {};  ///< of a training run; present: there is an option --steps
 };
 
-/// Runs `body` on every rank; `out` is the folder for figures. The options are launch()'s and
-/// --out; the exit status: 0, 1 after an error, 2 for wrong usage.
+/// What it was told.
+struct RankOptions {
+  std::string out = "figures";  ///< folder for figures
+  int64_t steps = 0;            ///< Ranked::steps or --steps
+};
+
+/// Runs `body` on every rank and its device (device.h). The options are launch()'s, --device, --out
+/// and --steps; the exit status: 0, 1 after an error, 2 for wrong usage.
 int run_ranks(int argc, char** argv, const Ranked& program,
-              const std::function<void(Communicator& world, const std::string& out)>& body);
+              const std::function<void(Communicator& world, const RankOptions& options)>& body);
 
 /// printf for rank 0; the others' text shows with --prefix.
 [[gnu::format(printf, 2, 3)]] void say(const Communicator& world, const char* format, ...);

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <cstdio>
 
+#include "device.h"
+
 namespace tutorial {
 
 hero::Tensor parameter(double start) {
-  return hero::tensor({static_cast<float>(start)}, {.requires_grad = true});
+  return hero::tensor({static_cast<float>(start)}, {.device = device(), .requires_grad = true});
 }
 
 float value(const hero::Tensor& x) { return x.item<float>(); }

@@ -16,7 +16,7 @@ inline hero::Tensor slope_by_hand(const hero::Tensor& x) { return cos(x) + x / 5
 constexpr float kTarget = -1.30644f;  ///< where f is smallest
 constexpr float kTolerance = 1e-6f;   ///< near enough
 
-/// float32 [1] that requires grad.
+/// float32 [1] on device() that requires grad.
 hero::Tensor parameter(double start);
 /// The number in a tensor of one float32.
 float value(const hero::Tensor& x);
