@@ -27,6 +27,7 @@ namespace {
 // A message is stated when it begins, goes to NCCL when both ends have begun it, and is stated
 // again. A rank asks for all such messages before any wait() ends.
 
+using Clock = std::chrono::steady_clock;
 class NcclPending;
 struct GpuGroup;
 
@@ -43,6 +44,13 @@ struct GpuRank {
   // Asks for messages that both ends have begun; true when there is none left of those.
   bool ask_for_messages();
   bool has_messages() const;
+  // Between two looks at what others have begun; an Error when the time since `start` is over.
+  void pause(Clock::time_point start, const std::string& where) const {
+    const std::chrono::duration<double> waited = Clock::now() - start;
+    check(waited.count() < timeout, where, ": time-out after ", timeout,
+          " s; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
   // After an error: nothing of this rank is under way any more.
   void give_up() noexcept;
 };
@@ -83,12 +91,7 @@ class NcclPending : public Pending {
             "both, async");
       if (done_ && !rank_->has_messages()) statement_->wait();
       const Clock::time_point start = Clock::now();
-      while (!rank_->ask_for_messages() || !agreed()) {
-        const std::chrono::duration<double> waited = Clock::now() - start;
-        check(waited.count() < rank_->timeout, where_, ": time-out after ", rank_->timeout,
-              " s; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
+      while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_);
       return true;
     });
   }
@@ -129,8 +132,6 @@ class NcclPending : public Pending {
   const Call call;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   bool agreed() const { return done_ && statement_->test(); }
 
   template <class Agreed>
@@ -210,6 +211,38 @@ void GpuRank::give_up() noexcept {
   }
 }
 
+// A call that the host's engine carries out. While a rank waits for it, its messages on the GPU go
+// on: the other rank may need them first.
+class HostPending : public Pending {
+ public:
+  HostPending(std::shared_ptr<GpuRank> rank, std::shared_ptr<Pending> call, std::string where)
+      : rank_(std::move(rank)), call_(std::move(call)), where_(std::move(where)) {}
+
+  bool test() override {
+    ask();
+    return call_->test();
+  }
+  void wait() override {
+    const Clock::time_point start = Clock::now();
+    while (rank_->has_messages() && !test()) rank_->pause(start, where_);
+    call_->wait();
+  }
+
+ private:
+  void ask() {
+    try {
+      rank_->ask_for_messages();
+    } catch (...) {
+      rank_->give_up();
+      throw;
+    }
+  }
+
+  std::shared_ptr<GpuRank> rank_;
+  std::shared_ptr<Pending> call_;
+  std::string where_;
+};
+
 // A message to the rank itself is two calls: the copy is made when both have begun.
 void begin_own(GpuGroup& group, const std::shared_ptr<NcclPending>& message) {
   const auto other = std::find_if(group.own.begin(), group.own.end(), [&](const auto& each) {
@@ -284,9 +317,9 @@ class NcclEngine : public Engine {
   std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
     uint64_t& next = next_[lane_of(call)];
     if (call.device.type != DeviceType::cuda) {
+      std::string where = describe(call, next++, group_->axis);
       auto pending = host().post(std::move(call), std::move(input), std::move(output));
-      ++next;
-      return pending;
+      return std::make_shared<HostPending>(rank_, std::move(pending), std::move(where));
     }
     check(call.device == rank_->device, name(call.op), ": the array is on ", call.device,
           ", the GPU of rank ", rank(), " is ", rank_->device);

@@ -128,6 +128,25 @@ TEST_CASE("nccl: messages of a ring in which every rank sends first") {
   }
 }
 
+TEST_CASE("nccl: a message of the GPU goes on while its rank waits for one of the host") {
+  HERO_NEEDS_GPUS(2);
+  const auto program = [](Communicator& world) {
+    const Array there = Array::full({3}, 1.0 + world.rank(), kFloat32, world.device());
+    const Array here = Array::zeros({1}, kFloat32);
+    if (world.rank() == 0) {
+      const Work sent = world.send(there, 1, {.async = true});
+      world.recv(here, 1);
+      sent.wait();
+      expect(here.item() == 7.0, "the answer is ", here.item());
+    } else {
+      world.recv(there, 0);
+      expect(there.to(kCpu).to_vector<double>() == std::vector<double>(3, 1.0), "the message");
+      world.send(Array::full({1}, 7.0, kFloat32), 0);
+    }
+  };
+  dist::run_ranks(2, program, kNccl);
+}
+
 TEST_CASE("nccl: calls go on beside the rank's own work, in order with it") {
   HERO_NEEDS_NCCL();
   const int ranks = nccl_worlds().back();
