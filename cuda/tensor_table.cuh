@@ -26,7 +26,7 @@ struct Shares {
     return tensors++;
   }
   /// The tensor of a share.
-  HERO_HD int find(uint32_t share) const {
+  __device__ int find(uint32_t share) const {
     int tensor = 0;
 #pragma unroll 1
     for (int step = std::bit_ceil(unsigned{kMost}) / 2; step > 0; step /= 2) {
