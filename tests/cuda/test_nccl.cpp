@@ -134,7 +134,7 @@ TEST_CASE("nccl: a message of the GPU goes on while its rank waits for one of th
     const Array there = Array::full({3}, 1.0 + world.rank(), kFloat32, world.device());
     const Array here = Array::zeros({1}, kFloat32);
     if (world.rank() == 0) {
-      const Work sent = world.send(there, 1, {.async = true});
+      Work sent = world.send(there, 1, {.async = true});
       world.recv(here, 1);
       sent.wait();
       expect(here.item() == 7.0, "the answer is ", here.item());
