@@ -30,9 +30,6 @@ struct Layout {
   /// The place of row-major element i, in elements from the array's first.
   HERO_HD int64_t at(int64_t i) const {
     int64_t place = 0;
-#if defined(__CUDA_ARCH__)
-#pragma unroll 1  // a division is long, and this stands in many places
-#endif
     for (int d = ndim - 1; d > 0; --d) {
       const int64_t above = i / sizes[d];
       place += (i - above * sizes[d]) * strides[d];

@@ -211,15 +211,14 @@ void GpuRank::give_up() noexcept {
   }
 }
 
-// A call that the host's engine carries out. While a rank waits for it, its messages on the GPU go
-// on: the other rank may need them first.
+// A call of the host's engine. Messages on the GPU go on meanwhile: others may wait for them.
 class HostPending : public Pending {
  public:
   HostPending(std::shared_ptr<GpuRank> rank, std::shared_ptr<Pending> call, std::string where)
       : rank_(std::move(rank)), call_(std::move(call)), where_(std::move(where)) {}
 
   bool test() override {
-    ask();
+    rank_->ask_for_messages();
     return call_->test();
   }
   void wait() override {
@@ -229,15 +228,6 @@ class HostPending : public Pending {
   }
 
  private:
-  void ask() {
-    try {
-      rank_->ask_for_messages();
-    } catch (...) {
-      rank_->give_up();
-      throw;
-    }
-  }
-
   std::shared_ptr<GpuRank> rank_;
   std::shared_ptr<Pending> call_;
   std::string where_;

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "numbers.h"
 #include <cublasLt.h>
-
-#include <hero/core/half.h>
 
 struct cublasLtContext {};
 struct cusim_matmul_desc {
@@ -35,9 +34,6 @@ struct cusim_matmul_preference {
 
 namespace {
 
-using hero::BFloat16;
-using hero::Float16;
-
 constexpr size_t kWorkspace[3] = {0, 1000, 4096};
 constexpr double kMilliseconds[3] = {2.0, 1.0, 3.0};
 cusim::Products seen;
@@ -57,32 +53,16 @@ bool take(T& to, const void* value, size_t bytes) {
 }
 cublasStatus_t valid(bool ok) { return ok ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE; }
 
+hero::DType dtype_of(cudaDataType_t type) {
+  if (type == CUDA_R_64F) return hero::kFloat64;
+  if (type == CUDA_R_16F) return hero::kFloat16;
+  return type == CUDA_R_16BF ? hero::kBFloat16 : hero::kFloat32;
+}
 double load(const void* data, cudaDataType_t type, int64_t at) {
-  switch (type) {
-    case CUDA_R_64F:
-      return static_cast<const double*>(data)[at];
-    case CUDA_R_16F:
-      return static_cast<double>(static_cast<float>(static_cast<const Float16*>(data)[at]));
-    case CUDA_R_16BF:
-      return static_cast<double>(static_cast<float>(static_cast<const BFloat16*>(data)[at]));
-    default:
-      return static_cast<double>(static_cast<const float*>(data)[at]);
-  }
+  return cusim::load(data, dtype_of(type), at);
 }
 void store(void* data, cudaDataType_t type, int64_t at, double value) {
-  switch (type) {
-    case CUDA_R_64F:
-      static_cast<double*>(data)[at] = value;
-      break;
-    case CUDA_R_16F:
-      static_cast<Float16*>(data)[at] = Float16(static_cast<float>(value));
-      break;
-    case CUDA_R_16BF:
-      static_cast<BFloat16*>(data)[at] = BFloat16(static_cast<float>(value));
-      break;
-    default:
-      static_cast<float*>(data)[at] = static_cast<float>(value);
-  }
+  cusim::store(data, dtype_of(type), at, value);
 }
 
 // TF32 keeps 11 bits of the factors.

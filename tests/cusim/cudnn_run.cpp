@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "cudnn.h"
-
-#include <hero/core/half.h>
+#include "numbers.h"
 
 namespace cusim {
 
@@ -19,24 +18,9 @@ double rounded(double value, cudnnDataType_t type) {
   return static_cast<double>(narrow);
 }
 
-double load(const void* data, cudnnDataType_t type, int64_t at) {
-  if (type == CUDNN_DATA_BFLOAT16) {
-    return static_cast<double>(static_cast<float>(static_cast<const hero::BFloat16*>(data)[at]));
-  }
-  if (type == CUDNN_DATA_HALF) {
-    return static_cast<double>(static_cast<float>(static_cast<const hero::Float16*>(data)[at]));
-  }
-  return static_cast<double>(static_cast<const float*>(data)[at]);
-}
-void store(void* data, cudnnDataType_t type, int64_t at, double value) {
-  const auto narrow = static_cast<float>(value);
-  if (type == CUDNN_DATA_BFLOAT16) {
-    static_cast<hero::BFloat16*>(data)[at] = hero::BFloat16(narrow);
-  } else if (type == CUDNN_DATA_HALF) {
-    static_cast<hero::Float16*>(data)[at] = hero::Float16(narrow);
-  } else {
-    static_cast<float*>(data)[at] = narrow;
-  }
+hero::DType dtype_of(cudnnDataType_t type) {
+  if (type == CUDNN_DATA_BFLOAT16) return hero::kBFloat16;
+  return type == CUDNN_DATA_HALF ? hero::kFloat16 : hero::kFloat32;
 }
 
 }  // namespace
@@ -98,7 +82,7 @@ void Run::fetch(const Tensor& x) {
   std::vector<double>& result = values[x.id];
   result.resize(static_cast<size_t>(x.size()));
   x.each([&](int64_t at, const int64_t* i) {
-    result[static_cast<size_t>(at)] = load(memory.at(x.id), x.type, x.place(i));
+    result[static_cast<size_t>(at)] = load(memory.at(x.id), dtype_of(x.type), x.place(i));
   });
 }
 
@@ -106,7 +90,7 @@ void Run::keep(const Tensor& x, std::vector<double> result) {
   for (double& value : result) value = rounded(value, x.type);
   if (!x.hidden) {
     x.each([&](int64_t at, const int64_t* i) {
-      store(memory.at(x.id), x.type, x.place(i), result[static_cast<size_t>(at)]);
+      store(memory.at(x.id), dtype_of(x.type), x.place(i), result[static_cast<size_t>(at)]);
     });
   }
   values[x.id] = std::move(result);
