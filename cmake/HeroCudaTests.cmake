@@ -46,6 +46,19 @@ if(TARGET hero_test_cuda)
   target_compile_definitions(hero_test_cuda PRIVATE HERO_TEST_CUSIM)
   target_link_libraries(hero_test_cuda PRIVATE hero_op_tables hero_layer_tables)
 endif()
+
+# the benchmark, whose every line runs over tests/cusim
+add_library(hero_bench_gpu_objects OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cuda/bench_gpu.cpp
+                                          ${PROJECT_SOURCE_DIR}/tests/cuda/bench_cases.cpp)
+target_link_libraries(hero_bench_gpu_objects PRIVATE hero::nn hero::optim)
+if(NOT HERO_SANITIZE)
+  add_executable(hero_bench_gpu_cusim $<TARGET_OBJECTS:hero_bench_gpu_objects>)
+  target_link_libraries(hero_bench_gpu_cusim PRIVATE hero::nn hero::optim hero_cuda_sim)
+  add_test(NAME "cusim: the GPU's benchmark" COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_bench_gpu
+                                                     $<TARGET_FILE:hero_bench_gpu_cusim>)
+  set_tests_properties("cusim: the GPU's benchmark" PROPERTIES LABELS cusim TIMEOUT 900)
+endif()
+
 if(HERO_HAS_CUDA)
   if(NOT HERO_CUDA STREQUAL "ON") # the preset `cuda`
     set(hero_test_extra ON)
@@ -54,8 +67,8 @@ if(HERO_HAS_CUDA)
   if(TARGET hero_test_gpu)
     target_link_libraries(hero_test_gpu PRIVATE hero_op_tables hero_layer_tables)
   endif()
-  add_executable(hero_bench_gpu EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cuda/bench_gpu.cpp)
-  target_link_libraries(hero_bench_gpu PRIVATE hero::hero CUDA::cudart_static)
+  add_executable(hero_bench_gpu EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hero_bench_gpu_objects>)
+  target_link_libraries(hero_bench_gpu PRIVATE hero::hero)
   if(TARGET hero_test_gpu AND TARGET hero_nccl)
     target_link_libraries(hero_test_gpu PRIVATE hero_nccl)
     target_include_directories(hero_test_gpu SYSTEM PRIVATE ${HERO_NCCL_INCLUDE}

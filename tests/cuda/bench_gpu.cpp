@@ -1,281 +1,228 @@
-// hero_bench_gpu [JSON FILE]: times of the library on GPU 0, as a table and as JSON lines. With
-// --device it says which GPU there is, or why none (exit 77), and ends.
+// hero_bench_gpu: times of the library on GPU 0, as JSON lines; see kHelp. tests/peers/gpu.py puts
+// PyTorch's beside them.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <functional>
-#include <vector>
+#include <iostream>
+#include <map>
+#include <optional>
 
-#include <cuda_runtime_api.h>
+#include "bench_cases.h"
 
-#include <hero/autograd/autograd.h>
-#include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
-#include <hero/core/backend.h>
+#include <hero/core/error.h>
+#include <hero/core/random.h>
 #include <hero/cuda/cuda.h>
-#include <hero/nn/nn.h>
-#include <hero/optim/optim.h>
 
 namespace {
 
 using namespace hero;
+using hero_bench::Case;
 
-constexpr Device kGpu{DeviceType::cuda, 0};
-// Everything must be over within a minute; a case that would start later is left out and named.
-constexpr double kBudget = 75.0;
+constexpr const char* kHelp =
+    R"(usage: hero_bench_gpu [--tiny] [--case NAME]...   times these cases, or all
+       hero_bench_gpu [--tiny] --list             their names and variants, and ends
+       hero_bench_gpu [--tiny] --serve            for each line "NAME VARIANT" that comes in, times
+                                                  one round of that; another NAME frees the data
+       hero_bench_gpu [--tiny] --first-step TIME  one step of gpt2_b16; seconds since TIME, which
+                                                  counts seconds since 1970
+       hero_bench_gpu --device                    which GPU there is, or why none (exit 77)
+--tiny takes sizes for a simulated GPU.
+)";
 
-double now() {
+constexpr int kWarmUp = 3, kRounds = 7;
+constexpr double kRoundSeconds = 0.05;  // of calls that are waited for together
+
+double seconds_since_1970() {
   using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
+  return duration<double>(system_clock::now().time_since_epoch()).count();
 }
 
-const double started = now();
-
-std::string device_name() {
-  cudaDeviceProp properties;
-  return cudaGetDeviceProperties(&properties, 0) == cudaSuccess ? properties.name : "unknown";
+double timed(const std::function<void()>& call, int times) {
+  using namespace std::chrono;
+  cuda::synchronize();
+  const auto begin = steady_clock::now();
+  for (int i = 0; i < times; ++i) call();
+  cuda::synchronize();
+  return duration<double>(steady_clock::now() - begin).count() / times;
 }
 
-// What a case does in one call: seconds become this unit a second.
-struct Work {
-  double amount;
-  const char* unit;  // "GB/s", "TFLOP/s" or "tokens/s"
+// A case whose data are made and whose call has been warmed up.
+struct Prepared {
+  std::function<void()> call;
+  int group = 1;  // calls of a round
+  int64_t peak = 0;
+
+  explicit Prepared(const Case& what) {
+    manual_seed(1);
+    cuda::empty_cache();
+    cuda::reset_peak_memory();
+    const int64_t before = cuda::memory_stats().allocated;  // the other variant's data
+    call = what.make();
+    timed(call, kWarmUp);
+    group = std::clamp(static_cast<int>(kRoundSeconds / timed(call, 1)), 1, 500);
+    peak = cuda::memory_stats().peak_allocated - before;
+  }
+  double round() const { return timed(call, group); }
 };
 
-std::ofstream json;
-
-// The median over groups of calls that are waited for together.
-double median_seconds(const std::function<void()>& call) {
-  for (int i = 0; i < 3; ++i) call();
-  cuda::synchronize(kGpu);
-  const double first = now();
-  call();
-  cuda::synchronize(kGpu);
-  // Groups of about 20 ms, so that waiting does not count; at most 200 calls.
-  const int group = std::clamp(static_cast<int>(0.02 / (now() - first)), 1, 200);
-  std::vector<double> times;
-  for (int g = 0; g < 7; ++g) {
-    const double start = now();
-    for (int i = 0; i < group; ++i) call();
-    cuda::synchronize(kGpu);
-    times.push_back((now() - start) / group);
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\n' ? ' ' : c;
   }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return out + "\"";
 }
 
-// `make` builds the case's data and returns what is timed. An error is a line of the table.
-void run(const char* name, const Work& work, const std::function<std::function<void()>()>& make) {
-  if (now() - started > kBudget) {
-    std::printf("%-44s left out: the minute is over\n", name);
-    return;
-  }
-  try {
-    const double seconds = median_seconds(make());
-    const double scale = std::strcmp(work.unit, "GB/s") == 0      ? 1e-9
-                         : std::strcmp(work.unit, "TFLOP/s") == 0 ? 1e-12
-                                                                  : 1.0;
-    const double rate = work.amount * scale / seconds;
-    std::printf("%-44s %12.1f us %12.1f %s\n", name, seconds * 1e6, rate, work.unit);
-    json << "{\"name\": \"" << name << "\", \"seconds\": " << seconds << ", \"rate\": " << rate
-         << ", \"unit\": \"" << work.unit << "\", \"device\": \"" << device_name() << "\"}\n"
-         << std::flush;
-  } catch (const Error& error) {
-    std::printf("%-44s failed: %s\n", name, error.what());
-    json << "{\"name\": \"" << name << "\", \"failed\": true}\n" << std::flush;
-  }
+void print_head(const std::string& name, const std::string& variant) {
+  std::printf("{\"case\": %s, \"variant\": %s", quoted(name).c_str(), quoted(variant).c_str());
+}
+
+void print_error(const std::string& name, const std::string& variant, const char* error) {
+  print_head(name, variant);
+  std::printf(", \"error\": %s}\n", quoted(error).c_str());
   std::fflush(stdout);
 }
 
-TensorOptions there(DType dtype) { return {.dtype = dtype, .device = kGpu}; }
-
-Tensor random(const Shape& shape, DType dtype, bool grad = false) {
-  return randn(shape, {.dtype = dtype, .device = kGpu, .requires_grad = grad});
+void print_time(const Case& what, double seconds, int64_t peak) {
+  print_head(what.name, what.variant);
+  std::printf(
+      ", \"what\": %s, \"seconds\": %.9g, \"amount\": %.9g, \"unit\": %s, \"peak_bytes\": "
+      "%lld, \"device\": %s}\n",
+      quoted(what.what).c_str(), seconds, what.amount, quoted(what.unit).c_str(),
+      static_cast<long long>(peak), quoted(cuda::device_properties().name).c_str());
+  std::fflush(stdout);
 }
 
-void memory_bound() {
-  constexpr int64_t kWords = int64_t{1} << 28;
-  run("copy of 1 GiB", {2.0 * 4 * kWords, "GB/s"}, [] {
-    const Tensor x = random({kWords}, kFloat32);
-    return [=] { x.clone(); };
+const Case& find(const std::vector<Case>& all, const std::string& name,
+                 const std::string& variant) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Case& c) {
+    return c.name == name && c.variant == variant;
   });
-  run("a + b of 2^26 float32", {3.0 * 4 * (1 << 26), "GB/s"}, [] {
-    const Tensor a = random({1 << 26}, kFloat32), b = random({1 << 26}, kFloat32);
-    return [=] { a + b; };
-  });
-  run("sum of 2^28 float32", {4.0 * kWords, "GB/s"}, [] {
-    const Tensor x = random({kWords}, kFloat32);
-    return [=] { sum(x); };
-  });
-  run("softmax 16384 x 4096 bf16", {4.0 * 16384 * 4096, "GB/s"}, [] {
-    const Tensor x = random({16384, 4096}, kBFloat16);
-    return [=] { softmax(x, -1); };
-  });
-  run("layer norm 65536 x 1024 bf16, with backward", {5.0 * 2 * 65536 * 1024, "GB/s"}, [] {
-    const Tensor x = random({65536, 1024}, kBFloat16, true);
-    const Tensor w = random({1024}, kBFloat16, true), b = random({1024}, kBFloat16, true);
-    const Tensor g = random({65536, 1024}, kBFloat16);
-    return [=] { grad({layer_norm(x, {1024}, w, b)}, {x, w, b}, {.grad_outputs = {g}}); };
-  });
-  run("the same of x + residual, 8 passes", {8.0 * 2 * 65536 * 1024, "GB/s"}, [] {
-    const Shape shape{65536, 1024};
-    const Tensor x = random(shape, kBFloat16, true), r = random(shape, kBFloat16, true);
-    const Tensor w = random({1024}, kBFloat16, true), b = random({1024}, kBFloat16, true);
-    const Tensor g = random(shape, kBFloat16), h = random(shape, kBFloat16);
-    return [=] {
-      const auto [sum, norm] = add_layer_norm(x, r, {1024}, w, b);
-      grad({sum, norm}, {x, r, w, b}, {.grad_outputs = {g, h}});
-    };
-  });
-  run("cross entropy 16384 x 50304 bf16, with backward", {3.0 * 2 * 16384 * 50304, "GB/s"}, [] {
-    const Tensor x = random({16384, 50304}, kBFloat16, true);
-    const Tensor y = randint(0, 50304, {16384}, there(kInt64));
-    return [=] { grad({cross_entropy(x, y)}, {x}); };
-  });
-  run("embedding backward, 16384 rows of 768 float32", {2.0 * 4 * 16384 * 768, "GB/s"}, [] {
-    const Tensor w = random({50304, 768}, kFloat32, true);
-    const Tensor y = randint(0, 50304, {16384}, there(kInt64));
-    const Tensor g = random({16384, 768}, kFloat32);
-    return [=] { grad({embedding(w, y)}, {w}, {.grad_outputs = {g}}); };
-  });
-  run("sort of 2^24 float32", {2.0 * 4 * (1 << 24), "GB/s"}, [] {
-    const Tensor x = random({1 << 24}, kFloat32);
-    return [=] { sort(x); };
-  });
+  check(found != all.end(), "there is no case '", name, "' with a variant '", variant,
+        "'; --list shows them");
+  return *found;
 }
 
-void products() {
-  for (const int64_t n : {4096, 8192}) {
-    const double flops = 2.0 * static_cast<double>(n * n * n);
-    for (const DType dtype : {kBFloat16, kFloat32}) {
-      if (n == 8192 && dtype == kFloat32) continue;
-      const std::string name = "matmul " + std::to_string(n) + "^3 " + hero::name(dtype);
-      run(name.c_str(), {flops, "TFLOP/s"}, [=] {
-        const Tensor a = random({n, n}, dtype), b = random({n, n}, dtype);
-        return [=] { matmul(a, b); };
-      });
+void serve(const std::vector<Case>& all) {
+  std::string name, variant, last;
+  std::map<std::string, Prepared> prepared;  // the variants of the last case
+  while (std::cin >> name >> variant) {
+    try {
+      const Case& what = find(all, name, variant);
+      if (name != last) {
+        prepared.clear();
+        cuda::empty_cache();
+      }
+      last = name;
+      const Prepared& ready = prepared.try_emplace(variant, what).first->second;
+      print_time(what, ready.round(), ready.peak);
+    } catch (const std::exception& error) {
+      print_error(name, variant, error.what());
     }
   }
-  for (const bool whole : {true, false}) {
-    const char* name =
-        whole ? "feed-forward 16384 x 768 x 3072 bf16, with backward" : "the same as two layers";
-    run(name, {6 * 2.0 * 16384 * 768 * 3072, "TFLOP/s"}, [=] {
-      const Tensor x = random({16384, 768}, kBFloat16, true), g = random(x.shape(), kBFloat16);
-      const LinearWeights in{random({3072, 768}, kBFloat16, true), random({3072}, kBFloat16, true)};
-      const LinearWeights out{random({768, 3072}, kBFloat16, true), random({768}, kBFloat16, true)};
-      return [=] {
-        const Tensor y =
-            whole ? linear_gelu_linear(x, in, out, Gelu::tanh)
-                  : linear(linear_gelu(x, in.weight, in.bias, Gelu::tanh), out.weight, out.bias);
-        grad({y}, {x, in.weight, in.bias, out.weight, out.bias}, {.grad_outputs = {g}});
-      };
-    });
-  }
-  run("weight and bias gradients 16384 x 768 x 3072 bf16", {2.0 * 16384 * 768 * 3072, "TFLOP/s"},
-      [] {
-        const Array x = random({16384, 768}, kBFloat16).array();
-        const Array g = random({16384, 3072}, kBFloat16).array();
-        core::LinearBack back;
-        back.g = g;
-        back.x = x;
-        back.g_w = Array::empty({3072, 768}, kBFloat16, kGpu);
-        back.g_bias = Array::empty({3072}, kBFloat16, kGpu);
-        return [=] { core::backend(kGpu).linear_backward(back); };
-      });
-  run("the same as product and sums", {2.0 * 16384 * 768 * 3072, "TFLOP/s"}, [] {
-    const Tensor x = random({16384, 768}, kBFloat16), g = random({16384, 3072}, kBFloat16);
-    return [=] {
-      matmul(g.t(), x);
-      sum(g, {0});
-    };
-  });
-  run("cross entropy of 16384 x 768 x 50304 bf16", {3 * 2.0 * 16384 * 768 * 50304, "TFLOP/s"}, [] {
-    const Tensor x = random({16384, 768}, kBFloat16, true);
-    const Tensor w = random({50304, 768}, kBFloat16, true);
-    const Tensor y = randint(0, 50304, {16384}, there(kInt64));
-    return [=] { grad({linear_cross_entropy(x, w, y)}, {x, w}); };
-  });
-  // Half of the pairs: 2 products forward, 5 backward.
-  const double pair = 2.0 * 16 * 12 * 1024 * 1024 * 64 / 2;
-  for (const auto library : {cuda::AttentionLibrary::own, cuda::AttentionLibrary::cudnn}) {
-    const std::string by = library == cuda::AttentionLibrary::cudnn ? " by cuDNN" : "";
-    run(("causal attention 16 x 12 x 1024 x 64 bf16" + by).c_str(), {2 * pair, "TFLOP/s"}, [=] {
-      cuda::set_attention_library(library);
-      const Tensor q = random({16, 12, 1024, 64}, kBFloat16), k = random(q.shape(), kBFloat16);
-      const Tensor v = random(q.shape(), kBFloat16);
-      return [=] { scaled_dot_product_attention(q, k, v, {.is_causal = true}); };
-    });
-    run(("the same with backward" + by).c_str(), {7 * pair, "TFLOP/s"}, [=] {
-      cuda::set_attention_library(library);
-      const Shape shape{16, 12, 1024, 64};
-      const Tensor q = random(shape, kBFloat16, true), k = random(shape, kBFloat16, true);
-      const Tensor v = random(shape, kBFloat16, true), g = random(shape, kBFloat16);
-      return [=] {
-        grad({scaled_dot_product_attention(q, k, v, {.is_causal = true})}, {q, k, v},
-             {.grad_outputs = {g}});
-      };
-    });
-  }
-  cuda::set_attention_library(cuda::AttentionLibrary::own);
 }
 
-void steps() {
-  run("1000 additions of 256 float32, in a row", {1000, "ops/s"}, [] {
-    const Tensor x = random({256}, kFloat32);
-    return [=] {
-      Tensor y = x;
-      for (int i = 0; i < 1000; ++i) y = y + x;
-    };
-  });
-  for (const int64_t batch : {1, 16}) {
-    const std::string name = "GPT-2 124M step, B = " + std::to_string(batch) + ", T = 1024, bf16";
-    run(name.c_str(), {static_cast<double>(batch * 1024), "tokens/s"}, [=] {
-      const nn::DeviceScope scope(kGpu);
-      auto model = std::make_shared<nn::GPT>(nn::GPTConfig{});
-      auto adamw = std::make_shared<optim::AdamW>(model->parameters());
-      const Tensor x = randint(0, 50304, {batch, 1024}, there(kInt64));
-      const Tensor y = randint(0, 50304, {batch * 1024}, there(kInt64));
-      return [=] {
-        adamw->zero_grad();
-        {
-          const Autocast autocast;
-          cross_entropy(reshape((*model)(x), {batch * 1024, 50304}), y).backward();
-        }
-        optim::clip_grad_norm(model->parameters(), 1.0);
-        adamw->step();
-      };
-    });
+void run(const Case& what) {
+  try {
+    const Prepared ready(what);
+    std::vector<double> times;
+    for (int i = 0; i < kRounds; ++i) times.push_back(ready.round());
+    std::sort(times.begin(), times.end());
+    print_time(what, times[kRounds / 2], ready.peak);
+  } catch (const std::exception& error) {
+    print_error(what.name, what.variant, error.what());
   }
-  run("clip and AdamW of 124M float32", {32.0 * 124e6, "GB/s"}, [] {
-    const nn::DeviceScope scope(kGpu);
-    auto model = std::make_shared<nn::GPT>(nn::GPTConfig{});
-    auto adamw = std::make_shared<optim::AdamW>(model->parameters());
-    for (Tensor p : model->parameters()) p.set_grad(randn(p.shape(), there(kFloat32)));
-    return [=] {
-      optim::clip_grad_norm(model->parameters(), 1.0);
-      adamw->step();
+  cuda::empty_cache();
+}
+
+void first_step(const std::vector<Case>& all, const std::string& since) {
+  double begin = 0;
+  const auto parsed = std::from_chars(since.data(), since.data() + since.size(), begin);
+  check(parsed.ptr == since.data() + since.size() && !since.empty(),
+        "--first-step needs a number of seconds: '", since, "'");
+  timed(find(all, "gpt2_b16", "eager").make(), 1);
+  print_head("first_step", "eager");
+  std::printf(", \"seconds\": %.6g}\n", seconds_since_1970() - begin);
+}
+
+struct Options {
+  bool tiny = false, device = false, list = false, serve = false;
+  std::optional<std::string> first_step;
+  std::vector<std::string> cases;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto value = [&] {
+      check(i + 1 < argc, word, " needs a value");
+      return std::string(argv[++i]);
     };
-  });
+    if (word == "--tiny") {
+      options.tiny = true;
+    } else if (word == "--device") {
+      options.device = true;
+    } else if (word == "--list") {
+      options.list = true;
+    } else if (word == "--serve") {
+      options.serve = true;
+    } else if (word == "--first-step") {
+      options.first_step = value();
+    } else if (word == "--case") {
+      options.cases.push_back(value());
+    } else {
+      check(false, "no option ", word, ", see --help");
+    }
+  }
+  return options;
+}
+
+int run_all(const Options& options) {
+  if (!cuda::is_available() && !options.list) {
+    std::printf("no GPU: %s\n", cuda::reason().c_str());
+    return 77;
+  }
+  if (options.device) {
+    std::printf("%s\n", cuda::device_properties().name.c_str());
+    return 0;
+  }
+  const std::vector<Case> all = hero_bench::cases(options.tiny);
+  if (options.list) {
+    for (const Case& c : all) std::printf("%s %s\n", c.name.c_str(), c.variant.c_str());
+  } else if (options.serve) {
+    serve(all);
+  } else if (options.first_step) {
+    first_step(all, *options.first_step);
+  } else {
+    const auto known = [&](const std::string& name) {
+      return std::any_of(all.begin(), all.end(), [&](const Case& c) { return c.name == name; });
+    };
+    for (const std::string& name : options.cases) {
+      check(known(name), "no case '", name, "'; --list shows them");
+    }
+    for (const Case& c : all) {
+      const auto& names = options.cases;
+      if (names.empty() || std::find(names.begin(), names.end(), c.name) != names.end()) run(c);
+    }
+  }
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!cuda::is_available()) {
-    std::printf("no GPU: %s\n", cuda::reason().c_str());
-    return 77;
-  }
-  if (argc > 1 && std::strcmp(argv[1], "--device") == 0) {
-    std::printf("%s\n", device_name().c_str());
+  if (argc > 1 && std::strcmp(argv[1], "--help") == 0) {
+    std::fputs(kHelp, stdout);
     return 0;
   }
-  if (argc > 1) json.open(argv[1]);
-  manual_seed(1);
-  std::printf("%s\n", device_name().c_str());
-  memory_bound();
-  products();
-  steps();
-  return 0;
+  try {
+    return run_all(parse(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "hero_bench_gpu: %s\n", error.what());
+    return 2;
+  }
 }

@@ -1,0 +1,287 @@
+"""Times Hero and PyTorch on one GPU in turns, and prints their ratios; started by tests/run --gpu.
+
+    gpu.py HERO_BENCH_GPU [--seconds S] [--rounds R] [--json FILE] [--tiny] [--torch-device cpu]
+
+Both programs stay up (see gpu_torch.py and tests/cuda/bench_gpu.cpp) and each waits while the other
+is timed: A-B-A-B, medians of the rounds. What has no time left, or fails, is named in the table.
+"""
+import argparse
+import json
+import os
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# what is asked: label, case, Hero's variant, PyTorch's, least PyTorch's time / Hero's (None: no goal)
+RATIOS = [
+    ("GPT-2 124M, B=16", "gpt2_b16", "eager", "eager", 1.6),
+    ("GPT-2 124M, B=16", "gpt2_b16", "eager", "compile", 1.0),
+    ("GPT-2 124M, B=1, graphed", "gpt2_b1", "graphed", "eager", 3),
+    ("GPT-2 124M, B=1, graphed", "gpt2_b1", "graphed", "compile", None),
+    ("cross entropy", "cross_entropy", "eager", "eager", 6),
+    ("cross entropy", "cross_entropy", "eager", "compile", None),
+    ("residual + layer norm", "add_layer_norm", "eager", "eager", 2),
+    ("residual + layer norm", "add_layer_norm", "eager", "compile", None),
+    ("clip + AdamW, 124M", "clip_adamw", "eager", "eager", 1.4),
+    ("an op of a chain", "small_ops", "eager", "eager", 2.86),
+    ("to the first GPT-2 step", "first_step", "eager", "eager", 3),
+    ("to the first GPT-2 step", "first_step", "eager", "compile", None),
+    ("copy", "copy", "eager", "eager", None),
+    ("add", "add", "eager", "eager", None),
+    ("sum", "sum", "eager", "eager", None),
+    ("softmax", "softmax", "eager", "eager", None),
+    ("layer norm", "layer_norm", "eager", "eager", None),
+    ("layer norm", "layer_norm", "eager", "compile", None),
+    ("embedding's gradient", "embedding_backward", "eager", "eager", None),
+    ("sort", "sort", "eager", "eager", None),
+    ("feed-forward part", "feed_forward", "eager", "eager", None),
+    ("the same as two layers", "feed_forward", "two", "eager", None),
+    ("weights' gradients", "weight_gradient", "eager", "eager", None),
+    ("the same as two sums", "weight_gradient", "two", "eager", None),
+    ("linear cross entropy", "linear_cross_entropy", "eager", "eager", None),
+    ("attention", "attention", "eager", "eager", None),
+    ("attention by cuDNN", "attention", "cudnn", "eager", None),
+    ("attention, with backward", "attention_backward", "eager", "eager", None),
+    ("the same by cuDNN", "attention_backward", "cudnn", "eager", None),
+    ("product 4096 bfloat16", "matmul_4096_bfloat16", "eager", "eager", None),
+    ("product 8192 bfloat16", "matmul_8192_bfloat16", "eager", "eager", None),
+    ("product 4096 float32", "matmul_4096_float32", "eager", "eager", None),
+]
+# bytes a second, as a share of the copy's: least share (None: no goal)
+SHARES = {"cross_entropy": 0.85, "add_layer_norm": 0.85, "clip_adamw": 0.85, "add": 0.85, "sum": 0.85,
+          "softmax": 0.85, "layer_norm": 0.85, "embedding_backward": None}
+MEMORY = ("gpt2_b16", 0.7)  # most of PyTorch's peak
+
+
+class Late(Exception):
+    pass
+
+
+class Deadline:
+    def __init__(self, seconds):
+        self.end = time.monotonic() + seconds
+
+    def left(self):
+        return max(0.0, self.end - time.monotonic())
+
+
+class Side:
+    """One of the two programs, started when it is first asked."""
+
+    def __init__(self, name, command, deadline, environment=None):
+        self.name, self.command, self.deadline = name, command, deadline
+        self.environment = os.environ | (environment or {})
+        self.process, self.started = None, None
+
+    def start(self):
+        self.started = time.time()
+        self.process = subprocess.Popen(self.command + ["--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, env=self.environment)
+
+    def stop(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def ask(self, case, variant):
+        """The answer for one round; raises Late when the time is over, RuntimeError when it failed."""
+        if not self.process:
+            self.start()
+        try:
+            self.process.stdin.write(f"{case} {variant}\n".encode())
+            self.process.stdin.flush()
+            answer = json.loads(self.line())
+        except (OSError, ValueError) as error:
+            self.stop()
+            raise RuntimeError(f"ended: {error}") from error
+        except Late:
+            self.stop()
+            raise
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer
+
+    def line(self):
+        text = b""
+        while not text.endswith(b"\n"):
+            if not select.select([self.process.stdout], [], [], self.deadline.left())[0]:
+                raise Late
+            piece = os.read(self.process.stdout.fileno(), 65536)
+            if not piece:
+                raise ValueError("no answer")
+            text += piece
+        return text
+
+    def first_step(self):
+        """Seconds from the start of the program to the end of its first step."""
+        try:
+            done = subprocess.run(self.command + ["--first-step", repr(time.time())], env=self.environment,
+                                  capture_output=True, timeout=max(0.01, self.deadline.left()), check=True)
+        except subprocess.TimeoutExpired as error:
+            raise Late from error
+        except subprocess.CalledProcessError as error:
+            lines = error.stderr.decode(errors="replace").strip().splitlines()
+            raise RuntimeError(lines[-1] if lines else f"exit status {error.returncode}") from error
+        return json.loads(done.stdout)
+
+
+class Results:
+    """All answers, by side, case and variant; what went wrong instead, in words."""
+
+    def __init__(self, path):
+        self.file = open(path, "w") if path else None
+        self.answers, self.words = {}, {}
+
+    def add(self, side, answer):
+        if self.file:
+            print(json.dumps({"side": side} | answer), file=self.file, flush=True)
+        self.answers.setdefault((side, answer["case"], answer["variant"]), []).append(answer)
+
+    def median(self, side, case, variant, field="seconds"):
+        found = self.answers.get((side, case, variant))
+        return statistics.median(answer[field] for answer in found) if found else None
+
+
+def measure(sides, results, rounds, torch_cold):
+    """Fills `results`; A-B-A-B over the sides' variants of each case."""
+    def turn(key, ask):
+        if key in results.words:
+            return
+        try:
+            results.add(key[0], ask())
+        except Late:
+            results.words[key] = "no time left"
+        except RuntimeError as error:
+            results.words[key] = str(error)
+
+    for _ in range(2):
+        for side in sides:
+            turn((side.name, "first_step", "eager"), side.first_step)
+    for case in dict.fromkeys(row[1] for row in RATIOS):
+        if case == "first_step":
+            continue
+        keys = []
+        for row in RATIOS:
+            if row[1] == case:
+                keys += [(sides[0], row[2])] + [(side, row[3]) for side in sides[1:]]
+        keys = list(dict.fromkeys(keys))
+        if case == "gpt2_b16":  # the first thing that the program compiles, from nothing
+            keys.sort(key=lambda key: key[1] != "compile")
+        for _ in range(rounds):
+            for side, variant in keys:
+                turn((side.name, case, variant), lambda side=side, variant=variant: side.ask(case, variant))
+        if torch_cold and case == "gpt2_b16":
+            found = results.answers.get(("torch", case, "compile"))
+            if found:
+                results.add("torch", {"case": "first_step", "variant": "compile",
+                                      "seconds": found[0]["first_call"] - sides[1].started})
+
+
+def text_of(seconds):
+    for unit, size in (("s", 1), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds * 1e6:.4g} us"
+
+
+def verdict(met):
+    return "" if met is None else "met" if met else "MISSED"
+
+
+def print_ratios(results, missing):
+    print(f"{'':26} {'beside':8} {'Hero':>10} {'PyTorch':>10} {'ratio':>7} {'goal':>6}")
+    for label, case, variant, other, goal in RATIOS:
+        hero, torch = results.median("hero", case, variant), results.median("torch", case, other)
+        word = results.words.get(("hero", case, variant)) or results.words.get(("torch", case, other)) or missing
+        cells = [text_of(s) if s else "-" for s in (hero, torch)]
+        line = f"{label:26} {other:8} {cells[0]:>10} {cells[1]:>10}"
+        if hero and torch:
+            what = {a["what"] for who, v in (("hero", variant), ("torch", other))
+                    for a in results.answers[who, case, v] if "what" in a}
+            if len(what) > 1:
+                word = f"NOT THE SAME WORK: {' and '.join(sorted(what))}"
+            ratio = hero and torch / hero
+            line += f" {ratio:7.2f} {goal or '':>6} {verdict(goal and ratio >= goal)}"
+        else:
+            line += f" {'-':>7} {goal or '':>6}"
+        print(f"{line} {word or ''}".rstrip())
+
+
+def print_shares(results):
+    copied = results.answers.get(("hero", "copy", "eager"))
+    if not copied:
+        return
+    copy = copied[0]["amount"] / results.median("hero", "copy", "eager")
+    print(f"\nbytes that must be moved, beside a copy's {copy * 1e-9:.0f} GB/s")
+    for case, goal in SHARES.items():
+        row = []
+        for side in ("hero", "torch"):
+            seconds, hero = results.median(side, case, "eager"), results.answers.get(("hero", case, "eager"))
+            row.append(hero[0]["amount"] / seconds / copy if seconds and hero else None)
+        cells = [f"{share:.2f}" if share else "-" for share in row]
+        print(f"{case:26} {'':8} {cells[0]:>10} {cells[1]:>10} {'':7} {goal or '':>6} "
+              f"{verdict(goal and row[0] and row[0] >= goal)}".rstrip())
+
+
+def print_memory(results):
+    case, goal = MEMORY
+    peaks = {v: results.median(s, case, v, "peak_bytes") for s, v in (("torch", "eager"), ("torch", "compile"))}
+    hero = results.median("hero", case, "eager", "peak_bytes")
+    if not hero:
+        return
+    print(f"\npeak memory of {case}: Hero {hero / 2**30:.2f} GiB")
+    for variant, peak in peaks.items():
+        if peak:
+            print(f"{'':26} {variant:8} {'':10} {peak / 2**30:6.2f} GiB {hero / peak:7.2f} "
+                  f"{goal if variant == 'eager' else '':>6} {verdict(hero / peak <= goal) if variant == 'eager' else ''}"
+                  .rstrip())
+
+
+def why_no_torch(device):
+    """"" where PyTorch can be used, else why not."""
+    test = f"import torch; torch.empty(1, device={device!r}); print(torch.__version__)"
+    done = subprocess.run([sys.executable, "-c", test], capture_output=True, text=True)
+    if done.returncode == 0:
+        print(f"PyTorch {done.stdout.strip()}")
+        return ""
+    return f"no PyTorch here ({done.stderr.strip().splitlines()[-1]})"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("hero")
+    parser.add_argument("--seconds", type=float, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json")
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--torch-device", default="cuda")
+    options = parser.parse_args()
+    deadline, tiny = Deadline(options.seconds), ["--tiny"] if options.tiny else []
+    results = Results(options.json)
+    sides = [Side("hero", [options.hero] + tiny, deadline)]
+    missing = why_no_torch(options.torch_device)
+    with tempfile.TemporaryDirectory() as cache:  # empty: a program that compiles begins with nothing
+        if not missing:
+            command = [sys.executable, os.path.join(HERE, "gpu_torch.py"), "--device", options.torch_device]
+            sides.append(Side("torch", command + tiny, deadline,
+                              {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache + "/triton"}))
+        try:
+            measure(sides, results, options.rounds, not missing)
+        finally:
+            for side in sides:
+                side.stop()
+    print_ratios(results, missing)
+    print_shares(results)
+    print_memory(results)
+    hero = [key for key in results.words if key[0] == "hero"]
+    return 1 if hero or not results.answers else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

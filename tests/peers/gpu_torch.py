@@ -1,0 +1,351 @@
+"""PyTorch's side of tests/peers/gpu.py: the cases of tests/cuda/bench_cases.cpp, by the same names.
+
+    gpu_torch.py [--tiny] [--device cpu] --list | --serve | --first-step TIME | --case NAME ...
+
+as hero_bench_gpu; the variants are "eager" and "compile" (torch.compile).
+"""
+import argparse
+import json
+import statistics
+import sys
+import time
+
+WARM_UP, ROUNDS, ROUND_SECONDS = 3, 7, 0.05
+
+
+def imports():
+    """PyTorch, which takes seconds to come: --help and errors need not wait for it."""
+    global torch, F, nn
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+
+def gpt(config):
+    """GPT-2 in the form that PyTorch's users write: packed projections, SDPA, tied embeddings."""
+    vocabulary, block_size, layers, heads, width = config
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.c_fc, self.c_out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            B, T, C = x.shape
+            q, k, v = (y.view(B, T, heads, C // heads).transpose(1, 2)
+                       for y in self.c_attn(self.ln_1(x)).split(C, 2))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.c_proj(y.transpose(1, 2).reshape(B, T, C))
+            return x + self.c_out(F.gelu(self.c_fc(self.ln_2(x))))
+
+    class GPT(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(block_size, width)
+            self.h = nn.ModuleList(Block() for _ in range(layers))
+            self.ln_f = nn.LayerNorm(width)
+            self.lm_head = nn.Linear(width, vocabulary, bias=False)
+            self.lm_head.weight = self.wte.weight
+            for p in self.parameters():
+                if p.ndim > 1:
+                    nn.init.normal_(p, 0.0, 0.02)
+
+        def forward(self, tokens):
+            x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
+            for block in self.h:
+                x = block(x)
+            return self.lm_head(self.ln_f(x))
+
+    return GPT()
+
+
+class Cases:
+    """Each case is a method that makes its data on the device and returns the call to time."""
+
+    def __init__(self, tiny, device):
+        self.tiny, self.device = tiny, device
+        self.all = {}
+        self.config = (64, 16, 2, 2, 32) if tiny else (50304, 1024, 12, 12, 768)
+        T = self.config[1]
+        for B in (16, 1):
+            self.add(f"gpt2_b{B}", f"B = {B}, T = {T}, bf16", lambda compiled, B=B: self.step(B, compiled),
+                     ("eager", "compile"))
+        self.add("clip_adamw", "GPT-2's parameters, float32", self.clip_adamw)
+        rows, vocabulary = (24, 96) if tiny else (16384, 50304)
+        self.add("cross_entropy", f"{rows} x {vocabulary} bf16, forward and backward",
+                 lambda compiled: self.cross_entropy(rows, vocabulary, compiled), ("eager", "compile"))
+        N, C = (24, 40) if tiny else (65536, 1024)
+        for name, residual in (("add_layer_norm", True), ("layer_norm", False)):
+            self.add(name, f"{N} x {C} bf16, forward and backward",
+                     lambda compiled, residual=residual: self.layer_norm(N, C, residual, compiled),
+                     ("eager", "compile"))
+        count = 10 if tiny else 1000
+        self.add("small_ops", f"{count} additions of 256 float32, in a row", lambda compiled: self.small_ops(count))
+        self.memory_bound()
+        self.feed_forward()
+        self.products()
+
+    def add(self, name, what, make, variants=("eager",)):
+        for variant in variants:
+            self.all[name, variant] = what, lambda: make(variant == "compile")
+
+    def random(self, *shape, dtype=None, grad=False):
+        return torch.randn(shape, dtype=dtype or torch.float32, device=self.device, requires_grad=grad)
+
+    def classes(self, count, *shape):
+        return torch.randint(count, shape, device=self.device)
+
+    def training(self):
+        model = gpt(self.config).to(self.device)
+        return model, torch.optim.AdamW(model.parameters(), fused=True)
+
+    def step(self, B, compiled):
+        vocabulary, T = self.config[:2]
+        model, adamw = self.training()
+        # with CUDA graphs where it is the launches that count
+        mode = "reduce-overhead" if B == 1 and self.device == "cuda" else None
+        forward = torch.compile(model, mode=mode) if compiled else model
+        tokens, targets = self.classes(vocabulary, B, T), self.classes(vocabulary, B * T)
+
+        def call():
+            adamw.zero_grad(set_to_none=True)
+            with torch.autocast(self.device, torch.bfloat16):
+                loss = F.cross_entropy(forward(tokens).flatten(0, 1), targets)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+            adamw.step()
+        return call
+
+    def clip_adamw(self, compiled):
+        model, adamw = self.training()
+        for p in model.parameters():
+            p.grad = torch.randn_like(p)
+
+        def call():
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+            adamw.step()
+        return call
+
+    def cross_entropy(self, rows, vocabulary, compiled):
+        x, y = self.random(rows, vocabulary, dtype=torch.bfloat16, grad=True), self.classes(vocabulary, rows)
+        loss = torch.compile(F.cross_entropy) if compiled else F.cross_entropy
+
+        # under autocast, as a bf16 model's loss is: PyTorch computes it in float32
+        def call():
+            with torch.autocast(self.device, torch.bfloat16):
+                value = loss(x, y)
+            torch.autograd.grad(value, x)
+        return call
+
+    def layer_norm(self, N, C, residual, compiled):
+        bf16 = torch.bfloat16
+        x, r = self.random(N, C, dtype=bf16, grad=True), self.random(N, C, dtype=bf16, grad=True)
+        w, b = self.random(C, dtype=bf16, grad=True), self.random(C, dtype=bf16, grad=True)
+        gs, gy = self.random(N, C, dtype=bf16), self.random(N, C, dtype=bf16)
+
+        def add_norm(x, r, w, b):
+            total = x + r
+            return total, F.layer_norm(total, (C,), w, b)
+
+        def norm(x, w, b):
+            return F.layer_norm(x, (C,), w, b)
+        function, inputs, seeds = (add_norm, (x, r, w, b), (gs, gy)) if residual else (norm, (x, w, b), gy)
+        if compiled:
+            function = torch.compile(function)
+        return lambda: torch.autograd.grad(function(*inputs), inputs, seeds)
+
+    def small_ops(self, count):
+        x = self.random(256)
+
+        def call():
+            y = x
+            for _ in range(count):
+                y = y + x
+        return call
+
+    def memory_bound(self):
+        n = 1 << 10 if self.tiny else 1 << 28
+
+        def unary(count, function):
+            def make(compiled):
+                x = self.random(*count)
+                return lambda: function(x)
+            return make
+
+        def add(compiled):
+            a, b = self.random(n // 4), self.random(n // 4)
+            return lambda: a + b
+        self.add("copy", f"{n} float32", unary((n,), lambda x: x.clone()))
+        self.add("add", f"{n // 4} float32", add)
+        self.add("sum", f"{n} float32", unary((n,), lambda x: x.sum()))
+        rows, columns = (8, 128) if self.tiny else (16384, 4096)
+
+        def softmax(compiled):
+            x = self.random(rows, columns, dtype=torch.bfloat16)
+            return lambda: torch.softmax(x, -1)
+        self.add("softmax", f"{rows} x {columns} bf16", softmax)
+        vocabulary, C = (64, 16) if self.tiny else (50304, 768)
+
+        def embedding(compiled):
+            w, y, g = self.random(vocabulary, C, grad=True), self.classes(vocabulary, rows), self.random(rows, C)
+            return lambda: torch.autograd.grad(F.embedding(y, w), w, g)
+        self.add("embedding_backward", f"{rows} rows of {C} float32 into {vocabulary}", embedding)
+        self.add("sort", f"{n // 16} float32", unary((n // 16,), lambda x: x.sort()))
+
+    def feed_forward(self):
+        rows, width, vocabulary = (24, 16, 96) if self.tiny else (16384, 768, 50304)
+        bf16 = torch.bfloat16
+        what = f"{rows} x {width} x {4 * width} bf16"
+
+        def layers(compiled):
+            x, g = self.random(rows, width, dtype=bf16, grad=True), self.random(rows, width, dtype=bf16)
+            w1, b1 = self.random(4 * width, width, dtype=bf16, grad=True), self.random(4 * width, dtype=bf16, grad=True)
+            w2, b2 = self.random(width, 4 * width, dtype=bf16, grad=True), self.random(width, dtype=bf16, grad=True)
+
+            def call():
+                y = F.linear(F.gelu(F.linear(x, w1, b1), approximate="tanh"), w2, b2)
+                torch.autograd.grad(y, (x, w1, b1, w2, b2), g)
+            return call
+
+        def weights(compiled):
+            x, g = self.random(rows, width, dtype=bf16), self.random(rows, 4 * width, dtype=bf16)
+            return lambda: (g.t() @ x, g.sum(0))
+
+        def loss(compiled):
+            x, w = self.random(rows, width, dtype=bf16, grad=True), self.random(vocabulary, width, dtype=bf16, grad=True)
+            y = self.classes(vocabulary, rows)
+
+            def call():
+                with torch.autocast(self.device, bf16):
+                    value = F.cross_entropy(F.linear(x, w), y)
+                torch.autograd.grad(value, (x, w))
+            return call
+        self.add("feed_forward", what + ", forward and backward", layers)
+        self.add("weight_gradient", what + ", with that of the bias", weights)
+        self.add("linear_cross_entropy", f"{rows} x {width} x {vocabulary} bf16, forward and backward", loss)
+
+    def products(self):
+        for full, dtype in ((4096, "bfloat16"), (8192, "bfloat16"), (4096, "float32")):
+            n = full // 128 if self.tiny else full
+
+            def matmul(compiled, n=n, dtype=dtype):
+                a, b = (self.random(n, n, dtype=getattr(torch, dtype)) for _ in range(2))
+                return lambda: a @ b
+            self.add(f"matmul_{full}_{dtype}", f"{n} cubed", matmul)
+        shape = (1, 2, 32, 16) if self.tiny else (16, 12, 1024, 64)
+
+        def attention(backward):
+            def make(compiled):
+                q, k, v = (self.random(*shape, dtype=torch.bfloat16, grad=backward) for _ in range(3))
+                g = self.random(*shape, dtype=torch.bfloat16)
+
+                def call():
+                    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                    if backward:
+                        torch.autograd.grad(y, (q, k, v), g)
+                return call
+            return make
+        what = f"[{', '.join(map(str, shape))}] bf16, causal"
+        self.add("attention", what, attention(False))
+        self.add("attention_backward", what + ", forward and backward", attention(True))
+
+
+class Clock:
+    """Waits for the device before and after what it times."""
+
+    def __init__(self, device):
+        self.on_gpu = device == "cuda"
+
+    def wait(self):
+        if self.on_gpu:
+            torch.cuda.synchronize()
+
+    def timed(self, call, times):
+        self.wait()
+        begin = time.perf_counter()
+        for _ in range(times):
+            call()
+        self.wait()
+        return (time.perf_counter() - begin) / times
+
+    def allocated(self):
+        if not self.on_gpu:
+            return 0
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+
+    def peak(self):
+        return torch.cuda.max_memory_allocated() if self.on_gpu else 0
+
+
+class Prepared:
+    def __init__(self, clock, make):
+        torch.manual_seed(1)
+        before = clock.allocated()  # the other variant's data
+        self.clock, self.call = clock, make()
+        clock.timed(self.call, 1)
+        self.first = time.time()
+        clock.timed(self.call, WARM_UP - 1)
+        self.group = min(500, max(1, int(ROUND_SECONDS / clock.timed(self.call, 1))))
+        self.peak = clock.peak() - before
+
+    def round(self):
+        return self.clock.timed(self.call, self.group)
+
+
+def say(**fields):
+    print(json.dumps(fields), flush=True)
+
+
+def answer(name, variant, what, seconds, ready):
+    say(case=name, variant=variant, what=what, seconds=seconds, peak_bytes=ready.peak, first_call=ready.first)
+
+
+def serve(cases, clock):
+    prepared, last = {}, None
+    for line in sys.stdin:
+        name, variant = line.split()
+        try:
+            what, make = cases.all[name, variant]
+            if name != last:
+                prepared.clear()
+                torch._dynamo.reset()
+            last = name
+            if variant not in prepared:
+                prepared[variant] = Prepared(clock, make)
+            answer(name, variant, what, prepared[variant].round(), prepared[variant])
+        except Exception as error:  # of any kind: the other cases go on
+            say(case=name, variant=variant, error=f"{type(error).__name__}: {error}"[:300])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--serve", action="store_true")
+    parser.add_argument("--first-step", type=float)
+    parser.add_argument("--case", action="append")
+    options = parser.parse_args()
+    imports()
+    cases, clock = Cases(options.tiny, options.device), Clock(options.device)
+    if options.list:
+        for name, variant in cases.all:
+            print(name, variant)
+    elif options.serve:
+        serve(cases, clock)
+    elif options.first_step is not None:
+        clock.timed(cases.all["gpt2_b16", "eager"][1](), 1)
+        say(case="first_step", variant="eager", seconds=time.time() - options.first_step)
+    else:
+        for (name, variant), (what, make) in cases.all.items():
+            if options.case is None or name in options.case:
+                ready = Prepared(clock, make)
+                answer(name, variant, what, statistics.median(ready.round() for _ in range(ROUNDS)), ready)
+
+
+if __name__ == "__main__":
+    main()
