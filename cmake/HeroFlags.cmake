@@ -15,10 +15,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # g++ 12 sees overlapping copies in every "text" + std::string (GCC bug 105651)
   list(APPEND hero_warnings -Wno-restrict)
 endif()
-if(CMAKE_UNITY_BUILD) # a batch's own types look like a header's
-  list(APPEND hero_warnings -Wno-subobject-linkage)
-endif()
-if(HERO_WERROR)
+# Batches of files have warnings of their own (types of a batch look like a header's): where all are
+# errors, files are compiled one by one.
+if(HERO_WERROR AND NOT CMAKE_UNITY_BUILD)
   list(APPEND hero_warnings -Werror)
 endif()
 if(HERO_SANITIZE)
