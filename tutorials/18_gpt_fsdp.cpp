@@ -135,8 +135,8 @@ void resume(const Communicator& world, int size, const Job& job, uint64_t saved,
   Run run(group, job);
   const int64_t step = run.checkpoint.resume().value();
   const bool same = everywhere(group, run.bits() == saved);
-  say(group, "\nresumed at step %d on %d ranks: %s\n", static_cast<int>(step), size,
-      same ? "the bits that were saved" : "OTHER bits than were saved");
+  say(group, "\nresumed at step %d on %d rank%s: %s\n", static_cast<int>(step), size,
+      size == 1 ? "" : "s", same ? "the bits that were saved" : "OTHER bits than were saved");
   train(world, run, step, job.steps);
   say(group, "  after step %d: %s\n", static_cast<int>(job.steps),
       everywhere(group, run.bits() == finished) ? "the bits of the run that never stopped"
