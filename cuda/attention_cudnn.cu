@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include <hero/cuda/cudnn_graph.cuh>
+#include <hero/cuda/per_device.cuh>
 
 namespace hero::cuda {
 
@@ -158,18 +159,6 @@ class Plans {
     if (synchronous() && !capturing()) check_cuda(cudaStreamSynchronize(current_stream()), op);
   }
 
-  static Plans& of_current_device(const char* op) {
-    // Kept to the end: a plan may be in use by a thread that ends after main.
-    static std::mutex mutex;
-    static auto& devices = *new std::map<int, std::unique_ptr<Plans>>;
-    int index = 0;
-    check_cuda(cudaGetDevice(&index), op);
-    const std::lock_guard lock(mutex);
-    std::unique_ptr<Plans>& plans = devices[index];
-    if (!plans) plans = std::make_unique<Plans>(op);
-    return *plans;
-  }
-
  private:
   // All that a graph is made of.
   static std::vector<int64_t> key(const Operands& in) {
@@ -220,7 +209,7 @@ void cudnn_attention(const AttentionScores& scores, const Array& q, const Array&
   std::vector<void*> addresses = addresses_of({in.q, in.k, in.v, out, log_sum});
   addresses.push_back(&scale);
   if (in.is_causal) addresses.push_back(&lowest_score);
-  Plans::of_current_device("attention").run("attention", in, addresses);
+  of_current_device<Plans>("attention").run("attention", in, addresses);
 }
 
 void cudnn_attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
@@ -244,7 +233,7 @@ void cudnn_attention_backward(const AttentionScores& scores, const Array& g, con
   addresses.push_back(&scale);
   addresses.push_back(&unit);
   if (in.is_causal) addresses.push_back(&lowest_score);
-  Plans::of_current_device(kOp).run(kOp, in, addresses);
+  of_current_device<Plans>(kOp).run(kOp, in, addresses);
 }
 
 CudnnEngines cudnn_engines(const std::string& device_json, bool is_causal, const Array& q,

@@ -1,51 +1,33 @@
 #include <cstdlib>
-#include <string>
-
-#include <dlfcn.h>
 
 #include <hero/cuda/cublaslt.cuh>
+#include <hero/cuda/dynamic_library.h>
 
 namespace hero::cuda {
 
 namespace {
 
-void* open_library(const char* named) {
-  if (named) {
-    void* library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    check(library != nullptr, "matmul: HERO_CUBLASLT names ", named,
-          ", which cannot be opened: ", library ? "" : dlerror(), "; name the file libcublasLt.so");
-    return library;
-  }
-  const std::string file = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-  for (const std::string& path : {file, "/usr/local/cuda/lib64/" + file}) {
-    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  fail("matmul: products on a GPU need ", file,
-       ", which was not found; install the CUDA toolkit's cuBLAS ", CUBLAS_VER_MAJOR,
-       ", or name the file in HERO_CUBLASLT");
-}
-
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function != nullptr) return;
-  fail("matmul: the library opened for cuBLASLt has no function ", name,
-       "; install the CUDA toolkit's cuBLAS ", CUBLAS_VER_MAJOR, ", or name it in HERO_CUBLASLT");
-}
+constexpr LibrarySource kSource{.op = "matmul",
+                                .title = "cuBLASLt",
+                                .user = "products on a GPU need",
+                                .package = "the CUDA toolkit's cuBLAS",
+                                .variable = "HERO_CUBLASLT",
+                                .file = "libcublasLt.so",
+                                .version = CUBLAS_VER_MAJOR,
+                                .otherwise = ""};
 
 Cublaslt open_cublaslt() {
-  const char* named = std::getenv("HERO_CUBLASLT");
   Cublaslt functions;
 #if defined(HERO_CUSIM)
-  if (!named) {  // the one of tests/cusim is part of the program
+  if (!std::getenv(kSource.variable)) {  // the one of tests/cusim is part of the program
 #define HERO_CUBLASLT_LINKED(name) functions.name = &cublasLt##name;
     HERO_CUBLASLT_FUNCTIONS(HERO_CUBLASLT_LINKED)
 #undef HERO_CUBLASLT_LINKED
     return functions;
   }
 #endif
-  void* library = open_library(named);
-#define HERO_CUBLASLT_FIND(name) find(library, "cublasLt" #name, functions.name);
+  const DynamicLibrary library(kSource);
+#define HERO_CUBLASLT_FIND(name) library.find("cublasLt" #name, functions.name);
   HERO_CUBLASLT_FUNCTIONS(HERO_CUBLASLT_FIND)
 #undef HERO_CUBLASLT_FIND
   return functions;

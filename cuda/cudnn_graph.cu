@@ -1,6 +1,7 @@
 #if __has_include(<cudnn_graph.h>)
 
 #include <hero/cuda/cudnn_graph.cuh>
+#include <hero/cuda/per_device.cuh>
 
 namespace hero::cuda {
 
@@ -179,19 +180,12 @@ std::unique_ptr<CudnnPlan> CudnnPlan::make(CudnnGraph graph, cudnnHandle_t handl
 }
 
 void CudnnPlan::run(const char* op, cudnnHandle_t handle, std::span<void* const> addresses) const {
-  const int64_t bytes = plan_.number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-  Array workspace;
-  if (bytes > 0) {
-    const MemoryScope scope(MemoryTag::other);
-    int index = 0;
-    check_cuda(cudaGetDevice(&index), op);
-    workspace = Array::empty({bytes}, kUInt8, {DeviceType::cuda, static_cast<int8_t>(index)});
-  }
+  const Array scratch = workspace(op, plan_.number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
   CudnnDescriptor pack(op, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, graph_.given());
   pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, addresses);
-  void* const scratch = bytes > 0 ? workspace.bytes() : nullptr;
-  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, scratch);
+  void* const room = scratch.defined() ? scratch.bytes() : nullptr;
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, room);
   pack.finish();
   note_launch(op);
   check_cudnn(cudnn().BackendExecute(handle, plan_.raw(), pack.raw()), op);

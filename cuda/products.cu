@@ -8,6 +8,7 @@
 
 #include <hero/core/backend.h>
 #include <hero/cuda/cuda.h>
+#include <hero/cuda/per_device.cuh>
 #include <hero/cuda/products.cuh>
 
 namespace hero::cuda {
@@ -91,12 +92,6 @@ cublasComputeType_t compute_of(DType dtype) {
 template <class T>
 using Owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
 
-int current_device(const char* op) {
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), op);
-  return device;
-}
-
 // Descriptors with the attributes of one problem, for the current device.
 class Plan {
  public:
@@ -145,13 +140,7 @@ class Plan {
   // Asks the current stream for the product.
   cublasStatus_t run(const char* op, const Addresses& at) {
     const Cublaslt& lt = cublaslt();
-    const auto bytes = static_cast<int64_t>(chosen_.workspaceSize);
-    Array workspace;
-    if (bytes > 0) {
-      const MemoryScope scope(MemoryTag::other);
-      const Device here{DeviceType::cuda, static_cast<int8_t>(current_device(op))};
-      workspace = Array::empty({bytes}, kUInt8, here);
-    }
+    const Array scratch = workspace(op, static_cast<int64_t>(chosen_.workspaceSize));
     // The addresses of an epilogue are part of the descriptor, which threads share.
     std::unique_lock<std::mutex> lock;
     if (at.epilogue.kind != CUBLASLT_EPILOGUE_DEFAULT) {
@@ -165,7 +154,7 @@ class Plan {
     const void* beta = wide_ ? static_cast<const void*>(&wide_zero) : &zero;
     return lt.Matmul(handle_, product_.get(), alpha, at.a, a_.get(), at.b, b_.get(), beta, at.d,
                      d_.get(), at.d, d_.get(), &chosen_.algo,
-                     bytes > 0 ? workspace.bytes() : nullptr, chosen_.workspaceSize,
+                     scratch.defined() ? scratch.bytes() : nullptr, chosen_.workspaceSize,
                      current_stream());
   }
 
@@ -302,17 +291,6 @@ class Plans {
     return plans_.emplace(problem, std::move(plan)).first->second.get();
   }
 
-  static Plans& of_current_device(const char* op) {
-    // Kept to the end: a plan may be in use by a thread that ends after main.
-    static std::mutex mutex;
-    static auto& devices = *new std::unordered_map<int, std::unique_ptr<Plans>>;
-    const int device = current_device(op);
-    const std::lock_guard lock(mutex);
-    std::unique_ptr<Plans>& plans = devices[device];
-    if (!plans) plans = std::make_unique<Plans>(op);
-    return *plans;
-  }
-
  private:
   cublasLtHandle_t handle_ = nullptr;
   std::mutex mutex_;
@@ -345,7 +323,7 @@ bool product_of_batch(const char* op, const Matrix& a, const Matrix& b, const Ar
       .epilogue = epilogue.kind,
       .alignment = alignment_of({at.a, at.b, at.d}),
   };
-  Plan* plan = Plans::of_current_device(op).get(op, problem, at);
+  Plan* plan = of_current_device<Plans>(op).get(op, problem, at);
   if (!plan) {
     check(epilogue.kind != CUBLASLT_EPILOGUE_DEFAULT, op, ": cuBLASLt has no algorithm for ",
           a.array.shape(), " x ", b.array.shape(), " of ", out.dtype(),
