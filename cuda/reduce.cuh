@@ -112,10 +112,11 @@ __device__ Acc fold_whole(const RowsShape& shape, const E* row, int64_t at, Acc 
   return fold<Op>(value);
 }
 
-// The same elements one by one, up to `end`.
+// The same elements up to `end`, which may come before the pack's.
 template <class Op, class Acc, class E>
-__device__ Acc fold_single(const RowsShape& shape, const E* row, int64_t at, int64_t end,
-                           Acc center) {
+__device__ Acc fold_last(const RowsShape& shape, const E* row, int64_t at, int64_t end,
+                         Acc center) {
+  if (shape.whole && at + kRowPack<E> <= end) return fold_whole<Op, Acc>(shape, row, at, center);
   Acc value[kRowPack<E>];
 #pragma unroll
   for (int j = 0; j < kRowPack<E>; ++j) {
@@ -137,7 +138,7 @@ __global__ void reduce_rows_kernel(const E* x, const RowsShape shape, const Acc*
     const int64_t begin = blockIdx.y * shape.part, step = int64_t{team.width} * kRowPack<E>;
     const int64_t end = begin + shape.part < shape.n ? begin + shape.part : shape.n;
     int64_t at = begin + team.rank() * kRowPack<E>;
-    // The last pack may be cut short: with it the four are read one by one.
+    // The last pack may be cut short.
     const int64_t packed = shape.whole ? end - kRowPack<E> : -1;
     for (; at + 3 * step <= packed; at += 4 * step) {
       running.add(join_four<Op>(fold_whole<Op, Acc>(shape, from, at, center),
@@ -152,7 +153,7 @@ __global__ void reduce_rows_kernel(const E* x, const RowsShape shape, const Acc*
       Acc first = Acc(), half = Acc();
 #pragma unroll 1
       for (int i = 1; i <= count; ++i, at += step) {
-        const Acc value = fold_single<Op, Acc>(shape, from, at, end, center);
+        const Acc value = fold_last<Op, Acc>(shape, from, at, end, center);
         const Acc pair = i % 2 == 0 ? Op::join(first, value) : value;
         if (i == 4) {
           first = Op::join(half, pair);
