@@ -11,19 +11,6 @@ namespace hero::cuda {
 
 namespace {
 
-// While it lives the calling thread may ask the driver for what a capture forbids by default:
-// memory is not part of the work that is captured.
-class Uncaptured {
- public:
-  Uncaptured() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  ~Uncaptured() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  Uncaptured(const Uncaptured&) = delete;
-  Uncaptured& operator=(const Uncaptured&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 class DeviceMemory final : public CudaUpstream {
  public:
   explicit DeviceMemory(int index) : index_(index) {}
@@ -86,11 +73,13 @@ EventId CudaUpstream::record(StreamId stream) noexcept {
 }
 // After an error of a kernel nothing will ever pass; the error itself is reported elsewhere.
 bool CudaUpstream::passed(EventId event) noexcept {
+  const Uncaptured uncaptured;
   const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event));
   if (status != cudaSuccess) cudaGetLastError();
   return status != cudaErrorNotReady;
 }
 void CudaUpstream::wait(EventId event) noexcept {
+  const Uncaptured uncaptured;
   cudaEventSynchronize(static_cast<cudaEvent_t>(event));
 }
 void CudaUpstream::drop(EventId event) noexcept {

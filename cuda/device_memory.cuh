@@ -1,5 +1,7 @@
 #pragma once
 // The devices' caching allocators.
+#include <cuda_runtime.h>
+
 #include <hero/cuda/caching_allocator.h>
 
 namespace hero::cuda {
@@ -11,6 +13,19 @@ class CudaUpstream : public Upstream {
   bool passed(EventId event) noexcept override;
   void wait(EventId event) noexcept override;
   void drop(EventId event) noexcept override;
+};
+
+/// While it lives the calling thread may ask the driver for what a capture forbids by default:
+/// memory, and the events of its blocks, are no part of the work that is captured.
+class Uncaptured {
+ public:
+  Uncaptured() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~Uncaptured() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  Uncaptured(const Uncaptured&) = delete;
+  Uncaptured& operator=(const Uncaptured&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 /// Whether blocks are kept for reuse: not with HERO_CUDA_CACHE=0.

@@ -16,7 +16,7 @@ namespace {
 class PinnedUpstream final : public CudaUpstream {
  public:
   void* allocate(int64_t bytes) override {
-    refuse_capture("pinned", "page-locked memory is asked of the driver");
+    const Uncaptured uncaptured;
     void* segment = nullptr;
     const cudaError_t status = cudaMallocHost(&segment, static_cast<size_t>(bytes));
     if (status == cudaErrorMemoryAllocation) {
@@ -34,7 +34,10 @@ class PinnedUpstream final : public CudaUpstream {
     }
     return segment;
   }
-  void free(void* segment) noexcept override { cudaFreeHost(segment); }
+  void free(void* segment) noexcept override {
+    const Uncaptured uncaptured;
+    cudaFreeHost(segment);
+  }
   std::string describe() override { return "the host, page-locked"; }
 
   // All segments that ever were lie between these: most blocks of the process do not.

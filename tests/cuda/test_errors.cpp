@@ -1,4 +1,5 @@
 // What goes wrong on a device, and what the errors say.
+#include "cuda/deferred.h"
 #include "cuda/gpu.h"
 
 #include <hero/core/array.h>
@@ -8,7 +9,6 @@
 #include <cstdlib>
 #include <string>
 
-#include <cuda_runtime.h>
 #include <unistd.h>
 #endif
 
@@ -33,18 +33,6 @@ TEST_CASE("more memory than there is is an error that says what is held, and not
 
 #if defined(HERO_TEST_CUSIM)
 
-namespace {
-
-struct Deferred {
-  Deferred() { cusim::set_deferred(true); }
-  ~Deferred() {
-    cusim::break_next(nullptr);
-    cusim::set_deferred(false);
-  }
-};
-
-}  // namespace
-
 TEST_CASE("an error that a kernel leaves behind comes with the names of those that ran") {
   const Deferred deferred;
   synchronize();
@@ -60,8 +48,7 @@ TEST_CASE("an error that a kernel leaves behind comes with the names of those th
 }
 
 TEST_CASE("an error of a launch names its operation") {
-  const Deferred deferred;
-  cusim::set_deferred(false);
+  const Deferred at_once(false);
   const Array x = Array::zeros({5}, kFloat32, kGpu);
   cusim::break_next("fill");
   CHECK_THROWS_WITH(core::backend(kGpu).fill(x, 1),

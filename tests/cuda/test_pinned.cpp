@@ -1,12 +1,9 @@
 // Page-locked host memory behind ordinary cpu arrays.
+#include "cuda/deferred.h"
 #include "cuda/gpu.h"
 
 #include <hero/core/array.h>
 #include <hero/core/ledger.h>
-
-#if defined(HERO_TEST_CUSIM)
-#include <cuda_runtime.h>
-#endif
 
 using namespace hero;
 using namespace hero_test;
@@ -58,16 +55,6 @@ TEST_CASE("copies that cannot be left alone are refused") {
 }
 
 #if defined(HERO_TEST_CUSIM)
-
-namespace {
-
-// Work waits for somebody to wait for it while this lives.
-struct Deferred {
-  Deferred() { cusim::set_deferred(true); }
-  ~Deferred() { cusim::set_deferred(false); }
-};
-
-}  // namespace
 
 TEST_CASE("a pinned block is not handed out again while a copy uses it") {
   const Deferred deferred;

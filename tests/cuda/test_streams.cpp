@@ -1,14 +1,11 @@
 // Streams and events as values, and the order of work that they make.
 #include <thread>
 
+#include "cuda/deferred.h"
 #include "cuda/gpu.h"
 
 #include <hero/core/array.h>
 #include <hero/core/backend.h>
-
-#if defined(HERO_TEST_CUSIM)
-#include <cuda_runtime.h>
-#endif
 
 using namespace hero;
 using namespace hero_test;
@@ -103,12 +100,6 @@ TEST_CASE("events measure the time between them") {
 }
 
 namespace {
-
-// Work waits for somebody to wait for it while this lives.
-struct Deferred {
-  Deferred() { cusim::set_deferred(true); }
-  ~Deferred() { cusim::set_deferred(false); }
-};
 
 // The first element as the device has it now, whatever still has to be done.
 float now(const Array& x) { return *reinterpret_cast<const float*>(x.bytes()); }

@@ -29,7 +29,6 @@ void perform(const Work& work);
 void drain_all();
 /// Does what was asked of one stream.
 void drain(cudaStream_t stream);
-bool is_deferred();
 /// Null, or the graph that the stream's work goes into.
 cusim_graph* captured_by(cudaStream_t stream);
 /// What a capture forbids: marks the captures of this thread as failed, when there are any and the

@@ -157,6 +157,7 @@ size_t live_blocks();
 /// Work is done when it is asked for (false) or only when something waits for it (true), so that
 /// a wait that is missing shows as wrong numbers. At first false; true with HERO_CUSIM_DEFERRED=1.
 void set_deferred(bool deferred);
+bool is_deferred();
 /// Makes the next piece of work of that name fail as a kernel does, for all that follows (null:
 /// the device is well again).
 void break_next(const char* op, cudaError_t status = cudaErrorIllegalAddress);
