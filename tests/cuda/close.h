@@ -45,6 +45,21 @@ inline double allowed(hero::DType dtype) {
   }
 }
 
+/// Half the distance of 1 to the next number: the largest relative error of one rounding.
+inline double rounding(hero::DType dtype) {
+  if (dtype == hero::kFloat64) return 0x1p-53;
+  if (dtype == hero::kFloat32) return 0x1p-24;
+  return dtype == hero::kFloat16 ? 0x1p-11 : 0x1p-8;
+}
+
+/// Sums of k products of random signs: each addition rounds once to the accumulator (float32, or
+/// float64), and roundings of random sign grow with the square root of their number; the result is
+/// rounded once more when stored. Twice that, since some elements are unluckier than the rest.
+inline double product_tolerance(hero::DType dtype, int64_t k) {
+  const double sum = rounding(dtype == hero::kFloat64 ? hero::kFloat64 : hero::kFloat32);
+  return 2.0 * (rounding(dtype) + std::sqrt(static_cast<double>(k)) * sum);
+}
+
 /// The values on the GPU over memory with gaps, dimensions in reverse order.
 inline hero::Array awkward_on_gpu(const hero::Array& x) { return on_gpu(hero::test::awkward(x)); }
 

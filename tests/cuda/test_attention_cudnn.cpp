@@ -1,6 +1,6 @@
 // Attention by cuDNN: the graphs' results (over tests/cusim those of operations carried out one by
 // one), and whether the real library takes the graphs, which needs no GPU.
-#include "cuda/compare.h"
+#include "cuda/close.h"
 #include "support/child.h"
 
 #include <hero/autograd/nn_ops.h>
@@ -98,7 +98,7 @@ TEST_CASE("cuDNN's attention and its gradients are those of float64") {
     INFO("result " << i << " in " << to_string(dtype));
     // Probabilities, their gradients and the results are rounded to halves, and differences of
     // near numbers pass on what was rounded before.
-    CHECK(relative_error(got[i], expected[i]) <= 4.0 * rounding(dtype));
+    CHECK(distance(got[i], expected[i]) <= 4.0 * rounding(dtype));
     CHECK(same(got[i].to(kCpu), again[i].to(kCpu)));
   }
 }
@@ -114,8 +114,7 @@ TEST_CASE("cuDNN gets rows of their own where a gradient repeats one") {
     sum(scaled_dot_product_attention(q, keys, keys)).backward();
     return q.grad().array();
   };
-  CHECK(relative_error(gradient(kBFloat16, kGpu), gradient(kFloat64, kCpu)) <=
-        4.0 * rounding(kBFloat16));
+  CHECK(distance(gradient(kBFloat16, kGpu), gradient(kFloat64, kCpu)) <= 4.0 * rounding(kBFloat16));
 }
 
 TEST_CASE("what cuDNN does not take stays with our own kernels") {

@@ -23,7 +23,7 @@ TEST_CASE("columns of windows are the CPU's for every window and dtype") {
     backend(kGpu).im2col(x.to(kGpu), w, columns);
     CHECK(same(columns.to(kCpu), expected));
     const Array turned = Array::zeros({2, count, rows}, dtype, kGpu).transpose(1, 2);
-    backend(kGpu).im2col(there(awkward(x)), w, turned);
+    backend(kGpu).im2col(awkward_on_gpu(x), w, turned);
     CHECK(same(turned.to(kCpu).contiguous(), expected));
   }
 }
@@ -40,8 +40,8 @@ TEST_CASE("columns are added back into the image in the CPU's order") {
     const Array image = Array::empty({2, 3, 7, 8}, dtype, kGpu);
     backend(kGpu).col2im(columns.to(kGpu), w, image);
     CHECK(same(image.to(kCpu), expected));
-    const Array strided = there(awkward(Array::zeros({2, 3, 7, 8}, dtype)));
-    backend(kGpu).col2im(there(awkward(columns)), w, strided);
+    const Array strided = awkward_on_gpu(Array::zeros({2, 3, 7, 8}, dtype));
+    backend(kGpu).col2im(awkward_on_gpu(columns), w, strided);
     CHECK(same(strided.to(kCpu).contiguous(), expected));
   }
 }

@@ -1,5 +1,5 @@
 // Layers made of products, on the GPU and in its halves, beside the CPU's float64.
-#include "cuda/compare.h"
+#include "cuda/close.h"
 
 #include <hero/autograd/nn_ops.h>
 
@@ -37,7 +37,7 @@ void check_layer(const std::vector<Array>& inputs, DType dtype, double tolerance
   for (size_t i = 0; i < expected.arrays.size(); ++i) {
     INFO("result " << i << " in " << to_string(dtype));
     CHECK(got.arrays[i].dtype() == dtype);
-    CHECK(relative_error(got.arrays[i], expected.arrays[i]) <= tolerance);
+    CHECK(distance(got.arrays[i], expected.arrays[i]) <= tolerance);
   }
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("a convolution's bias and relu follow its product on the GPU") {
   };
   // The product is rounded before the bias is added.
   const double tolerance = dtype == kFloat32 ? 10.0 * rounding(dtype) : 4.0 * rounding(dtype);
-  CHECK(relative_error(run(dtype, kGpu), run(kFloat64, kCpu)) <= tolerance);
+  CHECK(distance(run(dtype, kGpu), run(kFloat64, kCpu)) <= tolerance);
 }
 
 TEST_CASE("recurrent layers on the GPU are those of float64, forward and backward") {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/compare.h"
+#include "cuda/close.h"
 
 #include <hero/core/backend.h>
 #if defined(HERO_CUSIM)
@@ -33,13 +33,13 @@ TEST_CASE("a linear layer's bias and activation ride on the product or follow it
     return std::pair(out, wants_z ? z : out);
   };
   const auto [out, z] = run(x.to(kFloat64), w.to(kFloat64), bias.to(kFloat64));
-  const auto [got, got_z] = run(there(x), there(awkward(w)), there(bias));
+  const auto [got, got_z] = run(on_gpu(x), awkward_on_gpu(w), on_gpu(bias));
   // A product that is not fused is rounded before its bias is added, and gelu meets a rounded z:
   // up to three roundings where there was one; approximations of gelu are good to some more units
   // in the last place of float32.
   const double several = 3.0 * product_tolerance(dtype, 17);
-  CHECK(relative_error(got, out) <= several);
-  CHECK(relative_error(got_z, z) <= several);
+  CHECK(distance(got, out) <= several);
+  CHECK(distance(got_z, z) <= several);
 #if defined(HERO_CUSIM)
   if (has_bias && dtype != kFloat64) {
     const bool whole = activation == Activation::gelu_tanh && wants_z && columns % 8 == 0;
@@ -92,12 +92,12 @@ TEST_CASE("a linear layer's gradients ride on two products or follow them") {
   };
   const core::LinearBack expected =
       run(g.to(kFloat64), x.to(kFloat64), w.to(kFloat64), u.to(kFloat64));
-  const core::LinearBack got = run(there(awkward(g)), there(awkward(x)), there(w), u.to(kGpu));
+  const core::LinearBack got = run(awkward_on_gpu(g), awkward_on_gpu(x), on_gpu(w), u.to(kGpu));
   // As for the layer: a product that is not fused is rounded before gelu's derivative multiplies
   // it.
   const double several = 3.0 * product_tolerance(dtype, std::max({m, n, k}));
-  CHECK(relative_error(got.g_x, expected.g_x) <= several);
-  CHECK(relative_error(got.g_w, expected.g_w) <= several);
+  CHECK(distance(got.g_x, expected.g_x) <= several);
+  CHECK(distance(got.g_w, expected.g_w) <= several);
   // Sums of terms that cancel: their error is a part of the terms, not of what is left.
   const auto length = [](const Array& numbers) {
     double squares = 0.0;
@@ -105,8 +105,7 @@ TEST_CASE("a linear layer's gradients ride on two products or follow them") {
     return std::sqrt(squares);
   };
   if (wants_bias) {
-    CHECK(relative_error(got.g_bias, expected.g_bias) * length(expected.g_bias) <=
-          several * length(g));
+    CHECK(distance(got.g_bias, expected.g_bias) * length(expected.g_bias) <= several * length(g));
   }
 #if defined(HERO_CUSIM)
   CHECK(cusim::products().last_epilogue ==

@@ -1,7 +1,7 @@
 // Products on the GPU beside the CPU's in float64.
 #include <thread>
 
-#include "cuda/compare.h"
+#include "cuda/close.h"
 #include "support/child.h"
 
 #include <hero/core/backend.h>
@@ -31,7 +31,7 @@ void check_product(const Array& a, const Array& b) {
   const Array got = matmul(a.to(kGpu), b.to(kGpu));
   CHECK(got.device() == kGpu);
   CHECK(got.dtype() == a.dtype());
-  CHECK(relative_error(got, expected) <= product_tolerance(a.dtype(), a.size(-1)));
+  CHECK(distance(got, expected) <= product_tolerance(a.dtype(), a.size(-1)));
 }
 
 }  // namespace
@@ -62,9 +62,9 @@ TEST_CASE("products read views where they lie or copy them, and are the same") {
   for (const Array& a : views(7, 11)) {
     for (const Array& b : views(11, 5)) {
       INFO("a " << to_string(a.strides()) << " b " << to_string(b.strides()));
-      const Array got = matmul(there(a), there(b));
+      const Array got = matmul(on_gpu(a), on_gpu(b));
       const Array expected = matmul(a.to(kFloat64), b.to(kFloat64));
-      CHECK(relative_error(got, expected) <= product_tolerance(dtype, 11));
+      CHECK(distance(got, expected) <= product_tolerance(dtype, 11));
     }
   }
 }
@@ -99,8 +99,8 @@ TEST_CASE("integers are multiplied exactly, modulo their size") {
   const Array b = numbers({2, 33, 18}, 6700417);
   const Array left = a.to(dtype), right = b.to(dtype);
   CHECK(same(matmul(left.to(kGpu), right.to(kGpu)).to(kCpu), matmul(left, right)));
-  CHECK(same(matmul(there(awkward(left)), right.to(kGpu)).to(kCpu), matmul(left, right)));
-  CHECK(same(matmul(left.to(kGpu), there(right.slice(0, 1, 2))).to(kCpu),
+  CHECK(same(matmul(awkward_on_gpu(left), right.to(kGpu)).to(kCpu), matmul(left, right)));
+  CHECK(same(matmul(left.to(kGpu), on_gpu(right.slice(0, 1, 2))).to(kCpu),
              matmul(left, right.slice(0, 1, 2))));
   const Array flags = Array::zeros({1, 2, 2}, kBool, kGpu);
   CHECK_THROWS_WITH(core::backend(kGpu).matmul(flags, flags, flags), ContainsSubstring("bool"));
@@ -116,8 +116,7 @@ TEST_CASE("a packed matrix gives the products of the matrix") {
   CHECK(packed.columns == 6);
   const Array out = Array::empty({3, 6}, dtype, kGpu);
   device.matmul_packed(a.to(kGpu), packed, out);
-  CHECK(relative_error(out, matmul(a.to(kFloat64), w.to(kFloat64).t())) <=
-        product_tolerance(dtype, 9));
+  CHECK(distance(out, matmul(a.to(kFloat64), w.to(kFloat64).t())) <= product_tolerance(dtype, 9));
 }
 
 TEST_CASE("a product is set up once for a shape and has the same bits every time") {
@@ -180,12 +179,12 @@ TEST_CASE("TF32 rounds the factors of float32 and is used only when it was allow
   const Array rounded = matmul(a.to(kGpu), b.to(kGpu));
   const Array wide = matmul(a.to(kFloat64).to(kGpu), b.to(kFloat64).to(kGpu));
   cuda::set_allow_tf32(false);
-  CHECK(relative_error(exact, expected) <= product_tolerance(kFloat32, 64));
+  CHECK(distance(exact, expected) <= product_tolerance(kFloat32, 64));
   // two factors with 11 bits each, in random directions
-  CHECK(relative_error(rounded, expected) <= 2.0 * 0x1p-11);
-  CHECK(relative_error(wide, expected) <= product_tolerance(kFloat64, 64));
+  CHECK(distance(rounded, expected) <= 2.0 * 0x1p-11);
+  CHECK(distance(wide, expected) <= product_tolerance(kFloat64, 64));
 #if defined(HERO_CUSIM)
-  CHECK(relative_error(rounded, expected) > product_tolerance(kFloat32, 64));
+  CHECK(distance(rounded, expected) > product_tolerance(kFloat32, 64));
 #endif
   CHECK(same(matmul(a.to(kGpu), b.to(kGpu)).to(kCpu), exact.to(kCpu)));
 }

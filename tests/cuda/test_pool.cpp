@@ -32,8 +32,8 @@ void check_max_pool(const Array& x, const Window& w, const Shape& shape) {
   backend(kGpu).pool(PoolOp::max, x.to(kGpu), w, out, &found);
   CHECK(same(out.to(kCpu), expected));
   CHECK(same(found.to(kCpu), chosen));
-  const Array strided = there(awkward(Array::zeros(shape, dtype)));
-  backend(kGpu).pool(PoolOp::max, there(awkward(x)), w, strided, nullptr);
+  const Array strided = awkward_on_gpu(Array::zeros(shape, dtype));
+  backend(kGpu).pool(PoolOp::max, awkward_on_gpu(x), w, strided, nullptr);
   CHECK(same(strided.to(kCpu).contiguous(), expected));
 
   const Array g = noise(shape, dtype, 4), back = Array::empty(x.shape(), dtype);
@@ -86,13 +86,13 @@ TEST_CASE("averages and their gradients are the CPU's") {
     const Array expected = Array::empty(shape, dtype);
     backend(kCpu).pool(PoolOp::average, x, w, expected, nullptr);
     const Array out = Array::empty(shape, dtype, kGpu);
-    backend(kGpu).pool(PoolOp::average, there(awkward(x)), w, out, nullptr);
+    backend(kGpu).pool(PoolOp::average, awkward_on_gpu(x), w, out, nullptr);
     CHECK(same(out.to(kCpu), expected));
 
     const Array g = noise(shape, dtype, 6), back = Array::empty(x.shape(), dtype);
     backend(kCpu).average_pool_backward(g, w, back);
-    const Array gradient = there(awkward(Array::zeros(x.shape(), dtype)));
-    backend(kGpu).average_pool_backward(there(awkward(g)), w, gradient);
+    const Array gradient = awkward_on_gpu(Array::zeros(x.shape(), dtype));
+    backend(kGpu).average_pool_backward(awkward_on_gpu(g), w, gradient);
     CHECK(same(gradient.to(kCpu).contiguous(), back));
   }
 }

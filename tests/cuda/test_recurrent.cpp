@@ -1,5 +1,5 @@
 // Steps of recurrent cells on the GPU beside the CPU's.
-#include "cuda/compare.h"
+#include "cuda/close.h"
 
 #include <hero/core/backend.h>
 
@@ -96,7 +96,7 @@ TEST_CASE("steps of recurrent cells in other dtypes are those of float64") {
   // differences of those (1 - f f) keep the absolute error: some roundings in all.
   const double tolerance = 4.0 * rounding(dtype);
   const auto close = [&](const Array& got, const Array& expected) {
-    return relative_error(got, expected) <= tolerance;
+    return distance(got, expected) <= tolerance;
   };
   const CellStep half = step_of(kind, shape, dtype);
   const CellStep cpu = moved(half, kStep, kFloat64, kCpu);

@@ -1,6 +1,6 @@
 #pragma once
 // Sliding windows of many kinds, for planes of 7 x 8.
-#include "cuda/compare.h"
+#include "cuda/close.h"
 
 #include <hero/core/backend.h>
 
