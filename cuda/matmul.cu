@@ -75,14 +75,16 @@ bool fused_input_backward(const LinearBack& back) {
   if (!back.g_x.defined() || is_empty(back)) return false;
   if (back.activation != Activation::gelu_tanh || !can_be_aux(back.u)) return false;
   return product("linear_backward", one(back.g), one(back.w), one(back.g_x),
-                 {CUBLASLT_EPILOGUE_DGELU, nullptr, back.u.bytes()});
+                 {CUBLASLT_EPILOGUE_DGELU, nullptr, back.u.bytes()},
+                 [&] { plain_input_backward(back); });
 }
 
 // The library's second factor is our first.
 bool fused_weight_backward(const LinearBack& back) {
   if (!back.g_w.defined() || !back.g_bias.defined() || is_empty(back)) return false;
   return product("linear_backward", one(back.g.t()), one(back.x), one(back.g_w),
-                 {CUBLASLT_EPILOGUE_BGRADB, back.g_bias.bytes()});
+                 {CUBLASLT_EPILOGUE_BGRADB, back.g_bias.bytes()},
+                 [&] { plain_weight_backward(back); });
 }
 
 }  // namespace
@@ -116,26 +118,33 @@ void CudaBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Arr
 }
 
 // [note: epilogues] The bias, and gelu by tanh with what it is taken of, are done by the product
-// itself where the library can: the sums are never read again. So are the way back through gelu and
-// the sums that are gradients of biases. Its relu would drop NaN and stays out.
+// itself where the library can, and is no slower: the sums are never read again. So are the way
+// back through gelu and the sums that are gradients of biases. Its relu would drop NaN and stays
+// out.
 void CudaBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                          const Array& out, const Array* z) {
   if (out.numel() == 0) return;
   const DeviceGuard guard(index_);
   const Array& sums = z ? *z : out;
   const Array a = one(x), b = one(w.t());
-  const bool can_fuse = bias && x.numel() > 0;
-  const Array shift = !can_fuse ? Array() : is_aligned(*bias) ? *bias : bias->clone();
-  if (can_fuse && activation == Activation::gelu_tanh && z && can_be_aux(*z) &&
+  const auto in_parts = [&] {
+    matmul(a, b, one(sums));
+    if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
+  };
+  if (!bias || x.numel() == 0) return in_parts();
+  const Array shift = is_aligned(*bias) ? *bias : bias->clone();
+  const auto with_bias = [&] {
+    if (!product("linear", a, b, one(sums), {CUBLASLT_EPILOGUE_BIAS, shift.bytes()},
+                 std::ref(in_parts))) {
+      return in_parts();
+    }
+    if (activation != Activation::none || z) bias_activation(activation, nullptr, sums, out);
+  };
+  const bool has_gelu =
+      activation == Activation::gelu_tanh && z && can_be_aux(*z) &&
       product("linear", a, b, one(out),
-              {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, shift.bytes(), z->bytes()})) {
-    return;
-  }
-  const bool has_bias =
-      can_fuse && product("linear", a, b, one(sums), {CUBLASLT_EPILOGUE_BIAS, shift.bytes()});
-  if (!has_bias) matmul(a, b, one(sums));
-  const Array* rest = has_bias ? nullptr : bias;
-  if (rest || activation != Activation::none || z) bias_activation(activation, rest, sums, out);
+              {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, shift.bytes(), z->bytes()}, std::ref(with_bias));
+  if (!has_gelu) with_bias();
 }
 
 void CudaBackend::linear_backward(const LinearBack& asked) {

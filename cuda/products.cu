@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -10,6 +12,7 @@
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/per_device.cuh>
 #include <hero/cuda/products.cuh>
+#include <hero/cuda/timing.cuh>
 
 namespace hero::cuda {
 
@@ -105,12 +108,13 @@ class Plan {
         d_(make_layout(op, p, p.n, p.m, p.n, p.n * p.m)),
         wide_(dtype_of(p) == kFloat64) {}
 
-  // The library's proposals for the problem, the one it thinks quickest first; it looks at the
-  // epilogue's addresses too.
+  // The library's proposals for the problem, the one it thinks quickest first.
   int candidates(const char* op, const Problem& p, const Epilogue& epilogue,
                  cublasLtMatmulHeuristicResult_t* found) {
     const Cublaslt& lt = cublaslt();
-    aim(op, epilogue);
+    // It looks at how an epilogue's addresses are aligned: no call's may be better than another's.
+    const auto* any = reinterpret_cast<const void*>(kProductAlignment);
+    aim(op, {epilogue.kind, epilogue.bias ? any : nullptr, epilogue.aux ? any : nullptr});
     cublasLtMatmulPreference_t raw = nullptr;
     check_cublaslt(lt.MatmulPreferenceCreate(&raw), op);
     const Owned<cublasLtMatmulPreference_t> wishes(raw, lt.MatmulPreferenceDestroy);
@@ -130,9 +134,15 @@ class Plan {
     const cublasStatus_t status =
         lt.MatmulAlgoGetHeuristic(handle_, product_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
                                   raw, kCandidates, found, &count);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return 0;
+    const bool plain = epilogue.kind == CUBLASLT_EPILOGUE_DEFAULT;
+    // some epilogues that it does not have are invalid values to it
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (!plain && status == CUBLAS_STATUS_INVALID_VALUE))
+      return 0;
     check_cublaslt(status, op);
-    return count;
+    const auto failed = [](const cublasLtMatmulHeuristicResult_t& result) {
+      return result.state != CUBLAS_STATUS_SUCCESS;
+    };
+    return static_cast<int>(std::remove_if(found, found + count, failed) - found);
   }
 
   void choose(const cublasLtMatmulHeuristicResult_t& chosen) { chosen_ = chosen; }
@@ -217,24 +227,6 @@ class Plan {
   std::mutex mutex_;
 };
 
-class Event {
- public:
-  Event() { check_cuda(cudaEventCreateWithFlags(&event_, 0), "matmul"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record() { check_cuda(cudaEventRecord(event_, current_stream()), "matmul"); }
-  float since(const Event& begin) {
-    float milliseconds = 0.0f;
-    check_cuda(cudaEventSynchronize(event_), "matmul");
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "matmul");
-    return milliseconds;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 bool may_measure() {
   static const bool wanted = [] {
     const char* text = std::getenv("HERO_CUDA_AUTOTUNE");
@@ -243,26 +235,34 @@ bool may_measure() {
   return wanted && !capturing();
 }
 
-// The quickest of the candidates for these operands, whose product is left in d. Of equally quick
-// ones the first.
-void measure(const char* op, Plan& plan, const Addresses& at,
-             const cublasLtMatmulHeuristicResult_t* candidates, int count) {
-  constexpr int kRuns = 4;
-  Event begin, end;
-  int best = -1;
-  float best_time = 0.0f;
-  for (int i = 0; i < count; ++i) {
+// Leaves the plan with the quickest of the candidates, the first one of those that are nearly as
+// quick, and the product in d. False when none can be run in `limit` milliseconds.
+bool measure(const char* op, Plan& plan, const Addresses& at,
+             const cublasLtMatmulHeuristicResult_t* candidates, int count, float limit) {
+  constexpr float kNearly = 0.98f;
+  std::array<float, kCandidates> least{};
+  std::array<bool, kCandidates> runs{};
+  for (int i = 0; i < count; ++i) {  // also warms up
     plan.choose(candidates[i]);
-    if (plan.run(op, at) != CUBLAS_STATUS_SUCCESS) continue;  // also warms up
-    begin.record();
-    for (int run = 0; run < kRuns; ++run) check_cublaslt(plan.run(op, at), op);
-    end.record();
-    const float time = end.since(begin);
-    if (best >= 0 && time >= best_time) continue;
-    best = i;
-    best_time = time;
+    runs[i] = plan.run(op, at) == CUBLAS_STATUS_SUCCESS;
+    if (!runs[i]) cudaGetLastError();
   }
-  plan.choose(candidates[std::max(best, 0)]);
+  for (int round = 0; round < kTimedRounds; ++round) {
+    for (int i = 0; i < count; ++i) {
+      if (!runs[i]) continue;
+      plan.choose(candidates[i]);
+      const float time = time_of(op, [&] { check_cublaslt(plan.run(op, at), op); });
+      least[i] = round == 0 ? time : std::min(least[i], time);
+    }
+  }
+  int best = -1;
+  for (int i = 0; i < count; ++i) {
+    if (runs[i] && (best < 0 || least[i] < kNearly * least[best])) best = i;
+  }
+  if (best < 0) check_cuda(cudaStreamSynchronize(current_stream()), op);  // not theirs, perhaps
+  if (best < 0 || least[best] > limit) return false;
+  plan.choose(candidates[best]);
+  return true;
 }
 
 // The library's handle and the plans of one device.
@@ -270,20 +270,31 @@ class Plans {
  public:
   explicit Plans(const char* op) { check_cublaslt(cublaslt().Create(&handle_), op); }
 
-  // Null where no algorithm exists.
-  Plan* get(const char* op, const Problem& problem, const Addresses& at) {
-    const std::lock_guard lock(mutex_);
+  // Null where no algorithm exists, or what is done otherwise is quicker.
+  Plan* get(const char* op, const Problem& problem, const Addresses& at,
+            const Otherwise& otherwise) {
+    std::unique_lock lock(mutex_);
     if (const auto found = plans_.find(problem); found != plans_.end()) {
       ++plans_reused;
       return found->second.get();
+    }
+    const bool measured = may_measure();
+    float limit = std::numeric_limits<float>::infinity();
+    if (measured && otherwise) {
+      lock.unlock();  // it may be made of products
+      limit = least_time(op, otherwise);
+      lock.lock();
+      if (const auto found = plans_.find(problem); found != plans_.end()) {
+        return found->second.get();
+      }
     }
     auto plan = std::make_unique<Plan>(op, problem, handle_);
     cublasLtMatmulHeuristicResult_t candidates[kCandidates];
     const int count = plan->candidates(op, problem, at.epilogue, candidates);
     if (count == 0) {
       plan.reset();
-    } else if (count > 1 && may_measure()) {
-      measure(op, *plan, at, candidates, count);
+    } else if (measured && (count > 1 || problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT)) {
+      if (!measure(op, *plan, at, candidates, count, limit)) plan.reset();
     } else {
       plan->choose(candidates[0]);
     }
@@ -304,7 +315,7 @@ int64_t alignment_of(std::initializer_list<const void*> addresses) {
 }
 
 bool product_of_batch(const char* op, const Matrix& a, const Matrix& b, const Array& out,
-                      const Epilogue& epilogue) {
+                      const Epilogue& epilogue, const Otherwise& otherwise) {
   const int64_t batch = out.size(0);
   const Addresses at{b.array.bytes(), a.array.bytes(), out.bytes(), epilogue};
   const Problem problem{
@@ -323,7 +334,7 @@ bool product_of_batch(const char* op, const Matrix& a, const Matrix& b, const Ar
       .epilogue = epilogue.kind,
       .alignment = alignment_of({at.a, at.b, at.d}),
   };
-  Plan* plan = of_current_device<Plans>(op).get(op, problem, at);
+  Plan* plan = of_current_device<Plans>(op).get(op, problem, at, otherwise);
   if (!plan) {
     check(epilogue.kind != CUBLASLT_EPILOGUE_DEFAULT, op, ": cuBLASLt has no algorithm for ",
           a.array.shape(), " x ", b.array.shape(), " of ", out.dtype(),
@@ -337,10 +348,10 @@ bool product_of_batch(const char* op, const Matrix& a, const Matrix& b, const Ar
 }  // namespace
 
 bool product(const char* op, const Array& a_in, const Array& b_in, const Array& out_in,
-             const Epilogue& epilogue) {
+             const Epilogue& epilogue, const Otherwise& otherwise) {
   if (!is_aligned(out_in)) {
     const Array near = out_in.empty_like();
-    if (!product(op, a_in, b_in, near, epilogue)) return false;
+    if (!product(op, a_in, b_in, near, epilogue, otherwise)) return false;
     core::backend(near.device()).copy(near, out_in);
     return true;
   }
@@ -360,7 +371,8 @@ bool product(const char* op, const Array& a_in, const Array& b_in, const Array& 
     const auto part = [&](const Matrix& x) {
       return Matrix{x.array.slice(0, at, end), x.by_rows, x.step};
     };
-    done = product_of_batch(op, part(left), part(right), out.slice(0, at, end), epilogue);
+    done =
+        product_of_batch(op, part(left), part(right), out.slice(0, at, end), epilogue, otherwise);
   }
   if (synchronous() && !capturing()) check_cuda(cudaStreamSynchronize(current_stream()), op);
   return done;

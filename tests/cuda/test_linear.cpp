@@ -5,6 +5,7 @@
 #include "cuda/close.h"
 
 #include <hero/core/backend.h>
+#include <hero/core/reductions.h>
 #if defined(HERO_CUSIM)
 #include <cublasLt.h>
 #endif
@@ -149,3 +150,36 @@ TEST_CASE("a bias anywhere in memory has the bits of one at its beginning") {
   const Array first = run(values.slice(0, 1, 9).clone().to(kGpu));
   CHECK(same(run(values.to(kGpu).slice(0, 1, 9)), first));
 }
+
+#if defined(HERO_CUSIM)
+
+TEST_CASE("an epilogue that is slow, or fails, is left to kernels of our own") {
+  const bool refused = GENERATE(false, true);
+  const int64_t m = refused ? 5 : 6, k = 16, n = 24;  // shapes of no other test
+  const Array x = noise({m, k}, kFloat32, 1).to(kGpu), w = noise({n, k}, kFloat32, 2).to(kGpu);
+  const Array bias = noise({n}, kFloat32, 3).to(kGpu), g = noise({m, n}, kFloat32, 4).to(kGpu);
+  core::LinearBack back;
+  back.g = g;
+  back.x = x;
+  back.w = w;
+  back.g_w = w.empty_like();
+  back.g_bias = bias.empty_like();
+  const Array out = g.empty_like(), z = g.empty_like();
+  cusim::set_epilogues(5.0, refused);
+  for (int call = 0; call < 2; ++call) {
+    core::backend(kGpu).linear(core::Activation::gelu_tanh, x, w, &bias, out, &z);
+    CHECK(cusim::products().last_epilogue == CUBLASLT_EPILOGUE_DEFAULT);
+    core::backend(kGpu).linear_backward(back);
+    CHECK(cusim::products().last_epilogue == CUBLASLT_EPILOGUE_DEFAULT);
+  }
+  cusim::set_epilogues(0.0);
+  const Array expected = g.to(kCpu).empty_like(), expected_z = expected.empty_like();
+  const Array cpu_bias = bias.to(kCpu);
+  core::cpu_backend().linear(core::Activation::gelu_tanh, x.to(kCpu), w.to(kCpu), &cpu_bias,
+                             expected, &expected_z);
+  CHECK(distance(out, expected) <= 2.0 * product_tolerance(kFloat32, k));
+  CHECK(distance(z, expected_z) <= product_tolerance(kFloat32, k));
+  CHECK(distance(back.g_bias, core::reduce(core::ReduceOp::sum, g.to(kCpu), {0})) < 1e-5);
+}
+
+#endif

@@ -3,6 +3,7 @@
 // 2 interleaved, so that bits tell which one ran; the second is the quickest by cusim's clock, the
 // third the slowest. The last two want a workspace, which they fill with noise.
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "numbers.h"
@@ -38,6 +39,8 @@ constexpr size_t kWorkspace[3] = {0, 1000, 4096};
 constexpr double kMilliseconds[3] = {2.0, 1.0, 3.0};
 cusim::Products seen;
 std::mutex seen_mutex;
+std::atomic<double> epilogue_ms = 0.0;
+std::atomic<bool> epilogues_refused = false;
 
 template <class Change>
 void note(const Change& change) {
@@ -225,7 +228,8 @@ void run(const Call& call) {
       store(desc.bias, type, j, total);
     }
   }
-  cusim::advance(kMilliseconds[call.algorithm]);
+  const bool plain = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  cusim::advance(kMilliseconds[call.algorithm] + (plain ? 0.0 : epilogue_ms.load()));
   note([](cusim::Products& products) { ++products.calls; });
 }
 
@@ -234,6 +238,11 @@ void run(const Call& call) {
 cusim::Products cusim::products() {
   const std::lock_guard lock(seen_mutex);
   return seen;
+}
+
+void cusim::set_epilogues(double milliseconds, bool refused) {
+  epilogue_ms = milliseconds;
+  epilogues_refused = refused;
 }
 
 extern "C" {
@@ -368,6 +377,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const auto algorithm = static_cast<int>(algo->data[0]);
   const size_t needed = kWorkspace[algorithm];
   if (workspace_bytes < needed || (needed > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT && epilogues_refused) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   // The epilogue's addresses must lie as well as those that the heuristic saw.
   const void* addresses[6] = {a, b, c, d, desc->bias, desc->aux};
   for (int x = 0; x < 6; ++x) {

@@ -114,4 +114,8 @@ struct Products {
 };
 Products products();
 
+/// How products with an epilogue are from now on: so many milliseconds slower than without one, or
+/// refused when they are to be carried out. At first neither.
+void set_epilogues(double milliseconds, bool refused = false);
+
 }  // namespace cusim
