@@ -268,6 +268,7 @@ void CachingAllocator::end_route(StreamId stream) {
   if (!routes_.empty()) return;
   for (Block* block : deferred_) record_events(block);
   deferred_.clear();
+  collect(false);  // a loop of captured steps may make no other allocation
 }
 
 void CachingAllocator::release_pool(PoolId id) noexcept {
