@@ -28,7 +28,7 @@ class DeviceMemory final : public CudaUpstream {
     return segment;
   }
   void free(void* segment) noexcept override {
-    const DeviceGuard guard(index_);
+    const DeviceGuard guard(index_, std::nothrow);
     const Uncaptured uncaptured;
     cudaFree(segment);
   }
@@ -64,7 +64,7 @@ Memories& memories() {
 
 EventId CudaUpstream::record(StreamId stream) noexcept {
   const auto handle = static_cast<cudaStream_t>(stream);
-  const DeviceGuard guard(stream_device(handle));
+  const DeviceGuard guard(stream_device(handle), std::nothrow);
   cudaEvent_t event = nullptr;
   if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) return nullptr;
   if (cudaEventRecord(event, handle) == cudaSuccess) return event;

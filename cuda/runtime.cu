@@ -50,10 +50,19 @@ void fail_cuda(cudaError_t status, const char* op) {
 
 DeviceGuard::DeviceGuard(int index) {
   check_cuda(cudaGetDevice(&previous_), "device");
-  if (previous_ != index) check_cuda(cudaSetDevice(index), "device");
+  if (previous_ == index) return;
+  check_cuda(cudaSetDevice(index), "device");
+  changed_ = true;
 }
 
-DeviceGuard::~DeviceGuard() { cudaSetDevice(previous_); }
+DeviceGuard::DeviceGuard(int index, std::nothrow_t) noexcept {
+  changed_ = cudaGetDevice(&previous_) == cudaSuccess && previous_ != index &&
+             cudaSetDevice(index) == cudaSuccess;
+}
+
+DeviceGuard::~DeviceGuard() {
+  if (changed_) cudaSetDevice(previous_);
+}
 
 bool synchronous() {
   static const bool value = [] {

@@ -1,6 +1,8 @@
 #pragma once
 // The CUDA runtime as this room uses it: errors with the operation's name, the device and stream
 // of the calling thread.
+#include <new>
+
 #include <cuda_runtime.h>
 
 #include <hero/core/array.h>
@@ -25,12 +27,15 @@ inline void check_cuda(cudaError_t status, const char* op) {
 class DeviceGuard {
  public:
   explicit DeviceGuard(int index);
+  /// For those that may run while the process ends and the runtime is gone.
+  DeviceGuard(int index, std::nothrow_t) noexcept;
   ~DeviceGuard();
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
-  int previous_;
+  int previous_ = 0;
+  bool changed_ = false;
 };
 
 /// The stream to which the calling thread gives the work of its current device: that of the
