@@ -21,7 +21,18 @@ namespace {
 
 namespace k = core::kernels;
 
-constexpr int64_t kChunkScores = 1 << 24, kChunkRows = 1024;
+constexpr int64_t kChunkScores = 1 << 24, kChunkRows = 1024, kGpuChunkScores = 1 << 30;
+
+// Rows whose scores exist at one time. A GPU has room for many: the fewer the chunks, the less
+// often their shares of weight's gradient are written and joined. There all are equally long.
+int64_t rows_of_chunk(const Tensor& x, int64_t classes) {
+  const bool on_gpu = x.device().type == DeviceType::cuda;
+  const int64_t scores = on_gpu ? kGpuChunkScores : kChunkScores;
+  const int64_t rows = std::max(kChunkRows, scores / std::max<int64_t>(1, classes));
+  if (!on_gpu || x.size(0) <= rows) return rows;
+  const int64_t chunks = (x.size(0) + rows - 1) / rows;
+  return (x.size(0) + chunks - 1) / chunks;
+}
 
 // Inputs: x [N, K], weight [C, K], classes int64 [N] and, as `has` says, counted bool [N] and bias
 // [C]. The output is the sum over rows, in float32 for halves.
@@ -213,8 +224,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   check_arguments(kName, x, weight, target, options);
   const detail::Targets targets =
       detail::read_targets(kName, weight.size(0), target, options.ignore_index);
-  const int64_t rows = options.batch_chunk_size.value_or(
-      std::max(kChunkRows, kChunkScores / std::max<int64_t>(1, weight.size(0))));
+  const int64_t rows = options.batch_chunk_size.value_or(rows_of_chunk(x, weight.size(0)));
   const LinearCrossEntropy::Has has{targets.counted.defined(), options.linear_bias.defined()};
   std::vector<Tensor> inputs{x, weight, targets.classes};
   if (has.counted) inputs.push_back(targets.counted);
