@@ -39,7 +39,8 @@ void select_words(const Array& x, int dim, const Array& index, const Array& out)
            reinterpret_cast<const int64_t*>(index.bytes()), static_cast<U>(index.numel()),
            static_cast<U>(inner), reinterpret_cast<W*>(out.bytes()), static_cast<U>(n));
   };
-  n < (int64_t{1} << 32) ? start(TypeTag<uint32_t>{}) : start(TypeTag<uint64_t>{});
+  // with room for the threads of a grid, whose number is a U too
+  n < (int64_t{1} << 32) - kThreads ? start(TypeTag<uint32_t>{}) : start(TypeTag<uint64_t>{});
 }
 
 }  // namespace

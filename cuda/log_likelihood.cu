@@ -9,10 +9,10 @@ namespace {
 
 // Packs on their way from memory to one thread; more doubles would not fit its registers.
 template <class E>
-constexpr int kAtOnce = sizeof(E) == 8 ? 1 : 4;
+constexpr int kAtOnce = sizeof(E) == 8 ? 1 : 2;
 
 template <class E>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(512, 2)
     log_likelihood_kernel(const E* x, const int64_t* classes, Compute<E>* out, Compute<E>* log_sum,
                           int64_t rows, int64_t n, Team team, bool whole) {
   using A = Compute<E>;
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(512)
 }
 
 template <class E>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(512, 2)
     log_likelihood_backward_kernel(const Compute<E>* g, const E* x, const int64_t* classes,
                                    const Compute<E>* log_sum, E* g_x, int64_t rows, int64_t n,
                                    Team team, bool whole) {

@@ -127,8 +127,8 @@ __global__ void __launch_bounds__(1024)
 
 // A block a row.
 template <class E>
-__global__ void normalize_long_kernel(const E* x, E* out, const Norm<E> norm,
-                                      const RowsOfNorm shape) {
+__global__ void __launch_bounds__(1024)
+    normalize_long_kernel(const E* x, E* out, const Norm<E> norm, const RowsOfNorm shape) {
   using A = Compute<E>;
   const Team team = shape.team;
   const int64_t row = team.index(), n = shape.n;

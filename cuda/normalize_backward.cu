@@ -156,7 +156,8 @@ __global__ void __launch_bounds__(512)
 
 // A block a row, for rows that fit no registers.
 template <class E>
-__global__ void normalize_backward_long_kernel(const NormBack<E> back, const RowsOfNorm shape) {
+__global__ void __launch_bounds__(1024)
+    normalize_backward_long_kernel(const NormBack<E> back, const RowsOfNorm shape) {
   using A = Compute<E>;
   const Team team = shape.team;
   const int64_t n = shape.n, row = team.index();

@@ -126,9 +126,11 @@ __device__ Acc fold_last(const RowsShape& shape, const E* row, int64_t at, int64
   return fold<Op>(value);
 }
 
+// Three or four blocks at a time keep a multiprocessor's memory busy.
 template <class Op, class E, class Acc>
-__global__ void reduce_rows_kernel(const E* x, const RowsShape shape, const Acc* centers,
-                                   const Results<Acc> results) {
+__global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 3 : 4)
+    reduce_rows_kernel(const E* x, const RowsShape shape, const Acc* centers,
+                       const Results<Acc> results) {
   const Team team = shape.team;
   const int64_t row = team.index();
   Running<Op, Acc> running;
@@ -193,8 +195,9 @@ __device__ RowPack<E> read_columns(const ColumnsShape& shape, const E* from, int
 }
 
 template <class Op, class E, class Acc>
-__global__ void reduce_columns_kernel(const E* x, const ColumnsShape shape, const Acc* centers,
-                                      const Results<Acc> results) {
+__global__ void __launch_bounds__(kThreads, 2)
+    reduce_columns_kernel(const E* x, const ColumnsShape shape, const Acc* centers,
+                          const Results<Acc> results) {
   constexpr int kColumns = kRowPack<E>;
   __shared__ Acc parts[kColumns][kThreads];
   const int thread = static_cast<int>(threadIdx.x), slice = thread / shape.width;
@@ -328,8 +331,10 @@ void reduce_as(const Reduction& r, const Array* center, const Array& results) {
   const auto* centers = center != nullptr ? reinterpret_cast<const Acc*>(center->bytes()) : nullptr;
   const Results<Acc> to{results.bytes(), results.dtype()};
   const int kept = r.kept.ndim - 1, reduced = r.reduced.ndim - 1;
-  const bool columns =
-      kept >= 0 && reduced >= 0 && r.kept.strides[kept] < r.reduced.strides[reduced];
+  // Few columns of few elements would leave most of a block idle.
+  const bool columns = kept >= 0 && reduced >= 0 &&
+                       r.kept.strides[kept] < r.reduced.strides[reduced] &&
+                       r.kept.sizes[kept] * r.n >= kThreads;
   if (columns) return reduce_columns<Op, E, Acc>(r, centers, to);
   reduce_rows<Op, E, Acc>(r, centers, to);
 }

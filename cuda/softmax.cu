@@ -79,7 +79,8 @@ __device__ E finished(bool log, E x, Compute<E> top, Compute<E> scale, Compute<E
 }
 
 template <class E>
-__global__ void softmax_long_kernel(const E* x, E* out, const RowsShape shape) {
+__global__ void __launch_bounds__(1024)
+    softmax_long_kernel(const E* x, E* out, const RowsShape shape) {
   using A = Compute<E>;
   const Team team = shape.team;
   const int64_t row = team.index(), step = int64_t{team.width} * kRowPack<E>;
