@@ -1,7 +1,7 @@
 # tests/cuda twice: hero_test_cuda over tests/cusim, which runs the kernels of cuda/ on the CPU, and,
 # where the toolkit is, hero_test_gpu over the backend itself, whose tests skip without a GPU.
 file(GLOB cusim_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cusim/*.cpp)
-set(cusim_nccl ${PROJECT_SOURCE_DIR}/tests/cusim/nccl.cpp) # sums as dist does
+file(GLOB cusim_nccl CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cusim/nccl*.cpp) # sums as dist does
 list(REMOVE_ITEM cusim_sources ${cusim_nccl})
 set(wrapped "")
 foreach(source IN LISTS hero_cuda_sources)

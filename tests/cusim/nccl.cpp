@@ -1,7 +1,7 @@
 // NCCL over host memory. A call is a piece of work of its stream. It has what it needs when the
 // streams of the others have come to their parts of it; the first stream to come there brings the
 // others so far and moves the bytes. A call whose partners never asked for theirs would hang on a
-// GPU: here it ends the program.
+// GPU: here it ends the program. Between processes: nccl_files.h.
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -11,33 +11,22 @@
 #include <utility>
 #include <vector>
 
-#include "streams.h"
-#include <nccl.h>
+#include "nccl_calls.h"
+#include "nccl_files.h"
+#include <unistd.h>
 
 #include <hero/core/dtype.h>
 #include <hero/dist/ordered_reduce.h>
 
 namespace {
 
+using cusim::nccl::bytes_of;
+using cusim::nccl::fail;
+using cusim::nccl::Files;
+using cusim::nccl::Item;
+using cusim::nccl::ItemPtr;
+using cusim::nccl::Kind;
 using hero::DType;
-
-enum class Kind { all_reduce, reduce, reduce_scatter, all_gather, broadcast, send, recv };
-
-// One rank's part in a call.
-struct Item {
-  Kind kind = Kind::send;
-  ncclComm_t comm = nullptr;
-  int rank = 0, peer = -1;  // peer: root, or the other end
-  const void* from = nullptr;
-  void* to = nullptr;
-  size_t count = 0;
-  ncclDataType_t type = ncclUint8;
-  ncclRedOp_t op = ncclSum;
-  cudaStream_t stream = nullptr;
-  std::shared_ptr<cusim_event> before;  // the stream has come to this part
-  bool done = false;
-};
-using ItemPtr = std::shared_ptr<Item>;
 
 struct Party {
   int size = 0, joined = 0;
@@ -51,15 +40,11 @@ int open_count = 0, aborted_count = 0, next_id = 0;
 thread_local int depth = 0;
 thread_local std::vector<ItemPtr> grouped;
 
-[[noreturn]] void end(const char* what) {
-  std::fprintf(stderr, "cusim: nccl: %s\n", what);
-  std::abort();
-}
-
 }  // namespace
 
 struct ncclComm {
   std::shared_ptr<Party> party;
+  std::shared_ptr<Files> files;  // between processes; else null
   int rank = 0;
   bool aborted = false;
   std::string last;
@@ -85,11 +70,7 @@ DType dtype_of(ncclDataType_t type) {
     case ncclBfloat16:
       return hero::kBFloat16;
   }
-  end("an unknown type");
-}
-
-size_t bytes_of(const Item& item) {
-  return item.count * static_cast<size_t>(hero::item_size(dtype_of(item.type)));
+  fail("an unknown type");
 }
 
 // Aborted communicators stay in memory: work of their streams still looks at them.
@@ -112,43 +93,12 @@ void reduce(const std::vector<ItemPtr>& all, size_t skip, void* to, size_t count
   if (count > 0) std::memcpy(to, sum.data(), sum.size());
 }
 
-void perform(const std::vector<ItemPtr>& all) {
-  const Item& first = *all.front();
-  std::vector<std::pair<void*, std::vector<char>>> writes;  // parts may lie in each other's memory
-  const auto copy = [&](const void* from, void* to, size_t bytes) {
-    const auto* const begin = static_cast<const char*>(from);
-    writes.emplace_back(to, std::vector<char>(begin, begin + bytes));
-  };
-  const size_t item = first.count == 0 ? 0 : bytes_of(first) / first.count;
-  const auto summed = [&](const Item& at, size_t skip) {
-    std::vector<char> sum(at.count * item);
-    reduce(all, skip, sum.data(), at.count);
-    writes.emplace_back(at.to, std::move(sum));
-  };
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Item& at = *all[i];
-    const bool root = static_cast<int>(i) == at.peer;
-    if (at.kind == Kind::all_reduce || (at.kind == Kind::reduce && root)) summed(at, 0);
-    if (at.kind == Kind::reduce_scatter) summed(at, i * at.count);
-    if (at.kind == Kind::broadcast) {
-      copy(all[static_cast<size_t>(at.peer)]->from, at.to, bytes_of(at));
-    }
-    if (at.kind != Kind::all_gather) continue;
-    for (size_t j = 0; j < all.size(); ++j) {
-      copy(all[j]->from, static_cast<char*>(at.to) + j * bytes_of(at), bytes_of(at));
-    }
-  }
-  for (const auto& [to, bytes] : writes) {
-    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-  }
-}
-
 // A stream has come to this part.
 void reach(const ItemPtr& mine) {
   if (mine->done || over(*mine)) return;
   Party& party = *mine->comm->party;
   std::vector<ItemPtr> all;
-  if (mine->kind == Kind::send || mine->kind == Kind::recv) {
+  if (mine->is_message()) {
     const bool sends = mine->kind == Kind::send;
     const std::pair lane =
         sends ? std::pair(mine->rank, mine->peer) : std::pair(mine->peer, mine->rank);
@@ -157,11 +107,11 @@ void reach(const ItemPtr& mine) {
     auto& other = sends ? wanted : sent;
     size_t place = 0;
     while (place < own.size() && own[place] != mine) ++place;
-    if (place >= other.size()) end("a message would wait for its other end for ever");
+    if (place >= other.size()) fail("a message would wait for its other end for ever");
     const ItemPtr from = sent[place], to = wanted[place];
     cudaEventSynchronize((sends ? to : from)->before.get());
     if (mine->done || over(*from) || over(*to)) return;
-    if (from->count != to->count) end("the two ends of a message differ in size");
+    if (from->count != to->count) fail("the two ends of a message differ in size");
     std::memcpy(to->to, from->from, bytes_of(*from));
     from->done = to->done = true;
     return;
@@ -170,29 +120,30 @@ void reach(const ItemPtr& mine) {
   size_t place = 0;
   while (place < own.size() && own[place] != mine) ++place;
   for (const auto& items : party.collectives) {
-    if (place >= items.size()) end("a collective would wait for a rank for ever");
+    if (place >= items.size()) fail("a collective would wait for a rank for ever");
     all.push_back(items[place]);
     if (over(*items[place])) return;
-    if (items[place]->kind != mine->kind) end("ranks ask for different collectives");
-    if (items[place]->count != mine->count) end("ranks ask for collectives of different sizes");
+    if (items[place]->kind != mine->kind) fail("ranks ask for different collectives");
+    if (items[place]->count != mine->count) fail("ranks ask for collectives of different sizes");
   }
   for (const ItemPtr& item : all) cudaEventSynchronize(item->before.get());
   if (mine->done || over(*mine)) return;
-  perform(all);
+  cusim::nccl::perform(all);
   for (const ItemPtr& item : all) item->done = true;
 }
 
 // The group's calls are one piece of work: none of them waits for another.
 void ask(std::vector<ItemPtr> items) {
   if (items.empty()) return;
-  if (!cusim::is_deferred()) end("streams must be deferred (cusim::set_deferred)");
+  if (!cusim::is_deferred()) fail("streams must be deferred (cusim::set_deferred)");
   const std::lock_guard lock(cusim::world());
+  if (const auto& files = items.front()->comm->files) return files->ask(items);
   cudaEvent_t event = nullptr;
   cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
   cudaEventRecord(event, items.front()->stream);
   const std::shared_ptr<cusim_event> before(event, [](cudaEvent_t e) { cudaEventDestroy(e); });
   for (const ItemPtr& item : items) {
-    if (item->stream != items.front()->stream) end("a group on two streams");
+    if (item->stream != items.front()->stream) fail("a group on two streams");
     item->before = before;
     Party& party = *item->comm->party;
     if (item->kind == Kind::send) {
@@ -234,6 +185,47 @@ ncclResult_t add(const char* function, Item item, ncclComm_t comm, cudaStream_t 
 
 }  // namespace
 
+void cusim::nccl::fail(const std::string& what) {
+  std::fprintf(stderr, "cusim: nccl: %s\n", what.c_str());
+  std::abort();
+}
+
+size_t cusim::nccl::bytes_of(const Item& item) {
+  return item.count * static_cast<size_t>(hero::item_size(dtype_of(item.type)));
+}
+
+void cusim::nccl::perform(const std::vector<ItemPtr>& all, int only) {
+  const Item& first = *all.front();
+  std::vector<std::pair<void*, std::vector<char>>> writes;  // parts may lie in each other's memory
+  const auto copy = [&](const void* from, void* to, size_t bytes) {
+    const auto* const begin = static_cast<const char*>(from);
+    writes.emplace_back(to, std::vector<char>(begin, begin + bytes));
+  };
+  const size_t item = first.count == 0 ? 0 : bytes_of(first) / first.count;
+  const auto summed = [&](const Item& at, size_t skip) {
+    std::vector<char> sum(at.count * item);
+    reduce(all, skip, sum.data(), at.count);
+    writes.emplace_back(at.to, std::move(sum));
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Item& at = *all[i];
+    if (only >= 0 && only != static_cast<int>(i)) continue;
+    const bool root = static_cast<int>(i) == at.peer;
+    if (at.kind == Kind::all_reduce || (at.kind == Kind::reduce && root)) summed(at, 0);
+    if (at.kind == Kind::reduce_scatter) summed(at, i * at.count);
+    if (at.kind == Kind::broadcast) {
+      copy(all[static_cast<size_t>(at.peer)]->from, at.to, bytes_of(at));
+    }
+    if (at.kind != Kind::all_gather) continue;
+    for (size_t j = 0; j < all.size(); ++j) {
+      copy(all[j]->from, static_cast<char*>(at.to) + j * bytes_of(at), bytes_of(at));
+    }
+  }
+  for (const auto& [to, bytes] : writes) {
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  }
+}
+
 void cusim::break_nccl(const char* function, int rank, ncclResult_t result) {
   const std::lock_guard lock(world());
   breaks[{function, rank}] = result;
@@ -249,7 +241,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const ncclResult_t told = broken("GetUniqueId", nullptr, 0);
   if (told != ncclSuccess) return told;
   const std::lock_guard lock(cusim::world());
-  std::snprintf(id->internal, sizeof(id->internal), "cusim %d", ++next_id);
+  std::snprintf(id->internal, sizeof(id->internal), "cusim-%d-%d", ::getpid(), ++next_id);
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {
@@ -262,25 +254,32 @@ const char* ncclGetLastError(ncclComm_t comm) { return comm ? comm->last.c_str()
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  if (config->blocking != 0) end("a communicator that blocks");
+  if (config->blocking != 0) fail("a communicator that blocks");
   const std::lock_guard lock(cusim::world());
   *comm = new ncclComm;
   ++open_count;
   (*comm)->rank = rank;
+  const ncclResult_t told = broken("CommInitRankConfig", *comm, rank);
+  if (told != ncclSuccess) return told;
+  if (Files::folder()) {
+    (*comm)->files = std::make_shared<Files>(id.internal, rank, size);
+    return ncclInProgress;
+  }
+  if (std::string(id.internal).rfind("cusim-" + std::to_string(::getpid()) + "-", 0) != 0) {
+    fail("ranks that are processes need a folder for their messages, in HERO_CUSIM_NCCL");
+  }
   auto& party = parties[id.internal];
   if (!party) party = std::make_shared<Party>();
   (*comm)->party = party;
   party->size = size;
   party->collectives.resize(static_cast<size_t>(size));
-  const ncclResult_t told = broken("CommInitRankConfig", *comm, rank);
-  if (told != ncclSuccess) return told;
   ++party->joined;
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const std::lock_guard lock(cusim::world());
   const ncclResult_t told = broken("Async", comm, comm->rank);
-  const bool waits = comm->party->joined < comm->party->size;
+  const bool waits = comm->files ? !comm->files->joined() : comm->party->joined < comm->party->size;
   *state = told != ncclSuccess           ? told
            : comm->failed != ncclSuccess ? comm->failed
            : waits                       ? ncclInProgress
@@ -289,8 +288,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const std::lock_guard lock(cusim::world());
-  for (auto& items : comm->party->collectives) {
-    for (const ItemPtr& item : items) {
+  if (comm->files) comm->files->finish();
+  for (size_t i = 0; comm->party && i < comm->party->collectives.size(); ++i) {
+    for (const ItemPtr& item : comm->party->collectives[i]) {
       if (item->comm == comm && !item->done) reach(item);
     }
   }
@@ -300,6 +300,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const std::lock_guard lock(cusim::world());
   comm->aborted = true;
+  if (comm->files) comm->files->abort();
   --open_count;
   ++aborted_count;
   return ncclSuccess;

@@ -33,13 +33,11 @@ cudaStream_t real(cudaStream_t stream) {
   return own;
 }
 
+void (*idle)(std::chrono::steady_clock::time_point) = nullptr;
+
 void run_until(cudaStream_t stream, uint64_t position) {
-  while (stream->done < position) {
-    const Work work = std::move(stream->queue.front());
-    stream->queue.pop_front();
-    perform(work);
-    ++stream->done;
-  }
+  const auto since = std::chrono::steady_clock::now();
+  while (!go_on(stream, position)) idle(since);
 }
 
 std::atomic<double> clock_ms = 0.0;
@@ -98,6 +96,27 @@ void enqueue(const char* op, cudaStream_t handle, std::function<void()> run) {
   perform({op, run});
 }
 
+void enqueue_when(const char* op, cudaStream_t stream, std::function<bool()> ready,
+                  std::function<void()> run) {
+  const std::lock_guard lock(world());
+  ++stream->asked;
+  stream->queue.push_back({op, std::move(run), std::move(ready)});
+}
+
+bool go_on(cudaStream_t stream, uint64_t position) {
+  while (stream->done < position) {
+    const Work& first = stream->queue.front();
+    if (first.ready && left_behind == cudaSuccess && !first.ready()) return false;
+    const Work work = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    perform(work);
+    ++stream->done;
+  }
+  return true;
+}
+
+void set_idle(void (*what)(std::chrono::steady_clock::time_point)) { idle = what; }
+
 void drain(cudaStream_t stream) {
   const std::lock_guard lock(world());
   run_until(real(stream), real(stream)->asked);
@@ -155,7 +174,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
     return said(cudaErrorStreamCaptureUnsupported);
   }
   if (stream->done == stream->asked) return said(broken());
-  run_until(stream, stream->done + 1);  // so that who asks again and again sees an end
+  go_on(stream, stream->done + 1);  // so that who asks again and again sees an end
   return said(cudaErrorNotReady);
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
@@ -179,7 +198,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     return said(cudaErrorStreamCaptureUnsupported);
   }
   if (event->stream->done >= event->at) return cudaSuccess;
-  enqueue("wait", stream, [other = event->stream, at = event->at] { run_until(other, at); });
+  enqueue_when(
+      "wait", stream, [other = event->stream, at = event->at] { return go_on(other, at); }, [] {});
   return cudaSuccess;
 }
 
@@ -209,7 +229,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event->capture) return said(cudaErrorCapturedEvent);
   if (forbidden_by_capture()) return said(cudaErrorStreamCaptureUnsupported);
   if (!event->stream || event->stream->done >= event->at) return said(broken());
-  run_until(event->stream, event->stream->done + 1);
+  go_on(event->stream, event->stream->done + 1);
   return said(cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

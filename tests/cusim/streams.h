@@ -1,5 +1,6 @@
 #pragma once
 // What streams, events and graphs are here; shared by the files of tests/cusim.
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -15,6 +16,7 @@ namespace cusim {
 struct Work {
   const char* op = "";
   std::function<void()> run;
+  std::function<bool()> ready = nullptr;  // null: at once
 };
 
 /// Guards all streams, events, graphs and the books of memory.
@@ -29,6 +31,13 @@ void perform(const Work& work);
 void drain_all();
 /// Does what was asked of one stream.
 void drain(cudaStream_t stream);
+/// Does the stream's work up to a position as far as it is ready; true when the stream is there.
+bool go_on(cudaStream_t stream, uint64_t position);
+/// Work that a stream of one's own begins when it is ready, later than it was asked for.
+void enqueue_when(const char* op, cudaStream_t stream, std::function<bool()> ready,
+                  std::function<void()> run);
+/// What the host does again and again, with the lock, while it waits for work that is not ready.
+void set_idle(void (*idle)(std::chrono::steady_clock::time_point since));
 /// Null, or the graph that the stream's work goes into.
 cusim_graph* captured_by(cudaStream_t stream);
 /// What a capture forbids: marks the captures of this thread as failed, when there are any and the
