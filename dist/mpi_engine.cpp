@@ -125,7 +125,7 @@ class MpiEngine : public Engine {
 
  private:
   static void check_native(const Call& call) {
-    if (!call.reduces() || call.order == Order::ranks) return;
+    if (!call.moves || !call.reduces() || call.order == Order::ranks) return;
     check(call.dtype != kFloat16 && call.dtype != kBFloat16, name(call.op),
           ": MPI has no reduction of ", call.dtype, "; use Order::ranks");
     check(call.size <= std::numeric_limits<int>::max(), name(call.op),
