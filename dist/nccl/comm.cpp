@@ -117,8 +117,23 @@ void Comm::check_health(const std::string& where) {
   if (handle_ != nullptr) check_nccl(library_, state_of(library_, handle_), handle_, where);
 }
 
-void Comm::abort() noexcept {
-  if (handle_ != nullptr) library_.CommAbort(std::exchange(handle_, nullptr));
+void Comm::agreed(uint64_t number, std::shared_ptr<core::Point> done) {
+  if (agreed_ && number < agreed_number_) return;
+  agreed_number_ = number;
+  agreed_ = std::move(done);
+}
+
+void Comm::abort(Clock::time_point deadline) noexcept {
+  if (handle_ == nullptr) return;
+  try {
+    while (agreed_ && !agreed_->reached() && state_of(library_, handle_) == ncclSuccess &&
+           Clock::now() < deadline) {
+      std::this_thread::sleep_for(kPause);
+    }
+  } catch (const std::exception&) {
+    // the GPU itself has failed, which the rank has heard or will
+  }
+  library_.CommAbort(std::exchange(handle_, nullptr));
 }
 
 }  // namespace hero::dist::nccl

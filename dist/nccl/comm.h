@@ -1,8 +1,12 @@
 #pragma once
 // One communicator of NCCL: its making and its end, its stream, its errors.
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
+#include <hero/core/exchange.h>
 #include <hero/cuda/cuda.h>
 #include <hero/dist/nccl/library.h>
 
@@ -64,8 +68,13 @@ class Comm {
   void group(const std::string& where, const std::function<void()>& calls);
   /// Throws when a call that is under way has failed.
   void check_health(const std::string& where);
-  /// Ends all that is under way, with whatever values; the communicator is unusable then.
-  void abort() noexcept;
+  /// A number for what the stream is asked for next, in its order.
+  uint64_t next() { return next_++; }
+  /// All ranks have asked NCCL for the call of this number, behind which `done` lies.
+  void agreed(uint64_t number, std::shared_ptr<core::Point> done);
+  /// Ends all that is under way, with whatever values, once the calls that all have asked for are
+  /// done, or at the latest at `deadline`; the communicator is unusable then.
+  void abort(std::chrono::steady_clock::time_point deadline) noexcept;
 
  private:
   const Library& library_;
@@ -73,6 +82,8 @@ class Comm {
   const double timeout_;
   const cuda::Stream stream_;
   ncclComm_t handle_;
+  uint64_t next_ = 0, agreed_number_ = 0;
+  std::shared_ptr<core::Point> agreed_;
 };
 
 }  // namespace hero::dist::nccl

@@ -24,10 +24,15 @@ namespace {
 // call. Only then does a rank's own stream wait for the communicator's. So work of the GPU never
 // waits for what may not come: where ranks differ, or one has ended, the host's engine says it in
 // the words of every engine, and the communicators are aborted, which frees their streams.
+// A call that all have asked for goes on whatever fails afterwards: another rank may wait for it on
+// its GPU, and no word from the host reaches it there. So who gives up lets such calls end first.
 // A message is stated when it begins, goes to NCCL when both ends have begun it, and is stated
 // again. A rank asks for all such messages before any wait() ends.
 
 using Clock = std::chrono::steady_clock;
+
+constexpr auto kLast = std::chrono::seconds(5);  // for the last calls, where all have failed
+
 class NcclPending;
 struct GpuGroup;
 
@@ -115,6 +120,7 @@ class NcclPending : public Pending {
         where_);
     done_ = rank_->exchange().point();
     comm_ = &comm;
+    number_ = comm.next();
   }
 
   // Tells the other ranks what this one has begun, or, of a message, asked for.
@@ -129,10 +135,19 @@ class NcclPending : public Pending {
 
   bool stated_by_both() const { return statement_->test(); }
 
+  // Where something has failed: whether this call is one that all ranks have asked for.
+  void note_agreed() noexcept {
+    try {
+      if (!complete_ && agreed()) comm_->agreed(number_, done_);
+    } catch (const std::exception&) {
+      // it is none
+    }
+  }
+
   const Call call;
 
  private:
-  bool agreed() const { return done_ && statement_->test(); }
+  bool agreed() const { return done_ && statement_ && statement_->test(); }
 
   template <class Agreed>
   bool step(const Agreed& is_agreed) {
@@ -142,6 +157,7 @@ class NcclPending : public Pending {
     }
     try {
       if (!is_agreed()) return false;
+      comm_->agreed(number_, done_);
       comm_->check_health(where_);
       done_->join();
     } catch (...) {
@@ -161,6 +177,7 @@ class NcclPending : public Pending {
   std::shared_ptr<core::Point> done_;  // the communicator's stream is there when the call is made
   std::shared_ptr<Pending> statement_;
   Comm* comm_ = nullptr;  // lives as long as the group
+  uint64_t number_ = 0;   // in its stream
   bool complete_ = false;
 };
 
@@ -199,12 +216,14 @@ bool GpuRank::has_messages() const {
 }
 
 void GpuRank::give_up() noexcept {
+  const Clock::time_point deadline = Clock::now() + kLast;
+  for (const auto& pending : begun) pending->note_agreed();
   for (const auto& each : groups) {
     const std::shared_ptr<GpuGroup> group = each.lock();
     if (!group) continue;
-    group->comm->abort();
+    group->comm->abort(deadline);
     for (auto& [ends, messages] : group->lanes) {
-      messages.lane->abort();
+      messages.lane->abort(deadline);
       messages.waiting.clear();
     }
     group->own.clear();
@@ -340,9 +359,10 @@ class NcclEngine : public Engine {
   }
 
   void abandon() override {
+    for (const auto& pending : rank_->begun) pending->note_agreed();
+    host().abandon();  // after which it is known of every call
     rank_->give_up();
     rank_->begun.clear();
-    host().abandon();
   }
 
  private:

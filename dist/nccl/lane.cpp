@@ -54,9 +54,9 @@ Comm* Lane::ready() {
   return comm_.get();
 }
 
-void Lane::abort() noexcept {
+void Lane::abort(std::chrono::steady_clock::time_point deadline) noexcept {
   joining_.reset();
-  if (comm_) comm_->abort();
+  if (comm_) comm_->abort(deadline);
 }
 
 }  // namespace hero::dist::nccl

@@ -1,6 +1,6 @@
 #pragma once
 // Messages from one rank to another, on GPUs.
-#include <deque>
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -19,7 +19,8 @@ class Lane {
   Lane(Engine& meeting, int from, int to, const std::string& axis, Device device, double timeout);
   /// The communicator, null until both have joined. Never blocks.
   Comm* ready();
-  void abort() noexcept;
+  /// As Comm::abort().
+  void abort(std::chrono::steady_clock::time_point deadline) noexcept;
 
  private:
   const Name name_;

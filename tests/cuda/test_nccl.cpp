@@ -1,53 +1,11 @@
 // The nccl engine: the same Communicator over GPUs of which every rank has one.
+#include "cuda/nccl_checks.h"
 #include "cuda/nccl_ranks.h"
 
 using namespace hero;
 using namespace hero::test;
 using namespace hero_test;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-constexpr double kEps = 0x1p-23;
-
-// Order::native adds up in an order of its own: equal to the ranks' within its rounding errors.
-void check_native(const Communicator& world, ReduceOp op, DType dtype) {
-  const int64_t n = 24 * world.size();
-  const std::vector<Array> inputs = all_contributions(world.size(), n, dtype);
-  const Array expected = reduced(op, inputs);
-  const Array& mine = inputs[static_cast<size_t>(world.rank())];
-  // every partial result of a half may be rounded, and products of N factors stay below 2^N
-  const double eps = is_floating(dtype) && item_size(dtype) == 2 ? 0x1p-7 : kEps;
-  const double bound = 2.0 * world.size() * eps * std::exp2(world.size());
-  const auto close = [&](const Array& got, const Array& want) {
-    const auto a = got.to(kCpu).to_vector<double>(), b = want.to_vector<double>();
-    for (size_t i = 0; i < a.size(); ++i) {
-      if (!(std::abs(a[i] - b[i]) <= (is_floating(dtype) ? bound : 0.0))) return false;
-    }
-    return a.size() == b.size();
-  };
-  const Array x = copy_on(mine, world.device());
-  world.all_reduce(x, {.op = op, .order = Order::native});
-  expect(close(x, expected), "all_reduce ", name(op), " of ", dtype);
-  const Array y = copy_on(mine, world.device());
-  world.reduce(y, 0, {.op = op, .order = Order::native});
-  expect(close(y, world.rank() == 0 ? expected : mine), "reduce ", name(op), " of ", dtype);
-  for (const bool even : {true, false}) {
-    CallOptions options{.op = op, .order = Order::native};
-    options.counts.assign(static_cast<size_t>(world.size()), 24);
-    if (!even) options.counts.front() += options.counts.back();
-    if (!even && world.size() > 1) options.counts.back() = 0;
-    if (!even && world.size() == 1) options.counts.front() = 24;
-    if (even) options.counts.clear();
-    const Part own = part_of(options.counts, n, world.size(), world.rank());
-    const Array part = Array::empty({own.count}, dtype, world.device());
-    world.reduce_scatter(part, copy_on(mine, world.device()), options);
-    expect(close(part, expected.slice(0, own.begin, own.begin + own.count).contiguous()),
-           "reduce_scatter ", name(op), " of ", dtype);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("nccl: every collective gives the bits of a plain loop in rank order") {
   HERO_NEEDS_NCCL();
@@ -64,17 +22,7 @@ TEST_CASE("nccl: every collective gives the bits of a plain loop in rank order")
 
 TEST_CASE("nccl: its own reductions are right up to rounding, for every dtype") {
   HERO_NEEDS_NCCL();
-  for (const int ranks : nccl_worlds()) {
-    const auto program = [](Communicator& world) {
-      for (const DType dtype : kDTypes) {
-        for (const ReduceOp op : kOps) {
-          if (op == ReduceOp::mean && !is_floating(dtype)) continue;
-          check_native(world, op, dtype);
-        }
-      }
-    };
-    run_ranks(ranks, program, kNccl);
-  }
+  for (const int ranks : nccl_worlds()) run_ranks(ranks, check_native_of_all, kNccl);
 }
 
 TEST_CASE("nccl: arrays of the host, agreements and barriers go by the host's engine") {
@@ -107,44 +55,12 @@ TEST_CASE("nccl: groups have communicators of their own") {
 
 TEST_CASE("nccl: messages of a ring in which every rank sends first") {
   HERO_NEEDS_NCCL();
-  for (const int ranks : nccl_worlds()) {
-    const auto program = [](Communicator& world) {
-      const int n = world.size(), next = (world.rank() + 1) % n,
-                before = (world.rank() + n - 1) % n;
-      check_message_to_oneself(world, world.device());
-      std::vector<Work> sends;
-      for (int i = 0; i < 3; ++i) {
-        const Array x = Array::full({5}, 10 * world.rank() + i, kInt32, world.device());
-        sends.push_back(world.send(x, next, {.async = true}));
-      }
-      for (int i = 0; i < 3; ++i) {
-        const Array x = Array::zeros({5}, kInt32, world.device());
-        world.recv(x, before);
-        expect(same_values(x, Array::full({5}, 10 * before + i, kInt32)), "message ", i);
-      }
-      for (Work& work : sends) work.wait();
-    };
-    run_ranks(ranks, program, kNccl);
-  }
+  for (const int ranks : nccl_worlds()) run_ranks(ranks, check_ring, kNccl);
 }
 
 TEST_CASE("nccl: a message of the GPU goes on while its rank waits for one of the host") {
   HERO_NEEDS_GPUS(2);
-  const auto program = [](Communicator& world) {
-    const Array there = Array::full({3}, 1.0 + world.rank(), kFloat32, world.device());
-    const Array here = Array::zeros({1}, kFloat32);
-    if (world.rank() == 0) {
-      Work sent = world.send(there, 1, {.async = true});
-      world.recv(here, 1);
-      sent.wait();
-      expect(here.item() == 7.0, "the answer is ", here.item());
-    } else {
-      world.recv(there, 0);
-      expect(there.to(kCpu).to_vector<double>() == std::vector<double>(3, 1.0), "the message");
-      world.send(Array::full({1}, 7.0, kFloat32), 0);
-    }
-  };
-  dist::run_ranks(2, program, kNccl);
+  run_ranks(2, check_message_beside_host, kNccl);
 }
 
 TEST_CASE("nccl: calls go on beside the rank's own work, in order with it") {
@@ -208,6 +124,16 @@ TEST_CASE("nccl: a rank that ends early or throws is named by those that wait fo
     world.recv(x, 1);
   });
   CHECK_THAT(ended[0], ContainsSubstring("rank 1 has finished without this call"));
+}
+
+TEST_CASE("nccl: what all ranks have asked for is done, though one of them fails at once") {
+  HERO_NEEDS_GPUS(3);
+  std::vector<double> sums(3);
+  const std::vector<std::string> errors = nccl_errors(3, [&](Communicator& world) {
+    sums[static_cast<size_t>(world.rank())] = sum_beside_failure(world);
+  });
+  CHECK(errors == std::vector<std::string>{"", "no more data", ""});
+  CHECK(sums == std::vector<double>{6.0, 0.0, 6.0});
 }
 
 TEST_CASE("nccl: an array on another GPU than the rank's, and ranks that agree on no device") {
