@@ -105,8 +105,16 @@ DeviceProperties device_properties(Device device) {
   accelerator("device_properties", device);
   cudaDeviceProp said;
   check_cuda(cudaGetDeviceProperties(&said, device.index), "device_properties");
-  return {said.name, static_cast<int64_t>(said.totalGlobalMem), said.multiProcessorCount,
-          said.major, said.minor};
+  std::string uuid;
+  for (const char byte : said.uuid.bytes) {
+    for (const int shift : {4, 0}) uuid += "0123456789abcdef"[(byte >> shift) & 15];
+  }
+  return {said.name,
+          static_cast<int64_t>(said.totalGlobalMem),
+          said.multiProcessorCount,
+          said.major,
+          said.minor,
+          uuid};
 }
 
 MemoryStats memory_stats(Device device) {

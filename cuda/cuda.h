@@ -28,6 +28,7 @@ struct DeviceProperties {
   int64_t memory = 0;        ///< bytes
   int multiprocessors = 0;   ///< SMs
   int major = 0, minor = 0;  ///< compute capability
+  std::string uuid;          ///< 32 hexadecimal digits: the same GPU in every process, and no other
 };
 DeviceProperties device_properties(Device device = {DeviceType::cuda, 0});
 

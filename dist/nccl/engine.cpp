@@ -2,7 +2,6 @@
 #include <chrono>
 #include <deque>
 #include <map>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,6 +12,7 @@
 #include <hero/cuda/runtime.cuh>
 #include <hero/dist/nccl/engine.h>
 #include <hero/dist/nccl/lane.h>
+#include <hero/dist/nccl/meeting.h>
 #include <hero/dist/nccl/moves.h>
 
 namespace hero::dist::nccl {
@@ -273,40 +273,11 @@ void begin_own(GpuGroup& group, const std::shared_ptr<NcclPending>& message) {
 }
 
 std::shared_ptr<GpuGroup> join(const std::shared_ptr<GpuRank>& rank, std::shared_ptr<Engine> host,
-                               std::string axis) {
+                               std::shared_ptr<Engine> meeting, std::string axis) {
   auto group = std::make_shared<GpuGroup>();
-  // among themselves, so that the ranks' own calls are counted from 0
-  std::vector<int> everyone(static_cast<size_t>(host->size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  group->meeting = host->group(everyone, axis);
-  Engine& meeting = *group->meeting;
-  const bool sends = meeting.rank() == 0;
-  core::Array id = sends ? make_id(axis)
-                         : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
-  Call call;
-  call.op = Op::broadcast;
-  call.dtype = kUInt8;
-  call.root = 0;
-  call.size = id.numel();
-  call.unit = "NCCL's id";
-  call.input = sends ? id.bytes() : nullptr;
-  call.output = sends ? nullptr : id.bytes();
-  meeting.post(std::move(call), sends ? id : core::Array(), sends ? core::Array() : id)->wait();
-
-  // While NCCL joins the ranks a barrier is open: a rank that ends meanwhile is heard of by it.
-  Call barrier;
-  barrier.unit = "NCCL's communicator";
-  std::shared_ptr<Pending> open;
-  const Name name{axis, meeting.rank()};
-  const cuda::DeviceGuard guard(rank->device.index);
-  const ncclComm_t handle = connect(library(), id_in(id), meeting.size(), name, rank->timeout, [&] {
-    if (!open) open = meeting.post(barrier, {}, {});
-    open->test();
-  });
-  group->comm = std::make_unique<Comm>(handle, name, rank->device, rank->timeout);
-  if (!open) open = meeting.post(barrier, {}, {});
-  open->wait();
+  group->comm = meet(*meeting, axis, rank->device, rank->timeout);
   group->host = std::move(host);
+  group->meeting = std::move(meeting);
   group->axis = std::move(axis);
   rank->groups.push_back(group);
   return group;
@@ -347,7 +318,9 @@ class NcclEngine : public Engine {
   }
 
   std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
-    return std::make_shared<NcclEngine>(rank_, join(rank_, host().group(members, axis), axis));
+    std::shared_ptr<Engine> part = host().group(members, axis);
+    std::shared_ptr<Engine> meeting = meeting_of(*part, axis);
+    return std::make_shared<NcclEngine>(rank_, join(rank_, std::move(part), meeting, axis));
   }
 
   void drain() override {
@@ -408,12 +381,13 @@ class NcclEngine : public Engine {
 
 }  // namespace
 
-std::shared_ptr<Engine> make_engine(std::shared_ptr<Engine> host, Device device, double timeout) {
-  core::accelerator("nccl", device);  // an Error where there is no such GPU
+std::shared_ptr<Engine> make_engine(std::shared_ptr<Engine> host, int local_rank, int local_size,
+                                    double timeout) {
+  const std::shared_ptr<Engine> meeting = meeting_of(*host, "world");
   auto rank = std::make_shared<GpuRank>();
-  rank->device = device;
+  rank->device = choose_gpu(*meeting, local_rank, local_size);
   rank->timeout = timeout;
-  std::shared_ptr<GpuGroup> world = join(rank, std::move(host), "world");
+  std::shared_ptr<GpuGroup> world = join(rank, std::move(host), meeting, "world");
   return std::make_shared<NcclEngine>(std::move(rank), std::move(world));
 }
 

@@ -86,6 +86,10 @@ TEST_CASE("what a device is can be asked") {
   CHECK(said.memory > 0);
   CHECK(said.multiprocessors > 0);
   CHECK(said.major >= 9);
+  CHECK(said.uuid.size() == 32);
+  for (int8_t i = 1; i < device_count(); ++i) {
+    CHECK(device_properties({DeviceType::cuda, i}).uuid != said.uuid);
+  }
 }
 
 #if defined(HERO_TEST_CUSIM)

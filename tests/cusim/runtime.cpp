@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "streams.h"
@@ -11,7 +12,12 @@ namespace {
 using cusim::said;
 using cusim::world;
 
-int devices = 4;
+// Which of this machine's four GPUs the process sees, digits with commas between; empty: all.
+const std::string visible = [] {
+  const char* text = std::getenv("HERO_CUSIM_DEVICES");
+  return std::string(text ? text : "");
+}();
+int devices = visible.empty() ? 4 : static_cast<int>(visible.size() / 2 + 1);
 size_t memory = size_t{80} << 30;
 thread_local int current = 0;
 thread_local cudaError_t last = cudaSuccess;
@@ -99,8 +105,10 @@ cudaError_t cudaSetDevice(int device) {
   current = device;
   return cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"cusim", memory, 4, 9, 0};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {"cusim", {}, memory, 4, 9, 0};
+  properties->uuid.bytes[15] =
+      visible.empty() ? static_cast<char>('0' + device) : visible[2 * static_cast<size_t>(device)];
   return cudaSuccess;
 }
 const char* cudaGetErrorName(cudaError_t status) {

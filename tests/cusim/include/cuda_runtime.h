@@ -89,8 +89,12 @@ enum cudaStreamCaptureMode {
 struct cudaGraphExecUpdateResultInfo {
   int result;
 };
+struct cudaUUID_t {
+  char bytes[16];
+};
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
   size_t totalGlobalMem;
   int multiProcessorCount, major, minor;
 };
