@@ -47,6 +47,22 @@ if(TARGET hero_test_cuda)
   target_link_libraries(hero_test_cuda PRIVATE hero_op_tables hero_layer_tables)
 endif()
 
+# the nccl engine between processes
+if(TARGET hero_test_cuda AND NOT HERO_SANITIZE)
+  add_executable(hero_nccl_ranks ${PROJECT_SOURCE_DIR}/tests/cuda/mpi/ranks.cpp)
+  target_include_directories(hero_nccl_ranks PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_options(hero_nccl_ranks PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(hero_nccl_ranks PRIVATE hero_nccl_sim Threads::Threads)
+  add_dependencies(hero_tests hero_nccl_ranks)
+  add_dependencies(hero_test_cuda hero_nccl_ranks)
+  foreach(case IN ITEMS nccl nccl_failures nccl_devices)
+    set(name "cuda: processes under mpirun, ${case}")
+    add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi ${case}
+                                  $<TARGET_FILE:hero_nccl_ranks> "${HERO_MPIEXEC}")
+    set_tests_properties(${name} PROPERTIES LABELS cuda TIMEOUT 1800 SKIP_RETURN_CODE 77)
+  endforeach()
+endif()
+
 # the benchmark, whose every line runs over tests/cusim
 add_library(hero_bench_gpu_objects OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cuda/bench_gpu.cpp
                                           ${PROJECT_SOURCE_DIR}/tests/cuda/bench_cases.cpp)

@@ -73,6 +73,11 @@ if(over_cusim)
                      ${PROJECT_BINARY_DIR}/tests/tutorials_cusim ${name})
     set_tests_properties("cusim: ${name}" PROPERTIES LABELS cusim TIMEOUT 900)
   endforeach()
+  add_test(NAME "cusim: a GPU for every process under mpirun"
+           COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi nccl_tutorials
+                   ${PROJECT_BINARY_DIR}/tests/tutorials_cusim "${HERO_MPIEXEC}")
+  set_tests_properties("cusim: a GPU for every process under mpirun"
+                       PROPERTIES LABELS cusim TIMEOUT 900 SKIP_RETURN_CODE 77)
 endif()
 
 # Those with ranks print the same text whether these are threads or processes.

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <string>
@@ -14,7 +13,7 @@
 
 #include "dist/checkpoints.h"
 #include "dist/collective_checks.h"
-#include "dist/ladder.h"
+#include "dist/mpi/texts.h"
 #include "dist/seeded_bugs.h"
 #include <unistd.h>
 
@@ -28,25 +27,13 @@ using namespace hero;
 using namespace hero::dist;
 using namespace hero::test;
 
+const std::vector<Subject> kSubjects = {Subject::mlp, Subject::odd, Subject::gpt};
+const std::vector<Method> kMethods = {Method::sgd, Method::adamw, Method::lamb};
+
 void print_hash(const Communicator& world, const std::string& what, const Array& x) {
   char text[32];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash(x)));
   world.out() << what << " " << text << "\n";
-}
-
-// What `print` writes goes to a file of the rank in the folder HERO_TEXTS: of long outputs of
-// several processes a launcher may mix the lines.
-RankProgram into_files(RankProgram print) {
-  return [print = std::move(print)](Communicator& world) {
-    const char* const folder = std::getenv("HERO_TEXTS");
-    check(folder != nullptr, "HERO_TEXTS names the folder");
-    std::ofstream file(std::string(folder) + "/" + std::to_string(world.rank()));
-    std::streambuf* const before = world.out().rdbuf(file.rdbuf());
-    print(world);
-    world.out().rdbuf(before);
-    file.flush();
-    check(file.good(), "cannot write to ", folder);
-  };
 }
 
 // Every operation's result, and at the end what was sent.
@@ -78,29 +65,6 @@ void print_hashes(Communicator& world) {
   world.all_reduce(odd, {.op = ReduceOp::mean});
   print_hash(world, "all_reduce of 2345677", odd);
   world.out() << world.traffic().table();
-}
-
-// What every rung leaves on this rank after some steps.
-void print_ladder(Communicator& world, int steps) {
-  for (const Subject subject : {Subject::mlp, Subject::odd, Subject::gpt}) {
-    for (const Method method : {Method::sgd, Method::adamw, Method::lamb}) {
-      for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
-                              Rung::fsdp_kept, Rung::hybrid}) {
-        if (rung == Rung::hybrid && world.size() % 2 != 0) continue;
-        auto model = make_subject(subject);
-        climb(rung, subject, *model, world);
-        auto optimizer = make_method(method, model->parameters());
-        train(subject, *model, *optimizer, world, steps, 0.5);
-        uint64_t state = 0;
-        for (const Tensor& p : model->parameters()) state = 31 * state + hash(p.array());
-        for (const auto& entry : optimizer->state_dict()) state = 31 * state + hash(entry.array);
-        world.out() << name(rung) << " subject " << static_cast<int>(subject) << " method "
-                    << static_cast<int>(method) << " " << state << " sent "
-                    << world.traffic().bytes() << "\n";
-        world.traffic().reset();
-      }
-    }
-  }
 }
 
 void check_collectives(Communicator& world) {
@@ -313,9 +277,10 @@ int main(int argc, char** argv) {
   const std::map<std::string, RankProgram> programs = {
       {"hashes", into_files([](Communicator& world) {
          print_hashes(world);
-         print_ladder(world, 3);
+         print_ladder(world, 3, kSubjects, kMethods);
        })},
-      {"ladder20", into_files([](Communicator& world) { print_ladder(world, 20); })},
+      {"ladder20",
+       into_files([](Communicator& world) { print_ladder(world, 20, kSubjects, kMethods); })},
       {"checks",
        [](Communicator& world) {
          check_collectives(world);

@@ -1,0 +1,143 @@
+// A program for the tests of the nccl engine between processes, over tests/cusim:
+//   hero_nccl_ranks WHAT [launch's options]
+// Its ranks check themselves; what threads and processes must agree on is printed.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "cuda/nccl_checks.h"
+#include "dist/mpi/texts.h"
+#include <unistd.h>
+
+#include <hero/cuda/cuda.h>
+#include <hero/dist/mpi_run.h>
+#include <hero/dist/nccl/lane.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::dist;
+using namespace hero::test;
+
+// Ranks of the local engine are threads that share a GPU.
+Device device_of(const Communicator& world) {
+  return world.device() == kCpu ? Device{DeviceType::cuda, 0} : world.device();
+}
+
+void check_groups(const Communicator& world) {
+  const int me = world.rank(), n = world.size();
+  const Device device = world.device();
+  const Communicator turned = world.split(0, -me, "turned");
+  const Array x = Array::full({3}, me, kFloat32, device);
+  turned.broadcast(x, 0);
+  expect(same_values(x, Array::full({3}, n - 1)), "the last rank's");
+  const Communicator parity = world.split(me % 2, me, "parity");
+  check_reductions(parity, ReduceOp::sum, kBFloat16, 37, device);
+  if (n % 2 != 0) return;
+  const Mesh mesh(world, {{"replicate", 2}, {"shard", n / 2}});
+  const Array y = Array::full({3}, me, kFloat32, device);
+  mesh["shard"].all_reduce(y);
+  mesh["replicate"].all_reduce(y);
+  expect(same_values(y, Array::full({3}, n * (n - 1) / 2)), "along both axes");
+}
+
+void check_everything(Communicator& world) {
+  const Device device = world.device();
+  expect(world.engine_kind() == EngineKind::nccl, "the engine");
+  expect(device.type == DeviceType::cuda, "a GPU");
+  check_all(world, {kFloat32, kBFloat16, kInt64}, {0, 37}, device);
+  check_moves(world, kFloat32, Parts(world, 3, {}));  // of the host
+  check_native_of_all(world);
+  check_groups(world);
+  check_ring(world);
+  if (world.size() == 2) check_message_beside_host(world);
+  const Array dropped = Array::full({5}, 1.0, kFloat32, device);
+  world.all_reduce(dropped, {.async = true});  // nobody waits for it
+}
+
+void print_training(Communicator& world) {
+  print_ladder(world, 3, {Subject::mlp, Subject::gpt}, {Method::adamw}, device_of(world));
+}
+
+[[noreturn]] void forever() {
+  for (;;) ::pause();
+}
+
+// What rank 1 does while the others wait for it on their GPUs.
+void go_wrong(Communicator& world, const std::string& how) {
+  const Array x = Array::full({10}, 1.0, kFloat32, world.device());
+  world.all_reduce(x);
+  if (world.rank() == 1) {
+    if (how == "throw") fail("loader: no such file: 'train.bin'");
+    if (how == "exit") std::exit(0);  // NOLINT
+    if (how == "kill") ::raise(SIGKILL);
+    if (how == "hang") forever();
+  }
+  try {
+    world.all_reduce(x, {.unit = "fc1"});
+  } catch (const Error& error) {
+    // in one write: pieces would mix with the other processes'
+    const std::string line =
+        "[rank " + std::to_string(world.rank()) + " threw: " + error.what() + "]\n";
+    std::fputs(line.c_str(), stderr);
+    throw;
+  }
+}
+
+void fail_after_sum(Communicator& world) {
+  const double sum = sum_beside_failure(world);
+  std::fputs(
+      ("[rank " + std::to_string(world.rank()) + " has " + std::to_string(sum) + "]\n").c_str(),
+      stderr);
+}
+
+// NCCL itself: rank 1 never asks for a sum, and the GPU of rank 0 waits for it.
+void wait_in_vain(Communicator& world) {
+  const Device device{DeviceType::cuda, 0};
+  const Array id = world.rank() == 0 ? nccl::make_id("vain") : Array::zeros({128}, kUInt8);
+  world.broadcast(id, 0);
+  nccl::Comm comm(
+      nccl::connect(nccl::library(), nccl::id_in(id), 2, {"vain", world.rank()}, 60, [] {}),
+      {"vain", world.rank()}, device, 60);
+  const Array x = Array::full({10}, 1.0, kFloat32, device);
+  cuda::synchronize(device);
+  if (world.rank() == 0) {
+    const cuda::StreamScope scope(comm.stream());
+    comm.group("vain", [&] {
+      (void)comm.library().AllReduce(x.bytes(), x.bytes(), 10, ncclFloat32, ncclSum, comm.handle(),
+                                     comm.queue());
+    });
+    cuda::synchronize(device);
+  }
+  world.barrier();
+}
+
+void print_devices(Communicator& world) {
+  world.out() << "rank " << world.rank() << " of " << world.size() << " on "
+              << name(world.engine_kind()) << " has " << to_string(world.device()) << ", GPU "
+              << cuda::device_properties(world.device()).uuid << "\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "training") return launch(argc, argv, into_files(print_training));
+  if (what == "checks") {
+    return launch(argc, argv, [](Communicator& world) {
+      check_everything(world);
+      world.traffic().reset();
+      into_files(print_training)(world);
+    });
+  }
+  if (what == "print") return launch(argc, argv, print_devices);
+  if (what == "late") return launch(argc, argv, fail_after_sum);
+  if (what == "vain") return launch(argc, argv, wait_in_vain);
+  for (const char* how : {"throw", "exit", "kill", "hang"}) {
+    if (what == how) return launch(argc, argv, [&](Communicator& world) { go_wrong(world, what); });
+  }
+  std::cerr << "no '" << what << "'\n";
+  return 2;
+}
