@@ -183,8 +183,9 @@ struct SumAndNorm {
   Tensor norm;  ///< the sum normalised
 };
 /// {x + residual, layer_norm(x + residual, ...)}, with the same values. Where x and residual are
-/// contiguous and of one shape and dtype it is one operation: one pass over memory forward, and one
-/// backward that gives x and residual their common gradient.
+/// contiguous and of one shape, and of one dtype or float32 and a half (a residual under Autocast),
+/// it is one operation: one pass over memory forward, and one backward that gives x and residual
+/// their common gradient, each in its dtype.
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
                           const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// The same with rms_norm.

@@ -87,9 +87,12 @@ struct RowNorm {
   const Array* bias = nullptr;    ///< [N]
   double eps = 0.0;
   bool centered = true;
-  const Array* residual = nullptr;  ///< forward: [M, N], added to x before all else
-  const Array* sum = nullptr;       ///< forward, with residual: x + residual, the rows normalised
-  const Array* g_sum = nullptr;     ///< backward: [M, N], added to the gradient of x
+  /// forward: [M, N] of x's dtype or, beside float32, of a half's; added to x before all else
+  const Array* residual = nullptr;
+  const Array* sum = nullptr;    ///< forward, with residual: x + residual, the rows normalised
+  const Array* g_sum = nullptr;  ///< backward: [M, N], added to the gradient of x
+  /// backward of float32: [M, N] of a half's dtype; set to the gradient of x, rounded
+  const Array* g_residual = nullptr;
 };
 
 /// A matrix [K, N] in the order in which a device's products read it; see Backend::pack_matrix.

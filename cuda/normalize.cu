@@ -11,7 +11,8 @@ namespace {
 // float.
 template <class E>
 struct Norm {
-  const E *weight, *bias, *residual;
+  const E *weight, *bias;
+  RowsBeside<E> residual;
   E* sum;
   Compute<E>*mean, *scale;
   Compute<E> eps;
@@ -24,13 +25,13 @@ template <class E>
 __device__ RowPack<E> load_row(const Norm<E>& norm, const E* x, int64_t start, int64_t at,
                                int64_t n, bool whole) {
   using A = Compute<E>;
-  const E zero = convert<E>(A(0));
-  RowPack<E> pack = load_pack(x + start, at, n, whole, zero);
-  if (norm.residual == nullptr) return pack;
-  const RowPack<E> residual = load_pack(norm.residual + start, at, n, whole, zero);
+  RowPack<E> pack = load_pack(x + start, at, n, whole, convert<E>(A(0)));
+  if (norm.residual.bytes == nullptr) return pack;
+  A residual[kRowPack<E>];
+  norm.residual.load(residual, start, at, n, whole);
 #pragma unroll
   for (int j = 0; j < kRowPack<E>; ++j) {
-    pack.value[j] = convert<E>(convert<A>(pack.value[j]) + convert<A>(residual.value[j]));
+    pack.value[j] = convert<E>(convert<A>(pack.value[j]) + residual[j]);
   }
   if (at < n) store_pack(pack, norm.sum + start, at, n, whole);
   return pack;
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(1024)
     sum += sum_of(load_row(norm, x, row * n, at, n, shape.whole));
   }
   // A thread finds here what it has written itself.
-  const E* from = (norm.residual != nullptr ? norm.sum : x) + row * n;
+  const E* from = (norm.sum != nullptr ? norm.sum : x) + row * n;
   const A mean = mean_of(norm, team, sum, n);
   for (int64_t at = first; at < n; at += step) {
     squares += squares_of(load_pack(from, at, n, shape.whole), mean, at, n);
@@ -162,7 +163,7 @@ void forward(const RowNorm& given, const Array& x, const Array& out, const Array
   using A = Compute<E>;
   const Norm<E> norm{elements_or_null<E>(given.weight),
                      elements_or_null<E>(given.bias),
-                     elements_or_null<E>(given.residual),
+                     RowsBeside<E>(given.residual),
                      given.sum != nullptr ? reinterpret_cast<E*>(given.sum->bytes()) : nullptr,
                      reinterpret_cast<A*>(mean.bytes()),
                      reinterpret_cast<A*>(scale.bytes()),

@@ -16,6 +16,7 @@ struct NormBack {
   const E *g, *x, *weight, *g_sum;
   const Compute<E>*mean, *scale;
   E* g_x;
+  RowsBeside<E> g_residual;
   Compute<E>* partial;
   bool centered;
 };
@@ -40,12 +41,12 @@ __device__ void add_sums(TwoSums<Compute<E>>& sums, const RowPack<E>& g, const R
   }
 }
 
-// Stores elements at.. of the gradient of x's row that begins at `start`.
+// Stores elements at.. of the gradient of x's row that begins at `start`; returns them.
 template <class E>
-__device__ void store_gradient(const NormBack<E>& back, const RowPack<E>& g, const RowPack<E>& x,
-                               const RowPack<E>& weight, Compute<E> mean, Compute<E> scale,
-                               const TwoSums<Compute<E>>& shares, int64_t start, int64_t at,
-                               int64_t n, bool whole) {
+__device__ RowPack<E> store_gradient(const NormBack<E>& back, const RowPack<E>& g,
+                                     const RowPack<E>& x, const RowPack<E>& weight, Compute<E> mean,
+                                     Compute<E> scale, const TwoSums<Compute<E>>& shares,
+                                     int64_t start, int64_t at, int64_t n, bool whole) {
   using A = Compute<E>;
   A value[kRowPack<E>];
 #pragma unroll
@@ -63,6 +64,7 @@ __device__ void store_gradient(const NormBack<E>& back, const RowPack<E>& g, con
 #pragma unroll
   for (int j = 0; j < kRowPack<E>; ++j) result.value[j] = convert<E>(value[j]);
   store_pack(result, back.g_x + start, at, n, whole);
+  return result;
 }
 
 template <class A>
@@ -132,17 +134,25 @@ __global__ void __launch_bounds__(512)
     const TwoSums<A> shares = shares_of(team.reduce(sums, TwoSumsJoin()), n, back.centered);
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
-      const int64_t at = first + k * step;
-      if (at < n) {
-        store_gradient(back, g[k], x[k], weight[k], mean, scale, shares, row * n, at, n,
-                       shape.whole);
-      }
 #pragma unroll
       for (int j = 0; j < kRowPack<E>; ++j) {
         const A g_of = convert<A>(g[k].value[j]);
         of_weight[k][j] += g_of * ((convert<A>(x[k].value[j]) - mean) * scale);
         of_bias[k][j] += g_of;
       }
+      const int64_t at = first + k * step;
+      if (at < n) {
+        g[k] = store_gradient(back, g[k], x[k], weight[k], mean, scale, shares, row * n, at, n,
+                              shape.whole);
+      }
+    }
+    // Registers would not hold several packs of g_x until here; a thread finds in memory what it
+    // has written itself.
+    if (back.g_residual.bytes == nullptr) continue;
+#pragma unroll 1
+    for (int64_t at = first; at < n; at += step) {
+      const RowPack<E> g_x = kHeld == 1 ? g[0] : load_pack(back.g_x + row * n, at, n, shape.whole);
+      back.g_residual.store(g_x, row * n, at, n, shape.whole);
     }
   }
   if (back.partial == nullptr) return;
@@ -177,8 +187,12 @@ __global__ void __launch_bounds__(1024)
   const TwoSums<A> shares = shares_of(team.reduce(sums, TwoSumsJoin()), n, back.centered);
   for (int64_t at = first; at < n; at += step) {
     if (has_weight) weight = load_pack(back.weight, at, n, shape.whole, convert<E>(A(0)));
-    store_gradient(back, load_pack(row_g, at, n, shape.whole), load_pack(row_x, at, n, shape.whole),
-                   weight, mean, scale, shares, row * n, at, n, shape.whole);
+    const RowPack<E> g_x = store_gradient(back, load_pack(row_g, at, n, shape.whole),
+                                          load_pack(row_x, at, n, shape.whole), weight, mean, scale,
+                                          shares, row * n, at, n, shape.whole);
+    if (back.g_residual.bytes != nullptr) {
+      back.g_residual.store(g_x, row * n, at, n, shape.whole);
+    }
   }
 }
 
@@ -258,10 +272,13 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
                          reinterpret_cast<const A*>(mean.bytes()),
                          reinterpret_cast<const A*>(scale.bytes()),
                          reinterpret_cast<E*>(g_x.bytes()),
+                         RowsBeside<E>(norm.g_residual),
                          partial.defined() ? reinterpret_cast<A*>(partial.bytes()) : nullptr,
                          norm.centered};
-  const RowsOfNorm shape{
-      rows, n, {plan.width}, all_fit<E>(n, {&g, &x, &g_x, norm.weight, norm.g_sum})};
+  const RowsOfNorm shape{rows,
+                         n,
+                         {plan.width},
+                         all_fit<E>(n, {&g, &x, &g_x, norm.weight, norm.g_sum, norm.g_residual})};
   const dim3 threads(static_cast<unsigned>(team_threads(plan.width)));
   if (plan.held > 0) {
     launch(kOp,

@@ -55,17 +55,21 @@ struct NormalizeRows : MultiOp {
     // What is differentiated: the rows that were normalised, and the parameters.
     std::vector<Tensor> inputs{kResidual ? output(0) : input(0)};
     for (int i = kParameters; i < input_count(); ++i) inputs.push_back(input(i));
-    Grads found;
-    if (!g.defined()) {
-      found.resize(static_cast<int>(inputs.size()));
-      found[0] = g_sum;
-    } else {
-      found = grad_enabled() ? recorded(inputs, g, g_sum) : in_one_pass(inputs, g, g_sum);
+    if (g.defined()) {
+      return grad_enabled() ? recorded(inputs, g, g_sum) : in_one_pass(inputs, g, g_sum);
     }
-    Grads result{found[0]};
-    if (kResidual) result.push_back(found[0]);
-    for (int i = 1; i < found.size(); ++i) result.push_back(found[i]);
-    return result;
+    Grads found;
+    found.resize(static_cast<int>(inputs.size()));
+    found[0] = g_sum;
+    return of_inputs(found, g_sum);
+  }
+
+  // Gradients of what is differentiated, with that of the residual behind that of x.
+  Grads of_inputs(const Grads& found, const Tensor& g_residual) const {
+    Grads grads{found[0]};
+    if (kResidual) grads.push_back(g_residual);
+    for (int i = 1; i < found.size(); ++i) grads.push_back(found[i]);
+    return grads;
   }
 
   Grads in_one_pass(const std::vector<Tensor>& inputs, const Tensor& g, const Tensor& g_sum) {
@@ -77,6 +81,11 @@ struct NormalizeRows : MultiOp {
     const Array beside = g_sum.defined() ? detail::fused_operand(g_sum.array()) : Array();
     core::RowNorm norm{has.weight ? &weight : nullptr, nullptr, eps, centered};
     if (g_sum.defined()) norm.g_sum = &beside;
+    Array g_residual = g_x;
+    if (kResidual && needs(1) && input_spec(1).dtype != input_spec(0).dtype) {
+      g_residual = Array::empty(x.shape(), input_spec(1).dtype, x.device());
+      norm.g_residual = &g_residual;
+    }
     core::backend(x.device())
         .normalize_rows_backward(norm, detail::fused_operand(g.array()), x, stashed(0), stashed(1),
                                  g_x, has.weight ? &g_weight : nullptr,
@@ -84,7 +93,7 @@ struct NormalizeRows : MultiOp {
     Grads grads{Tensor(g_x)};
     if (has.weight) grads.push_back(Tensor(g_weight));
     if (has.bias) grads.push_back(Tensor(g_bias));
-    return grads;
+    return of_inputs(grads, Tensor(g_residual));
   }
 
   Grads recorded(const std::vector<Tensor>& inputs, const Tensor& g, const Tensor& g_sum) {
@@ -94,7 +103,7 @@ struct NormalizeRows : MultiOp {
         wanted, inputs, {g},
         [this](const std::vector<Tensor>& in) { return std::vector<Tensor>{composed(in)}; });
     if (g_sum.defined()) grads[0] = grads[0].defined() ? g_sum + grads[0] : g_sum;
-    return grads;
+    return of_inputs(grads, grads[0]);
   }
 
   Tensor composed(const std::vector<Tensor>& in) const {
@@ -145,11 +154,16 @@ Tensor normalize_rows(const Tensor& x, int trailing, const Parameters& p) {
   return same ? y : detail::scale_and_shift(y, p.weight, p.bias);
 }
 
+// Whether kernels add a residual to x: x has the dtype of their sum.
+bool adds(DType x, DType residual) {
+  return x == residual || (x == kFloat32 && (residual == kBFloat16 || residual == kFloat16));
+}
+
 // Whether x and residual are added and normalised in one operation: the device's kernels take them
-// as they lie, and autocast leaves the norm in their dtype.
+// as they lie, and autocast leaves the norm in the dtype of their sum.
 bool fuses(const Tensor& x, const Tensor& residual, const Parameters& p) {
   if (!x.defined() || !residual.defined() || x.numel() == 0) return false;
-  const bool alike = x.shape() == residual.shape() && x.dtype() == residual.dtype() &&
+  const bool alike = x.shape() == residual.shape() && adds(x.dtype(), residual.dtype()) &&
                      x.device() == residual.device() && p.are(x.dtype());
   const bool taken = x.dtype() == detail::fused_dtype(x.dtype(), x.device()) &&
                      x.array().is_contiguous() && residual.array().is_contiguous();

@@ -1,5 +1,6 @@
 // Normalisation of rows. Sums over a row are in the fixed order of row_sums.h; sums over rows, for
 // weight and bias, are made strip by strip of rows whose number depends on the shape alone.
+#include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/row_sums.h>
 #include <hero/core/cpu/workspace.h>
@@ -15,6 +16,24 @@ constexpr int64_t kMostStrips = 64;  // partial sums that are joined at the end
 template <class T>
 const T* data_or_null(const Array* array) {
   return array != nullptr ? array->data<T>() : nullptr;
+}
+
+// The bytes of row r of `rows`.
+std::byte* row_bytes(const Array& rows, int64_t r, int64_t n) {
+  return rows.bytes() + r * n * item_size(rows.dtype());
+}
+
+// sum = x + row r of the residual; `wide` has room for a row.
+template <class T>
+void add_residual(const T* x, const Array& residual, int64_t r, int64_t n, T* wide, T* sum) {
+  const std::byte* bytes = row_bytes(residual, r, n);
+  const T* row = reinterpret_cast<const T*>(bytes);
+  if (residual.dtype() != kDTypeOf<T>) {
+    converter(residual.dtype(), kDTypeOf<T>)(n, bytes, 1, reinterpret_cast<std::byte*>(wide), 1);
+    row = wide;
+  }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + row[i];
 }
 
 template <class T>
@@ -97,15 +116,15 @@ template <class T>
 void forward(const RowNorm& norm, const Array& x, const Array& out, const Array& mean,
              const Array& scale) {
   const int64_t n = x.shape()[1];
-  const T *from = x.data<T>(), *residual = data_or_null<T>(norm.residual);
-  T* sum = residual != nullptr ? norm.sum->data<T>() : nullptr;
+  const T* from = x.data<T>();
+  T* sum = norm.residual != nullptr ? norm.sum->data<T>() : nullptr;
   T *to = out.data<T>(), *means = mean.data<T>(), *scales = scale.data<T>();
   parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+    const Workspace<T> wide(sum != nullptr ? n : 0);
     for (int64_t r = begin; r < end; ++r) {
       const T* row = from + r * n;
-      if (residual != nullptr) {
-#pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) sum[r * n + i] = row[i] + residual[r * n + i];
+      if (sum != nullptr) {
+        add_residual(row, *norm.residual, r, n, wide.data(), sum + r * n);
         row = sum + r * n;
       }
       forward_row(norm, row, n, to + r * n, means[r], scales[r]);
@@ -122,6 +141,8 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
   const T *gradient = g.data<T>(), *from = x.data<T>(), *g_sum = data_or_null<T>(norm.g_sum);
   const T *means = mean.data<T>(), *scales = scale.data<T>();
   T* to = g_x.data<T>();
+  const ConvertFn narrow =
+      norm.g_residual != nullptr ? converter(g_x.dtype(), norm.g_residual->dtype()) : nullptr;
   const Workspace<T> sums(strips * 2 * n);
   parallel_for(strips, 1, [&](int64_t begin, int64_t end) {
     const Workspace<T> scaled(n);
@@ -133,6 +154,9 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
         const T *row_g = gradient + r * n, *row_x = from + r * n;
         backward_row(norm, row_g, row_x, g_sum != nullptr ? g_sum + r * n : nullptr, n, means[r],
                      scales[r], to + r * n, scaled.data());
+        if (norm.g_residual != nullptr) {
+          narrow(n, row_bytes(g_x, r, n), 1, row_bytes(*norm.g_residual, r, n), 1);
+        }
         add_row(row_g, row_x, n, means[r], scales[r], g_weight != nullptr ? of_weight : nullptr,
                 g_bias != nullptr ? of_bias : nullptr);
       }

@@ -1,13 +1,16 @@
 // Halves through the fused operations of autograd: on a GPU they stay halves.
 #include "cuda/close.h"
+#include "support/graph.h"
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/autograd.h>
 #include <hero/core/ledger.h>
+#include <hero/cuda/graph.h>
+#include <hero/nn/gpt.h>
 
 using namespace hero;
 using namespace hero_test;
-using test::noise;
+using test::count_nodes, test::noise;
 
 namespace {
 
@@ -72,4 +75,107 @@ TEST_CASE("cross entropy of halves makes no float32 copy of the scores, under au
     CHECK(distance(loss.array(), exact.array()) <= (cast ? 1.0 : 2.0) * allowed(loss.dtype()));
     CHECK(distance(tx.grad().array(), exact_x.grad().array()) <= kTwice * allowed(kBFloat16));
   }
+}
+
+namespace {
+
+struct SumsOf {
+  DType residual;
+  bool centered, sum_used;
+};
+
+// Outputs and gradients of a float32 sum with a half and of its norm, in one operation or two.
+std::vector<Tensor> sum_and_norm(const Array& of_x, const Array& of_residual, const SumsOf& c,
+                                 bool fused) {
+  const int64_t n = of_x.shape()[1];
+  const Tensor x = leaf(of_x, kGpu), r = leaf(of_residual, kGpu);
+  const Tensor w = leaf(noise({n}, kFloat32, 3), kGpu), b = leaf(noise({n}, kFloat32, 4), kGpu);
+  SumAndNorm y;
+  {
+    const Autocast autocast({.dtype = c.residual});
+    if (fused) {
+      y = c.centered ? add_layer_norm(x, r, {n}, w, b) : add_rms_norm(x, r, w);
+    } else {
+      y.sum = x + r;
+      y.norm = c.centered ? layer_norm(y.sum, {n}, w, b) : rms_norm(y.sum, w);
+    }
+  }
+  CHECK(count_nodes(y.norm, "add") == (fused ? 0 : 1));
+  std::vector<Tensor> outputs{y.norm}, weights{Tensor(noise(of_x.shape(), kFloat32, 5).to(kGpu))};
+  if (c.sum_used) {
+    outputs.push_back(y.sum);
+    weights.push_back(Tensor(noise(of_x.shape(), kFloat32, 6).to(kGpu)));
+  }
+  std::vector<Tensor> inputs{x, r, w};
+  if (c.centered) inputs.push_back(b);
+  const std::vector<Tensor> grads = grad(outputs, inputs, {.grad_outputs = weights});
+  CHECK(grads[1].dtype() == c.residual);
+  std::vector<Tensor> results{y.sum, y.norm};
+  results.insert(results.end(), grads.begin(), grads.end());
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("a half and float32, added and normalised in one operation on the GPU: bits of two") {
+  HERO_NEEDS_GPU();
+  for (const SumsOf& c : {SumsOf{kBFloat16, true, true},
+                          {kFloat16, true, true},
+                          {kBFloat16, true, false},
+                          {kFloat16, false, true}}) {
+    // A warp a row with one pack a lane and with several, a block a row likewise, rows beyond its
+    // registers; with and without packs.
+    for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{70, 10},
+                                  {5, 33},
+                                  {9, 256},
+                                  {3, 768},
+                                  {3, 1025},
+                                  {2, 2300},
+                                  {1, 16500}}) {
+      const Array x = noise({rows, n}), residual = noise({rows, n}, c.residual, 2);
+      const std::vector<Tensor> found = sum_and_norm(x, residual, c, true);
+      const std::vector<Tensor> expected = sum_and_norm(x, residual, c, false);
+      for (size_t i = 0; i < found.size(); ++i) {
+        INFO(name(c.residual) << " " << to_string(x.shape()) << ", result " << i);
+        CHECK(same_bits(found[i].array(), expected[i].array().to(kCpu)));
+      }
+    }
+  }
+}
+
+TEST_CASE("a step of GPT under autocast adds its residuals in the launches of its norms") {
+  HERO_NEEDS_GPU();
+  const Tensor tokens = reshape(remainder(arange(16) * 7, 11), {2, 8}).to(kGpu);
+  const auto step = [&](bool hooked) {
+    manual_seed(7);
+    nn::GPT gpt({.vocab_size = 11, .block_size = 8, .n_layer = 2, .n_head = 2, .n_embd = 8});
+    gpt.to(kGpu);
+    if (hooked) {
+      for (nn::Block& block : gpt.transformer.h) {
+        block.ln_2.register_forward_hook([](auto&, const auto&, const auto&) {});
+      }
+    }
+    cuda::GraphedStep graphed([&](const std::vector<Array>&) {
+      Tensor loss;
+      {
+        const Autocast autocast;
+        loss = gpt.loss(tokens, tokens);
+      }
+      const std::vector<Tensor> grads = grad({loss}, gpt.parameters());
+      std::vector<Array> out{loss.array()};
+      for (const Tensor& g : grads) out.push_back(g.array());
+      return out;
+    });
+    std::vector<Array> out;
+    for (int i = 0; i < 4; ++i) out = graphed({});
+    CHECK(graphed.captured());
+    for (Array& x : out) x = x.to(kCpu);
+    return std::pair{graphed.nodes(), out};
+  };
+  const auto [nodes, found] = step(false);
+  const auto [more, expected] = step(true);
+  for (size_t i = 0; i < found.size(); ++i) CHECK(same_bits(found[i], expected[i]));
+  // Of each of two norms' residuals: the sum, its gradient's sum, and that rounded. cusim also
+  // poisons what memory the steps take first, and two operations take more.
+  CHECK(nodes + 2 * 3 <= more);
 }

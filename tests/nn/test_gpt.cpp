@@ -4,7 +4,9 @@
 #include "nn/golden_case.h"
 #include "support/arrays.h"
 #include "support/catch.h"
+#include "support/graph.h"
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/nn/gpt.h>
@@ -12,7 +14,7 @@
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
 using nn::GPT, nn::GPTConfig;
-using test::GoldenCase;
+using test::count_nodes, test::GoldenCase;
 
 namespace {
 
@@ -133,7 +135,7 @@ TEST_CASE("a hook inside a block is called, and changes no bit") {
 
 TEST_CASE("a block or norm with a hook takes no fused form, and changes no bit of the gradients") {
   const Tensor tokens = tokens_of(8), targets = tokens_of(9).slice(0, 1);
-  const auto gradients = [&](const std::string& hooked) {
+  const auto gradients = [&](const std::string& hooked, bool cast) {
     manual_seed(7);
     GPT gpt(tiny());
     int calls = 0;
@@ -141,19 +143,31 @@ TEST_CASE("a block or norm with a hook takes no fused form, and changes no bit o
       gpt.get_submodule(hooked).register_forward_hook(
           [&](nn::Module&, const nn::Tensors&, const nn::Tensors&) { ++calls; });
     }
-    cross_entropy(gpt(tokens), targets).backward();
+    Tensor loss;
+    {
+      const Autocast autocast({.enabled = cast});
+      loss = cross_entropy(gpt(tokens), targets);
+    }
+    if (hooked.empty()) {  // positions are added to tokens, and the first norm stands alone
+      CHECK(count_nodes(loss, "add_layer_norm") == 4);
+      CHECK(count_nodes(loss, "add") == 1);
+      CHECK(count_nodes(loss, "layer_norm") == 1);
+    }
+    loss.backward();
     CHECK(calls == (hooked.empty() ? 0 : 1));
     std::vector<Array> grads;
     for (const Tensor& p : gpt.parameters()) grads.push_back(p.grad().array());
     return grads;
   };
-  const std::vector<Array> expected = gradients("");
-  for (const std::string hooked :
-       {"transformer.h.1", "transformer.h.0.ln_1", "transformer.h.1.ln_1", "transformer.h.0.ln_2",
-        "transformer.ln_f"}) {
-    INFO(hooked);
-    const std::vector<Array> found = gradients(hooked);
-    for (size_t i = 0; i < found.size(); ++i) CHECK(test::same(found[i], expected[i]));
+  for (const bool cast : {false, true}) {
+    const std::vector<Array> expected = gradients("", cast);
+    for (const std::string hooked :
+         {"transformer.h.1", "transformer.h.0.ln_1", "transformer.h.1.ln_1", "transformer.h.0.ln_2",
+          "transformer.ln_f"}) {
+      INFO(hooked << (cast ? ", cast" : ""));
+      const std::vector<Array> found = gradients(hooked, cast);
+      for (size_t i = 0; i < found.size(); ++i) CHECK(test::same(found[i], expected[i]));
+    }
   }
 }
 
