@@ -82,6 +82,18 @@ const Shape& not_empty(const char* layer, const Shape& shape) {
 
 }  // namespace
 
+SumAndNorm ResidualNorm::operator()(const Tensor& x, const Tensor& residual) {
+  if (has_hooks() || x.shape() != residual.shape()) {
+    const Tensor sum = x + residual;
+    return {sum, (*this)(sum)};
+  }
+  const Tensors out = run_hooked({x, residual}, [this](const Tensors& in) -> Tensors {
+    const auto [sum, norm] = forward_sum(in[0], in[1]);
+    return {sum, norm};
+  });
+  return {out[0], out[1]};
+}
+
 LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options)
     : normalized_shape(not_empty("LayerNorm", shape)),
       weight(options.elementwise_affine ? parameter("weight", shape, init::ones())
@@ -90,17 +102,9 @@ LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options)
                                                       : no_parameter("bias")),
       eps_(options.eps) {}
 
-SumAndNorm LayerNorm::operator()(const Tensor& x, const Tensor& residual) {
-  if (has_hooks() || x.shape() != residual.shape()) {
-    const Tensor sum = x + residual;
-    return {sum, (*this)(sum)};
-  }
-  const Tensors out = run_hooked({x, residual}, [this](const Tensors& in) -> Tensors {
-    check_tail("LayerNorm", in[0], normalized_shape);
-    const auto [sum, norm] = add_layer_norm(in[0], in[1], normalized_shape, weight, bias, eps_);
-    return {sum, norm};
-  });
-  return {out[0], out[1]};
+SumAndNorm LayerNorm::forward_sum(const Tensor& x, const Tensor& residual) {
+  check_tail("LayerNorm", x, normalized_shape);
+  return add_layer_norm(x, residual, normalized_shape, weight, bias, eps_);
 }
 
 Tensor LayerNorm::forward(const Tensor& x) {
@@ -130,19 +134,14 @@ double machine_epsilon(DType dtype) {
 
 }  // namespace
 
-SumAndNorm RMSNorm::operator()(const Tensor& x, const Tensor& residual) {
-  if (has_hooks() || x.shape() != residual.shape() || x.dtype() != residual.dtype() ||
-      normalized_shape.size() > 1) {
+SumAndNorm RMSNorm::forward_sum(const Tensor& x, const Tensor& residual) {
+  check_tail("RMSNorm", x, normalized_shape);
+  if (normalized_shape.size() > 1) {
     const Tensor sum = x + residual;
-    return {sum, (*this)(sum)};
+    return {sum, forward(sum)};
   }
-  const Tensors out = run_hooked({x, residual}, [this](const Tensors& in) -> Tensors {
-    check_tail("RMSNorm", in[0], normalized_shape);
-    const double eps = eps_.value_or(machine_epsilon(in[0].dtype()));
-    const auto [sum, norm] = add_rms_norm(in[0], in[1], weight, eps);
-    return {sum, norm};
-  });
-  return {out[0], out[1]};
+  const DType dtype = promote(x.dtype(), residual.dtype());
+  return add_rms_norm(x, residual, weight, eps_.value_or(machine_epsilon(dtype)));
 }
 
 Tensor RMSNorm::forward(const Tensor& x) {

@@ -70,22 +70,35 @@ struct LayerNormOptions {
   bool bias = true;
 };
 
+/// A norm that may follow a residual.
+class ResidualNorm : public Module {
+ public:
+  using Module::operator();
+  /// x + residual and its norm, in one operation (add_layer_norm, add_rms_norm) unless the module
+  /// has hooks, which see the sum.
+  SumAndNorm operator()(const Tensor& x, const Tensor& residual);
+
+ protected:
+  /// The same of tensors of one shape, without hooks.
+  virtual SumAndNorm forward_sum(const Tensor& x, const Tensor& residual) = 0;
+};
+
 /// Over the trailing dimensions `normalized_shape`. Parameters: weight ones, bias zeros, of that
 /// shape. Ba et al., arXiv 1607.06450.
-class LayerNorm : public Module {
+class LayerNorm : public ResidualNorm {
  public:
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
   explicit LayerNorm(int64_t size, const LayerNormOptions& options = {})
       : LayerNorm(Shape{size}, options) {}
-  using Module::operator();
-  /// x + residual and its norm, by add_layer_norm unless the module has hooks, which see the sum.
-  SumAndNorm operator()(const Tensor& x, const Tensor& residual);
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
   const Shape normalized_shape;
   Tensor& weight;  ///< undefined without elementwise_affine
   Tensor& bias;    ///< undefined without bias
+
+ protected:
+  SumAndNorm forward_sum(const Tensor& x, const Tensor& residual) override;
 
  private:
   double eps_;
@@ -98,19 +111,19 @@ struct RMSNormOptions {
 
 /// x / sqrt(mean(x^2) + eps) weight, over the trailing dimensions `normalized_shape`. Parameter:
 /// weight ones. Zhang and Sennrich, arXiv 1910.07467.
-class RMSNorm : public Module {
+class RMSNorm : public ResidualNorm {
  public:
   explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
   explicit RMSNorm(int64_t size, const RMSNormOptions& options = {})
       : RMSNorm(Shape{size}, options) {}
-  using Module::operator();
-  /// x + residual and its norm; see LayerNorm.
-  SumAndNorm operator()(const Tensor& x, const Tensor& residual);
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
   const Shape normalized_shape;
   Tensor& weight;  ///< undefined without elementwise_affine
+
+ protected:
+  SumAndNorm forward_sum(const Tensor& x, const Tensor& residual) override;
 
  private:
   std::optional<double> eps_;

@@ -2,14 +2,16 @@
 #include "nn/golden_case.h"
 #include "support/arrays.h"
 #include "support/catch.h"
+#include "support/graph.h"
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/nn/transformer.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
 using nn::TransformerEncoderLayer;
-using test::GoldenCase;
+using test::count_nodes, test::GoldenCase;
 using Inputs = GoldenCase::Inputs;
 
 TEST_CASE("encoder layers are PyTorch's, norm first or last") {
@@ -53,12 +55,18 @@ TEST_CASE("an encoder on meta has shapes, and materialised the values of one bui
 }
 
 TEST_CASE("a hook on an encoder layer's norm is called and changes no bit") {
-  for (const bool norm_first : {false, true}) {
+  for (const auto& [norm_first, cast] :
+       {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     manual_seed(9);
     TransformerEncoderLayer layer(
-        8, 2, {.dim_feedforward = 16, .dropout = 0.0, .norm_first = norm_first});
+        8, 2,
+        {.dim_feedforward = 16, .dropout = 0.0, .batch_first = true, .norm_first = norm_first});
     const Tensor x = randn({3, 2, 8}, {.requires_grad = true});
-    const Tensor before = layer(x), g = grad(sum(square(before)), x);
+    const Autocast autocast({.enabled = cast});
+    const Tensor before = layer(x);
+    CHECK(count_nodes(before, "add_layer_norm") == (norm_first ? 1 : 2));
+    CHECK(count_nodes(before, "add") == (norm_first ? 1 : 0));
+    const Tensor g = grad(sum(square(before)), x);
     int calls = 0;
     layer.norm2.register_forward_hook(
         [&](nn::Module&, const nn::Tensors& in, const nn::Tensors& out) {
@@ -74,13 +82,17 @@ TEST_CASE("a hook on an encoder layer's norm is called and changes no bit") {
 
 TEST_CASE("RMSNorm of a sum is the norm of the sum, with and without hooks") {
   manual_seed(9);
-  const Tensor x = randn({3, 4}), r = randn({3, 4});
+  const Tensor a = randn({3, 4}), b = randn({3, 4}) * 0.01;  // small: eps counts
   nn::RMSNorm rms(4), wide(Shape{3, 4});
   for (nn::RMSNorm* norm : {&rms, &wide}) {
     for (int hooks : {0, 1}) {
-      const auto [sum, y] = (*norm)(x, r);
-      CHECK(equal(sum, x + r));
-      CHECK(equal(y, (*norm)(x + r)));
+      for (const auto& [x, r] :
+           {std::pair{a, b}, {b, a.to(kBFloat16)}, {a.to(kFloat16) * 0.01, b}}) {
+        const auto [sum, y] = (*norm)(x, r);
+        CHECK(sum.dtype() == kFloat32);
+        CHECK(equal(sum, x + r));
+        CHECK(equal(y, (*norm)(x + r)));
+      }
       if (hooks == 0) norm->register_forward_hook([](auto&, const auto&, const auto&) {});
     }
   }
