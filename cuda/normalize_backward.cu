@@ -56,9 +56,13 @@ __device__ RowPack<E> store_gradient(const NormBack<E>& back, const RowPack<E>& 
     value[j] = (along - shares.second - x_hat * shares.first) * scale;
   }
   if (back.g_sum != nullptr) {
+    // Rounded before it is joined, as where sum and norm are two operations: between units of FSDP
+    // they must be, and all rungs have the same bits.
     const RowPack<E> g_sum = load_pack(back.g_sum + start, at, n, whole);
 #pragma unroll
-    for (int j = 0; j < kRowPack<E>; ++j) value[j] += convert<A>(g_sum.value[j]);
+    for (int j = 0; j < kRowPack<E>; ++j) {
+      value[j] = convert<A>(convert<E>(value[j])) + convert<A>(g_sum.value[j]);
+    }
   }
   RowPack<E> result;
 #pragma unroll

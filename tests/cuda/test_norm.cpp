@@ -138,7 +138,17 @@ TEST_CASE("a residual is added and stored before rows are normalised, and its gr
       check_close(p, {true, true, true, true});
       check_close(p, {false, true, false, true});
       const Array sum = core::map<core::kernels::Add>(p.x, p.residual);
-      CHECK(same_bits(solve(p.to(kGpu), {true, true, true, true}).sum, sum));
+      for (const bool centered : {true, false}) {
+        const Solution one = solve(p.to(kGpu), {centered, true, centered, true});
+        CHECK(same_bits(one.sum, sum));
+        // The bits of two operations, whose gradients the engine adds.
+        Problem of_sum = p;
+        of_sum.x = sum;
+        const Solution two = solve(of_sum.to(kGpu), {centered, true, centered});
+        CHECK(same_bits(one.out, two.out.to(kCpu)));
+        CHECK(same_bits(one.g_weight, two.g_weight.to(kCpu)));
+        CHECK(same_bits(one.g_x, core::map<core::kernels::Add>(two.g_x.to(kCpu), p.g_sum)));
+      }
       // The sum may take the place of x.
       p = p.to(kGpu);
       RowNorm norm{&p.weight, &p.bias, 1e-5, true, &p.residual, &p.x};
