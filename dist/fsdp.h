@@ -27,10 +27,11 @@ struct FSDPOptions {
 /// Fully sharded data parallelism: every rank keeps one N-th of each unit's parameters, gradients
 /// and optimizer states. A unit is gathered before its module's forward, freed after it, gathered
 /// again for backward; then its gradients are averaged and every rank keeps its part. At most two
-/// units are gathered at a time, beside the root's, which is gathered from its forward to the end
-/// of backward. A module made on meta gets the values that it would have had, shard by shard. One
-/// unit has one dtype; parameters tied over two units are an Error. All ranks must use the same
-/// parameters in a step. Zhao et al., arXiv 2304.11277.
+/// units are gathered at a time, three where two of them are computed as one (the layers of an
+/// nn::FeedForward), beside the root's, which is gathered from its forward to the end of backward.
+/// A module made on meta gets the values that it would have had, shard by shard. One unit has one
+/// dtype; parameters tied over two units are an Error. All ranks must use the same parameters in a
+/// step. Zhao et al., arXiv 2304.11277.
 DataParallel fully_shard(nn::Module& module, const Communicator& comm,
                          const FSDPOptions& options = {});
 

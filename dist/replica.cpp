@@ -72,25 +72,29 @@ void Replica::install() {
     Site* site = each.get();
     // The module's hooks keep the replica alive, not the other way round.
     const auto self = shared_from_this();
-    site->module->register_forward_pre_hook([self, site](nn::Module&, const nn::Tensors& in) {
-      return self->before_forward(*site, in);
-    });
+    site->module->register_forward_pre_hook(
+        [self, site](nn::Module&, const nn::Tensors& in) {
+          return self->before_forward(*site, in);
+        },
+        {.for_parameters = true});
     site->module->register_forward_hook(
         [self, site](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
           return self->after_forward(*site, out);
         },
-        {.always_call = true});
+        {.always_call = true, .for_parameters = true});
     // One rank alone gathers and frees nothing; the root tells that backward begins.
     const bool frees = std::any_of(site->units.begin(), site->units.end(),
                                    [](const Unit* unit) { return unit->apart(); });
     const bool root = each == sites_.front();
     if (options_.units.stage != Stage::parameters || !(root || frees)) continue;
     site->module->register_full_backward_pre_hook(
-        [self, site](nn::Module&, const nn::Tensors&) { self->before_backward(*site); });
+        [self, site](nn::Module&, const nn::Tensors&) { self->before_backward(*site); },
+        {.for_parameters = true});
     site->module->register_full_backward_hook(
         [self, site](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
           if (!in.empty()) self->after_backward(*site);
-        });
+        },
+        {.for_parameters = true});
   }
 }
 

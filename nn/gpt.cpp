@@ -81,14 +81,18 @@ FeedForward::FeedForward(const GPTConfig& config)
       gelu_(config.gelu) {}
 
 Tensor FeedForward::forward(const Tensor& x) {
-  Tensor y;
-  if (c_fc.has_hooks() || c_proj.has_hooks()) {
-    y = c_proj(c_fc.has_hooks() ? gelu(c_fc(x), gelu_)
-                                : linear_gelu(x, c_fc.weight, c_fc.bias, gelu_));
-  } else {
-    y = linear_gelu_linear(x, {c_fc.weight, c_fc.bias}, {c_proj.weight, c_proj.bias}, gelu_);
-  }
-  return dropout(y, dropout_, training());
+  const bool apart = c_fc.has_hooks_for_values() || c_proj.has_hooks_for_values();
+  return dropout(apart ? c_proj(gelu(c_fc(x), gelu_)) : fused(x), dropout_, training());
+}
+
+// Both layers and what is between them, one node on every rung: its bits are not those of three.
+Tensor FeedForward::fused(const Tensor& x) {
+  return c_fc.run_fused(x, [this](const Tensor& in) {
+    return c_proj.run_fused(in, [this](const Tensor& rows) {
+      return linear_gelu_linear(rows, {c_fc.weight, c_fc.bias}, {c_proj.weight, c_proj.bias},
+                                gelu_);
+    });
+  });
 }
 
 Block::Block(const GPTConfig& config)
@@ -203,8 +207,9 @@ Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) {
     check(in[0].shape() == in[1].shape(), "GPT: targets ", in[1].shape(), " do not fit tokens ",
           in[0].shape());
     const Tensor x = flatten(features(in[0]), 0, 1), target = flatten(in[1]);
-    if (lm_head.has_hooks()) return {cross_entropy(lm_head(x), target)};
-    return {linear_cross_entropy(x, lm_head.weight, target)};
+    if (lm_head.has_hooks_for_values()) return {cross_entropy(lm_head(x), target)};
+    return {lm_head.run_fused(
+        x, [&](const Tensor& rows) { return linear_cross_entropy(rows, lm_head.weight, target); })};
   })[0];
 }
 

@@ -52,7 +52,9 @@ class CausalSelfAttention : public Module {
   RotaryEmbedding* rotary_ = nullptr;
 };
 
-/// c_proj(gelu(c_fc(x))), four times as wide inside.
+/// c_proj(gelu(c_fc(x))), four times as wide inside: one operation, by linear_gelu_linear, unless
+/// c_fc or c_proj has hooks for values, which see what passes. On a GPU gelu by tanh has other last
+/// bits then.
 class FeedForward : public Module {
  public:
   explicit FeedForward(const GPTConfig& config);
@@ -61,6 +63,8 @@ class FeedForward : public Module {
   Linear &c_fc, &c_proj;
 
  private:
+  Tensor fused(const Tensor& x);
+
   double dropout_;
   Gelu gelu_;
 };
@@ -103,8 +107,8 @@ class GPT : public Module {
   /// [B, T, V] or [T, V].
   Tensor forward(const Tensor& tokens) override;
   /// The mean cross entropy of the scores with targets of tokens' shape, of which -100 is ignored,
-  /// by linear_cross_entropy: the scores never exist as a whole. Only where lm_head has hooks they
-  /// do, for the hooks to see: then it is cross_entropy of what lm_head gives.
+  /// by linear_cross_entropy: the scores never exist as a whole. Only where lm_head has hooks
+  /// for values they do, for the hooks to see: then it is cross_entropy of what lm_head gives.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
   /// tokens [B, T] or [T], T >= 1, with max_new_tokens more at the end, each drawn from
   /// softmax(scores / temperature) given the block_size tokens before it. Runs as in eval(),

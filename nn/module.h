@@ -32,8 +32,14 @@ using ForwardPreHook = std::function<Tensors(Module& module, const Tensors& inpu
 /// Called after forward; what it returns replaces the outputs unless empty.
 using ForwardHook =
     std::function<Tensors(Module& module, const Tensors& inputs, const Tensors& outputs)>;
+/// for_parameters: the hook has to do with the module's parameters alone, which must be there while
+/// it computes, and takes whatever tensors pass; a parent's fused form then has it around.
+struct HookOptions {
+  bool for_parameters = false;
+};
 struct ForwardHookOptions {
   bool always_call = false;
+  bool for_parameters = false;
 };
 /// Called when the gradients of the outputs are known; what it returns replaces them unless empty.
 using BackwardPreHook = std::function<Tensors(Module& module, const Tensors& grad_outputs)>;
@@ -152,8 +158,8 @@ class Module {
   /// \name Hooks, run in the order of registration. A lambda that returns nothing will do.
   /// \{
   template <class F>
-  HookHandle register_forward_pre_hook(F hook) {
-    return add_forward_pre(ForwardPreHook(returning_tensors(std::move(hook))));
+  HookHandle register_forward_pre_hook(F hook, const HookOptions& options = {}) {
+    return add_forward_pre(ForwardPreHook(returning_tensors(std::move(hook))), options);
   }
   /// always_call: also when forward throws, with no outputs; what it returns does not count then.
   template <class F>
@@ -161,17 +167,30 @@ class Module {
     return add_forward(ForwardHook(returning_tensors(std::move(hook))), options);
   }
   template <class F>
-  HookHandle register_full_backward_pre_hook(F hook) {
-    return add_backward_pre(BackwardPreHook(returning_tensors(std::move(hook))));
+  HookHandle register_full_backward_pre_hook(F hook, const HookOptions& options = {}) {
+    return add_backward_pre(BackwardPreHook(returning_tensors(std::move(hook))), options);
   }
   template <class F>
-  HookHandle register_full_backward_hook(F hook) {
-    return add_backward(BackwardHook(returning_tensors(std::move(hook))));
+  HookHandle register_full_backward_hook(F hook, const HookOptions& options = {}) {
+    return add_backward(BackwardHook(returning_tensors(std::move(hook))), options);
   }
   /// \}
 
-  /// True once a hook was registered: such a module must be called, not bypassed by a fused form.
-  bool has_hooks() const { return hooks_ != nullptr; }
+  /// \name What a parent asks that may compute a child's work itself, fused with more
+  /// \{
+  /// Hooks are there, of either kind.
+  bool has_hooks() const;
+  /// Hooks are there that see inputs, outputs or their gradients: the module must be called.
+  bool has_hooks_for_values() const;
+  /// body(x), which computes with this module's parameters, in place of a call, with the hooks that
+  /// are for parameters around it. An Error where there are hooks for values.
+  template <class F>
+  Tensor run_fused(const Tensor& x, const F& body) {
+    if (!hooks_) return body(x);
+    if (has_hooks_for_values()) fail(type_name(), ": its hooks see its values; call it instead");
+    return run_around({x}, [&body](const Tensors& in) { return Tensors{body(in[0])}; })[0];
+  }
+  /// \}
 
   /// The name under which the parent holds it; "" at the root.
   const std::string& name() const { return name_; }
@@ -236,11 +255,12 @@ class Module {
       }
     };
   }
-  HookHandle add_forward_pre(ForwardPreHook hook);
+  HookHandle add_forward_pre(ForwardPreHook hook, const HookOptions& options);
   HookHandle add_forward(ForwardHook hook, const ForwardHookOptions& options);
-  HookHandle add_backward_pre(BackwardPreHook hook);
-  HookHandle add_backward(BackwardHook hook);
+  HookHandle add_backward_pre(BackwardPreHook hook, const HookOptions& options);
+  HookHandle add_backward(BackwardHook hook, const HookOptions& options);
   Hooks& hooks();
+  Tensors run_around(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& body);
   Stream stream_of(const std::string& name);
   Tensor& add_slot(Slot slot);
   void check_name(const char* what, const std::string& name) const;

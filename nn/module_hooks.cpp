@@ -1,4 +1,6 @@
 // Calling a module: its place for messages, and the hooks around forward and backward.
+#include <algorithm>
+
 #include <hero/autograd/op.h>
 #include <hero/nn/module.h>
 
@@ -10,6 +12,11 @@ struct Module::Hooks {
   std::vector<detail::Hook<ForwardHook>> on_error;  // those of `forward` that are always called
   std::vector<detail::Hook<BackwardPreHook>> backward_pre;
   std::vector<detail::Hook<BackwardHook>> backward;
+  // Of each hook whether it is still there, those for values and those for parameters.
+  std::vector<std::shared_ptr<bool>> for_values, for_parameters;
+  std::vector<std::shared_ptr<bool>>& kind(bool parameters) {
+    return parameters ? for_parameters : for_values;
+  }
 };
 
 Module::~Module() = default;
@@ -19,9 +26,15 @@ Module& Module::operator=(Module&&) noexcept = default;
 namespace {
 
 template <class F>
-HookHandle append(std::vector<detail::Hook<F>>& list, F hook) {
+HookHandle append(std::vector<detail::Hook<F>>& list, F hook,
+                  std::vector<std::shared_ptr<bool>>& kind) {
   list.push_back({std::move(hook), std::make_shared<bool>(true)});
+  kind.push_back(list.back().alive);
   return HookHandle(list.back().alive);
+}
+
+bool any_alive(const std::vector<std::shared_ptr<bool>>& kind) {
+  return std::any_of(kind.begin(), kind.end(), [](const auto& alive) { return *alive; });
 }
 
 template <class F>
@@ -107,17 +120,23 @@ bool any_wants_grad(const Tensors& list) {
   return false;
 }
 
-// Runs an identity over the defined tensors of a list.
+// Runs an identity over the defined tensors of a list. Where nobody looks at their gradients one
+// that is there several times stays one: attention to itself, for one, is computed otherwise than
+// attention of three.
 template <class End>
-void put_end(Tensors& list, End end) {
+void put_end(Tensors& list, End end, bool looked_at) {
   Tensors given;
+  std::vector<size_t> places;
   for (const Tensor& tensor : list) {
-    if (tensor.defined()) given.push_back(tensor);
+    const auto known = std::find_if(given.begin(), given.end(), [&](const Tensor& other) {
+      return !looked_at && is_same(other, tensor);
+    });
+    places.push_back(static_cast<size_t>(known - given.begin()));
+    if (tensor.defined() && known == given.end()) given.push_back(tensor);
   }
-  Tensors through = record_multi_list(std::move(end), given);
-  size_t next = 0;
-  for (Tensor& tensor : list) {
-    if (tensor.defined()) tensor = through[next++];
+  const Tensors through = record_multi_list(std::move(end), given);
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].defined()) list[i] = through[places[i]];
   }
 }
 
@@ -127,19 +146,24 @@ Module::Hooks& Module::hooks() {
   if (!hooks_) hooks_ = std::make_shared<Hooks>();
   return *hooks_;
 }
-HookHandle Module::add_forward_pre(ForwardPreHook hook) {
-  return append(hooks().forward_pre, std::move(hook));
+bool Module::has_hooks_for_values() const { return hooks_ && any_alive(hooks_->for_values); }
+bool Module::has_hooks() const {
+  return has_hooks_for_values() || (hooks_ && any_alive(hooks_->for_parameters));
+}
+HookHandle Module::add_forward_pre(ForwardPreHook hook, const HookOptions& options) {
+  return append(hooks().forward_pre, std::move(hook), hooks().kind(options.for_parameters));
 }
 HookHandle Module::add_forward(ForwardHook hook, const ForwardHookOptions& options) {
-  HookHandle handle = append(hooks().forward, std::move(hook));
+  HookHandle handle =
+      append(hooks().forward, std::move(hook), hooks().kind(options.for_parameters));
   if (options.always_call) hooks().on_error.push_back(hooks().forward.back());
   return handle;
 }
-HookHandle Module::add_backward_pre(BackwardPreHook hook) {
-  return append(hooks().backward_pre, std::move(hook));
+HookHandle Module::add_backward_pre(BackwardPreHook hook, const HookOptions& options) {
+  return append(hooks().backward_pre, std::move(hook), hooks().kind(options.for_parameters));
 }
-HookHandle Module::add_backward(BackwardHook hook) {
-  return append(hooks().backward, std::move(hook));
+HookHandle Module::add_backward(BackwardHook hook, const HookOptions& options) {
+  return append(hooks().backward, std::move(hook), hooks().kind(options.for_parameters));
 }
 
 Tensor Module::operator()(const Tensor& x) {
@@ -153,7 +177,11 @@ Tensor Module::operator()(const Tensor& x) {
 Tensors Module::run_hooked(const Tensors& inputs,
                            const std::function<Tensors(const Tensors&)>& body) {
   const PlaceScope place(path_);
-  if (!hooks_) return body(inputs);
+  return hooks_ ? run_around(inputs, body) : body(inputs);
+}
+
+Tensors Module::run_around(const Tensors& inputs,
+                           const std::function<Tensors(const Tensors&)>& body) {
   Tensors in = inputs;
   // By index: a hook may add hooks or remove itself.
   for (size_t i = 0; i < hooks_->forward_pre.size(); ++i) {
@@ -169,7 +197,7 @@ Tensors Module::run_hooked(const Tensors& inputs,
   if (pass && inputs_want_grad) {
     InputEnd end;
     end.pass = pass;
-    put_end(in, std::move(end));
+    put_end(in, std::move(end), has_hooks_for_values());
   }
   Tensors out;
   try {
@@ -188,7 +216,7 @@ Tensors Module::run_hooked(const Tensors& inputs,
     OutputEnd end;
     end.pass = pass;
     end.inputs_want_grad = inputs_want_grad;
-    put_end(out, std::move(end));
+    put_end(out, std::move(end), has_hooks_for_values());
   }
   return out;
 }

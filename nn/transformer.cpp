@@ -42,12 +42,14 @@ Tensor TransformerEncoderLayer::attend(const Tensor& x, const EncoderMasks& mask
 Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
   const bool use_relu = options_.activation == FeedForwardActivation::relu;
   Tensor hidden;
-  if (linear1.has_hooks()) {
+  if (linear1.has_hooks_for_values()) {
     const Tensor wide = linear1(x);
     hidden = use_relu ? relu(wide) : gelu(wide);
   } else {
-    hidden = use_relu ? linear_relu(x, linear1.weight, linear1.bias)
-                      : linear_gelu(x, linear1.weight, linear1.bias);
+    hidden = linear1.run_fused(x, [&](const Tensor& in) {
+      return use_relu ? linear_relu(in, linear1.weight, linear1.bias)
+                      : linear_gelu(in, linear1.weight, linear1.bias);
+    });
   }
   const double p = options_.dropout;
   return dropout(linear2(dropout(hidden, p, training())), p, training());

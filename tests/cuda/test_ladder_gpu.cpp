@@ -15,9 +15,10 @@ namespace {
 constexpr Rung kRungs[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
                            Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
 
-void check_rungs(Subject subject, Method method, int ranks, int steps) {
+void check_rungs(Subject subject, Method method, int ranks, int steps, DType dtype = kFloat32) {
   Whole alone;
-  const Climb single{Rung::single, subject, method, ranks, steps, 0.0, kGpu};
+  Climb single{Rung::single, subject, method, ranks, steps, 0.0, kGpu};
+  single.dtype = dtype;
   train(single, alone, nullptr);
   REQUIRE(alone.size() >= 4);
   for (const Rung rung : kRungs) {
@@ -65,6 +66,24 @@ TEST_CASE("on one GPU every rung ends with the bits of one process there: MLP, A
 TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT, AdamW") {
   HERO_NEEDS_GPU();
   for (const int ranks : {2, 3, 4}) check_rungs(Subject::gpt, Method::adamw, ranks, 2);
+}
+
+// In the products' epilogues gelu is taken of sums that are not yet rounded: a rung that computed
+// it apart would show.
+TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT with gelu by tanh") {
+  HERO_NEEDS_GPU();
+  check_rungs(Subject::gpt_tanh, Method::adamw, 3, 2);
+  // Of halves one process rounds its sum of gradients after each micro-batch, ranks round it once.
+  check_rungs(Subject::gpt_tanh, Method::adamw, 2, 2, kBFloat16);
+  check_rungs(Subject::gpt_tanh, Method::sgd, 2, 2, kFloat16);
+}
+
+TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT::loss, encoders") {
+  HERO_NEEDS_GPU();
+  for (const Subject subject : {Subject::gpt_untied, Subject::encoder}) {
+    check_rungs(subject, Method::adamw, 2, 2);
+    check_rungs(subject, Method::adamw, 2, 2, kBFloat16);
+  }
 }
 
 TEST_CASE("on one GPU a rank of each rung holds at most what it holds on the CPU") {

@@ -44,15 +44,34 @@ struct LadderOdd : nn::Module {
   }
 };
 
+/// Both kinds of encoder layers over the batch as a sequence.
+struct LadderEncoder : nn::Module {
+  nn::Linear& in = add<nn::Linear>("in", 7, 8);
+  nn::TransformerEncoderLayer& last = add<nn::TransformerEncoderLayer>(
+      "last", 8, 2, nn::TransformerEncoderLayerOptions{.dim_feedforward = 16, .dropout = 0.0});
+  nn::TransformerEncoderLayer& first = add<nn::TransformerEncoderLayer>(
+      "first", 8, 2,
+      nn::TransformerEncoderLayerOptions{.dim_feedforward = 16,
+                                         .dropout = 0.0,
+                                         .activation = nn::FeedForwardActivation::gelu,
+                                         .norm_first = true});
+  nn::Linear& out = add<nn::Linear>("out", 8, 5);
+  Tensor forward(const Tensor& x) override {
+    return out(squeeze(first(last(unsqueeze(in(x), 1))), 1));
+  }
+};
+
 inline nn::GPTConfig ladder_gpt() {
   return {.vocab_size = 19, .block_size = 6, .n_layer = 2, .n_head = 2, .n_embd = 8};
 }
 
-/// gpt_loss: the same GPT, by GPT::loss.
-enum class Subject { mlp, odd, gpt, gpt_loss };
+/// gpt_loss: the same GPT, by GPT::loss; gpt_untied: so too, its head a weight of its own;
+/// gpt_tanh: with gelu by tanh, which is part of a product on a GPU.
+enum class Subject { mlp, odd, gpt, gpt_loss, gpt_untied, gpt_tanh, encoder };
 
 inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
   manual_seed(7);
+  nn::GPTConfig config = ladder_gpt();
   switch (subject) {
     case Subject::mlp:
       return std::make_unique<LadderMLP>();
@@ -60,7 +79,15 @@ inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
       return std::make_unique<LadderOdd>();
     case Subject::gpt:
     case Subject::gpt_loss:
-      return std::make_unique<nn::GPT>(ladder_gpt());
+      return std::make_unique<nn::GPT>(config);
+    case Subject::gpt_untied:
+      config.tie_weights = false;
+      return std::make_unique<nn::GPT>(config);
+    case Subject::gpt_tanh:
+      config.gelu = Gelu::tanh;
+      return std::make_unique<nn::GPT>(config);
+    case Subject::encoder:
+      return std::make_unique<LadderEncoder>();
   }
   return nullptr;
 }
@@ -68,6 +95,7 @@ inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
 /// The loss of micro-batch `rank` of step `step`.
 inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int rank) {
   const Device device = model.parameters().front().device();
+  const DType dtype = model.parameters().front().dtype();
   const auto seed = static_cast<uint64_t>(1000 * step + rank + 1);
   const auto labels = [&](const Shape& shape, int64_t classes, uint64_t shift) {
     const Array values = noise(shape, kFloat32, seed + shift);
@@ -78,15 +106,15 @@ inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int ran
     return Tensor(Array::from(ids, shape)).to(device);
   };
   const int64_t batch = 2;
-  if (subject == Subject::gpt_loss) {
+  if (subject == Subject::gpt_loss || subject == Subject::gpt_untied) {
     return dynamic_cast<nn::GPT&>(model).loss(labels({batch, 6}, 19, 17),
                                               labels({batch, 6}, 19, 29));
   }
-  if (subject == Subject::gpt) {
+  if (subject == Subject::gpt || subject == Subject::gpt_tanh) {
     const Tensor scores = model(labels({batch, 6}, 19, 17));
     return cross_entropy(scores.reshape({batch * 6, 19}), labels({batch * 6}, 19, 29));
   }
-  const Tensor x(noise({batch, 7}, kFloat32, seed).to(device));
+  const Tensor x(noise({batch, 7}, kFloat32, seed).to(dtype).to(device));
   return cross_entropy(model(x), labels({batch}, 5, 31));
 }
 
@@ -100,9 +128,18 @@ inline constexpr Rung kSharding[] = {Rung::zero1, Rung::zero2, Rung::zero3, Rung
                                      Rung::fsdp_kept};
 
 inline dist::UnitPolicy units_of(Subject subject) {
-  if (subject == Subject::gpt || subject == Subject::gpt_loss) return dist::each<nn::Block>();
-  if (subject == Subject::mlp) return dist::each<nn::Linear>();
-  return dist::each_of({"in", "frozen", "out"});
+  switch (subject) {
+    case Subject::gpt:
+    case Subject::gpt_loss:
+    case Subject::gpt_tanh:
+      return dist::each<nn::Block>();
+    case Subject::encoder:
+      return dist::each<nn::TransformerEncoderLayer>();
+    case Subject::odd:
+      return dist::each_of({"in", "frozen", "out"});
+    default:
+      return dist::each<nn::Linear>();
+  }
 }
 
 /// Puts a model on a rung; a hybrid needs an even number of ranks. Small buckets, so that there are
@@ -170,7 +207,7 @@ class Whole {
     const std::lock_guard<std::mutex> lock(mutex_);
     auto& entry = values_[name];
     entry.resize(static_cast<size_t>(numel));
-    const std::vector<float> given = part.to(kCpu).to_vector<float>();
+    const std::vector<float> given = part.to(kCpu).to(kFloat32).to_vector<float>();
     for (size_t i = 0; i < given.size(); ++i) {
       Value& value = entry[static_cast<size_t>(first) + i];
       const auto bits = std::bit_cast<uint32_t>(given[i]);
@@ -228,7 +265,7 @@ inline void add_state(Whole& whole, nn::Module& model, const optim::Optimizer& o
     const size_t dot = entry.name.find('.', 6);
     const auto index = static_cast<size_t>(std::stoi(entry.name.substr(6, dot - 6)));
     const Tensor& leaf = parameters.at(index);
-    if (entry.array.shape() == leaf.shape() && entry.array.dtype() == kFloat32) {
+    if (entry.array.shape() == leaf.shape() && entry.array.dtype() == leaf.dtype()) {
       add(entry.name, leaf, entry.array);
     }
   }
@@ -243,6 +280,7 @@ struct Climb {
   double clip = 0.0;  ///< 0: none
   Device device = kCpu;
   dist::EngineKind engine = dist::EngineKind::local;  ///< nccl: each rank on its own GPU
+  DType dtype = kFloat32;                             ///< of parameters and all that is computed
 };
 
 inline void finish_step(nn::Module& model, optim::Optimizer& optimizer, double clip) {
@@ -275,6 +313,7 @@ inline void train_alone(Subject subject, nn::Module& model, optim::Optimizer& op
 /// Trains on a rung, or alone without a world, and adds the final state to `whole`.
 inline void train(const Climb& c, Whole& whole, const dist::Communicator* world) {
   auto model = make_subject(c.subject);
+  model->to(c.dtype);
   model->to(world != nullptr && world->device() != kCpu ? world->device() : c.device);
   if (world != nullptr) climb(c.rung, c.subject, *model, *world);
   auto optimizer = make_method(c.method, model->parameters());

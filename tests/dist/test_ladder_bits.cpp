@@ -6,12 +6,14 @@ using namespace hero::test;
 
 namespace {
 
-void check_rungs(Subject subject, Method method, int ranks, double clip) {
+void check_rungs(Subject subject, Method method, int ranks, double clip, DType dtype = kFloat32) {
   for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp,
                           Rung::fsdp_kept, Rung::hybrid}) {
     if (rung == Rung::hybrid && ranks % 2 != 0) continue;
     CAPTURE(name(rung), ranks);
-    CHECK(climb_difference({rung, subject, method, ranks, 4, clip}) == "");
+    Climb c{rung, subject, method, ranks, 4, clip};
+    c.dtype = dtype;
+    CHECK(climb_difference(c) == "");
   }
 }
 
@@ -31,6 +33,40 @@ TEST_CASE("every rung ends with the bits of one process: GPT, AdamW") {
 
 TEST_CASE("every rung ends with the bits of one process: GPT::loss, AdamW with clipping") {
   for (const int ranks : {2, 3}) check_rungs(Subject::gpt_loss, Method::adamw, ranks, 0.5);
+}
+
+TEST_CASE("every rung ends with the bits of one process: GPT::loss with a head that is a unit") {
+  for (const int ranks : {2, 3}) check_rungs(Subject::gpt_untied, Method::adamw, ranks, 0.0);
+}
+
+TEST_CASE("every rung ends with the bits of one process: encoder layers") {
+  check_rungs(Subject::encoder, Method::adamw, 2, 0.0);
+}
+
+// One process rounds its sum of gradients after each micro-batch, ranks round theirs once: with two
+// that is the same.
+TEST_CASE("every rung ends with the bits of one process: bfloat16, two ranks") {
+  for (const Subject subject : {Subject::gpt_tanh, Subject::gpt_untied, Subject::encoder}) {
+    check_rungs(subject, Method::adamw, 2, 0.0, kBFloat16);
+  }
+}
+
+TEST_CASE("every rung ends with the bits of DDP: bfloat16, three ranks") {
+  Climb c{Rung::ddp, Subject::gpt_tanh, Method::adamw, 3, 4};
+  c.dtype = kBFloat16;
+  const auto run = [&c](Whole& whole) {
+    dist::run_ranks(c.ranks, [&](dist::Communicator& world) { train(c, whole, &world); });
+  };
+  Whole expected;
+  run(expected);
+  REQUIRE(expected.size() >= 4);
+  for (const Rung rung : kSharding) {
+    CAPTURE(name(rung));
+    c.rung = rung;
+    Whole got;
+    run(got);
+    CHECK(expected.difference(got) == "");
+  }
 }
 
 TEST_CASE("every rung ends with the bits of one process: frozen, tied, scalar, tiny, used twice") {

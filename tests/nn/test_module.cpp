@@ -259,6 +259,48 @@ TEST_CASE(
   CHECK(first_calls == 1);
 }
 
+TEST_CASE("hooks for parameters run around what a parent computes in a module's place") {
+  MLP mlp;
+  nn::Linear& fc = mlp.fc1;
+  Names calls;
+  const auto note = [&calls](const char* what) {
+    return [&calls, what](auto&...) { calls.push_back(what); };
+  };
+  CHECK_FALSE(fc.has_hooks());
+  fc.register_forward_pre_hook(note("pre"), {.for_parameters = true});
+  fc.register_forward_hook(note("after"), {.for_parameters = true});
+  fc.register_full_backward_pre_hook(note("backward pre"), {.for_parameters = true});
+  fc.register_full_backward_hook(note("backward"), {.for_parameters = true});
+  CHECK((fc.has_hooks() && !fc.has_hooks_for_values()));
+  const auto fused = [&](const Tensor& x) {
+    return fc.run_fused(x, [&](const Tensor& in) {
+      calls.push_back("body");
+      return linear_relu(in, fc.weight, fc.bias);
+    });
+  };
+  const Tensor x = ones({2, 6}, {.requires_grad = true});
+  const Tensor y = fused(x);
+  CHECK(equal(y, linear_relu(x, fc.weight, fc.bias)));
+  CHECK(calls == Names{"pre", "body", "after"});
+  calls.clear();
+  sum(y).backward();
+  CHECK(calls == Names{"backward pre", "backward"});
+  CHECK(equal(x.grad(), grad(sum(linear_relu(x, fc.weight, fc.bias)), x)));
+
+  // A hook that replaces the input, such as mixed precision's, does so for the fused form too.
+  HookHandle zeros_in = fc.register_forward_pre_hook(
+      [](nn::Module&, const nn::Tensors& in) -> nn::Tensors { return {in[0] * 0.0}; },
+      {.for_parameters = true});
+  CHECK(equal(fused(x), linear_relu(x * 0.0, fc.weight, fc.bias)));
+  zeros_in.remove();
+  HookHandle watch = fc.register_forward_hook(note("watch"));
+  CHECK(fc.has_hooks_for_values());
+  CHECK_THROWS_WITH(fused(x), ContainsSubstring("Linear: its hooks see its values"));
+  watch.remove();
+  CHECK((fc.has_hooks() && !fc.has_hooks_for_values()));
+  CHECK(equal(fused(x), y));
+}
+
 TEST_CASE("errors inside a module end with its path") {
   struct Outer : nn::Module {
     MLP& mlp = add<MLP>("mlp");
