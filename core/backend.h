@@ -121,12 +121,14 @@ struct CellStepBack {
 /// States that a functor of kernels::UpdateList keeps at most.
 inline constexpr int kMaxUpdateStates = 3;
 
-/// One parameter of an optimizer step, its gradient and as many states as the functor keeps, all
-/// contiguous and of one shape; param and grad of one dtype, states of that or, for halves,
-/// float32.
+/// One parameter of an optimizer step, its gradient and as many states as the functor keeps: the
+/// first of the n elements that each has, one behind the other.
 struct UpdateItem {
-  Array param, grad;
-  std::array<Array, kMaxUpdateStates> states;
+  int64_t n = 0;
+  std::byte* param = nullptr;
+  const std::byte* grad = nullptr;
+  std::array<std::byte*, kMaxUpdateStates> states = {};
+  const double* norms = nullptr;  ///< two numbers on the device, for functors that take them
 };
 
 /// Which numbers a random fill draws.
@@ -261,9 +263,10 @@ class Backend {
   virtual void random_mask(const RandomFill& fill, double scale, const Array& x,
                            const Array& out) = 0;
   /// \}
-  /// One optimizer step over the elements of all items, whose parameters have one dtype and do not
-  /// overlap: params and states are updated in place from gradients.
-  virtual void update(UpdateOp op, std::span<const UpdateItem> items,
+  /// One optimizer step over the elements of all items, whose parameters do not overlap: params and
+  /// states are updated in place from gradients. param and grad are of `dtype`, states of that or,
+  /// for halves, float32.
+  virtual void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
                       std::span<const double> coefficients) = 0;
 };
 

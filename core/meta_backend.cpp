@@ -61,7 +61,7 @@ class MetaBackend final : public Backend {
   void recurrent_cell(CellKind, const CellStep&) override {}
   void recurrent_cell_backward(CellKind, const CellStepBack&) override {}
   void random_mask(const RandomFill&, double, const Array&, const Array&) override {}
-  void update(UpdateOp, std::span<const UpdateItem>, std::span<const double>) override {}
+  void update(UpdateOp, DType, std::span<const UpdateItem>, std::span<const double>) override {}
 };
 
 }  // namespace

@@ -2,7 +2,8 @@
 // Many arrays as one line of elements, for work that is shared out among threads.
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+
+#include <hero/core/inline_vector.h>
 
 namespace hero::core {
 
@@ -35,7 +36,7 @@ class Pieces {
   struct Placed {
     int64_t first, size;
   };
-  std::vector<Placed> arrays_;
+  InlineVector<Placed, 4> arrays_;  // few arrays need no memory of the heap
   int64_t length_ = 0;
 };
 

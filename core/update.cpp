@@ -1,5 +1,4 @@
 #include <cstring>
-#include <utility>
 
 #include <hero/core/update.h>
 
@@ -8,7 +7,7 @@ namespace hero::core {
 namespace {
 
 void check_update(const UpdateInfo& info, const Array& param, const Array& grad,
-                  std::span<const Array* const> states) {
+                  std::span<const Array* const> states, const Array* norms) {
   check(is_floating(param.dtype()), info.name, ": parameter has dtype ", param.dtype(),
         "; only floating dtypes can be optimised");
   check_same_device(info.name, param, grad);
@@ -23,19 +22,40 @@ void check_update(const UpdateInfo& info, const Array& param, const Array& grad,
           info.name, ": a state must be contiguous ", state_dtype(param.dtype()), " ",
           param.shape(), ", not ", state->dtype(), " ", state->shape());
   }
+  check(info.takes_norms == (norms != nullptr), info.name, ": norms are ",
+        info.takes_norms ? "missing" : "given but not taken");
+  if (!norms) return;
+  check_same_device(info.name, param, *norms);
+  check(norms->dtype() == kFloat64 && norms->numel() == 2 && norms->is_contiguous(), info.name,
+        ": norms must be contiguous float64 [2], not ", norms->dtype(), " ", norms->shape());
+}
+
+// Null where there are no bytes.
+std::byte* bytes_of(const Array& x) {
+  return x.device().type == DeviceType::meta ? nullptr : x.bytes();
 }
 
 }  // namespace
 
 void UpdateBatch::add(const UpdateInfo& info, std::span<const double> coefficients,
-                      const Array& param, const Array& grad, std::span<const Array* const> states) {
-  check_update(info, param, grad, states);
-  Array dense_param = param.contiguous(), dense_grad = grad.contiguous();
-  if (!param.is_contiguous()) copied_.push_back({param, dense_param});
+                      const Array& param, const Array& grad, std::span<const Array* const> states,
+                      const Array* norms) {
+  check_update(info, param, grad, states, norms);
   UpdateItem& item = kind_of(info.op, coefficients, param).items.emplace_back();
-  item.param = std::move(dense_param);
-  item.grad = std::move(dense_grad);
-  for (size_t i = 0; i < states.size(); ++i) item.states[i] = *states[i];
+  item.param = dense_bytes(param, true);
+  item.grad = dense_bytes(grad, false);
+  for (size_t i = 0; i < states.size(); ++i) {
+    item.states[i] = bytes_of(*states[i]);
+    states[i]->storage().bump_version();
+  }
+  if (norms) item.norms = reinterpret_cast<const double*>(bytes_of(*norms));
+  param.storage().bump_version();
+  item.n = param.numel();  // last, so that an item on which something threw has nothing to do
+}
+
+std::byte* UpdateBatch::dense_bytes(const Array& x, bool back) {
+  if (x.is_contiguous()) return bytes_of(x);
+  return bytes_of(copied_.emplace_back(Copied{x, x.contiguous(), back}).dense);
 }
 
 UpdateBatch::Kind& UpdateBatch::kind_of(UpdateOp op, std::span<const double> coefficients,
@@ -58,17 +78,10 @@ UpdateBatch::Kind& UpdateBatch::kind_of(UpdateOp op, std::span<const double> coe
 
 void UpdateBatch::run_all() {
   for (const Kind& kind : std::span(kinds_).first(used_)) {
-    backend(kind.device).update(kind.op, kind.items, kind.coefficients);
-    for (const UpdateItem& item : kind.items) {
-      item.param.storage().bump_version();
-      for (const Array& state : item.states) {
-        if (state.defined()) state.storage().bump_version();
-      }
-    }
+    backend(kind.device).update(kind.op, kind.dtype, kind.items, kind.coefficients);
   }
   for (const Copied& copy : copied_) {
-    backend(copy.param.device()).copy(copy.dense, copy.param);
-    copy.param.storage().bump_version();
+    if (copy.back) backend(copy.from.device()).copy(copy.dense, copy.from);
   }
 }
 

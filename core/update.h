@@ -14,6 +14,7 @@ struct UpdateInfo {
   UpdateOp op;
   const char* name;
   int states;
+  bool takes_norms;
 };
 
 /// The dtype of the states of a parameter: its own, but float32 for float16 and bfloat16, in which
@@ -27,18 +28,20 @@ constexpr DType state_dtype(DType param) {
 class UpdateBatch {
  public:
   /// One step over all elements of a parameter, in one pass: at run() `param` and `states` are
-  /// changed in place. param and grad share a floating dtype, states have state_dtype() of it; all
-  /// have one shape and device, and states are contiguous. Parameters of a batch do not overlap.
-  /// float16 and bfloat16 are computed in float32 and rounded once. Slices of the same elements of
-  /// each give the same bits as the whole.
+  /// changed in place, and count as written from now on; what the arrays stand for must live until
+  /// then. param and grad share a floating dtype, states have state_dtype() of it; all have one
+  /// shape and device, and states are contiguous. Parameters of a batch do not overlap. float16 and
+  /// bfloat16 are computed in float32 and rounded once. Slices of the same elements of each give
+  /// the same bits as the whole. `norms`, for functors that take them only: float64 [2] on the same
+  /// device.
   template <class F>
   void add(const typename F::template Step<double>& step, const Array& param, const Array& grad,
-           std::span<const Array* const> states) {
+           std::span<const Array* const> states, const Array* norms = nullptr) {
     static_assert(F::states <= kMaxUpdateStates);
     using Packed = std::array<double, kernels::kCoefficients<F>>;
     const auto coefficients = std::bit_cast<Packed>(step);
-    add({{kernels::UpdateList::index_of<F>()}, F::name, F::states}, coefficients, param, grad,
-        states);
+    add({{kernels::UpdateList::index_of<F>()}, F::name, F::states, kernels::TakesNorms<F>},
+        coefficients, param, grad, states, norms);
   }
   /// Takes all steps; the batch is empty then, after an error too.
   void run();
@@ -52,13 +55,15 @@ class UpdateBatch {
     std::vector<double> coefficients;
     std::vector<UpdateItem> items;
   };
-  // A parameter with gaps, and the dense copy that is stepped in its place.
+  // An array with gaps, and the dense copy in its place.
   struct Copied {
-    Array param, dense;
+    Array from, dense;
+    bool back;  // a parameter: its copy is stepped
   };
 
   void add(const UpdateInfo& info, std::span<const double> coefficients, const Array& param,
-           const Array& grad, std::span<const Array* const> states);
+           const Array& grad, std::span<const Array* const> states, const Array* norms);
+  std::byte* dense_bytes(const Array& x, bool back);
   Kind& kind_of(UpdateOp op, std::span<const double> coefficients, const Array& param);
   void run_all();
   void clear();

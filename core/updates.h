@@ -273,7 +273,7 @@ struct RAdam {
   };
 };
 
-/// Only the direction of LAMB's step; SGD then takes it. States: mean, mean square, direction.
+/// Only the direction of LAMB's step; LambStep then takes it. States: mean, mean square, direction.
 struct LambDirection {
   static constexpr auto name = "lamb";
   static constexpr int states = 3;
@@ -287,6 +287,27 @@ struct LambDirection {
       direction = m / correction1 / (math::sqrt(v / correction2) + eps) + weight_decay * p;
     }
   };
+};
+
+/// What LAMB multiplies its rate by: a parameter's norm by that of its direction.
+HERO_HD inline double trust_ratio(double param, double direction) {
+  return param > 0.0 && direction > 0.0 ? param / direction : 1.0;
+}
+
+/// The step along a direction, which comes in the gradient's place, by lr * trust_ratio() of the
+/// two norms that its item has.
+struct LambStep {
+  static constexpr auto name = "lamb";
+  static constexpr int states = 0;
+  template <class T>
+  struct Step {
+    T lr;
+    HERO_HD void operator()(T& p, T direction) const { p = p - lr * direction; }
+  };
+  template <class T>
+  HERO_HD static Step<T> scaled(const Step<double>& step, const double* norms) {
+    return {static_cast<T>(step.lr * trust_ratio(norms[0], norms[1]))};
+  }
 };
 
 /// States: mean.
@@ -308,9 +329,16 @@ struct Lion {
 };
 
 /// Every functor; a position in this list is an UpdateOp.
-using UpdateList = TypeList<SGD, SGDMomentum<false>, SGDMomentum<true>, NesterovLookahead, Adagrad,
-                            RMSprop, RMSpropMomentum, RMSpropCentered, RMSpropCenteredMomentum,
-                            Adadelta, Adam, AdamAmsgrad, Adamax, NAdam, RAdam, LambDirection, Lion>;
+using UpdateList =
+    TypeList<SGD, SGDMomentum<false>, SGDMomentum<true>, NesterovLookahead, Adagrad, RMSprop,
+             RMSpropMomentum, RMSpropCentered, RMSpropCenteredMomentum, Adadelta, Adam, AdamAmsgrad,
+             Adamax, NAdam, RAdam, LambDirection, LambStep, Lion>;
+
+/// Functors whose coefficients depend on two numbers of the device, UpdateItem::norms.
+template <class F>
+concept TakesNorms = requires(const typename F::template Step<double>& step, const double* norms) {
+  F::template scaled<float>(step, norms);
+};
 
 /// How many coefficients a functor has.
 template <class F>

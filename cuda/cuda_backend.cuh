@@ -68,7 +68,7 @@ class CudaBackend final : public core::Backend {
   void recurrent_cell(CellKind kind, const CellStep& step) override;
   void recurrent_cell_backward(CellKind kind, const CellStepBack& step) override;
   void random_mask(const RandomFill& fill, double scale, const Array& x, const Array& out) override;
-  void update(UpdateOp op, std::span<const UpdateItem> items,
+  void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
               std::span<const double> coefficients) override;
 
  private:

@@ -23,6 +23,7 @@ struct UpdateTable {
   std::byte* param[kMaxTensors];
   const std::byte* grad[kMaxTensors];
   std::byte* states[kMaxUpdateStates][kMaxTensors];
+  const double* norms[kMaxTensors];
 };
 
 // A Step<T> is nothing but its coefficients in order.
@@ -53,9 +54,23 @@ __device__ void step_vector(const typename F::template Step<ComputeOf<P>>& step,
   (write_vector(states[I], have, s[I], whole), ...);
 }
 
+/// What coefficients are converted to on the host; those that depend on norms are not done then.
+template <class F, class P>
+using GivenOf = std::conditional_t<core::kernels::TakesNorms<F>, double, ComputeOf<P>>;
+
+template <class F, class T, class Given>
+__device__ typename F::template Step<T> step_of(const Given& given,
+                                                [[maybe_unused]] const double* norms) {
+  if constexpr (core::kernels::TakesNorms<F>) {
+    return F::template scaled<T>(given, norms);
+  } else {
+    return given;
+  }
+}
+
 template <class F, class P>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(const UpdateTable table, const typename F::template Step<ComputeOf<P>> step) {
+    update_kernel(const UpdateTable table, const typename F::template Step<GivenOf<F, P>> given) {
   using T = ComputeOf<P>;
   constexpr int kVector = kUpdateVector<P>;
   const int tensor = table.blocks.find(blockIdx.x);
@@ -64,6 +79,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto* grad = reinterpret_cast<const P*>(table.grad[tensor]);
   const int64_t block = blockIdx.x - table.blocks.first[tensor];
   const int64_t begin = block * (kThreads * kVectorsAThread * kVector);
+  const auto step = step_of<F, T>(given, table.norms[tensor]);
 #pragma unroll 1
   for (int i = 0; i < kVectorsAThread; ++i) {
     const int64_t e = begin + (i * kThreads + static_cast<int>(threadIdx.x)) * kVector;
@@ -80,10 +96,10 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class F, class P>
 void run_update(const UpdateTable& table, std::span<const double> coefficients) {
-  using Step = typename F::template Step<ComputeOf<P>>;
+  using Step = typename F::template Step<GivenOf<F, P>>;
   static_assert(sizeof(UpdateTable) + sizeof(Step) <= kMostParameterBytes);
   launch("update", update_kernel<F, P>, dim3(table.blocks.all()), dim3(kThreads), 0, table,
-         make_step<F, ComputeOf<P>>(coefficients));
+         make_step<F, GivenOf<F, P>>(coefficients));
 }
 
 using UpdateLaunch = void (*)(const UpdateTable&, std::span<const double>);
@@ -108,31 +124,31 @@ UpdateLaunch update_launch(uint16_t index, DType dtype) {
   }
 }
 
-void append(UpdateTable& table, const UpdateItem& item) {
-  const DType dtype = item.param.dtype();
+void append(UpdateTable& table, DType dtype, const UpdateItem& item) {
   const int64_t vector = kVectorBytes / (dtype == kFloat64 ? 8 : 4);
-  const int at = table.blocks.append(item.param.numel(), kThreads * kVectorsAThread * vector);
+  const int at = table.blocks.append(item.n, kThreads * kVectorsAThread * vector);
   const auto bytes = static_cast<size_t>(vector * item_size(dtype));
-  table.sizes[at] = item.param.numel();
-  table.param[at] = item.param.bytes();
-  table.grad[at] = item.grad.bytes();
-  table.vectors[at] = aligned(item.param.bytes(), bytes) && aligned(item.grad.bytes(), bytes);
-  for (size_t k = 0; k < item.states.size() && item.states[k].defined(); ++k) {
-    table.states[k][at] = item.states[k].bytes();
-    table.vectors[at] = table.vectors[at] && aligned(item.states[k].bytes(), kVectorBytes);
+  table.sizes[at] = item.n;
+  table.param[at] = item.param;
+  table.grad[at] = item.grad;
+  table.norms[at] = item.norms;
+  table.vectors[at] = aligned(item.param, bytes) && aligned(item.grad, bytes);
+  for (size_t k = 0; k < item.states.size(); ++k) {
+    table.states[k][at] = item.states[k];
+    table.vectors[at] = table.vectors[at] && aligned(item.states[k], kVectorBytes);
   }
 }
 
 }  // namespace
 
-void CudaBackend::update(UpdateOp op, std::span<const UpdateItem> items,
+void CudaBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
                          std::span<const double> coefficients) {
   const DeviceGuard guard(index_);
   note_values("update", coefficients);
-  const UpdateLaunch run = update_launch(op.index, items[0].param.dtype());
+  const UpdateLaunch run = update_launch(op.index, dtype);
   UpdateTable table;
   for (const UpdateItem& item : items) {
-    if (item.param.numel() > 0) append(table, item);
+    if (item.n > 0) append(table, dtype, item);
     const bool last = &item == &items.back();
     if (table.blocks.tensors == 0 || !(last || table.blocks.full())) continue;
     run(table, coefficients);

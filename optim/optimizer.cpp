@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <hero/core/map.h>
 #include <hero/optim/all_finite.h>
@@ -91,43 +92,53 @@ void Optimizer::prepare(int group, State& state) {
 void Optimizer::step() {
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
-  int64_t limit = 0, held = 0;
-  for (int i = 0; i < group_end(groups() - 1); ++i) limit = std::max(limit, gradient_bytes(i));
+  stepped_.clear();
   try {
-    for (int group = 0; group < groups(); ++group) {
-      for (int i = group_begin(group); i < group_end(group); ++i) {
-        const int64_t bytes = gradient_bytes(i);
-        if (held + bytes > limit) {
-          finish_batch();
-          held = 0;
-        }
-        held += bytes;
-        step_param(group, i);
-      }
-    }
+    step_params();
   } catch (...) {
-    finish_batch();  // the parameters before are stepped
+    run_batch();  // the parameters before are stepped
+    finish_step();
     throw;
   }
-  finish_batch();
+  run_batch();
+  step_done();
+  finish_step();
 }
 
-void Optimizer::step_param(int group, int param) {
+void Optimizer::step_params() {
+  int64_t limit = 0, held = 0;
+  for (int i = 0; i < group_end(groups() - 1); ++i) limit = std::max(limit, gradient_bytes(i));
+  for (int group = 0; group < groups(); ++group) {
+    for (int i = group_begin(group); i < group_end(group); ++i) {
+      const int64_t bytes = limit > 0 ? gradient_bytes(i) : 0;
+      if (held + bytes > limit) {
+        run_batch();
+        held = 0;
+      }
+      held += bytes;
+      step_param(group, i, bytes > 0);
+    }
+  }
+}
+
+void Optimizer::step_param(int group, int param, bool made) {
   const Array grad = gradient_of(param);
   if (!grad.defined()) return;
+  if (made) made_.push_back(grad);
   prepare(group, state(param));
   state(param).steps += 1.0;
   update(group, state(param), grad);
-  waiting_.push_back(param);
+  stepped_.push_back(param);
 }
 
-void Optimizer::finish_batch() {
-  std::vector<int> done;
-  done.swap(waiting_);
+void Optimizer::run_batch() {
+  const std::vector<Array> made = std::exchange(made_, {});
   batch_.run();
-  for (const int param : done) updated(param);
-  done.clear();
-  waiting_.swap(done);  // its memory is for the next step
+  batch_done();
+}
+
+void Optimizer::finish_step() {
+  for (const int param : stepped_) updated(param);
 }
 
 Array Optimizer::gradient_of(int param) const {

@@ -121,14 +121,18 @@ class Optimizer {
   /// Bytes that gradient_of() takes for it; 0 where the gradient is there already. step() holds no
   /// more of them at a time than the largest parameter needs.
   virtual int64_t gradient_bytes(int /*param*/) const { return 0; }
-  /// What follows the update of a parameter, once it is done.
+  /// What follows when a batch of what was handed to run() has run, once or more in a step.
+  virtual void batch_done() {}
+  /// What follows the last batch of a step; not called after an error.
+  virtual void step_done() {}
+  /// What follows the step of a parameter, once all are done.
   virtual void updated(int /*param*/) {}
 
   /// Makes the arrays and numbers that are not there yet, at the first step or when an option that
   /// needs them was switched on.
   void prepare(int group, State& state);
   /// The functor F is to run over a parameter and the arrays of its state; it does so together with
-  /// others, before step() returns.
+  /// others, before step() returns; until then the arrays must live. The gradient does.
   template <class F>
   void run(const typename F::template Step<double>& step, const State& state, const Array& grad) {
     std::array<const Array*, static_cast<size_t>(F::states)> arrays;
@@ -141,6 +145,8 @@ class Optimizer {
            std::span<const Array* const> arrays) {
     batch_.add<F>(step, state.param.array(), grad, arrays);
   }
+  /// Runs at once what was handed to run(), then batch_done().
+  void run_batch();
   /// \name Parts of state_dict() and load_state_dict().
   /// \{
   void add_options(StateDict& dict) const;
@@ -158,15 +164,18 @@ class Optimizer {
 
  private:
   State read_state(StateLookup& lookup, int group, size_t at) const;
-  void step_param(int group, int param);
-  void finish_batch();
+  void step_params();
+  void step_param(int group, int param, bool made);
+  void finish_step();
 
   const char* name_;
   std::vector<State> states_;
   std::vector<int> group_ends_;
-  // Of the step now running: updates that wait to be run together, and their parameters.
+  // Of the step now running: updates that wait to be run together, gradients made for them, and the
+  // parameters stepped.
   core::UpdateBatch batch_;
-  std::vector<int> waiting_;
+  std::vector<Array> made_;
+  std::vector<int> stepped_;
 };
 
 /// An optimizer whose groups each hold an Options struct.

@@ -5,21 +5,13 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/pieces.h>
 #include <hero/core/thread_pool.h>
-#include <hero/core/updates.h>
+#include <hero/core/update.h>
 
 namespace hero::core::cpu {
 
 namespace {
 
-// One chunk: pointers to the first element of each array.
-struct Chunk {
-  int64_t n;
-  std::byte* param;
-  const std::byte* grad;
-  std::byte* states[kMaxUpdateStates];
-};
-
-using UpdateKernel = void (*)(const Chunk& chunk, std::span<const double> coefficients);
+using UpdateKernel = void (*)(const UpdateItem& chunk, std::span<const double> coefficients);
 
 // Halves compute in float; states have the compute type.
 template <class P>
@@ -33,12 +25,23 @@ typename F::template Step<T> make_step(std::span<const double> coefficients) {
   return std::bit_cast<typename F::template Step<T>>(converted);
 }
 
+template <class F, class T>
+typename F::template Step<T> step_of(const UpdateItem& chunk,
+                                     std::span<const double> coefficients) {
+  if constexpr (kernels::TakesNorms<F>) {
+    return F::template scaled<T>(make_step<F, double>(coefficients), chunk.norms);
+  } else {
+    return make_step<F, T>(coefficients);
+  }
+}
+
 // Values are copied out, stepped and copied back: the compiler cannot know that the arrays differ,
 // and would otherwise store and load each again. ivdep promises it that elements do not meet.
 template <class F, class P, size_t... I>
-void run_loop(const Chunk& chunk, std::span<const double> coefficients, std::index_sequence<I...>) {
+void run_loop(const UpdateItem& chunk, std::span<const double> coefficients,
+              std::index_sequence<I...>) {
   using T = ComputeOf<P>;
-  const auto step = make_step<F, T>(coefficients);
+  const auto step = step_of<F, T>(chunk, coefficients);
   auto* param = reinterpret_cast<P*>(chunk.param);
   const auto* grad = reinterpret_cast<const P*>(chunk.grad);
   T* const states[] = {reinterpret_cast<T*>(chunk.states[I])..., nullptr};
@@ -54,7 +57,7 @@ void run_loop(const Chunk& chunk, std::span<const double> coefficients, std::ind
 }
 
 template <class F, class P>
-void run_update(const Chunk& chunk, std::span<const double> coefficients) {
+void run_update(const UpdateItem& chunk, std::span<const double> coefficients) {
   run_loop<F, P>(chunk, coefficients, std::make_index_sequence<F::states>{});
 }
 
@@ -78,26 +81,28 @@ UpdateKernel update_kernel(uint16_t index, DType dtype) {
   }
 }
 
-// Elements [begin, end) of an item.
-Chunk chunk_of(const UpdateItem& item, int64_t begin, int64_t end) {
-  const int64_t offset = begin * item_size(item.param.dtype());
-  Chunk chunk{end - begin, item.param.bytes() + offset, item.grad.bytes() + offset, {}};
-  for (size_t i = 0; i < item.states.size() && item.states[i].defined(); ++i) {
-    chunk.states[i] = item.states[i].bytes() + begin * item_size(item.states[i].dtype());
+// Elements [begin, end) of an item whose parameter has this dtype.
+UpdateItem chunk_of(const UpdateItem& item, DType dtype, int64_t begin, int64_t end) {
+  UpdateItem chunk = item;
+  chunk.n = end - begin;
+  chunk.param += begin * item_size(dtype);
+  chunk.grad += begin * item_size(dtype);
+  for (std::byte*& state : chunk.states) {
+    if (state) state += begin * item_size(state_dtype(dtype));
   }
   return chunk;
 }
 
 }  // namespace
 
-void CpuBackend::update(UpdateOp op, std::span<const UpdateItem> items,
+void CpuBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
                         std::span<const double> coefficients) {
-  const UpdateKernel kernel = update_kernel(op.index, items[0].param.dtype());
+  const UpdateKernel kernel = update_kernel(op.index, dtype);
   Pieces pieces;
-  for (const UpdateItem& item : items) pieces.append(item.param.numel());
+  for (const UpdateItem& item : items) pieces.append(item.n);
   parallel_for(pieces.length(), kGrain, [&](int64_t begin, int64_t end) {
     pieces.each(begin, end, [&](size_t i, int64_t from, int64_t to) {
-      kernel(chunk_of(items[i], from, to), coefficients);
+      kernel(chunk_of(items[i], dtype, from, to), coefficients);
     });
   });
 }

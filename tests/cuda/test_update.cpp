@@ -44,6 +44,7 @@ std::vector<const Array*> pointers(const std::vector<Array>& arrays) {
 // A parameter's arrays, on the CPU and on the GPU; they begin `shift` elements into their memory.
 struct Both {
   Array param, grad, gpu_param, gpu_grad;
+  Array norms = noise({2}, kFloat64, 9), gpu_norms;
   std::vector<Array> states, gpu_states;
 
   Both(int count, int64_t n, DType dtype, int64_t shift, uint64_t seed) {
@@ -51,6 +52,8 @@ struct Both {
     grad = at_offset(noise({n}, dtype, seed + 1), shift);
     gpu_param = on_gpu(param);
     gpu_grad = on_gpu(grad);
+    core::map_into<k::Abs>(norms, norms);
+    gpu_norms = norms.to(kGpu);
     for (int i = 0; i < count; ++i) {
       const auto more = static_cast<uint64_t>(i + 2);
       const Array state = noise({n}, core::state_dtype(dtype), seed + more);
@@ -62,8 +65,10 @@ struct Both {
   }
   template <class F>
   void add(core::UpdateBatch& here, core::UpdateBatch& there) const {
-    here.add<F>(coefficients<F>(), param, grad, pointers(states));
-    there.add<F>(coefficients<F>(), gpu_param, gpu_grad, pointers(gpu_states));
+    constexpr bool kNorms = k::TakesNorms<F>;
+    here.add<F>(coefficients<F>(), param, grad, pointers(states), kNorms ? &norms : nullptr);
+    there.add<F>(coefficients<F>(), gpu_param, gpu_grad, pointers(gpu_states),
+                 kNorms ? &gpu_norms : nullptr);
   }
   void check() const {
     INFO(to_string(param.shape()) << " of " << to_string(param.dtype()) << ", shifted by "
