@@ -156,11 +156,12 @@ class Backend {
   /// Reduces x over every dimension in which out has size 1; out has x's number of dimensions.
   /// `center` (may be null) has out's shape.
   virtual void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) = 0;
-  /// words += the sum of |x| (sum_abs) or x^2 (sum_square) over all arrays without any rounding, as
-  /// ExactSum has it (core/exact_sum.h): words is int64 [exact::kWords], each x of any floating
-  /// dtype and layout.
+  /// words += the sum of |x| (sum_abs) or x^2 (sum_square) without any rounding, as ExactSum has it
+  /// (core/exact_sum.h): over all arrays where words is int64 [exact::kWords], over each by itself
+  /// where it is [xs.size(), exact::kWords]. Each x is of any floating dtype and layout.
   virtual void exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) = 0;
-  /// out, float64 of shape [], = ExactSum::value() or root() of the sum that words hold.
+  /// out = ExactSum::value() or root() of the sums that words hold: float64 of shape [] for words
+  /// [exact::kWords], [n] for [n, exact::kWords].
   virtual void exact_result(SumResult result, const Array& words, const Array& out) = 0;
   /// Every x *= limit_factor(max_norm, norm) (core/limit_norm.h) where that is not 1 or more; norm
   /// is float64 of shape [], each x of any floating dtype and layout.

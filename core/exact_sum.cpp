@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/each_group.h>
+#include <hero/core/elementwise.h>
 #include <hero/core/exact_sum.h>
+#include <hero/core/map.h>
 #include <hero/core/pieces.h>
 #include <hero/core/thread_pool.h>
 
@@ -132,28 +135,28 @@ void ExactSum::add_arrays(std::span<const Array> xs) {
     x.device().type == DeviceType::cpu ? here.push_back(x.contiguous()) : others.push_back(x);
   }
   add_host_arrays<Term>(here);
-  while (!others.empty()) {  // one device after the other
-    const Device device = others.front().device();
-    const auto rest = std::stable_partition(others.begin(), others.end(),
-                                            [&](const Array& x) { return x.device() == device; });
-    backend(device).exact_sum(Term::kOp, {others.begin(), rest}, words_on(device));
-    others.erase(others.begin(), rest);
-  }
+  each_group(std::move(others), &Array::device, [&](Device device, std::span<const Array> there) {
+    backend(device).exact_sum(Term::kOp, there, words_there(device));
+  });
 }
 
 template <class Term>
 void ExactSum::add_host_arrays(std::span<const Array> xs) {
   Pieces pieces;
   for (const Array& x : xs) pieces.append(x.numel());
+  if (pieces.length() == 0) return;
+  const auto add_pieces = [&](ExactSum& sum, int64_t begin, int64_t end) {
+    pieces.each(begin, end, [&](size_t i, int64_t from, int64_t to) {
+      dispatch(xs[i].dtype(), [&]<class T>(TypeTag<T>) {
+        if constexpr (!std::is_integral_v<T>) sum.add_span<Term>(xs[i].data<T>() + from, to - from);
+      });
+    });
+  };
+  if (pieces.length() <= kGrain) return add_pieces(*this, 0, pieces.length());
   std::mutex merging;
   parallel_for(pieces.length(), kGrain, [&](int64_t begin, int64_t end) {
     ExactSum part;
-    pieces.each(begin, end, [&](size_t i, int64_t from, int64_t to) {
-      dispatch(xs[i].dtype(), [&]<class T>(TypeTag<T>) {
-        if constexpr (!std::is_integral_v<T>)
-          part.add_span<Term>(xs[i].data<T>() + from, to - from);
-      });
-    });
+    add_pieces(part, begin, end);
     const std::lock_guard lock(merging);
     add(part);
   });
@@ -165,18 +168,22 @@ void ExactSum::add(double x) {
 }
 
 void ExactSum::add(const ExactSum& other) {
-  ExactSum carried = other;
-  carried.carry();
-  if (adds_ == kMostAdds) carry();
-  ++adds_;
-  for (size_t i = 0; i < exact::kDigits; ++i) words_[i] += carried.words_[i];
-  not_finite() |= carried.not_finite();
+  const int adds = std::max(other.adds_, 1);
+  if (adds > kMostAdds / 2 || !other.elsewhere_.empty()) {
+    ExactSum carried = other;
+    carried.carry();
+    return add(carried);
+  }
+  if (adds_ > kMostAdds - adds) carry();
+  adds_ += adds;
+  for (size_t i = 0; i < exact::kDigits; ++i) words_[i] += other.words_[i];
+  not_finite() |= other.words_[exact::kDigits];
 }
 
 void ExactSum::add_squares(std::span<const Array> xs) { add_arrays<Square>(xs); }
 void ExactSum::add_magnitudes(std::span<const Array> xs) { add_arrays<Magnitude>(xs); }
 
-const Array& ExactSum::words_on(Device device) {
+const Array& ExactSum::words_there(Device device) {
   for (const Array& words : elsewhere_) {
     if (words.device() == device) return words;
   }
@@ -206,6 +213,12 @@ std::span<int64_t> ExactSum::words() {
   return words_;
 }
 
+bool ExactSum::finite() const {
+  ExactSum carried = *this;
+  carried.carry();
+  return carried.not_finite() == 0;
+}
+
 double ExactSum::value() const {
   ExactSum carried = *this;
   carried.carry();
@@ -218,15 +231,64 @@ double ExactSum::root() const {
   return exact::root(carried.words_.data());
 }
 
+bool ExactSum::none_here() const {
+  return std::all_of(words_.begin(), words_.end(), [](int64_t word) { return word == 0; });
+}
+
+Array ExactSum::words_on(Device device) const {
+  if (none_here()) {
+    if (elsewhere_.empty()) return Array::zeros({exact::kWords}, kInt64, device);
+    if (elsewhere_.size() == 1 && elsewhere_[0].device() == device) return elsewhere_[0].clone();
+  }
+  ExactSum carried = *this;
+  carried.carry();
+  return Array::from(std::span<const int64_t>(carried.words_), {exact::kWords}).to(device);
+}
+
+void ExactSum::add_words(const Array& words) {
+  check(words.dtype() == kInt64 && words.shape() == Shape{exact::kWords},
+        "exact_sum: words are int64 [", exact::kWords, "], not ", words.dtype(), " ",
+        words.shape());
+  if (words.device().type == DeviceType::meta) return;
+  if (words.device().type != DeviceType::cpu) {
+    const Array& there = words_there(words.device());
+    return map_into<kernels::Add>(there, there, words);
+  }
+  ExactSum other;
+  std::copy_n(words.data<int64_t>(), other.words_.size(), other.words_.begin());
+  other.carry();
+  add(other);
+}
+
 Array ExactSum::result_on(Device device, SumResult result) const {
-  const bool none_here =
-      std::all_of(words_.begin(), words_.end(), [](int64_t word) { return word == 0; });
-  if (none_here && elsewhere_.size() == 1 && elsewhere_[0].device() == device) {
+  if (none_here() && elsewhere_.size() == 1 && elsewhere_[0].device() == device) {
     const Array out = Array::empty({}, kFloat64, device);
     backend(device).exact_result(result, elsewhere_[0], out);
     return out;
   }
   return Array::full({}, result == SumResult::root ? root() : value(), kFloat64, device);
+}
+
+Array words_of_squares(std::span<const Array> xs) {
+  const Device device = xs.empty() ? kCpu : xs[0].device();
+  const auto n = static_cast<int64_t>(xs.size());
+  const Array words = Array::zeros({n, exact::kWords}, kInt64, device);
+  for (const Array& x : xs) {
+    check(is_floating(x.dtype()), "exact_sum: array is ", x.dtype(), "; it must be floating");
+    check_same_device("exact_sum", x, words);
+  }
+  if (n > 0) backend(device).exact_sum(ReduceOp::sum_square, xs, words);
+  return words;
+}
+
+Array roots_of_words(const Array& words) {
+  check(words.dtype() == kInt64 && words.ndim() == 2 && words.size(1) == exact::kWords &&
+            words.is_contiguous(),
+        "exact_sum: words are contiguous int64 [n, ", exact::kWords, "], not ", words.dtype(), " ",
+        words.shape());
+  const Array roots = Array::empty({words.size(0)}, kFloat64, words.device());
+  if (words.size(0) > 0) backend(words.device()).exact_result(SumResult::root, words, roots);
+  return roots;
 }
 
 }  // namespace hero::core

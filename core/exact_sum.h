@@ -30,10 +30,19 @@ class ExactSum {
   /// The sum as words (core/exact_digits.h), the same ones for the same sum. Added up word by word,
   /// the words of up to 2^30 sums are those of their sum.
   std::span<int64_t> words();
+  /// Whether no infinity or NaN was added.
+  bool finite() const;
   /// The sum, rounded once to the nearest double (twice where it is below 2^-1022).
   double value() const;
   /// Its square root, which overflows only where the root itself does.
   double root() const;
+  /// \name Words as arrays, int64 [exact::kWords]: those of the sum, on `device`, and some to be
+  /// added to it. Where all terms lie on that device the host does not wait. They need not be the
+  /// same for the same sum, but up to 2^10 of them may be added up word by word.
+  /// \{
+  Array words_on(Device device) const;
+  void add_words(const Array& words);
+  /// \}
   /// \name The same numbers as a float64 array of shape [] on `device`.
   /// Where all terms lie on that device it computes them, and the host does not wait.
   /// \{
@@ -51,7 +60,8 @@ class ExactSum {
   void add_term(double x);
   void add_square(double x);
   void carry();
-  const Array& words_on(Device device);
+  const Array& words_there(Device device);
+  bool none_here() const;
   void fetch();
   Array result_on(Device device, SumResult result) const;
   template <class Term>
@@ -69,5 +79,11 @@ class ExactSum {
   std::array<int64_t, exact::kWords> words_{};
   int adds_ = 0;
 };
+
+/// The sums of squares of arrays of floating dtype on one device, each by itself, as their words:
+/// int64 [xs.size(), exact::kWords] on that device.
+Array words_of_squares(std::span<const Array> xs);
+/// The square roots of sums, float64 [n] where their words are int64 [n, exact::kWords].
+Array roots_of_words(const Array& words);
 
 }  // namespace hero::core

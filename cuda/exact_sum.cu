@@ -39,10 +39,15 @@ __device__ void add_term(Word* digits, double x) {
 // A block's words, and one more: infinities are noted in word kDigits, NaN in the last.
 constexpr int kBlockWords = exact::kWords + 1;
 
-// The block's words, carried, into those of the array.
-__device__ void flush(Word* digits, bool nan, bool infinite, Word* words) {
-  if (infinite) digits[exact::kDigits] = exact::kInfinite;
-  if (nan) digits[exact::kWords] = exact::kNan;
+// What of a block's elements is not finite.
+struct Found {
+  bool nan = false, infinite = false;
+};
+
+// The block's words, carried, into those of a sum.
+__device__ void flush(Word* digits, const Found& found, Word* words) {
+  if (found.infinite) digits[exact::kDigits] = exact::kInfinite;
+  if (found.nan) digits[exact::kWords] = exact::kNan;
   __syncthreads();
   if (threadIdx.x == 0) {
     int64_t carried = 0;
@@ -63,6 +68,39 @@ __device__ void flush(Word* digits, bool nan, bool infinite, Word* words) {
 __device__ void clear(Word* digits) {
   for (unsigned i = threadIdx.x; i < kBlockWords; i += blockDim.x) digits[i] = 0;
   __syncthreads();
+}
+
+// Where a launch adds its sums up: one for all tensors, or one for each.
+struct Sums {
+  Word* words;
+  bool each;
+
+  __device__ Word* of(const TensorTable& table, int tensor) const {
+    return words + (each ? int64_t{table.places[tensor]} * exact::kWords : 0);
+  }
+};
+
+// Calls add(tensor, share of it, found) for the shares of this block and adds up what that leaves
+// in `digits`. The shares are neighbours, so that most blocks see one tensor and carry once.
+template <class Add>
+__device__ void each_share(const TensorTable& table, const Sums& sums, Word* digits,
+                           const Add& add) {
+  const auto cut = [&](uint32_t block) {
+    return static_cast<uint32_t>(uint64_t{table.shares.all()} * block / gridDim.x);
+  };
+  const uint32_t end = cut(blockIdx.x + 1);
+  uint32_t share = cut(blockIdx.x);
+  int tensor = table.shares.find(share);
+  while (share < end) {
+    Word* const words = sums.of(table, tensor);
+    Found found;
+    clear(digits);
+    for (; share < end && sums.of(table, tensor) == words; ++share) {
+      add(tensor, static_cast<int64_t>(share - table.shares.first[tensor]), found);
+      if (share + 1 == table.shares.first[tensor + 1]) ++tensor;
+    }
+    flush(digits, found, words);
+  }
 }
 
 // The elements of this lane from a warp's tile: whole vectors, or, at the end of a tensor or where
@@ -121,17 +159,14 @@ __device__ void add_tile(Word* digits, int lane, uint32_t largest, const float (
 }
 
 template <class T, bool kSquare>
-__global__ void __launch_bounds__(kThreads) exact_sum_kernel(const TensorTable table, Word* words) {
+__global__ void __launch_bounds__(kThreads)
+    exact_sum_kernel(const TensorTable table, const Sums sums) {
   __shared__ Word digits[kBlockWords];
-  clear(digits);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  bool nan = false, infinite = false;
-  for (uint32_t share = blockIdx.x; share < table.shares.all(); share += gridDim.x) {
-    const int tensor = table.shares.find(share);
+  each_share(table, sums, digits, [&](int tensor, int64_t share, Found& found) {
     const int64_t n = table.sizes[tensor];
-    const int64_t first = static_cast<int64_t>(share - table.shares.first[tensor]) * kShare<T> +
-                          threadIdx.x / kWarp * kTile;
-    if (first >= n) continue;
+    const int64_t first = share * kShare<T> + threadIdx.x / kWarp * kTile;
+    if (first >= n) return;
     float values[kEach];
     load_tile(reinterpret_cast<const T*>(table.data[tensor]), first, n, table.vectors[tensor], lane,
               values);
@@ -139,7 +174,7 @@ __global__ void __launch_bounds__(kThreads) exact_sum_kernel(const TensorTable t
     for (int j = 0; j < kEach; ++j) {
       const uint32_t magnitude = std::bit_cast<uint32_t>(values[j]) & 0x7FFFFFFFu;
       if (magnitude >= 0x7F800000u) {
-        (magnitude > 0x7F800000u ? nan : infinite) = true;
+        (magnitude > 0x7F800000u ? found.nan : found.infinite) = true;
         values[j] = 0.0f;
       } else {
         largest = std::max(largest, magnitude);
@@ -149,43 +184,38 @@ __global__ void __launch_bounds__(kThreads) exact_sum_kernel(const TensorTable t
       largest = std::max(largest, __shfl_xor_sync(kAllLanes, largest, step));
     }
     if (largest != 0) add_tile<kSquare>(digits, lane, largest, values);
-  }
-  flush(digits, nan, infinite, words);
+  });
 }
 
 // float64: every element by itself.
 template <bool kSquare>
 __global__ void __launch_bounds__(kThreads)
-    exact_sum_wide_kernel(const TensorTable table, Word* words) {
+    exact_sum_wide_kernel(const TensorTable table, const Sums sums) {
   __shared__ Word digits[kBlockWords];
-  clear(digits);
-  bool nan = false, infinite = false;
-  for (uint32_t share = blockIdx.x; share < table.shares.all(); share += gridDim.x) {
-    const int tensor = table.shares.find(share);
-    const int64_t i =
-        static_cast<int64_t>(share - table.shares.first[tensor]) * kShare<double> + threadIdx.x;
-    if (i >= table.sizes[tensor]) continue;
+  each_share(table, sums, digits, [&](int tensor, int64_t share, Found& found) {
+    const int64_t i = share * kShare<double> + threadIdx.x;
+    if (i >= table.sizes[tensor]) return;
     const double x = reinterpret_cast<const double*>(table.data[tensor])[i];
     if (exact::exponent_field(x) == exact::kExponents) {
-      (x != x ? nan : infinite) = true;
+      (x != x ? found.nan : found.infinite) = true;
     } else if (kSquare) {
       exact::split_square(
           x, [&](int64_t value, int exponent) { add_integer(digits, value, exponent); });
     } else {
       add_term(digits, std::fabs(x));
     }
-  }
-  flush(digits, nan, infinite, words);
+  });
 }
 
-// Carrying is one thread's work, so the words are brought near it first.
+// A sum a block. Carrying is one thread's work, so the words are brought near it first.
 __global__ void exact_result_kernel(const int64_t* words, bool root, double* out) {
   __shared__ int64_t carried[exact::kWords];
-  for (unsigned i = threadIdx.x; i < exact::kWords; i += blockDim.x) carried[i] = words[i];
+  const int64_t* const own = words + int64_t{blockIdx.x} * exact::kWords;
+  for (unsigned i = threadIdx.x; i < exact::kWords; i += blockDim.x) carried[i] = own[i];
   __syncthreads();
   if (threadIdx.x != 0) return;
   exact::carry(carried);
-  *out = root ? exact::root(carried) : exact::value(carried);
+  out[blockIdx.x] = root ? exact::root(carried) : exact::value(carried);
 }
 
 }  // namespace
@@ -193,30 +223,26 @@ __global__ void exact_result_kernel(const int64_t* words, bool root, double* out
 void CudaBackend::exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) {
   const DeviceGuard guard(index_);
   const bool square = op == ReduceOp::sum_square;
+  const Sums sums{reinterpret_cast<Word*>(words.bytes()), words.ndim() == 2};
   std::vector<Array> dense;
   for (const Array& x : xs) dense.push_back(x.contiguous());
-  auto* sum = reinterpret_cast<Word*>(words.bytes());
-  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
-    dispatch(dtype, [&]<class T>(TypeTag<T>) {
-      if constexpr (!std::is_integral_v<T>) {
-        void (*kernel)(TensorTable, Word*) = nullptr;
-        if constexpr (std::is_same_v<T, double>) {
-          kernel = square ? exact_sum_wide_kernel<true> : exact_sum_wide_kernel<false>;
-        } else {
-          kernel = square ? exact_sum_kernel<T, true> : exact_sum_kernel<T, false>;
-        }
-        each_table(dense, dtype, kShare<T>, [&](const TensorTable& table) {
-          const dim3 blocks(std::min(table.shares.all(), kMostBlocks));
-          launch("exact_sum", kernel, blocks, dim3(kThreads), 0, table, sum);
-        });
-      }
-    });
-  }
+  const auto share = []<class T>(TypeTag<T>) { return kShare<T>; };
+  each_table(dense, share, [&]<class T>(TypeTag<T>, const TensorTable& table) {
+    void (*kernel)(TensorTable, Sums) = nullptr;
+    if constexpr (std::is_same_v<T, double>) {
+      kernel = square ? exact_sum_wide_kernel<true> : exact_sum_wide_kernel<false>;
+    } else {
+      kernel = square ? exact_sum_kernel<T, true> : exact_sum_kernel<T, false>;
+    }
+    const dim3 blocks(std::min(table.shares.all(), kMostBlocks));
+    launch("exact_sum", kernel, blocks, dim3(kThreads), 0, table, sums);
+  });
 }
 
 void CudaBackend::exact_result(SumResult result, const Array& words, const Array& out) {
   const DeviceGuard guard(index_);
-  launch("exact_sum", exact_result_kernel, dim3(1), dim3(kThreads), 0,
+  const dim3 blocks(static_cast<unsigned>(out.numel()));
+  launch("exact_sum", exact_result_kernel, blocks, dim3(kThreads), 0,
          reinterpret_cast<const int64_t*>(words.bytes()), result == SumResult::root,
          reinterpret_cast<double*>(out.bytes()));
 }

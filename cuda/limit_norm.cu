@@ -12,9 +12,13 @@ namespace {
 
 // Vectors that each thread of a block scales.
 constexpr int kVectorsAThread = 4;
+constexpr int64_t kShareBytes = kThreads * kVectorsAThread * kVectorBytes;
 
 template <class S>
 inline constexpr int kVector = kVectorBytes / static_cast<int>(sizeof(S));
+// Elements of a block.
+template <class S>
+inline constexpr int64_t kShare = kShareBytes / static_cast<int64_t>(sizeof(S));
 
 template <class S>
 __global__ void __launch_bounds__(kThreads)
@@ -25,8 +29,7 @@ __global__ void __launch_bounds__(kThreads)
   const T factor = static_cast<T>(wide);
   const int tensor = table.shares.find(blockIdx.x);
   const int64_t n = table.sizes[tensor];
-  const int64_t begin = static_cast<int64_t>(blockIdx.x - table.shares.first[tensor]) *
-                        (kThreads * kVectorsAThread * kVector<S>);
+  const int64_t begin = static_cast<int64_t>(blockIdx.x - table.shares.first[tensor]) * kShare<S>;
   S* x = reinterpret_cast<S*>(table.data[tensor]);
 #pragma unroll 1
   for (int i = 0; i < kVectorsAThread; ++i) {
@@ -48,17 +51,11 @@ void CudaBackend::limit_norm(std::span<const Array> xs, const Array& norm, doubl
   std::vector<Array> dense;
   for (const Array& x : xs) dense.push_back(x.contiguous());
   const auto* value = reinterpret_cast<const double*>(norm.bytes());
-  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
-    dispatch(dtype, [&]<class S>(TypeTag<S>) {
-      if constexpr (!std::is_integral_v<S>) {
-        constexpr int64_t kEach = kThreads * kVectorsAThread * kVector<S>;
-        each_table(dense, dtype, kEach, [&](const TensorTable& table) {
-          launch("clip_grad_norm", limit_norm_kernel<S>, dim3(table.shares.all()), dim3(kThreads),
-                 0, table, value, max_norm);
-        });
-      }
-    });
-  }
+  const auto share = []<class S>(TypeTag<S>) { return kShare<S>; };
+  each_table(dense, share, [&]<class S>(TypeTag<S>, const TensorTable& table) {
+    launch("clip_grad_norm", limit_norm_kernel<S>, dim3(table.shares.all()), dim3(kThreads), 0,
+           table, value, max_norm);
+  });
   for (size_t i = 0; i < xs.size(); ++i) {
     if (!xs[i].is_contiguous()) copy(dense[i], xs[i]);
   }

@@ -41,12 +41,14 @@ struct Shares {
 struct TensorTable {
   static constexpr int kMost = 160;
   Shares<kMost> shares;
-  bool vectors[kMost];  ///< the address is that of a vector of kVectorBytes
+  bool vectors[kMost];    ///< the address is that of a vector of kVectorBytes
+  int32_t places[kMost];  ///< in the list that all tables are made of
   int64_t sizes[kMost];
   std::byte* data[kMost];
 
-  void append(const Array& x, int64_t each) {
+  void append(const Array& x, size_t place, int64_t each) {
     const int at = shares.append(x.numel(), each);
+    places[at] = static_cast<int32_t>(place);
     sizes[at] = x.numel();
     data[at] = x.bytes();
     vectors[at] = aligned(x.bytes(), kVectorBytes);
@@ -54,18 +56,25 @@ struct TensorTable {
 };
 static_assert(sizeof(TensorTable) <= kMostParameterBytes - 64);  // beside other parameters
 
-/// Calls body(table) for tables of all arrays of `dtype`, which are dense; empty ones are left out.
-template <class Body>
-void each_table(std::span<const Array> xs, DType dtype, int64_t each, const Body& body) {
-  TensorTable table;
-  for (const Array& x : xs) {
-    if (x.dtype() != dtype || x.numel() == 0) continue;
-    table.append(x, each);
-    if (!table.shares.full()) continue;
-    body(table);
-    table.shares = {};
-  }
-  if (table.shares.tensors > 0) body(table);
+/// Calls body(TypeTag<T>{}, table) for tables of all arrays of each floating dtype T, which are
+/// dense and of which share(TypeTag<T>{}) elements are one; empty ones are left out.
+template <class Share, class Body>
+void each_table(std::span<const Array> xs, const Share& share, const Body& body) {
+  const auto of_type = [&]<class T>(TypeTag<T> tag) {
+    TensorTable table;
+    for (size_t i = 0; i < xs.size(); ++i) {
+      if (xs[i].dtype() != kDTypeOf<T> || xs[i].numel() == 0) continue;
+      table.append(xs[i], i, share(tag));
+      if (!table.shares.full()) continue;
+      body(tag, table);
+      table.shares = {};
+    }
+    if (table.shares.tensors > 0) body(tag, table);
+  };
+  of_type(TypeTag<Float16>{});
+  of_type(TypeTag<BFloat16>{});
+  of_type(TypeTag<float>{});
+  of_type(TypeTag<double>{});
 }
 
 }  // namespace hero::cuda

@@ -6,19 +6,47 @@
 
 namespace hero::core::cpu {
 
-void CpuBackend::exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) {
+namespace {
+
+// words += the sum over xs
+void add_sum(ReduceOp op, std::span<const Array> xs, int64_t* words) {
   ExactSum sum;
   op == ReduceOp::sum_abs ? sum.add_magnitudes(xs) : sum.add_squares(xs);
-  int64_t* word = words.data<int64_t>();
-  for (const int64_t more : sum.words()) *word++ += more;
+  for (const int64_t more : sum.words()) *words++ += more;
+}
+
+// True for words of one sum, which need not be carried again.
+bool is_carried(const int64_t* words) {
+  uint64_t above = 0;
+  for (int i = 0; i + 1 < exact::kDigits; ++i) above |= static_cast<uint64_t>(words[i]) >> 32;
+  return above == 0 && words[exact::kDigits] == 0;
+}
+
+double result_of(SumResult result, const int64_t* words) {
+  return result == SumResult::root ? exact::root(words) : exact::value(words);
+}
+
+}  // namespace
+
+void CpuBackend::exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) {
+  auto* const first = words.data<int64_t>();
+  if (words.ndim() == 1) return add_sum(op, xs, first);
+  for (size_t i = 0; i < xs.size(); ++i) add_sum(op, xs.subspan(i, 1), first + i * exact::kWords);
 }
 
 void CpuBackend::exact_result(SumResult result, const Array& words, const Array& out) {
-  std::array<int64_t, exact::kWords> carried;
-  std::copy_n(words.data<int64_t>(), carried.size(), carried.begin());
-  exact::carry(carried.data());
-  *out.data<double>() =
-      result == SumResult::root ? exact::root(carried.data()) : exact::value(carried.data());
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const int64_t* const found = words.data<int64_t>() + i * exact::kWords;
+    double& value = out.data<double>()[i];
+    if (is_carried(found)) {
+      value = result_of(result, found);
+      continue;
+    }
+    std::array<int64_t, exact::kWords> carried;
+    std::copy_n(found, carried.size(), carried.begin());
+    exact::carry(carried.data());
+    value = result_of(result, carried.data());
+  }
 }
 
 void CpuBackend::limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) {

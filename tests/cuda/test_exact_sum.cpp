@@ -104,6 +104,42 @@ TEST_CASE("exact sums of more arrays than a launch takes are those of the arrays
   }
 }
 
+TEST_CASE("the GPU sums the squares of each of many arrays, also where a block sees several") {
+  HERO_NEEDS_GPU();
+  constexpr DType kFloats[] = {kFloat32, kBFloat16, kFloat64, kFloat16};
+  std::vector<Array> here, there;
+  for (int64_t i = 0; i < 400; ++i) {
+    // More shares than blocks, so that blocks pass from one array to the next.
+    const int64_t n = i % 9 == 4 ? 0 : i == 33 ? 70001 : i % 5 == 0 ? 9001 : i * 11 % 61;
+    here.push_back(noise({n}, kFloats[i < 330 ? 0 : i % 4], static_cast<uint64_t>(i)));
+    there.push_back(here.back().to(kGpu));
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const auto& [at, value] : {std::pair{size_t{35}, infinity}, {size_t{36}, std::nan("")}}) {
+    backend(kCpu).fill(here[at].slice(0, 0, 1), value);
+    backend(kGpu).fill(there[at].slice(0, 0, 1), value);
+  }
+  const Array expected = roots_of_words(words_of_squares(here));
+  const Array found = roots_of_words(words_of_squares(there));
+  CHECK(found.device() == kGpu);
+  CHECK(same_bits(found, expected));
+}
+
+TEST_CASE("words that lie on the GPU are added to a sum there") {
+  HERO_NEEDS_GPU();
+  const Array a = noise({700}, kFloat32, 1), b = noise({90}, kBFloat16, 2);
+  ExactSum here, first, second, both, none;
+  for (const Array& x : {a, b}) here.add_squares(x);
+  first.add_squares(a.to(kGpu));
+  second.add_squares(b);
+  both.add_words(first.words_on(kGpu));
+  both.add_words(second.words_on(kGpu));  // those of the host go there
+  both.add_words(none.words_on(kGpu));
+  CHECK(both.root_on(kGpu).item() == here.root());
+  CHECK(both.words_on(kCpu).device() == kCpu);
+  CHECK(both.finite());
+}
+
 TEST_CASE("the GPU rounds an exact sum and its root as the CPU does") {
   HERO_NEEDS_GPU();
   const double infinity = std::numeric_limits<double>::infinity();

@@ -7,14 +7,15 @@
 
 #include "support/catch.h"
 
+#include <hero/core/exact_sum.h>
+#include <hero/core/map.h>
 #include <hero/core/thread_pool.h>
-#include <hero/optim/exact_sum.h>
 
 namespace {
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;
-using optim::ExactSum;
+using core::ExactSum;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -157,24 +158,40 @@ TEST_CASE("exact sums do not depend on the order, the cut or the number of threa
     for (int64_t parts = 1; parts <= 8; ++parts) {
       // merged as sums are, and as the words of owners are
       ExactSum sum;
-      std::vector<int64_t> words(expected.size(), 0);
+      const Array words = Array::zeros({core::exact::kWords}, kInt64);
       for (int64_t i = 0; i < parts; ++i) {
         const auto n = static_cast<int64_t>(kCount);
         const Array part =
             whole.slice(0, n * i * i / (parts * parts), n * (i + 1) * (i + 1) / (parts * parts));
         sum.add(squares(part));
-        const auto more = words_of(squares(part));
-        std::transform(more.begin(), more.end(), words.begin(), words.begin(), std::plus());
+        core::map_into<core::kernels::Add>(words, words, squares(part).words_on(kCpu));
       }
       CHECK(words_of(sum) == expected);
       ExactSum owned;
-      std::copy(words.begin(), words.end(), owned.words().begin());
+      owned.add_words(words);
+      CHECK(core::roots_of_words(words.unsqueeze(0)).item() == squares(whole).root());
       CHECK(owned.value() == squares(whole).value());
       owned.add(1.0);
       sum.add(1.0);
       CHECK(words_of(owned) == words_of(sum));
     }
   }
+}
+
+TEST_CASE("the words of squares of each array are those of sums of their own") {
+  const std::vector<Array> arrays = {array_of(numbers(700, -20, 10, 5), kFloat32),
+                                     array_of(numbers(3, -600, 600, 6), kFloat64),
+                                     Array::empty({0}), array_of({1.0, -kInfinity}, kBFloat16)};
+  const Array words = core::words_of_squares(arrays);
+  CHECK(words.shape() == Shape{4, core::exact::kWords});
+  const auto roots = core::roots_of_words(words).to_vector<double>();
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    CHECK(words.select(0, static_cast<int64_t>(i)).to_vector<int64_t>() ==
+          words_of(squares(arrays[i])));
+    CHECK(roots[i] == squares(arrays[i]).root());
+  }
+  CHECK(core::roots_of_words(core::words_of_squares({})).numel() == 0);
+  CHECK_THROWS_WITH(core::roots_of_words(words.slice(1, 1)), ContainsSubstring("words are"));
 }
 
 TEST_CASE("infinities and NaN outlive the adding up of words") {
@@ -189,6 +206,7 @@ TEST_CASE("infinities and NaN outlive the adding up of words") {
   }
   CHECK(infinite.value() == kInfinity);
   CHECK(infinite.root() == kInfinity);
+  CHECK(!infinite.finite());
   const auto words = words_of(infinite);
   ExactSum many;
   for (int i = 0; i < 1000; ++i) {
