@@ -2,7 +2,6 @@
 // Leaves that hold a part of a larger parameter, whose other parts lie with other ranks. Optimizers
 // step such a leaf as any other; what needs the whole (norms, a search for overflows) asks here.
 #include <memory>
-#include <span>
 
 #include <hero/autograd/tensor.h>
 
@@ -15,11 +14,13 @@ class Owners {
   Owners(const Owners&) = delete;
   Owners& operator=(const Owners&) = delete;
   virtual ~Owners() = default;
-  /// Each word becomes the sum of all owners' words, which wraps. A collective: every owner calls
-  /// it.
-  virtual void add_up(std::span<int64_t> words) = 0;
-  /// Each word becomes the largest of all owners' words. A collective too.
-  virtual void largest(std::span<int64_t> words) = 0;
+  /// Each element of an int64 array becomes the sum of all owners' elements, which wraps, in place.
+  /// A collective: every owner calls it. The array is contiguous, on the cpu or on the parameters'
+  /// device, and there the host does not wait.
+  virtual void add_up(const Array& words) = 0;
+  /// Each element becomes the largest of all owners' elements; NaN wins. A collective too, of any
+  /// dtype.
+  virtual void largest(const Array& x) = 0;
 };
 
 /// Which part of which parameter a leaf holds: elements first ... first + leaf.numel() - 1 of a

@@ -1,5 +1,5 @@
 #pragma once
-// UpdateBatch and update<F>(...): the entry to elementwise optimizer steps.
+// UpdateBatch: the entry to elementwise optimizer steps.
 #include <array>
 #include <bit>
 #include <vector>
@@ -73,16 +73,5 @@ class UpdateBatch {
   size_t used_ = 0;
   std::vector<Copied> copied_;
 };
-
-/// The step of one parameter at once; operands are those of UpdateBatch::add.
-template <class F>
-void update(const typename F::template Step<double>& step, const Array& param, const Array& grad,
-            std::span<const Array> states) {
-  std::vector<const Array*> pointers;
-  for (const Array& state : states) pointers.push_back(&state);
-  UpdateBatch batch;
-  batch.add<F>(step, param, grad, pointers);
-  batch.run();
-}
 
 }  // namespace hero::core

@@ -10,18 +10,16 @@ namespace {
 class GroupOwners : public Owners {
  public:
   explicit GroupOwners(Communicator group) : group_(std::move(group)) {}
-  void add_up(std::span<int64_t> words) override { combine(words, ReduceOp::sum); }
-  void largest(std::span<int64_t> words) override { combine(words, ReduceOp::max); }
+  void add_up(const Array& words) override { combine(words, ReduceOp::sum); }
+  void largest(const Array& x) override { combine(x, ReduceOp::max); }
 
  private:
-  void combine(std::span<int64_t> words, ReduceOp op) {
+  void combine(const Array& x, ReduceOp op) {
     if (group_.size() == 1) return;
+    // Simulated ranks have no others to ask, whatever they know themselves.
     const bool simulated = group_.engine_kind() == EngineKind::simulated;
-    const Shape shape = {static_cast<int64_t>(words.size())};
-    const Array all = simulated ? Array::empty(shape, kInt64, kMeta)
-                                : Array::from(std::span<const int64_t>(words), shape);
-    group_.all_reduce(all, {.op = op, .unit = "norms"});
-    if (!simulated) std::copy_n(all.data<int64_t>(), words.size(), words.begin());
+    const Array said = simulated ? Array::empty(x.shape(), x.dtype(), kMeta) : x;
+    group_.all_reduce(said, {.op = op, .unit = "norms"});
   }
   Communicator group_;
 };

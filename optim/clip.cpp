@@ -1,12 +1,12 @@
-#include <algorithm>
-#include <bit>
 #include <cmath>
+#include <utility>
 
+#include <hero/core/each_group.h>
 #include <hero/core/elementwise.h>
+#include <hero/core/exact_sum.h>
 #include <hero/core/map.h>
 #include <hero/core/reductions.h>
 #include <hero/optim/clip.h>
-#include <hero/optim/exact_sum.h>
 #include <hero/optim/owners.h>
 
 namespace hero::optim {
@@ -14,6 +14,7 @@ namespace hero::optim {
 namespace {
 
 namespace k = core::kernels;
+using core::ExactSum;
 
 // Gradients with elements, of the parameters of these owners.
 std::vector<Array> gradients_of(const std::vector<Tensor>& params, const Owners* owners) {
@@ -43,7 +44,7 @@ void add_powers(ExactSum& sum, const std::vector<Array>& gradients, double p) {
   }
 }
 
-ExactSum power_sum(const std::vector<Tensor>& params, double p) {
+ExactSum power_sum(const std::vector<Tensor>& params, double p, Device device) {
   ExactSum total;
   for (Owners* owners : all_owners(params)) {
     if (!owners) {
@@ -52,8 +53,9 @@ ExactSum power_sum(const std::vector<Tensor>& params, double p) {
     }
     ExactSum sum;
     add_powers(sum, gradients_of(params, owners), p);
-    add_up(*owners, {&sum, 1});
-    total.add(sum);
+    const Array words = sum.words_on(device);
+    owners->add_up(words);
+    total.add_words(words);
   }
   return total;
 }
@@ -71,22 +73,14 @@ Array largest_of(const std::vector<Array>& gradients, Device device) {
   return core::reduce(core::ReduceOp::max, each).to(device);
 }
 
-// The bits of doubles that are 0 or more are ordered like the doubles, and NaN is above infinity.
 Array largest_magnitude(const std::vector<Tensor>& params, Device device) {
-  const std::vector<Owners*> all = all_owners(params);
-  const bool whole = all.empty() || (all.size() == 1 && !all[0]);
-  if (whole) return largest_of(gradients_of(params, nullptr), device);
-  int64_t total = 0;
-  for (Owners* owners : all) {
-    int64_t largest = 0;
-    if (device.type != DeviceType::meta) {
-      const double found = largest_of(gradients_of(params, owners), device).item();
-      largest = std::bit_cast<int64_t>(std::fabs(found));
-    }
-    if (owners) owners->largest({&largest, 1});
-    total = std::max(total, largest);
+  const Array total = Array::zeros({}, kFloat64, device);
+  for (Owners* owners : all_owners(params)) {
+    const Array found = largest_of(gradients_of(params, owners), device);
+    if (owners) owners->largest(found);
+    core::map_into<k::Maximum>(total, total, found);
   }
-  return Array::full({}, std::bit_cast<double>(total), kFloat64, device);
+  return total;
 }
 
 }  // namespace
@@ -96,7 +90,7 @@ Tensor grad_norm(const std::vector<Tensor>& params, double p) {
   const NoGrad no_grad;
   const Device device = device_of(params);
   if (std::isinf(p)) return Tensor(largest_magnitude(params, device));
-  const ExactSum sum = power_sum(params, p);
+  const ExactSum sum = power_sum(params, p, device);
   if (p == 2.0) return Tensor(sum.root_on(device));
   const Array value = sum.value_on(device);
   return Tensor(p == 1.0 ? value : core::map<k::Pow>(value, Scalar(1.0 / p)));
@@ -111,16 +105,12 @@ void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm,
   for (const Tensor& param : params) {
     if (param.grad().defined()) gradients.push_back(param.grad().array());
   }
-  while (!gradients.empty()) {  // one device after the other
-    const Device device = gradients.front().device();
-    const auto rest = std::stable_partition(gradients.begin(), gradients.end(),
-                                            [&](const Array& g) { return g.device() == device; });
-    core::backend(device).limit_norm({gradients.begin(), rest}, norm.to(device), max_norm);
-    if (device.type != DeviceType::cpu) {  // the host does not know whether they changed
-      std::for_each(gradients.begin(), rest, [](const Array& g) { g.storage().bump_version(); });
-    }
-    gradients.erase(gradients.begin(), rest);
-  }
+  const auto limit = [&](Device device, std::span<const Array> there) {
+    core::backend(device).limit_norm(there, norm.to(device), max_norm);
+    if (device.type == DeviceType::cpu) return;
+    for (const Array& g : there) g.storage().bump_version();  // nobody knows whether they changed
+  };
+  core::each_group(std::move(gradients), &Array::device, limit);
 }
 
 Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,

@@ -17,7 +17,7 @@ struct ClipOptions {
 /// grad_norm(), whose value item() gives. Pascanu, Mikolov and Bengio, arXiv 1211.5063.
 ///
 /// On a GPU the norm stays there and the gradients are read and scaled in a few launches for any
-/// number of them; the host waits only with error_if_nonfinite, or where parameters are shards.
+/// number of them, shards too; the host waits only with error_if_nonfinite.
 Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
                       const ClipOptions& options = {});
 
@@ -30,7 +30,7 @@ void clip_grad_value(const std::vector<Tensor>& params, double limit);
 /// of shape [] on the device of the first gradient. The sum is exact (for other p than 1 and 2 the
 /// powers are doubles), so the norm has the same bits for any order and number of threads, and
 /// whether parameters are whole or shards: where they are shards (<hero/autograd/partition.h>) this
-/// is a collective of their owners over words of the host, and gives the norm of the whole to each.
+/// is a collective of their owners on that device, and gives the norm of the whole to each.
 /// For p of 1 and 2 all gradients of a GPU are a few launches, for others a few a gradient.
 Tensor grad_norm(const std::vector<Tensor>& params, double p = 2.0);
 /// Multiplies the gradients as clip_grad_norm does for that norm, a tensor of one element.

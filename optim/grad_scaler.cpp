@@ -23,11 +23,11 @@ void check_values(const GradScalerOptions& o) {
 
 // Whether any gradient is not finite, here or with one who holds other parts of the parameters.
 bool overflowed(const Optimizer& optimizer) {
-  int64_t found = optimizer.gradients_finite() ? 0 : 1;
+  const Array found = Array::full({1}, optimizer.gradients_finite() ? 0 : 1, kInt64);
   for (Owners* owners : all_owners(optimizer.parameters())) {
-    if (owners) owners->largest({&found, 1});
+    if (owners) owners->largest(found);
   }
-  return found != 0;
+  return found.item() != 0.0;
 }
 
 }  // namespace

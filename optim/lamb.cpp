@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include <hero/core/each_group.h>
+#include <hero/core/exact_sum.h>
 #include <hero/optim/check_option.h>
-#include <hero/optim/exact_sum.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/owners.h>
 
@@ -11,15 +14,7 @@ namespace k = core::kernels;
 
 namespace {
 
-// |param| / |direction| over the whole parameter, of which these may be a shard.
-double trust_ratio(Owners* owners, const Array& param, const Array& direction) {
-  std::array<ExactSum, 2> squares;
-  squares[0].add_squares(param);
-  squares[1].add_squares(direction);
-  if (owners) add_up(*owners, squares);
-  const double numerator = squares[0].root(), denominator = squares[1].root();
-  return numerator > 0.0 && denominator > 0.0 ? numerator / denominator : 1.0;
-}
+constexpr int64_t kMostHeld = int64_t{16} << 20;  // keeps a GPU busy for longer than the launches
 
 }  // namespace
 
@@ -27,22 +22,66 @@ void LAMBOptions::check_values() const { check_adam_options("lamb", *this); }
 
 std::vector<const char*> LAMB::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }
 
+void LAMB::step() {
+  directed_.clear();  // of a step that ended in an error
+  held_ = 0;
+  Optimizer::step();
+}
+
 void LAMB::update(int group, State& state, const Array& grad) {
   const LAMBOptions& o = options(group);
   const auto [beta1, beta2] = o.betas;
   const Array& param = state.param.array();
-  const Array direction =
-      Array::empty(param.shape(), core::state_dtype(param.dtype()), param.device());
-  const Array states[] = {state.arrays[0].array, state.arrays[1].array, direction};
-  core::update<k::LambDirection>({o.maximize ? -1.0 : 1.0,
-                                  {beta1, 1.0 - beta1, beta2, 1.0 - beta2},
-                                  1.0 - std::pow(beta1, state.steps),
-                                  1.0 - std::pow(beta2, state.steps),
-                                  o.eps,
-                                  o.weight_decay},
-                                 param, grad, states);
-  const double trust = trust_ratio(owners_of(state.param), param, direction);
-  core::update<k::SGD>({{1.0, 0.0}, o.lr * trust}, param, direction.to(param.dtype()), {});
+  state.scratch = Array::empty(param.shape(), core::state_dtype(param.dtype()), param.device());
+  const Array* const states[] = {&state.arrays[0].array, &state.arrays[1].array, &state.scratch};
+  run<k::LambDirection>({o.maximize ? -1.0 : 1.0,
+                         {beta1, 1.0 - beta1, beta2, 1.0 - beta2},
+                         1.0 - std::pow(beta1, state.steps),
+                         1.0 - std::pow(beta2, state.steps),
+                         o.eps,
+                         o.weight_decay},
+                        state, grad, states);
+  directed_.push_back({&state, o.lr});
+  if (owners_of(state.param)) return;
+  held_ += state.scratch.nbytes();
+  if (held_ >= kMostHeld) run_batch();
+}
+
+void LAMB::batch_done() {
+  const auto shards =
+      std::stable_partition(directed_.begin(), directed_.end(),
+                            [](const Directed& d) { return !owners_of(d.state->param); });
+  take({directed_.begin(), shards});
+  directed_.erase(directed_.begin(), shards);
+  held_ = 0;
+}
+
+void LAMB::step_done() { take(std::exchange(directed_, {})); }
+
+void LAMB::take(std::vector<Directed> directed) {
+  const auto place = [](const Directed& d) {
+    return std::pair(owners_of(d.state->param), d.state->param.device());
+  };
+  core::each_group(std::move(directed), place, [&](const auto& of, std::span<const Directed> list) {
+    std::vector<Array> vectors;  // param and direction, one after the other
+    vectors.reserve(2 * list.size());
+    for (const Directed& d : list) {
+      vectors.push_back(d.state->param.array());
+      vectors.push_back(d.state->scratch);
+    }
+    const Array words = core::words_of_squares(vectors);
+    if (of.first) of.first->add_up(words);
+    const Array norms = core::roots_of_words(words);
+    for (int64_t i = 0; const Directed& d : list) {
+      const Array& param = d.state->param.array();
+      const Array both = norms.slice(0, 2 * i, 2 * i + 2);
+      d.state->scratch = d.state->scratch.to(param.dtype());
+      steps_.add<k::LambStep>({d.lr}, param, d.state->scratch, {}, &both);
+      ++i;
+    }
+    steps_.run();
+    for (const Directed& d : list) d.state->scratch = {};
+  });
 }
 
 }  // namespace hero::optim

@@ -23,18 +23,38 @@ struct LAMBOptions {
 
 /// Adam's direction at the length of the parameter, for large batches. Two stages: d = m / (1 -
 /// beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay * p; then p -= lr * (|p| / |d|) * d
-/// with Euclidean norms over the whole parameter, whose quotient counts as 1 where either is 0; the
-/// bits do not depend on whether it is cut into shards (a collective of their owners for each
-/// parameter). You et al., arXiv 1904.00962.
+/// with Euclidean norms over the whole parameter, whose quotient counts as 1 where either is 0. You
+/// et al., arXiv 1904.00962.
+///
+/// Norms stay on the parameters' device, and the host does not wait for them. The bits do not
+/// depend on whether parameters are cut into shards: their owners make one collective a step. A
+/// step holds the directions of all shards, and those of whole parameters up to 16 MiB and one
+/// more.
 class LAMB : public OptimizerOf<LAMBOptions> {
  public:
   explicit LAMB(const std::vector<Tensor>& params, const LAMBOptions& options = {})
       : OptimizerOf("lamb", params, options) {}
   explicit LAMB(const std::vector<Group>& groups) : OptimizerOf("lamb", groups) {}
 
+  void step() override;
+
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  void batch_done() override;
+  void step_done() override;
+
+ private:
+  // A parameter that has its direction, in state.scratch, and is not stepped yet.
+  struct Directed {
+    State* state;
+    double lr;
+  };
+  void take(std::vector<Directed> directed);
+
+  core::UpdateBatch steps_;  // along directions
+  std::vector<Directed> directed_;
+  int64_t held_ = 0;  // bytes of directions of whole parameters among them
 };
 
 }  // namespace hero::optim

@@ -5,7 +5,6 @@
 #include <hero/optim/adam.h>
 #include <hero/optim/adamax.h>
 #include <hero/optim/clip.h>
-#include <hero/optim/exact_sum.h>
 #include <hero/optim/grad_scaler.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/lbfgs.h>

@@ -7,8 +7,8 @@ using namespace hero;
 namespace {
 
 struct Alone : Owners {
-  void add_up(std::span<int64_t>) override {}
-  void largest(std::span<int64_t>) override {}
+  void add_up(const Array&) override {}
+  void largest(const Array&) override {}
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <string>
 
-#include "cuda/gpu.h"
+#include "cuda/nccl_ranks.h"
 #include "dist/ladder.h"
 
 using namespace hero;
@@ -15,9 +15,10 @@ namespace {
 constexpr Rung kRungs[] = {Rung::ddp,  Rung::zero1,     Rung::zero2, Rung::zero3,
                            Rung::fsdp, Rung::fsdp_kept, Rung::hybrid};
 
-void check_rungs(Subject subject, Method method, int ranks, int steps, DType dtype = kFloat32) {
+void check_rungs(Subject subject, Method method, int ranks, int steps, double clip = 0.0,
+                 DType dtype = kFloat32) {
   Whole alone;
-  Climb single{Rung::single, subject, method, ranks, steps, 0.0, kGpu};
+  Climb single{Rung::single, subject, method, ranks, steps, clip, kGpu};
   single.dtype = dtype;
   train(single, alone, nullptr);
   REQUIRE(alone.size() >= 4);
@@ -74,15 +75,30 @@ TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT wi
   HERO_NEEDS_GPU();
   check_rungs(Subject::gpt_tanh, Method::adamw, 3, 2);
   // Of halves one process rounds its sum of gradients after each micro-batch, ranks round it once.
-  check_rungs(Subject::gpt_tanh, Method::adamw, 2, 2, kBFloat16);
-  check_rungs(Subject::gpt_tanh, Method::sgd, 2, 2, kFloat16);
+  check_rungs(Subject::gpt_tanh, Method::adamw, 2, 2, 0.0, kBFloat16);
+  check_rungs(Subject::gpt_tanh, Method::sgd, 2, 2, 0.0, kFloat16);
 }
 
 TEST_CASE("on one GPU every rung ends with the bits of one process there: GPT::loss, encoders") {
   HERO_NEEDS_GPU();
   for (const Subject subject : {Subject::gpt_untied, Subject::encoder}) {
     check_rungs(subject, Method::adamw, 2, 2);
-    check_rungs(subject, Method::adamw, 2, 2, kBFloat16);
+    check_rungs(subject, Method::adamw, 2, 2, 0.0, kBFloat16);
+  }
+}
+
+TEST_CASE("on one GPU norms of shards are those of the whole: LAMB with clipping on every rung") {
+  HERO_NEEDS_GPU();
+  check_rungs(Subject::odd, Method::lamb, 3, 2, 0.5);
+  check_rungs(Subject::mlp, Method::lamb, 4, 2, 0.5);
+}
+
+TEST_CASE("nccl: norms of shards are those of the whole: LAMB with clipping") {
+  HERO_NEEDS_GPUS(3);
+  for (const Rung rung : {Rung::zero1, Rung::zero3, Rung::fsdp}) {
+    CAPTURE(name(rung));
+    const Climb c{rung, Subject::odd, Method::lamb, 3, 2, 0.5, kGpu, dist::EngineKind::nccl};
+    CHECK(climb_difference(c) == "");
   }
 }
 

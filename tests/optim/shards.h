@@ -61,16 +61,21 @@ class Meeting {
 class Together : public hero::Owners {
  public:
   explicit Together(Meeting& meeting) : meeting_(meeting) {}
-  void add_up(std::span<int64_t> words) override {
-    meeting_.combine(words, [](int64_t a, int64_t b) {
+  void add_up(const hero::Array& words) override {
+    meeting_.combine(words_of(words), [](int64_t a, int64_t b) {
       return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
     });
   }
-  void largest(std::span<int64_t> words) override {
-    meeting_.combine(words, [](int64_t a, int64_t b) { return std::max(a, b); });
+  // int64, or float64 that is 0 or more, whose bits are ordered like the numbers; NaN is above all.
+  void largest(const hero::Array& x) override {
+    meeting_.combine(words_of(x), [](int64_t a, int64_t b) { return std::max(a, b); });
   }
 
  private:
+  static std::span<int64_t> words_of(const hero::Array& x) {
+    hero::check(hero::item_size(x.dtype()) == 8, "meeting: words of 8 bytes, not ", x.dtype());
+    return {reinterpret_cast<int64_t*>(x.bytes()), static_cast<size_t>(x.numel())};
+  }
   Meeting& meeting_;
 };
 

@@ -166,6 +166,16 @@ TEST_CASE("masters of shards are shards: LAMB over them has the bits of the whol
   CHECK(same_bits(parts[1], whole[1]));
 }
 
+TEST_CASE("a step of LAMB over shards is one collective, however many parameters there are") {
+  const std::vector<Tensor> whole = three_params(kFloat32);
+  const int64_t met = on_ranks(3, [&](int rank, const OwnersPtr& owners) {
+    const auto mine = cut(whole, rank, 3, owners);
+    optim::LAMB lamb({{{mine[0], mine[2]}, {.lr = 0.01}}, {{mine[1]}, {.lr = 0.1}}});
+    for (int step = 0; step < 4; ++step) lamb.step();
+  });
+  CHECK(met == 4);
+}
+
 TEST_CASE("an overflow in one owner's shard makes all leave the step out") {
   for (const bool unscale : {false, true}) {
     const std::vector<Tensor> whole = three_params(kFloat32);
