@@ -1,14 +1,27 @@
 #pragma once
+#include <vector>
+
+#include <hero/core/exact_sum.h>
 #include <hero/core/map.h>
 #include <hero/core/reductions.h>
 
 namespace hero::optim {
 
-/// True when no element is infinite or NaN; true on meta.
-inline bool all_finite(const Array& x) {
-  if (x.device().type == DeviceType::meta) return true;
-  const Array finite = core::map<core::kernels::IsFinite>(x);
-  return core::reduce(core::ReduceOp::all, finite).item<bool>();
+/// True when no element of any array is infinite or NaN; true on meta. All arrays of a GPU are a
+/// few launches, and the host waits for one answer.
+inline bool all_finite(const std::vector<Array>& xs) {
+  std::vector<Array> elsewhere;
+  for (const Array& x : xs) {
+    if (x.device().type != DeviceType::cpu) {
+      elsewhere.push_back(x);
+      continue;
+    }
+    const Array finite = core::map<core::kernels::IsFinite>(x);
+    if (!core::reduce(core::ReduceOp::all, finite).item<bool>()) return false;
+  }
+  core::ExactSum sum;
+  sum.add_magnitudes(elsewhere);
+  return sum.finite();
 }
 
 }  // namespace hero::optim

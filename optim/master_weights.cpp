@@ -69,11 +69,11 @@ void move_gradients(const std::vector<Tensor>& params, const std::vector<Tensor>
 }
 
 bool gradients_are_finite(const std::vector<Tensor>& params) {
+  std::vector<Array> gradients;
   for (const Tensor& param : params) {
-    const Tensor grad = param.grad();
-    if (grad.defined() && !all_finite(grad.array())) return false;
+    if (param.grad().defined()) gradients.push_back(param.grad().array());
   }
-  return true;
+  return all_finite(gradients);
 }
 
 void add_masters(StateDict& dict, const std::vector<Tensor>& params,

@@ -147,11 +147,11 @@ Array Optimizer::gradient_of(int param) const {
 }
 
 bool Optimizer::gradients_finite() const {
+  std::vector<Array> gradients;
   for (const State& state : states_) {
-    const Tensor grad = state.param.grad();
-    if (grad.defined() && !all_finite(grad.array())) return false;
+    if (state.param.grad().defined()) gradients.push_back(state.param.grad().array());
   }
-  return true;
+  return all_finite(gradients);
 }
 
 void Optimizer::scale_gradients(double factor) {

@@ -141,6 +141,17 @@ TEST_CASE("the loss scaler and the anomaly watch see what is not finite on the G
   p.set_grad(full({4}, std::numeric_limits<double>::infinity(), {.device = kGpu}));
   CHECK_FALSE(scaler.step(sgd));
   CHECK(p.to_vector<float>() == std::vector<float>(4, 0.5f));
+  // One element of many gradients, here and there.
+  std::vector<Tensor> many;
+  for (int64_t i = 0; i < 170; ++i) {
+    const Device device = i % 8 == 0 ? kCpu : kGpu;
+    many.push_back(ones({i % 5}, {.dtype = i % 3 ? kFloat32 : kBFloat16, .device = device}));
+    many.back().requires_grad_().set_grad(many.back().detach().clone());
+  }
+  optim::SGD all(many, {.lr = 0.5});
+  CHECK(all.gradients_finite());
+  core::backend(kGpu).fill(many[169].grad().array().slice(0, 3), std::nan(""));
+  CHECK_FALSE(all.gradients_finite());
   const DetectAnomaly watch;
   const Tensor x = zeros({2}, {.device = kGpu}).requires_grad_();
   CHECK_THROWS_WITH(sum(x / x).backward(), ContainsSubstring("nan"));
