@@ -65,8 +65,8 @@ inline nn::GPTConfig ladder_gpt() {
   return {.vocab_size = 19, .block_size = 6, .n_layer = 2, .n_head = 2, .n_embd = 8};
 }
 
-/// gpt_loss: the same GPT, by GPT::loss; gpt_untied: so too, its head a weight of its own;
-/// gpt_tanh: with gelu by tanh, which is part of a product on a GPU.
+/// gpt_loss: the same GPT, by GPT::loss; gpt_untied: so too, its head a weight of its own and its
+/// blocks run again in backward; gpt_tanh: with gelu by tanh, which is part of a product on a GPU.
 enum class Subject { mlp, odd, gpt, gpt_loss, gpt_untied, gpt_tanh, encoder };
 
 inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
@@ -82,6 +82,7 @@ inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
       return std::make_unique<nn::GPT>(config);
     case Subject::gpt_untied:
       config.tie_weights = false;
+      config.checkpoint = true;
       return std::make_unique<nn::GPT>(config);
     case Subject::gpt_tanh:
       config.gelu = Gelu::tanh;
