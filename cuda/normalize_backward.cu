@@ -255,7 +255,7 @@ Plan plan_for(int64_t rows, int64_t n) {
     return {0, 1024, std::min(ceil_div(rows, 64), int64_t{64})};
   const bool one = n <= 512 * kRowPack<E>;
   const int width = one ? team_width<E>(n, 1, 512) : 512;
-  return {one ? 1 : kMostHeld<E>, width, std::min<int64_t>(rows, 132 * (1536 / width))};
+  return {one ? 1 : kMostHeld<E>, width, std::min<int64_t>(rows, 132 * (1024 / width))};
 }
 
 template <class E>
