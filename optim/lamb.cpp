@@ -14,7 +14,11 @@ namespace k = core::kernels;
 
 namespace {
 
-constexpr int64_t kMostHeld = int64_t{16} << 20;  // keeps a GPU busy for longer than the launches
+// Bytes of directions that are a batch: a GPU is busy for longer than the launches take, and on the
+// CPU they stay in its caches.
+int64_t batch_bytes(Device device) {
+  return device.type == DeviceType::cpu ? int64_t{64} << 10 : int64_t{16} << 20;
+}
 
 }  // namespace
 
@@ -44,7 +48,7 @@ void LAMB::update(int group, State& state, const Array& grad) {
   directed_.push_back({&state, o.lr});
   if (owners_of(state.param)) return;
   held_ += state.scratch.nbytes();
-  if (held_ >= kMostHeld) run_batch();
+  if (held_ >= batch_bytes(param.device())) run_batch();
 }
 
 void LAMB::batch_done() {

@@ -28,8 +28,8 @@ struct LAMBOptions {
 ///
 /// Norms stay on the parameters' device, and the host does not wait for them. The bits do not
 /// depend on whether parameters are cut into shards: their owners make one collective a step. A
-/// step holds the directions of all shards, and those of whole parameters up to 16 MiB and one
-/// more.
+/// step holds the directions of all shards, and those of whole parameters up to 16 MiB (on the CPU
+/// 64 KiB) and one more.
 class LAMB : public OptimizerOf<LAMBOptions> {
  public:
   explicit LAMB(const std::vector<Tensor>& params, const LAMBOptions& options = {})
