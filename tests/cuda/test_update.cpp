@@ -1,7 +1,5 @@
 // Optimizer steps and what follows a product, against the CPU's.
-#include "cuda/gpu.h"
-#include "cuda/same_bits.h"
-#include "support/arrays.h"
+#include "cuda/close.h"
 
 #include <hero/core/elementwise.h>
 #include <hero/core/map.h>
@@ -97,6 +95,17 @@ void compare(int64_t n, DType dtype, int64_t shift = 0) {
 
 constexpr DType kFloats[] = {kFloat16, kBFloat16, kFloat32, kFloat64};
 
+// In double gelu's erfc and exp are the C library's on the CPU and CUDA's on a GPU; all else are
+// the same operations on both.
+bool agree([[maybe_unused]] core::Activation activation, const Array& gpu, const Array& cpu) {
+#if !defined(HERO_TEST_CUSIM)  // there both are the CPU's library
+  const bool by_library =
+      activation == core::Activation::gelu || activation == core::Activation::gelu_tanh;
+  if (by_library && cpu.dtype() == kFloat64) return distance(gpu, cpu) <= allowed(kFloat64);
+#endif
+  return same_bits(gpu, cpu);
+}
+
 }  // namespace
 
 TEST_CASE("every optimizer step gives the CPU's bits") {
@@ -146,8 +155,8 @@ TEST_CASE("bias and activation give the CPU's bits") {
     INFO("activation " << static_cast<int>(activation) << " of " << to_string(z.dtype()) << " "
                        << to_string(z.shape()) << (in_place ? " in place" : "") << ", bias "
                        << (bias ? to_string(bias->shape()) : "none"));
-    CHECK(same_bits(gpu_out, out));
-    CHECK(same_bits(there, here));
+    CHECK(agree(activation, gpu_out, out));
+    CHECK(agree(in_place ? activation : Activation::none, there, here));
   };
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const Shape& shape :
