@@ -7,6 +7,7 @@
 #include "autograd/op_table.h"
 #include "cuda/gpu.h"
 #include "nn/layer_golden.h"
+#include "optim/more_golden.h"
 #include "optim/trajectory.h"
 #include "support/arrays.h"
 
@@ -28,6 +29,8 @@ double tolerance(DType dtype) {
       return 512 * 0x1p-53;
     case kFloat32:
       return 512 * 0x1p-24;
+    case kFloat16:
+      return 8 * 0x1p-11;
     default:
       return 8 * 0x1p-8;
   }
@@ -116,7 +119,7 @@ void check_rows(const Rows& rows) {
   each_layout(rows, [](const OpRow& row, Layout layout) {
     check_parity(row, layout, kFloat64);
     if (layout == Layout::broadcast || layout == Layout::single) return;
-    for (const DType dtype : {kFloat32, kBFloat16}) {
+    for (const DType dtype : {kFloat32, kBFloat16, kFloat16}) {
       if (exists_for(row, layout, dtype)) check_parity(row, layout, dtype);
     }
   });
@@ -154,8 +157,26 @@ TEST_CASE("layers give PyTorch's outputs, gradients and state on the GPU") {
   hero::test::check_layers(kGpu);
 }
 
-TEST_CASE("optimizers follow the reference trajectories on the GPU") {
+// Each step runs every kernel that any step runs; over cusim more of them would take minutes.
+#if defined(HERO_TEST_CUSIM)
+constexpr size_t kSteps = 12;
+#else
+constexpr size_t kSteps = 1 << 20;
+#endif
+
+// In parts, which are processes of their own side by side: 15000 steps are waited for.
+TEMPLATE_TEST_CASE_SIG("optimizers follow the reference trajectories on the GPU", "",
+                       ((size_t part), part), 0, 1, 2, 3) {
   HERO_NEEDS_GPU();
-  // Each step runs every kernel that any step runs; over cusim more of them would take minutes.
-  follow_all(kGpu, 12);
+  follow_all(kGpu, kSteps, part, 4);
+}
+
+TEST_CASE("lion and lamb follow NumPy on the GPU") {
+  HERO_NEEDS_GPU();
+  follow_lion_and_lamb(kGpu, kSteps);
+}
+
+TEST_CASE("lbfgs takes PyTorch's points on the GPU") {
+  HERO_NEEDS_GPU();
+  follow_lbfgs(kGpu);
 }

@@ -76,13 +76,11 @@ class Problem {
     return mean(square(matmul(h, p[2].t()) + p[3] - data_.at("Y")));
   }
 
-  /// All parameters, behind one another.
+  /// All parameters, behind one another; a device is waited for once.
   std::vector<double> values() const {
-    std::vector<double> all;
-    for (const Tensor& param : params_) {
-      for (double value : param.to_vector<double>()) all.push_back(value);
-    }
-    return all;
+    std::vector<Tensor> all;
+    for (const Tensor& param : params_) all.push_back(hero::flatten(param.detach()));
+    return hero::cat(all).to_vector<double>();
   }
 
  private:

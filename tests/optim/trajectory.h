@@ -45,14 +45,17 @@ inline void follow(const json& config, hero::Device device, size_t most) {
         100.0 * allowed);
 }
 
-inline void follow_all(hero::Device device, size_t most = 1 << 20) {
+/// Every case, or of `parts` of them the one called `part`; of each the first `most` steps.
+inline void follow_all(hero::Device device, size_t most = 1 << 20, size_t part = 0,
+                       size_t parts = 1) {
   std::ifstream file(golden_optim("cases.json"));
   REQUIRE(file.good());
   const json all = json::parse(file);
-  REQUIRE(all.at("cases").size() > 0);
-  for (const json& config : all.at("cases")) {
-    INFO(config.at("name").get<std::string>());
-    follow(config, device, most);
+  const json& cases = all.at("cases");
+  REQUIRE(cases.size() >= parts);
+  for (size_t i = part; i < cases.size(); i += parts) {
+    INFO(cases[i].at("name").get<std::string>());
+    follow(cases[i], device, most);
   }
 }
 
