@@ -10,19 +10,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPause = std::chrono::microseconds(50);  // between two looks at NCCL's state
+// Most calls are queued within microseconds: the first looks at NCCL's state follow at once.
+constexpr int kLooks = 200;
+constexpr auto kPause = std::chrono::microseconds(50);  // between two of the later ones
 
 // Looks again and again whether NCCL's own threads are done, with `ready`.
 template <class Ready>
 void await(double timeout, const std::string& where, const Patience& patience, const Ready& ready) {
   const Clock::time_point start = Clock::now();
-  while (!ready()) {
+  for (int looks = 0; !ready(); ++looks) {
     patience();
     const std::chrono::duration<double> waited = Clock::now() - start;
     check(waited.count() < timeout, where, ": time-out after ", timeout,
           " s: NCCL still waits for other ranks; set HERO_TIMEOUT to more seconds if they only "
           "need longer");
-    std::this_thread::sleep_for(kPause);
+    if (looks < kLooks) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
   }
 }
 
