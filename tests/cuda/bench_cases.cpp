@@ -29,6 +29,21 @@ Tensor classes(int64_t count, const Shape& shape) {
 
 std::string text(int64_t n) { return std::to_string(n); }
 
+// Attention by this library while it lives; an Error where there is none.
+class AttentionBy {
+ public:
+  explicit AttentionBy(cuda::AttentionLibrary library) { cuda::set_attention_library(library); }
+  ~AttentionBy() { cuda::set_attention_library(cuda::AttentionLibrary::own); }
+  AttentionBy(const AttentionBy&) = delete;
+  AttentionBy& operator=(const AttentionBy&) = delete;
+};
+
+constexpr cuda::AttentionLibrary kLibraries[] = {cuda::AttentionLibrary::own,
+                                                 cuda::AttentionLibrary::cudnn};
+const char* variant_of(cuda::AttentionLibrary library) {
+  return library == cuda::AttentionLibrary::own ? "eager" : "cudnn";
+}
+
 // A GPT and its optimizer.
 struct Training {
   explicit Training(const nn::GPTConfig& config) : scope(kGpu), model(config) {}
@@ -69,11 +84,17 @@ void gpt_steps(List& list, bool tiny) {
     const std::string name = "gpt2_b" + text(B),
                       what = "B = " + text(B) + ", T = " + text(T) + ", bf16";
     const auto tokens = static_cast<double>(B * T);
-    list.push_back({name, "eager", what, tokens, "tokens", [=]() -> Call {
-                      const auto training = std::make_shared<Training>(config);
-                      const std::vector<Array> in = batch();
-                      return [=] { training->step(Tensor(in[0]), Tensor(in[1])); };
-                    }});
+    for (const auto library : kLibraries) {
+      if (B == 1 && library != cuda::AttentionLibrary::own) continue;
+      list.push_back({name, variant_of(library), what, tokens, "tokens", [=]() -> Call {
+                        const auto training = std::make_shared<Training>(config);
+                        const std::vector<Array> in = batch();
+                        return [=] {
+                          const AttentionBy by(library);
+                          training->step(Tensor(in[0]), Tensor(in[1]));
+                        };
+                      }});
+    }
     if (B > 1) continue;
     list.push_back({name, "graphed", what, tokens, "tokens", [=]() -> Call {
                       const auto training = std::make_shared<Training>(config);
@@ -97,16 +118,30 @@ void gpt_steps(List& list, bool tiny) {
                   }});
 }
 
+// A loss in float32, as autocast makes it of halves, or in the dtype of what it is given.
+const char* set_up(bool cast) {
+  return cast ? " under autocast, forward and backward" : ", forward and backward";
+}
+
 void fused(List& list, bool tiny) {
   const int64_t rows = tiny ? 24 : 16384, vocabulary = tiny ? 96 : 50304;
   const auto logits = static_cast<double>(rows * vocabulary);
-  list.push_back({"cross_entropy", "eager",
-                  text(rows) + " x " + text(vocabulary) + " bf16, forward and backward",
-                  3 * 2 * logits, "bytes", [=]() -> Call {
-                    const Tensor x = random({rows, vocabulary}, kBFloat16, true);
-                    const Tensor y = classes(vocabulary, {rows});
-                    return [=] { grad({cross_entropy(x, y)}, {x}); };
-                  }});
+  for (const bool cast : {true, false}) {
+    list.push_back({cast ? "cross_entropy" : "cross_entropy_bf16", "eager",
+                    text(rows) + " x " + text(vocabulary) + " bf16" + set_up(cast), 3 * 2 * logits,
+                    "bytes", [=]() -> Call {
+                      const Tensor x = random({rows, vocabulary}, kBFloat16, true);
+                      const Tensor y = classes(vocabulary, {rows});
+                      return [=] {
+                        Tensor loss;
+                        {
+                          const Autocast bfloat16({.enabled = cast});
+                          loss = cross_entropy(x, y);
+                        }
+                        grad({loss}, {x});
+                      };
+                    }});
+  }
   const int64_t N = tiny ? 24 : 65536, C = tiny ? 40 : 1024;
   const std::string what = text(N) + " x " + text(C) + " bf16, forward and backward";
   const auto pass = 2.0 * static_cast<double>(N * C);  // of one tensor
@@ -172,15 +207,21 @@ void feed_forward(List& list, bool tiny) {
                     }});
   }
   const int64_t vocabulary = tiny ? 96 : 50304;
-  list.push_back(
-      {"linear_cross_entropy", "eager",
-       text(rows) + " x " + text(in) + " x " + text(vocabulary) + " bf16, forward and backward",
-       6.0 * static_cast<double>(rows * in * vocabulary), "flop", [=]() -> Call {
-         const Tensor x = random({rows, in}, kBFloat16, true);
-         const Tensor w = random({vocabulary, in}, kBFloat16, true);
-         const Tensor y = classes(vocabulary, {rows});
-         return [=] { grad({linear_cross_entropy(x, w, y)}, {x, w}); };
-       }});
+  list.push_back({"linear_cross_entropy", "eager",
+                  text(rows) + " x " + text(in) + " x " + text(vocabulary) + " bf16" + set_up(true),
+                  6.0 * static_cast<double>(rows * in * vocabulary), "flop", [=]() -> Call {
+                    const Tensor x = random({rows, in}, kBFloat16, true);
+                    const Tensor w = random({vocabulary, in}, kBFloat16, true);
+                    const Tensor y = classes(vocabulary, {rows});
+                    return [=] {
+                      Tensor loss;
+                      {
+                        const Autocast bfloat16;
+                        loss = linear_cross_entropy(x, w, y);
+                      }
+                      grad({loss}, {x, w});
+                    };
+                  }});
 }
 
 void small_operations(List& list, bool tiny) {
@@ -249,13 +290,13 @@ void products(List& list, bool tiny) {
   const std::string what = to_string(shape) + " bf16, causal";
   // half of the pairs: two products forward, five backward
   const double pairs = static_cast<double>(shape.numel() * shape[2]);
-  for (const auto library : {cuda::AttentionLibrary::own, cuda::AttentionLibrary::cudnn}) {
-    const char* variant = library == cuda::AttentionLibrary::own ? "eager" : "cudnn";
+  for (const auto library : kLibraries) {
+    const char* variant = variant_of(library);
     list.push_back({"attention", variant, what, 2 * pairs, "flop", [=]() -> Call {
                       const Tensor q = random(shape, kBFloat16), k = random(shape, kBFloat16);
                       const Tensor v = random(shape, kBFloat16);
                       return [=] {
-                        cuda::set_attention_library(library);
+                        const AttentionBy by(library);
                         scaled_dot_product_attention(q, k, v, {.is_causal = true});
                       };
                     }});
@@ -266,7 +307,7 @@ void products(List& list, bool tiny) {
                       const Tensor v = random(shape, kBFloat16, true);
                       const Tensor g = random(shape, kBFloat16);
                       return [=] {
-                        cuda::set_attention_library(library);
+                        const AttentionBy by(library);
                         grad({scaled_dot_product_attention(q, k, v, {.is_causal = true})},
                              {q, k, v}, {.grad_outputs = {g}});
                       };

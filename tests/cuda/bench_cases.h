@@ -10,10 +10,12 @@ namespace hero_bench {
 /// returns.
 struct Case {
   std::string name;
-  std::string variant;  ///< "eager", or "graphed": replayed as a CUDA graph
-  std::string what;     ///< sizes and dtypes, the same text as PyTorch's side
-  double amount;        ///< of `unit` in one call
-  std::string unit;     ///< "bytes" at least read and written, "flop", "tokens" or "ops"
+  /// "eager"; "graphed": replayed as a CUDA graph; "two": two operations where "eager" is one;
+  /// "cudnn": attention by cuDNN, which a machine may lack.
+  std::string variant;
+  std::string what;  ///< sizes and dtypes, the same text as PyTorch's side
+  double amount;     ///< of `unit` in one call
+  std::string unit;  ///< "bytes" at least read and written, "flop", "tokens" or "ops"
   std::function<std::function<void()>()> make;
 };
 

@@ -21,7 +21,7 @@ using namespace hero;
 using hero_bench::Case;
 
 constexpr const char* kHelp =
-    R"(usage: hero_bench_gpu [--tiny] [--case NAME]...   times these cases, or all
+    R"(usage: hero_bench_gpu [--tiny] [--case NAME]...   times these cases, or all; 1 where one fails
        hero_bench_gpu [--tiny] --list             their names and variants, and ends
        hero_bench_gpu [--tiny] --serve            for each line "NAME VARIANT" that comes in, times
                                                   one round of that; another NAME frees the data
@@ -125,7 +125,9 @@ void serve(const std::vector<Case>& all) {
   }
 }
 
-void run(const Case& what) {
+// Whether it worked; cuDNN may be missing.
+bool run(const Case& what) {
+  bool good = true;
   try {
     const Prepared ready(what);
     std::vector<double> times;
@@ -134,8 +136,10 @@ void run(const Case& what) {
     print_time(what, times[kRounds / 2], ready.peak);
   } catch (const std::exception& error) {
     print_error(what.name, what.variant, error.what());
+    good = what.variant == "cudnn";
   }
   cuda::empty_cache();
+  return good;
 }
 
 void first_step(const std::vector<Case>& all, const std::string& since) {
@@ -204,10 +208,14 @@ int run_all(const Options& options) {
     for (const std::string& name : options.cases) {
       check(known(name), "no case '", name, "'; --list shows them");
     }
+    int failed = 0;
     for (const Case& c : all) {
       const auto& names = options.cases;
-      if (names.empty() || std::find(names.begin(), names.end(), c.name) != names.end()) run(c);
+      const bool asked =
+          names.empty() || std::find(names.begin(), names.end(), c.name) != names.end();
+      if (asked && !run(c)) failed = 1;
     }
+    return failed;
   }
   return 0;
 }

@@ -2,9 +2,11 @@
 
     gpu_torch.py [--tiny] [--device cpu] --list | --serve | --first-step TIME | --case NAME ...
 
-as hero_bench_gpu; the variants are "eager" and "compile" (torch.compile).
+as hero_bench_gpu; the variants are "eager", "compile" (torch.compile) and "graphed" (compiled, and
+the whole step with its clipping and AdamW captured in one CUDA graph).
 """
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -72,10 +74,13 @@ class Cases:
         for B in (16, 1):
             self.add(f"gpt2_b{B}", f"B = {B}, T = {T}, bf16", lambda compiled, B=B: self.step(B, compiled),
                      ("eager", "compile"))
+        self.all["gpt2_b1", "graphed"] = self.all["gpt2_b1", "eager"][0], self.graphed_step
         self.add("clip_adamw", "GPT-2's parameters, float32", self.clip_adamw)
         rows, vocabulary = (24, 96) if tiny else (16384, 50304)
-        self.add("cross_entropy", f"{rows} x {vocabulary} bf16, forward and backward",
-                 lambda compiled: self.cross_entropy(rows, vocabulary, compiled), ("eager", "compile"))
+        for name, cast, words in (("cross_entropy", True, " under autocast"), ("cross_entropy_bf16", False, "")):
+            self.add(name, f"{rows} x {vocabulary} bf16{words}, forward and backward",
+                     lambda compiled, cast=cast: self.cross_entropy(rows, vocabulary, cast, compiled),
+                     ("eager", "compile"))
         N, C = (24, 40) if tiny else (65536, 1024)
         for name, residual in (("add_layer_norm", True), ("layer_norm", False)):
             self.add(name, f"{N} x {C} bf16, forward and backward",
@@ -89,7 +94,7 @@ class Cases:
 
     def add(self, name, what, make, variants=("eager",)):
         for variant in variants:
-            self.all[name, variant] = what, lambda: make(variant == "compile")
+            self.all[name, variant] = what, lambda variant=variant: make(variant == "compile")
 
     def random(self, *shape, dtype=None, grad=False):
         return torch.randn(shape, dtype=dtype or torch.float32, device=self.device, requires_grad=grad)
@@ -97,26 +102,55 @@ class Cases:
     def classes(self, count, *shape):
         return torch.randint(count, shape, device=self.device)
 
-    def training(self):
+    def training(self, **options):
         model = gpt(self.config).to(self.device)
-        return model, torch.optim.AdamW(model.parameters(), fused=True)
+        return model, torch.optim.AdamW(model.parameters(), fused=True, **options)
 
-    def step(self, B, compiled):
+    def parts_of_step(self, B, compile_loss, **options):
+        """The step as two functions: what frees the gradients, and all that follows."""
         vocabulary, T = self.config[:2]
-        model, adamw = self.training()
-        # with CUDA graphs where it is the launches that count
-        mode = "reduce-overhead" if B == 1 and self.device == "cuda" else None
-        forward = torch.compile(model, mode=mode) if compiled else model
+        model, adamw = self.training(**options)
         tokens, targets = self.classes(vocabulary, B, T), self.classes(vocabulary, B * T)
 
-        def call():
-            adamw.zero_grad(set_to_none=True)
+        def loss_of(tokens, targets):
+            return F.cross_entropy(model(tokens).flatten(0, 1), targets)
+        loss_of = compile_loss(loss_of)
+
+        def rest():
             with torch.autocast(self.device, torch.bfloat16):
-                loss = F.cross_entropy(forward(tokens).flatten(0, 1), targets)
+                loss = loss_of(tokens, targets)
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
             adamw.step()
+        return lambda: adamw.zero_grad(set_to_none=True), rest
+
+    def step(self, B, compiled):
+        # with CUDA graphs where it is the launches that count
+        mode = "reduce-overhead" if B == 1 and self.device == "cuda" else None
+        free, rest = self.parts_of_step(B, lambda f: torch.compile(f, mode=mode) if compiled else f)
+
+        def call():
+            free()
+            rest()
         return call
+
+    def graphed_step(self):
+        """As PyTorch's page on CUDA graphs captures a whole network; the gradients lie in the graph's memory."""
+        if self.device != "cuda":
+            raise RuntimeError("CUDA graphs need a GPU")
+        free, rest = self.parts_of_step(1, torch.compile, capturable=True)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                free()
+                rest()
+        torch.cuda.current_stream().wait_stream(stream)
+        free()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            rest()
+        return graph.replay
 
     def clip_adamw(self, compiled):
         model, adamw = self.training()
@@ -128,13 +162,13 @@ class Cases:
             adamw.step()
         return call
 
-    def cross_entropy(self, rows, vocabulary, compiled):
+    def cross_entropy(self, rows, vocabulary, cast, compiled):
         x, y = self.random(rows, vocabulary, dtype=torch.bfloat16, grad=True), self.classes(vocabulary, rows)
         loss = torch.compile(F.cross_entropy) if compiled else F.cross_entropy
 
-        # under autocast, as a bf16 model's loss is: PyTorch computes it in float32
+        # under autocast, as a bf16 model's loss is: in float32
         def call():
-            with torch.autocast(self.device, torch.bfloat16):
+            with torch.autocast(self.device, torch.bfloat16, enabled=cast):
                 value = loss(x, y)
             torch.autograd.grad(value, x)
         return call
@@ -224,7 +258,7 @@ class Cases:
             return call
         self.add("feed_forward", what + ", forward and backward", layers)
         self.add("weight_gradient", what + ", with that of the bias", weights)
-        self.add("linear_cross_entropy", f"{rows} x {width} x {vocabulary} bf16, forward and backward", loss)
+        self.add("linear_cross_entropy", f"{rows} x {width} x {vocabulary} bf16 under autocast, forward and backward", loss)
 
     def products(self):
         for full, dtype in ((4096, "bfloat16"), (8192, "bfloat16"), (4096, "float32")):
@@ -304,11 +338,19 @@ def answer(name, variant, what, seconds, ready):
     say(case=name, variant=variant, what=what, seconds=seconds, peak_bytes=ready.peak, first_call=ready.first)
 
 
+@contextlib.contextmanager
+def errors_said(name, variant):
+    try:
+        yield
+    except Exception as error:  # of any kind: the other cases go on
+        say(case=name, variant=variant, error=f"{type(error).__name__}: {error}"[:300])
+
+
 def serve(cases, clock):
     prepared, last = {}, None
     for line in sys.stdin:
         name, variant = line.split()
-        try:
+        with errors_said(name, variant):
             what, make = cases.all[name, variant]
             if name != last:
                 prepared.clear()
@@ -317,8 +359,6 @@ def serve(cases, clock):
             if variant not in prepared:
                 prepared[variant] = Prepared(clock, make)
             answer(name, variant, what, prepared[variant].round(), prepared[variant])
-        except Exception as error:  # of any kind: the other cases go on
-            say(case=name, variant=variant, error=f"{type(error).__name__}: {error}"[:300])
 
 
 def main():
@@ -343,8 +383,9 @@ def main():
     else:
         for (name, variant), (what, make) in cases.all.items():
             if options.case is None or name in options.case:
-                ready = Prepared(clock, make)
-                answer(name, variant, what, statistics.median(ready.round() for _ in range(ROUNDS)), ready)
+                with errors_said(name, variant):
+                    ready = Prepared(clock, make)
+                    answer(name, variant, what, statistics.median(ready.round() for _ in range(ROUNDS)), ready)
 
 
 if __name__ == "__main__":
