@@ -16,6 +16,8 @@ hero_house_test("texts may differ by numbers that are near" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_close_text)
 hero_house_test("the run scripts refuse and explain" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
+hero_house_test("a GPU's stages end as they should" build
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu)
 if(HERO_HAS_CUDA)
   hero_house_test("no kernel spills registers" build ${PROJECT_SOURCE_DIR}/tests/cuda/check_registers
                   ${PROJECT_BINARY_DIR}/CMakeFiles/hero_cuda.dir)

@@ -1,8 +1,9 @@
 """Times Hero and PyTorch on one GPU in turns, and prints their ratios; started by tests/run --gpu.
 
-    gpu.py HERO_BENCH_GPU [--seconds S] [--rounds R] [--json FILE] [--tiny] [--torch-device cpu]
+    gpu.py HERO_BENCH_GPU [--seconds S] [--rounds R] [--out FOLDER] [--tiny] [--torch-device cpu]
 
-Both programs stay up (see gpu_torch.py and tests/cuda/bench_gpu.cpp) and each waits while the other
+Adds all times to gpu.jsonl in that folder; what the programs complain of goes to gpu-hero.err and
+gpu-torch.err there. Both programs stay up (see gpu_torch.py and tests/cuda/bench_gpu.cpp) and each waits while the other
 is timed: A-B-A-B, medians of the rounds. What has no time left, or fails, is named in the table.
 """
 import argparse
@@ -21,10 +22,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RATIOS = [
     ("GPT-2 124M, B=16", "gpt2_b16", "eager", "eager", 1.6),
     ("GPT-2 124M, B=16", "gpt2_b16", "eager", "compile", 1.0),
+    ("the same, cuDNN attention", "gpt2_b16", "cudnn", "compile", None),
     ("GPT-2 124M, B=1, graphed", "gpt2_b1", "graphed", "eager", 3),
     ("GPT-2 124M, B=1, graphed", "gpt2_b1", "graphed", "compile", None),
+    ("GPT-2 124M, B=1, graphed", "gpt2_b1", "graphed", "graphed", None),
     ("cross entropy", "cross_entropy", "eager", "eager", 6),
     ("cross entropy", "cross_entropy", "eager", "compile", None),
+    ("cross entropy in bf16", "cross_entropy_bf16", "eager", "eager", None),
+    ("cross entropy in bf16", "cross_entropy_bf16", "eager", "compile", None),
     ("residual + layer norm", "add_layer_norm", "eager", "eager", 2),
     ("residual + layer norm", "add_layer_norm", "eager", "compile", None),
     ("clip + AdamW, 124M", "clip_adamw", "eager", "eager", 1.4),
@@ -53,8 +58,8 @@ RATIOS = [
     ("product 4096 float32", "matmul_4096_float32", "eager", "eager", None),
 ]
 # bytes a second, as a share of the copy's: least share (None: no goal)
-SHARES = {"cross_entropy": 0.85, "add_layer_norm": 0.85, "clip_adamw": 0.85, "add": 0.85, "sum": 0.85,
-          "softmax": 0.85, "layer_norm": 0.85, "embedding_backward": None}
+SHARES = {"cross_entropy": None, "cross_entropy_bf16": 0.85, "add_layer_norm": 0.85, "clip_adamw": 0.85, "add": 0.85,
+          "sum": 0.85, "softmax": 0.85, "layer_norm": 0.85, "embedding_backward": None}
 MEMORY = ("gpt2_b16", 0.7)  # most of PyTorch's peak
 
 
@@ -73,15 +78,16 @@ class Deadline:
 class Side:
     """One of the two programs, started when it is first asked."""
 
-    def __init__(self, name, command, deadline, environment=None):
+    def __init__(self, name, command, deadline, folder, environment=None):
         self.name, self.command, self.deadline = name, command, deadline
+        self.errors = open(os.path.join(folder, f"gpu-{name}.err"), "wb")
         self.environment = os.environ | (environment or {})
-        self.process, self.started = None, None
+        self.process, self.started, self.text = None, None, b""
 
     def start(self):
-        self.started = time.time()
+        self.started, self.text = time.time(), b""
         self.process = subprocess.Popen(self.command + ["--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, env=self.environment)
+                                        stderr=self.errors, env=self.environment)
 
     def stop(self):
         if self.process:
@@ -99,7 +105,7 @@ class Side:
             answer = json.loads(self.line())
         except (OSError, ValueError) as error:
             self.stop()
-            raise RuntimeError(f"ended: {error}") from error
+            raise RuntimeError(f"ended: {error}, see {self.errors.name}") from error
         except Late:
             self.stop()
             raise
@@ -108,39 +114,45 @@ class Side:
         return answer
 
     def line(self):
-        text = b""
-        while not text.endswith(b"\n"):
+        """The next answer; what else the program's libraries print is passed over."""
+        while True:
+            line, end, rest = self.text.partition(b"\n")
+            if end:
+                self.text = rest
+                if line.startswith(b"{"):
+                    return line
+                continue
             if not select.select([self.process.stdout], [], [], self.deadline.left())[0]:
                 raise Late
             piece = os.read(self.process.stdout.fileno(), 65536)
             if not piece:
                 raise ValueError("no answer")
-            text += piece
-        return text
+            self.text += piece
 
     def first_step(self):
         """Seconds from the start of the program to the end of its first step."""
         try:
             done = subprocess.run(self.command + ["--first-step", repr(time.time())], env=self.environment,
-                                  capture_output=True, timeout=max(0.01, self.deadline.left()), check=True)
+                                  stdout=subprocess.PIPE, stderr=self.errors,
+                                  timeout=max(0.01, self.deadline.left()), check=True)
+            return json.loads(done.stdout.splitlines()[-1])  # others may have said something before
         except subprocess.TimeoutExpired as error:
             raise Late from error
         except subprocess.CalledProcessError as error:
-            lines = error.stderr.decode(errors="replace").strip().splitlines()
-            raise RuntimeError(lines[-1] if lines else f"exit status {error.returncode}") from error
-        return json.loads(done.stdout)
+            raise RuntimeError(f"exit status {error.returncode}, see {self.errors.name}") from error
+        except (ValueError, IndexError) as error:
+            raise RuntimeError(f"no time in its answer: {done.stdout[-200:]!r}") from error
 
 
 class Results:
     """All answers, by side, case and variant; what went wrong instead, in words."""
 
-    def __init__(self, path):
-        self.file = open(path, "w") if path else None
+    def __init__(self, folder):
+        self.file = open(os.path.join(folder, "gpu.jsonl"), "a")
         self.answers, self.words = {}, {}
 
     def add(self, side, answer):
-        if self.file:
-            print(json.dumps({"side": side} | answer), file=self.file, flush=True)
+        print(json.dumps({"side": side} | answer), file=self.file, flush=True)
         self.answers.setdefault((side, answer["case"], answer["variant"]), []).append(answer)
 
     def median(self, side, case, variant, field="seconds"):
@@ -250,7 +262,8 @@ def why_no_torch(device):
     if done.returncode == 0:
         print(f"PyTorch {done.stdout.strip()}")
         return ""
-    return f"no PyTorch here ({done.stderr.strip().splitlines()[-1]})"
+    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    return f"no PyTorch here ({lines[-1]})"
 
 
 def main():
@@ -258,18 +271,19 @@ def main():
     parser.add_argument("hero")
     parser.add_argument("--seconds", type=float, default=200)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json")
+    parser.add_argument("--out", default=".")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--torch-device", default="cuda")
     options = parser.parse_args()
     deadline, tiny = Deadline(options.seconds), ["--tiny"] if options.tiny else []
-    results = Results(options.json)
-    sides = [Side("hero", [options.hero] + tiny, deadline)]
+    results = Results(options.out)
+    sides = [Side("hero", [options.hero] + tiny, deadline, options.out)]
     missing = why_no_torch(options.torch_device)
-    with tempfile.TemporaryDirectory() as cache:  # empty: a program that compiles begins with nothing
+    # empty: a program that compiles begins with nothing; its workers may still write at the end
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache:
         if not missing:
             command = [sys.executable, os.path.join(HERE, "gpu_torch.py"), "--device", options.torch_device]
-            sides.append(Side("torch", command + tiny, deadline,
+            sides.append(Side("torch", command + tiny, deadline, options.out,
                               {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache + "/triton"}))
         try:
             measure(sides, results, options.rounds, not missing)
@@ -279,7 +293,8 @@ def main():
     print_ratios(results, missing)
     print_shares(results)
     print_memory(results)
-    hero = [key for key in results.words if key[0] == "hero"]
+    # a machine may lack cuDNN; its rows say so
+    hero = [key for key in results.words if key[0] == "hero" and key[2] != "cudnn"]
     return 1 if hero or not results.answers else 0
 
 
