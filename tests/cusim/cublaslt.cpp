@@ -40,10 +40,9 @@ constexpr double kMilliseconds[3] = {2.0, 1.0, 3.0};
 cusim::Products seen;
 std::mutex seen_mutex;
 std::atomic<double> epilogue_ms = 0.0;
-std::atomic<bool> epilogues_refused = false;
+std::atomic<bool> no_epilogues = false;
 
-template <class Change>
-void note(const Change& change) {
+void note(const auto& change) {
   const std::lock_guard lock(seen_mutex);
   change(seen);
 }
@@ -228,8 +227,8 @@ void run(const Call& call) {
       store(desc.bias, type, j, total);
     }
   }
-  const bool plain = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
-  cusim::advance(kMilliseconds[call.algorithm] + (plain ? 0.0 : epilogue_ms.load()));
+  cusim::advance(kMilliseconds[call.algorithm]);
+  if (desc.epilogue != CUBLASLT_EPILOGUE_DEFAULT) cusim::advance(epilogue_ms);
   note([](cusim::Products& products) { ++products.calls; });
 }
 
@@ -239,10 +238,9 @@ cusim::Products cusim::products() {
   const std::lock_guard lock(seen_mutex);
   return seen;
 }
-
 void cusim::set_epilogues(double milliseconds, bool refused) {
   epilogue_ms = milliseconds;
-  epilogues_refused = refused;
+  no_epilogues = refused;
 }
 
 extern "C" {
@@ -377,9 +375,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const auto algorithm = static_cast<int>(algo->data[0]);
   const size_t needed = kWorkspace[algorithm];
   if (workspace_bytes < needed || (needed > 0 && !workspace)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT && epilogues_refused) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
+  const bool plain = desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  if (!plain && no_epilogues) return CUBLAS_STATUS_NOT_SUPPORTED;
   // The epilogue's addresses must lie as well as those that the heuristic saw.
   const void* addresses[6] = {a, b, c, d, desc->bias, desc->aux};
   for (int x = 0; x < 6; ++x) {
