@@ -126,9 +126,13 @@ __device__ Acc fold_last(const RowsShape& shape, const E* row, int64_t at, int64
   return fold<Op>(value);
 }
 
-// Three or four blocks at a time keep a multiprocessor's memory busy.
+// Blocks that a multiprocessor has room for: four keep its memory busy, but wide numbers and exp
+// need the registers of three.
+template <class Op, class Acc>
+constexpr int kRowBlocks = sizeof(Acc) == 8 || std::is_same_v<Op, SumExp> ? 3 : 4;
+
 template <class Op, class E, class Acc>
-__global__ void __launch_bounds__(kThreads, sizeof(Acc) == 8 ? 3 : 4)
+__global__ void __launch_bounds__(kThreads, kRowBlocks<Op, Acc>)
     reduce_rows_kernel(const E* x, const RowsShape shape, const Acc* centers,
                        const Results<Acc> results) {
   const Team team = shape.team;

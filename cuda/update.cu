@@ -69,7 +69,7 @@ __device__ typename F::template Step<T> step_of(const Given& given,
 }
 
 template <class F, class P>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     update_kernel(const UpdateTable table, const typename F::template Step<GivenOf<F, P>> given) {
   using T = ComputeOf<P>;
   constexpr int kVector = kUpdateVector<P>;
