@@ -10,10 +10,10 @@
 
 namespace hero::cuda {
 
-inline int current_device(const char* op) {
+inline Device current_cuda(const char* op) {
   int index = 0;
   check_cuda(cudaGetDevice(&index), op);
-  return index;
+  return {DeviceType::cuda, static_cast<int8_t>(index)};
 }
 
 /// The T(op) of the current device, made when it is first asked for and kept to the end: a thread
@@ -22,7 +22,7 @@ template <class T>
 T& of_current_device(const char* op) {
   static std::mutex mutex;
   static auto& devices = *new std::map<int, std::unique_ptr<T>>;
-  const int index = current_device(op);
+  const int index = current_cuda(op).index;
   const std::lock_guard lock(mutex);
   std::unique_ptr<T>& value = devices[index];
   if (!value) value = std::make_unique<T>(op);
@@ -33,7 +33,7 @@ T& of_current_device(const char* op) {
 inline Array workspace(const char* op, int64_t bytes) {
   if (bytes == 0) return Array();
   const MemoryScope scope(MemoryTag::other);
-  return Array::empty({bytes}, kUInt8, {DeviceType::cuda, static_cast<int8_t>(current_device(op))});
+  return Array::empty({bytes}, kUInt8, current_cuda(op));
 }
 
 }  // namespace hero::cuda

@@ -238,9 +238,9 @@ bool may_measure() {
 // Leaves the plan with the quickest of the candidates, the first one of those that are nearly as
 // quick, and the product in d. False when none can be run in `limit` milliseconds.
 bool measure(const char* op, Plan& plan, const Addresses& at,
-             const cublasLtMatmulHeuristicResult_t* candidates, int count, float limit) {
-  constexpr float kNearly = 0.98f;
-  std::array<float, kCandidates> least{};
+             const cublasLtMatmulHeuristicResult_t* candidates, int count, double limit) {
+  constexpr double kNearly = 0.98;
+  std::array<double, kCandidates> least{};
   std::array<bool, kCandidates> runs{};
   for (int i = 0; i < count; ++i) {  // also warms up
     plan.choose(candidates[i]);
@@ -251,7 +251,7 @@ bool measure(const char* op, Plan& plan, const Addresses& at,
     for (int i = 0; i < count; ++i) {
       if (!runs[i]) continue;
       plan.choose(candidates[i]);
-      const float time = time_of(op, [&] { check_cublaslt(plan.run(op, at), op); });
+      const double time = time_of(op, [&] { check_cublaslt(plan.run(op, at), op); });
       least[i] = round == 0 ? time : std::min(least[i], time);
     }
   }
@@ -274,19 +274,18 @@ class Plans {
   Plan* get(const char* op, const Problem& problem, const Addresses& at,
             const Otherwise& otherwise) {
     std::unique_lock lock(mutex_);
-    if (const auto found = plans_.find(problem); found != plans_.end()) {
-      ++plans_reused;
-      return found->second.get();
-    }
+    auto found = plans_.find(problem);
     const bool measured = may_measure();
-    float limit = std::numeric_limits<float>::infinity();
-    if (measured && otherwise) {
+    double limit = std::numeric_limits<double>::infinity();
+    if (found == plans_.end() && measured && otherwise) {
       lock.unlock();  // it may be made of products
       limit = least_time(op, otherwise);
       lock.lock();
-      if (const auto found = plans_.find(problem); found != plans_.end()) {
-        return found->second.get();
-      }
+      found = plans_.find(problem);
+    }
+    if (found != plans_.end()) {
+      ++plans_reused;
+      return found->second.get();
     }
     auto plan = std::make_unique<Plan>(op, problem, handle_);
     cublasLtMatmulHeuristicResult_t candidates[kCandidates];

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include <hero/cuda/index_report.cuh>
+#include <hero/cuda/per_device.cuh>
 #include <hero/cuda/runtime.cuh>
 
 namespace hero::cuda {
@@ -80,9 +81,7 @@ void wait_for_stream(const char* op) {
   refuse_capture(op, "the host waits for values of the GPU here (item(), to(kCpu), printing)");
   check_cuda(cudaStreamSynchronize(current_stream()), op);
   launched.count = 0;
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), op);
-  throw_reported_index(device);
+  throw_reported_index(current_cuda(op).index);
 }
 
 bool& capturing() {
