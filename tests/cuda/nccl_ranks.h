@@ -1,5 +1,6 @@
 #pragma once
 // Ranks with a GPU each, joined by NCCL, or by tests/cusim/nccl.cpp.
+#include "cuda/deferred.h"
 #include "cuda/gpu.h"
 #include "dist/collective_checks.h"
 #ifdef HERO_TEST_CUSIM
@@ -8,18 +9,12 @@
 
 namespace hero_test {
 
-/// Over tests/cusim: four devices whose streams work late, as real ones do, while it lives.
-class NcclDevices {
- public:
 #ifdef HERO_TEST_CUSIM
-  NcclDevices() { cusim::set_deferred(true); }
-  ~NcclDevices() { cusim::set_deferred(false); }
+/// Over tests/cusim streams work late, as real ones do.
+using NcclDevices = Deferred;
 #else
-  NcclDevices() = default;
+struct [[maybe_unused]] NcclDevices {};
 #endif
-  NcclDevices(const NcclDevices&) = delete;
-  NcclDevices& operator=(const NcclDevices&) = delete;
-};
 
 inline const hero::dist::RunOptions kNccl = {.engine = hero::dist::EngineKind::nccl};
 

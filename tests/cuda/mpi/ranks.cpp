@@ -1,15 +1,13 @@
 // A program for the tests of the nccl engine between processes, over tests/cusim:
 //   hero_nccl_ranks WHAT [launch's options]
 // Its ranks check themselves; what threads and processes must agree on is printed.
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 
 #include "cuda/nccl_checks.h"
+#include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
-#include <unistd.h>
 
 #include <hero/cuda/cuda.h>
 #include <hero/dist/mpi_run.h>
@@ -61,36 +59,8 @@ void print_training(Communicator& world) {
   print_ladder(world, 3, {Subject::mlp, Subject::gpt}, {Method::adamw}, device_of(world));
 }
 
-[[noreturn]] void forever() {
-  for (;;) ::pause();
-}
-
-// What rank 1 does while the others wait for it on their GPUs.
-void go_wrong(Communicator& world, const std::string& how) {
-  const Array x = Array::full({10}, 1.0, kFloat32, world.device());
-  world.all_reduce(x);
-  if (world.rank() == 1) {
-    if (how == "throw") fail("loader: no such file: 'train.bin'");
-    if (how == "exit") std::exit(0);  // NOLINT
-    if (how == "kill") ::raise(SIGKILL);
-    if (how == "hang") forever();
-  }
-  try {
-    world.all_reduce(x, {.unit = "fc1"});
-  } catch (const Error& error) {
-    // in one write: pieces would mix with the other processes'
-    const std::string line =
-        "[rank " + std::to_string(world.rank()) + " threw: " + error.what() + "]\n";
-    std::fputs(line.c_str(), stderr);
-    throw;
-  }
-}
-
 void fail_after_sum(Communicator& world) {
-  const double sum = sum_beside_failure(world);
-  std::fputs(
-      ("[rank " + std::to_string(world.rank()) + " has " + std::to_string(sum) + "]\n").c_str(),
-      stderr);
+  say_of_rank(world, "has " + std::to_string(sum_beside_failure(world)));
 }
 
 // NCCL itself: rank 1 never asks for a sum, and the GPU of rank 0 waits for it.

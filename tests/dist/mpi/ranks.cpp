@@ -13,6 +13,7 @@
 
 #include "dist/checkpoints.h"
 #include "dist/collective_checks.h"
+#include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
 #include "dist/seeded_bugs.h"
 #include <unistd.h>
@@ -215,34 +216,6 @@ int check_bugs() {
   }
   if (mpi_world_rank() == 0) std::cout << count << " bugs\n";
   return failures == 0 ? 0 : 1;
-}
-
-[[noreturn]] void forever() {
-  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
-}
-
-// What rank 1 does while the others wait for it.
-void go_wrong(Communicator& world, const std::string& how) {
-  world.all_reduce(Array::ones({10}));
-  if (world.rank() == 1) {
-    if (how == "throw") fail("loader: no such file: 'train.bin'");
-    if (how == "throw7") throw 7;
-    if (how == "exit") std::exit(0);  // NOLINT
-    if (how == "leave") ::_exit(0);
-    if (how == "kill") ::raise(SIGKILL);
-    if (how == "hang") forever();
-  }
-  if (how == "endless" && world.rank() == 0) fail("loader: no such file: 'train.bin'");
-  if (how == "endless" && world.rank() == 1) forever();
-  try {
-    world.all_reduce(Array::ones({10}), {.unit = "fc1"});
-  } catch (const Error& error) {
-    // in one write: pieces would mix with the other processes'
-    const std::string line =
-        "[rank " + std::to_string(world.rank()) + " threw: " + error.what() + "]\n";
-    std::fputs(line.c_str(), stderr);
-    throw;
-  }
 }
 
 // Trains and saves in the folder HERO_RUN, and goes on from there; HERO_KILL="RANK MICROSECONDS"

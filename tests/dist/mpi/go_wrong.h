@@ -1,0 +1,48 @@
+#pragma once
+// Ranks that fail in every way in which a process can.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+#include <hero/core/array.h>
+#include <hero/dist/communicator.h>
+
+namespace hero::test {
+
+[[noreturn]] inline void forever() {
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+// In one write: pieces would mix with the other processes'.
+inline void say_of_rank(const dist::Communicator& world, const std::string& what) {
+  std::fputs(("[rank " + std::to_string(world.rank()) + " " + what + "]\n").c_str(), stderr);
+}
+
+// What rank 1 does while the others wait for it, on the ranks' GPUs where they have some.
+inline void go_wrong(dist::Communicator& world, const std::string& how) {
+  const Array x = Array::ones({10}, kFloat32, world.device());
+  world.all_reduce(x);
+  if (world.rank() == 1) {
+    if (how == "throw") fail("loader: no such file: 'train.bin'");
+    if (how == "throw7") throw 7;
+    if (how == "exit") std::exit(0);  // NOLINT
+    if (how == "leave") ::_exit(0);
+    if (how == "kill") ::raise(SIGKILL);
+    if (how == "hang") forever();
+  }
+  if (how == "endless" && world.rank() == 0) fail("loader: no such file: 'train.bin'");
+  if (how == "endless" && world.rank() == 1) forever();
+  try {
+    world.all_reduce(x, {.unit = "fc1"});
+  } catch (const Error& error) {
+    say_of_rank(world, std::string("threw: ") + error.what());
+    throw;
+  }
+}
+
+}  // namespace hero::test
