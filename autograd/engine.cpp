@@ -11,6 +11,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/watch.h>
 #include <hero/core/map.h>
+#include <hero/core/places.h>
 
 namespace hero {
 
@@ -194,7 +195,12 @@ class Engine {
         check(!node->released(), node->name(),
               ": backward ran through this graph before and freed "
               "it; pass retain_graph = true to the first");
-        results = node->run(grads);
+        if (core::keeps_places.load(std::memory_order_relaxed) && node->place_) [[unlikely]] {
+          const PlaceScope scope(*node->place_);
+          results = node->run(grads);
+        } else {
+          results = node->run(grads);
+        }
         check(results.size() == node->input_count(), node->name(), ": backward gave ",
               results.size(), " gradients for ", node->input_count(), " inputs");
       }

@@ -3,6 +3,7 @@
 #include <hero/autograd/node.h>
 #include <hero/autograd/op.h>
 #include <hero/core/allocator.h>
+#include <hero/core/places.h>
 
 namespace hero {
 
@@ -82,7 +83,8 @@ void Recorder::add_input(Node& node, const Tensor& tensor) {
 
 void Recorder::finish(Node& node) {
   node.sequence_ = ++thread_sequence;
-  if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
+  if ((detail::watching & detail::kWatchAnomaly) != 0 ||
+      core::keeps_places.load(std::memory_order_relaxed)) [[unlikely]] {
     node.place_ = std::make_unique<std::string>(current_place());
   }
 }

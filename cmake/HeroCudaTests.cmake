@@ -64,8 +64,8 @@ if(TARGET hero_test_cuda AND NOT HERO_SANITIZE)
 endif()
 
 # the benchmark, whose every line runs over tests/cusim
-add_library(hero_bench_gpu_objects OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cuda/bench_gpu.cpp
-                                          ${PROJECT_SOURCE_DIR}/tests/cuda/bench_cases.cpp)
+file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/bench_*.cpp)
+add_library(hero_bench_gpu_objects OBJECT EXCLUDE_FROM_ALL ${bench_sources})
 target_link_libraries(hero_bench_gpu_objects PRIVATE hero::nn hero::optim)
 if(NOT HERO_SANITIZE)
   add_executable(hero_bench_gpu_cusim $<TARGET_OBJECTS:hero_bench_gpu_objects>)

@@ -161,6 +161,10 @@ __global__ void __launch_bounds__(kMmaThreads)
     add_product<T, kHead, kRows, kColumns>(sums, s, of_v);
   }
 
+  if (end == 0) {  // no step has waited for the queries, whose place the results take
+    wait_copies<0>();
+    __syncthreads();
+  }
   rows.finish();
 #pragma unroll
   for (int i = 0; i < 2 * kRows; ++i) {
