@@ -73,6 +73,14 @@ if(NOT HERO_SANITIZE)
   add_test(NAME "cusim: the GPU's benchmark" COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_bench_gpu
                                                      $<TARGET_FILE:hero_bench_gpu_cusim>)
   set_tests_properties("cusim: the GPU's benchmark" PROPERTIES LABELS cusim TIMEOUT 900)
+  set(rehearsal ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu_cusim)
+  add_test(NAME "cusim: a GPU's figures" COMMAND ${rehearsal} $<TARGET_FILE:hero_bench_gpu_cusim>)
+  set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS cusim TIMEOUT 900)
+  if(TARGET hero_test_cuda)
+    add_test(NAME "cuda: a GPU's tests file by file"
+             COMMAND ${rehearsal} $<TARGET_FILE:hero_bench_gpu_cusim> $<TARGET_FILE:hero_test_cuda>)
+    set_tests_properties("cuda: a GPU's tests file by file" PROPERTIES LABELS cuda TIMEOUT 900)
+  endif()
 endif()
 
 if(HERO_HAS_CUDA)

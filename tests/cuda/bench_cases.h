@@ -4,19 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "bench_verdict.h"
+
 #include <hero/autograd/tensor.h>
 
 namespace hero_bench {
 
 /// One call of a case; what it returns is looked at outside of the times.
 using Call = std::function<std::vector<hero::Tensor>()>;
-
-/// What the first of two numbers, that of the first call and that of the last one, must be beside
-/// the second.
-enum class Course {
-  same,   ///< each call computes the same
-  falls,  ///< a loss in training
-};
 
 /// One thing to time. Its data are made by `make`, on the device of cases(), and live as long as
 /// the call that it returns.

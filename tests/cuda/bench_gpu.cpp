@@ -21,7 +21,6 @@ namespace {
 using namespace hero;
 using hero_bench::Call;
 using hero_bench::Case;
-using hero_bench::Course;
 
 constexpr Device kGpu{DeviceType::cuda, 0};
 
@@ -36,7 +35,7 @@ constexpr const char* kHelp =
        hero_bench_gpu [--tiny] --profile NAME     the same call for a profiler that begins late
        hero_bench_gpu [--tiny] --cpu [--case NAME]...  the first call's number on the CPU
        hero_bench_gpu --device                    which GPU there is, or why none (exit 77)
---tiny takes sizes for a simulated GPU. A line has one number of what the first call gave and one of
+--tiny takes sizes for a simulated GPU; --only NAME leaves out all other cases. A line has one number of what the first call gave and one of
 the last (a loss where there is one, else mean absolute values): a case fails where they are not
 finite, the first is not what a CPU computes, or the last is not below it in training and near it
 elsewhere.
@@ -50,10 +49,6 @@ double seconds_since_1970() {
   using namespace std::chrono;
   return duration<double>(system_clock::now().time_since_epoch()).count();
 }
-
-// Of work in bfloat16 beside float32: one rounding.
-constexpr double kNear = 1.0 / 256;
-bool near(double a, double b) { return std::abs(a - b) <= kNear * std::abs(b); }
 
 // A case whose numbers are wrong: its times mean nothing, whatever the library.
 struct Wrong : Error {
@@ -113,12 +108,7 @@ struct Prepared {
   // One number of a call of now; Wrong where it cannot be right, or that of the first call was not.
   double last(const Case& what) const {
     const double now = hero_bench::value_of(call());
-    const bool falls = what.course == Course::falls;
-    const char* wrong = !std::isfinite(first) || !std::isfinite(now) ? "a number is not finite"
-                        : !std::isnan(cpu) && !near(first, cpu)      ? "the first is not the CPU's"
-                        : falls && now >= first                      ? "a loss does not fall"
-                        : !falls && !near(now, first)                ? "two calls are not the same"
-                                                                     : nullptr;
+    const char* wrong = hero_bench::wrong_numbers(what.course, first, now, cpu);
     if (wrong != nullptr) {
       char line[160];
       std::snprintf(line, sizeof(line), "wrong numbers: %s: first %.9g, on a CPU %.9g, last %.9g",
@@ -245,7 +235,7 @@ void profile(const Case& what) {
 struct Options {
   bool tiny = false, device = false, list = false, serve = false, cpu = false;
   std::optional<std::string> first_step, times, profile;
-  std::vector<std::string> cases;
+  std::vector<std::string> cases, only;
 };
 
 Options parse(int argc, char** argv) {
@@ -272,6 +262,8 @@ Options parse(int argc, char** argv) {
       options.profile = value();
     } else if (word == "--first-step") {
       options.first_step = value();
+    } else if (word == "--only") {
+      options.only.push_back(value());
     } else if (word == "--case") {
       options.cases.push_back(value());
     } else {
@@ -282,8 +274,10 @@ Options parse(int argc, char** argv) {
 }
 
 bool asked_for(const Options& options, const Case& c) {
-  const auto& names = options.cases;
-  return names.empty() || std::find(names.begin(), names.end(), c.name) != names.end();
+  const auto among = [&](const std::vector<std::string>& names) {
+    return names.empty() || std::find(names.begin(), names.end(), c.name) != names.end();
+  };
+  return among(options.cases) && among(options.only);
 }
 
 void values_on_cpu(const Options& options) {

@@ -13,7 +13,7 @@ run_peers() {
     seconds=$(left)
     # shellcheck disable=SC2086
     stage peers peers.log "$seconds" python3 "$root/tests/peers/gpu.py" "$bench" \
-      --seconds $((seconds > 20 ? seconds - 10 : seconds)) --out "$out" ${HERO_GPU_BENCH_OPTIONS:-} || failed=1
+      --seconds $((seconds > 40 ? seconds - 10 : seconds * 3 / 4)) --out "$out" ${HERO_GPU_BENCH_OPTIONS:-} || failed=1
     cat "$work/said"
   fi
 }

@@ -54,7 +54,7 @@ run_smoke() {
   show_rows
   # shellcheck disable=SC2086
   stage times smoke.log 60 "$bench" $tiny --times gpt2_b16 || failed=1
-  head -n 24 "$work/said"
+  head -n 70 "$work/said"
   if command -v ncu >/dev/null; then
     # shellcheck disable=SC2086
     if stage ncu smoke.log 120 bash -c 'kernels "$@"' kernels "$bench" $tiny --profile gpt2_b16; then
@@ -75,5 +75,5 @@ run_smoke() {
 show_rows() {
   sed -nE 's/^\{"case": "([^"]*)", "variant": "([^"]*)", .*"seconds": ([^,]*), "amount": ([^,]*), "unit": "([^"]*)", "peak_bytes": ([^,]*), "first": ([^,]*), "last": ([^,]*), "cpu": ([^,]*),.*/\1 \2 \3 \4 \5 \7 \8 \9/p' "$work/said" |
     awk '{ printf "%-26s %-8s %10.4f ms %10.4g %s/s  first %s last %s cpu %s\n", $1, $2, $3 * 1e3, $4 / $3, $5, $6, $7, $8 }'
-  sed -nE 's/^\{"case": "([^"]*)", "variant": "([^"]*)", "error": "(.*)"\}/\1 \2 FAILED: \3/p' "$work/said"
+  sed -nE 's/^\{"case": "([^"]*)", "variant": "([^"]*)", "error": "(.*)"\}/\1 \2 FAILED: \3/p' "$work/said" | cut -c 1-240
 }
