@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -28,6 +29,7 @@ class DeviceMemory final : public CudaUpstream {
     return segment;
   }
   void free(void* segment) noexcept override {
+    if (!may_free(index_)) return;
     const DeviceGuard guard(index_, std::nothrow);
     const Uncaptured uncaptured;
     cudaFree(segment);
@@ -43,6 +45,8 @@ class DeviceMemory final : public CudaUpstream {
  private:
   const int index_;
 };
+
+std::atomic<BeforeFree> before_free = nullptr;
 
 struct Memory {
   explicit Memory(int index) : device(index), allocator(device, caches()) {}
@@ -84,6 +88,12 @@ void CudaUpstream::wait(EventId event) noexcept {
 }
 void CudaUpstream::drop(EventId event) noexcept {
   cudaEventDestroy(static_cast<cudaEvent_t>(event));
+}
+
+void set_before_free(BeforeFree ask) { before_free = ask; }
+bool may_free(int device) noexcept {
+  const BeforeFree ask = before_free;
+  return ask == nullptr || ask(device);
 }
 
 // Address sanitizer, which sees the blocks of tests/cusim, must see every one come and go.

@@ -38,6 +38,11 @@ CachingAllocator& device_memory(int index);
 bool keep_for_graph(void* pinned_block);
 /// Gives a page-locked block back to its cache.
 void free_pinned(void* block) noexcept;
+/// Asked before the driver takes memory of a device back (-1: page-locked memory, for which it waits
+/// for all): false where it would wait for ever, and then the block stays with the process.
+using BeforeFree = bool (*)(int device) noexcept;
+void set_before_free(BeforeFree ask);
+bool may_free(int device) noexcept;
 /// Applies empty_cache() to all that exist.
 void empty_device_caches();
 
