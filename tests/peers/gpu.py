@@ -167,12 +167,14 @@ class Results:
 
 
 def plan(rounds):
-    """What is measured, in order: (case, [(side, variant)], rounds)."""
+    """What is measured, in order: (case, [(side, variant)], rounds); the first steps as ("first_step", [], rounds)."""
     eager = [row for row in RATIOS if row[3] != "compile" and row[1] != "first_step"]
     compiled = [row for row in RATIOS if row[3] == "compile" and row[1] != "first_step"]
     with_goal = [row for row in eager if row[4] is not None]
     rest = [row for row in eager if row[4] is None]
     for rows, times in ((with_goal, rounds), (rest, max(2, rounds - 2)), (compiled, max(2, rounds - 2))):
+        if rows is rest:
+            yield "first_step", [], 2
         for case in dict.fromkeys(row[1] for row in rows):
             keys = [key for row in rows if row[1] == case for key in (("hero", row[2]), ("torch", row[3]))]
             yield case, list(dict.fromkeys(keys)), times
@@ -192,11 +194,12 @@ def measure(sides, results, rounds):
         except RuntimeError as error:
             results.words[key] = str(error)
 
-    for _ in range(2):
-        for side in sides:
-            turn((side.name, "first_step", "eager"), side.first_step)
     cold = None  # when PyTorch began with what it compiles first
     for case, keys, times in plan(rounds):
+        if case == "first_step":
+            for side in sides * times:
+                turn((side.name, case, "eager"), side.first_step)
+            continue
         compiles = any(variant == "compile" for _, variant in keys)
         if compiles and cold is None and "torch" in by_name:
             by_name["torch"].stop()  # so that its first compiled step begins with nothing
