@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/core/printable.h>
 
 namespace hero {
 
@@ -30,12 +31,11 @@ std::string number_text(int64_t value) { return std::to_string(value); }
 std::string number_text(uint64_t value) { return std::to_string(value); }
 
 void throw_error(std::string line) {
-  // One line is a promise to people who read logs: a path or a name may carry a newline.
-  for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
   const std::string place = current_place();
-  throw Error(place.empty() ? line : line + ", in " + place);
+  if (!place.empty()) line += ", in " + place;
+  // One line is a promise to people who read logs, and what a file says must not move their cursor:
+  // a path or a name may carry a newline or an escape sequence.
+  throw Error(printable(line));
 }
 
 }  // namespace hero::detail

@@ -10,6 +10,7 @@
 #include <hero/dist/checkpoint_files.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/checkpoint_folder.h>
+#include <hero/nn/training/folder_lock.h>
 
 namespace hero::dist {
 
@@ -61,6 +62,16 @@ Checkpointer::Checkpointer(const std::string& run, const Communicator& world,
   check(options.keep >= 0, "checkpoint: keep is 0 (all) or more: ", options.keep);
 }
 
+void Checkpointer::hold_lock(nn::FolderLock::Unwritable unwritable) {
+  on_rank_0(world_, [&] {
+    if (!lock_) {
+      lock_ = nn::FolderLock::take("checkpoint", checkpoints::run_of(root_),
+                                   options_.patience_seconds, unwritable);
+    }
+    return std::string();
+  });
+}
+
 Tracked& Checkpointer::add(const std::string& name) {
   checkpoints::check_name(name);
   const bool taken = std::any_of(tracked_.begin(), tracked_.end(),
@@ -107,6 +118,7 @@ std::string Checkpointer::folder(int64_t step) const {
 
 void Checkpointer::save(int64_t step) {
   check(step >= 0, "checkpoint: a step is 0 or more: ", step);
+  hold_lock(nn::FolderLock::Unwritable::error);
   const std::string folder = on_rank_0(world_, [&] {
     check(may_save_ || checkpoints::complete_steps(root_).empty(), "checkpoint: ", root_,
           " holds checkpoints of another run; resume() it, or choose another folder");
@@ -153,6 +165,8 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
           ", the last of step ", found.empty() ? 0 : found.back(),
           "); resume it, or choose another folder");
   }
+  // A run that does not exist yet is not made by asking; save() takes the lock there.
+  if (!found.empty()) hold_lock(nn::FolderLock::Unwritable::no_lock);
   for (; !found.empty(); found.pop_back()) {
     const std::string wrong = damage(found.back());
     if (wrong.empty()) {

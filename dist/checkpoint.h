@@ -101,6 +101,9 @@ class Checkpointer {
  private:
   using Parameters = std::function<std::vector<Tensor>()>;
 
+  /// Rank 0 takes the lock of the run's folder, for all. A collective.
+  void hold_lock(nn::FolderLock::Unwritable unwritable);
+
   void track_module(const std::string& name, nn::Module& module);
   void track_optimizer(const std::string& name, optim::Optimizer& optimizer, Parameters parameters);
   Tracked& add(const std::string& name);
@@ -111,6 +114,7 @@ class Checkpointer {
 
   std::string root_;
   Communicator world_;
+  std::shared_ptr<nn::FolderLock> lock_ = nullptr;
   nn::CheckpointerOptions options_;
   std::vector<std::shared_ptr<Tracked>> tracked_;
   bool may_save_ = false;  ///< the checkpoints that are there are this run's

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <hero/core/backend.h>
+#include <hero/core/file.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
@@ -197,6 +198,10 @@ void Module::save(const std::string& path) const {
 }
 
 LoadResult Module::load(const std::string& path, const LoadOptions& options) {
+  check(
+      !is_folder(path), "load: ", path, " is a folder; name a file in it (such as ", path,
+      "/model.safetensors), or read all of its files, a checkpoint's too, with dist::load_full(\"",
+      path, "\", dist::Communicator(), model)");
   return load_state_dict(core::load_safetensors(path).arrays, options);
 }
 

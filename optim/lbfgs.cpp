@@ -232,14 +232,15 @@ void LBFGS::load_state_dict(const StateDict& dict) {
   StateLookup lookup("lbfgs", dict);
   const int64_t n = flat_params().numel();
   const Device device = parameters()[0].device();
+  constexpr double kMostPairs = 1e6;  // far beyond any history, and small enough for a shape
   Memory loaded;
   keep_options([&] {
     load_options(lookup);
-    loaded.iterations = lookup.number("lbfgs.iterations");
-    const auto pairs = static_cast<int64_t>(lookup.number("lbfgs.pairs"));
+    loaded.iterations = lookup.count("lbfgs.iterations");
+    const auto pairs = static_cast<int64_t>(lookup.count("lbfgs.pairs", kMostPairs));
     if (loaded.iterations > 0.0) {
-      loaded.t = lookup.number("lbfgs.t");
-      loaded.diagonal = lookup.number("lbfgs.diagonal");
+      loaded.t = lookup.finite("lbfgs.t");
+      loaded.diagonal = lookup.finite("lbfgs.diagonal");
       const Array* direction = lookup.array("lbfgs.direction", {n}, flat_dtype());
       const Array* gradient = lookup.array("lbfgs.gradient", {n}, flat_dtype());
       const Array* steps = lookup.array("lbfgs.steps", {pairs, n}, flat_dtype());

@@ -20,6 +20,9 @@ double NAdam::first_value(int, const char* name) const {
   return std::string_view(name) == "mu_product" ? 1.0 : 0.0;
 }
 
+// A product of fractions.
+std::array<double, 2> NAdam::number_range(const char*) const { return {0.0, 1.0}; }
+
 void NAdam::update(int group, State& state, const Array& grad) {
   const NAdamOptions& o = options(group);
   const auto [beta1, beta2] = o.betas;

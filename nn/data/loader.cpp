@@ -154,7 +154,7 @@ void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
           ", this one has ", value);
   }
   const State::Position at{number("epoch"), number("batch")};
-  check(at.epoch >= 0 && at.batch >= 0 && at.batch <= size(),
+  check(at.epoch >= 0 && at.epoch < INT64_MAX && at.batch >= 0 && at.batch <= size(),
         "data_loader: the state stands at batch ", at.batch, " of ", size(), " in epoch ",
         at.epoch);
   state_->sampler().set_epoch(at.epoch);
