@@ -158,13 +158,19 @@ void Checkpointer::save(int64_t step) {
         " holds checkpoints of another run; resume() it, or choose another folder");
   checkpoints::remove_unfinished(root_);
   const std::string folder = checkpoints::begin(root_, step);
-  for (const Object& object : objects_) {
-    core::save_safetensors(file_of(folder, object.name), object.save());
+  try {
+    for (const Object& object : objects_) {
+      core::save_safetensors(file_of(folder, object.name), object.save());
+    }
+    OutputFile state(folder + "/" + checkpoints::kStateFile);
+    state.write(state_text(step, folder));
+    state.commit();
+    checkpoints::finish(root_, step);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    throw;
   }
-  OutputFile state(folder + "/" + checkpoints::kStateFile);
-  state.write(state_text(step, folder));
-  state.commit();
-  checkpoints::finish(root_, step);
   may_save_ = true;
   checkpoints::prune(root_, step, options_.keep);
 }

@@ -149,6 +149,17 @@ void remove(const std::string& root, int64_t step) {
   remove_folder(unfinished);
 }
 
+void set_aside(const std::string& root, int64_t step, const std::string& why) {
+  const fs::path folder = folder_of(root, step);
+  if (!fs::exists(folder)) return;
+  const std::string stem = folder.string() + "." + why;
+  std::string aside = stem;
+  for (int i = 2; fs::exists(aside); ++i) aside = stem + "-" + std::to_string(i);
+  rename_folder(folder, aside);
+  const std::string line = "checkpoint: moved " + folder.string() + " (" + why + ") to " + aside;
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
 void remove_unfinished(const std::string& root) {
   put_back(root);
   for (const std::string& name : names_in(root)) {
@@ -163,10 +174,12 @@ void remove_unfinished(const std::string& root) {
 void prune(const std::string& root, int64_t newest, int keep) {
   std::vector<int64_t> mine;
   for (const int64_t step : complete_steps(root)) {
-    if (step > newest) {
-      remove(root, step);
-    } else {
+    if (step <= newest) {
       mine.push_back(step);
+    } else if (keep == 0) {
+      set_aside(root, step, "abandoned");
+    } else {
+      remove(root, step);
     }
   }
   if (keep == 0) return;

@@ -27,6 +27,10 @@ void finish(const std::string& root, int64_t step);
 
 /// Removes one checkpoint; it is not complete from the first moment on.
 void remove(const std::string& root, int64_t step);
+/// Renames the checkpoint of a step, if there is one, to "step-00000500.<why>", or
+/// "step-00000500.<why>-2" and so on where that is taken, and says so on stderr. Nothing removes
+/// it, and it is no checkpoint until somebody renames it back.
+void set_aside(const std::string& root, int64_t step, const std::string& why);
 /// Removes what killed processes left unfinished.
 void remove_unfinished(const std::string& root);
 
