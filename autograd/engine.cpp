@@ -8,6 +8,7 @@
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/engine.h>
+#include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/watch.h>
 #include <hero/core/map.h>
@@ -56,7 +57,8 @@ class Engine {
     Grads grads;
     uint32_t pending = 0;  // nodes yet to run that feed this one
     bool needed = true;
-    bool owned = false;  // grads[0] is a sum made here: more can be added in place
+    bool owned = false;   // grads[0] is a sum made here: more can be added in place
+    bool passed = false;  // a gradient was passed on past this node
   };
 
   State& state(Node* node) { return states_[node->walk_.index]; }
@@ -66,7 +68,7 @@ class Engine {
     if (node->walk_.walk == id_) return false;
     if (walk_depth > 1 && node->walk_.walk != 0) borrowed_.emplace_back(node, node->walk_);
     node->walk_ = {id_, static_cast<uint32_t>(states_.size())};
-    states_.push_back({node, {}, 0, true, false});
+    states_.push_back({node, {}, 0, true, false, false});
     return true;
   }
 
@@ -115,8 +117,19 @@ class Engine {
     return false;
   }
 
+  // Hands a gradient on past a node that need not see it; false where somebody wants to.
+  bool pass(const Edge& edge, Tensor& gradient) {
+    Node& node = *edge.node;
+    if (node.hooks_ || wanted(edge)) return false;
+    state(&node).passed = true;
+    const Edge& next = node.input_edge(edge.index);
+    if (next.node) deliver(next, std::move(gradient));
+    return true;
+  }
+
   void deliver(const Edge& edge, Tensor gradient) {
     if (!gradient.defined()) return;
+    if (edge.node->passes_on_ && pass(edge, gradient)) return;
     State& s = state(edge.node.get());
     s.grads.resize(std::max(s.grads.size(), edge.index + 1));
     Tensor& slot = s.grads[edge.index];
@@ -204,6 +217,12 @@ class Engine {
         check(results.size() == node->input_count(), node->name(), ": backward gave ",
               results.size(), " gradients for ", node->input_count(), " inputs");
       }
+    }
+    if (!any && states_[index].passed && states_[index].needed) {
+      check(!node->released(), node->name(),
+            ": backward ran through this graph before and freed it; pass retain_graph = true to "
+            "the first");
+      static_cast<PassingOp*>(node)->passed();
     }
     if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
       detail::look_at_gradients(*node, node->place_ ? *node->place_ : std::string(), grads,

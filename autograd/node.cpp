@@ -2,6 +2,7 @@
 #include <hero/autograd/anomaly.h>
 #include <hero/autograd/node.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/partition.h>
 #include <hero/core/allocator.h>
 #include <hero/core/places.h>
 
@@ -138,6 +139,8 @@ Tensor MultiOp::saved(int slot) const {
   for (const SavedArray& entry : saved_) {
     if (entry.slot != slot) continue;
     const SavedArray& kept = frame_ ? frame_->fetch(entry.version) : entry;
+    if (kept.array.storage().released()) [[unlikely]]
+      detail::refill(kept.array.storage());
     check(
         kept.version == kept.array.storage().version(), name(), ": ", what, " of shape ",
         kept.array.shape(),

@@ -8,6 +8,7 @@ namespace hero {
 /// Gradients, one a slot; an undefined tensor stands for zero.
 using Grads = InlineVector<Tensor, 4>;
 
+class Keeper;
 class Node;
 struct Partition;
 
@@ -39,6 +40,7 @@ struct Hooks {
   std::vector<Hook<TensorHook>> tensor;
   std::vector<Hook<LeafHook>> leaf;
   std::shared_ptr<const Partition> partition;  // of a leaf that is a part of a parameter
+  std::weak_ptr<Keeper> keeper;                // who has the leaf's memory
 };
 
 struct WalkSlot {
@@ -76,7 +78,7 @@ class Node : public Counted {
  protected:
   Node() = default;
   /// A moved operation keeps its own members; its place in the graph begins anew.
-  Node(Node&&) noexcept : Node() {}
+  Node(Node&& other) noexcept : passes_on_(other.passes_on_) {}
   virtual ~Node() = default;
 
   struct Input {
@@ -89,6 +91,7 @@ class Node : public Counted {
   uint64_t sequence_ = 0;
   uint32_t bytes_ = 0;
   bool released_ = false;
+  bool passes_on_ = false;  // see PassingOp
 
  private:
   friend class Engine;

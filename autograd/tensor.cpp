@@ -4,6 +4,7 @@
 #include <hero/autograd/engine.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/partition.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/allocator.h>
 #include <hero/core/print.h>
@@ -138,6 +139,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   if (inputs.empty()) return {};
   std::vector<Tensor> result = run_walk(walk);
   for (size_t i = 0; i < result.size(); ++i) {
+    check(result[i].defined() || options.allow_unused || partition(inputs[i]) == nullptr,
+          "grad: input ", i, " is a shard, ", describe_part(inputs[i]),
+          ", and outputs depend on the whole; call backward(), which leaves each rank its part of "
+          "the gradient");
     check(result[i].defined() || options.allow_unused, "grad: the outputs do not depend on input ",
           i, "; pass allow_unused = true to get an undefined gradient");
     if (!options.create_graph && result[i].defined()) result[i] = result[i].detach();
@@ -152,6 +157,11 @@ const Tensor& Tensor::set_data(const Array& array) const {
         " is undefined");
   check(is_leaf(), "set_data: the tensor of shape ", shape(), " was computed by ",
         is_leaf() ? "" : impl_->grad_fn->name(), "; only a leaf's values can be replaced");
+  if (const auto kept = keeper(*this)) {
+    fail("set_data: ", kept->describe(*this),
+         ", whose ranks would go on with the memory that it has; write values with copy_() while "
+         "NoGrad lives, convert with Module::to(), read files with dist::load_full()");
+  }
   check(array.shape() == shape(), "set_data: values of shape ", array.shape(),
         " for a tensor of shape ", shape());
   check(!impl_->requires_grad || is_floating(array.dtype()), "set_data: values are ", array.dtype(),

@@ -125,7 +125,8 @@ class Module {
   void eval() { train(false); }
   bool training() const { return training_; }
   /// Floating parameters and buffers (and gradients) change dtype; tensors keep their identity, so
-  /// an optimizer made before goes on with them.
+  /// an optimizer made before goes on with them. Shards too, on every rank and between two steps: a
+  /// part of what is gathered together cannot be converted alone, an Error says so.
   void to(DType dtype);
   void to(Device device);
   /// Freezes (false) or thaws all parameters.
@@ -144,6 +145,8 @@ class Module {
   /// \name State
   /// \{
   /// Parameters and persistent buffers by full name. The arrays are the module's own, not copies.
+  /// All four below are an Error on a module whose parameters are shards: dist::save_full() and
+  /// dist::load_full() know the whole.
   StateDict state_dict() const;
   /// Copies values in, converting dtypes; what lies on meta gets bytes on the cpu. One Error lists
   /// all missing, unexpected and mis-shaped names, and then nothing has changed. A tied parameter
@@ -186,7 +189,10 @@ class Module {
   /// are for parameters around it. An Error where there are hooks for values.
   template <class F>
   Tensor run_fused(const Tensor& x, const F& body) {
-    if (!hooks_) return body(x);
+    if (!hooks_) {
+      check_whole();
+      return body(x);
+    }
     if (has_hooks_for_values()) fail(type_name(), ": its hooks see its values; call it instead");
     return run_around({x}, [&body](const Tensors& in) { return Tensors{body(in[0])}; })[0];
   }
@@ -260,6 +266,8 @@ class Module {
   HookHandle add_backward_pre(BackwardPreHook hook, const HookOptions& options);
   HookHandle add_backward(BackwardHook hook, const HookOptions& options);
   Hooks& hooks();
+  // An Error where a parameter of its own is a shard, with which nothing can be computed.
+  void check_whole() const;
   Tensors run_around(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& body);
   Stream stream_of(const std::string& name);
   Tensor& add_slot(Slot slot);
