@@ -89,6 +89,7 @@ class Node : public Counted {
   uint64_t sequence_ = 0;
   uint32_t bytes_ = 0;
   bool released_ = false;
+  Node* next_freed_ = nullptr;  // see [note: long chains]
 
  private:
   friend class Engine;
