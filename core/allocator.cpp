@@ -204,6 +204,18 @@ void deallocate(void* block, int64_t bytes) noexcept {
   std::free(block);
 }
 
+void check_room(const char* op, int64_t count) {
+  constexpr int64_t kMany = 1 << 20, kBytes = 256;  // of a tensor at the least
+  if (count <= kMany) return;
+  check(count <= kMostBytes / kBytes, op, ": out of memory: ", count,
+        " tensors do not fit; use fewer");
+  try {
+    deallocate(allocate(count * kBytes), count * kBytes);
+  } catch (const Error&) {
+    fail(op, ": out of memory: ", count, " tensors do not fit; use fewer");
+  }
+}
+
 int64_t cached_bytes() {
   const std::lock_guard lock(shared_cache.mutex);
   return shared_cache.bytes;

@@ -15,6 +15,10 @@ void* allocate(int64_t bytes);
 /// Takes a block back; `bytes` is what allocate() was asked for. Needs no memory of its own.
 void deallocate(void* block, int64_t bytes) noexcept;
 
+/// An Error of `op` where `count` tensors, or things of a tensor's size, are more than fit into
+/// memory, before they fill it one by one.
+void check_room(const char* op, int64_t count);
+
 /// Another source of the host's memory than the system (page-locked memory, for one).
 class HostMemory {
  public:
