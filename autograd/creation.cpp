@@ -4,9 +4,11 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
+#include <hero/core/checked.h>
 #include <hero/core/indexing.h>
 #include <hero/core/map.h>
 #include <hero/core/reductions.h>
+#include <hero/core/wrapping.h>
 
 namespace hero {
 
@@ -127,8 +129,22 @@ Tensor steps(T first, T by, int64_t count, DType natural, const TensorOptions& o
         core::map<core::kernels::Add>(core::map<core::kernels::Mul>(at, Scalar(by)), Scalar(first));
     return make("arange", values.to(options.dtype.value_or(natural)), options);
   }
-  return sequence<T>("arange", count, natural, options,
-                     [=](int64_t i) { return first + static_cast<T>(i) * by; });
+  return sequence<T>("arange", count, natural, options, [=](int64_t i) {
+    return core::wrapping_add(first, core::wrapping_mul(static_cast<T>(i), by));
+  });
+}
+
+// How many integers from first by `by` lie before end. The distance may be any of 64 bits.
+int64_t count_of(int64_t first, int64_t end, int64_t by) {
+  check(by > 0 ? first <= end : first >= end, "arange: from ", first, " to ", end, " by ", by,
+        " leads away from the end");
+  const auto a = static_cast<uint64_t>(first), b = static_cast<uint64_t>(end);
+  const uint64_t span = by > 0 ? b - a : a - b;
+  const uint64_t width = by > 0 ? static_cast<uint64_t>(by) : -static_cast<uint64_t>(by);
+  const uint64_t count = span / width + (span % width != 0 ? 1 : 0);
+  check(count <= static_cast<uint64_t>(kEnd), "arange: from ", first, " to ", end, " by ", by,
+        " are ", count, " numbers; use a larger step");
+  return static_cast<int64_t>(count);
 }
 
 }  // namespace
@@ -141,13 +157,13 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
         " by ", step, " leads away from the end");
   if (!start.is_floating() && !end.is_floating() && !step.is_floating()) {
     const int64_t first = start.to<int64_t>(), by = step.to<int64_t>();
-    const int64_t span = end.to<int64_t>() - first;
-    const int64_t count = span / by + (span % by != 0 ? 1 : 0);
-    return steps<int64_t>(first, by, count, kInt64, options);
+    return steps<int64_t>(first, by, count_of(first, end.to<int64_t>(), by), kInt64, options);
   }
   const double first = start.real(), by = step.real();
-  const auto count = static_cast<int64_t>(std::ceil((end.real() - first) / by));
-  return steps<double>(first, by, count, kFloat32, options);
+  const double count = std::ceil((end.real() - first) / by);
+  check(count < 0x1p63, "arange: from ", start, " to ", end, " by ", step, " are ", count,
+        " numbers; use a larger step");
+  return steps<double>(first, by, static_cast<int64_t>(count), kFloat32, options);
 }
 
 Tensor arange(Scalar end, const TensorOptions& options) {
@@ -179,7 +195,8 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) {
   int64_t classes = num_classes;
   if (classes < 0) {
     check(x.numel() > 0, "one_hot: no classes to count; give num_classes");
-    classes = core::reduce(core::ReduceOp::max, x.array()).item<int64_t>() + 1;
+    const int64_t largest = core::reduce(core::ReduceOp::max, x.array()).item<int64_t>();
+    classes = (core::Checked{"one_hot", largest} + 1).value;
   }
   Shape shape = x.shape();
   shape.push_back(classes);

@@ -13,6 +13,7 @@
 #include <hero/autograd/watch.h>
 #include <hero/core/map.h>
 #include <hero/core/places.h>
+#include <hero/core/per_thread.h>
 
 namespace hero {
 
@@ -20,7 +21,8 @@ namespace {
 
 thread_local int walk_depth = 0;
 std::atomic<uint64_t> walk_counter = 0;  // never repeats: nodes may move between threads
-thread_local std::vector<std::function<void()>> end_callbacks;
+using Callbacks = std::vector<std::function<void()>>;
+Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward>::get(); }
 
 }  // namespace
 
@@ -258,13 +260,13 @@ std::vector<Tensor> run_walk(const Walk& walk) {
     Depth() { ++walk_depth; }
     ~Depth() {
       // After an Error, callbacks of the failed pass must not run in the next.
-      if (--walk_depth == 0) end_callbacks.clear();
+      if (--walk_depth == 0) end_callbacks().clear();
     }
   } depth;
   const Autocast off({.enabled = false});
   std::vector<Tensor> captured = Engine(walk).run();
-  for (size_t i = 0; walk_depth == 1 && i < end_callbacks.size(); ++i) {
-    const auto callback = end_callbacks[i];
+  for (size_t i = 0; walk_depth == 1 && i < end_callbacks().size(); ++i) {
+    const auto callback = end_callbacks()[i];
     callback();
   }
   return captured;
@@ -274,7 +276,7 @@ bool backward_running() { return walk_depth > 0; }
 
 void on_backward_end(std::function<void()> callback) {
   check(walk_depth > 0, "on_backward_end: no backward pass is running on this thread");
-  end_callbacks.push_back(std::move(callback));
+  end_callbacks().push_back(std::move(callback));
 }
 
 }  // namespace hero

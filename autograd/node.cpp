@@ -1,3 +1,5 @@
+#include <utility>
+
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/anomaly.h>
 #include <hero/autograd/node.h>
@@ -19,15 +21,16 @@ int64_t live_nodes() { return thread_nodes; }
 
 void Node::destroy(Node* node) {
   // [note: long chains] A node owns the one before it; freeing a chain by nested destructors would
-  // overflow the stack. The first destroy on a thread frees what the others only enlist.
-  thread_local std::vector<Node*> waiting;
-  thread_local bool running = false;
-  waiting.push_back(node);
+  // overflow the stack. The first destroy on a thread frees what the others only enlist. The list
+  // is made of the nodes, since to free one must not need memory.
+  constinit thread_local Node* waiting = nullptr;
+  constinit thread_local bool running = false;
+  node->next_freed_ = std::exchange(waiting, node);
   if (running) return;
   running = true;
-  while (!waiting.empty()) {
-    Node* last = waiting.back();
-    waiting.pop_back();
+  while (waiting != nullptr) {
+    Node* last = waiting;
+    waiting = last->next_freed_;
     const auto bytes = last->bytes_;
     last->~Node();
     core::deallocate(last, bytes);

@@ -92,6 +92,7 @@ class Node : public Counted {
   uint32_t bytes_ = 0;
   bool released_ = false;
   bool passes_on_ = false;  // see PassingOp
+  Node* next_freed_ = nullptr;  // see [note: long chains]
 
  private:
   friend class Engine;

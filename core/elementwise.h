@@ -1,7 +1,7 @@
 #pragma once
 // Every elementwise operation as a functor on one element, for host and device: a line here is the
 // kernel of each backend and the name in errors. Parameters (slopes, bounds) are operands like any
-// other, given as scalars.
+// other, given as scalars. Integers wrap.
 #include <hero/core/elementwise_backward.h>
 #include <hero/core/type_list.h>
 
@@ -45,7 +45,7 @@ struct Neg : OnNumbers {
   static constexpr auto name = "neg";
   template <class T>
   HERO_HD T operator()(T x) const {
-    return as<T>(-x);
+    return wrapping_neg(x);
   }
 };
 struct Abs : OnNumbers {
@@ -54,7 +54,7 @@ struct Abs : OnNumbers {
   template <class T>
   HERO_HD T operator()(T x) const {
     if constexpr (std::is_floating_point_v<T>) return math::abs(x);
-    return as<T>(x < 0 ? -x : x);
+    return x < 0 ? wrapping_neg(x) : x;
   }
 };
 struct Sign : OnNumbers {
@@ -70,7 +70,7 @@ struct Square : OnNumbers {
   static constexpr auto name = "square";
   template <class T>
   HERO_HD T operator()(T x) const {
-    return as<T>(x * x);
+    return wrapping_mul(x, x);
   }
 };
 struct Reciprocal : OnFloats {
@@ -181,7 +181,7 @@ struct Add : OnNumbers {
   static constexpr auto name = "add";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
-    return as<T>(a + b);
+    return wrapping_add(a, b);
   }
 };
 struct Sub : OnNumbers {
@@ -189,7 +189,7 @@ struct Sub : OnNumbers {
   static constexpr auto name = "sub";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
-    return as<T>(a - b);
+    return wrapping_sub(a, b);
   }
 };
 struct Mul : OnNumbers {
@@ -197,7 +197,7 @@ struct Mul : OnNumbers {
   static constexpr auto name = "mul";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
-    return as<T>(a * b);
+    return wrapping_mul(a, b);
   }
 };
 struct Div : OnFloats {
@@ -285,7 +285,7 @@ struct Addcmul : OnNumbers {
   static constexpr auto name = "addcmul";
   template <class T>
   HERO_HD T operator()(T x, T a, T b, T value) const {
-    return as<T>(x + value * a * b);
+    return wrapping_add(x, wrapping_mul(wrapping_mul(value, a), b));
   }
 };
 /// x, scale, shift: x * scale + shift
@@ -294,7 +294,7 @@ struct Affine : OnNumbers {
   static constexpr auto name = "affine";
   template <class T>
   HERO_HD T operator()(T x, T scale, T shift) const {
-    return as<T>(x * scale + shift);
+    return wrapping_add(wrapping_mul(x, scale), shift);
   }
 };
 /// condition, a, b
@@ -350,7 +350,7 @@ struct IsFinite : Predicate {
   static constexpr auto name = "isfinite";
   template <class T>
   HERO_HD bool operator()(T x) const {
-    return as<T>(x - x) == T(0);
+    return wrapping_sub(x, x) == T(0);
   }
 };
 

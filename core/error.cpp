@@ -20,6 +20,19 @@ std::string current_place() {
 
 namespace hero::detail {
 
+namespace {
+
+// Made while there is memory; copies of it need none.
+const Error& out_of_memory() {
+  static const Error error("out of memory; use smaller batches or release tensors");
+  return error;
+}
+[[maybe_unused]] const Error& made_at_start = out_of_memory();
+
+}  // namespace
+
+void throw_out_of_memory() { throw out_of_memory(); }
+
 std::string number_text(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%g", value);

@@ -4,6 +4,7 @@
 // added up in order.
 #include <bit>
 
+#include <hero/core/wrapping.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/index_lines.cuh>
 #include <hero/cuda/launch.cuh>
@@ -31,7 +32,7 @@ __device__ void put(ScatterMode mode, T& target, T value) {
   if (mode == ScatterMode::assign) {
     target = value;
   } else {
-    target = convert<T>(static_cast<C>(convert<C>(target) + convert<C>(value)));
+    target = convert<T>(core::wrapping_add(convert<C>(target), convert<C>(value)));
   }
 }
 
@@ -129,8 +130,8 @@ __global__ void add_chunks_kernel(const T* src, const K* keys, const int64_t* po
         }
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-          const C term = static_cast<C>(convert<C>(ahead[j].at[v]) * factor);
-          sum[v] = static_cast<C>(sum[v] + term);
+          const C term = core::wrapping_mul(convert<C>(ahead[j].at[v]), factor);
+          sum[v] = core::wrapping_add(sum[v], term);
         }
       }
     }

@@ -89,6 +89,7 @@ MultiheadAttention::Sizes::Sizes(int64_t e, int64_t h, const MultiheadAttentionO
       vdim(options.vdim.value_or(e)),
       packed(kdim == e && vdim == e) {
   check(e > 0 && h > 0 && e % h == 0, kName, ": num_heads ", h, " does not divide embed_dim ", e);
+  Shape{e, e, 4}.numel(kName);  // rows of weights are multiples of it
   check(kv_heads > 0 && h % kv_heads == 0, kName, ": num_kv_heads ", kv_heads,
         " does not divide num_heads ", h);
   check(options.dropout >= 0.0 && options.dropout <= 1.0, kName,

@@ -61,7 +61,8 @@ void check_input(const Tensor& x, int64_t offset) {
   check(x.ndim() >= 2, kName, ": x must be [.., T, D]: got ", x.shape());
   check(x.size(-1) % 2 == 0, kName, ": the last size must be even: got ", x.shape());
   check(is_floating(x.dtype()), kName, ": x is ", x.dtype(), "; convert it to a floating dtype");
-  check(offset >= 0, kName, ": negative offset ", offset);
+  check(offset >= 0 && offset <= kEnd - x.size(-2), kName, ": offset ", offset,
+        " is negative or too large");
 }
 
 void check_base(double base) {

@@ -5,6 +5,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
 #include <hero/core/backend.h>
+#include <hero/core/checked.h>
 #include <hero/core/map.h>
 
 namespace hero {
@@ -39,7 +40,8 @@ struct Geometry {
   // Images whose columns are made at a time; one where groups take the products' batch dimension.
   int64_t chunk(const Array& like) const {
     if (groups > 1) return 1;
-    const int64_t bytes = std::max<int64_t>(1, rows() * places() * item_size(like.dtype()));
+    const int64_t item = item_size(like.dtype());
+    const int64_t bytes = std::max<int64_t>(1, Shape{rows(), places(), item}.numel("conv"));
     return std::max<int64_t>(1, std::min(images(), column_bytes(like.device()) / bytes));
   }
 };
@@ -266,8 +268,17 @@ core::Window window_of(const Spec& spec, const Tensor& w) {
 }
 
 // Positions that the kernel spans.
-int64_t reach(const core::Window& window, int axis) {
-  return window.dilation[axis] * (window.kernel[axis] - 1) + 1;
+int64_t reach(const char* op, const core::Window& window, int axis) {
+  return (core::Checked{op, window.dilation[axis]} * (window.kernel[axis] - 1) + 1).value;
+}
+
+// Steps that nobody takes become small, so that kernels may multiply by them: the dilation of one
+// tap, and a stride that leads out of the padded input.
+void bound_steps(const char* op, core::Window& window, int axis, int64_t padded) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  check(padded <= kMost, op, ": a padded input of ", padded, " is too large; use less padding");
+  if (window.kernel[axis] == 1) window.dilation[axis] = 1;
+  window.stride[axis] = std::min(window.stride[axis], padded);
 }
 
 Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Tensor& bias,
@@ -279,11 +290,15 @@ Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Ten
   Geometry geometry{window_of(spec, w), spec.groups, x.shape(), w.shape(), x.shape()};
   geometry.y[1] = w.size(0);
   for (int i = 0; i < 2; ++i) {
-    const int64_t padded = x.size(2 + i) + 2 * geometry.window.padding[i];
-    check(padded >= reach(geometry.window, i), spec.op, ": kernel of reach ",
-          reach(geometry.window, i), " is larger than the padded input of ", padded, ": x ",
-          x.shape(), ", weight ", w.shape());
-    geometry.y[2 + i] = (padded - reach(geometry.window, i)) / geometry.window.stride[i] + 1;
+    core::Window& window = geometry.window;
+    const int64_t spanned = reach(spec.op, window, i);
+    const int64_t padded =
+        (core::Checked{spec.op, x.size(2 + i)} + window.padding[i] + window.padding[i]).value;
+    check(padded >= spanned, spec.op, ": kernel of reach ", spanned,
+          " is larger than the padded input of ", padded, ": x ", x.shape(), ", weight ",
+          w.shape());
+    geometry.y[2 + i] = (padded - spanned) / window.stride[i] + 1;
+    bound_steps(spec.op, window, i, padded);
   }
   std::vector<Tensor> inputs{x, w};
   if (bias.defined() && bias.dtype() == w.dtype()) inputs.push_back(bias);
@@ -332,14 +347,17 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
   Geometry geometry{window_of(spec, weight), options.groups, x.shape(), weight.shape(), x.shape()};
   geometry.x[1] = outputs;
   for (int i = 0; i < 2; ++i) {
-    const core::Window& window = geometry.window;
+    core::Window& window = geometry.window;
     const int64_t extra = options.output_padding[static_cast<size_t>(i)];
     check(extra >= 0 && (extra < window.stride[i] || extra < window.dilation[i]), kName,
           ": output_padding ", extra, " must be smaller than stride or dilation");
+    const core::Checked moved = core::Checked{kName, x.size(2 + i) - 1} * window.stride[i];
+    const int64_t padded = (moved + reach(kName, window, i) + extra).value;
     geometry.x[2 + i] =
-        (x.size(2 + i) - 1) * window.stride[i] - 2 * window.padding[i] + reach(window, i) + extra;
+        (core::Checked{kName, padded} - window.padding[i] - window.padding[i]).value;
     check(geometry.x[2 + i] > 0, kName, ": the output would be empty: x ", x.shape(), ", weight ",
           weight.shape());
+    bound_steps(kName, window, i, padded);
   }
   return add_bias(record(ConvBack(geometry), x, weight), bias);
 }

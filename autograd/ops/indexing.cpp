@@ -190,6 +190,7 @@ Array positions(int64_t count, Device device) {
     }
     return core::map<k::Sub>(ones, Scalar(1));
   }
+  if (device.type == DeviceType::meta) return Array::empty({count}, kInt64, device);
   const Array result = Array::empty({count}, kInt64);
   for (int64_t i = 0; i < count; ++i) result.data<int64_t>()[i] = i;
   return result.to(device);

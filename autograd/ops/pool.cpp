@@ -3,6 +3,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
+#include <hero/core/checked.h>
 
 namespace hero {
 
@@ -85,9 +86,10 @@ core::Window window_of(const char* op, Pair kernel, const PoolOptions& options) 
     check(window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0, op,
           ": kernel_size, stride and dilation must be positive: ", window.kernel[i], ", ",
           window.stride[i], ", ", window.dilation[i]);
-    check(window.padding[i] >= 0 && 2 * window.padding[i] <= window.kernel[i], op, ": padding ",
+    check(window.padding[i] >= 0 && window.padding[i] <= window.kernel[i] / 2, op, ": padding ",
           window.padding[i], " must lie between 0 and half of kernel_size ", window.kernel[i]);
   }
+  Shape{window.kernel[0], window.kernel[1]}.numel(op);  // an average may divide by it
   return window;
 }
 
@@ -101,9 +103,23 @@ int64_t pooled_size(const core::Window& window, int axis, int64_t size, bool cei
   return ceil_mode && (count - 1) * stride >= size + padding ? count - 1 : count;
 }
 
-Shape pooled_shape(const char* op, const Tensor& x, const core::Window& window, bool ceil_mode) {
+// Steps that nobody takes become small, so that all positions fit into 64 bits.
+void bound_steps(const char* op, core::Window& window, int axis, int64_t size) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  const int64_t padded =
+      (core::Checked{op, size} + window.padding[axis] + window.padding[axis]).value;
+  const core::Checked spanned =
+      core::Checked{op, window.dilation[axis]} * (window.kernel[axis] - 1);
+  check(padded <= kMost && spanned.value <= kMost, op, ": a window of ", window.kernel[axis],
+        " by ", window.dilation[axis], " over a padded input of ", padded, " is too large");
+  if (window.kernel[axis] == 1) window.dilation[axis] = 1;
+  window.stride[axis] = std::min(window.stride[axis], std::max(padded, spanned.value) + 1);
+}
+
+Shape pooled_shape(const char* op, const Tensor& x, core::Window& window, bool ceil_mode) {
   Shape shape = x.shape();
   for (int i = 0; i < 2; ++i) {
+    bound_steps(op, window, i, x.size(2 + i));
     shape[2 + i] = pooled_size(window, i, x.size(2 + i), ceil_mode);
     check(shape[2 + i] > 0, op, ": a window of ", window.kernel[i], " does not fit into x ",
           x.shape(), " with padding ", window.padding[i]);
@@ -141,7 +157,7 @@ Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
   constexpr auto kName = "max_pool2d";
   if (x.ndim() == 3) return squeeze(max_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
   check_image(kName, x);
-  const core::Window window = window_of(kName, kernel_size, options);
+  core::Window window = window_of(kName, kernel_size, options);
   const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
   return record_multi(MaxPool(window, shape), x)[0];
 }
@@ -151,8 +167,9 @@ Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
   if (x.ndim() == 3) return squeeze(avg_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
   check_image(kName, x);
   check(options.dilation == Pair{1, 1}, kName, ": dilation is for max_pool2d only");
-  const core::Window window = window_of(kName, kernel_size, options);
-  return record(AveragePool(window, pooled_shape(kName, x, window, options.ceil_mode)), x);
+  core::Window window = window_of(kName, kernel_size, options);
+  const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
+  return record(AveragePool(window, shape), x);
 }
 
 // Cells of equal size are a pooling; else a mean over a rectangle is one over rows of one over

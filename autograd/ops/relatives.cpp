@@ -2,6 +2,8 @@
 // or plain relatives, and nearest-neighbour upsampling.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/core/allocator.h>
+#include <hero/core/checked.h>
 
 namespace hero {
 
@@ -15,13 +17,19 @@ Tensor as_image(const char* op, const Tensor& x, Body&& body) {
   return squeeze(body(unsqueeze(x, -2)), -2);
 }
 
+// floor(i size / count) for i <= count, where the product may have more than 64 bits.
+int64_t share(int64_t i, int64_t size, int64_t count) {
+  __extension__ typedef __int128 Wide;
+  return static_cast<int64_t>(static_cast<Wide>(i) * size / count);
+}
+
 struct Range {
   int64_t first, last;
 };
 
 // What cell i of `cells` covers of `size` positions.
 Range cell(int64_t i, int64_t cells, int64_t size) {
-  return {i * size / cells, ((i + 1) * size + cells - 1) / cells};
+  return {share(i, size, cells), size - share(cells - 1 - i, size, cells)};
 }
 
 // Mask over channels: one value for all that follows them.
@@ -35,9 +43,10 @@ Tensor drop_channels(const Tensor& x, double p, bool training, int channel) {
 
 // Position floor(i size / count) for each i.
 Tensor nearest(int64_t count, int64_t size, Device device) {
-  std::vector<int64_t> positions(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) positions[static_cast<size_t>(i)] = i * size / count;
-  return tensor(positions).to(device);
+  if (device.type == DeviceType::meta) return Tensor(Array::empty({count}, kInt64, device));
+  const Array positions = Array::empty({count}, kInt64);
+  for (int64_t i = 0; i < count; ++i) positions.data<int64_t>()[i] = share(i, size, count);
+  return Tensor(positions.to(device));
 }
 
 }  // namespace
@@ -59,6 +68,7 @@ Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
   if (height % rows == 0 && width % columns == 0) {
     return max_pool2d(x, {height / rows, width / columns});
   }
+  core::check_room(kName, (core::Checked{kName, rows} * columns).value);
   std::vector<Tensor> cells;
   for (int64_t i = 0; i < rows; ++i) {
     const Range down = cell(i, rows, height);

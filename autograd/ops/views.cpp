@@ -153,9 +153,11 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t 
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
-  check(length >= 0 && start >= 0 && start + length <= x.size(dim), "narrow: [", start, ", ",
-        start + length, ") does not lie in dim ", dim, " of shape ", x.shape());
-  return slice(x, dim, start, start + length);
+  const int64_t size = x.size(dim);
+  const int64_t first = start < 0 && start >= -size ? start + size : start;
+  check(first >= 0 && first <= size && length >= 0 && length <= size - first, "narrow: ", length,
+        " elements from ", start, " on do not lie in dim ", dim, " of shape ", x.shape());
+  return slice(x, dim, first, first + length);
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {

@@ -7,6 +7,7 @@
 #include <hero/core/cpu/lines.h>
 #include <hero/core/indexing.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/wrapping.h>
 
 namespace hero::core::cpu {
 
@@ -60,7 +61,7 @@ void put(ScatterMode mode, T& target, Compute<T> value) {
   if (mode == ScatterMode::assign) {
     target = convert<T>(value);
   } else {
-    target = convert<T>(static_cast<Compute<T>>(convert<Compute<T>>(target) + value));
+    target = convert<T>(wrapping_add(convert<Compute<T>>(target), value));
   }
 }
 
@@ -88,7 +89,7 @@ void scatter_as(ScatterMode mode, const Array& src, int dim, const Array& index,
           T* line = data + element + r * step;
           const int64_t row = (done + r) * n;
           for (int64_t i = 0; i < n; ++i) {
-            put(mode, line[to[row + i] * jump], static_cast<C>(value[row + i] * factor));
+            put(mode, line[to[row + i] * jump], wrapping_mul(value[row + i], factor));
           }
         }
       });
@@ -155,8 +156,8 @@ void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, cons
                      const T* add = from + (o * n + i) * inner + first;
 #pragma GCC ivdep
                      for (int64_t c = 0; c < width; ++c) {
-                       const C term = static_cast<C>(convert<C>(add[c]) * factor);
-                       row[c] = convert<T>(static_cast<C>(convert<C>(row[c]) + term));
+                       const C term = wrapping_mul(convert<C>(add[c]), factor);
+                       row[c] = convert<T>(wrapping_add(convert<C>(row[c]), term));
                      }
                    }
                  }

@@ -28,7 +28,9 @@ void each_place(const Array& pooled, const Shape& image, const Window& window, i
 }
 
 int64_t planes_grain(const Array& pooled, const Window& window) {
-  const int64_t work = pooled.shape()[2] * pooled.shape()[3] * window.kernel[0] * window.kernel[1];
+  // Of windows larger than the image only a part counts.
+  const int64_t taps = std::min(window.kernel[0], kGrain) * std::min(window.kernel[1], kGrain);
+  const int64_t work = std::min(pooled.shape()[2] * pooled.shape()[3], kGrain) * taps;
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+
+#include <hero/core/checked.h>
 #include <hero/core/error.h>
 #include <hero/core/file.h>
 #include <hero/core/random.h>
@@ -199,8 +201,10 @@ Example TokenDataset::get_batch(std::span<const int64_t> indices) const {
 Example TokenDataset::random_batch(int64_t batch_size, uint64_t seed, int64_t step) const {
   check(batch_size > 0, "token_dataset: the batch size is not positive: ", batch_size);
   check(step >= 0, "token_dataset: the step is negative: ", step);
-  std::vector<int64_t> starts(static_cast<size_t>(batch_size));
-  fill_randint(starts, named_stream(seed, "token_dataset"), step * batch_size, 0,
+  const int64_t first = (core::Checked{"token_dataset", step} * batch_size).value;
+  std::vector<int64_t> starts = within_memory(
+      "token_dataset", [=] { return std::vector<int64_t>(static_cast<size_t>(batch_size)); });
+  fill_randint(starts, named_stream(seed, "token_dataset"), first, 0,
                tokens_.size() - options_.block);
   return pieces(starts);
 }
