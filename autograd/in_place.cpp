@@ -2,6 +2,7 @@
 // and are copied over, so that what was saved for backward is never the overwritten memory.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/map.h>
 
 namespace hero {
@@ -51,7 +52,12 @@ const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, add);
   return write(
-      "add_", *this, other.requires_grad(), [&] { return add(*this, mul(other, alpha)); },
+      "add_", *this, other.requires_grad(),
+      [&] {
+        if (!detail::any_half(*this, other)) return add(*this, mul(other, alpha));
+        return detail::in_float32("add_", {*this, other},
+                                  [=](const auto& in) { return add(in[0], mul(in[1], alpha)); });
+      },
       [&](const Array& a) { core::map_into<k::Addcmul>(a, a, other.array(), alpha, Scalar(1)); });
 }
 const Tensor& Tensor::add_(Scalar v) const { return with_scalar<k::Add>("add_", *this, v, add); }

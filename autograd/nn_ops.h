@@ -161,7 +161,8 @@ struct GaussianNllOptions {
   double eps = 1e-6;  ///< the smallest variance
   Reduction reduction = Reduction::mean;
 };
-/// (log v + (x - y)^2 / v) / 2; the variance v broadcasts to x.
+/// (log v + (x - y)^2 / v) / 2; the variance v has x's shape, that with 1 in one dimension, that
+/// without the last dimension (one variance a sample), or [].
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
                          const GaussianNllOptions& options = {});
 /// |a - b + eps|_p over the last dimension.
@@ -290,8 +291,9 @@ struct AttentionOptions {
   double dropout_p = 0.0;            ///< probabilities are dropped out; 0 outside of training
   bool enable_gqa = false;           ///< q [B, H, T, D] with k, v [B, G, S, ..], H % G == 0
 };
-/// softmax(q k^T scale + bias) v: q [.., T, D], k [.., S, D], v [.., S, E]. A row of the mask
-/// without any true gives NaN. With enable_gqa, H / G neighbouring heads of q share a head of k, v.
+/// softmax(q k^T scale + bias) v: q [.., T, D], k [.., S, D], v [.., S, E]. A query to which mask,
+/// causal order and bias (-inf) leave no key gives 0, with finite gradients. With enable_gqa, H / G
+/// neighbouring heads of q share a head of k, v.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 enum class Nonlinearity { tanh, relu };

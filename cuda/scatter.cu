@@ -272,7 +272,12 @@ void CudaBackend::scatter(ScatterMode mode, const Array& src, int dim, const Arr
   // src may be larger than index: what lies beyond is not used.
   const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
   const int64_t length = index.ndim() > 0 ? index.shape()[dim] : 1;
-  if (length > kShort) return scatter_sorted(mode, used, dim, index, out);
+  // Sums of halves that one thread walks would be rounded after each term.
+  const bool rounds =
+      mode == ScatterMode::add && is_floating(out.dtype()) && item_size(out.dtype()) == 2;
+  if (length > kShort || (rounds && length > 1)) {
+    return scatter_sorted(mode, used, dim, index, out);
+  }
   const int64_t count = index.numel() / length;
   const Line indices(lines_along(index, dim)), from(lines_along(used, dim));
   const Line to(lines_along(fixed_along(out, dim, index.shape()), dim));

@@ -43,8 +43,8 @@ class MultiheadAttention : public Module {
                      const MultiheadAttentionOptions& options = {});
 
   using Module::operator();
-  /// query [T, N, E], key [S, N, kdim], value [S, N, vdim]; without N for a single sequence. A
-  /// query that may attend to nothing gives NaN.
+  /// query [T, N, E], key [S, N, kdim], value [S, N, vdim]; without N for a single sequence. The
+  /// heads of a query that may attend to nothing are 0, and so are its weights.
   MultiheadAttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const MultiheadAttentionInputs& inputs = {});
   /// Self-attention without masks: the output alone.

@@ -11,6 +11,8 @@ namespace k = core::kernels;
 
 namespace {
 
+using detail::widened;
+
 struct Add : Map<k::Add> {
   Grads backward(const Tensor& g) override { return {g, g}; }
 };
@@ -26,13 +28,13 @@ struct Mul : Map<k::Mul> {
 struct Div : Map<k::Div> {
   bool saves_input(int i) const { return i == 1 || needs(1); }
   Grads backward(const Tensor& g) override {
-    const Tensor first = g / input(1);
-    return {first, needs(1) ? -first * input(0) / input(1) : Tensor()};
+    const Tensor b = widened(input(1)), first = g / b;
+    return {first, needs(1) ? -first * input(0) / b : Tensor()};
   }
 };
 struct Pow : Map<k::Pow, Save::both> {
   Grads backward(const Tensor& g) override {
-    const Tensor a = input(0), b = input(1);
+    const Tensor a = widened(input(0)), b = widened(input(1));
     Grads grads{Tensor(), Tensor()};
     // d/da is 0 for b = 0, also at a = 0; d/db is 0 at a = 0 for b >= 0.
     if (needs(0)) grads[0] = where(b == 0, 0, g * (b * pow(a, b - 1)));
@@ -46,37 +48,44 @@ struct Remainder : Map<k::Remainder, Save::input> {
   }
 };
 
-// Half of the gradient to each side where they are equal.
-Grads choose(const Tensor& g, const Tensor& first, const Tensor& tie) {
+// Half of the gradient to each side where they are equal, and all of it to both where one is NaN:
+// neither is less.
+Grads choose(const Tensor& g, const Tensor& tie, const Tensor& not_first, const Tensor& first) {
   const Tensor shared = where(tie, g * 0.5, g);
-  return {where(logical_or(first, tie), shared, 0), where(first, 0, shared)};
+  return {where(not_first, 0, shared), where(first, 0, shared)};
 }
 struct Maximum : Map<k::Maximum, Save::input> {
   Grads backward(const Tensor& g) override {
-    return choose(g, input(0) > input(1), input(0) == input(1));
+    const Tensor a = input(0), b = input(1);
+    return choose(g, a == b, a<b, a> b);
   }
 };
 struct Minimum : Map<k::Minimum, Save::input> {
   Grads backward(const Tensor& g) override {
-    return choose(g, input(0) < input(1), input(0) == input(1));
+    const Tensor a = input(0), b = input(1);
+    return choose(g, a == b, a > b, a < b);
   }
 };
 struct Atan2 : Map<k::Atan2, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor scaled = g / (square(input(0)) + square(input(1)));
-    return {scaled * input(1), -scaled * input(0)};
+    const Tensor y = widened(input(0)), x = widened(input(1));
+    // At the origin there is no angle to change.
+    const Tensor origin = logical_and(y == 0, x == 0);
+    const Tensor scaled = where(origin, 0, g / where(origin, 1, square(y) + square(x)));
+    return {scaled * x, -scaled * y};
   }
 };
 struct LogAddExp : Map<k::LogAddExp, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor share = sigmoid(input(0) - input(1));
+    const Tensor share = sigmoid(widened(input(0)) - input(1));
     return {g * share, g * (1.0 - share)};
   }
 };
 struct Lerp : Map<k::Lerp, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor weight = input(2);
-    return {g * (1.0 - weight), g * weight, needs(2) ? g * (input(1) - input(0)) : Tensor()};
+    const Tensor weight = widened(input(2));
+    return {g * (1.0 - weight), g * weight,
+            needs(2) ? g * (widened(input(1)) - input(0)) : Tensor()};
   }
 };
 struct LerpScalar : Op {
@@ -95,8 +104,8 @@ struct Addcmul : Op {
     return core::map<k::Addcmul>(x, a, b, Scalar(value));
   }
   Grads backward(const Tensor& g) override {
-    return {g, needs(1) ? g * input(2) * value : Tensor(),
-            needs(2) ? g * input(1) * value : Tensor()};
+    return {g, needs(1) ? g * widened(input(2)) * value : Tensor(),
+            needs(2) ? g * widened(input(1)) * value : Tensor()};
   }
 };
 struct Where : Map<k::Where> {
@@ -139,7 +148,7 @@ struct PowScalar : WithScalar<k::Pow> {
   static constexpr unsigned kSaveInputs = 1;
   Grads backward(const Tensor& g) override {
     if (scalar.real() == 0.0) return {zeros_like(g)};
-    return {g * (pow(input(0), scalar.real() - 1.0) * scalar)};
+    return {g * (pow(widened(input(0)), scalar.real() - 1.0) * scalar)};
   }
 };
 struct ScalarSub : Op {
@@ -155,7 +164,9 @@ struct ScalarDiv : Op {
   explicit ScalarDiv(Scalar s) : scalar(s) {}
   const char* name() const override { return "div"; }
   Array forward(const Array& b) { return core::map<k::Div>(scalar, b); }
-  Grads backward(const Tensor& g) override { return {-g * scalar / square(input(0))}; }
+  Grads backward(const Tensor& g) override {
+    return {-widened(g) * scalar / square(widened(input(0)))};
+  }
 };
 struct ScalarPow : Op {
   static constexpr unsigned kSaveOutputs = 1;
@@ -164,7 +175,7 @@ struct ScalarPow : Op {
   const char* name() const override { return "pow"; }
   Array forward(const Array& b) { return core::map<k::Pow>(scalar, b); }
   Grads backward(const Tensor& g) override {
-    const Tensor slope = g * output() * std::log(scalar.real());
+    const Tensor slope = g * widened(output()) * std::log(scalar.real());
     // 0^b is constant in b, save where it is infinite.
     return {scalar.real() == 0.0 ? where(isinf(output()), slope, 0) : slope};
   }
@@ -245,6 +256,10 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) 
   return record(Addcmul(value), x, a, b);
 }
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
+  if (detail::any_half(x, a, b)) {
+    return detail::in_float32("addcdiv", {x, a, b},
+                              [=](const auto& in) { return addcdiv(in[0], in[1], in[2], value); });
+  }
   return x + a / b * value;
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {

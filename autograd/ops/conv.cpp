@@ -4,6 +4,7 @@
 // factor out of the sum over n, o, c, tap, place of y w x; the derivative of each is the other two.
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 #include <hero/core/map.h>
@@ -35,7 +36,8 @@ struct Geometry {
     const auto is = [](const int64_t(&pair)[2], int64_t value) {
       return pair[0] == value && pair[1] == value;
     };
-    return is(window.kernel, 1) && is(window.stride, 1) && is(window.padding, 0);
+    return is(window.kernel, 1) && is(window.stride, 1) && is(window.padding, 0) &&
+           is(window.surplus, 0);
   }
   // Images whose columns are made at a time; one where groups take the products' batch dimension.
   int64_t chunk(const Array& like) const {
@@ -114,7 +116,9 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
   return y.to(x_in.dtype());
 }
 
-Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geometry) {
+// With a bias [C] of x's channels.
+Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geometry,
+                    const Array& bias = {}) {
   const DType dtype = compute_type(y_in);
   const Array y = y_in.to(dtype).contiguous(), w = weight_matrices(w_in, geometry, dtype).t();
   const Array x = Array::empty(geometry.x, dtype, y.device());
@@ -130,6 +134,9 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
                   products);
     if (!direct) device.col2im(columns, geometry.window, target);
   });
+  if (bias.defined()) {
+    core::map_into<core::kernels::Add>(x, x, bias.to(dtype).reshape({geometry.x[1], 1, 1}));
+  }
   return x.to(y_in.dtype());
 }
 
@@ -178,13 +185,15 @@ struct Conv : Op {
   Grads gradients(const Tensor& g) const;
 };
 
-// y, w -> x
+// y, w and perhaps bias -> x
 struct ConvBack : Op {
   Geometry geometry;
   explicit ConvBack(const Geometry& g) : geometry(g) {}
-  bool saves_input(int i) const { return needs(1 - i); }
+  bool saves_input(int i) const { return i < 2 && needs(1 - i); }
   const char* name() const override { return "conv_transpose2d"; }
-  Array forward(const Array& y, const Array& w) { return convolve_back(y, w, geometry); }
+  Array forward(std::span<const Array> in) {
+    return convolve_back(in[0], in[1], geometry, in.size() > 2 ? in[2] : Array());
+  }
   Grads backward(const Tensor& g) override;
 };
 
@@ -200,7 +209,7 @@ struct ConvWeight : Op {
 
 // see [note: three operations closed under differentiation]
 Grads Conv::gradients(const Tensor& g) const {
-  Grads grads{needs(0) ? record(ConvBack(geometry), g, input(1)) : Tensor(),
+  Grads grads{needs(0) ? record_list(ConvBack(geometry), {g, input(1)}) : Tensor(),
               needs(1) ? record(ConvWeight(geometry), input(0), g) : Tensor()};
   if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0, 2, 3}) : Tensor());
   return grads;
@@ -217,16 +226,19 @@ Grads Conv::backward(const Tensor& g) {
   });
 }
 Grads ConvBack::backward(const Tensor& g) {
-  return {needs(0) ? record_list(Conv(geometry), {g, input(1)}) : Tensor(),
-          needs(1) ? record(ConvWeight(geometry), g, input(0)) : Tensor()};
+  Grads grads{needs(0) ? record_list(Conv(geometry), {g, input(1)}) : Tensor(),
+              needs(1) ? record(ConvWeight(geometry), g, input(0)) : Tensor()};
+  if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0, 2, 3}) : Tensor());
+  return grads;
 }
 Grads ConvWeight::backward(const Tensor& g) {
-  return {needs(0) ? record(ConvBack(geometry), input(1), g) : Tensor(),
+  return {needs(0) ? record_list(ConvBack(geometry), {input(1), g}) : Tensor(),
           needs(1) ? record_list(Conv(geometry), {input(0), g}) : Tensor()};
 }
 
+// A bias of another dtype promotes.
 Tensor add_bias(const Tensor& y, const Tensor& bias) {
-  return bias.defined() ? y + reshape(bias, {bias.numel(), 1, 1}) : y;
+  return y + reshape(bias, {bias.numel(), 1, 1});
 }
 
 struct Spec {
@@ -303,7 +315,12 @@ Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Ten
   std::vector<Tensor> inputs{x, w};
   if (bias.defined() && bias.dtype() == w.dtype()) inputs.push_back(bias);
   if (!bias.defined() || inputs.size() > 2) return record_list(Conv(geometry, activation), inputs);
-  const Tensor y = add_bias(record_list(Conv(geometry), inputs), bias);  // a bias that promotes
+  if (detail::any_half(x, bias)) {
+    return detail::in_float32(spec.op, {x, w, bias}, [=](const auto& in) {
+      return convolution(spec, in[0], in[1], in[2], activation);
+    });
+  }
+  const Tensor y = add_bias(record_list(Conv(geometry), inputs), bias);
   return activation == Activation::relu ? relu(y) : y;
 }
 
@@ -355,11 +372,20 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
     const int64_t padded = (moved + reach(kName, window, i) + extra).value;
     geometry.x[2 + i] =
         (core::Checked{kName, padded} - window.padding[i] - window.padding[i]).value;
+    // Beyond the last place that y has; columns have no more places than y.
+    geometry.window.surplus[i] = extra;
     check(geometry.x[2 + i] > 0, kName, ": the output would be empty: x ", x.shape(), ", weight ",
           weight.shape());
     bound_steps(kName, window, i, padded);
   }
-  return add_bias(record(ConvBack(geometry), x, weight), bias);
+  if (!bias.defined()) return record_list(ConvBack(geometry), {x, weight});
+  if (bias.dtype() == x.dtype()) return record_list(ConvBack(geometry), {x, weight, bias});
+  if (detail::any_half(x, bias)) {
+    return detail::in_float32(kName, {x, weight, bias}, [=](const auto& in) {
+      return conv_transpose2d(in[0], in[1], in[2], options);
+    });
+  }
+  return add_bias(record_list(ConvBack(geometry), {x, weight}), bias);
 }
 
 }  // namespace hero

@@ -2,6 +2,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
 #include <hero/core/map.h>
 #include <hero/core/matmul.h>
@@ -121,6 +122,10 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
   const bool fits = !bias.defined() || (bias.shape() == Shape{weight.size(0)} &&
                                         bias.dtype() == weight.dtype() && is_floating(x.dtype()));
   Tensor y;
+  if (!fits && detail::any_half(x, weight, bias)) {
+    return detail::in_float32("linear", {x, weight, bias},
+                              [=](const auto& in) { return run(activation, in[0], in[1], in[2]); });
+  }
   if (fits) {
     std::vector<Tensor> inputs{rows, weight};
     if (bias.defined()) inputs.push_back(bias);

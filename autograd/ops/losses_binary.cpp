@@ -4,6 +4,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/loss.h>
 #include <hero/core/map.h>
 
@@ -12,6 +13,7 @@ namespace hero {
 namespace {
 
 namespace k = core::kernels;
+using detail::any_half, detail::in_float32;
 
 // Logarithms stop here, as in PyTorch, so that a certain and wrong prediction has a finite loss.
 constexpr double kLogFloor = -100.0;
@@ -68,6 +70,11 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
   detail::check_pair(kName, x, y);
   check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
   check_probabilities(x);
+  if (any_half(x, y, options.weight)) {
+    return in_float32(kName, {x, y, options.weight}, [=](const auto& in) {
+      return binary_cross_entropy(in[0], in[1], {.weight = in[2], .reduction = options.reduction});
+    });
+  }
   Tensor loss = record(BinaryCrossEntropy{}, x, y);
   if (options.weight.defined()) {
     check_weight(kName, "weight", options.weight, x.shape());
@@ -85,6 +92,12 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
   constexpr auto kName = "bce_with_logits";
   detail::check_pair(kName, x, y);
   check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
+  if (any_half(x, y, options.weight, options.pos_weight)) {
+    return in_float32(kName, {x, y, options.weight, options.pos_weight}, [=](const auto& in) {
+      return binary_cross_entropy_with_logits(
+          in[0], in[1], {.weight = in[2], .pos_weight = in[3], .reduction = options.reduction});
+    });
+  }
   Tensor log_probability = logsigmoid(x);
   if (options.pos_weight.defined()) {
     check_weight(kName, "pos_weight", options.pos_weight, y.shape());
@@ -109,6 +122,13 @@ Tensor detail::cross_entropy_probabilities(const Tensor& x, const Tensor& target
   check(is_floating(x.dtype()), kName, ": x is ", x.dtype(), "; convert it to a floating dtype");
   check(options.ignore_index < 0, kName, ": ignore_index ", options.ignore_index,
         " has no meaning for class probabilities");
+  if (any_half(x, target, options.weight)) {
+    return in_float32(kName, {x, target, options.weight}, [=](const auto& in) {
+      CrossEntropyOptions wide = options;
+      wide.weight = in[2];
+      return cross_entropy_probabilities(in[0], in[1], wide);
+    });
+  }
   const int axis = x.ndim() == 1 ? 0 : 1;
   const int64_t classes = x.size(axis);
   Tensor share = target;

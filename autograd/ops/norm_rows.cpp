@@ -2,6 +2,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/norm.h>
 #include <hero/core/backend.h>
 
@@ -150,6 +151,10 @@ std::vector<Tensor> record_rows(std::vector<Tensor> inputs, int trailing, const 
 // Parameters of another dtype than x promote.
 Tensor normalize_rows(const Tensor& x, int trailing, const Parameters& p) {
   const bool same = p.are(x.dtype());
+  if (!same && detail::any_half(x, p.weight, p.bias)) {
+    return normalize_rows(detail::widened(x), trailing,
+                          {detail::widened(p.weight), detail::widened(p.bias), p.eps, p.centered});
+  }
   const Tensor y = record_rows<false>({x}, trailing, p, same)[0];
   return same ? y : detail::scale_and_shift(y, p.weight, p.bias);
 }

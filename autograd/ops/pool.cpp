@@ -1,6 +1,10 @@
 // Pooling over planes of H * W.
+#include <map>
+
+#include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -127,15 +131,37 @@ Shape pooled_shape(const char* op, const Tensor& x, core::Window& window, bool c
   return shape;
 }
 
-// Row i holds 1 / count at the elements that cell i covers: [cells, size].
-Tensor averaging_matrix(int64_t cells, int64_t size, const Tensor& like) {
-  const Array matrix = Array::zeros({cells, size}, like.dtype(), like.device());
-  core::Backend& device = core::backend(like.device());
-  for (int64_t i = 0; i < cells; ++i) {
-    const int64_t first = i * size / cells, last = ((i + 1) * size + cells - 1) / cells;
-    device.fill(matrix.select(0, i).slice(0, first, last), 1.0 / static_cast<double>(last - first));
+// Means of the cells along dimension `dim`. Cells of one length are taken together; there are few
+// lengths. An infinite element reaches the cells that cover it and no others.
+Tensor cell_means(const Tensor& x, int dim, int64_t cells) {
+  const int64_t size = x.size(dim);
+  std::map<int64_t, std::vector<int64_t>> starts;  // by length
+  std::vector<int64_t> place(static_cast<size_t>(cells));
+  const auto first = [&](int64_t i) { return i * size / cells; };
+  const auto length = [&](int64_t i) { return ((i + 1) * size + cells - 1) / cells - first(i); };
+  for (int64_t i = 0; i < cells; ++i) starts[length(i)].push_back(first(i));
+  std::vector<Tensor> parts;
+  for (const auto& [count, firsts] : starts) {
+    std::vector<int64_t> positions;
+    for (const int64_t start : firsts) {
+      for (int64_t i = 0; i < count; ++i) positions.push_back(start + i);
+    }
+    Shape shape = x.shape();
+    shape[dim] = static_cast<int64_t>(firsts.size());
+    shape.insert(dim + 1, count);
+    const Tensor index = tensor(positions).to(x.device());
+    parts.push_back(mean(reshape(index_select(x, dim, index), shape), {dim + 1}));
   }
-  return Tensor(matrix);
+  if (parts.size() == 1) return parts[0];
+  // Where each cell lies among the parts, which are in the order of lengths.
+  std::map<int64_t, int64_t> next;
+  int64_t before = 0;
+  for (const auto& [count, firsts] : starts) {
+    next[count] = before;
+    before += static_cast<int64_t>(firsts.size());
+  }
+  for (int64_t i = 0; i < cells; ++i) place[static_cast<size_t>(i)] = next[length(i)]++;
+  return index_select(cat(parts, dim), dim, tensor(place).to(x.device()));
 }
 
 void check_line(const char* op, const Tensor& x) {
@@ -173,7 +199,7 @@ Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
 }
 
 // Cells of equal size are a pooling; else a mean over a rectangle is one over rows of one over
-// columns, both products with small matrices.
+// columns.
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
   constexpr auto kName = "adaptive_avg_pool2d";
   if (x.ndim() == 3) return squeeze(adaptive_avg_pool2d(unsqueeze(x, 0), output_size), 0);
@@ -185,8 +211,11 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
   if (height % rows == 0 && width % columns == 0) {
     return avg_pool2d(x, {height / rows, width / columns});
   }
-  const Tensor by_row = matmul(x, averaging_matrix(columns, width, x).t());
-  return matmul(averaging_matrix(rows, height, x), by_row);
+  if (detail::any_half(x)) {
+    return detail::in_float32(
+        kName, {x}, [=](const auto& in) { return adaptive_avg_pool2d(in[0], output_size); });
+  }
+  return cell_means(cell_means(x, 3, columns), 2, rows);
 }
 
 // In one dimension: an image of height 1.

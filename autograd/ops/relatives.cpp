@@ -4,6 +4,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>
+#include <hero/autograd/ops/in_float32.h>
 
 namespace hero {
 
@@ -37,8 +38,11 @@ Tensor drop_channels(const Tensor& x, double p, bool training, int channel) {
   check(is_floating(x.dtype()), "dropout: x is ", x.dtype(), "; convert it to a floating dtype");
   Shape shape = Shape::filled(x.ndim(), 1);
   for (int i = 0; i <= channel; ++i) shape[i] = x.size(i);
-  const Tensor mask = dropout(ones(shape, {.dtype = x.dtype(), .device = x.device()}), p, training);
-  return training && p > 0.0 ? x * mask : x;
+  if (!training || p == 0.0) return x;
+  // Halves do not hold the mask's scale.
+  const DType dtype = detail::is_half(x) ? kFloat32 : x.dtype();
+  const Tensor mask = dropout(ones(shape, {.dtype = dtype, .device = x.device()}), p);
+  return (x * mask).to(x.dtype());
 }
 
 // Position floor(i size / count) for each i.
@@ -126,6 +130,10 @@ Tensor dropout2d(const Tensor& x, double p, bool training) {
 // x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.
 Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias) {
   constexpr auto kName = "bilinear";
+  if (detail::any_half(x1, x2, weight, bias)) {
+    return detail::in_float32(kName, {x1, x2, weight, bias},
+                              [](const auto& in) { return bilinear(in[0], in[1], in[2], in[3]); });
+  }
   check(weight.ndim() == 3, kName, ": weight must be [out, in1, in2]: got shape ", weight.shape());
   const int64_t outputs = weight.size(0), in1 = weight.size(1), in2 = weight.size(2);
   check(x1.ndim() > 0 && x1.ndim() == x2.ndim() && x1.size(-1) == in1 && x2.size(-1) == in2, kName,

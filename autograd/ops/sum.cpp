@@ -1,7 +1,10 @@
 // Sums and means, and sum_to, which undoes broadcasting.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/core/backend.h>
+#include <hero/core/map.h>
 #include <hero/core/reductions.h>
 
 namespace hero {
@@ -25,6 +28,28 @@ struct Sum : Op {
   }
 };
 
+// The sum over the elements' number. Of halves the sum is float32: it may leave their range though
+// the mean does not.
+struct Mean : Sum {
+  using Sum::Sum;
+  const char* name() const override { return "mean"; }
+  static double share(const Shape& whole, const Shape& kept) {
+    return 1.0 / (static_cast<double>(whole.numel()) / static_cast<double>(kept.numel()));
+  }
+  Array forward(const Array& x) {
+    const Shape kept = detail::kept_shape(x.shape(), dims);
+    const Array total = Array::empty(kept, detail::statistics_dtype(x.dtype()), x.device());
+    core::backend(x.device()).reduce(core::ReduceOp::sum, x, nullptr, total);
+    const Array mean =
+        total.dtype() == x.dtype() ? total : Array::empty(kept, x.dtype(), x.device());
+    core::map_into<core::kernels::Mul>(mean, total, Scalar(share(x.shape(), kept)));
+    return keepdim ? mean : mean.reshape(detail::dropped_shape(x.shape(), dims));
+  }
+  Grads backward(const Tensor& g) override {
+    return Sum::backward(g * share(input_shape(0), detail::kept_shape(input_shape(0), dims)));
+  }
+};
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -34,9 +59,7 @@ Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   check(is_floating(x.dtype()), "mean: array is ", x.dtype(),
         "; convert to a floating dtype first");
-  const Tensor total = sum(x, dims, keepdim);
-  const double count = static_cast<double>(x.numel()) / static_cast<double>(total.numel());
-  return total * (1.0 / count);
+  return record(Mean(normalize_dims("mean", dims, x.ndim()), keepdim), x);
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {

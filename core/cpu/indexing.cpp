@@ -164,6 +164,11 @@ void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, cons
                });
 }
 
+// Whether sums of several terms would be rounded after each: those of halves are made in float32.
+bool sums_are_rounded(const Array& out, const Array& index) {
+  return is_floating(out.dtype()) && item_size(out.dtype()) == 2 && index.numel() > 1;
+}
+
 // The row-major position of the first index outside [0, size), or -1.
 int64_t first_outside(const Array& index, int64_t size) {
   constexpr int64_t kLong = 65536;
@@ -202,6 +207,11 @@ void CpuBackend::gather(const Array& x, int dim, const Array& index, const Array
 void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
                          const Array& out) {
   if (index.numel() == 0) return;
+  if (mode == ScatterMode::add && sums_are_rounded(out, index)) {
+    const Array wide = out.to(kFloat32);
+    scatter(mode, src, dim, index, wide);
+    return copy(wide, out);
+  }
   // src may be larger than index: what lies beyond is not used.
   const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
   dispatch(out.dtype(),
@@ -221,6 +231,11 @@ void CpuBackend::index_select(const Array& x, int dim, const Array& index, const
 void CpuBackend::index_add(const Array& src, int dim, const Array& index, Scalar alpha,
                            const Array& out) {
   if (src.numel() == 0) return;
+  if (sums_are_rounded(out, index)) {
+    const Array wide = out.to(kFloat32);
+    index_add(src, dim, index, alpha, wide);
+    return copy(wide, out);
+  }
   const Slabs parts = slabs(src, dim);
   const bool dense = parts.dense && out.is_contiguous() && index.is_contiguous() &&
                      src.dtype() == out.dtype() && parts.inner >= kPiece;
