@@ -86,6 +86,7 @@ struct OutputEnd : MultiOp {
   std::shared_ptr<BackwardPass> pass;
   bool inputs_want_grad = true;
   const char* name() const override { return "module_output"; }
+  int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
   Grads backward(const Grads& grads) override {
     Tensors list = as_tensors(grads);
@@ -104,6 +105,7 @@ struct OutputEnd : MultiOp {
 struct InputEnd : MultiOp {
   std::shared_ptr<BackwardPass> pass;
   const char* name() const override { return "module_input"; }
+  int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
   Grads backward(const Grads& grads) override {
     Tensors list = as_tensors(grads);

@@ -1,8 +1,17 @@
 // Activations composed of other operations. Each keeps NaN, and its gradient where pieces meet is
 // PyTorch's.
+#include <algorithm>
+
 #include <hero/autograd/nn_ops.h>
 
 namespace hero {
+
+namespace {
+
+// A bound or value for integers: its whole part, within what 64 bits hold.
+Scalar whole(double number) { return static_cast<int64_t>(std::clamp(number, -0x1p62, 0x1p62)); }
+
+}  // namespace
 
 // Scale and alpha for which mean 0 and variance 1 are a fixed point.
 Tensor selu(const Tensor& x) {
@@ -22,6 +31,10 @@ Tensor hardsigmoid(const Tensor& x) { return relu6(x + 3) / 6; }
 
 Tensor hardtanh(const Tensor& x, double low, double high) {
   check(low <= high, "hardtanh: min_val ", low, " is above max_val ", high);
+  if (!is_floating(x.dtype())) {
+    // Integers stay integers; the bounds lose their fractions, as in PyTorch.
+    return clamp(x, whole(low), whole(high));
+  }
   return where(x <= low, low, where(x >= high, high, x));
 }
 
@@ -35,6 +48,9 @@ Tensor softshrink(const Tensor& x, double lambda) {
 Tensor hardshrink(const Tensor& x, double lambda) { return where(abs(x) <= lambda, 0, x); }
 
 Tensor threshold(const Tensor& x, double threshold, double value) {
+  if (!is_floating(x.dtype())) {
+    return where(x <= whole(threshold), whole(value), x);
+  }
   return where(x <= threshold, value, x);
 }
 

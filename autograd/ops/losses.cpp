@@ -42,6 +42,11 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
   }
   check_pair("huber_loss", x, y);
   check(delta > 0.0, "huber_loss: delta must be positive: ", delta);
+  if (x.dtype() != y.dtype()) {
+    return detail::in_dtype_of(x, y, [&](const Tensor& wide_x, const Tensor& wide_y) {
+      return huber_loss(wide_x, wide_y, delta, reduction);
+    });
+  }
   const Tensor difference = x - y;
   const Tensor distance = abs(difference);
   const Tensor near = square(difference) * 0.5;

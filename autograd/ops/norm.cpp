@@ -87,8 +87,13 @@ void update_running(const Tensor& running, const Array& batch, double momentum, 
 Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                            const BatchNormOptions& options) {
   const int64_t count = x.size(1) > 0 ? x.numel() / x.size(1) : 0;
-  check(count > 1 || x.size(1) == 0,
-        "batch_norm: training needs more than one value a channel: ", x.shape(),
+  // An empty batch has no statistics and leaves the running ones.
+  if (x.numel() == 0) {
+    return scale_and_shift(x, per_channel(options.weight, x.ndim()),
+                           per_channel(options.bias, x.ndim()))
+        .to(x.dtype());
+  }
+  check(count > 1, "batch_norm: training needs more than one value a channel: ", x.shape(),
         "; use a larger batch or training = false");
   Dims dims{0};
   for (int i = 2; i < x.ndim(); ++i) dims.push_back(i);
@@ -97,7 +102,8 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
   update_running(running_mean, outputs[2].array(), options.momentum, 1.0);
   update_running(running_var, outputs[3].array(), options.momentum, unbiased);
   return scale_and_shift(outputs[0], per_channel(options.weight, x.ndim()),
-                         per_channel(options.bias, x.ndim()));
+                         per_channel(options.bias, x.ndim()))
+      .to(x.dtype());
 }
 
 }  // namespace
@@ -140,7 +146,8 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   const Tensor grouped = reshape(x, {x.size(0), num_groups, size});
   const Tensor y = standardize(grouped, {2}, eps);
   return scale_and_shift(reshape(y, x.shape()), per_channel(weight, x.ndim()),
-                         per_channel(bias, x.ndim()));
+                         per_channel(bias, x.ndim()))
+      .to(x.dtype());
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
@@ -163,7 +170,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   if (options.weight.defined()) scale = scale * options.weight;
   const Tensor centered = x - per_channel(running_mean, x.ndim());
   return scale_and_shift(centered, per_channel(scale, x.ndim()),
-                         per_channel(options.bias, x.ndim()));
+                         per_channel(options.bias, x.ndim()))
+      .to(x.dtype());
 }
 
 }  // namespace hero

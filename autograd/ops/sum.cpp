@@ -25,6 +25,12 @@ struct Sum : Op {
   }
 };
 
+// bool, and uint8 of uint8.
+Tensor logical(core::ReduceOp op, const Tensor& x, const Dims& dims, bool keepdim) {
+  const Array result = core::reduce(op, x.array(), dims, sum_keeps(keepdim));
+  return Tensor(x.dtype() == kUInt8 ? result.to(kUInt8) : result);
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
@@ -40,11 +46,11 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
-  return Tensor(core::reduce(core::ReduceOp::any, x.array(), dims, sum_keeps(keepdim)));
+  return logical(core::ReduceOp::any, x, dims, keepdim);
 }
 
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
-  return Tensor(core::reduce(core::ReduceOp::all, x.array(), dims, sum_keeps(keepdim)));
+  return logical(core::ReduceOp::all, x, dims, keepdim);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
@@ -52,7 +58,10 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   check(lead >= 0, "sum_to: ", x.shape(), " does not broadcast from ", shape);
   Dims dims;
   for (int i = 0; i < x.ndim(); ++i) {
-    if (i < lead || (shape[i - lead] == 1 && x.shape()[i] != 1)) dims.push_back(i);
+    const int64_t size = x.shape()[i];
+    check(i < lead || shape[i - lead] == 1 || shape[i - lead] == size, "sum_to: ", x.shape(),
+          " does not broadcast from ", shape);
+    if (i < lead || (shape[i - lead] == 1 && size != 1)) dims.push_back(i);
   }
   const Tensor total = dims.empty() ? x : sum(x, dims, true);
   return total.shape() == shape ? total : reshape(total, shape);
