@@ -1,15 +1,32 @@
 // In-place operations. While recording, the values come from the recorded out-of-place operation
 // and are copied over, so that what was saved for backward is never the overwritten memory.
+#include <hero/autograd/accumulate.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/clamp.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/core/map.h>
+#include <hero/core/overlap.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
 namespace {
 
 namespace k = core::kernels;
+
+// Whether recorded views lead from `tensor` to a leaf that requires grad and has its memory.
+bool views_leaf(const Tensor& tensor) {
+  Edge at = gradient_edge(tensor);
+  while (at.node) {
+    if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(at.node.get())) {
+      return leaf->leaf()->data.storage_ref() == tensor.array().storage_ref();
+    }
+    const int viewed = at.node->viewed_input(at.index);
+    at = viewed < 0 ? Edge() : Edge(at.node->input_edge(viewed));
+  }
+  return false;
+}
 
 template <class OutOfPlace, class Direct>
 const Tensor& write(const char* op, const Tensor& self, bool others_want_grad,
@@ -21,9 +38,15 @@ const Tensor& write(const char* op, const Tensor& self, bool others_want_grad,
   }
   check(!self.is_leaf() || !self.requires_grad(), op, ": a leaf of shape ", self.shape(),
         " that requires grad cannot be changed in place while recording; use NoGrad or clone()");
+  check(!views_leaf(self), op, ": a view of shape ", self.shape(),
+        " of a leaf that requires grad cannot be changed in place while recording; use NoGrad or "
+        "clone()");
+  core::check_no_overlap(op, array);
   const Tensor result = out_of_place();
   check(result.shape() == self.shape(), op, ": result of shape ", result.shape(),
         " does not fit into ", self.shape());
+  check(can_store(result.dtype(), self.dtype()), op, ": result of ", result.dtype(),
+        " cannot be stored in ", self.dtype(), "; convert with to()");
   Recorder::copy_saved(result, array.storage());
   core::backend(array.device()).copy(result.array(), array);
   array.storage().bump_version();
@@ -75,9 +98,10 @@ const Tensor& Tensor::div_(const Tensor& other) const {
 const Tensor& Tensor::div_(Scalar v) const { return with_scalar<k::Div>("div_", *this, v, div); }
 
 const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
+  const detail::Bounds bounds = detail::clamp_bounds("clamp_", dtype(), low, high);
   return write(
       "clamp_", *this, false, [&] { return clamp(*this, low, high); },
-      [&](const Array& a) { core::map_into<k::Clamp>(a, a, low, high); });
+      [&](const Array& a) { core::map_into<k::Clamp>(a, a, bounds.low, bounds.high); });
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
@@ -88,6 +112,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
       "copy_", *this, source.requires_grad(),
       [&] { return source.to(dtype()).expand(shape()).clone(); },
       [&](const Array& a) {
+        core::check_no_overlap("copy_", a);
         // Overlapping memory would be overwritten before it is read.
         const bool shared = source.array().storage_ref() == a.storage_ref();
         core::backend(a.device()).copy(shared ? source.array().clone() : source.array(), a);
@@ -96,6 +121,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
 }
 
 const Tensor& Tensor::fill_(Scalar value) const {
+  check(fits(value, dtype()), "fill_: ", value, " does not fit ", dtype());
   return write(
       "fill_", *this, false,
       [&] {

@@ -18,7 +18,7 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
   return hero::transpose(*this, dim0, dim1);
 }
 Tensor Tensor::permute(const Dims& dims) const { return hero::permute(*this, dims); }
-Tensor Tensor::t() const { return hero::transpose(*this, -2, -1); }
+Tensor Tensor::t() const { return ndim() < 2 ? *this : hero::transpose(*this, -2, -1); }
 Tensor Tensor::expand(const Shape& shape) const { return hero::expand(*this, shape); }
 Tensor Tensor::squeeze(int64_t dim) const { return hero::squeeze(*this, dim); }
 Tensor Tensor::unsqueeze(int64_t dim) const { return hero::unsqueeze(*this, dim); }

@@ -60,6 +60,8 @@ class Node : public Counted {
   /// Gradients of the inputs, one an input (undefined where needs(i) is false or the gradient is
   /// zero). A gradient of the broadcast shape is allowed: the engine sums it to the input's.
   virtual Grads run(const Grads& output_grads) = 0;
+  /// The input in whose memory output `i` may lie, -1 where it has memory of its own.
+  virtual int viewed_input(int) const { return -1; }
   /// Drops what was saved for backward.
   virtual void release() {}
 

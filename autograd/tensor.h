@@ -130,7 +130,7 @@ class Tensor {
   Tensor view(const Shape& shape) const;
   Tensor transpose(int64_t dim0, int64_t dim1) const;
   Tensor permute(const Dims& dims) const;
-  /// Last two dimensions swapped.
+  /// Last two dimensions swapped; itself where there are fewer.
   Tensor t() const;
   Tensor expand(const Shape& shape) const;
   Tensor squeeze(int64_t dim) const;

@@ -3,6 +3,7 @@
 
 #include <hero/core/array.h>
 #include <hero/core/backend.h>
+#include <hero/core/promotion.h>
 
 namespace hero::core {
 
@@ -58,6 +59,7 @@ Array Array::empty(const Shape& shape, DType dtype, Device device) {
 }
 
 Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) {
+  check(fits(value, dtype), "full: ", value, " does not fit ", dtype);
   Array array = empty(shape, dtype, device);
   backend(device).fill(array, value);
   return array;

@@ -81,8 +81,9 @@ Dims normalize_dims(const char* op, const Dims& dims, int ndim) {
   for (int64_t dim : dims) {
     const int64_t normal = normalize_dim(op, dim, ndim);
     check(!result.contains(normal), op, ": dim ", dim, " appears twice in ", dims);
-    if (ndim > 0) result.push_back(normal);
+    result.push_back(normal);
   }
+  if (ndim == 0) return {};
   std::sort(result.begin(), result.end());
   return result;
 }

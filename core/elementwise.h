@@ -165,14 +165,14 @@ struct Softplus : OnFloats {
     return math::softplus(x, beta, threshold);
   }
 };
-/// x, low, high; NaN stays.
+/// x, low, high; NaN stays, and a bound that is NaN gives NaN.
 struct Clamp : OnNumbers {
   static constexpr int arity = 3;
   static constexpr auto name = "clamp";
   template <class T>
   HERO_HD T operator()(T x, T low, T high) const {
-    const T raised = x < low ? low : x;
-    return raised > high ? high : raised;
+    const T raised = x < low || is_nan(low) ? low : x;
+    return raised > high || is_nan(high) ? high : raised;
   }
 };
 
@@ -208,12 +208,33 @@ struct Div : OnFloats {
     return a / b;
   }
 };
-struct Pow : OnFloats {
+/// Integers stay integers and wrap; a negative power of one is 0, but of 1 and -1 whole.
+struct Pow : OnNumbers {
   static constexpr int arity = 2;
   static constexpr auto name = "pow";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
-    return math::pow(a, b);
+    if constexpr (std::is_floating_point_v<T>) {
+      return math::pow(a, b);
+    } else {
+      return power_of_integer(a, b);
+    }
+  }
+
+ private:
+  template <class T>
+  HERO_HD static T power_of_integer(T a, T b) {
+    if constexpr (std::is_signed_v<T>) {
+      if (b < 0) return a == 1 || (a == -1 && b % 2 == 0) ? T(1) : (a == -1 ? T(-1) : T(0));
+    }
+    // Unsigned, so that it wraps by definition.
+    auto factor = static_cast<uint64_t>(a);
+    uint64_t result = 1;
+    for (auto left = static_cast<uint64_t>(b); left > 0; left >>= 1) {
+      if (left & 1u) result *= factor;
+      factor *= factor;
+    }
+    return static_cast<T>(result);
   }
 };
 /// ordinate, abscissa
@@ -225,14 +246,16 @@ struct Atan2 : OnFloats {
     return math::atan2(y, x);
   }
 };
-/// Remainder with the sign of the divisor, as Python's %; an integer divisor of 0 gives 0.
+/// Remainder with the sign of the divisor, as Python's %, exact also where the quotient is large;
+/// an integer divisor of 0 gives 0.
 struct Remainder : OnNumbers {
   static constexpr int arity = 2;
   static constexpr auto name = "remainder";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>) {
-      return a - b * math::floor(a / b);
+      const T rest = math::fmod(a, b);
+      return rest != T(0) && (rest < T(0)) != (b < T(0)) ? rest + b : rest;
     } else {
       // The lowest number over -1 traps: its quotient does not exist.
       if (b == 0 || (std::is_signed_v<T> && b == as<T>(-1))) return T(0);

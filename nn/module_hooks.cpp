@@ -104,6 +104,7 @@ struct OutputEnd : PassingOp {
   OutputEnd(std::shared_ptr<BackwardPass> p, bool inputs)
       : PassingOp(!p->for_values), pass(std::move(p)), inputs_want_grad(inputs) {}
   const char* name() const override { return "module_output"; }
+  int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
   Grads backward(const Grads& grads) override {
     Tensors list = as_tensors(grads);
@@ -125,6 +126,7 @@ struct InputEnd : PassingOp {
   explicit InputEnd(std::shared_ptr<BackwardPass> p)
       : PassingOp(!p->for_values), pass(std::move(p)) {}
   const char* name() const override { return "module_input"; }
+  int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
   Grads backward(const Grads& grads) override {
     Tensors list = as_tensors(grads);

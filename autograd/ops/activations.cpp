@@ -1,12 +1,20 @@
 // Activations composed of other operations. Each keeps NaN and lets a gradient through there; its
 // gradient where pieces meet is PyTorch's. Of halves each is one operation, see [note: rounded
 // once].
+#include <algorithm>
+
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/in_float32.h>
 
 namespace hero {
 
 using detail::any_half, detail::in_float32;
+namespace {
+
+// A bound or value for integers: its whole part, within what 64 bits hold.
+Scalar whole(double number) { return static_cast<int64_t>(std::clamp(number, -0x1p62, 0x1p62)); }
+
+}  // namespace
 
 // Scale and alpha for which mean 0 and variance 1 are a fixed point.
 Tensor selu(const Tensor& x) {
@@ -38,6 +46,10 @@ Tensor hardsigmoid(const Tensor& x) {
 
 Tensor hardtanh(const Tensor& x, double low, double high) {
   check(low <= high, "hardtanh: min_val ", low, " is above max_val ", high);
+  if (!is_floating(x.dtype())) {
+    // Integers stay integers; the bounds lose their fractions, as in PyTorch.
+    return clamp(x, whole(low), whole(high));
+  }
   return where(x <= low, low, where(x >= high, high, x));
 }
 
@@ -59,6 +71,9 @@ Tensor softshrink(const Tensor& x, double lambda) {
 Tensor hardshrink(const Tensor& x, double lambda) { return where(abs(x) <= lambda, 0, x); }
 
 Tensor threshold(const Tensor& x, double threshold, double value) {
+  if (!is_floating(x.dtype())) {
+    return where(x <= whole(threshold), whole(value), x);
+  }
   return where(x <= threshold, value, x);
 }
 

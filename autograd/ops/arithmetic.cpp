@@ -4,6 +4,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/map_op.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
@@ -42,9 +43,15 @@ struct Pow : Map<k::Pow, Save::both> {
     return grads;
   }
 };
+// The quotient from the exact remainder: a / b may round to the next whole number. Of an infinite
+// divisor nothing but 0 and -1 is left.
+Tensor floored_quotient(const Tensor& a, const Tensor& b) {
+  const Tensor whole = round((a - remainder(a, b)) / b);
+  return where(isinf(b), floor(a / b), whole);
+}
 struct Remainder : Map<k::Remainder, Save::input> {
   Grads backward(const Tensor& g) override {
-    return {g, needs(1) ? -g * floor(input(0) / input(1)) : Tensor()};
+    return {g, needs(1) ? -g * floored_quotient(input(0), input(1)) : Tensor()};
   }
 };
 
@@ -96,12 +103,12 @@ struct LerpScalar : Op {
   Grads backward(const Tensor& g) override { return {g * (1.0 - weight), g * weight}; }
 };
 struct Addcmul : Op {
-  double value;
-  explicit Addcmul(double v) : value(v) {}
+  Scalar value;
+  explicit Addcmul(Scalar v) : value(v) {}
   bool saves_input(int i) const { return (i == 1 && needs(2)) || (i == 2 && needs(1)); }
   const char* name() const override { return "addcmul"; }
   Array forward(const Array& x, const Array& a, const Array& b) {
-    return core::map<k::Addcmul>(x, a, b, Scalar(value));
+    return core::map<k::Addcmul>(x, a, b, value);
   }
   Grads backward(const Tensor& g) override {
     return {g, needs(1) ? g * widened(input(2)) * value : Tensor(),
@@ -197,14 +204,14 @@ struct WhereScalar : Op {
   }
 };
 
-// Whole powers of integers stay integers: square and multiply.
+// Whole powers of integers by a number, which need not fit their dtype: square and multiply.
 Tensor pow_integer(const Tensor& base, int64_t exponent) {
   check(exponent >= 0, "pow: integers to the negative power ", exponent,
         " are not integers; convert the base to a floating dtype");
   Tensor result = ones_like(base);
   for (Tensor square_of = base; exponent > 0; exponent >>= 1) {
     if (exponent & 1) result = mul(result, square_of);
-    if (exponent > 1) square_of = square(square_of);
+    if (exponent > 1) square_of = mul(square_of, square_of);
   }
   return result;
 }
@@ -212,6 +219,20 @@ Tensor pow_integer(const Tensor& base, int64_t exponent) {
 void check_condition(const char* op, const Tensor& condition) {
   check(condition.dtype() == kBool, op, ": the condition is ", condition.dtype(),
         "; compare it to get bool");
+}
+
+// Of three operands.
+DType common_dtype(const Tensor& x, const Tensor& a, const Tensor& b) {
+  Promotion promotion;
+  for (const Tensor* operand : {&x, &a, &b}) promotion.add(operand->dtype(), operand->ndim());
+  return promotion.dtype();
+}
+
+Tensor where_number(const Tensor& condition, const Tensor& x, Scalar number, bool first) {
+  check_condition("where", condition);
+  const DType dtype = promote(x.dtype(), number);
+  check(is_floating(dtype) || fits(number, dtype), "where: ", number, " does not fit ", dtype);
+  return record(WhereScalar(number, first), condition, x);
 }
 
 }  // namespace
@@ -230,7 +251,7 @@ Tensor pow(const Tensor& a, const Tensor& b) { return record(Pow{}, a, b); }
 Tensor pow(const Tensor& base, Scalar exponent) {
   const double e = exponent.real();
   if (!is_floating(base.dtype()) && !exponent.is_floating()) {
-    return pow_integer(base, exponent.to<int64_t>());
+    return pow_integer(base.to(promote(base.dtype(), exponent)), exponent.to<int64_t>());
   }
   // The cheap powers are exact operations of their own.
   if (e == 2.0) return square(base);
@@ -252,15 +273,19 @@ Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
   return record(Lerp{}, a, b, weight);
 }
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
-  return record(Addcmul(value), x, a, b);
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  const bool floating = is_floating(common_dtype(x, a, b));
+  check(floating || fits(value, kInt64), "addcmul: ", value, " does not fit int64");
+  return record(Addcmul(floating ? value : Scalar(value.to<int64_t>())), x, a, b);
 }
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
   if (detail::any_half(x, a, b)) {
     return detail::in_float32("addcdiv", {x, a, b},
                               [=](const auto& in) { return addcdiv(in[0], in[1], in[2], value); });
   }
-  return x + a / b * value;
+  const DType common = common_dtype(x, a, b);
+  if (!is_floating(common)) return x + a / b * value;
+  return x.to(common) + a.to(common) / b.to(common) * value;
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   check_condition("where", condition);
@@ -268,16 +293,21 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
-  check_condition("where", condition);
-  return record(WhereScalar(b, false), condition, a);
+  return where_number(condition, a, b, false);
 }
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
-  check_condition("where", condition);
-  return record(WhereScalar(a, true), condition, b);
+  return where_number(condition, b, a, true);
 }
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   check_condition("masked_fill", mask);
-  return record(WhereScalar(value, true), mask, x);
+  check(fits(value, x.dtype()), "masked_fill: ", value, " does not fit ", x.dtype());
+  return record(WhereScalar(cut_to(value, x.dtype()), true), mask, x);
+}
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  check_condition("masked_fill", mask);
+  check(value.ndim() == 0, "masked_fill: the value has shape ", value.shape(),
+        "; it must be a single number without dimensions");
+  return record(Where{}, mask, value.to(x.dtype()), x);
 }
 
 }  // namespace hero

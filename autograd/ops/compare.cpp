@@ -46,6 +46,8 @@ Tensor isfinite(const Tensor& x) { return Tensor(core::map<k::IsFinite>(x.array(
 Tensor isinf(const Tensor& x) { return logical_not(logical_or(isfinite(x), isnan(x))); }
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  check(rtol >= 0.0 && atol >= 0.0, "isclose: tolerances must not be negative: rtol ", rtol,
+        ", atol ", atol);
   const NoGrad no_grad;
   // Neither the difference of halves nor what is allowed is rounded to a half.
   const Tensor x = detail::widened(a), y = detail::widened(b);

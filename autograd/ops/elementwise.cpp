@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/clamp.h>
 #include <hero/autograd/ops/map_op.h>
 
 namespace hero {
@@ -203,7 +204,7 @@ Tensor log2(const Tensor& x) { return record(Log2{}, x); }
 Tensor log1p(const Tensor& x) { return record(Log1p{}, x); }
 Tensor sqrt(const Tensor& x) { return record(Sqrt{}, x); }
 Tensor rsqrt(const Tensor& x) { return record(Rsqrt{}, x); }
-Tensor square(const Tensor& x) { return record(Square{}, x); }
+Tensor square(const Tensor& x) { return record(Square{}, x.dtype() == kBool ? x.to(kInt64) : x); }
 Tensor reciprocal(const Tensor& x) { return record(Reciprocal{}, x); }
 Tensor sin(const Tensor& x) { return record(Sin{}, x); }
 Tensor cos(const Tensor& x) { return record(Cos{}, x); }
@@ -232,13 +233,8 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
   return record(Softplus(beta, threshold), x);
 }
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
-  check(low || high, "clamp: needs a lower or an upper bound");
-  // An absent bound is one that nothing crosses.
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const bool floating = is_floating(x.dtype());
-  const Scalar lowest = floating ? Scalar(-kInfinity) : Scalar(INT64_MIN);
-  const Scalar highest = floating ? Scalar(kInfinity) : Scalar(INT64_MAX);
-  return record(Clamp(low.value_or(lowest), high.value_or(highest)), x);
+  const detail::Bounds bounds = detail::clamp_bounds("clamp", x.dtype(), low, high);
+  return record(Clamp(bounds.low, bounds.high), x);
 }
 // The gradient at 0 and 6 is 0, unlike clamp's.
 Tensor relu6(const Tensor& x) { return where(x >= 6, 6, relu(x)); }

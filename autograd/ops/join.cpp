@@ -77,6 +77,7 @@ struct Split : MultiOp {
   std::vector<int64_t> sizes;
   Split(int d, std::vector<int64_t> s) : dim(d), sizes(std::move(s)) {}
   const char* name() const override { return "split"; }
+  int viewed_input(int) const override { return 0; }
   std::vector<Array> forward(const Array& x) {
     std::vector<Array> parts;
     int64_t at = 0;
@@ -93,6 +94,7 @@ struct Unbind : MultiOp {
   int dim;
   explicit Unbind(int d) : dim(d) {}
   const char* name() const override { return "unbind"; }
+  int viewed_input(int) const override { return 0; }
   std::vector<Array> forward(const Array& x) {
     std::vector<Array> parts;
     for (int64_t i = 0; i < x.size(dim); ++i) parts.push_back(x.select(dim, i));

@@ -110,6 +110,13 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
   if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
     return run(activation, in[0], in[1], in[2]);
   }
+  if (weight.ndim() == 1) {
+    check(!bias.defined() || bias.ndim() == 0, "linear: a weight of shape ", weight.shape(),
+          " has a single output, whose bias is a number: got shape ",
+          bias.defined() ? bias.shape() : Shape());
+    const Tensor one = bias.defined() ? reshape(bias, {1}) : bias;
+    return squeeze(run(activation, x, unsqueeze(weight, 0), one), -1);
+  }
   check(weight.ndim() == 2, "linear: needs 2 dimensions: got shape ", weight.shape());
   check(x.ndim() > 0 && x.size(-1) == weight.size(1), "linear: inner sizes differ: ", x.shape(),
         " x ", weight.shape(), " (weight is [out, in])");

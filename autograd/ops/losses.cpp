@@ -54,6 +54,11 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
   }
   check_pair("huber_loss", x, y);
   check(delta > 0.0, "huber_loss: delta must be positive: ", delta);
+  if (x.dtype() != y.dtype()) {
+    return detail::in_dtype_of(x, y, [&](const Tensor& wide_x, const Tensor& wide_y) {
+      return huber_loss(wide_x, wide_y, delta, reduction);
+    });
+  }
   if (any_half(x, y)) {
     return in_float32("huber_loss", {x, y},
                       [=](const auto& in) { return huber_loss(in[0], in[1], delta, reduction); });

@@ -65,6 +65,11 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
     return soft_margin_loss(in[0], in[1], reduction);
   }
   detail::check_pair("soft_margin_loss", x, y);
+  if (x.dtype() != y.dtype()) {
+    return detail::in_dtype_of(x, y, [&](const Tensor& wide_x, const Tensor& wide_y) {
+      return soft_margin_loss(wide_x, wide_y, reduction);
+    });
+  }
   if (any_half(x, y)) {
     return in_float32("soft_margin_loss", {x, y},
                       [=](const auto& in) { return soft_margin_loss(in[0], in[1], reduction); });
@@ -115,8 +120,6 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps,
   if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
     return pairwise_distance(in[0], in[1], p, eps, keepdim);
   }
-  check(a.ndim() > 0 && b.ndim() > 0, "pairwise_distance: vectors are needed: got ", a.shape(),
-        " and ", b.shape());
   if (any_half(a, b)) {
     return in_float32("pairwise_distance", {a, b}, [=](const auto& in) {
       return pairwise_distance(in[0], in[1], p, eps, keepdim);
@@ -153,11 +156,11 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
     return multi_margin_loss(in[0], target, options);
   }
   constexpr auto kName = "multi_margin_loss";
-  if (x.ndim() == 1) {
-    check(target.ndim() == 0, kName, ": target ", target.shape(), " does not fit scores ",
-          x.shape(), "; it should be []");
-    const Tensor loss = multi_margin_loss(unsqueeze(x, 0), unsqueeze(target, 0), options);
-    return options.reduction == Reduction::none ? squeeze(loss, 0) : loss;
+  // One row may come without its dimension, and so may its class, whose shape the loss has.
+  if (target.ndim() <= 1 && target.numel() == 1 && (x.ndim() == 1 || target.ndim() == 0)) {
+    const Tensor rows = x.ndim() == 1 ? unsqueeze(x, 0) : x;
+    const Tensor loss = multi_margin_loss(rows, reshape(target, {1}), options);
+    return options.reduction == Reduction::none ? reshape(loss, target.shape()) : loss;
   }
   check(x.ndim() == 2, kName, ": x must be [N, C] or [C]: got shape ", x.shape());
   check(target.shape() == Shape{x.size(0)}, kName, ": target ", target.shape(),

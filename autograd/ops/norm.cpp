@@ -97,8 +97,13 @@ std::vector<Tensor> normalized_channels(const Tensor& x, const Tensor& weight, c
 Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                            const BatchNormOptions& options) {
   const int64_t count = x.size(1) > 0 ? x.numel() / x.size(1) : 0;
-  check(count > 1 || x.size(1) == 0,
-        "batch_norm: training needs more than one value a channel: ", x.shape(),
+  // An empty batch has no statistics and leaves the running ones.
+  if (x.numel() == 0) {
+    return scale_and_shift(x, per_channel(options.weight, x.ndim()),
+                           per_channel(options.bias, x.ndim()))
+        .to(x.dtype());
+  }
+  check(count > 1, "batch_norm: training needs more than one value a channel: ", x.shape(),
         "; use a larger batch or training = false");
   Dims dims{0};
   for (int i = 2; i < x.ndim(); ++i) dims.push_back(i);
@@ -112,7 +117,7 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
   const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
   update_running(running_mean, outputs[1].array(), options.momentum, 1.0);
   update_running(running_var, outputs[2].array(), options.momentum, unbiased);
-  return outputs[0];
+  return outputs[0].to(x.dtype());
 }
 
 }  // namespace
@@ -160,7 +165,8 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   const Tensor grouped = reshape(x, {x.size(0), num_groups, size});
   const Tensor y = standardize(grouped, {2}, eps);
   return scale_and_shift(reshape(y, x.shape()), per_channel(weight, x.ndim()),
-                         per_channel(bias, x.ndim()));
+                         per_channel(bias, x.ndim()))
+      .to(x.dtype());
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
@@ -190,7 +196,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   if (options.weight.defined()) scale = scale * options.weight;
   const Tensor centered = x - per_channel(running_mean, x.ndim());
   return scale_and_shift(centered, per_channel(scale, x.ndim()),
-                         per_channel(options.bias, x.ndim()));
+                         per_channel(options.bias, x.ndim()))
+      .to(x.dtype());
 }
 
 }  // namespace hero

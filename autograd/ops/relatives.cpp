@@ -122,9 +122,8 @@ Tensor dropout1d(const Tensor& x, double p, bool training) {
 }
 
 Tensor dropout2d(const Tensor& x, double p, bool training) {
-  check(x.ndim() == 3 || x.ndim() == 4,
-        "dropout2d: x must be [N, C, H, W] or [C, H, W]: got shape ", x.shape());
-  return drop_channels(x, p, training, x.ndim() - 3);
+  check(x.ndim() >= 2, "dropout2d: x must be [N, C, ...] or [C, H, W]: got shape ", x.shape());
+  return drop_channels(x, p, training, x.ndim() == 3 ? 0 : 1);
 }
 
 // x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.

@@ -35,6 +35,7 @@ struct Unfold : Op {
   int64_t size, step;
   Unfold(int d, int64_t s, int64_t by) : dim(d), size(s), step(by) {}
   const char* name() const override { return "unfold"; }
+  int viewed_input(int) const override { return 0; }
   Array forward(const Array& x) { return x.unfold(dim, size, step); }
   Grads backward(const Tensor& g) override {
     const Shape& shape = input_shape(0);
@@ -58,6 +59,7 @@ struct AsStrided : Op {
   int64_t offset;
   AsStrided(const Shape& s, const Dims& by, int64_t o) : shape(s), strides(by), offset(o) {}
   const char* name() const override { return "as_strided"; }
+  int viewed_input(int) const override { return 0; }
   Array forward(const Array& x) { return x.as_strided(shape, strides, x.offset() + offset); }
   // Elements may appear more than once: their gradients are added up.
   Grads backward(const Tensor& g) override {
@@ -190,6 +192,7 @@ Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
   const int axis = normalize_dim("unfold", dim, x.ndim());
   if (x.ndim() > 0) return record(Unfold(axis, size, step), x);
   check(size >= 0 && size <= 1, "unfold: window of ", size, " does not fit a single number");
+  check(step > 0, "unfold: step must be positive: ", step);
   return slice(reshape(x, {1}), 0, 0, size);
 }
 
@@ -216,6 +219,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
         " differ in length");
   Tensor result = x;
   for (int i = 0; i < dims.size(); ++i) {
+    check(x.ndim() > 0, "roll: a single number has no dim ", dims[i]);
     const int dim = normalize_dim("roll", dims[i], x.ndim());
     const int64_t size = x.size(dim);
     const int64_t rest = size == 0 ? 0 : shifts[i] % size;

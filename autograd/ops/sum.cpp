@@ -49,6 +49,11 @@ struct Mean : Sum {
     return Sum::backward(g * share(input_shape(0), detail::kept_shape(input_shape(0), dims)));
   }
 };
+// bool, and uint8 of uint8.
+Tensor logical(core::ReduceOp op, const Tensor& x, const Dims& dims, bool keepdim) {
+  const Array result = core::reduce(op, x.array(), dims, sum_keeps(keepdim));
+  return Tensor(x.dtype() == kUInt8 ? result.to(kUInt8) : result);
+}
 
 }  // namespace
 
@@ -63,11 +68,11 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
-  return Tensor(core::reduce(core::ReduceOp::any, x.array(), dims, sum_keeps(keepdim)));
+  return logical(core::ReduceOp::any, x, dims, keepdim);
 }
 
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
-  return Tensor(core::reduce(core::ReduceOp::all, x.array(), dims, sum_keeps(keepdim)));
+  return logical(core::ReduceOp::all, x, dims, keepdim);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
@@ -75,7 +80,10 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   check(lead >= 0, "sum_to: ", x.shape(), " does not broadcast from ", shape);
   Dims dims;
   for (int i = 0; i < x.ndim(); ++i) {
-    if (i < lead || (shape[i - lead] == 1 && x.shape()[i] != 1)) dims.push_back(i);
+    const int64_t size = x.shape()[i];
+    check(i < lead || shape[i - lead] == 1 || shape[i - lead] == size, "sum_to: ", x.shape(),
+          " does not broadcast from ", shape);
+    if (i < lead || (shape[i - lead] == 1 && size != 1)) dims.push_back(i);
   }
   const Tensor total = dims.empty() ? x : sum(x, dims, true);
   return total.shape() == shape ? total : reshape(total, shape);
