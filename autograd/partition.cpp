@@ -1,11 +1,12 @@
-#include <hero/autograd/node.h>
+#include <hero/autograd/accumulate.h>
 #include <hero/autograd/partition.h>
 
 namespace hero {
 
 const Partition* partition(const Tensor& tensor) {
-  if (!tensor.defined() || !tensor.impl()->hooks) return nullptr;
-  return tensor.impl()->hooks->partition.get();
+  if (!tensor.defined()) return nullptr;
+  const detail::Hooks* hooks = tensor.impl()->hooks.load(std::memory_order_acquire);
+  return hooks ? hooks->partition.get() : nullptr;
 }
 
 void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Partition> partition) {
@@ -13,12 +14,11 @@ void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Parti
   check(!leaf.requires_grad() || is_floating(part.dtype()), "set_part: values are ", part.dtype(),
         " but the tensor requires grad; only floating dtypes have gradients");
   detail::TensorImpl& impl = *leaf.impl();
-  if (!impl.hooks) impl.hooks = std::make_unique<detail::Hooks>();
   impl.grad = {};
   impl.data = part;
   impl.history = part.storage().history();
-  impl.accumulator = nullptr;  // as in set_data(): older graphs know that they were left behind
-  impl.hooks->partition = std::move(partition);
+  AccumulateGrad::leave(impl);
+  impl.make_hooks().partition = std::move(partition);
 }
 
 }  // namespace hero
