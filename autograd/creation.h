@@ -71,4 +71,45 @@ Tensor bernoulli(const Tensor& p);
 Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
 
+/// \name With a dtype in place of options: zeros({2}, kInt64)
+/// Templates, so that {} stays the options.
+/// \{
+template <std::same_as<DType> D>
+Tensor empty(const Shape& shape, D dtype) {
+  return empty(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor zeros(const Shape& shape, D dtype) {
+  return zeros(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor ones(const Shape& shape, D dtype) {
+  return ones(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor full(const Shape& shape, Scalar value, D dtype) {
+  return full(shape, value, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor rand(const Shape& shape, D dtype) {
+  return rand(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor randn(const Shape& shape, D dtype) {
+  return randn(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor arange(Scalar end, D dtype) {
+  return arange(end, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor arange(Scalar start, Scalar end, Scalar step, D dtype) {
+  return arange(start, end, step, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor eye(int64_t n, D dtype) {
+  return eye(n, TensorOptions{.dtype = dtype});
+}
+/// \}
+
 }  // namespace hero

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <queue>
+#include <unordered_map>
 
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/autocast.h>
@@ -20,7 +21,7 @@ namespace hero {
 namespace {
 
 thread_local int walk_depth = 0;
-std::atomic<uint64_t> walk_counter = 0;  // never repeats: nodes may move between threads
+std::atomic<uint32_t> walk_counter = 0;
 using Callbacks = std::vector<std::function<void()>>;
 Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward>::get(); }
 
@@ -28,10 +29,11 @@ Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward
 
 class Engine {
  public:
-  explicit Engine(const Walk& walk) : walk_(walk), id_(++walk_counter) {}
+  explicit Engine(const Walk& walk) : walk_(walk), id_(next_id()) {}
   ~Engine() {
-    // An inner walk (a backward inside a backward) hands shared nodes back to the outer one.
-    for (const auto& [node, slot] : borrowed_) node->walk_ = slot;
+    for (const State& s : states_) {
+      if (s.claimed) s.node->walk_.store(0, std::memory_order_release);
+    }
   }
 
   std::vector<Tensor> run() {
@@ -61,16 +63,36 @@ class Engine {
     bool needed = true;
     bool owned = false;   // grads[0] is a sum made here: more can be added in place
     bool passed = false;  // a gradient was passed on past this node
+    bool claimed = true;  // the node's own word says where this state lies
   };
 
-  State& state(Node* node) { return states_[node->walk_.index]; }
+  // [note: nodes that several passes meet] A node tells where its state lies: the number of the
+  // pass that has claimed it in the upper half of a word, and in the lower half the place. Passes
+  // of other threads that meet it too (the leaves of a shared model), or a backward inside a
+  // backward, look it up in a table of their own.
+  static uint64_t next_id() {
+    uint64_t id = 0;
+    while (id == 0) id = ++walk_counter;  // it wraps, and 0 is nobody
+    return id << 32;
+  }
+  static uint64_t pass_of(uint64_t slot) { return slot >> 32 << 32; }
+
+  uint32_t index_of(Node* node) const {
+    const uint64_t slot = node->walk_.load(std::memory_order_relaxed);
+    return pass_of(slot) == id_ ? static_cast<uint32_t>(slot) : elsewhere_.at(node);
+  }
+  State& state(Node* node) { return states_[index_of(node)]; }
 
   // True the first time this walk meets the node.
   bool meet(Node* node) {
-    if (node->walk_.walk == id_) return false;
-    if (walk_depth > 1 && node->walk_.walk != 0) borrowed_.emplace_back(node, node->walk_);
-    node->walk_ = {id_, static_cast<uint32_t>(states_.size())};
-    states_.push_back({node, {}, 0, true, false, false});
+    const auto index = static_cast<uint32_t>(states_.size());
+    uint64_t slot = node->walk_.load(std::memory_order_relaxed);
+    if (pass_of(slot) == id_) return false;
+    const bool claimed =
+        slot == 0 && (elsewhere_.empty() || !elsewhere_.contains(node)) &&
+        node->walk_.compare_exchange_strong(slot, id_ | index, std::memory_order_acquire);
+    if (!claimed && !elsewhere_.emplace(node, index).second) return false;
+    states_.push_back({node, {}, 0, true, false, false, claimed});
     return true;
   }
 
@@ -164,11 +186,8 @@ class Engine {
       }
     }
     if (node->sequence() != AccumulateGrad::kFirst) return;
-    const auto& leaf = static_cast<AccumulateGrad*>(node)->leaf();
-    for (size_t i = 0; leaf->hooks && i < leaf->hooks->tensor.size(); ++i) {
-      const auto hook = leaf->hooks->tensor[i];
-      apply(0, hook);
-    }
+    detail::each_hook(static_cast<AccumulateGrad*>(node)->leaf(), &detail::Hooks::tensor,
+                      [&](const auto& hook) { apply(0, hook); });
   }
 
   void capture(Node* node, const Grads& grads) {
@@ -242,16 +261,16 @@ class Engine {
       if (i < results.size() && results[i].defined()) {
         deliver(edge, fit(node, i, std::move(results[i])));
       }
-      State& earlier = state(edge.node.get());
-      if (--earlier.pending == 0) ready_.push({earlier.node->sequence(), edge.node->walk_.index});
+      const uint32_t index = index_of(edge.node.get());
+      if (--states_[index].pending == 0) ready_.push({edge.node->sequence(), index});
     }
   }
 
   const Walk& walk_;
-  uint64_t id_;
+  uint64_t id_;  // the number of the pass, in the upper half
   std::vector<State> states_;
   std::vector<Tensor> captured_;
-  std::vector<std::pair<Node*, detail::WalkSlot>> borrowed_;
+  std::unordered_map<Node*, uint32_t> elsewhere_;
   std::priority_queue<std::pair<uint64_t, uint32_t>> ready_;
 };
 

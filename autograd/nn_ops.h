@@ -336,3 +336,5 @@ Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 /// \}
 
 }  // namespace hero
+
+#include <hero/autograd/loss_overloads.h>

@@ -19,18 +19,24 @@ thread_local uint64_t thread_sequence = 0;
 
 int64_t live_nodes() { return thread_nodes; }
 
+bool Node::drop_of_leaf() const {
+  static_cast<const AccumulateGrad*>(this)->drop_edge();
+  return false;  // drop_edge() has freed what was to be freed
+}
+
 void Node::destroy(Node* node) {
   // [note: long chains] A node owns the one before it; freeing a chain by nested destructors would
-  // overflow the stack. The first destroy on a thread frees what the others only enlist. The list
-  // is made of the nodes, since to free one must not need memory.
-  constinit thread_local Node* waiting = nullptr;
-  constinit thread_local bool running = false;
-  node->next_freed_ = std::exchange(waiting, node);
+  // overflow the stack. The first destroy on a thread frees what the others only enlist: in a list
+  // through the nodes themselves, as a graph may go after the thread's other variables.
+  thread_local constinit Node* waiting = nullptr;
+  thread_local constinit bool running = false;
+  node->walk_.store(reinterpret_cast<uintptr_t>(waiting), std::memory_order_relaxed);
+  waiting = node;
   if (running) return;
   running = true;
-  while (waiting != nullptr) {
+  while (waiting) {
     Node* last = waiting;
-    waiting = last->next_freed_;
+    waiting = reinterpret_cast<Node*>(last->walk_.load(std::memory_order_relaxed));
     const auto bytes = last->bytes_;
     last->~Node();
     core::deallocate(last, bytes);
@@ -47,9 +53,27 @@ void* allocate_node(size_t bytes) {
   return memory;
 }
 
+void count_node(int change) { thread_nodes += change; }
+
 // Built in place: a move right after the strides were written would stall on them.
 TensorImpl::TensorImpl(Array&& array) : data(std::move(array)), history(data.storage().history()) {}
-TensorImpl::~TensorImpl() = default;
+TensorImpl::~TensorImpl() {
+  Hooks* const lists = hooks.load(std::memory_order_acquire);
+  // The node may outlive the tensor, and then must not find it.
+  if (lists && lists->retaining) *lists->retaining = false;
+  delete lists;
+  AccumulateGrad::leave(*this);
+}
+
+Hooks& TensorImpl::make_hooks() {
+  Hooks* known = hooks.load(std::memory_order_acquire);
+  if (known) return *known;
+  auto made = std::make_unique<Hooks>();
+  if (hooks.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+    return *made.release();
+  }
+  return *known;  // another thread was first
+}
 
 void TensorImpl::destroy(TensorImpl* impl) {
   impl->~TensorImpl();
@@ -63,8 +87,7 @@ Edge gradient_edge(const Tensor& tensor) {
   if (!impl) return {};
   if (impl->grad_fn) return {impl->grad_fn, impl->output_index};
   if (!impl->requires_grad) return {};
-  if (impl->accumulator) return {Ref<Node>::share(impl->accumulator), 0};
-  return {AccumulateGrad::create(Ref<detail::TensorImpl>::share(impl)), 0};
+  return {AccumulateGrad::of(*impl), 0};
 }
 
 bool Recorder::wants_grad(const Node& op, const Tensor& tensor) {
@@ -155,9 +178,10 @@ Tensor MultiOp::saved(int slot) const {
       impl->output_index = -1 - slot;
     } else if (needs(slot)) {
       const Edge& edge = input_edge(slot);
-      if (auto* leaf = dynamic_cast<AccumulateGrad*>(edge.node.get())) {
+      if (edge.node->sequence() == AccumulateGrad::kFirst) {
+        const auto* leaf = static_cast<const AccumulateGrad*>(edge.node.get());
         leaf->check_current();
-        return Tensor::from_impl(leaf->leaf());
+        return Tensor::from_impl(Ref<detail::TensorImpl>::share(&leaf->leaf()));
       }
       impl->grad_fn = edge.node;
       impl->output_index = edge.index;

@@ -146,8 +146,20 @@ Tensor operator/(const Tensor& a, const Tensor& b);
 Tensor operator/(const Tensor& a, Scalar b);
 Tensor operator/(Scalar a, const Tensor& b);
 const Tensor& operator+=(const Tensor& a, const Tensor& b);
+const Tensor& operator+=(const Tensor& a, Scalar b);
 const Tensor& operator-=(const Tensor& a, const Tensor& b);
+const Tensor& operator-=(const Tensor& a, Scalar b);
+const Tensor& operator*=(const Tensor& a, const Tensor& b);
 const Tensor& operator*=(const Tensor& a, Scalar b);
+const Tensor& operator/=(const Tensor& a, const Tensor& b);
+const Tensor& operator/=(const Tensor& a, Scalar b);
+Tensor operator%(const Tensor& a, const Tensor& b);
+Tensor operator%(const Tensor& a, Scalar b);
+/// Of masks (bool) alone: logical_and, logical_or, logical_xor, logical_not.
+Tensor operator&(const Tensor& a, const Tensor& b);
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator~(const Tensor& x);
 Tensor operator==(const Tensor& a, const Tensor& b);
 Tensor operator==(const Tensor& a, Scalar b);
 Tensor operator!=(const Tensor& a, const Tensor& b);
@@ -294,3 +306,5 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 /// \}
 
 }  // namespace hero
+
+#include <hero/autograd/overloads.h>

@@ -1,7 +1,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include <hero/autograd/node.h>
+#include <hero/autograd/accumulate.h>
 #include <hero/autograd/partition.h>
 
 namespace hero {
@@ -22,8 +22,9 @@ Refills& refills() {
 }  // namespace
 
 const Partition* partition(const Tensor& tensor) {
-  if (!tensor.defined() || !tensor.impl()->hooks) return nullptr;
-  return tensor.impl()->hooks->partition.get();
+  if (!tensor.defined()) return nullptr;
+  const detail::Hooks* hooks = tensor.impl()->hooks.load(std::memory_order_acquire);
+  return hooks ? hooks->partition.get() : nullptr;
 }
 
 const Shape& whole_shape(const Tensor& tensor) {
@@ -45,23 +46,21 @@ void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Parti
   check(!leaf.requires_grad() || is_floating(part.dtype()), "set_part: values are ", part.dtype(),
         " but the tensor requires grad; only floating dtypes have gradients");
   detail::TensorImpl& impl = *leaf.impl();
-  if (!impl.hooks) impl.hooks = std::make_unique<detail::Hooks>();
   impl.grad = {};
   impl.data = part;
   impl.history = part.storage().history();
-  impl.accumulator = nullptr;  // as in set_data(): older graphs know that they were left behind
-  impl.hooks->partition = std::move(partition);
+  AccumulateGrad::leave(impl);
+  impl.make_hooks().partition = std::move(partition);
 }
 
 std::shared_ptr<Keeper> keeper(const Tensor& leaf) {
-  if (!leaf.defined() || !leaf.impl()->hooks) return nullptr;
-  return leaf.impl()->hooks->keeper.lock();
+  if (!leaf.defined()) return nullptr;
+  const detail::Hooks* hooks = leaf.impl()->hooks.load(std::memory_order_acquire);
+  return hooks ? hooks->keeper.lock() : nullptr;
 }
 
 void set_keeper(const Tensor& leaf, const std::weak_ptr<Keeper>& keeper) {
-  detail::TensorImpl& impl = *leaf.impl();
-  if (!impl.hooks) impl.hooks = std::make_unique<detail::Hooks>();
-  impl.hooks->keeper = keeper;
+  leaf.impl()->make_hooks().keeper = keeper;
 }
 
 Refill::Refill(const core::Storage& storage, std::function<void()> fetch) : storage_(&storage) {

@@ -85,7 +85,11 @@ const Tensor& Tensor::requires_grad_(bool value) const {
 }
 
 bool Tensor::is_leaf() const { return !impl_ || !impl_->grad_fn; }
-Tensor Tensor::grad() const { return impl_ ? from_impl(impl_->grad) : Tensor(); }
+Tensor Tensor::grad() const {
+  if (!impl_) return {};
+  const detail::LeafTurn turn(impl_->lock);
+  return from_impl(impl_->grad);
+}
 
 void Tensor::set_grad(const Tensor& grad) const {
   check(defined(), "set_grad: the tensor is undefined");
@@ -94,19 +98,22 @@ void Tensor::set_grad(const Tensor& grad) const {
           "set_grad: gradient ", grad.shape(), " ", grad.dtype(), " ", grad.device(),
           " for a tensor ", shape(), " ", dtype(), " ", device());
   }
-  impl_->grad = grad.impl_;
+  Ref<detail::TensorImpl> former = grad.impl_;  // freed outside of the lock
+  const detail::LeafTurn turn(impl_->lock);
+  former.swap(impl_->grad);
 }
 
 const Tensor& Tensor::retain_grad() const {
   check(requires_grad(), "retain_grad: the tensor does not require grad");
   if (is_leaf() || impl_->retains_grad) return *this;
   impl_->retains_grad = true;
-  // The node is owned by this tensor, so the hook may only point back.
+  // The node is owned by this tensor, so the hook may only point back; ~TensorImpl takes it off.
   detail::TensorImpl* self = impl_.get();
-  register_hook([self](const Tensor& g) {
+  auto alive = append_hook([self](const Tensor& g) {
     self->grad = (self->grad ? from_impl(self->grad) + g : g).impl_;
     return Tensor();
   });
+  impl_->make_hooks().retaining = std::move(alive);
   return *this;
 }
 
@@ -173,31 +180,37 @@ const Tensor& Tensor::set_data(const Array& array) const {
   }
   impl_->data = array;
   impl_->history = array.storage().history();
-  impl_->accumulator = nullptr;  // older graphs keep theirs, which knows that it was left behind
+  AccumulateGrad::leave(*impl_);  // older graphs keep the node, which knows that it was left behind
   return *this;
 }
 
-HookHandle Tensor::register_hook(TensorHook hook) const {
-  check(requires_grad(), "register_hook: the tensor does not require grad");
-  auto alive = std::make_shared<bool>(true);
+std::shared_ptr<std::atomic<bool>> Tensor::append_hook(TensorHook hook) const {
+  auto alive = std::make_shared<std::atomic<bool>>(true);
   if (impl_->grad_fn) {
     auto& hooks = impl_->grad_fn->hooks_;
     if (!hooks) hooks = std::make_unique<std::vector<std::pair<int, detail::Hook<TensorHook>>>>();
     hooks->push_back({impl_->output_index, {std::move(hook), alive}});
   } else {
-    if (!impl_->hooks) impl_->hooks = std::make_unique<detail::Hooks>();
-    impl_->hooks->tensor.push_back({std::move(hook), alive});
+    detail::Hooks& hooks = impl_->make_hooks();
+    const detail::LeafTurn turn(impl_->lock);
+    hooks.tensor.push_back({std::move(hook), alive});
   }
-  return HookHandle(alive);
+  return alive;
+}
+
+HookHandle Tensor::register_hook(TensorHook hook) const {
+  check(requires_grad(), "register_hook: the tensor does not require grad");
+  return HookHandle(append_hook(std::move(hook)));
 }
 
 HookHandle Tensor::register_leaf_hook(LeafHook hook) const {
   check(requires_grad() && is_leaf(),
         "register_leaf_hook: the tensor is not a leaf that requires "
         "grad");
-  if (!impl_->hooks) impl_->hooks = std::make_unique<detail::Hooks>();
-  auto alive = std::make_shared<bool>(true);
-  impl_->hooks->leaf.push_back({std::move(hook), alive});
+  auto alive = std::make_shared<std::atomic<bool>>(true);
+  detail::Hooks& hooks = impl_->make_hooks();
+  const detail::LeafTurn turn(impl_->lock);
+  hooks.leaf.push_back({std::move(hook), alive});
   return HookHandle(alive);
 }
 

@@ -11,6 +11,7 @@
 #include <hero/core/dtype.h>
 #include <hero/core/scalar.h>
 #include <hero/core/storage.h>
+#include <hero/core/stream.h>
 
 namespace hero::core {
 

@@ -2,6 +2,7 @@
 // Dims: a short inline vector of sizes, strides or axis numbers. No heap: a shape is copied with
 // every array handle.
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -26,6 +27,11 @@ class Dims {
     for (int64_t value : values) push_back(value);
   }
   Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
+  /// From a vector of another integer type.
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Dims(const std::vector<T>& values) {
+    for (T value : values) push_back(static_cast<int64_t>(value));
+  }
   /// `count` copies of `value`.
   static Dims filled(int count, int64_t value) {
     Dims dims;

@@ -38,6 +38,7 @@ struct MultiheadAttentionResult {
 /// num_kv_heads / H rows each.
 class MultiheadAttention : public Module {
  public:
+  using Options = MultiheadAttentionOptions;
   /// An Error unless num_kv_heads divides num_heads and num_heads divides embed_dim.
   MultiheadAttention(int64_t embed_dim, int64_t num_heads,
                      const MultiheadAttentionOptions& options = {});

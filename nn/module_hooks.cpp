@@ -1,5 +1,6 @@
 // Calling a module: its place for messages, and the hooks around forward and backward.
 #include <algorithm>
+#include <atomic>
 
 #include <hero/autograd/op.h>
 #include <hero/autograd/partition.h>
@@ -14,8 +15,8 @@ struct Module::Hooks {
   std::vector<detail::Hook<BackwardPreHook>> backward_pre;
   std::vector<detail::Hook<BackwardHook>> backward;
   // Of each hook whether it is still there, those for values and those for parameters.
-  std::vector<std::shared_ptr<bool>> for_values, for_parameters;
-  std::vector<std::shared_ptr<bool>>& kind(bool parameters) {
+  std::vector<std::shared_ptr<std::atomic<bool>>> for_values, for_parameters;
+  std::vector<std::shared_ptr<std::atomic<bool>>>& kind(bool parameters) {
     return parameters ? for_parameters : for_values;
   }
 };
@@ -28,14 +29,14 @@ namespace {
 
 template <class F>
 HookHandle append(std::vector<detail::Hook<F>>& list, F hook,
-                  std::vector<std::shared_ptr<bool>>& kind) {
-  list.push_back({std::move(hook), std::make_shared<bool>(true)});
+                  std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
+  list.push_back({std::move(hook), std::make_shared<std::atomic<bool>>(true)});
   kind.push_back(list.back().alive);
   return HookHandle(list.back().alive);
 }
 
-bool any_alive(const std::vector<std::shared_ptr<bool>>& kind) {
-  return std::any_of(kind.begin(), kind.end(), [](const auto& alive) { return *alive; });
+bool any_alive(const std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
+  return std::any_of(kind.begin(), kind.end(), [](const auto& alive) { return alive->load(); });
 }
 
 template <class F>

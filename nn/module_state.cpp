@@ -1,5 +1,6 @@
 // What is done to all parameters and buffers of a module: modes, conversions, state dicts.
 #include <algorithm>
+#include <atomic>
 
 #include <hero/autograd/partition.h>
 #include <hero/core/backend.h>
@@ -8,8 +9,21 @@
 
 namespace hero::nn {
 
+namespace {
+thread_local int evaluating = 0;  // EvalScopes that live on this thread
+}  // namespace
+
+EvalScope::EvalScope() { ++evaluating; }
+EvalScope::~EvalScope() { --evaluating; }
+
+// Other threads may be calling the modules meanwhile: each reads the mode before or after.
 void Module::train(bool on) {
-  for (Module* module : modules()) module->training_ = on;
+  for (Module* module : modules()) {
+    std::atomic_ref<bool>(module->training_).store(on, std::memory_order_relaxed);
+  }
+}
+bool Module::training() const {
+  return evaluating == 0 && std::atomic_ref<bool>(training_).load(std::memory_order_relaxed);
 }
 
 void Module::requires_grad_(bool value) {

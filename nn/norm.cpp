@@ -25,6 +25,7 @@ BatchNorm::BatchNorm(int64_t features, const BatchNormOptions& options)
 // Counts the batch and says with which weight it enters the running statistics.
 double BatchNorm::next_momentum() {
   const NoGrad no_grad;
+  const detail::LeafTurn turn(num_batches_tracked.impl()->lock);
   num_batches_tracked.add_(1);
   if (options_.momentum) return *options_.momentum;
   if (num_batches_tracked.device() == kMeta) return 0.0;

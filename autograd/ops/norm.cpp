@@ -82,6 +82,8 @@ void update_running(const Tensor& running, const Array& batch, double momentum, 
   if (!running.defined() || recomputing()) return;
   const NoGrad no_grad;
   const Tensor value = Tensor(batch.reshape(running.shape())).to(running.dtype());
+  // Threads that share the statistics update them one after the other.
+  const detail::LeafTurn turn(running.impl()->lock);
   running.mul_(1.0 - momentum);
   running.add_(value, momentum * factor);
 }
