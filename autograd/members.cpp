@@ -9,7 +9,6 @@ Tensor Tensor::view(const Shape& shape) const {
         strides(), " cannot be seen as ", shape, "; use reshape()");
   return hero::reshape(*this, shape);
 }
-Tensor Tensor::t() const { return hero::transpose(*this, -2, -1); }
 Tensor Tensor::var(const DimList& dims, bool keepdim) const {
   return hero::var(*this, VarOptions{.dims = dims, .keepdim = keepdim});
 }
