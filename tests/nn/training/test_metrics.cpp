@@ -218,7 +218,7 @@ TEST_CASE("metrics that end anywhere in a line are gone on with from the line be
     CHECK(kept.text == text.substr(0, whole));
     CHECK(kept.torn_bytes == (end > whole ? end - whole : 0));
   }
-  for (const std::string torn :
+  for (const std::string& torn :
        {std::string("{\"step\":3,\"ti\n"), std::string("\n"), std::string(40, '\0'),
         std::string("null"), std::string("{\"step\":1e300}\n"), std::string("{\"step\":\"3\"}"),
         "{\"step\":3,\"a\":" + std::string(100000, '[')}) {
