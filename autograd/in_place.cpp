@@ -20,7 +20,7 @@ bool views_leaf(const Tensor& tensor) {
   Edge at = gradient_edge(tensor);
   while (at.node) {
     if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(at.node.get())) {
-      return leaf->leaf()->data.storage_ref() == tensor.array().storage_ref();
+      return leaf->leaf().data.storage_ref() == tensor.array().storage_ref();
     }
     const int viewed = at.node->viewed_input(at.index);
     at = viewed < 0 ? Edge() : Edge(at.node->input_edge(viewed));
@@ -73,34 +73,43 @@ const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
 }  // namespace
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
-  if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, add);
+  if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, hero::add);
   return write(
       "add_", *this, other.requires_grad(),
       [&] {
-        if (!detail::any_half(*this, other)) return add(*this, mul(other, alpha));
-        return detail::in_float32("add_", {*this, other},
-                                  [=](const auto& in) { return add(in[0], mul(in[1], alpha)); });
+        if (!detail::any_half(*this, other)) return hero::add(*this, hero::mul(other, alpha));
+        return detail::in_float32("add_", {*this, other}, [alpha](const auto& in) {
+          return hero::add(in[0], hero::mul(in[1], alpha));
+        });
       },
       [&](const Array& a) { core::map_into<k::Addcmul>(a, a, other.array(), alpha, Scalar(1)); });
 }
-const Tensor& Tensor::add_(Scalar v) const { return with_scalar<k::Add>("add_", *this, v, add); }
+const Tensor& Tensor::add_(Scalar v) const {
+  return with_scalar<k::Add>("add_", *this, v, hero::add);
+}
 const Tensor& Tensor::sub_(const Tensor& other) const {
-  return with_tensor<k::Sub>("sub_", *this, other, sub);
+  return with_tensor<k::Sub>("sub_", *this, other, hero::sub);
 }
-const Tensor& Tensor::sub_(Scalar v) const { return with_scalar<k::Sub>("sub_", *this, v, sub); }
+const Tensor& Tensor::sub_(Scalar v) const {
+  return with_scalar<k::Sub>("sub_", *this, v, hero::sub);
+}
 const Tensor& Tensor::mul_(const Tensor& other) const {
-  return with_tensor<k::Mul>("mul_", *this, other, mul);
+  return with_tensor<k::Mul>("mul_", *this, other, hero::mul);
 }
-const Tensor& Tensor::mul_(Scalar v) const { return with_scalar<k::Mul>("mul_", *this, v, mul); }
+const Tensor& Tensor::mul_(Scalar v) const {
+  return with_scalar<k::Mul>("mul_", *this, v, hero::mul);
+}
 const Tensor& Tensor::div_(const Tensor& other) const {
-  return with_tensor<k::Div>("div_", *this, other, div);
+  return with_tensor<k::Div>("div_", *this, other, hero::div);
 }
-const Tensor& Tensor::div_(Scalar v) const { return with_scalar<k::Div>("div_", *this, v, div); }
+const Tensor& Tensor::div_(Scalar v) const {
+  return with_scalar<k::Div>("div_", *this, v, hero::div);
+}
 
 const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
   const detail::Bounds bounds = detail::clamp_bounds("clamp_", dtype(), low, high);
   return write(
-      "clamp_", *this, false, [&] { return clamp(*this, low, high); },
+      "clamp_", *this, false, [&] { return hero::clamp(*this, low, high); },
       [&](const Array& a) { core::map_into<k::Clamp>(a, a, bounds.low, bounds.high); });
 }
 
@@ -126,7 +135,7 @@ const Tensor& Tensor::fill_(Scalar value) const {
       "fill_", *this, false,
       [&] {
         const Tensor all(Array::ones(shape(), kBool, device()));
-        return masked_fill(*this, all, value);
+        return hero::masked_fill(*this, all, value);
       },
       [&](const Array& a) {
         core::backend(a.device()).fill(a, value);

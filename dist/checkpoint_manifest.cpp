@@ -5,9 +5,8 @@
 #include <filesystem>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
+#include <hero/core/json/reader.h>
 #include <hero/dist/checkpoint_manifest.h>
 
 namespace hero::dist {
@@ -111,7 +110,7 @@ std::string to_text(const Manifest& manifest) {
 Manifest parse_manifest(const std::string& text, const std::string& path) {
   Manifest manifest;
   try {
-    const json all = json::parse(text);
+    const json all = core::parse_json(text, "checkpoint", path);
     check(all.is_object() && all.at("format") == kFormat, "the format is not '", kFormat, "'");
     manifest.step = whole_number<int64_t>(all.at("step"), "step");
     manifest.ranks = whole_number<int>(all.at("ranks"), "ranks");

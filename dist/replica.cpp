@@ -215,7 +215,7 @@ nn::Tensors Replica::before_forward(Site& site, const nn::Tensors& inputs) {
   // A checkpoint runs forward again inside backward: what it needs stays until its own backward.
   const bool again = recomputing();
   if (!again && &site == sites_.front().get()) start_forward();
-  entered_ = entered_ || grad_enabled();
+  site.entered = site.entered || grad_enabled();
   gather(site);
   use(site);
   if (!again && &site == sites_.front().get() && module_->training()) broadcast_buffers();
@@ -282,17 +282,10 @@ bool Replica::complete(const Unit& unit) const {
                      [](const Member& m) { return m.ready || !m.leaf.requires_grad(); });
 }
 
-// [note: a forward that nobody entered] What gathers, frees and averages hangs on the hooks around
-// the modules' forward. A module with an operator() or loss() of its own that does not run them is
-// found by its gradients: those of a replica whose forward was never entered.
 void Replica::gradient_ready(size_t id) {
   if (!backward_running()) return;
   const Place& place = places_[id];
-  check(entered_, "backward: ", place.unit->members()[place.member].name, " of ",
-        module_->type_name(),
-        " gets a gradient, but its forward was never entered, so that the ranks would not agree; "
-        "call the module that was given to DDP, ZeRO or fully_shard(), and compute inside "
-        "run_hooked() where it has its own operator() or loss()");
+  check_entered(id);
   begin_backward();
   touched_ = true;
   place.unit->members()[place.member].ready = true;

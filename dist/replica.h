@@ -40,8 +40,9 @@ struct ReplicaOptions {
 struct Site {
   nn::Module* module = nullptr;
   std::vector<Unit*> units = {};
-  int expected = 0;  ///< forward passes whose backward ends at the module's inputs
-  int ended = 0;     ///< those that have ended
+  int expected = 0;      ///< forward passes whose backward ends at the module's inputs
+  int ended = 0;         ///< those that have ended
+  bool entered = false;  ///< a forward that is recorded has come through the module's hooks
 };
 
 class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
@@ -96,6 +97,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   void gradient_ready(size_t parameter);
   void end_backward();
   void fetch_again(Site& site);
+  void check_entered(size_t parameter) const;
   void watch(Member& member);
   void put_aside();
   void take_back();
@@ -142,7 +144,6 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   std::vector<std::unique_ptr<Refill>> refills_;  // of units that are freed
   size_t next_bucket_ = 0;
   bool sync_ = true;
-  bool entered_ = false;  // a forward that is recorded has come through the root's hooks
   bool touched_ = false;  // a parameter got its gradient in this backward
   bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged
   bool summoned_ = false;

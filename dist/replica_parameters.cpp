@@ -17,9 +17,29 @@ void Replica::keep_parameters() {
       }
       set_keeper(member.leaf, weak_from_this());
       set_keeper(member.full, weak_from_this());
+      if (!member.leaf.requires_grad()) continue;
+      member.leaf.register_leaf_hook([self = weak_from_this(), id = member.id](const Tensor&) {
+        if (const auto replica = self.lock()) replica->check_entered(id);
+      });
     }
   }
   offer_refills();
+}
+
+// [note: a forward that nobody entered] What gathers, frees and averages hangs on the hooks around
+// the modules' forward. A module with an operator() or loss() of its own that does not run them is
+// found by its gradients: under DDP those that no rank would average, else those of a shard that
+// was computed with as if it were the whole.
+void Replica::check_entered(size_t id) const {
+  const Place& place = places_[id];
+  if (place.site->entered) return;
+  const std::string& name = place.unit->members()[place.member].name;
+  fail(
+      "backward: ", name, " of ", module_->type_name(), " gets a gradient, but the forward of ",
+      place.site->module->type_name(),
+      " was never entered, so that the ranks would not agree; call the module that was given to "
+      "DDP, ZeRO or fully_shard(), and compute inside run_hooked() where it has its own operator() "
+      "or loss()");
 }
 
 // [note: a second derivative] The graph of a gradient that was recorded needs parameters that were

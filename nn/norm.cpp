@@ -84,7 +84,7 @@ const Shape& not_empty(const char* layer, const Shape& shape) {
 }  // namespace
 
 SumAndNorm ResidualNorm::operator()(const Tensor& x, const Tensor& residual) {
-  if (has_hooks() || x.shape() != residual.shape()) {
+  if (has_hooks_for_values() || x.shape() != residual.shape()) {
     const Tensor sum = x + residual;
     return {sum, (*this)(sum)};
   }

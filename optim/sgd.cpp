@@ -1,5 +1,6 @@
 #include <hero/core/elementwise.h>
 #include <hero/core/map.h>
+#include <hero/core/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/sgd.h>
 

@@ -51,7 +51,7 @@ Tensor floored_quotient(const Tensor& a, const Tensor& b) {
 }
 struct Remainder : Map<k::Remainder, Save::input> {
   Grads backward(const Tensor& g) override {
-    return {g, needs(1) ? -g * floored_quotient(input(0), input(1)) : Tensor()};
+    return {g, needs(1) ? -g * floored_quotient(widened(input(0)), widened(input(1))) : Tensor()};
   }
 };
 
@@ -76,9 +76,9 @@ struct Minimum : Map<k::Minimum, Save::input> {
 struct Atan2 : Map<k::Atan2, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor y = widened(input(0)), x = widened(input(1));
-    // At the origin there is no angle to change.
-    const Tensor origin = logical_and(y == 0, x == 0);
-    const Tensor scaled = where(origin, 0, g / where(origin, 1, square(y) + square(x)));
+    // At the origin, and where squares do not tell it from here, there is no angle to change.
+    const Tensor length = square(y) + square(x), origin = length == 0;
+    const Tensor scaled = where(origin, 0, g / where(origin, 1, length));
     return {scaled * x, -scaled * y};
   }
 };
@@ -184,7 +184,7 @@ struct ScalarPow : Op {
   Grads backward(const Tensor& g) override {
     const Tensor slope = g * widened(output()) * std::log(scalar.real());
     // 0^b is constant in b, save where it is infinite.
-    return {scalar.real() == 0.0 ? where(isinf(output()), slope, 0) : slope};
+    return {scalar.real() == 0.0 ? where(isfinite(output()), 0, slope) : slope};
   }
 };
 

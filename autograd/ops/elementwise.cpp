@@ -121,8 +121,8 @@ struct Softsign : Map<k::Softsign, Save::input> {
 // [end]
 struct Hardswish : Map<k::Hardswish, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor slope = where(x() >= 3, 1, x() / 3.0 + 0.5);
-    return {g * where(x() > -3, slope, 0)};
+    const Tensor slope = where(x() < 3, x() / 3.0 + 0.5, 1);
+    return {g * where(x() <= -3, 0, slope)};
   }
 };
 // x Phi(x); its derivative is Phi(x) + x phi(x).

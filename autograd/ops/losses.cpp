@@ -67,9 +67,11 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
   // No distance is beyond an infinite delta.
   if (std::isinf(delta)) return reduce_loss(square(difference) * 0.5, reduction);
   const Tensor distance = abs(difference);
-  const Tensor near = square(difference) * 0.5;
+  const Tensor is_far = distance > delta;
+  // The square of what is far may be infinite, and 0 times its slope NaN.
+  const Tensor near = square(where(is_far, 0, difference)) * 0.5;
   const Tensor far = (distance - 0.5 * delta) * delta;
-  return reduce_loss(where(distance <= delta, near, far), reduction);
+  return reduce_loss(where(is_far, far, near), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
@@ -86,10 +88,9 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
   }
   const Tensor difference = x - y;
   const Tensor distance = abs(difference);
-  const Tensor is_near = distance < beta;
-  // The square of what is far may be infinite, and 0 times its slope NaN.
-  const Tensor near = square(where(is_near, difference, 0)) * (0.5 / beta);
-  return reduce_loss(where(is_near, near, distance - 0.5 * beta), reduction);
+  const Tensor is_far = distance >= beta;
+  const Tensor near = square(where(is_far, 0, difference)) * (0.5 / beta);
+  return reduce_loss(where(is_far, distance - 0.5 * beta, near), reduction);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_target) {

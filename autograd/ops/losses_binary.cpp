@@ -78,9 +78,12 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
   check_probabilities("x", x);
   check_probabilities("y", y);
   if (any_half(x, y, options.weight)) {
-    return in_float32(kName, {x, y, options.weight}, [=](const auto& in) {
-      return binary_cross_entropy(in[0], in[1], {.weight = in[2], .reduction = options.reduction});
-    });
+    return in_float32(kName, {x, y, options.weight},
+                      [=](const auto& in) {
+                        return binary_cross_entropy(
+                            in[0], in[1], {.weight = in[2], .reduction = options.reduction});
+                      })
+        .to(x.dtype());
   }
   Tensor loss = record(BinaryCrossEntropy{}, x, y);
   if (options.weight.defined()) {
@@ -100,10 +103,13 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
   detail::check_pair(kName, x, y);
   check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
   if (any_half(x, y, options.weight, options.pos_weight)) {
-    return in_float32(kName, {x, y, options.weight, options.pos_weight}, [=](const auto& in) {
-      return binary_cross_entropy_with_logits(
-          in[0], in[1], {.weight = in[2], .pos_weight = in[3], .reduction = options.reduction});
-    });
+    return in_float32(kName, {x, y, options.weight, options.pos_weight},
+                      [=](const auto& in) {
+                        return binary_cross_entropy_with_logits(
+                            in[0], in[1],
+                            {.weight = in[2], .pos_weight = in[3], .reduction = options.reduction});
+                      })
+        .to(promote(x.dtype(), y.dtype()));
   }
   Tensor log_probability = logsigmoid(x);
   if (options.pos_weight.defined()) {

@@ -159,9 +159,10 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   check_parameter(kName, "weight", weight, {channels});
   check_parameter(kName, "bias", bias, {channels});
   if (any_half(x, weight, bias)) {
-    return in_float32(kName, {x, weight, bias}, [=](const auto& in) {
-      return group_norm(in[0], num_groups, in[1], in[2], eps);
-    });
+    return in_float32(
+               kName, {x, weight, bias},
+               [=](const auto& in) { return group_norm(in[0], num_groups, in[1], in[2], eps); })
+        .to(x.dtype());
   }
   const int64_t size = x.size(0) > 0 ? x.numel() / (x.size(0) * num_groups) : 0;
   const Tensor grouped = reshape(x, {x.size(0), num_groups, size});
@@ -192,7 +193,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
                       [=, eps = options.eps](const auto& in) {
                         return batch_norm(in[0], in[1], in[2],
                                           {.weight = in[3], .bias = in[4], .eps = eps});
-                      });
+                      })
+        .to(x.dtype());
   }
   Tensor scale = rsqrt(running_var + options.eps);
   if (options.weight.defined()) scale = scale * options.weight;

@@ -6,6 +6,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/core/allocator.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 
@@ -134,6 +135,7 @@ Shape pooled_shape(const char* op, const Tensor& x, core::Window& window, bool c
 // Means of the cells along dimension `dim`. Cells of one length are taken together; there are few
 // lengths. An infinite element reaches the cells that cover it and no others.
 Tensor cell_means(const Tensor& x, int dim, int64_t cells) {
+  core::check_room("adaptive_avg_pool", cells);
   const int64_t size = x.size(dim);
   std::map<int64_t, std::vector<int64_t>> starts;  // by length
   std::vector<int64_t> place(static_cast<size_t>(cells));

@@ -110,7 +110,7 @@ struct Prod : Op {
   Array forward(const Array& x) { return core::reduce(ReduceOp::prod, x, {-1}); }
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0);
-    if (x.numel() == 0) return {Tensor()};
+    if (x.numel() == 0) return {zeros_like(x)};
     // Before element i, and after it: everything moves by one and 1 moves in.
     const Tensor before = cumprod(pad(x, {1, -1}, PadMode::constant, 1.0), -1);
     const Tensor after =

@@ -191,7 +191,7 @@ struct Norm : Op {
   }
 
   Grads backward(const Tensor& g) override {
-    if (p == 0.0) return {Tensor()};
+    if (p == 0.0) return {zeros_like(input(0))};
     const Shape kept = detail::kept_shape(input_shape(0), dims);
     const Tensor x = input(0), y = reshape(output(), kept), gy = reshape(g, kept);
     if (p == 1.0) return {gy * sign(x)};

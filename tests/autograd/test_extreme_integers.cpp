@@ -80,7 +80,6 @@ Tensor image(Device d) { return ones({1, 2, 5, 6}, {.device = d}); }
 Tensor line(Device d) { return ones({1, 2, 7}, {.device = d}); }
 Tensor matrix(Device d) { return ones({3, 4}, {.device = d}); }
 Tensor list(Device d) { return ones({6}, {.device = d}); }
-Tensor places(Device d) { return zeros({2}, {.dtype = kInt64, .device = d}); }
 
 std::vector<Case> cases() {
   using D = Device;

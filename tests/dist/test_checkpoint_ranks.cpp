@@ -30,6 +30,7 @@ void save_steps(const std::string& run, const std::vector<int64_t>& steps, int k
     dist::Checkpointer checkpoint(run, runner.world, {.keep = keep});
     checkpoint.track("model", *runner.model);
     checkpoint.track("optimizer", *runner.optimizer);
+    runner.step(0);  // so that every rank has states to write
     for (const int64_t step : steps) checkpoint.save(step);
   });
 }

@@ -14,9 +14,9 @@ namespace {
 
 /// Two inputs, by an operator() of its own that runs the hooks or forgets them.
 struct Matcher : nn::Module {
-  nn::Linear& a = add<nn::Linear>("a", 4, 3);
-  nn::Linear& b = add<nn::Linear>("b", 4, 3);
-  Tensor& scale = parameter("scale", Shape{3}, nn::init::ones());
+  nn::Linear& a = add<nn::Linear>("a", 4, 2);
+  nn::Linear& b = add<nn::Linear>("b", 4, 2);
+  Tensor& scale = parameter("scale", Shape{2}, nn::init::ones());
   bool hooked = true;
   using Module::operator();
   Tensor operator()(const Tensor& x, const Tensor& y) {
@@ -57,10 +57,15 @@ TEST_CASE("a forward that goes past the hooks is named on every rank, on every r
           // not.
         });
         for (const std::string& error : errors) {
-          if (rung >= Rung::zero3 && !error.empty()) continue;  // by the shape of scale's shard
           CAPTURE(error);
+          // A shard of scale that has no element, of four ranks', is found by its shape.
+          if (ranks == 4 && rung >= Rung::zero3) {
+            CHECK(error != "");
+            continue;
+          }
           CHECK_THAT(error, ContainsSubstring("run_hooked()"));
-          CHECK((rung != Rung::ddp || error.find("Matcher") != std::string::npos));
+          CHECK((rung == Rung::zero1 || rung == Rung::zero2 ||
+                 error.find("Matcher") != std::string::npos));
         }
       }
     }

@@ -82,6 +82,27 @@ TEST_CASE("a gradient penalty has the bits of one process on every rung") {
   }
 }
 
+TEST_CASE(
+    "a penalty on the slope at a GPT's first block has the bits of one process on every rung") {
+  for (const Subject subject : {Subject::gpt, Subject::gpt_loss, Subject::gpt_untied}) {
+    const Backward steep = [subject](nn::Module& model, int step, int rank) {
+      Tensor seen;
+      HookHandle hook = model.get_submodule("transformer.h.0")
+                            .register_forward_pre_hook([&](nn::Module&, const nn::Tensors& in) {
+                              if (!seen.defined()) seen = in[0];
+                            });
+      const Tensor loss = subject_loss(subject, model, step, rank);
+      hook.remove();
+      const Tensor slope = grad(loss, seen, {.create_graph = true});
+      (loss + sum(square(slope))).backward();
+    };
+    for (const Rung rung : kAll) {
+      CAPTURE(name(rung), static_cast<int>(subject));
+      CHECK(difference(subject, rung, 2, steep) == "");
+    }
+  }
+}
+
 TEST_CASE("a third derivative has the bits of one process on every rung") {
   const Backward third = [](nn::Module& model, int step, int rank) {
     const Tensor x = inputs(step, rank, true);

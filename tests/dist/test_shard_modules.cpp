@@ -97,7 +97,7 @@ TEST_CASE("one rank alone converts what it gathers in another dtype") {
     auto model = make_subject(Subject::mlp);
     fully_shard(*model, world,
                 {.unit = each<nn::Linear>(), .mixed_precision = {.parameters = kBFloat16}});
-    auto optimizer = make_method(Method::sgd, model->parameters());
+    optim::SGD optimizer(model->parameters(), {.lr = 0.05});
     double last = 1e9;
     for (const DType dtype : {kFloat32, kBFloat16, kFloat64, kFloat32}) {
       model->to(dtype);
@@ -106,7 +106,7 @@ TEST_CASE("one rank alone converts what it gathers in another dtype") {
         expect(loss.item() < last, "the loss falls: ", loss.item(), " after ", last);
         last = loss.item();
         loss.backward();
-        finish_step(*model, *optimizer, 0.0);
+        finish_step(*model, optimizer, 0.0);
       }
     }
   });
@@ -348,8 +348,8 @@ TEST_CASE("weight decay for matrices alone is the same on every rung, whenever g
     return std::make_unique<optim::AdamW>(Groups{{matrices, {.lr = 0.01, .weight_decay = 0.3}},
                                                  {vectors, {.lr = 0.01, .weight_decay = 0.0}}});
   };
-  for (const Subject subject : {Subject::mlp, Subject::gpt_loss, Subject::encoder}) {
-    for (const int ranks : {2, 3, 8}) {
+  for (const Subject subject : {Subject::mlp, Subject::gpt_loss}) {
+    for (const int ranks : {2, 3}) {
       Whole expected;
       {
         auto model = make_subject(subject);
