@@ -20,6 +20,7 @@ target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedan
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/cusim/cublaslt.cpp
                             PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
 target_link_libraries(hero_cuda_sim PUBLIC hero_core)
+hero_standard_headers(hero_cuda_sim)
 target_link_options(hero_cuda_sim INTERFACE LINKER:--undefined=hero_cuda_registered)
 
 # the nccl engine over that NCCL

@@ -15,6 +15,7 @@ file(GLOB hero_tutorial_support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorial
 if(hero_tutorial_sources)
   add_library(hero_tutorial_support STATIC EXCLUDE_FROM_ALL ${hero_tutorial_support})
   target_link_libraries(hero_tutorial_support PUBLIC hero::dist PRIVATE CLI11::CLI11)
+  hero_standard_headers(hero_tutorial_support hero_core)
 endif()
 
 # hero_tutorial(target name folder libraries...): a program of the objects of one tutorial
@@ -34,6 +35,7 @@ foreach(source IN LISTS hero_tutorial_sources)
   cmake_path(GET source STEM name)
   add_library(tutorial_objects_${name} OBJECT ${source})
   target_link_libraries(tutorial_objects_${name} PRIVATE hero_tutorial_support)
+  hero_standard_headers(tutorial_objects_${name} hero_core)
   hero_tutorial(tutorial_${name} ${name} tutorials hero::hero)
   add_dependencies(hero_tutorials tutorial_${name})
   if(over_cusim)
