@@ -31,20 +31,6 @@ double number_of(const std::string& text) {
   return value;
 }
 
-// JSON's integers that fit; a float, which a cast would bend, is an Error.
-template <class T>
-T whole_number(const json& value, const std::string& what) {
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<uint64_t>();
-    check(std::in_range<T>(number), what, " is out of range: ", number);
-    return static_cast<T>(number);
-  }
-  check(value.is_number_integer(), what, " is no integer");
-  const auto number = value.get<int64_t>();
-  check(std::in_range<T>(number), what, " is out of range: ", number);
-  return static_cast<T>(number);
-}
-
 // It becomes a path: a file of the folder, and none elsewhere.
 void check_file_name(const std::string& name) {
   const auto is_plain = [](char c) {
@@ -112,28 +98,29 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   try {
     const json all = core::parse_json(text, "checkpoint", path);
     check(all.is_object() && all.at("format") == kFormat, "the format is not '", kFormat, "'");
-    manifest.step = whole_number<int64_t>(all.at("step"), "step");
-    manifest.ranks = whole_number<int>(all.at("ranks"), "ranks");
+    manifest.step = core::json_integer<int64_t>(all.at("step"), "step");
+    manifest.ranks = core::json_integer<int>(all.at("ranks"), "ranks");
     check(manifest.ranks > 0, "ranks is ", manifest.ranks);
     manifest.tracked = all.at("tracked").get<std::map<std::string, std::string>>();
-    for (const auto& [name, file] : all.at("files").items()) {
+    for (const auto& [name, file] : core::json_object(all, "files").items()) {
       check_file_name(name);
       using Bytes = decltype(FileHash::bytes);
-      manifest.files[name] = {
-          {whole_number<Bytes>(file.at("bytes"), "bytes"), file.at("sha256").get<std::string>()},
-          file.at("object").get<std::string>(),
-          whole_number<int>(file.at("rank"), "rank")};
+      manifest.files[name] = {{core::json_integer<Bytes>(file.at("bytes"), "bytes"),
+                               file.at("sha256").get<std::string>()},
+                              file.at("object").get<std::string>(),
+                              core::json_integer<int>(file.at("rank"), "rank")};
     }
-    for (const auto& [name, value] : all.at("integers").items()) {
-      manifest.integers[name] = whole_number<int64_t>(value, name);
+    for (const auto& [name, value] : core::json_object(all, "integers").items()) {
+      manifest.integers[name] = core::json_integer<int64_t>(value, name);
     }
-    for (const auto& [name, value] : all.at("numbers").items()) {
+    for (const auto& [name, value] : core::json_object(all, "numbers").items()) {
       manifest.numbers[name] = number_of(value.get<std::string>());
     }
-    for (const auto& [name, states] : all.at("generators").items()) {
+    for (const auto& [name, states] : core::json_object(all, "generators").items()) {
       for (const json& state : states) {
-        manifest.generators[name].push_back({whole_number<uint64_t>(state.at("seed"), "seed"),
-                                             whole_number<uint64_t>(state.at("offset"), "offset")});
+        manifest.generators[name].push_back(
+            {core::json_integer<uint64_t>(state.at("seed"), "seed"),
+             core::json_integer<uint64_t>(state.at("offset"), "offset")});
       }
       check(!manifest.generators[name].empty(), "generator ", name, " has no state");
     }
