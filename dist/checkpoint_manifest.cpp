@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <utility>
 
 #include <hero/core/error.h>
 #include <hero/core/json/reader.h>
