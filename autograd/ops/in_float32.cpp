@@ -1,25 +1,20 @@
-#include <optional>
-
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/core/promotion.h>
 
 namespace hero::detail {
 
 namespace {
 
-// The dtype that floats promote to, where a 0-dimensional one counts only beside its like.
+// The dtype that all promote to, of which one is a half.
 DType promoted(std::span<const Array> inputs) {
-  std::optional<DType> sized, all;
-  for (const Array& x : inputs) {
-    if (!is_floating(x.dtype())) continue;
-    all = all ? promote(*all, x.dtype()) : x.dtype();
-    if (x.ndim() > 0) sized = sized ? promote(*sized, x.dtype()) : x.dtype();
-  }
-  return sized.value_or(all.value_or(kFloat32));
+  Promotion promotion;
+  for (const Array& x : inputs) promotion.add(x.dtype(), x.ndim());
+  return promotion.dtype();
 }
 
 // see [note: rounded once]

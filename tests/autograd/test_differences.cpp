@@ -111,10 +111,10 @@ TEST_CASE("t of more than two dimensions swaps the last two") {
 
 TEST_CASE("an empty list of dimensions means all of them, of any and all too") {
   const Tensor x = tensor({{1, 0}, {0, 0}});
-  CHECK(any(x, {}).shape() == Shape{});
-  CHECK(any(x, {}).item<bool>());
-  CHECK_FALSE(all(x, {}).item<bool>());
-  CHECK(sum(x, {}).item<int64_t>() == 1);
+  CHECK(any(x, Dims{}).shape() == Shape{});
+  CHECK(any(x, Dims{}).item<bool>());
+  CHECK_FALSE(all(x, Dims{}).item<bool>());
+  CHECK(sum(x, Dims{}).item<int64_t>() == 1);
 }
 
 TEST_CASE("more than eight dimensions are refused") {
