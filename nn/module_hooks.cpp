@@ -49,7 +49,7 @@ bool any_alive(const std::vector<detail::Hook<F>>& list) {
 
 template <class F>
 bool any_of_kind(const std::vector<detail::Hook<F>>& list,
-                 const std::vector<std::shared_ptr<bool>>& kind) {
+                 const std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
   return std::any_of(list.begin(), list.end(), [&](const auto& hook) {
     return *hook.alive && std::count(kind.begin(), kind.end(), hook.alive) > 0;
   });
@@ -210,8 +210,7 @@ Tensors Module::run_hooked(const Tensors& inputs,
 
 void Module::check_whole() const {
   for (const auto& slot : slots_) {
-    const detail::TensorImpl* impl = slot->tensor.impl();
-    if (impl == nullptr || !impl->hooks || !impl->hooks->partition) [[likely]]
+    if (partition(slot->tensor) == nullptr) [[likely]]
       continue;
     fail(
         type_name(), ": its ", slot->name, " is a shard, ", describe_part(slot->tensor),

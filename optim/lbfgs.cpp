@@ -102,7 +102,8 @@ void LBFGS::choose_direction(const Array& gradient) {
   const double curvature = dot(change, step);
   // A pair without positive curvature would turn the direction uphill.
   if (curvature > 1e-10) {
-    if (m.pairs.size() >= static_cast<size_t>(options().history_size)) m.pairs.pop_front();
+    const auto most = static_cast<size_t>(options().history_size);
+    if (m.pairs.size() >= most) m.pairs.erase(m.pairs.begin());
     m.pairs.push_back({step, change, 1.0 / curvature});
     m.diagonal = curvature / dot(change, change);
   }
