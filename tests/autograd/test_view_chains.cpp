@@ -75,9 +75,10 @@ Tensor step(Draw& draw, const Tensor& x) {
   const auto any = [&] { return draw.below(3) == 0 ? draw.number() : draw.small(); };
   const int64_t dim = draw.below(16) == 0 ? draw.number() : draw.small() % 5;
   const int n = x.ndim();
+  const bool small = x.numel() <= 1 << 16;  // what is larger is not copied
   switch (draw.below(18)) {
     case 0:
-      return x.reshape(resized(draw, x));
+      return small ? x.reshape(resized(draw, x)) : x.view(resized(draw, x));
     case 1:
       return x.view(resized(draw, x));
     case 2: {
@@ -119,7 +120,7 @@ Tensor step(Draw& draw, const Tensor& x) {
     case 14:
       return draw.below(2) == 0 ? squeeze(x) : squeeze(x, dim);
     case 15:
-      return flatten(x, dim, draw.small());
+      return small ? flatten(x, dim, draw.small()) : x.view({x.numel()});
     case 16:
       return diagonal(x, any(), draw.small(), draw.small());
     default:
