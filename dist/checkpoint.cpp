@@ -185,7 +185,9 @@ std::string Checkpointer::damage(int64_t step) const {
     return said_of(folder(step), [&] {
       const std::string wrong = checkpoints::state_damage(folder(step));
       const std::string path = folder(step) + "/" + checkpoints::kStateFile;
-      if (wrong.empty()) parse_manifest(nn::read_text(path), path);
+      if (!wrong.empty()) return wrong;
+      const int64_t of_step = parse_manifest(nn::read_text(path), path).step;
+      check(of_step == step, "checkpoint: ", path, " is of step ", of_step);
       return wrong;
     });
   });

@@ -116,6 +116,15 @@ TEST_CASE("newest_intact goes back past whatever cannot be read, and newest name
   }
 }
 
+TEST_CASE("a checkpoint under another step's name is passed over, too") {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  save_steps(run, {4, 8});
+  fs::rename(run + "/checkpoints/step-00000008", run + "/checkpoints/step-00000009");
+  CHECK_THROWS_WITH(go_on(run, nn::Resume::newest, false), ContainsSubstring("is of step 8"));
+  CHECK(go_on(run, nn::Resume::newest_intact, false) == 4);
+}
+
 TEST_CASE("a checkpoint that was passed over is set aside by the next save, and never removed") {
   for (const int keep : {0, 1, 2}) {
     CAPTURE(keep);
