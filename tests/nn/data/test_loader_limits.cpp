@@ -77,7 +77,7 @@ TEST_CASE("samplers take the largest numbers or refuse them", "[nn][data]") {
     const TokenDataset pieces(Tokens(tokens), {.block = 2, .stride = size});
     REQUIRE(pieces.size() == 1);
     REQUIRE_THROWS_AS(pieces.random_batch(size, 1, 0), Error);
-    REQUIRE_THROWS_AS(pieces.random_batch(2, 1, size), Error);
+    if (size > kMost / 2) REQUIRE_THROWS_AS(pieces.random_batch(2, 1, size), Error);
   }
 }
 
