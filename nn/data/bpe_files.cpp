@@ -65,15 +65,7 @@ bool to_bytes(std::string_view text, std::string& bytes) {
   return true;
 }
 
-std::string dumped(const json& value) {
-  try {
-    return value.dump();
-  } catch (const json::exception&) {
-    fail("bpe: a special token is not UTF-8, the only text that JSON holds: ", shown(value));
-  }
-}
-
-std::string quoted(const std::string& text) { return dumped(json(text)); }
+std::string quoted(const std::string& text) { return json(text).dump(); }
 
 json parse_object(std::string_view text, const std::string& label) {
   json document = core::parse_json(text, "bpe", label);
@@ -222,7 +214,7 @@ void BPETokenizer::save(const std::string& path) const {
                         {"trim_offsets", true},
                         {"use_regex", true}};
   std::string text = R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":)";
-  text += dumped(added) + R"(,"normalizer":null,"pre_tokenizer":)" + byte_level.dump();
+  text += added.dump() + R"(,"normalizer":null,"pre_tokenizer":)" + byte_level.dump();
   text += R"(,"post_processor":null,"decoder":)" + byte_level.dump();
   text += R"(,"model":{"type":"BPE","dropout":null,"unk_token":null,)"
           R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,)"

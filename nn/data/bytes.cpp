@@ -75,7 +75,8 @@ std::vector<std::byte> gunzip(std::span<const std::byte> bytes, const std::strin
   const size_t n = bytes.size();
   const size_t told = at(n - 4) | at(n - 3) << 8 | at(n - 2) << 16 | at(n - 1) << 24;
   std::vector<std::byte> out;
-  out.reserve(std::min({told, n * kMaxRatio, limit}));
+  // And room to see that there is no more, or the last piece would copy all before it.
+  out.reserve(std::min({told, n * kMaxRatio, limit}) + kMoreBytes);
   Inflater inflater(label, limit);
   while (!bytes.empty()) bytes = bytes.subspan(inflater.member(bytes, out));
   return out;

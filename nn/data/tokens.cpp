@@ -4,7 +4,6 @@
 #include <cstring>
 #include <vector>
 
-
 #include <hero/core/checked.h>
 #include <hero/core/error.h>
 #include <hero/core/file.h>

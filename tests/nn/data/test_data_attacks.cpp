@@ -85,15 +85,6 @@ TEST_CASE("a tokenizer that is nested too deep is refused wherever it is", "[nn]
   }
 }
 
-TEST_CASE("a special token that JSON cannot hold is an Error when it is saved", "[nn][data]") {
-  const TempDir dir;
-  const BPETokenizer tokenizer =
-      BPETokenizer::train("abc", {.vocab_size = 258, .special_tokens = {"\xff<end>"}});
-  CHECK_THROWS_WITH(tokenizer.save(dir / "x"), ContainsSubstring("not UTF-8"));
-  CHECK_THROWS_WITH(tokenizer.save_gpt2(dir / "x", dir / "y"), ContainsSubstring("not UTF-8"));
-  CHECK(dir.entries() == 0);
-}
-
 TEST_CASE("names from tokenizers and tables are not shown raw", "[nn][data]") {
   const TempDir dir;
   const std::string good = good_tokenizer(dir), red = "\x1b[31m", quoted = "\\u001b[31m";
@@ -205,6 +196,8 @@ TEST_CASE("a file larger than all memory is an Error of every reader", "[nn][dat
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return;  // their allocators end the process
 #else
+  // Where the system promises memory that it does not have, only the end of the process tells.
+  if (hero_test::slurp("/proc/sys/vm/overcommit_memory").starts_with("1")) return;
   const TempDir dir;
   for (const char* name : {"a", "a.gz"}) {
     const std::string path = dir / name;
