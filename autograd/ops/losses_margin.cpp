@@ -51,9 +51,11 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Red
   constexpr auto kName = "hinge_embedding_loss";
   detail::check_pair(kName, x, y);
   if (any_half(x, y)) {
-    return in_float32(kName, {x, y}, [=](const auto& in) {
-      return hinge_embedding_loss(in[0], in[1], margin, reduction);
-    });
+    return in_float32(kName, {x, y},
+                      [=](const auto& in) {
+                        return hinge_embedding_loss(in[0], in[1], margin, reduction);
+                      })
+        .to(x.dtype());
   }
   const Tensor apart = where(y != 1, above_zero(margin - x), 0);
   const Tensor close = where(y != -1, x, 0);
