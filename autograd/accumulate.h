@@ -9,7 +9,9 @@ namespace hero {
 /// [note: who keeps a leaf] Edges to the node keep the leaf alive, together by one reference, which
 /// the first edge takes and the last gives back; so a graph keeps its leaves and not the other way
 /// round, and threads make and drop edges without a lock. A node that set_data() has left behind is
-/// no longer the leaf's (kOwned) and goes with its last edge.
+/// no longer the leaf's (kOwned) and goes with its last edge. live_nodes() counts it for the thread
+/// of the first edge and uncounts it for that of the last: with shared leaves the sum over the
+/// threads is what must be 0.
 class AccumulateGrad final : public Node {
  public:
   /// Before every other node.

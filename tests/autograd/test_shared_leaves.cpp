@@ -25,16 +25,16 @@ Tensor whole_numbers(const Shape& shape, uint64_t seed) {
 
 TEST_CASE("operations are recorded on one leaf by several threads", "[threads]") {
   const Tensor w = tensor({3.0, 4.0}, {.requires_grad = true});
-  const int64_t nodes = live_nodes();
+  std::atomic<int64_t> nodes = live_nodes();
   std::atomic<int> wrong = 0;
   on_threads(kThreads, [&](int) {
     for (int round = 0; round < 1500; ++round) {
       if (sum(w * w).item() != 25.0) ++wrong;
     }
-    if (live_nodes() != 0) ++wrong;  // of this thread
+    nodes += live_nodes();  // the first edge to w may be one thread's and the last another's
   });
   CHECK(wrong == 0);
-  CHECK(live_nodes() == nodes);
+  CHECK(nodes == 0);
   CHECK_FALSE(w.grad().defined());
   sum(w * w).backward();
   CHECK(w.grad().to_vector<double>() == std::vector<double>{6.0, 8.0});
