@@ -83,6 +83,16 @@ TEST_CASE("linear and conv2d with relu let the gradient of NaN through") {
   same(gradient(conv2d_relu(image, ones({1, 1, 1, 1}), shift), shift), {8});
 }
 
+TEST_CASE("softsign's gradient at infinity is its limit, hardsigmoid lets that of NaN through") {
+  const Tensor x = leaf({kInf, -kInf, kNan, 1.0}, kFloat64);
+  const Values slope = gradient(softsign(x), x);
+  CHECK(slope[0] == 0.0);
+  CHECK(slope[1] == 0.0);
+  CHECK(slope[3] == 0.5);
+  const Values hard = gradient(hardsigmoid(x), x);
+  CHECK(hard[2] == hard[3]);
+}
+
 TEST_CASE("maximum and minimum give both sides the gradient where one is NaN") {
   for (const auto f : {maximum, minimum}) {
     const Tensor a = leaf({kNan, 1.0, kNan, 3.0, 1.0}), b = leaf({1.0, kNan, kNan, 3.0, 2.0});
