@@ -163,7 +163,7 @@ __global__ void join_chunks_kernel(const K* keys, Rows rows, const SumType<T>* b
     for (int v = 0; v < V; ++v) sum[v] = after[task * V + v];
     for (int64_t next = end, part = task + rows.columns; next < rows.n && keys[next] == key;
          next += kChunk, part += rows.columns) {
-      for (int v = 0; v < V; ++v) sum[v] = static_cast<C>(sum[v] + before[part * V + v]);
+      for (int v = 0; v < V; ++v) sum[v] = core::wrapping_add(sum[v], before[part * V + v]);
       if (next + kChunk < rows.n && keys[next + kChunk - 1] != key) break;
     }
     const int64_t slab = column / rows.packs, first = (column - slab * rows.packs) * V;

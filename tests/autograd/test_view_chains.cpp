@@ -148,6 +148,7 @@ std::string flaw(const Tensor& x) {
   return "";
 }
 
+// HERO_VIEW_CHAINS asks for more, as 100000.
 int64_t chains() {
   const char* asked = std::getenv("HERO_VIEW_CHAINS");
   return asked != nullptr ? std::atoll(asked) : 5'000;
