@@ -51,7 +51,9 @@ json parse_json(std::string_view text, const char* op, const std::string& label)
 std::string shown(const json& value) {
   constexpr size_t kMost = 80;
   if (value.is_string() && value.get_ref<const std::string&>().size() > kMost) {
-    return "\"" + value.get_ref<const std::string&>().substr(0, kMost) + "...\"";
+    std::string cut = "\"";
+    cut.append(value.get_ref<const std::string&>(), 0, kMost).append("...\"");
+    return cut;
   }
   const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
