@@ -227,8 +227,8 @@ class OptimizerOf : public Optimizer {
         // A cast of what T does not hold would be undefined; NaN passes no comparison.
         constexpr auto kLeast = static_cast<double>(std::numeric_limits<T>::min());
         constexpr auto kMost = static_cast<double>(std::numeric_limits<T>::max());
-        check(value >= kLeast && value < kMost + 1.0 && value == std::floor(value), name(), ": ", option,
-              " is a whole number: ", value);
+        check(value >= kLeast && value < kMost + 1.0 && value == std::floor(value), name(), ": ",
+              option, " is a whole number: ", value);
         field = static_cast<T>(value);
       } else {
         field = static_cast<T>(value);
