@@ -51,12 +51,13 @@ json parse_json(std::string_view text, const char* op, const std::string& label)
 std::string shown(const json& value) {
   constexpr size_t kMost = 80;
   if (value.is_string() && value.get_ref<const std::string&>().size() > kMost) {
-    std::string cut = "\"";
-    cut.append(value.get_ref<const std::string&>(), 0, kMost).append("...\"");
-    return cut;
+    std::string start(1, '"');
+    start.append(value.get_ref<const std::string&>(), 0, kMost);
+    return start.append("...\"");
   }
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > kMost) text.replace(kMost, text.npos, "...");
+  return text;
 }
 
 const json& json_member(const json& value, const char* name) {

@@ -209,8 +209,8 @@ std::string file_damage(const std::string& path, const FileDigest& expected) {
     return path + " cannot be read: " + error.what();
   }
   if (found == expected) return "";
-  const std::string sum =
-      found.bytes == expected.bytes ? ", crc32c " + hex(found.crc32c) : std::string();
+  std::string sum;
+  if (found.bytes == expected.bytes) sum.append(", crc32c ").append(hex(found.crc32c));
   return path + " is damaged: " + std::to_string(found.bytes) + " bytes" + sum + "; written were " +
          std::to_string(expected.bytes) + " bytes, crc32c " + hex(expected.crc32c);
 }

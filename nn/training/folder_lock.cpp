@@ -48,7 +48,11 @@ std::string host_name() {
 }
 
 void write_holder(int fd) {
-  const std::string text = "process " + std::to_string(::getpid()) + " on " + host_name() + "\n";
+  std::string text = "process ";
+  text += std::to_string(::getpid());
+  text += " on ";
+  text += host_name();
+  text += '\n';
   // Only for people; the lock holds without it.
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, text.data(), text.size(), 0) < 0) return;
 }
