@@ -32,9 +32,10 @@ struct ByteText {
       const uint32_t code = prints ? byte : next++;
       std::string& text = of_byte[byte];
       if (code < 0x80) {
-        text = {static_cast<char>(code)};
+        text.push_back(static_cast<char>(code));
       } else {
-        text = {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+        text.push_back(static_cast<char>(0xc0 | code >> 6));
+        text.push_back(static_cast<char>(0x80 | (code & 0x3f)));
       }
       byte_of[code] = static_cast<char>(byte);
     }
