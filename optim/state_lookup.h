@@ -94,7 +94,7 @@ class StateLookup {
     const Array* array;
     bool used = false;
   };
-  static std::string text_of(double value) { return detail::number_text(value); }
+  static std::string text_of(double value) { return hero::detail::number_text(value); }
   void note_value(const std::string& name, double value, const std::string& wanted) {
     add(misshaped_, name + " is " + text_of(value) + ", not " + wanted);
   }
