@@ -153,7 +153,7 @@ void MetricsWriter::write(int64_t step, std::span<const Metric> metrics) {
   std::string line = "{\"step\":" + std::to_string(step) + ",\"time\":";
   line.append(time.data(), static_cast<size_t>(end - time.data()));
   for (const Metric& metric : metrics) {
-    line += "," + quoted(metric.name) + ":" + number_text(metric.value);
+    line.append(",").append(quoted(metric.name)).append(":").append(number_text(metric.value));
   }
   const uint64_t before = files_->lines.size();
   files_->lines.append(line + "}\n");
