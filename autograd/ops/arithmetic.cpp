@@ -43,11 +43,11 @@ struct Pow : Map<k::Pow, Save::both> {
     return grads;
   }
 };
-// The quotient from the exact remainder: a / b may round to the next whole number. Of an infinite
-// divisor nothing but 0 and -1 is left.
+// The quotient from the exact remainder: a / b may round to the next whole number. An infinite
+// divisor goes into a number 0 times, or -1 times where their signs differ.
 Tensor floored_quotient(const Tensor& a, const Tensor& b) {
-  const Tensor whole = round((a - remainder(a, b)) / b);
-  return where(isinf(b), floor(a / b), whole);
+  const Tensor rest = remainder(a, b), whole = round((a - rest) / b);
+  return where(isinf(b), where(rest == a, zeros_like(whole), -1), whole);
 }
 struct Remainder : Map<k::Remainder, Save::input> {
   Grads backward(const Tensor& g) override {

@@ -164,7 +164,9 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
     const Tensor loss = multi_margin_loss(rows, reshape(target, {1}), options);
     return options.reduction == Reduction::none ? reshape(loss, target.shape()) : loss;
   }
-  check(x.ndim() == 2, kName, ": x must be [N, C] or [C]: got shape ", x.shape());
+  check(x.ndim() == 1 || x.ndim() == 2, kName, ": x must be [N, C] or [C]: got shape ", x.shape());
+  check(x.ndim() != 1, kName, ": target ", target.shape(), " does not fit scores ", x.shape(),
+        "; it should be [] or [1]");
   check(target.shape() == Shape{x.size(0)}, kName, ": target ", target.shape(),
         " does not fit scores ", x.shape(), "; it should be ", Shape{x.size(0)});
   check(options.p == 1 || options.p == 2, kName, ": p must be 1 or 2: ", options.p);
