@@ -29,11 +29,11 @@ class DeviceMemory final : public CudaUpstream {
     return segment;
   }
   void free(void* segment) noexcept override {
-    if (!may_free(index_)) return;
     const DeviceGuard guard(index_, std::nothrow);
     const Uncaptured uncaptured;
     cudaFree(segment);
   }
+  bool before_free() noexcept override { return may_free(index_); }
   std::string describe() override {
     const DeviceGuard guard(index_);
     size_t free = 0, total = 0;
@@ -116,6 +116,8 @@ CachingAllocator& device_memory(int index) {
 }
 
 void empty_device_caches() {
+  // Before any lock is held, which another rank may need to get to its call.
+  if (!may_free(-1)) return;
   Memories& all = memories();
   const std::lock_guard lock(all.mutex);
   for (const auto& memory : all.of_device) memory->allocator.empty_cache();

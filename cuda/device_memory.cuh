@@ -38,8 +38,8 @@ CachingAllocator& device_memory(int index);
 bool keep_for_graph(void* pinned_block);
 /// Gives a page-locked block back to its cache.
 void free_pinned(void* block) noexcept;
-/// Asked before the driver takes memory of a device back (-1: page-locked memory, for which it waits
-/// for all): false where it would wait for ever, and then the block stays with the process.
+/// Asked before the cache of a device (-1: of all) goes back to the driver, which waits for the
+/// device: returns when that wait will end, false where it never would, and then the cache is kept.
 using BeforeFree = bool (*)(int device) noexcept;
 void set_before_free(BeforeFree ask);
 bool may_free(int device) noexcept;

@@ -36,7 +36,6 @@ class PinnedUpstream final : public CudaUpstream {
   }
   void free(void* segment) noexcept override {
     const Uncaptured uncaptured;
-    if (!may_free(-1)) return;
     cudaFreeHost(segment);
   }
   std::string describe() override { return "the host, page-locked"; }

@@ -162,20 +162,17 @@ TEST_CASE("a GPT of two layers at model size has the CPU's loss and gradients", 
   }
 }
 
-TEST_CASE("attention of halves to no keys at all leaves what the CPU leaves") {
+TEST_CASE("attention of halves to no keys at all is NaN, and queries do not come behind it") {
   HERO_NEEDS_GPU();
-  // autograd refuses it; the backend is asked by others, too
-  const auto attend = [](Device device) {
-    const Array q = test::noise({1, 2, 70, 64}, kBFloat16).to(device);
-    const Array none = Array::empty({1, 2, 0, 64}, kBFloat16, device);
-    const Array out = q.empty_like();
-    const Array log_sum = Array::empty({1, 2, 70}, kFloat32, device);
-    core::AttentionScores scores;
-    scores.scale = 0.125;
-    core::backend(device).attention(scores, q, none, none, out, log_sum);
-    return std::vector<Array>{out, log_sum};
-  };
-  const std::vector<Array> expected = attend(kCpu), found = attend(kGpu);
-  CHECK(distance(found[0], expected[0]) == 0.0);
-  CHECK(distance(found[1], expected[1]) == 0.0);
+  // autograd refuses it, the backend is asked by others, too: the results take the queries' place
+  const Array q = test::noise({1, 2, 70, 64}, kBFloat16).to(kGpu);
+  const Array none = Array::empty({1, 2, 0, 64}, kBFloat16, kGpu);
+  const Array out = q.empty_like();
+  const Array log_sum = Array::empty({1, 2, 70}, kFloat32, kGpu);
+  core::AttentionScores scores;
+  scores.scale = 0.125;
+  core::backend(kGpu).attention(scores, q, none, none, out, log_sum);
+  for (const double value : out.to(kCpu).to(kFloat64).to_vector<double>()) {
+    if (!std::isnan(value)) FAIL("a result of no keys is " << value);
+  }
 }

@@ -45,7 +45,7 @@ prepare_programs() {
   say "building the programs that travel, which takes minutes; see ${log#"$root"/}"
   if ! (cd "$root" && cmake --preset portable -B "$build" -DHERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90-real \
     -DCMAKE_CUDA_FLAGS=--no-compress -DHERO_MPI=OFF -DHERO_TUTORIALS=OFF -DHERO_INSTALL=OFF -DZLIB_USE_STATIC_LIBS=ON \
-    "-DCMAKE_EXE_LINKER_FLAGS=-static-libstdc++ -static-libgcc" &&
+    -DHERO_GPU_PACKED=ON &&
     cmake --build "$build" --parallel "${HERO_GPU_BUILD_JOBS:-$(nproc)}" --target hero_test_gpu hero_bench_gpu) >"$log" 2>&1 </dev/null; then
     grep -E 'error|Error' -A 3 "$log" | head -n 20 >&2
     say "the programs were not built, see ${log#"$root"/}; the sources can still be built there"

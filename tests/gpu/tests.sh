@@ -19,7 +19,8 @@ run_tests() {
     report tests "there is no hero_test_gpu"
     failed=1
   fi
-  if [ -n "$from_source" ]; then return; fi
+  # a check of what was carried along
+  if [ -n "$from_source" ] || [ -n "${HERO_GPU_PROGRAMS:-}" ]; then return; fi
   if command -v cmake >/dev/null && [ "$(left)" -ge "${HERO_GPU_BUILD_LEAST:-60}" ]; then
     build_from_source
   else

@@ -168,8 +168,9 @@ class Results:
 
 def plan(rounds):
     """What is measured, in order: (case, [(side, variant)], rounds); the first steps as ("first_step", [], rounds)."""
-    eager = [row for row in RATIOS if row[3] != "compile" and row[1] != "first_step"]
-    compiled = [row for row in RATIOS if row[3] == "compile" and row[1] != "first_step"]
+    timed = [row for row in RATIOS if row[1] != "first_step"]
+    eager = [row for row in timed if row[3] == "eager"]
+    compiled = [row for row in timed if row[3] != "eager"]
     with_goal = [row for row in eager if row[4] is not None]
     rest = [row for row in eager if row[4] is None]
     for rows, times in ((with_goal, rounds), (rest, max(2, rounds - 2)), (compiled, max(2, rounds - 2))):
