@@ -151,7 +151,7 @@ TEST_CASE("functions with arguments are members") {
        {"index_select", [&](auto& x) { return x.index_select(0, rows).index_add(0, rows, y); },
         [&](auto& x) { return index_add(index_select(x, 0, rows), 0, rows, y); }},
        {"index", [&](auto& x) { return x.index({rows}).index_put({rows}, y); },
-        [&](auto& x) { return index_put(index(x, {rows}), {rows}, y); }},
+        [&](auto& x) { return index_put(hero::index(x, {rows}), {rows}, y); }},
        {"masked_select", [&](auto& x) { return x.masked_select(mask); },
         [&](auto& x) { return masked_select(x, mask); }},
        {"mm", [&](auto& x) { return x.mm(y.t()); }, [&](auto& x) { return mm(x, y.t()); }},
