@@ -9,10 +9,11 @@ using namespace hero;
 namespace {
 
 // A layer outside of the library takes part by naming its options.
+struct ScaleOptions {
+  double factor = 1.0;
+};
 struct Scale : nn::Module {
-  struct Options {
-    double factor = 1.0;
-  };
+  using Options = ScaleOptions;
   explicit Scale(int64_t width, const Options& options = {})
       : factor(options.factor), weight(parameter("weight", {width}, nn::init::ones())) {}
   Tensor forward(const Tensor& x) override { return x * weight * factor; }

@@ -101,7 +101,7 @@ TEST_CASE("the table of a rotary embedding grows under several threads", "[threa
   std::atomic<int> wrong = 0;
   on_threads(kThreads, [&](int i) {
     for (int64_t offset = i; offset < 120; offset += 7) {
-      if (!equal(rotary(x, offset), rotary_embedding(x, offset))) ++wrong;
+      if (!equal(rotary(x, offset), nn::rotary_embedding(x, offset))) ++wrong;
     }
   });
   CHECK(wrong == 0);
