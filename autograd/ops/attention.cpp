@@ -33,10 +33,9 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v,
   if (!options.enable_gqa) {
     const bool grouped = q.ndim() >= 4 && k.ndim() >= 4 && k.size(-3) > 1 &&
                          q.size(-3) != k.size(-3) && q.size(-3) % k.size(-3) == 0;
-    check(!grouped, kName, ": ", q.shape(), " has ", q.size(-3), " heads of queries and ",
-          k.shape(), " has ", k.size(-3),
-          " of keys; pass enable_gqa = true to let neighbouring heads of q share one");
-    return;
+    if (!grouped) return;
+    fail(kName, ": ", q.shape(), " has ", q.size(-3), " heads of queries and ", k.shape(), " has ",
+         k.size(-3), " of keys; pass enable_gqa = true to let neighbouring heads of q share one");
   }
   check(q.ndim() >= 3 && k.ndim() >= 3 && v.ndim() >= 3, kName,
         ": enable_gqa needs a dimension of heads: ", q.shape(), ", ", k.shape(), ", ", v.shape());
