@@ -231,6 +231,7 @@ TEST_CASE("a backward inside a backward meets leaves that other threads walk to"
     for (int round = 0; round < 100; ++round) {
       const Tensor y = w * 3.0;
       y.register_hook([&](const Tensor&) {
+        const EnableGrad recording;
         sum(w * 5.0).backward();
         return Tensor();
       });
