@@ -22,7 +22,7 @@ std::string line_of(const std::string& name, const nn::Slot& slot) {
   const Tensor& tensor = slot.tensor;
   const bool parameter = slot.kind == nn::Slot::Kind::parameter;
   return (parameter ? "parameter " : "buffer ") + name + " " + hero::name(tensor.dtype()) + " " +
-         to_string(tensor.shape()) + (parameter && !tensor.requires_grad() ? " frozen" : "");
+         to_string(whole_shape(tensor)) + (parameter && !tensor.requires_grad() ? " frozen" : "");
 }
 
 // Ranks must have made the same module: where they did not, some sum of a later step would fail, or
