@@ -17,19 +17,20 @@
 
 namespace hero_fuzz {
 
-/// A folder in memory where there is one, made once a process.
+/// A folder in memory where there is one, made once a process and removed at its end.
 inline const std::string& scratch() {
-  static const std::string folder = [] {
-    std::string name =
-        std::filesystem::exists("/dev/shm") ? "/dev/shm/hero_fuzz_XXXXXX" : "/tmp/hero_fuzz_XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
+  static const std::string* const folder = [] {  // leaked: the function at exit needs it
+    auto* const name =
+        new std::string(std::filesystem::exists("/dev/shm") ? "/dev/shm/hero_fuzz_XXXXXX"
+                                                            : "/tmp/hero_fuzz_XXXXXX");
+    if (::mkdtemp(name->data()) == nullptr) std::abort();
     std::atexit([] {
       std::error_code ignored;
       std::filesystem::remove_all(scratch(), ignored);
     });
     return name;
   }();
-  return folder;
+  return *folder;
 }
 
 inline void put_file(const std::string& path, std::string_view text) {
