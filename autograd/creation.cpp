@@ -204,7 +204,8 @@ Tensor linspace(double start, double end, int64_t steps, const TensorOptions& op
           " does not fit ", dtype);
     start = std::trunc(start);
     end = std::trunc(end);
-    half = steps / 2;  // as PyTorch: it tells to which side the middle of an odd number is cut
+    // As PyTorch: it tells to which side the middle of an odd number is cut.
+    half = std::max<int64_t>(steps / 2, 1);
   }
   const double by = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0.0;
   // From both ends, so that both are met exactly and the middle errs least.

@@ -254,7 +254,7 @@ Tensor pow(const Tensor& base, Scalar exponent) {
     return pow_integer(base.to(promote(base.dtype(), exponent)), exponent.to<int64_t>());
   }
   // The cheap powers are exact operations of their own.
-  if (e == 2.0) return square(base);
+  if (e == 2.0) return square(base.to(promote(base.dtype(), exponent)));
   if (e == 1.0) return mul(base, 1.0);
   if (e == 0.5) return sqrt(base);
   if (e == -1.0) return reciprocal(base);

@@ -24,7 +24,9 @@ Bounds clamp_bounds(const char* op, DType dtype, std::optional<Scalar> low,
   const int64_t to = high ? high->to<int64_t>() : highest;
   check(from <= highest, op, ": the lower bound ", from, " is above all ", result);
   check(to >= lowest, op, ": the upper bound ", to, " is below all ", result);
-  return {std::max(from, lowest), std::min(to, highest)};
+  const int64_t least = std::max(from, lowest), most = std::min(to, highest);
+  if (result == kBool) return {least != 0, most != 0};
+  return {least, most};
 }
 
 }  // namespace hero::detail
