@@ -13,8 +13,8 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/watch.h>
 #include <hero/core/map.h>
-#include <hero/core/places.h>
 #include <hero/core/per_thread.h>
+#include <hero/core/places.h>
 
 namespace hero {
 

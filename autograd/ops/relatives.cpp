@@ -2,9 +2,9 @@
 // or plain relatives, and nearest-neighbour upsampling.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>
-#include <hero/autograd/ops/in_float32.h>
 
 namespace hero {
 

@@ -28,15 +28,21 @@ Tensor x(const Shape& shape) { return ones(shape, {.device = kMeta}); }
 std::vector<Case> cases() {
   using N = const Numbers&;
   return {
-      {"Linear", {3, 4}, [](N n) { return nn::Linear(n[0], n[1])(x({2, 3})); }},
+      {"Linear",
+       {3, 4},
+       [](N n) {
+         return nn::Linear(n[0], n[1])(x({2, 3}));
+       }},
       {"Bilinear",
        {3, 4, 5},
-       [](N n) { return nn::Bilinear(n[0], n[1], n[2])(x({2, 3}), x({2, 4})); }},
+       [](N n) {
+         return nn::Bilinear(n[0], n[1], n[2])(x({2, 3}), x({2, 4}));
+       }},
       {"Embedding",
        {5, 3, 1},
        [](N n) {
-         return nn::Embedding(n[0], n[1], {.padding_idx = n[2]})(
-             zeros({2}, {.dtype = kInt64, .device = kMeta}));
+         return nn::Embedding(
+             n[0], n[1], {.padding_idx = n[2]})(zeros({2}, {.dtype = kInt64, .device = kMeta}));
        }},
       {"Conv1d",
        {2, 4, 3, 1, 1, 1, 2},
@@ -53,9 +59,9 @@ std::vector<Case> cases() {
       {"Conv2d",
        {2, 4, 3, 1, 1, 1, 2},
        [](N n) {
-         return nn::Conv2d(n[0], n[1], n[2],
-                           {.stride = n[3], .padding = n[4], .dilation = n[5], .groups = n[6]})(
-             x({1, 2, 6, 5}));
+         return nn::Conv2d(
+             n[0], n[1], n[2],
+             {.stride = n[3], .padding = n[4], .dilation = n[5], .groups = n[6]})(x({1, 2, 6, 5}));
        }},
       {"ConvTranspose1d",
        {2, 4, 3, 2, 1, 1, 2, 1},
@@ -70,8 +76,8 @@ std::vector<Case> cases() {
       {"MaxPool1d",
        {3, 2, 1, 1},
        [](N n) {
-         return nn::MaxPool1d(n[0], {.stride = n[1], .padding = n[2], .dilation = n[3]})(
-             x({1, 2, 9}));
+         return nn::MaxPool1d(n[0],
+                              {.stride = n[1], .padding = n[2], .dilation = n[3]})(x({1, 2, 9}));
        }},
       {"AvgPool1d",
        {3, 2, 1},
@@ -80,12 +86,34 @@ std::vector<Case> cases() {
        }},
       {"AdaptiveAvgPool2d",
        {2, 3},
-       [](N n) { return nn::AdaptiveAvgPool2d(nn::Size2(n[0], n[1]))(x({1, 2, 6, 6})); }},
-      {"AdaptiveMaxPool1d", {3}, [](N n) { return nn::AdaptiveMaxPool1d(n[0])(x({1, 2, 9})); }},
-      {"BatchNorm1d", {3}, [](N n) { return nn::BatchNorm1d(n[0])(x({4, 3})); }},
-      {"LayerNorm", {4, 3}, [](N n) { return nn::LayerNorm(Shape{n[0], n[1]})(x({2, 4, 3})); }},
-      {"RMSNorm", {3}, [](N n) { return nn::RMSNorm(n[0])(x({2, 3})); }},
-      {"GroupNorm", {2, 4}, [](N n) { return nn::GroupNorm(n[0], n[1])(x({2, 4, 3})); }},
+       [](N n) {
+         return nn::AdaptiveAvgPool2d(nn::Size2(n[0], n[1]))(x({1, 2, 6, 6}));
+       }},
+      {"AdaptiveMaxPool1d",
+       {3},
+       [](N n) {
+         return nn::AdaptiveMaxPool1d(n[0])(x({1, 2, 9}));
+       }},
+      {"BatchNorm1d",
+       {3},
+       [](N n) {
+         return nn::BatchNorm1d(n[0])(x({4, 3}));
+       }},
+      {"LayerNorm",
+       {4, 3},
+       [](N n) {
+         return nn::LayerNorm(Shape{n[0], n[1]})(x({2, 4, 3}));
+       }},
+      {"RMSNorm",
+       {3},
+       [](N n) {
+         return nn::RMSNorm(n[0])(x({2, 3}));
+       }},
+      {"GroupNorm",
+       {2, 4},
+       [](N n) {
+         return nn::GroupNorm(n[0], n[1])(x({2, 4, 3}));
+       }},
       {"MultiheadAttention",
        {8, 2, 1},
        [](N n) {
@@ -102,7 +130,11 @@ std::vector<Case> cases() {
        [](N n) {
          return nn::LSTM(n[0], n[1], {.num_layers = n[2]})(x({5, 2, 3})).output;
        }},
-      {"GRUCell", {3, 4}, [](N n) { return nn::GRUCell(n[0], n[1])(x({2, 3})); }},
+      {"GRUCell",
+       {3, 4},
+       [](N n) {
+         return nn::GRUCell(n[0], n[1])(x({2, 3}));
+       }},
       {"TransformerEncoderLayer",
        {8, 2, 16},
        [](N n) {
@@ -119,23 +151,41 @@ std::vector<Case> cases() {
                                     .n_kv_head = n[5]};
          return nn::GPT(config)(zeros({1, 3}, {.dtype = kInt64, .device = kMeta}));
        }},
-      {"Flatten", {1, -1}, [](N n) { return nn::Flatten(n[0], n[1])(x({2, 3, 4})); }},
+      {"Flatten",
+       {1, -1},
+       [](N n) {
+         return nn::Flatten(n[0], n[1])(x({2, 3, 4}));
+       }},
       {"Unflatten",
        {1, 2, 3},
-       [](N n) { return nn::Unflatten(n[0], {n[1], n[2]})(x({2, 6})); }},
+       [](N n) {
+         return nn::Unflatten(n[0], {n[1], n[2]})(x({2, 6}));
+       }},
       {"ZeroPad2d",
        {1, 2, 1, 0},
-       [](N n) { return nn::ZeroPad2d(n[0], n[1], n[2], n[3])(x({1, 2, 3, 4})); }},
+       [](N n) {
+         return nn::ZeroPad2d(n[0], n[1], n[2], n[3])(x({1, 2, 3, 4}));
+       }},
       {"Upsample",
        {6, 8},
-       [](N n) { return nn::Upsample({.size = nn::Size2(n[0], n[1])})(x({1, 2, 3, 4})); }},
+       [](N n) {
+         return nn::Upsample({.size = nn::Size2(n[0], n[1])})(x({1, 2, 3, 4}));
+       }},
       {"Upsample by a factor",
        {2, 3},
        [](N n) {
          return nn::Upsample({.scale_factor = nn::Size2(n[0], n[1])})(x({1, 2, 3, 4}));
        }},
-      {"rotary_embedding", {5}, [](N n) { return nn::rotary_embedding(x({1, 3, 8}), n[0]); }},
-      {"RotaryEmbedding", {8, 5}, [](N n) { return nn::RotaryEmbedding(n[0])(x({1, 3, 8}), n[1]); }},
+      {"rotary_embedding",
+       {5},
+       [](N n) {
+         return nn::rotary_embedding(x({1, 3, 8}), n[0]);
+       }},
+      {"RotaryEmbedding",
+       {8, 5},
+       [](N n) {
+         return nn::RotaryEmbedding(n[0])(x({1, 3, 8}), n[1]);
+       }},
   };
 }
 
@@ -156,8 +206,8 @@ TEST_CASE("layers take the largest numbers or refuse them", "[nn]") {
       } catch (const Error&) {
         ++errors;
       } catch (const std::exception& error) {
-        FAIL(one.name << " with " << to_string(Dims(numbers)) << ": not an Error: "
-                      << error.what());
+        FAIL(one.name << " with " << to_string(Dims(numbers))
+                      << ": not an Error: " << error.what());
       }
     };
     INFO(one.name);
