@@ -17,8 +17,9 @@ target_include_directories(hero_cuda_sim SYSTEM BEFORE
 target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedantic
                        -Wno-unknown-pragmas)
 # its plain loops are most of what a network costs there
-set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/cusim/cublaslt.cpp
-                            PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+set_source_files_properties(
+  ${PROJECT_SOURCE_DIR}/tests/cusim/cublaslt.cpp
+  PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3> SKIP_PRECOMPILE_HEADERS ON)
 target_link_libraries(hero_cuda_sim PUBLIC hero_core)
 hero_standard_headers(hero_cuda_sim)
 target_link_options(hero_cuda_sim INTERFACE LINKER:--undefined=hero_cuda_registered)
