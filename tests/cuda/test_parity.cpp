@@ -132,7 +132,7 @@ namespace {
 
 void check_operators(const std::string& folder) {
   using golden::Layout;
-  const golden::Suite suite(golden_dir() + folder);
+  const golden::Suite suite(hero::test::golden_dir() + folder);
   for (size_t i = 0; i < suite.size(); ++i) {
     for (const Layout layout : {Layout::as_stored, Layout::transposed}) {
       for (const std::string& line : suite.differences(i, layout, kGpu)) FAIL_CHECK(line);
