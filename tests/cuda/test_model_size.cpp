@@ -162,7 +162,7 @@ TEST_CASE("a GPT of two layers at model size has the CPU's loss and gradients", 
   }
 }
 
-TEST_CASE("attention of halves to no keys at all is NaN, and queries do not come behind it") {
+TEST_CASE("attention of halves to no keys at all is 0, and queries do not come behind it") {
   HERO_NEEDS_GPU();
   // autograd refuses it, the backend is asked by others, too: the results take the queries' place
   const Array q = test::noise({1, 2, 70, 64}, kBFloat16).to(kGpu);
@@ -173,6 +173,6 @@ TEST_CASE("attention of halves to no keys at all is NaN, and queries do not come
   scores.scale = 0.125;
   core::backend(kGpu).attention(scores, q, none, none, out, log_sum);
   for (const double value : out.to(kCpu).to(kFloat64).to_vector<double>()) {
-    if (!std::isnan(value)) FAIL("a result of no keys is " << value);
+    if (value != 0.0) FAIL("a result of no keys is " << value);
   }
 }
