@@ -1,24 +1,56 @@
+#include <new>
+
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/ops.h>
+#include <hero/core/allocator.h>
 #include <hero/core/map.h>
 
 namespace hero {
 
-Ref<Node> AccumulateGrad::create(Ref<detail::TensorImpl> leaf) {
-  detail::TensorImpl* impl = leaf.get();
-  Ref<AccumulateGrad> node = make_node(AccumulateGrad(std::move(leaf)));
-  node->sequence_ = kFirst;
-  const Array& data = impl->data;
-  node->outputs_.emplace_back(data);
-  impl->accumulator = node.get();
-  return Ref<Node>::adopt(node.release());
+AccumulateGrad::AccumulateGrad(detail::TensorImpl& leaf) : leaf_(&leaf) {
+  sequence_ = kFirst;
+  outputs_.emplace_back(leaf.data);
+  count().store(kOwned, std::memory_order_relaxed);
 }
 
-AccumulateGrad::AccumulateGrad(AccumulateGrad&& other) noexcept
-    : Node(std::move(other)), leaf_(std::move(other.leaf_)) {}
+void AccumulateGrad::free(const AccumulateGrad* node) {
+  node->~AccumulateGrad();
+  core::deallocate(const_cast<AccumulateGrad*>(node), sizeof(AccumulateGrad));
+}
 
-AccumulateGrad::~AccumulateGrad() {
-  if (leaf_ && leaf_->accumulator == this) leaf_->accumulator = nullptr;
+AccumulateGrad* AccumulateGrad::node_of(detail::TensorImpl& leaf) {
+  Node* known = leaf.accumulator.load(std::memory_order_acquire);
+  if (known) [[likely]]
+    return static_cast<AccumulateGrad*>(known);
+  auto* made = new (core::allocate(sizeof(AccumulateGrad))) AccumulateGrad(leaf);
+  if (leaf.accumulator.compare_exchange_strong(known, made, std::memory_order_acq_rel)) return made;
+  free(made);  // another thread was first
+  return static_cast<AccumulateGrad*>(known);
+}
+
+Ref<Node> AccumulateGrad::of(detail::TensorImpl& leaf) {
+  AccumulateGrad* node = node_of(leaf);
+  if ((node->count().fetch_add(1, std::memory_order_relaxed) & ~kOwned) == 0) {
+    leaf.retain();
+    detail::count_node(1);
+  }
+  return Ref<Node>::adopt(node);
+}
+
+void AccumulateGrad::drop_edge() const {
+  detail::TensorImpl* leaf = leaf_;  // this may be freed as soon as no edge is left
+  const uint32_t before = count().fetch_sub(1, std::memory_order_acq_rel);
+  if ((before & ~kOwned) != 1) return;
+  detail::count_node(-1);
+  if (before == 1) free(this);
+  Ref<detail::TensorImpl>::adopt(leaf).reset();
+}
+
+void AccumulateGrad::leave(detail::TensorImpl& leaf) {
+  Node* known = leaf.accumulator.exchange(nullptr, std::memory_order_acq_rel);
+  if (!known) return;
+  auto* node = static_cast<AccumulateGrad*>(known);
+  if (node->count().fetch_and(~kOwned, std::memory_order_acq_rel) == kOwned) free(node);
 }
 
 namespace {
@@ -32,14 +64,14 @@ bool can_steal(const Tensor& g) {
 }  // namespace
 
 void AccumulateGrad::check_current() const {
-  check(leaf_->accumulator == this, "backward: set_data gave the leaf of shape ",
-        leaf_->data.shape(), " other values after this graph was recorded; run forward again");
+  check(leaf_->accumulator.load(std::memory_order_acquire) == this,
+        "backward: set_data gave the leaf of shape ", leaf_->data.shape(),
+        " other values after this graph was recorded; run forward again");
 }
 
-Grads AccumulateGrad::run(const Grads& grads) {
-  const Tensor& g = grads[0];
-  if (!g.defined()) return {};
-  check_current();
+// Under the leaf's lock: gradients that come from several threads are added one after the other.
+void AccumulateGrad::accumulate(const Tensor& g) {
+  const detail::LeafTurn turn(leaf_->lock);
   Tensor total = Tensor::from_impl(leaf_->grad);
   if (grad_enabled()) {
     // Later gradients are added in place: the memory must be the leaf's own here too.
@@ -53,13 +85,15 @@ Grads AccumulateGrad::run(const Grads& grads) {
     total.array().storage().retag(MemoryTag::gradient);
   }
   leaf_->grad = total.impl_ref();
-  if (leaf_->hooks) {
-    const Tensor leaf = Tensor::from_impl(leaf_);
-    // A hook may register another: the list is indexed anew each time.
-    for (size_t i = 0; i < leaf_->hooks->leaf.size(); ++i) {
-      if (*leaf_->hooks->leaf[i].alive) leaf_->hooks->leaf[i].call(leaf);
-    }
-  }
+}
+
+Grads AccumulateGrad::run(const Grads& grads) {
+  if (!grads[0].defined()) return {};
+  check_current();
+  accumulate(grads[0]);
+  if (!leaf_->hooks.load(std::memory_order_acquire)) return {};
+  const Tensor leaf = Tensor::from_impl(Ref<detail::TensorImpl>::share(leaf_));
+  detail::each_hook(*leaf_, &detail::Hooks::leaf, [&](const auto& hook) { hook.call(leaf); });
   return {};
 }
 

@@ -1,30 +1,44 @@
 #pragma once
-#include <limits>
-
 #include <hero/autograd/node.h>
 
 namespace hero {
 
-/// The node of a leaf: adds what arrives to the leaf's grad(). It holds the leaf; the leaf only
-/// points back, so that a graph keeps its leaves alive and not the other way round.
+/// The node of a leaf: adds what arrives to the leaf's grad(). It belongs to the leaf, is made by
+/// the first operation recorded on it, and all graphs of all threads share it.
+///
+/// [note: who keeps a leaf] Edges to the node keep the leaf alive, together by one reference, which
+/// the first edge takes and the last gives back; so a graph keeps its leaves and not the other way
+/// round, and threads make and drop edges without a lock. A node that set_data() has left behind is
+/// no longer the leaf's (kOwned) and goes with its last edge. live_nodes() counts it for the thread
+/// of the first edge and uncounts it for that of the last: with shared leaves the sum over the
+/// threads is what must be 0.
 class AccumulateGrad final : public Node {
  public:
-  /// Before every other node: a gradient that is complete is stored, and its hooks run, at once.
-  static constexpr uint64_t kFirst = std::numeric_limits<uint64_t>::max();
+  /// Before every other node.
+  static constexpr uint64_t kFirst = kLeaf;
 
-  static Ref<Node> create(Ref<detail::TensorImpl> leaf);
-  AccumulateGrad(AccumulateGrad&& other) noexcept;
-  ~AccumulateGrad() override;
+  /// An edge to the node of `leaf`, which the caller holds.
+  static Ref<Node> of(detail::TensorImpl& leaf);
+  /// The leaf goes on without its node: graphs recorded before know that they were left behind.
+  static void leave(detail::TensorImpl& leaf);
 
   const char* name() const override { return "accumulate_grad"; }
   Grads run(const Grads& grads) override;
-  const Ref<detail::TensorImpl>& leaf() const { return leaf_; }
+  detail::TensorImpl& leaf() const { return *leaf_; }
   /// Throws when set_data() gave the leaf other values since this node was made.
   void check_current() const;
 
  private:
-  explicit AccumulateGrad(Ref<detail::TensorImpl> leaf) : leaf_(std::move(leaf)) {}
-  Ref<detail::TensorImpl> leaf_;
+  friend class Node;
+  static constexpr uint32_t kOwned = uint32_t{1} << 31;  // in count(), above the number of edges
+
+  explicit AccumulateGrad(detail::TensorImpl& leaf);
+  static AccumulateGrad* node_of(detail::TensorImpl& leaf);
+  static void free(const AccumulateGrad* node);
+  void drop_edge() const;
+  void accumulate(const Tensor& g);
+
+  detail::TensorImpl* leaf_;
 };
 
 }  // namespace hero

@@ -3,6 +3,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/watch.h>
+#include <hero/core/per_thread.h>
 
 namespace hero {
 
@@ -87,7 +88,8 @@ struct Cached {
 
 thread_local AutocastOptions current = {.enabled = false};
 thread_local int depth = 0;
-thread_local std::unordered_map<const void*, Cached> cache;  // looked up only, never walked
+using Cache = std::unordered_map<const void*, Cached>;  // looked up only, never walked
+Cache& cache() { return core::PerThread<Cache, struct OfAutocast>::get(); }
 
 bool usable(const Cached& entry, const Tensor& leaf, DType dtype) {
   const auto& storage = leaf.array().storage_ref();
@@ -101,11 +103,11 @@ Tensor cast_to(const Tensor& x, DType dtype) {
   if (!current.cache || dtype != current.dtype || !x.is_leaf() || !x.requires_grad()) {
     return x.to(dtype);
   }
-  const auto found = cache.find(x.impl());
-  if (found != cache.end() && usable(found->second, x, dtype)) return found->second.cast;
+  const auto found = cache().find(x.impl());
+  if (found != cache().end() && usable(found->second, x, dtype)) return found->second.cast;
   const Tensor cast = x.to(dtype);
   const auto& storage = x.array().storage_ref();
-  cache.insert_or_assign(x.impl(), Cached{x, storage, storage->version(), cast});
+  cache().insert_or_assign(x.impl(), Cached{x, storage, storage->version(), cast});
   return cast;
 }
 
@@ -126,7 +128,7 @@ Autocast::Autocast(const AutocastOptions& options) : previous_(current) {
 
 Autocast::~Autocast() {
   switch_to(previous_);
-  if (--depth == 0) cache.clear();
+  if (--depth == 0) cache().clear();
 }
 
 bool autocast_enabled() { return (detail::watching & detail::kWatchAutocast) != 0; }

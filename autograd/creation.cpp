@@ -4,9 +4,12 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
+#include <hero/core/checked.h>
 #include <hero/core/indexing.h>
 #include <hero/core/map.h>
+#include <hero/core/promotion.h>
 #include <hero/core/reductions.h>
+#include <hero/core/wrapping.h>
 
 namespace hero {
 
@@ -15,27 +18,29 @@ namespace {
 template <class T>
 Tensor from_values(const std::vector<T>& values, const Shape& shape, DType natural,
                    const TensorOptions& options) {
-  const Array array = Array::from(values, shape).to(options.dtype.value_or(natural));
-  return Tensor(array.to(options.device), options.requires_grad);
-}
-
-template <class T>
-Tensor from_list(std::initializer_list<T> values, DType natural, const TensorOptions& options) {
-  const Shape shape{static_cast<int64_t>(values.size())};
-  return from_values(std::vector<T>(values), shape, natural, options);
-}
-
-template <class T>
-Tensor from_rows(std::initializer_list<std::initializer_list<T>> rows, DType natural,
-                 const TensorOptions& options) {
-  std::vector<T> values;
-  const size_t width = rows.size() > 0 ? rows.begin()->size() : 0;
-  for (const auto& row : rows) {
-    check(row.size() == width, "tensor: rows of different lengths: ", width, " and ", row.size());
-    values.insert(values.end(), row);
+  const DType dtype = options.dtype.value_or(natural);
+  if (dtype != natural && !is_floating(dtype)) {
+    for (const T value : values) {
+      check(fits(Scalar(value), dtype), "tensor: ", value, " does not fit ", dtype);
+    }
   }
-  const Shape shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(width)};
-  return from_values(values, shape, natural, options);
+  return Tensor(Array::from(values, shape).to(dtype).to(options.device), options.requires_grad);
+}
+
+// bools lie in no std::vector as an array does.
+Tensor from_values(const std::vector<bool>& values, const Shape& shape, DType natural,
+                   const TensorOptions& options) {
+  return from_values(std::vector<uint8_t>(values.begin(), values.end()), shape, natural, options);
+}
+
+template <class T>
+constexpr DType kNaturalDType = std::is_floating_point_v<T>
+                                    ? kFloat32
+                                    : (std::is_same_v<T, bool> ? kBool : kInt64);
+
+template <class T>
+Tensor from_vector(const std::vector<T>& values, const TensorOptions& options) {
+  return from_values(values, {static_cast<int64_t>(values.size())}, kNaturalDType<T>, options);
 }
 
 Tensor make(const char* op, Array array, const TensorOptions& options) {
@@ -48,52 +53,68 @@ Tensor make(const char* op, Array array, const TensorOptions& options) {
 
 }  // namespace
 
-Tensor tensor(double value, const TensorOptions& options) {
-  return make("tensor", Array::full({}, value, options.dtype.value_or(kFloat32), options.device),
-              options);
+Tensor tensor(Scalar value, const TensorOptions& options) {
+  const DType dtype = options.dtype.value_or(value.dtype());
+  check(fits(value, dtype), "tensor: ", value, " does not fit ", dtype);
+  return make("tensor", Array::full({}, value, dtype, options.device), options);
 }
 Tensor tensor(std::initializer_list<double> values, const TensorOptions& options) {
-  return from_list(values, kFloat32, options);
+  return from_vector(std::vector<double>(values), options);
 }
 Tensor tensor(std::initializer_list<float> values, const TensorOptions& options) {
-  return from_list(values, kFloat32, options);
+  return from_vector(std::vector<float>(values), options);
 }
 Tensor tensor(std::initializer_list<int> values, const TensorOptions& options) {
-  return from_list(values, kInt64, options);
+  return from_vector(std::vector<int>(values), options);
 }
 Tensor tensor(std::initializer_list<int64_t> values, const TensorOptions& options) {
-  return from_list(values, kInt64, options);
+  return from_vector(std::vector<int64_t>(values), options);
 }
 Tensor tensor(std::initializer_list<bool> values, const TensorOptions& options) {
-  const std::vector<uint8_t> bytes(values.begin(), values.end());
-  return from_values(bytes, {static_cast<int64_t>(bytes.size())}, kBool, options);
+  return from_vector(std::vector<bool>(values), options);
 }
-template <class T>
+
+template <RowElement T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& options) {
-  return from_rows(rows, std::is_integral_v<T> ? kInt64 : kFloat32, options);
+  std::vector<T> values;
+  const size_t width = rows.size() > 0 ? rows.begin()->size() : 0;
+  for (const auto& row : rows) {
+    check(row.size() == width, "tensor: rows of different lengths: ", width, " and ", row.size());
+    values.insert(values.end(), row);
+  }
+  const Shape shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(width)};
+  return from_values(values, shape, kNaturalDType<T>, options);
 }
 template Tensor tensor(std::initializer_list<std::initializer_list<double>>, const TensorOptions&);
 template Tensor tensor(std::initializer_list<std::initializer_list<float>>, const TensorOptions&);
 template Tensor tensor(std::initializer_list<std::initializer_list<int>>, const TensorOptions&);
+template Tensor tensor(std::initializer_list<std::initializer_list<int64_t>>, const TensorOptions&);
+template Tensor tensor(std::initializer_list<std::initializer_list<bool>>, const TensorOptions&);
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options) {
-  return from_values(values, {static_cast<int64_t>(values.size())}, kFloat32, options);
+  return from_vector(values, options);
 }
 Tensor tensor(const std::vector<float>& values, const TensorOptions& options) {
-  return from_values(values, {static_cast<int64_t>(values.size())}, kFloat32, options);
+  return from_vector(values, options);
+}
+Tensor tensor(const std::vector<int>& values, const TensorOptions& options) {
+  return from_vector(values, options);
 }
 Tensor tensor(const std::vector<int64_t>& values, const TensorOptions& options) {
-  return from_values(values, {static_cast<int64_t>(values.size())}, kInt64, options);
+  return from_vector(values, options);
+}
+Tensor tensor(const std::vector<bool>& values, const TensorOptions& options) {
+  return from_vector(values, options);
 }
 
 Tensor empty(const Shape& shape, const TensorOptions& options) {
   return make("empty", Array::empty(shape, options.dtype.value_or(kFloat32), options.device),
               options);
 }
-Tensor zeros(const Shape& shape, const TensorOptions& options) { return full(shape, 0, options); }
-Tensor ones(const Shape& shape, const TensorOptions& options) { return full(shape, 1, options); }
+Tensor zeros(const Shape& shape, const TensorOptions& options) { return full(shape, 0.0, options); }
+Tensor ones(const Shape& shape, const TensorOptions& options) { return full(shape, 1.0, options); }
 Tensor full(const Shape& shape, Scalar value, const TensorOptions& options) {
-  return make("full", Array::full(shape, value, options.dtype.value_or(kFloat32), options.device),
-              options);
+  const DType dtype = options.dtype.value_or(value.dtype());
+  return make("full", Array::full(shape, value, dtype, options.device), options);
 }
 Tensor empty_like(const Tensor& x) { return Tensor(x.array().empty_like()); }
 Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
@@ -127,8 +148,22 @@ Tensor steps(T first, T by, int64_t count, DType natural, const TensorOptions& o
         core::map<core::kernels::Add>(core::map<core::kernels::Mul>(at, Scalar(by)), Scalar(first));
     return make("arange", values.to(options.dtype.value_or(natural)), options);
   }
-  return sequence<T>("arange", count, natural, options,
-                     [=](int64_t i) { return first + static_cast<T>(i) * by; });
+  return sequence<T>("arange", count, natural, options, [=](int64_t i) {
+    return core::wrapping_add(first, core::wrapping_mul(static_cast<T>(i), by));
+  });
+}
+
+// How many integers from first by `by` lie before end. The distance may be any of 64 bits.
+int64_t count_of(int64_t first, int64_t end, int64_t by) {
+  check(by > 0 ? first <= end : first >= end, "arange: from ", first, " to ", end, " by ", by,
+        " leads away from the end");
+  const auto a = static_cast<uint64_t>(first), b = static_cast<uint64_t>(end);
+  const uint64_t span = by > 0 ? b - a : a - b;
+  const uint64_t width = by > 0 ? static_cast<uint64_t>(by) : -static_cast<uint64_t>(by);
+  const uint64_t count = span / width + (span % width != 0 ? 1 : 0);
+  check(count <= static_cast<uint64_t>(kEnd), "arange: from ", first, " to ", end, " by ", by,
+        " are ", count, " numbers; use a larger step");
+  return static_cast<int64_t>(count);
 }
 
 }  // namespace
@@ -141,12 +176,18 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
         " by ", step, " leads away from the end");
   if (!start.is_floating() && !end.is_floating() && !step.is_floating()) {
     const int64_t first = start.to<int64_t>(), by = step.to<int64_t>();
-    const int64_t span = end.to<int64_t>() - first;
-    const int64_t count = span / by + (span % by != 0 ? 1 : 0);
-    return steps<int64_t>(first, by, count, kInt64, options);
+    return steps<int64_t>(first, by, count_of(first, end.to<int64_t>(), by), kInt64, options);
   }
   const double first = start.real(), by = step.real();
-  const auto count = static_cast<int64_t>(std::ceil((end.real() - first) / by));
+  const double numbers = std::ceil((end.real() - first) / by);
+  check(numbers < 0x1p63, "arange: from ", start, " to ", end, " by ", step, " are ", numbers,
+        " numbers; use a larger step");
+  const auto count = static_cast<int64_t>(numbers);
+  if (!is_floating(options.dtype.value_or(kFloat32))) {
+    check(fits(start, kInt64) && fits(step, kInt64), "arange: ", start, " or ", step,
+          " does not fit int64");
+    return steps<int64_t>(start.to<int64_t>(), step.to<int64_t>(), count, kInt64, options);
+  }
   return steps<double>(first, by, count, kFloat32, options);
 }
 
@@ -156,11 +197,21 @@ Tensor arange(Scalar end, const TensorOptions& options) {
 
 Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options) {
   check(steps >= 0, "linspace: negative number of steps: ", steps);
+  const DType dtype = options.dtype.value_or(kFloat32);
+  int64_t half = (steps + 1) / 2;
+  if (!is_floating(dtype)) {
+    check(fits(start, dtype) && fits(end, dtype), "linspace: ", start, " or ", end,
+          " does not fit ", dtype);
+    start = std::trunc(start);
+    end = std::trunc(end);
+    // As PyTorch: it tells to which side the middle of an odd number is cut.
+    half = std::max<int64_t>(steps / 2, 1);
+  }
   const double by = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0.0;
   // From both ends, so that both are met exactly and the middle errs least.
   return sequence<double>("linspace", steps, kFloat32, options, [=](int64_t i) {
-    return i < (steps + 1) / 2 ? start + static_cast<double>(i) * by
-                               : end - static_cast<double>(steps - 1 - i) * by;
+    return i < half ? start + static_cast<double>(i) * by
+                    : end - static_cast<double>(steps - 1 - i) * by;
   });
 }
 
@@ -179,7 +230,8 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) {
   int64_t classes = num_classes;
   if (classes < 0) {
     check(x.numel() > 0, "one_hot: no classes to count; give num_classes");
-    classes = core::reduce(core::ReduceOp::max, x.array()).item<int64_t>() + 1;
+    const int64_t largest = core::reduce(core::ReduceOp::max, x.array()).item<int64_t>();
+    classes = (core::Checked{"one_hot", largest} + 1).value;
   }
   Shape shape = x.shape();
   shape.push_back(classes);

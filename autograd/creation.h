@@ -11,36 +11,48 @@ struct TensorOptions {
   bool requires_grad = false;
 };
 
+/// What rows of a matrix may be made of.
+template <class T>
+concept RowElement = std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, int> ||
+    std::same_as<T, int64_t> || std::same_as<T, bool>;
+
 /// \name From values: floats become float32, integers int64, bools bool, unless a dtype is given
+/// That includes doubles, single ones and vectors of them, as PyTorch's tensor() of Python's
+/// floats; {.dtype = kFloat64} keeps all their digits.
 /// \{
-Tensor tensor(double value, const TensorOptions& options = {});
+/// A number, as a tensor without dimensions.
+Tensor tensor(Scalar value, const TensorOptions& options = {});
 Tensor tensor(std::initializer_list<double> values, const TensorOptions& options = {});
 Tensor tensor(std::initializer_list<float> values, const TensorOptions& options = {});
 Tensor tensor(std::initializer_list<int> values, const TensorOptions& options = {});
 Tensor tensor(std::initializer_list<int64_t> values, const TensorOptions& options = {});
 Tensor tensor(std::initializer_list<bool> values, const TensorOptions& options = {});
-/// Rows of equal length, of float, double or int. A template, because overloads by element are
-/// ambiguous to clang.
-template <class T>
+/// Rows of equal length. A template, because overloads by element are ambiguous to clang.
+template <RowElement T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
               const TensorOptions& options = {});
 Tensor tensor(const std::vector<double>& values, const TensorOptions& options = {});
 Tensor tensor(const std::vector<float>& values, const TensorOptions& options = {});
+Tensor tensor(const std::vector<int>& values, const TensorOptions& options = {});
 Tensor tensor(const std::vector<int64_t>& values, const TensorOptions& options = {});
+Tensor tensor(const std::vector<bool>& values, const TensorOptions& options = {});
 /// \}
 
 Tensor empty(const Shape& shape, const TensorOptions& options = {});
 Tensor zeros(const Shape& shape, const TensorOptions& options = {});
 Tensor ones(const Shape& shape, const TensorOptions& options = {});
+/// Every element is the value; float32, int64 or bool as the value is, unless a dtype is given.
 Tensor full(const Shape& shape, Scalar value, const TensorOptions& options = {});
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);
-/// start, start + step, ... below end; int64 for integer arguments, else float32.
+/// start, start + step, ... below end; int64 for integer arguments, else float32. With an integer
+/// dtype given, start and step lose their fractions first, as in PyTorch.
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, const TensorOptions& options = {});
 Tensor arange(Scalar end, const TensorOptions& options = {});
-/// `steps` values from start to end, both included.
+/// `steps` values from start to end, both included. With an integer dtype given, both lose their
+/// fractions first, and each value loses its own.
 Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options = {});
 Tensor eye(int64_t n, const TensorOptions& options = {});
 Tensor eye(int64_t n, int64_t m, const TensorOptions& options = {});
@@ -58,5 +70,46 @@ Tensor randperm(int64_t n, const TensorOptions& options = {});
 Tensor bernoulli(const Tensor& p);
 Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
+
+/// \name With a dtype in place of options: zeros({2}, kInt64)
+/// Templates, so that {} stays the options.
+/// \{
+template <std::same_as<DType> D>
+Tensor empty(const Shape& shape, D dtype) {
+  return empty(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor zeros(const Shape& shape, D dtype) {
+  return zeros(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor ones(const Shape& shape, D dtype) {
+  return ones(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor full(const Shape& shape, Scalar value, D dtype) {
+  return full(shape, value, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor rand(const Shape& shape, D dtype) {
+  return rand(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor randn(const Shape& shape, D dtype) {
+  return randn(shape, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor arange(Scalar end, D dtype) {
+  return arange(end, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor arange(Scalar start, Scalar end, Scalar step, D dtype) {
+  return arange(start, end, step, TensorOptions{.dtype = dtype});
+}
+template <std::same_as<DType> D>
+Tensor eye(int64_t n, D dtype) {
+  return eye(n, TensorOptions{.dtype = dtype});
+}
+/// \}
 
 }  // namespace hero

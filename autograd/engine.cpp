@@ -4,30 +4,36 @@
 #include <algorithm>
 #include <atomic>
 #include <queue>
+#include <unordered_map>
 
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/engine.h>
+#include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/watch.h>
 #include <hero/core/map.h>
+#include <hero/core/per_thread.h>
+#include <hero/core/places.h>
 
 namespace hero {
 
 namespace {
 
 thread_local int walk_depth = 0;
-std::atomic<uint64_t> walk_counter = 0;  // never repeats: nodes may move between threads
-thread_local std::vector<std::function<void()>> end_callbacks;
+std::atomic<uint32_t> walk_counter = 0;
+using Callbacks = std::vector<std::function<void()>>;
+Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward>::get(); }
 
 }  // namespace
 
 class Engine {
  public:
-  explicit Engine(const Walk& walk) : walk_(walk), id_(++walk_counter) {}
+  explicit Engine(const Walk& walk) : walk_(walk), id_(next_id()) {}
   ~Engine() {
-    // An inner walk (a backward inside a backward) hands shared nodes back to the outer one.
-    for (const auto& [node, slot] : borrowed_) node->walk_ = slot;
+    for (const State& s : states_) {
+      if (s.claimed) s.node->walk_.store(0, std::memory_order_release);
+    }
   }
 
   std::vector<Tensor> run() {
@@ -55,17 +61,38 @@ class Engine {
     Grads grads;
     uint32_t pending = 0;  // nodes yet to run that feed this one
     bool needed = true;
-    bool owned = false;  // grads[0] is a sum made here: more can be added in place
+    bool owned = false;   // grads[0] is a sum made here: more can be added in place
+    bool passed = false;  // a gradient was passed on past this node
+    bool claimed = true;  // the node's own word says where this state lies
   };
 
-  State& state(Node* node) { return states_[node->walk_.index]; }
+  // [note: nodes that several passes meet] A node tells where its state lies: the number of the
+  // pass that has claimed it in the upper half of a word, and in the lower half the place. Passes
+  // of other threads that meet it too (the leaves of a shared model), or a backward inside a
+  // backward, look it up in a table of their own.
+  static uint64_t next_id() {
+    uint64_t id = 0;
+    while (id == 0) id = ++walk_counter;  // it wraps, and 0 is nobody
+    return id << 32;
+  }
+  static uint64_t pass_of(uint64_t slot) { return slot >> 32 << 32; }
+
+  uint32_t index_of(Node* node) const {
+    const uint64_t slot = node->walk_.load(std::memory_order_relaxed);
+    return pass_of(slot) == id_ ? static_cast<uint32_t>(slot) : elsewhere_.at(node);
+  }
+  State& state(Node* node) { return states_[index_of(node)]; }
 
   // True the first time this walk meets the node.
   bool meet(Node* node) {
-    if (node->walk_.walk == id_) return false;
-    if (walk_depth > 1 && node->walk_.walk != 0) borrowed_.emplace_back(node, node->walk_);
-    node->walk_ = {id_, static_cast<uint32_t>(states_.size())};
-    states_.push_back({node, {}, 0, true, false});
+    const auto index = static_cast<uint32_t>(states_.size());
+    uint64_t slot = node->walk_.load(std::memory_order_relaxed);
+    if (pass_of(slot) == id_) return false;
+    const bool claimed =
+        slot == 0 && (elsewhere_.empty() || !elsewhere_.contains(node)) &&
+        node->walk_.compare_exchange_strong(slot, id_ | index, std::memory_order_acquire);
+    if (!claimed && !elsewhere_.emplace(node, index).second) return false;
+    states_.push_back({node, {}, 0, true, false, false, claimed});
     return true;
   }
 
@@ -114,8 +141,19 @@ class Engine {
     return false;
   }
 
+  // Hands a gradient on past a node that need not see it; false where somebody wants to.
+  bool pass(const Edge& edge, Tensor& gradient) {
+    Node& node = *edge.node;
+    if (node.hooks_ || wanted(edge)) return false;
+    state(&node).passed = true;
+    const Edge& next = node.input_edge(edge.index);
+    if (next.node) deliver(next, std::move(gradient));
+    return true;
+  }
+
   void deliver(const Edge& edge, Tensor gradient) {
     if (!gradient.defined()) return;
+    if (edge.node->passes_on_ && pass(edge, gradient)) return;
     State& s = state(edge.node.get());
     s.grads.resize(std::max(s.grads.size(), edge.index + 1));
     Tensor& slot = s.grads[edge.index];
@@ -148,11 +186,8 @@ class Engine {
       }
     }
     if (node->sequence() != AccumulateGrad::kFirst) return;
-    const auto& leaf = static_cast<AccumulateGrad*>(node)->leaf();
-    for (size_t i = 0; leaf->hooks && i < leaf->hooks->tensor.size(); ++i) {
-      const auto hook = leaf->hooks->tensor[i];
-      apply(0, hook);
-    }
+    detail::each_hook(static_cast<AccumulateGrad*>(node)->leaf(), &detail::Hooks::tensor,
+                      [&](const auto& hook) { apply(0, hook); });
   }
 
   void capture(Node* node, const Grads& grads) {
@@ -194,10 +229,21 @@ class Engine {
         check(!node->released(), node->name(),
               ": backward ran through this graph before and freed "
               "it; pass retain_graph = true to the first");
-        results = node->run(grads);
+        if (core::keeps_places.load(std::memory_order_relaxed) && node->place_) [[unlikely]] {
+          const PlaceScope scope(*node->place_);
+          results = node->run(grads);
+        } else {
+          results = node->run(grads);
+        }
         check(results.size() == node->input_count(), node->name(), ": backward gave ",
               results.size(), " gradients for ", node->input_count(), " inputs");
       }
+    }
+    if (!any && states_[index].passed && states_[index].needed) {
+      check(!node->released(), node->name(),
+            ": backward ran through this graph before and freed it; pass retain_graph = true to "
+            "the first");
+      static_cast<PassingOp*>(node)->passed();
     }
     if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
       detail::look_at_gradients(*node, node->place_ ? *node->place_ : std::string(), grads,
@@ -215,16 +261,16 @@ class Engine {
       if (i < results.size() && results[i].defined()) {
         deliver(edge, fit(node, i, std::move(results[i])));
       }
-      State& earlier = state(edge.node.get());
-      if (--earlier.pending == 0) ready_.push({earlier.node->sequence(), edge.node->walk_.index});
+      const uint32_t index = index_of(edge.node.get());
+      if (--states_[index].pending == 0) ready_.push({edge.node->sequence(), index});
     }
   }
 
   const Walk& walk_;
-  uint64_t id_;
+  uint64_t id_;  // the number of the pass, in the upper half
   std::vector<State> states_;
   std::vector<Tensor> captured_;
-  std::vector<std::pair<Node*, detail::WalkSlot>> borrowed_;
+  std::unordered_map<Node*, uint32_t> elsewhere_;
   std::priority_queue<std::pair<uint64_t, uint32_t>> ready_;
 };
 
@@ -233,13 +279,13 @@ std::vector<Tensor> run_walk(const Walk& walk) {
     Depth() { ++walk_depth; }
     ~Depth() {
       // After an Error, callbacks of the failed pass must not run in the next.
-      if (--walk_depth == 0) end_callbacks.clear();
+      if (--walk_depth == 0) end_callbacks().clear();
     }
   } depth;
   const Autocast off({.enabled = false});
   std::vector<Tensor> captured = Engine(walk).run();
-  for (size_t i = 0; walk_depth == 1 && i < end_callbacks.size(); ++i) {
-    const auto callback = end_callbacks[i];
+  for (size_t i = 0; walk_depth == 1 && i < end_callbacks().size(); ++i) {
+    const auto callback = end_callbacks()[i];
     callback();
   }
   return captured;
@@ -249,7 +295,7 @@ bool backward_running() { return walk_depth > 0; }
 
 void on_backward_end(std::function<void()> callback) {
   check(walk_depth > 0, "on_backward_end: no backward pass is running on this thread");
-  end_callbacks.push_back(std::move(callback));
+  end_callbacks().push_back(std::move(callback));
 }
 
 }  // namespace hero

@@ -1,14 +1,32 @@
 // In-place operations. While recording, the values come from the recorded out-of-place operation
 // and are copied over, so that what was saved for backward is never the overwritten memory.
+#include <hero/autograd/accumulate.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/clamp.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/map.h>
+#include <hero/core/overlap.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
 namespace {
 
 namespace k = core::kernels;
+
+// Whether recorded views lead from `tensor` to a leaf that requires grad and has its memory.
+bool views_leaf(const Tensor& tensor) {
+  Edge at = gradient_edge(tensor);
+  while (at.node) {
+    if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(at.node.get())) {
+      return leaf->leaf().data.storage_ref() == tensor.array().storage_ref();
+    }
+    const int viewed = at.node->viewed_input(at.index);
+    at = viewed < 0 ? Edge() : Edge(at.node->input_edge(viewed));
+  }
+  return false;
+}
 
 template <class OutOfPlace, class Direct>
 const Tensor& write(const char* op, const Tensor& self, bool others_want_grad,
@@ -20,9 +38,15 @@ const Tensor& write(const char* op, const Tensor& self, bool others_want_grad,
   }
   check(!self.is_leaf() || !self.requires_grad(), op, ": a leaf of shape ", self.shape(),
         " that requires grad cannot be changed in place while recording; use NoGrad or clone()");
+  check(!views_leaf(self), op, ": a view of shape ", self.shape(),
+        " of a leaf that requires grad cannot be changed in place while recording; use NoGrad or "
+        "clone()");
+  core::check_no_overlap(op, array);
   const Tensor result = out_of_place();
   check(result.shape() == self.shape(), op, ": result of shape ", result.shape(),
         " does not fit into ", self.shape());
+  check(can_store(result.dtype(), self.dtype()), op, ": result of ", result.dtype(),
+        " cannot be stored in ", self.dtype(), "; convert with to()");
   Recorder::copy_saved(result, array.storage());
   core::backend(array.device()).copy(result.array(), array);
   array.storage().bump_version();
@@ -49,29 +73,44 @@ const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
 }  // namespace
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
-  if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, add);
+  if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, hero::add);
   return write(
-      "add_", *this, other.requires_grad(), [&] { return add(*this, mul(other, alpha)); },
+      "add_", *this, other.requires_grad(),
+      [&] {
+        if (!detail::any_half(*this, other)) return hero::add(*this, hero::mul(other, alpha));
+        return detail::in_float32("add_", {*this, other}, [alpha](const auto& in) {
+          return hero::add(in[0], hero::mul(in[1], alpha));
+        });
+      },
       [&](const Array& a) { core::map_into<k::Addcmul>(a, a, other.array(), alpha, Scalar(1)); });
 }
-const Tensor& Tensor::add_(Scalar v) const { return with_scalar<k::Add>("add_", *this, v, add); }
+const Tensor& Tensor::add_(Scalar v) const {
+  return with_scalar<k::Add>("add_", *this, v, hero::add);
+}
 const Tensor& Tensor::sub_(const Tensor& other) const {
-  return with_tensor<k::Sub>("sub_", *this, other, sub);
+  return with_tensor<k::Sub>("sub_", *this, other, hero::sub);
 }
-const Tensor& Tensor::sub_(Scalar v) const { return with_scalar<k::Sub>("sub_", *this, v, sub); }
+const Tensor& Tensor::sub_(Scalar v) const {
+  return with_scalar<k::Sub>("sub_", *this, v, hero::sub);
+}
 const Tensor& Tensor::mul_(const Tensor& other) const {
-  return with_tensor<k::Mul>("mul_", *this, other, mul);
+  return with_tensor<k::Mul>("mul_", *this, other, hero::mul);
 }
-const Tensor& Tensor::mul_(Scalar v) const { return with_scalar<k::Mul>("mul_", *this, v, mul); }
+const Tensor& Tensor::mul_(Scalar v) const {
+  return with_scalar<k::Mul>("mul_", *this, v, hero::mul);
+}
 const Tensor& Tensor::div_(const Tensor& other) const {
-  return with_tensor<k::Div>("div_", *this, other, div);
+  return with_tensor<k::Div>("div_", *this, other, hero::div);
 }
-const Tensor& Tensor::div_(Scalar v) const { return with_scalar<k::Div>("div_", *this, v, div); }
+const Tensor& Tensor::div_(Scalar v) const {
+  return with_scalar<k::Div>("div_", *this, v, hero::div);
+}
 
 const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
+  const detail::Bounds bounds = detail::clamp_bounds("clamp_", dtype(), low, high);
   return write(
-      "clamp_", *this, false, [&] { return clamp(*this, low, high); },
-      [&](const Array& a) { core::map_into<k::Clamp>(a, a, low, high); });
+      "clamp_", *this, false, [&] { return hero::clamp(*this, low, high); },
+      [&](const Array& a) { core::map_into<k::Clamp>(a, a, bounds.low, bounds.high); });
 }
 
 const Tensor& Tensor::copy_(const Tensor& source) const {
@@ -82,6 +121,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
       "copy_", *this, source.requires_grad(),
       [&] { return source.to(dtype()).expand(shape()).clone(); },
       [&](const Array& a) {
+        core::check_no_overlap("copy_", a);
         // Overlapping memory would be overwritten before it is read.
         const bool shared = source.array().storage_ref() == a.storage_ref();
         core::backend(a.device()).copy(shared ? source.array().clone() : source.array(), a);
@@ -90,11 +130,12 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
 }
 
 const Tensor& Tensor::fill_(Scalar value) const {
+  check(fits(value, dtype()), "fill_: ", value, " does not fit ", dtype());
   return write(
       "fill_", *this, false,
       [&] {
         const Tensor all(Array::ones(shape(), kBool, device()));
-        return masked_fill(*this, all, value);
+        return hero::masked_fill(*this, all, value);
       },
       [&](const Array& a) {
         core::backend(a.device()).fill(a, value);

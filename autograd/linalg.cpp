@@ -56,7 +56,7 @@ struct Det : Op {
   Array forward(const Array& a) { return core::determinant(a).value; }
   Grads backward(const Tensor& g) override {
     const Tensor a = input(0), value = output();
-    if (a.numel() == 0) return {Tensor()};
+    if (a.numel() == 0) return {zeros_like(a)};
     const Tensor gm = reshape(g, kept());
     const bool regular = a.device().type == DeviceType::meta || all(value != 0).item<bool>();
     if (!regular) return {gm * cofactors(a)};
@@ -110,7 +110,9 @@ struct QROp : MultiOp {
     return {result.q, result.r};
   }
   Grads backward(const Grads& grads) override {
-    if (input_shape(0).numel() == 0) return {Tensor()};
+    if (input_shape(0).numel() == 0) {
+      return {zeros(input_shape(0), {.dtype = output(0).dtype(), .device = output(0).device()})};
+    }
     const Tensor q = output(0), r = output(1);
     const Tensor gr = grads[1].defined() ? triu(grads[1]) : zeros_like(r);
     const Tensor gq = grads[0].defined() ? grads[0] : zeros_like(q);

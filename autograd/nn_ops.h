@@ -161,7 +161,8 @@ struct GaussianNllOptions {
   double eps = 1e-6;  ///< the smallest variance
   Reduction reduction = Reduction::mean;
 };
-/// (log v + (x - y)^2 / v) / 2; the variance v broadcasts to x.
+/// (log v + (x - y)^2 / v) / 2; the variance v has x's shape, that with 1 in one dimension, that
+/// without the last dimension (one variance a sample), or [].
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
                          const GaussianNllOptions& options = {});
 /// |a - b + eps|_p over the last dimension.
@@ -171,13 +172,15 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, doub
 /// \}
 
 /// \name Normalisation
+/// Results have x's dtype, whatever the parameters' and statistics' are.
 /// \{
 /// Over the trailing `normalized_shape`; weight and bias may be undefined. Ba et al., arXiv
 /// 1607.06450.
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
-/// x / sqrt(mean(x^2, last) + eps) * weight. Zhang and Sennrich, arXiv 1910.07467.
-Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
+/// x / sqrt(mean(x^2, last) + eps) * weight. eps, where absent, is that of the dtype computed in:
+/// 2^-52 for float64, else 2^-23. Zhang and Sennrich, arXiv 1910.07467.
+Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, std::optional<double> eps = {});
 struct SumAndNorm {
   Tensor sum;   ///< x + residual
   Tensor norm;  ///< the sum normalised
@@ -190,7 +193,7 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& 
                           const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 /// The same with rms_norm.
 SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {},
-                        double eps = 1e-5);
+                        std::optional<double> eps = {});
 /// x [N, C, ...]. Wu and He, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
@@ -290,8 +293,9 @@ struct AttentionOptions {
   double dropout_p = 0.0;            ///< probabilities are dropped out; 0 outside of training
   bool enable_gqa = false;           ///< q [B, H, T, D] with k, v [B, G, S, ..], H % G == 0
 };
-/// softmax(q k^T scale + bias) v: q [.., T, D], k [.., S, D], v [.., S, E]. A row of the mask
-/// without any true gives NaN. With enable_gqa, H / G neighbouring heads of q share a head of k, v.
+/// softmax(q k^T scale + bias) v: q [.., T, D], k [.., S, D], v [.., S, E]. A query to which mask,
+/// causal order and bias (-inf) leave no key gives 0, with finite gradients. With enable_gqa, H / G
+/// neighbouring heads of q share a head of k, v.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 enum class Nonlinearity { tanh, relu };
@@ -327,8 +331,10 @@ RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights,
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 /// The same for whole channels of x [N, C, L] or [C, L]. Tompson et al., arXiv 1411.4280.
 Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);
-/// The same for whole channels of x [N, C, H, W] or [C, H, W].
+/// The same for whole channels of x [N, C, ...] or [C, H, W].
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 /// \}
 
 }  // namespace hero
+
+#include <hero/autograd/loss_overloads.h>

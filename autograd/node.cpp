@@ -1,8 +1,12 @@
+#include <utility>
+
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/anomaly.h>
 #include <hero/autograd/node.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/partition.h>
 #include <hero/core/allocator.h>
+#include <hero/core/places.h>
 
 namespace hero {
 
@@ -15,17 +19,24 @@ thread_local uint64_t thread_sequence = 0;
 
 int64_t live_nodes() { return thread_nodes; }
 
+bool Node::drop_of_leaf() const {
+  static_cast<const AccumulateGrad*>(this)->drop_edge();
+  return false;  // drop_edge() has freed what was to be freed
+}
+
 void Node::destroy(Node* node) {
   // [note: long chains] A node owns the one before it; freeing a chain by nested destructors would
-  // overflow the stack. The first destroy on a thread frees what the others only enlist.
-  thread_local std::vector<Node*> waiting;
-  thread_local bool running = false;
-  waiting.push_back(node);
+  // overflow the stack. The first destroy on a thread frees what the others only enlist: in a list
+  // through the nodes themselves, as a graph may go after the thread's other variables.
+  thread_local constinit Node* waiting = nullptr;
+  thread_local constinit bool running = false;
+  node->walk_.store(reinterpret_cast<uintptr_t>(waiting), std::memory_order_relaxed);
+  waiting = node;
   if (running) return;
   running = true;
-  while (!waiting.empty()) {
-    Node* last = waiting.back();
-    waiting.pop_back();
+  while (waiting) {
+    Node* last = waiting;
+    waiting = reinterpret_cast<Node*>(last->walk_.load(std::memory_order_relaxed));
     const auto bytes = last->bytes_;
     last->~Node();
     core::deallocate(last, bytes);
@@ -42,9 +53,27 @@ void* allocate_node(size_t bytes) {
   return memory;
 }
 
+void count_node(int change) { thread_nodes += change; }
+
 // Built in place: a move right after the strides were written would stall on them.
 TensorImpl::TensorImpl(Array&& array) : data(std::move(array)), history(data.storage().history()) {}
-TensorImpl::~TensorImpl() = default;
+TensorImpl::~TensorImpl() {
+  Hooks* const lists = hooks.load(std::memory_order_acquire);
+  // The node may outlive the tensor, and then must not find it.
+  if (lists && lists->retaining) *lists->retaining = false;
+  delete lists;
+  AccumulateGrad::leave(*this);
+}
+
+Hooks& TensorImpl::make_hooks() {
+  Hooks* known = hooks.load(std::memory_order_acquire);
+  if (known) return *known;
+  auto made = std::make_unique<Hooks>();
+  if (hooks.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+    return *made.release();
+  }
+  return *known;  // another thread was first
+}
 
 void TensorImpl::destroy(TensorImpl* impl) {
   impl->~TensorImpl();
@@ -58,8 +87,7 @@ Edge gradient_edge(const Tensor& tensor) {
   if (!impl) return {};
   if (impl->grad_fn) return {impl->grad_fn, impl->output_index};
   if (!impl->requires_grad) return {};
-  if (impl->accumulator) return {Ref<Node>::share(impl->accumulator), 0};
-  return {AccumulateGrad::create(Ref<detail::TensorImpl>::share(impl)), 0};
+  return {AccumulateGrad::of(*impl), 0};
 }
 
 bool Recorder::wants_grad(const Node& op, const Tensor& tensor) {
@@ -82,7 +110,8 @@ void Recorder::add_input(Node& node, const Tensor& tensor) {
 
 void Recorder::finish(Node& node) {
   node.sequence_ = ++thread_sequence;
-  if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
+  if ((detail::watching & detail::kWatchAnomaly) != 0 ||
+      core::keeps_places.load(std::memory_order_relaxed)) [[unlikely]] {
     node.place_ = std::make_unique<std::string>(current_place());
   }
 }
@@ -136,6 +165,8 @@ Tensor MultiOp::saved(int slot) const {
   for (const SavedArray& entry : saved_) {
     if (entry.slot != slot) continue;
     const SavedArray& kept = frame_ ? frame_->fetch(entry.version) : entry;
+    if (kept.array.storage().released()) [[unlikely]]
+      detail::refill(kept.array.storage());
     check(
         kept.version == kept.array.storage().version(), name(), ": ", what, " of shape ",
         kept.array.shape(),
@@ -147,9 +178,10 @@ Tensor MultiOp::saved(int slot) const {
       impl->output_index = -1 - slot;
     } else if (needs(slot)) {
       const Edge& edge = input_edge(slot);
-      if (auto* leaf = dynamic_cast<AccumulateGrad*>(edge.node.get())) {
+      if (edge.node->sequence() == AccumulateGrad::kFirst) {
+        const auto* leaf = static_cast<const AccumulateGrad*>(edge.node.get());
         leaf->check_current();
-        return Tensor::from_impl(leaf->leaf());
+        return Tensor::from_impl(Ref<detail::TensorImpl>::share(&leaf->leaf()));
       }
       impl->grad_fn = edge.node;
       impl->output_index = edge.index;

@@ -1,5 +1,7 @@
 #pragma once
 // The graph of recorded operations. Nodes own earlier nodes; nothing owns forward.
+#include <limits>
+
 #include <hero/autograd/tensor.h>
 #include <hero/core/inline_vector.h>
 
@@ -8,6 +10,7 @@ namespace hero {
 /// Gradients, one a slot; an undefined tensor stands for zero.
 using Grads = InlineVector<Tensor, 4>;
 
+class Keeper;
 class Node;
 struct Partition;
 
@@ -32,18 +35,15 @@ namespace detail {
 template <class F>
 struct Hook {
   F call;
-  std::shared_ptr<bool> alive;
+  std::shared_ptr<std::atomic<bool>> alive;
 };
 
 struct Hooks {
   std::vector<Hook<TensorHook>> tensor;
   std::vector<Hook<LeafHook>> leaf;
-  std::shared_ptr<const Partition> partition;  // of a leaf that is a part of a parameter
-};
-
-struct WalkSlot {
-  uint64_t walk = 0;
-  uint32_t index = 0;
+  std::shared_ptr<const Partition> partition;    // of a leaf that is a part of a parameter
+  std::weak_ptr<Keeper> keeper;                  // who has the leaf's memory
+  std::shared_ptr<std::atomic<bool>> retaining;  // of a non-leaf: the flag of retain_grad()'s hook
 };
 
 }  // namespace detail
@@ -58,6 +58,8 @@ class Node : public Counted {
   /// Gradients of the inputs, one an input (undefined where needs(i) is false or the gradient is
   /// zero). A gradient of the broadcast shape is allowed: the engine sums it to the input's.
   virtual Grads run(const Grads& output_grads) = 0;
+  /// The input in whose memory output `i` may lie, -1 where it has memory of its own.
+  virtual int viewed_input(int) const { return -1; }
   /// Drops what was saved for backward.
   virtual void release() {}
 
@@ -71,12 +73,14 @@ class Node : public Counted {
   int output_count() const { return outputs_.size(); }
   bool released() const { return released_; }
 
+  /// As Counted's, but a leaf's node counts in a way of its own; see AccumulateGrad.
+  bool drop() const { return sequence_ == kLeaf ? drop_of_leaf() : Counted::drop(); }
   static void destroy(Node* node);
 
  protected:
   Node() = default;
   /// A moved operation keeps its own members; its place in the graph begins anew.
-  Node(Node&&) noexcept : Node() {}
+  Node(Node&& other) noexcept : passes_on_(other.passes_on_) {}
   virtual ~Node() = default;
 
   struct Input {
@@ -84,11 +88,16 @@ class Node : public Counted {
     Edge edge;
     GradSpec spec;
   };
+  /// The sequence of a leaf's node: before every other node, so that a gradient that is complete is
+  /// stored, and its hooks run, at once.
+  static constexpr uint64_t kLeaf = std::numeric_limits<uint64_t>::max();
+
   InlineVector<Input, 2> inputs_;
   InlineVector<GradSpec, 1> outputs_;
   uint64_t sequence_ = 0;
   uint32_t bytes_ = 0;
   bool released_ = false;
+  bool passes_on_ = false;  // see PassingOp
 
  private:
   friend class Engine;
@@ -97,7 +106,10 @@ class Node : public Counted {
   template <class N>
   friend Ref<N> make_node(N&& value);
 
-  detail::WalkSlot walk_;
+  bool drop_of_leaf() const;
+
+  // Which pass has the node now and where, see Engine; 0: none. Later the next node to be freed.
+  std::atomic<uint64_t> walk_ = 0;
   std::unique_ptr<std::vector<std::pair<int, detail::Hook<TensorHook>>>> hooks_;  // by output
   std::unique_ptr<std::string> place_;  // where it was recorded, if inside a DetectAnomaly
 };
@@ -105,6 +117,24 @@ class Node : public Counted {
 namespace detail {
 /// Memory of a node, which counts as alive from here until Node::destroy.
 void* allocate_node(size_t bytes);
+/// Changes live_nodes() of this thread.
+void count_node(int change);
+
+/// Calls visit with each living hook of one of a leaf's lists. A hook may register another, here or
+/// on another thread: the list is indexed anew each time, and no hook runs under the lock.
+template <class F, class Visit>
+void each_hook(TensorImpl& leaf, std::vector<Hook<F>> Hooks::*list, const Visit& visit) {
+  Hooks* hooks = leaf.hooks.load(std::memory_order_acquire);
+  for (size_t i = 0; hooks; ++i) {
+    Hook<F> hook;
+    {
+      const LeafTurn turn(leaf.lock);
+      if (i >= (hooks->*list).size()) return;
+      hook = (hooks->*list)[i];
+    }
+    if (*hook.alive) visit(hook);
+  }
+}
 }  // namespace detail
 
 /// Moves an operation to the heap as a node of the graph.

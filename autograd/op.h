@@ -63,6 +63,18 @@ class Op : public MultiOp {
   Grads backward(const Grads& grads) final { return backward(grads[0]); }
 };
 
+/// Base of identities, output i of input i, that only want to know when backward comes through.
+/// Gradients go past them, so that sums are made behind, in the order that they have without. Where
+/// somebody looks at a gradient of its outputs it is summed and backward() runs, as ever.
+class PassingOp : public MultiOp {
+ public:
+  /// In place of backward(): gradients went past.
+  virtual void passed() = 0;
+
+ protected:
+  explicit PassingOp(bool passes) { passes_on_ = passes; }
+};
+
 /// Lays recorded operations into the graph; used by record() below.
 class Recorder {
  public:

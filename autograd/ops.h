@@ -1,6 +1,7 @@
 #pragma once
 // Every differentiable operation. Names, arguments and behaviour are PyTorch's; elementwise
-// operations broadcast by NumPy's rule and promote dtypes; negative dims count from the end.
+// operations broadcast by NumPy's rule and promote dtypes (core/promotion.h); negative dims count
+// from the end. What differs stands in docs/differences.md.
 // Gradients at kinks: relu, abs, sign, norm: 0 at 0; maximum/minimum of equal values: half each;
 // amax/amin: shared evenly.
 #include <utility>
@@ -51,7 +52,9 @@ enum class Gelu { erf, tanh };
 Tensor gelu(const Tensor& x, Gelu approximate = Gelu::erf);
 /// log(1 + exp(beta x)) / beta, linear where beta x > threshold.
 Tensor softplus(const Tensor& x, double beta = 1.0, double threshold = 20.0);
-/// Either bound may be absent. The gradient is 1 on the bounds.
+/// Either bound may be absent; a bound of NaN gives NaN. Bounds outside an integer dtype's range
+/// bound nothing, or are an Error where nothing could lie within them. The gradient is 1 on the
+/// bounds.
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high);
 /// \}
 
@@ -68,10 +71,13 @@ Tensor mul(const Tensor& a, Scalar b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, Scalar b);
 Tensor div(Scalar a, const Tensor& b);
+/// Integers stay integers; a number as exponent must then not be negative, and a negative element
+/// of an integer exponent gives 0, save for bases 1 and -1.
 Tensor pow(const Tensor& base, const Tensor& exponent);
 Tensor pow(const Tensor& base, Scalar exponent);
 Tensor pow(Scalar base, const Tensor& exponent);
-/// Remainder with the divisor's sign, as Python's %; no gradient through the quotient.
+/// Remainder with the divisor's sign, as Python's %, exact however large the quotient; of integers
+/// by 0 it is 0. No gradient through the quotient.
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, Scalar b);
 Tensor maximum(const Tensor& a, const Tensor& b);
@@ -82,16 +88,18 @@ Tensor logaddexp(const Tensor& a, const Tensor& b);
 /// a + weight * (b - a)
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
-/// x + value * a * b
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1.0);
-/// x + value * a / b
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1.0);
+/// x + value * a * b; of integers an integer, for which value loses its fraction.
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
+/// x + value * a / b, rounded once where the result is a half.
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
 /// a where condition (bool) is true, else b.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
-/// value where mask (bool) is true, else x.
+/// value where mask (bool) is true, else x; of x's dtype, in which the value must fit.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value);
+/// The same with a tensor without dimensions, which gets a gradient.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value);
 /// \}
 
 /// \name Comparison and logic: bool results without gradient
@@ -138,8 +146,20 @@ Tensor operator/(const Tensor& a, const Tensor& b);
 Tensor operator/(const Tensor& a, Scalar b);
 Tensor operator/(Scalar a, const Tensor& b);
 const Tensor& operator+=(const Tensor& a, const Tensor& b);
+const Tensor& operator+=(const Tensor& a, Scalar b);
 const Tensor& operator-=(const Tensor& a, const Tensor& b);
+const Tensor& operator-=(const Tensor& a, Scalar b);
+const Tensor& operator*=(const Tensor& a, const Tensor& b);
 const Tensor& operator*=(const Tensor& a, Scalar b);
+const Tensor& operator/=(const Tensor& a, const Tensor& b);
+const Tensor& operator/=(const Tensor& a, Scalar b);
+Tensor operator%(const Tensor& a, const Tensor& b);
+Tensor operator%(const Tensor& a, Scalar b);
+/// Of masks (bool) alone: logical_and, logical_or, logical_xor, logical_not.
+Tensor operator&(const Tensor& a, const Tensor& b);
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator~(const Tensor& x);
 Tensor operator==(const Tensor& a, const Tensor& b);
 Tensor operator==(const Tensor& a, Scalar b);
 Tensor operator!=(const Tensor& a, const Tensor& b);
@@ -160,6 +180,7 @@ Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
+/// any and all are bool, of uint8 uint8, as in PyTorch.
 Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// log(sum(exp(x))) without overflow.
@@ -209,7 +230,7 @@ Tensor squeeze(const Tensor& x);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop = kEnd, int64_t step = 1);
-/// x.slice(dim, start, start + length)
+/// `length` elements from `start` on, which counts from the end where it is negative.
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
@@ -251,10 +272,11 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                  double alpha = 1.0);
 /// The elements (or sub-arrays) at (indices[0], indices[1], ...); the index tensors broadcast
-/// together and index the first dimensions. Negative indices count from the end.
+/// together and index the first dimensions. Negative indices count from the end. A mask (bool)
+/// indexes as many dimensions as it has, by the positions where it is true.
 Tensor index(const Tensor& x, const std::vector<Tensor>& indices);
-/// x with the elements at (indices[0], indices[1], ...) replaced by, or increased by, `values`; the
-/// index tensors broadcast together and index the first dimensions.
+/// x with the elements at (indices[0], indices[1], ...) replaced by, or increased by, `values`;
+/// indices as for index().
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                  bool accumulate = false);
 /// The elements where mask (bool) is true, as one dimension.
@@ -276,10 +298,13 @@ Tensor mm(const Tensor& a, const Tensor& b);
 Tensor bmm(const Tensor& a, const Tensor& b);
 Tensor dot(const Tensor& a, const Tensor& b);
 Tensor outer(const Tensor& a, const Tensor& b);
-/// x W^T + b: x [.., in], weight [out, in], bias [out] (may be undefined).
+/// x W^T + b: x [.., in], weight [out, in], bias [out] (may be undefined); or weight [in] with a
+/// bias [], whose result has no dimension of outputs.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// Einstein summation, with "..." and implicit output as NumPy's.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 /// \}
 
 }  // namespace hero
+
+#include <hero/autograd/overloads.h>

@@ -1,11 +1,44 @@
-#include <hero/autograd/node.h>
+#include <mutex>
+#include <unordered_map>
+
+#include <hero/autograd/accumulate.h>
 #include <hero/autograd/partition.h>
 
 namespace hero {
 
+namespace {
+
+struct Refills {
+  std::mutex mutex;
+  std::unordered_map<const core::Storage*, std::function<void()>> of;
+};
+
+// Never destroyed: modules that are statics may go later.
+Refills& refills() {
+  static auto* all = new Refills;
+  return *all;
+}
+
+}  // namespace
+
 const Partition* partition(const Tensor& tensor) {
-  if (!tensor.defined() || !tensor.impl()->hooks) return nullptr;
-  return tensor.impl()->hooks->partition.get();
+  if (!tensor.defined()) return nullptr;
+  const detail::Hooks* hooks = tensor.impl()->hooks.load(std::memory_order_acquire);
+  return hooks ? hooks->partition.get() : nullptr;
+}
+
+const Shape& whole_shape(const Tensor& tensor) {
+  const Partition* part = partition(tensor);
+  return part != nullptr ? part->whole : tensor.shape();
+}
+
+std::string describe_part(const Tensor& leaf) {
+  const Partition* part = partition(leaf);
+  if (part == nullptr) return "a parameter of shape " + to_string(leaf.shape());
+  const std::string whole = " of a parameter of shape " + to_string(part->whole);
+  if (leaf.numel() == 0) return "no element" + whole;
+  return "elements " + std::to_string(part->first) + " to " +
+         std::to_string(part->first + leaf.numel() - 1) + whole;
 }
 
 void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Partition> partition) {
@@ -13,12 +46,42 @@ void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Parti
   check(!leaf.requires_grad() || is_floating(part.dtype()), "set_part: values are ", part.dtype(),
         " but the tensor requires grad; only floating dtypes have gradients");
   detail::TensorImpl& impl = *leaf.impl();
-  if (!impl.hooks) impl.hooks = std::make_unique<detail::Hooks>();
   impl.grad = {};
   impl.data = part;
   impl.history = part.storage().history();
-  impl.accumulator = nullptr;  // as in set_data(): older graphs know that they were left behind
-  impl.hooks->partition = std::move(partition);
+  AccumulateGrad::leave(impl);
+  impl.make_hooks().partition = std::move(partition);
+}
+
+std::shared_ptr<Keeper> keeper(const Tensor& leaf) {
+  if (!leaf.defined()) return nullptr;
+  const detail::Hooks* hooks = leaf.impl()->hooks.load(std::memory_order_acquire);
+  return hooks ? hooks->keeper.lock() : nullptr;
+}
+
+void set_keeper(const Tensor& leaf, const std::weak_ptr<Keeper>& keeper) {
+  leaf.impl()->make_hooks().keeper = keeper;
+}
+
+Refill::Refill(const core::Storage& storage, std::function<void()> fetch) : storage_(&storage) {
+  const std::lock_guard lock(refills().mutex);
+  refills().of[storage_] = std::move(fetch);
+}
+
+Refill::~Refill() {
+  const std::lock_guard lock(refills().mutex);
+  refills().of.erase(storage_);
+}
+
+void detail::refill(const core::Storage& storage) {
+  std::function<void()> fetch;
+  {
+    const std::lock_guard lock(refills().mutex);
+    const auto found = refills().of.find(&storage);
+    if (found == refills().of.end()) return;
+    fetch = found->second;  // called without the lock: it may wait for other ranks
+  }
+  fetch();
 }
 
 }  // namespace hero

@@ -1,7 +1,11 @@
 #pragma once
 // Leaves that hold a part of a larger parameter, whose other parts lie with other ranks. Optimizers
 // step such a leaf as any other; what needs the whole (norms, a search for overflows) asks here.
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <hero/autograd/tensor.h>
 
@@ -34,8 +38,55 @@ struct Partition {
 /// The leaf's partition; null for a leaf that is whole, and for what is no leaf.
 const Partition* partition(const Tensor& tensor);
 
+/// The shape of the parameter that a leaf holds or holds a part of, on every rank: what a program
+/// asks that goes by the number of dimensions. `whole_shape(p).size() >= 2` is true of a matrix
+/// before and after it was sharded, where `p.ndim()` is 1 of every shard.
+const Shape& whole_shape(const Tensor& tensor);
+/// "elements 0 to 44 of a parameter of shape [13, 7]", of a leaf with a partition; for messages.
+std::string describe_part(const Tensor& leaf);
+
 /// The leaf goes on as one that holds `part`, of any shape; it stays the same tensor, its hooks
 /// stay, its gradient is dropped. An undefined partition makes it whole again.
 void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Partition> partition);
+
+/// Whoever cuts, gathers and frees the values of some leaves. Their dtype and device change through
+/// it alone, since it holds the memory that the leaves only look at.
+class Keeper {
+ public:
+  Keeper() = default;
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+  virtual ~Keeper() = default;
+  /// The leaf's name, and of what it is a part; for messages.
+  virtual std::string describe(const Tensor& leaf) const = 0;
+  /// An Error where these leaves cannot be converted together now; changes nothing.
+  virtual void check_convertible(const std::vector<Tensor>& leaves,
+                                 std::optional<Device> device) const = 0;
+  /// Converts them, their gradients too; they stay the same tensors.
+  virtual void convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
+                       std::optional<Device> device) = 0;
+};
+
+/// Who keeps the leaf; null for one that is on its own.
+std::shared_ptr<Keeper> keeper(const Tensor& leaf);
+void set_keeper(const Tensor& leaf, const std::weak_ptr<Keeper>& keeper);
+
+/// While it lives, `fetch` is called when backward needs what it saved of a storage whose bytes are
+/// released; fetch refills it. So a graph may be walked after its parameters were freed.
+class Refill {
+ public:
+  Refill(const core::Storage& storage, std::function<void()> fetch);
+  ~Refill();
+  Refill(const Refill&) = delete;
+  Refill& operator=(const Refill&) = delete;
+
+ private:
+  const core::Storage* storage_;
+};
+
+namespace detail {
+/// Calls what a Refill of the storage says, if there is one.
+void refill(const core::Storage& storage);
+}  // namespace detail
 
 }  // namespace hero

@@ -4,6 +4,7 @@
 #include <hero/autograd/engine.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/partition.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/allocator.h>
 #include <hero/core/print.h>
@@ -84,7 +85,11 @@ const Tensor& Tensor::requires_grad_(bool value) const {
 }
 
 bool Tensor::is_leaf() const { return !impl_ || !impl_->grad_fn; }
-Tensor Tensor::grad() const { return impl_ ? from_impl(impl_->grad) : Tensor(); }
+Tensor Tensor::grad() const {
+  if (!impl_) return {};
+  const detail::LeafTurn turn(impl_->lock);
+  return from_impl(impl_->grad);
+}
 
 void Tensor::set_grad(const Tensor& grad) const {
   check(defined(), "set_grad: the tensor is undefined");
@@ -93,19 +98,22 @@ void Tensor::set_grad(const Tensor& grad) const {
           "set_grad: gradient ", grad.shape(), " ", grad.dtype(), " ", grad.device(),
           " for a tensor ", shape(), " ", dtype(), " ", device());
   }
-  impl_->grad = grad.impl_;
+  Ref<detail::TensorImpl> former = grad.impl_;  // freed outside of the lock
+  const detail::LeafTurn turn(impl_->lock);
+  former.swap(impl_->grad);
 }
 
 const Tensor& Tensor::retain_grad() const {
   check(requires_grad(), "retain_grad: the tensor does not require grad");
   if (is_leaf() || impl_->retains_grad) return *this;
   impl_->retains_grad = true;
-  // The node is owned by this tensor, so the hook may only point back.
+  // The node is owned by this tensor, so the hook may only point back; ~TensorImpl takes it off.
   detail::TensorImpl* self = impl_.get();
-  register_hook([self](const Tensor& g) {
+  auto alive = append_hook([self](const Tensor& g) {
     self->grad = (self->grad ? from_impl(self->grad) + g : g).impl_;
     return Tensor();
   });
+  impl_->make_hooks().retaining = std::move(alive);
   return *this;
 }
 
@@ -138,6 +146,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   if (inputs.empty()) return {};
   std::vector<Tensor> result = run_walk(walk);
   for (size_t i = 0; i < result.size(); ++i) {
+    check(result[i].defined() || options.allow_unused || partition(inputs[i]) == nullptr,
+          "grad: input ", i, " is a shard, ", describe_part(inputs[i]),
+          ", and outputs depend on the whole; call backward(), which leaves each rank its part of "
+          "the gradient");
     check(result[i].defined() || options.allow_unused, "grad: the outputs do not depend on input ",
           i, "; pass allow_unused = true to get an undefined gradient");
     if (!options.create_graph && result[i].defined()) result[i] = result[i].detach();
@@ -152,6 +164,11 @@ const Tensor& Tensor::set_data(const Array& array) const {
         " is undefined");
   check(is_leaf(), "set_data: the tensor of shape ", shape(), " was computed by ",
         is_leaf() ? "" : impl_->grad_fn->name(), "; only a leaf's values can be replaced");
+  if (const auto kept = keeper(*this)) {
+    fail("set_data: ", kept->describe(*this),
+         ", whose ranks would go on with the memory that it has; write values with copy_() while "
+         "NoGrad lives, convert with Module::to(), read files with dist::load_full()");
+  }
   check(array.shape() == shape(), "set_data: values of shape ", array.shape(),
         " for a tensor of shape ", shape());
   check(!impl_->requires_grad || is_floating(array.dtype()), "set_data: values are ", array.dtype(),
@@ -163,31 +180,37 @@ const Tensor& Tensor::set_data(const Array& array) const {
   }
   impl_->data = array;
   impl_->history = array.storage().history();
-  impl_->accumulator = nullptr;  // older graphs keep theirs, which knows that it was left behind
+  AccumulateGrad::leave(*impl_);  // older graphs keep the node, which knows that it was left behind
   return *this;
 }
 
-HookHandle Tensor::register_hook(TensorHook hook) const {
-  check(requires_grad(), "register_hook: the tensor does not require grad");
-  auto alive = std::make_shared<bool>(true);
+std::shared_ptr<std::atomic<bool>> Tensor::append_hook(TensorHook hook) const {
+  auto alive = std::make_shared<std::atomic<bool>>(true);
   if (impl_->grad_fn) {
     auto& hooks = impl_->grad_fn->hooks_;
     if (!hooks) hooks = std::make_unique<std::vector<std::pair<int, detail::Hook<TensorHook>>>>();
     hooks->push_back({impl_->output_index, {std::move(hook), alive}});
   } else {
-    if (!impl_->hooks) impl_->hooks = std::make_unique<detail::Hooks>();
-    impl_->hooks->tensor.push_back({std::move(hook), alive});
+    detail::Hooks& hooks = impl_->make_hooks();
+    const detail::LeafTurn turn(impl_->lock);
+    hooks.tensor.push_back({std::move(hook), alive});
   }
-  return HookHandle(alive);
+  return alive;
+}
+
+HookHandle Tensor::register_hook(TensorHook hook) const {
+  check(requires_grad(), "register_hook: the tensor does not require grad");
+  return HookHandle(append_hook(std::move(hook)));
 }
 
 HookHandle Tensor::register_leaf_hook(LeafHook hook) const {
   check(requires_grad() && is_leaf(),
         "register_leaf_hook: the tensor is not a leaf that requires "
         "grad");
-  if (!impl_->hooks) impl_->hooks = std::make_unique<detail::Hooks>();
-  auto alive = std::make_shared<bool>(true);
-  impl_->hooks->leaf.push_back({std::move(hook), alive});
+  auto alive = std::make_shared<std::atomic<bool>>(true);
+  detail::Hooks& hooks = impl_->make_hooks();
+  const detail::LeafTurn turn(impl_->lock);
+  hooks.leaf.push_back({std::move(hook), alive});
   return HookHandle(alive);
 }
 

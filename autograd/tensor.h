@@ -1,5 +1,6 @@
 #pragma once
 // Tensor: an Array that remembers how it was made.
+#include <atomic>
 #include <concepts>
 #include <functional>
 #include <iosfwd>
@@ -9,12 +10,30 @@
 #include <vector>
 
 #include <hero/autograd/grad_mode.h>
+#include <hero/autograd/leaf_lock.h>
 #include <hero/core/array.h>
 
 namespace hero {
 
 class Node;
 class Tensor;
+struct ValuesIndices;
+struct VarOptions;
+
+/// The number of a dimension, given in place of a list of them.
+template <class T>
+concept DimNumber = std::integral<T> && !std::same_as<T, bool>;
+
+/// Dimensions as a list or as one number: x.sum({0, 1}), x.sum(-1).
+class DimList : public Dims {
+ public:
+  DimList() = default;
+  DimList(std::initializer_list<int64_t> dims) : Dims(dims) {}
+  DimList(const Dims& dims) : Dims(dims) {}
+  DimList(const std::vector<int64_t>& dims) : Dims(dims) {}
+  template <DimNumber I>
+  DimList(I dim) : Dims{static_cast<int64_t>(dim)} {}
+};
 
 namespace detail {
 
@@ -26,15 +45,19 @@ struct TensorImpl : Counted {
   ~TensorImpl();
   static void destroy(TensorImpl* impl);
 
+  /// A leaf's hooks, which are made where there are none.
+  Hooks& make_hooks();
+
   Array data;
-  Ref<Node> grad_fn;             // of a non-leaf
-  Ref<TensorImpl> grad;          // the accumulated gradient
-  Node* accumulator = nullptr;   // a leaf's node while a graph holds it; see AccumulateGrad
-  std::unique_ptr<Hooks> hooks;  // a leaf's
-  int output_index = 0;          // which output of grad_fn
-  uint32_t history = 0;          // storage().history() when this tensor's history was last known
-  bool requires_grad = false;    // of a leaf
+  Ref<Node> grad_fn;                         // of a non-leaf
+  Ref<TensorImpl> grad;                      // the accumulated gradient; under the lock
+  std::atomic<Node*> accumulator = nullptr;  // a leaf's own node; see AccumulateGrad
+  std::atomic<Hooks*> hooks = nullptr;       // owned; the lists in it are under the lock
+  int output_index = 0;                      // which output of grad_fn
+  uint32_t history = 0;        // storage().history() when this tensor's history was last known
+  bool requires_grad = false;  // of a leaf
   bool retains_grad = false;
+  LeafLock lock;
 };
 
 }  // namespace detail
@@ -48,11 +71,11 @@ using LeafHook = std::function<void(const Tensor& leaf)>;
 class HookHandle {
  public:
   HookHandle() = default;
-  explicit HookHandle(std::weak_ptr<bool> alive) : alive_(std::move(alive)) {}
+  explicit HookHandle(std::weak_ptr<std::atomic<bool>> alive) : alive_(std::move(alive)) {}
   void remove();
 
  private:
-  std::weak_ptr<bool> alive_;
+  std::weak_ptr<std::atomic<bool>> alive_;
 };
 
 struct BackwardOptions {
@@ -75,6 +98,7 @@ class Tensor {
   const Dims& strides() const { return array().strides(); }
   int64_t size(int64_t dim) const { return array().size(dim); }
   int ndim() const { return array().ndim(); }
+  int dim() const { return ndim(); }
   int64_t numel() const { return array().numel(); }
   DType dtype() const { return array().dtype(); }
   Device device() const { return array().device(); }
@@ -121,30 +145,177 @@ class Tensor {
   const Node* grad_fn() const;
   /// \}
 
-  /// \name Members for what is declared in <hero/autograd/ops.h>
+  /// \name Elementwise: functions of <hero/autograd/ops.h> as members
   /// \{
-  Tensor sum(const Dims& dims = {}, bool keepdim = false) const;
-  Tensor mean(const Dims& dims = {}, bool keepdim = false) const;
+  Tensor neg() const;
+  Tensor abs() const;
+  Tensor sign() const;
+  Tensor exp() const;
+  Tensor exp2() const;
+  Tensor expm1() const;
+  Tensor log() const;
+  Tensor log2() const;
+  Tensor log1p() const;
+  Tensor sqrt() const;
+  Tensor rsqrt() const;
+  Tensor square() const;
+  Tensor reciprocal() const;
+  Tensor sin() const;
+  Tensor cos() const;
+  Tensor tan() const;
+  Tensor atan() const;
+  Tensor sinh() const;
+  Tensor cosh() const;
+  Tensor tanh() const;
+  Tensor sigmoid() const;
+  Tensor logsigmoid() const;
+  Tensor erf() const;
+  Tensor relu() const;
+  Tensor relu6() const;
+  Tensor silu() const;
+  Tensor mish() const;
+  Tensor softsign() const;
+  Tensor hardswish() const;
+  Tensor floor() const;
+  Tensor ceil() const;
+  Tensor round() const;
+  Tensor logical_not() const;
+  Tensor isnan() const;
+  Tensor isinf() const;
+  Tensor isfinite() const;
+  Tensor leaky_relu(double negative_slope = 0.01) const;
+  Tensor elu(double alpha = 1.0) const;
+  Tensor softplus(double beta = 1.0, double threshold = 20.0) const;
+  Tensor clamp(std::optional<Scalar> low, std::optional<Scalar> high) const;
+  Tensor add(const Tensor& other) const;
+  Tensor add(Scalar other) const;
+  Tensor sub(const Tensor& other) const;
+  Tensor sub(Scalar other) const;
+  Tensor mul(const Tensor& other) const;
+  Tensor mul(Scalar other) const;
+  Tensor div(const Tensor& other) const;
+  Tensor div(Scalar other) const;
+  Tensor pow(const Tensor& other) const;
+  Tensor pow(Scalar other) const;
+  Tensor remainder(const Tensor& other) const;
+  Tensor remainder(Scalar other) const;
+  Tensor maximum(const Tensor& other) const;
+  Tensor minimum(const Tensor& other) const;
+  Tensor atan2(const Tensor& other) const;
+  Tensor logaddexp(const Tensor& other) const;
+  Tensor lerp(const Tensor& end, double weight) const;
+  Tensor lerp(const Tensor& end, const Tensor& weight) const;
+  Tensor addcmul(const Tensor& a, const Tensor& b, double value = 1.0) const;
+  Tensor addcdiv(const Tensor& a, const Tensor& b, double value = 1.0) const;
+  Tensor masked_fill(const Tensor& mask, Scalar value) const;
+  Tensor eq(const Tensor& other) const;
+  Tensor eq(Scalar other) const;
+  Tensor ne(const Tensor& other) const;
+  Tensor ne(Scalar other) const;
+  Tensor lt(const Tensor& other) const;
+  Tensor lt(Scalar other) const;
+  Tensor le(const Tensor& other) const;
+  Tensor le(Scalar other) const;
+  Tensor gt(const Tensor& other) const;
+  Tensor gt(Scalar other) const;
+  Tensor ge(const Tensor& other) const;
+  Tensor ge(Scalar other) const;
+  Tensor logical_and(const Tensor& other) const;
+  Tensor logical_or(const Tensor& other) const;
+  Tensor logical_xor(const Tensor& other) const;
+  Tensor isclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8,
+                 bool equal_nan = false) const;
+  bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8,
+                bool equal_nan = false) const;
+  bool equal(const Tensor& other) const;
+  /// \}
+
+  /// \name Reductions: functions of <hero/autograd/ops.h> as members
+  /// \{
+  Tensor sum(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor mean(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor prod(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor amax(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor amin(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor any(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor all(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor logsumexp(const DimList& dims, bool keepdim = false) const;
+  Tensor norm(double p = 2.0, const DimList& dims = {}, bool keepdim = false) const;
+  Tensor var() const;
+  Tensor var(const VarOptions& options) const;
+  Tensor var(const DimList& dims, bool keepdim = false) const;
+  Tensor std() const;
+  Tensor std(const VarOptions& options) const;
+  Tensor std(const DimList& dims, bool keepdim = false) const;
+  Tensor max() const;
+  ValuesIndices max(int64_t dim, bool keepdim = false) const;
+  Tensor min() const;
+  ValuesIndices min(int64_t dim, bool keepdim = false) const;
+  Tensor argmax(std::optional<int64_t> dim = {}, bool keepdim = false) const;
+  Tensor argmin(std::optional<int64_t> dim = {}, bool keepdim = false) const;
+  Tensor cumsum(int64_t dim) const;
+  Tensor cumprod(int64_t dim) const;
+  Tensor softmax(int64_t dim) const;
+  Tensor log_softmax(int64_t dim) const;
+  ValuesIndices sort(int64_t dim = -1, bool descending = false) const;
+  Tensor argsort(int64_t dim = -1, bool descending = false) const;
+  ValuesIndices topk(int64_t k, int64_t dim = -1, bool largest = true) const;
+  /// \}
+
+  /// \name Shape: functions of <hero/autograd/ops.h> as members
+  /// \{
   Tensor reshape(const Shape& shape) const;
   /// As reshape, but an Error where only a copy could have that shape.
   Tensor view(const Shape& shape) const;
-  Tensor transpose(int64_t dim0, int64_t dim1) const;
   Tensor permute(const Dims& dims) const;
-  /// Last two dimensions swapped.
+  Tensor transpose(int64_t dim0, int64_t dim1) const;
+  /// Last two dimensions swapped; itself where there are fewer.
   Tensor t() const;
   Tensor expand(const Shape& shape) const;
+  Tensor squeeze() const;
   Tensor squeeze(int64_t dim) const;
   Tensor unsqueeze(int64_t dim) const;
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
   Tensor slice(int64_t dim, int64_t start, int64_t stop = kEnd, int64_t step = 1) const;
+  Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
   Tensor select(int64_t dim, int64_t index) const;
   /// select(0, index)
   Tensor operator[](int64_t index) const { return select(0, index); }
+  Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;
+  Tensor unfold(int64_t dim, int64_t size, int64_t step) const;
+  Tensor flip(const DimList& dims) const;
+  Tensor roll(const Dims& shifts, const Dims& dims) const;
+  Tensor repeat(const Dims& repeats) const;
+  Tensor repeat_interleave(int64_t repeats, int64_t dim) const;
+  Tensor tril(int64_t diagonal = 0) const;
+  Tensor triu(int64_t diagonal = 0) const;
+  std::vector<Tensor> split(int64_t size, int64_t dim = 0) const;
+  std::vector<Tensor> split(const std::vector<int64_t>& sizes, int64_t dim = 0) const;
+  std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0) const;
+  std::vector<Tensor> unbind(int64_t dim = 0) const;
   Tensor contiguous() const;
   Tensor clone() const;
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;
+  /// \}
+
+  /// \name Indexing and products: functions of <hero/autograd/ops.h> as members
+  /// \{
+  Tensor gather(int64_t dim, const Tensor& index) const;
+  Tensor scatter(int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor scatter_add(int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor index_select(int64_t dim, const Tensor& index) const;
+  Tensor index_add(int64_t dim, const Tensor& index, const Tensor& src, double alpha = 1.0) const;
+  Tensor index(const std::vector<Tensor>& indices) const;
+  Tensor index_put(const std::vector<Tensor>& indices, const Tensor& values,
+                   bool accumulate = false) const;
+  Tensor masked_select(const Tensor& mask) const;
+  Tensor nonzero() const;
   Tensor matmul(const Tensor& other) const;
+  Tensor mm(const Tensor& other) const;
+  Tensor bmm(const Tensor& other) const;
+  Tensor dot(const Tensor& other) const;
+  Tensor outer(const Tensor& other) const;
   /// \}
 
   /// \name In place
@@ -170,6 +341,8 @@ class Tensor {
   static Tensor from_impl(Ref<detail::TensorImpl> impl);
 
  private:
+  std::shared_ptr<std::atomic<bool>> append_hook(TensorHook hook) const;
+
   Ref<detail::TensorImpl> impl_;
 };
 

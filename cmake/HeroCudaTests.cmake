@@ -17,8 +17,9 @@ target_include_directories(hero_cuda_sim SYSTEM BEFORE
 target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedantic
                        -Wno-unknown-pragmas)
 # its plain loops are most of what a network costs there
-set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/cusim/cublaslt.cpp
-                            PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+set_source_files_properties(
+  ${PROJECT_SOURCE_DIR}/tests/cusim/cublaslt.cpp
+  PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3> SKIP_PRECOMPILE_HEADERS ON)
 target_link_libraries(hero_cuda_sim PUBLIC hero_core)
 hero_standard_headers(hero_cuda_sim)
 target_link_options(hero_cuda_sim INTERFACE LINKER:--undefined=hero_cuda_registered)
@@ -65,8 +66,8 @@ if(TARGET hero_test_cuda AND NOT HERO_SANITIZE)
 endif()
 
 # the benchmark, whose every line runs over tests/cusim
-add_library(hero_bench_gpu_objects OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cuda/bench_gpu.cpp
-                                          ${PROJECT_SOURCE_DIR}/tests/cuda/bench_cases.cpp)
+file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/bench_*.cpp)
+add_library(hero_bench_gpu_objects OBJECT EXCLUDE_FROM_ALL ${bench_sources})
 target_link_libraries(hero_bench_gpu_objects PRIVATE hero::nn hero::optim)
 if(NOT HERO_SANITIZE)
   add_executable(hero_bench_gpu_cusim $<TARGET_OBJECTS:hero_bench_gpu_objects>)
@@ -74,6 +75,14 @@ if(NOT HERO_SANITIZE)
   add_test(NAME "cusim: the GPU's benchmark" COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_bench_gpu
                                                      $<TARGET_FILE:hero_bench_gpu_cusim>)
   set_tests_properties("cusim: the GPU's benchmark" PROPERTIES LABELS cusim TIMEOUT 900)
+  set(rehearsal ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu_cusim)
+  add_test(NAME "cusim: a GPU's figures" COMMAND ${rehearsal} $<TARGET_FILE:hero_bench_gpu_cusim>)
+  set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS cusim TIMEOUT 900)
+  if(TARGET hero_test_cuda)
+    add_test(NAME "cuda: a GPU's tests file by file"
+             COMMAND ${rehearsal} $<TARGET_FILE:hero_bench_gpu_cusim> $<TARGET_FILE:hero_test_cuda>)
+    set_tests_properties("cuda: a GPU's tests file by file" PROPERTIES LABELS cuda TIMEOUT 900)
+  endif()
 endif()
 
 if(HERO_HAS_CUDA)
@@ -86,6 +95,14 @@ if(HERO_HAS_CUDA)
   endif()
   add_executable(hero_bench_gpu EXCLUDE_FROM_ALL $<TARGET_OBJECTS:hero_bench_gpu_objects>)
   target_link_libraries(hero_bench_gpu PRIVATE hero::hero)
+  if(HERO_GPU_PACKED) # programs that travel (tests/gpu/prepare.sh)
+    foreach(program IN ITEMS hero_test_gpu hero_bench_gpu)
+      target_sources(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests/gpu/old_glibc.cpp)
+      set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/gpu/old_glibc.cpp
+                                  PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+      target_link_options(${program} PRIVATE -static-libstdc++ -static-libgcc)
+    endforeach()
+  endif()
   if(TARGET hero_test_gpu AND TARGET hero_nccl)
     target_link_libraries(hero_test_gpu PRIVATE hero_nccl)
     target_include_directories(hero_test_gpu SYSTEM PRIVATE ${HERO_NCCL_INCLUDE}

@@ -18,6 +18,10 @@ hero_house_test("the run scripts refuse and explain" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run)
 hero_house_test("a GPU's stages end as they should" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu)
+hero_house_test("every fuzz target has a dictionary that libFuzzer reads" build
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_fuzz)
+hero_house_test("every reader of files for 20 seconds" fuzz ${PROJECT_SOURCE_DIR}/tests/fuzz/run 20)
+set_tests_properties("fuzz: every reader of files for 20 seconds" PROPERTIES TIMEOUT 5400)
 if(HERO_HAS_CUDA)
   hero_house_test("no kernel spills registers" build ${PROJECT_SOURCE_DIR}/tests/cuda/check_registers
                   ${PROJECT_BINARY_DIR}/CMakeFiles/hero_cuda.dir)
@@ -32,7 +36,7 @@ set(sources "")
 foreach(room IN LISTS hero_rooms)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/${room}/*.h)
-  list(FILTER headers EXCLUDE REGEX "^core/cpu/")
+  list(FILTER headers EXCLUDE REGEX "^core/(cpu|json)/")
   foreach(header IN LISTS headers)
     string(MAKE_C_IDENTIFIER ${header} stem)
     set(source ${CMAKE_CURRENT_BINARY_DIR}/headers/${stem}.cpp)

@@ -6,6 +6,7 @@ foreach(room IN LISTS hero_rooms)
   list(APPEND hero_installed hero_${room})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
           FILES_MATCHING PATTERN "*.h" PATTERN "core/cpu" EXCLUDE
+          PATTERN "core/json" EXCLUDE
           PATTERN "dist/nccl" EXCLUDE)
 endforeach()
 if(TARGET hero_nccl)

@@ -8,11 +8,16 @@ namespace hero::core {
 /// Every block is aligned to this many bytes: one cache line, one AVX-512 register.
 inline constexpr int64_t kAlignment = 64;
 
-/// A block of at least `bytes` bytes, uninitialised. Throws hero::Error when memory is exhausted.
+/// A block of at least `bytes` bytes, uninitialised. Throws hero::Error when memory is exhausted
+/// even with all that the caches hold given back.
 void* allocate(int64_t bytes);
 
-/// Takes a block back; `bytes` is what allocate() was asked for.
+/// Takes a block back; `bytes` is what allocate() was asked for. Needs no memory of its own.
 void deallocate(void* block, int64_t bytes) noexcept;
+
+/// An Error of `op` where `count` tensors, or things of a tensor's size, are more than fit into
+/// memory, before they fill it one by one.
+void check_room(const char* op, int64_t count);
 
 /// Another source of the host's memory than the system (page-locked memory, for one).
 class HostMemory {

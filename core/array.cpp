@@ -3,6 +3,7 @@
 
 #include <hero/core/array.h>
 #include <hero/core/backend.h>
+#include <hero/core/promotion.h>
 
 namespace hero::core {
 
@@ -16,15 +17,29 @@ Array::Array(Ref<Storage> storage, const Shape& shape, const Dims& strides, int6
   update_layout();
 }
 
-Array::Array(Contiguous, Ref<Storage> storage, const Shape& shape, DType dtype)
+Array::Array(Contiguous, Ref<Storage> storage, const Shape& shape, int64_t numel, DType dtype)
     : storage_(std::move(storage)),
       shape_(shape),
       strides_(contiguous_strides(shape)),
-      numel_(shape.numel()),
+      numel_(numel),
       dtype_(dtype) {}
 
+namespace {
+
+// The bytes of a shape's elements, which may be more than any memory has.
+int64_t bytes_of(const char* op, const Shape& shape, int64_t numel, DType dtype) {
+  int64_t bytes = 0;
+  check(!__builtin_mul_overflow(numel, int64_t{item_size(dtype)}, &bytes), op, ": shape ", shape,
+        " of ", dtype, " is too large for 64-bit byte counts");
+  return bytes;
+}
+
+}  // namespace
+
 void Array::update_layout() {
-  numel_ = shape_.numel();
+  numel_ = shape_.numel("view");
+  bytes_of("view", shape_, numel_, dtype_);
+  if (numel_ == 0) offset_ = 0;  // no element lies there, and none is looked for past the end
   contiguous_ = true;
   int64_t expected = 1;
   for (int i = shape_.size() - 1; i >= 0 && numel_ > 0; --i) {
@@ -38,16 +53,13 @@ void Array::update_layout() {
 }
 
 Array Array::empty(const Shape& shape, DType dtype, Device device) {
-  int64_t bytes = item_size(dtype);
-  for (int64_t size : shape) {
-    check(size >= 0, "empty: negative size in shape ", shape);
-    check(!__builtin_mul_overflow(bytes, size, &bytes), "empty: shape ", shape, " of ", dtype,
-          " is too large for 64-bit byte counts");
-  }
-  return Array(Contiguous{}, Storage::create(bytes, device), shape, dtype);
+  const int64_t numel = shape.numel("empty");
+  const int64_t bytes = bytes_of("empty", shape, numel, dtype);
+  return Array(Contiguous{}, Storage::create(bytes, device), shape, numel, dtype);
 }
 
 Array Array::full(const Shape& shape, Scalar value, DType dtype, Device device) {
+  check(fits(value, dtype), "full: ", value, " does not fit ", dtype);
   Array array = empty(shape, dtype, device);
   backend(device).fill(array, value);
   return array;
@@ -63,7 +75,7 @@ Array Array::ones(const Shape& shape, DType dtype, Device device) {
 
 template <class T>
 Array Array::from(std::span<const T> values, const Shape& shape) {
-  check(shape.numel() == static_cast<int64_t>(values.size()), "from: ", values.size(),
+  check(shape.numel("from") == static_cast<int64_t>(values.size()), "from: ", values.size(),
         " values do not fill shape ", shape);
   Array array = empty(shape, kDTypeOf<T>);
   if (!values.empty()) std::memcpy(array.bytes(), values.data(), values.size_bytes());

@@ -11,6 +11,7 @@
 #include <hero/core/dtype.h>
 #include <hero/core/scalar.h>
 #include <hero/core/storage.h>
+#include <hero/core/stream.h>
 
 namespace hero::core {
 
@@ -22,7 +23,8 @@ inline constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 class Array {
  public:
   Array() = default;
-  /// A view over `storage`; strides and offset count elements.
+  /// A view over `storage`; strides and offset count elements. An Error where the shape's bytes
+  /// cannot be counted in 64 bits; that they lie inside the storage is the caller's to know.
   Array(Ref<Storage> storage, const Shape& shape, const Dims& strides, int64_t offset, DType dtype);
 
   /// Uninitialised, contiguous.
@@ -120,7 +122,7 @@ class Array {
 
  private:
   struct Contiguous {};
-  Array(Contiguous, Ref<Storage> storage, const Shape& shape, DType dtype);
+  Array(Contiguous, Ref<Storage> storage, const Shape& shape, int64_t numel, DType dtype);
   void update_layout();
   std::byte* no_bytes() const;
 

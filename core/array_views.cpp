@@ -14,12 +14,16 @@ Array Array::slice(int64_t dim, int64_t start, int64_t stop, int64_t step) const
     return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
   };
   const int64_t first = clip(start);
-  const int64_t last = std::max(first, clip(stop));
+  const int64_t length = std::max<int64_t>(clip(stop) - first, 0);
   Shape shape = shape_;
   Dims strides = strides_;
-  shape[axis] = (last - first + step - 1) / step;
-  strides[axis] *= step;
-  return Array(storage_, shape, strides, offset_ + first * strides_[axis], dtype_);
+  shape[axis] = std::min<int64_t>(length, 1);
+  if (step < length) {  // a longer step takes the first element alone, whose stride nobody asks for
+    shape[axis] = (length - 1) / step + 1;
+    strides[axis] *= step;
+  }
+  const int64_t skipped = length > 0 ? first * strides_[axis] : 0;
+  return Array(storage_, shape, strides, offset_ + skipped, dtype_);
 }
 
 Array Array::select(int64_t dim, int64_t index) const {
@@ -71,6 +75,7 @@ Array Array::expand(const Shape& target) const {
       continue;
     }
     const int64_t own = shape_[i - lead];
+    check(target[i] >= -1, "expand: negative size in ", target);
     if (target[i] == -1) shape[i] = own;
     check(shape[i] == own || own == 1, "expand: shape ", shape_, " does not expand to ", target);
     strides[i] = own == shape[i] ? strides_[i - lead] : 0;
@@ -90,10 +95,13 @@ bool view_strides(const Shape& from, const Dims& strides, const Shape& target, D
   int64_t base = from.empty() ? 1 : strides.back();
   for (int i = from.size() - 1; i >= 0; --i) {
     run *= from[i];
-    const bool run_ends = i == 0 || (from[i - 1] != 1 && strides[i - 1] != run * base);
+    // A stride that nobody asks for, as that of one element, may be any number.
+    int64_t next = 0;
+    const bool told = !__builtin_mul_overflow(run, base, &next);
+    const bool run_ends = i == 0 || (from[i - 1] != 1 && !(told && strides[i - 1] == next));
     if (!run_ends) continue;
     while (at >= 0 && (made < run || target[at] == 1)) {
-      result[at] = made * base;
+      if (__builtin_mul_overflow(made, base, &result[at])) result[at] = 1;  // of one element
       made *= target[at--];
     }
     if (made != run) return false;
@@ -109,23 +117,17 @@ bool view_strides(const Shape& from, const Dims& strides, const Shape& target, D
 Shape resolve_reshape(const Shape& from, int64_t numel, const Shape& target) {
   Shape shape = target;
   int unknown = -1;
-  int64_t known = 1;
   for (int i = 0; i < shape.size(); ++i) {
     check(shape[i] >= -1, "reshape: negative size in ", target);
-    if (shape[i] == -1) {
-      check(unknown < 0, "reshape: more than one -1 in ", target);
-      unknown = i;
-    } else {
-      known *= shape[i];
-    }
+    if (shape[i] != -1) continue;
+    check(unknown < 0, "reshape: more than one -1 in ", target);
+    unknown = i;
+    shape[i] = 1;
   }
-  if (unknown >= 0) {
-    check(known > 0 && numel % known == 0, "reshape: ", from, " (", numel,
-          " elements) does not fill ", target);
-    shape[unknown] = numel / known;
-  }
-  check(shape.numel() == numel, "reshape: ", from, " (", numel, " elements) does not fill ",
-        target);
+  const int64_t known = shape.numel("reshape");
+  const bool fills = unknown < 0 ? known == numel : known > 0 && numel % known == 0;
+  check(fills, "reshape: ", from, " (", numel, " elements) does not fill ", target);
+  if (unknown >= 0) shape[unknown] = numel / known;
   return shape;
 }
 
@@ -167,7 +169,8 @@ Array Array::unsqueeze(int64_t dim) const {
   const int axis = normalize_dim("unsqueeze", dim, ndim() + 1);
   Shape shape = shape_;
   Dims strides = strides_;
-  const int64_t stride = axis < ndim() ? shape_[axis] * strides_[axis] : 1;
+  int64_t stride = 1;  // of one element: any number is right
+  if (axis < ndim() && __builtin_mul_overflow(shape_[axis], strides_[axis], &stride)) stride = 1;
   shape.insert(axis, 1);
   strides.insert(axis, stride);
   return Array(storage_, shape, strides, offset_, dtype_);
@@ -191,19 +194,9 @@ Array Array::flatten(int64_t start_dim, int64_t end_dim) const {
 
 Array Array::as_strided(const Shape& shape, const Dims& strides, int64_t offset) const {
   check(defined(), "as_strided: the array is undefined");
-  check(shape.size() == strides.size(), "as_strided: shape ", shape, " and strides ", strides,
-        " differ in length");
-  int64_t last = offset;
-  for (int i = 0; i < shape.size(); ++i) {
-    check(shape[i] >= 0 && strides[i] >= 0, "as_strided: negative size or stride: ", shape, ", ",
-          strides);
-    int64_t reach = 0;
-    check(!__builtin_mul_overflow(std::max<int64_t>(shape[i] - 1, 0), strides[i], &reach) &&
-              !__builtin_add_overflow(last, reach, &last),
-          "as_strided: shape ", shape, " with strides ", strides, " overflows");
-  }
+  const int64_t last = last_position("as_strided", shape, strides, offset);
   const int64_t held = storage_->bytes() / item_size(dtype_);
-  check(offset >= 0 && (shape.numel() == 0 || last < held), "as_strided: shape ", shape,
+  check(shape.numel("as_strided") == 0 || last < held, "as_strided: shape ", shape,
         " with strides ", strides, " at offset ", offset, " reaches beyond the storage of ", held,
         " elements");
   return Array(storage_, shape, strides, offset, dtype_);
@@ -213,12 +206,13 @@ Array Array::diagonal(int64_t offset, int64_t dim1, int64_t dim2) const {
   const int a = normalize_dim("diagonal", dim1, ndim());
   const int b = normalize_dim("diagonal", dim2, ndim());
   check(ndim() >= 2 && a != b, "diagonal: needs two different dimensions of shape ", shape_);
-  const int64_t down = std::max<int64_t>(-offset, 0);
-  const int64_t right = std::max<int64_t>(offset, 0);
+  const int64_t shift = std::clamp(offset, -shape_[a], shape_[b]);
+  const int64_t down = std::max<int64_t>(-shift, 0);
+  const int64_t right = std::max<int64_t>(shift, 0);
   const int64_t length = std::max<int64_t>(std::min(shape_[a] - down, shape_[b] - right), 0);
   Shape shape = shape_;
   Dims strides = strides_;
-  const int64_t stride = strides_[a] + strides_[b];
+  const int64_t stride = length > 1 ? strides_[a] + strides_[b] : 1;
   const int64_t start = length > 0 ? down * strides_[a] + right * strides_[b] : 0;
   for (int axis : {std::max(a, b), std::min(a, b)}) {
     shape.erase(axis);
@@ -238,7 +232,7 @@ Array Array::unfold(int64_t dim, int64_t size, int64_t step) const {
   Shape shape = shape_;
   Dims strides = strides_;
   shape[axis] = (shape_[axis] - size) / step + 1;
-  strides[axis] *= step;
+  if (shape[axis] > 1) strides[axis] *= step;
   shape.push_back(size);
   strides.push_back(strides_[axis]);
   return Array(storage_, shape, strides, offset_, dtype_);

@@ -55,6 +55,16 @@ struct Window {
   int64_t padding[2] = {0, 0};
   int64_t dilation[2] = {1, 1};
   bool count_padding = true;  ///< average pooling divides by the whole window
+  /// How many positions at the end of the input no place of the columns counts on: a transposed
+  /// convolution's output may be longer than its places ask for. im2col and col2im only.
+  int64_t surplus[2] = {0, 0};
+
+  /// Positions that the taps span along an axis (0: rows, 1: columns).
+  int64_t reach(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
+  /// Places of columns along an axis of an input of `size`.
+  int64_t places(int axis, int64_t size) const {
+    return (size - surplus[axis] + 2 * padding[axis] - reach(axis)) / stride[axis] + 1;
+  }
 };
 
 /// What follows a product of rows in place.
@@ -211,6 +221,7 @@ class Backend {
   /// Positions of the non-zero elements as rows of an int64 array [count, ndim], row-major order.
   virtual Array nonzero(const Array& x) = 0;
   /// Columns of windows: x [N, C, H, W] to out [N, C * kh * kw, oh * ow]; outside counts as 0.
+  /// There are as many places as fit into the padded input without the window's surplus.
   virtual void im2col(const Array& x, const Window& window, const Array& out) = 0;
   /// The reverse: sums columns back into out [N, C, H, W].
   virtual void col2im(const Array& columns, const Window& window, const Array& out) = 0;

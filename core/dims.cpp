@@ -18,6 +18,11 @@ std::string to_string(const Scalar& scalar) {
                               : detail::number_text(scalar.to<int64_t>());
 }
 
+void Dims::fail_numel(const char* op) const {
+  for (int64_t size : *this) check(size >= 0, op, ": negative size in shape ", *this);
+  fail(op, ": shape ", *this, " has more elements than 64 bits count");
+}
+
 Dims contiguous_strides(const Shape& shape) {
   Dims strides = shape;
   int64_t stride = 1;
@@ -26,6 +31,22 @@ Dims contiguous_strides(const Shape& shape) {
     stride *= std::max<int64_t>(shape[i], 1);
   }
   return strides;
+}
+
+int64_t last_position(const char* op, const Shape& shape, const Dims& strides, int64_t offset) {
+  check(shape.size() == strides.size(), op, ": shape ", shape, " and strides ", strides,
+        " differ in length");
+  check(offset >= 0, op, ": negative offset: ", offset);
+  int64_t last = offset;
+  for (int i = 0; i < shape.size(); ++i) {
+    check(shape[i] >= 0 && strides[i] >= 0, op, ": negative size or stride: ", shape, ", ",
+          strides);
+    int64_t reach = 0;
+    check(!__builtin_mul_overflow(std::max<int64_t>(shape[i] - 1, 0), strides[i], &reach) &&
+              !__builtin_add_overflow(last, reach, &last),
+          op, ": shape ", shape, " with strides ", strides, " overflows");
+  }
+  return last;
 }
 
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
@@ -60,8 +81,9 @@ Dims normalize_dims(const char* op, const Dims& dims, int ndim) {
   for (int64_t dim : dims) {
     const int64_t normal = normalize_dim(op, dim, ndim);
     check(!result.contains(normal), op, ": dim ", dim, " appears twice in ", dims);
-    if (ndim > 0) result.push_back(normal);
+    result.push_back(normal);
   }
+  if (ndim == 0) return {};
   std::sort(result.begin(), result.end());
   return result;
 }

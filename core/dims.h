@@ -2,6 +2,7 @@
 // Dims: a short inline vector of sizes, strides or axis numbers. No heap: a shape is copied with
 // every array handle.
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -26,6 +27,11 @@ class Dims {
     for (int64_t value : values) push_back(value);
   }
   Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
+  /// From a vector of another integer type.
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Dims(const std::vector<T>& values) {
+    for (T value : values) push_back(static_cast<int64_t>(value));
+  }
   /// `count` copies of `value`.
   static Dims filled(int count, int64_t value) {
     Dims dims;
@@ -59,11 +65,21 @@ class Dims {
     --size_;
   }
   bool contains(int64_t value) const { return std::find(begin(), end(), value) != end(); }
-  /// Product of the entries: the number of elements of a shape (1 for none).
-  int64_t numel() const {
+  /// Product of the entries: the number of elements of a shape (1 for none). An Error, which names
+  /// `op`, for a negative size and where the sizes, those of 0 left out, multiply to 2^63 or more:
+  /// no stride and no position within such a shape could be told.
+  int64_t numel(const char* op = "shape") const {
     int64_t product = 1;
-    for (int i = 0; i < size_; ++i) product *= values_[i];
-    return product;
+    bool fits = true, empty = false;
+    for (int i = 0; i < size_; ++i) {
+      const int64_t size = values_[i];
+      empty |= size == 0;
+      fits &= size >= 0;
+      fits &= !__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product);
+    }
+    if (!fits) [[unlikely]]
+      fail_numel(op);
+    return empty ? 0 : product;
   }
 
   friend bool operator==(const Dims& a, const Dims& b) {
@@ -75,6 +91,8 @@ class Dims {
   }
 
  private:
+  [[noreturn, gnu::cold]] void fail_numel(const char* op) const;
+
   // All entries, so that a copy is a few vector moves of fixed length and no loop.
   int size_ = 0;
   int64_t values_[kMaxDims] = {};
@@ -87,6 +105,10 @@ std::string to_string(const Dims& dims);
 
 /// Row-major strides of a contiguous array of this shape.
 Dims contiguous_strides(const Shape& shape);
+
+/// The position of the last element of a view: `offset` plus what sizes and strides reach. An Error
+/// for negative sizes, strides and offsets, and for positions beyond 64 bits.
+int64_t last_position(const char* op, const Shape& shape, const Dims& strides, int64_t offset);
 
 /// The shape that both broadcast to (NumPy's rule); `op` names the caller in the error.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);

@@ -30,11 +30,17 @@ constexpr int64_t item_size(DType dtype) {
 /// True for float16, bfloat16, float32 and float64.
 constexpr bool is_floating(DType dtype) { return dtype >= DType::float16; }
 
+/// 0 for bool, 1 for integers, 2 for floats.
+constexpr int kind(DType dtype) {
+  return is_floating(dtype) ? 2 : (dtype == DType::boolean ? 0 : 1);
+}
+
 /// NumPy's name: "float32", "bool", ...
 const char* name(DType dtype);
 inline std::string to_string(DType dtype) { return name(dtype); }
 
-/// The dtype of an operation between arrays of these two (PyTorch's promotion table).
+/// The dtype of an operation between arrays of these two, both with dimensions or both without
+/// (PyTorch's promotion table); of any operands it is Promotion's.
 constexpr DType promote(DType a, DType b) {
   if (a == b) return a;
   const bool halves = (a == kFloat16 && b == kBFloat16) || (a == kBFloat16 && b == kFloat16);

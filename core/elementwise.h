@@ -1,7 +1,7 @@
 #pragma once
 // Every elementwise operation as a functor on one element, for host and device: a line here is the
 // kernel of each backend and the name in errors. Parameters (slopes, bounds) are operands like any
-// other, given as scalars.
+// other, given as scalars. Integers wrap.
 #include <hero/core/elementwise_backward.h>
 #include <hero/core/type_list.h>
 
@@ -45,7 +45,7 @@ struct Neg : OnNumbers {
   static constexpr auto name = "neg";
   template <class T>
   HERO_HD T operator()(T x) const {
-    return as<T>(-x);
+    return wrapping_neg(x);
   }
 };
 struct Abs : OnNumbers {
@@ -54,7 +54,7 @@ struct Abs : OnNumbers {
   template <class T>
   HERO_HD T operator()(T x) const {
     if constexpr (std::is_floating_point_v<T>) return math::abs(x);
-    return as<T>(x < 0 ? -x : x);
+    return x < 0 ? wrapping_neg(x) : x;
   }
 };
 struct Sign : OnNumbers {
@@ -70,7 +70,7 @@ struct Square : OnNumbers {
   static constexpr auto name = "square";
   template <class T>
   HERO_HD T operator()(T x) const {
-    return as<T>(x * x);
+    return wrapping_mul(x, x);
   }
 };
 struct Reciprocal : OnFloats {
@@ -165,14 +165,14 @@ struct Softplus : OnFloats {
     return math::softplus(x, beta, threshold);
   }
 };
-/// x, low, high; NaN stays.
+/// x, low, high; NaN stays, and a bound that is NaN gives NaN.
 struct Clamp : OnNumbers {
   static constexpr int arity = 3;
   static constexpr auto name = "clamp";
   template <class T>
   HERO_HD T operator()(T x, T low, T high) const {
-    const T raised = x < low ? low : x;
-    return raised > high ? high : raised;
+    const T raised = x < low || is_nan(low) ? low : x;
+    return raised > high || is_nan(high) ? high : raised;
   }
 };
 
@@ -181,7 +181,7 @@ struct Add : OnNumbers {
   static constexpr auto name = "add";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
-    return as<T>(a + b);
+    return wrapping_add(a, b);
   }
 };
 struct Sub : OnNumbers {
@@ -189,7 +189,7 @@ struct Sub : OnNumbers {
   static constexpr auto name = "sub";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
-    return as<T>(a - b);
+    return wrapping_sub(a, b);
   }
 };
 struct Mul : OnNumbers {
@@ -197,7 +197,7 @@ struct Mul : OnNumbers {
   static constexpr auto name = "mul";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
-    return as<T>(a * b);
+    return wrapping_mul(a, b);
   }
 };
 struct Div : OnFloats {
@@ -208,12 +208,33 @@ struct Div : OnFloats {
     return a / b;
   }
 };
-struct Pow : OnFloats {
+/// Integers stay integers and wrap; a negative power of one is 0, but of 1 and -1 whole.
+struct Pow : OnNumbers {
   static constexpr int arity = 2;
   static constexpr auto name = "pow";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
-    return math::pow(a, b);
+    if constexpr (std::is_floating_point_v<T>) {
+      return math::pow(a, b);
+    } else {
+      return power_of_integer(a, b);
+    }
+  }
+
+ private:
+  template <class T>
+  HERO_HD static T power_of_integer(T a, T b) {
+    if constexpr (std::is_signed_v<T>) {
+      if (b < 0) return a == 1 || (a == -1 && b % 2 == 0) ? T(1) : (a == -1 ? T(-1) : T(0));
+    }
+    // Unsigned, so that it wraps by definition.
+    auto factor = static_cast<uint64_t>(a);
+    uint64_t result = 1;
+    for (auto left = static_cast<uint64_t>(b); left > 0; left >>= 1) {
+      if (left & 1u) result *= factor;
+      factor *= factor;
+    }
+    return static_cast<T>(result);
   }
 };
 /// ordinate, abscissa
@@ -225,14 +246,16 @@ struct Atan2 : OnFloats {
     return math::atan2(y, x);
   }
 };
-/// Remainder with the sign of the divisor, as Python's %; an integer divisor of 0 gives 0.
+/// Remainder with the sign of the divisor, as Python's %, exact also where the quotient is large;
+/// an integer divisor of 0 gives 0.
 struct Remainder : OnNumbers {
   static constexpr int arity = 2;
   static constexpr auto name = "remainder";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>) {
-      return a - b * math::floor(a / b);
+      const T rest = math::fmod(a, b);
+      return rest != T(0) && (rest < T(0)) != (b < T(0)) ? rest + b : rest;
     } else {
       // The lowest number over -1 traps: its quotient does not exist.
       if (b == 0 || (std::is_signed_v<T> && b == as<T>(-1))) return T(0);
@@ -285,7 +308,7 @@ struct Addcmul : OnNumbers {
   static constexpr auto name = "addcmul";
   template <class T>
   HERO_HD T operator()(T x, T a, T b, T value) const {
-    return as<T>(x + value * a * b);
+    return wrapping_add(x, wrapping_mul(wrapping_mul(value, a), b));
   }
 };
 /// x, scale, shift: x * scale + shift
@@ -294,7 +317,7 @@ struct Affine : OnNumbers {
   static constexpr auto name = "affine";
   template <class T>
   HERO_HD T operator()(T x, T scale, T shift) const {
-    return as<T>(x * scale + shift);
+    return wrapping_add(wrapping_mul(x, scale), shift);
   }
 };
 /// condition, a, b
@@ -350,7 +373,7 @@ struct IsFinite : Predicate {
   static constexpr auto name = "isfinite";
   template <class T>
   HERO_HD bool operator()(T x) const {
-    return as<T>(x - x) == T(0);
+    return wrapping_sub(x, x) == T(0);
   }
 };
 

@@ -26,12 +26,12 @@ struct SigmoidBackward : Backward {
     return g * (y * (T(1) - y));
   }
 };
-/// By the output: where it is positive.
+/// By the output: where it is positive, or NaN.
 struct ReluBackward : Backward {
   static constexpr auto name = "relu_backward";
   template <class T>
   HERO_HD T operator()(T g, T y) const {
-    return y > T(0) ? g : T(0);
+    return y <= T(0) ? T(0) : g;
   }
 };
 struct SiluBackward : Backward {

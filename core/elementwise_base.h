@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include <hero/core/math.h>
+#include <hero/core/wrapping.h>
 
 namespace hero::core::kernels {
 

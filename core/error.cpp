@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/core/printable.h>
 
 namespace hero {
 
@@ -19,6 +20,19 @@ std::string current_place() {
 
 namespace hero::detail {
 
+namespace {
+
+// Made while there is memory; copies of it need none.
+const Error& out_of_memory() {
+  static const Error error("out of memory; use smaller batches or release tensors");
+  return error;
+}
+[[maybe_unused]] const Error& made_at_start = out_of_memory();
+
+}  // namespace
+
+void throw_out_of_memory() { throw out_of_memory(); }
+
 std::string number_text(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%g", value);
@@ -30,12 +44,11 @@ std::string number_text(int64_t value) { return std::to_string(value); }
 std::string number_text(uint64_t value) { return std::to_string(value); }
 
 void throw_error(std::string line) {
-  // One line is a promise to people who read logs: a path or a name may carry a newline.
-  for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
   const std::string place = current_place();
-  throw Error(place.empty() ? line : line + ", in " + place);
+  if (!place.empty()) line += ", in " + place;
+  // One line is a promise to people who read logs, and what a file says must not move their cursor:
+  // a path or a name may carry a newline or an escape sequence.
+  throw Error(printable(line));
 }
 
 }  // namespace hero::detail

@@ -1,6 +1,7 @@
 #pragma once
 // hero::Error and check(): every failure is one line, "op: what is wrong: values; what to do".
 #include <cstdint>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -58,15 +59,20 @@ void append(std::string& line, const T& part) {
 }
 
 [[noreturn]] void throw_error(std::string line);
+[[noreturn]] void throw_out_of_memory();
 
 }  // namespace detail
 
 /// Joins the parts into one line and throws it as hero::Error.
 template <class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
-  std::string line;
-  (detail::append(line, parts), ...);
-  detail::throw_error(std::move(line));
+  try {
+    std::string line;
+    (detail::append(line, parts), ...);
+    detail::throw_error(std::move(line));
+  } catch (const std::bad_alloc&) {
+    detail::throw_out_of_memory();  // not even the message fits
+  }
 }
 
 /// Throws hero::Error with the joined parts when `ok` is false; the parts are only formatted then.
@@ -74,6 +80,19 @@ template <class... Parts>
 inline void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
     fail(parts...);
+}
+
+/// What `body` returns. Memory that the standard library cannot get there for a list as long as a
+/// caller asked for becomes an Error of `op`.
+template <class Body>
+auto within_memory(const char* op, Body&& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    fail(op, ": out of memory; use smaller sizes or release tensors");
+  } catch (const std::length_error&) {
+    fail(op, ": out of memory: a list is too long for any; use smaller sizes");
+  }
 }
 
 }  // namespace hero

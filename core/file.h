@@ -1,9 +1,17 @@
 #pragma once
 // Files: reading at an offset, and writing that leaves either the old file or the whole new one.
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <system_error>
+#include <vector>
+
+#include <hero/core/error.h>
 
 namespace hero {
 
@@ -30,7 +38,9 @@ class InputFile {
 
 /// A new file that takes its name only when it is complete: bytes go to a temporary beside the
 /// target, commit() flushes it to the disk and renames it. Without commit() the temporary is
-/// removed and the old file, if any, is as it was.
+/// removed and the old file, if any, is as it was. A process that is killed leaves its temporary,
+/// NAME.tmp.PID.N; the next OutputFile of that target removes it. It knows by the lock that a
+/// writer has on its temporary that nobody writes to it any more.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -46,11 +56,56 @@ class OutputFile {
 
  private:
   [[noreturn]] void fail_with(const char* what, int error);
+  void open_temporary();
   void discard();
 
   std::string path_;
   std::string temporary_;
   int fd_ = -1;
 };
+
+/// \name Paths
+/// None of these throws anything but hero::Error.
+/// \{
+/// False where nothing lies at the path. What cannot be looked at, for lack of rights or because
+/// the disk fails, counts as there: it must not be taken for missing.
+bool path_exists(const std::string& path);
+/// True for a folder that can be looked at.
+bool is_folder(const std::string& path);
+/// What lies in a folder, sorted; nothing where there is no folder. An Error where it cannot be
+/// read.
+std::vector<std::string> names_in(const std::string& folder);
+/// Makes a folder and those above it; an Error of `op` where that fails.
+void make_folders(const char* op, const std::string& folder);
+/// Has the entries of a folder on the disk when it returns. File systems that cannot flush a folder
+/// are taken as they are.
+void flush_folder(const char* op, const std::string& folder);
+/// All bytes of a file; an Error where there are more than `limit`.
+std::string read_file_text(const std::string& path, uint64_t limit = UINT64_MAX);
+/// \}
+
+/// What a system call returns, called again for as long as signals interrupt it.
+template <class Call>
+auto retried(const Call& call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) result = call();
+  return result;
+}
+
+/// What `body` returns. For functions that read and write files and promise hero::Error alone: the
+/// standard library's own exceptions, for memory and for file systems, become one that names the
+/// file.
+template <class Body>
+auto with_file_errors(const char* op, const std::string& path, const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    fail(op, ": ", path, ": out of memory");
+  } catch (const std::length_error&) {
+    fail(op, ": ", path, ": out of memory: it is too long for any");
+  } catch (const std::system_error& error) {
+    fail(op, ": ", path, ": ", error.what());
+  }
+}
 
 }  // namespace hero

@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include <hero/core/ledger.h>
+#include <hero/core/wrapping.h>
 
 namespace hero {
 
@@ -32,7 +33,8 @@ const char* name(MemoryTag tag) {
 void Ledger::charge(DeviceType device, MemoryTag tag, int64_t bytes) {
   Account& account = accounts_[static_cast<int>(device)];
   const int index = static_cast<int>(tag);
-  const int64_t now = account.live[index].fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  const int64_t before = account.live[index].fetch_add(bytes, std::memory_order_relaxed);
+  const int64_t now = core::wrapping_add(before, bytes);  // of meta arrays there may be any number
   raise_to(account.peak[index], now);
   raise_to(account.peak_total, live(device));
 }
@@ -50,7 +52,7 @@ int64_t Ledger::live(MemoryTag tag, DeviceType device) const {
 int64_t Ledger::live(DeviceType device) const {
   int64_t total = 0;
   for (const auto& bytes : accounts_[static_cast<int>(device)].live) {
-    total += bytes.load(std::memory_order_relaxed);
+    total = core::wrapping_add(total, bytes.load(std::memory_order_relaxed));
   }
   return total;
 }

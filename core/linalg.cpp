@@ -119,7 +119,8 @@ Array solve_as(const char* op, const Array& a, const Array& b) {
       const Eigen::PartialPivLU<Matrix<T>> lu(left[i]);
       // As LAPACK does: a pivot that is exactly zero.
       if ((lu.matrixLU().diagonal().array() == T(0)).any()) return false;
-      result[i] = lu.solve(right[i]);
+      // Eigen would bind a reference to the data of no columns.
+      if (b.size(-1) > 0) result[i] = lu.solve(right[i]);
       return true;
     });
   });
@@ -227,7 +228,7 @@ Array lstsq(const Array& a, const Array& b) {
     for_each_matrix("lstsq", batch, "without full column rank", [&](int64_t i) {
       const Eigen::ColPivHouseholderQR<Matrix<T>> reflections(left[i]);
       if (reflections.rank() < a.size(-1)) return false;
-      result[i] = reflections.solve(right[i]);
+      if (b.size(-1) > 0) result[i] = reflections.solve(right[i]);
       return true;
     });
   });

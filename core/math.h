@@ -26,6 +26,10 @@ HERO_HD inline double abs(double x) { return std::fabs(x); }
 HERO_HD inline float floor(float x) { return std::floor(x); }
 HERO_HD inline double floor(double x) { return std::floor(x); }
 
+/// What is left of x after whole multiples of y, exactly, with x's sign.
+HERO_HD inline float fmod(float x, float y) { return std::fmod(x, y); }
+HERO_HD inline double fmod(double x, double y) { return std::fmod(x, y); }
+
 /// The nearest integer, ties to the even one.
 HERO_HD inline float round(float x) { return std::rint(x); }
 HERO_HD inline double round(double x) { return std::rint(x); }

@@ -249,8 +249,10 @@ std::string header_text(const Array& array) {
 }  // namespace
 
 Array load_npy(const std::string& path) {
-  const InputFile file(path);
-  return load(Source(file));
+  return with_file_errors("load_npy", path, [&] {
+    const InputFile file(path);
+    return load(Source(file));
+  });
 }
 
 Array parse_npy(std::span<const std::byte> bytes) { return load(Source(bytes)); }

@@ -46,7 +46,8 @@ class Block {
 
  private:
   bool is_cut(int dim) const {
-    return summarised_ && array_.shape()[dim] > 2 * options_.edge_items;
+    const int64_t edge = options_.edge_items;
+    return summarised_ && array_.shape()[dim] - edge > edge;
   }
 
   // Offsets of the printed elements from the first one, row-major.

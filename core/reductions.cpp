@@ -93,8 +93,7 @@ SortResult topk(const Array& x, int64_t k, int64_t dim, Order order) {
         axis, " of shape ", x.shape());
   const SortResult all = sort(x, dim, order);
   if (x.ndim() == 0) {
-    check(k == 1, "topk: a number has one element: k = ", k);
-    return all;
+    return all;  // of k = 0, too, as in PyTorch
   }
   // Copies, so that the rest of the sorted array is freed.
   return {all.values.slice(axis, 0, k).clone(), all.indices.slice(axis, 0, k).clone()};

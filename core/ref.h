@@ -25,6 +25,8 @@ class Counted {
 
  protected:
   ~Counted() = default;
+  /// For a class that counts in a way of its own.
+  std::atomic<uint32_t>& count() const { return count_; }
 
  private:
   mutable std::atomic<uint32_t> count_{1};

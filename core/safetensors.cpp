@@ -183,8 +183,10 @@ void save_safetensors(const std::string& path, std::span<const NamedArray> array
 }
 
 NamedArrays load_safetensors(const std::string& path) {
-  const InputFile file(path);
-  return load(Source(file));
+  return with_file_errors("load_safetensors", path, [&] {
+    const InputFile file(path);
+    return load(Source(file));
+  });
 }
 
 NamedArrays parse_safetensors(std::span<const std::byte> bytes) { return load(Source(bytes)); }
@@ -196,7 +198,8 @@ struct SafetensorsReader::File {
 };
 
 SafetensorsReader::SafetensorsReader(const std::string& path)
-    : file_(std::make_unique<File>(path)) {}
+    : file_(with_file_errors("load_safetensors", path,
+                             [&] { return std::make_unique<File>(path); })) {}
 SafetensorsReader::~SafetensorsReader() = default;
 SafetensorsReader::SafetensorsReader(SafetensorsReader&&) noexcept = default;
 

@@ -30,6 +30,10 @@ class Scalar {
     }
   }
   constexpr double real() const { return real_; }
+  /// What it is as an array of its own: float32, int64 or bool.
+  constexpr DType dtype() const {
+    return kind_ == Kind::floating ? kFloat32 : (kind_ == Kind::boolean ? kBool : kInt64);
+  }
   constexpr bool is_floating() const { return kind_ == Kind::floating; }
   constexpr bool is_boolean() const { return kind_ == Kind::boolean; }
 
@@ -40,13 +44,15 @@ class Scalar {
   Kind kind_ = Kind::floating;
 };
 
+/// `higher`, whose operands decide, unless `lower` is of a higher kind (bool < integer < floating).
+constexpr DType promote_over(DType higher, DType lower) {
+  return kind(lower) > kind(higher) ? lower : higher;
+}
+
 /// The dtype of an operation between an array of `dtype` and a scalar: a scalar promotes only
-/// across kinds (bool < integer < floating), never within one.
+/// across kinds, never within one.
 constexpr DType promote(DType dtype, const Scalar& scalar) {
-  if (is_floating(dtype)) return dtype;
-  if (scalar.is_floating()) return kFloat32;
-  if (dtype == kBool && !scalar.is_boolean()) return kInt64;
-  return dtype;
+  return promote_over(dtype, scalar.dtype());
 }
 
 std::string to_string(const Scalar& scalar);

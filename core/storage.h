@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -35,14 +36,14 @@ class Storage : public Counted {
   bool released() const { return released_; }
 
   /// Counts writes made through any array over this storage; saved tensors compare it.
-  uint32_t version() const { return version_; }
-  void bump_version() { ++version_; }
+  uint32_t version() const { return version_.load(std::memory_order_relaxed); }
+  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
   /// For one who wrote back the very values that were here at `version`: what was saved then is
   /// good again.
-  void restore_version(uint32_t version) { version_ = version; }
+  void restore_version(uint32_t version) { version_.store(version, std::memory_order_relaxed); }
   /// Counts recorded in-place operations: a view made before one no longer knows its history.
-  uint32_t history() const { return history_; }
-  void bump_history() { ++history_; }
+  uint32_t history() const { return history_.load(std::memory_order_relaxed); }
+  void bump_history() { history_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   Storage(int64_t bytes, Device device);
@@ -51,8 +52,9 @@ class Storage : public Counted {
   std::byte* data_ = nullptr;
   int64_t bytes_;
   Ledger* ledger_;
-  uint32_t version_ = 0;
-  uint32_t history_ = 0;
+  // Counted without loss when threads write to different parts of one storage.
+  std::atomic<uint32_t> version_ = 0;
+  std::atomic<uint32_t> history_ = 0;
   Device device_;
   MemoryTag tag_;
   bool released_ = true;

@@ -5,11 +5,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <pthread.h>
 
 #include <hero/core/error.h>
 #include <hero/core/thread_pool.h>
@@ -61,8 +64,8 @@ int default_threads() {
 // sleeps again, so nobody waits for a worker that is not needed.
 class Pool {
  public:
-  Pool() : threads_(default_threads()) {}
-  ~Pool() { stop_workers(); }
+  // `former` is the pool of the process that this one was forked from.
+  Pool(int threads, const Pool* former) : threads_(threads), former_(former) {}
 
   int threads() const { return threads_.load(std::memory_order_relaxed); }
 
@@ -169,8 +172,7 @@ class Pool {
   template <class Ready>
   bool spin_until(int yields, const Ready& ready) const {
     // With more threads than cores a pausing thread keeps a working one from its core.
-    static const int cores = hardware_threads();
-    const int pauses = threads() <= cores ? kPauses : 10;
+    const int pauses = threads() <= cores_ ? kPauses : 10;
     for (int i = 0; i < pauses; ++i) {
       if (ready()) return true;
       pause();
@@ -197,6 +199,8 @@ class Pool {
   }
 
   std::atomic<int> threads_;
+  const Pool* const former_;  // kept, so that what it points to counts as in use
+  const int cores_ = hardware_threads();
   std::mutex region_mutex_;  // held by the caller whose region runs; guards workers_
   std::vector<std::thread> workers_;
 
@@ -218,9 +222,79 @@ class Pool {
   std::condition_variable work_done_;
 };
 
+// [note: how long the pool lives]
+// The pool is never destroyed: a static object's destructor may compute, after any static pool were
+// gone. A forked child has one thread, the one that forked; the workers of its parent's pool do not
+// exist there and are neither woken nor joined: the first to compute makes a pool anew.
+std::atomic<Pool*> present_pool = nullptr;
+std::atomic<Pool*> former_pool = nullptr;
+
+// How many threads are wanted: the newest ThreadLimit that lives, or else `base`.
+struct Limits {
+  struct Limit {
+    const ThreadLimit* owner;
+    std::thread::id thread;
+    int threads;
+  };
+  std::mutex mutex;
+  std::vector<Limit> limits;  // oldest first
+  int base = 0;               // 0: as the pool begins
+
+  int wanted() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return limits.empty() ? base : limits.back().threads;
+  }
+};
+
+Limits& limits();
+
+// In a forked child: neither the workers nor the limits of other threads exist there.
+void begin_anew() {
+  Limits& all = limits();
+  const auto others = [self = std::this_thread::get_id()](const Limits::Limit& limit) {
+    return limit.thread != self;
+  };
+  std::erase_if(all.limits, others);
+  if (Pool* old = present_pool.exchange(nullptr)) {
+    former_pool = old;
+    if (all.base == 0) all.base = old->threads();
+  }
+  all.mutex.unlock();
+}
+
+Limits& limits() {
+  static Limits* const all = [] {
+    auto* made = new Limits;  // see [note: how long the pool lives]
+    pthread_atfork([] { limits().mutex.lock(); }, [] { limits().mutex.unlock(); }, begin_anew);
+    return made;
+  }();
+  return *all;
+}
+
+[[gnu::cold, gnu::noinline]] Pool& make_pool() {
+  const int wanted = limits().wanted();
+  auto made = std::make_unique<Pool>(wanted > 0 ? wanted : default_threads(), former_pool.load());
+  Pool* there = nullptr;
+  return present_pool.compare_exchange_strong(there, made.get()) ? *made.release() : *there;
+}
+
 Pool& pool() {
-  static Pool instance;
-  return instance;
+  Pool* const there = present_pool.load(std::memory_order_acquire);
+  return there != nullptr ? *there : make_pool();
+}
+
+// Gives the pool as many threads as are wanted. Others may change what is wanted meanwhile.
+void apply_limits() {
+  for (int wanted = limits().wanted(), set = 0; set != wanted; wanted = limits().wanted()) {
+    pool().set_threads(wanted);
+    set = wanted;
+  }
+}
+
+void check_threads(int n) {
+  check(n >= 1 && n <= kMaxThreads, "set_num_threads: not from 1 to 1024: ", n);
+  check(!inside_region, "set_num_threads: called inside a parallel region: ", n,
+        "; call it between regions");
 }
 
 }  // namespace
@@ -228,10 +302,34 @@ Pool& pool() {
 int num_threads() { return pool().threads(); }
 
 void set_num_threads(int n) {
-  check(n >= 1 && n <= kMaxThreads, "set_num_threads: not from 1 to 1024: ", n);
-  check(!inside_region, "set_num_threads: called inside a parallel region: ", n,
-        "; call it between regions");
-  pool().set_threads(n);
+  check_threads(n);
+  {
+    Limits& all = limits();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    (all.limits.empty() ? all.base : all.limits.back().threads) = n;
+  }
+  apply_limits();
+}
+
+ThreadLimit::ThreadLimit(int n) {
+  check_threads(n);
+  const int now = num_threads();
+  {
+    Limits& all = limits();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    if (all.base == 0) all.base = now;  // no limit and no number was set so far
+    all.limits.push_back({this, std::this_thread::get_id(), n});
+  }
+  apply_limits();
+}
+
+ThreadLimit::~ThreadLimit() {
+  {
+    Limits& all = limits();
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    std::erase_if(all.limits, [this](const Limits::Limit& limit) { return limit.owner == this; });
+  }
+  apply_limits();
 }
 
 bool in_parallel_region() { return inside_region; }

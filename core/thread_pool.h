@@ -11,8 +11,9 @@ namespace hero {
 // threads.
 int num_threads();
 
-// Changes num_threads() for the whole process; waits for a running region to end. Error if n is
-// outside [1, 1024] or if called from inside a region.
+// Changes num_threads() for the whole process; waits for a running region to end. What is set while
+// a ThreadLimit lives ends with it. Error if n is outside [1, 1024] or if called from inside a
+// region.
 void set_num_threads(int n);
 
 // True while the calling thread works on a chunk of a parallel region; a region started there runs
@@ -32,16 +33,15 @@ class SerialRegion {
   bool former_;
 };
 
-// Sets the number of threads for a scope and puts the former number back at its end.
+// Sets the number of threads for a scope. Scopes may overlap in any order, as those of several
+// threads do: the newest one that lives counts, and after the last the number is what
+// it was before the first. Error as for set_num_threads().
 class ThreadLimit {
  public:
-  explicit ThreadLimit(int n) : former_(num_threads()) { set_num_threads(n); }
-  ~ThreadLimit() { set_num_threads(former_); }
+  explicit ThreadLimit(int n);
+  ~ThreadLimit();
   ThreadLimit(const ThreadLimit&) = delete;
   ThreadLimit& operator=(const ThreadLimit&) = delete;
-
- private:
-  int former_;
 };
 
 namespace detail {

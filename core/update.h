@@ -1,11 +1,9 @@
 #pragma once
 // UpdateBatch: the entry to elementwise optimizer steps.
-#include <array>
-#include <bit>
+#include <span>
 #include <vector>
 
 #include <hero/core/backend.h>
-#include <hero/core/updates.h>
 
 namespace hero::core {
 
@@ -33,16 +31,11 @@ class UpdateBatch {
   /// shape and device, and states are contiguous. Parameters of a batch do not overlap. float16 and
   /// bfloat16 are computed in float32 and rounded once. Slices of the same elements of each give
   /// the same bits as the whole. `norms`, for functors that take them only: float64 [2] on the same
-  /// device.
+  /// device. Defined in core/update_step.h, for the files of optimizers: the functors and their
+  /// arithmetic are not for every program to read.
   template <class F>
   void add(const typename F::template Step<double>& step, const Array& param, const Array& grad,
-           std::span<const Array* const> states, const Array* norms = nullptr) {
-    static_assert(F::states <= kMaxUpdateStates);
-    using Packed = std::array<double, kernels::kCoefficients<F>>;
-    const auto coefficients = std::bit_cast<Packed>(step);
-    add({{kernels::UpdateList::index_of<F>()}, F::name, F::states, kernels::TakesNorms<F>},
-        coefficients, param, grad, states, norms);
-  }
+           std::span<const Array* const> states, const Array* norms = nullptr);
   /// Takes all steps; the batch is empty then, after an error too.
   void run();
 

@@ -9,7 +9,9 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include <hero/cuda/cudnn_graph.cuh>
 #include <hero/cuda/per_device.cuh>
@@ -142,13 +144,12 @@ CudnnGraph backward_graph(const Operands& in) {
   return std::move(d.graph);
 }
 
-// The library's handle and the plans of one device.
+// A handle of the library and the plans made for it, of one device.
 class Plans {
  public:
   explicit Plans(const char* op) { check_cudnn(cudnn().Create(&handle_), op); }
 
   void run(const char* op, const Operands& in, std::span<void* const> addresses) {
-    const std::lock_guard lock(mutex_);  // of the handle, too
     const bool backward = in.g.defined();
     std::unique_ptr<CudnnPlan>& plan = plans_[key(in)];
     if (!plan) plan = CudnnPlan::make(backward ? backward_graph(in) : forward_graph(in), handle_);
@@ -175,9 +176,46 @@ class Plans {
   }
 
   cudnnHandle_t handle_ = nullptr;
-  std::mutex mutex_;
   std::map<std::vector<int64_t>, std::unique_ptr<CudnnPlan>> plans_;
 };
+
+// [note: cuDNN's handles are a thread's] A handle serves one thread at a time, and plans are made
+// for a handle. So a thread takes both from the device's stock and gives them back at its end:
+// threads that share a GPU wait for none of the others, also where one makes plans, which takes
+// long.
+class Stock {
+ public:
+  explicit Stock(const char*) {}
+  std::unique_ptr<Plans> take(const char* op) {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<Plans>(op);
+    std::unique_ptr<Plans> plans = std::move(idle_.back());
+    idle_.pop_back();
+    return plans;
+  }
+  void give(std::unique_ptr<Plans> plans) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(plans));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Plans>> idle_;
+};
+
+Plans& plans_of_thread(const char* op) {
+  struct Mine {
+    std::map<Stock*, std::unique_ptr<Plans>> taken;
+    ~Mine() {
+      for (auto& [stock, plans] : taken) stock->give(std::move(plans));
+    }
+  };
+  thread_local Mine mine;
+  Stock& stock = of_current_device<Stock>(op);
+  std::unique_ptr<Plans>& plans = mine.taken[&stock];
+  if (!plans) plans = stock.take(op);
+  return *plans;
+}
 
 std::vector<void*> addresses_of(std::initializer_list<Array> arrays) {
   std::vector<void*> addresses;
@@ -209,7 +247,7 @@ void cudnn_attention(const AttentionScores& scores, const Array& q, const Array&
   std::vector<void*> addresses = addresses_of({in.q, in.k, in.v, out, log_sum});
   addresses.push_back(&scale);
   if (in.is_causal) addresses.push_back(&lowest_score);
-  of_current_device<Plans>("attention").run("attention", in, addresses);
+  plans_of_thread("attention").run("attention", in, addresses);
 }
 
 void cudnn_attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
@@ -233,7 +271,7 @@ void cudnn_attention_backward(const AttentionScores& scores, const Array& g, con
   addresses.push_back(&scale);
   addresses.push_back(&unit);
   if (in.is_causal) addresses.push_back(&lowest_score);
-  of_current_device<Plans>(kOp).run(kOp, in, addresses);
+  plans_of_thread(kOp).run(kOp, in, addresses);
 }
 
 CudnnEngines cudnn_engines(const std::string& device_json, bool is_causal, const Array& q,

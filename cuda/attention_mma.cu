@@ -60,13 +60,12 @@ struct Rows {
       }
     }
   }
-  // After the last tile: sums over whole rows. A row that saw nothing has none: NaN, as on the CPU.
+  // After the last tile: sums over whole rows.
   __device__ void finish() {
 #pragma unroll
     for (int i = 0; i < 2 * kRows; ++i) {
       sum[i] += __shfl_xor_sync(kAllLanes, sum[i], 1);
       sum[i] += __shfl_xor_sync(kAllLanes, sum[i], 2);
-      if (sum[i] == 0.0f) sum[i] = std::numeric_limits<float>::quiet_NaN();
     }
   }
 };
@@ -161,14 +160,23 @@ __global__ void __launch_bounds__(kMmaThreads)
     add_product<T, kHead, kRows, kColumns>(sums, s, of_v);
   }
 
+  if (end == 0) {  // no step has waited for the queries, whose place the results take
+    wait_copies<0>();
+    __syncthreads();
+  }
   rows.finish();
 #pragma unroll
   for (int i = 0; i < 2 * kRows; ++i) {
     const int query = first + row + 8 * i + lane / 4;
+    // A row that saw nothing is 0, and the logarithm inf, with which backward finds probabilities
+    // of 0 again: as on the CPU.
+    const bool saw_none = rows.sum[i] == 0.0f;
     if (lane % 4 == 0 && query < rules.queries) {
-      log_sum[head * rules.queries + query] = std::fma(rows.top[i], kLn2, std::log(rows.sum[i]));
+      log_sum[head * rules.queries + query] =
+          saw_none ? std::numeric_limits<float>::infinity()
+                   : std::fma(rows.top[i], kLn2, std::log(rows.sum[i]));
     }
-    const float scale = 1.0f / rows.sum[i];
+    const float scale = saw_none ? 0.0f : 1.0f / rows.sum[i];
 #pragma unroll
     for (int n = 0; n < kHead / 8; ++n) {
       sums[i / 2][n][i % 2 * 2] *= scale;

@@ -227,6 +227,7 @@ __global__ void __launch_bounds__(kMmaThreads)
     __syncthreads();  // the next but one may arrive here
   }
   wait_copies<0>();
+  __syncthreads();  // where there was no step: all threads' queries are here
   multiply_by<kRows, kHead / 8>(sums, rules.scale);
   store<T, kHead, kRows>(sums, of_q, row, g_q.of(b, h), first);
 }

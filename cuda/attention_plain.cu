@@ -156,9 +156,12 @@ struct Row {
     sum = std::fma(sum, factor, row_of(part, [](C a, C b) { return a + b; }));
     return factor;
   }
-  // A row that sees nothing has no softmax: all NaN, as on the CPU.
-  __device__ C scale() const { return C(1) / sum * (sum == C(0) ? C(0) : C(1)); }
-  __device__ C log_sum() const { return sum == C(0) ? scale() : top + std::log(sum); }
+  // A row that sees nothing is 0, and the logarithm inf, with which backward finds probabilities of
+  // 0 again: as on the CPU.
+  __device__ C scale() const { return sum == C(0) ? C(0) : C(1) / sum; }
+  __device__ C log_sum() const {
+    return sum == C(0) ? std::numeric_limits<C>::infinity() : top + std::log(sum);
+  }
 };
 
 template <class T, int kChunk>

@@ -40,13 +40,21 @@ CachingAllocator::~CachingAllocator() {
 }
 
 void* CachingAllocator::allocate(int64_t bytes, StreamId stream) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Pool& pool = pool_for(stream);
   const Wanted wanted{stream, pool.cached ? round_up(bytes, kRounding) : bytes};
   const bool small = wanted.bytes <= kSmallBlock;
   if (routes_.empty()) collect(false);
   Block* block = take(pool, wanted, small);
-  if (!block) block = new_segment(pool, wanted, small);
+  if (!block) block = new_segment(pool, wanted, small, false);
+  if (!block) {
+    lock.unlock();
+    const bool may_give_back = upstream_.before_free();
+    lock.lock();
+    block = take(pool, wanted, small);  // others may have freed one meanwhile
+    if (!block && !may_give_back) out_of_memory(wanted.bytes);
+    if (!block) block = new_segment(pool, wanted, small, true);
+  }
   in_use_.emplace(block->at, block);
   block->in_use = true;
   if (worth_splitting(block->bytes - wanted.bytes, small)) split(block, wanted.bytes);
@@ -70,13 +78,14 @@ CachingAllocator::Block* CachingAllocator::take(Pool& pool, const Wanted& wanted
   return block;
 }
 
-CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, const Wanted& wanted,
-                                                       bool small) {
+CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, const Wanted& wanted, bool small,
+                                                       bool may_give_back) {
   const int64_t bytes = !pool.cached ? wanted.bytes
                         : small      ? kSmallSegment
                                      : round_up(wanted.bytes, kSmallSegment);
   void* memory = upstream_.allocate(bytes);
   if (!memory) {
+    if (!may_give_back) return nullptr;
     ++stats_.retries;
     if (routes_.empty()) collect(true);
     free_cached();

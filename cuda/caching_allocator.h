@@ -27,6 +27,9 @@ class Upstream {
   virtual void* allocate(int64_t bytes) = 0;
   /// Takes a segment back, whatever streams still do with it (the device is waited for).
   virtual void free(void* segment) noexcept = 0;
+  /// Asked, without a lock held, before cached segments go back because memory ran out; false where
+  /// they cannot.
+  virtual bool before_free() noexcept { return true; }
   /// Marks the end of what `stream` was asked for until now; null when that cannot be said any
   /// more, which counts as passed.
   virtual EventId record(StreamId stream) noexcept = 0;
@@ -139,7 +142,8 @@ class CachingAllocator {
 
   Pool& pool_for(StreamId stream);
   Block* take(Pool& pool, const Wanted& wanted, bool small);
-  Block* new_segment(Pool& pool, const Wanted& wanted, bool small);
+  // Null where there is not enough and the cache may not go back yet.
+  Block* new_segment(Pool& pool, const Wanted& wanted, bool small, bool may_give_back);
   void split(Block* block, int64_t bytes);
   static void add_use(Block& block, StreamId stream);
   void record_events(Block* block) noexcept;

@@ -6,6 +6,7 @@
 
 #include <hero/core/indexing.h>
 #include <hero/cuda/cuda_backend.cuh>
+#include <hero/cuda/device_memory.cuh>
 #include <hero/cuda/index_report.cuh>
 #include <hero/cuda/launch.cuh>
 #include <hero/cuda/layout.cuh>
@@ -46,6 +47,7 @@ Report* make_report(int device) {
   std::atomic<Report*>& place = report_of(device);
   if (Report* const made = place) return made;
   void* block = nullptr;
+  const Uncaptured uncaptured;  // the first index may be one of a step that is being captured
   check_cuda(cudaMallocHost(&block, sizeof(Report)), "index");
   Report* const fresh = new (block) Report{};
   Report* before = nullptr;

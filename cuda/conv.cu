@@ -84,18 +84,12 @@ __global__ void col2im_kernel(Columns<const T> columns, Planes<T> out, Axis rows
   }
 }
 
-// Places along an axis of `size`.
-int64_t places(const core::Window& window, int axis, int64_t size) {
-  const int64_t reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1;
-  return (size + 2 * window.padding[axis] - reach) / window.stride[axis] + 1;
-}
-
 }  // namespace
 
 void CudaBackend::im2col(const Array& x, const Window& window, const Array& out) {
   if (out.numel() == 0) return;
   const DeviceGuard guard(index_);
-  const int64_t oh = places(window, 0, x.size(2)), ow = places(window, 1, x.size(3));
+  const int64_t oh = window.places(0, x.size(2)), ow = window.places(1, x.size(3));
   const Axis rows(window, 0, x.size(2), oh), cols(window, 1, x.size(3), ow);
   const int64_t each = window.kernel[0] * window.kernel[1] * oh * ow;
   dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
@@ -113,7 +107,7 @@ void CudaBackend::col2im(const Array& columns, const Window& window, const Array
   if (out.numel() == 0) return;
   if (columns.numel() == 0) return fill(out, 0);
   const DeviceGuard guard(index_);
-  const int64_t oh = places(window, 0, out.size(2)), ow = places(window, 1, out.size(3));
+  const int64_t oh = window.places(0, out.size(2)), ow = window.places(1, out.size(3));
   const Axis rows(window, 0, out.size(2), oh), cols(window, 1, out.size(3), ow);
   const int64_t each = out.size(2) * out.size(3);
   dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {

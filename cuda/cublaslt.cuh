@@ -8,6 +8,7 @@
 // clang-format off
 #define HERO_CUBLASLT_FUNCTIONS(X) \
   X(Create) X(GetStatusName) X(Matmul) X(MatmulAlgoGetHeuristic) \
+  X(MatmulAlgoConfigGetAttribute) \
   X(MatmulDescCreate) X(MatmulDescDestroy) X(MatmulDescSetAttribute) \
   X(MatrixLayoutCreate) X(MatrixLayoutDestroy) X(MatrixLayoutSetAttribute) \
   X(MatmulPreferenceCreate) X(MatmulPreferenceDestroy) X(MatmulPreferenceSetAttribute)

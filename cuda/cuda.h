@@ -4,6 +4,7 @@
 // exists, and there are no devices: what needs one throws.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <hero/core/array.h>
 #include <hero/core/device.h>
@@ -67,6 +68,28 @@ MemoryStats memory_stats(Device device = {DeviceType::cuda, 0});
 void reset_peak_memory(Device device = {DeviceType::cuda, 0});
 /// Gives memory that no array uses back to the devices.
 void empty_cache();
+/// \}
+
+/// \name Where the GPU's time goes
+/// With HERO_CUDA_TIMES=1 in the environment an event stands before and after whatever the library
+/// launches, and at the program's end the times between them are printed to stderr, summed by
+/// operation and by module (that of the forward pass also for its derivatives). A graph's replay is
+/// one operation. With HERO_CUDA_NVTX=1 operations and modules are ranges in NVIDIA's profilers.
+/// \{
+struct OperationTime {
+  std::string op, module;  ///< module: its path, "" outside of any
+  int64_t launches = 0;
+  double milliseconds = 0.0;
+};
+/// Begins or ends it in the program itself, whatever the environment says.
+void time_operations(bool on);
+/// The sums so far, the longest first; waits for the work.
+std::vector<OperationTime> operation_times();
+/// The same as the printed tables; "" where nothing was timed.
+std::string operation_times_text();
+void reset_operation_times();
+/// Begins or ends what a profiler collects that was told not to begin by itself.
+void profile(bool on);
 /// \}
 
 class Event;

@@ -2,6 +2,7 @@
 
 #include <hero/cuda/cudnn_graph.cuh>
 #include <hero/cuda/per_device.cuh>
+#include <hero/cuda/times.cuh>
 
 namespace hero::cuda {
 
@@ -187,7 +188,7 @@ void CudnnPlan::run(const char* op, cudnnHandle_t handle, std::span<void* const>
   void* const room = scratch.defined() ? scratch.bytes() : nullptr;
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, room);
   pack.finish();
-  note_launch(op);
+  const Launching launching(op);
   check_cudnn(cudnn().BackendExecute(handle, plan_.raw(), pack.raw()), op);
 }
 

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -32,6 +33,7 @@ class DeviceMemory final : public CudaUpstream {
     const Uncaptured uncaptured;
     cudaFree(segment);
   }
+  bool before_free() noexcept override { return may_free(index_); }
   std::string describe() override {
     const DeviceGuard guard(index_);
     size_t free = 0, total = 0;
@@ -43,6 +45,8 @@ class DeviceMemory final : public CudaUpstream {
  private:
   const int index_;
 };
+
+std::atomic<BeforeFree> before_free = nullptr;
 
 struct Memory {
   explicit Memory(int index) : device(index), allocator(device, caches()) {}
@@ -86,6 +90,12 @@ void CudaUpstream::drop(EventId event) noexcept {
   cudaEventDestroy(static_cast<cudaEvent_t>(event));
 }
 
+void set_before_free(BeforeFree ask) { before_free = ask; }
+bool may_free(int device) noexcept {
+  const BeforeFree ask = before_free;
+  return ask == nullptr || ask(device);
+}
+
 // Address sanitizer, which sees the blocks of tests/cusim, must see every one come and go.
 bool caches() {
 #if defined(__SANITIZE_ADDRESS__)
@@ -106,6 +116,8 @@ CachingAllocator& device_memory(int index) {
 }
 
 void empty_device_caches() {
+  // Before any lock is held, which another rank may need to get to its call.
+  if (!may_free(-1)) return;
   Memories& all = memories();
   const std::lock_guard lock(all.mutex);
   for (const auto& memory : all.of_device) memory->allocator.empty_cache();

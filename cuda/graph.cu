@@ -265,8 +265,10 @@ std::vector<Array> GraphedStep::State::run() {
     cudaGraphDestroy(graph);
   }
   if (!options.recapture) advance_random();
-  note_launch("graphed step");
-  check_cuda(cudaGraphLaunch(exec, handle()), "graphed step");
+  {
+    const Launching launching("graphed step");
+    check_cuda(cudaGraphLaunch(exec, handle()), "graphed step");
+  }
   if (options.recapture) give_pinned();
   if (synchronous()) wait_for_stream("graphed step");
   return options.recapture ? std::move(outputs) : outputs;

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <hero/cuda/runtime.cuh>
+#include <hero/cuda/times.cuh>
 
 namespace hero::cuda {
 
@@ -21,17 +22,12 @@ inline constexpr int kThreads = 256;
 template <class... Params, class... Args>
 void launch(const char* op, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared,
             Args&&... args) {
-  note_launch(op);
+  if (shared > kSharedByDefault) allow_shared(op, reinterpret_cast<const void*>(kernel), shared);
+  const Launching launching(op);
 #if defined(HERO_CUSIM)
   cusim::launch(op, grid, block, shared, current_stream(),
                 [=]() { kernel(static_cast<Params>(args)...); });
 #else
-  if (shared > 48 * 1024) {
-    check_cuda(
-        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-        op);
-  }
   std::tuple<std::decay_t<Params>...> values(static_cast<Params>(args)...);
   std::apply(
       [&](auto&... value) {

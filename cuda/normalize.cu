@@ -49,7 +49,7 @@ __device__ Compute<E> scale_of(const Norm<E>& norm, Team team, Compute<E> square
   return A(1) / math::sqrt(team.reduce(squares, SumJoin()) * (A(1) / static_cast<A>(n)) + norm.eps);
 }
 
-// (x - mean) scale weight + bias, elements at.. of a row.
+// (x - mean) scale weight + bias, elements at.. of a row; `whole`: the parameters fit packs.
 template <class E>
 __device__ RowPack<E> normalized(const Norm<E>& norm, RowPack<E> pack, Compute<E> mean,
                                  Compute<E> scale, int64_t at, int64_t n, bool whole) {
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(1024)
   for (int k = 0; k < kHeld; ++k) {
     const int64_t at = first + k * step;
     if (at >= n) continue;
-    const RowPack<E> result = normalized(norm, held[k], mean, scale, at, n, shape.whole);
+    const RowPack<E> result = normalized(norm, held[k], mean, scale, at, n, shape.whole_parameters);
     store_pack(result, out + start, at, n, shape.whole);
   }
   if (team.rank() == 0) {
@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(1024)
   const A scale = scale_of(norm, team, squares, n);
   for (int64_t at = first; at < n; at += step) {
     const RowPack<E> pack = load_pack(from, at, n, shape.whole);
-    store_pack(normalized(norm, pack, mean, scale, at, n, shape.whole), out + row * n, at, n,
-               shape.whole);
+    store_pack(normalized(norm, pack, mean, scale, at, n, shape.whole_parameters), out + row * n,
+               at, n, shape.whole);
   }
   if (team.rank() == 0) {
     norm.mean[row] = mean;
@@ -170,8 +170,11 @@ void forward(const RowNorm& given, const Array& x, const Array& out, const Array
                      static_cast<A>(given.eps),
                      given.centered};
   const int64_t rows = x.shape()[0], n = x.shape()[1];
-  RowsOfNorm shape{
-      rows, n, {1}, all_fit<E>(n, {&x, &out, given.weight, given.bias, given.residual, given.sum})};
+  RowsOfNorm shape{rows,
+                   n,
+                   {1},
+                   all_fit<E>(n, {&x, &out, given.residual, given.sum}),
+                   all_fit<E>(n, {given.weight, given.bias})};
   constexpr int kMostHeld = sizeof(E) == 2 ? 2 : 4;  // more would not fit 64 registers
   const bool small = n <= kWarp * kRowPack<E>;
   shape.team.width =

@@ -7,11 +7,12 @@
 
 namespace hero::cuda {
 
-/// Contiguous rows [rows, n]; `whole`: all arrays fit packs.
+/// Contiguous rows [rows, n].
 struct RowsOfNorm {
   int64_t rows, n;
   Team team;
-  bool whole;
+  bool whole;             ///< all arrays of rows fit packs
+  bool whole_parameters;  ///< weight and bias do, which may lie anywhere: shards of many parameters
 };
 
 template <class E>

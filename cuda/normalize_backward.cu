@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(512)
   A of_weight[kHeld][kRowPack<E>] = {}, of_bias[kHeld][kRowPack<E>] = {};
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    if (has_weight) weight[k] = load_pack(back.weight, first + k * step, n, shape.whole);
+    if (has_weight) weight[k] = load_pack(back.weight, first + k * step, n, shape.whole_parameters);
   }
   // Every thread of a team comes as often: a team's row is there or not.
   for (int64_t row = team.index(); row < shape.rows; row += teams) {
@@ -183,14 +183,16 @@ __global__ void __launch_bounds__(1024)
   RowPack<E> weight{};
   TwoSums<A> sums{};
   for (int64_t at = first; at < n; at += step) {
-    if (has_weight) weight = load_pack(back.weight, at, n, shape.whole, convert<E>(A(0)));
+    if (has_weight)
+      weight = load_pack(back.weight, at, n, shape.whole_parameters, convert<E>(A(0)));
     add_sums(sums, load_pack(row_g, at, n, shape.whole, convert<E>(A(0))),
              load_pack(row_x, at, n, shape.whole, convert<E>(A(0))), weight, has_weight, mean,
              scale);
   }
   const TwoSums<A> shares = shares_of(team.reduce(sums, TwoSumsJoin()), n, back.centered);
   for (int64_t at = first; at < n; at += step) {
-    if (has_weight) weight = load_pack(back.weight, at, n, shape.whole, convert<E>(A(0)));
+    if (has_weight)
+      weight = load_pack(back.weight, at, n, shape.whole_parameters, convert<E>(A(0)));
     const RowPack<E> g_x = store_gradient(back, load_pack(row_g, at, n, shape.whole),
                                           load_pack(row_x, at, n, shape.whole), weight, mean, scale,
                                           shares, row * n, at, n, shape.whole);
@@ -282,7 +284,8 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
   const RowsOfNorm shape{rows,
                          n,
                          {plan.width},
-                         all_fit<E>(n, {&g, &x, &g_x, norm.weight, norm.g_sum, norm.g_residual})};
+                         all_fit<E>(n, {&g, &x, &g_x, norm.g_sum, norm.g_residual}),
+                         all_fit<E>(n, {norm.weight})};
   const dim3 threads(static_cast<unsigned>(team_threads(plan.width)));
   if (plan.held > 0) {
     launch(kOp,

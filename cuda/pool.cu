@@ -107,8 +107,8 @@ __global__ void average_pool_kernel(Planes<const T> x, Planes<T> out, Axis rows,
   }
 }
 
-// The gradients of the places that chose an element, rounded after each as the
-// CPU does. Places without any element chose the first one.
+// The gradients of the places that chose an element, rounded once as on the
+// CPU. Places without any element chose the first one.
 template <class T>
 __global__ void max_pool_backward_kernel(const T* g, const int64_t* indices, T* out, Axis rows,
                                          Axis cols, bool has_empty_places, Divider per_plane,
@@ -123,15 +123,15 @@ __global__ void max_pool_backward_kernel(const T* g, const int64_t* indices, T* 
     const int top = all ? 0 : rows.first_place(at.y), left = all ? 0 : cols.first_place(at.x);
     const int bottom = all ? rows.places : rows.last_place(at.y);
     const int right = all ? cols.places : cols.last_place(at.x);
-    T sum = convert<T>(C(0));
+    C sum = C(0);
     for (int oy = top; oy < bottom; ++oy) {
       for (int ox = left; ox < right; ++ox) {
         const int64_t place = start + static_cast<int64_t>(oy) * cols.places + ox;
         if (indices[place] != here) continue;
-        sum = convert<T>(static_cast<C>(convert<C>(sum) + convert<C>(g[place])));
+        sum = static_cast<C>(sum + convert<C>(g[place]));
       }
     }
-    out[static_cast<int64_t>(first) * per_plane.divisor + i] = sum;
+    out[static_cast<int64_t>(first) * per_plane.divisor + i] = convert<T>(sum);
   }
 }
 

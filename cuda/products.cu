@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/per_device.cuh>
 #include <hero/cuda/products.cuh>
+#include <hero/cuda/times.cuh>
 #include <hero/cuda/timing.cuh>
 
 namespace hero::cuda {
@@ -157,7 +159,7 @@ class Plan {
       lock = std::unique_lock(mutex_);
       aim(op, at.epilogue);
     }
-    note_launch(op);
+    const Launching launching(op);
     const float one = 1.0f, zero = 0.0f;
     const double wide_one = 1.0, wide_zero = 0.0;
     const void* alpha = wide_ ? static_cast<const void*>(&wide_one) : &one;
@@ -235,6 +237,17 @@ bool may_measure() {
   return wanted && !capturing();
 }
 
+// With HERO_CUDA_SYNC=1, before it runs: an algorithm that faults takes the process along, and this
+// line is then the last.
+void log_algorithm(const char* op, const cublasLtMatmulHeuristicResult_t& candidate) {
+  int32_t id = -1;
+  size_t written = 0;
+  cublaslt().MatmulAlgoConfigGetAttribute(&candidate.algo, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof(id),
+                                          &written);
+  std::fprintf(stderr, "%s: cuBLASLt's algorithm %d, with %zu bytes of workspace\n", op,
+               static_cast<int>(id), candidate.workspaceSize);
+}
+
 // Leaves the plan with the quickest of the candidates, the first one of those that are nearly as
 // quick, and the product in d. False when none can be run in `limit` milliseconds.
 bool measure(const char* op, Plan& plan, const Addresses& at,
@@ -244,8 +257,10 @@ bool measure(const char* op, Plan& plan, const Addresses& at,
   std::array<bool, kCandidates> runs{};
   for (int i = 0; i < count; ++i) {  // also warms up
     plan.choose(candidates[i]);
+    if (synchronous()) log_algorithm(op, candidates[i]);
     runs[i] = plan.run(op, at) == CUBLAS_STATUS_SUCCESS;
     if (!runs[i]) cudaGetLastError();
+    if (synchronous()) check_cuda(cudaStreamSynchronize(current_stream()), op);
   }
   for (int round = 0; round < kTimedRounds; ++round) {
     for (int i = 0; i < count; ++i) {

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include <hero/core/math.h>
+#include <hero/core/wrapping.h>
 
 namespace hero::cuda {
 
@@ -21,25 +22,26 @@ struct SumOf {
   }
   template <class T>
   __device__ static T join(T a, T b) {
-    return static_cast<T>(a + b);
+    return core::wrapping_add(a, b);
   }
 };
 struct SumAbs : SumOf {
   template <class T>
   __device__ static T pre(T x, T) {
-    return static_cast<T>(x < T(0) ? -x : x);
+    return x < T(0) ? core::wrapping_neg(x) : x;
   }
 };
 struct SumSquare : SumOf {
   template <class T>
   __device__ static T pre(T x, T) {
-    return static_cast<T>(x * x);
+    return core::wrapping_mul(x, x);
   }
 };
 struct SumDeviation : SumOf {
   template <class T>
   __device__ static T pre(T x, T center) {
-    return static_cast<T>((x - center) * (x - center));
+    const T deviation = core::wrapping_sub(x, center);
+    return core::wrapping_mul(deviation, deviation);
   }
 };
 struct SumExp : SumOf {
@@ -56,7 +58,7 @@ struct Product : SumOf {
   }
   template <class T>
   __device__ static T join(T a, T b) {
-    return static_cast<T>(a * b);
+    return core::wrapping_mul(a, b);
   }
 };
 struct Largest : SumOf {

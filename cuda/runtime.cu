@@ -1,6 +1,8 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include <hero/cuda/index_report.cuh>
 #include <hero/cuda/per_device.cuh>
@@ -75,6 +77,18 @@ bool synchronous() {
 
 void note_launch(const char* op) {
   launched.names[static_cast<size_t>(launched.count++ % Launched::kKept)] = op;
+}
+
+void allow_shared(const char* op, const void* kernel, size_t bytes) {
+  // a cache of each thread needs no lock; threads that share a kernel ask once each
+  thread_local std::map<std::pair<const void*, int>, size_t> allowed;
+  size_t& known = allowed[{kernel, current_cuda(op).index}];
+  if (bytes <= known) [[likely]]
+    return;
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)),
+             op);
+  known = bytes;
 }
 
 void wait_for_stream(const char* op) {

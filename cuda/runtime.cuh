@@ -48,6 +48,12 @@ bool synchronous();
 /// Remembers that this thread launched `op` (a literal) since it last waited for the device.
 void note_launch(const char* op);
 
+/// Bytes of shared memory that a launch may ask for without a word before.
+inline constexpr size_t kSharedByDefault = 48 * 1024;
+/// Lets `kernel` have so many on the current device. The driver, which takes a microsecond and a
+/// lock for that, is asked once a kernel and device.
+void allow_shared(const char* op, const void* kernel, size_t bytes);
+
 /// The host waits for the calling thread's current stream. Whatever gives values to the host calls
 /// this: it is what a captured step cannot do, and then an error says so.
 void wait_for_stream(const char* op);

@@ -1,6 +1,7 @@
 // Running sums and products. A block goes along its line tile by tile and carries what it has so
 // far; where few lines would leave the GPU idle each is cut into chunks, whose totals are scanned
 // first. Floats are joined in double, as on the CPU.
+#include <hero/core/wrapping.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/lines.cuh>
 
@@ -15,7 +16,9 @@ template <class A>
 struct ScanJoin {
   bool product;
   __device__ A none() const { return product ? A(1) : A(0); }
-  __device__ A operator()(A a, A b) const { return static_cast<A>(product ? a * b : a + b); }
+  __device__ A operator()(A a, A b) const {
+    return product ? core::wrapping_mul(a, b) : core::wrapping_add(a, b);
+  }
 };
 
 constexpr int kItems = 4;  // neighbouring elements of one thread

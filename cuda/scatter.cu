@@ -4,6 +4,7 @@
 // added up in order.
 #include <bit>
 
+#include <hero/core/wrapping.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/index_lines.cuh>
 #include <hero/cuda/launch.cuh>
@@ -31,7 +32,7 @@ __device__ void put(ScatterMode mode, T& target, T value) {
   if (mode == ScatterMode::assign) {
     target = value;
   } else {
-    target = convert<T>(static_cast<C>(convert<C>(target) + convert<C>(value)));
+    target = convert<T>(core::wrapping_add(convert<C>(target), convert<C>(value)));
   }
 }
 
@@ -129,8 +130,8 @@ __global__ void add_chunks_kernel(const T* src, const K* keys, const int64_t* po
         }
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-          const C term = static_cast<C>(convert<C>(ahead[j].at[v]) * factor);
-          sum[v] = static_cast<C>(sum[v] + term);
+          const C term = core::wrapping_mul(convert<C>(ahead[j].at[v]), factor);
+          sum[v] = core::wrapping_add(sum[v], term);
         }
       }
     }
@@ -162,7 +163,7 @@ __global__ void join_chunks_kernel(const K* keys, Rows rows, const SumType<T>* b
     for (int v = 0; v < V; ++v) sum[v] = after[task * V + v];
     for (int64_t next = end, part = task + rows.columns; next < rows.n && keys[next] == key;
          next += kChunk, part += rows.columns) {
-      for (int v = 0; v < V; ++v) sum[v] = static_cast<C>(sum[v] + before[part * V + v]);
+      for (int v = 0; v < V; ++v) sum[v] = core::wrapping_add(sum[v], before[part * V + v]);
       if (next + kChunk < rows.n && keys[next + kChunk - 1] != key) break;
     }
     const int64_t slab = column / rows.packs, first = (column - slab * rows.packs) * V;
@@ -271,7 +272,12 @@ void CudaBackend::scatter(ScatterMode mode, const Array& src, int dim, const Arr
   // src may be larger than index: what lies beyond is not used.
   const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
   const int64_t length = index.ndim() > 0 ? index.shape()[dim] : 1;
-  if (length > kShort) return scatter_sorted(mode, used, dim, index, out);
+  // Sums of halves that one thread walks would be rounded after each term.
+  const bool rounds =
+      mode == ScatterMode::add && is_floating(out.dtype()) && item_size(out.dtype()) == 2;
+  if (length > kShort || (rounds && length > 1)) {
+    return scatter_sorted(mode, used, dim, index, out);
+  }
   const int64_t count = index.numel() / length;
   const Line indices(lines_along(index, dim)), from(lines_along(used, dim));
   const Line to(lines_along(fixed_along(out, dim, index.shape()), dim));

@@ -30,6 +30,11 @@ DeviceProperties device_properties(Device) { none("device_properties"); }
 MemoryStats memory_stats(Device) { none("memory_stats"); }
 void reset_peak_memory(Device) { none("reset_peak_memory"); }
 void empty_cache() {}
+void time_operations(bool) {}
+std::vector<OperationTime> operation_times() { return {}; }
+std::string operation_times_text() { return ""; }
+void reset_operation_times() {}
+void profile(bool) {}
 void record_use(const Array&, const Stream&) { none("record_use"); }
 
 Array pinned(const Shape&, DType) { none("pinned"); }

@@ -20,6 +20,14 @@ void agree(const Communicator& world, const std::function<void()>& body);
 /// The same of a body that runs on rank 0 alone.
 std::string on_rank_0(const Communicator& world, const std::function<std::string()>& body);
 
+/// An Error on every rank unless all ranks' texts are the same: "<what>: 3 (rank 0); 4 (ranks 1,
+/// 2)". A collective.
+void same_on_all(const Communicator& world, const std::string& what, const std::string& text);
+
+/// Every rank's text, on every rank. A collective; `unit` is its name in errors.
+std::vector<std::string> tell_all(const Communicator& world, const std::string& text,
+                                  const char* unit = "checkpoint");
+
 inline int rank_of(const Communicator& world) { return world.defined() ? world.rank() : 0; }
 inline int size_of(const Communicator& world) { return world.defined() ? world.size() : 1; }
 

@@ -10,6 +10,7 @@
 #include <hero/dist/checkpoint_files.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/checkpoint_folder.h>
+#include <hero/nn/training/folder_lock.h>
 
 namespace hero::dist {
 
@@ -51,6 +52,25 @@ std::string misfit(const Manifest& saved, const TrackedList& tracked) {
   return text;
 }
 
+// "model (module), adamw (optimizer)": in order, as ranks go through them together.
+std::string names_of(const TrackedList& tracked) {
+  std::string text;
+  for (const auto& t : tracked) {
+    text += (text.empty() ? "" : ", ") + t->name + " (" + t->kind() + ")";
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+// What `look` found wrong, or why it could not look.
+template <class Look>
+std::string said_of(const std::string& path, const Look& look) {
+  try {
+    return look();
+  } catch (const std::exception& error) {
+    return path + " cannot be read: " + error.what();
+  }
+}
+
 }  // namespace
 
 Checkpointer::Checkpointer(const std::string& run, const Communicator& world,
@@ -59,6 +79,16 @@ Checkpointer::Checkpointer(const std::string& run, const Communicator& world,
       world_(world),
       options_(options) {
   check(options.keep >= 0, "checkpoint: keep is 0 (all) or more: ", options.keep);
+}
+
+void Checkpointer::hold_lock(nn::FolderLock::Unwritable unwritable) {
+  on_rank_0(world_, [&] {
+    if (!lock_) {
+      lock_ = nn::FolderLock::take("checkpoint", checkpoints::run_of(root_),
+                                   options_.patience_seconds, unwritable);
+    }
+    return std::string();
+  });
 }
 
 Tracked& Checkpointer::add(const std::string& name) {
@@ -105,11 +135,21 @@ std::string Checkpointer::folder(int64_t step) const {
   return root_ + "/" + checkpoints::folder_name(step);
 }
 
+// Ranks that would write what can never be loaded are refused before anything is written.
+void Checkpointer::check_same(int64_t step) const {
+  same_on_all(world_, "checkpoint: ranks are at different steps", std::to_string(step));
+  same_on_all(world_, "checkpoint: ranks track different things", names_of(tracked_));
+  same_on_all(world_, "checkpoint: ranks track different modules", modules_of(tracked_));
+}
+
 void Checkpointer::save(int64_t step) {
+  check_same(step);
   check(step >= 0, "checkpoint: a step is 0 or more: ", step);
+  hold_lock(nn::FolderLock::Unwritable::error);
   const std::string folder = on_rank_0(world_, [&] {
     check(may_save_ || checkpoints::complete_steps(root_).empty(), "checkpoint: ", root_,
           " holds checkpoints of another run; resume() it, or choose another folder");
+    for (const int64_t passed : passed_over_) checkpoints::set_aside(root_, passed, "damaged");
     checkpoints::remove_unfinished(root_);
     return checkpoints::begin(root_, step);
   });
@@ -130,6 +170,7 @@ void Checkpointer::save(int64_t step) {
     throw;
   }
   may_save_ = true;
+  passed_over_.clear();
 }
 
 Manifest Checkpointer::read_manifest(int64_t step) const {
@@ -140,35 +181,54 @@ Manifest Checkpointer::read_manifest(int64_t step) const {
 }
 
 std::string Checkpointer::damage(int64_t step) const {
-  const std::string state =
-      on_rank_0(world_, [&] { return checkpoints::state_damage(folder(step)); });
+  const std::string state = on_rank_0(world_, [&] {
+    return said_of(folder(step), [&] {
+      const std::string wrong = checkpoints::state_damage(folder(step));
+      const std::string path = folder(step) + "/" + checkpoints::kStateFile;
+      if (!wrong.empty()) return wrong;
+      const int64_t of_step = parse_manifest(nn::read_text(path), path).step;
+      check(of_step == step, "checkpoint: ", path, " is of step ", of_step);
+      return wrong;
+    });
+  });
   if (!state.empty()) return state;
   return files_damage(folder(step), world_, read_manifest(step));
 }
 
 std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
-  std::vector<int64_t> found = steps();
+  same_on_all(world_, "checkpoint: ranks resume differently (0 no, 1 newest, 2 newest_intact)",
+              std::to_string(static_cast<int>(which)));
+  std::vector<int64_t> found = steps(), passed_over;
+  const size_t count = found.size();
   if (which == nn::Resume::no) {
     check(found.empty(), "checkpoint: ", root_, " holds checkpoints of another run (", found.size(),
           ", the last of step ", found.empty() ? 0 : found.back(),
           "); resume it, or choose another folder");
   }
+  // A run that does not exist yet is not made by asking; save() takes the lock there.
+  if (!found.empty()) hold_lock(nn::FolderLock::Unwritable::no_lock);
   for (; !found.empty(); found.pop_back()) {
     const std::string wrong = damage(found.back());
     if (wrong.empty()) {
       load_intact(found.back());
+      passed_over_ = std::move(passed_over);
       return found.back();
     }
     check(which == nn::Resume::newest_intact, "checkpoint: ", wrong,
           "; to go back to the checkpoint before, remove this one or ask for newest_intact");
     const std::string line = "checkpoint: " + wrong + "; going back to the one before\n";
     if (rank_of(world_) == 0) std::fputs(line.c_str(), stderr);
+    passed_over.push_back(found.back());
   }
+  check(passed_over.empty(), "checkpoint: none of the ", count, " checkpoints in ", root_,
+        " is intact, and nothing was changed; put one right, or move them to another folder to "
+        "begin anew");
   may_save_ = true;
   return std::nullopt;
 }
 
 void Checkpointer::load(int64_t step) {
+  same_on_all(world_, "checkpoint: ranks load different steps", std::to_string(step));
   const std::vector<int64_t> found = steps();
   check(std::find(found.begin(), found.end(), step) != found.end(),
         "checkpoint: there is no complete checkpoint ", folder(step));
@@ -179,8 +239,10 @@ void Checkpointer::load(int64_t step) {
 
 void Checkpointer::load_intact(int64_t step) {
   const Manifest manifest = read_manifest(step);
-  const std::string unlike = misfit(manifest, tracked_);
-  check(unlike.empty(), "checkpoint: ", folder(step), " does not fit this program: ", unlike);
+  agree(world_, [&] {
+    const std::string unlike = misfit(manifest, tracked_);
+    check(unlike.empty(), "checkpoint: ", folder(step), " does not fit this program: ", unlike);
+  });
   try {
     load_files(folder(step), world_, manifest, tracked_);
   } catch (const Error& error) {

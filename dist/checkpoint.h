@@ -85,10 +85,14 @@ class Checkpointer {
   /// \}
 
   /// Writes step >= 0, then removes the oldest beyond `keep`, and those of later steps, which a run
-  /// that went on from an earlier one has abandoned.
+  /// that went on from an earlier one has abandoned; with keep 0 nothing is removed, and damaged
+  /// ones that resume() passed over are renamed. An Error on all ranks, before anything is written,
+  /// where they are at different steps or track different things.
   void save(int64_t step);
   /// Loads as `which` says and returns the step; nothing where there is no complete checkpoint.
   /// One Error lists what is damaged, missing or does not fit, and then nothing has changed.
+  /// newest_intact passes over what is damaged or cannot be read, and is an Error where nothing
+  /// is left.
   std::optional<int64_t> resume(nn::Resume which = nn::Resume::newest);
   /// Loads the checkpoint of that step.
   void load(int64_t step);
@@ -101,6 +105,9 @@ class Checkpointer {
  private:
   using Parameters = std::function<std::vector<Tensor>()>;
 
+  /// Rank 0 takes the lock of the run's folder, for all. A collective.
+  void hold_lock(nn::FolderLock::Unwritable unwritable);
+
   void track_module(const std::string& name, nn::Module& module);
   void track_optimizer(const std::string& name, optim::Optimizer& optimizer, Parameters parameters);
   Tracked& add(const std::string& name);
@@ -108,12 +115,15 @@ class Checkpointer {
   /// "" for a checkpoint whose files are as they were written.
   std::string damage(int64_t step) const;
   void load_intact(int64_t step);
+  void check_same(int64_t step) const;
 
   std::string root_;
   Communicator world_;
+  std::shared_ptr<nn::FolderLock> lock_ = nullptr;
   nn::CheckpointerOptions options_;
   std::vector<std::shared_ptr<Tracked>> tracked_;
-  bool may_save_ = false;  ///< the checkpoints that are there are this run's
+  std::vector<int64_t> passed_over_ = {};  ///< damaged ones, set aside by the next save
+  bool may_save_ = false;                  ///< the checkpoints that are there are this run's
 };
 
 struct FullOptions {

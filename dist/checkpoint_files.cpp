@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <span>
 #include <utility>
 
 #include <hero/core/error.h>
@@ -80,6 +81,21 @@ const char* Tracked::kind() const {
   if (integer != nullptr) return "integer";
   if (number != nullptr) return "number";
   return generator != nullptr ? "generator" : "object";
+}
+
+std::string modules_of(const TrackedList& tracked) {
+  std::string all;
+  for (const auto& t : tracked) {
+    if (t->module == nullptr) continue;
+    std::string text;
+    for (const Held& value : held_by(*t->module)) {
+      text += value.name() + " " + to_string(value.place.whole) + " " +
+              hero::name(value.leaf.dtype()) + "\n";
+    }
+    const std::string hash = sha256(std::as_bytes(std::span(text)));
+    all += (all.empty() ? "" : ", ") + t->name + " of hash " + hash.substr(0, 16);
+  }
+  return all;
 }
 
 Manifest save_files(const std::string& folder, const Communicator& world,

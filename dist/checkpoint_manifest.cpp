@@ -4,9 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
+#include <hero/core/json/reader.h>
 #include <hero/dist/checkpoint_manifest.h>
 
 namespace hero::dist {
@@ -29,6 +28,29 @@ double number_of(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   check(end != text.c_str() && *end == '\0', "not a number: ", text);
   return value;
+}
+
+// It becomes a path: a file of the folder, and none elsewhere.
+void check_file_name(const std::string& name) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  check(!name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), is_plain),
+        "a file of a checkpoint has a name of letters, digits, '-', '_' and '.', not '",
+        name.substr(0, 100), "'");
+}
+
+// What is tracked by value has a value.
+void check_complete(const Manifest& manifest) {
+  for (const auto& [name, kind] : manifest.tracked) {
+    const bool there = kind == "integer"     ? manifest.integers.count(name) > 0
+                       : kind == "number"    ? manifest.numbers.count(name) > 0
+                       : kind == "generator" ? manifest.generators.count(name) > 0
+                                             : true;
+    check(there, kind, " ", name, " has no value");
+  }
+  check(manifest.generators.count("default") > 0, "generator default has no state");
 }
 
 }  // namespace
@@ -73,24 +95,35 @@ std::string to_text(const Manifest& manifest) {
 Manifest parse_manifest(const std::string& text, const std::string& path) {
   Manifest manifest;
   try {
-    const json all = json::parse(text);
-    check(all.at("format") == kFormat, "the format is ", all.at("format").dump());
-    manifest.step = all.at("step");
-    manifest.ranks = all.at("ranks");
+    const json all = core::parse_json(text, "checkpoint", path);
+    check(all.is_object() && all.at("format") == kFormat, "the format is not '", kFormat, "'");
+    manifest.step = core::json_integer<int64_t>(all.at("step"), "step");
+    manifest.ranks = core::json_integer<int>(all.at("ranks"), "ranks");
+    check(manifest.ranks > 0, "ranks is ", manifest.ranks);
     manifest.tracked = all.at("tracked").get<std::map<std::string, std::string>>();
-    for (const auto& [name, file] : all.at("files").items()) {
-      manifest.files[name] = {
-          {file.at("bytes"), file.at("sha256")}, file.at("object"), file.at("rank")};
+    for (const auto& [name, file] : core::json_object(all, "files").items()) {
+      check_file_name(name);
+      using Bytes = decltype(FileHash::bytes);
+      manifest.files[name] = {{core::json_integer<Bytes>(file.at("bytes"), "bytes"),
+                               file.at("sha256").get<std::string>()},
+                              file.at("object").get<std::string>(),
+                              core::json_integer<int>(file.at("rank"), "rank")};
     }
-    manifest.integers = all.at("integers").get<std::map<std::string, int64_t>>();
-    for (const auto& [name, value] : all.at("numbers").items()) {
+    for (const auto& [name, value] : core::json_object(all, "integers").items()) {
+      manifest.integers[name] = core::json_integer<int64_t>(value, name);
+    }
+    for (const auto& [name, value] : core::json_object(all, "numbers").items()) {
       manifest.numbers[name] = number_of(value.get<std::string>());
     }
-    for (const auto& [name, states] : all.at("generators").items()) {
+    for (const auto& [name, states] : core::json_object(all, "generators").items()) {
       for (const json& state : states) {
-        manifest.generators[name].push_back({state.at("seed"), state.at("offset")});
+        manifest.generators[name].push_back(
+            {core::json_integer<uint64_t>(state.at("seed"), "seed"),
+             core::json_integer<uint64_t>(state.at("offset"), "offset")});
       }
+      check(!manifest.generators[name].empty(), "generator ", name, " has no state");
     }
+    check_complete(manifest);
   } catch (const std::exception& error) {
     fail("checkpoint: cannot read ", path, ": ", error.what());
   }
@@ -101,8 +134,13 @@ std::string file_damage(const std::string& folder, const std::string& name,
                         const Manifest::File& file) {
   const std::string path = folder + "/" + name;
   const std::string from = ", which rank " + std::to_string(file.rank) + " wrote, ";
-  if (!std::filesystem::exists(path)) return path + from + "is missing";
-  const FileHash found = hash_file(path);
+  FileHash found;
+  try {
+    if (!std::filesystem::exists(path)) return path + from + "is missing";
+    found = hash_file(path);
+  } catch (const std::exception& error) {
+    return path + from + "cannot be read: " + error.what();
+  }
   if (found == file.hash) return "";
   return path + from + "is damaged: " + std::to_string(found.bytes) + " bytes, sha256 " +
          found.sha256 + "; written were " + std::to_string(file.hash.bytes) + " bytes, sha256 " +

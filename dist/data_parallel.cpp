@@ -7,15 +7,15 @@ FullParameters::FullParameters(std::shared_ptr<Replica> replica, const SummonOpt
   replica_->settle();
   if (!replica_->shards()) return;
   for (const auto& unit : replica_->units()) rows_.push_back(unit->gather_row());
-  for (size_t i = 0; i < rows_.size(); ++i) replica_->units()[i]->show(rows_[i]);
+  replica_->show(rows_);
 }
 
 FullParameters::~FullParameters() {
-  for (size_t i = 0; i < rows_.size(); ++i) {
-    Unit& unit = *replica_->units()[i];
-    if (writeback_) unit.scatter_row(rows_[i]);
-    unit.show_shards();
+  if (!replica_->shards()) return;
+  for (size_t i = 0; i < rows_.size() && writeback_; ++i) {
+    replica_->units()[i]->scatter_row(rows_[i]);
   }
+  replica_->hide();
 }
 
 NoSync::NoSync(std::shared_ptr<Replica> replica)

@@ -24,6 +24,15 @@ std::string shown(const std::string& path) { return path.empty() ? "root" : path
 
 UnitPolicy each_of(std::vector<std::string> paths) {
   return [paths = std::move(paths)](const Candidate& c) {
+    if (c.path.empty()) {  // the sharded module itself, from which paths lead
+      const auto modules = c.module.named_modules();
+      for (const std::string& path : paths) {
+        const bool found = std::any_of(modules.begin(), modules.end(),
+                                       [&](const auto& module) { return module.first == path; });
+        check(found, "each_of: there is no module '", path, "' in ", c.module.type_name(),
+              "; named_modules() lists the paths");
+      }
+    }
     return std::find(paths.begin(), paths.end(), c.path) != paths.end();
   };
 }
@@ -116,6 +125,8 @@ void add_units(Replica& replica, std::vector<Member> members, const UnitPolicy& 
     if (!policy || !policy({*module, path, numel})) continue;
     for (const std::string& name : free) owner[name] = m;
   }
+  // The rest is the root's, whatever the policy says: it is asked so that it sees the whole module.
+  if (policy) static_cast<void>(policy({root, "", 0}));
   std::vector<std::vector<Member>> units(modules.size());
   for (Member& member : members) {
     const size_t first = owner.count(member.names[0]) > 0 ? owner[member.names[0]] : 0;

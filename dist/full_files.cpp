@@ -7,10 +7,9 @@
 #include <optional>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
 #include <hero/core/file.h>
+#include <hero/core/json/reader.h>
 #include <hero/dist/agree.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint_files.h>
@@ -128,12 +127,10 @@ std::string index_text(const std::vector<FilePlan>& files) {
 
 // Rank 0 makes the folder, and looks for files that would not belong to the new set.
 void prepare_folder(const std::string& folder, bool indexed) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  check(!failed, "save_full: cannot make the folder ", folder, ": ", failed.message());
+  make_folders("save_full", folder);
   for (const char* file : {kOneFile, kIndexFile}) {
     if (!indexed && file == kOneFile) continue;  // replaced in one act
-    check(!fs::exists(fs::path(folder) / file), "save_full: ", folder, " holds ", file,
+    check(!path_exists((fs::path(folder) / file).string()), "save_full: ", folder, " holds ", file,
           " already; remove it, or choose another folder");
   }
 }
@@ -142,17 +139,17 @@ void prepare_folder(const std::string& folder, bool indexed) {
 std::vector<std::string> indexed_files(const std::string& path) {
   std::set<std::string> names;
   try {
-    const json index = json::parse(nn::read_text(path));
-    for (const auto& [name, file] : index.at("weight_map").items()) {
-      names.insert(file.get<std::string>());
+    const json index = core::parse_json(nn::read_text(path), "load_full", path);
+    for (const auto& [name, file] : core::json_object(index, "weight_map").items()) {
+      names.insert(core::json_text(file, "the file of " + name));
     }
-  } catch (const json::exception& error) {
+  } catch (const Error& error) {
     fail("load_full: ", path, " is no index of safetensors files: ", error.what());
   }
   std::vector<std::string> paths;
   for (const std::string& name : names) {
     const std::string file = (fs::path(path).parent_path() / name).string();
-    check(name.find('/') == std::string::npos && fs::exists(file), "load_full: ", path, " names ",
+    check(name.find('/') == std::string::npos && path_exists(file), "load_full: ", path, " names ",
           file, ", which is missing");
     paths.push_back(file);
   }
@@ -161,8 +158,10 @@ std::vector<std::string> indexed_files(const std::string& path) {
 
 std::vector<std::string> files_at(const std::string& path) {
   if (path.ends_with(".index.json")) return indexed_files(path);
-  if (!fs::is_directory(path)) return {path};
-  const auto holds = [&](const char* file) { return fs::exists(fs::path(path) / file); };
+  if (!is_folder(path)) return {path};
+  const auto holds = [&](const char* file) {
+    return path_exists((fs::path(path) / file).string());
+  };
   if (holds(kOneFile)) return {path + "/" + kOneFile};
   check(holds(kIndexFile), "load_full: ", path, " holds neither ", kOneFile, " nor ", kIndexFile,
         ", and is no complete checkpoint");
@@ -171,7 +170,7 @@ std::vector<std::string> files_at(const std::string& path) {
 
 // The manifest of a checkpointer's folder with the files of its only module; "" for anything else.
 std::string manifest_at(const std::string& folder) {
-  if (!fs::exists(fs::path(folder) / nn::checkpoints::kCompleteFile)) return "";
+  if (!path_exists((fs::path(folder) / nn::checkpoints::kCompleteFile).string())) return "";
   const std::string wrong = nn::checkpoints::state_damage(folder);
   check(wrong.empty(), "load_full: ", wrong);
   const std::string path = folder + "/" + nn::checkpoints::kStateFile;

@@ -19,6 +19,7 @@ constexpr int kPauses = 500;
 constexpr int kYields = 200;
 constexpr auto kYieldTime = std::chrono::microseconds(200);
 constexpr auto kNap = std::chrono::milliseconds(20);  // between two looks at the time-out
+constexpr int kNapRanks = 16;  // more of them look less often, or they would do nothing else
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -69,7 +70,8 @@ void LocalWorld::sleep(int rank, uint64_t seen, std::function<std::string()> tex
     events_.fetch_add(1);
     changed_.notify_all();
   }
-  changed_.wait_for(lock, kNap, [&] { return events_.load() != seen; });
+  const auto nap = kNap * std::max(1, size() / kNapRanks);
+  changed_.wait_for(lock, nap, [&] { return events_.load() != seen; });
   sleepers_.fetch_sub(1);
   me.asleep = false;
   me.waiting = nullptr;

@@ -11,11 +11,12 @@ namespace hero::dist {
 /// A module that could be a unit.
 struct Candidate {
   nn::Module& module;
-  const std::string& path;  ///< below the sharded module
+  const std::string& path;  ///< below the sharded module; "" is that module itself
   int64_t numel;            ///< elements of its parameters that no module below it has taken
 };
 
-/// True for modules that become units; asked for children before their parents.
+/// True for modules that become units; asked for children before their parents, and last for the
+/// sharded module itself, where the answer does not count: what is left is its unit.
 using UnitPolicy = std::function<bool(const Candidate&)>;
 
 /// Each module of type M: each<nn::Block>().

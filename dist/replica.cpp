@@ -66,6 +66,7 @@ void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member>
 
 void Replica::install() {
   place_parameters();
+  keep_parameters();
   for (const auto& each : sites_) {
     Site* site = each.get();
     // The module's hooks keep the replica alive, not the other way round.
@@ -133,15 +134,23 @@ void Replica::use(Site& site) {
   for (Unit* unit : site.units) {
     unit->wait_unsharded();
     if (unit->apart()) say(Event::Kind::use, *unit);
-    for (Member& member : unit->members()) {
-      if (member.watched || !member.leaf.requires_grad()) continue;
-      member.watched = true;
-      // The graph may outlive the module.
-      member.full.register_leaf_hook([self = weak_from_this(), id = member.id](const Tensor&) {
-        if (const auto replica = self.lock()) replica->gradient_ready(id);
-      });
-    }
+    for (Member& member : unit->members()) watch(member);
   }
+}
+
+void Replica::watch(Member& member) {
+  if (member.watched || !member.leaf.requires_grad()) return;
+  member.watched = true;
+  // The graph may outlive the module.
+  member.full.register_leaf_hook([self = weak_from_this(), id = member.id](const Tensor&) {
+    if (const auto replica = self.lock()) replica->gradient_ready(id);
+  });
+  if (shards()) return;
+  // Before the gradient is added to what the leaf has.
+  member.full.register_hook([self = weak_from_this()](const Tensor&) {
+    if (const auto replica = self.lock()) replica->begin_backward();
+    return Tensor();
+  });
 }
 
 void Replica::free(Site& site) {
@@ -156,8 +165,10 @@ void Replica::settle() {
   if (in_backward_) {  // it threw
     for (const auto& unit : units_) unit->drop_gradients();
   }
+  take_back();
   reducing_.clear();
   in_backward_ = false;
+  touched_ = false;
   in_forward_ = false;
   next_bucket_ = 0;
   for (const auto& site : sites_) {
@@ -204,6 +215,7 @@ nn::Tensors Replica::before_forward(Site& site, const nn::Tensors& inputs) {
   // A checkpoint runs forward again inside backward: what it needs stays until its own backward.
   const bool again = recomputing();
   if (!again && &site == sites_.front().get()) start_forward();
+  site.entered = site.entered || grad_enabled();
   gather(site);
   use(site);
   if (!again && &site == sites_.front().get() && module_->training()) broadcast_buffers();
@@ -233,6 +245,7 @@ nn::Tensors Replica::after_forward(Site& site, const nn::Tensors& outputs) {
 void Replica::begin_backward() {
   if (in_backward_) return;
   in_backward_ = true;
+  if (sync_) put_aside();
   on_backward_end([self = weak_from_this()] {
     if (const auto replica = self.lock()) replica->end_backward();
   });
@@ -271,8 +284,10 @@ bool Replica::complete(const Unit& unit) const {
 
 void Replica::gradient_ready(size_t id) {
   if (!backward_running()) return;
-  begin_backward();
   const Place& place = places_[id];
+  check_entered(id);
+  begin_backward();
+  touched_ = true;
   place.unit->members()[place.member].ready = true;
   if (sync_ && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
   if (!complete(*place.unit)) return;
@@ -307,6 +322,10 @@ void Replica::end_reductions() {
 
 void Replica::end_backward() {
   if (!in_backward_) return;  // settled meanwhile
+  if (!touched_) {            // grad(), which leaves parameters alone
+    in_backward_ = false;
+    return settle();
+  }
   std::string missing;
   if (sync_) {
     if (options_.unused == Unused::agree) agree_on_unused();
@@ -314,6 +333,7 @@ void Replica::end_backward() {
     if (missing.empty()) finish_units();
   }
   end_reductions();
+  unsent_ = !sync_;
   in_backward_ = false;
   settle();
   check(missing.empty(),

@@ -40,11 +40,12 @@ struct ReplicaOptions {
 struct Site {
   nn::Module* module = nullptr;
   std::vector<Unit*> units = {};
-  int expected = 0;  ///< forward passes whose backward ends at the module's inputs
-  int ended = 0;     ///< those that have ended
+  int expected = 0;      ///< forward passes whose backward ends at the module's inputs
+  int ended = 0;         ///< those that have ended
+  bool entered = false;  ///< a forward that is recorded has come through the module's hooks
 };
 
-class Replica : public std::enable_shared_from_this<Replica> {
+class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
  public:
   Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
 
@@ -68,6 +69,18 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void join(const std::function<void()>& body, const std::function<void()>& step);
   /// Brings everything between two steps: nothing gathered, nothing under way.
   void settle();
+  /// Lets the module see whole parameters in these rows, one a unit, until hide().
+  void show(const std::vector<Array>& rows);
+  void hide();
+
+  /// \name As the keeper of the parameters, where they are shards
+  /// \{
+  std::string describe(const Tensor& leaf) const override;
+  void check_convertible(const std::vector<Tensor>& leaves,
+                         std::optional<Device> device) const override;
+  void convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
+               std::optional<Device> device) override;
+  /// \}
 
  private:
   struct Place {
@@ -83,6 +96,15 @@ class Replica : public std::enable_shared_from_this<Replica> {
   void after_backward(Site& site);
   void gradient_ready(size_t parameter);
   void end_backward();
+  void fetch_again(Site& site);
+  void check_entered(size_t parameter) const;
+  void watch(Member& member);
+  void put_aside();
+  void take_back();
+  void keep_parameters();
+  void offer_refills();
+  const Member* member_of(const Tensor& tensor) const;
+  bool has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const;
 
   void start_forward();
   bool recomputing() const;
@@ -119,8 +141,12 @@ class Replica : public std::enable_shared_from_this<Replica> {
   std::vector<size_t> ready_order_;           // of the first backward, for rebuild_buckets()
   std::vector<Unit*> reducing_;
   std::function<void(const Event&)> events_;
+  std::vector<std::unique_ptr<Refill>> refills_;  // of units that are freed
   size_t next_bucket_ = 0;
   bool sync_ = true;
+  bool touched_ = false;  // a parameter got its gradient in this backward
+  bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged
+  bool summoned_ = false;
   bool in_forward_ = false;
   bool in_backward_ = false;
   bool rebuilt_ = false;

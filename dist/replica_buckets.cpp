@@ -12,6 +12,7 @@ std::string Replica::unused_names() const {
   for (const Place& place : places_) {
     const Member& member = place.unit->members()[place.member];
     if (member.ready || !member.leaf.requires_grad() || member.full.grad().defined()) continue;
+    if (member.aside.defined() || member.leaf.grad().defined()) continue;  // of a backward before
     names += (names.empty() ? "" : ", ") + member.name;
   }
   return names;

@@ -60,6 +60,7 @@ void Replica::shadow(int64_t word, const std::function<void()>& step) {
   use(*sites_.front());
   if ((word & kTrains) != 0) broadcast_buffers();
   if ((word & kReduces) != 0) {
+    put_aside();
     if (options_.unused == Unused::agree) agree_on_unused();
     const MemoryScope tag(MemoryTag::gradient);
     for (const Place& place : places_) {

@@ -1,7 +1,10 @@
 // The rungs of the ladder, one behind the other: what each says of the stage, the units and what is
 // freed when. See replica.cpp for what follows from it.
 #include <algorithm>
+#include <span>
 
+#include <hero/core/sha256.h>
+#include <hero/dist/agree.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/divide.h>
 #include <hero/dist/fsdp.h>
@@ -14,6 +17,49 @@ DataParallel make_data_parallel(std::shared_ptr<Replica> replica);
 namespace {
 
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
+
+std::string line_of(const std::string& name, const nn::Slot& slot) {
+  const Tensor& tensor = slot.tensor;
+  const bool parameter = slot.kind == nn::Slot::Kind::parameter;
+  return (parameter ? "parameter " : "buffer ") + name + " " + hero::name(tensor.dtype()) + " " +
+         to_string(whole_shape(tensor)) + (parameter && !tensor.requires_grad() ? " frozen" : "");
+}
+
+// Ranks must have made the same module: where they did not, some sum of a later step would fail, or
+// be one of things that do not belong together. They compare a hash first, then what differs.
+void check_same_module(nn::Module& module, const Communicator& group) {
+  if (group.size() == 1 || group.engine_kind() == EngineKind::simulated) return;
+  std::vector<std::string> lines;
+  std::string text;
+  for (const auto& [name, slot] : module.slots()) {
+    lines.push_back(line_of(name, *slot));
+    text += lines.back() + "\n";
+  }
+  const std::string mine = hero::sha256(std::as_bytes(std::span(text)));
+  const std::vector<std::string> hashes = tell_all(group, mine, "module");
+  const auto other = std::find_if(hashes.begin(), hashes.end(),
+                                  [&](const auto& hash) { return hash != hashes.front(); });
+  if (other == hashes.end()) return;
+  const std::vector<std::string> texts = tell_all(group, text, "module");
+  const auto rank = static_cast<size_t>(other - hashes.begin());
+  const std::string &a = texts.front(), &b = texts[rank];
+  const auto differ = std::mismatch(
+      a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
+  const auto line_at = [](const std::string& all, size_t at) {
+    if (at >= all.size()) return std::string("nothing more");
+    const size_t before = at == 0 ? std::string::npos : all.rfind('\n', at - 1);
+    const size_t begin = before == std::string::npos ? 0 : before + 1;
+    return all.substr(begin, all.find('\n', begin) - begin);
+  };
+  const auto at = static_cast<size_t>(differ.first - a.begin());
+  fail("shard: ranks have different modules: rank 0 has ", line_at(a, at), ", rank ", rank, " has ",
+       line_at(b, at), "; build and convert the same module on every rank");
+}
+
+void check_same_module(nn::Module& module, const Groups& groups) {
+  if (groups.replicas.defined()) check_same_module(module, groups.replicas);
+  check_same_module(module, groups.shard);
+}
 
 // Rank 0's values: first to those that hold the same shard as it, then within each group of shards.
 void broadcast_state(nn::Module& module, const Groups& groups) {
@@ -57,6 +103,7 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
         "ddp: bucket sizes must be positive: ", options.first_bucket_bytes, ", ",
         options.bucket_bytes);
   const Groups groups = {comm, {}};
+  check_same_module(module, groups);
   if (options.broadcast_parameters) broadcast_state(module, groups);
   auto replica = std::make_shared<Replica>(
       module, groups,
@@ -74,6 +121,7 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
 std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
                                Tied tied) {
   const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
+  check_same_module(module, groups);
   if (options.sync_module_states) broadcast_state(module, groups);
   if (!simulated) materialize_buffers(module, options.device);
   const MixedPrecision& dtypes = options.mixed_precision;
@@ -105,6 +153,7 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                   .sync_module_states = options.broadcast_parameters},
                  Tied::to_root);
   }
+  check_same_module(module, groups);
   if (options.broadcast_parameters) broadcast_state(module, groups);
   auto replica = std::make_shared<Replica>(
       module, groups,

@@ -95,24 +95,17 @@ void Unit::cut(const UnitOptions& options) {
     full_ = Array::empty({total_}, dtype, device);
     shard_ = part(full_, own_);
   }
-  for (Member& member : members_) {
+  for (const Member& member : members_) {
     const Part mine = owned(member, groups_.shard.rank());
     const int64_t first = mine.count > 0 ? mine.begin - member.place.begin : 0;
-    const Array shard = part(shard_, {mine.count > 0 ? mine.begin - own_.begin : 0, mine.count});
     if (apart_) {
-      fill(member, shard, first);
+      fill(member, part(shard_, {mine.count > 0 ? mine.begin - own_.begin : 0, mine.count}), first);
     } else {
       fill(member, part(full_, member.place), 0);
     }
-    set_part(member.leaf, shard,
-             std::make_shared<const Partition>(Partition{member.shape, first, owners_}));
+    set_leaf(member);
   }
-  if (apart_) {
-    const MemoryScope gathered(MemoryTag::communication);
-    const DType wide = options.gathered.value_or(dtype);
-    full_ = Array(core::Storage::create_released(total_ * item_size(wide), device), {total_}, {1},
-                  0, wide);
-  }
+  if (apart_) make_row(options.gathered.value_or(dtype), device);
   for (Member& member : members_) {
     member.full = Tensor(part(full_, member.place).reshape(member.shape));
     member.full.requires_grad_(member.leaf.requires_grad());
@@ -120,6 +113,70 @@ void Unit::cut(const UnitOptions& options) {
   show_shards();
   full_version_ = full_.storage().version();
   shard_version_ = shard_.storage().version() - 1;  // full_ is not yet true
+}
+
+// The leaf goes on with this rank's part of shard_.
+void Unit::set_leaf(const Member& member) const {
+  const Part mine = owned(member, groups_.shard.rank());
+  const bool any = mine.count > 0;
+  const Partition place = {member.shape, any ? mine.begin - member.place.begin : 0, owners_};
+  set_part(member.leaf, part(shard_, {any ? mine.begin - own_.begin : 0, mine.count}),
+           std::make_shared<const Partition>(place));
+}
+
+// The row of gathered parameters, without bytes until somebody gathers.
+void Unit::make_row(DType dtype, Device device) {
+  const MemoryScope gathered(MemoryTag::communication);
+  full_ = Array(core::Storage::create_released(total_ * item_size(dtype), device), {total_}, {1}, 0,
+                dtype);
+}
+
+// [note: converted units] A unit's memory is made anew and every leaf goes on with its place in it,
+// so that what optimizers hold and what forward computes with stay one. Graphs recorded before are
+// refused: the leaves know that they were left behind, saved values that their row was written.
+void Unit::convert(DType dtype, Device device) {
+  if (shard_.dtype() == dtype && shard_.device() == device) return;
+  const MemoryScope tag(MemoryTag::parameter);
+  const Array mine = shard_.to(dtype).to(device), former = full_;
+  const bool converts = options_.gathered && *options_.gathered != dtype;
+  const bool was_apart = apart_, was_true = full_.storage().version() == full_version_;
+  apart_ = options_.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
+  if (apart_) {
+    shard_ = mine;
+    make_row(options_.gathered.value_or(dtype), device);
+  } else {
+    full_ = was_apart ? mine : former.to(dtype).to(device);
+    shard_ = part(full_, own_);
+  }
+  full_version_ = full_.storage().version() - (apart_ || was_true ? 0 : 1);
+  shard_version_ = shard_.storage().version() - 1;
+  former.storage().bump_version();
+  for (const Member& member : members_) {
+    const Tensor leaf_grad = member.leaf.grad(), full_grad = member.full.grad();
+    set_leaf(member);
+    set_part(member.full, part(full_, member.place).reshape(member.shape), nullptr);
+    const MemoryScope gradients(MemoryTag::gradient);
+    if (leaf_grad.defined()) {
+      member.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(device)));
+    }
+    if (full_grad.defined()) {
+      member.full.set_grad(Tensor(full_grad.array().to(full_.dtype()).to(device)));
+    }
+  }
+  show_shards();
+}
+
+void Unit::check_slots() const {
+  for (const Member& member : members_) {
+    for (const nn::Slot* slot : member.slots) {
+      const Tensor& tensor = slot->tensor;
+      check(!is_same(tensor, member.shown) || !tensor.defined(), "forward: ", member.name,
+            " is shown whole by summon_full_parameters(), which must end before");
+      check(is_same(tensor, member.leaf) || is_same(tensor, member.full), "forward: ", member.name,
+            " was given another tensor after the module was sharded, which no rank would average; "
+            "write values with copy_() while NoGrad lives, or replace it before");
+    }
+  }
 }
 
 void Unit::unshard() {
@@ -161,6 +218,7 @@ void Unit::wait_unsharded() {
     }
     state_ = State::unsharded;
   }
+  check_slots();
   if (state_ == State::sharded || options_.stage == Stage::none) return;
   for (Member& member : members_) {
     member.full.requires_grad_(member.leaf.requires_grad());
@@ -178,15 +236,17 @@ void Unit::reshard() {
 }
 
 void Unit::show_shards() {
-  for (const Member& member : members_) {
+  for (Member& member : members_) {
+    member.shown = {};
     for (nn::Slot* slot : member.slots) slot->tensor = member.leaf;
   }
 }
 
 void Unit::show(const Array& row) {
-  for (const Member& member : members_) {
-    const Tensor whole(part(row, member.place).reshape(member.shape), member.leaf.requires_grad());
-    for (nn::Slot* slot : member.slots) slot->tensor = whole;
+  for (Member& member : members_) {
+    member.shown =
+        Tensor(part(row, member.place).reshape(member.shape), member.leaf.requires_grad());
+    for (nn::Slot* slot : member.slots) slot->tensor = member.shown;
   }
 }
 

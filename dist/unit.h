@@ -43,6 +43,8 @@ struct Member {
   size_t id = 0;         ///< its place among all parameters of the module
   bool watched = false;  ///< `full` tells when its gradient is complete
   bool ready = false;    ///< it is, in the backward pass now running
+  Tensor aside = {};     ///< Stage::none: the mean that leaf.grad() was before this pass
+  Tensor shown = {};     ///< what the module shows while all parameters are summoned
 };
 
 class Unit {
@@ -74,6 +76,10 @@ class Unit {
   /// Lets the module see whole parameters in `row`, in their order.
   void show(const Array& row);
   void show_shards();
+  /// All parameters change dtype and device, their gradients with them; only while sharded.
+  void convert(DType dtype, Device device);
+  /// Of the gathered row.
+  const core::Storage& storage() const { return full_.storage(); }
   /// All parameters, gathered into new memory in the shards' dtype.
   Array gather_row() const;
   /// Takes this rank's part of such a row over.
@@ -102,6 +108,10 @@ class Unit {
   };
 
   void cut(const UnitOptions& options);
+  void set_leaf(const Member& member) const;
+  void make_row(DType dtype, Device device);
+  /// The program put another tensor in a parameter's place.
+  void check_slots() const;
   void fill(const Member& member, const Array& target, int64_t first) const;
   /// The elements of a member that a rank owns, by their places in the row.
   Part owned(const Member& member, int rank) const;
@@ -109,7 +119,7 @@ class Unit {
   void pack(Reduction& reduction) const;
   void keep_whole();
   void reduce_over_replicas(Reduction& reduction) const;
-  void add_gradient(const Member& member, const Array& gradient) const;
+  void add_gradient(Member& member, const Array& gradient) const;
 
   std::string name_;
   std::vector<Member> members_;

@@ -1,5 +1,7 @@
 // What a unit does with gradients: pack, average over the ranks, hand this rank's part to the
 // leaves.
+#include <utility>
+
 #include <hero/core/backend.h>
 #include <hero/core/elementwise.h>
 #include <hero/core/map.h>
@@ -24,7 +26,8 @@ void Unit::pack(Reduction& reduction) const {
       continue;
     }
     reduction.members.push_back(i);
-    dtype = member.full.grad().dtype();
+    const DType given = member.full.grad().dtype();  // of several the widest
+    dtype = reduction.members.size() == 1 ? given : promote(dtype, given);
     elements += member.place.count;
     for (size_t r = 0; r < counts_.size(); ++r) {
       reduction.counts[r] += owned(member, static_cast<int>(r)).count;
@@ -111,7 +114,7 @@ void Unit::end_reduce() {
   r.bucket = {};
   int64_t begin = 0;
   for (const size_t i : r.members) {
-    const Member& member = members_[i];
+    Member& member = members_[i];
     const int64_t count = options_.stage == Stage::none ? member.place.count
                                                         : owned(member, groups_.shard.rank()).count;
     const Array mine = r.own.slice(0, begin, begin + count);
@@ -126,8 +129,9 @@ void Unit::drop_gradients() {
   for (const Member& member : members_) member.full.set_grad({});
 }
 
-void Unit::add_gradient(const Member& member, const Array& gradient) const {
+void Unit::add_gradient(Member& member, const Array& gradient) const {
   const MemoryScope tag(MemoryTag::gradient);
+  if (member.aside.defined()) member.leaf.set_grad(std::exchange(member.aside, {}));
   const Array mine = gradient.to(member.leaf.dtype());
   const Tensor former = member.leaf.grad();
   if (!former.defined()) {

@@ -1,7 +1,10 @@
 #include <cmath>
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/attention.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/refill.h>
 
@@ -76,7 +79,8 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const Masks& masks, b
     seen = seen.defined() ? logical_and(seen, causal) : causal;
   }
   if (seen.defined()) scores = where(seen, scores, -std::numeric_limits<double>::infinity());
-  return softmax(scores, -1);
+  const bool hides = seen.defined() || masks.added.defined();
+  return hides ? detail::softmax_of_seen(scores) : softmax(scores, -1);
 }
 
 }  // namespace
@@ -89,6 +93,7 @@ MultiheadAttention::Sizes::Sizes(int64_t e, int64_t h, const MultiheadAttentionO
       vdim(options.vdim.value_or(e)),
       packed(kdim == e && vdim == e) {
   check(e > 0 && h > 0 && e % h == 0, kName, ": num_heads ", h, " does not divide embed_dim ", e);
+  Shape{e, e, 4}.numel(kName);  // rows of weights are multiples of it
   check(kv_heads > 0 && h % kv_heads == 0, kName, ": num_kv_heads ", kv_heads,
         " does not divide num_heads ", h);
   check(options.dropout >= 0.0 && options.dropout <= 1.0, kName,
@@ -173,9 +178,14 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
   const double p = training() ? options_.dropout : 0.0;
   Tensor heads, weights;
   if (inputs.need_weights) {
-    weights = dropout(attention_weights(q, k, masks, inputs.is_causal), p);
-    heads = matmul(weights, repeat_interleave(v, sizes_.heads / sizes_.kv_heads, 1));
-    if (inputs.average_attn_weights) weights = mean(weights, {1});
+    // Of halves all is computed in float32 and rounded at the end.
+    const bool wide = detail::is_half(q) && !autocast_enabled();
+    const auto widened = [&](const Tensor& x) { return wide ? x.to(kFloat32) : x; };
+    const auto rounded = [&](const Tensor& x) { return wide ? x.to(q.dtype()) : x; };
+    weights = dropout(attention_weights(widened(q), widened(k), masks, inputs.is_causal), p);
+    const Tensor values = repeat_interleave(widened(v), sizes_.heads / sizes_.kv_heads, 1);
+    heads = rounded(matmul(weights, values));
+    weights = rounded(inputs.average_attn_weights ? mean(weights, {1}) : weights);
     if (!batched) weights = weights.squeeze(0);
   } else {
     heads = scaled_dot_product_attention(q, k, v,

@@ -38,13 +38,14 @@ struct MultiheadAttentionResult {
 /// num_kv_heads / H rows each.
 class MultiheadAttention : public Module {
  public:
+  using Options = MultiheadAttentionOptions;
   /// An Error unless num_kv_heads divides num_heads and num_heads divides embed_dim.
   MultiheadAttention(int64_t embed_dim, int64_t num_heads,
                      const MultiheadAttentionOptions& options = {});
 
   using Module::operator();
-  /// query [T, N, E], key [S, N, kdim], value [S, N, vdim]; without N for a single sequence. A
-  /// query that may attend to nothing gives NaN.
+  /// query [T, N, E], key [S, N, kdim], value [S, N, vdim]; without N for a single sequence. The
+  /// heads of a query that may attend to nothing are 0, and so are its weights.
   MultiheadAttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const MultiheadAttentionInputs& inputs = {});
   /// Self-attention without masks: the output alone.

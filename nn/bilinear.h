@@ -11,6 +11,7 @@ struct BilinearOptions {
 /// sqrt(in1).
 class Bilinear : public Module {
  public:
+  using Options = BilinearOptions;
   Bilinear(int64_t in1_features, int64_t in2_features, int64_t out_features,
            const BilinearOptions& options = {});
   using Module::operator();

@@ -31,6 +31,25 @@ class Sequential : public Module {
   M& append(Args&&... args) {
     return add<M>(std::to_string(size()), std::forward<Args>(args)...);
   }
+  /// With the options in braces, as Module::add.
+  template <class M>
+  requires TakesOptions<M> M& append(const typename M::Options& options) {
+    return add<M>(std::to_string(size()), options);
+  }
+  template <class M, class A>
+  requires TakesOptions<M, A> M& append(A&& a, const typename M::Options& options) {
+    return add<M>(std::to_string(size()), std::forward<A>(a), options);
+  }
+  template <class M, class A, class B>
+  requires TakesOptions<M, A, B> M& append(A&& a, B&& b, const typename M::Options& options) {
+    return add<M>(std::to_string(size()), std::forward<A>(a), std::forward<B>(b), options);
+  }
+  template <class M, class A, class B, class C>
+  requires TakesOptions<M, A, B, C> M& append(A&& a, B&& b, C&& c,
+                                              const typename M::Options& options) {
+    return add<M>(std::to_string(size()), std::forward<A>(a), std::forward<B>(b),
+                  std::forward<C>(c), options);
+  }
   /// Takes a module made elsewhere.
   template <class M>
   M& push_back(M&& module) {
@@ -50,18 +69,34 @@ class ModuleListOf : public Module {
   /// Makes a module at the end.
   template <class N = M, class... Args>
   N& append(Args&&... args) {
-    N& made = add<N>(std::to_string(list_.size()), std::forward<Args>(args)...);
-    list_.push_back(&made);
-    return made;
+    return listed(add<N>(std::to_string(list_.size()), std::forward<Args>(args)...));
+  }
+  /// With the options in braces, as Module::add.
+  template <class N = M>
+  requires TakesOptions<N> N& append(const typename N::Options& options) {
+    return listed(add<N>(std::to_string(list_.size()), options));
+  }
+  template <class N = M, class A>
+  requires TakesOptions<N, A> N& append(A&& a, const typename N::Options& options) {
+    return listed(add<N>(std::to_string(list_.size()), std::forward<A>(a), options));
+  }
+  template <class N = M, class A, class B>
+  requires TakesOptions<N, A, B> N& append(A&& a, B&& b, const typename N::Options& options) {
+    return listed(
+        add<N>(std::to_string(list_.size()), std::forward<A>(a), std::forward<B>(b), options));
+  }
+  template <class N = M, class A, class B, class C>
+  requires TakesOptions<N, A, B, C> N& append(A&& a, B&& b, C&& c,
+                                              const typename N::Options& options) {
+    return listed(add<N>(std::to_string(list_.size()), std::forward<A>(a), std::forward<B>(b),
+                         std::forward<C>(c), options));
   }
   /// Takes a module made elsewhere.
   template <class N>
   N& push_back(N&& module) {
     static_assert(!std::is_lvalue_reference_v<N>, "a module can be moved, not copied");
-    auto& made = static_cast<N&>(
-        adopt(std::to_string(list_.size()), std::make_unique<N>(std::forward<N>(module))));
-    list_.push_back(&made);
-    return made;
+    return listed(static_cast<N&>(
+        adopt(std::to_string(list_.size()), std::make_unique<N>(std::forward<N>(module)))));
   }
   size_t size() const { return list_.size(); }
   M& operator[](size_t i) {
@@ -87,6 +122,12 @@ class ModuleListOf : public Module {
   Iterator end() const { return Iterator(list_.data() + list_.size()); }
 
  private:
+  template <class N>
+  N& listed(N& made) {
+    list_.push_back(&made);
+    return made;
+  }
+
   std::vector<M*> list_;
 };
 using ModuleList = ModuleListOf<Module>;
@@ -97,6 +138,26 @@ class ModuleDict : public Module {
   template <class M, class... Args>
   M& insert(const std::string& name, Args&&... args) {
     return add<M>(name, std::forward<Args>(args)...);
+  }
+  /// With the options in braces, as Module::add.
+  template <class M>
+  requires TakesOptions<M> M& insert(const std::string& name, const typename M::Options& options) {
+    return add<M>(name, options);
+  }
+  template <class M, class A>
+  requires TakesOptions<M, A> M& insert(const std::string& name, A&& a,
+                                        const typename M::Options& options) {
+    return add<M>(name, std::forward<A>(a), options);
+  }
+  template <class M, class A, class B>
+  requires TakesOptions<M, A, B> M& insert(const std::string& name, A&& a, B&& b,
+                                           const typename M::Options& options) {
+    return add<M>(name, std::forward<A>(a), std::forward<B>(b), options);
+  }
+  template <class M, class A, class B, class C>
+  requires TakesOptions<M, A, B, C> M& insert(const std::string& name, A&& a, B&& b, C&& c,
+                                              const typename M::Options& options) {
+    return add<M>(name, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), options);
   }
   Module& operator[](const std::string& name);
   bool contains(const std::string& name) const;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <hero/core/checked.h>
 #include <hero/nn/conv.h>
 #include <hero/nn/repr.h>
 
@@ -86,7 +87,8 @@ void Convolution::check_input(const Tensor& x) const {
 
 Convolution::Sides Convolution::sides(int axis) const {
   if (spec_.padding.is_same()) {
-    const int64_t total = spec_.dilation[axis] * (spec_.kernel[axis] - 1);
+    const core::Checked dilation{spec_.layer, spec_.dilation[axis]};
+    const int64_t total = (dilation * (spec_.kernel[axis] - 1)).value;
     return {total / 2, total - total / 2};
   }
   const Size2& size = spec_.padding.size();

@@ -107,6 +107,7 @@ class Convolution : public Module {
 /// x [N, C, L] or [C, L]. Parameters: weight [O, C / groups, K], bias [O].
 class Conv1d : public Convolution {
  public:
+  using Options = Conv1dOptions;
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
          const Conv1dOptions& options = {});
   Tensor forward(const Tensor& x) override;
@@ -115,6 +116,7 @@ class Conv1d : public Convolution {
 /// x [N, C, H, W] or [C, H, W]. Parameters: weight [O, C / groups, KH, KW], bias [O].
 class Conv2d : public Convolution {
  public:
+  using Options = Conv2dOptions;
   Conv2d(int64_t in_channels, int64_t out_channels, const Size2& kernel_size,
          const Conv2dOptions& options = {});
   Tensor forward(const Tensor& x) override;
@@ -123,6 +125,7 @@ class Conv2d : public Convolution {
 /// The transpose of Conv1d. Parameters: weight [C, O / groups, K], bias [O].
 class ConvTranspose1d : public Convolution {
  public:
+  using Options = ConvTranspose1dOptions;
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   const ConvTranspose1dOptions& options = {});
   Tensor forward(const Tensor& x) override;
@@ -132,6 +135,7 @@ class ConvTranspose1d : public Convolution {
 /// + output_padding + 1, ..]. Parameters: weight [C, O / groups, KH, KW], bias [O].
 class ConvTranspose2d : public Convolution {
  public:
+  using Options = ConvTranspose2dOptions;
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, const Size2& kernel_size,
                   const ConvTranspose2dOptions& options = {});
   Tensor forward(const Tensor& x) override;

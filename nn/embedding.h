@@ -17,6 +17,7 @@ struct EmbeddingOptions {
 /// embedding_dim], normal(0, 1).
 class Embedding : public Module {
  public:
+  using Options = EmbeddingOptions;
   Embedding(int64_t num_embeddings, int64_t embedding_dim, const EmbeddingOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;

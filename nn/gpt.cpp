@@ -4,6 +4,7 @@
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/core/allocator.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/refill.h>
 
@@ -18,6 +19,7 @@ const GPTConfig& checked(const GPTConfig& c) {
   check(c.n_embd % c.n_head == 0, "GPT: n_head ", c.n_head, " does not divide n_embd ", c.n_embd);
   const int64_t kv = c.n_kv_head.value_or(c.n_head);
   check(kv > 0 && c.n_head % kv == 0, "GPT: n_kv_head ", kv, " does not divide n_head ", c.n_head);
+  Shape{c.n_embd, c.n_embd, 4}.numel("GPT");  // rows of weights are multiples of it
   check(c.dropout >= 0.0 && c.dropout <= 1.0, "GPT: dropout is outside [0, 1]: ", c.dropout);
   return c;
 }
@@ -129,6 +131,7 @@ GPT::Transformer::Transformer(const GPTConfig& config)
       wpe(config.rotary ? nullptr : &add<Embedding>("wpe", config.block_size, config.n_embd)),
       h(add<ModuleListOf<Block>>("h")),
       ln_f(add<LayerNorm>("ln_f", Shape{config.n_embd}, LayerNormOptions{.bias = config.bias})) {
+  core::check_room("GPT", config.n_layer);
   for (int64_t i = 0; i < config.n_layer; ++i) h.append(config);
 }
 

@@ -36,6 +36,7 @@ struct KeyValues {
 /// of queries, keys, values), c_proj [C, C].
 class CausalSelfAttention : public Module {
  public:
+  using Options = GPTConfig;
   explicit CausalSelfAttention(const GPTConfig& config);
   using Module::operator();
   /// x [B, T, C] follows the positions in `past`, which then holds x's too; with a past, T is 1.
@@ -57,6 +58,7 @@ class CausalSelfAttention : public Module {
 /// bits then.
 class FeedForward : public Module {
  public:
+  using Options = GPTConfig;
   explicit FeedForward(const GPTConfig& config);
   Tensor forward(const Tensor& x) override;
 
@@ -72,6 +74,7 @@ class FeedForward : public Module {
 /// One layer: x + attn(ln_1(x)), then x + mlp(ln_2(x)).
 class Block : public Module {
  public:
+  using Options = GPTConfig;
   explicit Block(const GPTConfig& config);
   using Module::operator();
   /// As CausalSelfAttention's.
@@ -100,6 +103,7 @@ struct GenerateOptions {
 /// deviation 0.02, 0.02 / sqrt(2 n_layer) for each c_proj, biases 0.
 class GPT : public Module {
  public:
+  using Options = GPTConfig;
   /// An Error unless n_head divides n_embd, n_kv_head divides n_head and sizes are positive.
   explicit GPT(const GPTConfig& config);
 
@@ -120,6 +124,7 @@ class GPT : public Module {
   /// All but the last projection; names only.
   class Transformer : public Module {
    public:
+    using Options = GPTConfig;
     explicit Transformer(const GPTConfig& config);
     Embedding& wte;
     Embedding* const wpe;  ///< null with rotary embedding

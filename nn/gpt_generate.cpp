@@ -10,23 +10,6 @@ namespace hero::nn {
 
 namespace {
 
-// The module in eval() while it lives.
-class EvalScope {
- public:
-  explicit EvalScope(Module& module) : module_(module), was_training_(module.training()) {
-    if (was_training_) module.eval();
-  }
-  ~EvalScope() {
-    if (was_training_) module_.train();
-  }
-  EvalScope(const EvalScope&) = delete;
-  EvalScope& operator=(const EvalScope&) = delete;
-
- private:
-  Module& module_;
-  bool was_training_;
-};
-
 // The first index whose running sum of weights exceeds u times the whole, u in [0, 1).
 int64_t draw(std::span<const double> weights, double u) {
   double total = 0.0;
@@ -85,7 +68,7 @@ Tensor GPT::generate(const Tensor& tokens, const GenerateOptions& options) {
   check(!options.top_k || *options.top_k > 0, "generate: top_k must be positive: got ",
         options.top_k.value_or(0));
   const NoGrad no_grad;
-  const EvalScope eval(*this);
+  const EvalScope eval;
   Generator seeded(options.seed.value_or(0));
   Generator& generator = options.seed ? seeded : default_generator();
   Tensor all = tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens;

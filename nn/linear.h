@@ -11,6 +11,7 @@ struct LinearOptions {
 /// [out] start uniform in +-1 / sqrt(in_features).
 class Linear : public Module {
  public:
+  using Options = LinearOptions;
   Linear(int64_t in_features, int64_t out_features, const LinearOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;

@@ -77,6 +77,7 @@ class SmoothL1Loss : public Loss {
 };
 class PoissonNLLLoss : public Loss {
  public:
+  using Options = PoissonNllOptions;
   explicit PoissonNLLLoss(const PoissonNllOptions& options = {}) : options_(options) {}
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -87,6 +88,7 @@ class PoissonNLLLoss : public Loss {
 /// Prediction, target, variance.
 class GaussianNLLLoss : public Loss3 {
  public:
+  using Options = GaussianNllOptions;
   explicit GaussianNLLLoss(const GaussianNllOptions& options = {}) : options_(options) {}
   using Loss3::forward;
   Tensor forward(const Tensor& x, const Tensor& target, const Tensor& variance) override;
@@ -100,6 +102,7 @@ class GaussianNLLLoss : public Loss3 {
 /// \{
 class CrossEntropyLoss : public Loss {
  public:
+  using Options = CrossEntropyOptions;
   explicit CrossEntropyLoss(const CrossEntropyOptions& options = {});
   using Loss::forward;
   /// Scores [N, C, ..]; classes int64 [N, ..] or probabilities [N, C, ..].
@@ -111,6 +114,7 @@ class CrossEntropyLoss : public Loss {
 };
 class NLLLoss : public Loss {
  public:
+  using Options = NllOptions;
   explicit NLLLoss(const NllOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -121,6 +125,7 @@ class NLLLoss : public Loss {
 };
 class BCELoss : public Loss {
  public:
+  using Options = BceOptions;
   explicit BCELoss(const BceOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -131,6 +136,7 @@ class BCELoss : public Loss {
 };
 class BCEWithLogitsLoss : public Loss {
  public:
+  using Options = BceWithLogitsOptions;
   explicit BCEWithLogitsLoss(const BceWithLogitsOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -176,6 +182,7 @@ class SoftMarginLoss : public Loss {
 };
 class MultiMarginLoss : public Loss {
  public:
+  using Options = MultiMarginOptions;
   explicit MultiMarginLoss(const MultiMarginOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -186,6 +193,7 @@ class MultiMarginLoss : public Loss {
 };
 class MultiLabelSoftMarginLoss : public Loss {
  public:
+  using Options = BceOptions;
   explicit MultiLabelSoftMarginLoss(const BceOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -221,6 +229,7 @@ class CosineEmbeddingLoss : public Loss3 {
 /// Anchor, positive, negative.
 class TripletMarginLoss : public Loss3 {
  public:
+  using Options = TripletMarginOptions;
   explicit TripletMarginLoss(const TripletMarginOptions& options = {}) : options_(options) {}
   using Loss3::forward;
   Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) override;

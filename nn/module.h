@@ -6,6 +6,7 @@
 //     nn::Linear& fc2 = add<nn::Linear>("fc2", 512, 10);
 //     Tensor forward(const Tensor& x) override { return fc2(relu(fc1(x))); }
 //   };
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <hero/autograd/creation.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/init.h>
 
@@ -60,6 +62,16 @@ class DeviceScope {
   Device previous_;
 };
 
+/// Modules called on this thread while it lives compute as in evaluation, whatever their modes:
+/// what other threads do with them is not touched.
+class EvalScope {
+ public:
+  EvalScope();
+  ~EvalScope();
+  EvalScope(const EvalScope&) = delete;
+  EvalScope& operator=(const EvalScope&) = delete;
+};
+
 /// One registered parameter or buffer: the tensor and how to fill it again.
 struct Slot {
   enum class Kind : uint8_t { parameter, buffer, buffer_not_saved };
@@ -78,6 +90,13 @@ struct LoadResult {
   std::vector<std::string> missing, unexpected;
   std::string stripped;  ///< a wrapper's prefix that all names had and that was taken off
 };
+
+/// A module that is made of these arguments and the options that it names as its `Options`.
+template <class M, class... Args>
+concept TakesOptions = requires {
+  typename M::Options;
+}
+&&std::constructible_from<M, Args..., const typename M::Options&>;
 
 /// Base of all networks and layers. Names, order and behaviour are those of torch.nn.Module. A
 /// module cannot be copied; it can be moved while nobody holds a reference to it.
@@ -123,9 +142,11 @@ class Module {
   /// \{
   void train(bool on = true);
   void eval() { train(false); }
-  bool training() const { return training_; }
+  /// True in training; false while an EvalScope lives on this thread.
+  bool training() const;
   /// Floating parameters and buffers (and gradients) change dtype; tensors keep their identity, so
-  /// an optimizer made before goes on with them.
+  /// an optimizer made before goes on with them. Shards too, on every rank and between two steps: a
+  /// part of what is gathered together cannot be converted alone, an Error says so.
   void to(DType dtype);
   void to(Device device);
   /// Freezes (false) or thaws all parameters.
@@ -144,6 +165,8 @@ class Module {
   /// \name State
   /// \{
   /// Parameters and persistent buffers by full name. The arrays are the module's own, not copies.
+  /// All four below are an Error on a module whose parameters are shards: dist::save_full() and
+  /// dist::load_full() know the whole.
   StateDict state_dict() const;
   /// Copies values in, converting dtypes; what lies on meta gets bytes on the cpu. One Error lists
   /// all missing, unexpected and mis-shaped names, and then nothing has changed. A tied parameter
@@ -186,7 +209,10 @@ class Module {
   /// are for parameters around it. An Error where there are hooks for values.
   template <class F>
   Tensor run_fused(const Tensor& x, const F& body) {
-    if (!hooks_) return body(x);
+    if (!hooks_) {
+      check_whole();
+      return body(x);
+    }
     if (has_hooks_for_values()) fail(type_name(), ": its hooks see its values; call it instead");
     return run_around({x}, [&body](const Tensors& in) { return Tensors{body(in[0])}; })[0];
   }
@@ -204,11 +230,28 @@ class Module {
   /// full name.
   template <class M, class... Args>
   M& add(const std::string& name, Args&&... args) {
-    const Building building(*this, name);
-    auto child = std::make_unique<M>(std::forward<Args>(args)...);
-    M& made = *child;
-    adopt(name, std::move(child));
-    return made;
+    return make<M>(name, std::forward<Args>(args)...);
+  }
+  /// With the options in braces: add<nn::Linear>("q", 3, 4, {.bias = false}). A layer of your own
+  /// takes them so if it names them: `using Options = MyOptions;`.
+  template <class M>
+  requires TakesOptions<M> M& add(const std::string& name, const typename M::Options& options) {
+    return make<M>(name, options);
+  }
+  template <class M, class A>
+  requires TakesOptions<M, A> M& add(const std::string& name, A&& a,
+                                     const typename M::Options& options) {
+    return make<M>(name, std::forward<A>(a), options);
+  }
+  template <class M, class A, class B>
+  requires TakesOptions<M, A, B> M& add(const std::string& name, A&& a, B&& b,
+                                        const typename M::Options& options) {
+    return make<M>(name, std::forward<A>(a), std::forward<B>(b), options);
+  }
+  template <class M, class A, class B, class C>
+  requires TakesOptions<M, A, B, C> M& add(const std::string& name, A&& a, B&& b, C&& c,
+                                           const typename M::Options& options) {
+    return make<M>(name, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), options);
   }
   /// Registers a child made elsewhere.
   Module& adopt(const std::string& name, std::unique_ptr<Module> child);
@@ -244,6 +287,14 @@ class Module {
     bool seeded = false;
   };
 
+  template <class M, class... Args>
+  M& make(const std::string& name, Args&&... args) {
+    const Building building(*this, name);
+    auto child = std::make_unique<M>(std::forward<Args>(args)...);
+    M& made = *child;
+    adopt(name, std::move(child));
+    return made;
+  }
   template <class F>
   static auto returning_tensors(F hook) {
     return [hook = std::move(hook)](Module& module, const auto&... lists) mutable -> Tensors {
@@ -260,6 +311,8 @@ class Module {
   HookHandle add_backward_pre(BackwardPreHook hook, const HookOptions& options);
   HookHandle add_backward(BackwardHook hook, const HookOptions& options);
   Hooks& hooks();
+  // An Error where a parameter of its own is a shard, with which nothing can be computed.
+  void check_whole() const;
   Tensors run_around(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& body);
   Stream stream_of(const std::string& name);
   Tensor& add_slot(Slot slot);
@@ -275,7 +328,7 @@ class Module {
   std::vector<std::unique_ptr<Slot>> slots_;  // pointers: references to the tensors stay good
   std::vector<std::unique_ptr<Module>> children_;
   std::shared_ptr<Hooks> hooks_;  // shared only as that needs no complete type
-  bool training_ = true;
+  mutable bool training_ = true;  // read and written as an atomic: see training()
 
   friend class ModuleWriter;
 };

@@ -1,7 +1,9 @@
 // Calling a module: its place for messages, and the hooks around forward and backward.
 #include <algorithm>
+#include <atomic>
 
 #include <hero/autograd/op.h>
+#include <hero/autograd/partition.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
@@ -13,8 +15,8 @@ struct Module::Hooks {
   std::vector<detail::Hook<BackwardPreHook>> backward_pre;
   std::vector<detail::Hook<BackwardHook>> backward;
   // Of each hook whether it is still there, those for values and those for parameters.
-  std::vector<std::shared_ptr<bool>> for_values, for_parameters;
-  std::vector<std::shared_ptr<bool>>& kind(bool parameters) {
+  std::vector<std::shared_ptr<std::atomic<bool>>> for_values, for_parameters;
+  std::vector<std::shared_ptr<std::atomic<bool>>>& kind(bool parameters) {
     return parameters ? for_parameters : for_values;
   }
 };
@@ -27,14 +29,14 @@ namespace {
 
 template <class F>
 HookHandle append(std::vector<detail::Hook<F>>& list, F hook,
-                  std::vector<std::shared_ptr<bool>>& kind) {
-  list.push_back({std::move(hook), std::make_shared<bool>(true)});
+                  std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
+  list.push_back({std::move(hook), std::make_shared<std::atomic<bool>>(true)});
   kind.push_back(list.back().alive);
   return HookHandle(list.back().alive);
 }
 
-bool any_alive(const std::vector<std::shared_ptr<bool>>& kind) {
-  return std::any_of(kind.begin(), kind.end(), [](const auto& alive) { return *alive; });
+bool any_alive(const std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
+  return std::any_of(kind.begin(), kind.end(), [](const auto& alive) { return alive->load(); });
 }
 
 template <class F>
@@ -43,6 +45,14 @@ bool any_alive(const std::vector<detail::Hook<F>>& list) {
     if (*hook.alive) return true;
   }
   return false;
+}
+
+template <class F>
+bool any_of_kind(const std::vector<detail::Hook<F>>& list,
+                 const std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
+  return std::any_of(list.begin(), list.end(), [&](const auto& hook) {
+    return *hook.alive && std::count(kind.begin(), kind.end(), hook.alive) > 0;
+  });
 }
 
 // What a hook returned takes the place of what it was given; nothing returned leaves it.
@@ -59,6 +69,7 @@ struct BackwardPass {
   std::vector<detail::Hook<BackwardPreHook>> pre;
   std::vector<detail::Hook<BackwardHook>> hooks;
   Tensors grad_outputs;
+  bool for_values = false;  // a hook looks at gradients
 
   void leave(Tensors& grad_inputs) const {
     for (const auto& hook : hooks) {
@@ -77,15 +88,24 @@ Grads as_grads(const Tensors& list) {
   return grads;
 }
 
+Grads no_grads(int count) {
+  Grads grads;
+  grads.resize(count);
+  return grads;
+}
+
 std::vector<Array> same_arrays(std::span<const Array> inputs) {
   return {inputs.begin(), inputs.end()};
 }
 
 // The module's outputs, unchanged; its backward runs first.
-struct OutputEnd : MultiOp {
+struct OutputEnd : PassingOp {
   std::shared_ptr<BackwardPass> pass;
-  bool inputs_want_grad = true;
+  bool inputs_want_grad;
+  OutputEnd(std::shared_ptr<BackwardPass> p, bool inputs)
+      : PassingOp(!p->for_values), pass(std::move(p)), inputs_want_grad(inputs) {}
   const char* name() const override { return "module_output"; }
+  int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
   Grads backward(const Grads& grads) override {
     Tensors list = as_tensors(grads);
@@ -98,12 +118,16 @@ struct OutputEnd : MultiOp {
     if (!inputs_want_grad) pass->leave(none);  // no other end will be reached
     return as_grads(list);
   }
+  void passed() override { backward(no_grads(output_count())); }
 };
 
 // The module's inputs, unchanged; its backward runs last.
-struct InputEnd : MultiOp {
+struct InputEnd : PassingOp {
   std::shared_ptr<BackwardPass> pass;
+  explicit InputEnd(std::shared_ptr<BackwardPass> p)
+      : PassingOp(!p->for_values), pass(std::move(p)) {}
   const char* name() const override { return "module_input"; }
+  int viewed_input(int output) const override { return output; }
   std::vector<Array> forward(std::span<const Array> inputs) { return same_arrays(inputs); }
   Grads backward(const Grads& grads) override {
     Tensors list = as_tensors(grads);
@@ -111,6 +135,7 @@ struct InputEnd : MultiOp {
     pass->grad_outputs.clear();
     return as_grads(list);
   }
+  void passed() override { backward(no_grads(output_count())); }
 };
 
 bool any_wants_grad(const Tensors& list) {
@@ -171,13 +196,28 @@ Tensor Module::operator()(const Tensor& x) {
     return run_hooked({x}, [this](const Tensors& in) { return Tensors{forward(in[0])}; })[0];
   }
   const PlaceScope place(path_);
+  check_whole();
   return forward(x);
 }
 
 Tensors Module::run_hooked(const Tensors& inputs,
                            const std::function<Tensors(const Tensors&)>& body) {
   const PlaceScope place(path_);
-  return hooks_ ? run_around(inputs, body) : body(inputs);
+  if (hooks_) return run_around(inputs, body);
+  check_whole();
+  return body(inputs);
+}
+
+void Module::check_whole() const {
+  for (const auto& slot : slots_) {
+    if (partition(slot->tensor) == nullptr) [[likely]]
+      continue;
+    fail(
+        type_name(), ": its ", slot->name, " is a shard, ", describe_part(slot->tensor),
+        "; parameters are whole inside the forward of the module that was sharded: call that "
+        "module itself, and where it has its own operator() or loss(), compute inside run_hooked() "
+        "there");
+  }
 }
 
 Tensors Module::run_around(const Tensors& inputs,
@@ -188,17 +228,19 @@ Tensors Module::run_around(const Tensors& inputs,
     const auto hook = hooks_->forward_pre[i];
     if (*hook.alive) replace(in, hook.call(*this, in), *this, "forward pre-hook");
   }
+  check_whole();  // whoever gathers parameters has done so by now
   std::shared_ptr<BackwardPass> pass;
   if (grad_enabled() && (any_alive(hooks_->backward_pre) || any_alive(hooks_->backward))) {
-    pass = std::make_shared<BackwardPass>(
-        BackwardPass{this, hooks_->backward_pre, hooks_->backward, {}});
+    const auto& values = hooks_->for_values;
+    pass = std::make_shared<BackwardPass>(BackwardPass{
+        this,
+        hooks_->backward_pre,
+        hooks_->backward,
+        {},
+        any_of_kind(hooks_->backward_pre, values) || any_of_kind(hooks_->backward, values)});
   }
   const bool inputs_want_grad = any_wants_grad(in);
-  if (pass && inputs_want_grad) {
-    InputEnd end;
-    end.pass = pass;
-    put_end(in, std::move(end), has_hooks_for_values());
-  }
+  if (pass && inputs_want_grad) put_end(in, InputEnd(pass), pass->for_values);
   Tensors out;
   try {
     out = body(in);
@@ -213,10 +255,7 @@ Tensors Module::run_around(const Tensors& inputs,
     if (*hook.alive) replace(out, hook.call(*this, in, out), *this, "forward hook");
   }
   if (pass && any_wants_grad(out)) {
-    OutputEnd end;
-    end.pass = pass;
-    end.inputs_want_grad = inputs_want_grad;
-    put_end(out, std::move(end), has_hooks_for_values());
+    put_end(out, OutputEnd(pass, inputs_want_grad), pass->for_values);
   }
   return out;
 }

@@ -1,13 +1,29 @@
 // What is done to all parameters and buffers of a module: modes, conversions, state dicts.
 #include <algorithm>
+#include <atomic>
 
+#include <hero/autograd/partition.h>
 #include <hero/core/backend.h>
+#include <hero/core/file.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
 
+namespace {
+thread_local int evaluating = 0;  // EvalScopes that live on this thread
+}  // namespace
+
+EvalScope::EvalScope() { ++evaluating; }
+EvalScope::~EvalScope() { --evaluating; }
+
+// Other threads may be calling the modules meanwhile: each reads the mode before or after.
 void Module::train(bool on) {
-  for (Module* module : modules()) module->training_ = on;
+  for (Module* module : modules()) {
+    std::atomic_ref<bool>(module->training_).store(on, std::memory_order_relaxed);
+  }
+}
+bool Module::training() const {
+  return evaluating == 0 && std::atomic_ref<bool>(training_).load(std::memory_order_relaxed);
 }
 
 void Module::requires_grad_(bool value) {
@@ -46,25 +62,75 @@ std::vector<Slot*> distinct(const Named<Slot*>& slots) {
 
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
+// Those of `slots` that somebody keeps in parts, with their keeper.
+class Kept {
+ public:
+  explicit Kept(const std::vector<Slot*>& slots) {
+    for (const Slot* slot : slots) {
+      const std::shared_ptr<Keeper> kept = keeper(slot->tensor);
+      if (!kept) continue;
+      auto known = std::find_if(all_.begin(), all_.end(),
+                                [&](const auto& entry) { return entry.first == kept; });
+      if (known == all_.end()) known = all_.insert(known, {kept, {}});
+      known->second.push_back(slot->tensor);
+    }
+  }
+  // Asks first, so that either everything is converted or nothing.
+  void check_convertible(std::optional<Device> device) const {
+    for (const auto& [keeper, leaves] : all_) keeper->check_convertible(leaves, device);
+  }
+  void convert(std::optional<DType> dtype, std::optional<Device> device) const {
+    for (const auto& [keeper, leaves] : all_) keeper->convert(leaves, dtype, device);
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<Keeper>, Tensors>> all_;
+};
+
+// The whole of a shard has the values of its recipe; each rank draws its part of them.
+void fill_slot(const Slot& slot, const Array& values) {
+  const Partition* part = partition(slot.tensor);
+  fill_part(slot.init, values, part != nullptr ? part->whole : values.shape(),
+            part != nullptr && values.numel() > 0 ? part->first : 0, slot.stream);
+}
+
+void check_no_shards(const char* what, const Named<Slot*>& slots) {
+  for (const auto& [name, slot] : slots) {
+    check(partition(slot->tensor) == nullptr, what, ": ", name, " is a shard, ",
+          describe_part(slot->tensor),
+          "; dist::save_full() and dist::load_full() write and read whole modules, "
+          "dist::Checkpointer shards, and full_state_dict() gathers");
+  }
+}
+
 }  // namespace
 
 void Module::to(DType dtype) {
   check(is_floating(dtype), "to: ", type_name(), " cannot become ", dtype,
         "; parameters need a floating dtype");
   const MemoryScope tag(MemoryTag::parameter);
-  for (Slot* slot : distinct(slots())) {
-    if (is_floating(slot->tensor.dtype()) && slot->tensor.dtype() != dtype) {
-      slot->tensor.set_data(slot->tensor.array().to(dtype));
-    }
+  const std::vector<Slot*> all = distinct(slots());
+  const Kept kept(all);
+  kept.check_convertible({});
+  kept.convert(dtype, {});
+  for (Slot* slot : all) {
+    const bool other = is_floating(slot->tensor.dtype()) && slot->tensor.dtype() != dtype;
+    if (other && !keeper(slot->tensor)) slot->tensor.set_data(slot->tensor.array().to(dtype));
   }
 }
 
 void Module::to(Device device) {
   const MemoryScope tag(MemoryTag::parameter);
-  for (Slot* slot : distinct(slots())) {
+  const std::vector<Slot*> all = distinct(slots());
+  for (const Slot* slot : all) {
     check(!on_meta(slot->tensor) || device.type == DeviceType::meta, "to: parameters of ",
           type_name(), " lie on meta and have no values; use materialize()");
-    slot->tensor.set_data(slot->tensor.array().to(device));
+  }
+  const Kept kept(all);
+  kept.check_convertible(device);
+  kept.convert({}, device);
+  for (Slot* slot : all) {
+    if (!keeper(slot->tensor)) slot->tensor.set_data(slot->tensor.array().to(device));
   }
 }
 
@@ -73,7 +139,7 @@ void Module::reset_parameters() {
     if (!slot->init.fill) continue;
     slot->stream = default_generator().next();
     const Array& values = slot->tensor.array();
-    fill_part(slot->init, values, values.shape(), 0, slot->stream);
+    fill_slot(*slot, values);
     if (!on_meta(slot->tensor)) values.storage().bump_version();
   }
 }
@@ -95,7 +161,9 @@ void Module::materialize(Device device) {
 
 StateDict Module::state_dict() const {
   StateDict dict;
-  for (const auto& [name, slot] : const_cast<Module*>(this)->slots()) {
+  const Named<Slot*> all = const_cast<Module*>(this)->slots();
+  check_no_shards("state_dict", all);
+  for (const auto& [name, slot] : all) {
     if (slot->kind != Slot::Kind::buffer_not_saved) dict.push_back({name, slot->tensor.array()});
   }
   return dict;
@@ -172,6 +240,7 @@ struct Match {
 }  // namespace
 
 LoadResult Module::load_state_dict(const StateDict& dict, const LoadOptions& options) {
+  check_no_shards("load_state_dict", slots());
   const Match match(dict, slots());
   const LoadResult& result = match.result;
   const bool names_fail = options.strict && !(result.missing.empty() && result.unexpected.empty());
@@ -197,6 +266,10 @@ void Module::save(const std::string& path) const {
 }
 
 LoadResult Module::load(const std::string& path, const LoadOptions& options) {
+  check(
+      !is_folder(path), "load: ", path, " is a folder; name a file in it (such as ", path,
+      "/model.safetensors), or read all of its files, a checkpoint's too, with dist::load_full(\"",
+      path, "\", dist::Communicator(), model)");
   return load_state_dict(core::load_safetensors(path).arrays, options);
 }
 

@@ -25,6 +25,7 @@ BatchNorm::BatchNorm(int64_t features, const BatchNormOptions& options)
 // Counts the batch and says with which weight it enters the running statistics.
 double BatchNorm::next_momentum() {
   const NoGrad no_grad;
+  const detail::LeafTurn turn(num_batches_tracked.impl()->lock);
   num_batches_tracked.add_(1);
   if (options_.momentum) return *options_.momentum;
   if (num_batches_tracked.device() == kMeta) return 0.0;
@@ -83,7 +84,7 @@ const Shape& not_empty(const char* layer, const Shape& shape) {
 }  // namespace
 
 SumAndNorm ResidualNorm::operator()(const Tensor& x, const Tensor& residual) {
-  if (has_hooks() || x.shape() != residual.shape()) {
+  if (has_hooks_for_values() || x.shape() != residual.shape()) {
     const Tensor sum = x + residual;
     return {sum, (*this)(sum)};
   }
@@ -123,34 +124,21 @@ RMSNorm::RMSNorm(const Shape& shape, const RMSNormOptions& options)
                                         : no_parameter("weight")),
       eps_(options.eps) {}
 
-namespace {
-
-double machine_epsilon(DType dtype) {
-  if (dtype == kFloat64) return std::numeric_limits<double>::epsilon();
-  if (dtype == kBFloat16) return 0x1p-7;
-  if (dtype == kFloat16) return 0x1p-10;
-  return std::numeric_limits<float>::epsilon();
-}
-
-}  // namespace
-
 SumAndNorm RMSNorm::forward_sum(const Tensor& x, const Tensor& residual) {
   check_tail("RMSNorm", x, normalized_shape);
   if (normalized_shape.size() > 1) {
     const Tensor sum = x + residual;
     return {sum, forward(sum)};
   }
-  const DType dtype = promote(x.dtype(), residual.dtype());
-  return add_rms_norm(x, residual, weight, eps_.value_or(machine_epsilon(dtype)));
+  return add_rms_norm(x, residual, weight, eps_);
 }
 
 Tensor RMSNorm::forward(const Tensor& x) {
   check_tail("RMSNorm", x, normalized_shape);
-  const double eps = eps_.value_or(machine_epsilon(x.dtype()));
-  if (normalized_shape.size() == 1) return rms_norm(x, weight, eps);
+  if (normalized_shape.size() == 1) return rms_norm(x, weight, eps_);
   const Tensor rows = flatten(x, -normalized_shape.size(), -1);
   const Tensor flat = weight.defined() ? flatten(weight) : weight;
-  return reshape(rms_norm(rows, flat, eps), x.shape());
+  return reshape(rms_norm(rows, flat, eps_), x.shape());
 }
 
 std::string RMSNorm::extra_repr() const {

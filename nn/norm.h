@@ -47,6 +47,7 @@ class BatchNorm : public Module {
 /// x [N, C] or [N, C, L].
 class BatchNorm1d : public BatchNorm {
  public:
+  using Options = BatchNormOptions;
   explicit BatchNorm1d(int64_t features, const BatchNormOptions& options = {})
       : BatchNorm(features, options) {}
 
@@ -57,6 +58,7 @@ class BatchNorm1d : public BatchNorm {
 /// x [N, C, H, W].
 class BatchNorm2d : public BatchNorm {
  public:
+  using Options = BatchNormOptions;
   explicit BatchNorm2d(int64_t features, const BatchNormOptions& options = {})
       : BatchNorm(features, options) {}
 
@@ -87,6 +89,7 @@ class ResidualNorm : public Module {
 /// shape. Ba et al., arXiv 1607.06450.
 class LayerNorm : public ResidualNorm {
  public:
+  using Options = LayerNormOptions;
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
   explicit LayerNorm(int64_t size, const LayerNormOptions& options = {})
       : LayerNorm(Shape{size}, options) {}
@@ -113,6 +116,7 @@ struct RMSNormOptions {
 /// weight ones. Zhang and Sennrich, arXiv 1910.07467.
 class RMSNorm : public ResidualNorm {
  public:
+  using Options = RMSNormOptions;
   explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
   explicit RMSNorm(int64_t size, const RMSNormOptions& options = {})
       : RMSNorm(Shape{size}, options) {}
@@ -139,6 +143,7 @@ struct GroupNormOptions {
 /// arXiv 1803.08494.
 class GroupNorm : public Module {
  public:
+  using Options = GroupNormOptions;
   /// An Error unless num_groups divides num_channels.
   GroupNorm(int64_t num_groups, int64_t num_channels, const GroupNormOptions& options = {});
   Tensor forward(const Tensor& x) override;
@@ -181,6 +186,7 @@ class InstanceNorm : public Module {
 /// x [N, C, L] or [C, L].
 class InstanceNorm1d : public InstanceNorm {
  public:
+  using Options = InstanceNormOptions;
   explicit InstanceNorm1d(int64_t features, const InstanceNormOptions& options = {})
       : InstanceNorm(features, options) {}
 
@@ -191,6 +197,7 @@ class InstanceNorm1d : public InstanceNorm {
 /// x [N, C, H, W] or [C, H, W].
 class InstanceNorm2d : public InstanceNorm {
  public:
+  using Options = InstanceNormOptions;
   explicit InstanceNorm2d(int64_t features, const InstanceNormOptions& options = {})
       : InstanceNorm(features, options) {}
 

@@ -17,6 +17,7 @@ struct MaxPool1dOptions {
 
 class MaxPool1d : public Module {
  public:
+  using Options = MaxPool1dOptions;
   explicit MaxPool1d(int64_t kernel_size, const MaxPool1dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
@@ -36,6 +37,7 @@ struct MaxPool2dOptions {
 
 class MaxPool2d : public Module {
  public:
+  using Options = MaxPool2dOptions;
   explicit MaxPool2d(const Size2& kernel_size, const MaxPool2dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
@@ -55,6 +57,7 @@ struct AvgPool1dOptions {
 
 class AvgPool1d : public Module {
  public:
+  using Options = AvgPool1dOptions;
   explicit AvgPool1d(int64_t kernel_size, const AvgPool1dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
@@ -74,6 +77,7 @@ struct AvgPool2dOptions {
 
 class AvgPool2d : public Module {
  public:
+  using Options = AvgPool2dOptions;
   explicit AvgPool2d(const Size2& kernel_size, const AvgPool2dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include <hero/autograd/creation.h>
+#include <hero/core/allocator.h>
 #include <hero/nn/init.h>
 #include <hero/nn/recurrent.h>
 
@@ -16,6 +17,7 @@ Init within(int64_t hidden) {
 void check_sizes(const char* kind, std::pair<int64_t, int64_t> sizes) {
   check(sizes.first > 0 && sizes.second > 0, kind,
         ": input_size and hidden_size must be positive: got ", sizes.first, " and ", sizes.second);
+  Shape{sizes.second, sizes.second, 8}.numel(kind);  // rows of weights are multiples of it
 }
 
 Tensor zeros_for(const Tensor& x, const Shape& shape) {
@@ -32,6 +34,7 @@ Recurrent::Recurrent(const char* kind, int64_t gates, std::pair<int64_t, int64_t
   check(options.dropout >= 0.0 && options.dropout <= 1.0, kind,
         ": dropout is outside [0, 1]: ", options.dropout);
   const int64_t directions = options.bidirectional ? 2 : 1, rows = gates * hidden_size_;
+  core::check_room(kind, options.num_layers);
   for (int64_t layer = 0; layer < options.num_layers; ++layer) {
     const int64_t inputs = layer == 0 ? input_size_ : directions * hidden_size_;
     for (int64_t direction = 0; direction < directions; ++direction) {

@@ -17,6 +17,9 @@ struct RecurrentOptions {
   bool bidirectional = false;  ///< a second run from the end; outputs lie side by side
 };
 
+using LSTMOptions = RecurrentOptions;
+using GRUOptions = RecurrentOptions;
+
 struct RNNOptions {
   int64_t num_layers = 1;
   Nonlinearity nonlinearity = Nonlinearity::tanh;
@@ -83,6 +86,7 @@ class Recurrent : public Module {
 /// 1990.
 class RNN : public Recurrent {
  public:
+  using Options = RNNOptions;
   RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options = {});
   /// x [T, N, I] or [T, I]; h [L D, N, H] or [L D, H], zeros when undefined.
   RecurrentResult operator()(const Tensor& x, const Tensor& h = {});
@@ -99,6 +103,7 @@ class RNN : public Recurrent {
 /// Computation 9(8), 1997, with the forget gate of Gers et al., 2000.
 class LSTM : public Recurrent {
  public:
+  using Options = RecurrentOptions;
   LSTM(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options = {});
   /// x [T, N, I] or [T, I]; h and c [L D, N, H] or [L D, H], zeros when undefined.
   LSTMResult operator()(const Tensor& x, const LstmState& state = {});
@@ -113,6 +118,7 @@ class LSTM : public Recurrent {
 /// arXiv 1406.1078, with the reset after the product, as PyTorch's and cuDNN's.
 class GRU : public Recurrent {
  public:
+  using Options = RecurrentOptions;
   GRU(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options = {});
   /// x [T, N, I] or [T, I]; h [L D, N, H] or [L D, H], zeros when undefined.
   RecurrentResult operator()(const Tensor& x, const Tensor& h = {});
@@ -151,6 +157,7 @@ class RecurrentCell : public Module {
 /// One step of an RNN.
 class RNNCell : public RecurrentCell {
  public:
+  using Options = RNNCellOptions;
   RNNCell(int64_t input_size, int64_t hidden_size, const RNNCellOptions& options = {});
   /// x [N, I] or [I], h [N, H] or [H] (zeros when undefined): the new h.
   Tensor operator()(const Tensor& x, const Tensor& h = {});
@@ -163,6 +170,7 @@ class RNNCell : public RecurrentCell {
 /// One step of an LSTM. Called through Module it returns h.
 class LSTMCell : public RecurrentCell {
  public:
+  using Options = CellOptions;
   LSTMCell(int64_t input_size, int64_t hidden_size, const CellOptions& options = {});
   /// x [N, I] or [I], h and c [N, H] or [H] (zeros when undefined): the new h and c.
   LstmState operator()(const Tensor& x, const LstmState& state = {});
@@ -172,6 +180,7 @@ class LSTMCell : public RecurrentCell {
 /// One step of a GRU.
 class GRUCell : public RecurrentCell {
  public:
+  using Options = CellOptions;
   GRUCell(int64_t input_size, int64_t hidden_size, const CellOptions& options = {});
   /// x [N, I] or [I], h [N, H] or [H] (zeros when undefined): the new h.
   Tensor operator()(const Tensor& x, const Tensor& h = {});

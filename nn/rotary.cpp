@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <mutex>
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/op.h>
@@ -12,13 +13,13 @@ namespace {
 
 namespace k = core::kernels;
 
-struct Table {
+struct Angles {
   Array cos, sin;  // [T, D / 2]
 };
 
 // Angles of positions 0 .. count - 1. In float64 and by the library's own functions: the same bits
 // everywhere, and exact enough at position 10^6.
-Table make_table(int64_t count, int64_t dim, double base, Device device) {
+Angles make_table(int64_t count, int64_t dim, double base, Device device) {
   const NoGrad no_grad;
   const TensorOptions options{.dtype = kFloat64, .device = device};
   const Tensor exponent =
@@ -37,10 +38,10 @@ std::pair<Array, Array> halves_of(const Array& x, RotaryPairs pairs) {
 
 // Turns each pair; the derivative turns back.
 struct Rotate : Op {
-  Table table;
+  Angles table;
   double sign;
   RotaryPairs pairs;
-  Rotate(const Table& t, double s, RotaryPairs p) : table(t), sign(s), pairs(p) {}
+  Rotate(const Angles& t, double s, RotaryPairs p) : table(t), sign(s), pairs(p) {}
   const char* name() const override { return "rotary_embedding"; }
 
   Array forward(const Array& x) {
@@ -61,7 +62,8 @@ void check_input(const Tensor& x, int64_t offset) {
   check(x.ndim() >= 2, kName, ": x must be [.., T, D]: got ", x.shape());
   check(x.size(-1) % 2 == 0, kName, ": the last size must be even: got ", x.shape());
   check(is_floating(x.dtype()), kName, ": x is ", x.dtype(), "; convert it to a floating dtype");
-  check(offset >= 0, kName, ": negative offset ", offset);
+  check(offset >= 0 && offset <= kEnd - x.size(-2), kName, ": offset ", offset,
+        " is negative or too large");
 }
 
 void check_base(double base) {
@@ -70,7 +72,7 @@ void check_base(double base) {
 
 // Rows offset .. offset + T - 1 of the table, in the dtype in which x is turned. Half precision
 // is turned in float32 and rounded once.
-Tensor turn_by(const Tensor& x, const Table& table, int64_t offset, RotaryPairs pairs) {
+Tensor turn_by(const Tensor& x, const Angles& table, int64_t offset, RotaryPairs pairs) {
   const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
   const auto rows = [&](const Array& all) {
     return all.slice(0, offset, offset + x.size(-2)).to(dtype);
@@ -85,12 +87,18 @@ Tensor turn_by(const Tensor& x, const Table& table, int64_t offset, RotaryPairs 
 Tensor rotary_embedding(const Tensor& x, int64_t offset, const RotaryOptions& options) {
   check_input(x, offset);
   check_base(options.base);
-  const Table table = make_table(offset + x.size(-2), x.size(-1), options.base, x.device());
+  const Angles table = make_table(offset + x.size(-2), x.size(-1), options.base, x.device());
   return turn_by(x, table, offset, options.pairs);
 }
 
+// The angles known so far, of positions 0 .. size - 1; several threads may call the module.
+struct RotaryEmbedding::Table {
+  std::mutex mutex;
+  Angles angles;
+};
+
 RotaryEmbedding::RotaryEmbedding(int64_t dim, const RotaryOptions& options)
-    : dim_(dim), options_(options) {
+    : dim_(dim), options_(options), table_(std::make_shared<Table>()) {
   check(dim > 0 && dim % 2 == 0, "RotaryEmbedding: dim must be even and positive: got ", dim);
   check_base(options.base);
 }
@@ -106,14 +114,18 @@ Tensor RotaryEmbedding::turn(const Tensor& x, int64_t offset) {
   check(x.size(-1) == dim_, "rotary_embedding: rows of ", x.size(-1),
         " elements; the module turns ", dim_);
   const int64_t end = offset + x.size(-2);
-  if (!cos_.defined() || cos_.size(0) < end || cos_.device() != x.device()) {
-    // Twice what is needed: a sequence that grows by one does not make a table each step.
-    const int64_t known = cos_.defined() ? cos_.size(0) : 0;
-    const Table table = make_table(std::max(end, 2 * known), dim_, options_.base, x.device());
-    cos_ = table.cos;
-    sin_ = table.sin;
+  Angles angles;
+  {
+    const std::lock_guard<std::mutex> turn(table_->mutex);
+    const Array& cos = table_->angles.cos;
+    if (!cos.defined() || cos.size(0) < end || cos.device() != x.device()) {
+      // Twice what is needed: a sequence that grows by one does not make a table each step.
+      const int64_t known = cos.defined() ? cos.size(0) : 0;
+      table_->angles = make_table(std::max(end, 2 * known), dim_, options_.base, x.device());
+    }
+    angles = table_->angles;
   }
-  return turn_by(x, {cos_, sin_}, offset, options_.pairs);
+  return turn_by(x, angles, offset, options_.pairs);
 }
 
 }  // namespace hero::nn

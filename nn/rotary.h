@@ -21,6 +21,7 @@ Tensor rotary_embedding(const Tensor& x, int64_t offset = 0, const RotaryOptions
 /// rotary_embedding as a module without parameters; keeps its table of sines and cosines.
 class RotaryEmbedding : public Module {
  public:
+  using Options = RotaryOptions;
   /// Rows of `dim` elements; an Error unless dim is even and positive.
   explicit RotaryEmbedding(int64_t dim, const RotaryOptions& options = {});
 
@@ -35,7 +36,8 @@ class RotaryEmbedding : public Module {
 
   int64_t dim_;
   RotaryOptions options_;
-  Array cos_, sin_;  // [positions, dim / 2], float64
+  struct Table;
+  std::shared_ptr<Table> table_;  // shared only as that needs no complete type
 };
 
 }  // namespace hero::nn

@@ -1,3 +1,4 @@
+#include <hero/core/checked.h>
 #include <hero/nn/repr.h>
 #include <hero/nn/shape.h>
 
@@ -10,13 +11,13 @@ std::string Flatten::extra_repr() const {
 Tensor Unflatten::forward(const Tensor& x) {
   const int axis = normalize_dim("Unflatten", dim_, x.ndim());
   Shape sizes = sizes_;
-  int64_t known = 1;
-  for (const int64_t size : sizes) known *= size == -1 ? 1 : size;
-  for (int64_t& size : sizes) {
-    if (size == -1 && known > 0) size = x.size(axis) / known;
+  for (int64_t& size : sizes) size = size == -1 ? 1 : size;
+  const int64_t known = sizes.numel("Unflatten");
+  for (int i = 0; i < sizes.size(); ++i) {
+    if (sizes_[i] == -1 && known > 0) sizes[i] = x.size(axis) / known;
   }
-  check(sizes.numel() == x.size(axis), "Unflatten: size ", x.size(axis), " of dimension ", dim_,
-        " does not become ", sizes_, ": x has shape ", x.shape());
+  check(sizes.numel("Unflatten") == x.size(axis), "Unflatten: size ", x.size(axis),
+        " of dimension ", dim_, " does not become ", sizes_, ": x has shape ", x.shape());
   Shape shape;
   for (int i = 0; i < x.ndim(); ++i) {
     if (i != axis) shape.push_back(x.size(i));
@@ -44,7 +45,8 @@ Tensor Upsample::forward(const Tensor& x) {
   check(x.ndim() == 3 || x.ndim() == 4, "Upsample: x must be [N, C, H, W] or [C, H, W]: got shape ",
         x.shape());
   const Size2 scale = *options_.scale_factor;
-  return upsample_nearest2d(x, {x.size(-2) * scale.height, x.size(-1) * scale.width});
+  const core::Checked height{"Upsample", x.size(-2)}, width{"Upsample", x.size(-1)};
+  return upsample_nearest2d(x, {(height * scale.height).value, (width * scale.width).value});
 }
 
 std::string Upsample::extra_repr() const {

@@ -52,6 +52,7 @@ struct UpsampleOptions {
 /// Nearest neighbours of x [N, C, H, W] or [C, H, W].
 class Upsample : public Module {
  public:
+  using Options = UpsampleOptions;
   /// An Error unless exactly one of size and scale_factor is given.
   explicit Upsample(const UpsampleOptions& options);
   Tensor forward(const Tensor& x) override;

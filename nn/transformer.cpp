@@ -1,3 +1,4 @@
+#include <hero/core/allocator.h>
 #include <hero/nn/transformer.h>
 
 namespace hero::nn {
@@ -69,6 +70,7 @@ TransformerEncoder::TransformerEncoder(int64_t d_model, int64_t nhead, int64_t n
     : layers(add<ModuleListOf<TransformerEncoderLayer>>("layers")),
       norm(options.norm ? &add<LayerNorm>("norm", Shape{d_model}, *options.norm) : nullptr) {
   check(num_layers > 0, "TransformerEncoder: num_layers must be positive: got ", num_layers);
+  core::check_room("TransformerEncoder", num_layers);
   for (int64_t i = 0; i < num_layers; ++i) layers.append(d_model, nhead, options.layer);
 }
 

@@ -28,6 +28,7 @@ struct EncoderMasks {
 /// Children: self_attn, linear1, linear2, norm1, norm2.
 class TransformerEncoderLayer : public Module {
  public:
+  using Options = TransformerEncoderLayerOptions;
   TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                           const TransformerEncoderLayerOptions& options = {});
 
@@ -57,6 +58,7 @@ struct TransformerEncoderOptions {
 /// copies one layer, each begins with weights of its own.
 class TransformerEncoder : public Module {
  public:
+  using Options = TransformerEncoderOptions;
   TransformerEncoder(int64_t d_model, int64_t nhead, int64_t num_layers,
                      const TransformerEncoderOptions& options = {});
 

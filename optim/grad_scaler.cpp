@@ -116,10 +116,12 @@ void GradScaler::load_state_dict(const StateDict& dict) {
   options.init_scale = lookup.number("scale");
   options.growth_factor = lookup.number("growth_factor");
   options.backoff_factor = lookup.number("backoff_factor");
-  options.growth_interval = static_cast<int64_t>(lookup.number("growth_interval"));
-  const auto tracker = static_cast<int64_t>(lookup.number("_growth_tracker"));
+  options.growth_interval = static_cast<int64_t>(lookup.count("growth_interval"));
+  const auto tracker = static_cast<int64_t>(lookup.count("_growth_tracker"));
   lookup.finish();
   check_values(options);
+  check(tracker < options.growth_interval, "grad_scaler: load_state_dict: _growth_tracker is ",
+        tracker, ", not below growth_interval ", options.growth_interval);
   scale_ = options.init_scale;
   options.init_scale = options_.init_scale;
   options_ = options;

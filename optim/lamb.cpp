@@ -4,6 +4,7 @@
 
 #include <hero/core/each_group.h>
 #include <hero/core/exact_sum.h>
+#include <hero/core/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/owners.h>

@@ -102,7 +102,8 @@ void LBFGS::choose_direction(const Array& gradient) {
   const double curvature = dot(change, step);
   // A pair without positive curvature would turn the direction uphill.
   if (curvature > 1e-10) {
-    if (m.pairs.size() >= static_cast<size_t>(options().history_size)) m.pairs.pop_front();
+    const auto most = static_cast<size_t>(options().history_size);
+    if (m.pairs.size() >= most) m.pairs.erase(m.pairs.begin());
     m.pairs.push_back({step, change, 1.0 / curvature});
     m.diagonal = curvature / dot(change, change);
   }
@@ -232,14 +233,15 @@ void LBFGS::load_state_dict(const StateDict& dict) {
   StateLookup lookup("lbfgs", dict);
   const int64_t n = flat_params().numel();
   const Device device = parameters()[0].device();
+  constexpr double kMostPairs = 1e6;  // far beyond any history, and small enough for a shape
   Memory loaded;
   keep_options([&] {
     load_options(lookup);
-    loaded.iterations = lookup.number("lbfgs.iterations");
-    const auto pairs = static_cast<int64_t>(lookup.number("lbfgs.pairs"));
+    loaded.iterations = lookup.count("lbfgs.iterations");
+    const auto pairs = static_cast<int64_t>(lookup.count("lbfgs.pairs", kMostPairs));
     if (loaded.iterations > 0.0) {
-      loaded.t = lookup.number("lbfgs.t");
-      loaded.diagonal = lookup.number("lbfgs.diagonal");
+      loaded.t = lookup.finite("lbfgs.t");
+      loaded.diagonal = lookup.finite("lbfgs.diagonal");
       const Array* direction = lookup.array("lbfgs.direction", {n}, flat_dtype());
       const Array* gradient = lookup.array("lbfgs.gradient", {n}, flat_dtype());
       const Array* steps = lookup.array("lbfgs.steps", {pairs, n}, flat_dtype());

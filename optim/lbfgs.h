@@ -1,5 +1,4 @@
 #pragma once
-#include <deque>
 #include <functional>
 
 #include <hero/optim/optimizer.h>
@@ -64,7 +63,7 @@ class LBFGS : public OptimizerOf<LBFGSOptions> {
     double t = 0.0;         // last step length
     double diagonal = 1.0;  // first guess of the inverse curvature
     Array direction, gradient;
-    std::deque<Pair> pairs;
+    std::vector<Pair> pairs;  // oldest first
   };
 
   double evaluate(const std::function<Tensor()>& closure, Array& gradient) const;

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <string_view>
 
+#include <hero/core/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/nadam.h>
 
@@ -19,6 +20,9 @@ std::vector<const char*> NAdam::number_names(int) const { return {"mu_product"};
 double NAdam::first_value(int, const char* name) const {
   return std::string_view(name) == "mu_product" ? 1.0 : 0.0;
 }
+
+// A product of fractions.
+std::array<double, 2> NAdam::number_range(const char*) const { return {0.0, 1.0}; }
 
 void NAdam::update(int group, State& state, const Array& grad) {
   const NAdamOptions& o = options(group);

@@ -266,9 +266,10 @@ Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at
   fresh.param = states_[at].param;
   // A parameter that never had a gradient has no state.
   if (!lookup.contains(state_key(at, "step"))) return fresh;
-  fresh.steps = lookup.number(state_key(at, "step"));
+  fresh.steps = lookup.count(state_key(at, "step"));
   for (const char* item : number_names(group)) {
-    fresh.numbers.push_back(lookup.number(state_key(at, item)));
+    const auto [least, most] = number_range(item);
+    fresh.numbers.push_back(lookup.number(state_key(at, item), least, most));
   }
   const Array& param = fresh.param.array();
   for (const char* item : array_names(group)) {

@@ -1,8 +1,10 @@
 #pragma once
 // Optimizer: what all optimizers share. Parameters in groups, states, saving and resuming.
 #include <array>
+#include <cmath>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -111,6 +113,11 @@ class Optimizer {
   virtual std::vector<const char*> array_names(int group) const = 0;
   /// Names of the numbers it holds beside "step".
   virtual std::vector<const char*> number_names(int) const { return {}; }
+  /// The least and the largest value that such a number can have in a state that is loaded.
+  virtual std::array<double, 2> number_range(const char* /*name*/) const {
+    constexpr double kMost = std::numeric_limits<double>::max();
+    return {-kMost, kMost};
+  }
   /// First values of arrays and numbers; zeros unless a class says otherwise.
   virtual double first_value(int /*group*/, const char* /*name*/) const { return 0.0; }
   /// One parameter's step, taken or handed to run(); state.steps already counts it.
@@ -214,7 +221,15 @@ class OptimizerOf : public Optimizer {
       if (option != each) return;
       found = true;
       if constexpr (std::is_same_v<T, bool>) {
+        check(value == 0.0 || value == 1.0, name(), ": ", option, " is a flag, 0 or 1: ", value);
         field = value != 0.0;
+      } else if constexpr (std::is_integral_v<T>) {
+        // A cast of what T does not hold would be undefined; NaN passes no comparison.
+        constexpr auto kLeast = static_cast<double>(std::numeric_limits<T>::min());
+        constexpr auto kMost = static_cast<double>(std::numeric_limits<T>::max());
+        check(value >= kLeast && value < kMost + 1.0 && value == std::floor(value), name(), ": ",
+              option, " is a whole number: ", value);
+        field = static_cast<T>(value);
       } else {
         field = static_cast<T>(value);
       }

@@ -44,13 +44,20 @@ StateDict Schedule::state_dict() const {
 
 void Schedule::load_state_dict(const StateDict& dict) {
   StateLookup lookup("schedule", dict);
-  const double steps = lookup.number("schedule.steps");
+  auto steps = static_cast<int64_t>(lookup.count("schedule.steps"));
   std::vector<double> base;
-  for (size_t i = 0; i < base_.size(); ++i) base.push_back(lookup.number(base_key(i)));
+  for (size_t i = 0; i < base_.size(); ++i) base.push_back(lookup.finite(base_key(i)));
   lookup.finish();
-  steps_ = static_cast<int64_t>(steps);
-  base_ = std::move(base);
-  apply();
+  std::swap(steps_, steps);
+  std::swap(base_, base);
+  try {
+    apply();
+  } catch (...) {  // a value that the optimizer refuses: all is as it was
+    std::swap(steps_, steps);
+    std::swap(base_, base);
+    apply();
+    throw;
+  }
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options)
@@ -106,12 +113,13 @@ StateDict ReduceLROnPlateau::state_dict() const {
 void ReduceLROnPlateau::load_state_dict(const StateDict& dict) {
   StateLookup lookup("reduce_lr_on_plateau", dict);
   const double best = lookup.number("plateau.best");
-  const double bad = lookup.number("plateau.bad");
-  const double cooling = lookup.number("plateau.cooling");
+  const double bad = lookup.count("plateau.bad");
+  const double cooling = lookup.count("plateau.cooling");
   std::vector<double> rates;
   for (int group = 0; group < optimizer_.groups(); ++group) {
     std::string key = "plateau.lr.";
-    rates.push_back(lookup.number(key.append(std::to_string(group))));
+    constexpr double kMost = std::numeric_limits<double>::max();
+    rates.push_back(lookup.number(key.append(std::to_string(group)), 0.0, kMost));
   }
   lookup.finish();
   best_ = best;

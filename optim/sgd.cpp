@@ -1,5 +1,8 @@
+#include <cmath>
+
 #include <hero/core/elementwise.h>
 #include <hero/core/map.h>
+#include <hero/core/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/sgd.h>
 
@@ -10,6 +13,7 @@ namespace k = core::kernels;
 void SGDOptions::check_values() const {
   check_not_negative("sgd", "lr", lr);
   check_not_negative("sgd", "momentum", momentum);
+  check(std::isfinite(dampening), "sgd: dampening must be finite: ", dampening);
   check_not_negative("sgd", "weight_decay", weight_decay);
   check(!nesterov || (momentum > 0.0 && dampening == 0.0),
         "sgd: nesterov needs momentum > 0 and dampening 0: momentum ", momentum, ", dampening ",

@@ -1,8 +1,11 @@
 #pragma once
 // Reading state dicts; for the optimizers' own files.
+#include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 
+#include <hero/core/error.h>
 #include <hero/core/safetensors.h>
 
 namespace hero::optim {
@@ -45,6 +48,31 @@ class StateLookup {
     const Array* found = array(name, {}, kFloat64);
     return found ? found->item() : 0.0;
   }
+  /// The same of a number from `least` to `most`; `least`, and noted, when it is another, as NaN
+  /// is.
+  double number(const std::string& name, double least, double most) {
+    const Array* found = array(name, {}, kFloat64);
+    if (!found) return least;
+    const double value = found->item();
+    if (value >= least && value <= most) return value;
+    note_value(name, value, "a number from " + text_of(least) + " to " + text_of(most));
+    return least;
+  }
+  /// The same of any number but NaN and the infinities.
+  double finite(const std::string& name) {
+    constexpr double kMost = std::numeric_limits<double>::max();
+    return number(name, -kMost, kMost);
+  }
+  /// The same of something counted: a whole number from 0 that a double holds exactly and that can
+  /// be cast to an int64.
+  double count(const std::string& name, double most = 0x1p53) {
+    const Array* found = array(name, {}, kFloat64);
+    if (!found) return 0.0;
+    const double value = found->item();
+    if (value >= 0.0 && value <= most && value == std::floor(value)) return value;
+    note_value(name, value, "a whole number from 0 to " + text_of(most));
+    return 0.0;
+  }
   /// Throws one message that says all there is to say.
   void finish() const {
     std::string unexpected;
@@ -66,6 +94,10 @@ class StateLookup {
     const Array* array;
     bool used = false;
   };
+  static std::string text_of(double value) { return hero::detail::number_text(value); }
+  void note_value(const std::string& name, double value, const std::string& wanted) {
+    add(misshaped_, name + " is " + text_of(value) + ", not " + wanted);
+  }
   static void add(std::string& list, const std::string& name) {
     list += (list.empty() ? "" : ", ") + name;
   }

@@ -35,10 +35,12 @@ nn::GPT make_model(const Corpus& corpus) {
   return nn::GPT(config_of(corpus));
 }
 
-// Weight decay is for matrices, so this asks for shapes before there are shards.
+// Weight decay is for matrices. A shard has one dimension; whole_shape() is that of all its parts.
 optim::AdamW make_optimizer(const nn::GPT& model) {
   std::vector<Tensor> matrices, vectors;
-  for (const Tensor& p : model.parameters()) (p.ndim() >= 2 ? matrices : vectors).push_back(p);
+  for (const Tensor& p : model.parameters()) {
+    (whole_shape(p).size() >= 2 ? matrices : vectors).push_back(p);
+  }
   const optim::AdamWOptions decay{.lr = kRate, .betas = {0.9, 0.95}, .weight_decay = 0.1};
   const optim::AdamWOptions plain{.lr = kRate, .betas = {0.9, 0.95}, .weight_decay = 0.0};
   return optim::AdamW({{matrices, decay}, {vectors, plain}});

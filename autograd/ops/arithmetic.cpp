@@ -4,12 +4,15 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/map_op.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
 namespace k = core::kernels;
 
 namespace {
+
+using detail::widened;
 
 struct Add : Map<k::Add> {
   Grads backward(const Tensor& g) override { return {g, g}; }
@@ -26,13 +29,13 @@ struct Mul : Map<k::Mul> {
 struct Div : Map<k::Div> {
   bool saves_input(int i) const { return i == 1 || needs(1); }
   Grads backward(const Tensor& g) override {
-    const Tensor first = g / input(1);
-    return {first, needs(1) ? -first * input(0) / input(1) : Tensor()};
+    const Tensor b = widened(input(1)), first = g / b;
+    return {first, needs(1) ? -first * input(0) / b : Tensor()};
   }
 };
 struct Pow : Map<k::Pow, Save::both> {
   Grads backward(const Tensor& g) override {
-    const Tensor a = input(0), b = input(1);
+    const Tensor a = widened(input(0)), b = widened(input(1));
     Grads grads{Tensor(), Tensor()};
     // d/da is 0 for b = 0, also at a = 0; d/db is 0 at a = 0 for b >= 0.
     if (needs(0)) grads[0] = where(b == 0, 0, g * (b * pow(a, b - 1)));
@@ -40,43 +43,56 @@ struct Pow : Map<k::Pow, Save::both> {
     return grads;
   }
 };
+// The quotient from the exact remainder: a / b may round to the next whole number. An infinite
+// divisor goes into a number 0 times, or -1 times where their signs differ.
+Tensor floored_quotient(const Tensor& a, const Tensor& b) {
+  const Tensor rest = remainder(a, b), whole = round((a - rest) / b);
+  return where(isinf(b), where(rest == a, zeros_like(whole), -1), whole);
+}
 struct Remainder : Map<k::Remainder, Save::input> {
   Grads backward(const Tensor& g) override {
-    return {g, needs(1) ? -g * floor(input(0) / input(1)) : Tensor()};
+    return {g, needs(1) ? -g * floored_quotient(widened(input(0)), widened(input(1))) : Tensor()};
   }
 };
 
-// Half of the gradient to each side where they are equal.
-Grads choose(const Tensor& g, const Tensor& first, const Tensor& tie) {
+// Half of the gradient to each side where they are equal, and all of it to both where one is NaN:
+// neither is less.
+Grads choose(const Tensor& g, const Tensor& tie, const Tensor& not_first, const Tensor& first) {
   const Tensor shared = where(tie, g * 0.5, g);
-  return {where(logical_or(first, tie), shared, 0), where(first, 0, shared)};
+  return {where(not_first, 0, shared), where(first, 0, shared)};
 }
 struct Maximum : Map<k::Maximum, Save::input> {
   Grads backward(const Tensor& g) override {
-    return choose(g, input(0) > input(1), input(0) == input(1));
+    const Tensor a = input(0), b = input(1);
+    return choose(g, a == b, a<b, a> b);
   }
 };
 struct Minimum : Map<k::Minimum, Save::input> {
   Grads backward(const Tensor& g) override {
-    return choose(g, input(0) < input(1), input(0) == input(1));
+    const Tensor a = input(0), b = input(1);
+    return choose(g, a == b, a > b, a < b);
   }
 };
 struct Atan2 : Map<k::Atan2, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor scaled = g / (square(input(0)) + square(input(1)));
-    return {scaled * input(1), -scaled * input(0)};
+    const Tensor y = widened(input(0)), x = widened(input(1));
+    // At the origin, and where squares do not tell it from here, there is no angle to change.
+    const Tensor length = square(y) + square(x), origin = length == 0;
+    const Tensor scaled = where(origin, 0, g / where(origin, 1, length));
+    return {scaled * x, -scaled * y};
   }
 };
 struct LogAddExp : Map<k::LogAddExp, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor share = sigmoid(input(0) - input(1));
+    const Tensor share = sigmoid(widened(input(0)) - input(1));
     return {g * share, g * (1.0 - share)};
   }
 };
 struct Lerp : Map<k::Lerp, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor weight = input(2);
-    return {g * (1.0 - weight), g * weight, needs(2) ? g * (input(1) - input(0)) : Tensor()};
+    const Tensor weight = widened(input(2));
+    return {g * (1.0 - weight), g * weight,
+            needs(2) ? g * (widened(input(1)) - input(0)) : Tensor()};
   }
 };
 struct LerpScalar : Op {
@@ -87,16 +103,16 @@ struct LerpScalar : Op {
   Grads backward(const Tensor& g) override { return {g * (1.0 - weight), g * weight}; }
 };
 struct Addcmul : Op {
-  double value;
-  explicit Addcmul(double v) : value(v) {}
+  Scalar value;
+  explicit Addcmul(Scalar v) : value(v) {}
   bool saves_input(int i) const { return (i == 1 && needs(2)) || (i == 2 && needs(1)); }
   const char* name() const override { return "addcmul"; }
   Array forward(const Array& x, const Array& a, const Array& b) {
-    return core::map<k::Addcmul>(x, a, b, Scalar(value));
+    return core::map<k::Addcmul>(x, a, b, value);
   }
   Grads backward(const Tensor& g) override {
-    return {g, needs(1) ? g * input(2) * value : Tensor(),
-            needs(2) ? g * input(1) * value : Tensor()};
+    return {g, needs(1) ? g * widened(input(2)) * value : Tensor(),
+            needs(2) ? g * widened(input(1)) * value : Tensor()};
   }
 };
 struct Where : Map<k::Where> {
@@ -139,7 +155,7 @@ struct PowScalar : WithScalar<k::Pow> {
   static constexpr unsigned kSaveInputs = 1;
   Grads backward(const Tensor& g) override {
     if (scalar.real() == 0.0) return {zeros_like(g)};
-    return {g * (pow(input(0), scalar.real() - 1.0) * scalar)};
+    return {g * (pow(widened(input(0)), scalar.real() - 1.0) * scalar)};
   }
 };
 struct ScalarSub : Op {
@@ -155,7 +171,9 @@ struct ScalarDiv : Op {
   explicit ScalarDiv(Scalar s) : scalar(s) {}
   const char* name() const override { return "div"; }
   Array forward(const Array& b) { return core::map<k::Div>(scalar, b); }
-  Grads backward(const Tensor& g) override { return {-g * scalar / square(input(0))}; }
+  Grads backward(const Tensor& g) override {
+    return {-widened(g) * scalar / square(widened(input(0)))};
+  }
 };
 struct ScalarPow : Op {
   static constexpr unsigned kSaveOutputs = 1;
@@ -164,9 +182,9 @@ struct ScalarPow : Op {
   const char* name() const override { return "pow"; }
   Array forward(const Array& b) { return core::map<k::Pow>(scalar, b); }
   Grads backward(const Tensor& g) override {
-    const Tensor slope = g * output() * std::log(scalar.real());
+    const Tensor slope = g * widened(output()) * std::log(scalar.real());
     // 0^b is constant in b, save where it is infinite.
-    return {scalar.real() == 0.0 ? where(isinf(output()), slope, 0) : slope};
+    return {scalar.real() == 0.0 ? where(isfinite(output()), 0, slope) : slope};
   }
 };
 
@@ -186,14 +204,14 @@ struct WhereScalar : Op {
   }
 };
 
-// Whole powers of integers stay integers: square and multiply.
+// Whole powers of integers by a number, which need not fit their dtype: square and multiply.
 Tensor pow_integer(const Tensor& base, int64_t exponent) {
   check(exponent >= 0, "pow: integers to the negative power ", exponent,
         " are not integers; convert the base to a floating dtype");
   Tensor result = ones_like(base);
   for (Tensor square_of = base; exponent > 0; exponent >>= 1) {
     if (exponent & 1) result = mul(result, square_of);
-    if (exponent > 1) square_of = square(square_of);
+    if (exponent > 1) square_of = mul(square_of, square_of);
   }
   return result;
 }
@@ -201,6 +219,20 @@ Tensor pow_integer(const Tensor& base, int64_t exponent) {
 void check_condition(const char* op, const Tensor& condition) {
   check(condition.dtype() == kBool, op, ": the condition is ", condition.dtype(),
         "; compare it to get bool");
+}
+
+// Of three operands.
+DType common_dtype(const Tensor& x, const Tensor& a, const Tensor& b) {
+  Promotion promotion;
+  for (const Tensor* operand : {&x, &a, &b}) promotion.add(operand->dtype(), operand->ndim());
+  return promotion.dtype();
+}
+
+Tensor where_number(const Tensor& condition, const Tensor& x, Scalar number, bool first) {
+  check_condition("where", condition);
+  const DType dtype = promote(x.dtype(), number);
+  check(is_floating(dtype) || fits(number, dtype), "where: ", number, " does not fit ", dtype);
+  return record(WhereScalar(number, first), condition, x);
 }
 
 }  // namespace
@@ -219,10 +251,10 @@ Tensor pow(const Tensor& a, const Tensor& b) { return record(Pow{}, a, b); }
 Tensor pow(const Tensor& base, Scalar exponent) {
   const double e = exponent.real();
   if (!is_floating(base.dtype()) && !exponent.is_floating()) {
-    return pow_integer(base, exponent.to<int64_t>());
+    return pow_integer(base.to(promote(base.dtype(), exponent)), exponent.to<int64_t>());
   }
   // The cheap powers are exact operations of their own.
-  if (e == 2.0) return square(base);
+  if (e == 2.0) return square(base.to(promote(base.dtype(), exponent)));
   if (e == 1.0) return mul(base, 1.0);
   if (e == 0.5) return sqrt(base);
   if (e == -1.0) return reciprocal(base);
@@ -241,11 +273,19 @@ Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
   return record(Lerp{}, a, b, weight);
 }
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
-  return record(Addcmul(value), x, a, b);
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  const bool floating = is_floating(common_dtype(x, a, b));
+  check(floating || fits(value, kInt64), "addcmul: ", value, " does not fit int64");
+  return record(Addcmul(floating ? value : Scalar(value.to<int64_t>())), x, a, b);
 }
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value) {
-  return x + a / b * value;
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  if (detail::any_half(x, a, b)) {
+    return detail::in_float32("addcdiv", {x, a, b},
+                              [=](const auto& in) { return addcdiv(in[0], in[1], in[2], value); });
+  }
+  const DType common = common_dtype(x, a, b);
+  if (!is_floating(common)) return x + a / b * value;
+  return x.to(common) + a.to(common) / b.to(common) * value;
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   check_condition("where", condition);
@@ -253,16 +293,21 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
-  check_condition("where", condition);
-  return record(WhereScalar(b, false), condition, a);
+  return where_number(condition, a, b, false);
 }
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
-  check_condition("where", condition);
-  return record(WhereScalar(a, true), condition, b);
+  return where_number(condition, b, a, true);
 }
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
   check_condition("masked_fill", mask);
-  return record(WhereScalar(value, true), mask, x);
+  check(fits(value, x.dtype()), "masked_fill: ", value, " does not fit ", x.dtype());
+  return record(WhereScalar(cut_to(value, x.dtype()), true), mask, x);
+}
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  check_condition("masked_fill", mask);
+  check(value.ndim() == 0, "masked_fill: the value has shape ", value.shape(),
+        "; it must be a single number without dimensions");
+  return record(Where{}, mask, value.to(x.dtype()), x);
 }
 
 }  // namespace hero

@@ -1,19 +1,25 @@
-// Attention. T queries, S keys, D and E sizes of a key and a value.
+// Attention. T queries, S keys, D and E sizes of a key and a value. A query to which the mask, the
+// causal order or the bias leaves no key gives 0, and its row has no gradient.
 #include <cmath>
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/attention.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
 
 namespace hero {
 
 namespace {
 
+constexpr auto kName = "scaled_dot_product_attention";
+constexpr double kHidden = -std::numeric_limits<double>::infinity();  // the score of a hidden key
+
 void check_operands(const Tensor& q, const Tensor& k, const Tensor& v,
                     const AttentionOptions& options) {
-  constexpr auto kName = "scaled_dot_product_attention";
   check(q.ndim() >= 2 && k.ndim() >= 2 && v.ndim() >= 2, kName,
         ": q, k and v need two dimensions: ", q.shape(), ", ", k.shape(), ", ", v.shape());
   check(q.size(-1) == k.size(-1), kName, ": q and k differ in their last size: ", q.shape(),
@@ -24,7 +30,13 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v,
         options.mask.defined() ? options.mask.dtype() : kBool, "; pass numbers to add as bias");
   check(options.dropout_p >= 0.0 && options.dropout_p <= 1.0, kName,
         ": dropout_p is outside [0, 1]: ", options.dropout_p);
-  if (!options.enable_gqa) return;
+  if (!options.enable_gqa) {
+    const bool grouped = q.ndim() >= 4 && k.ndim() >= 4 && k.size(-3) > 1 &&
+                         q.size(-3) != k.size(-3) && q.size(-3) % k.size(-3) == 0;
+    if (!grouped) return;
+    fail(kName, ": ", q.shape(), " has ", q.size(-3), " heads of queries and ", k.shape(), " has ",
+         k.size(-3), " of keys; pass enable_gqa = true to let neighbouring heads of q share one");
+  }
   check(q.ndim() >= 3 && k.ndim() >= 3 && v.ndim() >= 3, kName,
         ": enable_gqa needs a dimension of heads: ", q.shape(), ", ", k.shape(), ", ", v.shape());
   check(k.size(-3) == v.size(-3) && k.size(-3) > 0 && q.size(-3) % k.size(-3) == 0, kName, ": ",
@@ -60,8 +72,33 @@ Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v,
     const Tensor causal = causal_mask(q.size(-2), k.size(-2), q.device());
     mask = mask.defined() ? logical_and(mask, causal) : causal;
   }
-  if (mask.defined()) scores = where(mask, scores, -std::numeric_limits<double>::infinity());
-  return matmul(dropout(softmax(scores, -1), options.dropout_p), v);
+  if (mask.defined()) scores = where(mask, scores, kHidden);
+  // A mask or a bias may hide a whole row.
+  const bool hides = mask.defined() || options.bias.defined();
+  const Tensor p = hides ? detail::softmax_of_seen(scores) : softmax(scores, -1);
+  return matmul(dropout(p, options.dropout_p), v);
+}
+
+// The definition of halves is computed in float32 on the CPU, where their products are anyway; a
+// GPU has faster ones of halves. Dropout draws anew when a definition runs again, so with it the
+// casts are recorded.
+Tensor rounded_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                         const AttentionOptions& options) {
+  using detail::widened;
+  const Tensor& bias = options.bias;
+  const bool lifts = detail::any_half(q, k, v, bias) && q.device().type != DeviceType::cuda;
+  if (!lifts || autocast_enabled()) return composed_attention(q, k, v, options);
+  if (options.dropout_p > 0.0) {
+    AttentionOptions wide = options;
+    wide.bias = widened(bias);
+    const Tensor out = composed_attention(widened(q), widened(k), widened(v), wide);
+    return out.to(promote(promote(q.dtype(), k.dtype()), v.dtype()));
+  }
+  return detail::in_float32(kName, {q, k, v, bias}, [=](const auto& in) {
+    AttentionOptions wide = options;
+    wide.bias = in[3];
+    return composed_attention(in[0], in[1], in[2], wide);
+  });
 }
 
 // Inputs q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]. Of the T * S probabilities only the
@@ -145,19 +182,47 @@ bool is_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Attention
   for (const Tensor* extra : {&options.mask, &options.bias}) {
     if (!extra->defined()) continue;
     if (extra->device() != q.device() || extra->ndim() > q.ndim()) return false;
-    if (broadcast_shapes("scaled_dot_product_attention", extra->shape(), scores) != scores) {
-      return false;
-    }
+    if (broadcast_shapes(kName, extra->shape(), scores) != scores) return false;
   }
   return k.size(-2) > 0;
 }
 
+// x with these batch dimensions in front of its rows and columns.
+Tensor with_batch(const Tensor& x, const Shape& batch) {
+  Shape shape = batch;
+  shape.push_back(x.size(-2));
+  shape.push_back(x.size(-1));
+  return x.shape() == shape ? x : expand(x, shape);
+}
+
+Shape batch_of(const Tensor& x) {
+  Shape batch = x.shape();
+  batch.pop_back();
+  batch.pop_back();
+  return batch;
+}
+
 }  // namespace
+
+Tensor detail::softmax_of_seen(const Tensor& scores) {
+  // Zeros in the place of what would be -inf - -inf, so that gradients stay finite too.
+  const Tensor hidden = all(scores == kHidden, {-1}, true);
+  return where(hidden, 0, softmax(where(hidden, 0, scores), -1));
+}
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
   check_operands(q, k, v, options);
-  if (!is_fused(q, k, v, options)) return composed_attention(q, k, v, options);
+  if (!is_fused(q, k, v, options)) {
+    if (options.enable_gqa) return rounded_attention(q, k, v, options);
+    // Batches that broadcast become equal ones, which may be all that the kernels ask for.
+    const Shape batch =
+        broadcast_shapes(kName, broadcast_shapes(kName, batch_of(q), batch_of(k)), batch_of(v));
+    const Tensor wide_q = with_batch(q, batch), wide_k = with_batch(k, batch);
+    const Tensor wide_v = with_batch(v, batch);
+    if (!is_fused(wide_q, wide_k, wide_v, options)) return rounded_attention(q, k, v, options);
+    return scaled_dot_product_attention(wide_q, wide_k, wide_v, options);
+  }
   const Tensor q4 = with_heads(q), k4 = with_heads(k), v4 = with_heads(v);
   Shape scores = q4.shape();
   scores.back() = k.size(-2);

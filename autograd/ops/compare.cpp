@@ -1,5 +1,6 @@
 // Comparisons, logic and the operators. Their results are bool: nothing is recorded.
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/map.h>
 
 namespace hero {
@@ -45,8 +46,12 @@ Tensor isfinite(const Tensor& x) { return Tensor(core::map<k::IsFinite>(x.array(
 Tensor isinf(const Tensor& x) { return logical_not(logical_or(isfinite(x), isnan(x))); }
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  check(rtol >= 0.0 && atol >= 0.0, "isclose: tolerances must not be negative: rtol ", rtol,
+        ", atol ", atol);
   const NoGrad no_grad;
-  const Tensor near = logical_and(abs(a - b) <= abs(b) * rtol + atol, isfinite(b));
+  // Neither the difference of halves nor what is allowed is rounded to a half.
+  const Tensor x = detail::widened(a), y = detail::widened(b);
+  const Tensor near = logical_and(abs(x - y) <= abs(y) * rtol + atol, isfinite(b));
   const Tensor close = logical_or(a == b, near);
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
 }

@@ -4,7 +4,9 @@
 // factor out of the sum over n, o, c, tap, place of y w x; the derivative of each is the other two.
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
+#include <hero/core/checked.h>
 #include <hero/core/map.h>
 
 namespace hero {
@@ -34,12 +36,14 @@ struct Geometry {
     const auto is = [](const int64_t(&pair)[2], int64_t value) {
       return pair[0] == value && pair[1] == value;
     };
-    return is(window.kernel, 1) && is(window.stride, 1) && is(window.padding, 0);
+    return is(window.kernel, 1) && is(window.stride, 1) && is(window.padding, 0) &&
+           is(window.surplus, 0);
   }
   // Images whose columns are made at a time; one where groups take the products' batch dimension.
   int64_t chunk(const Array& like) const {
     if (groups > 1) return 1;
-    const int64_t bytes = std::max<int64_t>(1, rows() * places() * item_size(like.dtype()));
+    const int64_t item = item_size(like.dtype());
+    const int64_t bytes = std::max<int64_t>(1, Shape{rows(), places(), item}.numel("conv"));
     return std::max<int64_t>(1, std::min(images(), column_bytes(like.device()) / bytes));
   }
 };
@@ -112,7 +116,9 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
   return y.to(x_in.dtype());
 }
 
-Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geometry) {
+// With a bias [C] of x's channels.
+Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geometry,
+                    const Array& bias = {}) {
   const DType dtype = compute_type(y_in);
   const Array y = y_in.to(dtype).contiguous(), w = weight_matrices(w_in, geometry, dtype).t();
   const Array x = Array::empty(geometry.x, dtype, y.device());
@@ -128,6 +134,9 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
                   products);
     if (!direct) device.col2im(columns, geometry.window, target);
   });
+  if (bias.defined()) {
+    core::map_into<core::kernels::Add>(x, x, bias.to(dtype).reshape({geometry.x[1], 1, 1}));
+  }
   return x.to(y_in.dtype());
 }
 
@@ -176,13 +185,15 @@ struct Conv : Op {
   Grads gradients(const Tensor& g) const;
 };
 
-// y, w -> x
+// y, w and perhaps bias -> x
 struct ConvBack : Op {
   Geometry geometry;
   explicit ConvBack(const Geometry& g) : geometry(g) {}
-  bool saves_input(int i) const { return needs(1 - i); }
+  bool saves_input(int i) const { return i < 2 && needs(1 - i); }
   const char* name() const override { return "conv_transpose2d"; }
-  Array forward(const Array& y, const Array& w) { return convolve_back(y, w, geometry); }
+  Array forward(std::span<const Array> in) {
+    return convolve_back(in[0], in[1], geometry, in.size() > 2 ? in[2] : Array());
+  }
   Grads backward(const Tensor& g) override;
 };
 
@@ -198,7 +209,7 @@ struct ConvWeight : Op {
 
 // see [note: three operations closed under differentiation]
 Grads Conv::gradients(const Tensor& g) const {
-  Grads grads{needs(0) ? record(ConvBack(geometry), g, input(1)) : Tensor(),
+  Grads grads{needs(0) ? record_list(ConvBack(geometry), {g, input(1)}) : Tensor(),
               needs(1) ? record(ConvWeight(geometry), input(0), g) : Tensor()};
   if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0, 2, 3}) : Tensor());
   return grads;
@@ -215,16 +226,19 @@ Grads Conv::backward(const Tensor& g) {
   });
 }
 Grads ConvBack::backward(const Tensor& g) {
-  return {needs(0) ? record_list(Conv(geometry), {g, input(1)}) : Tensor(),
-          needs(1) ? record(ConvWeight(geometry), g, input(0)) : Tensor()};
+  Grads grads{needs(0) ? record_list(Conv(geometry), {g, input(1)}) : Tensor(),
+              needs(1) ? record(ConvWeight(geometry), g, input(0)) : Tensor()};
+  if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0, 2, 3}) : Tensor());
+  return grads;
 }
 Grads ConvWeight::backward(const Tensor& g) {
-  return {needs(0) ? record(ConvBack(geometry), input(1), g) : Tensor(),
+  return {needs(0) ? record_list(ConvBack(geometry), {input(1), g}) : Tensor(),
           needs(1) ? record_list(Conv(geometry), {input(0), g}) : Tensor()};
 }
 
+// A bias of another dtype promotes.
 Tensor add_bias(const Tensor& y, const Tensor& bias) {
-  return bias.defined() ? y + reshape(bias, {bias.numel(), 1, 1}) : y;
+  return y + reshape(bias, {bias.numel(), 1, 1});
 }
 
 struct Spec {
@@ -266,8 +280,17 @@ core::Window window_of(const Spec& spec, const Tensor& w) {
 }
 
 // Positions that the kernel spans.
-int64_t reach(const core::Window& window, int axis) {
-  return window.dilation[axis] * (window.kernel[axis] - 1) + 1;
+int64_t reach(const char* op, const core::Window& window, int axis) {
+  return (core::Checked{op, window.dilation[axis]} * (window.kernel[axis] - 1) + 1).value;
+}
+
+// Steps that nobody takes become small, so that kernels may multiply by them: the dilation of one
+// tap, and a stride that leads out of the padded input.
+void bound_steps(const char* op, core::Window& window, int axis, int64_t padded) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  check(padded <= kMost, op, ": a padded input of ", padded, " is too large; use less padding");
+  if (window.kernel[axis] == 1) window.dilation[axis] = 1;
+  window.stride[axis] = std::min(window.stride[axis], padded);
 }
 
 Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Tensor& bias,
@@ -279,16 +302,25 @@ Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Ten
   Geometry geometry{window_of(spec, w), spec.groups, x.shape(), w.shape(), x.shape()};
   geometry.y[1] = w.size(0);
   for (int i = 0; i < 2; ++i) {
-    const int64_t padded = x.size(2 + i) + 2 * geometry.window.padding[i];
-    check(padded >= reach(geometry.window, i), spec.op, ": kernel of reach ",
-          reach(geometry.window, i), " is larger than the padded input of ", padded, ": x ",
-          x.shape(), ", weight ", w.shape());
-    geometry.y[2 + i] = (padded - reach(geometry.window, i)) / geometry.window.stride[i] + 1;
+    core::Window& window = geometry.window;
+    const int64_t spanned = reach(spec.op, window, i);
+    const int64_t padded =
+        (core::Checked{spec.op, x.size(2 + i)} + window.padding[i] + window.padding[i]).value;
+    check(padded >= spanned, spec.op, ": kernel of reach ", spanned,
+          " is larger than the padded input of ", padded, ": x ", x.shape(), ", weight ",
+          w.shape());
+    geometry.y[2 + i] = (padded - spanned) / window.stride[i] + 1;
+    bound_steps(spec.op, window, i, padded);
   }
   std::vector<Tensor> inputs{x, w};
   if (bias.defined() && bias.dtype() == w.dtype()) inputs.push_back(bias);
   if (!bias.defined() || inputs.size() > 2) return record_list(Conv(geometry, activation), inputs);
-  const Tensor y = add_bias(record_list(Conv(geometry), inputs), bias);  // a bias that promotes
+  if (detail::any_half(x, bias)) {
+    return detail::in_float32(spec.op, {x, w, bias}, [=](const auto& in) {
+      return convolution(spec, in[0], in[1], in[2], activation);
+    });
+  }
+  const Tensor y = add_bias(record_list(Conv(geometry), inputs), bias);
   return activation == Activation::relu ? relu(y) : y;
 }
 
@@ -332,16 +364,28 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
   Geometry geometry{window_of(spec, weight), options.groups, x.shape(), weight.shape(), x.shape()};
   geometry.x[1] = outputs;
   for (int i = 0; i < 2; ++i) {
-    const core::Window& window = geometry.window;
+    core::Window& window = geometry.window;
     const int64_t extra = options.output_padding[static_cast<size_t>(i)];
     check(extra >= 0 && (extra < window.stride[i] || extra < window.dilation[i]), kName,
           ": output_padding ", extra, " must be smaller than stride or dilation");
+    const core::Checked moved = core::Checked{kName, x.size(2 + i) - 1} * window.stride[i];
+    const int64_t padded = (moved + reach(kName, window, i) + extra).value;
     geometry.x[2 + i] =
-        (x.size(2 + i) - 1) * window.stride[i] - 2 * window.padding[i] + reach(window, i) + extra;
+        (core::Checked{kName, padded} - window.padding[i] - window.padding[i]).value;
+    // Beyond the last place that y has; columns have no more places than y.
+    geometry.window.surplus[i] = extra;
     check(geometry.x[2 + i] > 0, kName, ": the output would be empty: x ", x.shape(), ", weight ",
           weight.shape());
+    bound_steps(kName, window, i, padded);
   }
-  return add_bias(record(ConvBack(geometry), x, weight), bias);
+  if (!bias.defined()) return record_list(ConvBack(geometry), {x, weight});
+  if (bias.dtype() == x.dtype()) return record_list(ConvBack(geometry), {x, weight, bias});
+  if (detail::any_half(x, bias)) {
+    return detail::in_float32(kName, {x, weight, bias}, [=](const auto& in) {
+      return conv_transpose2d(in[0], in[1], in[2], options);
+    });
+  }
+  return add_bias(record_list(ConvBack(geometry), {x, weight}), bias);
 }
 
 }  // namespace hero

@@ -4,6 +4,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/loss.h>
 #include <hero/core/backend.h>
 #include <hero/core/indexing.h>
@@ -14,7 +15,7 @@ namespace hero {
 namespace {
 
 namespace k = core::kernels;
-using detail::Targets;
+using detail::Targets, detail::any_half, detail::in_float32;
 
 // Outputs: log p at the target [N, 1, ...] and all log p [N, C, ...]. The derivative of the first
 // alone is written without a dense gradient of the second.
@@ -188,18 +189,27 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
   }
   check_classes(kName, x, target);
   check_weight(kName, options.weight, x);
+  const bool half = !wide && any_half(x, options.weight);
+  const bool fused = x.ndim() == 2 && smoothing == 0.0;
+  if (half && !fused) {
+    return in_float32(kName, {x, target, options.weight}, [=](const auto& in) {
+      CrossEntropyOptions plain = options;
+      plain.weight = in[2];
+      return cross_entropy(in[0], in[1], plain);
+    });
+  }
   const Targets targets = detail::read_targets(kName, x.size(1), target, options.ignore_index);
   std::vector<Tensor> outputs;
   Tensor loss;
-  if (x.ndim() == 2 && smoothing == 0.0) {
-    loss = -record(LogLikelihood(wide), x, targets.classes);
+  if (fused) {
+    loss = -record(LogLikelihood(wide || half), x, targets.classes);
   } else {
     outputs = record_multi(PickLogProbability{}, x, unsqueeze(targets.classes, 1));
     loss = -squeeze(outputs[0], 1);
   }
   Tensor weights;
   if (options.weight.defined()) {
-    weights = row_weights(options.weight, targets, target.shape());
+    weights = row_weights(detail::widened(options.weight), targets, target.shape());
     loss = loss * weights;
   }
   if (smoothing > 0.0) {
@@ -213,7 +223,10 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
     const double share = smoothing / static_cast<double>(classes);
     loss = loss * (1.0 - smoothing) - sum(all, {1}) * share;
   }
-  return reduce_rows(without_ignored(loss, targets), weights, targets, options.reduction);
+  loss = reduce_rows(without_ignored(loss, targets), weights, targets, options.reduction);
+  if (!half) return loss;
+  // The rows of halves were float32, and so were their sum and mean.
+  return loss.to(weights.defined() ? promote(x.dtype(), options.weight.dtype()) : x.dtype());
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& options) {
@@ -230,6 +243,13 @@ Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& opt
   }
   check_classes(kName, log_p, target);
   check_weight(kName, options.weight, log_p);
+  if (any_half(log_p, options.weight)) {
+    return in_float32(kName, {log_p, target, options.weight}, [=](const auto& in) {
+      NllOptions wide = options;
+      wide.weight = in[2];
+      return nll_loss(in[0], in[1], wide);
+    });
+  }
   const Targets targets = detail::read_targets(kName, log_p.size(1), target, options.ignore_index);
   Tensor loss = -squeeze(gather(log_p, 1, unsqueeze(targets.classes, 1)), 1);
   Tensor weights;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/in_float32.h>
 
 namespace hero {
 
@@ -215,11 +216,28 @@ Named contract(Named a, Named b, const Labels& kept) {
   return {reshape(product, shape), order};
 }
 
+// Whether there is more than one product, or a sum beside it.
+bool takes_several_steps(const Equation& parsed) {
+  if (parsed.terms.size() != 2) return parsed.terms.size() > 2;
+  for (size_t i = 0; i < 2; ++i) {
+    for (const int label : parsed.terms[i]) {
+      if (!has(parsed.terms[1 - i], label) && !has(parsed.output, label)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
   check(!operands.empty(), "einsum: no operands for '", equation, "'");
   const Equation parsed = parse(equation, operands);
+  const bool half = std::any_of(operands.begin(), operands.end(),
+                                [](const Tensor& x) { return detail::is_half(x); });
+  if (half && takes_several_steps(parsed)) {
+    return detail::in_float32("einsum", operands,
+                              [=](const auto& in) { return einsum(equation, in); });
+  }
   Named result = diagonals(operands[0], parsed.terms[0]);
   for (size_t i = 1; i < operands.size(); ++i) {
     // What is still needed after this pair.

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/clamp.h>
 #include <hero/autograd/ops/map_op.h>
 
 namespace hero {
@@ -78,13 +79,13 @@ Grads in_one_pass(const Tensor& g, const Tensor& saved) {
 }
 struct Tanh : Map<k::Tanh, Save::output> {
   Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::TanhBackward>(g, y());
+    if (!grad_enabled()) return in_one_pass<k::TanhBackward>(g, output());
     return {g * (1.0 - square(y()))};
   }
 };
 struct Sigmoid : Map<k::Sigmoid, Save::output> {
   Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::SigmoidBackward>(g, y());
+    if (!grad_enabled()) return in_one_pass<k::SigmoidBackward>(g, output());
     return {g * (y() * (1.0 - y()))};
   }
 };
@@ -96,13 +97,13 @@ struct Erf : Map<k::Erf, Save::input> {
 };
 struct Relu : Map<k::Relu, Save::output> {
   Grads backward(const Tensor& g) override {
-    if (!grad_enabled() && is_floating(g.dtype())) return in_one_pass<k::ReluBackward>(g, y());
-    return {where(y() > 0, g, 0)};
+    if (!grad_enabled() && is_floating(g.dtype())) return in_one_pass<k::ReluBackward>(g, output());
+    return {where(output() <= 0, 0, g)};
   }
 };
 struct Silu : Map<k::Silu, Save::input> {
   Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::SiluBackward>(g, x());
+    if (!grad_enabled()) return in_one_pass<k::SiluBackward>(g, input(0));
     const Tensor s = sigmoid(x());
     return {g * (s * (x() * (1.0 - s) + 1))};
   }
@@ -120,14 +121,14 @@ struct Softsign : Map<k::Softsign, Save::input> {
 // [end]
 struct Hardswish : Map<k::Hardswish, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor slope = where(x() >= 3, 1, x() / 3.0 + 0.5);
-    return {g * where(x() > -3, slope, 0)};
+    const Tensor slope = where(x() < 3, x() / 3.0 + 0.5, 1);
+    return {g * where(x() <= -3, 0, slope)};
   }
 };
 // x Phi(x); its derivative is Phi(x) + x phi(x).
 struct GeluErf : Map<k::Gelu, Save::input> {
   Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::GeluBackward>(g, x());
+    if (!grad_enabled()) return in_one_pass<k::GeluBackward>(g, input(0));
     const Tensor cdf = erf(x() * std::numbers::sqrt2 / 2.0) * 0.5 + 0.5;
     const Tensor density = exp(square(x()) * -0.5) * kInvRootTwoPi;
     return {g * (cdf + x() * density)};
@@ -136,7 +137,7 @@ struct GeluErf : Map<k::Gelu, Save::input> {
 // x s(2u) with u = a (x + b x^3) and s the logistic function; s' = s (1 - s).
 struct GeluTanh : Map<k::GeluTanh, Save::input> {
   Grads backward(const Tensor& g) override {
-    if (!grad_enabled()) return in_one_pass<k::GeluTanhBackward>(g, x());
+    if (!grad_enabled()) return in_one_pass<k::GeluTanhBackward>(g, input(0));
     const double a = std::sqrt(2.0 / std::numbers::pi);
     const double b = 0.044715;
     const Tensor x2 = square(x());
@@ -161,8 +162,9 @@ struct Elu : Op {
   const char* name() const override { return "elu"; }
   Array forward(const Array& x) { return core::map<k::Elu>(x, Scalar(alpha)); }
   Grads backward(const Tensor& g) override {
-    const Tensor below = exp(minimum(input(0), zeros_like(input(0)))) * alpha;
-    return {where(input(0) > 0, g, g * below)};
+    const Tensor x = detail::widened(input(0));
+    const Tensor below = exp(minimum(x, zeros_like(x))) * alpha;
+    return {where(x <= 0, g * below, g)};
   }
 };
 struct Softplus : Op {
@@ -174,7 +176,7 @@ struct Softplus : Op {
     return core::map<k::Softplus>(x, Scalar(beta), Scalar(threshold));
   }
   Grads backward(const Tensor& g) override {
-    const Tensor scaled = input(0) * beta;
+    const Tensor scaled = detail::widened(input(0)) * beta;
     return {where(scaled > threshold, g, g * sigmoid(scaled))};
   }
 };
@@ -202,7 +204,7 @@ Tensor log2(const Tensor& x) { return record(Log2{}, x); }
 Tensor log1p(const Tensor& x) { return record(Log1p{}, x); }
 Tensor sqrt(const Tensor& x) { return record(Sqrt{}, x); }
 Tensor rsqrt(const Tensor& x) { return record(Rsqrt{}, x); }
-Tensor square(const Tensor& x) { return record(Square{}, x); }
+Tensor square(const Tensor& x) { return record(Square{}, x.dtype() == kBool ? x.to(kInt64) : x); }
 Tensor reciprocal(const Tensor& x) { return record(Reciprocal{}, x); }
 Tensor sin(const Tensor& x) { return record(Sin{}, x); }
 Tensor cos(const Tensor& x) { return record(Cos{}, x); }
@@ -231,13 +233,8 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
   return record(Softplus(beta, threshold), x);
 }
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
-  check(low || high, "clamp: needs a lower or an upper bound");
-  // An absent bound is one that nothing crosses.
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const bool floating = is_floating(x.dtype());
-  const Scalar lowest = floating ? Scalar(-kInfinity) : Scalar(INT64_MIN);
-  const Scalar highest = floating ? Scalar(kInfinity) : Scalar(INT64_MAX);
-  return record(Clamp(low.value_or(lowest), high.value_or(highest)), x);
+  const detail::Bounds bounds = detail::clamp_bounds("clamp", x.dtype(), low, high);
+  return record(Clamp(bounds.low, bounds.high), x);
 }
 // The gradient at 0 and 6 is 0, unlike clamp's.
 Tensor relu6(const Tensor& x) { return where(x >= 6, 6, relu(x)); }

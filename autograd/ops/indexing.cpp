@@ -134,17 +134,40 @@ struct Embedding : Op {
   }
 };
 
+// Indices with each mask replaced by the positions where it is true, one list a dimension.
+std::vector<Tensor> without_masks(const char* op, const Tensor& x,
+                                  const std::vector<Tensor>& indices) {
+  std::vector<Tensor> lists;
+  for (const Tensor& index : indices) {
+    if (index.dtype() != kBool) {
+      lists.push_back(index);
+      continue;
+    }
+    const int first = static_cast<int>(lists.size());
+    bool fits = index.ndim() > 0 && first + index.ndim() <= x.ndim();
+    for (int i = 0; fits && i < index.ndim(); ++i) fits = index.shape()[i] == x.shape()[first + i];
+    check(fits, op, ": a mask of shape ", index.shape(), " does not fit dim ", first,
+          " of an array of shape ", x.shape());
+    const Array found = core::nonzero(index.array());
+    for (int i = 0; i < index.ndim(); ++i) lists.emplace_back(found.select(1, i));
+  }
+  return lists;
+}
+
 // Several index tensors as one list of row-major positions in the dimensions they index.
 struct Places {
   Tensor index;  // [count]
   Shape shape;   // of the broadcast indices
   int64_t size = 1;
+  int dims = 0;  // that are indexed
 };
 
-Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& indices) {
+Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& given) {
+  const std::vector<Tensor> indices = without_masks(op, x, given);
   check(!indices.empty() && static_cast<int>(indices.size()) <= x.ndim(), op, ": ", indices.size(),
         " index tensors for an array of shape ", x.shape());
   Places places;
+  places.dims = static_cast<int>(indices.size());
   for (const Tensor& index : indices) {
     places.shape = broadcast_shapes(op, places.shape, index.shape());
   }
@@ -152,7 +175,7 @@ Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& ind
   for (size_t i = 0; i < indices.size(); ++i) {
     const int64_t size = x.shape()[static_cast<int>(i)];
     check(indices[i].dtype() == kInt64 || indices[i].dtype() == kInt32, op, ": index ", i, " is ",
-          indices[i].dtype(), "; indices are int64 or int32");
+          indices[i].dtype(), "; indices are int64, int32 or bool (masks)");
     const Tensor raw = indices[i].detach().to(kInt64);
     // Counted from the end where negative.
     const Tensor index(core::checked_index(op, where(raw < 0, raw + size, raw).array(), size));
@@ -167,6 +190,24 @@ Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& ind
 Tensor as_rows(const Tensor& x, const Places& places) {
   const int64_t rest = places.size == 0 ? 1 : x.numel() / places.size;
   return reshape(x, {places.size, rest});
+}
+
+// All elements as one dimension; only numbers, as one dimension of one.
+Tensor as_line(const Tensor& x) { return reshape(x, {x.numel()}); }
+Tensor at_least_line(const Tensor& x) { return x.ndim() > 0 ? x : as_line(x); }
+
+// Numbers stand beside lines, and an index without elements beside anything, as in PyTorch.
+Tensor scattered(ScatterMode mode, const Tensor& x, int64_t dim, const Tensor& index,
+                 const Tensor& src) {
+  const char* op = mode == ScatterMode::add ? "scatter_add" : "scatter";
+  const int axis = normalize_dim(op, dim, x.ndim());
+  if (index.numel() == 0) return clone(x);
+  if (x.ndim() > 0 && index.ndim() > 0 && src.ndim() > 0) {
+    return record(Scatter(mode, axis), x, index, src);
+  }
+  return reshape(
+      record(Scatter(mode, axis), at_least_line(x), at_least_line(index), at_least_line(src)),
+      x.shape());
 }
 
 }  // namespace
@@ -190,6 +231,7 @@ Array positions(int64_t count, Device device) {
     }
     return core::map<k::Sub>(ones, Scalar(1));
   }
+  if (device.type == DeviceType::meta) return Array::empty({count}, kInt64, device);
   const Array result = Array::empty({count}, kInt64);
   for (int64_t i = 0; i < count; ++i) result.data<int64_t>()[i] = i;
   return result.to(device);
@@ -198,17 +240,18 @@ Array positions(int64_t count, Device device) {
 }  // namespace detail
 
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
-  return record(Gather(normalize_dim("gather", dim, x.ndim())), x, index);
+  const int axis = normalize_dim("gather", dim, x.ndim());
+  if (index.numel() == 0) return reshape(slice(as_line(x), 0, 0, 0), index.shape());
+  if (x.ndim() > 0 && index.ndim() > 0) return record(Gather(axis), x, index);
+  return reshape(record(Gather(axis), at_least_line(x), at_least_line(index)), index.shape());
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
-  return record(Scatter(ScatterMode::assign, normalize_dim("scatter", dim, x.ndim())), x, index,
-                src);
+  return scattered(ScatterMode::assign, x, dim, index, src);
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
-  return record(Scatter(ScatterMode::add, normalize_dim("scatter_add", dim, x.ndim())), x, index,
-                src);
+  return scattered(ScatterMode::add, x, dim, index, src);
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
@@ -223,7 +266,7 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
 Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
   const Places places = places_of("index", x, indices);
   Shape shape = places.shape;
-  for (int i = static_cast<int>(indices.size()); i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
+  for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
   return reshape(index_select(as_rows(x, places), 0, places.index), shape);
 }
 
@@ -231,7 +274,7 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tens
                  bool accumulate) {
   const Places places = places_of("index_put", x, indices);
   Shape shape = places.shape;
-  for (int i = static_cast<int>(indices.size()); i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
+  for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
   check(values.dtype() == x.dtype(), "index_put: values are ", values.dtype(), ", array is ",
         x.dtype(), "; convert with to()");
   check(broadcast_shapes("index_put", values.shape(), shape) == shape,

@@ -1,7 +1,9 @@
 // Joining tensors and taking them apart: each is the other's derivative.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/core/allocator.h>
 #include <hero/core/backend.h>
+#include <hero/core/checked.h>
 
 namespace hero {
 
@@ -75,6 +77,7 @@ struct Split : MultiOp {
   std::vector<int64_t> sizes;
   Split(int d, std::vector<int64_t> s) : dim(d), sizes(std::move(s)) {}
   const char* name() const override { return "split"; }
+  int viewed_input(int) const override { return 0; }
   std::vector<Array> forward(const Array& x) {
     std::vector<Array> parts;
     int64_t at = 0;
@@ -91,6 +94,7 @@ struct Unbind : MultiOp {
   int dim;
   explicit Unbind(int d) : dim(d) {}
   const char* name() const override { return "unbind"; }
+  int viewed_input(int) const override { return 0; }
   std::vector<Array> forward(const Array& x) {
     std::vector<Array> parts;
     for (int64_t i = 0; i < x.size(dim); ++i) parts.push_back(x.select(dim, i));
@@ -133,7 +137,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   int64_t total = 0;
   for (int64_t size : sizes) {
     check(size >= 0, "split: negative size ", size);
-    total += size;
+    total = (core::Checked{"split", total} + size).value;
   }
   check(total == x.size(axis), "split: the sizes add up to ", total, ", not to the ", x.size(axis),
         " of dim ", axis, " of shape ", x.shape());
@@ -145,8 +149,9 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
   const int axis = axis_of("split", x, dim);
   const int64_t total = x.size(axis);
   check(size > 0 || (size == 0 && total == 0), "split: size must be positive: ", size);
+  if (total > 0) core::check_room("split", (total - 1) / size + 1);
   std::vector<int64_t> sizes;
-  for (int64_t at = 0; at < total; at += size) sizes.push_back(std::min(size, total - at));
+  for (int64_t left = total; left > 0; left -= sizes.back()) sizes.push_back(std::min(size, left));
   if (sizes.empty()) sizes.push_back(0);
   return split(x, sizes, axis);
 }
@@ -155,13 +160,15 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   const int axis = axis_of("chunk", x, dim);
   check(chunks > 0, "chunk: the number of chunks must be positive: ", chunks);
   const int64_t total = x.size(axis);
-  if (total == 0) return split(x, std::vector<int64_t>(static_cast<size_t>(chunks), 0), axis);
-  return split(x, (total + chunks - 1) / chunks, axis);
+  if (total > 0) return split(x, (total - 1) / chunks + 1, axis);
+  core::check_room("chunk", chunks);
+  return split(x, std::vector<int64_t>(static_cast<size_t>(chunks), 0), axis);
 }
 
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
   const int axis = axis_of("unbind", x, dim);
   if (x.size(axis) == 0) return {};
+  core::check_room("unbind", x.size(axis));
   return record_multi(Unbind(axis), x);
 }
 

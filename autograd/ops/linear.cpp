@@ -2,6 +2,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
 #include <hero/core/map.h>
 #include <hero/core/matmul.h>
@@ -109,6 +110,13 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
   if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
     return run(activation, in[0], in[1], in[2]);
   }
+  if (weight.ndim() == 1) {
+    check(!bias.defined() || bias.ndim() == 0, "linear: a weight of shape ", weight.shape(),
+          " has a single output, whose bias is a number: got shape ",
+          bias.defined() ? bias.shape() : Shape());
+    const Tensor one = bias.defined() ? reshape(bias, {1}) : bias;
+    return squeeze(run(activation, x, unsqueeze(weight, 0), one), -1);
+  }
   check(weight.ndim() == 2, "linear: needs 2 dimensions: got shape ", weight.shape());
   check(x.ndim() > 0 && x.size(-1) == weight.size(1), "linear: inner sizes differ: ", x.shape(),
         " x ", weight.shape(), " (weight is [out, in])");
@@ -121,6 +129,10 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
   const bool fits = !bias.defined() || (bias.shape() == Shape{weight.size(0)} &&
                                         bias.dtype() == weight.dtype() && is_floating(x.dtype()));
   Tensor y;
+  if (!fits && detail::any_half(x, weight, bias)) {
+    return detail::in_float32("linear", {x, weight, bias},
+                              [=](const auto& in) { return run(activation, in[0], in[1], in[2]); });
+  }
   if (fits) {
     std::vector<Tensor> inputs{rows, weight};
     if (bias.defined()) inputs.push_back(bias);

@@ -11,6 +11,15 @@ Tensor reduce_loss(const Tensor& loss, Reduction reduction);
 /// all pairs.
 void check_pair(const char* op, const Tensor& x, const Tensor& y);
 
+/// A loss of x and y in the dtype of both, given back in x's: PyTorch's rule where a loss is one
+/// operation.
+template <class Loss>
+Tensor in_dtype_of(const Tensor& x, const Tensor& y, const Loss& loss) {
+  if (x.dtype() == y.dtype()) return loss(x, y);
+  const DType wide = promote(x.dtype(), y.dtype());
+  return loss(x.to(wide), y.to(wide)).to(x.dtype());
+}
+
 /// cross_entropy against probabilities of x's shape instead of class numbers.
 Tensor cross_entropy_probabilities(const Tensor& x, const Tensor& target,
                                    const CrossEntropyOptions& options);

@@ -4,6 +4,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/loss.h>
 #include <hero/core/map.h>
 
@@ -12,6 +13,7 @@ namespace hero {
 namespace {
 
 namespace k = core::kernels;
+using detail::any_half, detail::in_float32;
 
 // Logarithms stop here, as in PyTorch, so that a certain and wrong prediction has a finite loss.
 constexpr double kLogFloor = -100.0;
@@ -41,12 +43,13 @@ struct BinaryCrossEntropy : Op {
   }
 };
 
-void check_probabilities(const Tensor& x) {
-  if (x.device() == kMeta || x.numel() == 0) return;
+// NaN is none.
+void check_probabilities(const char* what, const Tensor& p) {
+  if (p.device() == kMeta || p.numel() == 0) return;
   const NoGrad no_grad;
-  check(all(logical_and(x >= 0, x <= 1)).item() != 0.0,
-        "binary_cross_entropy: x holds values outside [0, 1]: lowest ", min(x).item(), ", highest ",
-        max(x).item(), "; apply sigmoid or use bce_with_logits");
+  check(all(logical_and(p >= 0, p <= 1)).item() != 0.0, "binary_cross_entropy: ", what,
+        " holds values outside [0, 1]: lowest ", min(p).item(), ", highest ", max(p).item(),
+        "; apply sigmoid or use bce_with_logits");
 }
 
 void check_weight(const char* op, const char* what, const Tensor& weight, const Shape& shape) {
@@ -67,11 +70,25 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
   constexpr auto kName = "binary_cross_entropy";
   detail::check_pair(kName, x, y);
   check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
-  check_probabilities(x);
+  if (x.dtype() != y.dtype()) {
+    return detail::in_dtype_of(x, y, [&](const Tensor& wide_x, const Tensor& wide_y) {
+      return binary_cross_entropy(wide_x, wide_y, options);
+    });
+  }
+  check_probabilities("x", x);
+  check_probabilities("y", y);
+  if (any_half(x, y, options.weight)) {
+    return in_float32(kName, {x, y, options.weight},
+                      [=](const auto& in) {
+                        return binary_cross_entropy(
+                            in[0], in[1], {.weight = in[2], .reduction = options.reduction});
+                      })
+        .to(x.dtype());
+  }
   Tensor loss = record(BinaryCrossEntropy{}, x, y);
   if (options.weight.defined()) {
     check_weight(kName, "weight", options.weight, x.shape());
-    loss = loss * options.weight;
+    loss = (loss * options.weight).to(x.dtype());
   }
   return detail::reduce_loss(loss, options.reduction);
 }
@@ -85,17 +102,28 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
   constexpr auto kName = "bce_with_logits";
   detail::check_pair(kName, x, y);
   check(is_floating(y.dtype()), kName, ": y is ", y.dtype(), "; convert it to a floating dtype");
+  if (any_half(x, y, options.weight, options.pos_weight)) {
+    return in_float32(kName, {x, y, options.weight, options.pos_weight},
+                      [=](const auto& in) {
+                        return binary_cross_entropy_with_logits(
+                            in[0], in[1],
+                            {.weight = in[2], .pos_weight = in[3], .reduction = options.reduction});
+                      })
+        .to(promote(x.dtype(), y.dtype()));
+  }
   Tensor log_probability = logsigmoid(x);
   if (options.pos_weight.defined()) {
     check_weight(kName, "pos_weight", options.pos_weight, y.shape());
     log_probability = ((options.pos_weight - 1) * y + 1) * log_probability;
   }
+  // Weights do not promote.
+  const DType dtype = promote(x.dtype(), y.dtype());
   Tensor loss = (1 - y) * x - log_probability;
   if (options.weight.defined()) {
     check_weight(kName, "weight", options.weight, x.shape());
     loss = loss * options.weight;
   }
-  return detail::reduce_loss(loss, options.reduction);
+  return detail::reduce_loss(loss.to(dtype), options.reduction);
 }
 
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight,
@@ -109,6 +137,13 @@ Tensor detail::cross_entropy_probabilities(const Tensor& x, const Tensor& target
   check(is_floating(x.dtype()), kName, ": x is ", x.dtype(), "; convert it to a floating dtype");
   check(options.ignore_index < 0, kName, ": ignore_index ", options.ignore_index,
         " has no meaning for class probabilities");
+  if (any_half(x, target, options.weight)) {
+    return in_float32(kName, {x, target, options.weight}, [=](const auto& in) {
+      CrossEntropyOptions wide = options;
+      wide.weight = in[2];
+      return cross_entropy_probabilities(in[0], in[1], wide);
+    });
+  }
   const int axis = x.ndim() == 1 ? 0 : 1;
   const int64_t classes = x.size(axis);
   Tensor share = target;

@@ -5,11 +5,14 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/loss.h>
 
 namespace hero {
 
 namespace {
+
+using detail::any_half, detail::in_float32;
 
 Tensor above_zero(const Tensor& x) { return clamp(x, 0.0, {}); }
 
@@ -17,6 +20,26 @@ Tensor above_zero(const Tensor& x) { return clamp(x, 0.0, {}); }
 void check_signs(const char* op, const Tensor& y, const Shape& expected) {
   check(y.shape() == expected, op, ": target ", y.shape(),
         " does not fit the inputs; it should be ", expected);
+}
+
+// A variance has x's shape, x's with 1 in one dimension, x's without the last dimension, or is a
+// number. What else would broadcast is more likely a mistake.
+void check_variance(const char* op, const Tensor& variance, const Shape& x) {
+  const Shape& shape = variance.shape();
+  Shape sample = x;
+  if (!sample.empty()) sample.pop_back();
+  bool fits = shape.empty() || shape == sample;
+  if (shape.size() == x.size()) {
+    int differ = 0, ones = 0;
+    for (int i = 0; i < x.size(); ++i) {
+      if (shape[i] == x[i]) continue;
+      ++differ;
+      if (shape[i] == 1) ++ones;
+    }
+    fits = differ == 0 || (differ == 1 && ones == 1);
+  }
+  check(fits, op, ": variance ", shape, " does not fit x ", x, "; it should be ", x,
+        ", that with 1 in one dimension, ", sample, " (one a sample) or []");
 }
 
 }  // namespace
@@ -27,6 +50,13 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Red
   }
   constexpr auto kName = "hinge_embedding_loss";
   detail::check_pair(kName, x, y);
+  if (any_half(x, y)) {
+    return in_float32(kName, {x, y},
+                      [=](const auto& in) {
+                        return hinge_embedding_loss(in[0], in[1], margin, reduction);
+                      })
+        .to(x.dtype());
+  }
   const Tensor apart = where(y != 1, above_zero(margin - x), 0);
   const Tensor close = where(y != -1, x, 0);
   return detail::reduce_loss(apart + close, reduction);
@@ -37,6 +67,15 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
     return soft_margin_loss(in[0], in[1], reduction);
   }
   detail::check_pair("soft_margin_loss", x, y);
+  if (x.dtype() != y.dtype()) {
+    return detail::in_dtype_of(x, y, [&](const Tensor& wide_x, const Tensor& wide_y) {
+      return soft_margin_loss(wide_x, wide_y, reduction);
+    });
+  }
+  if (any_half(x, y)) {
+    return in_float32("soft_margin_loss", {x, y},
+                      [=](const auto& in) { return soft_margin_loss(in[0], in[1], reduction); });
+  }
   return detail::reduce_loss(-logsigmoid(x * y), reduction);
 }
 
@@ -48,6 +87,11 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, do
   constexpr auto kName = "margin_ranking_loss";
   detail::check_pair(kName, a, b);
   check_signs(kName, y, a.shape());
+  if (any_half(a, b, y)) {
+    return in_float32(kName, {a, b, y}, [=](const auto& in) {
+      return margin_ranking_loss(in[0], in[1], in[2], margin, reduction);
+    });
+  }
   return detail::reduce_loss(above_zero(margin - y * (a - b)), reduction);
 }
 
@@ -62,6 +106,11 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, 
   check(a.ndim() == 1 || a.ndim() == 2, kName, ": inputs must be [N, D] or [D]: got shape ",
         a.shape());
   check_signs(kName, y, a.ndim() == 2 ? Shape{a.size(0)} : Shape{});
+  if (any_half(a, b, y)) {
+    return in_float32(kName, {a, b, y}, [=](const auto& in) {
+      return cosine_embedding_loss(in[0], in[1], in[2], margin, reduction);
+    });
+  }
   const auto square_length = [](const Tensor& x) { return sum(square(x), {-1}) + kSmallest; };
   const Tensor cosine = sum(a * b, {-1}) / sqrt(square_length(a) * square_length(b));
   const Tensor close = where(y == 1, 1 - cosine, 0);
@@ -73,8 +122,11 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps,
   if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
     return pairwise_distance(in[0], in[1], p, eps, keepdim);
   }
-  check(a.ndim() > 0 && b.ndim() > 0, "pairwise_distance: vectors are needed: got ", a.shape(),
-        " and ", b.shape());
+  if (any_half(a, b)) {
+    return in_float32("pairwise_distance", {a, b}, [=](const auto& in) {
+      return pairwise_distance(in[0], in[1], p, eps, keepdim);
+    });
+  }
   return norm(a - b + eps, p, {-1}, keepdim);
 }
 
@@ -87,6 +139,11 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   detail::check_pair(kName, anchor, positive);
   detail::check_pair(kName, anchor, negative);
   check(options.margin > 0.0, kName, ": margin must be positive: ", options.margin);
+  if (any_half(anchor, positive, negative)) {
+    return in_float32(kName, {anchor, positive, negative}, [=](const auto& in) {
+      return triplet_margin_loss(in[0], in[1], in[2], options);
+    });
+  }
   const auto distance = [&](const Tensor& a, const Tensor& b) {
     return pairwise_distance(a, b, options.p, options.eps);
   };
@@ -101,19 +158,28 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
     return multi_margin_loss(in[0], target, options);
   }
   constexpr auto kName = "multi_margin_loss";
-  if (x.ndim() == 1) {
-    check(target.ndim() == 0, kName, ": target ", target.shape(), " does not fit scores ",
-          x.shape(), "; it should be []");
-    const Tensor loss = multi_margin_loss(unsqueeze(x, 0), unsqueeze(target, 0), options);
-    return options.reduction == Reduction::none ? squeeze(loss, 0) : loss;
+  // One row may come without its dimension, and so may its class, whose shape the loss has.
+  if (target.ndim() <= 1 && target.numel() == 1 && (x.ndim() == 1 || target.ndim() == 0)) {
+    const Tensor rows = x.ndim() == 1 ? unsqueeze(x, 0) : x;
+    const Tensor loss = multi_margin_loss(rows, reshape(target, {1}), options);
+    return options.reduction == Reduction::none ? reshape(loss, target.shape()) : loss;
   }
-  check(x.ndim() == 2, kName, ": x must be [N, C] or [C]: got shape ", x.shape());
+  check(x.ndim() == 1 || x.ndim() == 2, kName, ": x must be [N, C] or [C]: got shape ", x.shape());
+  check(x.ndim() != 1, kName, ": target ", target.shape(), " does not fit scores ", x.shape(),
+        "; it should be [] or [1]");
   check(target.shape() == Shape{x.size(0)}, kName, ": target ", target.shape(),
         " does not fit scores ", x.shape(), "; it should be ", Shape{x.size(0)});
   check(options.p == 1 || options.p == 2, kName, ": p must be 1 or 2: ", options.p);
   const int64_t classes = x.size(1);
   check(!options.weight.defined() || options.weight.shape() == Shape{classes}, kName,
         ": weight does not fit ", classes, " classes");
+  if (any_half(x, options.weight)) {
+    return in_float32(kName, {x, target, options.weight}, [=](const auto& in) {
+      MultiMarginOptions wide = options;
+      wide.weight = in[2];
+      return multi_margin_loss(in[0], in[1], wide);
+    });
+  }
   const Tensor column = unsqueeze(target, 1);
   Tensor gap = above_zero(x - gather(x, 1, column) + options.margin);
   if (options.p == 2) gap = square(gap);
@@ -131,6 +197,11 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tenso
   constexpr auto kName = "multilabel_soft_margin_loss";
   detail::check_pair(kName, x, y);
   check(x.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
+  if (any_half(x, y, weight)) {
+    return in_float32(kName, {x, y, weight}, [=](const auto& in) {
+      return multilabel_soft_margin_loss(in[0], in[1], in[2], reduction);
+    });
+  }
   Tensor loss = -(y * logsigmoid(x) + (1 - y) * logsigmoid(-x));
   if (weight.defined()) loss = loss * weight;
   return detail::reduce_loss(mean(loss, {-1}), reduction);
@@ -141,6 +212,10 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOption
     return poisson_nll_loss(in[0], in[1], options);
   }
   detail::check_pair("poisson_nll_loss", x, y);
+  if (any_half(x, y)) {
+    return in_float32("poisson_nll_loss", {x, y},
+                      [=](const auto& in) { return poisson_nll_loss(in[0], in[1], options); });
+  }
   Tensor loss = options.log_input ? exp(x) - y * x : x - y * log(x + options.eps);
   if (options.full) {
     // Stirling's approximation of log y! where it is good.
@@ -158,10 +233,18 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& varianc
   }
   constexpr auto kName = "gaussian_nll_loss";
   detail::check_pair(kName, x, y);
-  check(broadcast_shapes(kName, variance.shape(), x.shape()) == x.shape(), kName, ": variance ",
-        variance.shape(), " does not broadcast to ", x.shape());
+  check_variance(kName, variance, x.shape());
   check(variance.device() == kMeta || variance.numel() == 0 || min(variance.detach()).item() >= 0.0,
         kName, ": a variance is negative");
+  if (any_half(x, y, variance)) {
+    return in_float32(kName, {x, y, variance}, [=](const auto& in) {
+      return gaussian_nll_loss(in[0], in[1], in[2], options);
+    });
+  }
+  // One variance a sample: it counts for all of the sample's last dimension.
+  if (variance.ndim() + 1 == x.ndim() && variance.ndim() > 0) {
+    return gaussian_nll_loss(x, y, unsqueeze(variance, -1), options);
+  }
   // The floor moves the value, not the gradient.
   const Tensor raised = clamp(variance.detach(), options.eps, {}) - variance.detach();
   const Tensor v = variance + raised;

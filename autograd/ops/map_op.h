@@ -1,6 +1,7 @@
 #pragma once
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/core/map.h>
 
 namespace hero {
@@ -21,8 +22,9 @@ struct Map : Op {
   }
 
  protected:
-  Tensor x() const { return input(0); }
-  Tensor y() const { return output(); }
+  // What derivatives compute with: halves as float32, so that only the gradient is rounded.
+  Tensor x() const { return detail::widened(input(0)); }
+  Tensor y() const { return detail::widened(output()); }
 };
 
 /// An operation that is constant almost everywhere: recorded with a zero gradient, as PyTorch does.

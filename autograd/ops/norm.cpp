@@ -4,6 +4,7 @@
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/norm.h>
 #include <hero/core/backend.h>
 #include <hero/core/map.h>
@@ -13,6 +14,7 @@ namespace hero {
 namespace {
 
 namespace k = core::kernels;
+using detail::any_half, detail::in_float32, detail::in_float32_multi;
 using detail::check_floating, detail::check_parameter, detail::scale_and_shift, detail::standardize;
 
 Shape with_ones(const Shape& shape, const Dims& dims) {
@@ -80,24 +82,44 @@ void update_running(const Tensor& running, const Array& batch, double momentum, 
   if (!running.defined() || recomputing()) return;
   const NoGrad no_grad;
   const Tensor value = Tensor(batch.reshape(running.shape())).to(running.dtype());
+  // Threads that share the statistics update them one after the other.
+  const detail::LeafTurn turn(running.impl()->lock);
   running.mul_(1.0 - momentum);
   running.add_(value, momentum * factor);
+}
+
+// {normalised x, mean, variance} of channels.
+std::vector<Tensor> normalized_channels(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        const Dims& dims, double eps) {
+  const std::vector<Tensor> outputs = record_multi(Standardize(dims, eps), x);
+  return {scale_and_shift(outputs[0], per_channel(weight, x.ndim()), per_channel(bias, x.ndim())),
+          outputs[2], outputs[3]};
 }
 
 Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                            const BatchNormOptions& options) {
   const int64_t count = x.size(1) > 0 ? x.numel() / x.size(1) : 0;
-  check(count > 1 || x.size(1) == 0,
-        "batch_norm: training needs more than one value a channel: ", x.shape(),
+  // An empty batch has no statistics and leaves the running ones.
+  if (x.numel() == 0) {
+    return scale_and_shift(x, per_channel(options.weight, x.ndim()),
+                           per_channel(options.bias, x.ndim()))
+        .to(x.dtype());
+  }
+  check(count > 1, "batch_norm: training needs more than one value a channel: ", x.shape(),
         "; use a larger batch or training = false");
   Dims dims{0};
   for (int i = 2; i < x.ndim(); ++i) dims.push_back(i);
-  const std::vector<Tensor> outputs = record_multi(Standardize(dims, options.eps), x);
+  const std::vector<Tensor> outputs =
+      any_half(x, options.weight, options.bias)
+          ? in_float32_multi("batch_norm", {x, options.weight, options.bias},
+                             [=, eps = options.eps](const auto& in) {
+                               return normalized_channels(in[0], in[1], in[2], dims, eps);
+                             })
+          : normalized_channels(x, options.weight, options.bias, dims, options.eps);
   const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
-  update_running(running_mean, outputs[2].array(), options.momentum, 1.0);
-  update_running(running_var, outputs[3].array(), options.momentum, unbiased);
-  return scale_and_shift(outputs[0], per_channel(options.weight, x.ndim()),
-                         per_channel(options.bias, x.ndim()));
+  update_running(running_mean, outputs[1].array(), options.momentum, 1.0);
+  update_running(running_var, outputs[2].array(), options.momentum, unbiased);
+  return outputs[0].to(x.dtype());
 }
 
 }  // namespace
@@ -136,11 +158,18 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
         " channels do not divide into ", num_groups, " groups");
   check_parameter(kName, "weight", weight, {channels});
   check_parameter(kName, "bias", bias, {channels});
+  if (any_half(x, weight, bias)) {
+    return in_float32(
+               kName, {x, weight, bias},
+               [=](const auto& in) { return group_norm(in[0], num_groups, in[1], in[2], eps); })
+        .to(x.dtype());
+  }
   const int64_t size = x.size(0) > 0 ? x.numel() / (x.size(0) * num_groups) : 0;
   const Tensor grouped = reshape(x, {x.size(0), num_groups, size});
   const Tensor y = standardize(grouped, {2}, eps);
   return scale_and_shift(reshape(y, x.shape()), per_channel(weight, x.ndim()),
-                         per_channel(bias, x.ndim()));
+                         per_channel(bias, x.ndim()))
+      .to(x.dtype());
 }
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
@@ -159,11 +188,20 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   if (options.training) return batch_norm_training(x, running_mean, running_var, options);
   check(running_mean.defined() && running_var.defined(), kName,
         ": running_mean and running_var are needed unless training");
+  if (any_half(x, running_mean, running_var, options.weight, options.bias)) {
+    return in_float32(kName, {x, running_mean, running_var, options.weight, options.bias},
+                      [=, eps = options.eps](const auto& in) {
+                        return batch_norm(in[0], in[1], in[2],
+                                          {.weight = in[3], .bias = in[4], .eps = eps});
+                      })
+        .to(x.dtype());
+  }
   Tensor scale = rsqrt(running_var + options.eps);
   if (options.weight.defined()) scale = scale * options.weight;
   const Tensor centered = x - per_channel(running_mean, x.ndim());
   return scale_and_shift(centered, per_channel(scale, x.ndim()),
-                         per_channel(options.bias, x.ndim()));
+                         per_channel(options.bias, x.ndim()))
+      .to(x.dtype());
 }
 
 }  // namespace hero

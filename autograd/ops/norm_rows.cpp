@@ -1,13 +1,22 @@
 // Layer norm and RMS norm: rows of an array, alone or as the sum of two arrays.
+#include <limits>
+
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/norm.h>
 #include <hero/core/backend.h>
 
 namespace hero {
 
 namespace {
+
+// The machine epsilon of what norms of `dtype` are computed in.
+double machine_epsilon(DType dtype) {
+  return dtype == kFloat64 ? std::numeric_limits<double>::epsilon()
+                           : std::numeric_limits<float>::epsilon();
+}
 
 // Inputs: x [M, N], with a residual that too, and, as `has` says, weight and bias [N]. Outputs:
 // with a residual the sum, and the norm.
@@ -22,16 +31,17 @@ struct NormalizeRows : MultiOp {
   } has;
   double eps;
   bool centered;
-  NormalizeRows(Has h, double e, bool c) : has(h), eps(e), centered(c) {}
+  DType mixed;  // that of x and the parameters together, in which all is computed
+  NormalizeRows(Has h, double e, bool c, DType m) : has(h), eps(e), centered(c), mixed(m) {}
   const char* name() const override {
     if (kResidual) return centered ? "add_layer_norm" : "add_rms_norm";
     return centered ? "layer_norm" : "rms_norm";
   }
 
   std::vector<Array> forward(std::span<const Array> inputs) {
-    const Array x = detail::fused_operand(inputs[0]);
-    const Array weight = has.weight ? detail::fused_operand(inputs[kParameters]) : Array();
-    const Array bias = has.bias ? detail::fused_operand(inputs.back()) : Array();
+    const Array x = operand(inputs[0]);
+    const Array weight = has.weight ? operand(inputs[kParameters]) : Array();
+    const Array bias = has.bias ? operand(inputs.back()) : Array();
     const Array center = Array::empty({x.size(0)}, detail::statistics_dtype(x.dtype()), x.device());
     const Array scale = center.empty_like();
     stash(center, 0);
@@ -73,12 +83,12 @@ struct NormalizeRows : MultiOp {
   }
 
   Grads in_one_pass(const std::vector<Tensor>& inputs, const Tensor& g, const Tensor& g_sum) {
-    const Array x = detail::fused_operand(inputs[0].array());
-    const Array weight = has.weight ? detail::fused_operand(inputs[1].array()) : Array();
+    const Array x = operand(inputs[0].array());
+    const Array weight = has.weight ? operand(inputs[1].array()) : Array();
     const Array g_x = x.empty_like();
     const Array g_weight = Array::empty({x.size(1)}, x.dtype(), x.device());
     const Array g_bias = g_weight.empty_like();
-    const Array beside = g_sum.defined() ? detail::fused_operand(g_sum.array()) : Array();
+    const Array beside = g_sum.defined() ? operand(g_sum.array()) : Array();
     core::RowNorm norm{has.weight ? &weight : nullptr, nullptr, eps, centered};
     if (g_sum.defined()) norm.g_sum = &beside;
     Array g_residual = g_x;
@@ -87,9 +97,8 @@ struct NormalizeRows : MultiOp {
       norm.g_residual = &g_residual;
     }
     core::backend(x.device())
-        .normalize_rows_backward(norm, detail::fused_operand(g.array()), x, stashed(0), stashed(1),
-                                 g_x, has.weight ? &g_weight : nullptr,
-                                 has.bias ? &g_bias : nullptr);
+        .normalize_rows_backward(norm, operand(g.array()), x, stashed(0), stashed(1), g_x,
+                                 has.weight ? &g_weight : nullptr, has.bias ? &g_bias : nullptr);
     Grads grads{Tensor(g_x)};
     if (has.weight) grads.push_back(Tensor(g_weight));
     if (has.bias) grads.push_back(Tensor(g_bias));
@@ -107,11 +116,15 @@ struct NormalizeRows : MultiOp {
   }
 
   Tensor composed(const std::vector<Tensor>& in) const {
-    const Tensor y = centered ? detail::standardize(in[0], {1}, eps)
-                              : in[0] * rsqrt(hero::mean(square(in[0]), {1}, true) + eps);
+    const Tensor x = in[0].to(mixed);
+    const Tensor y = centered ? detail::standardize(x, {1}, eps)
+                              : x * rsqrt(hero::mean(square(x), {1}, true) + eps);
     return detail::scale_and_shift(y, has.weight ? in[1] : Tensor(),
-                                   has.bias ? in.back() : Tensor());
+                                   has.bias ? in.back() : Tensor())
+        .to(in[0].dtype());
   }
+
+  Array operand(const Array& array) const { return detail::fused_operand(array.to(mixed)); }
 };
 
 // Rows of a tensor's last `trailing` dimensions.
@@ -125,6 +138,13 @@ struct Parameters {
   Tensor weight, bias;  // either may be undefined
   double eps;
   bool centered;
+  // The dtype of x and these together.
+  DType beside(DType x) const {
+    for (const Tensor* parameter : {&weight, &bias}) {
+      if (parameter->defined()) x = promote(x, parameter->dtype());
+    }
+    return x;
+  }
   bool are(DType dtype) const {
     return (!weight.defined() || weight.dtype() == dtype) &&
            (!bias.defined() || bias.dtype() == dtype);
@@ -133,25 +153,17 @@ struct Parameters {
 
 // Outputs of rows of x's last `trailing` dimensions, and of those of a residual.
 template <bool kResidual>
-std::vector<Tensor> record_rows(std::vector<Tensor> inputs, int trailing, const Parameters& p,
-                                bool with_parameters) {
+std::vector<Tensor> record_rows(std::vector<Tensor> inputs, int trailing, const Parameters& p) {
+  const DType mixed = p.beside(inputs[0].dtype());
   const Shape shape = inputs[0].shape(), flat = rows_of(shape, trailing);
   for (Tensor& x : inputs) x = reshape(x, flat);
-  const typename NormalizeRows<kResidual>::Has has{with_parameters && p.weight.defined(),
-                                                   with_parameters && p.bias.defined()};
+  const typename NormalizeRows<kResidual>::Has has{p.weight.defined(), p.bias.defined()};
   if (has.weight) inputs.push_back(reshape(p.weight, {flat[1]}));
   if (has.bias) inputs.push_back(reshape(p.bias, {flat[1]}));
   std::vector<Tensor> outputs =
-      record_multi_list(NormalizeRows<kResidual>(has, p.eps, p.centered), inputs);
+      record_multi_list(NormalizeRows<kResidual>(has, p.eps, p.centered, mixed), inputs);
   for (Tensor& output : outputs) output = reshape(output, shape);
   return outputs;
-}
-
-// Parameters of another dtype than x promote.
-Tensor normalize_rows(const Tensor& x, int trailing, const Parameters& p) {
-  const bool same = p.are(x.dtype());
-  const Tensor y = record_rows<false>({x}, trailing, p, same)[0];
-  return same ? y : detail::scale_and_shift(y, p.weight, p.bias);
 }
 
 // Whether kernels add a residual to x: x has the dtype of their sum.
@@ -193,7 +205,7 @@ void check_rms(const char* op, const Tensor& x, const Parameters& p) {
 
 SumAndNorm add_and_normalize(const Tensor& x, const Tensor& residual, int trailing,
                              const Parameters& p) {
-  const std::vector<Tensor> outputs = record_rows<true>({x, residual}, trailing, p, true);
+  const std::vector<Tensor> outputs = record_rows<true>({x, residual}, trailing, p);
   return {outputs[0], outputs[1]};
 }
 
@@ -206,16 +218,16 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
   }
   const Parameters p{weight, bias, eps, true};
   check_layer("layer_norm", x, normalized_shape, p);
-  return normalize_rows(x, normalized_shape.size(), p);
+  return record_rows<false>({x}, normalized_shape.size(), p)[0];
 }
 
-Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps) {
   if (const AutocastInputs in("rms_norm", x); in.changed()) {
     return rms_norm(in[0], weight, eps);
   }
-  const Parameters p{weight, {}, eps, false};
+  const Parameters p{weight, {}, eps.value_or(machine_epsilon(x.dtype())), false};
   check_rms("rms_norm", x, p);
-  return normalize_rows(x, 1, p);
+  return record_rows<false>({x}, 1, p)[0];
 }
 
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
@@ -229,8 +241,9 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& 
   return add_and_normalize(x, residual, normalized_shape.size(), p);
 }
 
-SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps) {
-  const Parameters p{weight, {}, eps, false};
+SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
+                        std::optional<double> eps) {
+  const Parameters p{weight, {}, eps.value_or(machine_epsilon(x.dtype())), false};
   if (!fuses(x, residual, p)) {
     const Tensor sum = x + residual;
     return {sum, rms_norm(sum, weight, eps)};

@@ -1,8 +1,14 @@
 // Pooling over planes of H * W.
+#include <map>
+
+#include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/core/allocator.h>
 #include <hero/core/backend.h>
+#include <hero/core/checked.h>
 
 namespace hero {
 
@@ -85,9 +91,10 @@ core::Window window_of(const char* op, Pair kernel, const PoolOptions& options) 
     check(window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0, op,
           ": kernel_size, stride and dilation must be positive: ", window.kernel[i], ", ",
           window.stride[i], ", ", window.dilation[i]);
-    check(window.padding[i] >= 0 && 2 * window.padding[i] <= window.kernel[i], op, ": padding ",
+    check(window.padding[i] >= 0 && window.padding[i] <= window.kernel[i] / 2, op, ": padding ",
           window.padding[i], " must lie between 0 and half of kernel_size ", window.kernel[i]);
   }
+  Shape{window.kernel[0], window.kernel[1]}.numel(op);  // an average may divide by it
   return window;
 }
 
@@ -101,9 +108,23 @@ int64_t pooled_size(const core::Window& window, int axis, int64_t size, bool cei
   return ceil_mode && (count - 1) * stride >= size + padding ? count - 1 : count;
 }
 
-Shape pooled_shape(const char* op, const Tensor& x, const core::Window& window, bool ceil_mode) {
+// Steps that nobody takes become small, so that all positions fit into 64 bits.
+void bound_steps(const char* op, core::Window& window, int axis, int64_t size) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  const int64_t padded =
+      (core::Checked{op, size} + window.padding[axis] + window.padding[axis]).value;
+  const core::Checked spanned =
+      core::Checked{op, window.dilation[axis]} * (window.kernel[axis] - 1);
+  check(padded <= kMost && spanned.value <= kMost, op, ": a window of ", window.kernel[axis],
+        " by ", window.dilation[axis], " over a padded input of ", padded, " is too large");
+  if (window.kernel[axis] == 1) window.dilation[axis] = 1;
+  window.stride[axis] = std::min(window.stride[axis], std::max(padded, spanned.value) + 1);
+}
+
+Shape pooled_shape(const char* op, const Tensor& x, core::Window& window, bool ceil_mode) {
   Shape shape = x.shape();
   for (int i = 0; i < 2; ++i) {
+    bound_steps(op, window, i, x.size(2 + i));
     shape[2 + i] = pooled_size(window, i, x.size(2 + i), ceil_mode);
     check(shape[2 + i] > 0, op, ": a window of ", window.kernel[i], " does not fit into x ",
           x.shape(), " with padding ", window.padding[i]);
@@ -111,15 +132,38 @@ Shape pooled_shape(const char* op, const Tensor& x, const core::Window& window, 
   return shape;
 }
 
-// Row i holds 1 / count at the elements that cell i covers: [cells, size].
-Tensor averaging_matrix(int64_t cells, int64_t size, const Tensor& like) {
-  const Array matrix = Array::zeros({cells, size}, like.dtype(), like.device());
-  core::Backend& device = core::backend(like.device());
-  for (int64_t i = 0; i < cells; ++i) {
-    const int64_t first = i * size / cells, last = ((i + 1) * size + cells - 1) / cells;
-    device.fill(matrix.select(0, i).slice(0, first, last), 1.0 / static_cast<double>(last - first));
+// Means of the cells along dimension `dim`. Cells of one length are taken together; there are few
+// lengths. An infinite element reaches the cells that cover it and no others.
+Tensor cell_means(const Tensor& x, int dim, int64_t cells) {
+  core::check_room("adaptive_avg_pool", cells);
+  const int64_t size = x.size(dim);
+  std::map<int64_t, std::vector<int64_t>> starts;  // by length
+  std::vector<int64_t> place(static_cast<size_t>(cells));
+  const auto first = [&](int64_t i) { return i * size / cells; };
+  const auto length = [&](int64_t i) { return ((i + 1) * size + cells - 1) / cells - first(i); };
+  for (int64_t i = 0; i < cells; ++i) starts[length(i)].push_back(first(i));
+  std::vector<Tensor> parts;
+  for (const auto& [count, firsts] : starts) {
+    std::vector<int64_t> positions;
+    for (const int64_t start : firsts) {
+      for (int64_t i = 0; i < count; ++i) positions.push_back(start + i);
+    }
+    Shape shape = x.shape();
+    shape[dim] = static_cast<int64_t>(firsts.size());
+    shape.insert(dim + 1, count);
+    const Tensor index = tensor(positions).to(x.device());
+    parts.push_back(mean(reshape(index_select(x, dim, index), shape), {dim + 1}));
   }
-  return Tensor(matrix);
+  if (parts.size() == 1) return parts[0];
+  // Where each cell lies among the parts, which are in the order of lengths.
+  std::map<int64_t, int64_t> next;
+  int64_t before = 0;
+  for (const auto& [count, firsts] : starts) {
+    next[count] = before;
+    before += static_cast<int64_t>(firsts.size());
+  }
+  for (int64_t i = 0; i < cells; ++i) place[static_cast<size_t>(i)] = next[length(i)]++;
+  return index_select(cat(parts, dim), dim, tensor(place).to(x.device()));
 }
 
 void check_line(const char* op, const Tensor& x) {
@@ -141,7 +185,7 @@ Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
   constexpr auto kName = "max_pool2d";
   if (x.ndim() == 3) return squeeze(max_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
   check_image(kName, x);
-  const core::Window window = window_of(kName, kernel_size, options);
+  core::Window window = window_of(kName, kernel_size, options);
   const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
   return record_multi(MaxPool(window, shape), x)[0];
 }
@@ -151,12 +195,13 @@ Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
   if (x.ndim() == 3) return squeeze(avg_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
   check_image(kName, x);
   check(options.dilation == Pair{1, 1}, kName, ": dilation is for max_pool2d only");
-  const core::Window window = window_of(kName, kernel_size, options);
-  return record(AveragePool(window, pooled_shape(kName, x, window, options.ceil_mode)), x);
+  core::Window window = window_of(kName, kernel_size, options);
+  const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
+  return record(AveragePool(window, shape), x);
 }
 
 // Cells of equal size are a pooling; else a mean over a rectangle is one over rows of one over
-// columns, both products with small matrices.
+// columns.
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
   constexpr auto kName = "adaptive_avg_pool2d";
   if (x.ndim() == 3) return squeeze(adaptive_avg_pool2d(unsqueeze(x, 0), output_size), 0);
@@ -168,8 +213,11 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
   if (height % rows == 0 && width % columns == 0) {
     return avg_pool2d(x, {height / rows, width / columns});
   }
-  const Tensor by_row = matmul(x, averaging_matrix(columns, width, x).t());
-  return matmul(averaging_matrix(rows, height, x), by_row);
+  if (detail::any_half(x)) {
+    return detail::in_float32(
+        kName, {x}, [=](const auto& in) { return adaptive_avg_pool2d(in[0], output_size); });
+  }
+  return cell_means(cell_means(x, 3, columns), 2, rows);
 }
 
 // In one dimension: an image of height 1.

@@ -1,5 +1,6 @@
 // Cells of recurrent networks. N rows, I inputs, H hidden units; gates are blocks of H rows of the
 // weights.
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/recurrent.h>
 
 namespace hero {
@@ -28,11 +29,15 @@ void check_cell(const char* op, const Tensor& x, const Tensor& h, const CellWeig
 
 namespace {
 
-using detail::check_cell;
+using detail::check_cell, detail::any_half, detail::in_float32, detail::widened;
 
 // Block `index` of the last dimension.
 Tensor gate(const Tensor& gates, int64_t index, int64_t hidden) {
   return narrow(gates, -1, index * hidden, hidden);
+}
+
+std::vector<Tensor> tensors_of(const Tensor& x, const Tensor& h, const CellWeights& w) {
+  return {x, h, w.w_ih, w.w_hh, w.b_ih, w.b_hh};
 }
 
 }  // namespace
@@ -40,6 +45,11 @@ Tensor gate(const Tensor& gates, int64_t index, int64_t hidden) {
 Tensor rnn_cell(const Tensor& x, const Tensor& h, const CellWeights& weights,
                 Nonlinearity nonlinearity) {
   check_cell("rnn_cell", x, h, weights, 1);
+  if (any_half(x, h, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh)) {
+    return in_float32("rnn_cell", tensors_of(x, h, weights), [=](const auto& in) {
+      return rnn_cell(in[0], in[1], {in[2], in[3], in[4], in[5]}, nonlinearity);
+    });
+  }
   const Tensor sums = linear(x, weights.w_ih, weights.b_ih) + linear(h, weights.w_hh, weights.b_hh);
   return nonlinearity == Nonlinearity::tanh ? tanh(sums) : relu(sums);
 }
@@ -48,6 +58,14 @@ LstmState lstm_cell(const Tensor& x, const LstmState& state, const CellWeights& 
   check_cell("lstm_cell", x, state.h, weights, 4);
   check(state.c.shape() == state.h.shape(), "lstm_cell: c ", state.c.shape(),
         " has not the shape of h ", state.h.shape());
+  if (any_half(x, state.h, state.c, weights.w_ih, weights.w_hh)) {
+    // Two outputs with gradients: the casts are recorded.
+    const CellWeights wide{widened(weights.w_ih), widened(weights.w_hh), widened(weights.b_ih),
+                           widened(weights.b_hh)};
+    const LstmState next = lstm_cell(widened(x), {widened(state.h), widened(state.c)}, wide);
+    const DType dtype = promote(promote(x.dtype(), state.h.dtype()), state.c.dtype());
+    return {next.h.to(dtype), next.c.to(dtype)};
+  }
   const int64_t hidden = state.h.size(-1);
   const Tensor gates =
       linear(x, weights.w_ih, weights.b_ih) + linear(state.h, weights.w_hh, weights.b_hh);
@@ -61,6 +79,11 @@ LstmState lstm_cell(const Tensor& x, const LstmState& state, const CellWeights& 
 
 Tensor gru_cell(const Tensor& x, const Tensor& h, const CellWeights& weights) {
   check_cell("gru_cell", x, h, weights, 3);
+  if (any_half(x, h, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh)) {
+    return in_float32("gru_cell", tensors_of(x, h, weights), [](const auto& in) {
+      return gru_cell(in[0], in[1], {in[2], in[3], in[4], in[5]});
+    });
+  }
   const int64_t hidden = h.size(-1);
   const Tensor of_x = linear(x, weights.w_ih, weights.b_ih);
   const Tensor of_h = linear(h, weights.w_hh, weights.b_hh);

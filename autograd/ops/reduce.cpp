@@ -1,5 +1,6 @@
 // Reductions to the largest, the smallest, the product.
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/reductions.h>
 
@@ -109,7 +110,7 @@ struct Prod : Op {
   Array forward(const Array& x) { return core::reduce(ReduceOp::prod, x, {-1}); }
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0);
-    if (x.numel() == 0) return {Tensor()};
+    if (x.numel() == 0) return {zeros_like(x)};
     // Before element i, and after it: everything moves by one and 1 moves in.
     const Tensor before = cumprod(pad(x, {1, -1}, PadMode::constant, 1.0), -1);
     const Tensor after =
@@ -124,6 +125,10 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
   const Dims axes = normalize_dims("prod", dims, x.ndim());
   if (!x.requires_grad() || !grad_enabled()) {
     return Tensor(core::reduce(ReduceOp::prod, x.array(), axes, keep(keepdim)));
+  }
+  if (detail::any_half(x)) {
+    return detail::in_float32("prod", {x},
+                              [=](const auto& in) { return prod(in[0], dims, keepdim); });
   }
   const Tensor product = record(Prod{}, gathered(x, axes));
   return keepdim ? reshape(product, detail::kept_shape(x.shape(), axes)) : product;

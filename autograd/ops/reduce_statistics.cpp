@@ -1,10 +1,13 @@
 // logsumexp, variance and norms. Forward passes read x once or twice and allocate nothing of its
 // size.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/core/backend.h>
 #include <hero/core/map.h>
 #include <hero/core/reductions.h>
 
@@ -15,6 +18,7 @@ namespace {
 namespace k = core::kernels;
 using core::KeepDims;
 using core::ReduceOp;
+using detail::any_half, detail::in_float32;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -60,16 +64,51 @@ struct LogSumExp : Op {
   }
 };
 
+// Whether float32 holds a sum of powers: it is in range, no NaN, and not so small that terms were
+// lost.
+bool holds(float sum) {
+  constexpr float kSmallest = 1e-30f, kLargest = std::numeric_limits<float>::max();
+  return sum >= kSmallest && sum <= kLargest;
+}
+
+// finish(sum(dtype)) in x's dtype: sums of squares or other powers as arrays of a dtype, and what
+// is made of them. [note: powers out of range] The square of 1e20 is no float32 though the root of
+// a sum of such squares is. What float32 does not hold is made again in float64; what it holds
+// keeps its bits. The host can look. It would have to wait for a GPU, so squares are summed in
+// float64 there.
+template <class Sum, class Finish>
+Array of_powers(const Array& x, bool are_squares, const Sum& sum, const Finish& finish) {
+  if (x.dtype() != kFloat32) return finish(sum(x.dtype()));
+  if (x.device().type == DeviceType::cuda) {
+    return finish(sum(are_squares ? kFloat64 : kFloat32)).to(kFloat32);
+  }
+  const Array sums = sum(kFloat32), results = finish(sums);
+  if (x.device() == kMeta) return results;
+  const auto* value = sums.template data<float>();
+  if (std::all_of(value, value + sums.numel(), holds)) return results;
+  const Array wide = finish(sum(kFloat64)).to(kFloat32);
+  auto *to = results.template data<float>(), *from = wide.template data<float>();
+  for (int64_t i = 0; i < sums.numel(); ++i) {
+    if (!holds(value[i])) to[i] = from[i];
+  }
+  return results;
+}
+
+// x reduced in `dtype`, with the reduced dimensions kept.
+Array reduced(ReduceOp op, const Array& x, const Dims& dims, DType dtype,
+              const Array* center = nullptr) {
+  const Array out = Array::empty(detail::kept_shape(x.shape(), dims), dtype, x.device());
+  core::backend(x.device()).reduce(op, x, center, out);
+  return out;
+}
+
 // The sum of squared deviations over `divisor`, in one pass after the mean's.
-struct Moments {
-  Array mean, var;  // with the reduced dimensions kept
-};
-Moments moments(const Array& x, const Dims& dims, double divisor) {
+Array variance(const Array& x, const Dims& dims, double divisor, DType dtype) {
   const double count = reduced_count(x.shape(), dims);
-  const Array total = core::reduce(ReduceOp::sum, x, dims, KeepDims::yes);
+  const Array total = reduced(ReduceOp::sum, x, dims, dtype);
   const Array mean = core::map<k::Div>(total, Scalar(count));
-  const Array deviation = core::reduce(ReduceOp::sum_deviation, x, dims, KeepDims::yes, &mean);
-  return {mean, core::map<k::Div>(deviation, Scalar(divisor))};
+  const Array deviation = reduced(ReduceOp::sum_deviation, x, dims, dtype, &mean);
+  return core::map<k::Div>(deviation, Scalar(divisor));
 }
 
 struct Var : Op {
@@ -79,7 +118,15 @@ struct Var : Op {
   double divisor;
   Var(const Dims& d, bool keeps, double n) : dims(d), keepdim(keeps), divisor(n) {}
   const char* name() const override { return "var"; }
-  Array forward(const Array& x) { return squeezed(moments(x, dims, divisor).var, dims, keepdim); }
+  Array forward(const Array& x) {
+    return finished(x, [](const Array& v) { return v; });
+  }
+  // What `finish` makes of the variance.
+  template <class Finish>
+  Array finished(const Array& x, const Finish& finish) const {
+    const auto sum = [&](DType dtype) { return variance(x, dims, divisor, dtype); };
+    return squeezed(of_powers(x, true, sum, finish), dims, keepdim);
+  }
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0);
     const Tensor kept = reshape(g, detail::kept_shape(input_shape(0), dims));
@@ -91,7 +138,9 @@ struct Std : Var {
   static constexpr unsigned kSaveOutputs = 1;
   using Var::Var;
   const char* name() const override { return "std"; }
-  Array forward(const Array& x) { return core::map<k::Sqrt>(Var::forward(x)); }
+  Array forward(const Array& x) {
+    return finished(x, [](const Array& v) { return core::map<k::Sqrt>(v); });
+  }
   // 0 where all elements are equal, as for norm.
   Grads backward(const Tensor& g) override {
     const Tensor y = output();
@@ -121,7 +170,11 @@ struct Norm : Op {
 
   Array forward(const Array& x) {
     if (p == 1.0) return sum_of(ReduceOp::sum_abs, x);
-    if (p == 2.0) return core::map<k::Sqrt>(sum_of(ReduceOp::sum_square, x));
+    if (p == 2.0) {
+      const auto sum = [&](DType dtype) { return reduced(ReduceOp::sum_square, x, dims, dtype); };
+      const auto root = [](const Array& squares) { return core::map<k::Sqrt>(squares); };
+      return squeezed(of_powers(x, true, sum, root), dims, keepdim);
+    }
     if (p == kInfinity) {
       const Array low = core::map<k::Neg>(sum_of(ReduceOp::min, x));
       return core::map<k::Maximum>(sum_of(ReduceOp::max, x), low);
@@ -129,12 +182,16 @@ struct Norm : Op {
     if (p == -kInfinity) return sum_of(ReduceOp::min, core::map<k::Abs>(x));
     if (p == 0.0)
       return sum_of(ReduceOp::sum, core::map<k::NotEqual>(x, Scalar(0.0)).to(x.dtype()));
-    const Array powers = core::map<k::Pow>(core::map<k::Abs>(x), Scalar(p));
-    return core::map<k::Pow>(sum_of(ReduceOp::sum, powers), Scalar(1.0 / p));
+    const auto sum = [&](DType dtype) {
+      const Array powers = core::map<k::Pow>(core::map<k::Abs>(x.to(dtype)), Scalar(p));
+      return reduced(ReduceOp::sum, powers, dims, dtype);
+    };
+    const auto root = [&](const Array& sums) { return core::map<k::Pow>(sums, Scalar(1.0 / p)); };
+    return squeezed(of_powers(x, false, sum, root), dims, keepdim);
   }
 
   Grads backward(const Tensor& g) override {
-    if (p == 0.0) return {Tensor()};
+    if (p == 0.0) return {zeros_like(input(0))};
     const Shape kept = detail::kept_shape(input_shape(0), dims);
     const Tensor x = input(0), y = reshape(output(), kept), gy = reshape(g, kept);
     if (p == 1.0) return {gy * sign(x)};
@@ -160,15 +217,25 @@ struct Norm : Op {
 }  // namespace
 
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
+  if (any_half(x)) {
+    return in_float32("logsumexp", {x},
+                      [=](const auto& in) { return logsumexp(in[0], dims, keepdim); });
+  }
   const Tensor real = is_floating(x.dtype()) ? x : x.to(kFloat32);
   return record(LogSumExp(normalize_dims("logsumexp", dims, x.ndim()), keepdim), real);
 }
 
 Tensor var(const Tensor& x, const VarOptions& options) {
+  if (any_half(x)) {
+    return in_float32("var", {x}, [=](const auto& in) { return var(in[0], options); });
+  }
   return record(spread_op<Var>("var", x, options), x);
 }
 
 Tensor std(const Tensor& x, const VarOptions& options) {
+  if (any_half(x)) {
+    return in_float32("std", {x}, [=](const auto& in) { return std(in[0], options); });
+  }
   return record(spread_op<Std>("std", x, options), x);
 }
 
@@ -178,6 +245,9 @@ StdMean std_mean(const Tensor& x, const VarOptions& options) {
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
   check_floating("norm", x);
+  if (any_half(x)) {
+    return in_float32("norm", {x}, [=](const auto& in) { return norm(in[0], p, dims, keepdim); });
+  }
   return record(Norm(p, normalize_dims("norm", dims, x.ndim()), keepdim), x);
 }
 

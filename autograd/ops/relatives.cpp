@@ -2,6 +2,9 @@
 // or plain relatives, and nearest-neighbour upsampling.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/core/allocator.h>
+#include <hero/core/checked.h>
 
 namespace hero {
 
@@ -15,13 +18,19 @@ Tensor as_image(const char* op, const Tensor& x, Body&& body) {
   return squeeze(body(unsqueeze(x, -2)), -2);
 }
 
+// floor(i size / count) for i <= count, where the product may have more than 64 bits.
+int64_t share(int64_t i, int64_t size, int64_t count) {
+  __extension__ typedef __int128 Wide;
+  return static_cast<int64_t>(static_cast<Wide>(i) * size / count);
+}
+
 struct Range {
   int64_t first, last;
 };
 
 // What cell i of `cells` covers of `size` positions.
 Range cell(int64_t i, int64_t cells, int64_t size) {
-  return {i * size / cells, ((i + 1) * size + cells - 1) / cells};
+  return {share(i, size, cells), size - share(cells - 1 - i, size, cells)};
 }
 
 // Mask over channels: one value for all that follows them.
@@ -29,15 +38,19 @@ Tensor drop_channels(const Tensor& x, double p, bool training, int channel) {
   check(is_floating(x.dtype()), "dropout: x is ", x.dtype(), "; convert it to a floating dtype");
   Shape shape = Shape::filled(x.ndim(), 1);
   for (int i = 0; i <= channel; ++i) shape[i] = x.size(i);
-  const Tensor mask = dropout(ones(shape, {.dtype = x.dtype(), .device = x.device()}), p, training);
-  return training && p > 0.0 ? x * mask : x;
+  if (!training || p == 0.0) return x;
+  // Halves do not hold the mask's scale.
+  const DType dtype = detail::is_half(x) ? kFloat32 : x.dtype();
+  const Tensor mask = dropout(ones(shape, {.dtype = dtype, .device = x.device()}), p);
+  return (x * mask).to(x.dtype());
 }
 
 // Position floor(i size / count) for each i.
 Tensor nearest(int64_t count, int64_t size, Device device) {
-  std::vector<int64_t> positions(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) positions[static_cast<size_t>(i)] = i * size / count;
-  return tensor(positions).to(device);
+  if (device.type == DeviceType::meta) return Tensor(Array::empty({count}, kInt64, device));
+  const Array positions = Array::empty({count}, kInt64);
+  for (int64_t i = 0; i < count; ++i) positions.data<int64_t>()[i] = share(i, size, count);
+  return Tensor(positions.to(device));
 }
 
 }  // namespace
@@ -59,6 +72,7 @@ Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
   if (height % rows == 0 && width % columns == 0) {
     return max_pool2d(x, {height / rows, width / columns});
   }
+  core::check_room(kName, (core::Checked{kName, rows} * columns).value);
   std::vector<Tensor> cells;
   for (int64_t i = 0; i < rows; ++i) {
     const Range down = cell(i, rows, height);
@@ -108,14 +122,17 @@ Tensor dropout1d(const Tensor& x, double p, bool training) {
 }
 
 Tensor dropout2d(const Tensor& x, double p, bool training) {
-  check(x.ndim() == 3 || x.ndim() == 4,
-        "dropout2d: x must be [N, C, H, W] or [C, H, W]: got shape ", x.shape());
-  return drop_channels(x, p, training, x.ndim() - 3);
+  check(x.ndim() >= 2, "dropout2d: x must be [N, C, ...] or [C, H, W]: got shape ", x.shape());
+  return drop_channels(x, p, training, x.ndim() == 3 ? 0 : 1);
 }
 
 // x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.
 Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias) {
   constexpr auto kName = "bilinear";
+  if (detail::any_half(x1, x2, weight, bias)) {
+    return detail::in_float32(kName, {x1, x2, weight, bias},
+                              [](const auto& in) { return bilinear(in[0], in[1], in[2], in[3]); });
+  }
   check(weight.ndim() == 3, kName, ": weight must be [out, in1, in2]: got shape ", weight.shape());
   const int64_t outputs = weight.size(0), in1 = weight.size(1), in2 = weight.size(2);
   check(x1.ndim() > 0 && x1.ndim() == x2.ndim() && x1.size(-1) == in1 && x2.size(-1) == in2, kName,

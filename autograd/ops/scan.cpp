@@ -1,5 +1,6 @@
 // Running sums and products.
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/reductions.h>
 
@@ -64,6 +65,9 @@ Tensor cumsum(const Tensor& x, int64_t dim) {
 }
 
 Tensor cumprod(const Tensor& x, int64_t dim) {
+  if (detail::any_half(x)) {
+    return detail::in_float32("cumprod", {x}, [=](const auto& in) { return cumprod(in[0], dim); });
+  }
   return record(Cumprod(normalize_dim("cumprod", dim, x.ndim())), x);
 }
 

@@ -1,10 +1,11 @@
 // Operations that move, repeat or frame elements.
 #include <algorithm>
-#include <cstdlib>
+#include <limits>
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
+#include <hero/core/checked.h>
 #include <hero/core/indexing.h>
 #include <hero/core/map.h>
 
@@ -19,7 +20,8 @@ struct DiagEmbed : Op {
   explicit DiagEmbed(int64_t o) : offset(o) {}
   const char* name() const override { return "diag"; }
   Array forward(const Array& x) {
-    const int64_t n = x.size(0) + std::abs(offset);
+    const core::Checked size{"diag", x.size(0)};
+    const int64_t n = (offset < 0 ? size - offset : size + offset).value;
     const Array out = Array::zeros({n, n}, x.dtype(), x.device());
     core::backend(x.device()).copy(x, out.diagonal(offset));
     return out;
@@ -33,6 +35,7 @@ struct Unfold : Op {
   int64_t size, step;
   Unfold(int d, int64_t s, int64_t by) : dim(d), size(s), step(by) {}
   const char* name() const override { return "unfold"; }
+  int viewed_input(int) const override { return 0; }
   Array forward(const Array& x) { return x.unfold(dim, size, step); }
   Grads backward(const Tensor& g) override {
     const Shape& shape = input_shape(0);
@@ -56,6 +59,7 @@ struct AsStrided : Op {
   int64_t offset;
   AsStrided(const Shape& s, const Dims& by, int64_t o) : shape(s), strides(by), offset(o) {}
   const char* name() const override { return "as_strided"; }
+  int viewed_input(int) const override { return 0; }
   Array forward(const Array& x) { return x.as_strided(shape, strides, x.offset() + offset); }
   // Elements may appear more than once: their gradients are added up.
   Grads backward(const Tensor& g) override {
@@ -85,6 +89,17 @@ struct Flip : Op {
   }
 };
 
+// The size of dimension `dim` in a frame of `before` and `after` elements.
+int64_t framed(const Shape& shape, int dim, int64_t before, int64_t after) {
+  int64_t frame = 0, size = 0;
+  const bool fits = !__builtin_add_overflow(before, after, &frame) &&
+                    !__builtin_add_overflow(shape[dim], frame, &size);
+  const int64_t least = -std::numeric_limits<int64_t>::max();  // what can be cut can be put back
+  check(fits && size >= 0 && before >= least && after >= least, "pad: dim ", dim, " of shape ",
+        shape, " in a frame of ", before, " and ", after, " has no size");
+  return size;
+}
+
 // A frame of a constant; negative widths cut. The derivative is the opposite frame of zeros.
 struct PadConstant : Op {
   std::vector<int64_t> padding;  // pairs from the last dimension backwards
@@ -97,9 +112,7 @@ struct PadConstant : Op {
     for (size_t i = 0; i < padding.size(); i += 2) {
       const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
       const int64_t before = padding[i], after = padding[i + 1];
-      shape[dim] += before + after;
-      check(shape[dim] >= 0, "pad: dim ", dim, " of shape ", x.shape(), " cut by ", -before,
-            " and ", -after, " has a negative size");
+      shape[dim] = framed(x.shape(), dim, before, after);
       const int64_t end = x.size(dim) + std::min<int64_t>(after, 0);
       const int64_t start = std::min(std::max<int64_t>(-before, 0), std::max<int64_t>(end, 0));
       from = from.slice(dim, start, std::max(start, end));
@@ -138,15 +151,18 @@ Tensor pad_by_position(const Tensor& x, const std::vector<int64_t>& padding, Pad
     check(mode == PadMode::replicate ? size > 0 : most < size,
           "pad: ", mode == PadMode::reflect ? "reflecting " : "replicating ", most,
           " elements needs more ", "than the ", size, " of dim ", dim, " of shape ", x.shape());
-    check(size + before + after >= 0, "pad: dim ", dim, " of shape ", x.shape(), " cut by ",
-          -before, " and ", -after, " has a negative size");
-    const Array index = Array::empty({size + before + after}, kInt64);
+    const Array index = Array::empty({framed(x.shape(), dim, before, after)}, kInt64);
     for (int64_t at = 0; at < index.numel(); ++at) {
       index.data<int64_t>()[at] = mirrored(at - before, size, mode);
     }
     result = index_select(result, dim, Tensor(index.to(x.device())));
   }
   return result;
+}
+
+// The nearest diagonal that has elements, or one beside it where there is none.
+int64_t near_diagonal(const Tensor& x, int64_t diagonal) {
+  return std::clamp(diagonal, -x.size(-2), x.size(-1));
 }
 
 // True at [i][j] where j - i <= diagonal.
@@ -176,20 +192,18 @@ Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
   const int axis = normalize_dim("unfold", dim, x.ndim());
   if (x.ndim() > 0) return record(Unfold(axis, size, step), x);
   check(size >= 0 && size <= 1, "unfold: window of ", size, " does not fit a single number");
+  check(step > 0, "unfold: step must be positive: ", step);
   return slice(reshape(x, {1}), 0, 0, size);
 }
 
 Tensor as_strided(const Tensor& x, const Shape& shape, const Dims& strides, int64_t offset) {
   check(x.is_contiguous(), "as_strided: needs a contiguous tensor: strides are ", x.strides(),
         " for shape ", x.shape(), "; call contiguous()");
-  check(shape.size() == strides.size(), "as_strided: shape ", shape, " and strides ", strides,
-        " differ in length");
-  int64_t last = offset;
-  for (int i = 0; i < shape.size(); ++i) last += std::max<int64_t>(shape[i] - 1, 0) * strides[i];
-  check(offset >= 0 && (shape.numel() == 0 || last < x.numel()), "as_strided: shape ", shape,
-        " with strides ", strides, " at offset ", offset, " reaches beyond the ", x.numel(),
-        " elements");
-  return record(AsStrided(shape, strides, offset), x);
+  const int64_t last = last_position("as_strided", shape, strides, offset);
+  const bool empty = shape.numel("as_strided") == 0;
+  check(empty || last < x.numel(), "as_strided: shape ", shape, " with strides ", strides,
+        " at offset ", offset, " reaches beyond the ", x.numel(), " elements");
+  return record(AsStrided(shape, strides, empty ? 0 : offset), x);
 }
 
 Tensor flip(const Tensor& x, const Dims& dims) {
@@ -205,10 +219,12 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
         " differ in length");
   Tensor result = x;
   for (int i = 0; i < dims.size(); ++i) {
+    check(x.ndim() > 0, "roll: a single number has no dim ", dims[i]);
     const int dim = normalize_dim("roll", dims[i], x.ndim());
     const int64_t size = x.size(dim);
-    const int64_t shift = size == 0 ? 0 : (shifts[i] % size + size) % size;
-    if (shift == 0) continue;
+    const int64_t rest = size == 0 ? 0 : shifts[i] % size;
+    if (rest == 0) continue;
+    const int64_t shift = rest < 0 ? rest + size : rest;
     result = cat({slice(result, dim, size - shift), slice(result, dim, 0, size - shift)}, dim);
   }
   return fresh(result, x);
@@ -224,7 +240,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
     const int64_t times = repeats[dim];
     check(times >= 0, "repeat: negative number of repeats in ", repeats);
     if (times == 1) continue;
-    shape[dim] *= times;
+    shape[dim] = (core::Checked{"repeat", shape[dim]} * times).value;
     Shape spread = result.shape();
     spread.insert(dim, times);
     result = reshape(expand(unsqueeze(result, dim), spread), shape);
@@ -237,7 +253,7 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {
   const Tensor source = x.ndim() == 0 ? reshape(x, {1}) : x;
   const int axis = normalize_dim("repeat_interleave", dim, source.ndim());
   Shape shape = source.shape(), spread = source.shape();
-  shape[axis] *= repeats;
+  shape[axis] = (core::Checked{"repeat_interleave", shape[axis]} * repeats).value;
   spread.insert(axis + 1, repeats);
   return fresh(reshape(expand(unsqueeze(source, axis + 1), spread), shape), x);
 }
@@ -245,12 +261,12 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {
 // A bool scalar: numbers keep their dtype.
 Tensor tril(const Tensor& x, int64_t diagonal) {
   check_matrix("tril", x);
-  return where(lower_mask(x, diagonal), x, false);
+  return where(lower_mask(x, near_diagonal(x, diagonal)), x, false);
 }
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
   check_matrix("triu", x);
-  return where(lower_mask(x, diagonal - 1), false, x);
+  return where(lower_mask(x, near_diagonal(x, diagonal) - 1), false, x);
 }
 
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, double value) {

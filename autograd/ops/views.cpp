@@ -29,6 +29,7 @@ struct View : Op {
   Cut cut;
   View(const char* l, Cut c) : label(l), cut(c) {}
   const char* name() const override { return label; }
+  int viewed_input(int) const override { return 0; }
   Array forward(const Array& x) { return cut(x); }
   Grads backward(const Tensor& g) override { return {record(Paste<Cut>(input_shape(0), cut), g)}; }
 };
@@ -46,6 +47,7 @@ struct Rearrange : Op {
   Back back;
   Rearrange(const char* l, Cut c, Back b) : label(l), cut(c), back(b) {}
   const char* name() const override { return label; }
+  int viewed_input(int) const override { return 0; }
   Array forward(const Array& x) { return cut(x); }
   Grads backward(const Tensor& g) override { return {back(g)}; }
 };
@@ -54,6 +56,7 @@ struct Reshape : Op {
   Shape shape;
   explicit Reshape(const Shape& s) : shape(s) {}
   const char* name() const override { return "reshape"; }
+  int viewed_input(int) const override { return 0; }
   Array forward(const Array& x) { return x.reshape(shape); }
   Grads backward(const Tensor& g) override { return {reshape(g, input_shape(0))}; }
 };
@@ -62,6 +65,7 @@ struct Expand : Op {
   Shape shape;
   explicit Expand(const Shape& s) : shape(s) {}
   const char* name() const override { return "expand"; }
+  int viewed_input(int) const override { return 0; }
   Array forward(const Array& x) { return x.expand(shape); }
   // The engine sums over what was expanded.
   Grads backward(const Tensor& g) override { return {g}; }
@@ -153,9 +157,11 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t 
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
-  check(length >= 0 && start >= 0 && start + length <= x.size(dim), "narrow: [", start, ", ",
-        start + length, ") does not lie in dim ", dim, " of shape ", x.shape());
-  return slice(x, dim, start, start + length);
+  check(x.ndim() > 0, "narrow: a single number has nothing to narrow");
+  const int64_t size = x.size(dim), first = start < 0 && start >= -size ? start + size : start;
+  check(length >= 0 && first >= 0 && first <= size && length <= size - first, "narrow: ", length,
+        " elements from ", start, " on do not lie in dim ", dim, " of shape ", x.shape());
+  return slice(x, dim, first, first + length);
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {

@@ -126,14 +126,18 @@ class Attention {
     }
   }
 
-  // In place; returns the logarithm of the sum of exponentials.
+  // In place; returns the logarithm of the sum of exponentials. Where all scores are -inf the row
+  // becomes 0 and the logarithm inf, with which backward finds probabilities of 0 again.
   static T softmax(T* x, int64_t n) {
-    const T top = row_max(x, n);
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    const T most = row_max(x, n);
+    const T top = most == -kInfinity ? T(0) : most;  // -inf - -inf would be NaN
     const T sum = sum_blocks<T>(n, [&](int64_t at, int64_t count) {
 #pragma GCC ivdep
       for (int64_t i = at; i < at + count; ++i) x[i] = exp_term(x[i] - top);
       return block_sum(x + at, count);
     });
+    if (sum == T(0)) return kInfinity;
     const T scale = T(1) / sum;
     for (int64_t i = 0; i < n; ++i) x[i] *= scale;
     return top + math::log(sum);

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <utility>
 
 #include <hero/core/cpu/gemm.h>
 #include <hero/core/cpu/gemm_kernel.h>
 #include <hero/core/cpu/gemm_pack.h>
+#include <hero/core/error.h>
+#include <hero/core/per_thread.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -57,21 +58,25 @@ int64_t block_length(int64_t k) {
 
 // Scratch of one thread, kept for its next product.
 template <class T>
-T* scratch(int64_t count) {
+struct ScratchMemory {
   struct Free {
     void operator()(T* p) const { std::free(p); }
   };
-  thread_local std::unique_ptr<T, Free> memory;
-  thread_local int64_t capacity = 0;
-  if (count > capacity) {
-    memory.reset();
-    capacity = 0;
-    const auto bytes = static_cast<size_t>(round_up(count * static_cast<int64_t>(sizeof(T)), 64));
-    memory.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
-    if (memory == nullptr) throw std::bad_alloc();
-    capacity = count;
+  std::unique_ptr<T, Free> memory;
+  int64_t capacity = 0;
+};
+template <class T>
+T* scratch(int64_t count) {
+  auto& own = PerThread<ScratchMemory<T>, struct OfProducts>::get();
+  if (count > own.capacity) {
+    own.memory.reset();
+    own.capacity = 0;
+    const int64_t bytes = round_up(count * static_cast<int64_t>(sizeof(T)), 64);
+    own.memory.reset(static_cast<T*>(std::aligned_alloc(64, static_cast<size_t>(bytes))));
+    check(own.memory != nullptr, "matmul: out of memory: ", bytes, " bytes of scratch");
+    own.capacity = count;
   }
-  return memory.get();
+  return own.memory.get();
 }
 
 // [first, last) of the i-th of `parts` nearly equal parts of n.

@@ -88,7 +88,7 @@ void moved_plane(const Plane<const T>& plane, int64_t offset, int64_t width, con
 template <class T>
 void im2col_as(const Array& x, const Window& window, const Array& out) {
   const int64_t height = x.shape()[2], width = x.shape()[3];
-  const int64_t oh = places(window, 0, height), ow = places(window, 1, width);
+  const int64_t oh = window.places(0, height), ow = window.places(1, width);
   const int64_t per_image = out.shape()[1], step = out.strides()[2];
   const int64_t grain = std::max<int64_t>(1, kGrain / (oh * ow));
   const bool moves = step == 1 && window.stride[0] == 1 && window.stride[1] == 1 && ow == width &&
@@ -134,7 +134,7 @@ void im2col_as(const Array& x, const Window& window, const Array& out) {
 template <class T, class C>
 void add_row(const Array& columns, const Window& window, int64_t row, const Shape& shape, C* sums) {
   const int64_t height = shape[2], width = shape[3];
-  const int64_t oh = places(window, 0, height), ow = places(window, 1, width);
+  const int64_t oh = window.places(0, height), ow = window.places(1, width);
   const int64_t per_image = columns.shape()[1], step = columns.strides()[2];
   const ColumnRow part(window, row);
   const Span ys = inside(window, 0, part.ky, height, oh);

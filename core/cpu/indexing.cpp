@@ -7,6 +7,7 @@
 #include <hero/core/cpu/lines.h>
 #include <hero/core/indexing.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/wrapping.h>
 
 namespace hero::core::cpu {
 
@@ -60,7 +61,7 @@ void put(ScatterMode mode, T& target, Compute<T> value) {
   if (mode == ScatterMode::assign) {
     target = convert<T>(value);
   } else {
-    target = convert<T>(static_cast<Compute<T>>(convert<Compute<T>>(target) + value));
+    target = convert<T>(wrapping_add(convert<Compute<T>>(target), value));
   }
 }
 
@@ -88,7 +89,7 @@ void scatter_as(ScatterMode mode, const Array& src, int dim, const Array& index,
           T* line = data + element + r * step;
           const int64_t row = (done + r) * n;
           for (int64_t i = 0; i < n; ++i) {
-            put(mode, line[to[row + i] * jump], static_cast<C>(value[row + i] * factor));
+            put(mode, line[to[row + i] * jump], wrapping_mul(value[row + i], factor));
           }
         }
       });
@@ -155,12 +156,17 @@ void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, cons
                      const T* add = from + (o * n + i) * inner + first;
 #pragma GCC ivdep
                      for (int64_t c = 0; c < width; ++c) {
-                       const C term = static_cast<C>(convert<C>(add[c]) * factor);
-                       row[c] = convert<T>(static_cast<C>(convert<C>(row[c]) + term));
+                       const C term = wrapping_mul(convert<C>(add[c]), factor);
+                       row[c] = convert<T>(wrapping_add(convert<C>(row[c]), term));
                      }
                    }
                  }
                });
+}
+
+// Whether sums of several terms would be rounded after each: those of halves are made in float32.
+bool sums_are_rounded(const Array& out, const Array& index) {
+  return is_floating(out.dtype()) && item_size(out.dtype()) == 2 && index.numel() > 1;
 }
 
 // The row-major position of the first index outside [0, size), or -1.
@@ -201,6 +207,11 @@ void CpuBackend::gather(const Array& x, int dim, const Array& index, const Array
 void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
                          const Array& out) {
   if (index.numel() == 0) return;
+  if (mode == ScatterMode::add && sums_are_rounded(out, index)) {
+    const Array wide = out.to(kFloat32);
+    scatter(mode, src, dim, index, wide);
+    return copy(wide, out);
+  }
   // src may be larger than index: what lies beyond is not used.
   const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
   dispatch(out.dtype(),
@@ -220,6 +231,11 @@ void CpuBackend::index_select(const Array& x, int dim, const Array& index, const
 void CpuBackend::index_add(const Array& src, int dim, const Array& index, Scalar alpha,
                            const Array& out) {
   if (src.numel() == 0) return;
+  if (sums_are_rounded(out, index)) {
+    const Array wide = out.to(kFloat32);
+    index_add(src, dim, index, alpha, wide);
+    return copy(wide, out);
+  }
   const Slabs parts = slabs(src, dim);
   const bool dense = parts.dense && out.is_contiguous() && index.is_contiguous() &&
                      src.dtype() == out.dtype() && parts.inner >= kPiece;

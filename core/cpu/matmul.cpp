@@ -91,9 +91,10 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
     if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
     return;
   }
-  // Halves: the product is rounded, what follows is done in float and rounded once more.
-  product(out);
-  const Array sums = out.to(kFloat32), wide = z ? sums.empty_like() : sums;
+  // Halves: what follows the product is done on its float32 sums, and the result is rounded.
+  const Array sums = Array::empty(out.shape()), wide = z ? sums.empty_like() : sums;
+  float_products<float>(x.to(kFloat32).unsqueeze(0), w.t().to(kFloat32).unsqueeze(0),
+                        sums.unsqueeze(0));
   const Array shift = bias ? bias->to(kFloat32) : Array();
   bias_activation(activation, bias ? &shift : nullptr, sums, wide);
   copy(wide, out);

@@ -28,7 +28,9 @@ void each_place(const Array& pooled, const Shape& image, const Window& window, i
 }
 
 int64_t planes_grain(const Array& pooled, const Window& window) {
-  const int64_t work = pooled.shape()[2] * pooled.shape()[3] * window.kernel[0] * window.kernel[1];
+  // Of windows larger than the image only a part counts.
+  const int64_t taps = std::min(window.kernel[0], kGrain) * std::min(window.kernel[1], kGrain);
+  const int64_t work = std::min(pooled.shape()[2] * pooled.shape()[3], kGrain) * taps;
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
 }
 
@@ -196,20 +198,27 @@ void average_pool(const Array& x, const Window& window, const Array& out, int64_
              });
 }
 
-// Planes are independent; places of a plane in order.
+// Planes are independent; places of a plane in order. Sums of halves are kept in float and stored
+// when they are whole.
 template <class T>
 void max_pool_gradient(const Array& g, const Array& indices, const Array& out, int64_t begin,
                        int64_t end) {
   using C = Compute<T>;
   const int64_t places = g.shape()[2] * g.shape()[3], size = out.shape()[2] * out.shape()[3];
+  std::vector<C> wide(std::is_same_v<T, C> ? 0 : static_cast<size_t>(size));
   for (int64_t p = begin; p < end; ++p) {
     T* to = out.data<T>() + p * size;
+    C* sums = wide.data();
+    if constexpr (std::is_same_v<T, C>) sums = to;
     const T* from = g.data<T>() + p * places;
     const int64_t* at = indices.data<int64_t>() + p * places;
-    std::fill_n(to, size, convert<T>(C(0)));
+    std::fill_n(sums, size, C(0));
     for (int64_t i = 0; i < places; ++i) {
-      T& sum = to[at[i]];
-      sum = convert<T>(static_cast<C>(convert<C>(sum) + convert<C>(from[i])));
+      C& sum = sums[at[i]];
+      sum = static_cast<C>(sum + convert<C>(from[i]));
+    }
+    if constexpr (!std::is_same_v<T, C>) {
+      for (int64_t i = 0; i < size; ++i) to[i] = convert<T>(sums[i]);
     }
   }
 }

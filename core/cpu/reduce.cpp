@@ -9,6 +9,7 @@
 #include <hero/core/cpu/reduce_columns.h>
 #include <hero/core/math.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/wrapping.h>
 
 namespace hero::core::cpu {
 
@@ -27,26 +28,27 @@ struct Plus {
   }
   template <class T>
   static T combine(T a, T b) {
-    return static_cast<T>(a + b);
+    return wrapping_add(a, b);
   }
 };
 struct SumOf : Plus, Plain {};
 struct SumAbs : Plus {
   template <class T>
   static T pre(T x, T) {
-    return static_cast<T>(x < T(0) ? -x : x);
+    return x < T(0) ? wrapping_neg(x) : x;
   }
 };
 struct SumSquare : Plus {
   template <class T>
   static T pre(T x, T) {
-    return static_cast<T>(x * x);
+    return wrapping_mul(x, x);
   }
 };
 struct SumDeviation : Plus {
   template <class T>
   static T pre(T x, T center) {
-    return static_cast<T>((x - center) * (x - center));
+    const T deviation = wrapping_sub(x, center);
+    return wrapping_mul(deviation, deviation);
   }
 };
 struct SumExp : Plus {
@@ -63,7 +65,7 @@ struct Product : Plain {
   }
   template <class T>
   static T combine(T a, T b) {
-    return static_cast<T>(a * b);
+    return wrapping_mul(a, b);
   }
 };
 struct Largest : Plain {

@@ -3,6 +3,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/wrapping.h>
 
 namespace hero::core::cpu {
 
@@ -37,9 +38,9 @@ void scan_as(ScanOp op, Direction direction, const Array& x, int dim, const Arra
       for (int64_t r = 0; r < count; ++r) {
         const T* row = rows + r * n;
         if (op == ScanOp::sum) {
-          scan_row(row, n, direction, Running<T>(0), std::plus<>{}, target + r * n);
+          scan_row(row, n, direction, Running<T>(0), wrapping_add<Running<T>>, target + r * n);
         } else {
-          scan_row(row, n, direction, Running<T>(1), std::multiplies<>{}, target + r * n);
+          scan_row(row, n, direction, Running<T>(1), wrapping_mul<Running<T>>, target + r * n);
         }
       }
       writer.commit(at, count, target);

@@ -6,6 +6,7 @@
 #include <hero/core/pieces.h>
 #include <hero/core/thread_pool.h>
 #include <hero/core/update.h>
+#include <hero/core/updates.h>
 
 namespace hero::core::cpu {
 

@@ -24,12 +24,6 @@ inline Taps taps_at(const Window& window, int axis, int64_t place, int64_t size)
   return {start, first, std::max(first, below(size)), below(size + window.padding[axis])};
 }
 
-/// Places of a window that lie whole inside the padded input.
-inline int64_t places(const Window& window, int axis, int64_t size) {
-  const int64_t reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1;
-  return (size + 2 * window.padding[axis] - reach) / window.stride[axis] + 1;
-}
-
 /// One [H, W] plane of an array [N, C, H, W].
 template <class T>
 struct Plane {

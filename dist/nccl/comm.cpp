@@ -1,9 +1,13 @@
 #include <chrono>
+#include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/cuda/per_device.cuh>
 #include <hero/dist/nccl/comm.h>
+#include <hero/dist/nccl/watchdog.h>
 
 namespace hero::dist::nccl {
 namespace {
@@ -47,7 +51,7 @@ std::string text_of(const Name& name) {
 
 void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
                 const std::string& where) {
-  // a call that goes on in NCCL's own threads has not failed
+  // what NCCL says of work that goes on is no error
   if (status == ncclSuccess || status == ncclInProgress) return;
   const char* const last = library.GetLastError(comm);
   std::string said = library.GetErrorString(status);
@@ -55,30 +59,55 @@ void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
   fail(where, ": NCCL reports: ", said, "; NCCL_DEBUG=INFO prints more");
 }
 
+struct Joining::State {
+  std::mutex mutex;
+  bool done = false, left = false;
+  ncclComm_t comm = nullptr;
+  std::string error;
+};
+
 Joining::Joining(const Library& library, const ncclUniqueId& id, int size, const Name& name)
-    : library_(library), where_("nccl: joining " + text_of(name)) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  const ncclResult_t status = library_.CommInitRankConfig(&comm_, size, id, name.rank, &config);
-  try {
-    check_nccl(library_, status, comm_, where_);
-  } catch (...) {
-    if (comm_ != nullptr) library_.CommAbort(comm_);
-    throw;
-  }
+    : library_(library), state_(std::make_shared<State>()) {
+  const int device = cuda::current_cuda("nccl").index;
+  // detached: nothing takes a thread back that waits in NCCL for a rank that never comes
+  std::thread([state = state_, &library, id, size, name, device] {
+    ncclComm_t comm = nullptr;
+    std::string error;
+    try {
+      const cuda::DeviceGuard guard(device);
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 1;  // another one starts a thread in every group of calls
+      check_nccl(library, library.CommInitRankConfig(&comm, size, id, name.rank, &config), nullptr,
+                 "nccl: joining " + text_of(name));
+    } catch (const std::exception& caught) {
+      error = caught.what();
+    }
+    const std::lock_guard lock(state->mutex);
+    if (comm != nullptr && (state->left || !error.empty())) {
+      library.CommAbort(std::exchange(comm, nullptr));
+    }
+    state->comm = comm;
+    state->error = std::move(error);
+    state->done = true;
+  }).detach();
 }
 
 Joining::~Joining() {
-  if (comm_ != nullptr) library_.CommAbort(comm_);
+  const std::lock_guard lock(state_->mutex);
+  state_->left = true;
+  if (state_->comm != nullptr) library_.CommAbort(state_->comm);
 }
 
 bool Joining::ready() {
-  const ncclResult_t state = state_of(library_, comm_);
-  check_nccl(library_, state, comm_, where_);
-  return state == ncclSuccess;
+  const std::lock_guard lock(state_->mutex);
+  if (state_->done && state_->comm == nullptr) throw Error(state_->error);
+  return state_->done;
 }
 
-ncclComm_t Joining::take() { return std::exchange(comm_, nullptr); }
+ncclComm_t Joining::take() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->comm, nullptr);
+}
 
 ncclComm_t connect(const Library& library, const ncclUniqueId& id, int size, const Name& name,
                    double timeout, const Patience& patience) {
@@ -95,28 +124,40 @@ Comm::Comm(ncclComm_t handle, Name name, Device device, double timeout)
       handle_(handle) {}
 
 Comm::~Comm() {
-  if (handle_ != nullptr) library_.CommDestroy(handle_);
+  if (handle_ == nullptr) return;
+  // What was asked for is done first, and a rank that is gone never does its part.
+  Watch watch(library_, handle_, timeout_);
+  const ncclResult_t status = library_.CommFinalize(handle_);
+  if (watch.end()) return;
+  if (status == ncclSuccess) {
+    library_.CommDestroy(handle_);
+  } else {
+    library_.CommAbort(handle_);
+  }
 }
 
 void Comm::group(const std::string& where, const std::function<void()>& calls) {
   check(handle_ != nullptr, where, ": the communicator of ", text_of(name_),
         " was given up after an error");
-  check_nccl(library_, library_.GroupStart(), handle_, where);
-  try {
-    calls();
-  } catch (...) {
-    library_.GroupEnd();
-    throw;
+  Watch watch(library_, handle_, timeout_);
+  ncclResult_t status = library_.GroupStart();
+  std::exception_ptr thrown;
+  if (status == ncclSuccess) {
+    try {
+      calls();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    status = library_.GroupEnd();
   }
-  const ncclResult_t status = library_.GroupEnd();
+  if (watch.end()) {
+    handle_ = nullptr;
+    fail(where, ": time-out after ", timeout_,
+         " s: NCCL still waits for other ranks; set HERO_TIMEOUT to more seconds if they only need "
+         "longer");
+  }
+  if (thrown) std::rethrow_exception(thrown);
   check_nccl(library_, status, handle_, where);
-  if (status != ncclInProgress) return;
-  await(
-      timeout_, where, [] {},
-      [&] {
-        check_health(where);
-        return state_of(library_, handle_) != ncclInProgress;
-      });
 }
 
 void Comm::check_health(const std::string& where) {

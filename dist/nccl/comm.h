@@ -21,8 +21,9 @@ struct Name {
   int rank = 0;
 };
 
-/// A communicator that is being made: `size` ranks that all do so with one id. Nothing here blocks.
-/// One that is not taken is aborted. The current device is the rank's.
+/// A communicator that is being made: `size` ranks that all do so with one id. A thread of its own
+/// waits for them, so nothing here blocks. One that is not taken is aborted, by that thread where
+/// it comes late. The current device is the rank's.
 class Joining {
  public:
   Joining(const Library& library, const ncclUniqueId& id, int size, const Name& name);
@@ -34,9 +35,9 @@ class Joining {
   ncclComm_t take();
 
  private:
+  struct State;
   const Library& library_;
-  const std::string where_;
-  ncclComm_t comm_ = nullptr;
+  const std::shared_ptr<State> state_;
 };
 
 /// Makes one and returns when it is ready; an Error of its own, of `patience`, or after `timeout`
@@ -64,7 +65,8 @@ class Comm {
   cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_.handle()); }
 
   /// Runs `calls`, which make any number of NCCL's calls, as one group, and returns when NCCL has
-  /// them all in the stream. Throws as check_nccl().
+  /// them all in the stream; after the time-out the communicator is aborted. Throws as
+  /// check_nccl().
   void group(const std::string& where, const std::function<void()>& calls);
   /// Throws when a call that is under way has failed.
   void check_health(const std::string& where);

@@ -11,6 +11,7 @@
 #include <hero/core/error.h>
 #include <hero/cuda/runtime.cuh>
 #include <hero/dist/nccl/engine.h>
+#include <hero/dist/nccl/free_gate.h>
 #include <hero/dist/nccl/lane.h>
 #include <hero/dist/nccl/meeting.h>
 #include <hero/dist/nccl/moves.h>
@@ -18,17 +19,7 @@
 namespace hero::dist::nccl {
 namespace {
 
-// [note: agreed means asked]
-// A collective first goes to NCCL, in the stream of its communicator, and then to the host's engine
-// as a statement without bytes. When that is complete, all ranks have asked NCCL for this very
-// call. Only then does a rank's own stream wait for the communicator's. So work of the GPU never
-// waits for what may not come: where ranks differ, or one has ended, the host's engine says it in
-// the words of every engine, and the communicators are aborted, which frees their streams.
-// A call that all have asked for goes on whatever fails afterwards: another rank may wait for it on
-// its GPU, and no word from the host reaches it there. So who gives up lets such calls end first.
-// A message is stated when it begins, goes to NCCL when both ends have begun it, and is stated
-// again. A rank asks for all such messages before any wait() ends.
-
+// The order of calls: [note: agreed means asked] in engine.h.
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLast = std::chrono::seconds(5);  // for the last calls, where all have failed
@@ -37,9 +28,10 @@ class NcclPending;
 struct GpuGroup;
 
 // What a rank has begun and not completed, over all its groups, oldest first.
-struct GpuRank {
-  Device device;
-  double timeout = 0.0;
+struct GpuRank : FreeGate {
+  GpuRank(Device gpu, double seconds) : FreeGate(gpu.index), device(gpu), timeout(seconds) {}
+  const Device device;
+  const double timeout;
   std::vector<std::shared_ptr<NcclPending>> begun;
   std::vector<std::weak_ptr<GpuGroup>> groups;
 
@@ -58,6 +50,7 @@ struct GpuRank {
   }
   // After an error: nothing of this rank is under way any more.
   void give_up() noexcept;
+  bool others_have_asked() noexcept override;
 };
 
 // Messages that have begun and are not asked for, in the order of their lane.
@@ -134,6 +127,9 @@ class NcclPending : public Pending {
   }
 
   bool stated_by_both() const { return statement_->test(); }
+
+  // Whether NCCL's call, if it was asked for, waits for no other rank's.
+  bool waits_for_nobody() const { return complete_ || !done_ || !statement_ || statement_->test(); }
 
   // Where something has failed: whether this call is one that all ranks have asked for.
   void note_agreed() noexcept {
@@ -213,6 +209,18 @@ bool GpuRank::has_messages() const {
     }
   }
   return false;
+}
+
+bool GpuRank::others_have_asked() noexcept {
+  try {
+    const Clock::time_point start = Clock::now();
+    for (const auto& pending : begun) {
+      while (pending && !pending->waits_for_nobody()) pause(start, "free");
+    }
+    return true;
+  } catch (const std::exception&) {
+    return false;  // the rank hears of it in its next call
+  }
 }
 
 void GpuRank::give_up() noexcept {
@@ -384,9 +392,7 @@ class NcclEngine : public Engine {
 std::shared_ptr<Engine> make_engine(std::shared_ptr<Engine> host, int local_rank, int local_size,
                                     double timeout) {
   const std::shared_ptr<Engine> meeting = meeting_of(*host, "world");
-  auto rank = std::make_shared<GpuRank>();
-  rank->device = choose_gpu(*meeting, local_rank, local_size);
-  rank->timeout = timeout;
+  auto rank = std::make_shared<GpuRank>(choose_gpu(*meeting, local_rank, local_size), timeout);
   std::shared_ptr<GpuGroup> world = join(rank, std::move(host), meeting, "world");
   return std::make_shared<NcclEngine>(std::move(rank), std::move(world));
 }

@@ -13,6 +13,7 @@
   with(GetLastError);             \
   with(CommInitRankConfig);       \
   with(CommGetAsyncError);        \
+  with(CommFinalize);             \
   with(CommDestroy);              \
   with(CommAbort);                \
   with(GroupStart);               \

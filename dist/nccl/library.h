@@ -15,6 +15,7 @@ struct Library {
   decltype(&::ncclGetLastError) GetLastError = nullptr;
   decltype(&::ncclCommInitRankConfig) CommInitRankConfig = nullptr;
   decltype(&::ncclCommGetAsyncError) CommGetAsyncError = nullptr;
+  decltype(&::ncclCommFinalize) CommFinalize = nullptr;
   decltype(&::ncclCommDestroy) CommDestroy = nullptr;
   decltype(&::ncclCommAbort) CommAbort = nullptr;
   decltype(&::ncclGroupStart) GroupStart = nullptr;
@@ -29,7 +30,7 @@ struct Library {
 };
 
 /// Loads a library of this file name; an Error where it is not found, lacks a function, or is older
-/// than 2.14, the first with communicators that do not block.
+/// than 2.14, the first whose communicators are finalized.
 Library load_library(const std::string& name);
 
 /// The library that HERO_NCCL names in the environment, or libnccl.so.2; loaded once.

@@ -3,6 +3,8 @@
 #include <system_error>
 #include <utility>
 
+#include <unistd.h>
+
 #include <hero/autograd/grad_mode.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
@@ -48,9 +50,11 @@ Example PassPlan::make(int64_t batch) const {
 
 BatchWorkers::BatchWorkers(const PassPlan& plan, int64_t first, int workers, int prefetch)
     : plan_(plan),
-      slots_(static_cast<size_t>(workers) * static_cast<size_t>(prefetch)),
+      // No more than the batches that there are.
+      slots_(static_cast<size_t>(std::min(int64_t{workers} * prefetch, plan.batches - first))),
       claimed_(first),
-      taken_(first) {
+      taken_(first),
+      process_(::getpid()) {
   const int64_t useful = std::min<int64_t>(workers, plan.batches - first);
   try {
     for (int64_t i = 0; i < useful; ++i) threads_.emplace_back([this] { work(); });
@@ -62,6 +66,17 @@ BatchWorkers::BatchWorkers(const PassPlan& plan, int64_t first, int workers, int
 }
 
 BatchWorkers::~BatchWorkers() { stop(); }
+
+bool BatchWorkers::foreign() const { return process_ != ::getpid(); }
+
+void BatchWorkers::End::operator()(BatchWorkers* workers) const {
+  if (!workers->foreign()) {
+    delete workers;
+    return;
+  }
+  static auto* const kept = new std::vector<BatchWorkers*>;  // what they point to counts as in use
+  kept->push_back(workers);
+}
 
 void BatchWorkers::stop() {
   {

@@ -29,7 +29,8 @@ struct PassPlan {
   Example make(int64_t batch) const;
 };
 
-/// Threads that make the batches of a pass from `first` on, each at most `prefetch` ahead.
+/// Threads that make the batches of a pass from `first` on, each at most `prefetch` ahead. In a
+/// forked child they do not exist: whoever finds them foreign() there begins others.
 class BatchWorkers {
  public:
   /// The plan must outlive them.
@@ -41,6 +42,13 @@ class BatchWorkers {
 
   /// The next batch in order; throws what its making threw.
   Example take();
+  /// Of the process that this one was forked from.
+  bool foreign() const;
+  /// Ends the workers, or, where they are foreign, keeps what they shared: nobody could wait for
+  /// them, and their locks may be held for ever.
+  struct End {
+    void operator()(BatchWorkers* workers) const;
+  };
 
  private:
   struct Slot {
@@ -60,6 +68,7 @@ class BatchWorkers {
   int64_t claimed_;  // the next batch that no worker has begun
   int64_t taken_;    // the next batch to hand out
   bool stopping_ = false;
+  const int process_;
   std::vector<std::thread> threads_;
 };
 

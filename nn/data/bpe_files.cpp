@@ -5,6 +5,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/file.h>
+#include <hero/core/json/reader.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bpe_model.h>
 #include <hero/nn/data/bytes.h>
@@ -13,6 +14,7 @@
 namespace hero::nn::data {
 namespace {
 
+using core::shown;
 using nlohmann::json;
 using Number = std::unordered_map<std::string, int32_t>;  // of a token, by its text in the file
 
@@ -30,9 +32,10 @@ struct ByteText {
       const uint32_t code = prints ? byte : next++;
       std::string& text = of_byte[byte];
       if (code < 0x80) {
-        text = {static_cast<char>(code)};
+        text.push_back(static_cast<char>(code));
       } else {
-        text = {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+        text.push_back(static_cast<char>(0xc0 | code >> 6));
+        text.push_back(static_cast<char>(0x80 | (code & 0x3f)));
       }
       byte_of[code] = static_cast<char>(byte);
     }
@@ -66,8 +69,7 @@ bool to_bytes(std::string_view text, std::string& bytes) {
 std::string quoted(const std::string& text) { return json(text).dump(); }
 
 json parse_object(std::string_view text, const std::string& label) {
-  json document = json::parse(text, nullptr, false);
-  check(!document.is_discarded(), "bpe: ", label, " is not JSON");
+  json document = core::parse_json(text, "bpe", label);
   check(document.is_object(), "bpe: ", label, " is not a JSON object");
   return document;
 }
@@ -79,7 +81,7 @@ Number read_vocabulary(const json& vocab, const std::string& label) {
   std::vector<bool> seen(vocab.size());
   for (const auto& [text, value] : vocab.items()) {
     check(value.is_number_unsigned() && value.get<uint64_t>() < vocab.size(), "bpe: ", label,
-          ": the number of token '", text, "' is ", value.dump(), ", not in [0, ", vocab.size(),
+          ": the number of token '", text, "' is ", shown(value), ", not in [0, ", vocab.size(),
           ")");
     const auto token = value.get<int32_t>();
     check(!seen[static_cast<size_t>(token)], "bpe: ", label, " has two tokens with number ", token);
@@ -128,8 +130,8 @@ void fill_tokens(BPEModel& model, const Number& number, const std::string& label
 void require(const json& document, const char* part, const json& expected,
              const std::string& label) {
   const json found = document.contains(part) ? document[part] : json();
-  check(found == expected, "bpe: ", label, " has ", part, " ", found.dump(), ", only ",
-        expected.dump(), " is known");
+  check(found == expected, "bpe: ", label, " has ", part, " ", shown(found), ", only ",
+        shown(expected), " is known");
 }
 
 // That the file asks for nothing that this tokenizer does not do.
@@ -147,7 +149,7 @@ void check_kind(const json& document, const json& model, const std::string& labe
   check(splitter.is_object() && splitter.value("type", json()) == "ByteLevel" &&
             splitter.value("add_prefix_space", json()) == false &&
             splitter.value("use_regex", json(true)) == true,
-        "bpe: ", label, " has pre_tokenizer ", splitter.dump(),
+        "bpe: ", label, " has pre_tokenizer ", shown(splitter),
         ", only ByteLevel without a prefix space, with GPT-2's pattern, is known");
 }
 
@@ -233,12 +235,15 @@ void BPETokenizer::save_gpt2(const std::string& encoder_json, const std::string&
   write(vocab_bpe, merges);
 }
 
-BPETokenizer BPETokenizer::load(const std::string& path) { return parse(read_text(path), path); }
+BPETokenizer BPETokenizer::load(const std::string& path) {
+  return with_file_errors("bpe", path, [&] { return parse(read_text(path), path); });
+}
 
 BPETokenizer BPETokenizer::load_gpt2(const std::string& encoder_json,
                                      const std::string& vocab_bpe) {
-  return parse_gpt2(read_text(encoder_json), read_text(vocab_bpe),
-                    encoder_json + " and " + vocab_bpe);
+  const std::string both = encoder_json + " and " + vocab_bpe;
+  return with_file_errors(
+      "bpe", both, [&] { return parse_gpt2(read_text(encoder_json), read_text(vocab_bpe), both); });
 }
 
 BPETokenizer BPETokenizer::parse(std::string_view text, const std::string& label) {
@@ -253,7 +258,7 @@ BPETokenizer BPETokenizer::parse(std::string_view text, const std::string& label
   for (const json& one : merges) {
     const std::string where = label + ": merge " + std::to_string(model->merges.size());
     const bool two = one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_string();
-    check(two || one.is_string(), "bpe: ", where, " is not two tokens: ", one.dump());
+    check(two || one.is_string(), "bpe: ", where, " is not two tokens: ", shown(one));
     model->merges.push_back(two ? make_merge(one[0], one[1], number, where)
                                 : split_merge(one.get<std::string>(), number, where));
   }

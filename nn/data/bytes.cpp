@@ -19,7 +19,7 @@ constexpr size_t kMoreBytes = size_t{1} << 16;   // of output, where its length 
 
 class Inflater {
  public:
-  explicit Inflater(const std::string& label) : label_(label) {
+  Inflater(const std::string& label, uint64_t limit) : label_(label), limit_(limit) {
     constexpr int kGzipOnly = 15 + 16;
     check(inflateInit2(&stream_, kGzipOnly) == Z_OK, "gunzip: ", label, ": zlib does not start");
   }
@@ -43,6 +43,9 @@ class Inflater {
       const int status = inflate(&stream_, Z_NO_FLUSH);
       taken += given - stream_.avail_in;
       out.resize(out.size() - stream_.avail_out);
+      check(out.size() <= limit_, "gunzip: ", label_, ", of ", in.size(),
+            " bytes, unpacks to more than ", limit_,
+            "; if it is what you want, unpack it with gunzip and read the file that this makes");
       if (status == Z_STREAM_END) return taken;
       check(status == Z_OK || status == Z_BUF_ERROR, "gunzip: ", label_, " is damaged at byte ",
             taken, " of ", in.size(), ": ", stream_.msg != nullptr ? stream_.msg : "not gzip data");
@@ -53,6 +56,7 @@ class Inflater {
 
  private:
   const std::string& label_;
+  uint64_t limit_;
   z_stream stream_ = {};
 };
 
@@ -60,7 +64,8 @@ bool ends_with_gz(const std::string& path) { return std::string_view(path).ends_
 
 }  // namespace
 
-std::vector<std::byte> gunzip(std::span<const std::byte> bytes, const std::string& label) {
+std::vector<std::byte> gunzip(std::span<const std::byte> bytes, const std::string& label,
+                              uint64_t limit) {
   const auto at = [&](size_t i) { return std::to_integer<size_t>(bytes[i]); };
   check(bytes.size() >= 2 && at(0) == 0x1f && at(1) == 0x8b, "gunzip: ", label,
         " is not a gzip file: it does not begin with 1f 8b");
@@ -70,28 +75,28 @@ std::vector<std::byte> gunzip(std::span<const std::byte> bytes, const std::strin
   const size_t n = bytes.size();
   const size_t told = at(n - 4) | at(n - 3) << 8 | at(n - 2) << 16 | at(n - 1) << 24;
   std::vector<std::byte> out;
-  out.reserve(std::min(told, n * kMaxRatio));
-  Inflater inflater(label);
+  // And room to see that there is no more, or the last piece would copy all before it.
+  out.reserve(std::min({told, n * kMaxRatio, limit}) + kMoreBytes);
+  Inflater inflater(label, limit);
   while (!bytes.empty()) bytes = bytes.subspan(inflater.member(bytes, out));
   return out;
 }
 
 std::vector<std::byte> read_bytes(const std::string& path) {
-  const InputFile file(path);
-  std::vector<std::byte> bytes(static_cast<size_t>(file.size()));
-  file.read(0, bytes);
-  return ends_with_gz(path) ? gunzip(bytes, path) : bytes;
+  return with_file_errors("read", path, [&] {
+    const InputFile file(path);
+    std::vector<std::byte> bytes(static_cast<size_t>(file.size()));
+    file.read(0, bytes);
+    return ends_with_gz(path) ? gunzip(bytes, path) : bytes;
+  });
 }
 
 std::string read_text(const std::string& path) {
-  if (ends_with_gz(path)) {
+  if (!ends_with_gz(path)) return read_file_text(path);
+  return with_file_errors("read", path, [&] {
     const std::vector<std::byte> bytes = read_bytes(path);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
-  const InputFile file(path);
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  });
 }
 
 bool is_file(const std::string& path) {

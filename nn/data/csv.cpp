@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include <hero/core/error.h>
+#include <hero/core/file.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/csv.h>
 
@@ -161,7 +162,8 @@ CSVTable parse_csv(std::string_view text, const std::string& label, const CSVOpt
 }
 
 CSVTable load_csv(const std::string& path, const CSVOptions& options) {
-  return parse_csv(read_text(path), path, options);
+  return with_file_errors("load_csv", path,
+                          [&] { return parse_csv(read_text(path), path, options); });
 }
 
 }  // namespace hero::nn::data

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include <hero/core/checked.h>
 #include <hero/core/random.h>
 #include <hero/nn/data/dataset.h>
 
@@ -185,7 +186,7 @@ std::vector<Subset> random_split(const AnyDataset& dataset, const std::vector<in
   int64_t total = 0;
   for (const int64_t length : lengths) {
     check(length >= 0, "random_split: a length is negative: ", length);
-    total += length;
+    total = (core::Checked{"random_split", total} + length).value;
   }
   check(total == dataset->size(), "random_split: the lengths add up to ", total,
         ", the dataset has ", dataset->size(), " samples");

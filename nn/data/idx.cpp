@@ -69,7 +69,9 @@ Array parse_idx(std::span<const std::byte> bytes, const std::string& label) {
   return array;
 }
 
-Array load_idx(const std::string& path) { return parse_idx(read_bytes(path), path); }
+Array load_idx(const std::string& path) {
+  return with_file_errors("load_idx", path, [&] { return parse_idx(read_bytes(path), path); });
+}
 
 void save_idx(const std::string& path, const Array& array) {
   check(array.defined(), "save_idx: the array is undefined");

@@ -42,15 +42,17 @@ struct DataLoader::Iterator::Pass {
   int64_t number;  // among the loader's passes
   PassPlan plan;
   int64_t next;  // the batch after the current one
-  std::unique_ptr<BatchWorkers> workers;
+  std::unique_ptr<BatchWorkers, BatchWorkers::End> workers;
   Example current;
 
   Pass(std::shared_ptr<State> loader, PassPlan made, int64_t first)
       : state(std::move(loader)), number(++state->passes), plan(std::move(made)), next(first) {
-    if (state->options.workers > 0 && next < plan.batches) {
-      workers = std::make_unique<BatchWorkers>(plan, first, state->options.workers,
-                                               state->options.prefetch);
-    }
+    if (state->options.workers > 0 && next < plan.batches) start_workers();
+  }
+
+  // From the next batch on.
+  void start_workers() {
+    workers.reset(new BatchWorkers(plan, next, state->options.workers, state->options.prefetch));
   }
 
   // False at the end of the pass.
@@ -61,6 +63,7 @@ struct DataLoader::Iterator::Pass {
       if (newest) state->position.reset();
       return false;
     }
+    if (workers && workers->foreign()) start_workers();
     current = (workers ? workers->take() : plan.make(next)).to(state->options.device);
     ++next;
     if (newest) state->position = {plan.epoch, next};
@@ -154,7 +157,7 @@ void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
           ", this one has ", value);
   }
   const State::Position at{number("epoch"), number("batch")};
-  check(at.epoch >= 0 && at.batch >= 0 && at.batch <= size(),
+  check(at.epoch >= 0 && at.epoch < INT64_MAX && at.batch >= 0 && at.batch <= size(),
         "data_loader: the state stands at batch ", at.batch, " of ", size(), " in epoch ",
         at.epoch);
   state_->sampler().set_epoch(at.epoch);

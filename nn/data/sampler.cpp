@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include <hero/core/error.h>
 #include <hero/core/random.h>
 #include <hero/nn/data/sampler.h>
 
@@ -19,19 +20,25 @@ Stream epoch_stream(uint64_t seed, int64_t epoch, int64_t round = 0) {
   return named_stream(seed, name);
 }
 
+// `size` zeros.
+template <class T>
+std::vector<T> list(int64_t size) {
+  return within_memory("sampler", [=] { return std::vector<T>(static_cast<size_t>(size)); });
+}
+
 std::vector<int64_t> permutation(int64_t size, Stream stream) {
-  std::vector<int64_t> order(static_cast<size_t>(size));
+  std::vector<int64_t> order = list<int64_t>(size);
   fill_permutation(order, stream);
   return order;
 }
 
 std::vector<int64_t> ascending(int64_t size) {
-  std::vector<int64_t> order(static_cast<size_t>(size));
+  std::vector<int64_t> order = list<int64_t>(size);
   std::iota(order.begin(), order.end(), int64_t{0});
   return order;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 }  // namespace
 
@@ -57,11 +64,12 @@ RandomSampler::RandomSampler(int64_t size, const RandomSamplerOptions& options)
 std::vector<int64_t> RandomSampler::indices() const {
   const auto wanted = static_cast<size_t>(options_.num_samples);
   if (options_.replacement) {
-    std::vector<int64_t> drawn(wanted);
+    std::vector<int64_t> drawn = list<int64_t>(options_.num_samples);
     if (wanted > 0) fill_randint(drawn, epoch_stream(options_.seed, epoch()), 0, 0, size_);
     return drawn;
   }
   std::vector<int64_t> order;
+  within_memory("sampler", [&] { order.reserve(wanted); });
   for (int64_t round = 0; order.size() < wanted; ++round) {
     const std::vector<int64_t> one =
         permutation(size_, epoch_stream(options_.seed, epoch(), round));
@@ -109,9 +117,9 @@ std::vector<int64_t> WeightedRandomSampler::indices() const {
   }
   std::vector<double> sums(weights_.size());
   std::partial_sum(weights_.begin(), weights_.end(), sums.begin());
-  std::vector<double> uniform(wanted);
+  std::vector<double> uniform = list<double>(num_samples_);
   fill_uniform(uniform, stream, 0);
-  std::vector<int64_t> drawn(wanted);
+  std::vector<int64_t> drawn = list<int64_t>(num_samples_);
   for (size_t i = 0; i < wanted; ++i) {
     // The first sum above the number: an index of weight 0 raises no sum and is never first. A
     // product that rounds up to the whole sum stays on the last index that has weight.

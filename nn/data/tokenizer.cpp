@@ -7,6 +7,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/file.h>
+#include <hero/core/json/reader.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/tokenizer.h>
 #include <hero/nn/data/utf8.h>
@@ -120,7 +121,16 @@ void CharTokenizer::save(const std::string& path) const {
 }
 
 CharTokenizer CharTokenizer::load(const std::string& path) {
-  const json document = json::parse(read_text(path), nullptr, false);
+  return with_file_errors("char_tokenizer", path, [&] { return parse(read_text(path), path); });
+}
+
+CharTokenizer CharTokenizer::parse(std::string_view text, const std::string& path) {
+  json document;
+  try {
+    document = core::parse_json(text, "char_tokenizer", path);
+  } catch (const Error& error) {
+    fail(error.what(), "; it is not a file that CharTokenizer::save wrote");
+  }
   check(document.is_object() && document.value("type", json()) == "characters" &&
             document.contains("characters") && document["characters"].is_array(),
         "char_tokenizer: ", path, " is not a file that CharTokenizer::save wrote");

@@ -37,6 +37,8 @@ class CharTokenizer : public Tokenizer {
   explicit CharTokenizer(std::string_view text);
   /// Reads what save() wrote.
   static CharTokenizer load(const std::string& path);
+  /// The same from the text of such a file; `label` names it in errors.
+  static CharTokenizer parse(std::string_view text, const std::string& label);
   /// Writes the vocabulary as JSON.
   void save(const std::string& path) const;
 

@@ -1,13 +1,10 @@
 #include <algorithm>
-#include <cerrno>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include <hero/core/checked.h>
 #include <hero/core/error.h>
 #include <hero/core/file.h>
 #include <hero/core/random.h>
@@ -33,16 +30,16 @@ struct Layout {
   int width;
 };
 
-Layout layout_of(std::span<const std::byte> bytes, const std::string& path, int plain_width) {
-  const auto held = static_cast<int64_t>(bytes.size());
-  int32_t magic = 0;
-  if (held >= 4) std::memcpy(&magic, bytes.data(), 4);
+Layout layout_of(const InputFile& file, int plain_width) {
+  const std::string& path = file.path();
+  const auto held = static_cast<int64_t>(file.size());
+  std::array<int32_t, 3> fields{};
+  const size_t front = std::min(sizeof fields, static_cast<size_t>(held)) / 4 * 4;
+  file.read(0, std::as_writable_bytes(std::span(fields)).first(front));
   for (const Kind& kind : kKinds) {
-    if (magic != kind.magic) continue;
+    if (fields[0] != kind.magic) continue;
     check(held >= kHeaderBytes, "tokens: ", path, " ends inside its header of ", kHeaderBytes,
           " bytes, after ", held);
-    int32_t fields[3];
-    std::memcpy(fields, bytes.data(), sizeof fields);
     check(fields[1] == kind.version, "tokens: ", path, " has version ", fields[1], ", known is ",
           kind.version);
     const int64_t needed = int64_t{fields[2]} * kind.width;
@@ -54,18 +51,6 @@ Layout layout_of(std::span<const std::byte> bytes, const std::string& path, int 
   check(held % plain_width == 0, "tokens: ", path, " has ", held, " bytes, not a multiple of ",
         plain_width, "; is it a file of other tokens, or cut short?");
   return {0, held / plain_width, plain_width};
-}
-
-// The whole file, unmapped when the last handle is gone.
-std::shared_ptr<const std::byte> map_file(const std::string& path, size_t bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  check(fd >= 0, "tokens: cannot open ", path, ": ", std::strerror(errno));
-  void* const address = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-  const int error = errno;
-  ::close(fd);
-  check(address != MAP_FAILED, "tokens: cannot map ", path, ": ", std::strerror(error));
-  return {static_cast<const std::byte*>(address),
-          [bytes](const std::byte* mapped) { ::munmap(const_cast<std::byte*>(mapped), bytes); }};
 }
 
 int width_for(std::span<const int64_t> tokens) {
@@ -101,19 +86,19 @@ void widen(const std::byte* from, std::span<int64_t> out) {
 
 Tokens::Tokens(std::span<const int64_t> tokens)
     : size_(static_cast<int64_t>(tokens.size())), width_(width_for(tokens)) {
-  const auto bytes = std::make_shared<const std::vector<std::byte>>(packed(tokens, width_));
-  bytes_ = std::shared_ptr<const std::byte>(bytes, bytes->data());
+  bytes_ = std::make_shared<const std::vector<std::byte>>(packed(tokens, width_));
 }
 
 Tokens Tokens::open(const std::string& path, const TokenFileOptions& options) {
   check(options.bytes == 2 || options.bytes == 4, "tokens: a token has 2 or 4 bytes, not ",
         options.bytes);
-  const auto bytes = static_cast<size_t>(InputFile(path).size());
-  if (bytes == 0) return Tokens(std::span<const int64_t>());
-  const std::shared_ptr<const std::byte> mapped = map_file(path, bytes);
-  const Layout layout = layout_of({mapped.get(), bytes}, path, options.bytes);
-  return {std::shared_ptr<const std::byte>(mapped, mapped.get() + layout.begin), layout.size,
-          layout.width};
+  Tokens tokens;
+  tokens.file_ = std::make_shared<const InputFile>(path);
+  const Layout layout = layout_of(*tokens.file_, options.bytes);
+  tokens.begin_ = layout.begin;
+  tokens.size_ = layout.size;
+  tokens.width_ = layout.width;
+  return tokens;
 }
 
 int64_t Tokens::operator[](int64_t index) const {
@@ -126,15 +111,32 @@ void Tokens::read(int64_t begin, std::span<int64_t> out) const {
   const auto count = static_cast<int64_t>(out.size());
   check(begin >= 0 && begin <= size_ && count <= size_ - begin, "tokens: asked for ", count,
         " from ", begin, ", there are ", size_);
-  const std::byte* from = bytes_.get() + begin * width_;
-  width_ == 2 ? widen<uint16_t>(from, out) : widen<uint32_t>(from, out);
+  const auto widen_all = [&](const std::byte* from, std::span<int64_t> to) {
+    width_ == 2 ? widen<uint16_t>(from, to) : widen<uint32_t>(from, to);
+  };
+  const int64_t first = begin_ + begin * width_;
+  if (bytes_) return widen_all(bytes_->data() + first, out);
+  // Not mapped: what reads past the end of a mapped file that another process has cut is killed,
+  // what reads a file gets an error.
+  std::array<std::byte, 16384> piece;
+  auto at = static_cast<uint64_t>(first);
+  while (!out.empty()) {
+    const auto width = static_cast<size_t>(width_);
+    const size_t now = std::min(out.size(), piece.size() / width);
+    file_->read(at, std::span(piece).first(now * width));
+    widen_all(piece.data(), out.first(now));
+    out = out.subspan(now);
+    at += now * width;
+  }
 }
 
 Tokens Tokens::part(int64_t begin, int64_t end) const {
   check(begin >= 0 && begin <= end && end <= size_, "tokens: there is no part [", begin, ", ", end,
         ") of ", size_);
-  return {std::shared_ptr<const std::byte>(bytes_, bytes_.get() + begin * width_), end - begin,
-          width_};
+  Tokens piece = *this;
+  piece.begin_ += begin * width_;
+  piece.size_ = end - begin;
+  return piece;
 }
 
 void save_tokens(const std::string& path, std::span<const int64_t> tokens, TokenHeader header) {
@@ -172,9 +174,11 @@ Example TokenDataset::pieces(std::span<const int64_t> starts) const {
   const Shape shape{static_cast<int64_t>(starts.size()), block};
   const Array inputs = Array::empty(shape, kInt64), targets = Array::empty(shape, kInt64);
   const auto length = static_cast<size_t>(block);
+  std::vector<int64_t> piece(length + 1);  // one read for both
   for (size_t i = 0; i < starts.size(); ++i) {
-    tokens_.read(starts[i], std::span(inputs.data<int64_t>() + i * length, length));
-    tokens_.read(starts[i] + 1, std::span(targets.data<int64_t>() + i * length, length));
+    tokens_.read(starts[i], piece);
+    std::copy_n(piece.begin(), length, inputs.data<int64_t>() + i * length);
+    std::copy_n(piece.begin() + 1, length, targets.data<int64_t>() + i * length);
   }
   return {Tensor(inputs), Tensor(targets)};
 }
@@ -196,8 +200,10 @@ Example TokenDataset::get_batch(std::span<const int64_t> indices) const {
 Example TokenDataset::random_batch(int64_t batch_size, uint64_t seed, int64_t step) const {
   check(batch_size > 0, "token_dataset: the batch size is not positive: ", batch_size);
   check(step >= 0, "token_dataset: the step is negative: ", step);
-  std::vector<int64_t> starts(static_cast<size_t>(batch_size));
-  fill_randint(starts, named_stream(seed, "token_dataset"), step * batch_size, 0,
+  const int64_t first = (core::Checked{"token_dataset", step} * batch_size).value;
+  std::vector<int64_t> starts = within_memory(
+      "token_dataset", [=] { return std::vector<int64_t>(static_cast<size_t>(batch_size)); });
+  fill_randint(starts, named_stream(seed, "token_dataset"), first, 0,
                tokens_.size() - options_.block);
   return pieces(starts);
 }

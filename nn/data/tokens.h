@@ -1,11 +1,13 @@
 #pragma once
-// Long texts as tokens: in memory or in a mapped file, and the samples that a language model trains
+// Long texts as tokens: in memory or in a file, and the samples that a language model trains
 // on.
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include <hero/core/file.h>
 #include <hero/nn/data/dataset.h>
 
 namespace hero::nn::data {
@@ -14,17 +16,20 @@ struct TokenFileOptions {
   int bytes = 2;  ///< of a token in a file without a header: 2 or 4
 };
 
-/// Tokens below 2^32, in 2 or 4 bytes each. A cheap handle: copies and parts share them.
+/// Tokens below 2^32, in 2 or 4 bytes each. A cheap handle: copies and parts share them. Several
+/// threads may read at once.
 class Tokens {
  public:
   /// Copies the tokens into memory, 2 bytes each where all are below 2^16.
   explicit Tokens(std::span<const int64_t> tokens);
-  /// Maps a file of little-endian tokens: plain as nanoGPT writes them, or with llm.c's header of
+  /// Opens a file of little-endian tokens: plain as nanoGPT writes them, or with llm.c's header of
   /// 1024 bytes (magic 20240520, 2 bytes a token, or 20240801, 4 bytes), which is checked against
-  /// the file's size. The file must not shrink while it is mapped.
+  /// the file's size. Tokens are read from it when they are asked for, each time anew; a file that
+  /// has become shorter meanwhile is an Error.
   static Tokens open(const std::string& path, const TokenFileOptions& options = {});
 
   int64_t size() const { return size_; }
+  /// One token; of a file this asks the system, so prefer read() for many.
   int64_t operator[](int64_t index) const;
   /// Fills `out` with the tokens from `begin` on.
   void read(int64_t begin, std::span<int64_t> out) const;
@@ -32,10 +37,12 @@ class Tokens {
   Tokens part(int64_t begin, int64_t end) const;
 
  private:
-  Tokens(std::shared_ptr<const std::byte> bytes, int64_t size, int width)
-      : bytes_(std::move(bytes)), size_(size), width_(width) {}
+  Tokens() = default;
 
-  std::shared_ptr<const std::byte> bytes_;
+  // One of the two: the open file, or bytes in memory.
+  std::shared_ptr<const InputFile> file_;
+  std::shared_ptr<const std::vector<std::byte>> bytes_;
+  int64_t begin_ = 0;  // of the first token, in bytes
   int64_t size_ = 0;
   int width_ = 2;
 };

@@ -1,9 +1,9 @@
 #include <cerrno>
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <hero/core/error.h>
@@ -14,7 +14,8 @@ namespace hero::nn {
 
 AppendFile::AppendFile(std::string path, Mode mode) : path_(std::move(path)) {
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-  fd_ = ::open(path_.c_str(), mode == Mode::new_file ? flags | O_EXCL : flags, 0666);
+  fd_ = retried(
+      [&] { return ::open(path_.c_str(), mode == Mode::new_file ? flags | O_EXCL : flags, 0666); });
   check(fd_ >= 0, "write: cannot open ", path_, ": ", std::strerror(errno));
 }
 
@@ -25,21 +26,31 @@ AppendFile::~AppendFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void AppendFile::append(const std::string& bytes) {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t put = ::write(fd_, bytes.data() + done, bytes.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    check(put >= 0, "write: cannot append to ", path_, ": ", std::strerror(errno));
-    done += static_cast<size_t>(put);
-  }
+uint64_t AppendFile::size() const {
+  struct stat info {};
+  check(::fstat(fd_, &info) == 0, "write: cannot look at ", path_, ": ", std::strerror(errno));
+  return static_cast<uint64_t>(info.st_size);
 }
 
-std::string read_text(const std::string& path) {
-  const InputFile file(path);
-  std::string text(file.size(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+void AppendFile::cut_back(uint64_t size) noexcept {
+  // Where even this fails the next reader finds a torn piece, and cuts it itself.
+  (void)retried([&] { return ::ftruncate(fd_, static_cast<off_t>(size)); });
+}
+
+void AppendFile::append(const std::string& bytes) {
+  const uint64_t before = size();
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t put =
+        retried([&] { return ::write(fd_, bytes.data() + done, bytes.size() - done); });
+    if (put < 0) {
+      const int error = errno;
+      cut_back(before);
+      fail("write: cannot append to ", path_, ": ", std::strerror(error),
+           "; the file is as it was");
+    }
+    done += static_cast<size_t>(put);
+  }
 }
 
 }  // namespace hero::nn

@@ -1,6 +1,9 @@
 #pragma once
 // A file that only grows: each piece is on its way to the disk when append() returns.
+#include <cstdint>
 #include <string>
+
+#include <hero/core/file.h>
 
 namespace hero::nn {
 
@@ -14,8 +17,13 @@ class AppendFile {
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;
 
-  /// Hands all of `bytes` to the system, so that they survive the end of this process.
+  /// Hands all of `bytes` to the system, so that they survive the end of this process. Where only a
+  /// part of them fits, on a full disk, that part is taken back: the file ends with a whole piece.
   void append(const std::string& bytes);
+  /// Bytes in the file.
+  uint64_t size() const;
+  /// Takes back what was appended since the file had this size.
+  void cut_back(uint64_t size) noexcept;
   const std::string& path() const { return path_; }
 
  private:
@@ -24,6 +32,6 @@ class AppendFile {
 };
 
 /// All bytes of a file.
-std::string read_text(const std::string& path);
+inline std::string read_text(const std::string& path) { return read_file_text(path); }
 
 }  // namespace hero::nn

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -6,11 +7,10 @@
 #include <map>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include <hero/core/error.h>
 #include <hero/core/file.h>
-#include <hero/nn/training/append_file.h>
+#include <hero/core/json/reader.h>
+#include <hero/core/printable.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>
 
@@ -38,13 +38,23 @@ json number_json(double value) {
   return std::isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
 }
 
-double number_of(const json& value) {
+double number_of(const json& value, const std::string& name) {
   if (value.is_number()) return value.get<double>();
-  const auto text = value.get<std::string>();
+  const std::string& text = core::json_text(value, name);
   check(text == "NaN" || text == "Infinity" || text == "-Infinity", "not a number: ", text);
   if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
   return text == "Infinity" ? std::numeric_limits<double>::infinity()
                             : -std::numeric_limits<double>::infinity();
+}
+
+uint32_t checksum_of(const json& value, const std::string& name) {
+  const std::string& text = core::json_text(value, "the crc32c of " + name);
+  uint32_t crc = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, crc, 16);
+  check(error == std::errc() && stop == end && text.size() == 8, "the crc32c of ", name, " is '",
+        text, "', not eight hexadecimal digits");
+  return crc;
 }
 
 json generator_json(const Generator::State& state) {
@@ -94,6 +104,12 @@ int64_t bytes_of(const Checkpointer::StateDict& dict) {
 Checkpointer::Checkpointer(const std::string& run, const CheckpointerOptions& options)
     : root_((std::filesystem::path(run) / "checkpoints").string()), options_(options) {
   check(options.keep >= 0, "checkpoint: keep is 0 (all) or more: ", options.keep);
+}
+
+void Checkpointer::hold_lock(FolderLock::Unwritable unwritable) {
+  if (lock_) return;
+  lock_ = FolderLock::take("checkpoint", checkpoints::run_of(root_), options_.patience_seconds,
+                           unwritable);
 }
 
 void Checkpointer::check_name(const std::string& name) const {
@@ -154,23 +170,36 @@ std::string Checkpointer::state_text(int64_t step, const std::string& folder) co
 
 void Checkpointer::save(int64_t step) {
   check(step >= 0, "checkpoint: a step is 0 or more: ", step);
+  hold_lock(FolderLock::Unwritable::error);
   check(may_save_ || steps().empty(), "checkpoint: ", root_,
         " holds checkpoints of another run; resume() it, or choose another folder");
+  for (const int64_t passed : passed_over_) checkpoints::set_aside(root_, passed, "damaged");
+  passed_over_.clear();
   checkpoints::remove_unfinished(root_);
   const std::string folder = checkpoints::begin(root_, step);
-  for (const Object& object : objects_) {
-    core::save_safetensors(file_of(folder, object.name), object.save());
+  try {
+    for (const Object& object : objects_) {
+      core::save_safetensors(file_of(folder, object.name), object.save());
+    }
+    OutputFile state(folder + "/" + checkpoints::kStateFile);
+    state.write(state_text(step, folder));
+    state.commit();
+    checkpoints::finish(root_, step);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    throw;
   }
-  OutputFile state(folder + "/" + checkpoints::kStateFile);
-  state.write(state_text(step, folder));
-  state.commit();
-  checkpoints::finish(root_, step);
   may_save_ = true;
   checkpoints::prune(root_, step, options_.keep);
 }
 
 std::optional<int64_t> Checkpointer::resume(Resume which) {
+  // A run that does not exist yet is not made by asking; save() takes the lock there.
+  if (is_folder(root_)) hold_lock(FolderLock::Unwritable::no_lock);
   std::vector<int64_t> found = steps();
+  const size_t count = found.size();
+  std::vector<int64_t> passed_over;
   if (which == Resume::no) {
     check(found.empty(), "checkpoint: ", root_, " holds checkpoints of another run (", found.size(),
           ", the last of step ", found.empty() ? 0 : found.back(),
@@ -180,13 +209,18 @@ std::optional<int64_t> Checkpointer::resume(Resume which) {
     const std::string wrong = damage(found.back());
     if (wrong.empty()) {
       load(found.back());
+      passed_over_ = std::move(passed_over);
       return found.back();
     }
     check(which == Resume::newest_intact, "checkpoint: ", wrong,
           "; to go back to the checkpoint before, remove this one or ask for newest_intact");
-    const std::string line = "checkpoint: " + wrong + "; going back to the one before\n";
-    std::fputs(line.c_str(), stderr);
+    const std::string line = printable("checkpoint: " + wrong + "; going back to the one before");
+    std::fprintf(stderr, "%s\n", line.c_str());
+    passed_over.push_back(found.back());
   }
+  check(passed_over.empty(), "checkpoint: none of the ", count, " checkpoints in ", root_,
+        " is intact, and nothing was changed; put one right, or move them to another folder to "
+        "begin anew");
   may_save_ = true;
   return std::nullopt;
 }
@@ -195,9 +229,13 @@ std::optional<int64_t> Checkpointer::resume(Resume which) {
 std::string Checkpointer::damage(int64_t step) const {
   const std::string state = checkpoints::state_damage(folder(step));
   if (!state.empty()) return state;
-  for (const auto& [name, digest] : read_state(step).files) {
-    const std::string file = checkpoints::file_damage(file_of(folder(step), name), digest);
-    if (!file.empty()) return file;
+  try {
+    for (const auto& [name, digest] : read_state(step).files) {
+      const std::string file = checkpoints::file_damage(file_of(folder(step), name), digest);
+      if (!file.empty()) return file;
+    }
+  } catch (const Error& error) {
+    return folder(step) + " cannot be read: " + error.what();
   }
   return "";
 }
@@ -206,21 +244,30 @@ Checkpointer::Saved Checkpointer::read_state(int64_t step) const {
   const std::string path = folder(step) + "/" + checkpoints::kStateFile;
   Saved saved;
   try {
-    const json state = json::parse(read_text(path));
-    check(state.at("format") == kFormat, "the format is ", state.at("format").dump());
-    check(state.at("step") == step, "it is of step ", state.at("step").dump());
-    for (const auto& [name, file] : state.at("files").items()) {
-      const auto crc = std::stoul(file.at("crc32c").get<std::string>(), nullptr, 16);
-      saved.files[name] = {file.at("bytes"), static_cast<uint32_t>(crc)};
+    const json state = core::parse_json(read_file_text(path), "checkpoint", path);
+    const json& format = core::json_member(state, "format");
+    check(format == kFormat, "the format is ", core::shown(format));
+    const auto of_step = core::json_integer<int64_t>(core::json_member(state, "step"), "the step");
+    check(of_step == step, "it is of step ", of_step);
+    for (const auto& [name, file] : core::json_object(state, "files").items()) {
+      checkpoints::check_name(name);  // it becomes a path
+      saved.files[name] = {
+          core::json_integer<uint64_t>(core::json_member(file, "bytes"), "the size of " + name),
+          checksum_of(core::json_member(file, "crc32c"), name)};
     }
-    saved.integers = state.at("integers").get<std::map<std::string, int64_t>>();
-    for (const auto& [name, value] : state.at("numbers").items()) {
-      saved.numbers[name] = number_of(value);
+    for (const auto& [name, value] : core::json_object(state, "integers").items()) {
+      saved.integers[name] = core::json_integer<int64_t>(value, name);
     }
-    for (const auto& [name, value] : state.at("generators").items()) {
-      saved.generators[name] = {value.at("seed"), value.at("offset")};
+    for (const auto& [name, value] : core::json_object(state, "numbers").items()) {
+      saved.numbers[name] = number_of(value, name);
     }
-  } catch (const std::exception& error) {
+    for (const auto& [name, value] : core::json_object(state, "generators").items()) {
+      saved.generators[name] = {
+          core::json_integer<uint64_t>(core::json_member(value, "seed"), "the seed of " + name),
+          core::json_integer<uint64_t>(core::json_member(value, "offset"),
+                                       "the offset of " + name)};
+    }
+  } catch (const Error& error) {
     fail("checkpoint: cannot read ", path, ": ", error.what());
   }
   return saved;

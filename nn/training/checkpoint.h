@@ -9,23 +9,29 @@
 //   ... checkpoint.save(step);
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <hero/core/random.h>
 #include <hero/core/safetensors.h>
+#include <hero/nn/training/folder_lock.h>
 
 namespace hero::nn {
 
 struct CheckpointerOptions {
   int keep = 2;  ///< complete checkpoints that stay when a new one is complete; 0: all
+  /// How long to wait for another process that writes to the folder; one that was just killed may
+  /// take a moment to end.
+  double patience_seconds = 5.0;
 };
 
 enum class Resume {
   no,            ///< a new run: an Error where the folder holds checkpoints
   newest,        ///< the newest complete checkpoint; an Error where a file of it is damaged
-  newest_intact  ///< passes over damaged ones, with a line on stderr for each
+  newest_intact  ///< passes over those that are damaged or cannot be read, with a line on stderr
+                 ///< for each; an Error where that leaves none
 };
 
 /// Saves and restores what it tracks, and always the state of this thread's default generator:
@@ -36,8 +42,11 @@ enum class Resume {
 ///                                 COMPLETE               checksum of trainer_state.json
 ///
 /// A checkpoint is written beside its place, flushed and renamed: killed at any moment, a run finds
-/// the older one or the whole new one. The .safetensors files open in Python as they are. One
-/// process writes to a folder at a time.
+/// the older one or the whole new one. The .safetensors files open in Python as they are.
+///
+/// One process writes to a folder at a time: resume() and save() take the lock of the folder
+/// (run/LOCK) and the checkpointer holds it; in another process they are an Error that names this
+/// one. load() and steps() read beside a writer.
 class Checkpointer {
  public:
   using StateDict = std::vector<core::NamedArray>;
@@ -71,10 +80,12 @@ class Checkpointer {
 
   /// Writes step >= 0, then removes the oldest beyond `keep`. An older checkpoint of the same step
   /// is replaced; those of later steps, which a run that went on from an earlier one has abandoned,
-  /// are removed.
+  /// are removed, or with keep = 0 renamed to "step-00000500.abandoned". Those that resume() passed
+  /// over are not removed but renamed, to "step-00000500.damaged".
   void save(int64_t step);
   /// Loads as `which` says and returns the step; nothing where there is no complete checkpoint.
-  /// One Error lists everything that does not fit, and then nothing has changed.
+  /// One Error lists everything that does not fit, and then nothing has changed. Where there are
+  /// checkpoints and none can be read it is an Error too: the run does not begin anew by itself.
   std::optional<int64_t> resume(Resume which = Resume::newest);
   /// Loads the checkpoint of that step.
   void load(int64_t step);
@@ -97,6 +108,7 @@ class Checkpointer {
   };
   struct Saved;
 
+  void hold_lock(FolderLock::Unwritable unwritable);
   void check_name(const std::string& name) const;
   std::string state_text(int64_t step, const std::string& folder) const;
   std::string damage(int64_t step) const;
@@ -110,7 +122,9 @@ class Checkpointer {
   std::vector<Value<int64_t>> integers_;
   std::vector<Value<double>> numbers_;
   std::vector<Value<Generator>> generators_;
-  bool may_save_ = false;  ///< the checkpoints that are there are this run's
+  std::shared_ptr<FolderLock> lock_;
+  std::vector<int64_t> passed_over_;  ///< steps that resume() could not read
+  bool may_save_ = false;             ///< the checkpoints that are there are this run's
 };
 
 }  // namespace hero::nn

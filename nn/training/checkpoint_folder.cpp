@@ -9,13 +9,11 @@
 #include <string_view>
 #include <system_error>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <hero/core/error.h>
 #include <hero/core/file.h>
-#include <hero/nn/training/append_file.h>
+#include <hero/core/printable.h>
 #include <hero/nn/training/checkpoint_folder.h>
+#include <hero/nn/training/folder_lock.h>
 
 namespace hero::nn::checkpoints {
 namespace {
@@ -41,27 +39,6 @@ std::optional<int64_t> step_of(const std::string& name) {
   return folder_name(step) == name ? std::optional(step) : std::nullopt;
 }
 
-std::vector<std::string> names_in(const std::string& root) {
-  std::vector<std::string> names;
-  if (!fs::is_directory(root)) return names;
-  for (const auto& entry : fs::directory_iterator(root)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// Entries of a folder reach the disk by a flush of the folder itself.
-void flush_folder(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  check(fd >= 0, "checkpoint: cannot open ", folder.string(), ": ", std::strerror(errno));
-  const int status = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  check(status == 0 || error == EINVAL || error == ENOTSUP,  // file systems without such flushes
-        "checkpoint: cannot flush ", folder.string(), ": ", std::strerror(error));
-}
-
 void rename_folder(const fs::path& from, const fs::path& to) {
   check(::rename(from.c_str(), to.c_str()) == 0, "checkpoint: cannot rename ", from.string(),
         " to ", to.string(), ": ", std::strerror(errno));
@@ -73,22 +50,31 @@ void remove_folder(const fs::path& folder) {
   check(!failed, "checkpoint: cannot remove ", folder.string(), ": ", failed.message());
 }
 
-bool is_complete(const fs::path& folder) { return fs::exists(folder / kCompleteFile); }
+bool is_complete(const fs::path& folder) { return path_exists((folder / kCompleteFile).string()); }
 
-// A process was killed between moving the old one aside and naming the new one.
+// A process was killed between moving the old one aside and naming the new one. Where another
+// process writes it may be just there, and nothing is wrong.
 void put_back(const std::string& root) {
+  std::shared_ptr<FolderLock> lock;
   for (const std::string& name : names_in(root)) {
     if (!name.ends_with(kReplaced)) continue;
-    const fs::path aside = fs::path(root) / name;
-    const fs::path folder = fs::path(root) / name.substr(0, name.size() - std::strlen(kReplaced));
-    if (step_of(folder.filename().string()) && !fs::exists(folder)) rename_folder(aside, folder);
+    const std::string stem = name.substr(0, name.size() - std::strlen(kReplaced));
+    const fs::path folder = fs::path(root) / stem;
+    if (!step_of(stem) || path_exists(folder.string())) continue;
+    if (!lock) lock = FolderLock::attempt(run_of(root));
+    if (!lock) return;
+    // Another process may have done it since the folder was listed.
+    if (!path_exists(folder.string())) rename_folder(fs::path(root) / name, folder);
   }
+}
+
+std::string size_text(uint64_t bytes) {
+  return std::string(kStateFile) + " " + std::to_string(bytes) + " bytes";
 }
 
 std::string complete_text(const fs::path& folder) {
   const FileDigest digest = digest_file((folder / kStateFile).string());
-  return std::string(kStateFile) + " " + std::to_string(digest.bytes) + " bytes crc32c " +
-         hex(digest.crc32c) + "\n";
+  return size_text(digest.bytes) + " crc32c " + hex(digest.crc32c) + "\n";
 }
 
 }  // namespace
@@ -104,6 +90,8 @@ std::string folder_name(int64_t step) {
   return std::string(kPrefix) + std::string(8 - std::min<size_t>(8, digits.size()), '0') + digits;
 }
 
+std::string run_of(const std::string& root) { return fs::path(root).parent_path().string(); }
+
 std::vector<int64_t> complete_steps(const std::string& root) {
   put_back(root);
   std::vector<int64_t> steps;
@@ -117,12 +105,9 @@ std::vector<int64_t> complete_steps(const std::string& root) {
 
 std::string begin(const std::string& root, int64_t step) {
   const fs::path folder = folder_of(root, step) += kUnfinished;
-  std::error_code failed;
-  fs::create_directories(root, failed);
-  check(!failed, "checkpoint: cannot make the folder ", root, ": ", failed.message());
+  make_folders("checkpoint", root);
   remove_folder(folder);
-  fs::create_directory(folder, failed);
-  check(!failed, "checkpoint: cannot make the folder ", folder.string(), ": ", failed.message());
+  make_folders("checkpoint", folder.string());
   return folder.string();
 }
 
@@ -132,13 +117,13 @@ void finish(const std::string& root, int64_t step) {
   OutputFile mark((unfinished / kCompleteFile).string());
   mark.write(complete_text(unfinished));
   mark.commit();
-  flush_folder(unfinished);
-  if (fs::exists(folder)) {
+  flush_folder("checkpoint", unfinished.string());
+  if (path_exists(folder.string())) {
     remove_folder(aside);
     rename_folder(folder, aside);
   }
   rename_folder(unfinished, folder);
-  flush_folder(root);
+  flush_folder("checkpoint", root);
   remove_folder(aside);
 }
 
@@ -147,6 +132,17 @@ void remove(const std::string& root, int64_t step) {
   remove_folder(unfinished);
   rename_folder(folder, unfinished);
   remove_folder(unfinished);
+}
+
+void set_aside(const std::string& root, int64_t step, const std::string& why) {
+  const fs::path folder = folder_of(root, step);
+  if (!path_exists(folder.string())) return;
+  const std::string stem = folder.string() + "." + why;
+  std::string aside = stem;
+  for (int i = 2; path_exists(aside); ++i) aside = stem + "-" + std::to_string(i);
+  rename_folder(folder, aside);
+  const std::string line = "checkpoint: moved " + folder.string() + " (" + why + ") to " + aside;
+  std::fprintf(stderr, "%s\n", printable(line).c_str());
 }
 
 void remove_unfinished(const std::string& root) {
@@ -163,10 +159,12 @@ void remove_unfinished(const std::string& root) {
 void prune(const std::string& root, int64_t newest, int keep) {
   std::vector<int64_t> mine;
   for (const int64_t step : complete_steps(root)) {
-    if (step > newest) {
-      remove(root, step);
-    } else {
+    if (step <= newest) {
       mine.push_back(step);
+    } else if (keep == 0) {
+      set_aside(root, step, "abandoned");
+    } else {
+      remove(root, step);
     }
   }
   if (keep == 0) return;
@@ -183,22 +181,38 @@ void check_name(const std::string& name) {
 }
 
 std::string state_damage(const std::string& folder) {
-  const fs::path state = fs::path(folder) / kStateFile;
-  if (!fs::exists(state)) return state.string() + " is missing";
-  const std::string noted = read_text((fs::path(folder) / kCompleteFile).string());
-  const std::string found = complete_text(folder);
+  constexpr uint64_t kMost = 1000;  // COMPLETE is one short line
+  const std::string state = (fs::path(folder) / kStateFile).string();
+  if (!path_exists(state)) return state + " is missing";
+  std::string noted, found;
+  try {
+    noted = read_file_text((fs::path(folder) / kCompleteFile).string(), kMost);
+    found = size_text(InputFile(state).size());
+    if (noted.starts_with(found))
+      found = complete_text(folder);  // else there is no need to read it
+  } catch (const Error& error) {
+    return folder + " cannot be read: " + error.what();
+  }
   if (noted == found) return "";
-  return state.string() + " is damaged: " + found.substr(0, found.size() - 1) + ", but " +
-         kCompleteFile + " says " + (noted.empty() ? "nothing" : noted.substr(0, noted.find('\n')));
+  return state + " is damaged: " + found.substr(0, found.find('\n')) + ", but " + kCompleteFile +
+         " says " + (noted.empty() ? "nothing" : noted.substr(0, noted.find('\n')));
 }
 
 std::string file_damage(const std::string& path, const FileDigest& expected) {
-  if (!fs::exists(path)) return path + " is missing";
-  const FileDigest found = digest_file(path);
+  if (!path_exists(path)) return path + " is missing";
+  FileDigest found;
+  try {
+    // A file of another size need not be read: it may be of any size.
+    found.bytes = InputFile(path).size();
+    if (found.bytes == expected.bytes) found = digest_file(path);
+  } catch (const Error& error) {
+    return path + " cannot be read: " + error.what();
+  }
   if (found == expected) return "";
-  return path + " is damaged: " + std::to_string(found.bytes) + " bytes, crc32c " +
-         hex(found.crc32c) + "; written were " + std::to_string(expected.bytes) +
-         " bytes, crc32c " + hex(expected.crc32c);
+  std::string sum;
+  if (found.bytes == expected.bytes) sum.append(", crc32c ").append(hex(found.crc32c));
+  return path + " is damaged: " + std::to_string(found.bytes) + " bytes" + sum + "; written were " +
+         std::to_string(expected.bytes) + " bytes, crc32c " + hex(expected.crc32c);
 }
 
 }  // namespace hero::nn::checkpoints

@@ -2,18 +2,21 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
-#include <system_error>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <hero/core/error.h>
 #include <hero/core/file.h>
+#include <hero/core/json/reader.h>
+#include <hero/core/printable.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/event_file.h>
+#include <hero/nn/training/folder_lock.h>
 #include <hero/nn/training/metrics.h>
+#include <hero/nn/training/metrics_lines.h>
 
 namespace hero::nn {
 namespace {
@@ -39,10 +42,10 @@ std::string quoted(const std::string& text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::vector<fs::path> event_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with(kEventPrefix)) files.push_back(entry.path());
+std::vector<std::string> event_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const std::string& name : names_in(folder)) {
+    if (name.starts_with(kEventPrefix)) files.push_back((fs::path(folder) / name).string());
   }
   return files;
 }
@@ -53,30 +56,29 @@ void replace_file(const std::string& path, const std::string& text) {
   file.commit();
 }
 
-// The lines up to `last`. A last line without its end was being written when the process died.
+void say_torn(const std::string& path, size_t bytes) {
+  const std::string line = "metrics: " + path + " ended with " + std::to_string(bytes) +
+                           " bytes of a record that was not written whole; they were cut off";
+  std::fprintf(stderr, "%s\n", printable(line).c_str());
+}
+
 void keep_lines(const std::string& path, int64_t last) {
-  if (!fs::exists(path)) return;
+  if (!path_exists(path)) return;
   const std::string text = read_text(path);
-  std::string kept;
-  size_t begin = 0;
-  for (int line = 1; begin < text.size(); ++line) {
-    const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;
-    const json object = json::parse(text.substr(begin, end - begin), nullptr, false);
-    check(object.is_object() && object.contains("step") && object["step"].is_number_integer(),
-          "metrics: ", path, ": line ", line, " is not a line of metrics; repair or remove it");
-    if (object["step"].get<int64_t>() <= last) kept += text.substr(begin, end + 1 - begin);
-    begin = end + 1;
-  }
-  if (kept != text) replace_file(path, kept);
+  const KeptLines kept = kept_lines(text, last, path);
+  if (kept.torn_bytes > 0) say_torn(path, kept.torn_bytes);
+  if (kept.text != text) replace_file(path, kept.text);
 }
 
 void keep_events(const std::string& path, int64_t last) {
   const std::string bytes = read_text(path);
   std::string kept;
+  size_t whole = 0;
   for (const EventRecord& record : read_event_records(bytes)) {
+    whole += record.bytes.size();
     if (record.step <= last) kept += record.bytes;
   }
+  if (whole < bytes.size()) say_torn(path, bytes.size() - whole);
   if (kept != bytes) replace_file(path, kept);
 }
 
@@ -87,12 +89,12 @@ std::string host_name() {
 }
 
 // Two writers of one process and second differ in the last number.
-AppendFile new_event_file(const fs::path& folder, double now) {
-  const std::string stem = (folder / kEventPrefix).string() +
+AppendFile new_event_file(const std::string& folder, double now) {
+  const std::string stem = (fs::path(folder) / kEventPrefix).string() +
                            std::to_string(static_cast<int64_t>(now)) + "." + host_name() + "." +
                            std::to_string(::getpid()) + ".";
   int n = 0;
-  while (fs::exists(stem + std::to_string(n))) ++n;
+  while (path_exists(stem + std::to_string(n))) ++n;
   return {stem + std::to_string(n), AppendFile::Mode::new_file};
 }
 
@@ -111,26 +113,26 @@ void check_metrics(int64_t step, std::span<const Metric> metrics) {
 }  // namespace
 
 struct MetricsWriter::Files {
+  std::shared_ptr<FolderLock> lock;
   AppendFile lines;
   std::optional<AppendFile> events;
 };
 
 MetricsWriter::MetricsWriter(const std::string& folder, const MetricsOptions& options)
     : now_(options.now ? options.now : system_seconds) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  check(fs::is_directory(folder), "metrics: cannot make the folder ", folder, ": ",
-        failed.message());
+  make_folders("metrics", folder);
+  std::shared_ptr<FolderLock> lock = FolderLock::take("metrics", folder, options.patience_seconds);
   const std::string path = (fs::path(folder) / "metrics.jsonl").string();
-  const std::vector<fs::path> old_events = event_files(folder);
+  const std::vector<std::string> old_events = event_files(folder);
   if (options.resumed_step) {
     keep_lines(path, *options.resumed_step);
-    for (const fs::path& file : old_events) keep_events(file.string(), *options.resumed_step);
+    for (const std::string& file : old_events) keep_events(file, *options.resumed_step);
   } else {
-    check(!fs::exists(path) && old_events.empty(), "metrics: ", folder,
+    check(!path_exists(path) && old_events.empty(), "metrics: ", folder,
           " holds the metrics of another run; resume it, or choose another folder");
   }
-  files_ = std::make_unique<Files>(Files{{path, AppendFile::Mode::any}, std::nullopt});
+  files_ =
+      std::make_unique<Files>(Files{std::move(lock), {path, AppendFile::Mode::any}, std::nullopt});
   if (!options.tensorboard) return;
   const double now = now_();
   files_->events.emplace(new_event_file(folder, now));
@@ -151,10 +153,17 @@ void MetricsWriter::write(int64_t step, std::span<const Metric> metrics) {
   std::string line = "{\"step\":" + std::to_string(step) + ",\"time\":";
   line.append(time.data(), static_cast<size_t>(end - time.data()));
   for (const Metric& metric : metrics) {
-    line += "," + quoted(metric.name) + ":" + number_text(metric.value);
+    line.append(",").append(quoted(metric.name)).append(":").append(number_text(metric.value));
   }
+  const uint64_t before = files_->lines.size();
   files_->lines.append(line + "}\n");
-  if (files_->events) files_->events->append(event_scalars(now, step, metrics));
+  if (!files_->events) return;
+  try {
+    files_->events->append(event_scalars(now, step, metrics));
+  } catch (...) {
+    files_->lines.cut_back(before);  // both have the record or none
+    throw;
+  }
 }
 
 }  // namespace hero::nn

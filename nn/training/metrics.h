@@ -18,6 +18,8 @@ struct MetricsOptions {
   std::optional<int64_t> resumed_step = std::nullopt;
   bool tensorboard = true;           ///< event files beside metrics.jsonl
   std::function<double()> now = {};  ///< seconds since 1970; empty: the system's clock
+  /// How long to wait for another process that writes to the folder.
+  double patience_seconds = 5.0;
 };
 
 /// Writes `folder`/metrics.jsonl, one object a line:
@@ -25,7 +27,10 @@ struct MetricsOptions {
 /// and folder/events.out.tfevents.<time>.<host>.<pid>.<n>, which `tensorboard --logdir` shows.
 /// JSON has no NaN: it and the infinities are the strings "NaN", "Infinity" and "-Infinity", which
 /// Python's float() and JavaScript's Number() read. Lines are with the system when write() returns,
-/// so a killed process loses none. One writer a folder at a time.
+/// so a killed process loses none; a line that does not fit on the disk is an Error and leaves the
+/// lines before it, and one that was torn when the machine stopped is cut off, with a word on
+/// stderr, when the run goes on. One process writes to a folder at a time: its lock
+/// (`folder`/LOCK) is the Checkpointer's.
 class MetricsWriter {
  public:
   explicit MetricsWriter(const std::string& folder, const MetricsOptions& options = {});

@@ -52,11 +52,14 @@ std::string format(const char* form, double value) {
 
 std::string duration_text(double seconds) {
   const auto all = static_cast<int64_t>(std::llround(std::clamp(seconds, 0.0, 3.6e9)));
-  const auto two = [](int64_t value) { return (value < 10 ? "0" : "") + std::to_string(value); };
+  const auto two = [](int64_t value) {
+    std::string digits(value < 10 ? 1 : 0, '0');
+    return digits.append(std::to_string(value));
+  };
   const int64_t hours = all / 3600, minutes = all / 60 % 60;
-  const std::string end = ":" + two(all % 60);
-  return hours > 0 ? std::to_string(hours) + ":" + two(minutes) + end
-                   : std::to_string(minutes) + end;
+  std::string text = hours > 0 ? std::to_string(hours) : std::to_string(minutes);
+  if (hours > 0) text.append(":").append(two(minutes));
+  return text.append(":").append(two(all % 60));
 }
 
 std::string quantity_text(double value) {
@@ -95,17 +98,20 @@ double Progress::rate(double now) const {
 }
 
 std::string Progress::text(double now) const {
-  std::string line = "step " + std::to_string(step_);
+  std::string line = "step ";
+  line.append(std::to_string(step_));
   if (options_.total > 0) {
     const int64_t percent = 100 * std::min(step_, options_.total) / options_.total;
-    line += "/" + std::to_string(options_.total) + "  " + std::to_string(percent) + "%";
+    line.append("/").append(std::to_string(options_.total)).append("  ");
+    line.append(std::to_string(percent)).append("%");
   }
   for (const Metric& metric : metrics_) {
-    line += "  " + metric.name + " " + format("%.4g", metric.value);
+    line.append("  ").append(metric.name).append(" ").append(format("%.4g", metric.value));
   }
   const double per_second = rate(now);
   if (per_second == 0.0) return line;
-  line += "  " + quantity_text(per_second * options_.per_step) + " " + options_.unit + "s/s";
+  line.append("  ").append(quantity_text(per_second * options_.per_step));
+  line.append(" ").append(options_.unit).append("s/s");
   if (step_ >= options_.total) return line + "  " + duration_text(now - began_);
   const double left = static_cast<double>(options_.total - step_) / per_second;
   return line + "  " + duration_text(left) + " left";

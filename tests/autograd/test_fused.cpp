@@ -94,13 +94,67 @@ TEST_CASE("attention takes views of one projection and returns what joins withou
   CHECK(largest_difference(of_fused, of_composed) < 1e-5);
 }
 
-TEST_CASE("a query that sees no key gives NaN, in attention over tiles too") {
-  const Tensor q = ones({1, 1, 2, 2});
-  const Tensor mask = tensor({{1, 1}, {0, 0}}) > 0;
-  const std::vector<float> y =
-      scaled_dot_product_attention(q, q, q, {.mask = mask}).to_vector<float>();
-  CHECK(y[0] == 1.0f);
-  CHECK(std::isnan(y[2]));
+// Every way in which a row may lose all its keys, in the fused kernel and by its definition.
+TEST_CASE("a query that sees no key gives 0, and gradients that are those without its row") {
+  const Tensor seen = tensor({{0, 0, 0}, {1, 1, 0}, {0, 0, 0}, {1, 0, 1}}) > 0;
+  const Tensor late = tensor({{0, 1, 1}, {0, 1, 1}, {0, 1, 1}, {0, 1, 1}}) > 0;  // left padding
+  const double hidden = -std::numeric_limits<double>::infinity();
+  struct Way {
+    const char* name;
+    AttentionOptions options;
+    std::vector<int64_t> empty;
+  };
+  const Way ways[] = {
+      {"mask", {.mask = seen}, {0, 2}},
+      {"bias", {.bias = where(seen, zeros({4, 3}), hidden)}, {0, 2}},
+      {"causal with padding", {.mask = late, .is_causal = true}, {0}},
+      {"mask and bias", {.mask = late, .bias = where(seen, zeros({4, 3}), hidden)}, {0, 2}},
+      {"nothing at all", {.mask = zeros({4, 3}, {.dtype = kBool})}, {0, 1, 2, 3}},
+  };
+  for (const Way& way : ways) {
+    for (const DType dtype : {kFloat64, kFloat32, kFloat16, kBFloat16}) {
+      INFO(way.name << " " << std::string(name(dtype)));
+      const Tensors x = inputs_of({{2, 2, 4, 8}, {2, 2, 3, 8}, {2, 2, 3, 8}}, dtype);
+      AttentionOptions composed = way.options;
+      composed.dropout_p = 1e-300;  // drops nothing, but is not fused
+      std::vector<int64_t> others;
+      for (int64_t i = 0; i < 4; ++i) {
+        if (std::find(way.empty.begin(), way.empty.end(), i) == way.empty.end())
+          others.push_back(i);
+      }
+      for (const AttentionOptions& options : {way.options, composed}) {
+        const Tensor y = scaled_dot_product_attention(x[0], x[1], x[2], options);
+        for (const int64_t row : way.empty)
+          CHECK(equal(y.select(2, row), zeros_like(y.select(2, row))));
+        const Tensors grads = grad({sum(y.to(kFloat64) * 3.0)}, x, {.retain_graph = true});
+        for (const Tensor& g : grads) CHECK(all(isfinite(g)).item<bool>());
+        for (const int64_t row : way.empty) {
+          CHECK(equal(grads[0].select(2, row), zeros_like(grads[0].select(2, row))));
+        }
+        if (others.empty()) {
+          CHECK(equal(grads[1], zeros_like(grads[1])));
+          CHECK(equal(grads[2], zeros_like(grads[2])));
+          continue;
+        }
+        // Gradients of keys and values are those of a loss that never asks the empty rows.
+        const Tensor kept = index_select(y, 2, tensor(others));
+        const Tensors expected = grad({sum(kept.to(kFloat64) * 3.0)}, x);
+        const double bound = dtype == kFloat64 ? 1e-13 : dtype == kFloat32 ? 1e-5 : 2e-2;
+        for (size_t i = 0; i < 3; ++i) CHECK(largest_difference(grads[i], expected[i]) < bound);
+      }
+    }
+  }
+}
+
+TEST_CASE("scores that are NaN stay NaN beside rows that see no key") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor q = ones({1, 1, 3, 2}), k = ones({1, 1, 3, 2});
+  const double hidden = -std::numeric_limits<double>::infinity();
+  const Tensor bias = tensor({{hidden, nan, hidden}, {hidden, hidden, hidden}, {0.0, hidden, 1.0}});
+  const auto y = scaled_dot_product_attention(q, k, k, {.bias = bias}).to_vector<float>();
+  CHECK(std::isnan(y[0]));
+  CHECK(y[2] == 0.0f);
+  CHECK(y[4] == 1.0f);
 }
 
 TEST_CASE("normalisation of rows in one operation is its definition") {

@@ -116,7 +116,7 @@ TEST_CASE("one-dimensional pooling and bilinear maps say which shape they expect
                     ContainsSubstring("adaptive_max_pool2d: x must be [N, C, H, W]"));
   CHECK_THROWS_WITH(bilinear(zeros({2, 3}), zeros({2, 3}), zeros({5, 3, 4})),
                     ContainsSubstring("do not fit weight [5, 3, 4]"));
-  CHECK_THROWS_WITH(dropout2d(zeros({2, 3})), ContainsSubstring("dropout2d: x must be"));
+  CHECK_THROWS_WITH(dropout2d(zeros({3})), ContainsSubstring("dropout2d: x must be"));
 }
 
 TEST_CASE("dropout of channels zeroes whole channels and scales the rest") {

@@ -6,7 +6,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/core/thread_pool.h>
-#include <hero/core/update.h>
+#include <hero/core/update_step.h>
 #include <hero/optim/optim.h>
 
 namespace {

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -166,6 +167,37 @@ TEST_CASE("wrong numbers of threads and grains are errors", "[core][threads]") {
   const auto change = [](int64_t, int64_t) { hero::set_num_threads(3); };
   REQUIRE_THROWS_AS(parallel_for(10, 1, change), hero::Error);
   REQUIRE(hero::num_threads() == 2);
+}
+
+TEST_CASE("thread limits may end in any order", "[core][threads]") {
+  const int before = hero::num_threads();
+  auto first = std::make_unique<ThreadLimit>(5);
+  auto second = std::make_unique<ThreadLimit>(3);
+  REQUIRE(hero::num_threads() == 3);
+  first.reset();
+  REQUIRE(hero::num_threads() == 3);
+  auto third = std::make_unique<ThreadLimit>(2);
+  second.reset();
+  REQUIRE(hero::num_threads() == 2);
+  hero::set_num_threads(6);  // ends with the limit
+  REQUIRE(hero::num_threads() == 6);
+  third.reset();
+  REQUIRE(hero::num_threads() == before);
+}
+
+TEST_CASE("limits of several threads leave the number as it was", "[core][threads]") {
+  const int before = hero::num_threads();
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([caller] {
+      for (int round = 0; round < 50; ++round) {
+        const ThreadLimit limit(1 + (caller + round) % 3);
+        parallel_for(8, 1, [](int64_t, int64_t) {});
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  REQUIRE(hero::num_threads() == before);
 }
 
 TEST_CASE("a thread limit ends with its scope", "[core][threads]") {

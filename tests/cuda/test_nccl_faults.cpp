@@ -2,6 +2,9 @@
 #include "cuda/gpu.h"
 
 #if defined(HERO_TEST_CUSIM) || __has_include(<nccl.h>)
+#include <chrono>
+#include <thread>
+
 #include "cuda/nccl_ranks.h"
 
 #include <hero/dist/nccl/comm.h>
@@ -62,7 +65,57 @@ TEST_CASE("nccl: a rank that nobody joins gives up after the time-out") {
   CHECK_THROWS_WITH(dist::nccl::connect(library, id, 2, {"world", 1}, 0.01, patient),
                     ContainsSubstring("nccl: joining rank 1 of 'world': time-out after 0.01 s"));
   CHECK(cusim::open_communicators() == open);
+  // Should the others come after all, they meet a communicator that nobody takes, and it is
+  // aborted.
+  ncclComm_t late = dist::nccl::connect(library, id, 2, {"world", 0}, 60, patient);
+  for (int i = 0; i < 1000 && cusim::aborted_communicators() == aborted; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   CHECK(cusim::aborted_communicators() == aborted + 1);
+  CHECK(library.CommFinalize(late) == ncclSuccess);
+  CHECK(library.CommDestroy(late) == ncclSuccess);
+  CHECK(cusim::open_communicators() == open);
+}
+
+TEST_CASE("nccl: a call that does not come back is aborted after the time-out") {
+  const NcclDevices devices;
+  const int open = cusim::open_communicators();
+  std::string line;
+  cusim::break_nccl("Hang", 1, ncclInternalError);
+  dist::RunOptions options = kNccl;
+  options.timeout = 0.2;
+  try {
+    run_ranks(
+        2,
+        [](Communicator& world) {
+          const Array x = Array::zeros({4}, kFloat32, world.device());
+          world.broadcast(x, 0, {.unit = "fc1"});
+        },
+        options);
+  } catch (const Error& error) {
+    line = error.what();
+  }
+  CHECK_THAT(line, ContainsSubstring("time-out after 0.2 s"));
+  CHECK(cusim::open_communicators() == open);
+}
+
+TEST_CASE("nccl: memory goes back to the driver once no other rank is waited for") {
+  const NcclDevices devices;
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        const Array x = Array::full({1 << 20}, world.rank() + 1.0, kFloat32, world.device());
+        if (world.rank() ==
+            1) {  // cusim ends the program where work waits for a call not asked for
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+        Work work = world.all_reduce(x, {.async = true});
+        { const Array large = Array::empty({1 << 24}, kFloat32, world.device()); }
+        cuda::empty_cache();
+        work.wait();
+        CHECK(x.to(kCpu).to_vector<float>()[0] == 3.0f);
+      },
+      kNccl);
 }
 
 TEST_CASE("nccl: what NCCL fails in on one rank, all ranks hear of, and nothing stays open") {
@@ -76,7 +129,7 @@ TEST_CASE("nccl: what NCCL fails in on one rank, all ranks hear of, and nothing 
                              Fault{"CommInitRankConfig", 1, "joining rank 1 of 'world'"},
                              Fault{"AllGather", 1, "all_gather (call 0 of 'world', unit 'fc1')"},
                              Fault{"Send", 2, "all_reduce (call 1 of 'world')"},
-                             Fault{"Async", 0, "joining rank 0 of 'world'"}}) {
+                             Fault{"Async", 0, "all_gather (call 0 of 'world', unit 'fc1')"}}) {
     CAPTURE(fault.function);
     const int open = cusim::open_communicators();
     cusim::break_nccl(fault.function, fault.rank, ncclSystemError);

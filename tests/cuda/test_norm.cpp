@@ -191,3 +191,25 @@ TEST_CASE("a row with NaN spoils itself alone, and no rows give gradients of zer
   CHECK(same_bits(none.g_weight, Array::zeros({5})));
   CHECK(same_bits(none.g_bias, Array::zeros({5})));
 }
+
+TEST_CASE("parameters anywhere in memory give the bits of those at its beginning") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : {kFloat32, kBFloat16, kFloat64}) {
+    for (const int64_t n : {int64_t{40}, int64_t{768}}) {
+      Problem p = Problem(5, n, dtype).to(kGpu);
+      const Solution expected = solve(p, {true, true, true, true});
+      for (Array* parameter : {&p.weight, &p.bias}) {  // as a shard of many parameters lies
+        const Array longer = Array::empty({n + 1}, dtype, kGpu);
+        const Array moved = longer.slice(0, 1, n + 1);
+        core::backend(kGpu).copy(*parameter, moved);
+        *parameter = moved;
+      }
+      const Solution found = solve(p, {true, true, true, true});
+      INFO(name(dtype) << " " << n);
+      CHECK(test::same(found.out.to(kCpu), expected.out.to(kCpu)));
+      CHECK(test::same(found.g_x.to(kCpu), expected.g_x.to(kCpu)));
+      CHECK(test::same(found.g_weight.to(kCpu), expected.g_weight.to(kCpu)));
+      CHECK(test::same(found.g_bias.to(kCpu), expected.g_bias.to(kCpu)));
+    }
+  }
+}

@@ -10,6 +10,7 @@
 #include "optim/more_golden.h"
 #include "optim/trajectory.h"
 #include "support/arrays.h"
+#include "support/golden_dir.h"
 
 #include <hero/autograd/engine.h>
 
@@ -131,7 +132,7 @@ namespace {
 
 void check_operators(const std::string& folder) {
   using golden::Layout;
-  const golden::Suite suite(HERO_GOLDEN_DIR + folder);
+  const golden::Suite suite(hero::test::golden_dir() + folder);
   for (size_t i = 0; i < suite.size(); ++i) {
     for (const Layout layout : {Layout::as_stored, Layout::transposed}) {
       for (const std::string& line : suite.differences(i, layout, kGpu)) FAIL_CHECK(line);

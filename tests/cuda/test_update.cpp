@@ -3,7 +3,7 @@
 
 #include <hero/core/elementwise.h>
 #include <hero/core/map.h>
-#include <hero/core/update.h>
+#include <hero/core/update_step.h>
 
 using namespace hero;
 using namespace hero_test;

@@ -2,12 +2,14 @@
 // streams of the others have come to their parts of it; the first stream to come there brings the
 // others so far and moves the bytes. A call whose partners never asked for theirs would hang on a
 // GPU: here it ends the program. Between processes: nccl_files.h.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,7 +48,7 @@ struct ncclComm {
   std::shared_ptr<Party> party;
   std::shared_ptr<Files> files;  // between processes; else null
   int rank = 0;
-  bool aborted = false;
+  bool aborted = false, finalized = false;
   std::string last;
   ncclResult_t failed = ncclSuccess;
 };
@@ -75,6 +77,11 @@ DType dtype_of(ncclDataType_t type) {
 
 // Aborted communicators stay in memory: work of their streams still looks at them.
 bool over(const Item& item) { return item.comm->aborted; }
+
+bool is_aborted(ncclComm_t comm) {
+  const std::lock_guard lock(cusim::world());
+  return comm->aborted;
+}
 
 // Adds up in the order of ranks from the last to the first: not the order of Order::ranks.
 void reduce(const std::vector<ItemPtr>& all, size_t skip, void* to, size_t count) {
@@ -254,46 +261,55 @@ const char* ncclGetLastError(ncclComm_t comm) { return comm ? comm->last.c_str()
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  if (config->blocking != 0) fail("a communicator that blocks");
-  const std::lock_guard lock(cusim::world());
-  *comm = new ncclComm;
-  ++open_count;
-  (*comm)->rank = rank;
-  const ncclResult_t told = broken("CommInitRankConfig", *comm, rank);
+  if (config->blocking != 1) fail("a communicator that does not block");
+  std::unique_lock lock(cusim::world());
+  auto made = std::make_unique<ncclComm>();
+  made->rank = rank;
+  const ncclResult_t told = broken("CommInitRankConfig", made.get(), rank);
   if (told != ncclSuccess) return told;
   if (Files::folder()) {
-    (*comm)->files = std::make_shared<Files>(id.internal, rank, size);
-    return ncclInProgress;
+    made->files = std::make_shared<Files>(id.internal, rank, size);
+  } else {
+    if (std::string(id.internal).rfind("cusim-" + std::to_string(::getpid()) + "-", 0) != 0) {
+      fail("ranks that are processes need a folder for their messages, in HERO_CUSIM_NCCL");
+    }
+    auto& party = parties[id.internal];
+    if (!party) party = std::make_shared<Party>();
+    made->party = party;
+    party->size = size;
+    party->collectives.resize(static_cast<size_t>(size));
+    ++party->joined;
   }
-  if (std::string(id.internal).rfind("cusim-" + std::to_string(::getpid()) + "-", 0) != 0) {
-    fail("ranks that are processes need a folder for their messages, in HERO_CUSIM_NCCL");
+  while (made->files ? !made->files->joined() : made->party->joined < size) {
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    lock.lock();
   }
-  auto& party = parties[id.internal];
-  if (!party) party = std::make_shared<Party>();
-  (*comm)->party = party;
-  party->size = size;
-  party->collectives.resize(static_cast<size_t>(size));
-  ++party->joined;
-  return ncclInProgress;
+  ++open_count;
+  *comm = made.release();
+  return ncclSuccess;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const std::lock_guard lock(cusim::world());
   const ncclResult_t told = broken("Async", comm, comm->rank);
-  const bool waits = comm->files ? !comm->files->joined() : comm->party->joined < comm->party->size;
-  *state = told != ncclSuccess           ? told
-           : comm->failed != ncclSuccess ? comm->failed
-           : waits                       ? ncclInProgress
-                                         : ncclSuccess;
+  *state = told != ncclSuccess ? told : comm->failed;
   return ncclSuccess;
 }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   const std::lock_guard lock(cusim::world());
+  if (comm->finalized) fail("a communicator is finalized twice");
+  comm->finalized = true;
   if (comm->files) comm->files->finish();
   for (size_t i = 0; comm->party && i < comm->party->collectives.size(); ++i) {
     for (const ItemPtr& item : comm->party->collectives[i]) {
       if (item->comm == comm && !item->done) reach(item);
     }
   }
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const std::lock_guard lock(cusim::world());
+  if (!comm->finalized) fail("a communicator is destroyed that was not finalized");
   --open_count;  // the memory stays: other ranks' streams may still look at it
   return ncclSuccess;
 }
@@ -311,7 +327,14 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (depth == 0) return ncclInvalidUsage;
-  if (--depth == 0) ask(std::exchange(grouped, {}));
+  if (--depth > 0) return ncclSuccess;
+  std::vector<ItemPtr> items = std::exchange(grouped, {});
+  const ncclComm_t comm = items.empty() ? nullptr : items.front()->comm;
+  if (comm && broken("Hang", nullptr, comm->rank) != ncclSuccess) {
+    while (!is_aborted(comm)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return ncclInternalError;
+  }
+  ask(std::move(items));
   return ncclSuccess;
 }
 

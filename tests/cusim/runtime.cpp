@@ -1,4 +1,5 @@
 // The runtime's devices, errors and memory, which is the host's.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -33,6 +34,7 @@ std::map<const char*, Block>& blocks() {
   return *all;
 }
 size_t held[64] = {};
+std::atomic<int64_t> attributes = 0;
 
 struct Found {
   int place = kPageable;
@@ -82,6 +84,7 @@ cudaError_t unmake(void* at, bool on_device) {
 
 void cusim::set_device_count(int count) { devices = count; }
 void cusim::set_memory(size_t bytes) { memory = bytes; }
+int64_t cusim::attributes_set() { return attributes; }
 size_t cusim::live_blocks() {
   const std::lock_guard lock(world());
   return blocks().size();
@@ -140,6 +143,14 @@ cudaError_t cudaGetLastError() {
 }
 cudaError_t cudaPeekAtLastError() { return last != cudaSuccess ? last : cusim::broken(); }
 
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  const bool right = kernel != nullptr &&
+                     attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value > 0 &&
+                     value <= 227 * 1024;
+  if (!right) return said(cudaErrorInvalidValue);
+  ++attributes;
+  return cudaSuccess;
+}
 cudaError_t cudaMalloc(void** block, size_t bytes) { return make(block, bytes, current); }
 cudaError_t cudaFree(void* block) { return unmake(block, true); }
 cudaError_t cudaMallocHost(void** block, size_t bytes) { return make(block, bytes, kPinned); }

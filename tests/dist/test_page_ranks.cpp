@@ -4,6 +4,7 @@
 #include "dist/ranks.h"
 #include "support/catch.h"
 
+#include <hero/autograd/autograd.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
@@ -42,7 +43,49 @@ double train(dist::Communicator& world) {
 }
 // [end]
 
+// [snippet: hooked]
+struct Matcher : nn::Module {
+  nn::Linear& left = add<nn::Linear>("left", 8, 4);
+  nn::Linear& right = add<nn::Linear>("right", 8, 4);
+
+  Tensor operator()(const Tensor& a, const Tensor& b) {  // two inputs: an operator() of its own
+    return run_hooked({a, b}, [this](const nn::Tensors& in) -> nn::Tensors {
+      return {sum(left(in[0]) * right(in[1]), {-1})};
+    })[0];
+  }
+};
+// [end]
+
+// [snippet: groups]
+optim::AdamW decay_matrices(const nn::Module& model) {
+  std::vector<Tensor> matrices, vectors;
+  for (const Tensor& p : model.parameters()) {
+    (whole_shape(p).size() >= 2 ? matrices : vectors).push_back(p);
+  }
+  return optim::AdamW({{matrices, {.weight_decay = 0.1}}, {vectors, {.weight_decay = 0.0}}});
+}
+// [end]
+
 }  // namespace
+
+TEST_CASE("the module of two inputs on the page of ranks is averaged on every rung") {
+  for (const int stage : {0, 1, 2, 3}) {
+    dist::run_ranks(2, [stage](dist::Communicator& world) {
+      manual_seed(3);
+      Matcher model;
+      stage == 0 ? (void)dist::DDP(model, world) : (void)dist::ZeRO(model, world, {.stage = stage});
+      optim::AdamW adamw = decay_matrices(model);
+      expect(adamw.parameters().size() == 4, "two matrices and two vectors");
+      const Tensor x = full({3, 8}, world.rank() + 0.5);
+      sum(model(x, x)).backward();
+      adamw.step();
+      const Array mine = model.left.weight.array().clone();
+      const Array first = mine.clone();
+      if (stage == 0) world.broadcast(first, 0);
+      expect(hash(first) == hash(mine), "the same on both ranks");
+    });
+  }
+}
 
 TEST_CASE("the training program of the page of ranks learns on any number of ranks") {
   for (const int ranks : {1, 2, 3}) {
@@ -83,7 +126,7 @@ TEST_CASE("what the page of ranks shows of accumulation, meta, hybrids and whole
     }
     const nn::StateDict state = fsdp.full_state_dict();
     // [end]
-    expect(state.size() == model.state_dict().size(), "all names");
+    expect(state.size() == model.slots().size(), "all names");
     // [snippet: ledgers]
     world.out() << current_ledger().table() << world.traffic().table();
     // [end]

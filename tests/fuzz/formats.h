@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include <hero/core/array.h>
 #include <hero/core/error.h>
 #include <hero/core/npy.h>
+#include <hero/core/printable.h>
 #include <hero/core/safetensors.h>
 
 namespace hero_fuzz {
@@ -39,6 +42,18 @@ inline bool feed_npy(std::span<const std::byte> bytes) {
   } catch (const hero::Error&) {
     return false;
   }
+}
+
+/// What any text becomes on its way to a terminal.
+inline bool feed_printable(std::span<const std::byte> bytes) {
+  const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  const std::string shown = hero::printable(text);
+  for (const char c : shown) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) __builtin_trap();
+  }
+  if (hero::printable(shown) != shown) __builtin_trap();
+  return shown == text;
 }
 
 }  // namespace hero_fuzz

@@ -1,6 +1,7 @@
 #include "nn/golden_case.h"
 
 #include "support/catch.h"
+#include "support/golden_dir.h"
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
@@ -30,8 +31,7 @@ Tensor projection(const Tensor& like) {
 
 GoldenCase::GoldenCase(const std::string& file, const std::string& name)
     : name_(name),
-      arrays_(core::load_safetensors(std::string(HERO_GOLDEN_DIR "/nn/") + file + ".safetensors")
-                  .arrays) {}
+      arrays_(core::load_safetensors(golden_dir() + "/nn/" + file + ".safetensors").arrays) {}
 
 std::map<std::string, Array> GoldenCase::part(const std::string& kind) const {
   const std::string prefix = name_ + "/" + kind + ".";

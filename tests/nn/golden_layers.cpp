@@ -1,5 +1,6 @@
 #include "nn/layer_golden.h"
 #include "support/catch.h"
+#include "support/golden_dir.h"
 
 #include <hero/autograd/ops.h>
 #include <hero/core/safetensors.h>
@@ -8,7 +9,7 @@ namespace hero::test {
 
 const Golden& golden() {
   static const Golden data = [] {
-    const auto file = core::load_safetensors(std::string(HERO_GOLDEN_DIR "/nn/layers.safetensors"));
+    const auto file = core::load_safetensors(golden_dir() + "/nn/layers.safetensors");
     Golden result{Json::parse(file.metadata.at("cases")), {}};
     result.tensors.resize(result.cases.size());
     for (const core::NamedArray& entry : file.arrays) {

@@ -66,6 +66,23 @@ TEST_CASE("multihead attention is PyTorch's: masks, sizes, layouts, gradients") 
   });
 }
 
+TEST_CASE("a query of MultiheadAttention whose keys are all padding has weights of 0") {
+  MultiheadAttention attention(6, 2, {.batch_first = true});
+  attention.to(kFloat64);
+  const Tensor x = random({2, 4, 6}, true);
+  // The second sequence is padded on the left: with the causal order its first query sees nothing.
+  const Tensor padding = tensor({{0, 0, 0, 0}, {1, 1, 0, 0}}) > 0;
+  const auto outputs = both(attention, {x, x, x}, {.key_padding_mask = padding, .is_causal = true});
+  CHECK(near(outputs[0], outputs[1]));
+  CHECK(equal(outputs[2].select(0, 1).select(0, 0), zeros({4}, {.dtype = kFloat64})));
+  // What is left of such a query is the output projection's bias.
+  CHECK(near(outputs[0].select(0, 1).select(0, 0), attention.out_proj.bias));
+  for (const Tensor& output : {outputs[0], outputs[1]}) {
+    CHECK(all(isfinite(output)).item<bool>());
+    CHECK(all(isfinite(grad({sum(square(output))}, {x}, {.retain_graph = true})[0])).item<bool>());
+  }
+}
+
 TEST_CASE("causal attention needs no mask") {
   MultiheadAttention attention(6, 2);
   attention.to(kFloat64);

@@ -374,3 +374,12 @@ TEST_CASE("new first values are drawn on request") {
   CHECK_FALSE(same(before, mlp.fc1.weight.array()));
   CHECK(mlp.scale.to_vector<float>() == std::vector<float>(3, 1.0f));
 }
+
+TEST_CASE("loading a folder says what reads one") {
+  const hero_test::TempDir dir;
+  MLP mlp;
+  mlp.save(dir / "model.safetensors");
+  CHECK_THROWS_WITH(mlp.load(dir / "."), ContainsSubstring("is a folder; name a file in it") &&
+                                             ContainsSubstring("dist::load_full("));
+  CHECK(mlp.load(dir / "model.safetensors").missing.empty());
+}

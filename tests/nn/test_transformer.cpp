@@ -38,6 +38,18 @@ TEST_CASE("encoder layers are PyTorch's, norm first or last") {
   });
 }
 
+TEST_CASE("layers of an encoder begin with weights of their own") {
+  nn::TransformerEncoder encoder(8, 2, 2);
+  const nn::StateDict state = encoder.state_dict();
+  const auto weight = [&](const std::string& name) {
+    for (const auto& entry : state) {
+      if (entry.name == name) return entry.array;
+    }
+    fail("no ", name);
+  };
+  CHECK_FALSE(test::same(weight("layers.0.linear1.weight"), weight("layers.1.linear1.weight")));
+}
+
 TEST_CASE("an encoder on meta has shapes, and materialised the values of one built on the cpu") {
   const auto build = [] {
     manual_seed(8);

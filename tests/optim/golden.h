@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/golden_dir.h"
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
@@ -19,7 +20,7 @@ using hero::Tensor;
 /// Where the trajectories lie: HERO_GOLDEN_OPTIM, else the copy in this tree.
 inline std::string golden_optim(const std::string& file) {
   const char* other = std::getenv("HERO_GOLDEN_OPTIM");
-  return (other ? std::string(other) : HERO_GOLDEN_DIR "/optim") + "/" + file;
+  return (other ? std::string(other) : hero::test::golden_dir() + "/optim") + "/" + file;
 }
 
 /// The cells of a CSV file, its header left out.

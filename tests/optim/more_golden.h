@@ -4,11 +4,12 @@
 #include <cmath>
 
 #include "optim/factory.h"
+#include "support/golden_dir.h"
 
 namespace hero_test {
 
 inline json more_golden() {
-  std::ifstream file(HERO_GOLDEN_DIR "/optim_more.json");
+  std::ifstream file(hero::test::golden_dir() + "/optim_more.json");
   REQUIRE(file.good());
   return json::parse(file);
 }

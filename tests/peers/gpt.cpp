@@ -57,7 +57,9 @@ double validation_loss(nn::GPT& model, const Tensor& batches) {
 
 optim::AdamW make_optimizer(const nn::GPT& model) {
   std::vector<Tensor> matrices, vectors;
-  for (const Tensor& p : model.parameters()) (p.ndim() >= 2 ? matrices : vectors).push_back(p);
+  for (const Tensor& p : model.parameters()) {
+    (whole_shape(p).size() >= 2 ? matrices : vectors).push_back(p);
+  }
   return optim::AdamW({{matrices, {.lr = kRate, .betas = {0.9, 0.95}, .weight_decay = 0.1}},
                        {vectors, {.lr = kRate, .betas = {0.9, 0.95}, .weight_decay = 0.0}}});
 }

@@ -2,9 +2,11 @@
 
     gpu.py HERO_BENCH_GPU [--seconds S] [--rounds R] [--out FOLDER] [--tiny] [--torch-device cpu]
 
-Adds all times to gpu.jsonl in that folder; what the programs complain of goes to gpu-hero.err and
-gpu-torch.err there. Both programs stay up (see gpu_torch.py and tests/cuda/bench_gpu.cpp) and each waits while the other
-is timed: A-B-A-B, medians of the rounds. What has no time left, or fails, is named in the table.
+Adds all times to results.jsonl in that folder as they come; what the programs complain of goes to
+peers.err there. Both programs stay up (see gpu_torch.py and tests/cuda/bench_gpu.cpp) and each waits
+while the other is timed: A-B-A-B, medians of the rounds. First the rows with a goal beside eager
+PyTorch, then the rest of those and the products of GPT-2's layers; what PyTorch must compile comes
+last, since that takes minutes. What has no time left, or fails, is named in the table.
 """
 import argparse
 import json
@@ -57,6 +59,10 @@ RATIOS = [
     ("product 8192 bfloat16", "matmul_8192_bfloat16", "eager", "eager", None),
     ("product 4096 float32", "matmul_4096_float32", "eager", "eager", None),
 ]
+# products of GPT-2's layers: no goal, since both sides call the same library
+LAYERS = ("c_attn", "attn_c_proj", "c_fc", "mlp_c_proj", "lm_head")
+RATIOS += [(f"{layer}, {kind}", f"gemm_{layer}_{kind}", "eager", "eager", None)
+           for layer in LAYERS for kind in ("forward", "input", "weight")]
 # bytes a second, as a share of the copy's: least share (None: no goal)
 SHARES = {"cross_entropy": None, "cross_entropy_bf16": 0.85, "add_layer_norm": 0.85, "clip_adamw": 0.85, "add": 0.85,
           "sum": 0.85, "softmax": 0.85, "layer_norm": 0.85, "embedding_backward": None}
@@ -80,7 +86,7 @@ class Side:
 
     def __init__(self, name, command, deadline, folder, environment=None):
         self.name, self.command, self.deadline = name, command, deadline
-        self.errors = open(os.path.join(folder, f"gpu-{name}.err"), "wb")
+        self.errors = open(os.path.join(folder, "peers.err"), "ab")
         self.environment = os.environ | (environment or {})
         self.process, self.started, self.text = None, None, b""
 
@@ -148,7 +154,7 @@ class Results:
     """All answers, by side, case and variant; what went wrong instead, in words."""
 
     def __init__(self, folder):
-        self.file = open(os.path.join(folder, "gpu.jsonl"), "a")
+        self.file = open(os.path.join(folder, "results.jsonl"), "a")
         self.answers, self.words = {}, {}
 
     def add(self, side, answer):
@@ -160,8 +166,25 @@ class Results:
         return statistics.median(answer[field] for answer in found) if found else None
 
 
-def measure(sides, results, rounds, torch_cold):
+def plan(rounds):
+    """What is measured, in order: (case, [(side, variant)], rounds); the first steps as ("first_step", [], rounds)."""
+    timed = [row for row in RATIOS if row[1] != "first_step"]
+    eager = [row for row in timed if row[3] == "eager"]
+    compiled = [row for row in timed if row[3] != "eager"]
+    with_goal = [row for row in eager if row[4] is not None]
+    rest = [row for row in eager if row[4] is None]
+    for rows, times in ((with_goal, rounds), (rest, max(2, rounds - 2)), (compiled, max(2, rounds - 2))):
+        if rows is rest:
+            yield "first_step", [], 2
+        for case in dict.fromkeys(row[1] for row in rows):
+            keys = [key for row in rows if row[1] == case for key in (("hero", row[2]), ("torch", row[3]))]
+            yield case, list(dict.fromkeys(keys)), times
+
+
+def measure(sides, results, rounds):
     """Fills `results`; A-B-A-B over the sides' variants of each case."""
+    by_name = {side.name: side for side in sides}
+
     def turn(key, ask):
         if key in results.words:
             return
@@ -172,27 +195,26 @@ def measure(sides, results, rounds, torch_cold):
         except RuntimeError as error:
             results.words[key] = str(error)
 
-    for _ in range(2):
-        for side in sides:
-            turn((side.name, "first_step", "eager"), side.first_step)
-    for case in dict.fromkeys(row[1] for row in RATIOS):
+    cold = None  # when PyTorch began with what it compiles first
+    for case, keys, times in plan(rounds):
         if case == "first_step":
+            for side in sides * times:
+                turn((side.name, case, "eager"), side.first_step)
             continue
-        keys = []
-        for row in RATIOS:
-            if row[1] == case:
-                keys += [(sides[0], row[2])] + [(side, row[3]) for side in sides[1:]]
-        keys = list(dict.fromkeys(keys))
-        if case == "gpt2_b16":  # the first thing that the program compiles, from nothing
-            keys.sort(key=lambda key: key[1] != "compile")
-        for _ in range(rounds):
-            for side, variant in keys:
-                turn((side.name, case, variant), lambda side=side, variant=variant: side.ask(case, variant))
-        if torch_cold and case == "gpt2_b16":
+        compiles = any(variant == "compile" for _, variant in keys)
+        if compiles and cold is None and "torch" in by_name:
+            by_name["torch"].stop()  # so that its first compiled step begins with nothing
+            cold = case
+            keys = sorted(keys, key=lambda key: key[1] != "compile")
+        for _ in range(times):
+            for name, variant in keys:
+                if name in by_name:
+                    turn((name, case, variant), lambda: by_name[name].ask(case, variant))
+        if compiles and cold == case:
             found = results.answers.get(("torch", case, "compile"))
-            if found:
+            if found and not results.answers.get(("torch", "first_step", "compile")):
                 results.add("torch", {"case": "first_step", "variant": "compile",
-                                      "seconds": found[0]["first_call"] - sides[1].started})
+                                      "seconds": found[0]["first_call"] - by_name["torch"].started})
 
 
 def text_of(seconds):
@@ -286,7 +308,7 @@ def main():
             sides.append(Side("torch", command + tiny, deadline, options.out,
                               {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache + "/triton"}))
         try:
-            measure(sides, results, options.rounds, not missing)
+            measure(sides, results, options.rounds)
         finally:
             for side in sides:
                 side.stop()

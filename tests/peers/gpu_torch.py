@@ -72,7 +72,8 @@ class Cases:
         self.config = (64, 16, 2, 2, 32) if tiny else (50304, 1024, 12, 12, 768)
         T = self.config[1]
         for B in (16, 1):
-            self.add(f"gpt2_b{B}", f"B = {B}, T = {T}, bf16", lambda compiled, B=B: self.step(B, compiled),
+            size = 2 if tiny and B > 1 else B
+            self.add(f"gpt2_b{B}", f"B = {size}, T = {T}, bf16", lambda compiled, B=size: self.step(B, compiled),
                      ("eager", "compile"))
         self.all["gpt2_b1", "graphed"] = self.all["gpt2_b1", "eager"][0], self.graphed_step
         self.add("clip_adamw", "GPT-2's parameters, float32", self.clip_adamw)
@@ -268,6 +269,18 @@ class Cases:
                 a, b = (self.random(n, n, dtype=getattr(torch, dtype)) for _ in range(2))
                 return lambda: a @ b
             self.add(f"matmul_{full}_{dtype}", f"{n} cubed", matmul)
+        rows = 32 if self.tiny else 16384
+        for layer, k, n in (("c_attn", 768, 2304), ("attn_c_proj", 768, 768), ("c_fc", 768, 3072),
+                            ("mlp_c_proj", 3072, 768), ("lm_head", 768, 50304)):
+            k, n = (k // 48, n // 48) if self.tiny else (k, n)
+            for kind, sizes, form in (("forward", (rows, k, n), lambda a, b: a @ b.t()),
+                                      ("input", (rows, n, k), lambda a, b: a @ b),
+                                      ("weight", (n, rows, k), lambda a, b: a.t() @ b)):
+                def product(compiled, kind=kind, k=k, n=n, form=form):
+                    a = self.random(rows, k if kind == "forward" else n, dtype=torch.bfloat16)
+                    b = self.random(rows if kind == "weight" else n, k, dtype=torch.bfloat16)
+                    return lambda: form(a, b)
+                self.add(f"gemm_{layer}_{kind}", " x ".join(map(str, sizes)) + " bf16", product)
         shape = (1, 2, 32, 16) if self.tiny else (16, 12, 1024, 64)
 
         def attention(backward):

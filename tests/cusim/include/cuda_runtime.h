@@ -71,6 +71,7 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToDevice,
   cudaMemcpyDefault
 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 struct cusim_stream;
 struct cusim_event;
 struct cusim_graph;
@@ -111,6 +112,7 @@ const char* cudaGetErrorString(cudaError_t status);
 const char* cudaGetErrorName(cudaError_t status);
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 cudaError_t cudaMalloc(void** block, size_t bytes);
 cudaError_t cudaFree(void* block);
 cudaError_t cudaMallocHost(void** block, size_t bytes);
@@ -162,6 +164,8 @@ size_t live_blocks();
 /// a wait that is missing shows as wrong numbers. At first false; true with HERO_CUSIM_DEFERRED=1.
 void set_deferred(bool deferred);
 bool is_deferred();
+/// How often kernels were allowed more shared memory than they have by themselves.
+int64_t attributes_set();
 /// Makes the next piece of work of that name fail as a kernel does, for all that follows (null:
 /// the device is well again).
 void break_next(const char* op, cudaError_t status = cudaErrorIllegalAddress);

@@ -43,6 +43,7 @@ const char* ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclGroupStart();
@@ -65,7 +66,8 @@ ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncc
 namespace cusim {
 
 /// The next call of `function` (its name without "nccl") by rank `rank` fails with this. For
-/// "Async": calls under way do, as ncclCommGetAsyncError says.
+/// "Async": calls under way do, as ncclCommGetAsyncError says. For "Hang": the rank's next group of
+/// calls does not come back before its communicator is aborted.
 void break_nccl(const char* function, int rank, ncclResult_t result);
 /// Communicators that were made and not ended; those of them that were ended by an abort.
 int open_communicators();

@@ -27,7 +27,8 @@ struct Squares : Dataset {
   int64_t odd_one = -1;
   int64_t size() const override { return 6; }
   Example get(int64_t index) const override {
-    return {index == odd_one ? hero::zeros({2}) : hero::full({1}, index * index)};
+    return {index == odd_one ? hero::zeros({2})
+                             : hero::full({1}, static_cast<double>(index * index))};
   }
 };
 

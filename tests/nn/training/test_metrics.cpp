@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/small_disk.h"
 #include "support/temp_dir.h"
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include <hero/nn/training/crc32c.h>
 #include <hero/nn/training/event_file.h>
 #include <hero/nn/training/metrics.h>
+#include <hero/nn/training/metrics_lines.h>
 
 using Catch::Matchers::ContainsSubstring;
 using hero_test::slurp, hero_test::spill, hero_test::TempDir;
@@ -179,4 +181,53 @@ TEST_CASE("metrics need a step and names of their own") {
   CHECK_THROWS_WITH(metrics.write(1, {{"a", 1.0}, {"b", 1.0}, {"a", 2.0}}),
                     ContainsSubstring("'a' is given twice"));
   CHECK(slurp(dir / "run/metrics.jsonl").empty());
+}
+
+TEST_CASE("a line that does not fit on the disk leaves the lines before it, and the run goes on") {
+  const TempDir dir;
+  const std::string run = dir / "run", lines = run + "/metrics.jsonl";
+  MetricsWriter metrics(run, at(1.0));
+  for (int step = 1; step <= 5; ++step) metrics.write(step, {{"loss", 1.0}});
+  const size_t lines_bytes = slurp(lines).size(), event_bytes = slurp(event_files(run)[0]).size();
+  for (size_t room = 0; room < 45; ++room) {  // lines first, then events, are the ones that stop
+    for (const size_t limit : {lines_bytes + room, event_bytes + room}) {
+      const hero_test::SmallDisk disk(limit);
+      const std::string long_name(40, 'x');
+      CHECK_THROWS_WITH(metrics.write(6, {{long_name, 1.0}}), ContainsSubstring("cannot append"));
+    }
+    CHECK(slurp(lines).size() == lines_bytes);
+    CHECK(slurp(event_files(run)[0]).size() == event_bytes);
+  }
+  metrics.write(7, {{"loss", 2.0}});
+  CHECK(event_steps(run) == std::vector<int64_t>{1, 2, 3, 4, 5, 7});
+  const std::string whole = slurp(lines);
+  CHECK(kept_lines(whole, 100, lines).text == whole);
+  MetricsWriter(run, {.resumed_step = 7, .now = [] { return 2.0; }}).write(8, {{"loss", 3.0}});
+  CHECK(slurp(lines).starts_with(whole));
+}
+
+TEST_CASE("metrics that end anywhere in a line are gone on with from the line before") {
+  const std::string text =
+      "{\"step\":1,\"time\":1.5,\"a\":0.25}\n{\"step\":2,\"time\":2.5,\"a\":\"NaN\"}\n";
+  const size_t first = text.find('\n') + 1;
+  for (size_t end = 0; end <= text.size(); ++end) {
+    CAPTURE(end);
+    const KeptLines kept = kept_lines(text.substr(0, end), 9, "m");
+    // A line that lacks nothing but its end is a line.
+    const size_t whole = end + 1 >= text.size() ? text.size() : end + 1 >= first ? first : 0;
+    CHECK(kept.text == text.substr(0, whole));
+    CHECK(kept.torn_bytes == (end > whole ? end - whole : 0));
+  }
+  for (const std::string& torn :
+       {std::string("{\"step\":3,\"ti\n"), std::string("\n"), std::string(40, '\0'),
+        std::string("null"), std::string("{\"step\":1e300}\n"), std::string("{\"step\":\"3\"}"),
+        "{\"step\":3,\"a\":" + std::string(100000, '[')}) {
+    const KeptLines kept = kept_lines(text + torn, 9, "m");
+    CHECK(kept.text == text);
+    CHECK(kept.torn_bytes == torn.size());
+    CHECK_THROWS_WITH(kept_lines(torn + "\n" + text, 9, "m\x1b[31m"),
+                      ContainsSubstring("line 1 is not") && !ContainsSubstring("\x1b"));
+  }
+  CHECK(kept_lines(text, 1, "m").text == text.substr(0, first));
+  CHECK(kept_lines("", 1, "m").text.empty());
 }

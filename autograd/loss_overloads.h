@@ -1,0 +1,116 @@
+#pragma once
+// Every loss of nn_ops.h, which includes this file, takes its reduction by position, as
+// mse_loss(x, y, Reduction::sum), and by name, as mse_loss(x, y, {.reduction = Reduction::sum}).
+// Reductions by position are templates where there are options, so that {} stays the options.
+#include <hero/autograd/nn_ops.h>
+
+namespace hero {
+
+/// \name By position
+/// \{
+template <std::same_as<Reduction> R>
+Tensor cross_entropy(const Tensor& x, const Tensor& target, R reduction) {
+  return cross_entropy(x, target, CrossEntropyOptions{.reduction = reduction});
+}
+template <std::same_as<Reduction> R>
+Tensor nll_loss(const Tensor& x, const Tensor& target, R reduction) {
+  return nll_loss(x, target, NllOptions{.reduction = reduction});
+}
+template <std::same_as<Reduction> R>
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, R reduction) {
+  return binary_cross_entropy(x, y, BceOptions{.reduction = reduction});
+}
+template <std::same_as<Reduction> R>
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y, R reduction) {
+  return binary_cross_entropy_with_logits(x, y, BceWithLogitsOptions{.reduction = reduction});
+}
+template <std::same_as<Reduction> R>
+Tensor multi_margin_loss(const Tensor& x, const Tensor& target, R reduction) {
+  return multi_margin_loss(x, target, MultiMarginOptions{.reduction = reduction});
+}
+template <std::same_as<Reduction> R>
+Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, R reduction) {
+  return poisson_nll_loss(x, y, PoissonNllOptions{.reduction = reduction});
+}
+template <std::same_as<Reduction> R>
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance, R reduction) {
+  return gaussian_nll_loss(x, y, variance, GaussianNllOptions{.reduction = reduction});
+}
+template <std::same_as<Reduction> R>
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           R reduction) {
+  return triplet_margin_loss(anchor, positive, negative,
+                             TripletMarginOptions{.reduction = reduction});
+}
+/// PyTorch's order: the reduction before the number.
+inline Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction,
+                         double delta = 1.0) {
+  return huber_loss(x, y, delta, reduction);
+}
+inline Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, Reduction reduction,
+                             double beta = 1.0) {
+  return smooth_l1_loss(x, y, beta, reduction);
+}
+inline Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  return hinge_embedding_loss(x, y, 1.0, reduction);
+}
+/// \}
+
+/// \name By name
+/// \{
+struct LossOptions {
+  Reduction reduction = Reduction::mean;
+};
+inline Tensor mse_loss(const Tensor& x, const Tensor& y, const LossOptions& options) {
+  return mse_loss(x, y, options.reduction);
+}
+inline Tensor l1_loss(const Tensor& x, const Tensor& y, const LossOptions& options) {
+  return l1_loss(x, y, options.reduction);
+}
+inline Tensor soft_margin_loss(const Tensor& x, const Tensor& y, const LossOptions& options) {
+  return soft_margin_loss(x, y, options.reduction);
+}
+struct HuberOptions {
+  Reduction reduction = Reduction::mean;
+  double delta = 1.0;
+};
+inline Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options) {
+  return huber_loss(x, y, options.delta, options.reduction);
+}
+struct SmoothL1Options {
+  Reduction reduction = Reduction::mean;
+  double beta = 1.0;
+};
+inline Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, const SmoothL1Options& options) {
+  return smooth_l1_loss(x, y, options.beta, options.reduction);
+}
+struct MarginOptions {
+  std::optional<double> margin = {};  ///< the loss's own default when absent
+  Reduction reduction = Reduction::mean;
+};
+inline Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, const MarginOptions& options) {
+  return hinge_embedding_loss(x, y, options.margin.value_or(1.0), options.reduction);
+}
+inline Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y,
+                                  const MarginOptions& options) {
+  return margin_ranking_loss(a, b, y, options.margin.value_or(0.0), options.reduction);
+}
+inline Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y,
+                                    const MarginOptions& options) {
+  return cosine_embedding_loss(a, b, y, options.margin.value_or(0.0), options.reduction);
+}
+struct KlDivOptions {
+  KlReduction reduction = KlReduction::mean;
+  bool log_target = false;
+};
+inline Tensor kl_div(const Tensor& x, const Tensor& y, const KlDivOptions& options) {
+  return kl_div(x, y, options.reduction, options.log_target);
+}
+/// bce_with_logits is the short name of binary_cross_entropy_with_logits.
+inline Tensor bce_with_logits(const Tensor& x, const Tensor& y,
+                              const BceWithLogitsOptions& options) {
+  return binary_cross_entropy_with_logits(x, y, options);
+}
+/// \}
+
+}  // namespace hero

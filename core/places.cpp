@@ -1,0 +1,7 @@
+#include <hero/core/places.h>
+
+namespace hero::core {
+
+constinit std::atomic<bool> keeps_places = false;
+
+}  // namespace hero::core

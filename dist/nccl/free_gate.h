@@ -1,0 +1,29 @@
+#pragma once
+// [note: memory goes back when no rank is waited for] The driver takes memory back when the device
+// is done, and lets no other call of the process through meanwhile. A device whose NCCL call waits
+// for a rank of this process, a thread, would wait for ever for that rank's own call. So a rank
+// gives memory back only once all others have asked for the calls that it has asked for.
+#include <thread>
+
+namespace hero::dist::nccl {
+
+/// A rank of this process while it lives, registered by the thread that makes it.
+class FreeGate {
+ public:
+  explicit FreeGate(int device);
+  virtual ~FreeGate();
+  FreeGate(const FreeGate&) = delete;
+  FreeGate& operator=(const FreeGate&) = delete;
+  /// Waits until the other ranks have asked for what this one has; false where they never will.
+  virtual bool others_have_asked() noexcept = 0;
+
+ private:
+  friend bool all_have_asked(int device) noexcept;
+  const int device_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+};
+
+/// For the calling thread's ranks on that device, or on any (-1).
+bool all_have_asked(int device) noexcept;
+
+}  // namespace hero::dist::nccl

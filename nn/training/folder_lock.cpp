@@ -1,0 +1,131 @@
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <hero/core/error.h>
+#include <hero/core/file.h>
+#include <hero/core/printable.h>
+#include <hero/nn/training/folder_lock.h>
+
+namespace hero::nn {
+namespace {
+
+constexpr const char* kLockFile = "LOCK";
+
+// The locks of this process by the identity of their files. A child that was forked has its
+// parent's descriptors, but is another writer.
+struct Held {
+  pid_t process;
+  std::weak_ptr<FolderLock> lock;
+};
+using FileKey = std::pair<dev_t, ino_t>;
+
+std::mutex& held_mutex() {
+  static auto* mutex = new std::mutex;  // leaked on purpose: locks may be let go in destructors of
+  return *mutex;                        // statics
+}
+std::map<FileKey, Held>& all_held() {
+  static auto* held = new std::map<FileKey, Held>;
+  return *held;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
+void write_holder(int fd) {
+  std::string text = "process ";
+  text += std::to_string(::getpid());
+  text += " on ";
+  text += host_name();
+  text += '\n';
+  // Only for people; the lock holds without it.
+  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, text.data(), text.size(), 0) < 0) return;
+}
+
+std::string holder_of(const std::string& path) {
+  try {
+    constexpr uint64_t kMost = 1000;
+    std::string text = read_file_text(path, kMost);
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text.empty() ? "another process" : text;
+  } catch (const Error&) {
+    return "another process";
+  }
+}
+
+}  // namespace
+
+struct FolderLock::Attempt {
+  std::shared_ptr<FolderLock> lock;
+  int error = 0;  // EWOULDBLOCK: another process has it
+};
+
+FolderLock::~FolderLock() { ::close(fd_); }
+
+FolderLock::Attempt FolderLock::attempt_once(const std::string& path) {
+  const int fd = retried(
+      [&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666); });
+  if (fd < 0) return {nullptr, errno};
+  std::shared_ptr<FolderLock> lock(new FolderLock(fd));
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return {nullptr, errno};
+  const std::lock_guard guard(held_mutex());
+  Held& held = all_held()[{info.st_dev, info.st_ino}];
+  if (held.process == ::getpid()) {
+    if (std::shared_ptr<FolderLock> mine = held.lock.lock()) return {mine, 0};
+  }
+  if (retried([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) != 0) return {nullptr, errno};
+  write_holder(fd);
+  held = {::getpid(), lock};
+  return {lock, 0};
+}
+
+std::shared_ptr<FolderLock> FolderLock::attempt(const std::string& folder) {
+  return attempt_once((std::filesystem::path(folder) / kLockFile).string()).lock;
+}
+
+std::shared_ptr<FolderLock> FolderLock::take(const char* op, const std::string& folder,
+                                             double patience_seconds, Unwritable unwritable) {
+  using std::chrono::steady_clock, std::chrono::duration;
+  constexpr std::chrono::milliseconds kPause{20};
+  make_folders(op, folder.empty() ? "." : folder);
+  const std::string path = (std::filesystem::path(folder) / kLockFile).string();
+  const auto begin = steady_clock::now();
+  while (true) {
+    const Attempt attempt = attempt_once(path);
+    if (attempt.lock) return attempt.lock;
+    if (attempt.error == ENOLCK || attempt.error == ENOTSUP || attempt.error == ENOSYS) {
+      const std::string line = std::string(op) + ": " + path + " cannot be locked (" +
+                               std::strerror(attempt.error) +
+                               "); see to it that no other process writes to the folder";
+      std::fprintf(stderr, "%s\n", printable(line).c_str());
+      return nullptr;
+    }
+    const bool forbidden =
+        attempt.error == EACCES || attempt.error == EPERM || attempt.error == EROFS;
+    if (forbidden && unwritable == Unwritable::no_lock) return nullptr;
+    check(attempt.error == EWOULDBLOCK, op, ": cannot open ", path, ": ",
+          std::strerror(attempt.error));
+    const double waited = duration<double>(steady_clock::now() - begin).count();
+    check(waited < patience_seconds, op, ": ", folder, " is in use by ", holder_of(path),
+          "; wait until it has ended or stop it, or choose another folder");
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace hero::nn

@@ -1,0 +1,209 @@
+// What differs from PyTorch on purpose; docs/differences.md names these tests, and the last of them
+// checks that all that it names exist.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "support/catch.h"
+
+#include <hero/autograd/autograd.h>
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::WithinAbs;
+using Values = std::vector<double>;
+using Bools = std::vector<bool>;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The names of all test cases below tests/.
+std::set<std::string> test_names() {
+  const std::regex named("TEST_CASE\\(\\s*\"([^\"]*)\"(?:\\s*\"([^\"]*)\")?");
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(HERO_GOLDEN_DIR "/..")) {
+    if (entry.path().extension() != ".cpp") continue;
+    const std::string text = text_of(entry.path());
+    for (std::sregex_iterator at(text.begin(), text.end(), named), end; at != end; ++at) {
+      names.insert((*at)[1].str() + (*at)[2].str());
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("bools compute as the numbers 0 and 1") {
+  const Tensor a = tensor({true, true, false}), b = tensor({true, false, true});
+  CHECK((-a).to_vector<bool>() == Bools{true, true, false});
+  CHECK((a - b).to_vector<bool>() == Bools{false, true, true});
+  CHECK((a - 1).to_vector<int64_t>() == std::vector<int64_t>{0, 0, -1});
+  CHECK((a - true).to_vector<bool>() == Bools{false, false, true});
+  CHECK(pow(a, b).to_vector<bool>() == Bools{true, true, false});
+  for (const Tensor& same : {abs(a), floor(a), ceil(a), round(a), relu(a)}) {
+    CHECK(same.dtype() == kBool);
+    CHECK(equal(same, a));
+  }
+}
+
+TEST_CASE("functions of floats take integers as float32") {
+  for (const DType dtype : {kBool, kUInt8, kInt32, kInt64}) {
+    const Tensor x = tensor({0, 1}, {.dtype = dtype}), f = x.to(kFloat32);
+    using F = Tensor (*)(const Tensor&);
+    for (const F op : {F(sigmoid), F(silu), F(mish), F(softsign), F(hardswish), F(logsigmoid),
+                       F(hardsigmoid), F(tanhshrink), F(selu)}) {
+      CHECK(op(x).dtype() == kFloat32);
+      CHECK(equal(op(x), op(f)));
+    }
+    CHECK(equal(elu(x), elu(f)));
+    CHECK(equal(celu(x), celu(f)));
+    CHECK(equal(gelu(x), gelu(f)));
+    CHECK(equal(leaky_relu(x), leaky_relu(f)));
+    CHECK(equal(softplus(x), softplus(f)));
+    CHECK(equal(logaddexp(x, x), logaddexp(f, f)));
+    CHECK(equal(lerp(x, x, 0.5), lerp(f, f, 0.5)));
+    CHECK(equal(addcdiv(x, x, x + 1), addcdiv(f, f, f + 1)));
+  }
+}
+
+TEST_CASE("the remainder of an integer by 0 is 0") {
+  for (const DType dtype : {kUInt8, kInt32, kInt64}) {
+    const Tensor x = tensor({7, 0}, {.dtype = dtype});
+    CHECK(remainder(x, 0).to_vector<double>() == Values{0, 0});
+    CHECK(remainder(x, x - x).to_vector<double>() == Values{0, 0});
+  }
+}
+
+TEST_CASE("operations that PyTorch wants of one dtype promote") {
+  const Tensor half = ones({2}, {.dtype = kFloat16}), wide = ones({2}, {.dtype = kFloat64});
+  CHECK(lerp(half, wide, 0.5).dtype() == kFloat64);
+  CHECK(prelu(half, ones({1})).dtype() == kFloat32);
+  CHECK(isclose(half, wide).to_vector<bool>() == Bools{true, true});
+  CHECK(isclose(half, tensor({1, 2})).to_vector<bool>() == Bools{true, false});
+}
+
+TEST_CASE("index_put wants values of the array's dtype") {
+  CHECK_THROWS_WITH(index_put(zeros({2}), {tensor({0})}, tensor({1})),
+                    ContainsSubstring("convert with to()"));
+}
+
+TEST_CASE("argmax finds the first true") {
+  CHECK(argmax(tensor({false, true, true})).item<int64_t>() == 1);
+}
+
+TEST_CASE("t of more than two dimensions swaps the last two") {
+  CHECK(ones({2, 3, 4}).t().shape() == Shape{2, 4, 3});
+  CHECK(ones({1, 2, 3, 4}).t().shape() == Shape{1, 2, 4, 3});
+}
+
+TEST_CASE("an empty list of dimensions means all of them, of any and all too") {
+  const Tensor x = tensor({{1, 0}, {0, 0}});
+  CHECK(any(x, Dims{}).shape() == Shape{});
+  CHECK(any(x, Dims{}).item<bool>());
+  CHECK_FALSE(all(x, Dims{}).item<bool>());
+  CHECK(sum(x, Dims{}).item<int64_t>() == 1);
+}
+
+TEST_CASE("more than eight dimensions are refused") {
+  const Tensor x = ones({1, 1, 1, 1, 1, 1, 1, 1});
+  CHECK_THROWS_WITH(x.unsqueeze(0), ContainsSubstring("more than 8 dimensions"));
+}
+
+TEST_CASE("dropout2d of three dimensions has no batch") {
+  manual_seed(1);
+  const Tensor y = dropout2d(ones({64, 2, 3}), 0.5);
+  CHECK(equal(amin(y, {1, 2}), amax(y, {1, 2})));
+}
+
+TEST_CASE("losses refuse shapes that would broadcast") {
+  const Tensor column = zeros({3, 1}), row = zeros({3});
+  using Loss = Tensor (*)(const Tensor&, const Tensor&, Reduction);
+  for (const Loss loss : {Loss(mse_loss), Loss(l1_loss), Loss(soft_margin_loss)}) {
+    CHECK_THROWS_WITH(loss(column, row, Reduction::mean), ContainsSubstring("shapes differ"));
+  }
+  CHECK_THROWS_WITH(huber_loss(column, row), ContainsSubstring("shapes differ"));
+  CHECK_THROWS_WITH(smooth_l1_loss(column, row), ContainsSubstring("shapes differ"));
+  CHECK_THROWS_WITH(kl_div(column, row), ContainsSubstring("shapes differ"));
+  CHECK_THROWS_WITH(bce_with_logits(column, row), ContainsSubstring("shapes differ"));
+}
+
+TEST_CASE("of two values scattered to one place the last stays") {
+  const Tensor index = tensor({1, 1, 1}), src = tensor({1.0, 2.0, 3.0});
+  CHECK(scatter(zeros({2}), 0, index, src).to_vector<double>() == Values{0, 3});
+  CHECK(index_put(zeros({2}), {index}, src).to_vector<double>() == Values{0, 3});
+}
+
+TEST_CASE("sort is stable without being asked") {
+  const Tensor x = remainder(arange(1000), 3);
+  const Tensor order = argsort(x);
+  const std::vector<int64_t> at = order.to_vector<int64_t>(), values = x.to_vector<int64_t>();
+  for (size_t i = 1; i < at.size(); ++i) {
+    const int64_t before = values[static_cast<size_t>(at[i - 1])],
+                  here = values[static_cast<size_t>(at[i])];
+    CHECK((before < here || at[i - 1] < at[i]));
+  }
+}
+
+TEST_CASE("activations of -inf have their limits") {
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    const Tensor x = tensor({-kInf}, {.dtype = dtype});
+    for (const Tensor& y : {silu(x), gelu(x), mish(x)}) {
+      CHECK(y.item() == 0.0);
+      CHECK(std::signbit(y.item()));
+    }
+  }
+}
+
+TEST_CASE("a negative norm of nothing is infinite") {
+  for (const double p : {-1.0, -2.0, -0.5}) CHECK(norm(zeros({0}), p).item() == kInf);
+}
+
+TEST_CASE("constants in derivatives are doubles") {
+  const Tensor x = tensor({0.5}, {.dtype = kFloat64, .requires_grad = true});
+  CHECK(grad(sum(hardsigmoid(x)), x).item() == 1.0 / 6.0);
+  const Tensor y = tensor({-0.3}, {.dtype = kFloat64, .requires_grad = true});
+  CHECK_THAT(grad(sum(celu(y, 0.7)), y).item(), WithinAbs(std::exp(-0.3 / 0.7), 1e-15));
+}
+
+TEST_CASE("a view made without recording may be written to") {
+  const Tensor leaf = ones({2, 3}, {.requires_grad = true});
+  Tensor view;
+  {
+    const NoGrad no_grad;
+    view = leaf[1];
+  }
+  view.add_(1);
+  CHECK(leaf.to_vector<double>() == Values{1, 1, 1, 2, 2, 2});
+  CHECK_FALSE(view.requires_grad());
+}
+
+TEST_CASE("every difference on the page names a test that exists") {
+  const std::set<std::string> names = test_names();
+  const std::string page = text_of(HERO_GOLDEN_DIR "/../../docs/differences.md");
+  const std::regex last_cell("\\| `([^`|]+)` \\|\n");
+  int rows = 0;
+  for (std::sregex_iterator at(page.begin(), page.end(), last_cell), end; at != end; ++at) {
+    INFO((*at)[1].str());
+    CHECK(names.contains((*at)[1].str()));
+    ++rows;
+  }
+  int lines = 0;
+  std::istringstream text(page);
+  for (std::string line; std::getline(text, line);) {
+    lines += line.rfind("| ", 0) == 0 && line != "| | PyTorch | Hero | test |";
+  }
+  CHECK(rows == lines);
+  CHECK(rows > 25);
+}

@@ -1,0 +1,88 @@
+# shellcheck shell=bash disable=SC2154,SC2034
+# --prepare (sourced by tests/run_gpu): what is carried to a machine with a GPU.
+
+most_glibc=2.34  # of Debian 12 and newer, Ubuntu 22.04 and newer
+most_bytes=20000000
+
+prepare() {
+  prepare_headers || return 1
+  [ -n "$headers_only" ] || prepare_programs
+}
+
+# The packages' headers, CMake files and static libraries under one prefix, and what the library
+# reads of NCCL's and cuDNN's headers.
+prepare_headers() {
+  # shellcheck disable=SC2086
+  need $packages_gpu
+  rm -rf "$deps"
+  mkdir -p "$deps"
+  local file
+  # shellcheck disable=SC2086
+  dpkg -L $packages_gpu | grep -E '^/usr/(include|lib|share/(eigen3|cmake|pkgconfig|nlohmann))' |
+    grep -vE '/unsupported|/pkgconfig|\.so($|\.)' | while read -r file; do
+    if [ -f "$file" ]; then
+      # one lib/ for all: other systems do not look into lib/<machine>
+      local to=${file#/usr/}
+      case $to in lib/*/libz.a) to=lib/libz.a ;; include/*-linux-gnu/*) to=include/${to#include/*/} ;; esac
+      mkdir -p "$deps/$(dirname "$to")"
+      cp "$file" "$deps/$to"
+    fi
+  done
+  for file in nccl.h cudnn_graph.h cudnn_version.h; do
+    find -L /usr/local/cuda/include /usr/local/include /usr/include -maxdepth 2 -name "$file" \
+      -exec cp -L {} "$deps/include/$file" \; -quit 2>/dev/null
+  done
+  say "$(du -sh "$deps" | cut -f1) in ${deps#"$root"/}"
+}
+
+# Both programs in one archive: their kernels are the same bytes, which are then packed once.
+prepare_programs() {
+  local build=$root/build/gpu-programs folder=$root/build/gpu-programs/packed log made_of
+  log=$build/prepare.log
+  mkdir -p "$build"
+  # files that change while they are compiled make programs of neither
+  made_of=$(sources)
+  say "building the programs that travel, which takes minutes; see ${log#"$root"/}"
+  if ! (cd "$root" && cmake --preset portable -B "$build" -DHERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90-real \
+    -DCMAKE_CUDA_FLAGS=--no-compress -DHERO_MPI=OFF -DHERO_TUTORIALS=OFF -DHERO_INSTALL=OFF -DZLIB_USE_STATIC_LIBS=ON \
+    -DHERO_GPU_PACKED=ON &&
+    cmake --build "$build" --parallel "${HERO_GPU_BUILD_JOBS:-$(nproc)}" --target hero_test_gpu hero_bench_gpu) >"$log" 2>&1 </dev/null; then
+    grep -E 'error|Error' -A 3 "$log" | head -n 20 >&2
+    say "the programs were not built, see ${log#"$root"/}; the sources can still be built there"
+    return 1
+  fi
+  rm -rf "$folder" "$packed"
+  mkdir -p "$folder" "$packed"
+  local program
+  for program in hero_test_gpu hero_bench_gpu; do
+    strip -o "$folder/$program" "$build/tests/$program"
+    needs_nothing_else "$folder/$program" || return 1
+    if grep -qaF "$root/tests/golden/" "$folder/$program"; then
+      say "$program knows files of this tree by their path; tests/support/golden_dir.h says where they lie"
+      return 1
+    fi
+  done
+  [ "$made_of" = "$(sources)" ] || { say "the sources changed meanwhile; run it again" && return 1; }
+  tar -C "$folder" --owner=0 --group=0 -cf - hero_test_gpu hero_bench_gpu |
+    xz -T1 --x86 --lzma2=preset=9,dict=128MiB >"$packed/programs.tar.xz" || return 1
+  echo "$made_of" >"$packed/sources"
+  local bytes
+  bytes=$(stat -c %s "$packed/programs.tar.xz")
+  say "$((bytes / 1000000)).$((bytes / 100000 % 10)) MB in ${packed#"$root"/}"
+  [ "$bytes" -le "$most_bytes" ] || { say "that is more than $((most_bytes / 1000000)) MB" && return 1; }
+}
+
+# needs_nothing_else PROGRAM: of glibc no newer symbol than of most_glibc, and no library beside it
+needs_nothing_else() {
+  local newest others
+  others=$(objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }' |
+    grep -vE '^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.[0-9]$' | tr '\n' ' ')
+  [ -z "$others" ] || { say "$(basename "$1") needs $others" && return 1; }
+  others=$(objdump -T "$1" | grep -oE '\((GLIBCXX|CXXABI|GCC)_[0-9.]+\)' | sort -u | tr '\n' ' ')
+  [ -z "$others" ] || { say "$(basename "$1") needs a C++ library with $others" && return 1; }
+  newest=$(objdump -T "$1" | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
+  if [ "$(printf '%s\n' "$newest" "$most_glibc" | sort -V | tail -n 1)" != "$most_glibc" ]; then
+    say "$(basename "$1") needs glibc $newest, more than $most_glibc"
+    return 1
+  fi
+}
