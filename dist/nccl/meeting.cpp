@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
@@ -17,6 +19,48 @@ namespace hero::dist::nccl {
 namespace {
 
 constexpr int64_t kUuid = 32;  // characters
+
+// While NCCL joins the ranks they tell each other, round after round, who has been joined, until
+// all have. A rank that fails or ends says nothing more, and the round that misses it tells the
+// others, who would wait in NCCL for ever.
+class Rounds {
+ public:
+  explicit Rounds(Engine& meeting) : meeting_(meeting) {}
+
+  // This rank still waits; an Error where another one has failed.
+  void not_yet() {
+    if (!round_ || round_->test()) begin(0);
+  }
+  // This rank is joined; returns when all are.
+  void joined() {
+    while (true) {
+      if (round_) {
+        round_->wait();
+        const uint8_t* said = all_.data<uint8_t>();
+        if (std::all_of(said, said + all_.numel(), [](uint8_t one) { return one == 1; })) return;
+      }
+      begin(1);
+    }
+  }
+
+ private:
+  void begin(uint8_t is_joined) {
+    mine_ = core::Array::from(std::span<const uint8_t>(&is_joined, 1), {1});
+    all_ = core::Array::zeros({meeting_.size()}, kUInt8);
+    Call call;
+    call.op = Op::all_gather;
+    call.dtype = kUInt8;
+    call.size = all_.numel();
+    call.unit = "NCCL's communicator";
+    call.input = mine_.bytes();
+    call.output = all_.bytes();
+    round_ = meeting_.post(std::move(call), mine_, all_);
+  }
+
+  Engine& meeting_;
+  std::shared_ptr<Pending> round_;
+  core::Array mine_, all_;
+};
 
 }  // namespace
 
@@ -73,20 +117,14 @@ std::unique_ptr<Comm> meet(Engine& meeting, const std::string& axis, Device devi
   call.output = sends ? nullptr : id.bytes();
   meeting.post(std::move(call), sends ? id : core::Array(), sends ? core::Array() : id)->wait();
 
-  // While NCCL joins the ranks a barrier is open: a rank that ends meanwhile is heard of by it.
-  Call barrier;
-  barrier.unit = "NCCL's communicator";
-  std::shared_ptr<Pending> open;
+  Rounds rounds(meeting);
   const Name name{axis, meeting.rank()};
   const cuda::DeviceGuard guard(device.index);
-  const ncclComm_t handle = connect(library(), id_in(id), meeting.size(), name, timeout, [&] {
-    if (!open) open = meeting.post(barrier, {}, {});
-    open->test();
-  });
+  const ncclComm_t handle =
+      connect(library(), id_in(id), meeting.size(), name, timeout, [&] { rounds.not_yet(); });
   auto comm = std::make_unique<Comm>(handle, name, device, timeout);
-  if (!open) open = meeting.post(barrier, {}, {});
   try {
-    open->wait();
+    rounds.joined();
   } catch (...) {
     comm->abort(std::chrono::steady_clock::now());
     throw;
