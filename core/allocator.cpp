@@ -91,7 +91,7 @@ constinit SharedCache shared_cache;
 static_assert(std::is_trivially_destructible_v<SharedCache>);
 
 // A child that is forked while another thread has the lock must find it free.
-[[maybe_unused]] const int free_at_fork =
+[[maybe_unused]] const int kFreeAtFork =
     pthread_atfork([] { shared_cache.mutex.lock(); }, [] { shared_cache.mutex.unlock(); },
                    [] { shared_cache.mutex.unlock(); });
 

@@ -6,7 +6,7 @@ namespace hero::core {
 namespace {
 
 // Batch dimensions over which both operands run evenly, merged; a stride of 0 repeats an operand.
-struct Batch {
+struct ProductBatch {
   Dims sizes, a_strides, b_strides;
 
   void push(int64_t size, int64_t a_stride, int64_t b_stride) {
@@ -32,7 +32,7 @@ Array matrices(const Array& x, int64_t count, int64_t stride, int64_t offset) {
 }
 
 // All products, `out` being [batch.., M, N] and contiguous.
-void products(const Array& a, const Array& b, const Batch& batch, const Array& out) {
+void products(const Array& a, const Array& b, const ProductBatch& batch, const Array& out) {
   Backend& device = backend(out.device());
   const int outer = std::max(0, batch.sizes.size() - 1);
   const bool one = batch.sizes.empty();
@@ -96,7 +96,7 @@ Array matmul(const Array& a, const Array& b) {
   Shape a_batch(std::span(left.shape().begin(), left.shape().end() - 2));
   Shape b_batch(std::span(right.shape().begin(), right.shape().end() - 2));
   Shape shape = broadcast_shapes("matmul", a_batch, b_batch);
-  Batch batch;
+  ProductBatch batch;
   // One matrix on the right: where the rows of the left lie evenly they are one tall matrix.
   const bool tall = b_batch.numel() == 1 && left.is_contiguous() && shape == a_batch;
   if (tall) {

@@ -24,7 +24,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kExtension = ".safetensors";
+constexpr const char* kFullExtension = ".safetensors";
 constexpr const char* kOneFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
@@ -63,7 +63,7 @@ std::vector<FilePlan> plan_files(nn::Module& module, const std::vector<Held>& va
   std::array<char, 64> text{};
   for (size_t i = 0; i < files.size(); ++i) {
     std::snprintf(text.data(), text.size(), "model-%05zu-of-%05zu", i + 1, files.size());
-    files[i].name = files.size() == 1 ? kOneFile : text.data() + std::string(kExtension);
+    files[i].name = files.size() == 1 ? kOneFile : text.data() + std::string(kFullExtension);
   }
   return files;
 }
@@ -207,7 +207,7 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
                const FullOptions& options) {
   check(options.max_shard_bytes > 0,
         "save_full: max_shard_bytes must be positive: ", options.max_shard_bytes);
-  const bool one = path.ends_with(kExtension);
+  const bool one = path.ends_with(kFullExtension);
   std::vector<Held> values = held_by(module);
   divide_work(world, values);
   std::vector<FilePlan> files = plan_files(

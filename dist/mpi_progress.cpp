@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kTags = 32768;  // what every MPI has
 
-size_t at(int i) { return static_cast<size_t>(i); }
+size_t index_of(int i) { return static_cast<size_t>(i); }
 
 }  // namespace
 
@@ -18,8 +18,8 @@ MpiProgress::MpiProgress(MpiWorld& world, Transport& transport)
     : world_(world),
       transport_(transport),
       watch_(world.size_),
-      finished_(at(world.size_)),
-      ended_(at(world.size_)) {}
+      finished_(index_of(world.size_)),
+      ended_(index_of(world.size_)) {}
 
 void MpiProgress::run() {
   try {
@@ -142,7 +142,7 @@ void MpiProgress::hear(int from, Note kind, Packet& packet) {
       return hear_call(packet);
     case Note::finished:
       ++heard_;
-      finished_[at(from)] = true;
+      finished_[index_of(from)] = true;
       return;
     case Note::fail: {
       const Failure failed = failure();
@@ -265,7 +265,7 @@ std::vector<int> MpiProgress::absent(const MpiCall& call) const {
 
 void MpiProgress::check_finished(const MpiCall& call) {
   for (const int other : absent(call)) {
-    if (!finished_[at(other)]) continue;
+    if (!finished_[index_of(other)]) continue;
     return fail({-1, call.where() + ": rank " + std::to_string(other) +
                          " has finished without this call; every rank must make the same calls in "
                          "the same order"});

@@ -26,7 +26,7 @@ Array squeezed(const Array& kept, const Dims& dims, bool keepdim) {
   return keepdim ? kept : kept.reshape(detail::dropped_shape(kept.shape(), dims));
 }
 
-void check_floating(const char* op, const Tensor& x) {
+void require_floating(const char* op, const Tensor& x) {
   check(is_floating(x.dtype()), op, ": array is ", x.dtype(),
         "; convert to a floating dtype first");
 }
@@ -151,7 +151,7 @@ struct Std : Var {
 
 template <class O>
 O spread_op(const char* op, const Tensor& x, const VarOptions& options) {
-  check_floating(op, x);
+  require_floating(op, x);
   const Dims dims = normalize_dims(op, options.dims, x.ndim());
   const double count = reduced_count(x.shape(), dims);
   // One element has no unbiased variance: 0 / 0.
@@ -244,7 +244,7 @@ StdMean std_mean(const Tensor& x, const VarOptions& options) {
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
-  check_floating("norm", x);
+  require_floating("norm", x);
   if (any_half(x)) {
     return in_float32("norm", {x}, [=](const auto& in) { return norm(in[0], p, dims, keepdim); });
   }

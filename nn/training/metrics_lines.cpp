@@ -8,7 +8,7 @@ namespace hero::nn {
 namespace {
 
 // The step of a line; none where it is no line of metrics.
-std::optional<int64_t> step_of(std::string_view line) {
+std::optional<int64_t> step_in(std::string_view line) {
   try {
     const nlohmann::json object = core::parse_json(line, "metrics", "a line");
     return core::json_integer<int64_t>(core::json_member(object, "step"), "step");
@@ -25,7 +25,7 @@ KeptLines kept_lines(std::string_view text, int64_t last, const std::string& pat
     const size_t end = text.find('\n');
     const bool is_last = end == text.npos || end + 1 == text.size();
     const std::string_view line = text.substr(0, end);
-    const std::optional<int64_t> step = step_of(line);
+    const std::optional<int64_t> step = step_in(line);
     if (!step && is_last) {
       kept.torn_bytes = text.size();
       break;
