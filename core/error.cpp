@@ -27,7 +27,7 @@ const Error& out_of_memory() {
   static const Error error("out of memory; use smaller batches or release tensors");
   return error;
 }
-[[maybe_unused]] const Error& made_at_start = out_of_memory();
+[[maybe_unused]] const Error& kMadeAtStart = out_of_memory();
 
 }  // namespace
 
