@@ -181,7 +181,8 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
     // Of halves all is computed in float32 and rounded at the end.
     const bool wide = detail::is_half(q) && !autocast_enabled();
     const auto widened = [&](const Tensor& x) { return wide ? x.to(kFloat32) : x; };
-    const auto rounded = [&](const Tensor& x) { return wide ? x.to(q.dtype()) : x; };
+    const DType half = q.dtype();
+    const auto rounded = [&](const Tensor& x) { return wide ? x.to(half) : x; };
     weights = dropout(attention_weights(widened(q), widened(k), masks, inputs.is_causal), p);
     const Tensor values = repeat_interleave(widened(v), sizes_.heads / sizes_.kv_heads, 1);
     heads = rounded(matmul(weights, values));
