@@ -23,7 +23,7 @@ Tensor whole_numbers(const Shape& shape, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("operations are recorded on one leaf by several threads", "[shared]") {
+TEST_CASE("operations are recorded on one leaf by several threads", "[threads]") {
   const Tensor w = tensor({3.0, 4.0}, {.requires_grad = true});
   std::atomic<int64_t> nodes = 0;
   std::atomic<int> wrong = 0;
@@ -40,7 +40,7 @@ TEST_CASE("operations are recorded on one leaf by several threads", "[shared]") 
   CHECK(w.grad().to_vector<double>() == std::vector<double>{6.0, 8.0});
 }
 
-TEST_CASE("gradients that several threads find for one leaf add up", "[shared]") {
+TEST_CASE("gradients that several threads find for one leaf add up", "[threads]") {
   constexpr int kRounds = 300;
   const Tensor w = whole_numbers({5, 3}, 1).requires_grad_();
   const Tensor b = whole_numbers({5}, 2).requires_grad_();
@@ -59,7 +59,7 @@ TEST_CASE("gradients that several threads find for one leaf add up", "[shared]")
   CHECK(equal(b.grad(), full({5}, 4.0 * kRounds * kThreads)));
 }
 
-TEST_CASE("gradients of larger leaves add up too", "[shared]") {
+TEST_CASE("gradients of larger leaves add up too", "[threads]") {
   // Large enough for the thread pool, of which one thread at a time has the workers.
   const Tensor first = whole_numbers({256, 192}, 3).requires_grad_();
   const Tensor second = whole_numbers({64, 256}, 4).requires_grad_();
@@ -74,7 +74,7 @@ TEST_CASE("gradients of larger leaves add up too", "[shared]") {
   CHECK(equal(second.grad(), alone[1] * (kRounds * kThreads)));
 }
 
-TEST_CASE("grad() on several threads finds the leaf it was given", "[shared]") {
+TEST_CASE("grad() on several threads finds the leaf it was given", "[threads]") {
   const Tensor w = tensor({2.0, 3.0}, {.requires_grad = true});
   std::atomic<int> wrong = 0;
   on_threads(kThreads, [&](int i) {
@@ -90,7 +90,7 @@ TEST_CASE("grad() on several threads finds the leaf it was given", "[shared]") {
 }
 
 TEST_CASE("a graph outlives the thread that recorded it and is walked and freed on others",
-          "[shared]") {
+          "[threads]") {
   const Tensor w = tensor({2.0}, {.requires_grad = true});
   std::vector<Tensor> outputs(kThreads);
   on_threads(kThreads, [&](int i) {
@@ -107,7 +107,7 @@ TEST_CASE("a graph outlives the thread that recorded it and is walked and freed 
   CHECK(w.grad().item() == 15.0);
 }
 
-TEST_CASE("a leaf dies with the last graph that holds it, on whatever thread", "[shared]") {
+TEST_CASE("a leaf dies with the last graph that holds it, on whatever thread", "[threads]") {
   Ledger ledger;
   for (int round = 0; round < 50; ++round) {
     std::vector<Tensor> outputs(kThreads);
@@ -122,7 +122,7 @@ TEST_CASE("a leaf dies with the last graph that holds it, on whatever thread", "
   }
 }
 
-TEST_CASE("a graph may be a thread's last variable", "[shared]") {
+TEST_CASE("a graph may be a thread's last variable", "[threads]") {
   const Tensor w = tensor({2.0}, {.requires_grad = true});
   on_threads(kThreads, [&](int) {
     // Made before anything of the library's is used on the thread, so destroyed after all that.
@@ -134,7 +134,7 @@ TEST_CASE("a graph may be a thread's last variable", "[shared]") {
   CHECK(w.grad().item() == 1.0);
 }
 
-TEST_CASE("threads walk through a graph that they share, when it is retained", "[shared]") {
+TEST_CASE("threads walk through a graph that they share, when it is retained", "[threads]") {
   const Tensor w = whole_numbers({6, 6}, 6).requires_grad_();
   const Tensor x = whole_numbers({6, 6}, 7);
   const Tensor trunk = relu(matmul(x, w)) + w;
@@ -148,7 +148,7 @@ TEST_CASE("threads walk through a graph that they share, when it is retained", "
   CHECK(equal(w.grad(), alone * (2.0 * kRounds * kThreads)));
 }
 
-TEST_CASE("hooks of a leaf come and go while threads run backward through it", "[shared]") {
+TEST_CASE("hooks of a leaf come and go while threads run backward through it", "[threads]") {
   const Tensor w = tensor({2.0}, {.requires_grad = true});
   std::atomic<int> tensor_hooks = 0, leaf_hooks = 0, wrong = 0;
   w.register_leaf_hook([&](const Tensor& leaf) {
@@ -175,7 +175,7 @@ TEST_CASE("hooks of a leaf come and go while threads run backward through it", "
   CHECK(w.grad().item() == 3.0 * kRounds * kThreads);
 }
 
-TEST_CASE("a gradient is read and cleared while threads add to it", "[shared]") {
+TEST_CASE("a gradient is read and cleared while threads add to it", "[threads]") {
   const Tensor w = ones({16}, {.requires_grad = true});
   std::atomic<int> wrong = 0;
   on_threads(kThreads, [&](int i) {
@@ -192,7 +192,7 @@ TEST_CASE("a gradient is read and cleared while threads add to it", "[shared]") 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("graphs that set_data left behind are freed on other threads", "[shared]") {
+TEST_CASE("graphs that set_data left behind are freed on other threads", "[threads]") {
   const Tensor w = ones({4}, {.requires_grad = true});
   for (int round = 0; round < 100; ++round) {
     std::vector<Tensor> outputs(kThreads);
@@ -213,7 +213,7 @@ TEST_CASE("graphs that set_data left behind are freed on other threads", "[share
   CHECK(w.grad().to_vector<double>() == std::vector<double>(4, 200.0));
 }
 
-TEST_CASE("writes of several threads to parts of one storage are all counted", "[shared]") {
+TEST_CASE("writes of several threads to parts of one storage are all counted", "[threads]") {
   const Tensor x = zeros({kThreads, 8});
   const uint32_t before = x.array().storage().version();
   constexpr int kWrites = 500;
@@ -225,7 +225,7 @@ TEST_CASE("writes of several threads to parts of one storage are all counted", "
   CHECK(equal(x, full({kThreads, 8}, 1.0 * kWrites)));
 }
 
-TEST_CASE("a backward inside a backward meets leaves that other threads walk to", "[shared]") {
+TEST_CASE("a backward inside a backward meets leaves that other threads walk to", "[threads]") {
   const Tensor w = tensor({2.0}, {.requires_grad = true});
   on_threads(kThreads, [&](int) {
     for (int round = 0; round < 100; ++round) {

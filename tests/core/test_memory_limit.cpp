@@ -21,6 +21,9 @@ using hero_test::run_forked;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // which have memory of their own
+
 // The process gets no more than `bytes` beside what it has. In a child alone: there is no way back.
 void limit_memory(int64_t bytes) {
   long pages = 0;
@@ -31,9 +34,6 @@ void limit_memory(int64_t bytes) {
   const rlimit limit{most, most};
   check(::setrlimit(RLIMIT_AS, &limit) == 0, "cannot limit memory");
 }
-
-#if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // which have memory of their own
 
 TEST_CASE("memory that the cache holds is given back before there is none", "[core][process]") {
   const auto child = [] {

@@ -22,7 +22,7 @@ void sum_ranks(Communicator& world) {
          "the sum of all ranks");
 }
 
-TEST_CASE("worlds started from several threads leave the pool as it was", "[dist][shared]") {
+TEST_CASE("worlds started from several threads leave the pool as it was", "[dist][threads]") {
   const ThreadLimit limit(4);
   for (int round = 0; round < 5; ++round) {
     std::vector<std::thread> callers;
@@ -36,7 +36,7 @@ TEST_CASE("worlds started from several threads leave the pool as it was", "[dist
   }
 }
 
-TEST_CASE("a world that fails leaves the pool as it was", "[dist][shared]") {
+TEST_CASE("a world that fails leaves the pool as it was", "[dist][threads]") {
   const ThreadLimit limit(4);
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 3; ++caller) {

@@ -46,7 +46,7 @@ nn::GPTConfig small_gpt() {
 
 }  // namespace
 
-TEST_CASE("threads call one module and get what one thread gets", "[shared]") {
+TEST_CASE("threads call one module and get what one thread gets", "[threads]") {
   manual_seed(1);
   MLP model;
   std::vector<Tensor> alone;
@@ -61,7 +61,7 @@ TEST_CASE("threads call one module and get what one thread gets", "[shared]") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("threads run backward through one module and the gradients are the sums", "[shared]") {
+TEST_CASE("threads run backward through one module and the gradients are the sums", "[threads]") {
   manual_seed(2);
   MLP model;
   make_whole(model);
@@ -80,7 +80,7 @@ TEST_CASE("threads run backward through one module and the gradients are the sum
   for (size_t k = 0; k < parameters.size(); ++k) CHECK(equal(parameters[k].grad(), expected[k]));
 }
 
-TEST_CASE("hooks of a module run on each thread that calls it", "[shared]") {
+TEST_CASE("hooks of a module run on each thread that calls it", "[threads]") {
   MLP model;
   std::atomic<int> forward = 0, backward = 0;
   model.fc1.register_forward_hook(
@@ -94,7 +94,7 @@ TEST_CASE("hooks of a module run on each thread that calls it", "[shared]") {
   CHECK(backward == 20 * kThreads);
 }
 
-TEST_CASE("the table of a rotary embedding grows under several threads", "[shared]") {
+TEST_CASE("the table of a rotary embedding grows under several threads", "[threads]") {
   nn::RotaryEmbedding rotary(8);
   manual_seed(3);
   const Tensor x = rand({2, 4, 8});
@@ -108,7 +108,7 @@ TEST_CASE("the table of a rotary embedding grows under several threads", "[share
 }
 
 TEST_CASE("a GPT in training generates on several threads as alone, and stays in training",
-          "[shared]") {
+          "[threads]") {
   manual_seed(4);
   nn::GPT gpt(small_gpt());
   const Tensor prompt = tensor({1, 2, 3});
@@ -138,7 +138,7 @@ TEST_CASE("generate leaves the modes of its children as they were") {
   CHECK_FALSE(gpt.transformer.ln_f.training());
 }
 
-TEST_CASE("an EvalScope is evaluation for its thread alone", "[shared]") {
+TEST_CASE("an EvalScope is evaluation for its thread alone", "[threads]") {
   nn::Dropout dropout(0.5);
   const Tensor x = ones({256});
   std::atomic<int> wrong = 0;
@@ -155,7 +155,7 @@ TEST_CASE("an EvalScope is evaluation for its thread alone", "[shared]") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a mode changes while threads call the module", "[shared]") {
+TEST_CASE("a mode changes while threads call the module", "[threads]") {
   nn::Sequential net{nn::Linear(4, 4), nn::Dropout(0.5)};
   on_threads(kThreads, [&](int i) {
     for (int round = 0; round < 100; ++round) {
@@ -170,7 +170,7 @@ TEST_CASE("a mode changes while threads call the module", "[shared]") {
   CHECK(equal(net(ones({2, 4})), net(ones({2, 4}))));
 }
 
-TEST_CASE("batch norm counts the batches of all threads", "[shared]") {
+TEST_CASE("batch norm counts the batches of all threads", "[threads]") {
   nn::BatchNorm1d norm(3);
   constexpr int kRounds = 50;
   on_threads(kThreads, [&](int i) {
