@@ -5,11 +5,13 @@
 
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
+# The libraries may become part of a shared one; their functions call each other directly even so.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 # g++ 12 tunes Eigen's products badly for some Zen processors: the instruction set of this machine,
 # but generic tuning.
 set(hero_flags -march=${HERO_ARCH} -mtune=generic -fno-math-errno -fno-trapping-math
-               -ffp-contract=off)
+               -ffp-contract=off -fno-semantic-interposition)
 set(hero_warnings -Wall -Wextra -Wshadow -Wconversion -Wpedantic)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees overlapping copies, and copies beyond the end, in "text" + std::string (GCC bug

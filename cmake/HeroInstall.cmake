@@ -1,7 +1,7 @@
 # cmake --install lays include/hero/<room>/*.h, the libraries, and what find_package(hero) reads.
 include(CMakePackageConfigHelpers)
 
-set(hero_installed hero)
+set(hero_installed hero hero_cpu)
 foreach(room IN LISTS hero_rooms)
   list(APPEND hero_installed hero_${room})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero

@@ -6,6 +6,10 @@ file(MAKE_DIRECTORY ${hero_include_dir}/hero)
 
 add_library(hero INTERFACE)
 add_library(hero::hero ALIAS hero)
+# The same without the CUDA backend, whose kernels are most of a program that has them.
+add_library(hero_cpu INTERFACE)
+add_library(hero::cpu ALIAS hero_cpu)
+set_target_properties(hero_cpu PROPERTIES EXPORT_NAME cpu)
 set(hero_rooms "" CACHE INTERNAL "Rooms that have sources")
 
 # What nearly every source reads of the standard library, compiled once: half of the compile time of
@@ -51,6 +55,7 @@ function(hero_room name)
     endif()
   endforeach()
   target_link_libraries(hero INTERFACE hero_${name})
+  target_link_libraries(hero_cpu INTERFACE hero_${name})
   set(hero_rooms ${hero_rooms} ${name} CACHE INTERNAL "Rooms that have sources")
   if(name MATCHES "^(core|dist)$") # dist knows MPI
     hero_standard_headers(hero_${name})

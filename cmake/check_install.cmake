@@ -18,3 +18,9 @@ run("configuring the outside project" ${CMAKE_COMMAND} -G Ninja -S ${SCRATCH}/ou
     -B ${SCRATCH}/build -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
 run("building the outside project" ${CMAKE_COMMAND} --build ${SCRATCH}/build)
 run("the outside program" ${CMAKE_COMMAND} -E chdir ${SCRATCH} ${SCRATCH}/build/outside)
+run("the outside program without CUDA" ${CMAKE_COMMAND} -E chdir ${SCRATCH}
+    ${SCRATCH}/build/outside_cpu)
+file(SIZE ${SCRATCH}/build/outside_cpu bytes)
+if(bytes GREATER 5000000)
+  message(FATAL_ERROR "the stripped program without CUDA has ${bytes} bytes, more than 5000000")
+endif()
