@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <support/catch.h>
+#include <support/sanitized.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -20,18 +21,13 @@ namespace hero::ends {
 inline constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 inline constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;  // their own memory is in the way of a limit
-#else
-inline constexpr bool kSanitized = false;
-#endif
-
 // While it lives the process may ask for no more than a GiB more than it has: what would take
-// minutes to fill is refused at once, as on a machine with less memory.
+// minutes to fill is refused at once, as on a machine with less memory. A sanitizer's own memory
+// would be in the way.
 class MemoryLimit {
  public:
   MemoryLimit() {
-    if (kSanitized) return;
+    if (hero_test::kIsSanitized) return;
     ::getrlimit(RLIMIT_AS, &former_);
     long pages = 0;
     if (FILE* file = std::fopen("/proc/self/statm", "r")) {
@@ -43,7 +39,7 @@ class MemoryLimit {
     REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
   }
   ~MemoryLimit() {
-    if (!kSanitized) ::setrlimit(RLIMIT_AS, &former_);
+    if (!hero_test::kIsSanitized) ::setrlimit(RLIMIT_AS, &former_);
   }
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
@@ -59,7 +55,7 @@ inline std::vector<int64_t> extremes() {
   for (int power : {60, 61, 62}) {
     for (int64_t beside : {-1, 0, 1}) numbers.push_back((int64_t{1} << power) + beside);
   }
-  if (kSanitized) return numbers;
+  if (hero_test::kIsSanitized) return numbers;
   for (int power : {31, 32, 33, 40, 48, 56}) {
     for (int64_t beside : {-1, 0, 1}) {
       numbers.push_back((int64_t{1} << power) + beside);

@@ -5,6 +5,7 @@
 
 #include "dist/ranks.h"
 #include "support/catch.h"
+#include "support/sanitized.h"
 
 #include <hero/core/thread_pool.h>
 #include <hero/dist/dist.h>
@@ -54,11 +55,7 @@ TEST_CASE("a world that fails leaves the pool as it was", "[dist][threads]") {
 
 TEST_CASE("a thousand ranks end in seconds", "[dist]") {
   const auto start = std::chrono::steady_clock::now();
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  std::vector<std::string> words{"train", "--ranks", "100"};  // theirs are slower
-#else
-  std::vector<std::string> words{"train", "--ranks", "1000"};
-#endif
+  std::vector<std::string> words{"train", "--ranks", hero_test::kIsSanitized ? "100" : "1000"};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
