@@ -6,6 +6,8 @@ namespace hero::optim {
 
 namespace k = core::kernels;
 
+template class OptimizerOf<AdadeltaOptions>;
+
 void AdadeltaOptions::check_values() const {
   check_not_negative("adadelta", "lr", lr);
   check(rho >= 0.0 && rho <= 1.0, "adadelta: rho must be in [0, 1]: ", rho);

@@ -19,6 +19,7 @@ struct AdadeltaOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<AdadeltaOptions>;
 
 /// Steps in the units of the parameter: v = rho v + (1 - rho) g^2; d = sqrt(u + eps) / sqrt(v +
 /// eps) * g; u = rho u + (1 - rho) d^2; p -= lr * d, with g += weight_decay * p before. Zeiler,

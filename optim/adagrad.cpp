@@ -6,6 +6,8 @@ namespace hero::optim {
 
 namespace k = core::kernels;
 
+template class OptimizerOf<AdagradOptions>;
+
 void AdagradOptions::check_values() const {
   check_not_negative("adagrad", "lr", lr);
   check_not_negative("adagrad", "lr_decay", lr_decay);

@@ -21,6 +21,7 @@ struct AdagradOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<AdagradOptions>;
 
 /// Steps shrink with all the gradients seen: s += g^2; p -= lr / (1 + (t - 1) lr_decay) * g /
 /// (sqrt(s) + eps), with g += weight_decay * p before. Duchi, Hazan and Singer, JMLR 12, 2011.

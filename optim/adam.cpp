@@ -26,6 +26,8 @@ k::AdamStep<double> adam_step(const Options& o, double t, double l2, double keep
 
 }  // namespace
 
+template class OptimizerOf<AdamOptions>;
+
 void AdamOptions::check_values() const { check_adam_options("adam", *this); }
 std::vector<const char*> Adam::array_names(int group) const { return adam_arrays(options(group)); }
 void Adam::update(int group, State& state, const Array& grad) {
@@ -33,6 +35,8 @@ void Adam::update(int group, State& state, const Array& grad) {
   const auto step = adam_step(o, state.steps, o.weight_decay, 1.0);
   o.amsgrad ? run<k::AdamAmsgrad>({step}, state, grad) : run<k::Adam>({step}, state, grad);
 }
+
+template class OptimizerOf<AdamWOptions>;
 
 void AdamWOptions::check_values() const { check_adam_options("adamw", *this); }
 std::vector<const char*> AdamW::array_names(int group) const { return adam_arrays(options(group)); }

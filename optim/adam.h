@@ -22,6 +22,7 @@ struct AdamOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<AdamOptions>;
 
 /// Running mean and mean square, corrected for their start at zero: m = beta1 m + (1 - beta1) g; v
 /// = beta2 v + (1 - beta2) g^2; p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps),
@@ -57,6 +58,7 @@ struct AdamWOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<AdamWOptions>;
 
 /// Adam with the decay taken from the parameter instead of added to the gradient: p *= 1 - lr *
 /// weight_decay, then Adam's step without decay. Loshchilov and Hutter, arXiv 1711.05101.

@@ -8,6 +8,8 @@ namespace hero::optim {
 
 namespace k = core::kernels;
 
+template class OptimizerOf<AdamaxOptions>;
+
 void AdamaxOptions::check_values() const { check_adam_options("adamax", *this); }
 
 std::vector<const char*> Adamax::array_names(int) const { return {"exp_avg", "exp_inf"}; }

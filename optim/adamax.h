@@ -20,6 +20,7 @@ struct AdamaxOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<AdamaxOptions>;
 
 /// Adam by the largest gradient: m = beta1 m + (1 - beta1) g; u = max(beta2 u, |g| + eps); p -= lr
 /// / (1 - beta1^t) * m / u, with g += weight_decay * p before. Kingma and Ba, arXiv 1412.6980,

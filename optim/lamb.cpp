@@ -23,6 +23,8 @@ int64_t batch_bytes(Device device) {
 
 }  // namespace
 
+template class OptimizerOf<LAMBOptions>;
+
 void LAMBOptions::check_values() const { check_adam_options("lamb", *this); }
 
 std::vector<const char*> LAMB::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }

@@ -20,6 +20,7 @@ struct LAMBOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<LAMBOptions>;
 
 /// Adam's direction at the length of the parameter, for large batches. Two stages: d = m / (1 -
 /// beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay * p; then p -= lr * (|p| / |d|) * d

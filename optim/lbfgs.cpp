@@ -38,6 +38,8 @@ Array stack_rows(const std::vector<Array>& rows, int64_t columns, DType dtype) {
 
 }  // namespace
 
+template class OptimizerOf<LBFGSOptions>;
+
 void LBFGSOptions::check_values() const {
   check_not_negative("lbfgs", "lr", lr);
   check(max_iter > 0, "lbfgs: max_iter must be positive: ", max_iter);

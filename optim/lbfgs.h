@@ -26,6 +26,7 @@ struct LBFGSOptions {
     visit("history_size", self.history_size);
   }
 };
+extern template class OptimizerOf<LBFGSOptions>;
 
 /// Quasi-Newton steps from the last differences of points and gradients, for smooth functions
 /// without noise; one group. Each step() runs up to max_iter iterations and calls the closure for

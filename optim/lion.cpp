@@ -6,6 +6,8 @@ namespace hero::optim {
 
 namespace k = core::kernels;
 
+template class OptimizerOf<LionOptions>;
+
 void LionOptions::check_values() const { check_adam_options("lion", *this); }
 
 std::vector<const char*> Lion::array_names(int) const { return {"exp_avg"}; }

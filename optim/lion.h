@@ -18,6 +18,7 @@ struct LionOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<LionOptions>;
 
 /// Only the sign of the momentum: p = p * (1 - lr * weight_decay) - lr * sign(beta1 m + (1 - beta1)
 /// g); then m = beta2 m + (1 - beta2) g. One state instead of Adam's two. Chen et al., arXiv

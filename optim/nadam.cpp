@@ -9,6 +9,8 @@ namespace hero::optim {
 
 namespace k = core::kernels;
 
+template class OptimizerOf<NAdamOptions>;
+
 void NAdamOptions::check_values() const {
   check_adam_options("nadam", *this);
   check_not_negative("nadam", "momentum_decay", momentum_decay);

@@ -24,6 +24,7 @@ struct NAdamOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<NAdamOptions>;
 
 /// Adam with Nesterov's momentum: mu_t = beta1 (1 - 0.5 * 0.96^(t momentum_decay)), P_t = mu_1 ...
 /// mu_t; m and v as Adam; p -= lr ((1 - mu_t) / (1 - P_t) g + mu_{t+1} / (1 - P_{t+1}) m) / (sqrt(v

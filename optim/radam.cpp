@@ -8,6 +8,8 @@ namespace hero::optim {
 
 namespace k = core::kernels;
 
+template class OptimizerOf<RAdamOptions>;
+
 void RAdamOptions::check_values() const { check_adam_options("radam", *this); }
 
 std::vector<const char*> RAdam::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }

@@ -22,6 +22,7 @@ struct RAdamOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<RAdamOptions>;
 
 /// Adam that waits until the variance of its steps is finite: r = 2 / (1 - beta2) - 1 and r_t = r -
 /// 2 t beta2^t / (1 - beta2^t); where r_t > 5 Adam's step times sqrt((r_t - 4)(r_t - 2) r / ((r -

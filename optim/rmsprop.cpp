@@ -6,6 +6,8 @@ namespace hero::optim {
 
 namespace k = core::kernels;
 
+template class OptimizerOf<RMSpropOptions>;
+
 void RMSpropOptions::check_values() const {
   check_not_negative("rmsprop", "lr", lr);
   check_not_negative("rmsprop", "alpha", alpha);

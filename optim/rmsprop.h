@@ -23,6 +23,7 @@ struct RMSpropOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<RMSpropOptions>;
 
 /// Steps are scaled by a running mean square: v = alpha v + (1 - alpha) g^2; centered: m = alpha m
 /// + (1 - alpha) g and v - m^2 under the root; q = g / (sqrt(v) + eps); with momentum b = momentum

@@ -10,6 +10,8 @@ namespace hero::optim {
 
 namespace k = core::kernels;
 
+template class OptimizerOf<SGDOptions>;
+
 void SGDOptions::check_values() const {
   check_not_negative("sgd", "lr", lr);
   check_not_negative("sgd", "momentum", momentum);
@@ -37,6 +39,8 @@ void SGD::update(int group, State& state, const Array& grad) {
     run<k::SGDMomentum<false>>({seen, o.lr, o.momentum, 1.0 - o.dampening, first}, state, grad);
   }
 }
+
+template class OptimizerOf<NesterovLookaheadOptions>;
 
 void NesterovLookaheadOptions::check_values() const {
   check_not_negative("nesterov_lookahead", "lr", lr);

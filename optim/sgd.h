@@ -21,6 +21,7 @@ struct SGDOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<SGDOptions>;
 
 /// Stochastic gradient descent: g += weight_decay * p; with momentum b = momentum * b + (1 -
 /// dampening) * g (b = g at the first step) and g = b, or g + momentum * b for nesterov; p -= lr *
@@ -48,6 +49,7 @@ struct NesterovLookaheadOptions {
     visit("maximize", self.maximize);
   }
 };
+extern template class OptimizerOf<NesterovLookaheadOptions>;
 
 /// Nesterov's accelerated gradient in its first form: the gradient is taken where the momentum is
 /// about to carry the parameter. v = momentum * v - lr * grad(p + momentum * v); p += v. Call
