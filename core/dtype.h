@@ -30,6 +30,9 @@ constexpr int64_t item_size(DType dtype) {
 /// True for float16, bfloat16, float32 and float64.
 constexpr bool is_floating(DType dtype) { return dtype >= DType::float16; }
 
+/// True for float16 and bfloat16.
+constexpr bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
 /// 0 for bool, 1 for integers, 2 for floats.
 constexpr int kind(DType dtype) {
   return is_floating(dtype) ? 2 : (dtype == DType::boolean ? 0 : 1);

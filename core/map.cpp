@@ -48,7 +48,7 @@ Plan plan(const MapInfo& info, std::span<const Operand> inputs) {
 
 // Halves are computed in float, bools as bytes.
 DType compute_type(DType dtype) {
-  if (dtype == kFloat16 || dtype == kBFloat16) return kFloat32;
+  if (is_half(dtype)) return kFloat32;
   return dtype == kBool ? kUInt8 : dtype;
 }
 

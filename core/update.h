@@ -17,9 +17,7 @@ struct UpdateInfo {
 
 /// The dtype of the states of a parameter: its own, but float32 for float16 and bfloat16, in which
 /// a running mean of squares would stop moving.
-constexpr DType state_dtype(DType param) {
-  return param == kFloat16 || param == kBFloat16 ? kFloat32 : param;
-}
+constexpr DType state_dtype(DType param) { return is_half(param) ? kFloat32 : param; }
 
 /// Optimizer steps of many parameters, collected and then run together: all that have functor,
 /// coefficients, dtype and device in common are one call of the backend.

@@ -72,7 +72,7 @@ void CudaBackend::reduce(ReduceOp op, const Array& x, const Array* center, const
   } else if (is_floating(dtype)) {
     // Halves are read as they are, integers and floats of another width are converted first.
     const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
-    const bool halves = wide == kFloat32 && is_floating(x.dtype()) && item_size(x.dtype()) == 2;
+    const bool halves = wide == kFloat32 && is_half(x.dtype());
     const Array from = halves ? x : x.to(wide);
     const Array centers = center != nullptr ? center->to(wide).contiguous() : Array();
     const Reduction r = reduction_of(from, out);

@@ -8,13 +8,12 @@ namespace hero::optim::detail {
 
 namespace {
 
-bool is_half(const Tensor& x) { return x.dtype() == kFloat16 || x.dtype() == kBFloat16; }
 std::string master_key(size_t param) { return "master." + std::to_string(param); }
 
 }  // namespace
 
 Tensor master_of(const Tensor& param) {
-  if (!param.defined() || !is_half(param) || !param.is_leaf()) return param;
+  if (!param.defined() || !is_half(param.dtype()) || !param.is_leaf()) return param;
   const MemoryScope scope(MemoryTag::optimizer);
   const Tensor master(param.array().to(kFloat32), true);
   // A shard's master is a shard too, so that norms are taken over the whole parameter.
@@ -40,17 +39,17 @@ Array wide_gradient(const Tensor& param, double factor) {
   const Tensor grad = param.grad();
   if (!grad.defined()) return {};
   const MemoryScope scope(MemoryTag::gradient);
-  const Array wide = grad.array().to(is_half(grad) ? kFloat32 : grad.dtype());
+  const Array wide = grad.array().to(is_half(grad.dtype()) ? kFloat32 : grad.dtype());
   if (factor == 1.0) return wide;
-  if (!is_half(grad)) return core::map<core::kernels::Mul>(wide, Scalar(factor));
+  if (!is_half(grad.dtype())) return core::map<core::kernels::Mul>(wide, Scalar(factor));
   core::map_into<core::kernels::Mul>(wide, wide, Scalar(factor));
   return wide;
 }
 
 int64_t wide_gradient_bytes(const Tensor& param, double factor) {
   const Tensor grad = param.grad();
-  const bool made = grad.defined() && (is_half(grad) || factor != 1.0);
-  return made ? grad.numel() * item_size(is_half(grad) ? kFloat32 : grad.dtype()) : 0;
+  const bool made = grad.defined() && (is_half(grad.dtype()) || factor != 1.0);
+  return made ? grad.numel() * item_size(is_half(grad.dtype()) ? kFloat32 : grad.dtype()) : 0;
 }
 
 void move_gradients(const std::vector<Tensor>& params, const std::vector<Tensor>& masters) {
@@ -93,7 +92,7 @@ StateDict take_masters(const char* optimizer, const StateDict& dict,
   StateLookup lookup(optimizer, found);
   masters.assign(params.size(), Array());
   for (size_t i = 0; i < params.size(); ++i) {
-    if (!is_half(params[i])) continue;
+    if (!is_half(params[i].dtype())) continue;
     const Array* array = lookup.array(master_key(i), params[i].shape(), kFloat32);
     if (array) masters[i] = *array;
   }

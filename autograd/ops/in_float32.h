@@ -11,8 +11,7 @@
 
 namespace hero::detail {
 
-inline bool is_half(DType dtype) { return dtype == kFloat16 || dtype == kBFloat16; }
-inline bool is_half(const Tensor& x) { return x.defined() && is_half(x.dtype()); }
+inline bool is_half(const Tensor& x) { return x.defined() && hero::is_half(x.dtype()); }
 
 /// True when one of these, which may be undefined, is a half.
 template <class... In>

@@ -166,7 +166,7 @@ void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, cons
 
 // Whether sums of several terms would be rounded after each: those of halves are made in float32.
 bool sums_are_rounded(const Array& out, const Array& index) {
-  return is_floating(out.dtype()) && item_size(out.dtype()) == 2 && index.numel() > 1;
+  return is_half(out.dtype()) && index.numel() > 1;
 }
 
 // The row-major position of the first index outside [0, size), or -1.
