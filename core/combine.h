@@ -6,6 +6,7 @@
 
 #include <hero/core/config.h>
 #include <hero/core/half.h>
+#include <hero/core/wrapping.h>
 
 namespace hero::core {
 
@@ -21,7 +22,7 @@ inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, 
 /// What a dtype is added up in: integers unsigned, so that they wrap by definition.
 template <class T>
 struct SumType {
-  using type = T;
+  using type = Wrapping<T>;
 };
 template <>
 struct SumType<Float16> {
@@ -30,14 +31,6 @@ struct SumType<Float16> {
 template <>
 struct SumType<BFloat16> {
   using type = float;
-};
-template <>
-struct SumType<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct SumType<int64_t> {
-  using type = uint64_t;
 };
 /// What a dtype is compared in.
 template <class T>

@@ -20,6 +20,19 @@ namespace {
 
 constexpr int64_t kUuid = 32;  // characters
 
+// Asks every rank for its bytes, which come to `all` in the order of ranks.
+std::shared_ptr<Pending> gather(Engine& meeting, const char* what, const core::Array& mine,
+                                const core::Array& all) {
+  Call call;
+  call.op = Op::all_gather;
+  call.dtype = kUInt8;
+  call.size = all.numel();
+  call.unit = what;
+  call.input = mine.bytes();
+  call.output = all.bytes();
+  return meeting.post(std::move(call), mine, all);
+}
+
 // While NCCL joins the ranks they tell each other, round after round, who has been joined, until
 // all have. A rank that fails or ends says nothing more, and the round that misses it tells the
 // others, who would wait in NCCL for ever.
@@ -47,14 +60,7 @@ class Rounds {
   void begin(uint8_t is_joined) {
     mine_ = core::Array::from(std::span<const uint8_t>(&is_joined, 1), {1});
     all_ = core::Array::zeros({meeting_.size()}, kUInt8);
-    Call call;
-    call.op = Op::all_gather;
-    call.dtype = kUInt8;
-    call.size = all_.numel();
-    call.unit = "NCCL's communicator";
-    call.input = mine_.bytes();
-    call.output = all_.bytes();
-    round_ = meeting_.post(std::move(call), mine_, all_);
+    round_ = gather(meeting_, "NCCL's communicator", mine_, all_);
   }
 
   Engine& meeting_;
@@ -79,14 +85,7 @@ Device choose_gpu(Engine& meeting, int local_rank, int local_size) {
       core::Array::from(std::span(reinterpret_cast<const uint8_t*>(uuid.data()), uuid.size()),
                         {static_cast<int64_t>(uuid.size())});
   const core::Array all = core::Array::zeros({kUuid * meeting.size()}, kUInt8);
-  Call call;
-  call.op = Op::all_gather;
-  call.dtype = kUInt8;
-  call.size = all.numel();
-  call.unit = "the ranks' GPUs";
-  call.input = mine.bytes();
-  call.output = all.bytes();
-  meeting.post(std::move(call), mine, all)->wait();
+  gather(meeting, "the ranks' GPUs", mine, all)->wait();
   const std::string_view uuids(reinterpret_cast<const char*>(all.data<uint8_t>()),
                                static_cast<size_t>(all.numel()));
   const auto of = [&](int rank) {

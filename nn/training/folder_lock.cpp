@@ -41,12 +41,6 @@ std::map<FileKey, Held>& all_held() {
   return *held;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
-}
-
 void write_holder(int fd) {
   std::string text = "process ";
   text += std::to_string(::getpid());
@@ -126,6 +120,12 @@ std::shared_ptr<FolderLock> FolderLock::take(const char* op, const std::string& 
           "; wait until it has ended or stop it, or choose another folder");
     std::this_thread::sleep_for(kPause);
   }
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
 }
 
 }  // namespace hero::nn

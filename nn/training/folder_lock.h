@@ -37,4 +37,7 @@ class FolderLock {
   int fd_;
 };
 
+/// The name of this machine, "localhost" where it has none.
+std::string host_name();
+
 }  // namespace hero::nn

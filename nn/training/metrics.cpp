@@ -82,17 +82,11 @@ void keep_events(const std::string& path, int64_t last) {
   if (kept != bytes) replace_file(path, kept);
 }
 
-std::string host_of_events() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
-}
-
 // Two writers of one process and second differ in the last number.
 AppendFile new_event_file(const std::string& folder, double now) {
   const std::string stem = (fs::path(folder) / kEventPrefix).string() +
-                           std::to_string(static_cast<int64_t>(now)) + "." + host_of_events() +
-                           "." + std::to_string(::getpid()) + ".";
+                           std::to_string(static_cast<int64_t>(now)) + "." + host_name() + "." +
+                           std::to_string(::getpid()) + ".";
   int n = 0;
   while (path_exists(stem + std::to_string(n))) ++n;
   return {stem + std::to_string(n), AppendFile::Mode::new_file};
