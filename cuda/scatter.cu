@@ -273,8 +273,7 @@ void CudaBackend::scatter(ScatterMode mode, const Array& src, int dim, const Arr
   const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
   const int64_t length = index.ndim() > 0 ? index.shape()[dim] : 1;
   // Sums of halves that one thread walks would be rounded after each term.
-  const bool rounds =
-      mode == ScatterMode::add && is_half(out.dtype());
+  const bool rounds = mode == ScatterMode::add && is_half(out.dtype());
   if (length > kShort || (rounds && length > 1)) {
     return scatter_sorted(mode, used, dim, index, out);
   }
