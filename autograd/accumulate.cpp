@@ -3,7 +3,7 @@
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/allocator.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 

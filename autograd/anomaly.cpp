@@ -1,8 +1,8 @@
 #include <hero/autograd/anomaly.h>
 #include <hero/autograd/engine.h>
 #include <hero/autograd/watch.h>
-#include <hero/core/map.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/reductions.h>
 
 namespace hero {
 

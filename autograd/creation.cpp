@@ -5,11 +5,11 @@
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
-#include <hero/core/indexing.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/reductions.h>
+#include <hero/core/kernels/wrapping.h>
 #include <hero/core/promotion.h>
-#include <hero/core/reductions.h>
-#include <hero/core/wrapping.h>
 
 namespace hero {
 

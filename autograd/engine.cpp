@@ -12,7 +12,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/watch.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 #include <hero/core/per_thread.h>
 #include <hero/core/places.h>
 

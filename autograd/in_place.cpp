@@ -5,8 +5,8 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/clamp.h>
 #include <hero/autograd/ops/in_float32.h>
-#include <hero/core/map.h>
-#include <hero/core/overlap.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/overlap.h>
 #include <hero/core/promotion.h>
 
 namespace hero {

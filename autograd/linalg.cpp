@@ -2,7 +2,7 @@
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/core/linalg.h>
+#include <hero/core/functions/linalg.h>
 
 namespace hero {
 

@@ -2,7 +2,7 @@
 // How an operation is written: a struct with `forward` on arrays and `backward` in tensor
 // operations, so that its second derivative needs no code. A user's own op looks the same:
 //
-//   #include <hero/core/map.h>  // elementwise kernels on arrays
+//   #include <hero/core/functions/map.h>  // elementwise kernels on arrays
 //   struct Cube : hero::Op {
 //     const char* name() const override { return "cube"; }
 //     static constexpr unsigned kSaveInputs = 0b1;  // input 0 is needed in backward

@@ -2,9 +2,9 @@
 // that a program draws the same numbers whether or not some of its tensors are only planned.
 #include <hero/autograd/creation.h>
 #include <hero/core/backend.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/reductions.h>
 #include <hero/core/random.h>
-#include <hero/core/reductions.h>
 
 namespace hero {
 

@@ -35,7 +35,7 @@ if(NOT HERO_CUDA STREQUAL "OFF" AND NOT HERO_SANITIZE)
 endif()
 
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/cuda ${hero_include_dir}/hero/cuda SYMBOLIC)
-file(GLOB hero_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu
+file(GLOB_RECURSE hero_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu
      ${PROJECT_SOURCE_DIR}/cuda/*.cpp)
 list(REMOVE_ITEM hero_cuda_sources ${PROJECT_SOURCE_DIR}/cuda/stub.cpp)
 

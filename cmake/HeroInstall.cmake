@@ -5,9 +5,8 @@ set(hero_installed hero hero_cpu)
 foreach(room IN LISTS hero_rooms)
   list(APPEND hero_installed hero_${room})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
-          FILES_MATCHING PATTERN "*.h" PATTERN "core/cpu" EXCLUDE
-          PATTERN "core/json" EXCLUDE
-          PATTERN "dist/nccl" EXCLUDE)
+          FILES_MATCHING PATTERN "*.h"
+          REGEX "/(core/(cpu|json|meta)|dist/(checkpoint|engines/(local|mpi|nccl|simulated)))$" EXCLUDE)
 endforeach()
 if(TARGET hero_nccl)
   list(APPEND hero_installed hero_nccl)

@@ -1,7 +1,7 @@
-# The nccl engine, a library of its own so that dist knows no CUDA: dist/nccl/*.cpp where the toolkit
-# and NCCL's header are. The library itself is loaded at run time. Without the header the engine is
-# left out, and asking for it at run time says what is missing.
-file(GLOB hero_nccl_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/dist/nccl/*.cpp)
+# The nccl engine, a library of its own so that dist knows no CUDA: dist/engines/nccl/*.cpp where the
+# toolkit and NCCL's header are. The library itself is loaded at run time. Without the header the
+# engine is left out, and asking for it at run time says what is missing.
+file(GLOB hero_nccl_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/dist/engines/nccl/*.cpp)
 
 if(HERO_HAS_CUDA AND TARGET hero_dist)
   find_path(HERO_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}

@@ -38,7 +38,7 @@ function(hero_room name)
     file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/dist/nccl/") # a library of its own: cmake/HeroNccl.cmake
+  list(FILTER sources EXCLUDE REGEX "/dist/engines/nccl/") # a library of its own: cmake/HeroNccl.cmake
   if(NOT sources)
     return()
   endif()

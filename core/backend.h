@@ -17,12 +17,12 @@ struct Operand {
   Scalar scalar;
 };
 
-/// Position of a functor in kernels::MapList (core/elementwise.h).
+/// Position of a functor in kernels::MapList (core/kernels/elementwise.h).
 struct MapOp {
   uint16_t index;
 };
 
-/// Position of a functor in kernels::UpdateList (core/updates.h).
+/// Position of a functor in kernels::UpdateList (core/kernels/updates.h).
 struct UpdateOp {
   uint16_t index;
 };
@@ -167,14 +167,14 @@ class Backend {
   /// `center` (may be null) has out's shape.
   virtual void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) = 0;
   /// words += the sum of |x| (sum_abs) or x^2 (sum_square) without any rounding, as ExactSum has it
-  /// (core/exact_sum.h): over all arrays where words is int64 [exact::kWords], over each by itself
-  /// where it is [xs.size(), exact::kWords]. Each x is of any floating dtype and layout.
+  /// (core/functions/exact_sum.h): over all arrays where words is int64 [exact::kWords], over each
+  /// by itself where it is [xs.size(), exact::kWords]. Each x is of any floating dtype and layout.
   virtual void exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) = 0;
   /// out = ExactSum::value() or root() of the sums that words hold: float64 of shape [] for words
   /// [exact::kWords], [n] for [n, exact::kWords].
   virtual void exact_result(SumResult result, const Array& words, const Array& out) = 0;
-  /// Every x *= limit_factor(max_norm, norm) (core/limit_norm.h) where that is not 1 or more; norm
-  /// is float64 of shape [], each x of any floating dtype and layout.
+  /// Every x *= limit_factor(max_norm, norm) (core/kernels/limit_norm.h) where that is not 1 or
+  /// more; norm is float64 of shape [], each x of any floating dtype and layout.
   virtual void limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) = 0;
   /// Largest or smallest element along `dim` and the position (int64) of its first occurrence; NaN
   /// wins. values and indices have size 1 at `dim`.

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <hero/core/half.h>
+#include <hero/core/kernels/half.h>
 
 namespace hero {
 

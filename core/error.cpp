@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
-#include <hero/core/printable.h>
+#include <hero/core/io/printable.h>
 
 namespace hero {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include <hero/core/combine.h>
 #include <hero/core/dtype.h>
+#include <hero/core/kernels/combine.h>
 
 namespace hero::core {
 
@@ -32,7 +32,7 @@ class Exchange {
   virtual std::shared_ptr<Point> point() = 0;
   virtual void copy(const std::byte* from, std::byte* to, int64_t bytes) = 0;
   /// output[i] = inputs[0][i] (op) inputs[1][i] (op) ... in that order, with the bits of the host's
-  /// sum (dist/ordered_reduce.h). `output` may be one of the inputs.
+  /// sum (dist/engines/ordered_reduce.h). `output` may be one of the inputs.
   virtual void combine(Combine op, DType dtype, std::span<const std::byte* const> inputs,
                        std::byte* output, int64_t count) = 0;
 };

@@ -1,7 +1,7 @@
 #include <cstdio>
 
+#include <hero/core/kernels/wrapping.h>
 #include <hero/core/ledger.h>
-#include <hero/core/wrapping.h>
 
 namespace hero {
 

@@ -7,9 +7,9 @@
 #include <hero/core/accelerator.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/cuda_backend.cuh>
-#include <hero/cuda/device_memory.cuh>
-#include <hero/cuda/exchange.cuh>
-#include <hero/cuda/streams.cuh>
+#include <hero/cuda/runtime/device_memory.cuh>
+#include <hero/cuda/runtime/exchange.cuh>
+#include <hero/cuda/runtime/streams.cuh>
 
 namespace hero::cuda {
 

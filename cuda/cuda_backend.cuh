@@ -3,7 +3,7 @@
 // index_, and a family begins with a DeviceGuard of it. Work goes to the calling thread's current
 // stream and is not waited for, but by what gives values to the host.
 #include <hero/core/backend.h>
-#include <hero/cuda/runtime.cuh>
+#include <hero/cuda/runtime/runtime.cuh>
 
 namespace hero::cuda {
 

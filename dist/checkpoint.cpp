@@ -4,10 +4,10 @@
 #include <utility>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
-#include <hero/dist/agree.h>
+#include <hero/core/io/file.h>
 #include <hero/dist/checkpoint.h>
-#include <hero/dist/checkpoint_files.h>
+#include <hero/dist/checkpoint/agree.h>
+#include <hero/dist/checkpoint/files.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/checkpoint_folder.h>
 #include <hero/nn/training/folder_lock.h>

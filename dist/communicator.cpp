@@ -5,7 +5,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/communicator.h>
-#include <hero/dist/rank_state.h>
+#include <hero/dist/engines/rank_state.h>
 
 namespace hero::dist {
 namespace {

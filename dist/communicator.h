@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <hero/core/array.h>
-#include <hero/dist/call.h>
-#include <hero/dist/engine.h>
+#include <hero/dist/engines/call.h>
+#include <hero/dist/engines/engine.h>
 #include <hero/dist/traffic.h>
 
 namespace hero::dist {

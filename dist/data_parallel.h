@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/replica.h>
+#include <hero/dist/ladder/replica.h>
 
 namespace hero::dist {
 

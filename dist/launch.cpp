@@ -7,10 +7,10 @@
 #include <system_error>
 
 #include <hero/core/error.h>
-#include <hero/dist/mpi_run.h>
-#include <hero/dist/mpi_transport.h>
-#include <hero/dist/rank_frame.h>
-#include <hero/dist/run_ranks.h>
+#include <hero/dist/engines/mpi/run.h>
+#include <hero/dist/engines/mpi/transport.h>
+#include <hero/dist/engines/rank_frame.h>
+#include <hero/dist/engines/run_ranks.h>
 
 namespace hero::dist {
 namespace {

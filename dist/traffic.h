@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/dist/call.h>
+#include <hero/dist/engines/call.h>
 
 namespace hero::dist {
 

@@ -6,7 +6,7 @@
 
 #include <hero/autograd/grad_mode.h>
 #include <hero/core/backend.h>
-#include <hero/core/linalg.h>
+#include <hero/core/functions/linalg.h>
 #include <hero/nn/init.h>
 
 namespace hero::nn {

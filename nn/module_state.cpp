@@ -4,7 +4,7 @@
 
 #include <hero/autograd/partition.h>
 #include <hero/core/backend.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {

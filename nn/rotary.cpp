@@ -4,7 +4,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 #include <hero/nn/rotary.h>
 
 namespace hero::nn {

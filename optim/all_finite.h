@@ -1,9 +1,9 @@
 #pragma once
 #include <vector>
 
-#include <hero/core/exact_sum.h>
-#include <hero/core/map.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/exact_sum.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/reductions.h>
 
 namespace hero::optim {
 

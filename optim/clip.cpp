@@ -1,11 +1,11 @@
 #include <cmath>
 #include <utility>
 
-#include <hero/core/each_group.h>
-#include <hero/core/elementwise.h>
-#include <hero/core/exact_sum.h>
-#include <hero/core/map.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/each_group.h>
+#include <hero/core/functions/exact_sum.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/reductions.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/optim/clip.h>
 #include <hero/optim/owners.h>
 

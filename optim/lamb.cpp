@@ -2,9 +2,9 @@
 #include <cmath>
 #include <utility>
 
-#include <hero/core/each_group.h>
-#include <hero/core/exact_sum.h>
-#include <hero/core/update_step.h>
+#include <hero/core/functions/each_group.h>
+#include <hero/core/functions/exact_sum.h>
+#include <hero/core/functions/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/owners.h>

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <hero/core/elementwise.h>
-#include <hero/core/map.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/reductions.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/lbfgs.h>
 #include <hero/optim/line_search.h>

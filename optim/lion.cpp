@@ -1,4 +1,4 @@
-#include <hero/core/update_step.h>
+#include <hero/core/functions/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/lion.h>
 

@@ -1,5 +1,5 @@
 #include <hero/autograd/partition.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/master_weights.h>
 #include <hero/optim/state_lookup.h>

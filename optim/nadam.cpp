@@ -1,7 +1,7 @@
 #include <cmath>
 #include <string_view>
 
-#include <hero/core/update_step.h>
+#include <hero/core/functions/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/nadam.h>
 

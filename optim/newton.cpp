@@ -1,10 +1,10 @@
 #include <cmath>
 
 #include <hero/autograd/ops.h>
-#include <hero/core/elementwise.h>
-#include <hero/core/linalg.h>
-#include <hero/core/map.h>
-#include <hero/core/update.h>
+#include <hero/core/functions/linalg.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/update.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/newton.h>
 #include <hero/optim/owners.h>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/optimizer.h>
 #include <hero/optim/state_lookup.h>

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <hero/autograd/tensor.h>
+#include <hero/core/functions/update.h>
 #include <hero/core/safetensors.h>
-#include <hero/core/update.h>
 
 namespace hero::optim {
 

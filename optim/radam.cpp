@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include <hero/core/update_step.h>
+#include <hero/core/functions/update_step.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/radam.h>
 

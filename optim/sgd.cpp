@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include <hero/core/elementwise.h>
-#include <hero/core/map.h>
-#include <hero/core/update_step.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/update_step.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/sgd.h>
 

@@ -1,7 +1,7 @@
 // Comparisons, logic and the operators. Their results are bool: nothing is recorded.
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/in_float32.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 

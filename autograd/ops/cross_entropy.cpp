@@ -7,8 +7,8 @@
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/loss.h>
 #include <hero/core/backend.h>
-#include <hero/core/indexing.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 

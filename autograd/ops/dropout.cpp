@@ -2,7 +2,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/core/backend.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 #include <hero/core/random.h>
 
 namespace hero {

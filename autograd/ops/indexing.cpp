@@ -2,8 +2,8 @@
 // so all of them can be differentiated any number of times.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/place.h>
-#include <hero/core/indexing.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 

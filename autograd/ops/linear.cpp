@@ -4,8 +4,8 @@
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
-#include <hero/core/map.h>
-#include <hero/core/matmul.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/matmul.h>
 
 namespace hero {
 

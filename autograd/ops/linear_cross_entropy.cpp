@@ -12,8 +12,8 @@
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/loss.h>
 #include <hero/core/backend.h>
-#include <hero/core/map.h>
-#include <hero/core/matmul.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/matmul.h>
 
 namespace hero {
 

@@ -3,7 +3,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
 #include <hero/core/backend.h>
-#include <hero/core/matmul.h>
+#include <hero/core/functions/matmul.h>
 
 namespace hero {
 

@@ -6,7 +6,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/loss.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 

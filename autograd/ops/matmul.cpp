@@ -1,7 +1,7 @@
 // Matrix products.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/core/matmul.h>
+#include <hero/core/functions/matmul.h>
 
 namespace hero {
 

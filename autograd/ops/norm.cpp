@@ -7,7 +7,7 @@
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/norm.h>
 #include <hero/core/backend.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 

@@ -5,9 +5,9 @@
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/recurrent.h>
 #include <hero/core/backend.h>
-#include <hero/core/map.h>
-#include <hero/core/matmul.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/matmul.h>
+#include <hero/core/functions/reductions.h>
 
 namespace hero {
 

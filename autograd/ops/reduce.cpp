@@ -2,7 +2,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/reductions.h>
 
 namespace hero {
 

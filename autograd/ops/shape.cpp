@@ -6,8 +6,8 @@
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
-#include <hero/core/indexing.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 

@@ -1,6 +1,6 @@
 // Sorting: the derivative puts each gradient back where its value came from.
 #include <hero/autograd/ops/place.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/reductions.h>
 
 namespace hero {
 

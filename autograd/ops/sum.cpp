@@ -4,8 +4,8 @@
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
-#include <hero/core/map.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/reductions.h>
 
 namespace hero {
 

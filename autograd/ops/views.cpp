@@ -2,7 +2,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 

@@ -1,7 +1,7 @@
 // What follows a product in its memory: bias and activation, one pass over rows that are still in
 // the cache.
 #include <hero/core/cpu/cpu_backend.h>
-#include <hero/core/elementwise.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

@@ -1,8 +1,8 @@
 #include <hero/core/cpu/cpu_backend.h>
-#include <hero/core/elementwise.h>
-#include <hero/core/exact_sum.h>
-#include <hero/core/limit_norm.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/exact_sum.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/kernels/elementwise.h>
+#include <hero/core/kernels/limit_norm.h>
 
 namespace hero::core::cpu {
 

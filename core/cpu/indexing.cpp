@@ -5,9 +5,9 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
-#include <hero/core/indexing.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/kernels/wrapping.h>
 #include <hero/core/thread_pool.h>
-#include <hero/core/wrapping.h>
 
 namespace hero::core::cpu {
 

@@ -4,7 +4,7 @@
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/map_kernels.h>
-#include <hero/core/elementwise.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include <hero/core/cpu/map_kernels.h>
-#include <hero/core/elementwise.h>
+#include <hero/core/kernels/elementwise.h>
 
 namespace hero::core::cpu {
 

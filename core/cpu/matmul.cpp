@@ -1,6 +1,6 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/gemm.h>
-#include <hero/core/matmul.h>
+#include <hero/core/functions/matmul.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

@@ -1,6 +1,6 @@
 // One step of recurrent cells: what comes after the products.
 #include <hero/core/cpu/cpu_backend.h>
-#include <hero/core/recurrent_cells.h>
+#include <hero/core/kernels/recurrent_cells.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

@@ -7,9 +7,9 @@
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/reduce_columns.h>
-#include <hero/core/math.h>
+#include <hero/core/kernels/math.h>
+#include <hero/core/kernels/wrapping.h>
 #include <hero/core/thread_pool.h>
-#include <hero/core/wrapping.h>
 
 namespace hero::core::cpu {
 

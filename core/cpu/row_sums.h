@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include <hero/core/cpu/block_io.h>
-#include <hero/core/math.h>
+#include <hero/core/kernels/math.h>
 
 namespace hero::core::cpu {
 

@@ -2,8 +2,8 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/kernels/wrapping.h>
 #include <hero/core/thread_pool.h>
-#include <hero/core/wrapping.h>
 
 namespace hero::core::cpu {
 

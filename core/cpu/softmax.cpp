@@ -5,7 +5,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
 #include <hero/core/cpu/row_sums.h>
-#include <hero/core/math.h>
+#include <hero/core/kernels/math.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

@@ -5,7 +5,7 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
-#include <hero/core/sort_keys.h>
+#include <hero/core/kernels/sort_keys.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

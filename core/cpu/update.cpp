@@ -3,10 +3,10 @@
 #include <utility>
 
 #include <hero/core/cpu/cpu_backend.h>
-#include <hero/core/pieces.h>
+#include <hero/core/functions/pieces.h>
+#include <hero/core/functions/update.h>
+#include <hero/core/kernels/updates.h>
 #include <hero/core/thread_pool.h>
-#include <hero/core/update.h>
-#include <hero/core/updates.h>
 
 namespace hero::core::cpu {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Documents of JSON that come from files, read and checked; for sources only, as no public header
 // includes nlohmann-json. Everything that the library reads as a tree comes through here;
-// safetensors headers build no tree (core/safetensors_header.cpp).
+// safetensors headers build no tree (core/io/safetensors_header.cpp).
 #include <cstdint>
 #include <limits>
 #include <string>

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bpe_model.h>

@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/nn/data/bytes.h>
 
 namespace hero::nn::data {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/idx.h>
 

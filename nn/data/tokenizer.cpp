@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/tokenizer.h>

@@ -6,7 +6,7 @@
 
 #include <hero/core/checked.h>
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/core/random.h>
 #include <hero/nn/data/tokens.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/nn/data/dataset.h>
 
 namespace hero::nn::data {

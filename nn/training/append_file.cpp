@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/nn/training/append_file.h>
 
 namespace hero::nn {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 
 namespace hero::nn {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
+#include <hero/core/io/printable.h>
 #include <hero/core/json/reader.h>
-#include <hero/core/printable.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>
 

@@ -10,8 +10,8 @@
 #include <system_error>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
-#include <hero/core/printable.h>
+#include <hero/core/io/file.h>
+#include <hero/core/io/printable.h>
 #include <hero/nn/training/checkpoint_folder.h>
 #include <hero/nn/training/folder_lock.h>
 

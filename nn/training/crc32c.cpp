@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 #include <hero/nn/training/crc32c.h>
 
 namespace hero::nn {

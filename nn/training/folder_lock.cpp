@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
-#include <hero/core/printable.h>
+#include <hero/core/io/file.h>
+#include <hero/core/io/printable.h>
 #include <hero/nn/training/folder_lock.h>
 
 namespace hero::nn {

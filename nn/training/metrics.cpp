@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
+#include <hero/core/io/printable.h>
 #include <hero/core/json/reader.h>
-#include <hero/core/printable.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/event_file.h>
 #include <hero/nn/training/folder_lock.h>

@@ -53,7 +53,7 @@ struct Call {
 };
 
 struct OpRow {
-  std::string name;  ///< the function's; of functors, as in core/elementwise.h
+  std::string name;  ///< the function's; of functors, as in core/kernels/elementwise.h
   std::vector<Input> inputs;
   Call call;
   /// Shapes of the inputs with zero elements; by default the first dimension is 0.

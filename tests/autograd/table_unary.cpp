@@ -4,7 +4,7 @@
 #include "autograd/op_table.h"
 #include "support/catch.h"
 
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace hero::test {
 

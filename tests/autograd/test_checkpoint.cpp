@@ -4,8 +4,8 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/functions/map.h>
 #include <hero/core/ledger.h>
-#include <hero/core/map.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

@@ -4,7 +4,7 @@
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/core/overlap.h>
+#include <hero/core/functions/overlap.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

@@ -6,7 +6,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/gradcheck.h>
-#include <hero/core/elementwise.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::test {

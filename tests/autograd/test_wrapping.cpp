@@ -6,7 +6,7 @@
 #include <support/catch.h>
 
 #include <hero/autograd/autograd.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <benchmark/benchmark.h>
 
 #include <hero/autograd/creation.h>
+#include <hero/core/functions/update_step.h>
 #include <hero/core/thread_pool.h>
-#include <hero/core/update_step.h>
 #include <hero/optim/optim.h>
 
 namespace {

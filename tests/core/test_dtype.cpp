@@ -4,7 +4,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace {
 

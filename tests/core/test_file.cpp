@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include <hero/core/error.h>
-#include <hero/core/file.h>
+#include <hero/core/io/file.h>
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/indexing.h>
+#include <hero/core/functions/indexing.h>
 
 namespace {
 

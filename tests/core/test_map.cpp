@@ -5,7 +5,7 @@
 #include "support/catch.h"
 #include "support/functors.h"
 
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "support/catch.h"
 
-#include <hero/core/math.h>
+#include <hero/core/kernels/math.h>
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/matmul.h>
+#include <hero/core/functions/matmul.h>
 
 namespace {
 

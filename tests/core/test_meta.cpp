@@ -5,10 +5,10 @@
 #include "support/catch.h"
 #include "support/functors.h"
 
-#include <hero/core/indexing.h>
-#include <hero/core/map.h>
-#include <hero/core/matmul.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/matmul.h>
+#include <hero/core/functions/reductions.h>
 
 namespace {
 

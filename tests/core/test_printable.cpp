@@ -7,8 +7,8 @@
 #include "support/temp_dir.h"
 
 #include <hero/core/error.h>
+#include <hero/core/io/printable.h>
 #include <hero/core/npy.h>
-#include <hero/core/printable.h>
 #include <hero/core/safetensors.h>
 
 namespace {

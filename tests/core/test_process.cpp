@@ -9,8 +9,8 @@
 
 #include <hero/core/allocator.h>
 #include <hero/core/error.h>
-#include <hero/core/map.h>
-#include <hero/core/matmul.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/matmul.h>
 #include <hero/core/thread_pool.h>
 
 namespace {

@@ -14,7 +14,7 @@
 #include "support/catch.h"
 
 #include <hero/core/error.h>
-#include <hero/core/philox.h>
+#include <hero/core/kernels/philox.h>
 #include <hero/core/random.h>
 
 namespace {

@@ -5,7 +5,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/core/reductions.h>
+#include <hero/core/functions/reductions.h>
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
-#include <hero/core/sha256.h>
+#include <hero/core/io/sha256.h>
 
 using namespace hero;
 

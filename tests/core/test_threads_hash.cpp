@@ -7,9 +7,9 @@
 #include "support/functors.h"
 #include "support/sanitized.h"
 
-#include <hero/core/indexing.h>
-#include <hero/core/matmul.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/functions/matmul.h>
+#include <hero/core/functions/reductions.h>
 #include <hero/core/thread_pool.h>
 
 namespace {

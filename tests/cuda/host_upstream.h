@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include <hero/cuda/caching_allocator.h>
+#include <hero/cuda/runtime/caching_allocator.h>
 
 namespace hero_test {
 

@@ -6,7 +6,7 @@
 #include "cuda/host_upstream.h"
 
 #include <hero/core/array.h>
-#include <hero/core/philox.h>
+#include <hero/core/kernels/philox.h>
 
 using namespace hero;
 using namespace hero_test;

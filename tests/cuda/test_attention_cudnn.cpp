@@ -4,7 +4,7 @@
 #include "support/child.h"
 
 #include <hero/autograd/nn_ops.h>
-#include <hero/cuda/attention_cudnn.cuh>
+#include <hero/cuda/nn/attention_cudnn.cuh>
 #if defined(HERO_CUSIM)
 #include <cudnn_graph.h>
 #elif __has_include(<dlfcn.h>)

@@ -6,7 +6,7 @@
 #include "cuda/same_bits.h"
 #include "support/arrays.h"
 
-#include <hero/core/exact_sum.h>
+#include <hero/core/functions/exact_sum.h>
 
 using namespace hero;
 using namespace hero::core;

@@ -9,7 +9,7 @@
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
-#include <hero/core/linalg.h>
+#include <hero/core/functions/linalg.h>
 #include <hero/core/npy.h>
 #include <hero/core/print.h>
 #include <hero/core/safetensors.h>

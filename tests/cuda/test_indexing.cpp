@@ -2,8 +2,8 @@
 #include "cuda/gpu.h"
 #include "support/arrays.h"
 
-#include <hero/core/indexing.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/functions/reductions.h>
 
 using namespace hero;
 using namespace hero::core;

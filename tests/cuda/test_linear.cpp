@@ -5,7 +5,7 @@
 #include "cuda/close.h"
 
 #include <hero/core/backend.h>
-#include <hero/core/reductions.h>
+#include <hero/core/functions/reductions.h>
 #if defined(HERO_CUSIM)
 #include <cublasLt.h>
 #endif

@@ -7,7 +7,7 @@
 #include "support/arrays.h"
 #include "support/functors.h"
 
-#include <hero/core/map.h>
+#include <hero/core/functions/map.h>
 
 using namespace hero;
 using namespace hero_test;

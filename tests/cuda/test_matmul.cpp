@@ -5,8 +5,8 @@
 #include "support/child.h"
 
 #include <hero/core/backend.h>
+#include <hero/core/functions/matmul.h>
 #include <hero/core/ledger.h>
-#include <hero/core/matmul.h>
 #include <hero/cuda/graph.h>
 #if __has_include(<cuda_runtime.h>)
 #include <cuda_runtime.h>

@@ -6,7 +6,7 @@
 #if defined(HERO_CUSIM)
 #include "cuda/gpu.h"
 
-#include <hero/cuda/mma.cuh>
+#include <hero/cuda/nn/mma.cuh>
 
 using namespace hero;
 using namespace hero::cuda;

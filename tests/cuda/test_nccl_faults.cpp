@@ -7,7 +7,7 @@
 
 #include "cuda/nccl_ranks.h"
 
-#include <hero/dist/nccl/comm.h>
+#include <hero/dist/engines/nccl/comm.h>
 
 using namespace hero;
 using namespace hero::test;

@@ -3,7 +3,7 @@
 
 #include "cuda/close.h"
 
-#include <hero/core/reductions.h>
+#include <hero/core/functions/reductions.h>
 
 using namespace hero;
 using namespace hero_test;

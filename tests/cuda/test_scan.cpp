@@ -1,7 +1,7 @@
 // Running sums and products on the GPU beside the CPU's.
 #include "cuda/close.h"
 
-#include <hero/core/reductions.h>
+#include <hero/core/functions/reductions.h>
 
 using namespace hero;
 using namespace hero_test;

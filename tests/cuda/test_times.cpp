@@ -12,7 +12,7 @@
 #include <hero/nn/linear.h>
 
 #ifdef HERO_TEST_CUSIM
-#include <hero/cuda/times.cuh>
+#include <hero/cuda/runtime/times.cuh>
 #endif
 
 using namespace hero;

@@ -1,9 +1,9 @@
 // Optimizer steps and what follows a product, against the CPU's.
 #include "cuda/close.h"
 
-#include <hero/core/elementwise.h>
-#include <hero/core/map.h>
-#include <hero/core/update_step.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/update_step.h>
+#include <hero/core/kernels/elementwise.h>
 
 using namespace hero;
 using namespace hero_test;

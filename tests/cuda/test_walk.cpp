@@ -2,7 +2,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
-#include <hero/cuda/walk.cuh>
+#include <hero/cuda/elementwise/walk.cuh>
 
 using namespace hero;
 using namespace hero::test;

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include <hero/core/dtype.h>
-#include <hero/dist/ordered_reduce.h>
+#include <hero/dist/engines/ordered_reduce.h>
 
 namespace {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Numbers in memory whose type is known at run time, for the libraries that cusim stands in for.
 #include <hero/core/dtype.h>
-#include <hero/core/half.h>
+#include <hero/core/kernels/half.h>
 
 namespace cusim {
 

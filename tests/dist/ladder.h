@@ -9,7 +9,7 @@
 
 #include "dist/ranks.h"
 
-#include <hero/core/sha256.h>
+#include <hero/core/io/sha256.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>

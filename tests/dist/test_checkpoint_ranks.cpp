@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <hero/autograd/autograd.h>
-#include <hero/dist/checkpoint_manifest.h>
+#include <hero/dist/checkpoint/manifest.h>
 #include <hero/nn/training/checkpoint_folder.h>
 
 using namespace hero;

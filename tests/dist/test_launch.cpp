@@ -13,7 +13,7 @@
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 #include <hero/dist/dist.h>
-#include <hero/dist/mpi_transport.h>
+#include <hero/dist/engines/mpi/transport.h>
 
 namespace {
 

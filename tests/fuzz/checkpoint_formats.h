@@ -9,7 +9,7 @@
 
 #include <hero/core/array.h>
 #include <hero/dist/checkpoint.h>
-#include <hero/dist/checkpoint_manifest.h>
+#include <hero/dist/checkpoint/manifest.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>

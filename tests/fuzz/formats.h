@@ -9,8 +9,8 @@
 
 #include <hero/core/array.h>
 #include <hero/core/error.h>
+#include <hero/core/io/printable.h>
 #include <hero/core/npy.h>
-#include <hero/core/printable.h>
 #include <hero/core/safetensors.h>
 
 namespace hero_fuzz {

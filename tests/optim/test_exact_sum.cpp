@@ -7,8 +7,8 @@
 
 #include "support/catch.h"
 
-#include <hero/core/exact_sum.h>
-#include <hero/core/map.h>
+#include <hero/core/functions/exact_sum.h>
+#include <hero/core/functions/map.h>
 #include <hero/core/thread_pool.h>
 
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <hero/core/backend.h>
-#include <hero/core/elementwise.h>
+#include <hero/core/kernels/elementwise.h>
 
 namespace hero::test {
 

@@ -20,7 +20,7 @@
 
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
-#include <hero/dist/mpi_run.h>
+#include <hero/dist/engines/mpi/run.h>
 
 namespace {
 

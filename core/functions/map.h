@@ -1,0 +1,44 @@
+#pragma once
+// map<F>(...): the one entry to elementwise kernels. Checks, broadcasts, promotes, allocates.
+#include <initializer_list>
+
+#include <hero/core/backend.h>
+#include <hero/core/kernels/elementwise.h>
+
+namespace hero::core {
+
+/// What map() needs to know of a functor, without its type.
+struct MapInfo {
+  MapOp op;
+  const char* name;
+  bool floats_only;
+  bool predicate;
+};
+
+template <class F>
+inline constexpr MapInfo kMapInfo{
+    {kernels::MapList::index_of<F>()}, F::name, F::domain == kernels::Domain::floats, F::predicate};
+
+namespace detail {
+Array map(const MapInfo& info, std::span<const Operand> inputs);
+void map_into(const MapInfo& info, std::span<const Operand> inputs, const Array& out);
+}  // namespace detail
+
+/// f of every element; arrays broadcast to one shape (NumPy's rule) and promote to one dtype,
+/// scalars take the arrays' dtype. The result is new.
+template <class F, class... In>
+Array map(const In&... inputs) {
+  static_assert(sizeof...(In) == F::arity);
+  const Operand operands[] = {Operand(inputs)...};
+  return detail::map(kMapInfo<F>, operands);
+}
+
+/// The same, written into `out`, which keeps its shape and dtype and may be one of the inputs.
+template <class F, class... In>
+void map_into(const Array& out, const In&... inputs) {
+  static_assert(sizeof...(In) == F::arity);
+  const Operand operands[] = {Operand(inputs)...};
+  detail::map_into(kMapInfo<F>, operands, out);
+}
+
+}  // namespace hero::core

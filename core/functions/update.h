@@ -1,0 +1,68 @@
+#pragma once
+// UpdateBatch: the entry to elementwise optimizer steps.
+#include <span>
+#include <vector>
+
+#include <hero/core/backend.h>
+
+namespace hero::core {
+
+/// What a batch needs to know of a functor, without its type.
+struct UpdateInfo {
+  UpdateOp op;
+  const char* name;
+  int states;
+  bool takes_norms;
+};
+
+/// The dtype of the states of a parameter: its own, but float32 for float16 and bfloat16, in which
+/// a running mean of squares would stop moving.
+constexpr DType state_dtype(DType param) { return is_half(param) ? kFloat32 : param; }
+
+/// Optimizer steps of many parameters, collected and then run together: all that have functor,
+/// coefficients, dtype and device in common are one call of the backend.
+class UpdateBatch {
+ public:
+  /// One step over all elements of a parameter, in one pass: at run() `param` and `states` are
+  /// changed in place, and count as written from now on; what the arrays stand for must live until
+  /// then. param and grad share a floating dtype, states have state_dtype() of it; all have one
+  /// shape and device, and states are contiguous. Parameters of a batch do not overlap. float16 and
+  /// bfloat16 are computed in float32 and rounded once. Slices of the same elements of each give
+  /// the same bits as the whole. `norms`, for functors that take them only: float64 [2] on the same
+  /// device. Defined in core/functions/update_step.h, for the files of optimizers: the functors and
+  /// their arithmetic are not for every program to read.
+  template <class F>
+  void add(const typename F::template Step<double>& step, const Array& param, const Array& grad,
+           std::span<const Array* const> states, const Array* norms = nullptr);
+  /// Takes all steps; the batch is empty then, after an error too.
+  void run();
+
+ private:
+  // Steps of one call.
+  struct Kind {
+    UpdateOp op = {};
+    DType dtype = kFloat32;
+    Device device;
+    std::vector<double> coefficients;
+    std::vector<UpdateItem> items;
+  };
+  // An array with gaps, and the dense copy in its place.
+  struct Copied {
+    Array from, dense;
+    bool back;  // a parameter: its copy is stepped
+  };
+
+  void add(const UpdateInfo& info, std::span<const double> coefficients, const Array& param,
+           const Array& grad, std::span<const Array* const> states, const Array* norms);
+  std::byte* dense_bytes(const Array& x, bool back);
+  Kind& kind_of(UpdateOp op, std::span<const double> coefficients, const Array& param);
+  void run_all();
+  void clear();
+
+  // The first used_ of them; the others keep their memory for the next steps.
+  std::vector<Kind> kinds_;
+  size_t used_ = 0;
+  std::vector<Copied> copied_;
+};
+
+}  // namespace hero::core

@@ -1,0 +1,21 @@
+#pragma once
+// UpdateBatch::add and the functors it takes; for the files of optimizers.
+#include <array>
+#include <bit>
+
+#include <hero/core/functions/update.h>
+#include <hero/core/kernels/updates.h>
+
+namespace hero::core {
+
+template <class F>
+void UpdateBatch::add(const typename F::template Step<double>& step, const Array& param,
+                      const Array& grad, std::span<const Array* const> states, const Array* norms) {
+  static_assert(F::states <= kMaxUpdateStates);
+  using Packed = std::array<double, kernels::kCoefficients<F>>;
+  const auto coefficients = std::bit_cast<Packed>(step);
+  add({{kernels::UpdateList::index_of<F>()}, F::name, F::states, kernels::TakesNorms<F>},
+      coefficients, param, grad, states, norms);
+}
+
+}  // namespace hero::core

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <unordered_set>
+#include <utility>
+
+#include <hero/core/backend.h>
+#include <hero/core/error.h>
+#include <hero/core/io/file.h>
+#include <hero/core/io/safetensors_header.h>
+#include <hero/core/io/source.h>
+#include <hero/core/safetensors.h>
+
+namespace hero::core {
+namespace {
+
+using safetensors::Entry;
+using safetensors::Header;
+
+constexpr uint64_t kLengthBytes = 8;
+
+struct Opened {
+  Header header;
+  uint64_t data_begin = 0;
+};
+
+Opened open(const Source& source) {
+  const std::string label = source.label();
+  check(source.size() >= kLengthBytes, "load_safetensors: ", label, " has ", source.size(),
+        " bytes, too few for a header");
+  std::byte start[kLengthBytes];
+  source.read(0, start);
+  uint64_t length = 0;
+  for (size_t i = 0; i < kLengthBytes; ++i) {
+    length |= std::to_integer<uint64_t>(start[i]) << (8 * i);
+  }
+  check(length <= safetensors::kMaxHeaderBytes, "load_safetensors: ", label, " claims a header of ",
+        length, " bytes, the limit is ", safetensors::kMaxHeaderBytes);
+  check(length <= source.size() - kLengthBytes, "load_safetensors: ", label,
+        " ends inside its header of ", length, " bytes");
+  std::string text(length, ' ');
+  source.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  const uint64_t begin = kLengthBytes + length;
+  return {safetensors::parse_header(text, source.size() - begin, label), begin};
+}
+
+// Any other byte in a bool is undefined behaviour later on.
+void check_bools(const Source& source, const Entry& entry, std::span<const std::byte> bytes) {
+  if (entry.dtype != kBool) return;
+  const auto bad =
+      std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
+  check(bad == bytes.end(), "load_safetensors: ", source.label(), ": tensor '", entry.name,
+        "' is BOOL and has a byte that is neither 0 nor 1, at element ", bad - bytes.begin());
+}
+
+Array read_array(const Source& source, uint64_t data_begin, const Entry& entry) {
+  Array array = Array::empty(entry.shape, entry.dtype);
+  if (entry.begin == entry.end) return array;
+  const std::span bytes(array.bytes(), entry.end - entry.begin);
+  source.read(data_begin + entry.begin, bytes);
+  check_bools(source, entry, bytes);
+  return array;
+}
+
+NamedArrays load(const Source& source) {
+  Opened opened = open(source);
+  NamedArrays result;
+  for (const Entry& entry : opened.header.entries) {
+    result.arrays.push_back({entry.name, read_array(source, opened.data_begin, entry)});
+  }
+  result.metadata = std::move(opened.header.metadata);
+  return result;
+}
+
+template <class Named>
+[[noreturn]] void fail_missing(std::string_view name, const std::vector<Named>& all) {
+  std::string list;
+  for (size_t i = 0; i < std::min<size_t>(all.size(), 8); ++i) list += " " + all[i].name;
+  fail("safetensors: there is no tensor '", name, "' among ", all.size(), ":", list,
+       all.size() > 8 ? " ..." : "");
+}
+
+void check_names(const std::vector<Entry>& entries) {
+  std::unordered_set<std::string_view> names;
+  for (const Entry& one : entries) {
+    check(one.name != "__metadata__",
+          "save_safetensors: the name __metadata__ is taken by the format");
+    check(names.insert(one.name).second, "save_safetensors: two tensors are named '", one.name,
+          "'");
+  }
+}
+
+}  // namespace
+
+const Array& NamedArrays::at(std::string_view name) const {
+  for (const NamedArray& one : arrays) {
+    if (one.name == name) return one.array;
+  }
+  fail_missing(name, arrays);
+}
+
+struct SafetensorsWriter::File {
+  explicit File(const std::string& path) : output(path) {}
+  OutputFile output;
+  std::vector<Entry> entries;
+  std::vector<size_t> order;
+  size_t next = 0;
+};
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<Entry> entries,
+                                     const Metadata& metadata) {
+  check_names(entries);
+  std::vector<size_t> order = order_of(entries);
+  uint64_t at = 0;
+  for (const size_t i : order) {
+    Entry& entry = entries[i];
+    entry.begin = at;
+    entry.end = at += static_cast<uint64_t>(entry.shape.numel() * item_size(entry.dtype));
+  }
+  Header header = {std::move(entries), metadata};
+  header.metadata.emplace("format", "pt");
+  std::string text = safetensors::header_text(header);
+  text.append((8 - text.size() % 8) % 8, ' ');  // the data begin at a multiple of 8
+  check(text.size() <= safetensors::kMaxHeaderBytes, "save_safetensors: the header for ",
+        header.entries.size(), " tensors has ", text.size(), " bytes, the limit is ",
+        safetensors::kMaxHeaderBytes);
+  std::string length(kLengthBytes, '\0');
+  for (size_t i = 0; i < kLengthBytes; ++i) {
+    length[i] = static_cast<char>(static_cast<uint64_t>(text.size()) >> (8 * i) & 0xff);
+  }
+  file_ = std::make_unique<File>(path);
+  file_->entries = std::move(header.entries);
+  file_->order = std::move(order);
+  file_->output.write(length + text);
+}
+
+SafetensorsWriter::~SafetensorsWriter() = default;
+
+// Wider elements first: every array is then aligned to its own element, and the format allows no
+// padding between them.
+std::vector<size_t> SafetensorsWriter::order_of(const std::vector<Entry>& entries) {
+  std::vector<size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return item_size(entries[a].dtype) > item_size(entries[b].dtype);
+  });
+  return order;
+}
+
+void SafetensorsWriter::write(const Array& array) {
+  check(file_->next < file_->entries.size(), "save_safetensors: all ", file_->entries.size(),
+        " tensors have been written");
+  const Entry& entry = file_->entries[file_->order[file_->next++]];
+  check(array.defined(), "save_safetensors: tensor '", entry.name, "' is undefined");
+  check(array.device() != kMeta, "save_safetensors: tensor '", entry.name,
+        "' is on meta and has no values");
+  check(array.shape() == entry.shape && array.dtype() == entry.dtype, "save_safetensors: tensor '",
+        entry.name, "' is ", array.dtype(), " ", array.shape(), ", announced was ", entry.dtype,
+        " ", entry.shape);
+  if (array.numel() == 0) return;
+  const Array values = array.to(kCpu).contiguous();
+  file_->output.write(std::span(values.bytes(), static_cast<size_t>(values.nbytes())));
+}
+
+void SafetensorsWriter::commit() {
+  check(file_->next == file_->entries.size(), "save_safetensors: only ", file_->next, " of ",
+        file_->entries.size(), " tensors have been written");
+  file_->output.commit();
+}
+
+void save_safetensors(const std::string& path, std::span<const NamedArray> arrays,
+                      const Metadata& metadata) {
+  std::vector<Entry> entries;
+  for (const NamedArray& one : arrays) {
+    check(one.array.defined(), "save_safetensors: tensor '", one.name, "' is undefined");
+    check(one.array.device() != kMeta, "save_safetensors: tensor '", one.name,
+          "' is on meta and has no values");
+    entries.push_back({one.name, one.array.dtype(), one.array.shape(), 0, 0});
+  }
+  SafetensorsWriter writer(path, entries, metadata);
+  for (const size_t i : SafetensorsWriter::order_of(entries)) writer.write(arrays[i].array);
+  writer.commit();
+}
+
+NamedArrays load_safetensors(const std::string& path) {
+  return with_file_errors("load_safetensors", path, [&] {
+    const InputFile file(path);
+    return load(Source(file));
+  });
+}
+
+NamedArrays parse_safetensors(std::span<const std::byte> bytes) { return load(Source(bytes)); }
+
+struct SafetensorsReader::File {
+  explicit File(const std::string& path) : input(path), opened(open(Source(input))) {}
+  InputFile input;
+  Opened opened;
+};
+
+SafetensorsReader::SafetensorsReader(const std::string& path)
+    : file_(with_file_errors("load_safetensors", path,
+                             [&] { return std::make_unique<File>(path); })) {}
+SafetensorsReader::~SafetensorsReader() = default;
+SafetensorsReader::SafetensorsReader(SafetensorsReader&&) noexcept = default;
+
+const std::vector<Entry>& SafetensorsReader::entries() const {
+  return file_->opened.header.entries;
+}
+
+std::vector<std::string> SafetensorsReader::names() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries()) names.push_back(entry.name);
+  return names;
+}
+
+const Metadata& SafetensorsReader::metadata() const { return file_->opened.header.metadata; }
+
+bool SafetensorsReader::contains(std::string_view name) const {
+  return std::any_of(entries().begin(), entries().end(),
+                     [&](const Entry& entry) { return entry.name == name; });
+}
+
+Array SafetensorsReader::load(std::string_view name) const {
+  for (const Entry& entry : entries()) {
+    if (entry.name == name)
+      return read_array(Source(file_->input), file_->opened.data_begin, entry);
+  }
+  fail_missing(name, entries());
+}
+
+void SafetensorsReader::read(const Entry& entry, int64_t first, const Array& target) const {
+  const auto item = static_cast<uint64_t>(item_size(entry.dtype));
+  const auto offset = static_cast<uint64_t>(first) * item;
+  const auto size = static_cast<uint64_t>(target.nbytes());
+  check(target.dtype() == entry.dtype && target.is_contiguous() && first >= 0 &&
+            offset + size <= entry.end - entry.begin,
+        "safetensors: cannot read elements ", first, " ... of '", entry.name, "' (", entry.dtype,
+        " ", entry.shape, ") into ", target.dtype(), " ", target.shape());
+  if (size == 0) return;
+  const bool here = target.device().type == DeviceType::cpu;
+  const Array read = here ? target : Array::empty(target.shape(), target.dtype());
+  const std::span bytes(read.bytes(), size);
+  const Source source(file_->input);
+  source.read(file_->opened.data_begin + entry.begin + offset, bytes);
+  check_bools(source, entry, bytes);
+  if (!here) backend(target.device()).copy(read, target);
+}
+
+}  // namespace hero::core

@@ -1,0 +1,40 @@
+#pragma once
+// What functors on elements are made of.
+#include <cstdint>
+#include <type_traits>
+
+#include <hero/core/kernels/math.h>
+#include <hero/core/kernels/wrapping.h>
+
+namespace hero::core::kernels {
+
+/// Which element types a functor computes in. Other inputs are converted: integers to float32 where
+/// only floats are computed.
+enum class Domain : uint8_t { floats, numbers };
+
+struct OnFloats {
+  static constexpr Domain domain = Domain::floats;
+  static constexpr bool predicate = false;
+};
+struct OnNumbers {
+  static constexpr Domain domain = Domain::numbers;
+  static constexpr bool predicate = false;
+};
+/// The result is bool.
+struct Predicate {
+  static constexpr Domain domain = Domain::numbers;
+  static constexpr bool predicate = true;
+};
+
+// Derived numbers in the element's own type: an int8-sized product must not widen to int.
+template <class T>
+HERO_HD constexpr T as(auto value) {
+  return static_cast<T>(value);
+}
+template <class T>
+HERO_HD inline bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return x != x;
+  return false;
+}
+
+}  // namespace hero::core::kernels

@@ -1,0 +1,30 @@
+#pragma once
+// Numbers as unsigned keys of the same order, for sorts on every device.
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include <hero/core/kernels/config.h>
+
+namespace hero::core {
+
+template <class T>
+using SortBits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+/// The key of x: -0 and 0 have one, NaN has the largest.
+template <class T>
+HERO_HD SortBits<T> sort_key(T x) {
+  using U = SortBits<T>;
+  constexpr U kSign = U{1} << (sizeof(U) * 8 - 1);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (x != x) return ~U{0};
+    const U bits = std::bit_cast<U>(x == T(0) ? T(0) : x);
+    return (bits & kSign) != 0 ? ~bits : bits | kSign;
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<U>(x) ^ kSign;
+  } else {
+    return x;
+  }
+}
+
+}  // namespace hero::core

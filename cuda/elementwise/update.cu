@@ -1,0 +1,159 @@
+// Optimizer steps: each functor of UpdateList as a kernel over several parameters at once.
+#include <array>
+#include <utility>
+
+#include <hero/core/kernels/updates.h>
+#include <hero/cuda/cuda_backend.cuh>
+#include <hero/cuda/elementwise/tensor_table.cuh>
+#include <hero/cuda/runtime/graph.cuh>
+
+namespace hero::cuda {
+
+namespace {
+
+constexpr int kMaxTensors = 64;  // of one launch
+// Vectors that each thread of a block steps.
+constexpr int kVectorsAThread = 4;
+
+/// Which elements a launch steps.
+struct UpdateTable {
+  Shares<kMaxTensors> blocks;
+  bool vectors[kMaxTensors];  ///< every address is that of a vector
+  int64_t sizes[kMaxTensors];
+  std::byte* param[kMaxTensors];
+  const std::byte* grad[kMaxTensors];
+  std::byte* states[kMaxUpdateStates][kMaxTensors];
+  const double* norms[kMaxTensors];
+};
+
+// A Step<T> is nothing but its coefficients in order.
+template <class F, class T>
+typename F::template Step<T> make_step(std::span<const double> coefficients) {
+  std::array<T, core::kernels::kCoefficients<F>> converted;
+  for (size_t i = 0; i < converted.size(); ++i) converted[i] = static_cast<T>(coefficients[i]);
+  return std::bit_cast<typename F::template Step<T>>(converted);
+}
+
+/// Neighbours of one thread: 16 bytes of a state.
+template <class P>
+inline constexpr int kUpdateVector = kVectorBytes / sizeof(ComputeOf<P>);
+
+template <class F, class P, size_t... I>
+__device__ void step_vector(const typename F::template Step<ComputeOf<P>>& step, P* param,
+                            const P* grad, [[maybe_unused]] ComputeOf<P>* const* states,
+                            int64_t have, bool whole, std::index_sequence<I...>) {
+  using T = ComputeOf<P>;
+  constexpr int kVector = kUpdateVector<P>;
+  T p[kVector], g[kVector], s[F::states + 1][kVector];
+  read_vector(param, have, p, whole);
+  read_vector(grad, have, g, whole);
+  (read_vector(states[I], have, s[I], whole), ...);
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) step(p[j], g[j], s[I][j]...);
+  write_vector(param, have, p, whole);
+  (write_vector(states[I], have, s[I], whole), ...);
+}
+
+/// What coefficients are converted to on the host; those that depend on norms are not done then.
+template <class F, class P>
+using GivenOf = std::conditional_t<core::kernels::TakesNorms<F>, double, ComputeOf<P>>;
+
+template <class F, class T, class Given>
+__device__ typename F::template Step<T> step_of(const Given& given,
+                                                [[maybe_unused]] const double* norms) {
+  if constexpr (core::kernels::TakesNorms<F>) {
+    return F::template scaled<T>(given, norms);
+  } else {
+    return given;
+  }
+}
+
+template <class F, class P>
+__global__ void __launch_bounds__(kThreads, 4)
+    update_kernel(const UpdateTable table, const typename F::template Step<GivenOf<F, P>> given) {
+  using T = ComputeOf<P>;
+  constexpr int kVector = kUpdateVector<P>;
+  const int tensor = table.blocks.find(blockIdx.x);
+  const int64_t n = table.sizes[tensor];
+  auto* param = reinterpret_cast<P*>(table.param[tensor]);
+  const auto* grad = reinterpret_cast<const P*>(table.grad[tensor]);
+  const int64_t block = blockIdx.x - table.blocks.first[tensor];
+  const int64_t begin = block * (kThreads * kVectorsAThread * kVector);
+  const auto step = step_of<F, T>(given, table.norms[tensor]);
+#pragma unroll 1
+  for (int i = 0; i < kVectorsAThread; ++i) {
+    const int64_t e = begin + (i * kThreads + static_cast<int>(threadIdx.x)) * kVector;
+    if (e >= n) return;
+    T* states[F::states + 1] = {};
+#pragma unroll
+    for (int k = 0; k < F::states; ++k) {
+      states[k] = reinterpret_cast<T*>(table.states[k][tensor]) + e;
+    }
+    constexpr std::make_index_sequence<F::states> kStates;
+    step_vector<F>(step, param + e, grad + e, states, n - e, table.vectors[tensor], kStates);
+  }
+}
+
+template <class F, class P>
+void run_update(const UpdateTable& table, std::span<const double> coefficients) {
+  using Step = typename F::template Step<GivenOf<F, P>>;
+  static_assert(sizeof(UpdateTable) + sizeof(Step) <= kMostParameterBytes);
+  launch("update", update_kernel<F, P>, dim3(table.blocks.all()), dim3(kThreads), 0, table,
+         make_step<F, GivenOf<F, P>>(coefficients));
+}
+
+using UpdateLaunch = void (*)(const UpdateTable&, std::span<const double>);
+
+template <class P, class... Fs>
+UpdateLaunch launch_of(uint16_t index, TypeList<Fs...>) {
+  static constexpr UpdateLaunch table[] = {&run_update<Fs, P>...};
+  return table[index];
+}
+
+UpdateLaunch update_launch(uint16_t index, DType dtype) {
+  const core::kernels::UpdateList all;
+  switch (dtype) {
+    case DType::float64:
+      return launch_of<double>(index, all);
+    case DType::float16:
+      return launch_of<Float16>(index, all);
+    case DType::bfloat16:
+      return launch_of<BFloat16>(index, all);
+    default:
+      return launch_of<float>(index, all);
+  }
+}
+
+void append(UpdateTable& table, DType dtype, const UpdateItem& item) {
+  const int64_t vector = kVectorBytes / (dtype == kFloat64 ? 8 : 4);
+  const int at = table.blocks.append(item.n, kThreads * kVectorsAThread * vector);
+  const auto bytes = static_cast<size_t>(vector * item_size(dtype));
+  table.sizes[at] = item.n;
+  table.param[at] = item.param;
+  table.grad[at] = item.grad;
+  table.norms[at] = item.norms;
+  table.vectors[at] = aligned(item.param, bytes) && aligned(item.grad, bytes);
+  for (size_t k = 0; k < item.states.size(); ++k) {
+    table.states[k][at] = item.states[k];
+    table.vectors[at] = table.vectors[at] && aligned(item.states[k], kVectorBytes);
+  }
+}
+
+}  // namespace
+
+void CudaBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
+                         std::span<const double> coefficients) {
+  const DeviceGuard guard(index_);
+  note_values("update", coefficients);
+  const UpdateLaunch run = update_launch(op.index, dtype);
+  UpdateTable table;
+  for (const UpdateItem& item : items) {
+    if (item.n > 0) append(table, dtype, item);
+    const bool last = &item == &items.back();
+    if (table.blocks.tensors == 0 || !(last || table.blocks.full())) continue;
+    run(table, coefficients);
+    table.blocks = {};
+  }
+}
+
+}  // namespace hero::cuda

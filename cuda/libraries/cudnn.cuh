@@ -1,0 +1,34 @@
+#pragma once
+// cuDNN, opened when it is first asked for, as cuBLASLt is; only its graphs are used.
+#include <cudnn_graph.h>
+
+#include <hero/cuda/runtime/runtime.cuh>
+
+// clang-format off
+#define HERO_CUDNN_FUNCTIONS(X) \
+  X(Create) X(SetStream) X(GetErrorString) X(GetLastErrorString) \
+  X(BackendCreateDescriptor) X(BackendDestroyDescriptor) X(BackendFinalize) \
+  X(BackendSetAttribute) X(BackendGetAttribute) X(BackendExecute)
+// clang-format on
+
+namespace hero::cuda {
+
+/// The functions of the library that this room calls, without their prefix.
+struct Cudnn {
+#define HERO_CUDNN_MEMBER(name) decltype(&cudnn##name) name = nullptr;
+  HERO_CUDNN_FUNCTIONS(HERO_CUDNN_MEMBER)
+#undef HERO_CUDNN_MEMBER
+};
+
+/// The library; the first call opens it: the file that HERO_CUDNN names, else the one of the
+/// headers' version, where the system looks for libraries or in /usr/local/cuda. Throws where there
+/// is none, and tries anew in the next call.
+const Cudnn& cudnn();
+
+/// Throws when `status` is an error: "op: cuDNN reports" its name and the library's reason.
+void check_cudnn(cudnnStatus_t status, const char* op);
+
+/// Whether `status` says that the library does not support what it was asked for.
+inline bool is_refusal(cudnnStatus_t status) { return status / 1000 == 3; }
+
+}  // namespace hero::cuda

@@ -1,0 +1,116 @@
+#pragma once
+// Graphs of operations of which cuDNN makes kernels. [note: cuDNN's graphs]
+// Tensors and operations are described, the library proposes engines that can run the whole graph,
+// and the first of them that can be set up becomes a plan. Describing and proposing need no GPU.
+#include <array>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <hero/cuda/libraries/cudnn.cuh>
+
+namespace hero::cuda {
+
+/// One of the library's descriptors.
+class CudnnDescriptor {
+ public:
+  CudnnDescriptor(const char* op, cudnnBackendDescriptorType_t type);
+  cudnnBackendDescriptor_t raw() const { return raw_.get(); }
+  template <class T>
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+           std::span<const T> values) {
+    check_cudnn(cudnn().BackendSetAttribute(raw(), name, type, static_cast<int64_t>(values.size()),
+                                            values.data()),
+                op_);
+  }
+  template <class T>
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const T& value) {
+    set(name, type, std::span<const T>(&value, 1));
+  }
+  void set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) {
+    set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.raw());
+  }
+  /// Ends the description; false where the library does not support what is described.
+  bool try_finish();
+  void finish();
+  int64_t number(cudnnBackendAttributeName_t name) const;
+
+ private:
+  struct Destroy {
+    void operator()(void* raw) const { cudnn().BackendDestroyDescriptor(raw); }
+  };
+  const char* op_;
+  std::unique_ptr<void, Destroy> raw_;
+};
+
+/// A graph while it is described, operation after operation. Tensors have four dimensions.
+class CudnnGraph {
+ public:
+  using Sizes = std::array<int64_t, 4>;
+  struct Node {
+    int64_t id;  ///< from 1
+    Sizes shape;
+  };
+  struct Pointwise {
+    cudnnPointwiseMode_t mode;
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    int64_t axis = -1;
+  };
+
+  explicit CudnnGraph(const char* op) : op_(op) {}
+  const char* op() const { return op_; }
+  /// Memory of the caller's, read or written, at a multiple of 16 bytes.
+  Node given(const Sizes& shape, const Sizes& strides, cudnnDataType_t type);
+  /// A float32 of the caller's.
+  Node value();
+  /// What nobody else sees, row-major unless strides are named.
+  Node hidden(const Sizes& shape, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  Node hidden(const Sizes& shape, const Sizes& strides, cudnnDataType_t type);
+
+  /// Each returns `out`. A batch or head of b or of a sum serves neighbouring ones of a.
+  Node matmul(const Node& a, const Node& b, const Node& out);
+  Node reduce(cudnnReduceTensorOp_t kind, const Node& x, const Node& out);
+  Node reshape(const Node& x, const Node& out);
+  Node pointwise(const Pointwise& what, std::initializer_list<Node> in, const Node& out);
+
+  /// The engines that the library proposes for the handle's GPU, or for one that a text in JSON
+  /// describes, the one it thinks quickest first. Nothing is added to the graph afterwards.
+  std::vector<CudnnDescriptor> engines(cudnnHandle_t handle);
+  std::vector<CudnnDescriptor> engines(const std::string& device_json);
+  /// The tensors and values of the caller's, in the order in which they were described.
+  std::span<const int64_t> given() const { return given_; }
+
+ private:
+  enum class Place { given, value, hidden };
+  Node add(const Sizes& shape, const Sizes& strides, cudnnDataType_t type, Place place);
+  const CudnnDescriptor& at(const Node& node) const { return tensors_[size_t(node.id - 1)]; }
+  CudnnDescriptor& detail(cudnnBackendDescriptorType_t type) {
+    return details_.emplace_back(op_, type);
+  }
+  CudnnDescriptor& graph();
+  std::vector<CudnnDescriptor> proposals(CudnnDescriptor& question);
+
+  const char* op_;
+  std::vector<CudnnDescriptor> tensors_, details_, operations_;
+  std::vector<int64_t> given_;
+};
+
+/// A graph that can run, for any memory.
+class CudnnPlan {
+ public:
+  /// Null where the library has no engine for it.
+  static std::unique_ptr<CudnnPlan> make(CudnnGraph graph, cudnnHandle_t handle);
+  /// Asks the stream of `handle` for it; addresses in the order in which the graph was given
+  /// tensors, those of values on the host.
+  void run(const char* op, cudnnHandle_t handle, std::span<void* const> addresses) const;
+
+ private:
+  CudnnPlan(CudnnGraph graph, CudnnDescriptor engine, CudnnDescriptor plan)
+      : graph_(std::move(graph)), engine_(std::move(engine)), plan_(std::move(plan)) {}
+  CudnnGraph graph_;  // what the others were made of
+  CudnnDescriptor engine_, plan_;
+};
+
+}  // namespace hero::cuda

@@ -1,0 +1,158 @@
+// Matrix products: floats by cuBLASLt, integers by a kernel of our own.
+#include <hero/core/functions/matmul.h>
+#include <hero/cuda/cuda_backend.cuh>
+#include <hero/cuda/libraries/products.cuh>
+#include <hero/cuda/runtime/launch.cuh>
+
+namespace hero::cuda {
+
+namespace {
+
+constexpr int kTile = 16;
+constexpr int64_t kMaxGrid = 65535;  // of the second and third dimension
+
+// A batch of matrices by its strides.
+template <class T>
+struct Matrices {
+  T* data;
+  int64_t batch, row, column;
+
+  explicit Matrices(const Array& x)
+      : data(reinterpret_cast<T*>(x.bytes())),
+        batch(x.strides()[0]),
+        row(x.strides()[1]),
+        column(x.strides()[2]) {}
+  __device__ T& at(int64_t b, int64_t i, int64_t j) const {
+    return data[b * batch + i * row + j * column];
+  }
+};
+
+// Integers: exact, modulo 2^64. A block makes a tile of out from tiles of a and b.
+template <class T>
+__global__ void integer_product_kernel(Matrices<const T> a, Matrices<const T> b, Matrices<T> out,
+                                       int64_t batch, int64_t rows, int64_t columns,
+                                       int64_t depth) {
+  __shared__ uint64_t left[kTile][kTile + 1], right[kTile][kTile + 1];
+  const auto x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
+  const int64_t j = static_cast<int64_t>(blockIdx.x) * kTile + x;
+  for (int64_t p = blockIdx.z; p < batch; p += gridDim.z) {
+    for (int64_t top = static_cast<int64_t>(blockIdx.y) * kTile; top < rows;
+         top += static_cast<int64_t>(gridDim.y) * kTile) {
+      const int64_t i = top + y;
+      uint64_t total = 0;
+      for (int64_t first = 0; first < depth; first += kTile) {
+        const bool has_left = i < rows && first + x < depth;
+        const bool has_right = first + y < depth && j < columns;
+        left[y][x] = has_left ? static_cast<uint64_t>(a.at(p, i, first + x)) : 0;
+        right[y][x] = has_right ? static_cast<uint64_t>(b.at(p, first + y, j)) : 0;
+        __syncthreads();
+        for (int q = 0; q < kTile; ++q) total += left[y][q] * right[q][x];
+        __syncthreads();
+      }
+      if (i < rows && j < columns) out.at(p, i, j) = static_cast<T>(total);
+    }
+  }
+}
+
+template <class T>
+void integer_product(const Array& a, const Array& b, const Array& out) {
+  const int64_t batch = out.size(0), rows = out.size(1), columns = out.size(2);
+  const auto blocks = [](int64_t n) { return static_cast<unsigned>(std::min(n, kMaxGrid)); };
+  const auto tiles = [](int64_t n) { return (n + kTile - 1) / kTile; };
+  const dim3 grid(static_cast<unsigned>(tiles(columns)), blocks(tiles(rows)), blocks(batch));
+  launch("matmul", integer_product_kernel<T>, grid, dim3(kTile, kTile), 0, Matrices<const T>(a),
+         Matrices<const T>(b), Matrices<T>(out), batch, rows, columns, a.size(2));
+}
+
+// A matrix as a batch of one.
+Array one(const Array& x) { return x.unsqueeze(0); }
+
+bool is_empty(const LinearBack& back) {
+  return back.g.numel() == 0 || (back.g_x.defined() ? back.g_x : back.g_w).numel() == 0;
+}
+
+bool fused_input_backward(const LinearBack& back) {
+  if (!back.g_x.defined() || is_empty(back)) return false;
+  if (back.activation != Activation::gelu_tanh || !can_be_aux(back.u)) return false;
+  return product("linear_backward", one(back.g), one(back.w), one(back.g_x),
+                 {CUBLASLT_EPILOGUE_DGELU, nullptr, back.u.bytes()},
+                 [&] { plain_input_backward(back); });
+}
+
+// The library's second factor is our first.
+bool fused_weight_backward(const LinearBack& back) {
+  if (!back.g_w.defined() || !back.g_bias.defined() || is_empty(back)) return false;
+  return product("linear_backward", one(back.g.t()), one(back.x), one(back.g_w),
+                 {CUBLASLT_EPILOGUE_BGRADB, back.g_bias.bytes()},
+                 [&] { plain_weight_backward(back); });
+}
+
+}  // namespace
+
+void CudaBackend::matmul(const Array& a, const Array& b, const Array& out) {
+  if (out.numel() == 0) return;
+  if (a.size(2) == 0) return fill(out, 0);
+  const DeviceGuard guard(index_);
+  switch (out.dtype()) {
+    case DType::int64:
+      return integer_product<int64_t>(a, b, out);
+    case DType::int32:
+      return integer_product<int32_t>(a, b, out);
+    case DType::uint8:
+      return integer_product<uint8_t>(a, b, out);
+    case DType::boolean:
+      fail("matmul: bool matrices have no product; convert with to()");
+    default:
+      product("matmul", a, b, out);
+  }
+}
+
+// cuBLASLt reads any dense matrix as quickly as any other.
+PackedMatrix CudaBackend::pack_matrix(const Array& b) {
+  const DeviceGuard guard(index_);
+  return {b.size(0), b.size(1), b.contiguous().reshape({b.numel()})};
+}
+
+void CudaBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) {
+  matmul(one(a), one(b.panels.reshape({b.rows, b.columns})), one(out));
+}
+
+// [note: epilogues] The bias, and gelu by tanh with what it is taken of, are done by the product
+// itself where the library can, and is no slower: the sums are never read again. So are the way
+// back through gelu and the sums that are gradients of biases. Its relu would drop NaN and stays
+// out.
+void CudaBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
+                         const Array& out, const Array* z) {
+  if (out.numel() == 0) return;
+  const DeviceGuard guard(index_);
+  const Array& sums = z ? *z : out;
+  const Array a = one(x), b = one(w.t());
+  const auto in_parts = [&] {
+    matmul(a, b, one(sums));
+    if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
+  };
+  if (!bias || x.numel() == 0) return in_parts();
+  const Array shift = is_aligned(*bias) ? *bias : bias->clone();
+  const auto with_bias = [&] {
+    if (!product("linear", a, b, one(sums), {CUBLASLT_EPILOGUE_BIAS, shift.bytes()},
+                 std::ref(in_parts))) {
+      return in_parts();
+    }
+    if (activation != Activation::none || z) bias_activation(activation, nullptr, sums, out);
+  };
+  const bool has_gelu =
+      activation == Activation::gelu_tanh && z && can_be_aux(*z) &&
+      product("linear", a, b, one(out),
+              {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, shift.bytes(), z->bytes()}, std::ref(with_bias));
+  if (!has_gelu) with_bias();
+}
+
+void CudaBackend::linear_backward(const LinearBack& asked) {
+  const DeviceGuard guard(index_);
+  LinearBack back = asked;
+  back.g = back.g.contiguous();  // read by up to three
+  if (!fused_input_backward(back)) plain_input_backward(back);
+  if (!fused_weight_backward(back)) plain_weight_backward(back);
+}
+
+}  // namespace hero::cuda

@@ -1,0 +1,250 @@
+// Exact sums on the device: the words of core/functions/exact_sum.h, added up by integers alone, so
+// that no order of threads shows. A warp takes 512 elements at a time and cuts their terms on three
+// fixed grids, as the CPU does; what is left below the last grid is added one by one.
+#include <bit>
+#include <vector>
+
+#include <hero/core/kernels/exact_digits.h>
+#include <hero/cuda/cuda_backend.cuh>
+#include <hero/cuda/elementwise/tensor_table.cuh>
+
+namespace hero::cuda {
+
+namespace {
+
+namespace exact = core::exact;
+using Word = unsigned long long;
+
+constexpr int kEach = 16;             // elements of a lane at a time
+constexpr int kTile = kWarp * kEach;  // of a warp
+constexpr int kParts = 3, kPartBits = 51;
+constexpr uint32_t kMostBlocks = 132 * 8;  // fill the GPU; each ends with a carry by one thread
+// Elements of a block at a time: float64 is taken one by one.
+template <class T>
+inline constexpr int64_t kShare = (std::is_same_v<T, double> ? 1 : kEach) * kThreads;
+
+// value * 2^exponent
+__device__ void add_integer(Word* digits, int64_t value, int exponent) {
+  exact::split_integer(value, exponent, [digits](int digit, int64_t amount) {
+    atomicAdd(digits + digit, static_cast<Word>(amount));
+  });
+}
+
+// A finite number and its sign.
+__device__ void add_term(Word* digits, double x) {
+  const auto [integer, exponent] = exact::parts_of(x);
+  add_integer(digits, std::bit_cast<uint64_t>(x) >> 63 != 0 ? -integer : integer, exponent);
+}
+
+// A block's words, and one more: infinities are noted in word kDigits, NaN in the last.
+constexpr int kBlockWords = exact::kWords + 1;
+
+// What of a block's elements is not finite.
+struct Found {
+  bool nan = false, infinite = false;
+};
+
+// The block's words, carried, into those of a sum.
+__device__ void flush(Word* digits, const Found& found, Word* words) {
+  if (found.infinite) digits[exact::kDigits] = exact::kInfinite;
+  if (found.nan) digits[exact::kWords] = exact::kNan;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int64_t carried = 0;
+    for (int i = 0; i + 1 < exact::kDigits; ++i) {
+      const int64_t digit = static_cast<int64_t>(digits[i]) + carried;
+      digits[i] = static_cast<Word>(digit & 0xFFFFFFFF);
+      carried = digit >> 32;
+    }
+    digits[exact::kDigits - 1] += static_cast<Word>(carried);
+    digits[exact::kDigits] += digits[exact::kWords];
+  }
+  __syncthreads();
+  for (unsigned i = threadIdx.x; i < exact::kWords; i += blockDim.x) {
+    if (digits[i] != 0) atomicAdd(words + i, digits[i]);
+  }
+}
+
+__device__ void clear(Word* digits) {
+  for (unsigned i = threadIdx.x; i < kBlockWords; i += blockDim.x) digits[i] = 0;
+  __syncthreads();
+}
+
+// Where a launch adds its sums up: one for all tensors, or one for each.
+struct Sums {
+  Word* words;
+  bool each;
+
+  __device__ Word* of(const TensorTable& table, int tensor) const {
+    return words + (each ? int64_t{table.places[tensor]} * exact::kWords : 0);
+  }
+};
+
+// Calls add(tensor, share of it, found) for the shares of this block and adds up what that leaves
+// in `digits`. The shares are neighbours, so that most blocks see one tensor and carry once.
+template <class Add>
+__device__ void each_share(const TensorTable& table, const Sums& sums, Word* digits,
+                           const Add& add) {
+  const auto cut = [&](uint32_t block) {
+    return static_cast<uint32_t>(uint64_t{table.shares.all()} * block / gridDim.x);
+  };
+  const uint32_t end = cut(blockIdx.x + 1);
+  uint32_t share = cut(blockIdx.x);
+  int tensor = table.shares.find(share);
+  while (share < end) {
+    Word* const words = sums.of(table, tensor);
+    Found found;
+    clear(digits);
+    for (; share < end && sums.of(table, tensor) == words; ++share) {
+      add(tensor, static_cast<int64_t>(share - table.shares.first[tensor]), found);
+      if (share + 1 == table.shares.first[tensor + 1]) ++tensor;
+    }
+    flush(digits, found, words);
+  }
+}
+
+// The elements of this lane from a warp's tile: whole vectors, or, at the end of a tensor or where
+// its address is not that of a vector, one by one.
+template <class T>
+__device__ void load_tile(const T* x, int64_t first, int64_t n, bool vectors, int lane,
+                          float (&values)[kEach]) {
+  constexpr int kPack = 16 / static_cast<int>(sizeof(T)), kPacks = kEach / kPack;
+  if (vectors && first + kTile <= n) {
+    const auto* packs = reinterpret_cast<const Pack<T, kPack>*>(x + first);
+    for (int p = 0; p < kPacks; ++p) {
+      const Pack<T, kPack> pack = packs[p * kWarp + lane];
+      for (int j = 0; j < kPack; ++j) values[p * kPack + j] = convert<float>(pack.at[j]);
+    }
+  } else {
+    for (int j = 0; j < kEach; ++j) {
+      const int64_t at = first + j * kWarp + lane;
+      values[j] = at < n ? convert<float>(x[at]) : 0.0f;
+    }
+  }
+}
+
+template <bool kSquare>
+__device__ double term_of(float x) {
+  const double wide = x;
+  return kSquare ? wide * wide : std::fabs(wide);
+}
+
+// One tile: `values` are finite. Adding and subtracting an offset rounds to a multiple of its grid,
+// and that multiple stands in the last bits of the sum, where integers add it up in any order.
+template <bool kSquare>
+__device__ void add_tile(Word* digits, int lane, uint32_t largest, const float (&values)[kEach]) {
+  int grid =
+      exact::exponent_field(term_of<kSquare>(std::bit_cast<float>(largest))) - 1023 + 1 - kPartBits;
+  double offset[kParts];
+  uint64_t offset_bits[kParts], sums[kParts] = {};
+  for (int p = 0; p < kParts; ++p) {  // 1.5 * 2^(52 + grid)
+    const auto field = static_cast<uint64_t>(52 + grid - p * kPartBits + 1023);
+    offset_bits[p] = field << 52 | uint64_t{1} << 51;
+    offset[p] = std::bit_cast<double>(offset_bits[p]);
+  }
+  for (int j = 0; j < kEach; ++j) {
+    double rest = term_of<kSquare>(values[j]);
+    for (int p = 0; p < kParts; ++p) {
+      const double shifted = rest + offset[p];
+      rest -= shifted - offset[p];
+      sums[p] += std::bit_cast<uint64_t>(shifted) - offset_bits[p];
+    }
+    if (rest != 0.0) add_term(digits, rest);
+  }
+  for (int p = 0; p < kParts; ++p, grid -= kPartBits) {
+    uint64_t sum = sums[p];
+    for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+    if (lane == 0) add_integer(digits, static_cast<int64_t>(sum), grid);
+  }
+}
+
+template <class T, bool kSquare>
+__global__ void __launch_bounds__(kThreads)
+    exact_sum_kernel(const TensorTable table, const Sums sums) {
+  __shared__ Word digits[kBlockWords];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  each_share(table, sums, digits, [&](int tensor, int64_t share, Found& found) {
+    const int64_t n = table.sizes[tensor];
+    const int64_t first = share * kShare<T> + threadIdx.x / kWarp * kTile;
+    if (first >= n) return;
+    float values[kEach];
+    load_tile(reinterpret_cast<const T*>(table.data[tensor]), first, n, table.vectors[tensor], lane,
+              values);
+    uint32_t largest = 0;
+    for (int j = 0; j < kEach; ++j) {
+      const uint32_t magnitude = std::bit_cast<uint32_t>(values[j]) & 0x7FFFFFFFu;
+      if (magnitude >= 0x7F800000u) {
+        (magnitude > 0x7F800000u ? found.nan : found.infinite) = true;
+        values[j] = 0.0f;
+      } else {
+        largest = std::max(largest, magnitude);
+      }
+    }
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      largest = std::max(largest, __shfl_xor_sync(kAllLanes, largest, step));
+    }
+    if (largest != 0) add_tile<kSquare>(digits, lane, largest, values);
+  });
+}
+
+// float64: every element by itself.
+template <bool kSquare>
+__global__ void __launch_bounds__(kThreads)
+    exact_sum_wide_kernel(const TensorTable table, const Sums sums) {
+  __shared__ Word digits[kBlockWords];
+  each_share(table, sums, digits, [&](int tensor, int64_t share, Found& found) {
+    const int64_t i = share * kShare<double> + threadIdx.x;
+    if (i >= table.sizes[tensor]) return;
+    const double x = reinterpret_cast<const double*>(table.data[tensor])[i];
+    if (exact::exponent_field(x) == exact::kExponents) {
+      (x != x ? found.nan : found.infinite) = true;
+    } else if (kSquare) {
+      exact::split_square(
+          x, [&](int64_t value, int exponent) { add_integer(digits, value, exponent); });
+    } else {
+      add_term(digits, std::fabs(x));
+    }
+  });
+}
+
+// A sum a block. Carrying is one thread's work, so the words are brought near it first.
+__global__ void exact_result_kernel(const int64_t* words, bool root, double* out) {
+  __shared__ int64_t carried[exact::kWords];
+  const int64_t* const own = words + int64_t{blockIdx.x} * exact::kWords;
+  for (unsigned i = threadIdx.x; i < exact::kWords; i += blockDim.x) carried[i] = own[i];
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  exact::carry(carried);
+  out[blockIdx.x] = root ? exact::root(carried) : exact::value(carried);
+}
+
+}  // namespace
+
+void CudaBackend::exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) {
+  const DeviceGuard guard(index_);
+  const bool square = op == ReduceOp::sum_square;
+  const Sums sums{reinterpret_cast<Word*>(words.bytes()), words.ndim() == 2};
+  std::vector<Array> dense;
+  for (const Array& x : xs) dense.push_back(x.contiguous());
+  const auto share = []<class T>(TypeTag<T>) { return kShare<T>; };
+  each_table(dense, share, [&]<class T>(TypeTag<T>, const TensorTable& table) {
+    void (*kernel)(TensorTable, Sums) = nullptr;
+    if constexpr (std::is_same_v<T, double>) {
+      kernel = square ? exact_sum_wide_kernel<true> : exact_sum_wide_kernel<false>;
+    } else {
+      kernel = square ? exact_sum_kernel<T, true> : exact_sum_kernel<T, false>;
+    }
+    const dim3 blocks(std::min(table.shares.all(), kMostBlocks));
+    launch("exact_sum", kernel, blocks, dim3(kThreads), 0, table, sums);
+  });
+}
+
+void CudaBackend::exact_result(SumResult result, const Array& words, const Array& out) {
+  const DeviceGuard guard(index_);
+  const dim3 blocks(static_cast<unsigned>(out.numel()));
+  launch("exact_sum", exact_result_kernel, blocks, dim3(kThreads), 0,
+         reinterpret_cast<const int64_t*>(words.bytes()), result == SumResult::root,
+         reinterpret_cast<double*>(out.bytes()));
+}
+
+}  // namespace hero::cuda

@@ -1,0 +1,88 @@
+// Reductions: which elements a result has, and in which type they are joined.
+#include <hero/cuda/reduce/reduce.cuh>
+
+namespace hero::cuda {
+
+namespace {
+
+using core::ReduceOp;
+
+// Kept dimensions in x's order, which is that of the results; reduced ones by falling strides, so
+// that neighbours in memory are read together.
+Reduction reduction_of(const Array& x, const Array& out) {
+  Shape kept, reduced;
+  Dims kept_strides, reduced_strides;
+  for (int i = 0; i < x.ndim(); ++i) {
+    const int64_t size = x.shape()[i], stride = x.strides()[i];
+    if (out.shape()[i] != 1 || size == 1) {
+      kept.push_back(size);
+      kept_strides.push_back(stride);
+      continue;
+    }
+    int at = reduced.size();
+    while (at > 0 && reduced_strides[at - 1] < stride) --at;
+    reduced.insert(at, size);
+    reduced_strides.insert(at, stride);
+  }
+  return {"reduce",
+          x.bytes(),
+          Layout(kept, kept_strides),
+          Layout(reduced, reduced_strides),
+          out.numel(),
+          x.numel() / out.numel(),
+          x.device()};
+}
+
+Scalar value_of_none(ReduceOp op, DType dtype) {
+  if (op == ReduceOp::prod || op == ReduceOp::all) return 1;
+  if (op != ReduceOp::max && op != ReduceOp::min) return 0;
+  const bool is_max = op == ReduceOp::max;
+  if (is_floating(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return is_max ? -infinity : infinity;
+  }
+  Scalar value;
+  dispatch(dtype, [&]<class T>(TypeTag<T>) {
+    using Limits = std::numeric_limits<Compute<T>>;
+    if constexpr (std::is_integral_v<T>) value = is_max ? Limits::lowest() : Limits::max();
+  });
+  return value;
+}
+
+// The dtype that results are made in before they are converted to out's; int64 stands for sums of
+// all integers.
+DType result_dtype(ReduceOp op, const Array& x, const Array& out) {
+  if (op == ReduceOp::any || op == ReduceOp::all) return kBool;
+  if (is_floating(out.dtype())) return out.dtype();
+  return op == ReduceOp::max || op == ReduceOp::min ? x.dtype() : kInt64;
+}
+
+}  // namespace
+
+void CudaBackend::reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) {
+  if (out.numel() == 0) return;
+  const DeviceGuard guard(index_);
+  if (x.numel() == 0) return fill(out, value_of_none(op, out.dtype()));
+  const DType dtype = result_dtype(op, x, out);
+  const Array results = out.is_contiguous() && out.dtype() == dtype
+                            ? out
+                            : Array::empty(out.shape(), dtype, out.device());
+  if (op == ReduceOp::any || op == ReduceOp::all) {
+    reduce_truth(op, x.dtype(), reduction_of(x, out), results);
+  } else if (is_floating(dtype)) {
+    // Halves are read as they are, integers and floats of another width are converted first.
+    const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
+    const bool halves = wide == kFloat32 && is_half(x.dtype());
+    const Array from = halves ? x : x.to(wide);
+    const Array centers = center != nullptr ? center->to(wide).contiguous() : Array();
+    const Reduction r = reduction_of(from, out);
+    (halves ? reduce_halves : reduce_floats)(op, from.dtype(), r,
+                                             center != nullptr ? &centers : nullptr, results);
+  } else {
+    const Array from = is_floating(x.dtype()) ? x.to(kInt64) : x;
+    reduce_integers(op, from.dtype(), reduction_of(from, out), results);
+  }
+  if (results.bytes() != out.bytes()) copy(results, out);
+}
+
+}  // namespace hero::cuda

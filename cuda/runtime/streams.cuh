@@ -1,0 +1,12 @@
+#pragma once
+// The calling thread's streams.
+#include <hero/cuda/runtime/runtime.cuh>
+
+namespace hero::cuda {
+
+/// The thread's current stream of a device; null when it never had work for that device.
+cudaStream_t known_stream(int index);
+/// The device of a stream; for one that this library did not make, the current one.
+int stream_device(cudaStream_t stream);
+
+}  // namespace hero::cuda

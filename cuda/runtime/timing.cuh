@@ -1,0 +1,34 @@
+#pragma once
+// How long work takes on the current stream, by the device's clock.
+#include <algorithm>
+
+#include <hero/cuda/cuda.h>
+#include <hero/cuda/runtime/per_device.cuh>
+
+namespace hero::cuda {
+
+/// Times are the least of so many, since clocks rise and other work comes between.
+inline constexpr int kTimedRounds = 2;
+
+/// Milliseconds of four runs.
+template <class Run>
+double time_of(const char* op, const Run& run) {
+  const Stream stream = Stream::current(current_cuda(op));
+  Event begin(true), end(true);
+  begin.record(stream);
+  for (int i = 0; i < 4; ++i) run();
+  end.record(stream);
+  end.synchronize();
+  return end.elapsed_ms(begin);
+}
+
+/// The least time_of() after one run that does not count.
+template <class Run>
+double least_time(const char* op, const Run& run) {
+  run();
+  double least = time_of(op, run);
+  for (int round = 1; round < kTimedRounds; ++round) least = std::min(least, time_of(op, run));
+  return least;
+}
+
+}  // namespace hero::cuda

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include <hero/core/error.h>
+#include <hero/core/json/reader.h>
+#include <hero/dist/checkpoint/manifest.h>
+
+namespace hero::dist {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kFormat = "hero sharded checkpoint 1";
+
+// As text, since JSON has no infinities; 17 digits give every double back.
+std::string number_text(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.17g", value);
+  return text.data();
+}
+
+double number_of(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  check(end != text.c_str() && *end == '\0', "not a number: ", text);
+  return value;
+}
+
+// It becomes a path: a file of the folder, and none elsewhere.
+void check_file_name(const std::string& name) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  check(!name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), is_plain),
+        "a file of a checkpoint has a name of letters, digits, '-', '_' and '.', not '",
+        name.substr(0, 100), "'");
+}
+
+// What is tracked by value has a value.
+void check_complete(const Manifest& manifest) {
+  for (const auto& [name, kind] : manifest.tracked) {
+    const bool there = kind == "integer"     ? manifest.integers.count(name) > 0
+                       : kind == "number"    ? manifest.numbers.count(name) > 0
+                       : kind == "generator" ? manifest.generators.count(name) > 0
+                                             : true;
+    check(there, kind, " ", name, " has no value");
+  }
+  check(manifest.generators.count("default") > 0, "generator default has no state");
+}
+
+}  // namespace
+
+std::vector<std::string> Manifest::files_of(const std::string& object,
+                                            const std::string& folder) const {
+  std::vector<std::string> paths;
+  for (const auto& [name, file] : files) {
+    if (file.object == object) paths.push_back(folder + "/" + name);
+  }
+  return paths;
+}
+
+void Manifest::add(const Manifest& of_rank) {
+  files.insert(of_rank.files.begin(), of_rank.files.end());
+  for (const auto& [name, states] : of_rank.generators) {
+    generators[name].insert(generators[name].end(), states.begin(), states.end());
+  }
+}
+
+std::string to_text(const Manifest& manifest) {
+  json text = {{"format", kFormat},         {"step", manifest.step},
+               {"ranks", manifest.ranks},   {"tracked", manifest.tracked},
+               {"files", json::object()},   {"integers", manifest.integers},
+               {"numbers", json::object()}, {"generators", json::object()}};
+  for (const auto& [name, file] : manifest.files) {
+    text["files"][name] = {{"bytes", file.hash.bytes},
+                           {"sha256", file.hash.sha256},
+                           {"object", file.object},
+                           {"rank", file.rank}};
+  }
+  for (const auto& [name, value] : manifest.numbers) text["numbers"][name] = number_text(value);
+  for (const auto& [name, states] : manifest.generators) {
+    json& list = text["generators"][name] = json::array();
+    for (const Generator::State& state : states) {
+      list.push_back({{"seed", state.seed}, {"offset", state.offset}});
+    }
+  }
+  return text.dump(2) + "\n";
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  Manifest manifest;
+  try {
+    const json all = core::parse_json(text, "checkpoint", path);
+    check(all.is_object() && all.at("format") == kFormat, "the format is not '", kFormat, "'");
+    manifest.step = core::json_integer<int64_t>(all.at("step"), "step");
+    manifest.ranks = core::json_integer<int>(all.at("ranks"), "ranks");
+    check(manifest.ranks > 0, "ranks is ", manifest.ranks);
+    manifest.tracked = all.at("tracked").get<std::map<std::string, std::string>>();
+    for (const auto& [name, file] : core::json_object(all, "files").items()) {
+      check_file_name(name);
+      using Bytes = decltype(FileHash::bytes);
+      manifest.files[name] = {{core::json_integer<Bytes>(file.at("bytes"), "bytes"),
+                               file.at("sha256").get<std::string>()},
+                              file.at("object").get<std::string>(),
+                              core::json_integer<int>(file.at("rank"), "rank")};
+    }
+    for (const auto& [name, value] : core::json_object(all, "integers").items()) {
+      manifest.integers[name] = core::json_integer<int64_t>(value, name);
+    }
+    for (const auto& [name, value] : core::json_object(all, "numbers").items()) {
+      manifest.numbers[name] = number_of(value.get<std::string>());
+    }
+    for (const auto& [name, states] : core::json_object(all, "generators").items()) {
+      for (const json& state : states) {
+        manifest.generators[name].push_back(
+            {core::json_integer<uint64_t>(state.at("seed"), "seed"),
+             core::json_integer<uint64_t>(state.at("offset"), "offset")});
+      }
+      check(!manifest.generators[name].empty(), "generator ", name, " has no state");
+    }
+    check_complete(manifest);
+  } catch (const std::exception& error) {
+    fail("checkpoint: cannot read ", path, ": ", error.what());
+  }
+  return manifest;
+}
+
+std::string file_damage(const std::string& folder, const std::string& name,
+                        const Manifest::File& file) {
+  const std::string path = folder + "/" + name;
+  const std::string from = ", which rank " + std::to_string(file.rank) + " wrote, ";
+  FileHash found;
+  try {
+    if (!std::filesystem::exists(path)) return path + from + "is missing";
+    found = hash_file(path);
+  } catch (const std::exception& error) {
+    return path + from + "cannot be read: " + error.what();
+  }
+  if (found == file.hash) return "";
+  return path + from + "is damaged: " + std::to_string(found.bytes) + " bytes, sha256 " +
+         found.sha256 + "; written were " + std::to_string(file.hash.bytes) + " bytes, sha256 " +
+         file.hash.sha256;
+}
+
+Generator::State state_of(const Manifest::States& saved, int rank, int ranks) {
+  check(!saved.empty(), "checkpoint: a generator without states");
+  const bool same = std::all_of(saved.begin(), saved.end(),
+                                [&](const Generator::State& s) { return s == saved.front(); });
+  if (same && ranks != static_cast<int>(saved.size())) return saved.front();
+  if (static_cast<size_t>(rank) < saved.size()) return saved[static_cast<size_t>(rank)];
+  return {saved.front().seed + static_cast<uint64_t>(rank), saved.front().offset};
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <charconv>
+
+#include <hero/core/error.h>
+#include <hero/dist/checkpoint/optimizer_parts.h>
+
+namespace hero::dist {
+namespace {
+
+constexpr std::string_view kState = "state.", kMaster = "master.";
+
+}  // namespace
+
+OptimizerParts::OptimizerParts(const optim::Optimizer& optimizer,
+                               const std::vector<Tensor>& parameters,
+                               const std::vector<Held>& values)
+    : optimizer_(optimizer) {
+  for (const Tensor& parameter : parameters) {
+    const auto found = std::find_if(values.begin(), values.end(), [&](const Held& value) {
+      return is_same(value.leaf, parameter);
+    });
+    check(found != values.end(), "checkpoint: the optimizer's parameter ", of_.size(), " of shape ",
+          parameter.shape(),
+          " belongs to no tracked module; track its module (and MasterWeights by its own type), "
+          "and save between two steps");
+    of_.push_back(&*found);
+  }
+}
+
+// "state.0.exp_avg", "master.0" of a state dict; false for anything else.
+bool OptimizerParts::parse_indexed(const std::string& name, Key& key) const {
+  const bool state = name.starts_with(kState);
+  if (!state && !name.starts_with(kMaster)) return false;
+  const char* const begin = name.data() + (state ? kState : kMaster).size();
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(begin, end, key.parameter);
+  if (error != std::errc() || key.parameter >= of_.size()) return false;
+  if (!state) return stop == end;
+  if (stop == end || *stop != '.') return false;
+  key.state.assign(stop + 1, end);
+  key.number = optimizer_.is_number(key.state);
+  return true;
+}
+
+// "state.fc1.weight.exp_avg", "master.fc1.weight" of a file.
+bool OptimizerParts::parse(const std::string& name, Key& key) const {
+  const bool state = name.starts_with(kState);
+  const std::string rest = name.substr((state ? kState : kMaster).size());
+  for (key.parameter = 0; key.parameter < of_.size(); ++key.parameter) {
+    for (const std::string& known : of_[key.parameter]->names) {
+      if (!state && rest == known) return true;
+      if (!state || rest.size() <= known.size() + 1 || rest[known.size()] != '.' ||
+          !rest.starts_with(known)) {
+        continue;
+      }
+      key.state = rest.substr(known.size() + 1);
+      key.number = optimizer_.is_number(key.state);
+      if (key.state.find('.') == std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<NamedPart> OptimizerParts::parts(int rank) const {
+  std::vector<NamedPart> parts;
+  const bool sharded = std::any_of(
+      of_.begin(), of_.end(), [](const Held* value) { return partition(value->leaf) != nullptr; });
+  for (auto& [name, array] : optimizer_.state_dict()) {
+    Key key;
+    const bool of_parameter = parse_indexed(name, key);
+    if (!of_parameter || key.number) {
+      check(of_parameter || !sharded || name.starts_with("group."), "checkpoint: '", name,
+            "' of the optimizer is of all parameters together; where they are shards it cannot be "
+            "saved");
+      std::string full = name;
+      if (of_parameter) full = std::string(kState) + of_[key.parameter]->name() + "." + key.state;
+      if (rank == 0) parts.push_back({full, {array.shape(), 0, array.numel()}, array});
+      continue;
+    }
+    const Held& value = *of_[key.parameter];
+    check(array.shape() == value.leaf.shape(), "checkpoint: the optimizer's state '", name, "' is ",
+          array.shape(), ", its parameter '", value.name(), "' ", value.leaf.shape());
+    const std::string full = key.state.empty()
+                                 ? std::string(kMaster) + value.name()
+                                 : std::string(kState) + value.name() + "." + key.state;
+    for (const Piece& piece : value.pieces) {
+      if (piece.rank == rank) parts.push_back({full, value.place, array});
+    }
+  }
+  return parts;
+}
+
+optim::StateDict OptimizerParts::read(const PartFiles& files) const {
+  optim::StateDict dict;
+  std::vector<Wanted> wanted;
+  std::string unlike;
+  for (const auto& [name, value] : files.values()) {
+    Key key;
+    std::string indexed = name;
+    Place place = {value.whole, 0, value.whole.numel()};
+    Shape shape = value.whole;
+    if (name.starts_with(kState) || name.starts_with(kMaster)) {
+      if (!parse(name, key)) {
+        unlike += (unlike.empty() ? "" : ", ") + name;
+        continue;
+      }
+      const std::string index = std::to_string(key.parameter);
+      indexed = key.state.empty() ? std::string(kMaster) + index
+                                  : std::string(kState) + index + "." + key.state;
+      const Held& held = *of_[key.parameter];
+      if (!key.number && value.whole != held.place.whole) {
+        unlike += (unlike.empty() ? "" : ", ") + name + " " + to_string(value.whole) +
+                  " instead of " + to_string(held.place.whole);
+        continue;
+      }
+      if (!key.number) {
+        place = held.place;
+        shape = held.leaf.shape();
+      }
+    }
+    const Array array = Array::empty(shape, value.dtype);
+    dict.push_back({indexed, array});
+    wanted.push_back({name, place.first, array});
+  }
+  check(unlike.empty(), "checkpoint: states that do not fit the optimizer's parameters: ", unlike);
+  files.read(wanted);
+  return dict;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,45 @@
+#include <atomic>
+
+#include <hero/core/error.h>
+#include <hero/dist/engines/engine.h>
+#include <hero/dist/engines/mpi/transport.h>
+
+namespace hero::dist {
+
+namespace {
+std::atomic<NcclEngineMaker> nccl_engine = nullptr;
+}  // namespace
+
+void set_nccl_engine(NcclEngineMaker make) { nccl_engine = make; }
+
+std::shared_ptr<Engine> make_nccl_engine(std::shared_ptr<Engine> host, int local_rank,
+                                         int local_size, double timeout) {
+  require_engine(EngineKind::nccl);
+  return nccl_engine.load()(std::move(host), local_rank, local_size, timeout);
+}
+
+const char* name(EngineKind kind) {
+  constexpr const char* names[] = {"local", "simulated", "mpi", "nccl"};
+  return names[static_cast<int>(kind)];
+}
+
+EngineKind parse_engine(const std::string& text) {
+  for (const EngineKind kind :
+       {EngineKind::local, EngineKind::simulated, EngineKind::mpi, EngineKind::nccl}) {
+    if (text == name(kind)) return kind;
+  }
+  fail("engine: unknown name '", text, "'; use local, simulated, mpi or nccl");
+}
+
+void require_engine(EngineKind kind) {
+  check(
+      kind != EngineKind::mpi || has_mpi(),
+      "engine: this build has no mpi engine; install Debian's libopenmpi-dev openmpi-bin and build "
+      "again, or run the ranks as threads with --ranks N");
+  check(
+      kind != EngineKind::nccl || nccl_engine.load() != nullptr,
+      "engine: this build has no nccl engine, which needs the CUDA toolkit and NCCL's nccl.h; run "
+      "the ranks as threads with --ranks N");
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,245 @@
+// The part of MpiProgress that knows of failure, time and the end.
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <signal.h>
+
+#include <hero/core/error.h>
+#include <hero/dist/engines/mpi/progress.h>
+
+namespace hero::dist {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(2);      // between two looks at the time
+constexpr auto kSettled = std::chrono::milliseconds(50);  // who waits for as long tells rank 0
+
+volatile sig_atomic_t stopped = 0;
+
+void on_stop(int) { stopped = 1; }
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void put_failure(Packet& packet, const Failure& failure) {
+  packet.put(failure.rank).put(failure.line);
+}
+
+Packet& put_blocked(Packet& packet, const Blocked& state) {
+  return packet.put(state.blocked)
+      .put(state.ended)
+      .put(state.told)
+      .put(state.heard)
+      .put(state.text);
+}
+
+}  // namespace
+
+// [note: failure between processes]
+// Whoever knows of a failure tells rank 0, and the first to reach it is everybody's: rank 0 tells
+// all (`verdict`). A rank that has read that begins no further call and says so to all (`final`).
+// Messages between two ranks stay in order, so who has heard the `final` of all has heard of every
+// call that was ever begun: one that all parties have begun goes on and is complete, any other will
+// never be, and all ranks decide alike. Only then does a rank throw, and its arrays are its own.
+void MpiProgress::fail(const Failure& failure, const std::vector<int>& missing,
+                       const std::string& tail) {
+  if (failed_ || failing_) return;
+  failing_ = failure;
+  failing_since_ = Clock::now();
+  if (world_.rank() == 0) return hear_failure(failure, missing, tail);
+  Packet packet = note(Note::fail);
+  put_failure(packet, failure);
+  packet.put(missing).put(tail);
+  tell(0, packet);
+}
+
+void MpiProgress::hear_failure(Failure failure, const std::vector<int>& missing,
+                               const std::string& tail) {
+  if (failed_) return;
+  for (const int rank : missing) {
+    const std::string& elsewhere = watch_.text(rank);
+    if (elsewhere.empty()) continue;
+    failure.line += " (rank " + std::to_string(rank) + " waits in " + elsewhere + ")";
+    break;
+  }
+  failure.line += tail;
+  Packet packet = note(Note::verdict);
+  put_failure(packet, failure);
+  tell_all(packet);
+  adopt(failure);
+}
+
+void MpiProgress::adopt(const Failure& failure) {
+  failed_ = failure;
+  failed_since_ = Clock::now();
+  std::vector<std::shared_ptr<MpiCall>> posted;
+  {
+    const std::lock_guard<std::mutex> lock(world_.mutex_);
+    world_.failure_ = failure;  // nothing is posted from here on
+    posted.swap(world_.posted_);
+  }
+  for (const auto& call : posted) begin(call);
+  tell_all(note(Note::final));
+}
+
+void MpiProgress::tell_end(const std::optional<std::string>& thrown) {
+  told_end_ = true;
+  if (!thrown) {
+    finished_[static_cast<size_t>(world_.rank())] = true;
+    tell_all(note(Note::finished));
+    told_ += static_cast<uint64_t>(world_.size() - 1);
+  }
+  if (world_.rank() == 0) return hear_end(0, thrown);
+  Packet packet = note(Note::end);
+  packet.put(thrown.has_value()).put(thrown.value_or(""));
+  tell(0, packet);
+}
+
+void MpiProgress::hear_end(int from, const std::optional<std::string>& thrown) {
+  ended_[static_cast<size_t>(from)] = true;
+  if (thrown && !thrown_) {
+    thrown_ = failed_ && failed_->rank >= 0 ? *failed_ : Failure{-1, *thrown};
+    world_.report_(*thrown_);
+    reported_ = true;
+  }
+  if (!std::all_of(ended_.begin(), ended_.end(), [](bool ended) { return ended; })) return;
+  Packet packet = note(Note::result);
+  packet.put(thrown_.has_value());
+  put_failure(packet, thrown_.value_or(Failure{}));
+  tell_all(packet);
+  finish(thrown_);
+}
+
+void MpiProgress::finish(const std::optional<Failure>& outcome) {
+  over_ = true;
+  const std::lock_guard<std::mutex> lock(world_.mutex_);
+  world_.outcome_ = outcome;
+  world_.over_ = true;
+  world_.settled_.notify_all();
+}
+
+void MpiProgress::look_at_time() {
+  const Clock::time_point now = Clock::now();
+  if (over_ || now - looked_ < kLook) return;
+  looked_ = now;
+  check_signal();
+  for (size_t i = 0; i < calls_.size(); ++i) {  // a failure may add calls
+    if (calls_[i]->overdue.load()) check_overdue(*calls_[i]);
+  }
+  check_patience();
+  if (!failed_) report_blocked(now);
+}
+
+void MpiProgress::check_overdue(const MpiCall& call) {
+  if (failed_ || failing_) return;
+  const std::vector<int> missing = absent(call);
+  fail({-1, call.where() + ": time-out after " + detail::number_text(world_.timeout_) + " s: " +
+                (missing.empty() ? std::string("all ranks have come, but not all bytes")
+                                 : rank_list(missing) + " did not arrive")},
+       missing, "; set HERO_TIMEOUT to more seconds if they only need longer");
+}
+
+// After a failure a rank that computes on without end, or is gone, must not keep the others.
+void MpiProgress::check_patience() {
+  const double patience = std::clamp(world_.timeout_, 5.0, 30.0);
+  const double more = world_.rank() == 0 ? 0.0 : 5.0;  // rank 0's message says most
+  if (failed_ && seconds_since(failed_since_) > patience + more) die(*failed_);
+  if (failing_ && !failed_ && seconds_since(failing_since_) > patience + more) die(*failing_);
+}
+
+void MpiProgress::die(const Failure& failure) {
+  if (!reported_) world_.report_(failure);
+  transport_.abort(1);
+  std::_Exit(1);
+}
+
+Blocked MpiProgress::blocked() const {
+  Blocked state;
+  state.told = told_;
+  state.heard = heard_;
+  for (const auto& call : calls_) {
+    if (call->agreed) return state;  // its bytes are under way
+  }
+  const std::lock_guard<std::mutex> lock(world_.mutex_);
+  if (!world_.posted_.empty() || world_.threw_) return state;
+  if (world_.ended_) {
+    state.blocked = state.ended = told_end_;
+  } else if (world_.waiting_ != nullptr && world_.waiting_->state.load() == MpiCall::kBegun) {
+    const MpiCall& call = *world_.waiting_;
+    const std::vector<int> missing = absent(call);
+    state.blocked = true;
+    state.text = call.where() + (missing.empty() ? "" : " for " + rank_list(missing));
+  }
+  return state;
+}
+
+void MpiProgress::report_blocked(Clock::time_point now) {
+  const auto alike = [](const Blocked& a, const Blocked& b) {
+    return a.blocked == b.blocked && a.told == b.told && a.heard == b.heard && a.text == b.text;
+  };
+  const Blocked state = blocked();
+  if (!alike(state, seen_)) {
+    seen_ = state;
+    seen_since_ = now;
+  }
+  const bool lasts = now - seen_since_ >= kSettled;
+  const bool news =
+      state.blocked ? lasts && !alike(state, reported_blocked_) : reported_blocked_.blocked;
+  if (news) {
+    reported_blocked_ = state;
+    if (world_.rank() == 0) {
+      watch_.report(0, state);
+    } else {
+      Packet packet = note(Note::status);
+      tell(0, put_blocked(packet, state));
+    }
+  }
+  if (world_.rank() == 0 && watch_.asks()) {
+    Packet packet = note(Note::query);
+    packet.put(watch_.number());
+    tell_all(packet);
+    answer(watch_.number());
+  }
+}
+
+void MpiProgress::answer(uint64_t number) {
+  const Blocked state = blocked();
+  if (world_.rank() == 0) {
+    if (watch_.answer(0, number, state)) hear_failure({-1, watch_.deadlock_text()}, {}, {});
+    return;
+  }
+  Packet packet = note(Note::answer);
+  packet.put(number);
+  tell(0, put_blocked(packet, state));
+}
+
+// [note: a process that is stopped]
+// When a process is lost, mpirun and srun stop the others with SIGTERM and kill them a second
+// later. Time enough to say in which call this rank was. A handler of the program's own stays.
+StopSignal::StopSignal() {
+  struct sigaction now {};
+  ::sigaction(SIGTERM, nullptr, &now);
+  if (now.sa_handler != SIG_DFL) return;
+  ours_ = true;
+  stopped = 0;
+  now.sa_handler = on_stop;
+  ::sigaction(SIGTERM, &now, nullptr);
+}
+
+StopSignal::~StopSignal() {
+  if (ours_) ::signal(SIGTERM, SIG_DFL);
+}
+
+void MpiProgress::check_signal() {
+  if (stopped == 0) return;
+  const Blocked state = blocked();
+  std::string line = "stopped by SIGTERM";
+  if (!state.text.empty()) line += " in " + state.text;
+  world_.report_({world_.rank(), line + "; another rank's process has ended, or the job was "
+                                        "cancelled"});
+  ::signal(SIGTERM, SIG_DFL);
+  ::raise(SIGTERM);
+}
+
+}  // namespace hero::dist

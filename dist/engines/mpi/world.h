@@ -1,0 +1,116 @@
+#pragma once
+// A run of the mpi engine in one process: its rank's thread and the thread that makes progress.
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <hero/core/array.h>
+#include <hero/dist/engines/call.h>
+#include <hero/dist/engines/mpi/transfer.h>
+#include <hero/dist/engines/mpi/transport.h>
+
+namespace hero::dist {
+
+/// One rank's part in a collective or message. The rank's thread makes it and gives it away with
+/// MpiWorld::post(); it is its own again when `state` is no longer kBegun.
+struct MpiCall {
+  enum State : int { kBegun, kDone, kFailed };
+
+  Call call;
+  uint64_t group = 0;
+  std::pair<int, int> lane = {-1, -1};  // as LocalGroup::LaneKey
+  uint64_t sequence = 0;
+  std::string axis;
+  std::vector<int> parties;  // world ranks
+  int me = 0;                // among them
+  core::Array input, output;
+  std::atomic<int> state{kBegun};
+  std::atomic<bool> overdue{false};  // its rank has waited for longer than the time-out
+
+  std::string where() const { return describe(call, sequence, axis); }
+
+  /// \name For the thread that makes progress
+  /// \{
+  int tag = 0;
+  bool disagrees = false;
+  std::optional<Agreed> agreed;
+  std::unique_ptr<Transfer> transfer;
+  /// \}
+};
+
+/// What went wrong: `rank` is -1 for what no single rank has thrown.
+struct Failure {
+  int rank = -1;
+  std::string line;
+};
+
+class MpiProgress;
+
+/// [note: failure between processes] in progress.cpp says how a failure becomes everybody's.
+class MpiWorld {
+ public:
+  /// `report` prints a failure on rank 0 (elsewhere only when rank 0 is lost).
+  using Report = std::function<void(const Failure&)>;
+  MpiWorld(Transport& transport, double timeout, Report report);
+  ~MpiWorld();
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  uint64_t number() const { return number_; }
+
+  /// \name For the rank's thread
+  /// \{
+  /// Begins a call; an Error when the world has failed.
+  void post(const std::shared_ptr<MpiCall>& call);
+  /// Returns when the call is complete; throws when it never will be.
+  void wait(MpiCall& call);
+  /// Returns when none of the calls is under way any more.
+  void settle(const std::vector<std::shared_ptr<MpiCall>>& calls);
+  /// Throws what a rank has to know that makes the call `where` in a world that has failed.
+  [[noreturn]] void raise(const std::string& where) const;
+  /// This rank's program threw `message`.
+  void fail_rank(const std::string& message);
+  /// This rank's program has ended; `thrown`: the message with which it did, null where it ended
+  /// well. Returns when all have, with the failure of the run if there was one.
+  std::optional<Failure> end(const std::string* thrown);
+  /// \}
+
+ private:
+  friend class MpiProgress;
+
+  const int rank_, size_;
+  const double timeout_;  // seconds
+  const uint64_t number_;
+  const Report report_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;     // for the thread that makes progress
+  std::condition_variable settled_;  // for the rank's thread
+  // under mutex_
+  std::vector<std::shared_ptr<MpiCall>> posted_;
+  std::optional<std::string> threw_;  // not yet told
+  bool ended_ = false;
+  std::optional<std::string> ended_with_;
+  MpiCall* waiting_ = nullptr;
+  std::optional<Failure> failure_;
+  bool over_ = false;
+  std::optional<Failure> outcome_;
+
+  std::unique_ptr<MpiProgress> progress_;
+  std::thread thread_;
+};
+
+/// The world that runs in this process, for what must happen when the process ends before it does.
+void end_with_process();
+
+}  // namespace hero::dist

@@ -1,0 +1,186 @@
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <hero/core/error.h>
+#include <hero/cuda/runtime/per_device.cuh>
+#include <hero/dist/engines/nccl/comm.h>
+#include <hero/dist/engines/nccl/watchdog.h>
+
+namespace hero::dist::nccl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Most calls are queued within microseconds: the first looks at NCCL's state follow at once.
+constexpr int kLooks = 200;
+constexpr auto kPause = std::chrono::microseconds(50);  // between two of the later ones
+
+// Looks again and again whether NCCL's own threads are done, with `ready`.
+template <class Ready>
+void await(double timeout, const std::string& where, const Patience& patience, const Ready& ready) {
+  const Clock::time_point start = Clock::now();
+  for (int looks = 0; !ready(); ++looks) {
+    patience();
+    const std::chrono::duration<double> waited = Clock::now() - start;
+    check(waited.count() < timeout, where, ": time-out after ", timeout,
+          " s: NCCL still waits for other ranks; set HERO_TIMEOUT to more seconds if they only "
+          "need longer");
+    if (looks < kLooks) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+// What NCCL says of its own threads' work.
+ncclResult_t state_of(const Library& library, ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t status = library.CommGetAsyncError(comm, &state);
+  return status == ncclSuccess ? state : status;
+}
+
+std::string text_of(const Name& name) {
+  return "rank " + std::to_string(name.rank) + " of '" + name.axis + "'";
+}
+
+}  // namespace
+
+void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
+                const std::string& where) {
+  // what NCCL says of work that goes on is no error
+  if (status == ncclSuccess || status == ncclInProgress) return;
+  const char* const last = library.GetLastError(comm);
+  std::string said = library.GetErrorString(status);
+  if (last != nullptr && *last != '\0') said += std::string(" (") + last + ")";
+  fail(where, ": NCCL reports: ", said, "; NCCL_DEBUG=INFO prints more");
+}
+
+struct Joining::State {
+  std::mutex mutex;
+  bool done = false, left = false;
+  ncclComm_t comm = nullptr;
+  std::string error;
+};
+
+Joining::Joining(const Library& library, const ncclUniqueId& id, int size, const Name& name)
+    : library_(library), state_(std::make_shared<State>()) {
+  const int device = cuda::current_cuda("nccl").index;
+  // detached: nothing takes a thread back that waits in NCCL for a rank that never comes
+  std::thread([state = state_, &library, id, size, name, device] {
+    ncclComm_t comm = nullptr;
+    std::string error;
+    try {
+      const cuda::DeviceGuard guard(device);
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 1;  // another one starts a thread in every group of calls
+      check_nccl(library, library.CommInitRankConfig(&comm, size, id, name.rank, &config), nullptr,
+                 "nccl: joining " + text_of(name));
+    } catch (const std::exception& caught) {
+      error = caught.what();
+    }
+    const std::lock_guard lock(state->mutex);
+    if (comm != nullptr && (state->left || !error.empty())) {
+      library.CommAbort(std::exchange(comm, nullptr));
+    }
+    state->comm = comm;
+    state->error = std::move(error);
+    state->done = true;
+  }).detach();
+}
+
+Joining::~Joining() {
+  const std::lock_guard lock(state_->mutex);
+  state_->left = true;
+  if (state_->comm != nullptr) library_.CommAbort(state_->comm);
+}
+
+bool Joining::ready() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->done && state_->comm == nullptr) throw Error(state_->error);
+  return state_->done;
+}
+
+ncclComm_t Joining::take() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->comm, nullptr);
+}
+
+ncclComm_t connect(const Library& library, const ncclUniqueId& id, int size, const Name& name,
+                   double timeout, const Patience& patience) {
+  Joining joining(library, id, size, name);
+  await(timeout, "nccl: joining " + text_of(name), patience, [&] { return joining.ready(); });
+  return joining.take();
+}
+
+Comm::Comm(ncclComm_t handle, Name name, Device device, double timeout)
+    : library_(nccl::library()),
+      name_(std::move(name)),
+      timeout_(timeout),
+      stream_(device),
+      handle_(handle) {}
+
+Comm::~Comm() {
+  if (handle_ == nullptr) return;
+  // What was asked for is done first, and a rank that is gone never does its part.
+  Watch watch(library_, handle_, timeout_);
+  const ncclResult_t status = library_.CommFinalize(handle_);
+  if (watch.end()) return;
+  if (status == ncclSuccess) {
+    library_.CommDestroy(handle_);
+  } else {
+    library_.CommAbort(handle_);
+  }
+}
+
+void Comm::group(const std::string& where, const std::function<void()>& calls) {
+  check(handle_ != nullptr, where, ": the communicator of ", text_of(name_),
+        " was given up after an error");
+  Watch watch(library_, handle_, timeout_);
+  ncclResult_t status = library_.GroupStart();
+  std::exception_ptr thrown;
+  if (status == ncclSuccess) {
+    try {
+      calls();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    status = library_.GroupEnd();
+  }
+  if (watch.end()) {
+    handle_ = nullptr;
+    fail(where, ": time-out after ", timeout_,
+         " s: NCCL still waits for other ranks; set HERO_TIMEOUT to more seconds if they only need "
+         "longer");
+  }
+  if (thrown) std::rethrow_exception(thrown);
+  check_nccl(library_, status, handle_, where);
+}
+
+void Comm::check_health(const std::string& where) {
+  if (handle_ != nullptr) check_nccl(library_, state_of(library_, handle_), handle_, where);
+}
+
+void Comm::agreed(uint64_t number, std::shared_ptr<core::Point> done) {
+  if (agreed_ && number < agreed_number_) return;
+  agreed_number_ = number;
+  agreed_ = std::move(done);
+}
+
+void Comm::abort(Clock::time_point deadline) noexcept {
+  if (handle_ == nullptr) return;
+  try {
+    while (agreed_ && !agreed_->reached() && state_of(library_, handle_) == ncclSuccess &&
+           Clock::now() < deadline) {
+      std::this_thread::sleep_for(kPause);
+    }
+  } catch (const std::exception&) {
+    // the GPU itself has failed, which the rank has heard or will
+  }
+  library_.CommAbort(std::exchange(handle_, nullptr));
+}
+
+}  // namespace hero::dist::nccl

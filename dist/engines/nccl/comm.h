@@ -1,0 +1,91 @@
+#pragma once
+// One communicator of NCCL: its making and its end, its stream, its errors.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <hero/core/exchange.h>
+#include <hero/cuda/cuda.h>
+#include <hero/dist/engines/nccl/library.h>
+
+namespace hero::dist::nccl {
+
+/// Asked while the host waits for NCCL; throws where waiting is in vain.
+using Patience = std::function<void()>;
+
+/// Who a communicator is in errors: "rank 1 of 'world'".
+struct Name {
+  std::string axis;
+  int rank = 0;
+};
+
+/// A communicator that is being made: `size` ranks that all do so with one id. A thread of its own
+/// waits for them, so nothing here blocks. One that is not taken is aborted, by that thread where
+/// it comes late. The current device is the rank's.
+class Joining {
+ public:
+  Joining(const Library& library, const ncclUniqueId& id, int size, const Name& name);
+  ~Joining();
+  Joining(const Joining&) = delete;
+  Joining& operator=(const Joining&) = delete;
+  /// Whether all ranks have come; an Error with NCCL's text when they never will.
+  bool ready();
+  ncclComm_t take();
+
+ private:
+  struct State;
+  const Library& library_;
+  const std::shared_ptr<State> state_;
+};
+
+/// Makes one and returns when it is ready; an Error of its own, of `patience`, or after `timeout`
+/// seconds.
+ncclComm_t connect(const Library& library, const ncclUniqueId& id, int size, const Name& name,
+                   double timeout, const Patience& patience);
+
+/// An Error that begins with `where` unless `status` is ncclSuccess, with what NCCL says of it.
+/// `comm` may be null.
+void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
+                const std::string& where);
+
+/// A communicator and the stream on which its calls run, beside the rank's own.
+class Comm {
+ public:
+  Comm(ncclComm_t handle, Name name, Device device, double timeout);
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  const Library& library() const { return library_; }
+  ncclComm_t handle() const { return handle_; }
+  const cuda::Stream& stream() const { return stream_; }
+  /// The stream as NCCL takes it.
+  cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_.handle()); }
+
+  /// Runs `calls`, which make any number of NCCL's calls, as one group, and returns when NCCL has
+  /// them all in the stream; after the time-out the communicator is aborted. Throws as
+  /// check_nccl().
+  void group(const std::string& where, const std::function<void()>& calls);
+  /// Throws when a call that is under way has failed.
+  void check_health(const std::string& where);
+  /// A number for what the stream is asked for next, in its order.
+  uint64_t next() { return next_++; }
+  /// All ranks have asked NCCL for the call of this number, behind which `done` lies.
+  void agreed(uint64_t number, std::shared_ptr<core::Point> done);
+  /// Ends all that is under way, with whatever values, once the calls that all have asked for are
+  /// done, or at the latest at `deadline`; the communicator is unusable then.
+  void abort(std::chrono::steady_clock::time_point deadline) noexcept;
+
+ private:
+  const Library& library_;
+  const Name name_;
+  const double timeout_;
+  const cuda::Stream stream_;
+  ncclComm_t handle_;
+  uint64_t next_ = 0, agreed_number_ = 0;
+  std::shared_ptr<core::Point> agreed_;
+};
+
+}  // namespace hero::dist::nccl

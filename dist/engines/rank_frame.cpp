@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <streambuf>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <hero/core/ledger.h>
+#include <hero/core/random.h>
+#include <hero/dist/engines/rank_frame.h>
+
+namespace hero::dist {
+namespace {
+
+// [note: ledgers outlive ranks]
+// A storage is charged to the ledger of the rank that made it, and a program may keep it after the
+// rank has ended. So ledgers are never freed; one whose bytes are all gone serves again.
+class LedgerLoan {
+ public:
+  LedgerLoan() {
+    const std::lock_guard<std::mutex> lock(mutex());
+    const auto usable = [](const auto& entry) { return !entry->lent && empty(entry->ledger); };
+    auto& all = entries();
+    const auto found = std::find_if(all.begin(), all.end(), usable);
+    entry_ = found != all.end() ? found->get() : all.emplace_back(new Entry).get();
+    entry_->lent = true;
+    entry_->ledger.reset_peak();
+  }
+  ~LedgerLoan() {
+    const std::lock_guard<std::mutex> lock(mutex());
+    entry_->lent = false;
+  }
+  LedgerLoan(const LedgerLoan&) = delete;
+  LedgerLoan& operator=(const LedgerLoan&) = delete;
+  Ledger& ledger() { return entry_->ledger; }
+
+ private:
+  struct Entry {
+    Ledger ledger;
+    bool lent = false;
+  };
+  static bool empty(const Ledger& ledger) {
+    return ledger.live(DeviceType::cpu) == 0 && ledger.live(DeviceType::meta) == 0 &&
+           ledger.live(DeviceType::cuda) == 0;
+  }
+  static std::mutex& mutex() {
+    static auto* const instance = new std::mutex;
+    return *instance;
+  }
+  static std::vector<std::unique_ptr<Entry>>& entries() {
+    static auto* const instance = new std::vector<std::unique_ptr<Entry>>;
+    return *instance;
+  }
+  Entry* entry_ = nullptr;
+};
+
+// Writes whole lines, each with the rank in front, to a buffer that all ranks share.
+class PrefixBuffer : public std::streambuf {
+ public:
+  PrefixBuffer(std::streambuf* target, std::mutex& mutex, int rank)
+      : target_(target),
+        mutex_(mutex),
+        line_("[" + std::to_string(rank) + "] "),
+        prefix_(line_.size()) {}
+  ~PrefixBuffer() override {
+    if (line_.size() > prefix_) overflow('\n');
+  }
+  PrefixBuffer(const PrefixBuffer&) = delete;
+  PrefixBuffer& operator=(const PrefixBuffer&) = delete;
+
+ protected:
+  int overflow(int c) override {
+    if (c == traits_type::eof()) return 0;
+    line_ += static_cast<char>(c);
+    if (c == '\n') {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      target_->sputn(line_.data(), static_cast<std::streamsize>(line_.size()));
+      target_->pubsync();  // of several processes only whole writes stay whole
+      line_.resize(prefix_);
+    }
+    return c;
+  }
+
+ private:
+  std::streambuf* target_;
+  std::mutex& mutex_;
+  std::string line_;
+  size_t prefix_;
+};
+
+}  // namespace
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+struct RankFrame::Parts {
+  Parts(int rank, bool prefix, std::mutex& output) : scope(loan.ledger()) {
+    if (prefix) {
+      lines = std::make_unique<PrefixBuffer>(std::cout.rdbuf(), output, rank);
+      state->out.rdbuf(lines.get());
+    } else if (rank == 0) {
+      state->out.rdbuf(std::cout.rdbuf());
+    }
+  }
+  LedgerLoan loan;
+  LedgerScope scope;
+  std::unique_ptr<PrefixBuffer> lines;
+  std::shared_ptr<RankState> state = std::make_shared<RankState>();
+};
+
+RankFrame::RankFrame(int rank, bool prefix, const Generator::State& generator, std::mutex& output)
+    : parts_(std::make_unique<Parts>(rank, prefix, output)) {
+  default_generator().set_state(generator);
+}
+
+RankFrame::~RankFrame() {
+  parts_->state->out.flush();
+  parts_->state->out.rdbuf(nullptr);  // a communicator that was kept must not write to what is gone
+}
+
+const std::shared_ptr<RankState>& RankFrame::state() const { return parts_->state; }
+
+}  // namespace hero::dist

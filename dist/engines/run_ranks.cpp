@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <hero/core/error.h>
+#include <hero/core/exchange.h>
+#include <hero/core/random.h>
+#include <hero/core/thread_pool.h>
+#include <hero/dist/engines/local/engine.h>
+#include <hero/dist/engines/local/world.h>
+#include <hero/dist/engines/rank_frame.h>
+#include <hero/dist/engines/run_ranks.h>
+#include <hero/dist/engines/simulated/engine.h>
+
+namespace hero::dist {
+namespace {
+
+constexpr int kMaxRanks = 1024;
+constexpr double kDefaultTimeout = 600;  // seconds
+
+}  // namespace
+
+double timeout_of(const RunOptions& options) {
+  check(options.timeout >= 0, "run_ranks: a negative time-out: ", options.timeout);
+  if (options.timeout > 0) return options.timeout;
+  const char* text = std::getenv("HERO_TIMEOUT");
+  if (text == nullptr || *text == '\0') return kDefaultTimeout;
+  double seconds = 0;
+  const char* end = text + std::strlen(text);
+  const auto parsed = std::from_chars(text, end, seconds);
+  check(parsed.ec == std::errc{} && parsed.ptr == end && seconds > 0,
+        "run_ranks: HERO_TIMEOUT is not a positive number of seconds: '", text, "'");
+  return seconds;
+}
+
+namespace {
+
+// What all rank threads of a run share.
+struct Run {
+  std::shared_ptr<LocalWorld> world;
+  const RankProgram& program;
+  RunOptions options;
+  Generator::State generator;
+  std::mutex output;
+  std::vector<std::exception_ptr> errors;
+  std::vector<std::shared_ptr<core::Point>> begin;  // of the caller's streams; ranks go on there
+  std::vector<std::vector<std::shared_ptr<core::Point>>> ends;  // the ranks', for the caller
+};
+
+void run_one(Run& run, int rank) {
+  const RankFrame frame(rank, run.options.prefix, run.generator, run.output);
+  std::shared_ptr<Engine> engine = make_local_engine(run.world, rank);
+  try {
+    core::join_all(run.begin);
+    if (run.options.engine == EngineKind::nccl) {
+      engine = make_nccl_engine(engine, rank, run.world->size(), run.world->timeout());
+    }
+    Communicator world(engine, frame.state(), "world");
+    run.program(world);
+    engine->drain();
+    run.ends[static_cast<size_t>(rank)] = core::points_of_thread();
+    run.world->finish(rank);
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    run.errors[static_cast<size_t>(rank)] = error;
+    run.world->fail_rank(rank, message_of(error));
+    engine->abandon();
+  }
+}
+
+}  // namespace
+
+Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options) {
+  check(ranks >= 1 && ranks <= kMaxRanks, "run_ranks: not from 1 to ", kMaxRanks,
+        " ranks: ", ranks);
+  require_engine(options.engine);
+  check(options.engine == EngineKind::local || options.engine == EngineKind::nccl,
+        "run_ranks: threads have the engine local or nccl, not ", name(options.engine));
+  Run run{std::make_shared<LocalWorld>(ranks, timeout_of(options), options.link_bytes_per_second),
+          program,
+          options,
+          default_generator().state(),
+          {},
+          std::vector<std::exception_ptr>(static_cast<size_t>(ranks)),
+          core::points_of_thread(),
+          std::vector<std::vector<std::shared_ptr<core::Point>>>(static_cast<size_t>(ranks))};
+  if (ranks == 1) {
+    run_one(run, 0);
+  } else {
+    // One rank at a time has the pool, the others compute on their own thread alone.
+    const ThreadLimit share(std::max(1, num_threads() - ranks + 1));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      try {
+        threads.emplace_back([&run, rank] { run_one(run, rank); });
+      } catch (const std::system_error&) {
+        const auto error = std::make_exception_ptr(
+            Error("run_ranks: the system has no thread for rank " + std::to_string(rank)));
+        run.errors[static_cast<size_t>(rank)] = error;
+        run.world->fail_rank(rank, message_of(error));
+        break;
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  for (const auto& points : run.ends) core::join_all(points);
+  const int first = run.world->first_failed();
+  if (first >= 0) return {run.errors[static_cast<size_t>(first)], first};
+  for (const std::exception_ptr& error : run.errors) {
+    if (error) return {error, -1};
+  }
+  return {};
+}
+
+void run_ranks(int ranks, const RankProgram& program, const RunOptions& options) {
+  const Outcome outcome = run_outcome(ranks, program, options);
+  if (outcome.error) std::rethrow_exception(outcome.error);
+}
+
+void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks) {
+  check(size >= 1, "simulate_ranks: not a positive number of ranks: ", size);
+  std::vector<int> chosen = ranks;
+  for (int rank = 0; rank < size && ranks.empty(); ++rank) chosen.push_back(rank);
+  const auto world = make_simulated_world(size);
+  const Generator::State generator = default_generator().state();
+  std::mutex output;
+  for (const int rank : chosen) {
+    check(rank >= 0 && rank < size, "simulate_ranks: not a rank: ", rank, " of ", size);
+    // the first of them prints
+    const RankFrame frame(rank == chosen.front() ? 0 : 1, false, generator, output);
+    const std::shared_ptr<Engine> engine = make_simulated_engine(world, rank);
+    Communicator communicator(engine, frame.state(), "world");
+    program(communicator);
+    engine->drain();
+  }
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,157 @@
+#pragma once
+// Replica: one rank's copy of a module that several ranks train, each on its own part of the batch.
+// It decides when units gather, free and reduce; dist/ladder/unit.h does it.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <hero/dist/ladder/unit.h>
+
+namespace hero::dist {
+
+/// What to do with a parameter that gets no gradient in a backward pass that is to be averaged.
+enum class Unused : uint8_t {
+  error,  ///< an Error that names it
+  agree,  ///< the ranks ask each other; one that none of them used keeps no gradient
+  same,   ///< all ranks leave out the same ones; where they do not, the collective's Error says so
+};
+
+/// Something a unit did; see DataParallel::on_event.
+struct Event {
+  enum class Kind : uint8_t { gather, use, free, reduce, reduced };
+  Kind kind;
+  const std::string& unit;
+};
+const char* name(Event::Kind kind);
+
+struct ReplicaOptions {
+  UnitOptions units;
+  Unused unused = Unused::same;
+  bool reshard_after_forward = true;
+  bool prefetch = true;
+  bool broadcast_buffers = false;   ///< rank 0's, before each forward in training
+  int64_t rebuild_bytes = 0;        ///< DDP: buckets of this size in the order of readiness
+  int64_t rebuild_first_bytes = 0;  ///< the first bucket's size
+  std::optional<DType> output_dtype = {};
+};
+
+/// Where units are gathered: around the forward and backward of one module.
+struct Site {
+  nn::Module* module = nullptr;
+  std::vector<Unit*> units = {};
+  int expected = 0;      ///< forward passes whose backward ends at the module's inputs
+  int ended = 0;         ///< those that have ended
+  bool entered = false;  ///< a forward that is recorded has come through the module's hooks
+};
+
+class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
+ public:
+  Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
+
+  /// Adds a unit that is gathered at `module`; the root module is the first to be named.
+  void add_unit(nn::Module& module, std::string name, std::vector<Member> members);
+  /// Hangs everything on the module. Called once, with a shared_ptr alive.
+  void install();
+
+  nn::Module& module() const { return *module_; }
+  const Groups& groups() const { return groups_; }
+  const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
+  const std::shared_ptr<Owners>& owners() const { return owners_; }
+  /// Parameters between two steps are shards.
+  bool shards() const { return options_.units.stage != Stage::none; }
+  /// What an optimizer holds of the parameter in a slot.
+  Tensor leaf_of(const nn::Slot& slot) const;
+  bool sync() const { return sync_; }
+  void set_sync(bool on) { sync_ = on; }
+  void set_events(std::function<void(const Event&)> fn) { events_ = std::move(fn); }
+  /// See DataParallel::join().
+  void join(const std::function<void()>& body, const std::function<void()>& step);
+  /// Brings everything between two steps: nothing gathered, nothing under way.
+  void settle();
+  /// Lets the module see whole parameters in these rows, one a unit, until hide().
+  void show(const std::vector<Array>& rows);
+  void hide();
+
+  /// \name As the keeper of the parameters, where they are shards
+  /// \{
+  std::string describe(const Tensor& leaf) const override;
+  void check_convertible(const std::vector<Tensor>& leaves,
+                         std::optional<Device> device) const override;
+  void convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
+               std::optional<Device> device) override;
+  /// \}
+
+ private:
+  struct Place {
+    Unit* unit;
+    size_t member;
+    Site* site;
+  };
+
+  // forward and backward, in the order of a step
+  nn::Tensors before_forward(Site& site, const nn::Tensors& inputs);
+  nn::Tensors after_forward(Site& site, const nn::Tensors& outputs);
+  void before_backward(Site& site);
+  void after_backward(Site& site);
+  void gradient_ready(size_t parameter);
+  void end_backward();
+  void fetch_again(Site& site);
+  void check_entered(size_t parameter) const;
+  void watch(Member& member);
+  void put_aside();
+  void take_back();
+  void keep_parameters();
+  void offer_refills();
+  const Member* member_of(const Tensor& tensor) const;
+  bool has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const;
+
+  void start_forward();
+  bool recomputing() const;
+  void begin_backward();
+  void gather(Site& site);
+  void use(Site& site);
+  void free(Site& site);
+  void free_if_done(Site& site);
+  bool complete(const Unit& unit) const;
+  void reduce_ready(Unit& unit);
+  void reduce(Unit& unit);
+  void end_reductions();
+  void finish_units();
+  void agree_on_unused();
+  std::string unused_names() const;
+  void broadcast_buffers() const;
+  int64_t tell_others(int64_t word);
+  void tell_before_forward();
+  void shadow(int64_t word, const std::function<void()>& step);
+  void place_parameters();
+  void rebuild_buckets();
+  Site* follower() const;
+  Site* predecessor(const Site& site) const;
+  void say(Event::Kind kind, const Unit& unit) const;
+
+  nn::Module* module_;
+  Groups groups_;
+  ReplicaOptions options_;
+  std::shared_ptr<Owners> owners_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<std::unique_ptr<Site>> sites_;  // the root's first
+  std::vector<Place> places_;                 // of every parameter, by Member::id
+  std::vector<Site*> order_, former_order_;   // of forward: this pass and the one before
+  std::vector<size_t> ready_order_;           // of the first backward, for rebuild_buckets()
+  std::vector<Unit*> reducing_;
+  std::function<void(const Event&)> events_;
+  std::vector<std::unique_ptr<Refill>> refills_;  // of units that are freed
+  size_t next_bucket_ = 0;
+  bool sync_ = true;
+  bool touched_ = false;  // a parameter got its gradient in this backward
+  bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged
+  bool summoned_ = false;
+  bool in_forward_ = false;
+  bool in_backward_ = false;
+  bool rebuilt_ = false;
+  bool joining_ = false;
+  int buffer_root_ = 0;  // whose buffers all ranks get
+};
+
+}  // namespace hero::dist

@@ -1,0 +1,168 @@
+// What a replica does with parameters and gradients beside a step: conversions, summoned
+// parameters, what backward needs again, gradients of a backward before.
+#include <algorithm>
+
+#include <hero/autograd/engine.h>
+#include <hero/core/functions/map.h>
+#include <hero/dist/ladder/replica.h>
+
+namespace hero::dist {
+
+void Replica::keep_parameters() {
+  for (const auto& unit : units_) {
+    for (Member& member : unit->members()) {
+      if (!shards()) {
+        watch(member);  // from the first backward on, whether its forward is seen or not
+        continue;
+      }
+      set_keeper(member.leaf, weak_from_this());
+      set_keeper(member.full, weak_from_this());
+      if (!member.leaf.requires_grad()) continue;
+      member.leaf.register_leaf_hook([self = weak_from_this(), id = member.id](const Tensor&) {
+        if (const auto replica = self.lock()) replica->check_entered(id);
+      });
+    }
+  }
+  offer_refills();
+}
+
+// [note: a forward that nobody entered] What gathers, frees and averages hangs on the hooks around
+// the modules' forward. A module with an operator() or loss() of its own that does not run them is
+// found by its gradients: under DDP those that no rank would average, else those of a shard that
+// was computed with as if it were the whole.
+void Replica::check_entered(size_t id) const {
+  const Place& place = places_[id];
+  if (place.site->entered) return;
+  const std::string& name = place.unit->members()[place.member].name;
+  fail(
+      "backward: ", name, " of ", module_->type_name(), " gets a gradient, but the forward of ",
+      place.site->module->type_name(),
+      " was never entered, so that the ranks would not agree; call the module that was given to "
+      "DDP, ZeRO or fully_shard(), and compute inside run_hooked() where it has its own operator() "
+      "or loss()");
+}
+
+// [note: a second derivative] The graph of a gradient that was recorded needs parameters that were
+// freed when that gradient was there, and comes past no module that would gather them: what asks
+// for a saved value of a freed row gathers its unit. All ranks walk the same graph in the same
+// order, so they ask in the same order. The unit stays until this pass ends.
+void Replica::offer_refills() {
+  refills_.clear();
+  for (const auto& each : sites_) {
+    Site* site = each.get();
+    for (const Unit* unit : site->units) {
+      if (!unit->apart()) continue;
+      refills_.push_back(std::make_unique<Refill>(unit->storage(), [self = weak_from_this(), site] {
+        if (const auto replica = self.lock()) replica->fetch_again(*site);
+      }));
+    }
+  }
+}
+
+void Replica::fetch_again(Site& site) {
+  if (!backward_running()) return;
+  begin_backward();
+  gather(site);
+  use(site);
+}
+
+// [note: gradients of a backward before] A leaf's gradient may be there when backward begins: the
+// mean that another backward of this step left. It is put aside and added to the new mean, as
+// shards do it, and not averaged once more; so all rungs have the same bits. Gradients that were
+// added up under no_sync() are no mean and stay.
+void Replica::put_aside() {
+  if (shards() || groups_.ranks() == 1 || unsent_) return;
+  for (const Place& place : places_) {
+    Member& member = place.unit->members()[place.member];
+    member.aside = member.full.grad();
+    member.full.set_grad({});
+  }
+}
+
+// What got no gradient in this pass has the one that it had.
+void Replica::take_back() {
+  if (shards()) return;
+  for (const Place& place : places_) {
+    Member& member = place.unit->members()[place.member];
+    if (!member.aside.defined()) continue;
+    const Tensor grad = member.full.grad();
+    if (grad.defined()) {
+      core::map_into<core::kernels::Add>(member.aside.array(), member.aside.array(), grad.array());
+    }
+    member.full.set_grad(std::exchange(member.aside, {}));
+  }
+}
+
+const Member* Replica::member_of(const Tensor& tensor) const {
+  for (const Place& place : places_) {
+    const Member& member = place.unit->members()[place.member];
+    if (is_same(tensor, member.leaf) || is_same(tensor, member.full) ||
+        is_same(tensor, member.shown)) {
+      return &member;
+    }
+  }
+  return nullptr;
+}
+
+bool Replica::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const {
+  return std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
+    const Member* member = member_of(leaf);
+    return member != nullptr && &unit == places_[member->id].unit;
+  });
+}
+
+std::string Replica::describe(const Tensor& leaf) const {
+  const Member* member = member_of(leaf);
+  if (member == nullptr) return "a shard";
+  return member->name + " of " + module_->type_name() + " is sharded over " +
+         std::to_string(groups_.shard.size()) + " ranks (here: " + describe_part(member->leaf) +
+         ")";
+}
+
+void Replica::check_convertible(const std::vector<Tensor>& leaves,
+                                std::optional<Device> device) const {
+  check(!in_forward_ && !in_backward_, "to: ", module_->type_name(),
+        " is sharded and inside forward or backward; convert it between two steps");
+  check(!summoned_, "to: the parameters of ", module_->type_name(),
+        " are shown whole by summon_full_parameters(), which must end before");
+  for (const auto& unit : units_) {
+    if (!has_one_of(*unit, leaves)) continue;
+    for (const Member& member : unit->members()) {
+      const bool given = std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
+        return is_same(leaf, member.leaf) || is_same(leaf, member.full);
+      });
+      check(given, "to: ", member.name, " of ", module_->type_name(), " is in unit '", unit->name(),
+            "' together with what is to be converted, and a unit has one dtype and device; convert "
+            "the module that was sharded, or give the part a unit of its own");
+    }
+    const bool meta = unit->members().front().leaf.device().type == DeviceType::meta;
+    check(!device || meta == (device->type == DeviceType::meta), "to: the shards of ",
+          module_->type_name(), " cannot go to ", *device);
+  }
+}
+
+void Replica::convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
+                      std::optional<Device> device) {
+  settle();
+  for (const auto& unit : units_) {
+    if (!has_one_of(*unit, leaves)) continue;
+    const Tensor& leaf = unit->members().front().leaf;
+    unit->convert(dtype.value_or(leaf.dtype()), device.value_or(leaf.device()));
+  }
+  offer_refills();
+}
+
+void Replica::show(const std::vector<Array>& rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    units_[i]->show(rows[i]);
+    for (const Member& member : units_[i]->members()) set_keeper(member.shown, weak_from_this());
+  }
+  summoned_ = true;
+}
+
+void Replica::hide() {
+  for (const auto& unit : units_) unit->show_shards();
+  summoned_ = false;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,190 @@
+// The rungs of the ladder, one behind the other: what each says of the stage, the units and what is
+// freed when. See replica.cpp for what follows from it.
+#include <algorithm>
+#include <span>
+
+#include <hero/core/io/sha256.h>
+#include <hero/dist/checkpoint/agree.h>
+#include <hero/dist/ddp.h>
+#include <hero/dist/fsdp.h>
+#include <hero/dist/ladder/divide.h>
+#include <hero/dist/zero.h>
+
+namespace hero::dist {
+
+DataParallel make_data_parallel(std::shared_ptr<Replica> replica);
+
+namespace {
+
+bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
+
+std::string line_of(const std::string& name, const nn::Slot& slot) {
+  const Tensor& tensor = slot.tensor;
+  const bool parameter = slot.kind == nn::Slot::Kind::parameter;
+  return (parameter ? "parameter " : "buffer ") + name + " " + hero::name(tensor.dtype()) + " " +
+         to_string(whole_shape(tensor)) + (parameter && !tensor.requires_grad() ? " frozen" : "");
+}
+
+// Ranks must have made the same module: where they did not, some sum of a later step would fail, or
+// be one of things that do not belong together. They compare a hash first, then what differs.
+void check_same_module(nn::Module& module, const Communicator& group) {
+  if (group.size() == 1 || group.engine_kind() == EngineKind::simulated) return;
+  std::vector<std::string> lines;
+  std::string text;
+  for (const auto& [name, slot] : module.slots()) {
+    lines.push_back(line_of(name, *slot));
+    text += lines.back() + "\n";
+  }
+  const std::string mine = hero::sha256(std::as_bytes(std::span(text)));
+  const std::vector<std::string> hashes = tell_all(group, mine, "module");
+  const auto other = std::find_if(hashes.begin(), hashes.end(),
+                                  [&](const auto& hash) { return hash != hashes.front(); });
+  if (other == hashes.end()) return;
+  const std::vector<std::string> texts = tell_all(group, text, "module");
+  const auto rank = static_cast<size_t>(other - hashes.begin());
+  const std::string &a = texts.front(), &b = texts[rank];
+  const auto differ = std::mismatch(
+      a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
+  const auto line_at = [](const std::string& all, size_t at) {
+    if (at >= all.size()) return std::string("nothing more");
+    const size_t before = at == 0 ? std::string::npos : all.rfind('\n', at - 1);
+    const size_t begin = before == std::string::npos ? 0 : before + 1;
+    return all.substr(begin, all.find('\n', begin) - begin);
+  };
+  const auto at = static_cast<size_t>(differ.first - a.begin());
+  fail("shard: ranks have different modules: rank 0 has ", line_at(a, at), ", rank ", rank, " has ",
+       line_at(b, at), "; build and convert the same module on every rank");
+}
+
+void check_same_module(nn::Module& module, const Groups& groups) {
+  if (groups.replicas.defined()) check_same_module(module, groups.replicas);
+  check_same_module(module, groups.shard);
+}
+
+// Rank 0's values: first to those that hold the same shard as it, then within each group of shards.
+void broadcast_state(nn::Module& module, const Groups& groups) {
+  std::vector<const detail::TensorImpl*> sent;  // a tied parameter goes once
+  for (const auto& [name, slot] : module.slots()) {
+    const Tensor& tensor = slot->tensor;
+    if (!tensor.defined() || std::count(sent.begin(), sent.end(), tensor.impl()) > 0) continue;
+    if (on_meta(tensor) && groups.shard.engine_kind() != EngineKind::simulated) continue;
+    sent.push_back(tensor.impl());
+    const Array values = tensor.array().contiguous();
+    if (groups.replicas.defined()) groups.replicas.broadcast(values, 0, {.unit = "first values"});
+    groups.shard.broadcast(values, 0, {.unit = "first values"});
+    if (!tensor.is_contiguous()) Tensor(tensor.array()).copy_(Tensor(values));
+  }
+}
+
+void materialize_buffers(nn::Module& module, Device device) {
+  for (const auto& [name, slot] : module.slots()) {
+    if (slot->kind == nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
+    if (!on_meta(slot->tensor)) continue;
+    check(static_cast<bool>(slot->init.fill), "fully_shard: buffer '", name,
+          "' was made on meta and has no recipe for its values");
+    const MemoryScope tag(MemoryTag::parameter);
+    const Array values = Array::empty(slot->tensor.shape(), slot->tensor.dtype(), device);
+    nn::fill_part(slot->init, values, values.shape(), 0, slot->stream);
+    slot->tensor.set_data(values);
+  }
+}
+
+std::vector<Member> reversed(std::vector<Member> members) {
+  std::reverse(members.begin(), members.end());
+  return members;
+}
+
+Unused unused_policy(bool find) { return find ? Unused::agree : Unused::error; }
+
+// DDP: nothing is sharded; buckets of gradients are averaged.
+std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
+                                   const DDPOptions& options) {
+  check(options.bucket_bytes > 0 && options.first_bucket_bytes > 0,
+        "ddp: bucket sizes must be positive: ", options.first_bucket_bytes, ", ",
+        options.bucket_bytes);
+  const Groups groups = {comm, {}};
+  check_same_module(module, groups);
+  if (options.broadcast_parameters) broadcast_state(module, groups);
+  auto replica = std::make_shared<Replica>(
+      module, groups,
+      ReplicaOptions{.units = {.stage = Stage::none},
+                     .unused = unused_policy(options.find_unused_parameters),
+                     .broadcast_buffers = options.broadcast_buffers,
+                     .rebuild_bytes = options.bucket_bytes,
+                     .rebuild_first_bytes = options.first_bucket_bytes});
+  add_buckets(*replica, reversed(members_of(module, {}, false)), options.first_bucket_bytes,
+              options.bucket_bytes);
+  replica->install();
+  return replica;
+}
+
+std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
+                               Tied tied) {
+  const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
+  check_same_module(module, groups);
+  if (options.sync_module_states) broadcast_state(module, groups);
+  if (!simulated) materialize_buffers(module, options.device);
+  const MixedPrecision& dtypes = options.mixed_precision;
+  auto replica = std::make_shared<Replica>(
+      module, groups,
+      ReplicaOptions{.units = {.stage = Stage::parameters,
+                               .gathered = dtypes.parameters,
+                               .reduce = dtypes.reduce,
+                               .device = options.device},
+                     .unused = Unused::same,
+                     .reshard_after_forward = options.reshard_after_forward,
+                     .prefetch = options.prefetch,
+                     .output_dtype = dtypes.output});
+  add_units(*replica, members_of(module, options.ignored_parameters, true), options.unit, tied);
+  replica->install();
+  return replica;
+}
+
+// ZeRO-1: each rank steps its part of every bucket; ZeRO-2: and keeps only that part's gradients;
+// ZeRO-3: and that part's parameters.
+std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
+                                   const ZeROOptions& options) {
+  check(options.stage >= 1 && options.stage <= 3, "zero: stage must be 1, 2 or 3: ", options.stage);
+  check(options.bucket_bytes > 0, "zero: bucket_bytes must be positive: ", options.bucket_bytes);
+  const Groups groups = {comm, {}};
+  if (options.stage == 3) {
+    return shard(module, groups,
+                 {.unit = options.unit ? options.unit : each_with_parameters(),
+                  .sync_module_states = options.broadcast_parameters},
+                 Tied::to_root);
+  }
+  check_same_module(module, groups);
+  if (options.broadcast_parameters) broadcast_state(module, groups);
+  auto replica = std::make_shared<Replica>(
+      module, groups,
+      ReplicaOptions{.units = {.stage = options.stage == 1 ? Stage::optimizer : Stage::gradients},
+                     .unused = unused_policy(options.find_unused_parameters),
+                     .broadcast_buffers = options.broadcast_buffers});
+  add_buckets(*replica, reversed(members_of(module, {}, false)), options.bucket_bytes,
+              options.bucket_bytes);
+  replica->install();
+  return replica;
+}
+
+}  // namespace
+
+DDP::DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options)
+    : DataParallel(replicate(module, comm, options)) {}
+
+ZeRO::ZeRO(nn::Module& module, const Communicator& comm, const ZeROOptions& options)
+    : DataParallel(make_zero(module, comm, options)) {}
+
+DataParallel fully_shard(nn::Module& module, const Communicator& comm, const FSDPOptions& options) {
+  return make_data_parallel(shard(module, {comm, {}}, options, Tied::error));
+}
+
+DataParallel fully_shard(nn::Module& module, const Mesh& mesh, const FSDPOptions& options) {
+  const auto& axes = mesh.axes();
+  check(axes.size() <= 2, "fully_shard: a mesh of ", axes.size(),
+        " axes; pass one axis, or two: the first replicates, the second shards");
+  if (axes.size() == 1) return fully_shard(module, mesh[axes[0].name], options);
+  const Groups groups = {mesh[axes[1].name], mesh[axes[0].name]};
+  return make_data_parallel(shard(module, groups, options, Tied::error));
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,264 @@
+// What a unit does with parameters; unit_gradients.cpp has what it does with gradients.
+#include <algorithm>
+
+#include <hero/core/backend.h>
+#include <hero/dist/ladder/unit.h>
+
+namespace hero::dist {
+namespace {
+
+Array flat(const Array& array) { return array.contiguous().reshape({array.numel()}); }
+
+Array part(const Array& row, const Part& place) {
+  return row.slice(0, place.begin, place.begin + place.count);
+}
+
+void copy(const Array& from, const Array& to) {
+  if (from.numel() == 0) return;
+  core::backend(to.device()).copy(from, to);
+  to.storage().bump_version();
+}
+
+bool on_meta(const Array& array) { return array.device().type == DeviceType::meta; }
+
+// Where a unit's bytes belong: where its parameters have theirs, else where the options say.
+Device device_of(const std::vector<Member>& members, const UnitOptions& options) {
+  const Member* found = nullptr;
+  for (const Member& member : members) {
+    if (on_meta(member.leaf.array())) continue;
+    check(!found || found->leaf.device() == member.leaf.device(),
+          "unit: ", found ? found->name : "", " and ", member.name,
+          " lie on different devices; move the module to one with to()");
+    found = &member;
+  }
+  return found ? found->leaf.device() : options.device;
+}
+
+}  // namespace
+
+Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
+           std::shared_ptr<Owners> owners)
+    : name_(std::move(name)),
+      members_(std::move(members)),
+      groups_(std::move(groups)),
+      options_(options),
+      owners_(std::move(owners)) {
+  for (Member& member : members_) {
+    const DType dtype = members_.front().leaf.dtype();
+    check(member.leaf.dtype() == dtype, "fully_shard: unit '", name_, "' has parameters of ", dtype,
+          " (", members_.front().name, ") and ", member.leaf.dtype(), " (", member.name,
+          "); give them one dtype, or units of their own");
+    member.shape = member.leaf.shape();
+    member.place = {total_, member.leaf.numel()};
+    total_ += member.place.count;
+  }
+  const int ranks = groups_.shard.size();
+  for (int i = 0; i < ranks; ++i) counts_.push_back(part_of({}, total_, ranks, i).count);
+  own_ = part_of({}, total_, ranks, groups_.shard.rank());
+  if (options_.stage == Stage::none) {
+    for (Member& member : members_) member.full = member.leaf;
+  } else {
+    cut(options);
+  }
+}
+
+Part Unit::owned(const Member& member, int rank) const {
+  const Part part = part_of({}, total_, groups_.shard.size(), rank);
+  const int64_t begin = std::max(part.begin, member.place.begin);
+  const int64_t end = std::min(part.begin + part.count, member.place.begin + member.place.count);
+  return {begin, std::max<int64_t>(end - begin, 0)};
+}
+
+// Elements first ... of a member, from its values or, where it was made on meta, by its recipe.
+void Unit::fill(const Member& member, const Array& target, int64_t first) const {
+  const Array& values = member.leaf.array();
+  if (!on_meta(values)) {
+    copy(part(flat(values), {first, target.numel()}), target);
+  } else if (!on_meta(target) && target.numel() > 0) {
+    const nn::Slot& slot = *member.slots.front();
+    check(static_cast<bool>(slot.init.fill), "fully_shard: ", member.name,
+          " was made on meta and has no recipe for its values; give it values before");
+    nn::fill_part(slot.init, target, member.shape, first, slot.stream);
+  }
+}
+
+void Unit::cut(const UnitOptions& options) {
+  const DType dtype = members_.front().leaf.dtype();
+  const bool meta = groups_.shard.engine_kind() == EngineKind::simulated;
+  const bool converts = options.gathered && *options.gathered != dtype;
+  apart_ = options.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
+  const Device device = meta ? kMeta : device_of(members_, options);
+  const MemoryScope tag(MemoryTag::parameter);
+  if (apart_) {
+    shard_ = Array::empty({own_.count}, dtype, device);
+  } else {
+    full_ = Array::empty({total_}, dtype, device);
+    shard_ = part(full_, own_);
+  }
+  for (const Member& member : members_) {
+    const Part mine = owned(member, groups_.shard.rank());
+    const int64_t first = mine.count > 0 ? mine.begin - member.place.begin : 0;
+    if (apart_) {
+      fill(member, part(shard_, {mine.count > 0 ? mine.begin - own_.begin : 0, mine.count}), first);
+    } else {
+      fill(member, part(full_, member.place), 0);
+    }
+    set_leaf(member);
+  }
+  if (apart_) make_row(options.gathered.value_or(dtype), device);
+  for (Member& member : members_) {
+    member.full = Tensor(part(full_, member.place).reshape(member.shape));
+    member.full.requires_grad_(member.leaf.requires_grad());
+  }
+  show_shards();
+  full_version_ = full_.storage().version();
+  shard_version_ = shard_.storage().version() - 1;  // full_ is not yet true
+}
+
+// The leaf goes on with this rank's part of shard_.
+void Unit::set_leaf(const Member& member) const {
+  const Part mine = owned(member, groups_.shard.rank());
+  const bool any = mine.count > 0;
+  const Partition place = {member.shape, any ? mine.begin - member.place.begin : 0, owners_};
+  set_part(member.leaf, part(shard_, {any ? mine.begin - own_.begin : 0, mine.count}),
+           std::make_shared<const Partition>(place));
+}
+
+// The row of gathered parameters, without bytes until somebody gathers.
+void Unit::make_row(DType dtype, Device device) {
+  const MemoryScope gathered(MemoryTag::communication);
+  full_ = Array(core::Storage::create_released(total_ * item_size(dtype), device), {total_}, {1}, 0,
+                dtype);
+}
+
+// [note: converted units] A unit's memory is made anew and every leaf goes on with its place in it,
+// so that what optimizers hold and what forward computes with stay one. Graphs recorded before are
+// refused: the leaves know that they were left behind, saved values that their row was written.
+void Unit::convert(DType dtype, Device device) {
+  if (shard_.dtype() == dtype && shard_.device() == device) return;
+  const MemoryScope tag(MemoryTag::parameter);
+  const Array mine = shard_.to(dtype).to(device), former = full_;
+  const bool converts = options_.gathered && *options_.gathered != dtype;
+  const bool was_apart = apart_, was_true = full_.storage().version() == full_version_;
+  apart_ = options_.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
+  if (apart_) {
+    shard_ = mine;
+    make_row(options_.gathered.value_or(dtype), device);
+  } else {
+    full_ = was_apart ? mine : former.to(dtype).to(device);
+    shard_ = part(full_, own_);
+  }
+  full_version_ = full_.storage().version() - (apart_ || was_true ? 0 : 1);
+  shard_version_ = shard_.storage().version() - 1;
+  former.storage().bump_version();
+  for (const Member& member : members_) {
+    const Tensor leaf_grad = member.leaf.grad(), full_grad = member.full.grad();
+    set_leaf(member);
+    set_part(member.full, part(full_, member.place).reshape(member.shape), nullptr);
+    const MemoryScope gradients(MemoryTag::gradient);
+    if (leaf_grad.defined()) {
+      member.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(device)));
+    }
+    if (full_grad.defined()) {
+      member.full.set_grad(Tensor(full_grad.array().to(full_.dtype()).to(device)));
+    }
+  }
+  show_shards();
+}
+
+void Unit::check_slots() const {
+  for (const Member& member : members_) {
+    for (const nn::Slot* slot : member.slots) {
+      const Tensor& tensor = slot->tensor;
+      check(!is_same(tensor, member.shown) || !tensor.defined(), "forward: ", member.name,
+            " is shown whole by summon_full_parameters(), which must end before");
+      check(is_same(tensor, member.leaf) || is_same(tensor, member.full), "forward: ", member.name,
+            " was given another tensor after the module was sharded, which no rank would average; "
+            "write values with copy_() while NoGrad lives, or replace it before");
+    }
+  }
+}
+
+void Unit::unshard() {
+  if (state_ != State::sharded) return;
+  state_ = State::gathering;
+  gathers_ = false;
+  if (options_.stage == Stage::none) return;
+  if (apart_) {
+    full_.storage().refill();
+    gather();
+  } else if (groups_.shard.size() > 1 && full_.storage().version() != full_version_) {
+    gather();  // somebody wrote to the shards: the other ranks' are new, too
+  }
+}
+
+// [note: versions of gathered parameters] Gathering writes the row anew. Where no shard changed,
+// these are the values that it had, and what autograd saved of them is good; where one did, a
+// graph recorded before is refused, as after any in-place write.
+void Unit::gather() {
+  gathers_ = true;
+  Array mine = shard_;
+  if (apart_ && shard_.dtype() != full_.dtype()) {
+    mine = part(full_, own_);
+    copy(shard_, mine);
+  }
+  if (groups_.shard.size() == 1) return;
+  gather_ =
+      groups_.shard.all_gather(full_, mine, {.async = true, .unit = name_, .counts = counts_});
+}
+
+void Unit::wait_unsharded() {
+  if (state_ == State::gathering) {
+    gather_.wait();
+    if (gathers_ && apart_ && shard_.storage().version() == shard_version_) {
+      full_.storage().restore_version(full_version_);
+    } else if (gathers_) {
+      shard_version_ = shard_.storage().version();
+      full_version_ = full_.storage().version();
+    }
+    state_ = State::unsharded;
+  }
+  check_slots();
+  if (state_ == State::sharded || options_.stage == Stage::none) return;
+  for (Member& member : members_) {
+    member.full.requires_grad_(member.leaf.requires_grad());
+    for (nn::Slot* slot : member.slots) slot->tensor = member.full;
+  }
+}
+
+void Unit::reshard() {
+  if (state_ == State::gathering) gather_.wait();
+  const bool gathered = state_ != State::sharded;
+  state_ = State::sharded;
+  if (options_.stage == Stage::none) return;
+  if (gathered && apart_) full_.storage().release();
+  show_shards();
+}
+
+void Unit::show_shards() {
+  for (Member& member : members_) {
+    member.shown = {};
+    for (nn::Slot* slot : member.slots) slot->tensor = member.leaf;
+  }
+}
+
+void Unit::show(const Array& row) {
+  for (Member& member : members_) {
+    member.shown =
+        Tensor(part(row, member.place).reshape(member.shape), member.leaf.requires_grad());
+    for (nn::Slot* slot : member.slots) slot->tensor = member.shown;
+  }
+}
+
+Array Unit::gather_row() const {
+  const Array row = Array::empty({total_}, shard_.dtype(), shard_.device());
+  groups_.shard.all_gather(row, shard_, {.unit = name_, .counts = counts_});
+  return row;
+}
+
+void Unit::scatter_row(const Array& row) {
+  copy(part(row, own_), shard_);
+  shard_.storage().bump_version();  // also where this rank's part is empty: all must know
+}
+
+}  // namespace hero::dist
