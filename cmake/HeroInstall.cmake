@@ -1,12 +1,12 @@
-# cmake --install lays include/hero/<room>/*.h, the libraries, and what find_package(hero) reads.
+# cmake --install lays include/hero/<component>/*.h, the libraries, and what find_package(hero) reads.
 include(CMakePackageConfigHelpers)
 
 set(hero_installed hero hero_cpu)
-foreach(room IN LISTS hero_rooms)
-  list(APPEND hero_installed hero_${room})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
+foreach(component IN LISTS hero_components)
+  list(APPEND hero_installed hero_${component})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${component} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
           FILES_MATCHING PATTERN "*.h"
-          REGEX "/(core/(cpu|json|meta)|dist/(checkpoint|engines/(local|mpi|nccl|simulated)))$" EXCLUDE)
+          REGEX "/(${hero_private_folders})$" EXCLUDE)
 endforeach()
 if(TARGET hero_nccl)
   list(APPEND hero_installed hero_nccl)

@@ -1,6 +1,6 @@
-# cmake -DPROGRAM=... -DROOM=... -DLIST=... -DCATCH_VERSION=... -P discover_tests.cmake
+# cmake -DPROGRAM=... -DLABEL=... -DLIST=... -DCATCH_VERSION=... -P discover_tests.cmake
 # Asks a Catch2 program for its test cases and writes one add_test() for each, labelled with the
-# room. The tag [stress] becomes a label too, which Catch2's own script cannot do; the room `threads`
+# label. The tag [stress] becomes a label too, which Catch2's own script cannot do; the label `threads`
 # has the cases of that tag alone; and a program that crashes while it is asked is an error here, not
 # an empty list.
 
@@ -40,7 +40,7 @@ function(decode out name)
 endfunction()
 
 set(tag "")
-if(ROOM STREQUAL "threads")
+if(LABEL STREQUAL "threads")
   set(tag "[threads]")
 endif()
 names_of(all ${tag})
@@ -53,21 +53,21 @@ list(REMOVE_DUPLICATES all)
 
 set(skip "")
 set(timeout 900)
-if(ROOM STREQUAL "gpu") # these say so where there is no GPU; where one is, they take seconds
+if(LABEL STREQUAL "gpu") # these say so where there is no GPU; where one is, they take seconds
   set(timeout 60)
   set(skip " SKIP_REGULAR_EXPRESSION [==[(^|\n)skipped: ]==]")
 endif()
 set(script "")
 foreach(item IN LISTS all)
-  set(labels ${ROOM})
+  set(labels ${LABEL})
   if(item IN_LIST stress)
     string(APPEND labels ";stress")
   endif()
   decode(name "${item}")
   string(REGEX REPLACE "([],[\\])" "\\\\\\1" spec "${name}") # a name, not a pattern
-  string(APPEND script "add_test([==[${ROOM}: ${name}]==] [==[${PROGRAM}]==] "
+  string(APPEND script "add_test([==[${LABEL}: ${name}]==] [==[${PROGRAM}]==] "
                        "[==[${spec}]==]${strict})\n"
-                       "set_tests_properties([==[${ROOM}: ${name}]==] PROPERTIES LABELS "
+                       "set_tests_properties([==[${LABEL}: ${name}]==] PROPERTIES LABELS "
                        "\"${labels}\" TIMEOUT ${timeout}${skip})\n")
 endforeach()
 file(WRITE ${LIST} "${script}")

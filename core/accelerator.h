@@ -1,6 +1,6 @@
 #pragma once
-// The door for devices with memory of their own. A room above registers what drives them; this
-// room knows no more of them than stands here.
+// The interface to devices with memory of their own. A library above registers what drives them;
+// core knows no more of them than stands here.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -285,7 +285,7 @@ class Backend {
 /// The backend of a device; throws where it is not available.
 Backend& backend(Device device);
 
-/// \name The backends of this room.
+/// \name The backends of core.
 /// \{
 Backend& cpu_backend();
 Backend& meta_backend();

@@ -1,6 +1,6 @@
 #pragma once
-// The door through which ranks exchange what lies on a device: copies, sums in rank order, and the
-// order between their streams. The host waits for none of it.
+// The interface through which ranks exchange what lies on a device: copies, sums in rank order, and
+// the order between their streams. The host waits for none of it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// The front header of the room: ranks and what they say to each other.
+// The front header of dist: ranks and what they say to each other.
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/ddp.h>

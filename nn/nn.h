@@ -1,5 +1,5 @@
 #pragma once
-// Everything of this room.
+// The front header of nn.
 #include <hero/nn/activation.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/bilinear.h>

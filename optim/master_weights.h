@@ -31,7 +31,7 @@ StateDict take_masters(const char* optimizer, const StateDict& dict,
 /// the parameters' gradients, converting no more at a time than the largest parameter has, updates
 /// the masters with the bits that O has on float32 parameters given the same gradients, and rounds
 /// them into the parameters.
-/// Parameters of other dtypes are their own masters. O is any of this room's optimizers that step
+/// Parameters of other dtypes are their own masters. O is any of optim's optimizers that step
 /// without a closure and without lookahead().
 ///
 ///   optim::MasterWeights<optim::AdamW> adamw(model.parameters(), {.lr = 3e-4});

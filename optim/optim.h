@@ -1,5 +1,5 @@
 #pragma once
-// The front header of this room.
+// The front header of optim.
 #include <hero/optim/adadelta.h>
 #include <hero/optim/adagrad.h>
 #include <hero/optim/adam.h>

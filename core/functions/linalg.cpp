@@ -93,7 +93,7 @@ void with_floats(const Array& a, Body&& body) {
   body(TypeTag<float>{});
 }
 
-// There are no kernels for this room on GPUs: the host computes on a copy.
+// There are no kernels of solvers on GPUs: the host computes on a copy.
 bool is_away(const Array& a) { return a.device().type == DeviceType::cuda; }
 
 bool has_bytes(const Array& a) { return a.device().type != DeviceType::meta; }

@@ -10,7 +10,7 @@
 
 namespace hero::core {
 
-/// dist::ReduceOp, which says what each of them means, for the rooms below.
+/// dist::ReduceOp, which says what each of them means, for core and cuda.
 enum class Combine : uint8_t { sum, product, min, max, mean };
 
 /// The functors and types of Combine.

@@ -16,7 +16,7 @@
 
 namespace hero::cuda {
 
-/// The functions of the library that this room calls, without their prefix.
+/// The functions of the library that cuda/ calls, without their prefix.
 struct Cublaslt {
 #define HERO_CUBLASLT_MEMBER(name) decltype(&cublasLt##name) name = nullptr;
   HERO_CUBLASLT_FUNCTIONS(HERO_CUBLASLT_MEMBER)

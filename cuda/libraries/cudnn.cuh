@@ -13,7 +13,7 @@
 
 namespace hero::cuda {
 
-/// The functions of the library that this room calls, without their prefix.
+/// The functions of the library that cuda/ calls, without their prefix.
 struct Cudnn {
 #define HERO_CUDNN_MEMBER(name) decltype(&cudnn##name) name = nullptr;
   HERO_CUDNN_FUNCTIONS(HERO_CUDNN_MEMBER)

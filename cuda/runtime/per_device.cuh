@@ -1,5 +1,5 @@
 #pragma once
-// What the libraries that this room calls need on each device: something of their own, and scratch
+// What the libraries that cuda/ calls need on each device: something of their own, and scratch
 // memory.
 #include <map>
 #include <memory>

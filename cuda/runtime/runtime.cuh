@@ -1,5 +1,5 @@
 #pragma once
-// The CUDA runtime as this room uses it: errors with the operation's name, the device and stream
+// The CUDA runtime as cuda/ uses it: errors with the operation's name, the device and stream
 // of the calling thread.
 #include <new>
 

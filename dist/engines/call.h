@@ -36,7 +36,7 @@ inline constexpr int kOpCount = 12;
 /// `mean` divides the sum by the number of ranks, once, and exists for floating dtypes only.
 enum class ReduceOp : uint8_t { sum, product, min, max, mean };
 
-/// The same for the devices, in the words of the room below.
+/// The same for the devices, in the words of core.
 inline core::Combine combine_of(ReduceOp op) { return static_cast<core::Combine>(op); }
 
 /// Who decides in which order a reduction adds up. `ranks`: rank order, the same bits on every

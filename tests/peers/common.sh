@@ -28,9 +28,9 @@ peers_program() {
   newest=$(find "${sources[@]}" "$root"/tests/peers/*.h "$root"/tests/nn/*.h "$build"/libhero_*.a -printf '%T@ %p\n' |
     sort -rn | head -1 | cut -d' ' -f2)
   [ -e "$program" ] && [ "$program" -nt "$newest" ] && return 0
-  local library=() room
-  for room in dist optim nn autograd core; do
-    [ -e "$build/libhero_$room.a" ] && library+=("$build/libhero_$room.a")
+  local library=() component
+  for component in dist optim nn autograd core; do
+    [ -e "$build/libhero_$component.a" ] && library+=("$build/libhero_$component.a")
   done
   g++ -std=c++20 -O3 -march=native -I "$build/include" -I "$root/tests" "${sources[@]}" -o "$program" "${library[@]}" -lz -lpthread "$@"
 }

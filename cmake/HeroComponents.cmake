@@ -1,5 +1,5 @@
-# One static library a room. Headers lie beside sources and are included as <hero/room/name.h>:
-# include/hero in the build tree holds one link to each room.
+# One static library a component. Headers lie beside sources and are included as
+# <hero/component/name.h>: include/hero in the build tree holds one link to each component.
 
 set(hero_include_dir ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${hero_include_dir}/hero)
@@ -10,7 +10,11 @@ add_library(hero::hero ALIAS hero)
 add_library(hero_cpu INTERFACE)
 add_library(hero::cpu ALIAS hero_cpu)
 set_target_properties(hero_cpu PROPERTIES EXPORT_NAME cpu)
-set(hero_rooms "" CACHE INTERNAL "Rooms that have sources")
+set(hero_components "" CACHE INTERNAL "Components that have sources")
+
+# Folders whose headers only the library and its tests include: they are not installed, and no public
+# header and no tutorial includes them (tests/layers/check).
+set(hero_private_folders "core/(cpu|json|meta)|dist/(checkpoint|engines/(local|mpi|nccl|simulated))")
 
 # What nearly every source reads of the standard library, compiled once: half of the compile time of
 # most files. Headers of Hero are not among them, so that a change to one compiles no more than its
@@ -30,9 +34,8 @@ function(hero_standard_headers target)
   endif()
 endfunction()
 
-# hero_room(name USES rooms...): the target hero_<name>, also known as hero::<name>. A room without
-# sources is skipped, so that the tree configures at any stage of its growth.
-function(hero_room name)
+# hero_component(name USES components...): the target hero_<name>, also known as hero::<name>.
+function(hero_component name)
   cmake_parse_arguments(arg "" "" "USES" ${ARGN})
   if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${name})
     file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
@@ -56,7 +59,7 @@ function(hero_room name)
   endforeach()
   target_link_libraries(hero INTERFACE hero_${name})
   target_link_libraries(hero_cpu INTERFACE hero_${name})
-  set(hero_rooms ${hero_rooms} ${name} CACHE INTERNAL "Rooms that have sources")
+  set(hero_components ${hero_components} ${name} CACHE INTERNAL "Components that have sources")
   if(name MATCHES "^(core|dist)$") # dist knows MPI
     hero_standard_headers(hero_${name})
   else()
