@@ -198,7 +198,7 @@ Tensor arange(Scalar end, const TensorOptions& options) {
 Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options) {
   check(steps >= 0, "linspace: negative number of steps: ", steps);
   const DType dtype = options.dtype.value_or(kFloat32);
-  int64_t half = (steps + 1) / 2;
+  int64_t half = steps / 2 + steps % 2;
   if (!is_floating(dtype)) {
     check(fits(start, dtype) && fits(end, dtype), "linspace: ", start, " or ", end,
           " does not fit ", dtype);

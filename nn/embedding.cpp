@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <hero/autograd/ops.h>
+#include <hero/core/checked.h>
 #include <hero/nn/embedding.h>
 #include <hero/nn/repr.h>
 
@@ -9,8 +10,8 @@ namespace hero::nn {
 namespace {
 
 int64_t padding_row(int64_t rows, int64_t index) {
-  check(index >= -rows && index < rows, "Embedding: padding_idx ", index, " is outside the ", rows,
-        " rows");
+  check(index < rows && (index >= 0 || index + rows >= 0), "Embedding: padding_idx ", index,
+        " is outside the ", rows, " rows");
   return index < 0 ? index + rows : index;
 }
 
@@ -18,7 +19,9 @@ int64_t padding_row(int64_t rows, int64_t index) {
 Init table_init(int64_t rows, int64_t columns, const std::optional<int64_t>& padding_idx) {
   const Init normal = init::normal();
   if (!padding_idx) return normal;
-  const int64_t begin = padding_row(rows, *padding_idx) * columns, end = begin + columns;
+  const core::Checked first_of_row =
+      core::Checked{"Embedding", padding_row(rows, *padding_idx)} * columns;
+  const int64_t begin = first_of_row.value, end = (first_of_row + columns).value;
   return {[=](const Array& part, const Shape& whole, int64_t first, Stream stream) {
     normal.fill(part, whole, first, stream);
     const int64_t low = std::clamp<int64_t>(begin - first, 0, part.numel());

@@ -296,9 +296,10 @@ void bound_steps(const char* op, core::Window& window, int axis, int64_t padded)
 Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Tensor& bias,
                    Activation activation = Activation::none) {
   check_operands(spec, x, w, bias, w.size(0));
-  check(x.size(1) == w.size(1) * spec.groups && w.size(0) % spec.groups == 0, spec.op, ": x ",
-        x.shape(), " does not fit weight ", w.shape(), " with groups = ", spec.groups,
-        "; weight is [O, C / groups, KH, KW]");
+  check(x.size(1) % spec.groups == 0 && x.size(1) / spec.groups == w.size(1) &&
+            w.size(0) % spec.groups == 0,
+        spec.op, ": x ", x.shape(), " does not fit weight ", w.shape(),
+        " with groups = ", spec.groups, "; weight is [O, C / groups, KH, KW]");
   Geometry geometry{window_of(spec, w), spec.groups, x.shape(), w.shape(), x.shape()};
   geometry.y[1] = w.size(0);
   for (int i = 0; i < 2; ++i) {
@@ -356,13 +357,14 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
   constexpr auto kName = "conv_transpose2d";
   if (x.ndim() == 3) return squeeze(conv_transpose2d(unsqueeze(x, 0), weight, bias, options), 0);
   const Spec spec{kName, options.stride, options.padding, options.dilation, options.groups};
-  const int64_t outputs = weight.ndim() == 4 ? weight.size(1) * options.groups : 0;
-  check_operands(spec, x, weight, bias, outputs);
+  const core::Checked outputs =
+      core::Checked{kName, weight.ndim() == 4 ? weight.size(1) : 0} * options.groups;
+  check_operands(spec, x, weight, bias, outputs.value);
   check(x.size(1) == weight.size(0) && x.size(1) % options.groups == 0, kName, ": x ", x.shape(),
         " does not fit weight ", weight.shape(), " with groups = ", options.groups,
         "; weight is [C, O / groups, KH, KW]");
   Geometry geometry{window_of(spec, weight), options.groups, x.shape(), weight.shape(), x.shape()};
-  geometry.x[1] = outputs;
+  geometry.x[1] = outputs.value;
   for (int i = 0; i < 2; ++i) {
     core::Window& window = geometry.window;
     const int64_t extra = options.output_padding[static_cast<size_t>(i)];

@@ -135,9 +135,10 @@ void Replica::check_convertible(const std::vector<Tensor>& leaves,
             "' together with what is to be converted, and a unit has one dtype and device; convert "
             "the module that was sharded, or give the part a unit of its own");
     }
+    if (!device) continue;
     const bool meta = unit->members().front().leaf.device().type == DeviceType::meta;
-    check(!device || meta == (device->type == DeviceType::meta), "to: the shards of ",
-          module_->type_name(), " cannot go to ", *device);
+    check(meta == (device->type == DeviceType::meta), "to: the shards of ", module_->type_name(),
+          " cannot go to ", *device);
   }
 }
 

@@ -4,11 +4,13 @@
 #include <functional>
 #include <stdexcept>
 
+#include "support/sanitized.h"
 #include <pthread.h>
 
 namespace hero_test {
 
-/// Runs `body` on a thread with a stack of 256 KiB; what it throws is thrown again here.
+/// Runs `body` on a thread with a stack of 256 KiB, or 2 MiB where a sanitizer makes frames larger;
+/// what it throws is thrown again here.
 inline void on_small_stack(const std::function<void()>& body) {
   struct Call {
     const std::function<void()>& body;
@@ -16,7 +18,7 @@ inline void on_small_stack(const std::function<void()>& body) {
   } call{body, nullptr};
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstacksize(&attributes, 256 << 10);
+  ::pthread_attr_setstacksize(&attributes, kIsSanitized ? 2 << 20 : 256 << 10);
   pthread_t thread{};
   const int failed = ::pthread_create(
       &thread, &attributes,

@@ -58,6 +58,7 @@ TEST_CASE("workers may make any number of batches ahead", "[nn][data]") {
   }
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // whose operator new ends the process
 TEST_CASE("samplers take the largest numbers or refuse them", "[nn][data]") {
   REQUIRE(DistributedSampler(7, {.num_replicas = kMost, .rank = 3, .shuffle = false}).indices() ==
           Indices{3});
@@ -80,7 +81,10 @@ TEST_CASE("samplers take the largest numbers or refuse them", "[nn][data]") {
     if (size > kMost / 2) REQUIRE_THROWS_AS(pieces.random_batch(2, 1, size), Error);
   }
 }
+#endif
 
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // whose own locks a child may inherit held
 TEST_CASE("a loader with workers goes on in a forked child", "[nn][data][process]") {
   const DataLoaderOptions options{.batch_size = 2, .shuffle = true, .seed = 3, .workers = 2};
   DataLoader plain(numbers(21), {.batch_size = 2, .shuffle = true, .seed = 3});
@@ -107,6 +111,7 @@ TEST_CASE("a loader with workers goes on in a forked child", "[nn][data][process
   }
   REQUIRE(pass(loader) == second);
 }
+#endif
 
 TEST_CASE("a forked child begins loaders of its own", "[nn][data][process]") {
   const ThreadLimit limit(3);
