@@ -27,10 +27,10 @@ Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward
 
 }  // namespace
 
-class Engine {
+class BackwardWalk {
  public:
-  explicit Engine(const Walk& walk) : walk_(walk), id_(next_id()) {}
-  ~Engine() {
+  explicit BackwardWalk(const Walk& walk) : walk_(walk), id_(next_id()) {}
+  ~BackwardWalk() {
     for (const State& s : states_) {
       if (s.claimed) s.node->walk_.store(0, std::memory_order_release);
     }
@@ -283,7 +283,7 @@ std::vector<Tensor> run_walk(const Walk& walk) {
     }
   } depth;
   const Autocast off({.enabled = false});
-  std::vector<Tensor> captured = Engine(walk).run();
+  std::vector<Tensor> captured = BackwardWalk(walk).run();
   for (size_t i = 0; walk_depth == 1 && i < end_callbacks().size(); ++i) {
     const auto callback = end_callbacks()[i];
     callback();

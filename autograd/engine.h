@@ -1,4 +1,5 @@
 #pragma once
+// This header has the walk through a recorded graph that backward() and grad() make.
 #include <hero/autograd/node.h>
 
 namespace hero {

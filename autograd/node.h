@@ -100,7 +100,7 @@ class Node : public Counted {
   bool passes_on_ = false;  // see PassingOp
 
  private:
-  friend class Engine;
+  friend class BackwardWalk;
   friend class Recorder;
   friend class Tensor;
   template <class N>
@@ -108,7 +108,8 @@ class Node : public Counted {
 
   bool drop_of_leaf() const;
 
-  // Which pass has the node now and where, see Engine; 0: none. Later the next node to be freed.
+  // Which pass has the node now and where, see BackwardWalk; 0: none. Later the next node to be
+  // freed.
   std::atomic<uint64_t> walk_ = 0;
   std::unique_ptr<std::vector<std::pair<int, detail::Hook<TensorHook>>>> hooks_;  // by output
   std::unique_ptr<std::string> place_;  // where it was recorded, if inside a DetectAnomaly

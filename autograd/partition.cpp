@@ -37,14 +37,29 @@ std::string describe_part(const Tensor& leaf) {
   if (part == nullptr) return "a parameter of shape " + to_string(leaf.shape());
   const std::string whole = " of a parameter of shape " + to_string(part->whole);
   if (leaf.numel() == 0) return "no element" + whole;
+  const std::string boxes = part->boxes.empty() ? "" : " of " + layout::text(part->boxes);
   return "elements " + std::to_string(part->first) + " to " +
-         std::to_string(part->first + leaf.numel() - 1) + whole;
+         std::to_string(part->first + leaf.numel() - 1) + boxes + whole;
 }
+
+namespace {
+
+void check_boxes(const Partition& place, int64_t count) {
+  if (place.boxes.empty()) return;
+  layout::check_boxes("set_part", place.whole, place.boxes);
+  const int64_t all = layout::numel(place.whole, place.boxes);
+  check(place.first >= 0 && place.first <= all - count, "set_part: ", count, " elements from ",
+        place.first, " on lie outside of the ", all, " elements of ", layout::text(place.boxes),
+        " of a parameter of shape ", place.whole);
+}
+
+}  // namespace
 
 void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Partition> partition) {
   check(leaf.defined() && leaf.is_leaf() && part.defined(), "set_part: needs a leaf and an array");
   check(!leaf.requires_grad() || is_floating(part.dtype()), "set_part: values are ", part.dtype(),
         " but the tensor requires grad; only floating dtypes have gradients");
+  if (partition) check_boxes(*partition, part.numel());
   detail::TensorImpl& impl = *leaf.impl();
   impl.grad = {};
   impl.data = part;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <hero/autograd/layout.h>
 #include <hero/autograd/tensor.h>
 
 namespace hero {
@@ -27,12 +28,15 @@ class Owners {
   virtual void largest(const Array& x) = 0;
 };
 
-/// Which part of which parameter a leaf holds: elements first ... first + leaf.numel() - 1 of a
-/// row-major parameter of shape `whole`; there may be none.
+/// Which part of which parameter a leaf holds: elements first ... first + leaf.numel() - 1 of boxes
+/// of a parameter of shape `whole`, laid one behind the other, each row-major; there may be none.
+/// Without boxes they are elements of the row-major parameter itself. Boxes lie in the whole and
+/// share no element.
 struct Partition {
   Shape whole;
+  std::vector<Box> boxes = {};
   int64_t first = 0;
-  std::shared_ptr<Owners> owners;
+  std::shared_ptr<Owners> owners = nullptr;
 };
 
 /// The leaf's partition; null for a leaf that is whole, and for what is no leaf.
@@ -42,11 +46,14 @@ const Partition* partition(const Tensor& tensor);
 /// asks that goes by the number of dimensions. `whole_shape(p).size() >= 2` is true of a matrix
 /// before and after it was sharded, where `p.ndim()` is 1 of every shard.
 const Shape& whole_shape(const Tensor& tensor);
-/// "elements 0 to 44 of a parameter of shape [13, 7]", of a leaf with a partition; for messages.
+/// "elements 0 to 44 of a parameter of shape [13, 7]", or "... of 0:13,2:5 of a parameter ..."
+/// where it has boxes (offset and extent of each dimension), of a leaf with a partition; for
+/// messages.
 std::string describe_part(const Tensor& leaf);
 
 /// The leaf goes on as one that holds `part`, of any shape; it stays the same tensor, its hooks
-/// stay, its gradient is dropped. An undefined partition makes it whole again.
+/// stay, its gradient is dropped. An undefined partition makes it whole again. An Error where boxes
+/// do not lie in the whole, share elements or have fewer than `part`.
 void set_part(const Tensor& leaf, const Array& part, std::shared_ptr<const Partition> partition);
 
 /// Whoever cuts, gathers and frees the values of some leaves. Their dtype and device change through

@@ -10,10 +10,10 @@ add_library(hero::hero ALIAS hero)
 add_library(hero_cpu INTERFACE)
 add_library(hero::cpu ALIAS hero_cpu)
 set_target_properties(hero_cpu PROPERTIES EXPORT_NAME cpu)
-set(hero_components "" CACHE INTERNAL "Components that have sources")
+set(hero_components "" CACHE INTERNAL "The components of the library")
 
 # Folders whose headers only the library and its tests include: they are not installed, and no public
-# header and no tutorial includes them (tests/layers/check).
+# header and no tutorial includes them. tests/layers/check reads the line below.
 set(hero_private_folders "core/(cpu|json|meta)|dist/(checkpoint|engines/(local|mpi|nccl|simulated))")
 
 # What nearly every source reads of the standard library, compiled once: half of the compile time of
@@ -37,14 +37,9 @@ endfunction()
 # hero_component(name USES components...): the target hero_<name>, also known as hero::<name>.
 function(hero_component name)
   cmake_parse_arguments(arg "" "" "USES" ${ARGN})
-  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${name})
-    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
-  endif()
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${hero_include_dir}/hero/${name} SYMBOLIC)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/dist/engines/nccl/") # a library of its own: cmake/HeroNccl.cmake
-  if(NOT sources)
-    return()
-  endif()
   add_library(hero_${name} STATIC ${sources})
   add_library(hero::${name} ALIAS hero_${name})
   set_target_properties(hero_${name} PROPERTIES EXPORT_NAME ${name})
@@ -53,13 +48,11 @@ function(hero_component name)
     hero_${name} PUBLIC $<BUILD_INTERFACE:${hero_include_dir}>
                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   foreach(used IN LISTS arg_USES)
-    if(TARGET hero_${used})
-      target_link_libraries(hero_${name} PUBLIC hero_${used})
-    endif()
+    target_link_libraries(hero_${name} PUBLIC hero_${used})
   endforeach()
   target_link_libraries(hero INTERFACE hero_${name})
   target_link_libraries(hero_cpu INTERFACE hero_${name})
-  set(hero_components ${hero_components} ${name} CACHE INTERNAL "Components that have sources")
+  set(hero_components ${hero_components} ${name} CACHE INTERNAL "The components of the library")
   if(name MATCHES "^(core|dist)$") # dist knows MPI
     hero_standard_headers(hero_${name})
   else()

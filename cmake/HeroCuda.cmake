@@ -71,4 +71,4 @@ target_link_libraries(hero_cuda PUBLIC hero_core)
 # Nothing calls the registration: the linker takes it along because this symbol is asked for.
 target_link_options(hero_cuda INTERFACE LINKER:--undefined=hero_cuda_registered)
 target_link_libraries(hero INTERFACE hero_cuda)
-set(hero_components ${hero_components} cuda CACHE INTERNAL "Components that have sources")
+set(hero_components ${hero_components} cuda CACHE INTERNAL "The components of the library")

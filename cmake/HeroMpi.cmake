@@ -4,7 +4,7 @@
 # hero_mpi(): gives hero_dist MPI, where it is there and wanted
 function(hero_mpi)
   set(HERO_MPIEXEC "" CACHE INTERNAL "What starts the processes of an MPI world; empty: no MPI")
-  if(HERO_MPI STREQUAL "OFF" OR NOT TARGET hero_dist)
+  if(HERO_MPI STREQUAL "OFF")
     return()
   endif()
   set(MPI_CXX_SKIP_MPICXX TRUE) # the C interface only
@@ -28,6 +28,19 @@ function(hero_mpi)
                         "-Wl,--push-state,--as-needed,${libraries},--pop-state")
   set(HERO_MPIEXEC "${MPIEXEC_EXECUTABLE}"
       CACHE INTERNAL "What starts the processes of an MPI world; empty: no MPI")
+endfunction()
+
+# hero_cluster_tests(): tests/cluster/run, hosts of this machine's own, a test a case
+function(hero_cluster_tests)
+  foreach(case IN ITEMS hashes tutorials slow late stop kill link link_of_mpirun timeout
+                        slurm_hashes slurm_requeue)
+    set(name "cluster: ${case}")
+    add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster/run --mpiexec "${HERO_MPIEXEC}"
+                                  ${PROJECT_BINARY_DIR} ${case})
+    # each counts seconds
+    set_tests_properties(${name} PROPERTIES LABELS cluster TIMEOUT 600 SKIP_RETURN_CODE 77
+                                            RUN_SERIAL ON)
+  endforeach()
 endfunction()
 
 # hero_mpi_tests(): tests/scripts/test_mpi with the processes of hero_mpi_ranks, a test a case

@@ -3,7 +3,7 @@
 # engine is left out, and asking for it at run time says what is missing.
 file(GLOB hero_nccl_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/dist/engines/nccl/*.cpp)
 
-if(HERO_HAS_CUDA AND TARGET hero_dist)
+if(HERO_HAS_CUDA)
   find_path(HERO_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
             DOC "The folder of NCCL's nccl.h")
   if(HERO_NCCL_INCLUDE)

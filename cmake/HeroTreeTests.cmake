@@ -44,22 +44,18 @@ foreach(component IN LISTS hero_components)
     list(APPEND sources ${source})
   endforeach()
 endforeach()
-if(sources)
-  add_library(hero_headers OBJECT EXCLUDE_FROM_ALL ${sources})
-  target_link_libraries(hero_headers PRIVATE hero::hero)
-  target_compile_options(hero_headers PRIVATE -O0)
-  hero_tree_test("every public header compiles alone" build ${CMAKE_COMMAND} --build
-                  ${PROJECT_BINARY_DIR} --target hero_headers)
-  # two builds in one tree at once would disturb each other
-  set_tests_properties("build: every public header compiles alone" PROPERTIES RESOURCE_LOCK tree)
-endif()
+add_library(hero_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+target_link_libraries(hero_headers PRIVATE hero::hero)
+target_compile_options(hero_headers PRIVATE -O0)
+hero_tree_test("every public header compiles alone" build ${CMAKE_COMMAND} --build
+                ${PROJECT_BINARY_DIR} --target hero_headers)
+# two builds in one tree at once would disturb each other
+set_tests_properties("build: every public header compiles alone" PROPERTIES RESOURCE_LOCK tree)
 
-if(TARGET hero_autograd)
-  hero_tree_test(
-    "an outside project finds, links and runs the library" install ${CMAKE_COMMAND}
-    -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}/tests/install
-    -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/install -DCOMPILER=${CMAKE_CXX_COMPILER} -P
-    ${PROJECT_SOURCE_DIR}/cmake/check_install.cmake)
-  set_tests_properties("install: an outside project finds, links and runs the library"
-                       PROPERTIES RESOURCE_LOCK tree)
-endif()
+hero_tree_test(
+  "an outside project finds, links and runs the library" install ${CMAKE_COMMAND}
+  -DBUILD=${PROJECT_BINARY_DIR} -DSOURCE=${PROJECT_SOURCE_DIR}/tests/install
+  -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/install -DCOMPILER=${CMAKE_CXX_COMPILER} -P
+  ${PROJECT_SOURCE_DIR}/cmake/check_install.cmake)
+set_tests_properties("install: an outside project finds, links and runs the library"
+                     PROPERTIES RESOURCE_LOCK tree)

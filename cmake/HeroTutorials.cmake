@@ -6,17 +6,15 @@
 add_custom_target(hero_tutorials)
 find_package(CLI11 QUIET)
 file(GLOB hero_tutorial_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/[0-9][0-9]_*.cpp)
-if(hero_tutorial_sources AND NOT CLI11_FOUND)
+if(NOT CLI11_FOUND)
   message(STATUS "hero: CLI11 not found (Debian: libcli11-dev), tutorials are not built")
   return()
 endif()
 # what the programs share: options, figures
 file(GLOB hero_tutorial_support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/support/*.cpp)
-if(hero_tutorial_sources)
-  add_library(hero_tutorial_support STATIC EXCLUDE_FROM_ALL ${hero_tutorial_support})
-  target_link_libraries(hero_tutorial_support PUBLIC hero::dist PRIVATE CLI11::CLI11)
-  hero_standard_headers(hero_tutorial_support hero_core)
-endif()
+add_library(hero_tutorial_support STATIC EXCLUDE_FROM_ALL ${hero_tutorial_support})
+target_link_libraries(hero_tutorial_support PUBLIC hero::dist PRIVATE CLI11::CLI11)
+hero_standard_headers(hero_tutorial_support hero_core)
 
 # hero_tutorial(target name folder libraries...): a program of the objects of one tutorial
 function(hero_tutorial target name folder)

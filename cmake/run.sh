@@ -5,6 +5,7 @@
 packages_build="g++ cmake ninja-build libeigen3-dev nlohmann-json3-dev zlib1g-dev libcli11-dev"
 packages_test="catch2"
 packages_mpi="libopenmpi-dev openmpi-bin"
+packages_cluster="openssh-server openssh-client iproute2 procps slurm-wlm munge"
 packages_data="dataset-fashion-mnist bible-kjv"
 packages_bench="libbenchmark-dev"
 packages_fuzz="clang-14"
@@ -64,6 +65,19 @@ want() {
   # shellcheck disable=SC2086
   if install $lacking; then packages_changed=yes; else say "going on without" $lacking; fi
 }
+
+# asleep COMMAND...: no daemon of what it installs is started; Debian asks the program policy-rc.d.
+asleep() (
+  policy=/usr/sbin/policy-rc.d sudo=""
+  [ "$(id -u)" -eq 0 ] || sudo="sudo -n"
+  if [ ! -e "$policy" ] && command -v dpkg-query >/dev/null; then
+    trap '$sudo rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    # shellcheck disable=SC2016
+    $sudo sh -c 'printf "#!/bin/sh\nexit 101\n" >"$1" && chmod 755 "$1"' sh "$policy" 2>/dev/null || true
+  fi
+  "$@"
+)
 
 # build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log.
 # HERO_WERROR and HERO_ARCH are taken from the environment where they are set there.

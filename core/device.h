@@ -1,4 +1,5 @@
 #pragma once
+// This header says which devices there are.
 #include <cstdint>
 #include <string>
 

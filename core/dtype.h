@@ -149,13 +149,11 @@ constexpr decltype(auto) dispatch(DType dtype, Body&& body) {
 /// Converts one element value; halves go through float, integers wrap, floats truncate to integers.
 template <class To, class From>
 HERO_HD inline To convert(From value) {
-  constexpr bool from_half = std::is_same_v<From, Float16> || std::is_same_v<From, BFloat16>;
-  constexpr bool to_half = std::is_same_v<To, Float16> || std::is_same_v<To, BFloat16>;
   if constexpr (std::is_same_v<To, From>) {
     return value;
-  } else if constexpr (from_half) {
+  } else if constexpr (core::kIsHalf<From>) {
     return convert<To>(static_cast<float>(value));
-  } else if constexpr (to_half) {
+  } else if constexpr (core::kIsHalf<To>) {
     return To(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From(0);

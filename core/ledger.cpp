@@ -95,6 +95,11 @@ std::string Ledger::table(DeviceType device) const {
 
 Ledger& current_ledger() { return thread_ledger ? *thread_ledger : process_ledger(); }
 
+Ledger& planned_ledger() {
+  static Ledger* ledger = new Ledger;  // leaked as process_ledger() is
+  return *ledger;
+}
+
 LedgerScope::LedgerScope(Ledger& ledger) : previous_(thread_ledger) { thread_ledger = &ledger; }
 LedgerScope::~LedgerScope() { thread_ledger = previous_; }
 

@@ -50,6 +50,10 @@ class Ledger {
 /// The ledger charged by this thread (the process's own unless a LedgerScope is open).
 Ledger& current_ledger();
 
+/// The ledger of values that are only planned, nobody's: those of modules made on meta, which take
+/// memory when somebody gives them bytes, not before. See core::Storage::charge_to().
+Ledger& planned_ledger();
+
 /// Charges this thread's allocations to `ledger` while it lives.
 class LedgerScope {
  public:

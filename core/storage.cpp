@@ -36,6 +36,15 @@ void Storage::retag(MemoryTag tag) {
   tag_ = tag;
 }
 
+void Storage::charge_to(Ledger& ledger) {
+  if (&ledger == ledger_) return;
+  if (!released_) {
+    ledger_->discharge(device_.type, tag_, bytes_);
+    ledger.charge(device_.type, tag_, bytes_);
+  }
+  ledger_ = &ledger;
+}
+
 void Storage::release() {
   if (released_) return;
   if (bytes_ > 0) {

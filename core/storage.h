@@ -11,7 +11,7 @@ namespace hero::core {
 
 /// The bytes behind arrays. They can be released and refilled without changing identity: views and
 /// saved tensors keep pointing at the storage while its bytes are away. Every byte is charged to a
-/// tag of the ledger that was current when the storage was made.
+/// tag of the ledger that was current when the storage was made, until it is moved to another.
 class Storage : public Counted {
  public:
   /// Uninitialised bytes on `device`; on meta only their number is kept (and charged). Throws where
@@ -28,6 +28,10 @@ class Storage : public Counted {
   MemoryTag tag() const { return tag_; }
   /// Moves the bytes to another tag of the ledger.
   void retag(MemoryTag tag);
+  /// The ledger that the bytes are charged to.
+  Ledger& ledger() const { return *ledger_; }
+  /// Moves the bytes to another ledger.
+  void charge_to(Ledger& ledger);
 
   /// Gives the bytes back; harmless when already released. Values are lost.
   void release();

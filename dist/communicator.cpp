@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <utility>
 
 #include <hero/core/error.h>
@@ -26,36 +26,20 @@ bool overlap_but_at(const Array& a, const Array& b, int64_t begin) {
   return pa < pb + b.nbytes() && pb < pa + a.nbytes();
 }
 
-// In messages: formatted only when one is thrown.
-struct Counts {
-  const std::vector<int64_t>& list;
-};
-
-std::string to_string(const Counts& counts) {
-  std::string text = "[";
-  for (size_t i = 0; i < counts.list.size(); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(counts.list[i]);
-  }
-  return text + "]";
-}
-
-void check_counted(Op op, const char* what, const Array& array, const Part& own, const Call& call) {
+void check_counted(Collective op, const char* what, const Array& array, const Part& own,
+                   const Call& call) {
   check(own.count == array.numel(), name(op), ": ", what, " has ", array.numel(),
-        " elements, the counts say ", own.count, ": ", Counts{call.counts});
+        " elements, the counts say ", own.count, ": ", call.counts);
 }
 
-void check_input_apart(Op op, const Array& output, const Array& input, const Part& own) {
+void check_input_apart(Collective op, const Array& output, const Array& input, const Part& own) {
   check(!overlap_but_at(output, input, own.begin), name(op),
         ": output and input overlap; the input may only be the output's own part");
 }
 
-void check_output_apart(Op op, const Array& output, const Array& input, const Part& own) {
+void check_output_apart(Collective op, const Array& output, const Array& input, const Part& own) {
   check(!overlap_but_at(input, output, own.begin), name(op),
         ": output and input overlap; the output may only be the input's own part");
-}
-
-int64_t sum_of(const std::vector<int64_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
 }  // namespace
@@ -95,68 +79,74 @@ std::ostream& Communicator::out() const {
   return state_->out;
 }
 
-void Communicator::check_rank(Op op, const char* what, int rank) const {
+void Communicator::check_rank(Collective op, const char* what, int rank) const {
   check(rank >= 0 && rank < size(), name(op), ": ", what, " is not a rank of '", axis_, "': ", rank,
         "; ranks are 0 to ", size() - 1);
 }
 
-void Communicator::check_array(Op op, const char* what, const Array& array) const {
+void Communicator::check_array(Collective op, const char* what, const Array& array) const {
   check(array.defined(), name(op), ": ", what, " is undefined");
   const EngineKind engine = engine_kind();
   const DeviceType device = array.device().type;
+  const bool simulated = engine == EngineKind::simulated;  // it says itself how much of the cpu's
   const bool has_devices = engine == EngineKind::local || engine == EngineKind::nccl;
-  check(engine == EngineKind::simulated
-            ? device == DeviceType::meta
-            : device == DeviceType::cpu || (has_devices && device == DeviceType::cuda),
+  check(device == DeviceType::cpu || (simulated && device == DeviceType::meta) ||
+            (has_devices && device == DeviceType::cuda),
         name(op), ": ", what, " is on ", array.device(),
-        engine == EngineKind::simulated ? "; simulated ranks have no values: make it on meta"
-        : has_devices                   ? "; this engine exchanges cpu and cuda arrays"
-                                        : "; this engine exchanges cpu arrays");
+        simulated     ? "; simulated ranks have no values: make it on meta"
+        : has_devices ? "; this engine exchanges cpu and cuda arrays"
+                      : "; this engine exchanges cpu arrays");
   check(array.is_contiguous(), name(op), ": ", what, " is not contiguous: ", array.shape(),
         " with strides ", array.strides(), "; pass contiguous()");
 }
 
-void Communicator::check_pair(Op op, const Array& output, const Array& input) const {
+void Communicator::check_pair(Collective op, const Array& output, const Array& input) const {
   check(output.dtype() == input.dtype(), name(op), ": dtypes differ: output ", output.dtype(),
         ", input ", input.dtype());
+  check_devices(op, output, input);
+}
+
+void Communicator::check_devices(Collective op, const Array& output, const Array& input) const {
   check(output.device() == input.device(), name(op), ": devices differ: output ", output.device(),
         ", input ", input.device());
 }
 
-void Communicator::check_counts(Op op, const std::vector<int64_t>& counts) const {
+void Communicator::check_counts(Collective op, const PartCounts& counts) const {
   if (counts.empty()) return;
-  check(static_cast<int>(counts.size()) == size(), name(op), ": ", counts.size(), " counts for ",
-        size(), " ranks: ", Counts{counts});
-  for (const int64_t count : counts) {
-    check(count >= 0, name(op), ": a negative count: ", Counts{counts});
-  }
+  check(counts.size() == size(), name(op), ": ", counts.size(), " counts for ", size(),
+        " ranks: ", counts);
+  check(counts.fault() == nullptr, name(op), ": ", counts.fault(), ": ", counts);
 }
 
-Call Communicator::make_call(Op op, const Array& x, int64_t total,
+Call Communicator::make_call(Collective op, const Array& x, int64_t total,
                              const CallOptions& options) const {
   check_counts(op, options.counts);
-  const bool parted =
-      op == Op::reduce_scatter || op == Op::all_gather || op == Op::scatter || op == Op::gather;
-  check(parted || options.counts.empty(), name(op),
-        ": has no parts to count: ", Counts{options.counts}, "; leave counts empty");
+  const bool parted = op == Collective::reduce_scatter || op == Collective::all_gather ||
+                      op == Collective::scatter || op == Collective::gather;
+  check(parted || options.counts.empty(), name(op), ": has no parts to count: ", options.counts,
+        "; leave counts empty");
   Call call;
   call.op = op;
-  call.dtype = x.dtype();
+  call.dtype = call.result = x.dtype();
   call.device = x.device();
   call.reduce = options.op;
   check(call.reduces() || options.op == ReduceOp::sum, name(op),
         ": does not reduce: ", name(options.op), "; leave op out");
-  check(call.reduces() || options.order == Order::ranks, name(op), ": does not reduce: order ",
+  check(call.reduces() || options.order == Order::tree, name(op), ": does not reduce: order ",
         name(options.order), "; leave order out");
   call.order = options.order;
+  check(options.divide_by == 0.0 || (options.op == ReduceOp::mean && options.divide_by > 0.0 &&
+                                     std::isfinite(options.divide_by)),
+        name(op), ": divide_by is of a mean, and a positive number: ", options.divide_by, " of a ",
+        name(options.op));
+  call.divide_by = options.divide_by;
   check(options.op != ReduceOp::mean || is_floating(x.dtype()), name(op), ": mean of ", x.dtype(),
         " is not exact; convert to a floating dtype, or use sum");
-  call.size = options.counts.empty() ? total : sum_of(options.counts);
-  call.counts = options.counts;
-  check(!options.accumulate || (op == Op::reduce_scatter && options.op == ReduceOp::sum &&
-                                options.order == Order::ranks),
-        name(op), ": accumulate is for reduce_scatter by sum in the order of ranks");
-  call.accumulate = options.accumulate;
+  call.counts = options.counts.empty() ? PartCounts::balanced(total, size()) : options.counts;
+  call.size = call.counts.total();
+  check(call.reduces() || options.after.pending() == nullptr, name(op),
+        ": does not reduce: leave `after` out, and wait for the other call");
+  call.after = options.after.pending();
   call.unit = options.unit.empty() ? current_unit : options.unit;
   return call;
 }
@@ -164,33 +154,33 @@ Call Communicator::make_call(Op op, const Array& x, int64_t total,
 Work Communicator::post(Call call, const Array& output, const Array& input, bool async) const {
   call.input = pointer(input);
   call.output = pointer(output);
-  const Op op = call.op;
+  const Collective op = call.op;
   const std::string unit = call.unit;
   const int64_t bytes = bytes_sent(call, rank(), size());
   Work work(engine().post(std::move(call), input, output));
   if (output.defined()) output.storage().bump_version();
-  if (op != Op::split) state_->traffic.add(op, unit, axis_, bytes);
+  if (op != Collective::split) state_->traffic.add(op, unit, axis_, bytes);
   if (!async) work.wait();
   return work;
 }
 
 Work Communicator::all_reduce(const Array& x, const CallOptions& options) const {
-  check_array(Op::all_reduce, "the array", x);
-  return post(make_call(Op::all_reduce, x, x.numel(), options), x, x, options.async);
+  check_array(Collective::all_reduce, "the array", x);
+  return post(make_call(Collective::all_reduce, x, x.numel(), options), x, x, options.async);
 }
 
 Work Communicator::reduce(const Array& x, int root, const CallOptions& options) const {
-  check_rank(Op::reduce, "root", root);
-  check_array(Op::reduce, "the array", x);
-  Call call = make_call(Op::reduce, x, x.numel(), options);
+  check_rank(Collective::reduce, "root", root);
+  check_array(Collective::reduce, "the array", x);
+  Call call = make_call(Collective::reduce, x, x.numel(), options);
   call.root = root;
   return post(std::move(call), rank() == root ? x : Array(), x, options.async);
 }
 
 Work Communicator::broadcast(const Array& x, int root, const CallOptions& options) const {
-  check_rank(Op::broadcast, "root", root);
-  check_array(Op::broadcast, "the array", x);
-  Call call = make_call(Op::broadcast, x, x.numel(), options);
+  check_rank(Collective::broadcast, "root", root);
+  check_array(Collective::broadcast, "the array", x);
+  Call call = make_call(Collective::broadcast, x, x.numel(), options);
   call.root = root;
   const bool sends = rank() == root;
   return post(std::move(call), sends ? Array() : x, sends ? x : Array(), options.async);
@@ -198,30 +188,43 @@ Work Communicator::broadcast(const Array& x, int root, const CallOptions& option
 
 Work Communicator::reduce_scatter(const Array& output, const Array& input,
                                   const CallOptions& options) const {
-  constexpr Op kOp = Op::reduce_scatter;
+  constexpr Collective kOp = Collective::reduce_scatter;
   check_array(kOp, "the output", output);
   check_array(kOp, "the input", input);
-  check_pair(kOp, output, input);
+  const bool widens = is_half(input.dtype()) && output.dtype() == kFloat32;
+  if (widens) {
+    check_devices(kOp, output, input);
+    check(options.order != Order::native, name(kOp), ": of ", input.dtype(),
+          " into float32 is not there in Order::native; use Order::tree");
+  } else {
+    check_pair(kOp, output, input);
+  }
   Call call = make_call(kOp, input, input.numel(), options);
-  const Part own = part_of(call.counts, call.size, size(), rank());
+  call.result = output.dtype();
+  const Part own = call.counts.part(rank());
   check(call.size == input.numel(), name(kOp), ": the input has ", input.numel(),
-        " elements, the counts say ", call.size, ": ", Counts{call.counts});
-  check(!call.counts.empty() || call.size % size() == 0, name(kOp), ": ", call.size,
+        " elements, the counts say ", call.size, ": ", call.counts);
+  check(!options.counts.empty() || call.counts.all_equal(), name(kOp), ": ", call.size,
         " elements are not even parts for ", size(), " ranks; pad the input, or give counts");
   check(own.count == output.numel(), name(kOp), ": the output has ", output.numel(),
         " elements, this rank's part ", own.count);
-  check_output_apart(kOp, output, input, own);
+  if (widens) {
+    check(!overlap_but_at(output, input, output.numel()), name(kOp),
+          ": output and input overlap, and their dtypes differ");
+  } else {
+    check_output_apart(kOp, output, input, own);
+  }
   return post(std::move(call), output, input, options.async);
 }
 
 Work Communicator::all_gather(const Array& output, const Array& input,
                               const CallOptions& options) const {
-  constexpr Op kOp = Op::all_gather;
+  constexpr Collective kOp = Collective::all_gather;
   check_array(kOp, "the output", output);
   check_array(kOp, "the input", input);
   check_pair(kOp, output, input);
   Call call = make_call(kOp, input, input.numel() * size(), options);
-  const Part own = part_of(call.counts, call.size, size(), rank());
+  const Part own = call.counts.part(rank());
   check_counted(kOp, "the input", input, own, call);
   check(call.size == output.numel(), name(kOp), ": the output has ", output.numel(),
         " elements, the inputs together ", call.size);
@@ -231,12 +234,12 @@ Work Communicator::all_gather(const Array& output, const Array& input,
 
 Work Communicator::scatter(const Array& output, const Array& input, int root,
                            const CallOptions& options) const {
-  constexpr Op kOp = Op::scatter;
+  constexpr Collective kOp = Collective::scatter;
   check_rank(kOp, "root", root);
   check_array(kOp, "the output", output);
   Call call = make_call(kOp, output, output.numel() * size(), options);
   call.root = root;
-  const Part own = part_of(call.counts, call.size, size(), rank());
+  const Part own = call.counts.part(rank());
   check_counted(kOp, "the output", output, own, call);
   if (rank() != root) return post(std::move(call), output, Array(), options.async);
   check_array(kOp, "the input", input);
@@ -249,12 +252,12 @@ Work Communicator::scatter(const Array& output, const Array& input, int root,
 
 Work Communicator::gather(const Array& output, const Array& input, int root,
                           const CallOptions& options) const {
-  constexpr Op kOp = Op::gather;
+  constexpr Collective kOp = Collective::gather;
   check_rank(kOp, "root", root);
   check_array(kOp, "the input", input);
   Call call = make_call(kOp, input, input.numel() * size(), options);
   call.root = root;
-  const Part own = part_of(call.counts, call.size, size(), rank());
+  const Part own = call.counts.part(rank());
   check_counted(kOp, "the input", input, own, call);
   if (rank() != root) return post(std::move(call), Array(), input, options.async);
   check_array(kOp, "the output", output);
@@ -267,22 +270,20 @@ Work Communicator::gather(const Array& output, const Array& input, int root,
 
 Work Communicator::all_to_all(const Array& output, const Array& input,
                               const AllToAllOptions& options) const {
-  constexpr Op kOp = Op::all_to_all;
+  constexpr Collective kOp = Collective::all_to_all;
   check_array(kOp, "the output", output);
   check_array(kOp, "the input", input);
   check_pair(kOp, output, input);
   check_counts(kOp, options.send_counts);
   check_counts(kOp, options.recv_counts);
   Call call = make_call(kOp, input, 0, {.unit = options.unit});
-  const auto parts = [&](const char* what, const Array& array, const std::vector<int64_t>& given) {
-    if (!given.empty()) {
-      check(sum_of(given) == array.numel(), name(kOp), ": the ", what, " has ", array.numel(),
-            " elements, the counts say ", sum_of(given), ": ", Counts{given});
-      return given;
-    }
-    check(array.numel() % size() == 0, name(kOp), ": the ", what, "'s ", array.numel(),
+  const auto parts = [&](const char* what, const Array& array, const PartCounts& given) {
+    check(given.empty() || given.total() == array.numel(), name(kOp), ": the ", what, " has ",
+          array.numel(), " elements, the counts say ", given.total(), ": ", given);
+    const PartCounts even = PartCounts::balanced(array.numel(), size());
+    check(!given.empty() || even.all_equal(), name(kOp), ": the ", what, "'s ", array.numel(),
           " elements are not even parts for ", size(), " ranks; pad it, or give counts");
-    return std::vector<int64_t>(static_cast<size_t>(size()), array.numel() / size());
+    return given.empty() ? even : given;
   };
   call.send_counts = parts("input", input, options.send_counts);
   call.recv_counts = parts("output", output, options.recv_counts);
@@ -291,39 +292,36 @@ Work Communicator::all_to_all(const Array& output, const Array& input,
 }
 
 Work Communicator::send(const Array& x, int to, const CallOptions& options) const {
-  check_rank(Op::send, "the receiver", to);
-  check_array(Op::send, "the array", x);
+  check_rank(Collective::send, "the receiver", to);
+  check_array(Collective::send, "the array", x);
   check(to != rank() || options.async, "send: to itself, rank ", to,
         ", and waiting for it; make it async");
-  Call call = make_call(Op::send, x, x.numel(), options);
+  Call call = make_call(Collective::send, x, x.numel(), options);
   call.root = to;
   return post(std::move(call), Array(), x, options.async);
 }
 
 Work Communicator::recv(const Array& x, int from, const CallOptions& options) const {
-  check_rank(Op::recv, "the sender", from);
-  check_array(Op::recv, "the array", x);
-  Call call = make_call(Op::recv, x, x.numel(), options);
+  check_rank(Collective::recv, "the sender", from);
+  check_array(Collective::recv, "the array", x);
+  Call call = make_call(Collective::recv, x, x.numel(), options);
   call.root = from;
   return post(std::move(call), x, Array(), options.async);
 }
 
 void Communicator::barrier(const CallOptions& options) const {
   Call call;
-  call.op = Op::barrier;
+  call.op = Collective::barrier;
   call.unit = options.unit.empty() ? current_unit : options.unit;
   post(std::move(call), Array(), Array(), false);
 }
 
 std::vector<int64_t> Communicator::exchange(std::span<const int64_t> words) const {
   Call call;
-  call.op = Op::split;
+  call.op = Collective::split;
   call.dtype = kInt64;
   call.size = static_cast<int64_t>(words.size()) * size();
-  if (engine_kind() == EngineKind::simulated) {
-    engine().post(std::move(call), Array(), Array());
-    return {};
-  }
+  call.counts = PartCounts::balanced(call.size, size());
   const Array all = Array::empty({call.size}, kInt64);
   post(std::move(call), all, Array::from(words, {static_cast<int64_t>(words.size())}), false);
   return all.to_vector<int64_t>();
@@ -350,7 +348,7 @@ Communicator Communicator::split(int color, int key, const std::string& axis) co
 Communicator Communicator::group(std::span<const int> ranks, const std::string& axis) const {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a over the list
   for (size_t i = 0; i < ranks.size(); ++i) {
-    check_rank(Op::split, "a member of the group", ranks[i]);
+    check_rank(Collective::split, "a member of the group", ranks[i]);
     check(std::count(ranks.begin(), ranks.end(), ranks[i]) == 1, "group: rank ", ranks[i],
           " is named twice");
     hash = (hash ^ static_cast<uint64_t>(ranks[i])) * 0x100000001b3u;
@@ -361,7 +359,7 @@ Communicator Communicator::group(std::span<const int> ranks, const std::string& 
   const int64_t words[] = {static_cast<int64_t>(hash), ranks.empty() ? 0 : 1};
   const std::vector<int64_t> all = exchange(words);
   if (ranks.empty()) return {};
-  for (size_t i = 0; i < ranks.size() && !all.empty(); ++i) {
+  for (size_t i = 0; i < ranks.size(); ++i) {
     const size_t place = 2 * static_cast<size_t>(ranks[i]);
     check(all[place] == words[0] && all[place + 1] == 1, "group: rank ", rank(), " and rank ",
           ranks[i], " of '", axis_, "' name different members for '", axis, "'");

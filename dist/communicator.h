@@ -22,6 +22,8 @@ class Work {
  public:
   Work() = default;
   explicit Work(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
+  /// What the engine knows the call by; null when it is complete.
+  const std::shared_ptr<Pending>& pending() const { return pending_; }
   /// Returns when the call is complete; harmless when it already is.
   void wait();
   /// Goes on as far as possible without waiting; true when the call is complete.
@@ -31,29 +33,31 @@ class Work {
   std::shared_ptr<Pending> pending_;
 };
 
-/// How a collective is made. A reduction in `Order::native` is MPI's own: with Open MPI 4.1 faster
-/// for the smallest arrays only (docs/performance.md), and its bits are its own: for float32 they
-/// differ from those of Order::ranks by up to (N - 1) 2^-23 of the sum of magnitudes, by number of
-/// ranks, host and library, and what becomes of a NaN in min and max is not said. Halves are an
-/// Error, as MPI does not know them, and so are more than 2^31 - 1 elements. On GPUs of the nccl
-/// engine it is NCCL's own, for all dtypes, whose bits depend on NCCL's choice of rings and trees;
-/// in Order::ranks it exchanges and adds up as the others do. The engines without a library behind
-/// them, local and simulated, have one order: ranks.
+/// How a collective is made. In Order::tree and Order::ranks the ranks exchange their contributions
+/// and add up by themselves: every engine gives the same bits. A reduction in `Order::native` is
+/// MPI's own: with Open MPI 4.1 faster for the smallest arrays only (docs/performance.md), and its
+/// bits are its own: for float32 they differ from those of Order::ranks by up to (N - 1) 2^-23 of
+/// the sum of magnitudes, by number of ranks, host and library, and what becomes of a NaN in min
+/// and max is not said. Halves are an Error, as MPI does not know them, and so are more than 2^31 -
+/// 1 elements. On GPUs of the nccl engine it is NCCL's own, for all dtypes, whose bits depend on
+/// NCCL's choice of rings and trees. The engines without a library behind them, local and
+/// simulated, take it as Order::tree.
 struct CallOptions {
-  ReduceOp op = ReduceOp::sum;       ///< reductions only
-  Order order = Order::ranks;        ///< reductions only
-  bool async = false;                ///< true: returns at once, the Work tells when it is complete
-  std::string unit = {};             ///< named in errors and in Traffic; "": the UnitScope's
-  std::vector<int64_t> counts = {};  ///< elements of each rank's part; empty: even parts
-  bool accumulate = false;           ///< reduce_scatter by sum only: begins with output's values
+  ReduceOp op = ReduceOp::sum;  ///< reductions only
+  Order order = Order::tree;    ///< reductions only
+  double divide_by = 0.0;       ///< means only: divides the sum by this; 0: by the number of ranks
+  bool async = false;           ///< true: returns at once, the Work tells when it is complete
+  std::string unit = {};        ///< named in errors and in Traffic; "": the UnitScope's
+  PartCounts counts = {};       ///< elements of each rank's part; empty: even parts
+  Work after = {};              ///< reductions only: begins when this rank's other call is complete
 };
 
 /// How an all_to_all is made.
 struct AllToAllOptions {
   bool async = false;
   std::string unit = {};
-  std::vector<int64_t> send_counts = {};  ///< elements to each rank; empty: even parts
-  std::vector<int64_t> recv_counts = {};  ///< elements from each rank; empty: even parts
+  PartCounts send_counts = {};  ///< elements to each rank; empty: even parts
+  PartCounts recv_counts = {};  ///< elements from each rank; empty: even parts
 };
 
 /// Names what this thread's calls move while it lives.
@@ -71,14 +75,14 @@ class UnitScope {
 struct RankState;
 
 /// One rank's end of a group: a cheap handle, for the rank's own thread. Arrays must be defined,
-/// contiguous and of one dtype, on the cpu (simulated ranks: on meta; local: on the cpu or on one
-/// GPU that the ranks share; nccl: on the cpu or on the rank's own GPU). On a GPU a call is in
-/// order with what the rank's thread asks of its stream, and its host never waits for the device.
-/// Their shapes do not matter, only their numbers of elements. Parts of an array are laid out one
-/// behind the other in rank order. Wherever an operation has an output and an input, these may not
-/// overlap, but the input of an all_gather or gather may be the output's own part, and the output
-/// of a reduce_scatter or scatter the input's own part. All may be empty. A default-made
-/// Communicator is undefined.
+/// contiguous and of one dtype, on the cpu (simulated ranks: on meta, see simulate_ranks(); local:
+/// on the cpu or on one GPU that the ranks share; nccl: on the cpu or on the rank's own GPU). On a
+/// GPU a call is in order with what the rank's thread asks of its stream, and its host never waits
+/// for the device. Their shapes do not matter, only their numbers of elements. Parts of an array
+/// are laid out one behind the other in rank order. Wherever an operation has an output and an
+/// input, these may not overlap, but the input of an all_gather or gather may be the output's own
+/// part, and the output of a reduce_scatter or scatter the input's own part. All may be empty. A
+/// default-made Communicator is undefined.
 class Communicator {
  public:
   Communicator() = default;
@@ -100,7 +104,8 @@ class Communicator {
   Work all_reduce(const Array& x, const CallOptions& options = {}) const;
   /// As all_reduce, on rank `root` alone; the others keep theirs.
   Work reduce(const Array& x, int root, const CallOptions& options = {}) const;
-  /// output becomes this rank's part of the reduction of all inputs.
+  /// output becomes this rank's part of the reduction of all inputs. The output of halves may be
+  /// float32, for sums that go on elsewhere: then it is not rounded.
   Work reduce_scatter(const Array& output, const Array& input,
                       const CallOptions& options = {}) const;
   /// output becomes all inputs, one behind the other.
@@ -139,11 +144,12 @@ class Communicator {
 
  private:
   Engine& engine() const;
-  void check_rank(Op op, const char* what, int rank) const;
-  void check_array(Op op, const char* what, const Array& array) const;
-  void check_pair(Op op, const Array& output, const Array& input) const;
-  void check_counts(Op op, const std::vector<int64_t>& counts) const;
-  Call make_call(Op op, const Array& x, int64_t total, const CallOptions& options) const;
+  void check_rank(Collective op, const char* what, int rank) const;
+  void check_array(Collective op, const char* what, const Array& array) const;
+  void check_pair(Collective op, const Array& output, const Array& input) const;
+  void check_devices(Collective op, const Array& output, const Array& input) const;
+  void check_counts(Collective op, const PartCounts& counts) const;
+  Call make_call(Collective op, const Array& x, int64_t total, const CallOptions& options) const;
   Work post(Call call, const Array& output, const Array& input, bool async) const;
   std::vector<int64_t> exchange(std::span<const int64_t> words) const;
 

@@ -4,26 +4,37 @@ namespace hero::dist {
 
 FullParameters::FullParameters(std::shared_ptr<Replica> replica, const SummonOptions& options)
     : replica_(std::move(replica)), writeback_(options.writeback) {
-  replica_->settle();
-  if (!replica_->shards()) return;
-  for (const auto& unit : replica_->units()) rows_.push_back(unit->gather_row());
-  replica_->show(rows_);
+  for (Replica* each : replica_->all()) {
+    each->reset();
+    rows_.emplace_back();
+    if (!each->shards()) continue;
+    for (const auto& unit : each->units()) rows_.back().push_back(unit->gather_row());
+    each->show(rows_.back());
+  }
 }
 
 FullParameters::~FullParameters() {
-  if (!replica_->shards()) return;
-  for (size_t i = 0; i < rows_.size() && writeback_; ++i) {
-    replica_->units()[i]->scatter_row(rows_[i]);
+  const std::vector<Replica*> all = replica_->all();
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (!all[i]->shards()) continue;
+    for (size_t unit = 0; unit < rows_[i].size() && writeback_; ++unit) {
+      all[i]->units()[unit]->scatter_row(rows_[i][unit]);
+    }
+    all[i]->hide();
   }
-  replica_->hide();
 }
 
-NoSync::NoSync(std::shared_ptr<Replica> replica)
-    : replica_(std::move(replica)), previous_(replica_->sync()) {
-  replica_->set_sync(false);
+NoSync::NoSync(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) {
+  for (Replica* each : replica_->all()) {
+    previous_.push_back(each->sync());
+    each->set_sync(false);
+  }
 }
 
-NoSync::~NoSync() { replica_->set_sync(previous_); }
+NoSync::~NoSync() {
+  const std::vector<Replica*> all = replica_->all();
+  for (size_t i = 0; i < previous_.size(); ++i) all[i]->set_sync(previous_[i]);
+}
 
 std::vector<Tensor> DataParallel::parameters() const {
   std::vector<Tensor> list;
@@ -50,10 +61,12 @@ nn::StateDict DataParallel::full_state_dict() const {
 
 std::vector<UnitInfo> DataParallel::units() const {
   std::vector<UnitInfo> list;
-  for (const auto& unit : replica_->units()) {
-    UnitInfo info = {unit->name(), unit->numel(), unit->own(), {}};
-    for (const Member& member : unit->members()) info.parameters.push_back(member.name);
-    list.push_back(std::move(info));
+  for (const Replica* each : replica_->all()) {
+    for (const auto& unit : each->units()) {
+      UnitInfo info = {unit->name(), unit->numel(), unit->row(), unit->own(), {}};
+      for (const Member& member : unit->members()) info.parameters.push_back(member.name);
+      list.push_back(std::move(info));
+    }
   }
   return list;
 }

@@ -27,6 +27,7 @@ namespace hero::dist {
 struct UnitInfo {
   std::string name;
   int64_t numel;  ///< elements of all its parameters
+  int64_t row;    ///< elements of what is gathered: those, and gaps behind parameters of odd sizes
   Part own;       ///< this rank's part of them
   std::vector<std::string> parameters;
 };
@@ -46,7 +47,7 @@ class FullParameters {
 
  private:
   std::shared_ptr<Replica> replica_;
-  std::vector<Array> rows_;
+  std::vector<std::vector<Array>> rows_;  // of each replica that shards
   bool writeback_;
 };
 
@@ -61,7 +62,7 @@ class NoSync {
 
  private:
   std::shared_ptr<Replica> replica_;
-  bool previous_;
+  std::vector<bool> previous_;  // of each replica
 };
 
 /// A handle; the module itself carries the rung, so the handle may be dropped. Between two steps a
@@ -79,7 +80,19 @@ class DataParallel {
 
   [[nodiscard]] NoSync no_sync() const { return NoSync(replica_); }
   /// As no_sync(), from now on: false for micro-batches whose gradients are only added up.
-  void set_requires_gradient_sync(bool on) const { replica_->set_sync(on); }
+  void set_requires_gradient_sync(bool on) const {
+    for (Replica* each : replica_->all()) each->set_sync(on);
+  }
+  /// The same for the units of the module at a path and below it: their gradients are averaged
+  /// where this and the other are on. fully_shard() and ZeRO-3.
+  void set_requires_gradient_sync(bool on, const std::string& path) const {
+    replica_->set_sync(on, path);
+  }
+  /// Begins to gather the units of the module at `path` and below it ("": all), between two steps,
+  /// and returns at once: the next forward finds them. A collective; fully_shard() and ZeRO-3.
+  void unshard(const std::string& path) const { replica_->unshard(path); }
+  /// Frees what unshard() gathered.
+  void reshard(const std::string& path) const { replica_->reshard(path); }
   [[nodiscard]] FullParameters summon_full_parameters(const SummonOptions& options = {}) const {
     return FullParameters(replica_, options);
   }
@@ -94,7 +107,11 @@ class DataParallel {
   nn::StateDict full_state_dict() const;
   std::vector<UnitInfo> units() const;
   /// Called with everything that units do, in order, to show or to time it.
-  void on_event(std::function<void(const Event&)> fn) const { replica_->set_events(std::move(fn)); }
+  /// At Event::Kind::reduced the unit's shards have their gradients: a program may step and clear
+  /// them there, so that no more than one unit has gradients.
+  void on_event(const std::function<void(const Event&)>& fn) const {
+    for (Replica* each : replica_->all()) each->set_events(fn);
+  }
 
  protected:
   explicit DataParallel(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) {}

@@ -1,4 +1,5 @@
 #pragma once
+// This header has DDP, which trains one whole module on every rank, and its options.
 #include <hero/dist/data_parallel.h>
 
 namespace hero::dist {
@@ -9,6 +10,8 @@ struct DDPOptions {
   bool broadcast_buffers = true;         ///< rank 0's, before each forward in training
   bool find_unused_parameters = false;   ///< parameters may go without gradient; costs the overlap
   bool broadcast_parameters = true;      ///< rank 0's first values, to all
+  Order order = Order::tree;             ///< in which the ranks' gradients are added up
+  double divide_by = 0.0;  ///< what their sum is divided by, 1 keeps it; 0: the number of ranks
 };
 
 /// Distributed data parallelism: every rank holds the whole module, and gradients are averaged

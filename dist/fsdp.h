@@ -1,4 +1,5 @@
 #pragma once
+// This header has fully_shard(), which divides a module among the ranks, and its options.
 #include <optional>
 
 #include <hero/dist/data_parallel.h>
@@ -20,8 +21,11 @@ struct FSDPOptions {
   bool prefetch = true;               ///< the next unit is gathered while this one computes
   MixedPrecision mixed_precision = {};
   std::vector<std::string> ignored_parameters = {};  ///< left whole, never averaged
+  std::vector<std::string> ignored_modules = {};     ///< paths; all their parameters are left so
   bool sync_module_states = false;                   ///< rank 0's values and buffers first
-  Device device = kCpu;  ///< where parameters made on meta get their values, shard by shard
+  Device device = kCpu;       ///< where parameters made on meta get their values, shard by shard
+  Order order = Order::tree;  ///< in which the ranks' gradients are added up
+  double divide_by = 0.0;     ///< what their sum is divided by, 1 keeps it; 0: the number of ranks
 };
 
 /// Fully sharded data parallelism: every rank keeps one N-th of each unit's parameters, gradients
@@ -36,8 +40,11 @@ DataParallel fully_shard(nn::Module& module, const Communicator& comm,
                          const FSDPOptions& options = {});
 
 /// The same over a mesh of one axis, or hybrid over one of two: parameters are sharded along the
-/// second axis and replicated along the first. Gradients are added up in the order of all ranks, at
-/// 2 n / G (H - 1) / H bytes a rank over the first axis on average (H replicas of G shards each).
+/// second axis and replicated along the first. Gradients are added up within each group of G shards
+/// first and then over the H replicas, at 2 n / G (H - 1) / H bytes a rank over the first axis for
+/// n bytes of gradients (in float32 there, also where they are halves). In Order::tree the sum is
+/// that of fully_shard over all H G ranks, to the bit, where G is a power of two; for other G it is
+/// a sum of trees with bits of its own. Order::ranks is an Error where H > 1.
 DataParallel fully_shard(nn::Module& module, const Mesh& mesh, const FSDPOptions& options = {});
 
 }  // namespace hero::dist

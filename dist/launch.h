@@ -29,8 +29,11 @@ void run_ranks(int ranks, const RankProgram& program, const RunOptions& options 
 
 /// Runs `program` for ranks of a world of `size`, one after the other on the calling thread, on
 /// meta arrays: the same code counts its memory (current_ledger()) and traffic (world.traffic())
-/// for any number of ranks. `ranks`: which of them; empty for all. Ranks whose collectives differ
-/// are an Error.
+/// for any number of ranks. `ranks`: which of them, each once; empty for all. Ranks whose calls
+/// differ are an Error, as it is when they run: collectives, the two ends of a message, the counts
+/// of an all_to_all. Cpu arrays of up to 1 MiB, by which programs agree on something, are taken as
+/// if all ranks had said the same: a sum is N times this rank's, a mean or maximum the same,
+/// gathered parts are copies; so a program goes one way on all ranks. Messages carry none of them.
 void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks = {});
 
 struct LaunchOptions {

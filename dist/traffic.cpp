@@ -16,15 +16,9 @@ int64_t sum_bytes(const std::vector<Traffic::Row>& rows, const Wanted& wanted) {
   return sum;
 }
 
-int64_t sum_of(const std::vector<int64_t>& counts) {
-  int64_t sum = 0;
-  for (const int64_t count : counts) sum += count;
-  return sum;
-}
-
 }  // namespace
 
-void Traffic::add(Op op, const std::string& unit, const std::string& axis, int64_t bytes) {
+void Traffic::add(Collective op, const std::string& unit, const std::string& axis, int64_t bytes) {
   const auto same = [&](const Row& row) {
     return row.op == op && row.unit == unit && row.axis == axis;
   };
@@ -38,7 +32,7 @@ int64_t Traffic::bytes() const {
   return sum_bytes(rows_, [](const Row&) { return true; });
 }
 
-int64_t Traffic::bytes(Op op) const {
+int64_t Traffic::bytes(Collective op) const {
   return sum_bytes(rows_, [&](const Row& row) { return row.op == op; });
 }
 
@@ -56,7 +50,7 @@ int64_t Traffic::calls() const {
   return sum;
 }
 
-int64_t Traffic::calls(Op op) const {
+int64_t Traffic::calls(Collective op) const {
   int64_t sum = 0;
   for (const Row& row : rows_) sum += row.op == op ? row.calls : 0;
   return sum;
@@ -90,41 +84,41 @@ std::string Traffic::table() const {
 }
 
 int64_t bytes_sent(const Call& call, int rank, int ranks) {
-  const int64_t own = part_of(call.counts, call.size, ranks, rank).count;
+  const int64_t own = call.counts.empty() ? 0 : call.counts.count(rank);
   const int64_t others = ranks - 1;
   const bool root = rank == call.root;
   int64_t elements = 0;
   switch (call.op) {
-    case Op::all_reduce:
+    case Collective::all_reduce:
       elements = (call.size - own) + others * own;
       break;
-    case Op::reduce_scatter:
+    case Collective::reduce_scatter:
       elements = call.size - own;
       break;
-    case Op::all_gather:
+    case Collective::all_gather:
       elements = others * own;
       break;
-    case Op::broadcast:
+    case Collective::broadcast:
       elements = root ? others * call.size : 0;
       break;
-    case Op::scatter:
+    case Collective::scatter:
       elements = root ? call.size - own : 0;
       break;
-    case Op::reduce:
+    case Collective::reduce:
       elements = root ? 0 : call.size;
       break;
-    case Op::gather:
+    case Collective::gather:
       elements = root ? 0 : own;
       break;
-    case Op::all_to_all:
-      elements = sum_of(call.send_counts) - call.send_counts[static_cast<size_t>(rank)];
+    case Collective::all_to_all:
+      elements = call.send_counts.total() - call.send_counts.count(rank);
       break;
-    case Op::send:
+    case Collective::send:
       elements = call.size;
       break;
-    case Op::recv:
-    case Op::barrier:
-    case Op::split:
+    case Collective::recv:
+    case Collective::barrier:
+    case Collective::split:
       break;
   }
   return elements * item_size(call.dtype);

@@ -18,23 +18,23 @@ class Traffic {
  public:
   /// One line of the ledger.
   struct Row {
-    Op op;
+    Collective op;
     std::string unit;
     std::string axis;
     int64_t calls = 0;
     int64_t bytes = 0;
   };
 
-  void add(Op op, const std::string& unit, const std::string& axis, int64_t bytes);
+  void add(Collective op, const std::string& unit, const std::string& axis, int64_t bytes);
 
   /// \name Sums over rows.
   /// \{
   int64_t bytes() const;
-  int64_t bytes(Op op) const;
+  int64_t bytes(Collective op) const;
   int64_t bytes_of_unit(const std::string& unit) const;
   int64_t bytes_of_axis(const std::string& axis) const;
   int64_t calls() const;
-  int64_t calls(Op op) const;
+  int64_t calls(Collective op) const;
   /// \}
 
   /// All rows in the order of their first call.

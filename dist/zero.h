@@ -1,4 +1,5 @@
 #pragma once
+// This header has ZeRO in its three stages and its options.
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/policy.h>
 
@@ -11,6 +12,8 @@ struct ZeROOptions {
   bool broadcast_buffers = true;    ///< rank 0's, before each forward in training
   bool find_unused_parameters = false;  ///< stages 1 and 2: as DDP's
   bool broadcast_parameters = true;     ///< rank 0's first values, to all
+  Order order = Order::tree;            ///< in which the ranks' gradients are added up
+  double divide_by = 0.0;  ///< what their sum is divided by, 1 keeps it; 0: the number of ranks
 };
 
 /// The zero redundancy optimizer, for any optimizer whose steps are elementwise, and LAMB. Of a

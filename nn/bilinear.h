@@ -1,4 +1,5 @@
 #pragma once
+// This header has the layer Bilinear and its options.
 #include <hero/nn/module.h>
 
 namespace hero::nn {

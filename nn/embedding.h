@@ -1,4 +1,5 @@
 #pragma once
+// This header has the layer Embedding, which looks up rows of a table, and its options.
 #include <optional>
 
 #include <hero/nn/module.h>

@@ -84,6 +84,18 @@ void fill_part(const Init& init, const Array& part, const Shape& whole, int64_t 
   init.fill(part, whole, first, stream);
 }
 
+void fill_part(const Init& init, const Array& part, const Shape& whole,
+               const std::vector<Box>& boxes, int64_t first, Stream stream) {
+  if (boxes.empty()) return fill_part(init, part, whole, first, stream);
+  check(part.is_contiguous(), "fill_part: the part has gaps: shape ", part.shape(), ", strides ",
+        part.strides());
+  const Array flat = part.reshape({part.numel()});
+  layout::Runs runs(whole, boxes, first, part.numel());
+  for (layout::Run run; runs.next(run);) {
+    fill_part(init, flat.slice(0, run.part, run.part + run.count), whole, run.whole, stream);
+  }
+}
+
 namespace init {
 
 double calculate_gain(GainOf nonlinearity, double param) {

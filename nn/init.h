@@ -3,7 +3,9 @@
 // whole array alone, so that a shard filled by itself has the bits of the whole. Names, formulas
 // and defaults are those of torch.nn.init.
 #include <functional>
+#include <vector>
 
+#include <hero/autograd/layout.h>
 #include <hero/autograd/tensor.h>
 #include <hero/core/random.h>
 
@@ -23,6 +25,12 @@ struct Init {
 /// happens.
 void fill_part(const Init& init, const Array& part, const Shape& whole, int64_t first,
                Stream stream);
+/// The same of elements first ... of boxes of the recipe's array, laid one behind the other
+/// (Partition::boxes); without boxes, of the array. The recipe is asked for one contiguous run
+/// after the other: those that are computed whole and cut (orthogonal, sparse) are computed for
+/// each.
+void fill_part(const Init& init, const Array& part, const Shape& whole,
+               const std::vector<Box>& boxes, int64_t first, Stream stream);
 
 namespace init {
 

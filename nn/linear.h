@@ -1,4 +1,5 @@
 #pragma once
+// This header has the layer Linear and its options.
 #include <hero/nn/module.h>
 
 namespace hero::nn {

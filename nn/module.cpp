@@ -92,8 +92,14 @@ Tensor& Module::add_slot(Slot slot) {
 
 namespace {
 
+// What is made on meta is a plan: a rank never holds it, but what it is filled or cut into.
+LedgerScope planned_on_meta() {
+  return LedgerScope(current_device == kMeta ? planned_ledger() : current_ledger());
+}
+
 Tensor first_tensor(const Slot& slot, const Shape& shape, DType dtype) {
   const MemoryScope tag(MemoryTag::parameter);
+  const LedgerScope ledger = planned_on_meta();
   const Array values = Array::empty(shape, dtype, current_device);
   fill_part(slot.init, values, shape, 0, slot.stream);
   return Tensor(values, slot.kind == Slot::Kind::parameter);
@@ -129,6 +135,7 @@ Tensor& Module::buffer(const std::string& name, const Shape& shape, const Init& 
 }
 
 Tensor& Module::buffer(const std::string& name, const Tensor& values, Slot::Kind kind) {
+  const LedgerScope ledger = planned_on_meta();
   return add_slot({name, values.to(current_device), {}, {}, kind});
 }
 

@@ -50,7 +50,11 @@ using BackwardPreHook = std::function<Tensors(Module& module, const Tensors& gra
 using BackwardHook =
     std::function<Tensors(Module& module, const Tensors& grad_inputs, const Tensors& grad_outputs)>;
 
-/// Modules made on this thread while it lives have their parameters and buffers on that device.
+/// Modules made on this thread while it lives have their parameters and buffers on that device. On
+/// meta (as after to(kMeta)) they are a plan that no rank's ledger knows, see planned_ledger():
+/// what takes memory is what they become, whole by materialize() or shard by shard under
+/// dist::fully_shard(). DDP and ZeRO charge a rank with what stays on meta, as simulated ranks have
+/// it.
 class DeviceScope {
  public:
   explicit DeviceScope(Device device);

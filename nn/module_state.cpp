@@ -90,8 +90,9 @@ class Kept {
 // The whole of a shard has the values of its recipe; each rank draws its part of them.
 void fill_slot(const Slot& slot, const Array& values) {
   const Partition* part = partition(slot.tensor);
-  fill_part(slot.init, values, part != nullptr ? part->whole : values.shape(),
-            part != nullptr && values.numel() > 0 ? part->first : 0, slot.stream);
+  if (part == nullptr) return fill_part(slot.init, values, values.shape(), 0, slot.stream);
+  const int64_t first = values.numel() > 0 ? part->first : 0;
+  fill_part(slot.init, values, part->whole, part->boxes, first, slot.stream);
 }
 
 void check_no_shards(const char* what, const Named<Slot*>& slots) {
@@ -115,7 +116,10 @@ void Module::to(DType dtype) {
   kept.convert(dtype, {});
   for (Slot* slot : all) {
     const bool other = is_floating(slot->tensor.dtype()) && slot->tensor.dtype() != dtype;
-    if (other && !keeper(slot->tensor)) slot->tensor.set_data(slot->tensor.array().to(dtype));
+    if (!other || keeper(slot->tensor)) continue;
+    const Array& values = slot->tensor.array();
+    const LedgerScope ledger(on_meta(slot->tensor) ? values.storage().ledger() : current_ledger());
+    slot->tensor.set_data(values.to(dtype));
   }
 }
 
@@ -129,6 +133,7 @@ void Module::to(Device device) {
   const Kept kept(all);
   kept.check_convertible(device);
   kept.convert({}, device);
+  const LedgerScope ledger(device.type == DeviceType::meta ? planned_ledger() : current_ledger());
   for (Slot* slot : all) {
     if (!keeper(slot->tensor)) slot->tensor.set_data(slot->tensor.array().to(device));
   }
@@ -154,7 +159,7 @@ void Module::materialize(Device device) {
   for (Slot* slot : distinct(slots())) {
     if (!on_meta(slot->tensor)) continue;
     const Array values = Array::empty(slot->tensor.shape(), slot->tensor.dtype(), device);
-    fill_part(slot->init, values, values.shape(), 0, slot->stream);
+    fill_slot(*slot, values);
     slot->tensor.set_data(values);
   }
 }

@@ -1,4 +1,5 @@
 #pragma once
+// This header has the optimizers Adam and AdamW and their options.
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {

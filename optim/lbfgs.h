@@ -1,4 +1,5 @@
 #pragma once
+// This header has the optimizer LBFGS and its options.
 #include <functional>
 
 #include <hero/optim/optimizer.h>

@@ -1,4 +1,5 @@
 #pragma once
+// This header has the optimizer Newton, which asks for second derivatives, and its options.
 #include <functional>
 
 #include <hero/autograd/tensor.h>

@@ -1,5 +1,6 @@
 #pragma once
 // The front header of optim.
+#include <hero/optim/accumulator.h>
 #include <hero/optim/adadelta.h>
 #include <hero/optim/adagrad.h>
 #include <hero/optim/adam.h>

@@ -185,9 +185,10 @@ class Optimizer {
   std::vector<int> stepped_;
 };
 
-/// An optimizer whose groups each hold an Options struct. Those of the library are compiled once,
-/// in optim's sources (the `extern template` below each of their options): a third of the compile
-/// time of a program that includes <hero/optim/optim.h>.
+/// An optimizer whose groups each hold an Options struct. For each optimizer of the library its
+/// .cpp instantiates this class (`template class OptimizerOf<SGDOptions>;`), and its header tells
+/// users' sources so (`extern template class ...`), which then do not compile these virtual
+/// functions again. An optimizer of your own needs neither: the class is here in full.
 template <class Options>
 class OptimizerOf : public Optimizer {
  public:

@@ -1,4 +1,5 @@
 #pragma once
+// This header has the optimizer RMSprop and its options.
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {

@@ -5,7 +5,7 @@
 #include <hero/autograd/autograd.h>
 
 using hero::Array, hero::kFloat32;
-using hero::dist::Communicator, hero::dist::ReduceOp;
+using hero::dist::Communicator, hero::dist::PartCounts, hero::dist::ReduceOp;
 using tutorial::cells, tutorial::device, tutorial::everywhere, tutorial::RankTable, tutorial::say;
 
 namespace {
@@ -117,7 +117,7 @@ void operations(const Communicator& world) {
 bool two_halves(const Communicator& world, const Array& x) {
   const Array whole = x.clone(), halves = x.empty_like();
   world.all_reduce(whole, {.unit = "whole"});
-  const auto part = hero::dist::part_of({}, x.numel(), world.size(), world.rank());
+  const auto part = PartCounts::balanced(x.numel(), world.size()).part(world.rank());
   const Array mine = halves.slice(0, part.begin, part.begin + part.count);
   world.reduce_scatter(mine, x, {.unit = "halves"});
   world.all_gather(halves, mine, {.unit = "halves"});
@@ -126,12 +126,20 @@ bool two_halves(const Communicator& world, const Array& x) {
 // [end]
 
 // [snippet: order]
-bool in_rank_order(const Communicator& world) {
-  const Array sum = Array::full({1}, 1.0 / (world.rank() + 3), kFloat32, device());
+float number_of(int rank) { return static_cast<float>(1.0 / (rank + 3)); }
+
+// The sum of ranks begin to end - 1: that of the first p of them and that of the rest.
+float tree(int begin, int end) {
+  if (end - begin == 1) return number_of(begin);
+  int p = 1;  // the largest power of two below their number
+  while (2 * p < end - begin) p *= 2;
+  return tree(begin, begin + p) + tree(begin + p, end);
+}
+
+bool sums_in_a_tree(const Communicator& world) {
+  const Array sum = Array::full({1}, number_of(world.rank()), kFloat32, device());
   world.all_reduce(sum, {.unit = "order"});
-  float by_hand = 0.0F;
-  for (int rank = 0; rank < world.size(); ++rank) by_hand += static_cast<float>(1.0 / (rank + 3));
-  return sum.item<float>() == by_hand;
+  return sum.item<float>() == tree(0, world.size());
 }
 // [end]
 
@@ -163,8 +171,8 @@ int main(int argc, char** argv) {
     const bool same = everywhere(
         world, two_halves(world, hero::randn({250 * world.size()}, {.device = device()}).array()));
     say(world, "\nall_reduce and its two halves: %s\n", same ? "the same bits" : "they differ");
-    const bool ordered = everywhere(world, in_rank_order(world));
-    say(world, "1/3 + 1/4 + ... in rank order: %s\n", ordered ? "the same bits" : "it differs");
+    const bool ordered = everywhere(world, sums_in_a_tree(world));
+    say(world, "1/3 + 1/4 + ... in a tree: %s\n", ordered ? "the same bits" : "it differs");
     say(world, "\nwhat rank 0 has sent\n%s", world.traffic().table().c_str());
     if (world.rank() == 0) say(world, "\na mistake:\n%s\n", mistake().c_str());
   });

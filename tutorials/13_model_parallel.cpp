@@ -7,7 +7,7 @@
 #include <hero/nn/nn.h>
 
 using hero::Array, hero::Tensor;
-using hero::dist::Communicator, hero::dist::Part, hero::dist::part_of;
+using hero::dist::Communicator, hero::dist::Part, hero::dist::PartCounts;
 using tutorial::device, tutorial::everywhere, tutorial::distance, tutorial::matrix,
     tutorial::RankTable, tutorial::same_bits, tutorial::say, tutorial::Schedule;
 namespace nn = hero::nn;
@@ -15,7 +15,7 @@ namespace nn = hero::nn;
 namespace {
 
 Part my_part(const Communicator& world, int64_t size) {
-  return part_of({}, size, world.size(), world.rank());
+  return PartCounts::balanced(size, world.size()).part(world.rank());
 }
 Tensor cut(const Tensor& x, int64_t dim, const Part& part) {
   return x.slice(dim, part.begin, part.begin + part.count);

@@ -80,20 +80,21 @@ struct Run {
 // [end]
 
 // [snippet: step]
-// One step on some micro-batches, of which each rank takes its share; their mean loss.
+// One step on some micro-batches, of which the ranks take turns; their mean loss.
 double Run::step(int64_t index, int micro_batches) {
-  const dist::Part mine = dist::part_of({}, micro_batches, ranks.size(), ranks.rank());
   const Array loss_sum = Array::zeros({1}, hero::kFloat32, device());
   adamw.zero_grad();
-  for (int64_t i = mine.begin; i < mine.begin + mine.count; ++i) {
+  optim::Accumulator gradients(model.parameters());
+  for (int64_t i = ranks.rank(); i < micro_batches; i += ranks.size()) {
     const auto batch =
         job.corpus.train.random_batch(kRows, 1, index * micro_batches + i).to(device());
-    sharded.set_requires_gradient_sync(i + 1 == mine.begin + mine.count);  // the last one reduces
     const Tensor scores = model(batch[0]);
     const Tensor loss = cross_entropy(flatten(scores, 0, 1), flatten(batch[1]));
-    (loss / static_cast<double>(mine.count)).backward();
+    loss.backward();  // the mean over the ranks, of which each keeps its shard
+    gradients.add();
     Tensor(loss_sum).add_(loss.detach() / micro_batches);
   }
+  gradients.mean();
   optim::clip_grad_norm(model.parameters(), 1.0);
   adamw.step();
   schedule.step();

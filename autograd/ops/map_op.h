@@ -1,4 +1,5 @@
 #pragma once
+// This header has Map, of which elementwise operations of autograd are made.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/in_float32.h>

@@ -1,4 +1,5 @@
 #pragma once
+// This header has the check that the recurrent cells share.
 #include <hero/autograd/nn_ops.h>
 
 namespace hero::detail {

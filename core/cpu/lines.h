@@ -1,16 +1,9 @@
 #pragma once
 // Kernels along one dimension: every line of an array as a contiguous row of the type that is
 // computed in.
-#include <type_traits>
-
 #include <hero/core/cpu/block_io.h>
 
 namespace hero::core::cpu {
-
-/// The type that kernels compute an element type in: halves in float, bools as bytes 0 and 1.
-template <class E>
-using Compute = std::conditional_t<std::is_same_v<E, Float16> || std::is_same_v<E, BFloat16>, float,
-                                   std::conditional_t<std::is_same_v<E, bool>, uint8_t, E>>;
 
 /// dispatch() over the types that are computed in.
 template <class Body>

@@ -14,10 +14,6 @@ namespace {
 
 using UpdateKernel = void (*)(const UpdateItem& chunk, std::span<const double> coefficients);
 
-// Halves compute in float; states have the compute type.
-template <class P>
-using ComputeOf = std::conditional_t<std::is_same_v<P, double>, double, float>;
-
 // A Step<T> is nothing but its coefficients in order.
 template <class F, class T>
 typename F::template Step<T> make_step(std::span<const double> coefficients) {
@@ -41,7 +37,7 @@ typename F::template Step<T> step_of(const UpdateItem& chunk,
 template <class F, class P, size_t... I>
 void run_loop(const UpdateItem& chunk, std::span<const double> coefficients,
               std::index_sequence<I...>) {
-  using T = ComputeOf<P>;
+  using T = ComputeOf<P>;  // the states have it, too
   const auto step = step_of<F, T>(chunk, coefficients);
   auto* param = reinterpret_cast<P*>(chunk.param);
   const auto* grad = reinterpret_cast<const P*>(chunk.grad);

@@ -1,9 +1,10 @@
 #pragma once
-// How the contributions of several ranks become one, element by element: the arithmetic that the
-// sums of the host and those of a device share, so that they give the same bits.
+// This header says how the contributions of several ranks become one, element by element. The sums
+// of the host and those of a device share its arithmetic, so that they give the same bits.
+#include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
+#include <hero/core/dtype.h>
 #include <hero/core/kernels/config.h>
 #include <hero/core/kernels/half.h>
 #include <hero/core/kernels/wrapping.h>
@@ -13,28 +14,26 @@ namespace hero::core {
 /// dist::ReduceOp, which says what each of them means, for core and cuda.
 enum class Combine : uint8_t { sum, product, min, max, mean };
 
+/// How arrays of several ranks become one.
+struct Fold {
+  Combine op = Combine::sum;
+  bool tree = false;        ///< in the order of dist::Order::tree; else from the first to the last
+  DType dtype = kFloat32;   ///< of what is combined
+  DType result = kFloat32;  ///< of what it becomes: `dtype`, or float32 where that is a half
+  double divisor = 0.0;     ///< of a mean; 0: the number of arrays
+};
+
+/// What the sum of so many arrays is divided by.
+inline double divisor_of(const Fold& fold, size_t arrays) {
+  return fold.divisor > 0.0 ? fold.divisor : static_cast<double>(arrays);
+}
+
 /// The functors and types of Combine.
 namespace combining {
 
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-
 /// What a dtype is added up in: integers unsigned, so that they wrap by definition.
 template <class T>
-struct SumType {
-  using type = Wrapping<T>;
-};
-template <>
-struct SumType<Float16> {
-  using type = float;
-};
-template <>
-struct SumType<BFloat16> {
-  using type = float;
-};
-/// What a dtype is compared in.
-template <class T>
-using ComparedType = std::conditional_t<kIsHalf<T>, float, T>;
+using SumType = Wrapping<ComputeOf<T>>;
 
 struct Add {
   template <class T>
@@ -48,6 +47,10 @@ struct Multiply {
     return static_cast<T>(a * b);
   }
 };
+/// Whether the order of combinations of floats shows in the bits.
+template <class T>
+inline constexpr bool kRounds = std::is_same_v<T, Add> || std::is_same_v<T, Multiply>;
+
 // A NaN on either side stays: no comparison with it is true.
 struct Smaller {
   template <class T>

@@ -1,9 +1,10 @@
 #pragma once
-// The two 16-bit floats: storage types only. Arithmetic is done in float and rounded once, to
-// nearest even, when the result is stored. A GPU's own conversions give the same bits, but for
-// those of NaNs.
+// This header has the two 16-bit floats, which are storage types only, and the types that elements
+// are computed in. Arithmetic on halves is done in float and rounded once, to nearest even, when
+// the result is stored. A GPU's own conversions give the same bits, but for those of NaNs.
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include <hero/core/kernels/config.h>
 
@@ -72,4 +73,19 @@ struct Float16 {
   }
 };
 
+namespace core {
+
+/// True for Float16 and BFloat16.
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
+/// The type in which arithmetic on T is done: float for halves, else T.
+template <class T>
+using ComputeOf = std::conditional_t<kIsHalf<T>, float, T>;
+
+/// The same with bool as uint8_t: for kernels whose bools are the bytes 0 and 1.
+template <class T>
+using Compute = std::conditional_t<std::is_same_v<T, bool>, uint8_t, ComputeOf<T>>;
+
+}  // namespace core
 }  // namespace hero

@@ -20,11 +20,6 @@ inline bool aligned(const void* address, size_t bytes) {
   return reinterpret_cast<uintptr_t>(address) % bytes == 0;
 }
 
-/// The type in which elements stored as S are computed.
-template <class S>
-using ComputeOf =
-    std::conditional_t<std::is_same_v<S, Float16> || std::is_same_v<S, BFloat16>, float, S>;
-
 /// Blocks for `n` items in a loop over the grid: all at once, or as many as keep the largest GPU's
 /// multiprocessors (132 to 144, 8 blocks each) busy a few times over.
 inline dim3 loop_blocks(int64_t n, int64_t threads = kThreads) {

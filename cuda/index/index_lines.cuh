@@ -1,18 +1,12 @@
 #pragma once
-// Arrays seen as lines along one dimension, and the types that kernels move and compute in.
+// Arrays seen as lines along one dimension, and the types that kernels move them in.
 #include <cstdint>
-#include <type_traits>
 
 #include <hero/core/array.h>
 #include <hero/cuda/elementwise/elements.cuh>
 #include <hero/cuda/elementwise/layout.cuh>
 
 namespace hero::cuda {
-
-/// The type that sums of an element type are made in: halves in float, bools as bytes 0 and 1.
-template <class T>
-using SumType = std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float,
-                                   std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>>;
 
 /// Calls body(TypeTag<W>{}) with an unsigned word as wide as an element, for what only moves.
 template <class Body>

@@ -28,7 +28,7 @@ struct Line {
 
 template <class T>
 __device__ void put(ScatterMode mode, T& target, T value) {
-  using C = SumType<T>;
+  using C = Compute<T>;
   if (mode == ScatterMode::assign) {
     target = value;
   } else {
@@ -74,7 +74,7 @@ struct Rows {
 
 template <class T, class K, int V>
 struct Sum {
-  using C = SumType<T>;
+  using C = Compute<T>;
   using Row = Pack<T, V>;
 
   static __device__ void load(C (&sum)[V], const T* from) {
@@ -92,10 +92,10 @@ struct Sum {
 // runs that the chunk's ends cut go to `before` and `after`, which hold one row a chunk.
 template <class T, class K, int V>
 __global__ void add_chunks_kernel(const T* src, const K* keys, const int64_t* positions, Rows rows,
-                                  SumType<T> factor, T* out, SumType<T>* before,
-                                  SumType<T>* after) {
+                                  Compute<T> factor, T* out, Compute<T>* before,
+                                  Compute<T>* after) {
   using S = Sum<T, K, V>;
-  using C = SumType<T>;
+  using C = Compute<T>;
   const int64_t chunks = (rows.n + kChunk - 1) / kChunk;
   for (int64_t task = global_thread(); task < chunks * rows.columns; task += grid_threads()) {
     const int64_t chunk = task / rows.columns, column = task - chunk * rows.columns;
@@ -148,9 +148,9 @@ __global__ void add_chunks_kernel(const T* src, const K* keys, const int64_t* po
 
 // The runs that chunks have cut: the thread of the chunk in which one begins adds up its parts.
 template <class T, class K, int V>
-__global__ void join_chunks_kernel(const K* keys, Rows rows, const SumType<T>* before,
-                                   const SumType<T>* after, T* out) {
-  using C = SumType<T>;
+__global__ void join_chunks_kernel(const K* keys, Rows rows, const Compute<T>* before,
+                                   const Compute<T>* after, T* out) {
+  using C = Compute<T>;
   const int64_t chunks = (rows.n + kChunk - 1) / kChunk;
   for (int64_t task = global_thread(); task < chunks * rows.columns; task += grid_threads()) {
     const int64_t chunk = task / rows.columns, column = task - chunk * rows.columns;
@@ -175,7 +175,7 @@ __global__ void join_chunks_kernel(const K* keys, Rows rows, const SumType<T>* b
 template <class T, class K, int V>
 void add_runs(const char* op, const Array& src, const Pairs& sorted, Rows rows, Scalar alpha,
               const Array& out) {
-  using C = SumType<T>;
+  using C = Compute<T>;
   rows.packs /= V;
   rows.columns /= V;
   const int64_t chunks = (rows.n + kChunk - 1) / kChunk;

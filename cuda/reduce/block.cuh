@@ -11,11 +11,6 @@
 
 namespace hero::cuda {
 
-/// The type that an element type is computed in: halves in float, bools as bytes 0 and 1.
-template <class E>
-using Compute = std::conditional_t<std::is_same_v<E, Float16> || std::is_same_v<E, BFloat16>, float,
-                                   std::conditional_t<std::is_same_v<E, bool>, uint8_t, E>>;
-
 /// \name Packs: what a thread reads or writes at once, 16 bytes (8 of the smallest types).
 /// \{
 template <class E>

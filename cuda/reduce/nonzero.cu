@@ -36,7 +36,7 @@ __device__ int64_t sum_before(int64_t value, int64_t* total) {
 
 template <class T>
 __device__ bool is_set(T x) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+  if constexpr (core::kIsHalf<T>) {
     return static_cast<float>(x) != 0.0f;
   } else {
     return x != T(0);

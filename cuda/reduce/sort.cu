@@ -16,7 +16,7 @@ namespace {
 template <class T, class K>
 __global__ void sort_key_kernel(const T* x, Layout layout, int64_t n, int64_t length,
                                 bool descending, bool lines, K* keys, int64_t* positions) {
-  using C = SumType<T>;
+  using C = Compute<T>;
   using U = core::SortBits<C>;
   for (int64_t i = global_thread(); i < n; i += grid_threads()) {
     const U found = core::sort_key(convert<C>(x[layout.at(i)]));

@@ -14,6 +14,7 @@ using core::Combine;
 
 // A kernel's parameters are at most 4 KiB.
 constexpr int kMaxInputs = 480;
+constexpr int kTreeLevels = 7;  // 4 * 2^7 inputs
 
 template <class T>
 struct Inputs {
@@ -26,75 +27,96 @@ struct alignas(sizeof(T) * N) Pack {
   T value[N];
 };
 
-template <class T>
-inline constexpr int kPack = static_cast<int>(16 / sizeof(T));
+// The sums of N neighbouring elements.
+template <class Acc, int N>
+struct Sums {
+  Acc value[N];
+};
+
+template <class Acc, int N, class T>
+__device__ Sums<Acc, N> load(const T* from, int64_t pack) {
+  const Pack<T, N> read = reinterpret_cast<const Pack<T, N>*>(from)[pack];
+  Sums<Acc, N> sums;
+  for (int e = 0; e < N; ++e) sums.value[e] = static_cast<Acc>(read.value[e]);
+  return sums;
+}
+
+template <class Acc, int N, class Op>
+__device__ Sums<Acc, N> joined(const Sums<Acc, N>& left, const Sums<Acc, N>& right, Op op) {
+  Sums<Acc, N> sums;
+  for (int e = 0; e < N; ++e) sums.value[e] = op(left.value[e], right.value[e]);
+  return sums;
+}
+
+template <class Acc, int N, class Out, class Finish>
+__device__ void store(const Sums<Acc, N>& sums, Out* out, int64_t pack, Finish finish) {
+  Pack<Out, N> result;
+  for (int e = 0; e < N; ++e) result.value[e] = Out(finish(sums.value[e]));
+  reinterpret_cast<Pack<Out, N>*>(out)[pack] = result;
+}
 
 // One thread adds up N neighbouring elements, in registers, all of which it has read before it
 // writes: the output may be one of the inputs. Four inputs are under way at a time.
-template <class T, int N, class Acc, class Op, class Finish>
-__global__ void combine_kernel(const __grid_constant__ Inputs<T> inputs, T* out, int64_t packs,
+template <class T, int N, class Acc, class Out, class Op, class Finish>
+__global__ void combine_kernel(const __grid_constant__ Inputs<T> inputs, Out* out, int64_t packs,
                                Op op, Finish finish) {
   constexpr int kAtOnce = 4;
-  using P = Pack<T, N>;
   for (int64_t i = global_thread(); i < packs; i += grid_threads()) {
-    const P first = reinterpret_cast<const P*>(inputs.at[0])[i];
-    Acc sum[N];
-    for (int e = 0; e < N; ++e) sum[e] = static_cast<Acc>(first.value[e]);
+    Sums<Acc, N> sum = load<Acc, N>(inputs.at[0], i);
     for (int k = 1; k < inputs.count; k += kAtOnce) {
-      P next[kAtOnce];
+      Pack<T, N> next[kAtOnce];
       for (int j = 0; j < kAtOnce; ++j) {
-        if (k + j < inputs.count) next[j] = reinterpret_cast<const P*>(inputs.at[k + j])[i];
+        if (k + j < inputs.count)
+          next[j] = reinterpret_cast<const Pack<T, N>*>(inputs.at[k + j])[i];
       }
       for (int j = 0; j < kAtOnce; ++j) {
         if (k + j >= inputs.count) break;
-        for (int e = 0; e < N; ++e) sum[e] = op(sum[e], static_cast<Acc>(next[j].value[e]));
+        for (int e = 0; e < N; ++e) {
+          sum.value[e] = op(sum.value[e], static_cast<Acc>(next[j].value[e]));
+        }
       }
     }
-    P result;
-    for (int e = 0; e < N; ++e) result.value[e] = T(finish(sum[e]));
-    reinterpret_cast<P*>(out)[i] = result;
+    store(sum, out, i, finish);
+  }
+}
+
+// The same in the order of a tree (dist/engines/tree_reduce.h): sums of 4, 8, 16, ... inputs wait
+// on their level, in registers, which is why there are so few elements and levels.
+template <class T, int N, class Acc, class Out, class Op, class Finish>
+__global__ void __launch_bounds__(kThreads)
+    combine_tree_kernel(const __grid_constant__ Inputs<T> inputs, Out* out, int64_t packs, Op op,
+                        Finish finish) {
+  const int groups = (inputs.count + 3) / 4;
+  for (int64_t i = global_thread(); i < packs; i += grid_threads()) {
+    const auto input = [&](int k) { return load<Acc, N>(inputs.at[k], i); };
+    Sums<Acc, N> level[kTreeLevels], sum;
+    for (int group = 0; group < groups; ++group) {
+      const int first = 4 * group, width = inputs.count - first;
+      sum = input(first);
+      if (width > 1) sum = joined(sum, input(first + 1), op);
+      if (width > 3) {
+        sum = joined(sum, joined(input(first + 2), input(first + 3), op), op);
+      } else if (width > 2) {
+        sum = joined(sum, input(first + 2), op);
+      }
+      const bool last = group + 1 == groups;
+      bool carries = true;
+#pragma unroll
+      for (int l = 0; l < kTreeLevels; ++l) {
+        if (!carries) continue;
+        if ((group >> l & 1) != 0) {
+          sum = joined(level[l], sum, op);
+        } else if (!last) {
+          level[l] = sum;
+          carries = false;
+        }
+      }
+    }
+    store(sum, out, i, finish);
   }
 }
 
 bool aligned(const void* place) { return reinterpret_cast<uintptr_t>(place) % 16 == 0; }
-
-template <int N, class Acc, class T, class Op, class Finish>
-void run(const Inputs<T>& inputs, T* out, int64_t packs, Op op, Finish finish) {
-  if (packs == 0) return;
-  launch("ordered_reduce", combine_kernel<T, N, Acc, Op, Finish>, blocks_for(packs), dim3(kThreads),
-         0, inputs, out, packs, op, finish);
-}
-
-template <class Acc, class T, class Op, class Finish = Keep>
-void combine_all(Inputs<T> inputs, T* out, int64_t count, Op op, Finish finish = {}) {
-  constexpr int N = kPack<T>;
-  bool whole = aligned(out);
-  for (int k = 0; k < inputs.count; ++k) whole = whole && aligned(inputs.at[k]);
-  const int64_t packs = whole ? count / N : 0, rest = count - packs * N;
-  run<N, Acc>(inputs, out, packs, op, finish);
-  for (int k = 0; k < inputs.count; ++k) inputs.at[k] += packs * N;
-  run<1, Acc>(inputs, out + packs * N, rest, op, finish);
-}
-
-template <class T>
-void combine_as(Combine op, const Inputs<T>& inputs, T* out, int64_t count) {
-  using Sum = typename SumType<T>::type;
-  using Compared = ComparedType<T>;
-  switch (op) {
-    case Combine::sum:
-      return combine_all<Sum>(inputs, out, count, Add{});
-    case Combine::product:
-      return combine_all<Sum>(inputs, out, count, Multiply{});
-    case Combine::min:
-      return combine_all<Compared>(inputs, out, count, Smaller{});
-    case Combine::max:
-      return combine_all<Compared>(inputs, out, count, Larger{});
-    case Combine::mean:
-      if constexpr (std::is_floating_point_v<Sum>) {
-        combine_all<Sum>(inputs, out, count, Add{}, Divide<Sum>{static_cast<Sum>(inputs.count)});
-      }
-  }
-}
 
 template <class T>
 Inputs<T> inputs_of(std::span<const std::byte* const> places) {
@@ -103,6 +125,73 @@ Inputs<T> inputs_of(std::span<const std::byte* const> places) {
     inputs.at[inputs.count++] = reinterpret_cast<const T*>(place);
   }
   return inputs;
+}
+
+// A reduction of inputs of T, whose combinations are computed in Acc.
+template <class T, class Acc>
+struct Combiner {
+  const core::Fold& fold;
+  Inputs<T> inputs;
+  std::byte* output;
+  int64_t count;
+
+  template <class Op, class Finish = Keep>
+  void run(Op op, Finish finish = {}) const {
+    if (fold.result == fold.dtype) return into(reinterpret_cast<T*>(output), op, finish);
+    if constexpr (core::kIsHalf<T>) into(reinterpret_cast<float*>(output), op, finish);
+  }
+  void mean() const {
+    if constexpr (std::is_floating_point_v<Acc>) {
+      const double divisor = core::divisor_of(fold, static_cast<size_t>(inputs.count));
+      run(Add{}, Divide<Acc>{static_cast<Acc>(divisor)});
+    }
+  }
+
+ private:
+  template <class Out, class Op, class Finish>
+  void into(Out* out, Op op, Finish finish) const {
+    constexpr int N = 16 / static_cast<int>(std::max(sizeof(T), sizeof(Out)));
+    bool whole = aligned(out);
+    for (int k = 0; k < inputs.count; ++k) whole = whole && aligned(inputs.at[k]);
+    const int64_t packs = whole ? count / N : 0, rest = count - packs * N;
+    packed<N>(inputs, out, packs, op, finish);
+    Inputs<T> behind = inputs;
+    for (int k = 0; k < behind.count; ++k) behind.at[k] += packs * N;
+    packed<1>(behind, out + packs * N, rest, op, finish);
+  }
+  // What is exact, and up to three inputs, has the same bits in both orders.
+  template <int N, class Out, class Op, class Finish>
+  void packed(const Inputs<T>& from, Out* out, int64_t packs, Op op, Finish finish) const {
+    if (packs == 0) return;
+    const auto start = [&](auto* kernel) {
+      launch("ordered_reduce", kernel, blocks_for(packs), dim3(kThreads), 0, from, out, packs, op,
+             finish);
+    };
+    if constexpr (std::is_floating_point_v<Acc> && kRounds<Op>) {
+      if (fold.tree && from.count > 3)
+        return start(combine_tree_kernel<T, N, Acc, Out, Op, Finish>);
+    }
+    start(combine_kernel<T, N, Acc, Out, Op, Finish>);
+  }
+};
+
+template <class T>
+void combine_as(const core::Fold& fold, std::span<const std::byte* const> places, std::byte* output,
+                int64_t count) {
+  const Combiner<T, SumType<T>> added{fold, inputs_of<T>(places), output, count};
+  const Combiner<T, ComputeOf<T>> compared{fold, inputs_of<T>(places), output, count};
+  switch (fold.op) {
+    case Combine::sum:
+      return added.run(Add{});
+    case Combine::product:
+      return added.run(Multiply{});
+    case Combine::min:
+      return compared.run(Smaller{});
+    case Combine::max:
+      return compared.run(Larger{});
+    case Combine::mean:
+      return added.mean();
+  }
 }
 
 // An event: recorded once, then only looked at.
@@ -148,21 +237,20 @@ class CudaExchange final : public core::Exchange {
                                current_stream()),
                "exchange");
   }
-  void combine(Combine op, DType dtype, std::span<const std::byte* const> inputs, std::byte* output,
+  void combine(const core::Fold& fold, std::span<const std::byte* const> inputs, std::byte* output,
                int64_t count) override {
     if (count == 0) return;
     check(inputs.size() <= kMaxInputs, "ordered_reduce: at most ", kMaxInputs,
           " contributions on cuda, not ", inputs.size(), "; use fewer ranks");
     const DeviceGuard guard(index_);
-    if (dtype == kBool) {  // bytes of 0 and 1
-      const bool any = op == Combine::sum || op == Combine::max;
-      return combine_as(any ? Combine::max : Combine::min, inputs_of<uint8_t>(inputs),
-                        reinterpret_cast<uint8_t*>(output), count);
+    if (fold.dtype == kBool) {  // bytes of 0 and 1
+      const bool any = fold.op == Combine::sum || fold.op == Combine::max;
+      return combine_as<uint8_t>(
+          {.op = any ? Combine::max : Combine::min, .dtype = kUInt8, .result = kUInt8}, inputs,
+          output, count);
     }
-    dispatch(dtype, [&]<class T>(TypeTag<T>) {
-      if constexpr (!std::is_same_v<T, bool>) {
-        combine_as(op, inputs_of<T>(inputs), reinterpret_cast<T*>(output), count);
-      }
+    dispatch(fold.dtype, [&]<class T>(TypeTag<T>) {
+      if constexpr (!std::is_same_v<T, bool>) combine_as<T>(fold, inputs, output, count);
     });
   }
 

@@ -11,6 +11,8 @@
 namespace hero::cuda {
 
 using core::Array;
+using core::Compute;
+using core::ComputeOf;
 
 /// Throws "op: what the runtime says"; for errors that kernels leave behind, with the names of
 /// those that may have been it.

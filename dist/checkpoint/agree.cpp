@@ -20,6 +20,11 @@ std::string joined(const std::map<std::string, std::vector<int>>& said, int rank
 
 }  // namespace
 
+void check_not_simulated(const Communicator& world) {
+  check(!world.defined() || world.engine_kind() != EngineKind::simulated,
+        "checkpoint: simulated ranks have no values to save or load");
+}
+
 std::vector<std::string> tell_all(const Communicator& world, const std::string& text,
                                   const char* unit) {
   if (size_of(world) == 1) return {text};
@@ -50,6 +55,7 @@ void same_on_all(const Communicator& world, const std::string& what, const std::
 
 std::vector<std::string> each_rank(const Communicator& world,
                                    const std::function<std::string()>& body) {
+  check_not_simulated(world);
   std::string said;
   try {
     said = "=" + body();

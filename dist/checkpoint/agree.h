@@ -9,6 +9,10 @@
 
 namespace hero::dist {
 
+/// An Error on simulated ranks, which have no values to save or load and cannot ask the others what
+/// they found.
+void check_not_simulated(const Communicator& world);
+
 /// What every rank's `body` returned, on every rank. Where one throws, all ranks throw one Error
 /// that says everything that was said and by whom. A collective; `body` must not call one.
 std::vector<std::string> each_rank(const Communicator& world,

@@ -58,6 +58,7 @@ nn::StateDict copy_of(nn::StateDict dict) {
 void save_object(const std::string& folder, const Tracked& object, const std::vector<Held>* module,
                  const std::vector<Held>& all, std::pair<int, int> rank, Manifest& mine) {
   std::string file = part_file(object.name, rank.first, rank.second);
+  std::optional<FileIndex> index;
   if (object.save) {
     if (rank.first > 0) return;
     file = object.name + kExtension;
@@ -68,9 +69,12 @@ void save_object(const std::string& folder, const Tracked& object, const std::ve
             ? parts_of(*module, rank.first)
             : OptimizerParts(*object.optimizer, object.parameters(), all).parts(rank.first);
     if (parts.empty() && rank.first > 0) return;
-    save_parts(folder + "/" + file, parts);
+    index = save_parts(folder + "/" + file, parts);
+    const bool boxes = std::any_of(parts.begin(), parts.end(),
+                                   [](const NamedPart& part) { return !part.range.boxes.empty(); });
+    if (boxes) mine.format = 2;
   }
-  mine.files[file] = {hash_file(folder + "/" + file), object.name, rank.first};
+  mine.files[file] = {hash_file(folder + "/" + file), object.name, rank.first, std::move(index)};
 }
 
 }  // namespace
@@ -89,7 +93,7 @@ std::string modules_of(const TrackedList& tracked) {
     if (t->module == nullptr) continue;
     std::string text;
     for (const Held& value : held_by(*t->module)) {
-      text += value.name() + " " + to_string(value.place.whole) + " " +
+      text += value.name() + " " + to_string(value.range.whole) + " " +
               hero::name(value.leaf.dtype()) + "\n";
     }
     const std::string hash = sha256(std::as_bytes(std::span(text)));
@@ -152,15 +156,15 @@ void load_files(const std::string& folder, const Communicator& world, const Mani
   std::vector<std::pair<const Tracked*, nn::StateDict>> dicts;
   agree(world, [&] {
     for (const auto& t : tracked) {
-      const std::vector<std::string> paths = manifest.files_of(t->name, folder);
+      const std::vector<PartFile> files = manifest.files_of(t->name, folder);
       if (t->module != nullptr) {
-        modules.push_back(stage_module(values.of_module[modules.size()], PartFiles(paths), {}));
+        modules.push_back(stage_module(values.of_module[modules.size()], PartFiles(files), {}));
       } else if (t->optimizer != nullptr) {
         const OptimizerParts parts(*t->optimizer, t->parameters(), values.all);
-        dicts.emplace_back(t.get(), parts.read(PartFiles(paths)));
+        dicts.emplace_back(t.get(), parts.read(PartFiles(files)));
       } else if (t->load) {
-        check(paths.size() == 1, "checkpoint: ", t->name, " has ", paths.size(), " files");
-        dicts.emplace_back(t.get(), core::load_safetensors(paths.front()).arrays);
+        check(files.size() == 1, "checkpoint: ", t->name, " has ", files.size(), " files");
+        dicts.emplace_back(t.get(), core::load_safetensors(files.front().path).arrays);
       }
     }
   });

@@ -52,11 +52,11 @@ std::vector<FilePlan> plan_files(nn::Module& module, const std::vector<Held>& va
     if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
     const Held& value = value_named(values, name);
     const DType dtype = value.leaf.dtype();
-    const int64_t bytes = value.place.whole.numel() * item_size(dtype);
+    const int64_t bytes = value.range.whole.numel() * item_size(dtype);
     if (!files.back().values.empty() && files.back().bytes + bytes > max_bytes) {
       files.emplace_back();
     }
-    files.back().entries.push_back({name, dtype, value.place.whole, 0, 0});
+    files.back().entries.push_back({name, dtype, value.range.whole, 0, 0});
     files.back().values.push_back(&value);
     files.back().bytes += bytes;
   }
@@ -68,28 +68,48 @@ std::vector<FilePlan> plan_files(nn::Module& module, const std::vector<Held>& va
   return files;
 }
 
+// Elements of a value, to their places in the whole.
+void put(const Array& part, const ShardRange& range, const Array& whole) {
+  layout::Runs runs = range.runs();
+  for (layout::Run run; runs.next(run);) {
+    const Array from = part.slice(0, run.part, run.part + run.count);
+    Tensor(whole.slice(0, run.whole, run.whole + run.count)).copy_(Tensor(from));
+  }
+}
+
+// Rank 0 receives a piece at its place in the whole, or beside it where it lies there in runs.
+void receive(const Communicator& world, const Piece& piece, const Array& whole,
+             const CallOptions& named) {
+  const auto& [rank, range] = piece;
+  if (range.boxes.empty()) {
+    world.recv(whole.slice(0, range.first, range.first + range.count), rank, named);
+    return;
+  }
+  const Array part = Array::empty({range.count}, whole.dtype());
+  world.recv(part, rank, named);
+  put(part, range, whole);
+}
+
 // The whole value, on rank 0; undefined elsewhere. The ranks send it their pieces.
 Array collect(const Communicator& world, const Held& value) {
-  const Array mine = value.leaf.array().to(kCpu).contiguous().reshape({value.place.count});
+  const Array mine = value.leaf.array().to(kCpu).contiguous().reshape({value.range.count});
   const CallOptions named = {.unit = value.name()};
-  if (value.pieces.size() == 1 && value.pieces[0].rank == 0) {
-    return rank_of(world) == 0 ? mine.reshape(value.place.whole) : Array();
+  const Piece& front = value.pieces.front();
+  if (front.rank == 0 && front.range.is_whole()) {
+    return rank_of(world) == 0 ? mine.reshape(value.range.whole) : Array();
   }
   Array whole;
-  if (rank_of(world) == 0) whole = Array::empty({value.place.whole.numel()}, mine.dtype());
+  if (rank_of(world) == 0) whole = Array::empty({value.range.whole.numel()}, mine.dtype());
   for (const Piece& piece : value.pieces) {
-    if (rank_of(world) == 0) {
-      const Array part = whole.slice(0, piece.first, piece.first + piece.count);
-      if (piece.rank == 0) {
-        Tensor(part).copy_(Tensor(mine));
-      } else {
-        world.recv(part, piece.rank, named);
-      }
+    if (piece.rank == 0 && whole.defined()) put(mine, piece.range, whole);
+    if (piece.rank == 0) continue;
+    if (whole.defined()) {
+      receive(world, piece, whole, named);
     } else if (rank_of(world) == piece.rank) {
       world.send(mine, 0, named);
     }
   }
-  return whole.defined() ? whole.reshape(value.place.whole) : whole;
+  return whole.defined() ? whole.reshape(value.range.whole) : whole;
 }
 
 // Writes one file from what all ranks send. Rank 0 goes on receiving when it cannot write, or the
@@ -205,6 +225,7 @@ std::vector<std::string> find_files(const std::string& path, const Communicator&
 
 void save_full(const std::string& path, const Communicator& world, nn::Module& module,
                const FullOptions& options) {
+  check_not_simulated(world);
   check(options.max_shard_bytes > 0,
         "save_full: max_shard_bytes must be positive: ", options.max_shard_bytes);
   const bool one = path.ends_with(kFullExtension);
@@ -232,9 +253,10 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
 
 nn::LoadResult load_full(const std::string& path, const Communicator& world, nn::Module& module,
                          const nn::LoadOptions& options) {
-  const std::vector<std::string> paths = find_files(path, world);
+  std::vector<PartFile> files;
+  for (const std::string& found : find_files(path, world)) files.push_back({found});
   StagedModule staged;
-  agree(world, [&] { staged = stage_module(held_by(module), PartFiles(paths), options); });
+  agree(world, [&] { staged = stage_module(held_by(module), PartFiles(files), options); });
   staged.commit();
   return staged.result;
 }

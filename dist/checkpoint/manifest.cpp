@@ -14,7 +14,18 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kFormat = "hero sharded checkpoint 1";
+constexpr const char* kFormat = "hero sharded checkpoint ";
+constexpr int kLastFormat = 2;
+
+std::string format_text(int format) { return kFormat + std::to_string(format); }
+
+int format_of(const json& text) {
+  int format = 1;
+  while (format <= kLastFormat && text != format_text(format)) ++format;
+  check(format <= kLastFormat, "the format is not '", format_text(1), "' to '",
+        format_text(kLastFormat), "'");
+  return format;
+}
 
 // As text, since JSON has no infinities; 17 digits give every double back.
 std::string number_text(double value) {
@@ -28,6 +39,38 @@ double number_of(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   check(end != text.c_str() && *end == '\0', "not a number: ", text);
   return value;
+}
+
+// {"fc1.weight": "float32 21@45 of 13,7"}: 21 elements and their place.
+json index_text(const FileIndex& index) {
+  json text = json::object();
+  for (const auto& [name, part] : index) {
+    text[name] = std::string(hero::name(part.dtype)) + " " + part_text(part.range);
+  }
+  return text;
+}
+
+SavedPart saved_part(const std::string& name, const std::string& text) {
+  const size_t blank = text.find(' ');
+  for (int i = 0; i < kDTypeCount && blank != std::string::npos; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (text.substr(0, blank) != hero::name(dtype)) continue;
+    const std::optional<ShardRange> range = parse_part(std::string_view(text).substr(blank + 1));
+    if (range) return {dtype, *range};
+  }
+  fail("the part of '", name.substr(0, 100), "' is not '", text.substr(0, 200), "'");
+}
+
+FileIndex index_of(const json& text, int64_t bytes) {
+  check(text.is_object(), "the parts of a file are no object");
+  FileIndex index;
+  for (const auto& [name, part] : text.items()) {
+    const SavedPart& saved = index[name] = saved_part(name, part.get<std::string>());
+    check(saved.range.count <= bytes / item_size(saved.dtype), "a file of ", bytes,
+          " bytes cannot hold ", saved.range.count, " ", saved.dtype, " of '", name.substr(0, 100),
+          "'");
+  }
+  return index;
 }
 
 // It becomes a path: a file of the folder, and none elsewhere.
@@ -55,16 +98,17 @@ void check_complete(const Manifest& manifest) {
 
 }  // namespace
 
-std::vector<std::string> Manifest::files_of(const std::string& object,
-                                            const std::string& folder) const {
-  std::vector<std::string> paths;
+std::vector<PartFile> Manifest::files_of(const std::string& object,
+                                         const std::string& folder) const {
+  std::vector<PartFile> found;
   for (const auto& [name, file] : files) {
-    if (file.object == object) paths.push_back(folder + "/" + name);
+    if (file.object == object) found.push_back({folder + "/" + name, file.index});
   }
-  return paths;
+  return found;
 }
 
 void Manifest::add(const Manifest& of_rank) {
+  format = std::max(format, of_rank.format);
   files.insert(of_rank.files.begin(), of_rank.files.end());
   for (const auto& [name, states] : of_rank.generators) {
     generators[name].insert(generators[name].end(), states.begin(), states.end());
@@ -72,15 +116,20 @@ void Manifest::add(const Manifest& of_rank) {
 }
 
 std::string to_text(const Manifest& manifest) {
-  json text = {{"format", kFormat},         {"step", manifest.step},
-               {"ranks", manifest.ranks},   {"tracked", manifest.tracked},
-               {"files", json::object()},   {"integers", manifest.integers},
-               {"numbers", json::object()}, {"generators", json::object()}};
+  json text = {{"format", format_text(manifest.format)},
+               {"step", manifest.step},
+               {"ranks", manifest.ranks},
+               {"tracked", manifest.tracked},
+               {"files", json::object()},
+               {"integers", manifest.integers},
+               {"numbers", json::object()},
+               {"generators", json::object()}};
   for (const auto& [name, file] : manifest.files) {
     text["files"][name] = {{"bytes", file.hash.bytes},
                            {"sha256", file.hash.sha256},
                            {"object", file.object},
                            {"rank", file.rank}};
+    if (file.index) text["files"][name]["parts"] = index_text(*file.index);
   }
   for (const auto& [name, value] : manifest.numbers) text["numbers"][name] = number_text(value);
   for (const auto& [name, states] : manifest.generators) {
@@ -96,7 +145,8 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   Manifest manifest;
   try {
     const json all = core::parse_json(text, "checkpoint", path);
-    check(all.is_object() && all.at("format") == kFormat, "the format is not '", kFormat, "'");
+    check(all.is_object(), "it is no object");
+    manifest.format = format_of(all.at("format"));
     manifest.step = core::json_integer<int64_t>(all.at("step"), "step");
     manifest.ranks = core::json_integer<int>(all.at("ranks"), "ranks");
     check(manifest.ranks > 0, "ranks is ", manifest.ranks);
@@ -108,6 +158,9 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
                                file.at("sha256").get<std::string>()},
                               file.at("object").get<std::string>(),
                               core::json_integer<int>(file.at("rank"), "rank")};
+      if (file.contains("parts"))
+        manifest.files[name].index =
+            index_of(file.at("parts"), static_cast<int64_t>(manifest.files[name].hash.bytes));
     }
     for (const auto& [name, value] : core::json_object(all, "integers").items()) {
       manifest.integers[name] = core::json_integer<int64_t>(value, name);

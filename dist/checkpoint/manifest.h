@@ -2,22 +2,29 @@
 // trainer_state.json of a checkpoint of several ranks: what belongs to it, and every file's hash.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <hero/core/io/sha256.h>
 #include <hero/core/random.h>
+#include <hero/dist/checkpoint/part_files.h>
 
 namespace hero::dist {
 
+/// What belongs to a checkpoint.
 struct Manifest {
   struct File {
     FileHash hash;
     std::string object;  ///< whose state it is
     int rank = 0;        ///< who wrote it
+    /// Of a file of parts, so that ranks open those alone that hold what they want; nothing in
+    /// checkpoints that were written before there was one.
+    std::optional<FileIndex> index = {};
   };
   using States = std::vector<Generator::State>;
 
+  int format = 1;  ///< 2 where parts lie in boxes, which readers of format 1 do not know
   int64_t step = 0;
   int ranks = 1;
   std::map<std::string, std::string> tracked;  ///< name to kind: "module", "optimizer", ...
@@ -27,7 +34,7 @@ struct Manifest {
   std::map<std::string, States> generators;  ///< of each rank
 
   /// The files of one object, with their folder.
-  std::vector<std::string> files_of(const std::string& object, const std::string& folder) const;
+  std::vector<PartFile> files_of(const std::string& object, const std::string& folder) const;
   /// Takes over what another rank wrote.
   void add(const Manifest& of_rank);
 };

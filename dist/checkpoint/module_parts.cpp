@@ -40,7 +40,7 @@ std::vector<NamedPart> parts_of(const std::vector<Held>& values, int rank) {
   std::vector<NamedPart> parts;
   for (const Held& value : values) {
     for (const Piece& piece : value.pieces) {
-      if (piece.rank == rank) parts.push_back({value.name(), value.place, value.leaf.array()});
+      if (piece.rank == rank) parts.push_back({value.name(), value.range, value.leaf.array()});
     }
   }
   return parts;
@@ -67,15 +67,15 @@ StagedModule stage_module(const std::vector<Held>& values, const PartFiles& file
       continue;
     }
     const PartFiles::Value& saved = files.values().at(source);
-    if (saved.whole != value.place.whole) {
+    if (saved.whole != value.range.whole) {
       mis_shaped.push_back(value.name() + " " + to_string(saved.whole) + " instead of " +
-                           to_string(value.place.whole));
+                           to_string(value.range.whole));
       continue;
     }
-    check(!on_meta(value.leaf) || value.place.is_whole(), "load_state_dict: the shard of ",
+    check(!on_meta(value.leaf) || value.range.is_whole(), "load_state_dict: the shard of ",
           value.name(), " lies on meta and has no bytes");
-    const Array array = Array::empty({value.place.count}, saved.dtype);
-    wanted.push_back({source, value.place.first, array});
+    const Array array = Array::empty({value.range.count}, saved.dtype);
+    wanted.push_back({source, value.range, array});
     staged.arrays.emplace_back(value, array);
   }
   for (const auto& [name, was_used] : used) {

@@ -74,7 +74,7 @@ std::vector<NamedPart> OptimizerParts::parts(int rank) const {
             "saved");
       std::string full = name;
       if (of_parameter) full = std::string(kState) + of_[key.parameter]->name() + "." + key.state;
-      if (rank == 0) parts.push_back({full, {array.shape(), 0, array.numel()}, array});
+      if (rank == 0) parts.push_back({full, {array.shape(), {}, 0, array.numel()}, array});
       continue;
     }
     const Held& value = *of_[key.parameter];
@@ -84,7 +84,7 @@ std::vector<NamedPart> OptimizerParts::parts(int rank) const {
                                  ? std::string(kMaster) + value.name()
                                  : std::string(kState) + value.name() + "." + key.state;
     for (const Piece& piece : value.pieces) {
-      if (piece.rank == rank) parts.push_back({full, value.place, array});
+      if (piece.rank == rank) parts.push_back({full, value.range, array});
     }
   }
   return parts;
@@ -97,7 +97,7 @@ optim::StateDict OptimizerParts::read(const PartFiles& files) const {
   for (const auto& [name, value] : files.values()) {
     Key key;
     std::string indexed = name;
-    Place place = {value.whole, 0, value.whole.numel()};
+    ShardRange range = {value.whole, {}, 0, value.whole.numel()};
     Shape shape = value.whole;
     if (name.starts_with(kState) || name.starts_with(kMaster)) {
       if (!parse(name, key)) {
@@ -108,19 +108,19 @@ optim::StateDict OptimizerParts::read(const PartFiles& files) const {
       indexed = key.state.empty() ? std::string(kMaster) + index
                                   : std::string(kState) + index + "." + key.state;
       const Held& held = *of_[key.parameter];
-      if (!key.number && value.whole != held.place.whole) {
+      if (!key.number && value.whole != held.range.whole) {
         unlike += (unlike.empty() ? "" : ", ") + name + " " + to_string(value.whole) +
-                  " instead of " + to_string(held.place.whole);
+                  " instead of " + to_string(held.range.whole);
         continue;
       }
       if (!key.number) {
-        place = held.place;
+        range = held.range;
         shape = held.leaf.shape();
       }
     }
     const Array array = Array::empty(shape, value.dtype);
     dict.push_back({indexed, array});
-    wanted.push_back({name, place.first, array});
+    wanted.push_back({name, range, array});
   }
   check(unlike.empty(), "checkpoint: states that do not fit the optimizer's parameters: ", unlike);
   files.read(wanted);

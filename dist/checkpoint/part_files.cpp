@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 
 #include <hero/core/error.h>
 #include <hero/dist/checkpoint/part_files.h>
@@ -9,106 +8,151 @@ namespace {
 
 constexpr const char* kPart = "part:";
 
-std::string place_text(const Place& place) {
-  std::string text = std::to_string(place.first) + " of ";
-  for (int i = 0; i < place.whole.size(); ++i) {
-    text += (i == 0 ? "" : ",") + std::to_string(place.whole[i]);
-  }
-  return text;
+// Where an array of a file belongs.
+ShardRange range_of(const core::SafetensorsReader& file,
+                    const core::SafetensorsReader::Entry& entry, const std::string& path) {
+  const auto found = file.metadata().find(kPart + entry.name);
+  if (found == file.metadata().end()) return {entry.shape, {}, 0, entry.shape.numel()};
+  const int64_t count = entry.shape.numel();
+  const std::optional<ShardRange> range = parse_place(found->second, count);
+  check(range.has_value(), "checkpoint: ", path, ": '", entry.name, "' of ", count,
+        " elements has no place in '", found->second, "'");
+  return *range;
 }
 
-// Where an array of a file belongs.
-Place place_of(const core::SafetensorsReader& file, const core::SafetensorsReader::Entry& entry,
-               const std::string& path) {
-  const auto found = file.metadata().find(kPart + entry.name);
-  if (found == file.metadata().end()) return {entry.shape, 0, entry.shape.numel()};
-  const std::string& text = found->second;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  Place place = {{}, 0, entry.shape.numel()};
-  const auto number = [&](int64_t& value) {
-    const auto [stop, error] = std::from_chars(at, end, value);
-    at = stop;
-    return error == std::errc() && value >= 0;
-  };
-  constexpr std::string_view kOf = " of ";
-  bool good =
-      number(place.first) && std::string_view(at, static_cast<size_t>(end - at)).starts_with(kOf);
-  if (good) at += kOf.size();
-  int64_t padded = 1;  // sizes of 0 count as 1, so that no product overflows
-  for (bool more = true; good && more; more = at != end && *at++ == ',') {
-    int64_t size = 0;
-    good = place.whole.size() < kMaxDims && number(size) &&
-           !__builtin_mul_overflow(padded, std::max<int64_t>(size, 1), &padded);
-    if (good) place.whole.push_back(size);
+// What is wanted of one value, its runs in the order of the value.
+struct Target {
+  Array into;
+  Shape whole;
+  std::vector<layout::Run> runs = {};
+  int64_t read = 0;  // elements
+
+  explicit Target(const Wanted& wanted)
+      : into(wanted.into.reshape({wanted.into.numel()})), whole(wanted.range.whole) {
+    layout::Runs all = wanted.range.runs();
+    for (layout::Run run; all.next(run);) runs.push_back(run);
+    std::sort(runs.begin(), runs.end(),
+              [](const auto& a, const auto& b) { return a.whole < b.whole; });
   }
-  check(good && at == end && place.first <= place.whole.numel() - place.count, "checkpoint: ", path,
-        ": '", entry.name, "' of ", place.count, " elements has no place in '", text, "'");
-  return place;
+};
+
+// Reads what a file's array and a target have in common, and returns how many elements that is. The
+// target's runs are disjoint, so their ends ascend as their begins do.
+int64_t read_common(const core::SafetensorsReader& file,
+                    const core::SafetensorsReader::Entry& entry, const ShardRange& range,
+                    const Target& target) {
+  int64_t read = 0;
+  layout::Runs saved = range.runs();
+  for (layout::Run from; saved.next(from);) {
+    const int64_t last = from.whole + from.count;
+    auto to = std::partition_point(
+        target.runs.begin(), target.runs.end(),
+        [&](const layout::Run& run) { return run.whole + run.count <= from.whole; });
+    for (; to != target.runs.end() && to->whole < last; ++to) {
+      const int64_t begin = std::max(to->whole, from.whole);
+      const int64_t end = std::min(to->whole + to->count, last);
+      const int64_t place = to->part + begin - to->whole;
+      file.read(entry, from.part + begin - from.whole,
+                target.into.slice(0, place, place + end - begin));
+      read += end - begin;
+    }
+  }
+  return read;
+}
+
+// Whether a part has an element that the target wants.
+bool have_common(const ShardRange& range, const Target& target) {
+  layout::Runs saved = range.runs();
+  for (layout::Run from; saved.next(from);) {
+    const auto to = std::partition_point(
+        target.runs.begin(), target.runs.end(),
+        [&](const layout::Run& run) { return run.whole + run.count <= from.whole; });
+    if (to != target.runs.end() && to->whole < from.whole + from.count) return true;
+  }
+  return false;
+}
+
+void read_file(const std::string& path, std::map<std::string, std::vector<Target>>& targets) {
+  const core::SafetensorsReader file(path);
+  for (const auto& entry : file.entries()) {
+    const auto found = targets.find(entry.name);
+    if (found == targets.end()) continue;
+    const ShardRange range = range_of(file, entry, path);
+    for (Target& target : found->second) {
+      check(target.into.dtype() == entry.dtype && target.whole == range.whole, "checkpoint: ", path,
+            ": '", entry.name, "' is part of ", entry.dtype, " ", range.whole,
+            ", which its index says of ", target.into.dtype(), " ", target.whole);
+      target.read += read_common(file, entry, range, target);
+    }
+  }
+}
+
+FileIndex index_of(const std::string& path) {
+  const core::SafetensorsReader file(path);
+  FileIndex index;
+  for (const auto& entry : file.entries()) {
+    index[entry.name] = {entry.dtype, range_of(file, entry, path)};
+  }
+  return index;
 }
 
 }  // namespace
 
-void save_parts(const std::string& path, const std::vector<NamedPart>& parts) {
+FileIndex save_parts(const std::string& path, const std::vector<NamedPart>& parts) {
   std::vector<core::NamedArray> arrays;
   core::Metadata metadata;
+  FileIndex index;
   for (const NamedPart& part : parts) {
-    if (part.place.is_whole()) {
-      arrays.push_back({part.name, part.array.reshape(part.place.whole)});
+    index[part.name] = {part.array.dtype(), part.range};
+    if (part.range.is_whole()) {
+      arrays.push_back({part.name, part.array.reshape(part.range.whole)});
     } else {
       arrays.push_back({part.name, part.array.reshape({part.array.numel()})});
-      metadata[kPart + part.name] = place_text(part.place);
+      metadata[kPart + part.name] = place_text(part.range);
     }
   }
   core::save_safetensors(path, arrays, metadata);
+  return index;
 }
 
-PartFiles::PartFiles(std::vector<std::string> paths) : paths_(std::move(paths)) {
-  std::map<std::string, std::vector<Place>> pieces;
-  for (const std::string& path : paths_) {
-    const core::SafetensorsReader file(path);
-    for (const auto& entry : file.entries()) {
-      const Place place = place_of(file, entry, path);
-      const auto [found, fresh] = values_.emplace(entry.name, Value{entry.dtype, place.whole});
-      check(fresh || (found->second.dtype == entry.dtype && found->second.whole == place.whole),
-            "checkpoint: ", path, ": '", entry.name, "' is part of ", entry.dtype, " ", place.whole,
+PartFiles::PartFiles(std::vector<PartFile> files) : files_(std::move(files)) {
+  std::map<std::string, std::vector<const ShardRange*>> pieces;
+  for (PartFile& file : files_) {
+    if (!file.index) file.index = index_of(file.path);
+    for (const auto& [name, part] : *file.index) {
+      const Shape& whole = part.range.whole;
+      const auto [found, fresh] = values_.emplace(name, Value{part.dtype, whole});
+      check(fresh || (found->second.dtype == part.dtype && found->second.whole == whole),
+            "checkpoint: ", file.path, ": '", name, "' is part of ", part.dtype, " ", whole,
             ", in another file of ", found->second.dtype, " ", found->second.whole);
-      pieces[entry.name].push_back(place);
+      pieces[name].push_back(&part.range);
     }
   }
-  for (auto& [name, places] : pieces) {
-    std::sort(places.begin(), places.end(),
-              [](const Place& a, const Place& b) { return a.first < b.first; });
-    int64_t at = 0;
-    for (const Place& place : places) {
-      check(place.first == at, "checkpoint: the parts of '", name, "' ",
-            place.first < at ? "overlap" : "leave a hole", " at element ",
-            std::min(at, place.first), ", in the files beside ", paths_.front());
-      at += place.count;
-    }
-    check(at == values_.at(name).whole.numel(), "checkpoint: the parts of '", name,
-          "' end at element ", at, " of ", values_.at(name).whole.numel(), ", in the files beside ",
-          paths_.front());
+  for (const auto& [name, ranges] : pieces) {
+    const std::string fault = cover_fault(values_.at(name).whole, ranges);
+    check(fault.empty(), "checkpoint: the parts of '", name, "' ", fault, ", in the files beside ",
+          files_.front().path);
   }
 }
 
 void PartFiles::read(std::span<const Wanted> wanted) const {
-  std::map<std::string, std::vector<const Wanted*>> by_name;
-  for (const Wanted& one : wanted) by_name[one.name].push_back(&one);
-  for (const std::string& path : paths_) {
-    const core::SafetensorsReader file(path);
-    for (const auto& entry : file.entries()) {
-      const auto found = by_name.find(entry.name);
-      if (found == by_name.end()) continue;
-      const Place place = place_of(file, entry, path);
-      for (const Wanted* one : found->second) {
-        const int64_t begin = std::max(one->first, place.first);
-        const int64_t end = std::min(one->first + one->into.numel(), place.first + place.count);
-        if (begin >= end) continue;
-        file.read(
-            entry, begin - place.first,
-            one->into.reshape({one->into.numel()}).slice(0, begin - one->first, end - one->first));
-      }
+  std::map<std::string, std::vector<Target>> targets;
+  for (const Wanted& one : wanted) targets[one.name].emplace_back(one);
+  for (const PartFile& file : files_) {
+    const bool needed = std::any_of(file.index->begin(), file.index->end(), [&](const auto& part) {
+      const auto found = targets.find(part.first);
+      return found != targets.end() &&
+             std::any_of(found->second.begin(), found->second.end(), [&](const Target& target) {
+               return have_common(part.second.range, target);
+             });
+    });
+    if (needed) read_file(file.path, targets);
+  }
+  for (const auto& [name, list] : targets) {
+    for (const Target& target : list) {
+      check(target.read == target.into.numel(), "checkpoint: the files beside ",
+            files_.front().path, " hold ", target.read, " of ", target.into.numel(),
+            " elements of '", name, "' that they should; load another checkpoint");
     }
   }
 }

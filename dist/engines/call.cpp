@@ -7,17 +7,6 @@
 namespace hero::dist {
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
-
-std::string list_text(std::span<const int64_t> values) {
-  std::string text = "[";
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(values[i]);
-  }
-  return text + "]";
-}
-
 // The fields that all ranks must state alike, in the order in which they are reported.
 struct Field {
   const char* name;
@@ -30,25 +19,27 @@ constexpr Field kFields[] = {
     {"the operation", [](const Call& call) { return std::string(name(call.op)); }},
     {"the unit", [](const Call& call) { return "'" + call.unit + "'"; }},
     {"the dtype", [](const Call& call) { return to_string(call.dtype); }},
+    {"the output's dtype", [](const Call& call) { return to_string(call.result); }},
     {"the device", [](const Call& call) { return to_string(call.device); }},
     {"the reduce op", [](const Call& call) { return std::string(name(call.reduce)); }},
     {"the order", [](const Call& call) { return std::string(name(call.order)); }},
+    {"the divisor", [](const Call& call) { return detail::number_text(call.divide_by); }},
     {"the root", root_text},
     {"the size", [](const Call& call) { return std::to_string(call.size) + " elements"; }},
-    {"the counts",
-     [](const Call& call) {
-       return call.counts.empty() ? std::string("even parts") : list_text(call.counts);
-     }},
+    {"the counts", [](const Call& call) { return to_string(call.counts); }},
 };
 
 // The two ends of a message differ in op and root by nature.
-bool is_message(const Call& call) { return call.op == Op::send || call.op == Op::recv; }
+bool is_message(const Call& call) {
+  return call.op == Collective::send || call.op == Collective::recv;
+}
 
 bool alike(const Call& a, const Call& b) {
   const bool same_op = a.op == b.op || (is_message(a) && is_message(b));
-  return same_op && a.dtype == b.dtype && a.device == b.device && a.reduce == b.reduce &&
-         a.order == b.order && (a.root == b.root || is_message(a)) && a.size == b.size &&
-         a.counts == b.counts && a.unit == b.unit;
+  return same_op && a.dtype == b.dtype && a.result == b.result && a.device == b.device &&
+         a.reduce == b.reduce && a.order == b.order && a.divide_by == b.divide_by &&
+         (a.root == b.root || is_message(a)) && a.size == b.size &&
+         a.counts.is_list() == b.counts.is_list() && a.counts == b.counts && a.unit == b.unit;
 }
 
 std::string field_disagreement(const Field& field, std::span<const Call> calls,
@@ -72,13 +63,12 @@ std::string field_disagreement(const Field& field, std::span<const Call> calls,
 }
 
 std::string count_disagreement(std::span<const Call> calls, std::span<const int> ranks) {
-  for (size_t i = 0; i < calls.size(); ++i) {
-    for (size_t j = 0; j < calls.size(); ++j) {
-      const int64_t sent = calls[i].send_counts[j], expected = calls[j].recv_counts[i];
-      if (sent == expected) continue;
-      return "ranks disagree on the counts: rank " + std::to_string(ranks[i]) + " sends " +
-             std::to_string(sent) + " elements to rank " + std::to_string(ranks[j]) +
-             ", which expects " + std::to_string(expected);
+  const int size = static_cast<int>(calls.size());
+  for (int i = 0; i < size; ++i) {
+    for (int j = 0; j < size; ++j) {
+      const Call &sender = calls[static_cast<size_t>(i)], &receiver = calls[static_cast<size_t>(j)];
+      std::string line = count_disagreement(sender.send_counts, i, receiver.recv_counts, j, ranks);
+      if (!line.empty()) return line;
     }
   }
   return "";
@@ -86,10 +76,10 @@ std::string count_disagreement(std::span<const Call> calls, std::span<const int>
 
 }  // namespace
 
-const char* name(Op op) {
-  constexpr const char* names[kOpCount] = {"all_reduce", "reduce",  "reduce_scatter", "all_gather",
-                                           "broadcast",  "scatter", "gather",         "all_to_all",
-                                           "send",       "recv",    "barrier",        "split"};
+const char* name(Collective op) {
+  constexpr const char* names[kCollectiveCount] = {
+      "all_reduce", "reduce",     "reduce_scatter", "all_gather", "broadcast", "scatter",
+      "gather",     "all_to_all", "send",           "recv",       "barrier",   "split"};
   return names[static_cast<int>(op)];
 }
 
@@ -98,20 +88,14 @@ const char* name(ReduceOp op) {
   return names[static_cast<int>(op)];
 }
 
-const char* name(Order order) { return order == Order::ranks ? "ranks" : "native"; }
-
-bool Call::reduces() const {
-  return op == Op::all_reduce || op == Op::reduce || op == Op::reduce_scatter;
+const char* name(Order order) {
+  constexpr const char* names[] = {"tree", "ranks", "native"};
+  return names[static_cast<int>(order)];
 }
 
-Part part_of(std::span<const int64_t> counts, int64_t size, int ranks, int i) {
-  if (counts.empty()) {
-    const int64_t share = size / ranks, longer = size % ranks;
-    return {share * i + std::min<int64_t>(i, longer), share + (i < longer ? 1 : 0)};
-  }
-  Part part{0, counts[at(i)]};
-  for (int k = 0; k < i; ++k) part.begin += counts[at(k)];
-  return part;
+bool Call::reduces() const {
+  return op == Collective::all_reduce || op == Collective::reduce ||
+         op == Collective::reduce_scatter;
 }
 
 std::string describe(const Call& call, uint64_t sequence, const std::string& axis) {
@@ -145,7 +129,17 @@ std::string disagreement(std::span<const Call> calls, std::span<const int> ranks
       if (!line.empty()) return line;
     }
   }
-  return first.op == Op::all_to_all ? count_disagreement(calls, ranks) : "";
+  return first.op == Collective::all_to_all ? count_disagreement(calls, ranks) : "";
+}
+
+std::string count_disagreement(const PartCounts& send, int from, const PartCounts& recv, int to,
+                               std::span<const int> ranks) {
+  const int64_t sent = send.count(to), expected = recv.count(from);
+  if (sent == expected) return "";
+  return "ranks disagree on the counts: rank " + std::to_string(ranks[static_cast<size_t>(from)]) +
+         " sends " + std::to_string(sent) + " elements to rank " +
+         std::to_string(ranks[static_cast<size_t>(to)]) + ", which expects " +
+         std::to_string(expected);
 }
 
 }  // namespace hero::dist

@@ -5,17 +5,18 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <hero/core/device.h>
 #include <hero/core/dtype.h>
 #include <hero/core/exchange.h>
 #include <hero/core/kernels/combine.h>
+#include <hero/dist/engines/part_counts.h>
 
 namespace hero::dist {
 
-/// The operations of a communicator. `split` is how ranks agree on groups; it carries no arrays.
-enum class Op : uint8_t {
+/// What the ranks of a communicator do together: the collectives, and messages, which are met
+/// alike. `split` is how ranks agree on groups; it carries no arrays.
+enum class Collective : uint8_t {
   all_reduce,
   reduce,
   reduce_scatter,
@@ -29,56 +30,61 @@ enum class Op : uint8_t {
   barrier,
   split,
 };
-inline constexpr int kOpCount = 12;
+inline constexpr int kCollectiveCount = 12;
 
-/// How contributions become one: always in rank order 0, 1, ..., N - 1. Halves are added up in
-/// float32 and rounded once; integers wrap; for bool sum and max are "or", product and min "and".
+/// How contributions become one, in the order that Order says. Halves are added up in float32 and
+/// rounded once; integers wrap; for bool sum and max are "or", product and min "and".
 /// `mean` divides the sum by the number of ranks, once, and exists for floating dtypes only.
 enum class ReduceOp : uint8_t { sum, product, min, max, mean };
 
 /// The same for the devices, in the words of core.
 inline core::Combine combine_of(ReduceOp op) { return static_cast<core::Combine>(op); }
 
-/// Who decides in which order a reduction adds up. `ranks`: rank order, the same bits on every
-/// engine. `native`: the library that carries the engine (MPI's own reductions; see CallOptions).
-enum class Order : uint8_t { ranks, native };
+/// In which order a reduction of N ranks adds up. The first two give the same bits on every engine.
+///
+/// `tree`: T[0, N) = T[0, p) + T[p, N), where T[r, r + 1) is rank r's contribution and p the
+/// largest power of two below N. An aligned group of 2^k ranks is a subtree, so a sum within such
+/// groups and then over them is the sum over all; one process adds up its micro-batches so with
+/// optim::Accumulator. Up to three ranks it is the order of ranks.
+/// `ranks`: rank 0's contribution, plus rank 1's, plus rank 2's, ...
+/// `native`: that of the library which carries the engine (MPI, NCCL; see CallOptions), whose bits
+/// are its own. The engines without one, local and simulated, add up in a tree.
+enum class Order : uint8_t { tree, ranks, native };
 
-const char* name(Op op);
+const char* name(Collective op);
 const char* name(ReduceOp op);
 const char* name(Order order);
 
-/// A slice of a packed buffer, in elements.
-struct Part {
-  int64_t begin = 0;
-  int64_t count = 0;
-};
+class Pending;
 
 /// One rank's statement. Pointers are null where the rank has no such buffer or it is empty.
 struct Call {
-  Op op = Op::barrier;
+  Collective op = Collective::barrier;
   DType dtype = kFloat32;
   ReduceOp reduce = ReduceOp::sum;
-  Order order = Order::ranks;
-  int root = -1;                     ///< root's rank; -1 where there is none
-  int64_t size = 0;                  ///< elements that all ranks must agree on
-  std::vector<int64_t> counts;       ///< each rank's elements; empty: even parts
-  std::vector<int64_t> send_counts;  ///< all_to_all only: elements to each rank
-  std::vector<int64_t> recv_counts;  ///< all_to_all only: elements from each rank
-  std::string unit;                  ///< the caller's name for what is moved
-  bool accumulate = false;  ///< reduce_scatter only: the sum begins with the output's values
+  Order order = Order::tree;
+  double divide_by = 0.0;   ///< a mean's divisor; 0: the number of ranks
+  int root = -1;            ///< root's rank; -1 where there is none
+  int64_t size = 0;         ///< elements that all ranks must agree on
+  PartCounts counts;        ///< how `size` is cut; messages and barriers may leave it empty
+  PartCounts send_counts;   ///< all_to_all only: elements to each rank
+  PartCounts recv_counts;   ///< all_to_all only: elements from each rank
+  std::string unit;         ///< the caller's name for what is moved
+  DType result = kFloat32;  ///< of a reduction's output: `dtype`, or float32 where that is a half
   Device device = kCpu;     ///< of both arrays
   bool moves = true;        ///< false: the ranks only compare, the bytes go another way
+  std::shared_ptr<Pending> after;      ///< the arrays may be used when that call is complete
   std::shared_ptr<core::Point> ready;  ///< on a device: from here on the arrays may be used
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 
   /// True for operations that reduce.
   bool reduces() const;
+  /// Of those, how.
+  core::Fold fold() const {
+    return {combine_of(reduce), order != Order::ranks, dtype, result, divide_by};
+  }
 };
-
-/// Part `i` of `size` elements cut for `ranks` ranks: by counts, or evenly with the first parts one
-/// longer.
-Part part_of(std::span<const int64_t> counts, int64_t size, int ranks, int i);
 
 /// "all_reduce (call 3 of 'world', unit 'fc1')".
 std::string describe(const Call& call, uint64_t sequence, const std::string& axis);
@@ -89,5 +95,10 @@ std::string rank_list(std::span<const int> ranks);
 /// "" when the statements of all ranks agree; else what differs, and who says what. `ranks[i]` is
 /// the number by which errors know the rank of calls[i].
 std::string disagreement(std::span<const Call> calls, std::span<const int> ranks);
+
+/// "" when rank `from` of an all_to_all sends rank `to` as many elements as that expects of it;
+/// else what differs. `send` is what `from` stated, `recv` what `to` did; `ranks` as above.
+std::string count_disagreement(const PartCounts& send, int from, const PartCounts& recv, int to,
+                               std::span<const int> ranks);
 
 }  // namespace hero::dist

@@ -32,6 +32,8 @@ class Pending {
   virtual bool test() = 0;
   /// Returns when the call is complete; an Error where it never will be.
   virtual void wait() = 0;
+  /// Whether it is known to be complete; does nothing for it.
+  virtual bool complete() const = 0;
 };
 
 /// One rank's end of a group. Every rank makes the same calls in the same order; each engine checks
@@ -47,7 +49,8 @@ class Engine {
   /// Where the rank's arrays may lie beside the host's memory; else kCpu.
   virtual Device device() const { return kCpu; }
   /// Begins a call; `input` and `output` are kept alive until it is complete. For send and recv,
-  /// `root` is the other rank.
+  /// `root` is the other rank. A call `after` another takes its place in the order of calls at
+  /// once, but its arrays are left alone, and the others are told of it, when that one is complete.
   virtual std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) = 0;
   /// The group of these ranks of this group, in this order, to which this rank belongs; the ranks
   /// have agreed on the lists in the call just before.

@@ -8,10 +8,11 @@
 
 namespace hero::dist {
 
-/// output[i] = inputs[0][i] (+) inputs[1][i] (+) ... in that order, over `count` elements of
-/// `dtype`; halves in float32, rounded once. `output` may be one of the inputs. NaN wins in min and
-/// max. Runs on the calling thread: each rank has its own.
-void ordered_reduce(ReduceOp op, DType dtype, std::span<const std::byte* const> inputs,
+/// output[i] = inputs[0][i] (+) inputs[1][i] (+) ... in the fold's order, over `count` elements;
+/// halves in float32, rounded once where the result is a half. `output` may be one of the inputs
+/// where result and inputs have one dtype. NaN wins in min and max. Runs on the calling thread:
+/// each rank has its own.
+void ordered_reduce(const core::Fold& fold, std::span<const std::byte* const> inputs,
                     std::byte* output, int64_t count);
 
 }  // namespace hero::dist

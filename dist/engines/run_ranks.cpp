@@ -126,13 +126,16 @@ void run_ranks(int ranks, const RankProgram& program, const RunOptions& options)
 
 void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks) {
   check(size >= 1, "simulate_ranks: not a positive number of ranks: ", size);
-  std::vector<int> chosen = ranks;
+  std::vector<int> chosen;
   for (int rank = 0; rank < size && ranks.empty(); ++rank) chosen.push_back(rank);
+  for (const int rank : ranks) {  // each once, in the order in which they are named
+    check(rank >= 0 && rank < size, "simulate_ranks: not a rank: ", rank, " of ", size);
+    if (std::find(chosen.begin(), chosen.end(), rank) == chosen.end()) chosen.push_back(rank);
+  }
   const auto world = make_simulated_world(size);
   const Generator::State generator = default_generator().state();
   std::mutex output;
   for (const int rank : chosen) {
-    check(rank >= 0 && rank < size, "simulate_ranks: not a rank: ", rank, " of ", size);
     // the first of them prints
     const RankFrame frame(rank == chosen.front() ? 0 : 1, false, generator, output);
     const std::shared_ptr<Engine> engine = make_simulated_engine(world, rank);

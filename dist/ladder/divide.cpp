@@ -6,11 +6,6 @@
 namespace hero::dist {
 namespace {
 
-bool below(const std::string& name, const std::string& path) {
-  return path.empty() || (name.size() > path.size() && name[path.size()] == '.' &&
-                          name.compare(0, path.size(), path) == 0);
-}
-
 bool wanted(const nn::Slot& slot, const std::string& name, const std::vector<std::string>& ignored,
             bool frozen_too) {
   if (slot.kind != nn::Slot::Kind::parameter || !slot.tensor.defined()) return false;
@@ -18,9 +13,23 @@ bool wanted(const nn::Slot& slot, const std::string& name, const std::vector<std
   return frozen_too || slot.tensor.requires_grad();
 }
 
+// A leaf that holds all elements of its boxes may be cut further, one that holds an interval of a
+// parameter may not.
+bool is_shard(const Tensor& leaf) {
+  const Partition* part = partition(leaf);
+  if (part == nullptr) return false;
+  const bool all = part->first == 0 && leaf.numel() == layout::numel(part->whole, part->boxes);
+  return part->boxes.empty() || !all || keeper(leaf) != nullptr;
+}
+
 std::string shown(const std::string& path) { return path.empty() ? "root" : path; }
 
 }  // namespace
+
+bool is_below(const std::string& name, const std::string& path) {
+  return path.empty() || (name.size() > path.size() && name[path.size()] == '.' &&
+                          name.compare(0, path.size(), path) == 0);
+}
 
 UnitPolicy each_of(std::vector<std::string> paths) {
   return [paths = std::move(paths)](const Candidate& c) {
@@ -65,7 +74,7 @@ std::vector<Member> members_of(nn::Module& module, const std::vector<std::string
   std::vector<Member> members;
   for (const auto& [name, slot] : slots) {
     if (!wanted(*slot, name, ignored, frozen_too)) continue;
-    check(partition(slot->tensor) == nullptr, "shard: parameter '", name,
+    check(!is_shard(slot->tensor), "shard: parameter '", name,
           "' is a shard already; a module can be sharded once");
     const auto known = std::find_if(members.begin(), members.end(), [s = slot](const Member& m) {
       return is_same(m.leaf, s->tensor);
@@ -118,7 +127,7 @@ void add_units(Replica& replica, std::vector<Member> members, const UnitPolicy& 
     for (const Member& member : members) {
       const size_t before = free.size();
       for (const std::string& name : member.names) {
-        if (below(name, path) && owner.count(name) == 0) free.push_back(name);
+        if (is_below(name, path) && owner.count(name) == 0) free.push_back(name);
       }
       if (free.size() > before) numel += member.leaf.numel();
     }

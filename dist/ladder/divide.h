@@ -5,6 +5,9 @@
 
 namespace hero::dist {
 
+/// Whether a name or path lies below another path; everything but "" lies below "".
+bool is_below(const std::string& name, const std::string& path);
+
 /// All parameters of a module, each once, with every slot that holds it; without those whose name
 /// is in `ignored`, and without frozen ones unless wanted.
 std::vector<Member> members_of(nn::Module& module, const std::vector<std::string>& ignored,

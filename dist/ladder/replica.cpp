@@ -6,24 +6,6 @@
 namespace hero::dist {
 namespace {
 
-// The ranks among which a module's parameters are cut.
-class GroupOwners : public Owners {
- public:
-  explicit GroupOwners(Communicator group) : group_(std::move(group)) {}
-  void add_up(const Array& words) override { combine(words, ReduceOp::sum); }
-  void largest(const Array& x) override { combine(x, ReduceOp::max); }
-
- private:
-  void combine(const Array& x, ReduceOp op) {
-    if (group_.size() == 1) return;
-    // Simulated ranks have no others to ask, whatever they know themselves.
-    const bool simulated = group_.engine_kind() == EngineKind::simulated;
-    const Array said = simulated ? Array::empty(x.shape(), x.dtype(), kMeta) : x;
-    group_.all_reduce(said, {.op = op, .unit = "norms"});
-  }
-  Communicator group_;
-};
-
 nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
   if (!dtype) return {};
   nn::Tensors out = list;
@@ -31,11 +13,6 @@ nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
     if (tensor.defined() && is_floating(tensor.dtype())) tensor = tensor.to(*dtype);
   }
   return out;
-}
-
-bool any_wants_grad(const nn::Tensors& list) {
-  return std::any_of(list.begin(), list.end(),
-                     [](const Tensor& t) { return t.defined() && t.requires_grad(); });
 }
 
 }  // namespace
@@ -50,90 +27,94 @@ Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& option
       groups_(std::move(groups)),
       options_(options),
       owners_(std::make_shared<GroupOwners>(groups_.shard)) {
-  sites_.push_back(std::make_unique<Site>(Site{&module}));
+  module_states_.push_back(std::make_unique<ModuleState>(ModuleState{&module}));
 }
 
 void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member> members) {
-  const auto known = std::find_if(sites_.begin(), sites_.end(),
-                                  [&](const auto& site) { return site->module == &module; });
-  const bool here = known != sites_.end();
-  if (!here) sites_.push_back(std::make_unique<Site>(Site{&module}));
-  Site& site = here ? **known : *sites_.back();
+  const auto known = std::find_if(module_states_.begin(), module_states_.end(),
+                                  [&](const auto& state) { return state->module == &module; });
+  const bool here = known != module_states_.end();
+  if (!here) module_states_.push_back(std::make_unique<ModuleState>(ModuleState{&module}));
+  ModuleState& state = here ? **known : *module_states_.back();
   units_.push_back(std::make_unique<Unit>(std::move(name), std::move(members), groups_,
                                           options_.units, owners_));
-  site.units.push_back(units_.back().get());
+  state.units.push_back(units_.back().get());
 }
 
 void Replica::install() {
-  place_parameters();
+  index_parameters();
   keep_parameters();
-  for (const auto& each : sites_) {
-    Site* site = each.get();
+  for (const auto& each : module_states_) {
+    ModuleState* state = each.get();
     // The module's hooks keep the replica alive, not the other way round.
     const auto self = shared_from_this();
-    site->module->register_forward_pre_hook(
-        [self, site](nn::Module&, const nn::Tensors& in) {
-          return self->before_forward(*site, in);
+    state->module->register_forward_pre_hook(
+        [self, state](nn::Module&, const nn::Tensors& in) {
+          return self->before_forward(*state, in);
         },
         {.for_parameters = true});
-    site->module->register_forward_hook(
-        [self, site](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
-          return self->after_forward(*site, out);
+    state->module->register_forward_hook(
+        [self, state](nn::Module&, const nn::Tensors&, const nn::Tensors& out) {
+          return self->after_forward(*state, out);
         },
         {.always_call = true, .for_parameters = true});
     // One rank alone gathers and frees nothing; the root tells that backward begins.
-    const bool frees = std::any_of(site->units.begin(), site->units.end(),
-                                   [](const Unit* unit) { return unit->apart(); });
-    const bool root = each == sites_.front();
+    const bool frees = std::any_of(state->units.begin(), state->units.end(),
+                                   [](const Unit* unit) { return unit->owns_storage(); });
+    const bool root = each == module_states_.front();
     if (options_.units.stage != Stage::parameters || !(root || frees)) continue;
-    site->module->register_full_backward_pre_hook(
-        [self, site](nn::Module&, const nn::Tensors&) { self->before_backward(*site); },
+    state->module->register_full_backward_pre_hook(
+        [self, state](nn::Module&, const nn::Tensors&) { self->before_backward(*state); },
         {.for_parameters = true});
-    site->module->register_full_backward_hook(
-        [self, site](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
-          if (!in.empty()) self->after_backward(*site);
+    state->module->register_full_backward_hook(
+        [self, state](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
+          if (!in.empty()) self->after_backward(*state);
         },
         {.for_parameters = true});
   }
 }
 
-void Replica::place_parameters() {
+void Replica::index_parameters() {
   size_t count = 0;
   for (const auto& unit : units_) count += unit->members().size();
-  places_.resize(count);
-  for (const auto& site : sites_) {
-    for (Unit* unit : site->units) {
+  parameters_.resize(count);
+  for (const auto& state : module_states_) {
+    for (Unit* unit : state->units) {
       for (size_t i = 0; i < unit->members().size(); ++i) {
-        places_.at(unit->members()[i].id) = {unit, i, site.get()};
+        parameters_.at(unit->members()[i].id) = {unit, i, state.get()};
       }
     }
   }
 }
 
 Tensor Replica::leaf_of(const nn::Slot& slot) const {
-  for (const Place& place : places_) {
-    const Member& member = place.unit->members()[place.member];
+  for (const ParameterEntry& entry : parameters_) {
+    const Member& member = entry.unit->members()[entry.member];
     if (std::count(member.slots.begin(), member.slots.end(), &slot) > 0) return member.leaf;
+  }
+  for (const auto& [path, replica] : nested_) {
+    const Tensor leaf = replica->leaf_of(slot);
+    if (!is_same(leaf, slot.tensor)) return leaf;
   }
   return slot.tensor;  // frozen or ignored
 }
 
-void Replica::say(Event::Kind kind, const Unit& unit) const {
+void Replica::emit(Event::Kind kind, const Unit& unit) const {
   if (events_) events_({kind, unit.name()});
 }
 
-void Replica::gather(Site& site) {
-  for (Unit* unit : site.units) {
+void Replica::gather(ModuleState& state) {
+  for (Unit* unit : state.units) {
     if (!unit->sharded()) continue;
     unit->unshard();
-    if (unit->moves()) say(Event::Kind::gather, *unit);
+    if (unit->moves()) emit(Event::Kind::gather, *unit);
   }
 }
 
-void Replica::use(Site& site) {
-  for (Unit* unit : site.units) {
+void Replica::wait_unsharded(ModuleState& state) {
+  for (Unit* unit : state.units) {
     unit->wait_unsharded();
-    if (unit->apart()) say(Event::Kind::use, *unit);
+    if (unit->owns_storage()) emit(Event::Kind::use, *unit);
     for (Member& member : unit->members()) watch(member);
   }
 }
@@ -153,15 +134,16 @@ void Replica::watch(Member& member) {
   });
 }
 
-void Replica::free(Site& site) {
-  for (Unit* unit : site.units) {
+void Replica::free(ModuleState& state) {
+  state.held = false;
+  for (Unit* unit : state.units) {
     if (unit->sharded()) continue;
     unit->reshard();
-    if (unit->apart()) say(Event::Kind::free, *unit);
+    if (unit->owns_storage()) emit(Event::Kind::free, *unit);
   }
 }
 
-void Replica::settle() {
+void Replica::reset(bool keep_held) {
   if (in_backward_) {  // it threw
     for (const auto& unit : units_) unit->drop_gradients();
   }
@@ -171,17 +153,17 @@ void Replica::settle() {
   touched_ = false;
   in_forward_ = false;
   next_bucket_ = 0;
-  for (const auto& site : sites_) {
-    free(*site);
-    site->expected = site->ended = 0;
+  for (const auto& state : module_states_) {
+    if (!keep_held || !state->held || stale(*state)) free(*state);
+    state->begun = state->ended = 0;
   }
-  for (const Place& place : places_) place.unit->members()[place.member].ready = false;
+  for (const ParameterEntry& entry : parameters_) entry.unit->members()[entry.member].ready = false;
 }
 
 bool Replica::recomputing() const { return in_backward_ && backward_running(); }
 
 void Replica::start_forward() {
-  settle();
+  for (Replica* replica : all()) replica->reset(true);
   if (joining_) tell_before_forward();
   // A rank that has no data knows no order.
   if (options_.rebuild_bytes > 0 && !ready_order_.empty() && !rebuilt_ && !joining_) {
@@ -199,45 +181,48 @@ void Replica::broadcast_buffers() const {
   }
 }
 
-Site* Replica::follower() const {
-  const size_t at = order_.size();  // of the site that comes next
+ModuleState* Replica::next_to_prefetch() const {
+  const size_t at = order_.size();  // of the module that comes next
   if (at >= former_order_.size() || former_order_[at - 1] != order_.back()) return nullptr;
   return former_order_[at];
 }
 
-Site* Replica::predecessor(const Site& site) const {
-  if (&site == sites_.front().get()) return order_.empty() ? nullptr : order_.back();
-  const auto last = std::find(order_.rbegin(), order_.rend(), &site);
+ModuleState* Replica::predecessor(const ModuleState& state) const {
+  if (&state == module_states_.front().get()) return order_.empty() ? nullptr : order_.back();
+  const auto last = std::find(order_.rbegin(), order_.rend(), &state);
   return last == order_.rend() || last + 1 == order_.rend() ? nullptr : *(last + 1);
 }
 
-nn::Tensors Replica::before_forward(Site& site, const nn::Tensors& inputs) {
+nn::Tensors Replica::before_forward(ModuleState& state, const nn::Tensors& inputs) {
   // A checkpoint runs forward again inside backward: what it needs stays until its own backward.
   const bool again = recomputing();
-  if (!again && &site == sites_.front().get()) start_forward();
-  site.entered = site.entered || grad_enabled();
-  gather(site);
-  use(site);
-  if (!again && &site == sites_.front().get() && module_->training()) broadcast_buffers();
-  if (!again && grad_enabled() && any_wants_grad(inputs)) ++site.expected;
+  if (!again && &state == module_states_.front().get()) start_forward();
+  state.entered = state.entered || grad_enabled();
+  gather(state);
+  wait_unsharded(state);
+  if (!again && &state == module_states_.front().get() && module_->training()) broadcast_buffers();
   if (!again && in_forward_) {
-    order_.push_back(&site);
-    Site* next = options_.prefetch ? follower() : nullptr;
+    order_.push_back(&state);
+    ModuleState* next = options_.prefetch ? next_to_prefetch() : nullptr;
     if (next) gather(*next);
   }
   return converted(inputs, options_.units.gathered);
 }
 
-nn::Tensors Replica::after_forward(Site& site, const nn::Tensors& outputs) {
+nn::Tensors Replica::after_forward(ModuleState& state, const nn::Tensors& outputs) {
   if (recomputing()) return {};
-  const bool root = &site == sites_.front().get();
+  const bool root = &state == module_states_.front().get();
   const bool fails = outputs.empty();
-  if (fails || !grad_enabled() || (!root && options_.reshard_after_forward)) free(site);
+  const bool stays = is_outermost(state) || !options_.reshard_after_forward;
+  if (fails || !grad_enabled() || !stays) free(state);
   if (!root) return {};
   in_forward_ = false;
-  for (const auto& other : sites_) {  // what was prefetched and not used
-    const bool keep = other == sites_.front() || !options_.reshard_after_forward;
+  for (const auto& other : module_states_) {  // what was prefetched and not used
+    const bool keep = is_outermost(*other) || !options_.reshard_after_forward;
     if (fails || !grad_enabled() || !keep) free(*other);
+  }
+  for (const auto& [path, replica] : nested_) {
+    if (fails) replica->reset();
   }
   return fails ? nn::Tensors{} : converted(outputs, options_.output_dtype);
 }
@@ -251,30 +236,33 @@ void Replica::begin_backward() {
   });
 }
 
-void Replica::before_backward(Site& site) {
+void Replica::before_backward(ModuleState& state) {
   begin_backward();
-  gather(site);
-  use(site);
-  Site* next = options_.prefetch ? predecessor(site) : nullptr;
-  if (next && next != sites_.front().get()) gather(*next);
+  ++state.begun;
+  gather(state);
+  wait_unsharded(state);
+  ModuleState* next = options_.prefetch ? predecessor(state) : nullptr;
+  if (next && next != module_states_.front().get()) gather(*next);
 }
 
-void Replica::after_backward(Site& site) {
-  ++site.ended;
-  free_if_done(site);
+void Replica::after_backward(ModuleState& state) {
+  ++state.ended;
+  free_if_done(state);
 }
 
-// [note: when gathered parameters are freed in backward] When all gradients of the site's
-// parameters are complete and every forward's backward has come through to the module's inputs: a
-// frozen layer may need its weights after the last gradient. Where the inputs want no gradient
-// nobody can tell; then at the end of the pass, which is near.
-void Replica::free_if_done(Site& site) {
-  if (options_.units.stage != Stage::parameters || site.expected == 0) return;
-  if (site.ended < site.expected) return;
-  for (const Unit* unit : site.units) {
+// [note: when gathered parameters are freed in backward] When all gradients of the module's
+// parameters are complete in this pass, so that the backward of each of its forwards that belongs
+// to the pass has begun, and each has come through to the module's inputs: a frozen layer may need
+// its weights after the last gradient. Where the inputs want no gradient nobody can tell; then at
+// the end of the pass, which is near. Forwards whose backward belongs to another pass do not
+// matter.
+void Replica::free_if_done(ModuleState& state) {
+  if (options_.units.stage != Stage::parameters || state.begun == 0) return;
+  if (state.ended < state.begun) return;
+  for (const Unit* unit : state.units) {
     if (!complete(*unit)) return;
   }
-  free(site);
+  free(state);
 }
 
 bool Replica::complete(const Unit& unit) const {
@@ -284,15 +272,15 @@ bool Replica::complete(const Unit& unit) const {
 
 void Replica::gradient_ready(size_t id) {
   if (!backward_running()) return;
-  const Place& place = places_[id];
+  const ParameterEntry& entry = parameters_[id];
   check_entered(id);
   begin_backward();
   touched_ = true;
-  place.unit->members()[place.member].ready = true;
+  entry.unit->members()[entry.member].ready = true;
   if (sync_ && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
-  if (!complete(*place.unit)) return;
-  if (sync_ && options_.unused != Unused::agree) reduce_ready(*place.unit);
-  free_if_done(*place.site);
+  if (!complete(*entry.unit)) return;
+  if (sync_ && entry.state->sync && options_.unused != Unused::agree) reduce_ready(*entry.unit);
+  free_if_done(*entry.state);
 }
 
 // Buckets are reduced in their order, so that ranks whose gradients become ready in different
@@ -308,23 +296,23 @@ void Replica::reduce(Unit& unit) {
   // One bucket at a time where buckets are freed; where they stay nobody needs to wait.
   if (options_.units.stage >= Stage::gradients) end_reductions();
   unit.begin_reduce();
-  say(Event::Kind::reduce, unit);
+  emit(Event::Kind::reduce, unit);
   reducing_.push_back(&unit);
 }
 
 void Replica::end_reductions() {
   for (Unit* unit : reducing_) {
     unit->end_reduce();
-    say(Event::Kind::reduced, *unit);
+    emit(Event::Kind::reduced, *unit);
   }
   reducing_.clear();
 }
 
 void Replica::end_backward() {
-  if (!in_backward_) return;  // settled meanwhile
+  if (!in_backward_) return;  // reset meanwhile
   if (!touched_) {            // grad(), which leaves parameters alone
     in_backward_ = false;
-    return settle();
+    return reset();
   }
   std::string missing;
   if (sync_) {
@@ -335,7 +323,7 @@ void Replica::end_backward() {
   end_reductions();
   unsent_ = !sync_;
   in_backward_ = false;
-  settle();
+  reset();
   check(missing.empty(),
         "backward: parameters without a gradient, which the other ranks wait for: ", missing,
         "; use them in forward, freeze them, or set find_unused_parameters");
@@ -346,6 +334,7 @@ void Replica::finish_units() {
   const bool buckets = options_.units.stage != Stage::parameters;
   for (size_t i = buckets ? next_bucket_ : 0; i < units_.size(); ++i) {
     Unit& unit = *units_[i];
+    if (!parameters_[unit.members().front().id].state->sync) continue;
     const auto& members = unit.members();
     const bool any = std::any_of(members.begin(), members.end(),
                                  [](const Member& m) { return m.full.grad().defined(); });

@@ -36,13 +36,15 @@ struct ReplicaOptions {
   std::optional<DType> output_dtype = {};
 };
 
-/// Where units are gathered: around the forward and backward of one module.
-struct Site {
+/// A module around whose forward and backward units are gathered, and how far these passes are.
+struct ModuleState {
   nn::Module* module = nullptr;
   std::vector<Unit*> units = {};
-  int expected = 0;      ///< forward passes whose backward ends at the module's inputs
-  int ended = 0;         ///< those that have ended
+  int begun = 0;  ///< of its forwards, those whose backward has begun in the pass now running
+  int ended = 0;  ///< and those whose backward has come through to the module's inputs
   bool entered = false;  ///< a forward that is recorded has come through the module's hooks
+  bool sync = true;      ///< gradients are averaged; see Replica::set_sync()
+  bool held = false;     ///< gathered by unshard(), for the forward to come
 };
 
 class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
@@ -57,18 +59,28 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   nn::Module& module() const { return *module_; }
   const Groups& groups() const { return groups_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
-  const std::shared_ptr<Owners>& owners() const { return owners_; }
   /// Parameters between two steps are shards.
   bool shards() const { return options_.units.stage != Stage::none; }
   /// What an optimizer holds of the parameter in a slot.
   Tensor leaf_of(const nn::Slot& slot) const;
   bool sync() const { return sync_; }
   void set_sync(bool on) { sync_ = on; }
+  /// The same for the units of the module at this path and below it, where both say so.
+  void set_sync(bool on, const std::string& path);
+  /// Begins to gather the units at and below a path, for the forward to come; frees them.
+  void unshard(const std::string& path);
+  void reshard(const std::string& path);
   void set_events(std::function<void(const Event&)> fn) { events_ = std::move(fn); }
+  /// Takes in the replica of a module at `path` below this one's, which goes on by itself, as a
+  /// module that is not the outermost: nothing of it stays gathered between forward and backward.
+  void nest(const std::string& path, std::shared_ptr<Replica> replica);
+  bool is_nested() const { return is_nested_; }
+  /// This one and all that are nested in it.
+  std::vector<Replica*> all();
   /// See DataParallel::join().
   void join(const std::function<void()>& body, const std::function<void()>& step);
   /// Brings everything between two steps: nothing gathered, nothing under way.
-  void settle();
+  void reset(bool keep_held = false);
   /// Lets the module see whole parameters in these rows, one a unit, until hide().
   void show(const std::vector<Array>& rows);
   void hide();
@@ -83,20 +95,21 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   /// \}
 
  private:
-  struct Place {
+  // Where one parameter is: its unit, its number there, the module at which that is gathered.
+  struct ParameterEntry {
     Unit* unit;
     size_t member;
-    Site* site;
+    ModuleState* state;
   };
 
   // forward and backward, in the order of a step
-  nn::Tensors before_forward(Site& site, const nn::Tensors& inputs);
-  nn::Tensors after_forward(Site& site, const nn::Tensors& outputs);
-  void before_backward(Site& site);
-  void after_backward(Site& site);
+  nn::Tensors before_forward(ModuleState& state, const nn::Tensors& inputs);
+  nn::Tensors after_forward(ModuleState& state, const nn::Tensors& outputs);
+  void before_backward(ModuleState& state);
+  void after_backward(ModuleState& state);
   void gradient_ready(size_t parameter);
   void end_backward();
-  void fetch_again(Site& site);
+  void fetch_again(ModuleState& state);
   void check_entered(size_t parameter) const;
   void watch(Member& member);
   void put_aside();
@@ -109,10 +122,15 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   void start_forward();
   bool recomputing() const;
   void begin_backward();
-  void gather(Site& site);
-  void use(Site& site);
-  void free(Site& site);
-  void free_if_done(Site& site);
+  void gather(ModuleState& state);
+  void wait_unsharded(ModuleState& state);
+  void free(ModuleState& state);
+  void free_if_done(ModuleState& state);
+  std::vector<ModuleState*> states_below(const char* what, const std::string& path) const;
+  template <class Say>
+  bool tell_nested(const std::string& path, const Say& say);
+  bool is_outermost(const ModuleState& state) const;
+  static bool stale(const ModuleState& state);
   bool complete(const Unit& unit) const;
   void reduce_ready(Unit& unit);
   void reduce(Unit& unit);
@@ -124,26 +142,28 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   int64_t tell_others(int64_t word);
   void tell_before_forward();
   void shadow(int64_t word, const std::function<void()>& step);
-  void place_parameters();
+  void index_parameters();
   void rebuild_buckets();
-  Site* follower() const;
-  Site* predecessor(const Site& site) const;
-  void say(Event::Kind kind, const Unit& unit) const;
+  ModuleState* next_to_prefetch() const;
+  ModuleState* predecessor(const ModuleState& state) const;
+  void emit(Event::Kind kind, const Unit& unit) const;
 
   nn::Module* module_;
   Groups groups_;
   ReplicaOptions options_;
-  std::shared_ptr<Owners> owners_;
+  std::shared_ptr<GroupOwners> owners_;
   std::vector<std::unique_ptr<Unit>> units_;
-  std::vector<std::unique_ptr<Site>> sites_;  // the root's first
-  std::vector<Place> places_;                 // of every parameter, by Member::id
-  std::vector<Site*> order_, former_order_;   // of forward: this pass and the one before
-  std::vector<size_t> ready_order_;           // of the first backward, for rebuild_buckets()
+  std::vector<std::unique_ptr<ModuleState>> module_states_;  // the root's first
+  std::vector<ParameterEntry> parameters_;                   // of every parameter, by Member::id
+  std::vector<ModuleState*> order_, former_order_;  // of forward: this pass and the one before
+  std::vector<size_t> ready_order_;                 // of the first backward, for rebuild_buckets()
   std::vector<Unit*> reducing_;
   std::function<void(const Event&)> events_;
-  std::vector<std::unique_ptr<Refill>> refills_;  // of units that are freed
+  std::vector<std::pair<std::string, std::shared_ptr<Replica>>> nested_;  // by path
+  std::vector<std::unique_ptr<Refill>> refills_;                          // of units that are freed
   size_t next_bucket_ = 0;
   bool sync_ = true;
+  bool is_nested_ = false;
   bool touched_ = false;  // a parameter got its gradient in this backward
   bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged
   bool summoned_ = false;

@@ -9,8 +9,8 @@ namespace hero::dist {
 
 std::string Replica::unused_names() const {
   std::string names;
-  for (const Place& place : places_) {
-    const Member& member = place.unit->members()[place.member];
+  for (const ParameterEntry& entry : parameters_) {
+    const Member& member = entry.unit->members()[entry.member];
     if (member.ready || !member.leaf.requires_grad() || member.full.grad().defined()) continue;
     if (member.aside.defined() || member.leaf.grad().defined()) continue;  // of a backward before
     names += (names.empty() ? "" : ", ") + member.name;
@@ -19,20 +19,18 @@ std::string Replica::unused_names() const {
 }
 
 void Replica::agree_on_unused() {
-  const bool simulated = groups_.shard.engine_kind() == EngineKind::simulated;
-  const Shape shape = {static_cast<int64_t>(places_.size())};
-  const Array used = Array::empty(shape, kBool, simulated ? kMeta : kCpu);
+  const Array used = Array::empty({static_cast<int64_t>(parameters_.size())}, kBool);
   const auto member = [&](size_t i) -> Member& {
-    return places_[i].unit->members()[places_[i].member];
+    return parameters_[i].unit->members()[parameters_[i].member];
   };
-  for (size_t i = 0; i < places_.size() && !simulated; ++i) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
     used.data<bool>()[i] = member(i).full.grad().defined();
   }
   groups_.shard.all_reduce(used, {.op = ReduceOp::max, .unit = "used parameters"});
   const MemoryScope tag(MemoryTag::gradient);
-  for (size_t i = 0; i < places_.size(); ++i) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& full = member(i).full;
-    if (simulated || !used.data<bool>()[i] || full.grad().defined()) continue;
+    if (!used.data<bool>()[i] || full.grad().defined()) continue;
     full.set_grad(Tensor(Array::zeros(full.shape(), full.dtype(), full.device())));
   }
 }
@@ -46,21 +44,19 @@ void Replica::rebuild_buckets() {
     order.push_back(static_cast<int64_t>(id));
   };
   for (const size_t id : ready_order_) append(id);
-  for (size_t id = 0; id < places_.size(); ++id) append(id);  // those that were not used
-  if (groups_.shard.engine_kind() != EngineKind::simulated) {
-    const Array shared = Array::from(order, {static_cast<int64_t>(order.size())});
-    groups_.shard.broadcast(shared, 0, {.unit = "order of buckets"});
-    order = shared.to_vector<int64_t>();
-  }
+  for (size_t id = 0; id < parameters_.size(); ++id) append(id);  // those that were not used
+  const Array shared = Array::from(order, {static_cast<int64_t>(order.size())});
+  groups_.shard.broadcast(shared, 0, {.unit = "order of buckets"});
+  order = shared.to_vector<int64_t>();
   std::vector<Member> members;
   for (const int64_t id : order) {
-    const Place& place = places_[static_cast<size_t>(id)];
-    members.push_back(place.unit->members()[place.member]);
+    const ParameterEntry& entry = parameters_[static_cast<size_t>(id)];
+    members.push_back(entry.unit->members()[entry.member]);
   }
   units_.clear();
-  sites_.front()->units.clear();
+  module_states_.front()->units.clear();
   add_buckets(*this, std::move(members), options_.rebuild_first_bytes, options_.rebuild_bytes);
-  place_parameters();
+  index_parameters();
 }
 
 }  // namespace hero::dist

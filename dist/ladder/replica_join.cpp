@@ -38,13 +38,11 @@ void Replica::join(const std::function<void()>& body, const std::function<void()
       options_.units.stage != Stage::parameters,
       "join: units of fully_shard() and ZeRO-3 are gathered in the order of a forward that a rank "
       "without data does not run; pad or drop the last batches, or use DDP, ZeRO-1 or ZeRO-2");
-  check(groups_.shard.engine_kind() != EngineKind::simulated,
-        "join: simulated ranks cannot ask the others");
   check(!joining_, "join: is running already");
   joining_ = true;
   try {
     body();
-    settle();
+    reset();
     while (const int64_t word = tell_others(0)) shadow(word, step);
   } catch (...) {
     joining_ = false;
@@ -56,15 +54,15 @@ void Replica::join(const std::function<void()>& body, const std::function<void()
 
 // One forward and backward of the others, with gradients of zero.
 void Replica::shadow(int64_t word, const std::function<void()>& step) {
-  gather(*sites_.front());
-  use(*sites_.front());
+  gather(*module_states_.front());
+  wait_unsharded(*module_states_.front());
   if ((word & kTrains) != 0) broadcast_buffers();
   if ((word & kReduces) != 0) {
     put_aside();
     if (options_.unused == Unused::agree) agree_on_unused();
     const MemoryScope tag(MemoryTag::gradient);
-    for (const Place& place : places_) {
-      const Member& member = place.unit->members()[place.member];
+    for (const ParameterEntry& entry : parameters_) {
+      const Member& member = entry.unit->members()[entry.member];
       if (options_.unused == Unused::agree || !member.leaf.requires_grad()) continue;
       if (member.full.grad().defined()) continue;  // its own, added up under no_sync()
       member.full.set_grad(
@@ -73,7 +71,7 @@ void Replica::shadow(int64_t word, const std::function<void()>& step) {
     for (const auto& unit : units_) reduce(*unit);
     end_reductions();
   }
-  settle();
+  reset();
   if ((word & kReduces) != 0) step();
 }
 

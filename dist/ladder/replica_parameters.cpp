@@ -31,12 +31,12 @@ void Replica::keep_parameters() {
 // found by its gradients: under DDP those that no rank would average, else those of a shard that
 // was computed with as if it were the whole.
 void Replica::check_entered(size_t id) const {
-  const Place& place = places_[id];
-  if (place.site->entered) return;
-  const std::string& name = place.unit->members()[place.member].name;
+  const ParameterEntry& entry = parameters_[id];
+  if (entry.state->entered) return;
+  const std::string& name = entry.unit->members()[entry.member].name;
   fail(
       "backward: ", name, " of ", module_->type_name(), " gets a gradient, but the forward of ",
-      place.site->module->type_name(),
+      entry.state->module->type_name(),
       " was never entered, so that the ranks would not agree; call the module that was given to "
       "DDP, ZeRO or fully_shard(), and compute inside run_hooked() where it has its own operator() "
       "or loss()");
@@ -48,22 +48,23 @@ void Replica::check_entered(size_t id) const {
 // order, so they ask in the same order. The unit stays until this pass ends.
 void Replica::offer_refills() {
   refills_.clear();
-  for (const auto& each : sites_) {
-    Site* site = each.get();
-    for (const Unit* unit : site->units) {
-      if (!unit->apart()) continue;
-      refills_.push_back(std::make_unique<Refill>(unit->storage(), [self = weak_from_this(), site] {
-        if (const auto replica = self.lock()) replica->fetch_again(*site);
-      }));
+  for (const auto& each : module_states_) {
+    ModuleState* state = each.get();
+    for (const Unit* unit : state->units) {
+      if (!unit->owns_storage()) continue;
+      refills_.push_back(
+          std::make_unique<Refill>(unit->storage(), [self = weak_from_this(), state] {
+            if (const auto replica = self.lock()) replica->fetch_again(*state);
+          }));
     }
   }
 }
 
-void Replica::fetch_again(Site& site) {
+void Replica::fetch_again(ModuleState& state) {
   if (!backward_running()) return;
   begin_backward();
-  gather(site);
-  use(site);
+  gather(state);
+  wait_unsharded(state);
 }
 
 // [note: gradients of a backward before] A leaf's gradient may be there when backward begins: the
@@ -71,9 +72,10 @@ void Replica::fetch_again(Site& site) {
 // shards do it, and not averaged once more; so all rungs have the same bits. Gradients that were
 // added up under no_sync() are no mean and stay.
 void Replica::put_aside() {
-  if (shards() || groups_.ranks() == 1 || unsent_) return;
-  for (const Place& place : places_) {
-    Member& member = place.unit->members()[place.member];
+  const bool alone = groups_.ranks() == 1 && options_.units.divide_by == 0.0;
+  if (shards() || alone || unsent_) return;
+  for (const ParameterEntry& entry : parameters_) {
+    Member& member = entry.unit->members()[entry.member];
     member.aside = member.full.grad();
     member.full.set_grad({});
   }
@@ -82,8 +84,8 @@ void Replica::put_aside() {
 // What got no gradient in this pass has the one that it had.
 void Replica::take_back() {
   if (shards()) return;
-  for (const Place& place : places_) {
-    Member& member = place.unit->members()[place.member];
+  for (const ParameterEntry& entry : parameters_) {
+    Member& member = entry.unit->members()[entry.member];
     if (!member.aside.defined()) continue;
     const Tensor grad = member.full.grad();
     if (grad.defined()) {
@@ -94,8 +96,8 @@ void Replica::take_back() {
 }
 
 const Member* Replica::member_of(const Tensor& tensor) const {
-  for (const Place& place : places_) {
-    const Member& member = place.unit->members()[place.member];
+  for (const ParameterEntry& entry : parameters_) {
+    const Member& member = entry.unit->members()[entry.member];
     if (is_same(tensor, member.leaf) || is_same(tensor, member.full) ||
         is_same(tensor, member.shown)) {
       return &member;
@@ -107,7 +109,7 @@ const Member* Replica::member_of(const Tensor& tensor) const {
 bool Replica::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const {
   return std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
     const Member* member = member_of(leaf);
-    return member != nullptr && &unit == places_[member->id].unit;
+    return member != nullptr && &unit == parameters_[member->id].unit;
   });
 }
 
@@ -144,7 +146,7 @@ void Replica::check_convertible(const std::vector<Tensor>& leaves,
 
 void Replica::convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
                       std::optional<Device> device) {
-  settle();
+  reset();
   for (const auto& unit : units_) {
     if (!has_one_of(*unit, leaves)) continue;
     const Tensor& leaf = unit->members().front().leaf;

@@ -1,6 +1,7 @@
 // The rungs of the ladder, one behind the other: what each says of the stage, the units and what is
 // freed when. See replica.cpp for what follows from it.
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include <hero/core/io/sha256.h>
@@ -21,14 +22,17 @@ bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::
 std::string line_of(const std::string& name, const nn::Slot& slot) {
   const Tensor& tensor = slot.tensor;
   const bool parameter = slot.kind == nn::Slot::Kind::parameter;
+  const Partition* part = partition(tensor);
+  const bool boxes = part != nullptr && !part->boxes.empty();
   return (parameter ? "parameter " : "buffer ") + name + " " + hero::name(tensor.dtype()) + " " +
-         to_string(whole_shape(tensor)) + (parameter && !tensor.requires_grad() ? " frozen" : "");
+         to_string(whole_shape(tensor)) + (boxes ? " in " + layout::text(part->boxes) : "") +
+         (parameter && !tensor.requires_grad() ? " frozen" : "");
 }
 
 // Ranks must have made the same module: where they did not, some sum of a later step would fail, or
 // be one of things that do not belong together. They compare a hash first, then what differs.
 void check_same_module(nn::Module& module, const Communicator& group) {
-  if (group.size() == 1 || group.engine_kind() == EngineKind::simulated) return;
+  if (group.size() == 1) return;
   std::vector<std::string> lines;
   std::string text;
   for (const auto& [name, slot] : module.slots()) {
@@ -67,6 +71,7 @@ void broadcast_state(nn::Module& module, const Groups& groups) {
   for (const auto& [name, slot] : module.slots()) {
     const Tensor& tensor = slot->tensor;
     if (!tensor.defined() || std::count(sent.begin(), sent.end(), tensor.impl()) > 0) continue;
+    if (keeper(tensor)) continue;  // a shard of a module below, which saw to it
     if (on_meta(tensor) && groups.shard.engine_kind() != EngineKind::simulated) continue;
     sent.push_back(tensor.impl());
     const Array values = tensor.array().contiguous();
@@ -89,9 +94,21 @@ void materialize_buffers(nn::Module& module, Device device) {
   }
 }
 
+// What was planned on meta and is cut into no unit of its own is this rank's as it stands.
+void charge_rest(nn::Module& module) {
+  for (const auto& [name, slot] : module.slots()) {
+    if (on_meta(slot->tensor)) slot->tensor.array().storage().charge_to(current_ledger());
+  }
+}
+
 std::vector<Member> reversed(std::vector<Member> members) {
   std::reverse(members.begin(), members.end());
   return members;
+}
+
+void check_divisor(const char* what, double divide_by) {
+  check(divide_by >= 0.0 && std::isfinite(divide_by), what,
+        ": divide_by must be positive, or 0 for the number of ranks: ", divide_by);
 }
 
 Unused unused_policy(bool find) { return find ? Unused::agree : Unused::error; }
@@ -102,24 +119,72 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
   check(options.bucket_bytes > 0 && options.first_bucket_bytes > 0,
         "ddp: bucket sizes must be positive: ", options.first_bucket_bytes, ", ",
         options.bucket_bytes);
+  check_divisor("ddp", options.divide_by);
   const Groups groups = {comm, {}};
   check_same_module(module, groups);
   if (options.broadcast_parameters) broadcast_state(module, groups);
   auto replica = std::make_shared<Replica>(
       module, groups,
-      ReplicaOptions{.units = {.stage = Stage::none},
-                     .unused = unused_policy(options.find_unused_parameters),
-                     .broadcast_buffers = options.broadcast_buffers,
-                     .rebuild_bytes = options.bucket_bytes,
-                     .rebuild_first_bytes = options.first_bucket_bytes});
+      ReplicaOptions{
+          .units = {.stage = Stage::none, .order = options.order, .divide_by = options.divide_by},
+          .unused = unused_policy(options.find_unused_parameters),
+          .broadcast_buffers = options.broadcast_buffers,
+          .rebuild_bytes = options.bucket_bytes,
+          .rebuild_first_bytes = options.first_bucket_bytes});
   add_buckets(*replica, reversed(members_of(module, {}, false)), options.first_bucket_bytes,
               options.bucket_bytes);
   replica->install();
+  charge_rest(module);
   return replica;
+}
+
+// Modules below this one that were sharded before it, with their paths.
+std::vector<std::pair<std::string, std::shared_ptr<Replica>>> sharded_below(nn::Module& module) {
+  std::vector<std::pair<std::string, std::shared_ptr<Replica>>> found;
+  const auto modules = module.named_modules();
+  for (const auto& [name, slot] : module.slots()) {
+    const auto replica = std::dynamic_pointer_cast<Replica>(keeper(slot->tensor));
+    if (!replica) continue;
+    for (const auto& [path, below] : modules) {
+      const bool new_one = std::none_of(found.begin(), found.end(),
+                                        [&](const auto& known) { return known.second == replica; });
+      if (below == &replica->module() && !path.empty() && new_one && !replica->is_nested()) {
+        found.emplace_back(path, replica);
+      }
+    }
+  }
+  return found;
+}
+
+// The names of parameters that stay as they are: those that are named, those of modules that are,
+// and those that a module below has sharded already.
+std::vector<std::string> left_alone(
+    nn::Module& module, const FSDPOptions& options,
+    const std::vector<std::pair<std::string, std::shared_ptr<Replica>>>& nested) {
+  std::vector<std::string> names = options.ignored_parameters;
+  const auto modules = module.named_modules();
+  for (const std::string& path : options.ignored_modules) {
+    check(std::any_of(modules.begin(), modules.end(),
+                      [&](const auto& named) { return named.first == path && !path.empty(); }),
+          "fully_shard: there is no module '", path,
+          "' to ignore; named_modules() lists the paths");
+  }
+  for (const auto& [name, slot] : module.slots()) {
+    if (slot->kind != nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
+    const auto below = [&, &full = name](const std::string& path) { return is_below(full, path); };
+    const auto kept = keeper(slot->tensor);
+    if (std::any_of(options.ignored_modules.begin(), options.ignored_modules.end(), below) ||
+        std::any_of(nested.begin(), nested.end(),
+                    [&](const auto& inner) { return kept && below(inner.first); })) {
+      names.push_back(name);
+    }
+  }
+  return names;
 }
 
 std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
                                Tied tied) {
+  check_divisor("fully_shard", options.divide_by);
   const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
   check_same_module(module, groups);
   if (options.sync_module_states) broadcast_state(module, groups);
@@ -130,13 +195,19 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
       ReplicaOptions{.units = {.stage = Stage::parameters,
                                .gathered = dtypes.parameters,
                                .reduce = dtypes.reduce,
+                               .order = options.order,
+                               .divide_by = options.divide_by,
                                .device = options.device},
                      .unused = Unused::same,
                      .reshard_after_forward = options.reshard_after_forward,
                      .prefetch = options.prefetch,
                      .output_dtype = dtypes.output});
-  add_units(*replica, members_of(module, options.ignored_parameters, true), options.unit, tied);
+  auto nested = sharded_below(module);
+  const std::vector<std::string> ignored = left_alone(module, options, nested);
+  add_units(*replica, members_of(module, ignored, true), options.unit, tied);
+  for (auto& [path, inner] : nested) replica->nest(path, std::move(inner));
   replica->install();
+  charge_rest(module);
   return replica;
 }
 
@@ -145,24 +216,30 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
 std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                                    const ZeROOptions& options) {
   check(options.stage >= 1 && options.stage <= 3, "zero: stage must be 1, 2 or 3: ", options.stage);
+  check_divisor("zero", options.divide_by);
   check(options.bucket_bytes > 0, "zero: bucket_bytes must be positive: ", options.bucket_bytes);
   const Groups groups = {comm, {}};
   if (options.stage == 3) {
     return shard(module, groups,
                  {.unit = options.unit ? options.unit : each_with_parameters(),
-                  .sync_module_states = options.broadcast_parameters},
+                  .sync_module_states = options.broadcast_parameters,
+                  .order = options.order,
+                  .divide_by = options.divide_by},
                  Tied::to_root);
   }
   check_same_module(module, groups);
   if (options.broadcast_parameters) broadcast_state(module, groups);
   auto replica = std::make_shared<Replica>(
       module, groups,
-      ReplicaOptions{.units = {.stage = options.stage == 1 ? Stage::optimizer : Stage::gradients},
+      ReplicaOptions{.units = {.stage = options.stage == 1 ? Stage::optimizer : Stage::gradients,
+                               .order = options.order,
+                               .divide_by = options.divide_by},
                      .unused = unused_policy(options.find_unused_parameters),
                      .broadcast_buffers = options.broadcast_buffers});
   add_buckets(*replica, reversed(members_of(module, {}, false)), options.bucket_bytes,
               options.bucket_bytes);
   replica->install();
+  charge_rest(module);
   return replica;
 }
 
@@ -184,6 +261,10 @@ DataParallel fully_shard(nn::Module& module, const Mesh& mesh, const FSDPOptions
         " axes; pass one axis, or two: the first replicates, the second shards");
   if (axes.size() == 1) return fully_shard(module, mesh[axes[0].name], options);
   const Groups groups = {mesh[axes[1].name], mesh[axes[0].name]};
+  check(
+      options.order != Order::ranks || groups.replicas.size() == 1,
+      "fully_shard: a hybrid adds up within each group of shards first, which is not the order of "
+      "ranks; use Order::tree, or one axis");
   return make_data_parallel(shard(module, groups, options, Tied::error));
 }
 

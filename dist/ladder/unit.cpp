@@ -19,6 +19,13 @@ void copy(const Array& from, const Array& to) {
   to.storage().bump_version();
 }
 
+// A member's place in a row, as what its leaf was before it was cut.
+Tensor whole_of(const Member& member, const Array& row) {
+  const Tensor whole(part(row, member.place).reshape(member.shape), member.leaf.requires_grad());
+  if (member.former) set_part(whole, whole.array(), member.former);
+  return whole;
+}
+
 bool on_meta(const Array& array) { return array.device().type == DeviceType::meta; }
 
 // Where a unit's bytes belong: where its parameters have theirs, else where the options say.
@@ -37,24 +44,26 @@ Device device_of(const std::vector<Member>& members, const UnitOptions& options)
 }  // namespace
 
 Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
-           std::shared_ptr<Owners> owners)
+           const std::shared_ptr<GroupOwners>& owners)
     : name_(std::move(name)),
       members_(std::move(members)),
       groups_(std::move(groups)),
-      options_(options),
-      owners_(std::move(owners)) {
+      options_(options) {
   for (Member& member : members_) {
     const DType dtype = members_.front().leaf.dtype();
     check(member.leaf.dtype() == dtype, "fully_shard: unit '", name_, "' has parameters of ", dtype,
           " (", members_.front().name, ") and ", member.leaf.dtype(), " (", member.name,
           "); give them one dtype, or units of their own");
     member.shape = member.leaf.shape();
-    member.place = {total_, member.leaf.numel()};
-    total_ += member.place.count;
+    if (const Partition* part = partition(member.leaf)) {
+      member.former = std::make_shared<const Partition>(*part);
+    }
+    member.owners = owners->together_with(member.former ? member.former->owners : nullptr);
+    numel_ += member.leaf.numel();
   }
-  const int ranks = groups_.shard.size();
-  for (int i = 0; i < ranks; ++i) counts_.push_back(part_of({}, total_, ranks, i).count);
-  own_ = part_of({}, total_, ranks, groups_.shard.rank());
+  place_members();
+  counts_ = PartCounts::balanced(total_, groups_.shard.size());
+  own_ = counts_.part(groups_.shard.rank());
   if (options_.stage == Stage::none) {
     for (Member& member : members_) member.full = member.leaf;
   } else {
@@ -62,10 +71,28 @@ Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const U
   }
 }
 
-Part Unit::owned(const Member& member, int rank) const {
-  const Part part = part_of({}, total_, groups_.shard.size(), rank);
-  const int64_t begin = std::max(part.begin, member.place.begin);
-  const int64_t end = std::min(part.begin + part.count, member.place.begin + member.place.count);
+// [note: places in a row] Kernels read 16 bytes at a time where an array begins at a multiple of
+// that, in each dtype to which the unit may be converted: so members that are cut begin at
+// multiples of 8 elements. Those whose sizes are such multiples come first, in their order, and
+// leave no gaps; gaps hold zeros. Members that stay whole, DDP's, keep the order of their
+// gradients.
+void Unit::place_members() {
+  constexpr int64_t kAlign = 8;
+  const bool cuts = options_.stage != Stage::none;
+  if (cuts) {
+    std::stable_partition(members_.begin(), members_.end(),
+                          [](const Member& m) { return m.leaf.numel() % kAlign == 0; });
+  }
+  for (Member& member : members_) {
+    if (cuts) total_ = (total_ + kAlign - 1) / kAlign * kAlign;
+    member.place = {total_, member.leaf.numel()};
+    total_ += member.place.count;
+  }
+}
+
+Part Unit::owned(const Member& member) const {
+  const int64_t begin = std::max(own_.begin, member.place.begin);
+  const int64_t end = std::min(own_.begin + own_.count, member.place.begin + member.place.count);
   return {begin, std::max<int64_t>(end - begin, 0)};
 }
 
@@ -78,7 +105,9 @@ void Unit::fill(const Member& member, const Array& target, int64_t first) const 
     const nn::Slot& slot = *member.slots.front();
     check(static_cast<bool>(slot.init.fill), "fully_shard: ", member.name,
           " was made on meta and has no recipe for its values; give it values before");
-    nn::fill_part(slot.init, target, member.shape, first, slot.stream);
+    const Partition* part = member.former.get();
+    nn::fill_part(slot.init, target, part ? part->whole : member.shape,
+                  part ? part->boxes : std::vector<Box>(), first, slot.stream);
   }
 }
 
@@ -86,29 +115,28 @@ void Unit::cut(const UnitOptions& options) {
   const DType dtype = members_.front().leaf.dtype();
   const bool meta = groups_.shard.engine_kind() == EngineKind::simulated;
   const bool converts = options.gathered && *options.gathered != dtype;
-  apart_ = options.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
+  owns_storage_ = options.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
   const Device device = meta ? kMeta : device_of(members_, options);
   const MemoryScope tag(MemoryTag::parameter);
-  if (apart_) {
-    shard_ = Array::empty({own_.count}, dtype, device);
+  if (owns_storage_) {
+    shard_ = Array::zeros({own_.count}, dtype, device);
   } else {
-    full_ = Array::empty({total_}, dtype, device);
+    full_ = Array::zeros({total_}, dtype, device);
     shard_ = part(full_, own_);
   }
   for (const Member& member : members_) {
-    const Part mine = owned(member, groups_.shard.rank());
+    const Part mine = owned(member);
     const int64_t first = mine.count > 0 ? mine.begin - member.place.begin : 0;
-    if (apart_) {
+    if (owns_storage_) {
       fill(member, part(shard_, {mine.count > 0 ? mine.begin - own_.begin : 0, mine.count}), first);
     } else {
       fill(member, part(full_, member.place), 0);
     }
     set_leaf(member);
   }
-  if (apart_) make_row(options.gathered.value_or(dtype), device);
+  if (owns_storage_) make_row(options.gathered.value_or(dtype), device);
   for (Member& member : members_) {
-    member.full = Tensor(part(full_, member.place).reshape(member.shape));
-    member.full.requires_grad_(member.leaf.requires_grad());
+    member.full = whole_of(member, full_);
   }
   show_shards();
   full_version_ = full_.storage().version();
@@ -117,11 +145,13 @@ void Unit::cut(const UnitOptions& options) {
 
 // The leaf goes on with this rank's part of shard_.
 void Unit::set_leaf(const Member& member) const {
-  const Part mine = owned(member, groups_.shard.rank());
+  const Part mine = owned(member);
   const bool any = mine.count > 0;
-  const Partition place = {member.shape, any ? mine.begin - member.place.begin : 0, owners_};
+  Partition place = member.former ? *member.former : Partition{.whole = member.shape};
+  place.first = any ? mine.begin - member.place.begin : 0;
+  place.owners = member.owners;
   set_part(member.leaf, part(shard_, {any ? mine.begin - own_.begin : 0, mine.count}),
-           std::make_shared<const Partition>(place));
+           std::make_shared<const Partition>(std::move(place)));
 }
 
 // The row of gathered parameters, without bytes until somebody gathers.
@@ -139,22 +169,22 @@ void Unit::convert(DType dtype, Device device) {
   const MemoryScope tag(MemoryTag::parameter);
   const Array mine = shard_.to(dtype).to(device), former = full_;
   const bool converts = options_.gathered && *options_.gathered != dtype;
-  const bool was_apart = apart_, was_true = full_.storage().version() == full_version_;
-  apart_ = options_.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
-  if (apart_) {
+  const bool owned_storage = owns_storage_, was_true = full_.storage().version() == full_version_;
+  owns_storage_ = options_.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
+  if (owns_storage_) {
     shard_ = mine;
     make_row(options_.gathered.value_or(dtype), device);
   } else {
-    full_ = was_apart ? mine : former.to(dtype).to(device);
+    full_ = owned_storage ? mine : former.to(dtype).to(device);
     shard_ = part(full_, own_);
   }
-  full_version_ = full_.storage().version() - (apart_ || was_true ? 0 : 1);
+  full_version_ = full_.storage().version() - (owns_storage_ || was_true ? 0 : 1);
   shard_version_ = shard_.storage().version() - 1;
   former.storage().bump_version();
   for (const Member& member : members_) {
     const Tensor leaf_grad = member.leaf.grad(), full_grad = member.full.grad();
     set_leaf(member);
-    set_part(member.full, part(full_, member.place).reshape(member.shape), nullptr);
+    set_part(member.full, part(full_, member.place).reshape(member.shape), member.former);
     const MemoryScope gradients(MemoryTag::gradient);
     if (leaf_grad.defined()) {
       member.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(device)));
@@ -184,7 +214,7 @@ void Unit::unshard() {
   state_ = State::gathering;
   gathers_ = false;
   if (options_.stage == Stage::none) return;
-  if (apart_) {
+  if (owns_storage_) {
     full_.storage().refill();
     gather();
   } else if (groups_.shard.size() > 1 && full_.storage().version() != full_version_) {
@@ -197,8 +227,9 @@ void Unit::unshard() {
 // graph recorded before is refused, as after any in-place write.
 void Unit::gather() {
   gathers_ = true;
+  begun_version_ = shard_.storage().version();
   Array mine = shard_;
-  if (apart_ && shard_.dtype() != full_.dtype()) {
+  if (owns_storage_ && shard_.dtype() != full_.dtype()) {
     mine = part(full_, own_);
     copy(shard_, mine);
   }
@@ -207,10 +238,14 @@ void Unit::gather() {
       groups_.shard.all_gather(full_, mine, {.async = true, .unit = name_, .counts = counts_});
 }
 
+bool Unit::stale() const {
+  return state_ != State::sharded && owns_storage_ && shard_.storage().version() != begun_version_;
+}
+
 void Unit::wait_unsharded() {
   if (state_ == State::gathering) {
     gather_.wait();
-    if (gathers_ && apart_ && shard_.storage().version() == shard_version_) {
+    if (gathers_ && owns_storage_ && shard_.storage().version() == shard_version_) {
       full_.storage().restore_version(full_version_);
     } else if (gathers_) {
       shard_version_ = shard_.storage().version();
@@ -231,7 +266,7 @@ void Unit::reshard() {
   const bool gathered = state_ != State::sharded;
   state_ = State::sharded;
   if (options_.stage == Stage::none) return;
-  if (gathered && apart_) full_.storage().release();
+  if (gathered && owns_storage_) full_.storage().release();
   show_shards();
 }
 
@@ -244,8 +279,7 @@ void Unit::show_shards() {
 
 void Unit::show(const Array& row) {
   for (Member& member : members_) {
-    member.shown =
-        Tensor(part(row, member.place).reshape(member.shape), member.leaf.requires_grad());
+    member.shown = whole_of(member, row);
     for (nn::Slot* slot : member.slots) slot->tensor = member.shown;
   }
 }

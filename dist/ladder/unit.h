@@ -1,7 +1,8 @@
 #pragma once
 // Unit: parameters that are cut, gathered and reduced together, one collective for all of them. The
 // parameters lie one behind the other; rank r owns the r-th of N even parts of that row, so a
-// rank's shard of one parameter is a slice of it, perhaps empty, and nothing is padded.
+// rank's shard of one parameter is a slice of it, perhaps empty, and nothing is padded but for gaps
+// of fewer than 8 elements behind parameters of odd sizes.
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include <hero/autograd/partition.h>
 #include <hero/dist/communicator.h>
+#include <hero/dist/ladder/owners.h>
 #include <hero/nn/module.h>
 
 namespace hero::dist {
@@ -27,7 +29,9 @@ struct Groups {
 struct UnitOptions {
   Stage stage = Stage::none;
   std::optional<DType> gathered = {};  ///< dtype of whole parameters; absent: that of the shards
-  std::optional<DType> reduce = {};    ///< dtype in which gradients are added up; absent: theirs
+  std::optional<DType> reduce = {};    ///< dtype in which gradients travel; absent: theirs
+  Order order = Order::tree;           ///< in which gradients are added up
+  double divide_by = 0.0;              ///< what their sum is divided by; 0: the number of ranks
   Device device = kCpu;                ///< where parameters made on meta get their bytes
 };
 
@@ -38,25 +42,37 @@ struct Member {
   std::vector<nn::Slot*> slots = {};    ///< every place where the module knows it
   Tensor leaf = {};  ///< what optimizers hold: its shard, or itself under Stage::none
   Tensor full = {};  ///< what forward computes with; `leaf` itself under Stage::none
-  Shape shape = {};
-  Part place = {};       ///< its elements in the unit's row
-  size_t id = 0;         ///< its place among all parameters of the module
-  bool watched = false;  ///< `full` tells when its gradient is complete
-  bool ready = false;    ///< it is, in the backward pass now running
-  Tensor aside = {};     ///< Stage::none: the mean that leaf.grad() was before this pass
-  Tensor shown = {};     ///< what the module shows while all parameters are summoned
+  Shape shape = {};  ///< of `full`
+  std::shared_ptr<const Partition> former = {};  ///< what `full` holds of a larger parameter
+  std::shared_ptr<Owners> owners = {};           ///< of its shards
+  Part place = {};                               ///< its elements in the unit's row
+  size_t id = 0;                                 ///< its place among all parameters of the module
+  bool watched = false;                          ///< `full` tells when its gradient is complete
+  bool ready = false;                            ///< it is, in the backward pass now running
+  Tensor aside = {};  ///< Stage::none: the mean that leaf.grad() was before this pass
+  Tensor shown = {};  ///< what the module shows while all parameters are summoned
 };
 
 class Unit {
  public:
-  /// Cuts the members' values; every member's leaf holds its shard from now on.
+  /// Cuts the members' values; every member's leaf holds its shard from now on. A leaf may hold
+  /// boxes of a larger parameter: its shard is then an interval of these boxes' elements, and what
+  /// is gathered are the boxes.
   Unit(std::string name, std::vector<Member> members, Groups groups, const UnitOptions& options,
-       std::shared_ptr<Owners> owners);
+       const std::shared_ptr<GroupOwners>& owners);
 
   const std::string& name() const { return name_; }
+  /// Its module has become a part of the one that lies so far above it.
+  void nest(const std::string& path) {
+    name_ = name_ == "root" ? path : path + "." + name_;
+    for (Member& member : members_) member.name = path + "." + member.name;
+  }
   std::vector<Member>& members() { return members_; }
   const std::vector<Member>& members() const { return members_; }
-  int64_t numel() const { return total_; }
+  /// Elements of all parameters.
+  int64_t numel() const { return numel_; }
+  /// Elements of the row: those, and gaps between them.
+  int64_t row() const { return total_; }
   /// This rank's part of the row.
   const Part& own() const { return own_; }
 
@@ -70,9 +86,11 @@ class Unit {
   void reshard();
   bool sharded() const { return state_ == State::sharded; }
   /// Shards have memory of their own, so that there is something to free.
-  bool apart() const { return apart_; }
+  bool owns_storage() const { return owns_storage_; }
   /// Gathering moves bytes now.
   bool moves() const { return gathers_; }
+  /// What is gathered are values that the shards no longer have.
+  bool stale() const;
   /// Lets the module see whole parameters in `row`, in their order.
   void show(const Array& row);
   void show_shards();
@@ -100,42 +118,48 @@ class Unit {
   enum class State : uint8_t { sharded, gathering, unsharded };
   struct Reduction {
     std::vector<size_t> members;
-    Array bucket;  // all gradients, one behind the other
-    Array own;     // this rank's part of their mean
-    std::vector<int64_t> counts;
+    bool as_row = false;  // they are all, and lie as in the row
+    Array bucket;         // all gradients, one behind the other
+    Array own;            // this rank's part of their mean
+    PartCounts counts;    // of the bucket: each rank's part of the packed gradients
     std::string name;
     Work work;
   };
 
+  void place_members();
   void cut(const UnitOptions& options);
   void set_leaf(const Member& member) const;
   void make_row(DType dtype, Device device);
   /// The program put another tensor in a parameter's place.
   void check_slots() const;
   void fill(const Member& member, const Array& target, int64_t first) const;
-  /// The elements of a member that a rank owns, by their places in the row.
-  Part owned(const Member& member, int rank) const;
+  /// The elements of a member that this rank owns, by their places in the row.
+  Part owned(const Member& member) const;
+  /// How the packed gradients of these members are cut, as the row is.
+  const PartCounts& counts_of(const std::vector<size_t>& members);
   void gather();
-  void pack(Reduction& reduction) const;
+  void pack(Reduction& reduction);
   void keep_whole();
-  void reduce_over_replicas(Reduction& reduction) const;
+  void begin_reduce_over_replicas(Reduction& reduction) const;
   void add_gradient(Member& member, const Array& gradient) const;
 
   std::string name_;
   std::vector<Member> members_;
   Groups groups_;
   UnitOptions options_;
-  std::shared_ptr<Owners> owners_;
-  int64_t total_ = 0;
+  int64_t numel_ = 0, total_ = 0;
   Part own_;
-  std::vector<int64_t> counts_;  // of each rank
-  bool apart_ = false;
+  PartCounts counts_;           // of the row
+  std::vector<size_t> packed_;  // members that were packed last, where not all were
+  PartCounts packed_counts_;    // of their gradients
+  bool owns_storage_ = false;
   State state_ = State::sharded;
   Array shard_;                 // this rank's part of the row
   Array full_;                  // the row
   Work gather_;                 // while state_ is gathering
   bool gathers_ = false;        // the gathering now under way moves bytes
   uint32_t shard_version_ = 0;  // of shard_ when full_ was last true
+  uint32_t begun_version_ = 0;  // of shard_ when gathering began
   uint32_t full_version_ = 0;   // of full_ then
   std::unique_ptr<Reduction> reduction_;
 };

@@ -38,7 +38,7 @@ Example PassPlan::make(int64_t batch) const {
   const NoGrad no_grad;
   const LedgerScope charged_to(*ledger);
   const MemoryScope tagged(MemoryTag::other);
-  const BatchNumbers numbers(seed, epoch, batch);
+  const BatchNumbers numbers(seed, epoch, turns.rank + batch * turns.ranks);
   const auto begin = static_cast<size_t>(batch * batch_size);
   const std::span<const int64_t> indices = std::span(order).subspan(
       begin, std::min(static_cast<size_t>(batch_size), order.size() - begin));

@@ -11,6 +11,7 @@
 
 #include <hero/core/ledger.h>
 #include <hero/nn/data/dataset.h>
+#include <hero/nn/data/sampler.h>
 
 namespace hero::nn::data {
 
@@ -23,7 +24,8 @@ struct PassPlan {
   int64_t batches;
   uint64_t seed;
   int64_t epoch;
-  Ledger* ledger;  ///< the consumer's
+  Ledger* ledger;    ///< the consumer's
+  Share turns = {};  ///< of the ranks that share the order, and have numbers of their own
 
   /// Batch number `batch`; leaves the calling thread's generator as it was.
   Example make(int64_t batch) const;

@@ -152,7 +152,7 @@ ConcatDataset::ConcatDataset(std::vector<AnyDataset> datasets) : datasets_(std::
   for (const AnyDataset& dataset : datasets_) ends_.push_back(end += dataset->size());
 }
 
-ConcatDataset::Place ConcatDataset::find(int64_t index) const {
+ConcatDataset::SampleIndex ConcatDataset::find(int64_t index) const {
   check_index("concat_dataset", index);
   const auto at =
       static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
@@ -160,18 +160,18 @@ ConcatDataset::Place ConcatDataset::find(int64_t index) const {
 }
 
 Example ConcatDataset::get(int64_t index) const {
-  const Place place = find(index);
-  return datasets_[place.dataset]->get(place.index);
+  const SampleIndex at = find(index);
+  return datasets_[at.dataset]->get(at.index);
 }
 
 Example ConcatDataset::get_batch(std::span<const int64_t> indices) const {
   std::vector<int64_t> inner;
   size_t dataset = 0;
   for (const int64_t index : indices) {
-    const Place place = find(index);
-    if (!inner.empty() && place.dataset != dataset) return Dataset::get_batch(indices);
-    dataset = place.dataset;
-    inner.push_back(place.index);
+    const SampleIndex at = find(index);
+    if (!inner.empty() && at.dataset != dataset) return Dataset::get_batch(indices);
+    dataset = at.dataset;
+    inner.push_back(at.index);
   }
   return inner.empty() ? Dataset::get_batch(indices) : datasets_[dataset]->get_batch(inner);
 }

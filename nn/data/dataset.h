@@ -81,11 +81,11 @@ class ConcatDataset : public Dataset {
   Example get_batch(std::span<const int64_t> indices) const override;
 
  private:
-  struct Place {
+  struct SampleIndex {
     size_t dataset;
     int64_t index;
   };
-  Place find(int64_t index) const;
+  SampleIndex find(int64_t index) const;
 
   std::vector<AnyDataset> datasets_;
   std::vector<int64_t> ends_;

@@ -29,9 +29,16 @@ struct DataLoader::State {
   int64_t batches() {
     return BatchSampler(sampler(), options.batch_size, options.drop_last).size();
   }
-  // What must agree when a state is loaded; all but where the pass stands.
+  // Ranks that take turns with the batches of one order; else one rank, with turns of none.
+  Share turns() {
+    const Share share = sampler().share();
+    return share.turn == options.batch_size ? share : Share{};
+  }
+  // What must agree when a state is loaded; all but where the pass stands, and how many ranks take
+  // turns.
   std::vector<std::pair<std::string, int64_t>> identity() {
-    return {{"dataset_size", dataset->size()},  {"samples", sampler().size()},
+    const int64_t samples = turns().turn > 0 ? dataset->size() : sampler().size();
+    return {{"dataset_size", dataset->size()},  {"samples", samples},
             {"batch_size", options.batch_size}, {"drop_last", options.drop_last},
             {"shuffle", options.shuffle},       {"seed", std::bit_cast<int64_t>(options.seed)}};
   }
@@ -124,7 +131,8 @@ DataLoader::Iterator DataLoader::begin() {
                 .batches = state_->batches(),
                 .seed = state_->options.seed,
                 .epoch = sampler.epoch(),
-                .ledger = &current_ledger()};
+                .ledger = &current_ledger(),
+                .turns = state_->turns()};
   sampler.set_epoch(plan.epoch + 1);
   state_->position = {plan.epoch, first};
   Iterator it(std::make_unique<Iterator::Pass>(state_, std::move(plan), first));
@@ -136,7 +144,8 @@ std::vector<core::NamedArray> DataLoader::state_dict() const {
   const auto number = [](int64_t value) { return Array::full({}, value, kInt64); };
   const State::Position at =
       state_->position.value_or(State::Position{state_->sampler().epoch(), 0});
-  std::vector<core::NamedArray> state{{"epoch", number(at.epoch)}, {"batch", number(at.batch)}};
+  std::vector<core::NamedArray> state{{"epoch", number(at.epoch)},
+                                      {"batch", number(at.batch * state_->turns().ranks)}};
   for (const auto& [name, value] : state_->identity()) state.push_back({name, number(value)});
   return state;
 }
@@ -156,7 +165,12 @@ void DataLoader::load_state_dict(const std::vector<core::NamedArray>& state) {
     check(saved == value, "data_loader: the state is of a loader with ", name, " ", saved,
           ", this one has ", value);
   }
-  const State::Position at{number("epoch"), number("batch")};
+  const int64_t taken = number("batch"), ranks = state_->turns().ranks;
+  check(
+      taken % ranks == 0, "data_loader: the state stands behind ", taken,
+      " batches of the order, of which ", ranks,
+      " ranks cannot each have taken as many; save behind a step that all numbers of ranks share");
+  const State::Position at{number("epoch"), taken / ranks};
   check(at.epoch >= 0 && at.epoch < INT64_MAX && at.batch >= 0 && at.batch <= size(),
         "data_loader: the state stands at batch ", at.batch, " of ", size(), " in epoch ",
         at.epoch);

@@ -54,8 +54,9 @@ class DataLoader {
   Iterator begin();
   End end() const { return {}; }
 
-  /// Where the loader stands: epoch and batches handed out, with what must be the same when it goes
-  /// on. Numbers are int64 arrays of shape [] that travel through safetensors.
+  /// Where the loader stands: epoch and batches handed out (where ranks take turns: to all of them
+  /// together), with what must be the same when it goes on. Numbers are int64 arrays of shape []
+  /// that travel through safetensors.
   std::vector<core::NamedArray> state_dict() const;
   /// The next pass goes on after the last batch that had been handed out, with the same bits. An
   /// Error, and no change, where the state is of another dataset size, batch size, order or seed.

@@ -136,16 +136,24 @@ DistributedSampler::DistributedSampler(int64_t size, const DistributedSamplerOpt
   check(options.rank >= 0 && options.rank < replicas, "distributed_sampler: rank ", options.rank,
         " is not in [0, ", replicas, ")");
   check(size > 0, "distributed_sampler: there are no samples");
-  num_samples_ = options.drop_last ? size / replicas : ceil_div(size, replicas);
+  check(options.turn > 0, "distributed_sampler: turn is not positive: ", options.turn);
+  int64_t round = 0;  // indices that all ranks take, each in its turn
+  check(!__builtin_mul_overflow(replicas, options.turn, &round), "distributed_sampler: ", replicas,
+        " replicas that take ", options.turn, " indices at a time are more than can be counted");
+  const int64_t rounds = options.drop_last ? size / round : ceil_div(size, round);
+  check(rounds == 0 || options.turn <= std::numeric_limits<int64_t>::max() / rounds,
+        "distributed_sampler: turn is ", options.turn, " of ", size, " samples");
+  num_samples_ = rounds * options.turn;
 }
 
 std::vector<int64_t> DistributedSampler::indices() const {
   const std::vector<int64_t> all = options_.shuffle
                                        ? permutation(size_, epoch_stream(options_.seed, epoch()))
                                        : ascending(size_);
-  std::vector<int64_t> mine(static_cast<size_t>(num_samples_));
+  std::vector<int64_t> mine = list<int64_t>(num_samples_);
   for (int64_t i = 0; i < num_samples_; ++i) {
-    const int64_t at = options_.rank + i * options_.num_replicas;
+    const int64_t turn = options_.rank + i / options_.turn * options_.num_replicas;
+    const int64_t at = turn * options_.turn + i % options_.turn;
     mine[static_cast<size_t>(i)] = all[static_cast<size_t>(at % size_)];
   }
   return mine;

@@ -8,6 +8,14 @@
 
 namespace hero::nn::data {
 
+/// How a sampler's indices are a part of an order that ranks share: runs of `turn` indices, of
+/// which rank r of N takes the r-th, the (N + r)-th, ... 0 where it shares none.
+struct Share {
+  int64_t ranks = 1;
+  int64_t rank = 0;
+  int64_t turn = 0;
+};
+
 /// The indices of one pass; shuffling samplers give each epoch another order.
 class Sampler {
  public:
@@ -16,6 +24,8 @@ class Sampler {
   virtual int64_t size() const = 0;
   /// The indices of a pass in the epoch that is set.
   virtual std::vector<int64_t> indices() const = 0;
+  /// What of a shared order the indices are.
+  virtual Share share() const { return {}; }
   /// The epoch of the next pass, from 0. A DataLoader moves on by one each time a pass begins.
   int64_t epoch() const { return epoch_; }
   void set_epoch(int64_t epoch);
@@ -83,6 +93,11 @@ struct DistributedSamplerOptions {
   bool shuffle = true;
   uint64_t seed = 0;
   bool drop_last = false;  ///< drop the tail that does not divide, instead of padding
+  /// Indices that a rank takes at a time. With the loader's batch size the ranks take turns with
+  /// the batches of one order: they are the same batches on any number of ranks, with the same
+  /// random numbers, and a loader's state is how many of them all ranks have taken together, so
+  /// that other numbers of ranks can go on from it.
+  int64_t turn = 1;
 };
 
 /// Every num_replicas-th index, from rank on, of an order that all ranks share: PyTorch's
@@ -96,6 +111,7 @@ class DistributedSampler : public Sampler {
       : DistributedSampler(dataset.size(), options) {}
   int64_t size() const override { return num_samples_; }
   std::vector<int64_t> indices() const override;
+  Share share() const override { return {options_.num_replicas, options_.rank, options_.turn}; }
 
  private:
   int64_t size_;

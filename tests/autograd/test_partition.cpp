@@ -24,7 +24,7 @@ TEST_CASE("a leaf that becomes a part of itself stays the same tensor, with its 
 
   const Array part = w.array().reshape({4}).slice(0, 1, 3);
   set_part(w, part,
-           std::make_shared<const Partition>(Partition{{2, 2}, 1, std::make_shared<Alone>()}));
+           std::make_shared<const Partition>(Partition{{2, 2}, {}, 1, std::make_shared<Alone>()}));
   REQUIRE(partition(w) != nullptr);
   REQUIRE(partition(w)->whole == Shape{2, 2});
   REQUIRE(partition(w)->first == 1);
@@ -44,7 +44,7 @@ TEST_CASE("a leaf that becomes a part of itself stays the same tensor, with its 
 TEST_CASE("a part may be empty, and a computed tensor has none") {
   const Tensor w = tensor({1.0f}, {.requires_grad = true});
   set_part(w, w.array().slice(0, 0, 0),
-           std::make_shared<const Partition>(Partition{{1}, 1, std::make_shared<Alone>()}));
+           std::make_shared<const Partition>(Partition{{1}, {}, 1, std::make_shared<Alone>()}));
   REQUIRE(w.numel() == 0);
   REQUIRE(partition(w * 2.0) == nullptr);
   REQUIRE_THROWS_WITH(set_part(w * 2.0, Array::zeros({1}), nullptr),

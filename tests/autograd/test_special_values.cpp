@@ -1,6 +1,7 @@
 // NaN, infinities and the ends of the range: values and gradients of functions at them.
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "support/catch.h"
 
@@ -237,6 +238,17 @@ TEST_CASE("gaussian_nll_loss takes one variance a sample, and no shape that is a
   // Gradients of each sample's variance.
   const Tensor v = leaf({2.0, 4.0}, kFloat64), a = zeros({2, 3}, {.dtype = kFloat64});
   same(gradient(gaussian_nll_loss(a, a, v, each), v), {1.5, 0.75});
+}
+
+TEST_CASE("isclose and allclose refuse negative and NaN tolerances") {
+  const Tensor x = ones({2});
+  for (const auto& [rtol, atol] : {std::pair{-1e-5, 1e-8}, {1e-5, -1e-8}, {kNan, 0.0}}) {
+    const auto refused = ContainsSubstring("isclose: tolerances must not be negative: rtol ");
+    CHECK_THROWS_WITH(isclose(x, x, rtol, atol), refused);
+    CHECK_THROWS_WITH(allclose(x, x, rtol, atol), refused);
+  }
+  CHECK_THROWS_WITH(isclose(x, x, -0.5, 0.25), ContainsSubstring("rtol -0.5, atol 0.25"));
+  CHECK(allclose(x, x, 0.0, 0.0));
 }
 
 TEST_CASE("glu of nothing is nothing") {

@@ -8,6 +8,7 @@
 #include <benchmark/benchmark.h>
 
 #include <hero/dist/dist.h>
+#include <hero/dist/engines/ordered_reduce.h>
 
 namespace {
 
@@ -100,6 +101,25 @@ void sizes(benchmark::internal::Benchmark* bench) {
   bench->UseManualTime()->Iterations(5);
 }
 
+// The sum alone: so many arrays of 64 Ki floats, one after the other or in a tree.
+void sum_of_arrays(benchmark::State& state) {
+  constexpr int64_t kCount = int64_t{1} << 16;
+  const auto arrays = static_cast<size_t>(state.range(0));
+  std::vector<Array> inputs;
+  std::vector<const std::byte*> places;
+  for (size_t i = 0; i < arrays; ++i) {
+    inputs.push_back(Array::ones({kCount}));
+    places.push_back(inputs.back().bytes());
+  }
+  const Array output = Array::zeros({kCount});
+  const core::Fold fold = {.op = core::Combine::mean, .tree = state.range(1) != 0};
+  for (auto _ : state) ordered_reduce(fold, places, output.bytes(), kCount);
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(arrays + 1) * kCount * 4);
+}
+
+BENCHMARK(sum_of_arrays)
+    ->ArgNames({"arrays", "tree"})
+    ->ArgsProduct({{2, 3, 4, 5, 8, 16, 32, 64}, {0, 1}});
 BENCHMARK(all_reduce)->Apply(sizes);
 BENCHMARK(bare_all_reduce)->Apply(sizes);
 BENCHMARK(reduce_scatter)->Apply(sizes);

@@ -101,6 +101,25 @@ TEST_CASE("a storage is charged to the ledger it was made under, wherever it end
   REQUIRE(second.peak() == 0);
 }
 
+TEST_CASE("bytes that are moved to another ledger leave the first one", "[core]") {
+  Ledger first, second;
+  const LedgerScope scope(first);
+  const Array x = Array::empty({5}), y = Array::empty({7});
+  x.storage().charge_to(second);
+  REQUIRE(first.live() == 28);
+  REQUIRE(second.live() == 20);
+  x.storage().charge_to(second);
+  REQUIRE(second.peak() == 20);
+  x.storage().release();
+  y.storage().release();
+  y.storage().charge_to(second);
+  REQUIRE(second.live() == 0);
+  x.storage().refill();
+  y.storage().refill();
+  REQUIRE(first.live() == 0);
+  REQUIRE(second.live(MemoryTag::activation) == 48);
+}
+
 TEST_CASE("threads charge one ledger without losing a byte", "[core][threads]") {
   Ledger ledger;
   std::vector<std::thread> threads;

@@ -13,7 +13,7 @@ namespace hero::test {
 inline void check_native(const Communicator& world, ReduceOp op, DType dtype) {
   const int64_t n = 24 * world.size();
   const std::vector<Array> inputs = all_contributions(world.size(), n, dtype);
-  const Array expected = reduced(op, inputs);
+  const Array expected = reduced(op, inputs, Order::ranks);
   const Array& mine = inputs[static_cast<size_t>(world.rank())];
   // every partial result of a half may be rounded, and products of N factors stay below 2^N
   const double eps = is_floating(dtype) && item_size(dtype) == 2 ? 0x1p-7 : 0x1p-23;
@@ -33,12 +33,13 @@ inline void check_native(const Communicator& world, ReduceOp op, DType dtype) {
   expect(close(y, world.rank() == 0 ? expected : mine), "reduce ", name(op), " of ", dtype);
   for (const bool even : {true, false}) {
     CallOptions options{.op = op, .order = Order::native};
-    options.counts.assign(static_cast<size_t>(world.size()), 24);
-    if (!even) options.counts.front() += options.counts.back();
-    if (!even && world.size() > 1) options.counts.back() = 0;
-    if (!even && world.size() == 1) options.counts.front() = 24;
-    if (even) options.counts.clear();
-    const Part own = part_of(options.counts, n, world.size(), world.rank());
+    std::vector<int64_t> counts(static_cast<size_t>(world.size()), 24);
+    if (!even && world.size() > 1) {
+      counts.front() += counts.back();
+      counts.back() = 0;
+    }
+    if (!even) options.counts = counts;
+    const Part own = PartCounts(counts).part(world.rank());
     const Array part = Array::empty({own.count}, dtype, world.device());
     world.reduce_scatter(part, copy_on(mine, world.device()), options);
     expect(close(part, expected.slice(0, own.begin, own.begin + own.count).contiguous()),

@@ -5,12 +5,15 @@
 #include "cuda/gpu.h"
 #include "dist/collective_checks.h"
 
+#include <hero/core/accelerator.h>
+#include <hero/core/backend.h>
+
 using namespace hero;
 using namespace hero::test;
 using namespace hero_test;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("collectives of arrays on the GPU give the bits of a plain loop in rank order") {
+TEST_CASE("collectives of arrays on the GPU give the bits of their definitions") {
   HERO_NEEDS_GPU();
   for (const int ranks : {1, 2, 3, 4}) {
     run_ranks(ranks, [](Communicator& world) {
@@ -25,22 +28,44 @@ TEST_CASE("more contributions than one pass over the GPU's memory reads at a tim
   HERO_NEEDS_GPU();
   run_ranks(7, [](Communicator& world) {
     for (const DType dtype : {kFloat32, kBFloat16, kInt64}) {
-      check_reductions(world, ReduceOp::sum, dtype, 1031, kGpu);
-      check_reductions(world, ReduceOp::mean, is_floating(dtype) ? dtype : kFloat64, 70, kGpu);
+      check_reductions(world, ReduceOp::sum, Order::tree, dtype, 1031, kGpu);
+      check_reductions(world, ReduceOp::mean, Order::tree, is_floating(dtype) ? dtype : kFloat64,
+                       70, kGpu);
     }
   });
 }
 
-TEST_CASE("a sum on the GPU may begin with the output and reach unaligned places") {
+TEST_CASE("sums on the GPU are the trees and the loops of their definitions, at any place") {
   HERO_NEEDS_GPU();
-  run_ranks(3, [](Communicator& world) {
-    const Array input = noise({3 * 41}, kFloat32, static_cast<uint64_t>(world.rank()) + 1);
-    const Array before = noise({41}, kFloat32, 9);
-    const Array expected = before.clone(), output = copy_on(before, kGpu);
-    world.reduce_scatter(expected, input, {.accumulate = true});
-    world.reduce_scatter(output, input.to(kGpu), {.accumulate = true});
-    expect(same_values(output, expected), "a sum that begins with the output");
-  });
+  core::Exchange& exchange = core::accelerator("test", kGpu).exchange(kGpu.index);
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kFloat16, kInt32}) {
+    for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 11, 16, 31, 33, 64}) {
+      for (const bool tree : {true, false}) {
+        for (const int64_t shift : {0, 1}) {  // where 16 bytes begin, and where they do not
+          CAPTURE(dtype, ranks, tree, shift);
+          const int64_t n = 133;
+          const std::vector<Array> inputs = all_contributions(ranks, n, dtype);
+          std::vector<Array> there;
+          std::vector<const std::byte*> places;
+          for (const Array& input : inputs) {
+            there.push_back(Array::zeros({n + shift}, dtype, kGpu));
+            const Array part = there.back().slice(0, shift, n + shift);
+            core::backend(kGpu).copy(input.to(kGpu), part);
+            places.push_back(part.bytes());
+          }
+          const bool half = dtype == kBFloat16 || dtype == kFloat16;
+          for (const DType result : {dtype, half ? kFloat32 : dtype}) {
+            const Array output = Array::zeros({n}, result, kGpu);
+            exchange.combine({core::Combine::sum, tree, dtype, result}, places, output.bytes(), n);
+            std::vector<Array> wide;
+            for (const Array& input : inputs) wide.push_back(input.to(result));
+            const Order order = tree ? Order::tree : Order::ranks;
+            CHECK(same_values(output, reduced(ReduceOp::sum, wide, order)));
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("messages between ranks on one GPU arrive in the order they were sent") {

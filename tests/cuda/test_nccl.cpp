@@ -7,7 +7,7 @@ using namespace hero::test;
 using namespace hero_test;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("nccl: every collective gives the bits of a plain loop in rank order") {
+TEST_CASE("nccl: every collective gives the bits of its definition") {
   HERO_NEEDS_NCCL();
   for (const int ranks : nccl_worlds()) {
     const auto program = [](Communicator& world) {

@@ -83,11 +83,11 @@ bool is_aborted(ncclComm_t comm) {
   return comm->aborted;
 }
 
-// Adds up in the order of ranks from the last to the first: not the order of Order::ranks.
+// Adds up from the last rank to the first: neither Order::tree nor Order::ranks.
 void reduce(const std::vector<ItemPtr>& all, size_t skip, void* to, size_t count) {
-  using hero::dist::ReduceOp;
-  constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min,
-                              ReduceOp::mean};
+  using hero::core::Combine;
+  constexpr Combine ops[] = {Combine::sum, Combine::product, Combine::max, Combine::min,
+                             Combine::mean};
   const Item& first = *all.front();
   const size_t item = bytes_of(first) / (first.count == 0 ? 1 : first.count);
   std::vector<const std::byte*> inputs;
@@ -95,8 +95,9 @@ void reduce(const std::vector<ItemPtr>& all, size_t skip, void* to, size_t count
     inputs.push_back(static_cast<const std::byte*>(all[i]->from) + skip * item);
   }
   std::vector<std::byte> sum(count * item);
-  hero::dist::ordered_reduce(ops[first.op], dtype_of(first.type), inputs, sum.data(),
-                             static_cast<int64_t>(count));
+  const hero::DType dtype = dtype_of(first.type);
+  hero::dist::ordered_reduce({.op = ops[first.op], .dtype = dtype, .result = dtype}, inputs,
+                             sum.data(), static_cast<int64_t>(count));
   if (count > 0) std::memcpy(to, sum.data(), sum.size());
 }
 

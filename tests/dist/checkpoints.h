@@ -45,10 +45,12 @@ struct Runner {
     if (stand.rung != Rung::single) {
       subject_loss(job.subject, *model, number, world.rank()).backward();
     } else {
-      for (int r = 0; r < stand.ranks; ++r) subject_loss(job.subject, *model, number, r).backward();
-      for (const Tensor& p : model->parameters()) {
-        if (p.grad().defined()) p.grad().div_(static_cast<double>(stand.ranks));
+      optim::Accumulator gradients(model->parameters());
+      for (int r = 0; r < stand.ranks; ++r) {
+        subject_loss(job.subject, *model, number, r).backward();
+        gradients.add();
       }
+      gradients.mean();
     }
     optimizer->step();
     optimizer->zero_grad();

@@ -143,33 +143,36 @@ inline dist::UnitPolicy units_of(Subject subject) {
   }
 }
 
-/// Puts a model on a rung; a hybrid needs an even number of ranks. Small buckets, so that there are
+/// Puts a model on a rung; a hybrid has groups of so many ranks. Small buckets, so that there are
 /// several.
-inline void climb(Rung rung, Subject subject, nn::Module& model, const dist::Communicator& world) {
+inline void climb(Rung rung, Subject subject, nn::Module& model, const dist::Communicator& world,
+                  dist::Order order = dist::Order::tree, int group = 2) {
   switch (rung) {
     case Rung::single:
       return;
     case Rung::ddp:
-      dist::DDP(model, world, {.bucket_bytes = 700, .first_bucket_bytes = 100});
+      dist::DDP(model, world, {.bucket_bytes = 700, .first_bucket_bytes = 100, .order = order});
       return;
     case Rung::zero1:
-      dist::ZeRO(model, world, {.stage = 1, .bucket_bytes = 700});
+      dist::ZeRO(model, world, {.stage = 1, .bucket_bytes = 700, .order = order});
       return;
     case Rung::zero2:
-      dist::ZeRO(model, world, {.stage = 2, .bucket_bytes = 700});
+      dist::ZeRO(model, world, {.stage = 2, .bucket_bytes = 700, .order = order});
       return;
     case Rung::zero3:
-      dist::ZeRO(model, world, {.stage = 3});
+      dist::ZeRO(model, world, {.stage = 3, .order = order});
       return;
     case Rung::fsdp:
-      dist::fully_shard(model, world, {.unit = units_of(subject)});
+      dist::fully_shard(model, world, {.unit = units_of(subject), .order = order});
       return;
     case Rung::fsdp_kept:
-      dist::fully_shard(model, world, {.unit = units_of(subject), .reshard_after_forward = false});
+      dist::fully_shard(
+          model, world,
+          {.unit = units_of(subject), .reshard_after_forward = false, .order = order});
       return;
     case Rung::hybrid: {
-      const dist::Mesh mesh(world, {{"replicate", world.size() / 2}, {"shard", 2}});
-      dist::fully_shard(model, mesh, {.unit = units_of(subject)});
+      const dist::Mesh mesh(world, {{"replicate", world.size() / group}, {"shard", group}});
+      dist::fully_shard(model, mesh, {.unit = units_of(subject), .order = order});
       return;
     }
   }
@@ -256,7 +259,14 @@ class Whole {
 inline void add_state(Whole& whole, nn::Module& model, const optim::Optimizer& optimizer) {
   const auto add = [&](const std::string& name, const Tensor& leaf, const Array& values) {
     const Partition* part = partition(leaf);
-    whole.add(name, part ? part->whole.numel() : leaf.numel(), part ? part->first : 0, values);
+    const bool boxes = part != nullptr && !part->boxes.empty();
+    const int64_t numel = whole_shape(leaf).numel();
+    if (!boxes) return whole.add(name, numel, part ? part->first : 0, values);
+    layout::Runs runs(part->whole, part->boxes, part->first, leaf.numel());
+    const Array flat = values.reshape({leaf.numel()});
+    for (layout::Run run; runs.next(run);) {
+      whole.add(name, numel, run.whole, flat.slice(0, run.part, run.part + run.count));
+    }
   };
   const auto named = model.named_parameters();
   for (const auto& [name, leaf] : named) add(name, leaf, leaf.array());
@@ -282,6 +292,8 @@ struct Climb {
   Device device = kCpu;
   dist::EngineKind engine = dist::EngineKind::local;  ///< nccl: each rank on its own GPU
   DType dtype = kFloat32;                             ///< of parameters and all that is computed
+  dist::Order order = dist::Order::tree;
+  int group = 2;  ///< ranks of a hybrid that hold the whole together
 };
 
 inline void finish_step(nn::Module& model, optim::Optimizer& optimizer, double clip) {
@@ -299,13 +311,22 @@ inline void train(Subject subject, nn::Module& model, optim::Optimizer& optimize
   }
 }
 
-/// One process accumulates the micro-batches of `ranks` ranks.
+/// One process takes the micro-batches of `ranks` ranks: in the order of ranks by backward() alone,
+/// which adds to the gradients that are there, else with an accumulator.
 inline void train_alone(Subject subject, nn::Module& model, optim::Optimizer& optimizer, int ranks,
-                        int steps, double clip) {
+                        int steps, double clip, dist::Order order = dist::Order::tree) {
+  optim::Accumulator gradients(model.parameters());
   for (int step = 0; step < steps; ++step) {
-    for (int r = 0; r < ranks; ++r) subject_loss(subject, model, step, r).backward();
-    for (const Tensor& p : model.parameters()) {
-      if (p.grad().defined()) p.grad().div_(static_cast<double>(ranks));
+    for (int r = 0; r < ranks; ++r) {
+      subject_loss(subject, model, step, r).backward();
+      if (order == dist::Order::tree) gradients.add();
+    }
+    if (order == dist::Order::tree) {
+      gradients.mean();
+    } else {
+      for (const Tensor& p : model.parameters()) {
+        if (p.grad().defined()) p.grad().div_(static_cast<double>(ranks));
+      }
     }
     finish_step(model, optimizer, clip);
   }
@@ -316,12 +337,12 @@ inline void train(const Climb& c, Whole& whole, const dist::Communicator* world)
   auto model = make_subject(c.subject);
   model->to(c.dtype);
   model->to(world != nullptr && world->device() != kCpu ? world->device() : c.device);
-  if (world != nullptr) climb(c.rung, c.subject, *model, *world);
+  if (world != nullptr) climb(c.rung, c.subject, *model, *world, c.order, c.group);
   auto optimizer = make_method(c.method, model->parameters());
   if (world != nullptr) {
     train(c.subject, *model, *optimizer, *world, c.steps, c.clip);
   } else {
-    train_alone(c.subject, *model, *optimizer, c.ranks, c.steps, c.clip);
+    train_alone(c.subject, *model, *optimizer, c.ranks, c.steps, c.clip, c.order);
   }
   add_state(whole, *model, *optimizer);
 }

@@ -77,7 +77,7 @@ inline const std::vector<Bug>& mismatches() {
       {"the order differs that a reduction is made in",
        odd_one(all_reduce_of([] { return some(); }),
                all_reduce_of([] { return some(); }, {.order = Order::native})),
-       {"disagree on the order", "ranks 0, 2 say ranks; rank 1 says native"}},
+       {"disagree on the order", "ranks 0, 2 say tree; rank 1 says native"}},
       {"the unit differs",
        odd_one(all_reduce_of([] { return some(); }, {.unit = "fc1"}),
                all_reduce_of([] { return some(); }, {.unit = "fc2"})),

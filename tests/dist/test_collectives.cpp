@@ -17,7 +17,7 @@ using namespace hero::test;
 
 const std::vector<int> kWorlds = {1, 2, 3, 4, 5, 8};
 
-TEST_CASE("every collective gives the bits of a plain loop in rank order", "[dist]") {
+TEST_CASE("every collective gives the bits of its definition", "[dist]") {
   for (const int ranks : kWorlds) {
     run_ranks(ranks, [](Communicator& world) { check_all(world, kDTypes, {0, 1, 3, 67}); });
   }
@@ -31,7 +31,7 @@ TEST_CASE("long arrays are reduced as short ones", "[dist]") {
   for (const int ranks : {1, 3, 4}) {
     run_ranks(ranks, [](Communicator& world) {
       for (const DType dtype : {kBFloat16, kFloat32, kInt64}) {
-        check_reductions(world, ReduceOp::sum, dtype, 10007);
+        check_reductions(world, ReduceOp::sum, Order::tree, dtype, 10007);
       }
     });
   }
@@ -55,18 +55,22 @@ TEST_CASE("arrays larger than the caches are moved as small ones", "[dist]") {
 }
 
 TEST_CASE("the bits of a sum do not depend on who comes first", "[dist][threads]") {
-  // 1e8 + 1 - 1e8: every order but the ranks' gives another float.
+  // 1e8 and 1 is 1e8: what comes out depends on who meets whom.
   const std::vector<float> values = {1e8F, 1.0F, -1e8F, 1.0F};
-  const float in_order = ((1e8F + 1.0F) - 1e8F) + 1.0F;
+  const float in_order = ((1e8F + 1.0F) - 1e8F) + 1.0F, in_tree = (1e8F + 1.0F) + (-1e8F + 1.0F);
   REQUIRE(in_order != (1e8F - 1e8F) + 1.0F + 1.0F);
+  REQUIRE(in_order != in_tree);
   for (int late = 0; late < 4; ++late) {
     run_ranks(4, [&](Communicator& world) {
       for (int round = 0; round < 5; ++round) {
         const int me = world.rank();
         for (int i = 0; i < (me == late ? 200 : 3 * me); ++i) std::this_thread::yield();
         const Array x = Array::full({9}, values[static_cast<size_t>(me)]);
-        world.all_reduce(x);
+        const Array y = x.clone();
+        world.all_reduce(x, {.order = Order::ranks});
         expect(same(x, Array::full({9}, in_order)), "the sum in rank order");
+        world.all_reduce(y);
+        expect(same(y, Array::full({9}, in_tree)), "the sum in a tree");
       }
     });
   }

@@ -81,17 +81,17 @@ TEST_CASE("each rung keeps the bytes of its formula, on every rank") {
       CAPTURE(ranks, name(rung));
       run_ranks(ranks, [&](Communicator& world) {
         const Bytes before = live(DeviceType::cpu);
-        Stack model(3, 7);
+        Stack model(3, 12);
         const DataParallel parallel = put(rung, model, world);
         optim::AdamW adamw(model.parameters());
         for (int step = 0; step < 2; ++step) {
           adamw.zero_grad();
-          sum(model(input(7, kCpu))).backward();
+          sum(model(input(12, kCpu))).backward();
           adamw.step();
         }
         int64_t own = 0;
         for (const UnitInfo& unit : parallel.units()) own += unit.own.count;
-        const Bytes expected = float32_formula(rung, 3 * 49, own), got = live(DeviceType::cpu);
+        const Bytes expected = float32_formula(rung, 3 * 144, own), got = live(DeviceType::cpu);
         expect(before == Bytes{}, "nothing is held before");
         expect(got == expected, name(rung), " rank ", world.rank(), ": parameters ", got.parameters,
                ", gradients ", got.gradients, ", optimizer ", got.optimizer, "; expected ",
@@ -219,9 +219,9 @@ TEST_CASE("each rung sends the bytes of its formula: 2 to 8 ranks, with and with
       CAPTURE(ranks, name(c.rung), c.micro, c.sync_all);
       Sent sent;
       run_ranks(ranks, [&](Communicator& world) {
-        one_step(c.rung, world, 3, 5, c.micro, c.sync_all, kCpu, sent);
+        one_step(c.rung, world, 3, 12, c.micro, c.sync_all, kCpu, sent);
       });
-      CHECK(sent.all == 4 * (c.gathers + c.reductions) * 75 * (ranks - 1));
+      CHECK(sent.all == 4 * (c.gathers + c.reductions) * 432 * (ranks - 1));
     }
   }
 }

@@ -1,6 +1,6 @@
 #include <chrono>
 
-#include "dist/ranks.h"
+#include "dist/collective_checks.h"
 #include "support/catch.h"
 
 #include <hero/dist/dist.h>
@@ -50,6 +50,28 @@ TEST_CASE("a rank's bytes leave a throttled link one call after the other", "[di
         }
         expect(seconds_since(start) >= 0.02, "both calls' bytes have left");
         expect(same(x, Array::full({2500}, 2.0)) && same(x, y), "both sums");
+      },
+      kSlow);
+}
+
+TEST_CASE("a call after another begins when the link is done with that one", "[dist][threads]") {
+  for (const int ranks : {2, 4, 6}) {
+    run_ranks(
+        ranks, [](Communicator& world) { check_sum_after_sum(world, kFloat32); }, kSlow);
+  }
+  run_ranks(
+      4,
+      [](Communicator& world) {
+        const Communicator pair = world.split(world.rank() / 2, world.rank(), "pair");
+        const Communicator pairs = world.split(world.rank() % 2, world.rank(), "pairs");
+        const Array x = Array::ones({5000}), part = Array::zeros({2500});
+        const Clock::time_point start = Clock::now();
+        const Work within = pair.reduce_scatter(part, x, {.async = true});
+        Work over = pairs.all_reduce(part, {.async = true, .after = within});
+        world.barrier();  // nobody waits for the sums, and all wait for the barrier
+        over.wait();
+        expect(seconds_since(start) >= 0.02, "10000 bytes leave twice");
+        expect(same(part, Array::full({2500}, 4.0)), "the sum over all");
       },
       kSlow);
 }

@@ -1,5 +1,7 @@
 // The code of docs/ranks.md, run.
+#include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "dist/ranks.h"
 #include "support/catch.h"
@@ -94,6 +96,77 @@ TEST_CASE("the training program of the page of ranks learns on any number of ran
       expect(train(world) < 2.0, "the loss fell from 3.4");
     });
   }
+}
+
+TEST_CASE("the step of the page of ranks has the same bits on 1, 2, 4 and 8 ranks") {
+  const auto bits = [](int ranks) {
+    std::string hash;
+    dist::run_ranks(ranks, [&](dist::Communicator& world) {
+      manual_seed(3);
+      nn::GPT model(kConfig);
+      const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
+      optim::AdamW adamw(model.parameters());
+      const auto loss_of = [&](int micro_batch) {
+        const auto [tokens, targets] = batch(kConfig, micro_batch);
+        return cross_entropy(model(tokens).reshape({-1, kConfig.vocab_size}), targets);
+      };
+      // [snippet: invariant]
+      optim::Accumulator gradients(model.parameters());
+      for (int i = world.rank(); i < 8; i += world.size()) {
+        loss_of(i).backward();  // the mean over the ranks
+        gradients.add();
+      }
+      gradients.mean();
+      adamw.step();
+      // [end]
+      const auto whole = fsdp.summon_full_parameters();
+      if (world.rank() != 0) return;
+      for (const auto& [name, p] : model.named_parameters())
+        hash += std::to_string(test::hash(p.array())) + " ";
+    });
+    return hash;
+  };
+  const std::string one = bits(1);
+  for (const int ranks : {2, 4, 8}) CHECK(bits(ranks) == one);
+}
+
+TEST_CASE("what the page of ranks shows of modules within modules") {
+  dist::run_ranks(4, [](dist::Communicator& world) {
+    manual_seed(3);
+    nn::GPT model(kConfig);
+    const auto loss = [&] {
+      const auto [tokens, targets] = batch(kConfig, world.rank());
+      return cross_entropy(model(tokens).reshape({-1, kConfig.vocab_size}), targets);
+    };
+    // [snippet: nested]
+    const dist::Mesh mesh(world, {{"replicate", 2}, {"shard", 2}});
+    for (const auto& [path, module] : model.named_modules()) {
+      if (auto* feed_forward = dynamic_cast<nn::FeedForward*>(module)) {
+        dist::fully_shard(*feed_forward, mesh, {.reshard_after_forward = false});
+      }
+    }
+    const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
+    // [end]
+    // [snippet: in_backward]
+    std::map<std::string, optim::AdamW> steps;
+    const auto named = model.named_parameters();
+    for (const dist::UnitInfo& unit : fsdp.units()) {
+      std::vector<Tensor> own;
+      for (const auto& [name, p] : named) {
+        if (std::count(unit.parameters.begin(), unit.parameters.end(), name) > 0) own.push_back(p);
+      }
+      steps.try_emplace(unit.name, own);
+    }
+    fsdp.on_event([&](const dist::Event& event) {
+      if (event.kind != dist::Event::Kind::reduced) return;
+      steps.at(event.unit).step();
+      steps.at(event.unit).zero_grad();
+    });
+    // [end]
+    expect(steps.size() == 5, "a root, two blocks, two feed-forward parts");
+    loss().backward();
+    for (const Tensor& p : model.parameters()) expect(!p.grad().defined(), "stepped");
+  });
 }
 
 TEST_CASE("what the page of ranks shows of accumulation, meta, hybrids and whole parameters") {

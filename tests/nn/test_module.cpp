@@ -367,6 +367,17 @@ TEST_CASE("names are checked and computed tensors in place of parameters are fou
   CHECK_THROWS_WITH(mlp.parameters(), ContainsSubstring("fc1.weight"));
 }
 
+TEST_CASE("a child keeps its place, and its parameters can be replaced") {
+  struct Net : nn::Module {
+    nn::Linear& fc = add<nn::Linear>("fc", 8, 2);
+    void again() { add<nn::Linear>("fc", 8, 3); }
+  } net;
+  CHECK_THROWS_WITH(net.again(), ContainsSubstring("'fc' is there already"));
+  net.fc.weight = ones({3, 8}).requires_grad_();
+  net.fc.bias = ones({3}).requires_grad_();
+  CHECK(net.fc(ones({1, 8})).to_vector<double>() == std::vector<double>(3, 9.0));
+}
+
 TEST_CASE("new first values are drawn on request") {
   MLP mlp;
   const Array before = mlp.fc1.weight.array().clone();

@@ -114,9 +114,9 @@ inline hero::Array piece_of(const hero::Array& whole, int64_t begin, int64_t end
 inline hero::Tensor shard_of(const hero::Tensor& whole, int64_t begin, int64_t end,
                              OwnersPtr owners) {
   const hero::Tensor shard(piece_of(whole.array(), begin, end).clone(), true);
-  set_part(
-      shard, shard.array(),
-      std::make_shared<hero::Partition>(hero::Partition{whole.shape(), begin, std::move(owners)}));
+  set_part(shard, shard.array(),
+           std::make_shared<hero::Partition>(
+               hero::Partition{whole.shape(), {}, begin, std::move(owners)}));
   const hero::Tensor grad = whole.grad();
   if (grad.defined()) shard.set_grad(hero::Tensor(piece_of(grad.array(), begin, end).clone()));
   return shard;

@@ -9,6 +9,7 @@
 namespace tutorial {
 
 using hero::MemoryTag, hero::Tensor;
+using hero::dist::PartCounts;
 
 // [snippet: batch]
 Tensor loss_of(hero::nn::Module& net, int step, int rank) {
@@ -29,10 +30,14 @@ uint64_t train_alone(const Communicator& world) {
   // [snippet: alone]
   Network net = make_network();
   hero::optim::Adam adam(net.parameters(), kAdam);
+  hero::optim::Accumulator gradients(net.parameters());
   for (int step = 0; step < kSteps; ++step) {
     adam.zero_grad();
-    for (int rank = 0; rank < world.size(); ++rank) loss_of(net, step, rank).backward();
-    for (const Tensor& p : net.parameters()) p.grad().div_(world.size());
+    for (int rank = 0; rank < world.size(); ++rank) {
+      loss_of(net, step, rank).backward();
+      gradients.add();
+    }
+    gradients.mean();
     adam.step();
   }
   // [end]
@@ -85,21 +90,20 @@ hero::Array gradients_in_a_row(const hero::nn::Module& net) {
 // [end]
 
 Cut::Cut(const Communicator& world, int64_t numel) {
-  for (int rank = 0; rank < world.size(); ++rank) {
-    counts.push_back(hero::dist::part_of({}, numel, world.size(), rank).count);
-  }
-  begin = hero::dist::part_of({}, numel, world.size(), world.rank()).begin;
-  end = begin + counts[static_cast<size_t>(world.rank())];
+  const auto cut = PartCounts::balanced(numel, world.size());
+  counts = cut.to_vector();
+  begin = cut.first(world.rank());
+  end = begin + cut.count(world.rank());
 }
 
 hero::Array Cut::mine(const hero::Array& row) const { return row.slice(0, begin, end); }
 
 int64_t reduce_scatter_bytes(const Communicator& world, int64_t numel) {
-  return 4 * (numel - hero::dist::part_of({}, numel, world.size(), world.rank()).count);
+  return 4 * (numel - PartCounts::balanced(numel, world.size()).count(world.rank()));
 }
 
 int64_t all_gather_bytes(const Communicator& world, int64_t numel) {
-  return 4 * (world.size() - 1) * hero::dist::part_of({}, numel, world.size(), world.rank()).count;
+  return 4 * (world.size() - 1) * PartCounts::balanced(numel, world.size()).count(world.rank());
 }
 
 // [snippet: train]

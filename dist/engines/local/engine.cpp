@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,6 +29,9 @@ struct LocalRank {
 
   /// Returns when nobody reads from a call of this rank; for a world that has failed.
   void wait_for_readers() const;
+  /// When the link is done with the first of the calls that need no more than that: another call
+  /// may begin after it, which no event would tell. Nothing where there is none.
+  std::optional<Clock::time_point> next_due() const;
 };
 
 class LocalPending : public Pending, public std::enable_shared_from_this<LocalPending> {
@@ -41,22 +45,24 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     if (message) {
       parties_ = {group_->world_ranks[static_cast<size_t>(lane.first)],
                   group_->world_ranks[static_cast<size_t>(lane.second)]};
-      me_ = call.op == Op::send ? 0 : 1;
+      me_ = call.op == Collective::send ? 0 : 1;
     } else {
       parties_ = group_->world_ranks;
     }
     if (call.device.type == DeviceType::cuda) {
       exchange_ = &core::accelerator(name(call.op), call.device).exchange(call.device.index);
-      call.ready = exchange_->point();
     }
-    call_ = call;
+    lane_ = lane;
+    after_ = std::exchange(call.after, nullptr);
+    call_ = std::move(call);
     input_ = std::move(input);
     output_ = std::move(output);
-    round_ = group_->arrive(lane, sequence_, parties_, static_cast<size_t>(me_), std::move(call),
-                            world().link());
+    round_ = group_->round(lane, sequence_, parties_.size());
     rank_->begun.push_back(shared_from_this());
-    if (round_->arrived.load() == round_->parties()) world().notify();
+    arrived();
   }
+
+  bool complete() const override { return complete_; }
 
   bool test() override {
     if (complete_) {
@@ -75,8 +81,8 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
       const uint64_t seen = world().events();
       go_on_with_all();
       if (complete_) return;
-      if (all_finished()) {
-        world().wait_until(round_->due, seen);
+      if (const auto due = rank_->next_due()) {
+        world().wait_until(*due, seen);
         continue;
       }
       give_up_after(start);
@@ -88,6 +94,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   bool go_on() {
     if (complete_ || complete_now()) return true;
     if (world().failed()) world().raise(rank_->number, where());
+    if (!arrived()) return false;
     if (stage_ == LocalRound::kArrived) {
       if (round_->arrived.load() < round_->parties()) {
         check_absent();
@@ -98,7 +105,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
       if (!reading.allowed()) return false;
       follow(LocalRound::kArrived);
       LocalMove(*round_, call_, me_, exchange_).pull();
-      advance(call_.op == Op::all_reduce ? LocalRound::kReduced : LocalRound::kFinished);
+      advance(call_.op == Collective::all_reduce ? LocalRound::kReduced : LocalRound::kFinished);
     }
     if (stage_ == LocalRound::kReduced) {
       if (round_->reduced.load() < round_->parties()) return false;
@@ -111,6 +118,11 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     return complete_now();
   }
 
+  std::optional<Clock::time_point> due() const {
+    if (!all_finished()) return std::nullopt;
+    return round_->due;
+  }
+
   void wait_for_readers() const {
     while (round_->readers.load() > 0) std::this_thread::yield();
     follow(LocalRound::kReduced);
@@ -121,6 +133,18 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   LocalWorld& world() const { return *rank_->world; }
   std::string where() const { return describe(call_, sequence_, group_->axis); }
   int parties() const { return round_->parties(); }
+
+  // Whether this rank has come to the round; it does when the call before, if any, is complete.
+  bool arrived() {
+    if (stage_ != LocalRound::kAbsent) return true;
+    if (after_ && !after_->complete()) return false;
+    after_ = nullptr;
+    if (exchange_ != nullptr) call_.ready = exchange_->point();
+    stage_ = LocalRound::kArrived;
+    group_->arrive(lane_, *round_, parties_, static_cast<size_t>(me_), call_, world().link());
+    if (round_->arrived.load() == round_->parties()) world().notify();
+    return true;
+  }
 
   // On a device: the own stream goes on after the points of all who have come to the stage.
   void follow(LocalRound::Stage stage) const {
@@ -248,9 +272,20 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   Call call_;
   core::Exchange* exchange_ = nullptr;  // of the arrays' device; null: the host
   core::Array input_, output_;
-  LocalRound::Stage stage_ = LocalRound::kArrived;
+  LocalGroup::LaneKey lane_;
+  std::shared_ptr<Pending> after_;
+  LocalRound::Stage stage_ = LocalRound::kAbsent;
   bool complete_ = false;
 };
+
+std::optional<Clock::time_point> LocalRank::next_due() const {
+  std::optional<Clock::time_point> first;
+  for (const auto& pending : begun) {
+    const auto due = pending->due();
+    if (due && (!first || *due < *first)) first = due;
+  }
+  return first;
+}
 
 void LocalRank::wait_for_readers() const {
   for (const auto& pending : begun) pending->wait_for_readers();
@@ -268,10 +303,10 @@ class LocalEngine : public Engine {
 
   std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
     LocalGroup::LaneKey lane{-1, -1};
-    if (call.op == Op::send) lane = {me_, call.root};
-    if (call.op == Op::recv) lane = {call.root, me_};
+    if (call.op == Collective::send) lane = {me_, call.root};
+    if (call.op == Collective::recv) lane = {call.root, me_};
     // of a lane to itself a rank is at both ends
-    uint64_t& next = (call.op == Op::recv ? next_recv_ : next_)[lane];
+    uint64_t& next = (call.op == Collective::recv ? next_recv_ : next_)[lane];
     const uint64_t sequence = next;
     if (rank_->world->failed()) {
       rank_->wait_for_readers();

@@ -82,10 +82,11 @@ struct LocalGroup {
   /// Collectives have one lane, {-1, -1}; messages one for each (sender, receiver).
   using LaneKey = std::pair<int, int>;
 
-  /// Party `me` of `parties`, numbers of the world, arrives at round `sequence` of a lane with its
-  /// call.
-  std::shared_ptr<LocalRound> arrive(LaneKey key, uint64_t sequence, std::span<const int> parties,
-                                     size_t me, Call call, Link& link);
+  /// Round `sequence` of a lane, in which so many take part.
+  std::shared_ptr<LocalRound> round(LaneKey key, uint64_t sequence, size_t parties);
+  /// Party `me` of `parties`, numbers of the world, arrives at a round of the lane with its call.
+  void arrive(LaneKey key, LocalRound& round, std::span<const int> parties, size_t me, Call call,
+              Link& link);
 
   const std::vector<int> world_ranks;
   const std::string axis;

@@ -32,13 +32,12 @@ void LocalMove::reduce_part(Part part, bool in_place) const {
   if (part.count == 0) return;
   const int64_t begin = part.begin * item_size(call_.dtype);
   std::vector<const std::byte*> inputs;
-  if (call_.accumulate) inputs.push_back(call_.output);
   for (const Call& call : round_.calls) inputs.push_back(call.input + begin);
   std::byte* const output = call_.output + (in_place ? begin : 0);
   if (exchange_ == nullptr) {
-    ordered_reduce(call_.reduce, call_.dtype, inputs, output, part.count);
+    ordered_reduce(call_.fold(), inputs, output, part.count);
   } else {
-    exchange_->combine(combine_of(call_.reduce), call_.dtype, inputs, output, part.count);
+    exchange_->combine(call_.fold(), inputs, output, part.count);
   }
 }
 
@@ -46,34 +45,32 @@ void LocalMove::pull() const {
   if (!call_.moves) return;
   const bool root = me_ == call_.root;
   switch (call_.op) {
-    case Op::all_reduce:
-    case Op::reduce_scatter:
-      return reduce_part(part_of(call_.counts, call_.size, parties(), me_),
-                         call_.op == Op::all_reduce);
-    case Op::reduce:
+    case Collective::all_reduce:
+    case Collective::reduce_scatter:
+      return reduce_part(call_.counts.part(me_), call_.op == Collective::all_reduce);
+    case Collective::reduce:
       return root ? reduce_part({0, call_.size}, true) : void();
-    case Op::gather:
-    case Op::all_gather:
-    case Op::split:
-      if (call_.op == Op::gather && !root) return;
-      return for_each_other(parties(), me_, [&](int i) {
-        copy_part(call_of(i).input, 0, part_of(call_.counts, call_.size, parties(), i));
-      });
-    case Op::broadcast:
+    case Collective::gather:
+    case Collective::all_gather:
+    case Collective::split:
+      if (call_.op == Collective::gather && !root) return;
+      return for_each_other(parties(), me_,
+                            [&](int i) { copy_part(call_of(i).input, 0, call_.counts.part(i)); });
+    case Collective::broadcast:
       return root ? void() : copy_part(call_of(call_.root).input, 0, {0, call_.size});
-    case Op::scatter: {
-      const Part own = part_of(call_.counts, call_.size, parties(), me_);
+    case Collective::scatter: {
+      const Part own = call_.counts.part(me_);
       return copy_part(call_of(call_.root).input, own.begin, {0, own.count});
     }
-    case Op::all_to_all:
+    case Collective::all_to_all:
       return for_each_other(parties(), me_, [&](int i) {
-        const Part from = part_of(call_of(i).send_counts, 0, parties(), me_);
-        copy_part(call_of(i).input, from.begin, part_of(call_.recv_counts, 0, parties(), i));
+        const Part from = call_of(i).send_counts.part(me_);
+        copy_part(call_of(i).input, from.begin, call_.recv_counts.part(i));
       });
-    case Op::recv:
+    case Collective::recv:
       return copy_part(call_of(0).input, 0, {0, call_.size});
-    case Op::send:
-    case Op::barrier:
+    case Collective::send:
+    case Collective::barrier:
       return;
   }
 }
@@ -81,7 +78,7 @@ void LocalMove::pull() const {
 void LocalMove::pull_reduced() const {
   if (!call_.moves) return;
   for_each_other(parties(), me_, [&](int i) {
-    const Part part = part_of(call_.counts, call_.size, parties(), i);
+    const Part part = call_.counts.part(i);
     copy_part(call_of(i).output, part.begin, part);
   });
 }

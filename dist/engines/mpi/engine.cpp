@@ -18,13 +18,13 @@ struct MpiRank {
 
   // Lets go of the arrays of what is complete: on the rank's own thread, as they may be freed.
   void sweep() {
-    const auto settled = [](const std::shared_ptr<MpiCall>& call) {
+    const auto complete = [](const std::shared_ptr<MpiCall>& call) {
       if (call->state.load() == MpiCall::kBegun) return false;
       call->input = {};
       call->output = {};
       return true;
     };
-    begun.erase(std::remove_if(begun.begin(), begun.end(), settled), begun.end());
+    begun.erase(std::remove_if(begun.begin(), begun.end(), complete), begun.end());
   }
 };
 
@@ -44,6 +44,8 @@ class MpiPending : public Pending {
     if (!test()) rank_->world->wait(*call_);
     rank_->sweep();
   }
+  bool complete() const override { return call_->state.load() == MpiCall::kDone; }
+  const std::shared_ptr<MpiCall>& call() const { return call_; }
 
  private:
   std::shared_ptr<MpiRank> rank_;
@@ -78,16 +80,19 @@ class MpiEngine : public Engine {
     begun->axis = axis_;
     begun->me = me_;
     begun->parties = world_ranks_;
-    if (call.op == Op::send || call.op == Op::recv) {
-      const bool sends = call.op == Op::send;
+    if (call.op == Collective::send || call.op == Collective::recv) {
+      const bool sends = call.op == Collective::send;
       begun->lane = sends ? std::pair(me_, call.root) : std::pair(call.root, me_);
       begun->parties = {world_ranks_[static_cast<size_t>(begun->lane.first)],
                         world_ranks_[static_cast<size_t>(begun->lane.second)]};
       begun->me = sends ? 0 : 1;
     }
     // two lanes of one rank: its sends to itself, and its receives
-    const auto counter = std::pair(begun->lane, call.op == Op::recv);
+    const auto counter = std::pair(begun->lane, call.op == Collective::recv);
     begun->sequence = next_[counter];
+    if (const auto after = std::exchange(call.after, nullptr)) {
+      begun->after = dynamic_cast<const MpiPending&>(*after).call();
+    }
     begun->call = std::move(call);
     begun->input = std::move(input);
     begun->output = std::move(output);
@@ -119,19 +124,19 @@ class MpiEngine : public Engine {
   }
 
   void abandon() override {
-    rank_->world->settle(rank_->begun);
+    rank_->world->wait_until_complete(rank_->begun);
     rank_->sweep();
   }
 
  private:
   static void check_native(const Call& call) {
-    if (!call.moves || !call.reduces() || call.order == Order::ranks) return;
+    if (!call.moves || !call.reduces() || call.order != Order::native) return;
     check(call.dtype != kFloat16 && call.dtype != kBFloat16, name(call.op),
-          ": MPI has no reduction of ", call.dtype, "; use Order::ranks");
+          ": MPI has no reduction of ", call.dtype, "; use Order::tree");
     check(call.size <= std::numeric_limits<int>::max(), name(call.op),
           ": MPI's own reduction takes "
           "at most ",
-          std::numeric_limits<int>::max(), " elements: ", call.size, "; use Order::ranks");
+          std::numeric_limits<int>::max(), " elements: ", call.size, "; use Order::tree");
   }
 
   std::shared_ptr<MpiRank> rank_;

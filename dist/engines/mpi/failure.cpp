@@ -1,6 +1,9 @@
 // The part of MpiProgress that knows of failure, time and the end.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include <signal.h>
@@ -13,6 +16,8 @@ namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(2);      // between two looks at the time
 constexpr auto kSettled = std::chrono::milliseconds(50);  // who waits for as long tells rank 0
+constexpr double kGone = 2.0;  // seconds for the answer of ranks that a time-out has waited for
+constexpr auto kLast = std::chrono::milliseconds(450);  // until all of a host have said theirs
 
 volatile sig_atomic_t stopped = 0;
 
@@ -116,7 +121,7 @@ void MpiProgress::finish(const std::optional<Failure>& outcome) {
   const std::lock_guard<std::mutex> lock(world_.mutex_);
   world_.outcome_ = outcome;
   world_.over_ = true;
-  world_.settled_.notify_all();
+  world_.completed_.notify_all();
 }
 
 void MpiProgress::look_at_time() {
@@ -132,18 +137,23 @@ void MpiProgress::look_at_time() {
 }
 
 void MpiProgress::check_overdue(const MpiCall& call) {
+  timed_out_ = true;
   if (failed_ || failing_) return;
   const std::vector<int> missing = absent(call);
+  const std::vector<int> slow = transport_.unfinished();
+  const std::string bytes = slow.empty() ? "" : " from and to " + rank_list(slow);
   fail({-1, call.where() + ": time-out after " + detail::number_text(world_.timeout_) + " s: " +
-                (missing.empty() ? std::string("all ranks have come, but not all bytes")
+                (missing.empty() ? "all ranks have come, but not all bytes" + bytes
                                  : rank_list(missing) + " did not arrive")},
        missing, "; set HERO_TIMEOUT to more seconds if they only need longer");
 }
 
-// After a failure a rank that computes on without end, or is gone, must not keep the others.
+// After a failure a rank that computes on without end, or is gone, must not keep the others. One
+// that came too late and does not even answer is gone: its process is stopped, or its host cut off.
 void MpiProgress::check_patience() {
-  const double patience = std::clamp(world_.timeout_, 5.0, 30.0);
-  const double more = world_.rank() == 0 ? 0.0 : 5.0;  // rank 0's message says most
+  const bool gone = timed_out_ && !finals_are_in();
+  const double patience = gone ? kGone : std::clamp(world_.timeout_, 5.0, 30.0);
+  const double more = world_.rank() == 0 ? 0.0 : gone ? 1.0 : 5.0;  // rank 0's message says most
   if (failed_ && seconds_since(failed_since_) > patience + more) die(*failed_);
   if (failing_ && !failed_ && seconds_since(failing_since_) > patience + more) die(*failing_);
 }
@@ -172,6 +182,16 @@ Blocked MpiProgress::blocked() const {
     state.text = call.where() + (missing.empty() ? "" : " for " + rank_list(missing));
   }
   return state;
+}
+
+// The call that the rank's thread waits in, and for whom; empty while it computes.
+std::string MpiProgress::waits() const {
+  const std::lock_guard<std::mutex> lock(world_.mutex_);
+  if (world_.waiting_ == nullptr) return {};
+  const MpiCall& call = *world_.waiting_;
+  const std::vector<int> missing = absent(call), slow = transport_.unfinished();
+  if (!missing.empty()) return call.where() + " for " + rank_list(missing);
+  return call.where() + (slow.empty() ? "" : " for bytes from and to " + rank_list(slow));
 }
 
 void MpiProgress::report_blocked(Clock::time_point now) {
@@ -217,8 +237,15 @@ void MpiProgress::answer(uint64_t number) {
 // [note: a process that is stopped]
 // When a process is lost, mpirun and srun stop the others with SIGTERM and kill them a second
 // later. Time enough to say in which call this rank was. A handler of the program's own stays.
+// And Open MPI writes to connections whose other end is gone: without a word SIGPIPE would end a
+// rank that is well, before it can say anything.
 StopSignal::StopSignal() {
   struct sigaction now {};
+  ::sigaction(SIGPIPE, nullptr, &now);
+  if (now.sa_handler == SIG_DFL) {
+    pipes_ = true;
+    ::signal(SIGPIPE, SIG_IGN);
+  }
   ::sigaction(SIGTERM, nullptr, &now);
   if (now.sa_handler != SIG_DFL) return;
   ours_ = true;
@@ -229,17 +256,27 @@ StopSignal::StopSignal() {
 
 StopSignal::~StopSignal() {
   if (ours_) ::signal(SIGTERM, SIG_DFL);
+  if (pipes_) ::signal(SIGPIPE, SIG_DFL);
+}
+
+bool StopSignal::came() { return stopped != 0; }
+
+void StopSignal::obey(const MpiWorld::Report& report, int rank, const std::string& where) {
+  static std::atomic<bool> obeyed{false};  // by the thread that makes progress, or by the rank's
+  if (!obeyed.exchange(true)) {
+    std::string line = "stopped by SIGTERM";
+    if (!where.empty()) line += " in " + where;
+    report({rank, line + "; another rank's process has ended, or the job was cancelled"});
+  }
+  // as soon as one process of a host is gone Open MPI kills its others
+  std::this_thread::sleep_for(kLast);
+  ::signal(SIGTERM, SIG_DFL);
+  ::raise(SIGTERM);
+  std::_Exit(1);
 }
 
 void MpiProgress::check_signal() {
-  if (stopped == 0) return;
-  const Blocked state = blocked();
-  std::string line = "stopped by SIGTERM";
-  if (!state.text.empty()) line += " in " + state.text;
-  world_.report_({world_.rank(), line + "; another rank's process has ended, or the job was "
-                                        "cancelled"});
-  ::signal(SIGTERM, SIG_DFL);
-  ::raise(SIGTERM);
+  if (StopSignal::came()) StopSignal::obey(world_.report_, world_.rank(), waits());
 }
 
 }  // namespace hero::dist

@@ -77,20 +77,35 @@ bool MpiProgress::take_posted() {
 }
 
 void MpiProgress::begin(const std::shared_ptr<MpiCall>& call) {
-  call->tag = next_tag_;
+  calls_.push_back(call);
+  if (!call->after) tell_call(*call);
+}
+
+void MpiProgress::tell_call(MpiCall& call) {
+  call.tag = next_tag_;
   next_tag_ = (next_tag_ + 2) % kTags;
   Packet packet = note(Note::call);
-  packet.put(call->group).put(call->lane.first).put(call->lane.second).put(call->sequence);
-  packet.put(call->me).put(call->tag);
-  put_call(packet, call->call);
-  for (size_t i = 0; i < call->parties.size(); ++i) {
-    const int party = call->parties[i];
+  packet.put(call.group).put(call.lane.first).put(call.lane.second).put(call.sequence);
+  packet.put(call.me).put(call.tag);
+  put_call(packet, call.call);
+  for (const int party : call.parties) {
     if (party == world_.rank()) continue;
     tell(party, packet);
     ++told_;
   }
-  rounds_[key_of(*call)].said[call->me] = {call->call, call->tag};
-  calls_.push_back(call);
+  rounds_[key_of(call)].said[call.me] = {call.call, call.tag};
+}
+
+// Whether the others know of the call: they are told when the one before it is complete, unless
+// this rank has said that it begins no more (see the note on failure).
+bool MpiProgress::follows(MpiCall& call) {
+  if (!call.after) return true;
+  const bool never = call.after->state.load() == MpiCall::kFailed;
+  if (never || (failed_ && finals_are_in())) complete(call, MpiCall::kFailed);
+  if (never || failed_ || call.after->state.load() != MpiCall::kDone) return false;
+  call.after = nullptr;
+  tell_call(call);
+  return true;
 }
 
 Packet MpiProgress::note(Note kind) const {
@@ -211,6 +226,7 @@ bool MpiProgress::advance_calls() {
 }
 
 void MpiProgress::advance(MpiCall& call) {
+  if (!follows(call)) return;
   if (!call.agreed && !call.disagrees) {
     const Round& round = rounds_[key_of(call)];
     if (round.said.size() == call.parties.size()) {
@@ -220,15 +236,15 @@ void MpiProgress::advance(MpiCall& call) {
     }
   }
   if (!call.agreed) {
-    if (failed_ && finals_are_in()) settle(call, MpiCall::kFailed);
+    if (failed_ && finals_are_in()) complete(call, MpiCall::kFailed);
     return;
   }
-  if (!call.call.moves) return settle(call, MpiCall::kDone);
+  if (!call.call.moves) return complete(call, MpiCall::kDone);
   if (!call.transfer) {
     if (call.call.order == Order::native && call.call.reduces() && !group_is_ready(call)) return;
     call.transfer = begin_transfer(transport_, call.group, *call.agreed);
   }
-  if (call.transfer->advance()) settle(call, MpiCall::kDone);
+  if (call.transfer->advance()) complete(call, MpiCall::kDone);
 }
 
 // All ranks read the same statements, so they come to the same line.
@@ -272,13 +288,13 @@ void MpiProgress::check_finished(const MpiCall& call) {
   }
 }
 
-void MpiProgress::settle(MpiCall& call, MpiCall::State state) {
+void MpiProgress::complete(MpiCall& call, MpiCall::State state) {
   call.transfer.reset();
   call.agreed.reset();
   if (state == MpiCall::kFailed) rounds_.erase(key_of(call));
   const std::lock_guard<std::mutex> lock(world_.mutex_);
   call.state.store(state);
-  world_.settled_.notify_all();
+  world_.completed_.notify_all();
 }
 
 // [note: who makes a group's communicator]

@@ -23,9 +23,12 @@ class StopSignal {
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
+  static bool came();
+  /// Reports where the rank was, and ends the process as the signal would have.
+  [[noreturn]] static void obey(const MpiWorld::Report& report, int rank, const std::string& where);
 
  private:
-  bool ours_ = false;
+  bool ours_ = false, pipes_ = false;  // what was the default before
 };
 
 /// The thread of a process that makes progress, and alone uses the transport: it tells the others
@@ -62,6 +65,7 @@ class MpiProgress {
   /// \{
   bool take_posted();
   void begin(const std::shared_ptr<MpiCall>& call);
+  void tell_call(MpiCall& call);
   void tell_end(const std::optional<std::string>& thrown);
   /// \}
 
@@ -79,11 +83,12 @@ class MpiProgress {
   /// \{
   bool advance_calls();
   void advance(MpiCall& call);
+  bool follows(MpiCall& call);
   void compare(MpiCall& call, const Round& round);
   bool group_is_ready(const MpiCall& call);
   void hear_ready(Packet& packet);
   void check_finished(const MpiCall& call);
-  void settle(MpiCall& call, MpiCall::State state);
+  void complete(MpiCall& call, MpiCall::State state);
   std::vector<int> absent(const MpiCall& call) const;
   /// \}
 
@@ -102,6 +107,7 @@ class MpiProgress {
   void finish(const std::optional<Failure>& outcome);
   bool finals_are_in() const { return finals_ == world_.size() - 1; }
   Blocked blocked() const;
+  std::string waits() const;
   void report_blocked(Clock::time_point now);
   void answer(uint64_t number);
   void check_signal();
@@ -125,6 +131,7 @@ class MpiProgress {
   std::optional<Failure> failed_;   // everybody's
   Clock::time_point failing_since_, failed_since_, looked_;
   int finals_ = 0;
+  bool timed_out_ = false;  // this rank has waited for the whole time-out
   Blocked seen_, reported_blocked_;
   Clock::time_point seen_since_;
   bool told_end_ = false;

@@ -28,7 +28,8 @@ int mpi_world_rank();
 /// have ended, with the same failure on all of them if there was one: its rank is that of the first
 /// rank to fail by itself. `report` prints it, once, as soon as a rank has ended with it. May be
 /// called again. A program that goes on for long after a failure (30 seconds, or the time-out where
-/// that is less, but 5 at least) is stopped with the whole world.
+/// that is less, but 5 at least) is stopped with the whole world; 2 seconds after a time-out where
+/// the missing process does not answer at all.
 std::optional<Failure> run_on_mpi(const RankProgram& program, const RunOptions& options,
                                   const MpiWorld::Report& report);
 

@@ -23,7 +23,7 @@ class Base : public Transfer {
   const Call& call() const { return agreed_.call; }
   int me() const { return agreed_.me; }
   int parties() const { return static_cast<int>(agreed_.parties.size()); }
-  Part part(int i) const { return part_of(call().counts, call().size, parties(), i); }
+  Part part(int i) const { return call().counts.part(i); }
 
   void send(int party, int stage, const std::byte* base, Part what, int& pending) {
     if (what.count == 0) return;
@@ -51,31 +51,30 @@ class Move : public Base {
     for (int step = 0; step < parties(); ++step) {
       const int i = (me() + step) % parties();
       switch (call().op) {
-        case Op::all_gather:
-        case Op::split:
+        case Collective::all_gather:
+        case Collective::split:
           exchange(i, {0, part(me()).count}, part(i));
           break;
-        case Op::gather:
+        case Collective::gather:
           exchange(i, i == call().root ? Part{0, part(me()).count} : Part{},
                    root ? part(i) : Part{});
           break;
-        case Op::broadcast:
+        case Collective::broadcast:
           if (i != me()) exchange(i, root ? whole : Part{}, i == call().root ? whole : Part{});
           break;
-        case Op::scatter:
+        case Collective::scatter:
           exchange(i, root ? part(i) : Part{},
                    i == call().root ? Part{0, part(me()).count} : Part{});
           break;
-        case Op::all_to_all:
-          exchange(i, part_of(call().send_counts, 0, parties(), i),
-                   part_of(call().recv_counts, 0, parties(), i));
+        case Collective::all_to_all:
+          exchange(i, call().send_counts.part(i), call().recv_counts.part(i));
           break;
         default:
           break;
       }
     }
-    if (call().op == Op::send) send(1, 0, call().input, whole, pending_);
-    if (call().op == Op::recv) receive(0, 0, call().output, whole, pending_);
+    if (call().op == Collective::send) send(1, 0, call().input, whole, pending_);
+    if (call().op == Collective::recv) receive(0, 0, call().output, whole, pending_);
   }
 
   bool advance() override { return pending_ == 0; }
@@ -106,8 +105,8 @@ class Reduction : public Base {
     const int64_t others = std::max(1, parties() - 1);
     const int64_t bytes = std::clamp((int64_t{4} << 20) / others, int64_t{1} << 16, kSegmentBytes);
     segment_ = bytes / item_;
-    const bool to_root = call().op == Op::reduce;
-    gathers_ = call().op == Op::all_reduce;
+    const bool to_root = call().op == Collective::reduce;
+    gathers_ = call().op == Collective::all_reduce;
     outgoing_.resize(at(parties()));
     for (int i = 0; i < parties(); ++i) {
       const bool reduces = !to_root || i == call().root;
@@ -185,14 +184,14 @@ class Reduction : public Base {
   void reduce_segment(int64_t k) {
     const Part what = segment(own_, k);
     // a reduce_scatter's output is the part alone
-    const int64_t begin = call().op == Op::reduce_scatter ? what.begin - own_.begin : what.begin;
-    std::byte* const output = call().output + begin * item_;
+    const int64_t begin =
+        call().op == Collective::reduce_scatter ? what.begin - own_.begin : what.begin;
+    std::byte* const output = call().output + begin * item_size(call().result);
     std::vector<const std::byte*> inputs;
-    if (call().accumulate) inputs.push_back(output);
     for (int i = 0; i < parties(); ++i) {
       inputs.push_back(i == me() ? call().input + what.begin * item_ : staged(k, i));
     }
-    ordered_reduce(call().reduce, call().dtype, inputs, output, what.count);
+    ordered_reduce(call().fold(), inputs, output, what.count);
     for (int i = 0; gathers_ && i < parties(); ++i) {
       if (i != me()) send(i, 1, call().output, what, gathering_);
     }
@@ -215,9 +214,9 @@ class Native : public Base {
  public:
   Native(Transport& transport, uint64_t group, Agreed agreed) : Base(transport, std::move(agreed)) {
     if (call().size == 0) return;
-    for (int i = 0; i < parties(); ++i) counts_.push_back(static_cast<int>(part(i).count));
     Call native = call();
-    if (call().op == Op::reduce_scatter) {  // may not write into the input
+    if (call().op == Collective::reduce_scatter) {  // may not write into the input
+      for (int i = 0; i < parties(); ++i) counts_.push_back(static_cast<int>(part(i).count));
       own_.reset(new std::byte[at(part(me()).count * item_)]);
       native.output = own_.get();
     }
@@ -226,7 +225,7 @@ class Native : public Base {
 
   bool advance() override {
     if (pending_ > 0) return false;
-    const bool scattered = call().op == Op::reduce_scatter;
+    const bool scattered = call().op == Collective::reduce_scatter;
     const int64_t count = scattered ? part(me()).count : call().size;
     if (call().output == nullptr || count == 0) return true;
     if (own_) std::memcpy(call().output, own_.get(), at(count * item_));
@@ -239,8 +238,9 @@ class Native : public Base {
     dispatch(call().dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       if constexpr (std::is_floating_point_v<T>) {
+        const auto divisor = static_cast<T>(core::divisor_of(call().fold(), at(parties())));
         T* const values = reinterpret_cast<T*>(call().output);
-        for (int64_t i = 0; i < count; ++i) values[i] = values[i] / static_cast<T>(parties());
+        for (int64_t i = 0; i < count; ++i) values[i] = values[i] / divisor;
       }
     });
   }

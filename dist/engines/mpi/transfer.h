@@ -25,7 +25,7 @@ struct Agreed {
 };
 
 /// Moves the bytes of a call from and to where they lie. Reductions exchange parts in segments and
-/// add them up in rank order, so their bits are those of ordered_reduce(); what has come and is not
+/// add them up in the call's order, with the bits of ordered_reduce(); what has come and is not
 /// yet added up lies in at most 16 MiB, or 256 KiB for each other rank where that is more. Those in
 /// Order::native are left to the library, by the communicator of `group`.
 std::unique_ptr<Transfer> begin_transfer(Transport& transport, uint64_t group, Agreed agreed);

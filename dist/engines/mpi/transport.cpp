@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,7 +127,7 @@ class MpiTransport : public Transport {
   void send(int to, int tag, const std::byte* data, int64_t bytes, int& pending) override {
     for (int64_t begin = 0; begin < bytes; begin += kMessage) {
       mpi_check(MPI_Isend(data + begin, static_cast<int>(std::min(kMessage, bytes - begin)),
-                          MPI_BYTE, to, tag, data_, begin_request(pending)),
+                          MPI_BYTE, to, tag, data_, begin_request(pending, to)),
                 "MPI_Isend");
     }
   }
@@ -134,9 +135,14 @@ class MpiTransport : public Transport {
   void receive(int from, int tag, std::byte* data, int64_t bytes, int& pending) override {
     for (int64_t begin = 0; begin < bytes; begin += kMessage) {
       mpi_check(MPI_Irecv(data + begin, static_cast<int>(std::min(kMessage, bytes - begin)),
-                          MPI_BYTE, from, tag, data_, begin_request(pending)),
+                          MPI_BYTE, from, tag, data_, begin_request(pending, from)),
                 "MPI_Irecv");
     }
+  }
+
+  std::vector<int> unfinished() const override {
+    const std::set<int> ranks(peers_.begin(), peers_.end());
+    return {ranks.lower_bound(0), ranks.end()};
   }
 
   void make_group(uint64_t id, std::span<const int> members) override {
@@ -161,11 +167,11 @@ class MpiTransport : public Transport {
     int me = 0;
     MPI_Comm_rank(comm, &me);
     const int size = static_cast<int>(call.size);
-    MPI_Request* const request = begin_request(pending);
-    if (call.op == Op::all_reduce) {
+    MPI_Request* const request = begin_request(pending, -1);
+    if (call.op == Collective::all_reduce) {
       mpi_check(MPI_Iallreduce(MPI_IN_PLACE, call.output, size, type, op, comm, request),
                 "MPI_Iallreduce");
-    } else if (call.op == Op::reduce) {
+    } else if (call.op == Collective::reduce) {
       const void* input = me == call.root ? MPI_IN_PLACE : call.input;
       mpi_check(MPI_Ireduce(input, call.output, size, type, op, call.root, comm, request),
                 "MPI_Ireduce");
@@ -196,9 +202,11 @@ class MpiTransport : public Transport {
     for (size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i] == MPI_REQUEST_NULL) continue;
       requests_[kept] = requests_[i];
+      peers_[kept] = peers_[i];
       pending_[kept++] = pending_[i];
     }
     requests_.resize(kept);
+    peers_.resize(kept);
     pending_.resize(kept);
     return true;
   }
@@ -211,8 +219,10 @@ class MpiTransport : public Transport {
     MPI_Request request;
   };
 
-  MPI_Request* begin_request(int& pending) {
+  // `peer`: -1 where it is no single rank
+  MPI_Request* begin_request(int& pending, int peer) {
     ++pending;
+    peers_.push_back(peer);
     pending_.push_back(&pending);
     requests_.push_back(MPI_REQUEST_NULL);
     return &requests_.back();
@@ -223,7 +233,8 @@ class MpiTransport : public Transport {
   std::deque<Text> texts_sent_;
   std::deque<std::pair<int, std::string> > kept_;
   std::vector<MPI_Request> requests_;
-  std::vector<int*> pending_;  // pending_[i] belongs to requests_[i]
+  std::vector<int> peers_;  // peers_[i] and pending_[i] belong to requests_[i]
+  std::vector<int*> pending_;
   std::vector<int> indices_;
   std::map<uint64_t, MPI_Comm> groups_;
 };

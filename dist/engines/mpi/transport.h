@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <hero/core/dtype.h>
 #include <hero/dist/engines/call.h>
@@ -35,6 +36,8 @@ class Transport {
   /// \{
   virtual void send(int to, int tag, const std::byte* data, int64_t bytes, int& pending) = 0;
   virtual void receive(int from, int tag, std::byte* data, int64_t bytes, int& pending) = 0;
+  /// Ranks, in order, with which such a transfer has begun and not ended.
+  virtual std::vector<int> unfinished() const = 0;
   /// \}
 
   /// \name The library's own reductions; see Order::native.
@@ -42,7 +45,7 @@ class Transport {
   /// Makes group `id` of these world ranks known; its members wait for each other here.
   virtual void make_group(uint64_t id, std::span<const int> members) = 0;
   virtual bool has_group(uint64_t id) const = 0;
-  /// Begins an all_reduce, reduce or reduce_scatter. `counts`: elements of each part.
+  /// Begins an all_reduce, reduce or reduce_scatter. `counts`: elements of each part of the last.
   virtual void reduce(uint64_t group, const Call& call, std::span<const int> counts,
                       int& pending) = 0;
   /// \}

@@ -12,7 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kNap = std::chrono::milliseconds(20);  // between two looks at the time-out
+constexpr auto kNap = std::chrono::milliseconds(20);     // between two looks at the time-out
+constexpr auto kStuck = std::chrono::milliseconds(250);  // less than from SIGTERM to SIGKILL
 
 std::atomic<MpiWorld*> current_world{nullptr};
 
@@ -57,20 +58,27 @@ void MpiWorld::wait(MpiCall& call) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     waiting_ = &call;
+    std::optional<Clock::time_point> stopped;
     while (call.state.load() == MpiCall::kBegun) {
-      settled_.wait_for(lock, kNap);
+      completed_.wait_for(lock, kNap);
       const std::chrono::duration<double> waited = Clock::now() - start;
       if (waited.count() >= timeout_) call.overdue.store(true);
+      // The thread that makes progress answers, unless MPI does not come back to it: Open MPI asks
+      // its mpirun to print something where a connection is reset, and waits.
+      if (StopSignal::came() && !stopped) stopped = Clock::now();
+      if (stopped && Clock::now() - *stopped > kStuck) {
+        StopSignal::obey(report_, rank_, call.where() + ", where MPI hangs");
+      }
     }
     waiting_ = nullptr;
   }
   if (call.state.load() == MpiCall::kFailed) raise(call.where());
 }
 
-void MpiWorld::settle(const std::vector<std::shared_ptr<MpiCall>>& calls) {
+void MpiWorld::wait_until_complete(const std::vector<std::shared_ptr<MpiCall>>& calls) {
   std::unique_lock<std::mutex> lock(mutex_);
   for (const auto& call : calls) {
-    settled_.wait(lock, [&] { return call->state.load() != MpiCall::kBegun; });
+    completed_.wait(lock, [&] { return call->state.load() != MpiCall::kBegun; });
   }
 }
 
@@ -99,7 +107,7 @@ std::optional<Failure> MpiWorld::end(const std::string* thrown) {
     ended_ = true;
     if (thrown != nullptr) ended_with_ = *thrown;
     work_.notify_one();
-    settled_.wait(lock, [&] { return over_; });
+    completed_.wait(lock, [&] { return over_; });
   }
   thread_.join();
   current_world = nullptr;

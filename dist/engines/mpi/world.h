@@ -32,6 +32,7 @@ struct MpiCall {
   std::vector<int> parties;  // world ranks
   int me = 0;                // among them
   core::Array input, output;
+  std::shared_ptr<MpiCall> after;  // the others are told when that one is complete; null: at once
   std::atomic<int> state{kBegun};
   std::atomic<bool> overdue{false};  // its rank has waited for longer than the time-out
 
@@ -75,7 +76,7 @@ class MpiWorld {
   /// Returns when the call is complete; throws when it never will be.
   void wait(MpiCall& call);
   /// Returns when none of the calls is under way any more.
-  void settle(const std::vector<std::shared_ptr<MpiCall>>& calls);
+  void wait_until_complete(const std::vector<std::shared_ptr<MpiCall>>& calls);
   /// Throws what a rank has to know that makes the call `where` in a world that has failed.
   [[noreturn]] void raise(const std::string& where) const;
   /// This rank's program threw `message`.
@@ -94,8 +95,8 @@ class MpiWorld {
   const Report report_;
 
   mutable std::mutex mutex_;
-  std::condition_variable work_;     // for the thread that makes progress
-  std::condition_variable settled_;  // for the rank's thread
+  std::condition_variable work_;       // for the thread that makes progress
+  std::condition_variable completed_;  // for the rank's thread
   // under mutex_
   std::vector<std::shared_ptr<MpiCall>> posted_;
   std::optional<std::string> threw_;  // not yet told

@@ -30,7 +30,7 @@ Lane::Lane(Engine& meeting, int from, int to, const std::string& axis, Device de
   id_ = sends ? make_id(axis)
               : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
   Call call;
-  call.op = sends ? Op::send : Op::recv;
+  call.op = sends ? Collective::send : Collective::recv;
   call.dtype = kUInt8;
   call.root = sends ? to : from;
   call.size = id_.numel();

@@ -24,9 +24,10 @@ constexpr int64_t kUuid = 32;  // characters
 std::shared_ptr<Pending> gather(Engine& meeting, const char* what, const core::Array& mine,
                                 const core::Array& all) {
   Call call;
-  call.op = Op::all_gather;
+  call.op = Collective::all_gather;
   call.dtype = kUInt8;
   call.size = all.numel();
+  call.counts = PartCounts::balanced(call.size, meeting.size());
   call.unit = what;
   call.input = mine.bytes();
   call.output = all.bytes();
@@ -107,7 +108,7 @@ std::unique_ptr<Comm> meet(Engine& meeting, const std::string& axis, Device devi
   core::Array id = sends ? make_id(axis)
                          : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
   Call call;
-  call.op = Op::broadcast;
+  call.op = Collective::broadcast;
   call.dtype = kUInt8;
   call.root = 0;
   call.size = id.numel();

@@ -52,15 +52,15 @@ class Asking {
   void run() {
     if (call_.reduces()) return call_.order == Order::native ? native() : ordered();
     switch (call_.op) {
-      case Op::all_gather:
+      case Collective::all_gather:
         return all_gather(call_.input);
-      case Op::broadcast:
+      case Collective::broadcast:
         return broadcast();
-      case Op::gather:
+      case Collective::gather:
         return gather();
-      case Op::scatter:
+      case Collective::scatter:
         return scatter();
-      case Op::all_to_all:
+      case Collective::all_to_all:
         return all_to_all();
       default:
         fail(where_, ": not a collective of arrays");
@@ -68,10 +68,10 @@ class Asking {
   }
 
  private:
-  Part part(int i) const { return part_of(call_.counts, call_.size, end_.size, i); }
+  Part part(int i) const { return call_.counts.part(i); }
   Part own() const { return part(end_.rank); }
   bool is_root() const { return end_.rank == call_.root; }
-  bool even() const { return call_.counts.empty() && call_.size % end_.size == 0; }
+  bool even() const { return call_.counts.all_equal(); }
   void said(ncclResult_t status) const {
     check_nccl(end_.comm.library(), status, end_.comm.handle(), where_);
   }
@@ -144,8 +144,8 @@ class Asking {
   }
 
   void all_to_all() {
-    const auto sent = [&](int i) { return part_of(call_.send_counts, 0, end_.size, i); };
-    const auto come = [&](int i) { return part_of(call_.recv_counts, 0, end_.size, i); };
+    const auto sent = [&](int i) { return call_.send_counts.part(i); };
+    const auto come = [&](int i) { return call_.recv_counts.part(i); };
     copy(call_.input + sent(end_.rank).begin * item_, call_.output + come(end_.rank).begin * item_,
          sent(end_.rank).count);
     group([&] {
@@ -160,16 +160,18 @@ class Asking {
     if (call_.size == 0) return;
     const Library& nccl = end_.comm.library();
     const ncclDataType_t type = type_of(call_.dtype);
-    const ncclRedOp_t op = op_of(call_.reduce, call_.dtype);
+    const bool divides =
+        call_.reduce == ReduceOp::mean && call_.divide_by > 0.0;  // by what it says
+    const ncclRedOp_t op = divides ? ncclSum : op_of(call_.reduce, call_.dtype);
     const auto reduce = [&](const std::byte* from, std::byte* to, int64_t count, int root) {
       said(nccl.Reduce(from, to, length(count), type, op, root, end_.comm.handle(),
                        end_.comm.queue()));
     };
     group([&] {
-      if (call_.op == Op::all_reduce) {
+      if (call_.op == Collective::all_reduce) {
         said(nccl.AllReduce(call_.input, call_.output, length(call_.size), type, op,
                             end_.comm.handle(), end_.comm.queue()));
-      } else if (call_.op == Op::reduce) {
+      } else if (call_.op == Collective::reduce) {
         reduce(call_.input, call_.output, call_.size, call_.root);
       } else if (even()) {
         said(nccl.ReduceScatter(call_.input, call_.output, length(own().count), type, op,
@@ -182,12 +184,16 @@ class Asking {
         }
       }
     });
+    const int64_t count = call_.op == Collective::reduce_scatter ? own().count : call_.size;
+    if (!divides || (call_.op == Collective::reduce && !is_root())) return;
+    const std::byte* const sums[] = {call_.output};
+    end_.exchange.combine(call_.fold(), sums, call_.output, count);
   }
 
   // Where this rank's sums go, and what it sums.
   void ordered() {
-    const bool all = call_.op == Op::all_reduce;
-    if (call_.op == Op::reduce) {
+    const bool all = call_.op == Collective::all_reduce;
+    if (call_.op == Collective::reduce) {
       exchange_and_sum(
           [&](int i) {
             return i == call_.root ? Part{0, call_.size} : Part{};
@@ -239,9 +245,8 @@ class Asking {
       });
       if (count(own) == 0) continue;
       inputs[static_cast<size_t>(end_.rank)] = call_.input + (own.begin + begin) * item_;
-      std::byte* const to = sums + begin * item_;
-      if (call_.accumulate) inputs.insert(inputs.begin(), to);
-      end_.exchange.combine(combine_of(call_.reduce), call_.dtype, inputs, to, count(own));
+      std::byte* const to = sums + begin * item_size(call_.result);
+      end_.exchange.combine(call_.fold(), inputs, to, count(own));
     }
   }
 
@@ -263,7 +268,7 @@ void ask_message(const End& end, const Call& call, const std::string& where) {
   const size_t bytes = length(call.size * item_size(call.dtype));
   end.comm.group(where, [&] {
     const ncclResult_t status =
-        call.op == Op::send
+        call.op == Collective::send
             ? nccl.Send(call.input, bytes, ncclUint8, 1, end.comm.handle(), end.comm.queue())
             : nccl.Recv(call.output, bytes, ncclUint8, 0, end.comm.handle(), end.comm.queue());
     check_nccl(nccl, status, end.comm.handle(), where);

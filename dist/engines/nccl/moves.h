@@ -17,7 +17,7 @@ struct End {
 };
 
 /// Asks for a collective, in the communicator's stream, which is the current one. Reductions in
-/// Order::ranks are exchanged in segments and added up in rank order, with the bits of
+/// Order::tree and Order::ranks are exchanged in segments and added up, with the bits of
 /// ordered_reduce(); what has come and is not added up lies in at most 64 MiB, or 16 bytes for each
 /// other rank. Order::native: NCCL's own.
 void ask_collective(const End& end, const Call& call, const std::string& where);

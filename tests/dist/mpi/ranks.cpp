@@ -1,6 +1,7 @@
 // A program for the tests of the mpi engine, run as threads and as processes:
 //   hero_mpi_ranks WHAT [launch's options]
 // Its ranks check themselves; what all engines must agree on is printed.
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -70,7 +71,7 @@ void print_hashes(Communicator& world) {
 
 void check_collectives(Communicator& world) {
   check_all(world, kDTypes, {0, 1, 3, 67});
-  check_reductions(world, ReduceOp::sum, kBFloat16, 300007);
+  check_reductions(world, ReduceOp::sum, Order::tree, kBFloat16, 300007);
   check_message_to_oneself(world);
   const Array halves = contribution(world.rank(), 10, kBFloat16);
   if (world.engine_kind() == EngineKind::mpi) {
@@ -219,7 +220,7 @@ int check_bugs() {
 }
 
 // Trains and saves in the folder HERO_RUN, and goes on from there; HERO_KILL="RANK MICROSECONDS"
-// says which process kills itself, and when.
+// says which process kills itself, and when; HERO_PAUSE how many milliseconds a step takes longer.
 void train_on(Communicator& world) {
   const char* const run = std::getenv("HERO_RUN");
   check(run != nullptr, "resume: HERO_RUN names the folder");
@@ -235,7 +236,11 @@ void train_on(Communicator& world) {
   Runner runner(world, {Rung::fsdp, world.size()}, {Subject::mlp, Method::adamw});
   Checkpointer checkpoint = runner.checkpointer(run);
   auto step = static_cast<int>(checkpoint.resume().value_or(0));
+  world.out() << "begins at step " << step << "\n";
+  const char* const text = std::getenv("HERO_PAUSE");
+  const std::chrono::milliseconds pause(text == nullptr ? 0 : std::atoi(text));
   while (step < 40) {
+    std::this_thread::sleep_for(pause);
     runner.step(step++);
     if (step % 2 == 0) checkpoint.save(step);
   }

@@ -190,6 +190,39 @@ TEST_CASE("the ranks' shuffled shares are one process's order", "[nn][data]") {
   }
 }
 
+TEST_CASE("ranks that take turns have the batches of one process", "[nn][data]") {
+  const auto of = [](int64_t size, int64_t replicas, int64_t rank, int64_t turn, bool drop_last) {
+    return DistributedSampler(size, {.num_replicas = replicas,
+                                     .rank = rank,
+                                     .shuffle = false,
+                                     .drop_last = drop_last,
+                                     .turn = turn})
+        .indices();
+  };
+  CHECK(of(14, 2, 0, 3, false) == Indices{0, 1, 2, 6, 7, 8, 12, 13, 0});
+  CHECK(of(14, 2, 1, 3, false) == Indices{3, 4, 5, 9, 10, 11, 1, 2, 3});
+  CHECK(of(14, 2, 1, 3, true) == Indices{3, 4, 5, 9, 10, 11});
+  CHECK(of(2, 2, 1, 3, true).empty());
+  for (const int64_t ranks : {1, 2, 4, 8}) {
+    RandomSampler whole(96, {.seed = 9});
+    const Indices order = whole.indices();
+    Indices together(96);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const DistributedSampler share(96,
+                                     {.num_replicas = ranks, .rank = rank, .seed = 9, .turn = 4});
+      const auto batches = BatchSampler(share, 4).batches();
+      for (size_t b = 0; b < batches.size(); ++b) {
+        const size_t at = 4 * (b * static_cast<size_t>(ranks) + static_cast<size_t>(rank));
+        std::copy(batches[b].begin(), batches[b].end(),
+                  together.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+    }
+    CHECK(together == order);
+  }
+  CHECK_THROWS_WITH(of(10, 4, 0, 0, false), ContainsSubstring("turn is not positive: 0"));
+  CHECK_THROWS_WITH(of(10, 4, 0, int64_t{1} << 62, false), ContainsSubstring("can be counted"));
+}
+
 TEST_CASE("a batch sampler groups indices", "[nn][data]") {
   const SequentialSampler sampler(7);
   CHECK(BatchSampler(sampler, 3).batches() == std::vector<Indices>{{0, 1, 2}, {3, 4, 5}, {6}});

@@ -189,6 +189,37 @@ TEST_CASE("a loader follows a sampler and moves its epoch on", "[nn][data]") {
   CHECK_THROWS_WITH(loader.begin(), ContainsSubstring("epoch 5, the sampler was set to 9"));
 }
 
+TEST_CASE("other numbers of ranks go on from a loader's state where ranks take turns",
+          "[nn][data]") {
+  const auto sampler_of = [](int64_t ranks, int64_t rank) {
+    return DistributedSampler(24, {.num_replicas = ranks, .rank = rank, .seed = 3, .turn = 2});
+  };
+  DistributedSampler alone = sampler_of(1, 0);
+  DataLoader whole(Numbers(24), {.batch_size = 2, .sampler = &alone});
+  const Batches expected = pass(whole);
+  REQUIRE(expected.size() == 12);
+  DistributedSampler first = sampler_of(4, 1);
+  DataLoader four(Numbers(24), {.batch_size = 2, .sampler = &first});
+  auto it = four.begin();  // each of four has taken one
+  const auto state = four.state_dict();
+  for (const int64_t ranks : {1, 2, 4}) {
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      DistributedSampler sampler = sampler_of(ranks, rank);
+      DataLoader loader(Numbers(24), {.batch_size = 2, .sampler = &sampler});
+      loader.load_state_dict(state);
+      const Batches rest = pass(loader);
+      REQUIRE(rest.size() == static_cast<size_t>(8 / ranks));
+      for (size_t i = 0; i < rest.size(); ++i) {
+        CHECK(rest[i] == expected[4 + i * static_cast<size_t>(ranks) + static_cast<size_t>(rank)]);
+      }
+    }
+  }
+  DistributedSampler three = sampler_of(3, 0);
+  DataLoader other(Numbers(24), {.batch_size = 2, .sampler = &three});
+  CHECK_THROWS_WITH(other.load_state_dict(state),
+                    ContainsSubstring("behind 4 batches of the order, of which 3 ranks"));
+}
+
 TEST_CASE("a collate function makes the batches", "[nn][data]") {
   DataLoader loader(Numbers(4),
                     {.batch_size = 4, .collate = [](const std::vector<Example>& samples) {

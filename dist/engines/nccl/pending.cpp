@@ -1,0 +1,71 @@
+#include <hero/dist/engines/nccl/pending.h>
+
+namespace hero::dist::nccl {
+namespace {
+
+constexpr auto kLast = std::chrono::seconds(5);  // for the last calls, where all have failed
+
+}  // namespace
+
+bool GpuRank::ask_for_messages() {
+  bool none_left = true;
+  for (const auto& each : groups) {
+    const std::shared_ptr<GpuGroup> group = each.lock();
+    if (!group) continue;
+    for (auto& [ends, messages] : group->lanes) {
+      while (!messages.waiting.empty()) {
+        NcclPending& first = *messages.waiting.front();
+        if (!first.stated_by_both()) break;
+        Comm* const comm = messages.lane->ready();
+        none_left = none_left && comm != nullptr;
+        if (comm == nullptr) break;
+        first.ask(*comm, [&](const End& end, const std::string& where) {
+          ask_message(end, first.call, where);
+        });
+        first.state(*group->meeting);
+        messages.waiting.pop_front();
+      }
+    }
+  }
+  return none_left;
+}
+
+bool GpuRank::has_messages() const {
+  for (const auto& each : groups) {
+    const std::shared_ptr<GpuGroup> group = each.lock();
+    if (!group) continue;
+    for (const auto& [ends, messages] : group->lanes) {
+      if (!messages.waiting.empty()) return true;
+    }
+  }
+  return false;
+}
+
+bool GpuRank::others_have_asked() noexcept {
+  try {
+    const Clock::time_point start = Clock::now();
+    for (const auto& pending : begun) {
+      while (pending && !pending->waits_for_nobody()) pause(start, "free");
+    }
+    return true;
+  } catch (const std::exception&) {
+    return false;  // the rank hears of it in its next call
+  }
+}
+
+void GpuRank::give_up() noexcept {
+  const Clock::time_point deadline = Clock::now() + kLast;
+  for (const auto& pending : begun) pending->note_agreed();
+  for (const auto& each : groups) {
+    const std::shared_ptr<GpuGroup> group = each.lock();
+    if (!group) continue;
+    group->comm->abort(deadline);
+    for (auto& [ends, messages] : group->lanes) {
+      messages.lane->abort(deadline);
+      messages.waiting.clear();
+    }
+    group->own.clear();
+  }
+}
+
+}  // namespace hero::dist::nccl

@@ -1,0 +1,215 @@
+#pragma once
+// What a rank with a GPU has begun and not completed.
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <hero/core/accelerator.h>
+#include <hero/core/error.h>
+#include <hero/cuda/runtime/runtime.cuh>
+#include <hero/dist/engines/engine.h>
+#include <hero/dist/engines/nccl/comm.h>
+#include <hero/dist/engines/nccl/free_gate.h>
+#include <hero/dist/engines/nccl/lane.h>
+#include <hero/dist/engines/nccl/moves.h>
+
+namespace hero::dist::nccl {
+
+// The order of calls: [note: agreed means asked] in engine.h.
+using Clock = std::chrono::steady_clock;
+
+class NcclPending;
+struct GpuGroup;
+
+/// A rank, and what it has begun and not completed, over all its groups, oldest first.
+struct GpuRank : FreeGate {
+  GpuRank(Device gpu, double seconds) : FreeGate(gpu.index), device(gpu), timeout(seconds) {}
+  const Device device;
+  const double timeout;
+  std::vector<std::shared_ptr<NcclPending>> begun;
+  std::vector<std::weak_ptr<GpuGroup>> groups;
+
+  core::Exchange& exchange() const {
+    return core::accelerator("nccl", device).exchange(device.index);
+  }
+  // Asks for messages that both ends have begun; true when there is none left of those.
+  bool ask_for_messages();
+  bool has_messages() const;
+  // Between two looks at what others have begun; an Error when the time since `start` is over.
+  void pause(Clock::time_point start, const std::string& where) const {
+    const std::chrono::duration<double> waited = Clock::now() - start;
+    check(waited.count() < timeout, where, ": time-out after ", timeout,
+          " s; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  // After an error: nothing of this rank is under way any more.
+  void give_up() noexcept;
+  bool others_have_asked() noexcept override;
+};
+
+/// Messages that have begun and are not asked for, in the order of their lane.
+struct Messages {
+  std::unique_ptr<Lane> lane;
+  std::deque<std::shared_ptr<NcclPending>> waiting;
+};
+
+/// A group to which the rank belongs.
+struct GpuGroup {
+  std::shared_ptr<Engine> host;
+  std::shared_ptr<Engine> meeting;  // the host's too, with calls that are not the ranks'
+  std::unique_ptr<Comm> comm;
+  std::string axis;
+  std::map<std::pair<int, int>, Messages> lanes;
+  std::vector<std::shared_ptr<NcclPending>> own;  // messages to oneself that miss their other end
+};
+
+/// A call of arrays on the GPU.
+class NcclPending : public Pending {
+ public:
+  NcclPending(std::shared_ptr<GpuRank> rank, std::shared_ptr<GpuGroup> group, uint64_t sequence,
+              Call made, core::Array input, core::Array output)
+      : call(std::move(made)),
+        rank_(std::move(rank)),
+        group_(std::move(group)),
+        where_(describe(call, sequence, group_->axis)),
+        input_(std::move(input)),
+        output_(std::move(output)) {}
+
+  bool test() override {
+    return step([&] { return rank_->ask_for_messages() && agreed(); });
+  }
+  void wait() override {
+    step([&] {
+      check(statement_ != nullptr, where_,
+            ": this rank waits for a message of its own whose other end it has not begun; begin "
+            "both, async");
+      if (done_ && !rank_->has_messages()) statement_->wait();
+      const Clock::time_point start = Clock::now();
+      while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_);
+      return true;
+    });
+  }
+
+  bool complete() const override { return complete_; }
+
+  // For calls whose handle was dropped: lets go of the arrays once the GPU is done with them.
+  void release_if_done() {
+    if (done_ && statement_->test() && done_->reached()) test();
+  }
+
+  // Asks NCCL, in the communicator's stream and behind all that the calling thread's stream was
+  // asked for.
+  template <class Ask>
+  void ask(Comm& comm, const Ask& how) {
+    const cuda::DeviceGuard guard(rank_->device.index);
+    const std::shared_ptr<core::Point> ready = rank_->exchange().point();
+    const cuda::StreamScope scope(comm.stream());
+    ready->join();
+    if (after_) after_->done_->join();
+    how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
+        where_);
+    done_ = rank_->exchange().point();
+    comm_ = &comm;
+    number_ = comm.next();
+  }
+
+  bool asked() const { return done_ != nullptr; }
+  // The call is asked for behind that one, which has been asked for.
+  void follow(std::shared_ptr<NcclPending> other) { after_ = std::move(other); }
+
+  // Tells the other ranks what this one has begun, or, of a message, asked for. They hear of a call
+  // after another when all have asked for that one: who then waits for this one waits for nothing
+  // that may not come.
+  void state(Engine& host) {
+    Call statement = call;
+    if (after_) statement.after = after_->statement_;
+    after_ = nullptr;
+    statement.moves = false;
+    statement.device = {DeviceType::cuda, 0};  // each rank has another one
+    statement.input = nullptr;
+    statement.output = nullptr;
+    statement_ = host.post(std::move(statement), {}, {});
+  }
+
+  bool stated_by_both() const { return statement_->test(); }
+
+  // Whether NCCL's call, if it was asked for, waits for no other rank's.
+  bool waits_for_nobody() const { return complete_ || !done_ || !statement_ || statement_->test(); }
+
+  // Where something has failed: whether this call is one that all ranks have asked for.
+  void note_agreed() noexcept {
+    try {
+      if (!complete_ && agreed()) comm_->agreed(number_, done_);
+    } catch (const std::exception&) {
+      // it is none
+    }
+  }
+
+  const Call call;
+
+ private:
+  bool agreed() const { return done_ && statement_ && statement_->test(); }
+
+  template <class Agreed>
+  bool step(const Agreed& is_agreed) {
+    if (complete_) {
+      done_->join();
+      return true;
+    }
+    try {
+      if (!is_agreed()) return false;
+      comm_->agreed(number_, done_);
+      comm_->check_health(where_);
+      done_->join();
+    } catch (...) {
+      rank_->give_up();
+      throw;
+    }
+    complete_ = true;
+    input_ = {};  // freed behind all that this stream was asked for
+    output_ = {};
+    return true;
+  }
+
+  std::shared_ptr<GpuRank> rank_;
+  std::shared_ptr<GpuGroup> group_;
+  std::string where_;
+  core::Array input_, output_;
+  std::shared_ptr<core::Point> done_;  // the communicator's stream is there when the call is made
+  std::shared_ptr<Pending> statement_;
+  std::shared_ptr<NcclPending> after_;
+  Comm* comm_ = nullptr;  // lives as long as the group
+  uint64_t number_ = 0;   // in its stream
+  bool complete_ = false;
+};
+
+/// A call of the host's engine. Messages on the GPU go on meanwhile: others may wait for them.
+class HostPending : public Pending {
+ public:
+  HostPending(std::shared_ptr<GpuRank> rank, std::shared_ptr<Pending> call, std::string where)
+      : rank_(std::move(rank)), call_(std::move(call)), where_(std::move(where)) {}
+
+  bool test() override {
+    rank_->ask_for_messages();
+    return call_->test();
+  }
+  void wait() override {
+    const Clock::time_point start = Clock::now();
+    while (rank_->has_messages() && !test()) rank_->pause(start, where_);
+    call_->wait();
+  }
+  bool complete() const override { return call_->complete(); }
+  const std::shared_ptr<Pending>& call() const { return call_; }
+
+ private:
+  std::shared_ptr<GpuRank> rank_;
+  std::shared_ptr<Pending> call_;
+  std::string where_;
+};
+
+}  // namespace hero::dist::nccl

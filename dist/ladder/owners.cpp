@@ -1,0 +1,48 @@
+#include <algorithm>
+
+#include <hero/dist/ladder/owners.h>
+
+namespace hero::dist {
+namespace {
+
+void combine(const Communicator& group, const Array& x, ReduceOp op) {
+  if (group.size() > 1) group.all_reduce(x, {.op = op, .unit = "norms"});
+}
+
+// [note: owners of both kinds] Leaves that were boxes of a parameter and are cut further. Sums wrap
+// and are exact, and a largest element is one in any order, so first the ranks that share a box are
+// asked and then those that hold the other boxes: each element of the parameter counts once.
+class PairOwners : public Owners {
+ public:
+  PairOwners(std::shared_ptr<Owners> inner, std::shared_ptr<Owners> former)
+      : inner_(std::move(inner)), former_(std::move(former)) {}
+  void add_up(const Array& words) override {
+    inner_->add_up(words);
+    former_->add_up(words);
+  }
+  void largest(const Array& x) override {
+    inner_->largest(x);
+    former_->largest(x);
+  }
+
+ private:
+  std::shared_ptr<Owners> inner_, former_;
+};
+
+}  // namespace
+
+void GroupOwners::add_up(const Array& words) { combine(group_, words, ReduceOp::sum); }
+void GroupOwners::largest(const Array& x) { combine(group_, x, ReduceOp::max); }
+
+std::shared_ptr<Owners> GroupOwners::together_with(const std::shared_ptr<Owners>& former) {
+  if (!former) return shared_from_this();
+  std::erase_if(pairs_, [](const auto& pair) { return pair.second.expired(); });
+  for (const auto& [known, pair] : pairs_) {
+    if (known == former.get()) return pair.lock();
+  }
+  auto pair = std::make_shared<PairOwners>(shared_from_this(), former);
+  pairs_.emplace_back(former.get(), pair);
+  return pair;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,31 @@
+#pragma once
+// GroupOwners: the ranks among which a module's parameters are cut, as the owners of what they
+// hold.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <hero/autograd/partition.h>
+#include <hero/dist/communicator.h>
+
+namespace hero::dist {
+
+/// The ranks of a group. Made by std::make_shared.
+class GroupOwners : public Owners, public std::enable_shared_from_this<GroupOwners> {
+ public:
+  explicit GroupOwners(Communicator group) : group_(std::move(group)) {}
+  void add_up(const Array& words) override;
+  void largest(const Array& x) override;
+
+  /// The owners of leaves that had owners before they were cut among these ranks: these and, for
+  /// each of them, the former ones, which ask one after the other. The same object for the same
+  /// `former`, as long as it lives, so that one collective serves all such leaves. Without former
+  /// owners they are these ranks alone.
+  std::shared_ptr<Owners> together_with(const std::shared_ptr<Owners>& former);
+
+ private:
+  Communicator group_;
+  std::vector<std::pair<const Owners*, std::weak_ptr<Owners>>> pairs_ = {};  // by the former
+};
+
+}  // namespace hero::dist
