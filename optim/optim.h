@@ -14,6 +14,7 @@
 #include <hero/optim/nadam.h>
 #include <hero/optim/newton.h>
 #include <hero/optim/optimizer.h>
+#include <hero/optim/paged.h>
 #include <hero/optim/radam.h>
 #include <hero/optim/rmsprop.h>
 #include <hero/optim/schedules.h>

@@ -124,6 +124,7 @@ void Optimizer::step_params() {
 void Optimizer::step_param(int group, int param, bool made) {
   const Array grad = gradient_of(param);
   if (!grad.defined()) return;
+  entered(param);
   if (made) made_.push_back(grad);
   prepare(group, state(param));
   state(param).steps += 1.0;

@@ -128,6 +128,8 @@ class Optimizer {
   /// Bytes that gradient_of() takes for it; 0 where the gradient is there already. step() holds no
   /// more of them at a time than the largest parameter needs.
   virtual int64_t gradient_bytes(int /*param*/) const { return 0; }
+  /// What comes before the step of a parameter that has a gradient; its states may still be made.
+  virtual void entered(int /*param*/) {}
   /// What follows when a batch of what was handed to run() has run, once or more in a step.
   virtual void batch_done() {}
   /// What follows the last batch of a step; not called after an error.

@@ -1,0 +1,183 @@
+#pragma once
+// Optimizer states that lie in a file and come into memory for their step alone.
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <hero/core/swap_file.h>
+#include <hero/optim/lamb.h>
+#include <hero/optim/optimizer.h>
+
+namespace hero::optim {
+
+struct PagedOptions {
+  int64_t window_bytes = int64_t{256} << 20;  ///< states that are read, stepped, written together
+};
+
+namespace detail {
+
+/// Which states are in memory: those of one window of parameters are stepped, those of the next are
+/// being read and those of the one before are being written.
+class StatePager {
+ public:
+  /// The states of a parameter, in memory or not.
+  using States = std::function<std::vector<Array>(int param)>;
+
+  /// Parameters with so many bytes of states each are divided into windows, of which each has one
+  /// parameter or no more than window_bytes.
+  StatePager(core::SwapFile& file, const PagedOptions& options, const std::vector<int64_t>& bytes,
+             States states);
+
+  /// True when the parameter's window is the one in memory.
+  bool holds(int param) const;
+  /// Brings the window of a parameter into memory, and begins to read the next.
+  void bring(int param);
+  /// Begins to write the window in memory; none is afterwards.
+  void leave();
+  /// Waits until no state is in memory.
+  void finish();
+  /// Brings all states into memory; put_back() writes what is there, and waits.
+  void bring_all();
+  void put_back();
+
+ private:
+  struct Window {
+    int end = 0;  // its parameters are those from the end of the window before
+    std::vector<std::unique_ptr<core::Swapped>> swapped = {};
+  };
+
+  int window_of(int param) const;
+  void begin_read(int window);
+  void begin_write(int window);
+  void wait(int window);
+
+  core::SwapFile& file_;
+  States states_;
+  std::vector<Window> windows_;
+  int current_ = -1;  // the window in memory, and those on their way in and out; -1: none
+  int coming_ = -1;
+  int leaving_ = -1;
+};
+
+}  // namespace detail
+
+/// The optimizer O with its states in a SwapFile. A step reads them window by window, with the next
+/// on its way in and the last on its way out, so that no more than three windows of
+/// `window_bytes` (or of the largest parameter's states) are in memory; between two steps none is.
+/// The bits are those of O, since the same numbers are stepped in the same order. A step reads and
+/// writes the states of every window that has a gradient once: 8 bytes an element for AdamW and 12
+/// with MasterWeights, in whole blocks of 4 KiB a state. O is any of optim's optimizers that
+/// steps each element by itself (LAMB does not), or MasterWeights of one; the masters are states
+/// too, and all lie in memory until the constructor ends.
+///
+///   core::SwapFile disk("/nvme", {.bytes = int64_t{200} << 30});
+///   optim::Paged<optim::MasterWeights<optim::AdamW>> adamw(disk, model.parameters(), {.lr =
+///   3e-4});
+///
+/// An Error of the disk in a step names it; which parameters were stepped is then unknown: resume
+/// from a checkpoint. state_dict() and load_state_dict() hold all states in memory while they run.
+/// Rajbhandari et al., "ZeRO-Infinity", arXiv 2104.07857, section 5.1.
+template <class O>
+class Paged : public O {
+  static_assert(!std::derived_from<O, LAMB>, "LAMB steps by norms of whole parameters");
+  static_assert(
+      !requires(O & o) { o.lookahead(); }, "the look-ahead would move all states");
+
+ public:
+  using Group = typename O::Group;
+  using Options = decltype(Group::options);
+
+  Paged(core::SwapFile& file, const std::vector<Tensor>& params, const Options& options = {},
+        const PagedOptions& paged = {})
+      : O(params, options) {
+    page(file, paged);
+  }
+  Paged(core::SwapFile& file, const std::vector<Group>& groups, const PagedOptions& paged = {})
+      : O(groups) {
+    page(file, paged);
+  }
+
+  void step() override {
+    try {
+      O::step();
+    } catch (...) {
+      leave();
+      pager_->put_back();
+      throw;
+    }
+    leave();
+    pager_->finish();
+  }
+  StateDict state_dict() const override {
+    pager_->bring_all();
+    StateDict dict = O::state_dict();
+    pager_->put_back();
+    return dict;
+  }
+  void load_state_dict(const StateDict& dict) override {
+    pager_->bring_all();
+    try {
+      O::load_state_dict(dict);
+    } catch (...) {
+      pager_->put_back();
+      throw;
+    }
+    pager_->put_back();
+  }
+
+ protected:
+  void entered(int param) override {
+    O::entered(param);
+    if (!pager_->holds(param)) {
+      this->run_batch();
+      leave();
+      pager_->bring(param);
+    }
+    stepped_.push_back(param);
+  }
+  // leave() calls O's, which may want the states.
+  void updated(int /*param*/) override {}
+
+ private:
+  void page(core::SwapFile& file, const PagedOptions& options) {
+    std::vector<int64_t> bytes;
+    for (int group = 0; group < this->groups(); ++group) {
+      const auto arrays = static_cast<int64_t>(this->array_names(group).size());
+      for (int i = this->group_begin(group); i < this->group_end(group); ++i) {
+        const Array& param = this->state(i).param.array();
+        const int64_t each = param.numel() * item_size(core::state_dtype(param.dtype()));
+        bytes.push_back((arrays + (master(i).defined() ? 1 : 0)) * each);
+      }
+    }
+    pager_ = std::make_unique<detail::StatePager>(file, options, bytes,
+                                                  [this](int i) { return states_of(i); });
+    pager_->put_back();
+  }
+  void leave() {
+    for (const int param : std::exchange(stepped_, {})) O::updated(param);
+    pager_->leave();
+  }
+  // The copy that is stepped in place of a parameter; undefined where there is none.
+  Array master(int param) const {
+    if constexpr (requires(const O& o) { o.model_parameters(); }) {
+      const Tensor& stepped = this->state(param).param;
+      if (!is_same(stepped, this->model_parameters()[static_cast<size_t>(param)])) {
+        return stepped.array();
+      }
+    }
+    return {};
+  }
+  std::vector<Array> states_of(int param) const {
+    std::vector<Array> arrays;
+    for (const auto& state : this->state(param).arrays) arrays.push_back(state.array);
+    if (const Array copy = master(param); copy.defined()) arrays.push_back(copy);
+    return arrays;
+  }
+
+  std::unique_ptr<detail::StatePager> pager_;
+  std::vector<int> stepped_;  // of the window in memory
+};
+
+}  // namespace hero::optim
