@@ -57,13 +57,19 @@ need() {
   packages_changed=yes
 }
 
-# want PACKAGE...: the same for what is only nice to have: goes on without.
+# want LOSS PACKAGE...: the same for what is only nice to have: says what is lost, and goes on without.
 want() {
-  local lacking
+  local loss=$1 lacking
+  shift
   lacking=$(missing "$@")
   [ -z "$lacking" ] && return 0
   # shellcheck disable=SC2086
-  if install $lacking; then packages_changed=yes; else say "going on without" $lacking; fi
+  if install $lacking; then
+    packages_changed=yes
+  else
+    say "going on without" $lacking"; $loss"
+    without_packages+=" "$lacking
+  fi
 }
 
 # asleep COMMAND...: no daemon of what it installs is started; Debian asks the program policy-rc.d.
@@ -79,10 +85,11 @@ asleep() (
   "$@"
 )
 
-# build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log.
+# build PRESET TARGET...: configures where needed and builds; all chatter goes to the build's log. What
+# want() went without is written down there: it is looked for again once it is installed.
 # HERO_WERROR and HERO_ARCH are taken from the environment where they are set there.
 build() {
-  local preset=$1 dir=$root/build/$1 name options=""
+  local preset=$1 dir=$root/build/$1 name options="" lacked
   shift
   for name in HERO_WERROR HERO_ARCH HERO_CUDA; do
     if [ -n "${!name:-}" ] && ! grep -qs "^$name:[A-Z]*=${!name}\$" "$dir/CMakeCache.txt"; then
@@ -90,10 +97,13 @@ build() {
     fi
   done
   mkdir -p "$dir"
+  lacked=$(cat "$dir/without_packages" 2>/dev/null || true)
+  # shellcheck disable=SC2086
   if ! {
-    if [ ! -e "$dir/build.ninja" ] || [ -n "$options" ] || [ -n "${packages_changed:-}" ]; then
-      # shellcheck disable=SC2086
-      (cd "$root" && cmake --preset "$preset" $options)
+    if [ ! -e "$dir/build.ninja" ] || [ -n "$options" ] || [ -n "${packages_changed:-}" ] ||
+      [ "$lacked" != "$(missing $lacked)" ]; then
+      (cd "$root" && cmake --preset "$preset" $options) &&
+        printf '%s\n' ${without_packages:-} >"$dir/without_packages"
     fi && cmake --build "$dir" --parallel "$(nproc)" --target "$@"
   } </dev/null >"$dir/build.log" 2>&1; then
     grep -E 'error|Error' -A 5 "$dir/build.log" | head -n 20 >&2
