@@ -47,7 +47,7 @@ make_ssh() {
 start_host() {
   local i=$1 name=node$1 pid
   unshare --net --uts --mount --ipc --pid --fork --kill-child "$here/host" "$name" &>"$lab/$name.log" &
-  await 10 "the first process of $name" test -s "$lab/pids/$name" || return
+  await 300 "the first process of $name" test -s "$lab/pids/$name" || return
   pid=$(pgrep -P $!) # $! is unshare
   echo "$pid" >"$lab/pids/$name"
   ip link add "$name" type veth peer name eth0 netns "$pid"
@@ -66,7 +66,7 @@ on() {
   nsenter -t "$pid" -m -u -i -n -p -- "$@"
 }
 
-# await SECONDS WHAT COMMAND...: until the command succeeds
+# await SECONDS WHAT COMMAND...: until the command succeeds; the seconds are enough for any machine
 await() {
   local end=$((SECONDS + $1)) what=$2
   shift 2

@@ -34,7 +34,7 @@ CONF
   local i
   for ((i = 1; i <= $1; ++i)); do start_slurm "node$i" || return; done
   on node1 slurmctld
-  await 30 "idle nodes" nodes_are "$1" idle || wrong "$(sinfo 2>&1; tail -n 5 "$lab/slurmctld.log")"
+  await 300 "idle nodes" nodes_are "$1" idle || wrong "$(sinfo 2>&1; tail -n 5 "$lab/slurmctld.log")"
 }
 start_slurm() {
   on "$1" munged --force --key-file="$lab/munge.key" --log-file=/tmp/munged.log --pid-file=/tmp/munged.pid \
@@ -49,7 +49,7 @@ case_slurm_hashes() {
   compare_hashes 6
 }
 by_srun() {
-  on node1 timeout -k 5 240 srun -n 6 --mpi=pmix "$lab/bin/rank" "$lab/bin/$1" "${@:2}" >"$lab/out" 2>"$lab/err" </dev/null
+  on node1 timeout -k 5 900 srun -n 6 --mpi=pmix "$lab/bin/rank" "$lab/bin/$1" "${@:2}" >"$lab/out" 2>"$lab/err" </dev/null
   code=$?
 }
 
@@ -60,13 +60,13 @@ case_slurm_requeue() { # a node of two fails; the third takes its place, and the
   export HERO_TIMEOUT=10 HERO_PAUSE=400 HERO_RUN=$lab/run
   cp "$here/../../docs/clusters/train.sbatch" "$lab/home"
   job=$(on node1 sbatch --parsable -D "$lab/home" "$lab/home/train.sbatch" "$lab/bin/hero_mpi_ranks" resume)
-  await 60 "the first checkpoints" has_checkpoint || wrong "$(on node1 squeue)"
+  await 300 "the first checkpoints" has_checkpoint || wrong "$(on node1 squeue)"
   sleep 2
   link node2 down
   SECONDS=0
-  await 60 "another start" job_has Restarts=1 || wrong "$(on node1 scontrol show job "$job")"
+  await 300 "another start" job_has Restarts=1 || wrong "$(on node1 scontrol show job "$job")"
   echo "$what: requeued after $SECONDS s"
-  await 90 "the end of the job" job_ends || wrong "$(on node1 scontrol show job "$job")"
+  await 900 "the end of the job" job_ends || wrong "$(on node1 scontrol show job "$job")"
   cp "$lab/home/train.log" "$lab/out"
   echo "$what: ended after $SECONDS s"
   step=$(sed -n 's/^begins at step //p' "$lab/out" | tail -n 1)
