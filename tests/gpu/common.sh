@@ -12,12 +12,13 @@ left() { echo $((limit - (SECONDS - begin))); }
 # A line of the summary, shown at once.
 report() { printf '%-12s %s\n' "$1" "$2" | tee -a "$out/summary.txt"; }
 
-# stage NAME LOG SECONDS COMMAND...: runs it for so long at most, its output added to LOG as it comes;
-# 0 when it ended well. Its status is in `status`, what it said in $work/said.
+# stage NAME LOG SECONDS COMMAND...: runs it for so long at most, or longer in proportion where the
+# limit of all is more than the usual 530 s, its output added to LOG as it comes; 0 when it ended well. Its status is in `status`, what it said in $work/said.
 stage() {
   local name=$1 log=$2 seconds=$3 from=$SECONDS word rest before
   shift 3
   rest=$(left)
+  [ "$limit" -le 530 ] || seconds=$((seconds * limit / 530)) # for a slow machine
   [ "$seconds" -le "$rest" ] || seconds=$rest
   if [ "$seconds" -lt 1 ]; then
     report "$name" "no time left"

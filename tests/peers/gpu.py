@@ -80,6 +80,10 @@ class Deadline:
     def left(self):
         return max(0.0, self.end - time.monotonic())
 
+    def check(self):
+        if not self.left():
+            raise Late  # nothing is started any more
+
 
 class Side:
     """One of the two programs, started when it is first asked."""
@@ -103,6 +107,7 @@ class Side:
 
     def ask(self, case, variant):
         """The answer for one round; raises Late when the time is over, RuntimeError when it failed."""
+        self.deadline.check()
         if not self.process:
             self.start()
         try:
@@ -137,6 +142,7 @@ class Side:
 
     def first_step(self):
         """Seconds from the start of the program to the end of its first step."""
+        self.deadline.check()
         try:
             done = subprocess.run(self.command + ["--first-step", repr(time.time())], env=self.environment,
                                   stdout=subprocess.PIPE, stderr=self.errors,
