@@ -59,7 +59,7 @@ if(NOT HERO_SANITIZE)
     set(name "cuda: processes under mpirun, ${case}")
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi ${case}
                                   $<TARGET_FILE:hero_nccl_ranks> "${HERO_MPIEXEC}")
-    set_tests_properties(${name} PROPERTIES LABELS cuda TIMEOUT 1800 SKIP_RETURN_CODE 77)
+    set_tests_properties(${name} PROPERTIES LABELS cuda TIMEOUT 3600 SKIP_RETURN_CODE 77)
   endforeach()
 endif()
 
@@ -73,13 +73,13 @@ if(NOT HERO_SANITIZE)
   target_link_libraries(hero_bench_gpu_cusim PRIVATE hero::nn hero::optim hero_cuda_sim)
   add_test(NAME "cusim: the GPU's benchmark" COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_bench_gpu
                                                      $<TARGET_FILE:hero_bench_gpu_cusim>)
-  set_tests_properties("cusim: the GPU's benchmark" PROPERTIES LABELS cusim TIMEOUT 900)
+  set_tests_properties("cusim: the GPU's benchmark" PROPERTIES LABELS cusim TIMEOUT 3600)
   set(rehearsal ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu_cusim)
   add_test(NAME "cusim: a GPU's figures" COMMAND ${rehearsal} $<TARGET_FILE:hero_bench_gpu_cusim>)
-  set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS cusim TIMEOUT 900)
+  set_tests_properties("cusim: a GPU's figures" PROPERTIES LABELS cusim TIMEOUT 3600)
   add_test(NAME "cuda: a GPU's tests file by file"
            COMMAND ${rehearsal} $<TARGET_FILE:hero_bench_gpu_cusim> $<TARGET_FILE:hero_test_cuda>)
-  set_tests_properties("cuda: a GPU's tests file by file" PROPERTIES LABELS cuda TIMEOUT 900)
+  set_tests_properties("cuda: a GPU's tests file by file" PROPERTIES LABELS cuda TIMEOUT 3600)
 endif()
 
 if(HERO_HAS_CUDA)

@@ -38,7 +38,7 @@ function(hero_cluster_tests)
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster/run --mpiexec "${HERO_MPIEXEC}"
                                   ${PROJECT_BINARY_DIR} ${case})
     # each counts seconds
-    set_tests_properties(${name} PROPERTIES LABELS cluster TIMEOUT 600 SKIP_RETURN_CODE 77
+    set_tests_properties(${name} PROPERTIES LABELS cluster TIMEOUT 3600 SKIP_RETURN_CODE 77
                                             RUN_SERIAL ON)
   endforeach()
 endfunction()
@@ -59,6 +59,6 @@ function(hero_mpi_tests)
     if(case MATCHES "^(ladder20|resume100)$") # the full forms of what `hashes` and `resume` do
       set(label stress)
     endif()
-    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 1800 SKIP_RETURN_CODE 77)
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 3600 SKIP_RETURN_CODE 77)
   endforeach()
 endfunction()

@@ -3,7 +3,7 @@
 # hero_tree_test(name label command...)
 function(hero_tree_test name label)
   add_test(NAME "${label}: ${name}" COMMAND ${ARGN})
-  set_tests_properties("${label}: ${name}" PROPERTIES LABELS ${label} TIMEOUT 900)
+  set_tests_properties("${label}: ${name}" PROPERTIES LABELS ${label} TIMEOUT 3600)
 endfunction()
 
 hero_tree_test("no file includes what its component may not use" build

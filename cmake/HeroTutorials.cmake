@@ -57,13 +57,13 @@ foreach(text IN LISTS hero_tutorial_texts)
            COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:tutorial_${name}> -DEXPECTED=${text}
                    -DSCRATCH=${PROJECT_BINARY_DIR}/tests/tutorials/${case} -P
                    ${PROJECT_SOURCE_DIR}/cmake/check_text.cmake)
-  set_tests_properties("tutorial: ${case}" PROPERTIES LABELS tutorial TIMEOUT 900)
+  set_tests_properties("tutorial: ${case}" PROPERTIES LABELS tutorial TIMEOUT 3600)
 endforeach()
 
 add_test(NAME "tutorial: without a GPU --device cuda is one line"
          COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_no_gpu ${PROJECT_BINARY_DIR}/tutorials)
 set_tests_properties("tutorial: without a GPU --device cuda is one line"
-                     PROPERTIES LABELS tutorial TIMEOUT 900)
+                     PROPERTIES LABELS tutorial TIMEOUT 3600)
 
 if(over_cusim)
   foreach(source IN LISTS hero_tutorial_sources)
@@ -71,13 +71,13 @@ if(over_cusim)
     add_test(NAME "cusim: ${name}"
              COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_tutorials_cuda
                      ${PROJECT_BINARY_DIR}/tests/tutorials_cusim ${name})
-    set_tests_properties("cusim: ${name}" PROPERTIES LABELS cusim TIMEOUT 900)
+    set_tests_properties("cusim: ${name}" PROPERTIES LABELS cusim TIMEOUT 3600)
   endforeach()
   add_test(NAME "cusim: a GPU for every process under mpirun"
            COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi nccl_tutorials
                    ${PROJECT_BINARY_DIR}/tests/tutorials_cusim "${HERO_MPIEXEC}")
   set_tests_properties("cusim: a GPU for every process under mpirun"
-                       PROPERTIES LABELS cusim TIMEOUT 900 SKIP_RETURN_CODE 77)
+                       PROPERTIES LABELS cusim TIMEOUT 3600 SKIP_RETURN_CODE 77)
 endif()
 
 # Those with ranks print the same text whether these are threads or processes.
@@ -85,4 +85,4 @@ add_test(NAME "tutorial: those with ranks, under mpirun"
          COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi tutorials ${PROJECT_BINARY_DIR}/tutorials
                  "${HERO_MPIEXEC}")
 set_tests_properties("tutorial: those with ranks, under mpirun"
-                     PROPERTIES LABELS tutorial TIMEOUT 1800 SKIP_RETURN_CODE 77)
+                     PROPERTIES LABELS tutorial TIMEOUT 3600 SKIP_RETURN_CODE 77)
