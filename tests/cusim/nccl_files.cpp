@@ -77,7 +77,7 @@ std::vector<Files*>& open() {
 
 double patience() {
   const char* const text = std::getenv("HERO_TIMEOUT");
-  return text != nullptr && *text != '\0' ? std::atof(text) : 60.0;
+  return text != nullptr && *text != '\0' ? std::atof(text) : 600.0;
 }
 
 void idle(Clock::time_point since) {

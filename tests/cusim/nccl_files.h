@@ -23,7 +23,7 @@ class Files : public std::enable_shared_from_this<Files> {
   /// Whether all have come.
   bool joined();
   /// Puts a group of calls into their stream. They go on by a thread of the process, whatever the
-  /// host does meanwhile. A host that waits for one for longer than HERO_TIMEOUT, or 60 seconds,
+  /// host does meanwhile. A host that waits for one for longer than HERO_TIMEOUT, or 600 seconds,
   /// ends the program.
   void ask(const std::vector<ItemPtr>& items);
   /// Ends it when what was asked for is done.

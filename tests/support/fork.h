@@ -17,9 +17,9 @@ inline bool is_forked = false;
 
 /// Runs `body` in a forked child, which then leaves as from main(), destructors of statics
 /// included. Its exit code: 0, 1 after an exception, and 1000 + n where signal n ended it: SIGALRM,
-/// 1014, after `seconds`.
+/// 1014, after `seconds`, which only a child that hangs needs.
 template <class Body>
-int run_forked(Body&& body, unsigned seconds = 60) {
+int run_forked(Body&& body, unsigned seconds = 600) {
   std::fflush(nullptr);  // what lies in buffers would be written by both
   const pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("fork: no process");

@@ -69,8 +69,8 @@ void wait_in_vain(Communicator& world) {
   const Array id = world.rank() == 0 ? nccl::make_id("vain") : Array::zeros({128}, kUInt8);
   world.broadcast(id, 0);
   nccl::Comm comm(
-      nccl::connect(nccl::library(), nccl::id_in(id), 2, {"vain", world.rank()}, 60, [] {}),
-      {"vain", world.rank()}, device, 60);
+      nccl::connect(nccl::library(), nccl::id_in(id), 2, {"vain", world.rank()}, 600, [] {}),
+      {"vain", world.rank()}, device, 600);
   const Array x = Array::full({10}, 1.0, kFloat32, device);
   cuda::synchronize(device);
   if (world.rank() == 0) {

@@ -32,7 +32,10 @@ inline void go_wrong(dist::Communicator& world, const std::string& how) {
     if (how == "throw7") throw 7;
     if (how == "exit") std::exit(0);  // NOLINT
     if (how == "leave") ::_exit(0);
-    if (how == "kill") ::raise(SIGKILL);
+    if (how == "kill") {  // when the others wait: the launcher stops them
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      ::raise(SIGKILL);
+    }
     if (how == "hang") forever();
   }
   if (how == "endless" && world.rank() == 0) fail("loader: no such file: 'train.bin'");

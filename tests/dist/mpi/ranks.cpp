@@ -219,20 +219,25 @@ int check_bugs() {
   return failures == 0 ? 0 : 1;
 }
 
-// Trains and saves in the folder HERO_RUN, and goes on from there; HERO_KILL="RANK MICROSECONDS"
-// says which process kills itself, and when; HERO_PAUSE how many milliseconds a step takes longer.
+// Trains and saves in the folder HERO_RUN, and goes on from there. HERO_KILL="RANK STEP
+// MICROSECONDS" says which process kills itself, and how long after it has come to that step or a
+// later one, or after its begin where the step is -1; HERO_PAUSE how many milliseconds a step takes
+// longer.
 void train_on(Communicator& world) {
   const char* const run = std::getenv("HERO_RUN");
   check(run != nullptr, "resume: HERO_RUN names the folder");
-  int victim = -1, microseconds = 0;
+  int victim = -1, fatal = 0, microseconds = 0;
   const char* const plan = std::getenv("HERO_KILL");
-  if (plan != nullptr) (void)std::sscanf(plan, "%d %d", &victim, &microseconds);
-  if (victim == world.rank()) {
+  if (plan != nullptr) (void)std::sscanf(plan, "%d %d %d", &victim, &fatal, &microseconds);
+  const auto come_to = [&](int step) {
+    if (victim != world.rank() || step < fatal) return;
+    victim = -1;
     std::thread([microseconds] {
       std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
       ::kill(::getpid(), SIGKILL);
     }).detach();
-  }
+  };
+  come_to(-1);
   Runner runner(world, {Rung::fsdp, world.size()}, {Subject::mlp, Method::adamw});
   Checkpointer checkpoint = runner.checkpointer(run);
   auto step = static_cast<int>(checkpoint.resume().value_or(0));
@@ -240,6 +245,7 @@ void train_on(Communicator& world) {
   const char* const text = std::getenv("HERO_PAUSE");
   const std::chrono::milliseconds pause(text == nullptr ? 0 : std::atoi(text));
   while (step < 40) {
+    come_to(step);
     std::this_thread::sleep_for(pause);
     runner.step(step++);
     if (step % 2 == 0) checkpoint.save(step);

@@ -77,7 +77,7 @@ TEST_CASE("a writer waits for one that is just ending, however it ends") {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     first.signal(SIGKILL);
   });
-  nn::Checkpointer checkpoint(run);
+  nn::Checkpointer checkpoint(run, {.patience_seconds = 600.0});  // the kill comes long before
   CHECK(checkpoint.resume() == 5);
   checkpoint.save(6);
   killer.join();
