@@ -171,33 +171,67 @@ Tensor GPT::embed(const Tensor& tokens, int64_t offset) {
   return dropout(x, config_.dropout, training());
 }
 
-// The last norm of what the blocks make of x [B, T, C].
-Tensor GPT::run_blocks(const Tensor& x) {
+// What blocks begin ... end - 1 make of x [B, T, C] or, where they are the last ones, its last
+// norm.
+Tensor GPT::run_blocks(const Tensor& x, size_t begin, size_t end, LastNorm norm) {
   ModuleListOf<Block>& h = transformer.h;
-  bool chained = !config_.checkpoint;  // each block hands the next its norm
-  for (const Block& block : h) chained = chained && !block.has_hooks();
-  if (chained) {
-    SumAndNorm y{x, h[0].ln_1(x)};
-    for (size_t i = 0; i < h.size(); ++i) {
-      y = h[i](y, i + 1 < h.size() ? h[i + 1].ln_1 : transformer.ln_f);
+  bool chained = norm == LastNorm::yes && begin < end && !config_.checkpoint;
+  for (size_t i = begin; i < end; ++i) chained = chained && !h[i].has_hooks();
+  if (chained) {  // each block hands the next its norm
+    SumAndNorm y{x, h[begin].ln_1(x)};
+    for (size_t i = begin; i < end; ++i) {
+      y = h[i](y, i + 1 < end ? h[i + 1].ln_1 : transformer.ln_f);
     }
     return y.norm;
   }
   Tensor y = x;
-  for (Block& block : h) {
+  for (size_t i = begin; i < end; ++i) {
+    Block& block = h[i];
     y = config_.checkpoint ? checkpoint([&block](const Tensor& in) { return block(in); }, y)
                            : block(y);
   }
-  return transformer.ln_f(y);
+  return norm == LastNorm::yes ? transformer.ln_f(y) : y;
+}
+
+// What lm_head reads of what the links before `begin` made: [B, T, C].
+Tensor GPT::run_to_head(size_t begin, const Tensor& x) {
+  if (begin == 0) return features(x);
+  return run_blocks(x, begin - 1, transformer.h.size(), LastNorm::yes);
+}
+
+Tensor GPT::run_links(size_t begin, size_t end, const Tensor& x) {
+  const size_t head = transformer.h.size() + 1;
+  check(begin < end && end <= links(), "GPT: links ", begin, " to ", end, " of ", links());
+  if (end > head) return lm_head(run_to_head(begin, x));
+  const Tensor y = begin == 0 ? embed(checked_tokens(x), 0) : x;
+  return run_blocks(y, begin == 0 ? 0 : begin - 1, end - 1, LastNorm::no);
+}
+
+Tensor GPT::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
+  check(begin < links(), "GPT: a loss from link ", begin, " of ", links());
+  return head_loss(run_to_head(begin, x), target);
+}
+
+std::vector<Module*> GPT::modules_of(size_t link) {
+  check(link < links(), "GPT: link ", link, " of ", links());
+  if (link + 1 == links()) return {&transformer.ln_f, &lm_head};
+  if (link > 0) return {&transformer.h[link - 1]};
+  if (transformer.wpe == nullptr) return {&transformer.wte};
+  return {&transformer.wte, transformer.wpe};
 }
 
 // What lm_head reads of tokens [B, T] or [T]: [B, T, C].
 Tensor GPT::features(const Tensor& tokens) {
+  return run_blocks(embed(checked_tokens(tokens), 0), 0, transformer.h.size(), LastNorm::yes);
+}
+
+// Tokens [B, T] or [T] as [B, T].
+Tensor GPT::checked_tokens(const Tensor& tokens) const {
   check(tokens.ndim() == 1 || tokens.ndim() == 2, "GPT: tokens must be [B, T] or [T]: got ",
         tokens.shape());
   check(tokens.size(-1) > 0 && tokens.size(-1) <= config_.block_size, "GPT: ", tokens.size(-1),
         " tokens do not fit the block size of ", config_.block_size);
-  return run_blocks(embed(tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens, 0));
+  return tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens;
 }
 
 Tensor GPT::forward(const Tensor& tokens) {
@@ -209,11 +243,16 @@ Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) {
   return run_hooked({tokens, targets}, [this](const Tensors& in) -> Tensors {
     check(in[0].shape() == in[1].shape(), "GPT: targets ", in[1].shape(), " do not fit tokens ",
           in[0].shape());
-    const Tensor x = flatten(features(in[0]), 0, 1), target = flatten(in[1]);
-    if (lm_head.has_hooks_for_values()) return {cross_entropy(lm_head(x), target)};
-    return {lm_head.run_fused(
-        x, [&](const Tensor& rows) { return linear_cross_entropy(rows, lm_head.weight, target); })};
+    return {head_loss(features(in[0]), in[1])};
   })[0];
+}
+
+// The loss of what features() gives, [B, T, C].
+Tensor GPT::head_loss(const Tensor& features, const Tensor& targets) {
+  const Tensor x = flatten(features, 0, 1), target = flatten(targets);
+  if (lm_head.has_hooks_for_values()) return cross_entropy(lm_head(x), target);
+  return lm_head.run_fused(
+      x, [&](const Tensor& rows) { return linear_cross_entropy(rows, lm_head.weight, target); });
 }
 
 }  // namespace hero::nn

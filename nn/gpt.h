@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include <hero/nn/chain.h>
 #include <hero/nn/container.h>
 #include <hero/nn/embedding.h>
 #include <hero/nn/linear.h>
@@ -100,8 +101,9 @@ struct GenerateOptions {
 /// Names and layouts of nanoGPT, which are Hugging Face's GPT-2 but for linear layers, kept [out,
 /// in] here: transformer.wte, transformer.wpe, transformer.h.<i>.{ln_1, attn.{c_attn, c_proj},
 /// ln_2, mlp.{c_fc, c_proj}}, transformer.ln_f, lm_head. First values as GPT-2's: normal with
-/// deviation 0.02, 0.02 / sqrt(2 n_layer) for each c_proj, biases 0.
-class GPT : public Module {
+/// deviation 0.02, 0.02 / sqrt(2 n_layer) for each c_proj, biases 0. As a chain it has n_layer + 2
+/// links: the embedding of tokens [B, T], each block, and ln_f with lm_head.
+class GPT : public Module, public Chain {
  public:
   using Options = GPTConfig;
   /// An Error unless n_head divides n_embd, n_kv_head divides n_head and sizes are positive.
@@ -121,6 +123,15 @@ class GPT : public Module {
 
   const GPTConfig& config() const { return config_; }
 
+  /// \name As a chain
+  /// \{
+  Module& root() override { return *this; }
+  size_t links() const override { return transformer.h.size() + 2; }
+  Tensor run_links(size_t begin, size_t end, const Tensor& x) override;
+  Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
+  std::vector<Module*> modules_of(size_t link) override;
+  /// \}
+
   /// All but the last projection; names only.
   class Transformer : public Module {
    public:
@@ -135,8 +146,12 @@ class GPT : public Module {
   Linear& lm_head;
 
  private:
+  Tensor checked_tokens(const Tensor& tokens) const;
   Tensor embed(const Tensor& tokens, int64_t offset);
-  Tensor run_blocks(const Tensor& x);
+  enum class LastNorm : uint8_t { no, yes };
+  Tensor run_blocks(const Tensor& x, size_t begin, size_t end, LastNorm norm);
+  Tensor run_to_head(size_t begin, const Tensor& x);
+  Tensor head_loss(const Tensor& features, const Tensor& targets);
   Tensor features(const Tensor& tokens);
   Tensor scores_of_last(const Tensor& tokens, std::vector<KeyValues>& past);
   void init_parameters();

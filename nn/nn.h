@@ -3,6 +3,7 @@
 #include <hero/nn/activation.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/bilinear.h>
+#include <hero/nn/chain.h>
 #include <hero/nn/container.h>
 #include <hero/nn/conv.h>
 #include <hero/nn/dropout.h>
