@@ -26,6 +26,13 @@ class Owners {
   /// Each element becomes the largest of all owners' elements; NaN wins. A collective too, of any
   /// dtype.
   virtual void largest(const Array& x) = 0;
+  /// Those who hold other parameters of the same model, as the stages of a pipeline do; null where
+  /// there are none. What looks at all parameters, as their norm, asks the owners of each and then,
+  /// once, these.
+  virtual Owners* elsewhere() { return nullptr; }
+  /// True where what these hold is a copy of parameters that others of elsewhere() hold, too: what
+  /// looks at all parameters counts them there and not here.
+  virtual bool is_copy() const { return false; }
 };
 
 /// Which part of which parameter a leaf holds: elements first ... first + leaf.numel() - 1 of boxes

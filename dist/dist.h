@@ -6,5 +6,7 @@
 #include <hero/dist/fsdp.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
+#include <hero/dist/pipeline.h>
+#include <hero/dist/schedule.h>
 #include <hero/dist/traffic.h>
 #include <hero/dist/zero.h>

@@ -5,6 +5,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/partition.h>
 #include <hero/nn/module.h>
+#include <hero/nn/without_hooks.h>
 
 namespace hero::nn {
 
@@ -210,8 +211,11 @@ Tensors Module::run_hooked(const Tensors& inputs,
 
 void Module::check_whole() const {
   for (const auto& slot : slots_) {
-    if (partition(slot->tensor) == nullptr) [[likely]]
+    const Partition* part = partition(slot->tensor);
+    if (part == nullptr) [[likely]]
       continue;
+    // all of it, where other ranks hold other parameters of the model
+    if (!part->boxes.empty() && slot->tensor.shape() == part->whole) continue;
     fail(
         type_name(), ": its ", slot->name, " is a shard, ", describe_part(slot->tensor),
         "; parameters are whole inside the forward of the module that was sharded: call that "
@@ -220,8 +224,19 @@ void Module::check_whole() const {
   }
 }
 
+namespace {
+thread_local int without_hooks = 0;  // WithoutHooks that live on this thread
+}  // namespace
+
+WithoutHooks::WithoutHooks() { ++without_hooks; }
+WithoutHooks::~WithoutHooks() { --without_hooks; }
+
 Tensors Module::run_around(const Tensors& inputs,
                            const std::function<Tensors(const Tensors&)>& body) {
+  if (without_hooks > 0) {
+    check_whole();
+    return body(inputs);
+  }
   Tensors in = inputs;
   // By index: a hook may add hooks or remove itself.
   for (size_t i = 0; i < hooks_->forward_pre.size(); ++i) {

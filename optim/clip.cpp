@@ -51,10 +51,17 @@ ExactSum power_sum(const std::vector<Tensor>& params, double p, Device device) {
       add_powers(total, gradients_of(params, nullptr), p);
       continue;
     }
+    if (owners->is_copy()) continue;
     ExactSum sum;
     add_powers(sum, gradients_of(params, owners), p);
     const Array words = sum.words_on(device);
     owners->add_up(words);
+    total.add_words(words);
+  }
+  for (Owners* others : all_elsewhere(params)) {
+    const Array words = total.words_on(device);
+    others->add_up(words);
+    total = ExactSum();
     total.add_words(words);
   }
   return total;
@@ -80,6 +87,7 @@ Array largest_magnitude(const std::vector<Tensor>& params, Device device) {
     if (owners) owners->largest(found);
     core::map_into<k::Maximum>(total, total, found);
   }
+  for (Owners* others : all_elsewhere(params)) others->largest(total);
   return total;
 }
 

@@ -21,12 +21,14 @@ void check_values(const GradScalerOptions& o) {
         "grad_scaler: growth_interval must be positive: ", o.growth_interval);
 }
 
-// Whether any gradient is not finite, here or with one who holds other parts of the parameters.
+// Whether any gradient is not finite, here or with one who holds other parts of the parameters or
+// other parameters.
 bool overflowed(const Optimizer& optimizer) {
   const Array found = Array::full({1}, optimizer.gradients_finite() ? 0 : 1, kInt64);
   for (Owners* owners : all_owners(optimizer.parameters())) {
     if (owners) owners->largest(found);
   }
+  for (Owners* others : all_elsewhere(optimizer.parameters())) others->largest(found);
   return found.item() != 0.0;
 }
 

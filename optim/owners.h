@@ -24,6 +24,16 @@ inline std::vector<Owners*> all_owners(const std::vector<Tensor>& params) {
   return all;
 }
 
+/// Those who hold other parameters of the models that these belong to, each once.
+inline std::vector<Owners*> all_elsewhere(const std::vector<Tensor>& params) {
+  std::vector<Owners*> all;
+  for (Owners* owners : all_owners(params)) {
+    Owners* other = owners ? owners->elsewhere() : nullptr;
+    if (other && std::find(all.begin(), all.end(), other) == all.end()) all.push_back(other);
+  }
+  return all;
+}
+
 /// Throws where a parameter is a shard: for optimizers that look at all elements at once.
 inline void check_whole(const char* optimizer, const std::vector<Tensor>& params) {
   for (size_t i = 0; i < params.size(); ++i) {

@@ -6,10 +6,18 @@
 namespace hero::dist {
 namespace {
 
+// A parameter that another stage of a pipeline holds.
+bool lies_elsewhere(const Tensor& leaf) {
+  const Partition* part = partition(leaf);
+  return part != nullptr && part->owners && part->owners->elsewhere() != nullptr &&
+         leaf.numel() == 0 && part->whole.numel() > 0 && keeper(leaf) == nullptr;
+}
+
 bool wanted(const nn::Slot& slot, const std::string& name, const std::vector<std::string>& ignored,
             bool frozen_too) {
   if (slot.kind != nn::Slot::Kind::parameter || !slot.tensor.defined()) return false;
   if (std::find(ignored.begin(), ignored.end(), name) != ignored.end()) return false;
+  if (lies_elsewhere(slot.tensor)) return false;
   return frozen_too || slot.tensor.requires_grad();
 }
 

@@ -24,6 +24,8 @@ class PairOwners : public Owners {
     inner_->largest(x);
     former_->largest(x);
   }
+  Owners* elsewhere() override { return former_->elsewhere(); }
+  bool is_copy() const override { return former_->is_copy(); }
 
  private:
   std::shared_ptr<Owners> inner_, former_;

@@ -61,12 +61,18 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   /// Parameters between two steps are shards.
   bool shards() const { return options_.units.stage != Stage::none; }
+  /// The dtypes of gathered parameters, to which floating inputs are converted, and of outputs;
+  /// absent: those of the parameters.
+  std::optional<DType> gathered_dtype() const { return options_.units.gathered; }
+  std::optional<DType> output_dtype() const { return options_.output_dtype; }
   /// What an optimizer holds of the parameter in a slot.
   Tensor leaf_of(const nn::Slot& slot) const;
   bool sync() const { return sync_; }
   void set_sync(bool on) { sync_ = on; }
   /// The same for the units of the module at this path and below it, where both say so.
   void set_sync(bool on, const std::string& path);
+  /// The same on for the units of these modules and of those below them, off for all others.
+  void set_sync_only(const std::vector<nn::Module*>& modules);
   /// Begins to gather the units at and below a path, for the forward to come; frees them.
   void unshard(const std::string& path);
   void reshard(const std::string& path);

@@ -58,6 +58,18 @@ void Replica::set_sync(bool on, const std::string& path) {
         "'; its parameters belong to the unit of a module above it");
 }
 
+void Replica::set_sync_only(const std::vector<nn::Module*>& modules) {
+  check(options_.units.stage == Stage::parameters,
+        "pipeline: the buckets of DDP, ZeRO-1 and ZeRO-2 hold parameters of several chunks, whose "
+        "gradients are complete at different times; use fully_shard() or ZeRO-3, or one chunk");
+  for (const auto& state : module_states_) state->sync = false;
+  for (nn::Module* top : modules) {
+    for (const nn::Module* below : top->modules()) {
+      for (const auto& state : module_states_) state->sync = state->sync || state->module == below;
+    }
+  }
+}
+
 // [note: gathered beforehand] What unshard() began the next forward finds, unless the shards were
 // written since: then it gathers anew, on every rank, since a step writes the shards of all.
 void Replica::unshard(const std::string& path) {

@@ -1,0 +1,64 @@
+#include <utility>
+
+#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/error.h>
+#include <hero/dist/parallel/borders.h>
+#include <hero/nn/without_hooks.h>
+
+namespace hero::dist {
+namespace {
+
+Tensor planned(const Shape& shape, DType dtype) {
+  return Tensor(Array::empty(shape, dtype, kMeta));
+}
+
+Tensor converted(const Tensor& x, std::optional<DType> dtype) {
+  return dtype && is_floating(x.dtype()) ? x.to(*dtype) : x;
+}
+
+// All values of a module lie on meta while it lives.
+class PlannedValues {
+ public:
+  PlannedValues(const std::vector<StageValue>& values, std::optional<DType> dtype) {
+    for (const StageValue& value : values) {
+      const Tensor tensor = converted(planned(value.shape, value.leaf().dtype()), dtype);
+      for (nn::Slot* slot : value.slots) {
+        former_.emplace_back(slot, slot->tensor);
+        slot->tensor = tensor;
+      }
+    }
+  }
+  ~PlannedValues() {
+    for (auto& [slot, tensor] : former_) slot->tensor = tensor;
+  }
+  PlannedValues(const PlannedValues&) = delete;
+  PlannedValues& operator=(const PlannedValues&) = delete;
+
+ private:
+  std::vector<std::pair<nn::Slot*, Tensor>> former_;
+};
+
+}  // namespace
+
+std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begins,
+                               const std::vector<StageValue>& values, const Tensor& x,
+                               const BorderDTypes& dtypes) {
+  const LedgerScope ledger(planned_ledger());
+  const NoGrad no_grad;
+  const nn::EvalScope eval;
+  const nn::WithoutHooks without_hooks;
+  const PlannedValues on_meta(values, dtypes.parameters);
+  std::vector<Border> borders;
+  Tensor y = planned(x.shape(), x.dtype());
+  for (size_t stage = 0; stage + 2 < begins.size(); ++stage) {
+    y = chain.run_links(begins[stage], begins[stage + 1], converted(y, dtypes.parameters));
+    y = converted(y, dtypes.output);
+    check(is_floating(y.dtype()), "pipeline: link ", begins[stage + 1] - 1, " gives ", y.dtype(),
+          ", which has no gradient; cut the chain elsewhere");
+    borders.push_back({y.shape(), y.dtype()});
+  }
+  return borders;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,29 @@
+#pragma once
+// What travels between the stages of a pipeline: shapes and dtypes, which receivers must know
+// before anything comes.
+#include <optional>
+#include <vector>
+
+#include <hero/dist/parallel/stages.h>
+
+namespace hero::dist {
+
+/// What one stage hands to the next for one micro-batch.
+struct Border {
+  Shape shape;
+  DType dtype = kFloat32;
+};
+
+/// The dtypes of a module under fully_shard(); absent: its own.
+struct BorderDTypes {
+  std::optional<DType> parameters = {}, output = {};
+};
+
+/// Entry s is what stage s hands to stage s + 1 where the first one gets a tensor like `x`: found
+/// by running the links on meta, which costs no bytes and asks no other rank. The module's slots
+/// hold other tensors meanwhile. An Error for a border of a dtype that has no gradients.
+std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begins,
+                               const std::vector<StageValue>& values, const Tensor& x,
+                               const BorderDTypes& dtypes);
+
+}  // namespace hero::dist

@@ -1,0 +1,47 @@
+#include <algorithm>
+
+#include <hero/dist/parallel/gradient_sync.h>
+
+namespace hero::dist {
+
+std::vector<std::shared_ptr<Replica>> replicas_of(const std::vector<StageValue>& values) {
+  std::vector<std::shared_ptr<Replica>> all;
+  for (const StageValue& value : values) {
+    auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf()));
+    if (replica && std::find(all.begin(), all.end(), replica) == all.end()) {
+      all.push_back(std::move(replica));
+    }
+  }
+  return all;
+}
+
+GradientSync::GradientSync(std::vector<std::shared_ptr<Replica>> replicas)
+    : replicas_(std::move(replicas)) {
+  std::erase_if(replicas_, [](const auto& replica) { return !replica->sync(); });
+}
+
+GradientSync::~GradientSync() {
+  for (const auto& replica : replicas_) {
+    if (by_module_) replica->set_sync_only({&replica->module()});
+    replica->set_sync(true);
+  }
+}
+
+void GradientSync::add_up() {
+  for (const auto& replica : replicas_) replica->set_sync(false);
+}
+
+void GradientSync::average(const std::vector<nn::Module*>& modules) {
+  for (const auto& replica : replicas_) replica->set_sync_only(modules);
+  by_module_ = true;
+  for (const auto& replica : replicas_) replica->set_sync(true);
+}
+
+void GradientSync::average_all() {
+  for (const auto& replica : replicas_) {
+    if (by_module_) replica->set_sync_only({&replica->module()});
+    replica->set_sync(true);
+  }
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,37 @@
+#pragma once
+// When the gradients of a pipeline's parameters are averaged over other axes of the mesh.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <hero/dist/ladder/replica.h>
+#include <hero/dist/parallel/stages.h>
+
+namespace hero::dist {
+
+/// Who shards the values, each once.
+std::vector<std::shared_ptr<Replica>> replicas_of(const std::vector<StageValue>& values);
+
+/// Lets backward add up gradients alone while it lives, but where a chunk's last micro-batch comes:
+/// then those of its units are averaged and, with the rank's last backward, the rest. A program
+/// that turned averaging off beforehand keeps it off.
+class GradientSync {
+ public:
+  explicit GradientSync(std::vector<std::shared_ptr<Replica>> replicas);
+  ~GradientSync();
+  GradientSync(const GradientSync&) = delete;
+  GradientSync& operator=(const GradientSync&) = delete;
+
+  /// Before a backward that is not a chunk's last one.
+  void add_up();
+  /// Before a backward after which the gradients of these modules are complete.
+  void average(const std::vector<nn::Module*>& modules);
+  /// Before the rank's last backward.
+  void average_all();
+
+ private:
+  std::vector<std::shared_ptr<Replica>> replicas_;  // those that average
+  bool by_module_ = false;
+};
+
+}  // namespace hero::dist

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <utility>
+
+#include <hero/autograd/ops.h>
+#include <hero/core/error.h>
+#include <hero/dist/parallel/pipeline_run.h>
+
+namespace hero::dist {
+namespace {
+
+using Kind = Action::Kind;
+
+const char* unit_of(Kind kind) { return kind == Kind::forward ? "activations" : "gradients"; }
+
+}  // namespace
+
+PipelineRun::PipelineRun(const PipelineParts& parts, const MicroBatches& batches,
+                         const std::vector<Border>& borders)
+    : parts_(parts), batches_(batches), borders_(borders), rank_(parts.pipe.rank()) {}
+
+void PipelineRun::run(const MessagePlan& plan, const std::vector<std::vector<Message>>& receives,
+                      GradientSync& sync) {
+  const std::vector<Action>& actions = plan.actions(rank_);
+  for (size_t i = 0; i < actions.size(); ++i) {
+    for (const Message& message : receives[i]) post(message);
+    release_sent();
+    if (actions[i].kind == Kind::forward) {
+      forward(plan, actions[i]);
+    } else {
+      tell(sync, actions[i], i + 1 == actions.size());
+      backward(plan, actions[i]);
+    }
+  }
+  for (Sent& sent : sent_) sent.work.wait();
+  sent_.clear();
+}
+
+void PipelineRun::post(const Message& message) {
+  const Action& action = message.action;
+  const int stage = parts_.stage(action.chunk);
+  const bool is_forward = action.kind == Kind::forward;
+  const Border& border = borders_[static_cast<size_t>(is_forward ? stage - 1 : stage)];
+  Received& received = arriving_[key(action)];
+  received.array = Array::empty(border.shape, border.dtype, parts_.device);
+  received.work =
+      parts_.pipe.recv(received.array, message.from, {.async = true, .unit = unit_of(action.kind)});
+}
+
+Array PipelineRun::take(const Action& action) {
+  auto node = arriving_.extract(key(action));
+  check(!node.empty(), "pipeline: nothing was received for ", to_string(action));
+  node.mapped().work.wait();
+  return node.mapped().array;
+}
+
+// Inside the hooks of the root, which gather what it holds itself.
+Tensor PipelineRun::run_stage(int stage, const Tensor& x, int micro) {
+  nn::Chain& chain = *parts_.chain;
+  const bool last = stage + 1 == parts_.stages();
+  return chain.root().run_fused(x, [&](const Tensor& in) {
+    if (!last || batches_.target.empty()) {
+      return chain.run_links(parts_.begin(stage), parts_.begin(stage + 1), in);
+    }
+    return chain.loss_from(parts_.begin(stage), in, batches_.target[static_cast<size_t>(micro)]);
+  });
+}
+
+void PipelineRun::check_border(int stage, const Tensor& y) const {
+  const Border& border = borders_[static_cast<size_t>(stage)];
+  check(y.shape() == border.shape && y.dtype() == border.dtype, "pipeline: stage ", stage,
+        " gives ", y.dtype(), " ", y.shape(), ", and on meta it gave ", border.dtype, " ",
+        border.shape, "; shapes must follow from the input's shape alone");
+}
+
+void PipelineRun::forward(const MessagePlan& plan, const Action& action) {
+  const int stage = parts_.stage(action.chunk);
+  const Tensor x = plan.has_input(rank_, action)
+                       ? Tensor(take(action), grad_enabled())
+                       : batches_.x[static_cast<size_t>(action.micro)].detach();
+  Tensor y = run_stage(stage, x, action.micro);
+  if (plan.has_output(rank_, action)) {
+    check_border(stage, y);
+    hand_on(plan, action, y.array(), y);
+  } else {
+    results_.push_back(y.detach());
+    if (grad_enabled()) y = y / static_cast<double>(batches_.x.size());
+  }
+  if (!grad_enabled()) return;
+  flights_[{Kind::backward, action.chunk, action.micro}] = {x, y};
+}
+
+void PipelineRun::backward(const MessagePlan& plan, const Action& action) {
+  const Flight flight = std::move(flights_.extract(key(action)).mapped());
+  if (!plan.has_input(rank_, action)) {
+    flight.output.backward();
+  } else {
+    const Tensor gradient(take(action));
+    if (flight.output.requires_grad()) flight.output.backward(gradient);
+  }
+  if (!plan.has_output(rank_, action)) return;
+  const Tensor gradient = flight.input.grad();
+  check(gradient.defined(), "pipeline: the output of stage ", parts_.stage(action.chunk),
+        " does not depend on its input; cut the chain elsewhere");
+  hand_on(plan, action, gradient.array(), {});
+}
+
+// Backwards of a chunk run in the order of micro-batches.
+void PipelineRun::tell(GradientSync& sync, const Action& action, bool last) const {
+  if (last) return sync.average_all();
+  if (action.micro + 1 < static_cast<int>(batches_.x.size())) return sync.add_up();
+  const int stage = parts_.stage(action.chunk);
+  std::vector<nn::Module*> modules;
+  for (size_t link = parts_.begin(stage); link < parts_.begin(stage + 1); ++link) {
+    for (nn::Module* module : parts_.chain->modules_of(link)) modules.push_back(module);
+  }
+  sync.average(modules);
+}
+
+void PipelineRun::hand_on(const MessagePlan& plan, const Action& action, const Array& array,
+                          const Tensor& output) {
+  const Message message = plan.output(rank_, action);
+  if (message.to == rank_) {
+    arriving_[key(message.action)].array = array;
+    return;
+  }
+  Sent& sent = sent_.emplace_back();
+  sent.array = array.contiguous();
+  sent.output = output;
+  sent.work =
+      parts_.pipe.send(sent.array, message.to, {.async = true, .unit = unit_of(action.kind)});
+}
+
+// [note: outputs that were sent] Backward begins at an output and asks for its shape alone. So when
+// it has arrived at the next stage its bytes go, unless somebody else holds them: a node that saved
+// them, or a view.
+void PipelineRun::release_sent() {
+  sent_.remove_if([](Sent& sent) {
+    if (!sent.work.test()) return false;
+    sent.array = {};
+    if (!sent.output.defined() || !sent.output.requires_grad()) return true;
+    core::Storage& storage = sent.output.array().storage();
+    if (storage.unique()) storage.release();
+    return true;
+  });
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <hero/core/error.h>
+#include <hero/dist/engines/part_counts.h>
+#include <hero/dist/ladder/owners.h>
+#include <hero/dist/parallel/stages.h>
+
+namespace hero::dist {
+namespace {
+
+bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
+
+// Who holds a parameter of a stage: those among whom it was cut before, or this rank alone; and
+// elsewhere the ranks of the pipeline.
+class StageOwners : public Owners {
+ public:
+  StageOwners(std::shared_ptr<GroupOwners> pipe, std::shared_ptr<Owners> former, bool copy)
+      : pipe_(std::move(pipe)), former_(std::move(former)), copy_(copy) {}
+  void add_up(const Array& words) override {
+    if (former_) former_->add_up(words);
+  }
+  void largest(const Array& x) override {
+    if (former_) former_->largest(x);
+  }
+  Owners* elsewhere() override { return pipe_.get(); }
+  bool is_copy() const override { return copy_; }
+  const Owners* former() const { return former_.get(); }
+
+ private:
+  std::shared_ptr<GroupOwners> pipe_;
+  std::shared_ptr<Owners> former_;
+  bool copy_;
+};
+
+// One object for all leaves of a kind, so that what asks them asks once.
+class StageOwnersOf {
+ public:
+  explicit StageOwnersOf(const Communicator& pipe) : pipe_(std::make_shared<GroupOwners>(pipe)) {}
+  std::shared_ptr<Owners> get(const std::shared_ptr<Owners>& former, bool copy) {
+    for (const auto& known : made_) {
+      if (known->former() == former.get() && known->is_copy() == copy) return known;
+    }
+    return made_.emplace_back(std::make_shared<StageOwners>(pipe_, former, copy));
+  }
+
+ private:
+  std::shared_ptr<GroupOwners> pipe_;
+  std::vector<std::shared_ptr<StageOwners>> made_;
+};
+
+void check_free(const StageValue& value) {
+  check(keeper(value.leaf()) == nullptr, "pipeline: '", value.name,
+        "' is sharded already; make the pipeline before fully_shard() or ZeRO");
+  const Partition* part = partition(value.leaf());
+  check(part == nullptr || !part->owners || part->owners->elsewhere() == nullptr, "pipeline: '",
+        value.name, "' is in a pipeline already");
+}
+
+// This rank's values of what it computes with.
+Array own_values(const StageValue& value, Device device, bool simulated) {
+  const Tensor& leaf = value.leaf();
+  if (!on_meta(leaf)) return leaf.array();
+  if (simulated) {
+    leaf.array().storage().charge_to(current_ledger());
+    return leaf.array();
+  }
+  const nn::Slot& slot = *value.slots.front();
+  check(static_cast<bool>(slot.init.fill), "pipeline: '", value.name,
+        "' was made on meta and has no recipe for its values; give it values before");
+  const Array values = Array::empty(leaf.shape(), leaf.dtype(), device);
+  const Partition* part = partition(leaf);
+  nn::fill_part(slot.init, values, whole_shape(leaf), part ? part->boxes : std::vector<Box>(), 0,
+                slot.stream);
+  return values;
+}
+
+}  // namespace
+
+std::vector<size_t> stage_begins(size_t links, int stages, const std::vector<size_t>& given) {
+  const auto count = static_cast<size_t>(stages);
+  check(links >= count, "pipeline: ", links, " links for ", stages,
+        " stages; take fewer ranks or chunks");
+  std::vector<size_t> begins = given;
+  if (given.empty()) {
+    const PartCounts even = PartCounts::balanced(static_cast<int64_t>(links), stages);
+    for (int i = 0; i < stages; ++i) begins.push_back(static_cast<size_t>(even.part(i).begin));
+  }
+  check(begins.size() == count, "pipeline: first_links names ", begins.size(),
+        " stages, there are ", stages);
+  check(begins.front() == 0, "pipeline: first_links begins with ", begins.front(),
+        "; link 0 must be in the first stage");
+  begins.push_back(links);
+  for (size_t i = 0; i < count; ++i) {
+    check(begins[i] < begins[i + 1], "pipeline: stage ", i, " would have links ", begins[i], " to ",
+          begins[i + 1], " of ", links, "; first_links must rise, below the number of links");
+  }
+  return begins;
+}
+
+bool StageValue::is_on(int rank) const {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+bool StageValue::is_tied() const {
+  return ranks.size() > 1 && slots.front()->kind == nn::Slot::Kind::parameter &&
+         leaf().requires_grad();
+}
+
+std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>& begins,
+                                     int ranks) {
+  std::map<const nn::Slot*, std::set<int>> users;  // the ranks
+  for (size_t stage = 0; stage + 1 < begins.size(); ++stage) {
+    for (size_t link = begins[stage]; link < begins[stage + 1]; ++link) {
+      for (nn::Module* module : chain.modules_of(link)) {
+        for (const auto& [name, slot] : module->slots()) {
+          users[slot].insert(static_cast<int>(stage) % ranks);
+        }
+      }
+    }
+  }
+  std::vector<StageValue> values;
+  for (const auto& [name, slot] : chain.root().slots()) {
+    if (!slot->tensor.defined()) continue;
+    check(users.count(slot) > 0, "pipeline: '", name, "' of ", chain.root().type_name(),
+          " belongs to no link; modules_of() must name its module");
+    auto known = std::find_if(values.begin(), values.end(), [s = slot](const StageValue& value) {
+      return is_same(value.leaf(), s->tensor);
+    });
+    if (known == values.end()) {
+      known = values.insert(known, {name, {}, slot->tensor.shape(), {}});
+    }
+    known->slots.push_back(slot);
+    std::set<int> all(known->ranks.begin(), known->ranks.end());
+    all.merge(users[slot]);
+    known->ranks.assign(all.begin(), all.end());
+  }
+  return values;
+}
+
+void keep_own_values(const std::vector<StageValue>& values, const Communicator& pipe,
+                     Device device) {
+  const bool simulated = pipe.engine_kind() == EngineKind::simulated;
+  const MemoryScope tag(MemoryTag::parameter);
+  StageOwnersOf owners(pipe);
+  for (const StageValue& value : values) check_free(value);
+  for (const StageValue& value : values) {
+    const Tensor& leaf = value.leaf();
+    const bool here = value.is_on(pipe.rank());
+    const Shape whole = whole_shape(leaf);
+    Partition place = {.whole = whole};
+    if (const Partition* part = partition(leaf)) place = *part;
+    if (here && place.boxes.empty()) place.boxes = {{Dims::filled(whole.size(), 0), whole}};
+    if (!here) place.boxes.clear();
+    place.owners = owners.get(place.owners, here && value.ranks.front() != pipe.rank());
+    const Array held = here ? own_values(value, device, simulated)
+                            : Array::empty({0}, leaf.dtype(), simulated ? kMeta : device);
+    if (pipe.size() == 1) {
+      leaf.set_data(held);
+    } else {
+      set_part(leaf, held, std::make_shared<const Partition>(std::move(place)));
+    }
+  }
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,42 @@
+#pragma once
+// How the links of a chain are divided among the ranks of a pipeline, and what each rank keeps of
+// the model for it.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <hero/autograd/partition.h>
+#include <hero/dist/communicator.h>
+#include <hero/nn/chain.h>
+
+namespace hero::dist {
+
+/// The first link of each stage and, behind them, the number of links. `given` is what the program
+/// asked for, or empty. An Error where stages would be empty or links left out.
+std::vector<size_t> stage_begins(size_t links, int stages, const std::vector<size_t>& given);
+
+/// A parameter or buffer of the module and the ranks whose links compute with it.
+struct StageValue {
+  std::string name;              ///< the first one, where it is tied
+  std::vector<nn::Slot*> slots;  ///< every place; the first one has its recipe
+  Shape shape;                   ///< with which links compute
+  std::vector<int> ranks;        ///< ascending
+
+  const Tensor& leaf() const { return slots.front()->tensor; }
+  bool is_on(int rank) const;
+  /// A parameter that several ranks hold, each of which has a part of its gradient.
+  bool is_tied() const;
+};
+
+/// All values of the chain's module, each once, in its order. An Error names one that belongs to no
+/// link.
+std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>& begins,
+                                     int ranks);
+
+/// Gives this rank's values bytes where they are on meta and takes the others' away. Each leaf's
+/// owners know from now on that other parameters lie with the other ranks.
+void keep_own_values(const std::vector<StageValue>& values, const Communicator& pipe,
+                     Device device);
+
+}  // namespace hero::dist

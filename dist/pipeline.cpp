@@ -1,0 +1,174 @@
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/error.h>
+#include <hero/core/io/sha256.h>
+#include <hero/dist/checkpoint/agree.h>
+#include <hero/dist/parallel/pipeline_run.h>
+#include <hero/dist/parallel/tied_gradients.h>
+#include <hero/dist/pipeline.h>
+
+namespace hero::dist {
+namespace {
+
+// What every rank must say alike.
+std::string text_of(nn::Chain& chain, const PipelineOptions& options,
+                    const std::vector<size_t>& begins) {
+  std::string names;
+  for (const auto& [name, slot] : chain.root().slots()) {
+    names += name + " " + to_string(whole_shape(slot->tensor)) + "\n";
+  }
+  std::string text = options.schedule.name() + " of " + std::to_string(options.micro_batches) +
+                     " micro-batches, links";
+  for (const size_t begin : begins) text += " " + std::to_string(begin);
+  return text + ", a module of hash " + sha256(std::as_bytes(std::span(names))).substr(0, 16);
+}
+
+std::vector<Tensor> micro_batches(const char* what, const Tensor& batch, int count) {
+  check(batch.defined() && batch.ndim() > 0, "pipeline: ", what, " must be a batch of rows");
+  const int64_t rows = batch.size(0) / count;
+  check(rows > 0 && rows * count == batch.size(0), "pipeline: ", what, " has ", batch.size(0),
+        " rows, which are not ", count, " equal micro-batches; pad the batch, or leave rows out");
+  std::vector<Tensor> list;
+  for (int i = 0; i < count; ++i) list.push_back(batch.slice(0, i * rows, (i + 1) * rows));
+  return list;
+}
+
+std::vector<std::vector<Action>> actions_of(const PipelineOptions& options, int ranks,
+                                            bool backward_too) {
+  std::vector<std::vector<Action>> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    all.push_back(options.schedule.actions(rank, ranks, options.micro_batches));
+    if (backward_too) continue;
+    std::erase_if(all.back(), [](const Action& a) { return a.kind == Action::Kind::backward; });
+  }
+  return all;
+}
+
+}  // namespace
+
+struct Pipeline::State {
+  State(nn::Chain& chain, const Communicator& pipe, const PipelineOptions& given)
+      : options(given),
+        parts(
+            {&chain, pipe,
+             stage_begins(chain.links(), pipe.size() * given.schedule.chunks(), given.first_links),
+             pipe.engine_kind() == EngineKind::simulated ? kMeta : given.device}),
+        steps(actions_of(given, pipe.size(), true), given.schedule.chunks()),
+        forwards(actions_of(given, pipe.size(), false), given.schedule.chunks()) {}
+
+  bool is_last() const { return parts.pipe.rank() + 1 == parts.pipe.size(); }
+  MicroBatches divide(const Tensor& x, const Tensor* target) const;
+  const std::vector<Border>& borders_for(const Tensor& x);
+  std::vector<Tensor> run(const MessagePlan& plan, const MicroBatches& batches);
+  double mean_loss(const std::vector<Tensor>& losses) const;
+
+  PipelineOptions options;
+  PipelineParts parts;
+  MessagePlan steps, forwards;
+  std::vector<StageValue> values = {};
+  std::vector<TiedGradient> tied = {};
+  std::vector<Border> borders = {};
+  std::string borders_of_what = {};  // the micro-batch that they are of
+};
+
+Pipeline::Pipeline(nn::Chain& chain, const Communicator& comm, const PipelineOptions& options)
+    : state_(std::make_unique<State>(chain, comm, options)) {
+  same_on_all(comm, "pipeline: ranks make different ones",
+              text_of(chain, options, state_->parts.begins));
+  state_->values = stage_values(chain, state_->parts.begins, comm.size());
+  keep_own_values(state_->values, comm, options.device);
+  state_->tied = tied_gradients(state_->values, comm);
+}
+
+Pipeline::~Pipeline() = default;
+Pipeline::Pipeline(Pipeline&&) noexcept = default;
+Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
+
+MicroBatches Pipeline::State::divide(const Tensor& x, const Tensor* target) const {
+  MicroBatches batches = {micro_batches("x", x, options.micro_batches), {}};
+  if (target && is_last()) batches.target = micro_batches("y", *target, options.micro_batches);
+  return batches;
+}
+
+// Known from the micro-batch before, where that was alike.
+const std::vector<Border>& Pipeline::State::borders_for(const Tensor& x) {
+  BorderDTypes dtypes;
+  for (const auto& replica : replicas_of(values)) {
+    if (&replica->module() != &parts.chain->root()) continue;
+    dtypes = {replica->gathered_dtype(), replica->output_dtype()};
+  }
+  const auto text = [](std::optional<DType> dtype) { return dtype ? name(*dtype) : "own"; };
+  std::string what = to_string(x.shape()) + " " + name(x.dtype()) + " " + text(dtypes.parameters) +
+                     " " + text(dtypes.output);
+  if (autocast_enabled()) what += std::string(" cast to ") + name(autocast_options().dtype);
+  for (const StageValue& value : values) what += std::string(" ") + name(value.leaf().dtype());
+  if (what != borders_of_what) {
+    borders = borders_of(*parts.chain, parts.begins, values, x, dtypes);
+    borders_of_what = std::move(what);
+  }
+  return borders;
+}
+
+std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBatches& batches) {
+  GradientSync sync(grad_enabled() ? replicas_of(values) : std::vector<std::shared_ptr<Replica>>());
+  PipelineRun run(parts, batches, borders_for(batches.x.front()));
+  run.run(plan, plan.receives(parts.pipe.rank()), sync);
+  return run.results();
+}
+
+// The last rank tells the others.
+double Pipeline::State::mean_loss(const std::vector<Tensor>& losses) const {
+  if (parts.pipe.engine_kind() == EngineKind::simulated) {
+    parts.pipe.broadcast(Array::zeros({1}, kFloat64), parts.pipe.size() - 1, {.unit = "loss"});
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  double sum = 0.0;
+  for (const Tensor& loss : losses) sum += loss.item();
+  const Array mean = Array::full({1}, sum / options.micro_batches, kFloat64);
+  parts.pipe.broadcast(mean, parts.pipe.size() - 1, {.unit = "loss"});
+  return mean.item();
+}
+
+double Pipeline::step(const Tensor& x, const Tensor& y) {
+  const EnableGrad recorded;
+  const MicroBatches batches = state_->divide(x, &y);
+  TiedGradientScope tied(state_->tied);
+  const std::vector<Tensor> losses = state_->run(state_->steps, batches);
+  tied.add_up();
+  set_empty_gradients(state_->values, state_->parts.pipe.rank());
+  return state_->mean_loss(losses);
+}
+
+double Pipeline::loss(const Tensor& x, const Tensor& y) {
+  const NoGrad unrecorded;
+  return state_->mean_loss(state_->run(state_->forwards, state_->divide(x, &y)));
+}
+
+Tensor Pipeline::operator()(const Tensor& x) {
+  const NoGrad unrecorded;
+  const std::vector<Tensor> outputs = state_->run(state_->forwards, state_->divide(x, nullptr));
+  return state_->is_last() ? cat(outputs, 0) : Tensor();
+}
+
+std::vector<Tensor> Pipeline::parameters() const {
+  std::vector<Tensor> list;
+  for (const StageValue& value : state_->values) {
+    if (value.slots.front()->kind == nn::Slot::Kind::parameter) list.push_back(value.leaf());
+  }
+  return list;
+}
+
+std::pair<size_t, size_t> Pipeline::links(int chunk) const {
+  const int chunks = state_->options.schedule.chunks();
+  check(chunk >= 0 && chunk < chunks, "pipeline: chunk ", chunk, " of ", chunks);
+  const int stage = state_->parts.stage(chunk);
+  return {state_->parts.begin(stage), state_->parts.begin(stage + 1)};
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,281 @@
+// Pipelines along one axis of a mesh and FSDP along the other; checkpoints of pipelines.
+#include <map>
+#include <mutex>
+
+#include "dist/pipelines.h"
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/dist/checkpoint.h>
+#include <hero/dist/fsdp.h>
+#include <hero/dist/mesh.h>
+#include <hero/dist/zero.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::dist;
+using namespace hero::test;
+using Catch::Matchers::ContainsSubstring;
+using hero_test::TempDir;
+
+constexpr int kReplicas = 2;
+
+// Each data-parallel rank's micro-batches one after the other, then the mean over the ranks.
+void train_replicas_alone(const PipeRun& c, Whole& whole, std::vector<double>& numbers) {
+  PipeModel model = make_pipe_model(c.subject, kCpu);
+  const auto parameters = model.module().parameters();
+  const auto optimizer = make_method(c.method, parameters);
+  optim::Accumulator gradients(parameters);
+  for (int step = 0; step < c.steps; ++step) {
+    for (int r = 0; r < kReplicas; ++r) {
+      const auto [x, y] = pipe_batch(c.subject, step, r);
+      accumulate_alone(model.chain(), x, y, c.micro_batches);
+      gradients.add();
+    }
+    gradients.mean();
+    finish_pipe_step(parameters, *optimizer, numbers);
+  }
+  add_state(whole, model.module(), *optimizer);
+}
+
+// What the ranks of a pipeline do along the data axis.
+using ShardPipe = std::function<void(nn::Module&, const Communicator&)>;
+
+void train_sharded(const PipeRun& c, const Mesh& mesh, const ShardPipe& shard, Whole& whole,
+                   std::vector<double>& numbers) {
+  PipeModel model = make_pipe_model(c.subject);
+  Pipeline pipe(model.chain(), mesh["pipe"],
+                {.schedule = c.schedule, .micro_batches = c.micro_batches});
+  shard(model.module(), mesh["data"]);
+  const auto optimizer = make_method(c.method, pipe.parameters());
+  for (int step = 0; step < c.steps; ++step) {
+    const auto [x, y] = pipe_batch(c.subject, step, mesh.coordinate("data"));
+    pipe.step(x, y);
+    finish_pipe_step(pipe.parameters(), *optimizer, numbers);
+  }
+  add_state(whole, model.module(), *optimizer);
+}
+
+void check_sharded(PipeRun c, const std::vector<Schedule>& schedules, const ShardPipe& shard) {
+  Whole expected;
+  std::vector<double> numbers;
+  train_replicas_alone(c, expected, numbers);
+  for (const Schedule& schedule : schedules) {
+    CAPTURE(schedule.name(), c.ranks, c.micro_batches);
+    c.schedule = schedule;
+    Whole got;
+    run_ranks(c.ranks * kReplicas, [&](Communicator& world) {
+      const Mesh mesh(world, {{"pipe", c.ranks}, {"data", kReplicas}});
+      std::vector<double> found;
+      train_sharded(c, mesh, shard, got, found);
+      expect(found == numbers, "norms of the whole model");
+    });
+    CHECK(expected.size() > 4);
+    CHECK(expected.difference(got) == "");
+  }
+}
+
+UnitPolicy pipe_units(PipeSubject subject) {
+  return subject == PipeSubject::gpt ? each<nn::Block>() : each_child();
+}
+
+// A rank of a pipeline that saves and loads.
+struct PipeRunner {
+  PipeModel model;
+  std::optional<Pipeline> pipe;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  const Communicator& world;
+
+  PipeRunner(PipeSubject subject, const Communicator& w)
+      : model(make_pipe_model(subject, w.defined() ? kMeta : kCpu)), world(w) {
+    if (world.defined()) pipe.emplace(model.chain(), world, PipelineOptions{.micro_batches = 4});
+    optimizer = make_method(Method::adamw, model.module().parameters());
+  }
+  void step(PipeSubject subject, int number) {
+    const auto [x, y] = pipe_batch(subject, number);
+    if (pipe) {
+      pipe->step(x, y);
+    } else {
+      accumulate_alone(model.chain(), x, y, 4);
+    }
+    optimizer->step();
+    optimizer->zero_grad();
+  }
+  Checkpointer checkpointer(const std::string& run) {
+    Checkpointer checkpoint(run, world);
+    checkpoint.track("model", model.module());
+    checkpoint.track("optimizer", *optimizer);
+    return checkpoint;
+  }
+};
+
+// 1: one process without a pipeline.
+void on_pipe_ranks(PipeSubject subject, int ranks, const std::function<void(PipeRunner&)>& body) {
+  if (ranks == 1) {
+    const Communicator alone;
+    PipeRunner runner(subject, alone);
+    return body(runner);
+  }
+  run_ranks(ranks, [&](Communicator& world) {
+    PipeRunner runner(subject, world);
+    body(runner);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a pipeline whose stages are sharded ends with the bits of one process",
+          "[pipeline][threads]") {
+  for (const PipeSubject subject : {PipeSubject::layers, PipeSubject::gpt}) {
+    for (const bool reshard : {true, false}) {
+      CAPTURE(static_cast<int>(subject), reshard);
+      check_sharded({.subject = subject, .ranks = 2, .micro_batches = 4},
+                    {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2)},
+                    [&](nn::Module& module, const Communicator& data) {
+                      fully_shard(module, data,
+                                  {.unit = pipe_units(subject), .reshard_after_forward = reshard});
+                    });
+    }
+  }
+}
+
+TEST_CASE("a pipeline with ZeRO along the data axis ends with the bits of one process",
+          "[pipeline]") {
+  for (const int stage : {1, 2, 3}) {
+    CAPTURE(stage);
+    check_sharded({.subject = PipeSubject::layers, .ranks = 2, .micro_batches = 4},
+                  {Schedule::gpipe(), Schedule::one_f_one_b()},
+                  [&](nn::Module& module, const Communicator& data) {
+                    ZeRO(module, data, {.stage = stage, .bucket_bytes = 700});
+                  });
+  }
+}
+
+TEST_CASE("each unit of a sharded stage is averaged once a step", "[pipeline]") {
+  for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::interleaved(2)}) {
+    run_ranks(4, [&](Communicator& world) {
+      const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+      PipeModel model = make_pipe_model(PipeSubject::gpt);
+      Pipeline pipe(model.chain(), mesh["pipe"], {.schedule = schedule, .micro_batches = 4});
+      DataParallel sharded = fully_shard(model.module(), mesh["data"], {.unit = each<nn::Block>()});
+      std::map<std::string, int> reduced;
+      sharded.on_event([&](const Event& event) {
+        if (event.kind == Event::Kind::reduce) ++reduced[event.unit];
+      });
+      const auto [x, y] = pipe_batch(PipeSubject::gpt, 0, mesh.coordinate("data"));
+      pipe.step(x, y);
+      expect(reduced.size() == 4 && sharded.units().size() == 4,
+             "three blocks and the root: ", reduced.size());
+      for (const auto& [unit, times] : reduced) expect(times == 1, unit, " was averaged ", times);
+      sharded.set_requires_gradient_sync(false);
+      reduced.clear();
+      pipe.step(x, y);
+      expect(reduced.empty(), "nothing is averaged where the program says so");
+      sharded.set_requires_gradient_sync(true);
+      pipe.step(x, y);
+      expect(reduced.size() == 4, "the next step averages");
+    });
+  }
+}
+
+TEST_CASE("a sharded pipeline in bfloat16 computes in bfloat16", "[pipeline]") {
+  run_ranks(4, [](Communicator& world) {
+    const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+    PipeModel model = make_pipe_model(PipeSubject::gpt);
+    Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 4});
+    fully_shard(model.module(), mesh["data"],
+                {.unit = each<nn::Block>(), .mixed_precision = {.parameters = kBFloat16}});
+    optim::AdamW adamw(pipe.parameters(), {.lr = 1e-2});
+    double first = 0.0, last = 0.0;
+    const auto [x, y] = pipe_batch(PipeSubject::gpt, 0, mesh.coordinate("data"));
+    world.traffic().reset();
+    for (int step = 0; step < 10; ++step) {
+      last = pipe.step(x, y);
+      if (step == 0) first = last;
+      adamw.step();
+      adamw.zero_grad();
+    }
+    expect(last < first, "the loss falls: ", first, " to ", last);
+    const std::string sent = mesh.coordinate("pipe") == 0 ? "activations" : "gradients";
+    expect(world.traffic().bytes_of_unit(sent) == 10 * 56 * 6 * 8 * 2, "borders in bfloat16");
+  });
+}
+
+TEST_CASE("checkpoints of pipelines go on in one process and in longer pipelines",
+          "[pipeline][checkpoint]") {
+  for (const PipeSubject subject : {PipeSubject::layers, PipeSubject::gpt}) {
+    const TempDir folder;
+    std::map<int, Whole> at_save, at_end;
+    const std::vector<int> ranks = {2, 1, 4, 3, 1};
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      CAPTURE(static_cast<int>(subject), i);
+      Whole loaded;
+      on_pipe_ranks(subject, ranks[i], [&](PipeRunner& runner) {
+        Checkpointer checkpoint = runner.checkpointer(folder / "run");
+        const auto found = checkpoint.resume();
+        expect(found.value_or(0) == static_cast<int64_t>(2 * i), "the last checkpoint");
+        if (i > 0) add_state(loaded, runner.model.module(), *runner.optimizer);
+        for (int step = 0; step < 2; ++step) {
+          runner.step(subject, static_cast<int>(2 * i) + step);
+        }
+        checkpoint.save(static_cast<int64_t>(2 * i + 2));
+        add_state(at_save[static_cast<int>(i)], runner.model.module(), *runner.optimizer);
+      });
+      if (i > 0) CHECK(at_save[static_cast<int>(i) - 1].difference(loaded) == "");
+    }
+    Whole expected;
+    on_pipe_ranks(subject, 1, [&](PipeRunner& runner) {
+      for (int step = 0; step < 10; ++step) runner.step(subject, step);
+      add_state(expected, runner.model.module(), *runner.optimizer);
+    });
+    CHECK(expected.difference(at_save[4]) == "");
+  }
+}
+
+TEST_CASE("a whole model is read into a pipeline and written by one", "[pipeline][checkpoint]") {
+  const TempDir folder;
+  PipeModel whole = make_pipe_model(PipeSubject::gpt_tied, kCpu);
+  {
+    const NoGrad no_grad;
+    for (const Tensor& p : whole.module().parameters()) p.add_(0.25);
+  }
+  whole.module().save(folder / "whole.safetensors");
+  run_ranks(3, [&](Communicator& world) {
+    PipeModel model = make_pipe_model(PipeSubject::gpt_tied);
+    Pipeline pipe(model.chain(), world, {.micro_batches = 2});
+    load_full(folder / "whole.safetensors", world, model.module());
+    save_full(folder / "saved", world, model.module());
+  });
+  PipeModel again = make_pipe_model(PipeSubject::gpt_tied, kCpu);
+  load_full(folder / "saved", Communicator(), again.module());
+  CHECK(same_state(whole.module().state_dict(), again.module().state_dict()));
+}
+
+TEST_CASE("what a sharded pipeline refuses is named", "[pipeline]") {
+  const auto program = [](const std::function<void(PipeModel&, const Mesh&)>& body) {
+    return errors_of(4, [&](Communicator& world) {
+      const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+      PipeModel model = make_pipe_model(PipeSubject::gpt_tied);
+      body(model, mesh);
+    })[0];
+  };
+  const auto [x, y] = pipe_batch(PipeSubject::gpt, 0);
+  CHECK_THAT(
+      program([&, x = x, y = y](PipeModel& model, const Mesh& mesh) {
+        Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 2});
+        fully_shard(model.module(), mesh["data"]);
+        pipe.step(x, y);
+      }),
+      ContainsSubstring("pipeline: 'transformer.wte.weight' is tied over stages and sharded"));
+  CHECK_THAT(program([](PipeModel& model, const Mesh& mesh) {
+               fully_shard(model.module(), mesh["data"]);
+               Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 2});
+             }),
+             ContainsSubstring("is sharded already; make the pipeline before fully_shard()"));
+  CHECK_THAT(program([](PipeModel& model, const Mesh& mesh) {
+               const Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 2});
+               const Pipeline second(model.chain(), mesh["pipe"], {.micro_batches = 2});
+             }),
+             ContainsSubstring("'transformer.wte.weight' is in a pipeline already"));
+}
