@@ -21,6 +21,20 @@ Refills& refills() {
 
 }  // namespace
 
+namespace {
+
+[[noreturn]] void no_single_group(const char* op) {
+  fail(op, ": the owners of this parameter are no single group of ranks");
+}
+
+}  // namespace
+
+int Owners::rank() const { no_single_group("rank"); }
+int Owners::size() const { no_single_group("size"); }
+void Owners::all_reduce(const Array&, const char* op) { no_single_group(op); }
+void Owners::all_gather(const Array&, const Array&, const char* op) { no_single_group(op); }
+void Owners::reduce_scatter(const Array&, const Array&, const char* op) { no_single_group(op); }
+
 const Partition* partition(const Tensor& tensor) {
   if (!tensor.defined()) return nullptr;
   const detail::Hooks* hooks = tensor.impl()->hooks.load(std::memory_order_acquire);

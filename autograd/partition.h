@@ -33,6 +33,23 @@ class Owners {
   /// True where what these hold is a copy of parameters that others of elsewhere() hold, too: what
   /// looks at all parameters counts them there and not here.
   virtual bool is_copy() const { return false; }
+
+  /// \name What operations ask that several owners compute together (autograd/collectives.h)
+  /// Each is an Error where the owners are several groups, one within the other. All but the first
+  /// two are collectives of arrays that are contiguous and of one dtype; `op` names them in errors.
+  /// \{
+  /// This owner's number among them, from 0 on, and how many there are.
+  virtual int rank() const;
+  virtual int size() const;
+  /// Each element of x becomes the sum of all owners' elements, added up in the order of a tree:
+  /// T[0, n) = T[0, p) + T[p, n), p the largest power of two below n. Halves are added up in
+  /// float32 and rounded once.
+  virtual void all_reduce(const Array& x, const char* op);
+  /// `output` becomes all owners' inputs, one behind the other.
+  virtual void all_gather(const Array& output, const Array& input, const char* op);
+  /// `output` becomes this owner's one of size() even parts of the inputs' sum, added up so.
+  virtual void reduce_scatter(const Array& output, const Array& input, const char* op);
+  /// \}
 };
 
 /// Which part of which parameter a leaf holds: elements first ... first + leaf.numel() - 1 of boxes

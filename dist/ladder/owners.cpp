@@ -36,6 +36,14 @@ class PairOwners : public Owners {
 void GroupOwners::add_up(const Array& words) { combine(group_, words, ReduceOp::sum); }
 void GroupOwners::largest(const Array& x) { combine(group_, x, ReduceOp::max); }
 
+void GroupOwners::all_reduce(const Array& x, const char* op) { group_.all_reduce(x, {.unit = op}); }
+void GroupOwners::all_gather(const Array& output, const Array& input, const char* op) {
+  group_.all_gather(output, input, {.unit = op});
+}
+void GroupOwners::reduce_scatter(const Array& output, const Array& input, const char* op) {
+  group_.reduce_scatter(output, input, {.unit = op});
+}
+
 std::shared_ptr<Owners> GroupOwners::together_with(const std::shared_ptr<Owners>& former) {
   if (!former) return shared_from_this();
   std::erase_if(pairs_, [](const auto& pair) { return pair.second.expired(); });

@@ -16,6 +16,11 @@ class GroupOwners : public Owners, public std::enable_shared_from_this<GroupOwne
   explicit GroupOwners(Communicator group) : group_(std::move(group)) {}
   void add_up(const Array& words) override;
   void largest(const Array& x) override;
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  void all_reduce(const Array& x, const char* op) override;
+  void all_gather(const Array& output, const Array& input, const char* op) override;
+  void reduce_scatter(const Array& output, const Array& input, const char* op) override;
 
   /// The owners of leaves that had owners before they were cut among these ranks: these and, for
   /// each of them, the former ones, which ask one after the other. The same object for the same
