@@ -143,9 +143,11 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
 
 MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, const Tensor& key,
                                                           const Tensor& value) const {
-  const std::vector<int64_t> rows{sizes_.embed_dim, sizes_.kv_dim, sizes_.kv_dim};
-  const auto heads = [&](const Tensor& x, int64_t count) {  // [N, T, H D] to [N, H, T, D]
-    return transpose(x.reshape({x.size(0), x.size(1), count, x.size(2) / count}), 1, 2);
+  const int64_t q_rows = query_rows(), kv_rows = q_rows / (sizes_.heads / sizes_.kv_heads);
+  const int64_t D = sizes_.embed_dim / sizes_.heads;
+  const std::vector<int64_t> rows{q_rows, kv_rows, kv_rows};
+  const auto heads = [&](const Tensor& x) {  // [N, T, H D] to [N, H, T, D]
+    return transpose(x.reshape({x.size(0), x.size(1), x.size(2) / D, D}), 1, 2);
   };
   std::vector<Tensor> parts;
   if (sizes_.packed && is_same(query, key) && is_same(key, value)) {
@@ -157,8 +159,12 @@ MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, c
     const Tensor* given[] = {&query, &key, &value};
     for (size_t i = 0; i < 3; ++i) parts.push_back(linear(*given[i], weights[i], biases[i]));
   }
-  return {heads(parts[0], sizes_.heads), heads(parts[1], sizes_.kv_heads),
-          heads(parts[2], sizes_.kv_heads)};
+  return {heads(parts[0]), heads(parts[1]), heads(parts[2])};
+}
+
+int64_t MultiheadAttention::query_rows() const {
+  if (!sizes_.packed) return q_proj_weight.size(0);
+  return in_proj_weight.size(0) * sizes_.heads / (sizes_.heads + 2 * sizes_.kv_heads);
 }
 
 MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const Tensor& key,
@@ -176,6 +182,10 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
 
   const Masks masks = masks_of(inputs, {q.size(0), q.size(1), q.size(2), k.size(2)});
   const double p = training() ? options_.dropout : 0.0;
+  check(q.size(1) == sizes_.heads || (p == 0.0 && !inputs.need_weights), kName, ": ", q.size(1),
+        " of ", sizes_.heads, " heads are here, and ",
+        inputs.need_weights ? "weights" : "dropout of the weights",
+        " would be of all; set need_weights = false and train with dropout 0 where heads are cut");
   Tensor heads, weights;
   if (inputs.need_weights) {
     // Of halves all is computed in float32 and rounded at the end.
@@ -196,7 +206,7 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
                                           .dropout_p = p,
                                           .enable_gqa = sizes_.kv_heads != sizes_.heads});
   }
-  const Tensor joined = transpose(heads, 1, 2).reshape(q_in.shape());
+  const Tensor joined = transpose(heads, 1, 2).reshape({q_in.size(0), q_in.size(1), query_rows()});
   const Tensor output = out_proj(joined);
   return {batched ? (swap ? transpose(output, 0, 1) : output) : output.squeeze(0), weights};
 }

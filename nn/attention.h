@@ -35,7 +35,9 @@ struct MultiheadAttentionResult {
 /// 1706.03762. Parameters: in_proj_weight [3 E, E] (rows of queries, keys, values), in_proj_bias [3
 /// E], out_proj.weight [E, E], out_proj.bias [E]; with kdim or vdim, q_proj_weight, k_proj_weight
 /// and v_proj_weight in place of in_proj_weight. With num_kv_heads, keys and values have E
-/// num_kv_heads / H rows each.
+/// num_kv_heads / H rows each. Where the weights hold the rows of some heads alone, as a rank's
+/// part of them does (dist::tensor_parallel), it attends with these; weights and, in training,
+/// dropout are of all heads, and an Error then.
 class MultiheadAttention : public Module {
  public:
   using Options = MultiheadAttentionOptions;
@@ -50,6 +52,8 @@ class MultiheadAttention : public Module {
                                       const MultiheadAttentionInputs& inputs = {});
   /// Self-attention without masks: the output alone.
   Tensor forward(const Tensor& x) override;
+  int64_t num_heads() const { return sizes_.heads; }
+  int64_t num_kv_heads() const { return sizes_.kv_heads; }
 
   /// Those that the options leave out are undefined.
   Tensor &q_proj_weight, &k_proj_weight, &v_proj_weight, &in_proj_weight, &in_proj_bias;
@@ -68,6 +72,8 @@ class MultiheadAttention : public Module {
   MultiheadAttentionResult attend(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const MultiheadAttentionInputs& inputs);
   Projected project(const Tensor& query, const Tensor& key, const Tensor& value) const;
+  /// Rows of queries that are here: those of all heads, or of a part of them.
+  int64_t query_rows() const;
 
   MultiheadAttention(const Sizes& sizes, const MultiheadAttentionOptions& options);
   Tensor& weight(const char* name, bool wanted, int64_t rows, int64_t columns);

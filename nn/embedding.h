@@ -22,6 +22,7 @@ class Embedding : public Module {
   Embedding(int64_t num_embeddings, int64_t embedding_dim, const EmbeddingOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
+  const EmbeddingOptions& options() const { return options_; }
 
  private:
   void shorten_rows(const Tensor& x);

@@ -46,8 +46,14 @@ Tensor CausalSelfAttention::operator()(const Tensor& x, KeyValues& past) {
 Tensor CausalSelfAttention::forward(const Tensor& x) { return run(x, nullptr); }
 
 Tensor CausalSelfAttention::run(const Tensor& x, KeyValues* past) {
-  const int64_t B = x.size(0), T = x.size(1), C = x.size(2), D = C / n_head_;
-  const std::vector<Tensor> parts = split(c_attn(x), {C, n_kv_head_ * D, n_kv_head_ * D}, 2);
+  const Tensor qkv = c_attn(x);
+  const int64_t B = qkv.size(0), T = qkv.size(1), D = x.size(2) / n_head_;
+  const int64_t all = n_head_ + 2 * n_kv_head_;  // heads; here may be a part of them
+  const int64_t C = qkv.size(2) * n_head_ / all, rows = qkv.size(2) * n_kv_head_ / all;
+  check(C == x.size(2) || dropout_ == 0.0 || !training(), "CausalSelfAttention: dropout ", dropout_,
+        " of the attention weights of ", C / D, " of ", n_head_,
+        " heads would not be that of all; train with dropout 0 where heads are cut");
+  const std::vector<Tensor> parts = split(qkv, {C, rows, rows}, 2);
   const auto heads = [&](const Tensor& part) {  // [B, T, H D] to [B, H, T, D]
     return transpose(part.reshape({B, T, part.size(2) / D, D}), 1, 2);
   };

@@ -42,7 +42,12 @@ class CausalSelfAttention : public Module {
   using Module::operator();
   /// x [B, T, C] follows the positions in `past`, which then holds x's too; with a past, T is 1.
   Tensor operator()(const Tensor& x, KeyValues& past);
+  /// Where c_attn gives the queries, keys and values of some heads alone, as a rank's part of it
+  /// does (dist::tensor_parallel), it attends with these. Dropout is an Error then, in training:
+  /// its mask belongs to all heads.
   Tensor forward(const Tensor& x) override;
+  int64_t n_head() const { return n_head_; }
+  int64_t n_kv_head() const { return n_kv_head_; }
 
   Linear &c_attn, &c_proj;
 

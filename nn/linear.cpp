@@ -20,7 +20,8 @@ Linear::Linear(int64_t in, int64_t out, const LinearOptions& options)
       bias(options.bias ? parameter("bias", {out}, init::uniform_fan(in)) : no_parameter("bias")) {}
 
 Tensor Linear::forward(const Tensor& x) {
-  check(x.ndim() >= 1 && x.size(-1) == in_features, "Linear: expected [.., ", in_features,
+  // Of a slice of the layer there are fewer inputs than in_features.
+  check(x.ndim() >= 1 && x.size(-1) == weight.size(-1), "Linear: expected [.., ", weight.size(-1),
         "], got ", x.shape());
   return linear(x, weight, bias);
 }

@@ -34,6 +34,11 @@ using ForwardPreHook = std::function<Tensors(Module& module, const Tensors& inpu
 /// Called after forward; what it returns replaces the outputs unless empty.
 using ForwardHook =
     std::function<Tensors(Module& module, const Tensors& inputs, const Tensors& outputs)>;
+/// Called in place of forward, with the inputs and with forward itself, which it may call any
+/// number of times with inputs of its own; what it returns are the module's outputs.
+using Forward = std::function<Tensors(const Tensors& inputs)>;
+using ForwardWrapper =
+    std::function<Tensors(Module& module, const Tensors& inputs, const Forward& forward)>;
 /// for_parameters: the hook has to do with the module's parameters alone, which must be there while
 /// it computes, and takes whatever tensors pass; a parent's fused form then has it around.
 struct HookOptions {
@@ -193,6 +198,10 @@ class Module {
   HookHandle register_forward_hook(F hook, const ForwardHookOptions& options = {}) {
     return add_forward(ForwardHook(returning_tensors(std::move(hook))), options);
   }
+  /// Runs inside the other hooks and sees to the parameters, which may be parts while it begins.
+  /// Where it is for_parameters, a parent's fused form computes without it. One a module; an Error
+  /// for a second.
+  HookHandle register_forward_wrapper(ForwardWrapper wrapper, const HookOptions& options = {});
   template <class F>
   HookHandle register_full_backward_pre_hook(F hook, const HookOptions& options = {}) {
     return add_backward_pre(BackwardPreHook(returning_tensors(std::move(hook))), options);
@@ -218,7 +227,8 @@ class Module {
       return body(x);
     }
     if (has_hooks_for_values()) fail(type_name(), ": its hooks see its values; call it instead");
-    return run_around({x}, [&body](const Tensors& in) { return Tensors{body(in[0])}; })[0];
+    return run_around(
+        {x}, [&body](const Tensors& in) { return Tensors{body(in[0])}; }, true)[0];
   }
   /// \}
 
@@ -317,7 +327,7 @@ class Module {
   Hooks& hooks();
   // An Error where a parameter of its own is a shard, with which nothing can be computed.
   void check_whole() const;
-  Tensors run_around(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& body);
+  Tensors run_around(const Tensors& inputs, const Forward& body, bool fused);
   Stream stream_of(const std::string& name);
   Tensor& add_slot(Slot slot);
   void check_name(const char* what, const std::string& name) const;

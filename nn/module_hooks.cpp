@@ -15,6 +15,7 @@ struct Module::Hooks {
   std::vector<detail::Hook<ForwardHook>> on_error;  // those of `forward` that are always called
   std::vector<detail::Hook<BackwardPreHook>> backward_pre;
   std::vector<detail::Hook<BackwardHook>> backward;
+  std::vector<detail::Hook<ForwardWrapper>> wrapper;  // one, and those that were removed
   // Of each hook whether it is still there, those for values and those for parameters.
   std::vector<std::shared_ptr<std::atomic<bool>>> for_values, for_parameters;
   std::vector<std::shared_ptr<std::atomic<bool>>>& kind(bool parameters) {
@@ -185,6 +186,11 @@ HookHandle Module::add_forward(ForwardHook hook, const ForwardHookOptions& optio
   if (options.always_call) hooks().on_error.push_back(hooks().forward.back());
   return handle;
 }
+HookHandle Module::register_forward_wrapper(ForwardWrapper wrapper, const HookOptions& options) {
+  check(!any_alive(hooks().wrapper), type_name(),
+        ": has a forward wrapper already; remove it first");
+  return append(hooks().wrapper, std::move(wrapper), hooks().kind(options.for_parameters));
+}
 HookHandle Module::add_backward_pre(BackwardPreHook hook, const HookOptions& options) {
   return append(hooks().backward_pre, std::move(hook), hooks().kind(options.for_parameters));
 }
@@ -204,7 +210,7 @@ Tensor Module::operator()(const Tensor& x) {
 Tensors Module::run_hooked(const Tensors& inputs,
                            const std::function<Tensors(const Tensors&)>& body) {
   const PlaceScope place(path_);
-  if (hooks_) return run_around(inputs, body);
+  if (hooks_) return run_around(inputs, body, false);
   check_whole();
   return body(inputs);
 }
@@ -231,8 +237,7 @@ thread_local int without_hooks = 0;  // WithoutHooks that live on this thread
 WithoutHooks::WithoutHooks() { ++without_hooks; }
 WithoutHooks::~WithoutHooks() { --without_hooks; }
 
-Tensors Module::run_around(const Tensors& inputs,
-                           const std::function<Tensors(const Tensors&)>& body) {
+Tensors Module::run_around(const Tensors& inputs, const Forward& body, bool fused) {
   if (without_hooks > 0) {
     check_whole();
     return body(inputs);
@@ -243,7 +248,10 @@ Tensors Module::run_around(const Tensors& inputs,
     const auto hook = hooks_->forward_pre[i];
     if (*hook.alive) replace(in, hook.call(*this, in), *this, "forward pre-hook");
   }
-  check_whole();  // whoever gathers parameters has done so by now
+  const auto wrapper = std::find_if(hooks_->wrapper.begin(), hooks_->wrapper.end(),
+                                    [](const auto& hook) { return hook.alive->load(); });
+  const bool wrapped = wrapper != hooks_->wrapper.end();
+  if (!wrapped) check_whole();  // whoever gathers parameters has done so by now
   std::shared_ptr<BackwardPass> pass;
   if (grad_enabled() && (any_alive(hooks_->backward_pre) || any_alive(hooks_->backward))) {
     const auto& values = hooks_->for_values;
@@ -258,7 +266,8 @@ Tensors Module::run_around(const Tensors& inputs,
   if (pass && inputs_want_grad) put_end(in, InputEnd(pass), pass->for_values);
   Tensors out;
   try {
-    out = body(in);
+    out =
+        wrapped && !fused ? detail::Hook<ForwardWrapper>(*wrapper).call(*this, in, body) : body(in);
   } catch (...) {
     for (const auto& hook : std::vector(hooks_->on_error)) {
       if (*hook.alive) hook.call(*this, in, {});

@@ -53,6 +53,10 @@ Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
     });
   }
   const double p = options_.dropout;
+  check(hidden.size(-1) == options_.dim_feedforward || p == 0.0 || !training(),
+        "TransformerEncoderLayer: dropout ", p, " of ", hidden.size(-1), " of ",
+        options_.dim_feedforward,
+        " hidden units would not be that of all; train with dropout 0 where they are cut");
   return dropout(linear2(dropout(hidden, p, training())), p, training());
 }
 
