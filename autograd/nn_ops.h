@@ -80,6 +80,13 @@ struct LinearCrossEntropyOptions {
 /// [N] or [], weight [C, K]. The scores [N, C] never exist as a whole: they are made chunk by chunk
 /// of rows, and so are, while recording, the gradients of x, weight and bias, in forward already;
 /// backward only scales them. The second derivative is that of the two operations.
+///
+/// A weight that holds boxes of rows of [C, K] (partition.h), as tensor parallelism cuts a
+/// vocabulary, gives the scores of these classes: the owners join each row's largest score, its sum
+/// of exponentials and its target's score, all three in float32 for halves, and every rank gets the
+/// loss over all C. It is a collective of the owners, forward and backward; each box is a slice
+/// ([note: slices of a rank] in collectives.h). The exponentials [N, C / owners] stay for backward.
+/// Without bias and label smoothing.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const LinearCrossEntropyOptions& options = {});
 struct NllOptions {

@@ -213,6 +213,9 @@ void check_arguments(const char* op, const Tensor& x, const Tensor& weight, cons
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const LinearCrossEntropyOptions& options) {
   constexpr auto kName = "linear_cross_entropy";
+  if (const Partition* part = partition(weight); part != nullptr && !part->boxes.empty()) {
+    return detail::vocabulary_cross_entropy(x, weight, *part, target, options);
+  }
   if (const AutocastInputs in(kName, x, weight, options.linear_bias); in.changed()) {
     LinearCrossEntropyOptions cast = options;
     cast.linear_bias = in[2];

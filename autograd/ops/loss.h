@@ -1,6 +1,7 @@
 #pragma once
 // What the losses share.
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/partition.h>
 
 namespace hero::detail {
 
@@ -35,6 +36,10 @@ struct Targets {
 /// Reads every target once; meta targets are taken as valid. One that is neither in [0, classes)
 /// nor ignore_index is an Error, on a GPU as of any index.
 Targets read_targets(const char* op, int64_t classes, const Tensor& target, int64_t ignore_index);
+
+/// linear_cross_entropy of a weight whose rows lie in boxes, `part`, with several owners.
+Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Partition& part,
+                                const Tensor& target, const LinearCrossEntropyOptions& options);
 
 /// A sum over rows divided by how many count: NaN where none does.
 Tensor mean_of_counted(const Tensor& total, const Targets& targets);
