@@ -8,5 +8,6 @@
 #include <hero/dist/mesh.h>
 #include <hero/dist/pipeline.h>
 #include <hero/dist/schedule.h>
+#include <hero/dist/tensor_parallel.h>
 #include <hero/dist/traffic.h>
 #include <hero/dist/zero.h>

@@ -1,0 +1,262 @@
+#include <algorithm>
+#include <map>
+
+#include <hero/dist/parallel/plan.h>
+#include <hero/nn/gpt.h>
+#include <hero/nn/transformer.h>
+
+namespace hero::dist {
+namespace {
+
+bool matches(const char* pattern, const char* path) {
+  if (*pattern == '\0') return *path == '\0';
+  if (*pattern != '*') return *pattern == *path && matches(pattern + 1, path + 1);
+  for (const char* rest = path;; ++rest) {
+    if (matches(pattern + 1, rest)) return true;
+    if (*rest == '\0') return false;
+  }
+}
+
+// Letters to change, add or leave out; Levenshtein's distance.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+[[noreturn]] void fail_unknown(const std::string& path, const nn::Named<nn::Module*>& modules) {
+  std::vector<std::pair<size_t, std::string>> near;
+  for (const auto& [name, module] : modules) near.emplace_back(distance(path, name), name);
+  std::stable_sort(near.begin(), near.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(near.size(), 3); ++i) {
+    names += (i > 0 ? ", '" : "'") + near[i].second + "'";
+  }
+  fail("tensor_parallel: no module is called '", path, "'; the nearest are ", names);
+}
+
+// One module's place in a plan, on its way to regions.
+struct Entry {
+  std::string path;
+  nn::Module& module;
+  Cut cut;
+  int ways;
+
+  nn::Slot* slot(const std::string& name) const {
+    for (const auto& [known, slot] : module.slots()) {
+      if (known == name) return slot;
+    }
+    return nullptr;
+  }
+  std::string below(const std::string& name) const {
+    return path.empty() ? name : path + "." + name;
+  }
+  void check_divides(const char* what, int64_t size) const {
+    check(size % ways == 0, "tensor_parallel: '", path, "' has ", size, " ", what, ", which ", ways,
+          " ways do not divide");
+  }
+  [[noreturn]] void fail_cut(const char* what) const {
+    fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which cannot be cut by ",
+         dist::name(cut), "; ", what);
+  }
+  // Appends a piece where the module has such a parameter.
+  void add(std::vector<Piece>& pieces, const std::string& name, int dim,
+           std::vector<int64_t> groups) const {
+    if (nn::Slot* found = slot(name))
+      pieces.push_back({below(name), found, dim, std::move(groups)});
+  }
+};
+
+Region column_region(const Entry& entry, std::vector<int64_t> groups) {
+  Region region{Region::Kind::column, entry.path, &entry.module};
+  entry.add(region.pieces, "weight", 0, groups);
+  entry.add(region.pieces, "bias", 0, std::move(groups));
+  return region;
+}
+
+Region row_region(const Entry& entry, int64_t in_features) {
+  Region region{Region::Kind::row, entry.path, &entry.module};
+  entry.add(region.pieces, "weight", 1, {in_features});
+  region.bias = entry.slot("bias");
+  return region;
+}
+
+void add_heads(std::vector<Region>& regions, const Entry& entry) {
+  if (auto* attention = dynamic_cast<nn::CausalSelfAttention*>(&entry.module)) {
+    entry.check_divides("heads", attention->n_head());
+    entry.check_divides("heads of keys and values", attention->n_kv_head());
+    const int64_t C = attention->c_proj.in_features;
+    const int64_t rows = C / attention->n_head() * attention->n_kv_head();
+    regions.push_back(column_region(
+        {entry.below("c_attn"), attention->c_attn, entry.cut, entry.ways}, {C, rows, rows}));
+    regions.push_back(
+        row_region({entry.below("c_proj"), attention->c_proj, entry.cut, entry.ways}, C));
+    return;
+  }
+  auto* attention = dynamic_cast<nn::MultiheadAttention*>(&entry.module);
+  if (attention == nullptr) entry.fail_cut("heads are those of attention");
+  entry.check_divides("heads", attention->num_heads());
+  entry.check_divides("heads of keys and values", attention->num_kv_heads());
+  const int64_t E = attention->out_proj.in_features;
+  const int64_t rows = E / attention->num_heads() * attention->num_kv_heads();
+  Region region{Region::Kind::inside, entry.path, &entry.module};
+  entry.add(region.pieces, "in_proj_weight", 0, {E, rows, rows});
+  entry.add(region.pieces, "in_proj_bias", 0, {E, rows, rows});
+  entry.add(region.pieces, "q_proj_weight", 0, {E});
+  entry.add(region.pieces, "k_proj_weight", 0, {rows});
+  entry.add(region.pieces, "v_proj_weight", 0, {rows});
+  entry.add(region.pieces, "out_proj.weight", 1, {E});
+  region.bias = entry.slot("out_proj.bias");
+  regions.push_back(std::move(region));
+}
+
+void add_vocabulary(std::vector<Region>& regions, const Entry& entry) {
+  Region region{Region::Kind::scores, entry.path, &entry.module};
+  if (auto* table = dynamic_cast<nn::Embedding*>(&entry.module)) {
+    region.kind = Region::Kind::embedding;
+    if (table->options().padding_idx || table->options().max_norm) {
+      entry.fail_cut("its padding_idx and max_norm are of the whole table");
+    }
+  } else if (auto* linear = dynamic_cast<nn::Linear*>(&entry.module)) {
+    if (linear->bias.defined()) entry.fail_cut("it has a bias; cut it by rows");
+  } else {
+    entry.fail_cut("a vocabulary is that of an Embedding or of a Linear");
+  }
+  const int64_t words = whole_shape(entry.slot("weight")->tensor)[0];
+  check(words >= entry.ways, "tensor_parallel: '", entry.path, "' has ", words,
+        " words, fewer than ", entry.ways, " ways");
+  entry.add(region.pieces, "weight", 0, {words});
+  regions.push_back(std::move(region));
+}
+
+void add_linear(std::vector<Region>& regions, const Entry& entry) {
+  auto* linear = dynamic_cast<nn::Linear*>(&entry.module);
+  if (linear == nullptr) entry.fail_cut("rows and columns are those of a Linear");
+  if (entry.cut == Cut::rows) {
+    entry.check_divides("outputs", linear->out_features);
+    regions.push_back(column_region(entry, {linear->out_features}));
+  } else {
+    entry.check_divides("inputs", linear->in_features);
+    regions.push_back(row_region(entry, linear->in_features));
+  }
+}
+
+// A parameter is in one region, and one that is tied in several that cut it alike.
+void check_pieces(const std::vector<Region>& regions) {
+  std::map<const nn::Slot*, std::string> cut;
+  std::vector<std::pair<const Piece*, const Region*>> known;
+  for (const Region& region : regions) {
+    for (const Piece& piece : region.pieces) {
+      check(cut.emplace(piece.slot, piece.name).second, "tensor_parallel: '", piece.name,
+            "' is cut twice by the plan, with '", region.path, "' and with a module around it");
+      const Tensor& leaf = piece.slot->tensor;
+      check(partition(leaf) == nullptr && keeper(leaf) == nullptr, "tensor_parallel: '", piece.name,
+            "' is a shard already, ", describe_part(leaf),
+            "; a module is cut once, and before fully_shard(), DDP or ZeRO");
+      for (const auto& [other, where] : known) {
+        const bool tied = is_same(other->slot->tensor, leaf);
+        check(!tied || (other->dim == piece.dim && other->groups == piece.groups),
+              "tensor_parallel: '", other->name, "' and '", piece.name,
+              "' are one parameter and are cut differently; untie them");
+      }
+      known.emplace_back(&piece, &region);
+    }
+  }
+}
+
+// A tied parameter of which the plan cuts one place alone would be a part in the other, too.
+void check_ties(nn::Module& module, const std::vector<Region>& regions) {
+  for (const auto& [name, slot] : module.slots()) {
+    const std::string* tied = nullptr;
+    bool here = false;
+    for (const Region& region : regions) {
+      for (const Piece& piece : region.pieces) {
+        here = here || piece.slot == slot;
+        if (is_same(piece.slot->tensor, slot->tensor)) tied = &piece.name;
+      }
+    }
+    check(here || tied == nullptr, "tensor_parallel: '", tied ? *tied : name, "' is tied to '",
+          name, "', which the plan does not cut; cut both alike, or untie them");
+  }
+}
+
+}  // namespace
+
+std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int ways) {
+  const auto modules = module.named_modules();
+  std::map<std::string, const TensorPlanEntry*> by;  // the path of a module that is cut
+  std::vector<Region> regions;
+  for (const TensorPlanEntry& planned : plan) {
+    bool any = false;
+    for (const auto& [path, found] : modules) {
+      if (!matches(planned.path.c_str(), path.c_str())) continue;
+      any = true;
+      const auto [before, is_new] = by.emplace(path, &planned);
+      check(is_new, "tensor_parallel: '", path, "' is cut twice, by '", before->second->path, "' (",
+            name(before->second->cut), ") and '", planned.path, "' (", name(planned.cut), ")");
+      const Entry entry = {path, *found, planned.cut, ways};
+      if (planned.cut == Cut::heads) {
+        add_heads(regions, entry);
+      } else if (planned.cut == Cut::vocabulary) {
+        add_vocabulary(regions, entry);
+      } else {
+        add_linear(regions, entry);
+      }
+    }
+    if (!any) fail_unknown(planned.path, modules);
+  }
+  check_pieces(regions);
+  check_ties(module, regions);
+  return regions;
+}
+
+void cut_sequence(nn::Module& module, std::vector<Region>& regions) {
+  bool any = false;
+  for (const auto& [path, found] : module.named_modules()) {
+    auto* gpt = dynamic_cast<nn::GPT*>(found);
+    if (gpt == nullptr) continue;
+    any = true;
+    const std::string transformer = path.empty() ? "transformer" : path + ".transformer";
+    for (Region& region : regions) {
+      region.sequence = region.sequence || region.path.rfind(transformer + ".h.", 0) == 0;
+    }
+    for (size_t i = 0; i < gpt->transformer.h.size(); ++i) {
+      const std::string block = transformer + ".h." + std::to_string(i);
+      nn::Block& layer = gpt->transformer.h[i];
+      for (nn::LayerNorm* norm : {&layer.ln_1, &layer.ln_2}) {
+        Region region{Region::Kind::norm, block + "." + norm->name(), norm};
+        for (const auto& [name, slot] : norm->slots()) region.shared.push_back(slot);
+        regions.push_back(std::move(region));
+      }
+      if (i == 0) regions.push_back({Region::Kind::enter, block, &layer});
+    }
+    regions.push_back({Region::Kind::leave, transformer + ".ln_f", &gpt->transformer.ln_f});
+  }
+  check(any, "tensor_parallel: .sequence is for an nn::GPT, which ", module.type_name(),
+        " has not: it is known where a GPT's sequence is cut and joined");
+}
+
+std::string text_of(const std::vector<Region>& regions, int ways) {
+  constexpr const char* kinds[] = {"column", "row",  "inside", "embedding",
+                                   "scores", "norm", "enter",  "leave"};
+  std::string text;
+  for (const Region& region : regions) {
+    const std::string kind = kinds[static_cast<int>(region.kind)];
+    if (region.pieces.empty()) text += kind + " " + region.path + "\n";
+    for (const Piece& piece : region.pieces) {
+      text += kind + " " + piece.text(ways) + (region.sequence ? " of a cut sequence\n" : "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace hero::dist

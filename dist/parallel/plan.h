@@ -1,0 +1,22 @@
+#pragma once
+// From a plan to regions.
+#include <vector>
+
+#include <hero/dist/parallel/regions.h>
+#include <hero/dist/tensor_parallel.h>
+
+namespace hero::dist {
+
+/// The regions of a plan, with all parameters that they cut, in the order of modules. An Error for
+/// a path that leads nowhere, a module or parameter that is cut twice or cannot be cut so, and
+/// sizes that `ways` does not divide.
+std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int ways);
+
+/// Between the cut modules of each GPT's blocks a rank has its positions of the sequence alone. An
+/// Error for a module without a GPT.
+void cut_sequence(nn::Module& module, std::vector<Region>& regions);
+
+/// What ranks must have in common, a line each.
+std::string text_of(const std::vector<Region>& regions, int ways);
+
+}  // namespace hero::dist

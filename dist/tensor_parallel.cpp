@@ -1,0 +1,93 @@
+#include <hero/dist/checkpoint/agree.h>
+#include <hero/dist/parallel/plan.h>
+#include <hero/dist/tensor_parallel.h>
+#include <hero/nn/gpt.h>
+#include <hero/nn/transformer.h>
+
+namespace hero::dist {
+namespace {
+
+bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
+
+int checked_ways(const Communicator& group, int ways) {
+  check(group.defined(), "tensor_parallel: the group of ranks is undefined");
+  const int ranks = group.size();
+  if (ways == 0) return ranks;
+  check(ways > 0 && ways % ranks == 0, "tensor_parallel: ", ranks, " ranks do not divide ", ways,
+        " ways");
+  check(ranks == 1 || is_power_of_two(ways / ranks), "tensor_parallel: ", ways, " ways are ",
+        ways / ranks, " slices for each of ", ranks,
+        " ranks, and a sum of these would depend on the number of ranks; give each 2^k");
+  return ways;
+}
+
+// Line `number` of a text, "nothing more" behind its end.
+std::string line_of(const std::string& text, size_t number) {
+  size_t begin = 0;
+  for (; number > 0 && begin < text.size(); --number) begin = text.find('\n', begin) + 1;
+  return begin < text.size() ? text.substr(begin, text.find('\n', begin) - begin) : "nothing more";
+}
+
+void check_same_plan(const Communicator& group, const std::string& text) {
+  if (group.size() == 1) return;
+  const std::vector<std::string> texts = tell_all(group, text, "tensor_parallel");
+  for (size_t r = 1; r < texts.size(); ++r) {
+    if (texts[r] == texts[0]) continue;
+    size_t line = 0;
+    while (line_of(texts[0], line) == line_of(texts[r], line)) ++line;
+    fail("tensor_parallel: ranks have different plans: rank 0 has ", line_of(texts[0], line),
+         ", rank ", r, " has ", line_of(texts[r], line),
+         "; cut the same module by the same plan on every rank");
+  }
+}
+
+}  // namespace
+
+const char* name(Cut cut) {
+  constexpr const char* names[] = {"rows", "columns", "heads", "vocabulary"};
+  return names[static_cast<int>(cut)];
+}
+
+TensorPlan tensor_plan(nn::Module& module) {
+  TensorPlan plan;
+  for (const auto& [path, found] : module.named_modules()) {
+    const auto add = [&, where = path](const char* child, Cut cut) {
+      plan.push_back({where.empty() || *child == '\0' ? where + child : where + "." + child, cut});
+    };
+    if (dynamic_cast<nn::GPT*>(found) != nullptr) {
+      add("transformer.wte", Cut::vocabulary);
+      add("lm_head", Cut::vocabulary);
+    } else if (dynamic_cast<nn::FeedForward*>(found) != nullptr) {
+      add("c_fc", Cut::rows);
+      add("c_proj", Cut::columns);
+    } else if (dynamic_cast<nn::TransformerEncoderLayer*>(found) != nullptr) {
+      add("linear1", Cut::rows);
+      add("linear2", Cut::columns);
+    } else if (dynamic_cast<nn::CausalSelfAttention*>(found) != nullptr ||
+               dynamic_cast<nn::MultiheadAttention*>(found) != nullptr) {
+      add("", Cut::heads);
+    }
+  }
+  return plan;
+}
+
+void tensor_parallel(nn::Module& module, const Communicator& group,
+                     const TensorParallelOptions& options) {
+  const int ways = checked_ways(group, options.ways);
+  const TensorPlan plan = options.plan.empty() ? tensor_plan(module) : options.plan;
+  check(!plan.empty(), "tensor_parallel: ", module.type_name(),
+        " has no module that Hero has a plan for; give one: {.plan = {{\"*.fc1\", Cut::rows}, "
+        "{\"*.fc2\", Cut::columns}}}");
+  std::vector<Region> regions = regions_of(module, plan, ways);
+  check(!options.sequence || options.plan.empty(),
+        "tensor_parallel: .sequence goes with the ready plan alone, which cuts all of a block");
+  if (options.sequence) cut_sequence(module, regions);
+  check_same_plan(group, text_of(regions, ways));
+  const Slices slices = {group, std::make_shared<GroupOwners>(group), ways};
+  for (const Region& region : regions) {
+    for (const Piece& piece : region.pieces) cut(piece, slices);
+    install(region, slices);
+  }
+}
+
+}  // namespace hero::dist
