@@ -22,7 +22,7 @@ int checked_ways(const Communicator& group, int ways) {
 }
 
 // Line `number` of a text, "nothing more" behind its end.
-std::string line_of(const std::string& text, size_t number) {
+std::string nth_line(const std::string& text, size_t number) {
   size_t begin = 0;
   for (; number > 0 && begin < text.size(); --number) begin = text.find('\n', begin) + 1;
   return begin < text.size() ? text.substr(begin, text.find('\n', begin) - begin) : "nothing more";
@@ -34,9 +34,9 @@ void check_same_plan(const Communicator& group, const std::string& text) {
   for (size_t r = 1; r < texts.size(); ++r) {
     if (texts[r] == texts[0]) continue;
     size_t line = 0;
-    while (line_of(texts[0], line) == line_of(texts[r], line)) ++line;
-    fail("tensor_parallel: ranks have different plans: rank 0 has ", line_of(texts[0], line),
-         ", rank ", r, " has ", line_of(texts[r], line),
+    while (nth_line(texts[0], line) == nth_line(texts[r], line)) ++line;
+    fail("tensor_parallel: ranks have different plans: rank 0 has ", nth_line(texts[0], line),
+         ", rank ", r, " has ", nth_line(texts[r], line),
          "; cut the same module by the same plan on every rank");
   }
 }

@@ -7,6 +7,7 @@
 //   dist::tensor_parallel(model, mesh["tensor"]);
 //   dist::fully_shard(model, mesh["data"], {.unit = dist::each<nn::Block>()});
 //   model.loss(tokens, targets).backward();  // as before
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -9,20 +9,21 @@ namespace hero::detail {
 
 namespace {
 
-constexpr auto kName = "linear_cross_entropy";
+constexpr auto kVocabularyLoss = "linear_cross_entropy";
 
 // Rows of the weight that lie in each box.
 std::vector<int64_t> rows_of_boxes(const Tensor& weight, const Partition& part) {
   std::vector<int64_t> rows;
   for (const Box& box : part.boxes) {
-    check(part.whole.size() == 2 && box.extent[1] == part.whole[1], kName, ": the weight holds ",
-          layout::text({box}), " of ", part.whole, "; only whole rows of it can be cut");
+    check(part.whole.size() == 2 && box.extent[1] == part.whole[1], kVocabularyLoss,
+          ": the weight holds ", layout::text({box}), " of ", part.whole,
+          "; only whole rows of it can be cut");
     rows.push_back(box.extent[0]);
   }
   check(part.first == 0 &&
             weight.shape() ==
                 Shape{layout::numel(part.whole, part.boxes) / part.whole[1], part.whole[1]},
-        kName, ": the weight is a shard, ", describe_part(weight),
+        kVocabularyLoss, ": the weight is a shard, ", describe_part(weight),
         "; compute inside the forward of the module that was sharded");
   return rows;
 }
@@ -52,17 +53,18 @@ Tensor largest_scores(const std::vector<Tensor>& scores, Owners& group) {
 Tensor vocabulary_cross_entropy(const Tensor& x, const Tensor& weight, const Partition& part,
                                 const Tensor& target, const LinearCrossEntropyOptions& options) {
   const collectives::Group group = part.owners;
-  check(static_cast<bool>(group), kName, ": the weight's boxes have no owners");
+  check(static_cast<bool>(group), kVocabularyLoss, ": the weight's boxes have no owners");
   check(x.ndim() == 2 && x.size(1) == part.whole.back() && target.shape() == Shape{x.size(0)},
-        kName, ": x ", x.shape(), ", weight ", part.whole, " and target ", target.shape(),
+        kVocabularyLoss, ": x ", x.shape(), ", weight ", part.whole, " and target ", target.shape(),
         " do not fit; they should be [N, K], [C, K] and [N]");
-  check(!options.linear_bias.defined() && options.label_smoothing == 0.0, kName,
+  check(!options.linear_bias.defined() && options.label_smoothing == 0.0, kVocabularyLoss,
         ": a weight whose classes are cut takes neither bias nor label smoothing");
-  check(options.reduction != Reduction::none, kName,
+  check(options.reduction != Reduction::none, kVocabularyLoss,
         ": Reduction::none is not there; use cross_entropy(linear(x, weight), target)");
-  check_class_dtypes(kName, x, target);
+  check_class_dtypes(kVocabularyLoss, x, target);
   const std::vector<int64_t> rows = rows_of_boxes(weight, part);
-  const Targets targets = read_targets(kName, part.whole[0], target, options.ignore_index);
+  const Targets targets =
+      read_targets(kVocabularyLoss, part.whole[0], target, options.ignore_index);
   const std::vector<Tensor> copies =
       collectives::copy_in(x, group, static_cast<int>(part.boxes.size()));
   const std::vector<Tensor> weights =

@@ -5,8 +5,8 @@
 namespace hero::dist {
 namespace {
 
-void combine(const Communicator& group, const Array& x, ReduceOp op) {
-  if (group.size() > 1) group.all_reduce(x, {.op = op, .unit = "norms"});
+void combine(const Communicator& group, const Array& x, ReduceOp op, const char* unit) {
+  if (group.size() > 1) group.all_reduce(x, {.op = op, .unit = unit});
 }
 
 // [note: owners of both kinds] Leaves that were boxes of a parameter and are cut further. Sums wrap
@@ -33,8 +33,8 @@ class PairOwners : public Owners {
 
 }  // namespace
 
-void GroupOwners::add_up(const Array& words) { combine(group_, words, ReduceOp::sum); }
-void GroupOwners::largest(const Array& x) { combine(group_, x, ReduceOp::max); }
+void GroupOwners::add_up(const Array& words) { combine(group_, words, ReduceOp::sum, "norms"); }
+void GroupOwners::largest(const Array& x) { combine(group_, x, ReduceOp::max, "largest"); }
 
 void GroupOwners::all_reduce(const Array& x, const char* op) { group_.all_reduce(x, {.unit = op}); }
 void GroupOwners::all_gather(const Array& output, const Array& input, const char* op) {

@@ -5,14 +5,14 @@
 namespace hero::dist {
 namespace {
 
-Part share(int64_t size, int ways, int i) { return PartCounts::balanced(size, ways).part(i); }
+Part share_of(int64_t size, int ways, int i) { return PartCounts::balanced(size, ways).part(i); }
 
 std::vector<Box> boxes_of(const Piece& piece, const Shape& whole, const Slices& slices) {
   std::vector<Box> boxes;
   for (int i = slices.first(); i < slices.first() + slices.here(); ++i) {
     int64_t begin = 0;
     for (const int64_t size : piece.groups) {
-      const Part part = share(size, slices.ways, i);
+      const Part part = share_of(size, slices.ways, i);
       Box box = {Shape::filled(whole.size(), 0), whole};
       box.offset[piece.dim] = begin + part.begin;
       box.extent[piece.dim] = part.count;
@@ -54,7 +54,7 @@ void copy_boxes(const Array& whole, const std::vector<Box>& boxes, const Array& 
 
 int64_t Piece::size_of(int i, int ways) const {
   int64_t sum = 0;
-  for (const int64_t size : groups) sum += share(size, ways, i).count;
+  for (const int64_t size : groups) sum += share_of(size, ways, i).count;
   return sum;
 }
 

@@ -45,7 +45,7 @@ size_t distance(const std::string& a, const std::string& b) {
 }
 
 // One module's place in a plan, on its way to regions.
-struct Entry {
+struct PlannedModule {
   std::string path;
   nn::Module& module;
   Cut cut;
@@ -76,21 +76,21 @@ struct Entry {
   }
 };
 
-Region column_region(const Entry& entry, std::vector<int64_t> groups) {
+Region column_region(const PlannedModule& entry, std::vector<int64_t> groups) {
   Region region{Region::Kind::column, entry.path, &entry.module};
   entry.add(region.pieces, "weight", 0, groups);
   entry.add(region.pieces, "bias", 0, std::move(groups));
   return region;
 }
 
-Region row_region(const Entry& entry, int64_t in_features) {
+Region row_region(const PlannedModule& entry, int64_t in_features) {
   Region region{Region::Kind::row, entry.path, &entry.module};
   entry.add(region.pieces, "weight", 1, {in_features});
   region.bias = entry.slot("bias");
   return region;
 }
 
-void add_heads(std::vector<Region>& regions, const Entry& entry) {
+void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
   if (auto* attention = dynamic_cast<nn::CausalSelfAttention*>(&entry.module)) {
     entry.check_divides("heads", attention->n_head());
     entry.check_divides("heads of keys and values", attention->n_kv_head());
@@ -119,7 +119,7 @@ void add_heads(std::vector<Region>& regions, const Entry& entry) {
   regions.push_back(std::move(region));
 }
 
-void add_vocabulary(std::vector<Region>& regions, const Entry& entry) {
+void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
   Region region{Region::Kind::scores, entry.path, &entry.module};
   if (auto* table = dynamic_cast<nn::Embedding*>(&entry.module)) {
     region.kind = Region::Kind::embedding;
@@ -138,7 +138,7 @@ void add_vocabulary(std::vector<Region>& regions, const Entry& entry) {
   regions.push_back(std::move(region));
 }
 
-void add_linear(std::vector<Region>& regions, const Entry& entry) {
+void add_linear(std::vector<Region>& regions, const PlannedModule& entry) {
   auto* linear = dynamic_cast<nn::Linear*>(&entry.module);
   if (linear == nullptr) entry.fail_cut("rows and columns are those of a Linear");
   if (entry.cut == Cut::rows) {
@@ -203,7 +203,7 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int w
       const auto [before, is_new] = by.emplace(path, &planned);
       check(is_new, "tensor_parallel: '", path, "' is cut twice, by '", before->second->path, "' (",
             name(before->second->cut), ") and '", planned.path, "' (", name(planned.cut), ")");
-      const Entry entry = {path, *found, planned.cut, ways};
+      const PlannedModule entry = {path, *found, planned.cut, ways};
       if (planned.cut == Cut::heads) {
         add_heads(regions, entry);
       } else if (planned.cut == Cut::vocabulary) {

@@ -104,7 +104,8 @@ std::vector<nn::Tensors> parts_of(const Tensor& x, const Region& region, const S
 }
 
 // Slices' outputs side by side: of several groups those of the first before those of the second.
-Tensor join(const Region& region, const Slices& slices, const std::vector<nn::Tensors>& outputs) {
+Tensor join_outputs(const Region& region, const Slices& slices,
+                    const std::vector<nn::Tensors>& outputs) {
   if (slices.here() == 1) return outputs[0][0];
   const std::vector<int64_t>& groups = region.pieces.front().groups;
   std::vector<Tensor> list(outputs.size() * groups.size());
@@ -173,7 +174,7 @@ nn::Tensors run_linear(const Region& region, const Slices& slices, const nn::Ten
   const bool takes_part = region.kind == Region::Kind::row;
   const auto inputs = takes_part ? parts_of(in[0], region, slices) : copies_of(in, region, slices);
   std::vector<nn::Tensors> outputs = run_slices(region, slices, inputs, forward);
-  if (region.kind == Region::Kind::column) return {join(region, slices, outputs)};
+  if (region.kind == Region::Kind::column) return {join_outputs(region, slices, outputs)};
   std::vector<Tensor> summands;
   for (const nn::Tensors& each : outputs) summands.push_back(each[0]);
   nn::Tensors result = outputs[0];
@@ -208,8 +209,8 @@ nn::Tensors run_embedding(const Region& region, const Slices& slices, const nn::
 
 nn::Tensors run_scores(const Region& region, const Slices& slices, const nn::Tensors& in,
                        const nn::Forward& forward) {
-  const Tensor mine =
-      join(region, slices, run_slices(region, slices, copies_of(in, region, slices), forward));
+  const Tensor mine = join_outputs(
+      region, slices, run_slices(region, slices, copies_of(in, region, slices), forward));
   const Part words = words_of(region.pieces.front(), slices);
   const int64_t after = region.pieces.front().groups.front() - words.begin - words.count;
   return {sum_out(pad(mine, {words.begin, after}), slices.owners)};

@@ -153,6 +153,23 @@ TEST_CASE("data parallelism of any kind around slices ends with the same bits", 
   }
 }
 
+TEST_CASE("a hybrid around slices ends with the bits of shards around them", "[tensor]") {
+  Whole shards, hybrid;
+  train_on(tensor_gpt(), {4, 1, 2, true}, shards);
+  dist::run_ranks(8, [&](dist::Communicator& world) {
+    const dist::Mesh mesh(world, {{"replicate", 2}, {"shard", 2}, {"tensor", 2}});
+    const int tensor = mesh.coordinate("tensor");
+    const dist::Communicator alike = world.split(tensor, world.rank(), "data");
+    const auto model = made_gpt(tensor_gpt(), true);
+    dist::tensor_parallel(*model, mesh["tensor"]);
+    const dist::Mesh data(alike, {{"replicate", 2}, {"shard", 2}});
+    dist::fully_shard(*model, data, {.unit = dist::each<nn::Block>()});
+    const auto optimizer = train_gpt(*model, alike.rank());
+    add_state(hybrid, *model, *optimizer);
+  });
+  CHECK(shards.difference(hybrid) == "");
+}
+
 TEST_CASE("a cut model made on meta has the slices of the whole's first values", "[tensor]") {
   const auto whole = made_gpt(tensor_gpt(), false);
   for (const bool shards : {false, true}) {
