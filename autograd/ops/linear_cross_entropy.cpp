@@ -208,12 +208,17 @@ void check_arguments(const char* op, const Tensor& x, const Tensor& weight, cons
         options.batch_chunk_size.value_or(1));
 }
 
+// False of a parameter that lies in one piece with one of several ranks, as a pipeline's do.
+bool is_cut(const Partition& part) {
+  return part.boxes.size() > 1 || (part.boxes.size() == 1 && part.boxes[0].extent != part.whole);
+}
+
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const LinearCrossEntropyOptions& options) {
   constexpr auto kName = "linear_cross_entropy";
-  if (const Partition* part = partition(weight); part != nullptr && !part->boxes.empty()) {
+  if (const Partition* part = partition(weight); part != nullptr && is_cut(*part)) {
     return detail::vocabulary_cross_entropy(x, weight, *part, target, options);
   }
   if (const AutocastInputs in(kName, x, weight, options.linear_bias); in.changed()) {

@@ -26,10 +26,27 @@ class StageOwners : public Owners {
     if (former_) former_->largest(x);
   }
   Owners* elsewhere() override { return pipe_.get(); }
+  int rank() const override { return former().rank(); }
+  int size() const override { return former().size(); }
+  void all_reduce(const Array& x, const char* op) override { former().all_reduce(x, op); }
+  void all_gather(const Array& output, const Array& input, const char* op) override {
+    former().all_gather(output, input, op);
+  }
+  void reduce_scatter(const Array& output, const Array& input, const char* op) override {
+    former().reduce_scatter(output, input, op);
+  }
   bool is_copy() const override { return copy_; }
-  const Owners* former() const { return former_.get(); }
+  bool is_made_for(const std::shared_ptr<Owners>& former, bool copy) const {
+    return former == former_ && copy == copy_;
+  }
 
  private:
+  Owners& former() const {
+    check(former_ != nullptr,
+          "pipeline: this rank holds the whole of what its stage computes with");
+    return *former_;
+  }
+
   std::shared_ptr<GroupOwners> pipe_;
   std::shared_ptr<Owners> former_;
   bool copy_;
@@ -41,7 +58,7 @@ class StageOwnersOf {
   explicit StageOwnersOf(const Communicator& pipe) : pipe_(std::make_shared<GroupOwners>(pipe)) {}
   std::shared_ptr<Owners> get(const std::shared_ptr<Owners>& former, bool copy) {
     for (const auto& known : made_) {
-      if (known->former() == former.get() && known->is_copy() == copy) return known;
+      if (known->is_made_for(former, copy)) return known;
     }
     return made_.emplace_back(std::make_shared<StageOwners>(pipe_, former, copy));
   }
@@ -130,7 +147,7 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
       return is_same(value.leaf(), s->tensor);
     });
     if (known == values.end()) {
-      known = values.insert(known, {name, {}, slot->tensor.shape(), {}});
+      known = values.insert(known, {name, {}, whole_shape(slot->tensor), {}});
     }
     known->slots.push_back(slot);
     std::set<int> all(known->ranks.begin(), known->ranks.end());

@@ -20,7 +20,7 @@ std::vector<size_t> stage_begins(size_t links, int stages, const std::vector<siz
 struct StageValue {
   std::string name;              ///< the first one, where it is tied
   std::vector<nn::Slot*> slots;  ///< every place; the first one has its recipe
-  Shape shape;                   ///< with which links compute
+  Shape shape;                   ///< of the whole, with which links compute on all ranks together
   std::vector<int> ranks;        ///< ascending
 
   const Tensor& leaf() const { return slots.front()->tensor; }
