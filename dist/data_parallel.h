@@ -88,6 +88,20 @@ class DataParallel {
   void set_requires_gradient_sync(bool on, const std::string& path) const {
     replica_->set_sync(on, path);
   }
+  /// Hybrids: false for micro-batches whose gradients are added up within each group of shards
+  /// alone. Every rank keeps its shard of these sums, in float32 where they are halves, and the
+  /// next backward with it on averages them over the replicas, at 2 n / G (H - 1) / H bytes a step
+  /// in place of a micro-batch. The bits are those of the groups' sums, added up in the order of
+  /// the passes and then over the replicas in Order::tree. An Error in backward drops what waits.
+  /// On every other rung it changes nothing, as in PyTorch: there are no replicas of shards.
+  void set_requires_all_reduce(bool on) const {
+    for (Replica* each : replica_->all()) each->set_all_reduce(on);
+  }
+  /// The same for the units of the module at a path and below it: their gradients go to the
+  /// replicas where this and the other are on. fully_shard() and ZeRO-3.
+  void set_requires_all_reduce(bool on, const std::string& path) const {
+    replica_->set_all_reduce(on, path);
+  }
   /// Begins to gather the units of the module at `path` and below it ("": all), between two steps,
   /// and returns at once: the next forward finds them. A collective; fully_shard() and ZeRO-3.
   void unshard(const std::string& path) const { replica_->unshard(path); }

@@ -294,18 +294,34 @@ void Replica::reduce_ready(Unit& unit) {
 
 void Replica::reduce(Unit& unit) {
   // One bucket at a time where buckets are freed; where they stay nobody needs to wait.
-  if (options_.units.stage >= Stage::gradients) end_reductions();
-  unit.begin_reduce();
+  if (options_.units.stage >= Stage::gradients) advance_reductions();
+  unit.begin_reduce(when_all_reduced(unit));
   emit(Event::Kind::reduce, unit);
   reducing_.push_back(&unit);
 }
 
-void Replica::end_reductions() {
+AllReduce Replica::when_all_reduced(const Unit& unit) const {
+  const ModuleState& state = *parameters_[unit.members().front().id].state;
+  return all_reduce_ && state.all_reduce ? AllReduce::now : AllReduce::later;
+}
+
+// What goes on over the replicas has no bucket any more, and is waited for when the next unit is
+// reduced.
+void Replica::advance_reductions() {
+  std::vector<Unit*> begun;
   for (Unit* unit : reducing_) {
-    unit->end_reduce();
-    emit(Event::Kind::reduced, *unit);
+    unit->begin_all_reduce() ? begun.push_back(unit) : end_reduction(*unit);
   }
+  reducing_ = std::move(begun);
+}
+
+void Replica::end_reductions() {
+  for (Unit* unit : reducing_) end_reduction(*unit);
   reducing_.clear();
+}
+
+void Replica::end_reduction(Unit& unit) const {
+  if (unit.end_reduce()) emit(Event::Kind::reduced, unit);
 }
 
 void Replica::end_backward() {
@@ -335,10 +351,7 @@ void Replica::finish_units() {
   for (size_t i = buckets ? next_bucket_ : 0; i < units_.size(); ++i) {
     Unit& unit = *units_[i];
     if (!parameters_[unit.members().front().id].state->sync) continue;
-    const auto& members = unit.members();
-    const bool any = std::any_of(members.begin(), members.end(),
-                                 [](const Member& m) { return m.full.grad().defined(); });
-    if (any || buckets) reduce(unit);
+    if (buckets || unit.has_gradients(when_all_reduced(unit))) reduce(unit);
   }
   next_bucket_ = units_.size();
 }

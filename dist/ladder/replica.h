@@ -42,9 +42,10 @@ struct ModuleState {
   std::vector<Unit*> units = {};
   int begun = 0;  ///< of its forwards, those whose backward has begun in the pass now running
   int ended = 0;  ///< and those whose backward has come through to the module's inputs
-  bool entered = false;  ///< a forward that is recorded has come through the module's hooks
-  bool sync = true;      ///< gradients are averaged; see Replica::set_sync()
-  bool held = false;     ///< gathered by unshard(), for the forward to come
+  bool entered = false;    ///< a forward that is recorded has come through the module's hooks
+  bool sync = true;        ///< gradients are averaged; see Replica::set_sync()
+  bool all_reduce = true;  ///< over the replicas, too; see Replica::set_all_reduce()
+  bool held = false;       ///< gathered by unshard(), for the forward to come
 };
 
 class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
@@ -73,6 +74,9 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   void set_sync(bool on, const std::string& path);
   /// The same on for the units of these modules and of those below them, off for all others.
   void set_sync_only(const std::vector<nn::Module*>& modules);
+  /// Off: a hybrid adds up gradients within each group of shards alone, until it is on.
+  void set_all_reduce(bool on) { all_reduce_ = on; }
+  void set_all_reduce(bool on, const std::string& path);
   /// Begins to gather the units at and below a path, for the forward to come; frees them.
   void unshard(const std::string& path);
   void reshard(const std::string& path);
@@ -135,12 +139,17 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   std::vector<ModuleState*> states_below(const char* what, const std::string& path) const;
   template <class Say>
   bool tell_nested(const std::string& path, const Say& say);
+  void set_states(const char* what, const std::string& path,
+                  const std::function<void(ModuleState&)>& set);
   bool is_outermost(const ModuleState& state) const;
   static bool stale(const ModuleState& state);
   bool complete(const Unit& unit) const;
   void reduce_ready(Unit& unit);
   void reduce(Unit& unit);
+  AllReduce when_all_reduced(const Unit& unit) const;
+  void advance_reductions();
   void end_reductions();
+  void end_reduction(Unit& unit) const;
   void finish_units();
   void agree_on_unused();
   std::string unused_names() const;
@@ -169,6 +178,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   std::vector<std::unique_ptr<Refill>> refills_;                          // of units that are freed
   size_t next_bucket_ = 0;
   bool sync_ = true;
+  bool all_reduce_ = true;
   bool is_nested_ = false;
   bool touched_ = false;  // a parameter got its gradient in this backward
   bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged

@@ -49,12 +49,14 @@ bool Replica::tell_nested(const std::string& path, const Say& say) {
   return any;
 }
 
-void Replica::set_sync(bool on, const std::string& path) {
-  const auto states = states_below("set_requires_gradient_sync", path);
-  for (ModuleState* state : states) state->sync = on;
-  const bool any = tell_nested(
-      path, [on](Replica& nested, const std::string& below) { nested.set_sync(on, below); });
-  check(any || !states.empty(), "set_requires_gradient_sync: no unit lies at or below '", path,
+void Replica::set_states(const char* what, const std::string& path,
+                         const std::function<void(ModuleState&)>& set) {
+  const auto states = states_below(what, path);
+  for (ModuleState* state : states) set(*state);
+  const bool any = tell_nested(path, [&](Replica& nested, const std::string& below) {
+    nested.set_states(what, below, set);
+  });
+  check(any || !states.empty(), what, ": no unit lies at or below '", path,
         "'; its parameters belong to the unit of a module above it");
 }
 
@@ -68,6 +70,14 @@ void Replica::set_sync_only(const std::vector<nn::Module*>& modules) {
       for (const auto& state : module_states_) state->sync = state->sync || state->module == below;
     }
   }
+}
+
+void Replica::set_sync(bool on, const std::string& path) {
+  set_states("set_requires_gradient_sync", path, [on](ModuleState& state) { state.sync = on; });
+}
+
+void Replica::set_all_reduce(bool on, const std::string& path) {
+  set_states("set_requires_all_reduce", path, [on](ModuleState& state) { state.all_reduce = on; });
 }
 
 // [note: gathered beforehand] What unshard() began the next forward finds, unless the shards were

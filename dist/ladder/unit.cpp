@@ -181,7 +181,7 @@ void Unit::convert(DType dtype, Device device) {
   full_version_ = full_.storage().version() - (owns_storage_ || was_true ? 0 : 1);
   shard_version_ = shard_.storage().version() - 1;
   former.storage().bump_version();
-  for (const Member& member : members_) {
+  for (Member& member : members_) {
     const Tensor leaf_grad = member.leaf.grad(), full_grad = member.full.grad();
     set_leaf(member);
     set_part(member.full, part(full_, member.place).reshape(member.shape), member.former);
@@ -192,6 +192,7 @@ void Unit::convert(DType dtype, Device device) {
     if (full_grad.defined()) {
       member.full.set_grad(Tensor(full_grad.array().to(full_.dtype()).to(device)));
     }
+    if (member.partial.defined()) member.partial = member.partial.to(device);
   }
   show_shards();
 }

@@ -3,6 +3,7 @@
 // parameters lie one behind the other; rank r owns the r-th of N even parts of that row, so a
 // rank's shard of one parameter is a slice of it, perhaps empty, and nothing is padded but for gaps
 // of fewer than 8 elements behind parameters of odd sizes.
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,10 @@ namespace hero::dist {
 
 /// What is cut into shards; each stage cuts what the one before it cuts, and one thing more.
 enum class Stage : uint8_t { none, optimizer, gradients, parameters };
+
+/// When the sums of a hybrid's groups go on over the replicas. `later`: each rank keeps its part of
+/// them, in float32 where they are halves, and adds them up until a reduction that is `now`.
+enum class AllReduce : uint8_t { now, later };
 
 /// The ranks among which a unit is cut and, in a hybrid, those that hold the same shard.
 struct Groups {
@@ -49,8 +54,9 @@ struct Member {
   size_t id = 0;                                 ///< its place among all parameters of the module
   bool watched = false;                          ///< `full` tells when its gradient is complete
   bool ready = false;                            ///< it is, in the backward pass now running
-  Tensor aside = {};  ///< Stage::none: the mean that leaf.grad() was before this pass
-  Tensor shown = {};  ///< what the module shows while all parameters are summoned
+  Tensor aside = {};   ///< Stage::none: the mean that leaf.grad() was before this pass
+  Array partial = {};  ///< this rank's part of its group's sums that the replicas wait for
+  Tensor shown = {};   ///< what the module shows while all parameters are summoned
 };
 
 class Unit {
@@ -106,22 +112,33 @@ class Unit {
 
   /// \name Gradients
   /// \{
-  /// Packs the gradients of all members that have one and begins to average them over the ranks.
-  void begin_reduce();
-  /// Returns when they are averaged, and adds them to the leaves' gradients.
-  void end_reduce();
-  /// Forgets gradients that are being averaged, and whole ones, after a backward that threw.
+  /// Packs the gradients of all members that have one, or had one that the replicas wait for, and
+  /// begins to average them over the ranks. Only a hybrid asks when.
+  void begin_reduce(AllReduce when = AllReduce::now);
+  /// Begins the sums over the replicas where sums of passes before are added first; true when it
+  /// has begun them, false where there is nothing to begin.
+  bool begin_all_reduce();
+  /// Returns when they are averaged, and adds them to the leaves' gradients; false where the
+  /// replicas wait for them.
+  bool end_reduce();
+  /// Whether a reduction that began now would have something to send.
+  bool has_gradients(AllReduce when) const;
+  /// Forgets gradients that are being averaged, whole ones, and those that the replicas wait for,
+  /// after a backward that threw.
   void drop_gradients();
   /// \}
 
  private:
   enum class State : uint8_t { sharded, gathering, unsharded };
   struct Reduction {
+    AllReduce when = AllReduce::now;
+    bool within = false;  // `work` is the sum of the group, which is not yet added to those before
     std::vector<size_t> members;
     bool as_row = false;  // they are all, and lie as in the row
     Array bucket;         // all gradients, one behind the other
     Array own;            // this rank's part of their mean
-    PartCounts counts;    // of the bucket: each rank's part of the packed gradients
+    DType dtype = kFloat32;
+    PartCounts counts;  // of the bucket: each rank's part of the packed gradients
     std::string name;
     Work work;
   };
@@ -140,7 +157,10 @@ class Unit {
   void gather();
   void pack(Reduction& reduction);
   void keep_whole();
-  void begin_reduce_over_replicas(Reduction& reduction) const;
+  void begin_reduce_over_replicas(Reduction& reduction);
+  void begin_all_reduce(Reduction& reduction, const Work& after) const;
+  void end_within(Reduction& reduction);
+  void each_part(const Reduction& reduction, const std::function<void(Member&, const Array&)>& fn);
   void add_gradient(Member& member, const Array& gradient) const;
 
   std::string name_;

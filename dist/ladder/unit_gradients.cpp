@@ -12,6 +12,15 @@ namespace hero::dist {
 
 namespace k = core::kernels;
 
+namespace {
+
+// What a pass before left for the replicas goes to them, with zeros where this pass adds nothing.
+bool is_owed(const Member& member, AllReduce when) {
+  return when == AllReduce::now && member.partial.defined();
+}
+
+}  // namespace
+
 // Without gradients of some members (frozen ones, mostly) the parts are no longer balanced, and the
 // same ones are missing in each step: the counts are made when that changes.
 const PartCounts& Unit::counts_of(const std::vector<size_t>& members) {
@@ -38,18 +47,20 @@ const PartCounts& Unit::counts_of(const std::vector<size_t>& members) {
 void Unit::pack(Reduction& reduction) {
   std::string missing;
   int64_t elements = 0;
+  size_t given = 0;
   DType dtype = options_.gathered.value_or(members_.front().leaf.dtype());
   for (size_t i = 0; i < members_.size(); ++i) {
     const Member& member = members_[i];
     if (!member.leaf.requires_grad()) continue;
-    if (!member.full.grad().defined()) {
+    const Tensor gradient = member.full.grad();
+    if (!gradient.defined() && !is_owed(member, reduction.when)) {
       missing += (missing.empty() ? " without " : ", ") + member.name;
       continue;
     }
     reduction.members.push_back(i);
-    const DType given = member.full.grad().dtype();  // of several the widest
-    dtype = reduction.members.size() == 1 ? given : promote(dtype, given);
     elements += member.place.count;
+    if (!gradient.defined()) continue;
+    dtype = given++ == 0 ? gradient.dtype() : promote(dtype, gradient.dtype());  // the widest
   }
   reduction.name = name_ + missing;
   if (reduction.members.empty()) return;
@@ -58,16 +69,17 @@ void Unit::pack(Reduction& reduction) {
   const bool stays = options_.stage <= Stage::optimizer;  // whole gradients are kept
   const MemoryScope tag(stays ? MemoryTag::gradient : MemoryTag::communication);
   reduction.as_row = reduction.members.size() == members_.size();
-  const DType reduced = options_.reduce.value_or(dtype);
-  const bool gaps = reduction.as_row && elements < total_;
-  reduction.bucket =
-      gaps ? Array::zeros({total_}, reduced, device) : Array::empty({elements}, reduced, device);
+  reduction.dtype = options_.reduce.value_or(dtype);
+  const int64_t row = reduction.as_row ? total_ : elements;
+  const bool zeros = elements < row || given < reduction.members.size();
+  reduction.bucket = zeros ? Array::zeros({row}, reduction.dtype, device)
+                           : Array::empty({row}, reduction.dtype, device);
   int64_t begin = 0;
   for (const size_t i : reduction.members) {
     const Tensor& full = members_[i].full;
     if (reduction.as_row) begin = members_[i].place.begin;
     const Array target = reduction.bucket.slice(0, begin, begin + full.numel());
-    if (full.numel() > 0) {
+    if (full.numel() > 0 && full.grad().defined()) {
       core::backend(device).copy(full.grad().array().reshape({full.numel()}), target);
     }
     full.set_grad({});
@@ -89,11 +101,19 @@ void Unit::keep_whole() {
   }
 }
 
-void Unit::begin_reduce() {
+bool Unit::has_gradients(AllReduce when) const {
+  const bool under_way = reduction_ != nullptr;  // with what was owed
+  return std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+    return member.full.grad().defined() || (!under_way && is_owed(member, when));
+  });
+}
+
+void Unit::begin_reduce(AllReduce when) {
   const bool divides_alone = options_.stage == Stage::none && options_.divide_by > 0.0;
   if (groups_.ranks() == 1 && !divides_alone) return keep_whole();
   reduction_ = std::make_unique<Reduction>();
   Reduction& r = *reduction_;
+  r.when = when;
   pack(r);
   if (r.members.empty()) return;
   const CallOptions mean = {.op = ReduceOp::mean,
@@ -122,16 +142,23 @@ void Unit::begin_reduce() {
 // [note: the sum of a hybrid] Each group of shards adds up its own gradients, each rank its part of
 // them; then the ranks that hold the same shard add up these sums. In a tree that is the sum over
 // all ranks where a group has 2^k of them, since such a group is a subtree; so halves are not
-// rounded in between, and the division comes last. Both are under way while backward goes on.
-void Unit::begin_reduce_over_replicas(Reduction& r) const {
+// rounded in between, and the division comes last. Both are under way while backward goes on. The
+// groups' sums of passes before that are owed to the replicas are added in between.
+void Unit::begin_reduce_over_replicas(Reduction& r) {
   const MemoryScope tag(MemoryTag::gradient);
-  const DType dtype = r.bucket.dtype();
-  const bool exact = options_.order != Order::native && is_half(dtype);
-  r.own = Array::empty({r.counts.count(groups_.shard.rank())}, exact ? kFloat32 : dtype,
+  const bool exact = options_.order != Order::native && is_half(r.dtype);
+  r.own = Array::empty({r.counts.count(groups_.shard.rank())}, exact ? kFloat32 : r.dtype,
                        r.bucket.device());
-  const Work within = groups_.shard.reduce_scatter(
+  r.work = groups_.shard.reduce_scatter(
       r.own, r.bucket,
       {.order = options_.order, .async = true, .unit = r.name, .counts = r.counts});
+  r.within = r.when == AllReduce::later ||
+             std::any_of(r.members.begin(), r.members.end(),
+                         [&](size_t i) { return members_[i].partial.defined(); });
+  if (!r.within) begin_all_reduce(r, r.work);
+}
+
+void Unit::begin_all_reduce(Reduction& r, const Work& after) const {
   const double ranks = static_cast<double>(groups_.ranks());
   r.work = groups_.replicas.all_reduce(
       r.own, {.op = ReduceOp::mean,
@@ -139,25 +166,56 @@ void Unit::begin_reduce_over_replicas(Reduction& r) const {
               .divide_by = options_.divide_by > 0.0 ? options_.divide_by : ranks,
               .async = true,
               .unit = r.name,
-              .after = within});
+              .after = after});
 }
 
-void Unit::end_reduce() {
-  if (!reduction_) return;
+bool Unit::begin_all_reduce() {
+  if (!reduction_ || !reduction_->within || reduction_->when == AllReduce::later) return false;
+  end_within(*reduction_);
+  begin_all_reduce(*reduction_, {});
+  return true;
+}
+
+// The group's sums are there: what was owed before is added to them, in the order of the passes.
+void Unit::end_within(Reduction& r) {
+  r.work.wait();
+  r.bucket = {};
+  r.within = false;
+  each_part(r, [](Member& member, const Array& mine) {
+    const Array before = std::exchange(member.partial, {});
+    if (before.defined() && mine.numel() > 0) core::map_into<k::Add>(mine, before, mine);
+  });
+}
+
+bool Unit::end_reduce() {
+  if (!reduction_) return true;
+  begin_all_reduce();
   const std::unique_ptr<Reduction> done = std::move(reduction_);
   Reduction& r = *done;
-  if (r.members.empty()) return;
+  if (r.members.empty()) return true;
+  if (r.within) {
+    end_within(r);
+    each_part(r, [](Member& member, const Array& mine) { member.partial = mine; });
+    return false;
+  }
   r.work.wait();
-  if (groups_.replicas.defined()) r.own = r.own.to(r.bucket.dtype());
   r.bucket = {};
+  if (groups_.replicas.defined()) r.own = r.own.to(r.dtype);
+  each_part(r, [this](Member& member, const Array& mine) {
+    add_gradient(member, options_.stage == Stage::none ? mine.reshape(member.shape) : mine);
+  });
+  return true;
+}
+
+// Calls fn with each member that was packed and its elements among this rank's.
+void Unit::each_part(const Reduction& r, const std::function<void(Member&, const Array&)>& fn) {
   int64_t begin = 0;
   for (const size_t i : r.members) {
     Member& member = members_[i];
     const bool whole = options_.stage == Stage::none;
     const Part place = whole ? member.place : owned(member);
     if (r.as_row && place.count > 0) begin = place.begin - (whole ? 0 : own_.begin);
-    const Array mine = r.own.slice(0, begin, begin + place.count);
-    add_gradient(member, whole ? mine.reshape(member.shape) : mine);
+    fn(member, r.own.slice(0, begin, begin + place.count));
     begin += place.count;
   }
 }
@@ -165,7 +223,10 @@ void Unit::end_reduce() {
 void Unit::drop_gradients() {
   if (reduction_) reduction_->work.wait();
   reduction_.reset();
-  for (const Member& member : members_) member.full.set_grad({});
+  for (Member& member : members_) {
+    member.full.set_grad({});
+    member.partial = {};
+  }
 }
 
 void Unit::add_gradient(Member& member, const Array& gradient) const {
