@@ -94,6 +94,8 @@ class Communicator {
   int size() const { return engine().size(); }
   /// This rank's number in the whole world.
   int world_rank() const { return engine().world_ranks()[static_cast<size_t>(rank())]; }
+  /// The members' numbers in the whole world, in their order here.
+  std::span<const int> world_ranks() const { return engine().world_ranks(); }
   /// The name of this group in errors and in Traffic: "world", or a mesh's axis.
   const std::string& axis() const { return axis_; }
   EngineKind engine_kind() const { return engine().kind(); }

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include <hero/core/error.h>
+#include <hero/core/io/sha256.h>
 #include <hero/dist/checkpoint/agree.h>
 
 namespace hero::dist {
@@ -16,6 +18,26 @@ std::string joined(const std::map<std::string, std::vector<int>>& said, int rank
     if (static_cast<int>(from.size()) < ranks) text += " (" + rank_list(from) + ")";
   }
   return text;
+}
+
+// Rank 0's text, on every rank.
+std::string tell_from_0(const Communicator& world, const std::string& text, const char* unit) {
+  const Array size = Array::full({1}, static_cast<int64_t>(text.size()), kInt64);
+  world.broadcast(size, 0, {.unit = unit});
+  std::vector<uint8_t> bytes(text.begin(), text.end());
+  bytes.resize(static_cast<size_t>(size.item<int64_t>()));
+  const Array all = Array::from(bytes, {size.item<int64_t>()});
+  world.broadcast(all, 0, {.unit = unit});
+  bytes = all.to_vector<uint8_t>();
+  return {bytes.begin(), bytes.end()};
+}
+
+// The line in which a text has its byte `at`.
+std::string line_at(const std::string& text, size_t at) {
+  if (at >= text.size()) return "nothing more";
+  const size_t before = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  return text.substr(begin, text.find('\n', begin) - begin);
 }
 
 }  // namespace
@@ -46,11 +68,32 @@ std::vector<std::string> tell_all(const Communicator& world, const std::string& 
   return texts;
 }
 
-void same_on_all(const Communicator& world, const std::string& what, const std::string& text) {
+void check_same(const std::string& what, const std::vector<std::string>& texts) {
   std::map<std::string, std::vector<int>> said;
-  const std::vector<std::string> all = tell_all(world, text);
-  for (size_t i = 0; i < all.size(); ++i) said[all[i]].push_back(static_cast<int>(i));
-  check(said.size() == 1, what, ": ", joined(said, size_of(world)));
+  for (size_t i = 0; i < texts.size(); ++i) said[texts[i]].push_back(static_cast<int>(i));
+  check(said.size() == 1, what, ": ", joined(said, static_cast<int>(texts.size())));
+}
+
+void same_on_all(const Communicator& world, const std::string& what, const std::string& text) {
+  check_same(what, tell_all(world, text));
+}
+
+void same_lines(const Communicator& world, const std::string& what, const std::string& lines,
+                const std::string& advice, const char* unit) {
+  if (size_of(world) == 1) return;
+  const std::vector<std::string> hashes =
+      tell_all(world, sha256(std::as_bytes(std::span(lines))), unit);
+  const auto other = std::find_if(hashes.begin(), hashes.end(),
+                                  [&](const auto& hash) { return hash != hashes.front(); });
+  if (other == hashes.end()) return;
+  const std::string first = tell_from_0(world, lines, unit);
+  const auto size = static_cast<std::ptrdiff_t>(std::min(first.size(), lines.size()));
+  const auto at = static_cast<size_t>(
+      std::mismatch(first.begin(), first.begin() + size, lines.begin()).first - first.begin());
+  const std::string mine = "rank 0 has " + line_at(first, at) + ", rank " +
+                           std::to_string(world.rank()) + " has " + line_at(lines, at);
+  const std::vector<std::string> said = tell_all(world, mine, unit);
+  fail(what, ": ", said[static_cast<size_t>(other - hashes.begin())], "; ", advice);
 }
 
 std::vector<std::string> each_rank(const Communicator& world,

@@ -28,6 +28,15 @@ std::string on_rank_0(const Communicator& world, const std::function<std::string
 /// 2)". A collective.
 void same_on_all(const Communicator& world, const std::string& what, const std::string& text);
 
+/// An Error on every rank unless all ranks' lines are the same: "<what>: rank 0 has <line>, rank 2
+/// has <line>; <advice>", of the first line that differs on the first rank that differs. Ranks
+/// compare a hash; text travels where it is another. A collective; `unit` is its name in errors.
+void same_lines(const Communicator& world, const std::string& what, const std::string& lines,
+                const std::string& advice, const char* unit = "checkpoint");
+
+/// An Error unless the texts, one of each rank, are the same, as same_on_all() says it.
+void check_same(const std::string& what, const std::vector<std::string>& texts);
+
 /// Every rank's text, on every rank. A collective; `unit` is its name in errors.
 std::vector<std::string> tell_all(const Communicator& world, const std::string& text,
                                   const char* unit = "checkpoint");

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -54,28 +55,54 @@ nn::StateDict copy_of(nn::StateDict dict) {
   return dict;
 }
 
-// This rank's file of one object, where it has something to write.
-void save_object(const std::string& folder, const Tracked& object, const std::vector<Held>* module,
-                 const std::vector<Held>& all, std::pair<int, int> rank, Manifest& mine) {
-  std::string file = part_file(object.name, rank.first, rank.second);
-  std::optional<FileIndex> index;
-  if (object.save) {
-    if (rank.first > 0) return;
-    file = object.name + kExtension;
-    core::save_safetensors(folder + "/" + file, object.save());
+// What one object has in the files of all ranks.
+struct Saves {
+  std::vector<NamedPart> mine;
+  std::map<int, FileIndex> of_rank = {};  // on rank 0, which writes the manifest
+  std::string values = {};                // names and dtypes of all that is saved
+};
+
+Saves saves_of(const Tracked& object, const std::vector<Held>* module, const std::vector<Held>& all,
+               int me) {
+  Saves saves;
+  std::string last;
+  const PartFn add = [&](int rank, const NamedPart& part) {
+    if (rank == me) saves.mine.push_back(part);
+    if (me == 0) saves.of_rank[rank][part.name] = {part.array.dtype(), part.range};
+    if (part.name == last) return;
+    last = part.name;
+    saves.values += part.name + " " + hero::name(part.array.dtype()) + "\n";
+  };
+  if (module != nullptr) {
+    each_part(*module, add);
   } else {
-    const std::vector<NamedPart> parts =
-        module != nullptr
-            ? parts_of(*module, rank.first)
-            : OptimizerParts(*object.optimizer, object.parameters(), all).parts(rank.first);
-    if (parts.empty() && rank.first > 0) return;
-    index = save_parts(folder + "/" + file, parts);
-    const bool boxes = std::any_of(parts.begin(), parts.end(),
-                                   [](const NamedPart& part) { return !part.range.boxes.empty(); });
-    if (boxes) mine.format = 2;
+    OptimizerParts(*object.optimizer, object.parameters(), all).each_part(add);
   }
-  mine.files[file] = {hash_file(folder + "/" + file), object.name, rank.first, std::move(index)};
+  return saves;
 }
+
+// This rank's file of one object, where it has something to write.
+void save_parts_of(const std::string& folder, const std::string& object,
+                   const std::vector<NamedPart>& parts, std::pair<int, int> rank, Manifest& mine) {
+  if (parts.empty() && rank.first > 0) return;
+  const std::string file = part_file(object, rank.first, rank.second);
+  save_parts(folder + "/" + file, parts);
+  const bool boxes = std::any_of(parts.begin(), parts.end(),
+                                 [](const NamedPart& part) { return !part.range.boxes.empty(); });
+  if (boxes) mine.format = 2;
+  mine.files[file] = {hash_file(folder + "/" + file), object, rank.first};
+}
+
+void save_rest(const std::string& folder, const Tracked& object, Manifest& mine) {
+  const std::string file = object.name + kExtension;
+  core::save_safetensors(folder + "/" + file, object.save());
+  mine.files[file] = {hash_file(folder + "/" + file), object.name, 0};
+}
+
+// [note: what ranks tell of a save] Rank 0 writes in the manifest which parts lie in which file. It
+// computes that for all ranks, so that they send hashes alone: of their files, and one of what they
+// have of each value, which must be the same on all.
+constexpr size_t kHashSize = 64;
 
 }  // namespace
 
@@ -106,21 +133,40 @@ Manifest save_files(const std::string& folder, const Communicator& world,
                     const TrackedList& tracked) {
   const Values values = values_of(world, tracked);
   const std::pair<int, int> rank = {rank_of(world), size_of(world)};
+  std::map<std::string, std::map<int, FileIndex>> indices;  // by object and rank
   const std::vector<std::string> texts = each_rank(world, [&] {
     Manifest mine;
+    std::string saved;
     size_t modules = 0;
     for (const auto& t : tracked) {
-      if (t->module != nullptr || t->optimizer != nullptr || t->save) {
+      if (t->module != nullptr || t->optimizer != nullptr) {
         const auto* module = t->module != nullptr ? &values.of_module[modules++] : nullptr;
-        save_object(folder, *t, module, values.all, rank, mine);
+        Saves saves = saves_of(*t, module, values.all, rank.first);
+        save_parts_of(folder, t->name, saves.mine, rank, mine);
+        indices[t->name] = std::move(saves.of_rank);
+        saved += saves.values;
+      } else if (t->save && rank.first == 0) {
+        save_rest(folder, *t, mine);
       }
       if (t->generator != nullptr) mine.generators[t->name] = {t->generator->state()};
     }
     mine.generators[kDefaultGenerator] = {default_generator().state()};
-    return to_text(mine);
+    return sha256(std::as_bytes(std::span(saved))) + to_text(mine);
   });
   Manifest all;
-  for (const std::string& text : texts) all.add(parse_manifest(text, "what a rank wrote"));
+  std::vector<std::string> hashes;
+  for (const std::string& text : texts) {
+    hashes.push_back(text.substr(0, kHashSize));
+    all.add(parse_manifest(text.substr(kHashSize), "what a rank wrote"));
+  }
+  check_same("checkpoint: ranks' optimizers have states of other names or dtypes, by their hash",
+             hashes);
+  for (auto& [name, file] : all.files) {
+    const auto found = indices.find(file.object);
+    if (rank.first == 0 && found != indices.end()) {
+      file.index = std::move(found->second[file.rank]);
+    }
+  }
   all.ranks = rank.second;
   for (const auto& t : tracked) {
     all.tracked[t->name] = t->kind();

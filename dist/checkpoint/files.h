@@ -32,8 +32,8 @@ using TrackedList = std::vector<std::shared_ptr<Tracked>>;
 /// The modules' names, each with a hash of its values' names, whole shapes and dtypes.
 std::string modules_of(const TrackedList& tracked);
 
-/// Writes every rank's files into `folder`; gives the manifest of all ranks, but for the step. A
-/// collective.
+/// Writes every rank's files into `folder`; gives the manifest of all ranks, but for the step, and
+/// on other ranks than 0 without the indices of the files. A collective.
 Manifest save_files(const std::string& folder, const Communicator& world,
                     const TrackedList& tracked);
 

@@ -36,14 +36,12 @@ bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::
 
 }  // namespace
 
-std::vector<NamedPart> parts_of(const std::vector<Held>& values, int rank) {
-  std::vector<NamedPart> parts;
+void each_part(const std::vector<Held>& values, const PartFn& fn) {
   for (const Held& value : values) {
     for (const Piece& piece : value.pieces) {
-      if (piece.rank == rank) parts.push_back({value.name(), value.range, value.leaf.array()});
+      fn(piece.rank, {value.name(), piece.range, value.leaf.array()});
     }
   }
-  return parts;
 }
 
 StagedModule stage_module(const std::vector<Held>& values, const PartFiles& files,

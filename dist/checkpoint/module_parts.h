@@ -7,8 +7,9 @@
 
 namespace hero::dist {
 
-/// What this rank saves of a module's values.
-std::vector<NamedPart> parts_of(const std::vector<Held>& values, int rank);
+/// Calls fn with what every rank saves of a module's values. The arrays are this rank's: of other
+/// ranks' parts they tell the dtype alone.
+void each_part(const std::vector<Held>& values, const PartFn& fn);
 
 /// This rank's parts of a module's values, read but not yet the module's.
 struct StagedModule {

@@ -61,8 +61,7 @@ bool OptimizerParts::parse(const std::string& name, Key& key) const {
   return false;
 }
 
-std::vector<NamedPart> OptimizerParts::parts(int rank) const {
-  std::vector<NamedPart> parts;
+void OptimizerParts::each_part(const PartFn& fn) const {
   const bool sharded = std::any_of(
       of_.begin(), of_.end(), [](const Held* value) { return partition(value->leaf) != nullptr; });
   for (auto& [name, array] : optimizer_.state_dict()) {
@@ -74,7 +73,7 @@ std::vector<NamedPart> OptimizerParts::parts(int rank) const {
             "saved");
       std::string full = name;
       if (of_parameter) full = std::string(kState) + of_[key.parameter]->name() + "." + key.state;
-      if (rank == 0) parts.push_back({full, {array.shape(), {}, 0, array.numel()}, array});
+      fn(0, {full, {array.shape(), {}, 0, array.numel()}, array});
       continue;
     }
     const Held& value = *of_[key.parameter];
@@ -83,11 +82,8 @@ std::vector<NamedPart> OptimizerParts::parts(int rank) const {
     const std::string full = key.state.empty()
                                  ? std::string(kMaster) + value.name()
                                  : std::string(kState) + value.name() + "." + key.state;
-    for (const Piece& piece : value.pieces) {
-      if (piece.rank == rank) parts.push_back({full, value.range, array});
-    }
+    for (const Piece& piece : value.pieces) fn(piece.rank, {full, piece.range, array});
   }
-  return parts;
 }
 
 optim::StateDict OptimizerParts::read(const PartFiles& files) const {

@@ -98,12 +98,10 @@ FileIndex index_of(const std::string& path) {
 
 }  // namespace
 
-FileIndex save_parts(const std::string& path, const std::vector<NamedPart>& parts) {
+void save_parts(const std::string& path, const std::vector<NamedPart>& parts) {
   std::vector<core::NamedArray> arrays;
   core::Metadata metadata;
-  FileIndex index;
   for (const NamedPart& part : parts) {
-    index[part.name] = {part.array.dtype(), part.range};
     if (part.range.is_whole()) {
       arrays.push_back({part.name, part.array.reshape(part.range.whole)});
     } else {
@@ -112,7 +110,6 @@ FileIndex save_parts(const std::string& path, const std::vector<NamedPart>& part
     }
   }
   core::save_safetensors(path, arrays, metadata);
-  return index;
 }
 
 PartFiles::PartFiles(std::vector<PartFile> files) : files_(std::move(files)) {

@@ -22,8 +22,11 @@ struct NamedPart {
   Array array;
 };
 
-/// Writes the parts into one file; what it holds.
-FileIndex save_parts(const std::string& path, const std::vector<NamedPart>& parts);
+/// What is called with a rank and one of the parts that it saves.
+using PartFn = std::function<void(int rank, const NamedPart& part)>;
+
+/// Writes the parts into one file.
+void save_parts(const std::string& path, const std::vector<NamedPart>& parts);
 
 /// A file, and what it holds where that is known without opening it.
 struct PartFile {

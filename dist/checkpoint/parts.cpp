@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 
 #include <hero/core/error.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/parts.h>
+#include <hero/dist/ladder/replica.h>
 
 namespace hero::dist {
 namespace {
@@ -32,19 +36,94 @@ int64_t begin_of(const ShardRange& range) {
   return runs.next(run) ? run.whole : 0;
 }
 
-// The pieces of one value among what all ranks hold of it; buffers and whole values are rank 0's.
+// The pieces of a value that lies in boxes among what all ranks say that they hold of it.
 std::vector<Piece> pieces_of(const Held& value, std::vector<Piece> held) {
-  const Shape& whole = value.range.whole;
-  if (whole.numel() == 0) return {{0, {whole, {}, 0, 0}}};
   std::stable_sort(held.begin(), held.end(), [](const Piece& a, const Piece& b) {
     return begin_of(a.range) < begin_of(b.range);
   });
   std::vector<const ShardRange*> ranges;
   for (const Piece& piece : held) ranges.push_back(&piece.range);
-  const std::string fault = cover_fault(whole, ranges);
+  const std::string fault = cover_fault(value.range.whole, ranges);
   check(fault.empty(), "checkpoint: the parts of '", value.name(), "' ", fault,
         "; all ranks must be on one rung and between two steps");
   return held;
+}
+
+// The communicator's ranks, by their numbers in the whole world.
+using Numbers = std::map<int, int>;
+
+Numbers numbers_of(const Communicator& world) {
+  Numbers numbers;
+  if (!world.defined()) return numbers;
+  for (const int rank : world.world_ranks()) numbers.emplace(rank, numbers.size());
+  return numbers;
+}
+
+// Of those that hold the same, the lowest of the communicator's ranks; -1 where there is none.
+int lowest_of(const Numbers& numbers, const std::vector<int>& holders) {
+  int lowest = -1;
+  for (const int holder : holders) {
+    const auto found = numbers.find(holder);
+    if (found != numbers.end() && (lowest < 0 || found->second < lowest)) lowest = found->second;
+  }
+  return lowest;
+}
+
+// [note: places that nobody tells] Which rank holds which elements of a shard follows from the
+// units that cut it, on every rank alike. Whole values are rank 0's. What a program cut into boxes
+// is known to those alone that hold them: nothing is computed of it.
+std::optional<std::vector<Piece>> computed_pieces(const Numbers& numbers, const Held& value) {
+  const ShardRange& mine = value.range;
+  const bool whole = partition(value.leaf) == nullptr;
+  if (whole || mine.whole.numel() == 0) {
+    return std::vector<Piece>{{0, {mine.whole, {}, 0, mine.whole.numel()}}};
+  }
+  const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
+  if (!replica || numbers.empty()) return {};
+  const auto parts = replica->parts_of(value.leaf);
+  if (!parts) return {};
+  std::vector<Piece> pieces;
+  bool known = mine.count == 0;
+  for (const auto& [part, holders] : *parts) {
+    const int rank = lowest_of(numbers, holders);
+    check(rank >= 0, "checkpoint: no rank holds elements ", part.begin, " to ",
+          part.begin + part.count - 1, " of '", value.name(),
+          "'; save and load with all ranks among which the module is sharded");
+    pieces.push_back({rank, {mine.whole, {}, part.begin, part.count}});
+    known = known || (part.begin == mine.first && part.count == mine.count);
+  }
+  check(known, "checkpoint: '", value.name(), "' holds ", part_text(mine),
+        ", which is no shard that fully_shard() or ZeRO cut; leave the partitions of shards alone");
+  return pieces;
+}
+
+// What must be the same on all ranks, a line a piece.
+void add_lines(const Held& value, std::string& lines) {
+  const std::string name = value.name() + " " + hero::name(value.leaf.dtype()) + " ";
+  if (value.pieces.empty()) lines += name + to_string(value.range.whole) + " in boxes\n";
+  for (const Piece& piece : value.pieces) {
+    lines += name + part_text(piece.range) + " on rank " + std::to_string(piece.rank) + "\n";
+  }
+}
+
+// Ranks tell each other what they hold of those values whose pieces nobody can compute.
+void ask_for_pieces(const Communicator& world, const std::vector<Held*>& values) {
+  if (values.empty()) return;
+  std::string mine;  // a line a value: equal texts are equal places
+  for (const Held* value : values) mine += part_text(value->range) + "\n";
+  const std::vector<std::string> texts = tell_all(world, mine);
+  std::vector<std::vector<std::string_view>> lines;
+  for (const std::string& text : texts) lines.push_back(lines_in(text));
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::vector<Piece> held;
+    std::set<std::string_view> known;
+    for (size_t r = 0; r < lines.size(); ++r) {
+      if (!known.insert(lines[r].at(i)).second) continue;
+      const ShardRange range = range_of(lines[r][i]);
+      if (range.count > 0) held.push_back({static_cast<int>(r), range});
+    }
+    values[i]->pieces = pieces_of(*values[i], std::move(held));
+  }
 }
 
 }  // namespace
@@ -70,31 +149,20 @@ std::vector<Held> held_by(nn::Module& module) {
 }
 
 void divide_work(const Communicator& world, std::vector<Held>& values) {
-  std::string mine;  // a line a value: equal texts are equal places
-  for (const Held& value : values) mine += part_text(value.range) + "\n";
-  const std::vector<std::string> texts = tell_all(world, mine);
-  std::vector<std::vector<std::string_view>> lines;
-  for (const std::string& text : texts) {
-    lines.push_back(lines_in(text));
-    check(lines.back().size() == lines.front().size(), "checkpoint: rank 0 holds ",
-          lines.front().size(), " values, rank ", lines.size() - 1, " ", lines.back().size(),
-          "; build the same module on every rank");
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    std::vector<Piece> held;
-    std::set<std::string_view> known;
-    Shape whole;
-    for (size_t r = 0; r < lines.size(); ++r) {
-      if (!known.insert(lines[r][i]).second) continue;
-      const ShardRange range = range_of(lines[r][i]);
-      if (r == 0) whole = range.whole;
-      check(range.whole == whole, "checkpoint: '", values[i].name(), "' is ", whole,
-            " on rank 0 and ", range.whole, " on rank ", r,
-            "; build the same module on every rank");
-      if (range.count > 0) held.push_back({static_cast<int>(r), range});
+  const Numbers numbers = numbers_of(world);
+  std::string lines;
+  std::vector<Held*> unknown;
+  agree(world, [&] {
+    for (Held& value : values) {
+      std::optional<std::vector<Piece>> pieces = computed_pieces(numbers, value);
+      if (pieces) value.pieces = std::move(*pieces);
+      if (!pieces) unknown.push_back(&value);
+      add_lines(value, lines);
     }
-    values[i].pieces = pieces_of(values[i], std::move(held));
-  }
+  });
+  same_lines(world, "checkpoint: ranks hold different parts", lines,
+             "build the same module on every rank, on one rung, and save between two steps");
+  ask_for_pieces(world, unknown);
 }
 
 }  // namespace hero::dist

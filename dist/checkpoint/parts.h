@@ -30,9 +30,10 @@ struct Held {
 /// A module's values, each once, in the order of registration. Must be called between two steps.
 std::vector<Held> held_by(nn::Module& module);
 
-/// Fills in the pieces: ranks tell each other their ranges, and of those that hold the same one the
-/// lowest saves it. An Error where ranges overlap or leave a hole, or where ranks have other
-/// values. A collective.
+/// Fills in the pieces; of the ranks that hold the same one the lowest saves it. Every rank
+/// computes what all of them hold of shards, and they compare a hash; of values that a program cut
+/// into boxes they tell each other their ranges. An Error on all ranks names who holds something
+/// else, and ranges that overlap or leave a hole. A collective.
 void divide_work(const Communicator& world, std::vector<Held>& values);
 
 }  // namespace hero::dist

@@ -66,6 +66,9 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   /// absent: those of the parameters.
   std::optional<DType> gathered_dtype() const { return options_.units.gathered; }
   std::optional<DType> output_dtype() const { return options_.output_dtype; }
+  /// All ranks' parts of the parameter of which a leaf is a shard; nothing where the leaf is none
+  /// of this module, or was one box of several before, whose other parts are not cut by it.
+  std::optional<std::vector<HeldPart>> parts_of(const Tensor& leaf) const;
   /// What an optimizer holds of the parameter in a slot.
   Tensor leaf_of(const nn::Slot& slot) const;
   bool sync() const { return sync_; }

@@ -106,6 +106,12 @@ const Member* Replica::member_of(const Tensor& tensor) const {
   return nullptr;
 }
 
+std::optional<std::vector<HeldPart>> Replica::parts_of(const Tensor& leaf) const {
+  const Member* member = member_of(leaf);
+  if (member == nullptr || member->former) return {};
+  return parameters_[member->id].unit->parts_of(*member);
+}
+
 bool Replica::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const {
   return std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
     const Member* member = member_of(leaf);

@@ -2,9 +2,7 @@
 // freed when. See replica.cpp for what follows from it.
 #include <algorithm>
 #include <cmath>
-#include <span>
 
-#include <hero/core/io/sha256.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>
@@ -30,34 +28,12 @@ std::string line_of(const std::string& name, const nn::Slot& slot) {
 }
 
 // Ranks must have made the same module: where they did not, some sum of a later step would fail, or
-// be one of things that do not belong together. They compare a hash first, then what differs.
+// be one of things that do not belong together.
 void check_same_module(nn::Module& module, const Communicator& group) {
-  if (group.size() == 1) return;
-  std::vector<std::string> lines;
   std::string text;
-  for (const auto& [name, slot] : module.slots()) {
-    lines.push_back(line_of(name, *slot));
-    text += lines.back() + "\n";
-  }
-  const std::string mine = hero::sha256(std::as_bytes(std::span(text)));
-  const std::vector<std::string> hashes = tell_all(group, mine, "module");
-  const auto other = std::find_if(hashes.begin(), hashes.end(),
-                                  [&](const auto& hash) { return hash != hashes.front(); });
-  if (other == hashes.end()) return;
-  const std::vector<std::string> texts = tell_all(group, text, "module");
-  const auto rank = static_cast<size_t>(other - hashes.begin());
-  const std::string &a = texts.front(), &b = texts[rank];
-  const auto differ = std::mismatch(
-      a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
-  const auto line_at = [](const std::string& all, size_t at) {
-    if (at >= all.size()) return std::string("nothing more");
-    const size_t before = at == 0 ? std::string::npos : all.rfind('\n', at - 1);
-    const size_t begin = before == std::string::npos ? 0 : before + 1;
-    return all.substr(begin, all.find('\n', begin) - begin);
-  };
-  const auto at = static_cast<size_t>(differ.first - a.begin());
-  fail("shard: ranks have different modules: rank 0 has ", line_at(a, at), ", rank ", rank, " has ",
-       line_at(b, at), "; build and convert the same module on every rank");
+  for (const auto& [name, slot] : module.slots()) text += line_of(name, *slot) + "\n";
+  same_lines(group, "shard: ranks have different modules", text,
+             "build and convert the same module on every rank", "module");
 }
 
 void check_same_module(nn::Module& module, const Groups& groups) {
@@ -260,7 +236,7 @@ DataParallel fully_shard(nn::Module& module, const Mesh& mesh, const FSDPOptions
   check(axes.size() <= 2, "fully_shard: a mesh of ", axes.size(),
         " axes; pass one axis, or two: the first replicates, the second shards");
   if (axes.size() == 1) return fully_shard(module, mesh[axes[0].name], options);
-  const Groups groups = {mesh[axes[1].name], mesh[axes[0].name]};
+  const Groups groups = {mesh[axes[1].name], mesh[axes[0].name], mesh.world()};
   check(
       options.order != Order::ranks || groups.replicas.size() == 1,
       "fully_shard: a hybrid adds up within each group of shards first, which is not the order of "

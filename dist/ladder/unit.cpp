@@ -90,6 +90,28 @@ void Unit::place_members() {
   }
 }
 
+std::vector<int> Groups::holders(int i) const {
+  if (!replicas.defined()) return {shard.world_ranks()[static_cast<size_t>(i)]};
+  std::vector<int> ranks;
+  for (int replica = 0; replica < replicas.size(); ++replica) {
+    ranks.push_back(all.world_ranks()[static_cast<size_t>(replica * shard.size() + i)]);
+  }
+  return ranks;
+}
+
+std::vector<HeldPart> Unit::parts_of(const Member& member) const {
+  std::vector<HeldPart> parts;
+  const int64_t end = member.place.begin + member.place.count;
+  for (int64_t at = member.place.begin; at < end;) {
+    const int rank = counts_.part_of(at);
+    const Part whole = counts_.part(rank);
+    const int64_t next = std::min(end, whole.begin + whole.count);
+    parts.push_back({{at - member.place.begin, next - at}, groups_.holders(rank)});
+    at = next;
+  }
+  return parts;
+}
+
 Part Unit::owned(const Member& member) const {
   const int64_t begin = std::max(own_.begin, member.place.begin);
   const int64_t end = std::min(own_.begin + own_.count, member.place.begin + member.place.count);

@@ -27,7 +27,10 @@ enum class AllReduce : uint8_t { now, later };
 struct Groups {
   Communicator shard;
   Communicator replicas;  ///< undefined: none
+  Communicator all = {};  ///< where there are replicas: all ranks, one replica behind the other
 
+  /// Of the ranks that hold shard `i`, their numbers in the whole world.
+  std::vector<int> holders(int i) const;
   int ranks() const { return shard.size() * (replicas.defined() ? replicas.size() : 1); }
 };
 
@@ -59,6 +62,12 @@ struct Member {
   Tensor shown = {};   ///< what the module shows while all parameters are summoned
 };
 
+/// Elements of one parameter, and who holds them: numbers in the whole world.
+struct HeldPart {
+  Part part;
+  std::vector<int> ranks;
+};
+
 class Unit {
  public:
   /// Cuts the members' values; every member's leaf holds its shard from now on. A leaf may hold
@@ -81,6 +90,9 @@ class Unit {
   int64_t row() const { return total_; }
   /// This rank's part of the row.
   const Part& own() const { return own_; }
+  /// All ranks' parts of a member that are not empty, in the order of its elements. They follow
+  /// from the sizes of the unit and of its groups, so nobody needs to be asked.
+  std::vector<HeldPart> parts_of(const Member& member) const;
 
   /// \name Parameters. Calling twice is harmless.
   /// \{

@@ -1,0 +1,201 @@
+// What ranks tell each other to save: hashes, however many values there are, and what they differ
+// in where they do.
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dist/checkpoints.h"
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/dist/checkpoint/parts.h>
+
+using namespace hero;
+using namespace hero::test;
+using Catch::Matchers::ContainsSubstring;
+using hero_test::TempDir;
+
+namespace {
+
+/// Layers of 7 * 7 + 7 elements.
+struct ManyLayers : nn::Module {
+  explicit ManyLayers(int layers) {
+    for (int i = 0; i < layers; ++i) add<nn::Linear>("layer" + std::to_string(100 + i), 7, 7);
+  }
+};
+
+// Bytes that all ranks send to save a module with AdamW's states.
+int64_t bytes_of_save(Rung rung, int ranks, int layers) {
+  const TempDir dir;
+  int64_t sent = 0;
+  std::mutex mutex;
+  dist::run_ranks(ranks, [&](dist::Communicator& world) {
+    ManyLayers model(layers);
+    climb(rung, Subject::mlp, model, world);
+    optim::AdamW adamw(model.parameters());
+    for (const Tensor& p : model.parameters()) p.set_grad(Tensor(Array::ones(p.shape())));
+    adamw.step();
+    dist::Checkpointer checkpoint(dir / "run", world);
+    checkpoint.track("model", model);
+    checkpoint.track("optimizer", adamw);
+    world.traffic().reset();
+    checkpoint.save(1);
+    const std::lock_guard<std::mutex> lock(mutex);
+    sent += world.traffic().bytes();
+  });
+  return sent;
+}
+
+// Saves a LadderMLP that each rank puts on its rung; what each rank is told.
+template <class Shard>
+std::vector<std::string> errors_of_save(int ranks, bool full, const Shard& shard) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  auto errors = errors_of(ranks, [&](dist::Communicator& world) {
+    LadderMLP model;
+    shard(model, world);
+    if (full) return dist::save_full(dir / "model.safetensors", world, model);
+    dist::Checkpointer checkpoint(run, world);
+    checkpoint.track("model", model);
+    checkpoint.save(1);
+  });
+  CHECK_FALSE(std::filesystem::exists(run + "/checkpoints/step-00000001"));
+  return errors;
+}
+
+}  // namespace
+
+TEST_CASE("what ranks send to save does not grow with the number of values", "[agreement]") {
+  for (const Rung rung : {Rung::ddp, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::hybrid}) {
+    for (const int ranks : {2, 4}) {
+      CAPTURE(name(rung), ranks);
+      const int64_t few = bytes_of_save(rung, ranks, 2), many = bytes_of_save(rung, ranks, 50);
+      // the sizes of two files a rank are written with more digits
+      CHECK(many - few <= 2 * 4 * ranks * (ranks - 1));
+      CHECK(few > 0);
+    }
+  }
+}
+
+TEST_CASE("a rank with another layout is named on all ranks before anything is written",
+          "[agreement]") {
+  for (const bool full : {false, true}) {
+    CAPTURE(full);
+    const auto units = errors_of_save(3, full, [](nn::Module& model, dist::Communicator& world) {
+      dist::FSDPOptions options;
+      if (world.rank() < 2) options.unit = dist::each<nn::Linear>();
+      dist::fully_shard(model, world, options);
+    });
+    for (const std::string& error : units) {
+      CHECK_THAT(error,
+                 ContainsSubstring("checkpoint: ranks hold different parts: rank 0 has fc1.weight "
+                                   "float32 35@0 of 13,7 on rank 0, rank 2 has fc1.weight "
+                                   "float32 91@0 of 13,7 on rank 0; build the same module"));
+    }
+    const auto whole = errors_of_save(3, full, [](nn::Module& model, dist::Communicator& world) {
+      const dist::Communicator two = world.split(world.rank() < 2 ? 0 : -1, world.rank());
+      if (two.defined()) dist::fully_shard(model, two);
+    });
+    for (const std::string& error : whole) {
+      CHECK_THAT(error, ContainsSubstring("ranks hold different parts: rank 0 has") &&
+                            ContainsSubstring(", rank 2 has fc"));
+    }
+  }
+}
+
+TEST_CASE("a shard that somebody else cut is an error that names the rank", "[agreement]") {
+  const auto errors = errors_of_save(2, true, [](nn::Module& model, dist::Communicator& world) {
+    dist::fully_shard(model, world);
+    if (world.rank() == 0) return;
+    const Tensor leaf = model.parameters().back();
+    Partition other = *partition(leaf);
+    other.first = 0;
+    set_part(leaf, Array::zeros({2}), std::make_shared<const Partition>(other));
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, ContainsSubstring("'fc3.bias' holds 2@0 of 5, which is no shard") &&
+                          ContainsSubstring("(rank 1)"));
+  }
+}
+
+TEST_CASE("optimizers with other states are an error on all ranks, and nothing is left",
+          "[agreement]") {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  const auto errors = errors_of(3, [&](dist::Communicator& world) {
+    LadderMLP model;
+    dist::fully_shard(model, world);
+    const auto optimizer =
+        make_method(world.rank() == 1 ? Method::sgd : Method::adamw, model.parameters());
+    for (const Tensor& p : model.parameters()) p.set_grad(Tensor(Array::ones(p.shape())));
+    optimizer->step();
+    dist::Checkpointer checkpoint(run, world);
+    checkpoint.track("model", model);
+    checkpoint.track("optimizer", *optimizer);
+    checkpoint.save(1);
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, ContainsSubstring("ranks' optimizers have states of other names") &&
+                          ContainsSubstring("(ranks 0, 2)") && ContainsSubstring("(rank 1)"));
+  }
+  CHECK(std::filesystem::is_empty(run + "/checkpoints"));
+}
+
+TEST_CASE("each replica of a hybrid can save alone, and a part of one cannot", "[agreement]") {
+  const TempDir dir;
+  Whole expected, loaded;
+  dist::run_ranks(6, [&](dist::Communicator& world) {
+    const auto model = make_subject(Subject::odd);
+    const dist::Mesh mesh(world, {{"replicate", 2}, {"shard", 3}});
+    dist::fully_shard(*model, mesh, {.unit = units_of(Subject::odd)});
+    const std::string run = dir / std::to_string(mesh.coordinate("replicate"));
+    dist::Checkpointer checkpoint(run, mesh["shard"]);
+    checkpoint.track("model", *model);
+    checkpoint.save(1);
+    CHECK_THROWS_WITH(dist::save_full(dir / "x.safetensors", mesh["replicate"], *model),
+                      ContainsSubstring("checkpoint: no rank holds elements "));
+  });
+  for (const char* replica : {"0", "1"}) {
+    const auto model = make_subject(Subject::odd);
+    const nn::StateDict values = model->state_dict();
+    nn::StateDict before;
+    for (const auto& entry : values) before.push_back({entry.name, entry.array.clone()});
+    for (const Tensor& p : model->parameters()) p.set_data(Array::zeros(p.shape()));
+    const dist::Communicator alone;
+    dist::load_full(dir / replica + std::string("/checkpoints/step-00000001"), alone, *model);
+    CHECK(same_state(model->state_dict(), before));
+  }
+}
+
+TEST_CASE("the pieces that every rank computes are what the ranks hold", "[agreement]") {
+  for (const auto& [rung, ranks] : {std::pair(Rung::zero1, 3),
+                                    {Rung::zero3, 5},
+                                    {Rung::fsdp, 8},
+                                    {Rung::hybrid, 6},
+                                    {Rung::fsdp, 40}}) {
+    CAPTURE(name(rung), ranks);
+    std::map<std::string, std::map<std::string, int>> held, computed;  // lowest rank of each range
+    std::mutex mutex;
+    dist::run_ranks(ranks, [&, r = rung](dist::Communicator& world) {
+      const auto model = make_subject(Subject::odd);
+      climb(r, Subject::odd, *model, world);
+      std::vector<dist::Held> values = dist::held_by(*model);
+      dist::divide_work(world, values);
+      const std::lock_guard<std::mutex> lock(mutex);
+      for (const dist::Held& value : values) {
+        if (value.range.count > 0) {
+          const auto [at, fresh] =
+              held[value.name()].emplace(dist::part_text(value.range), world.rank());
+          if (!fresh) at->second = std::min(at->second, world.rank());
+        }
+        for (const dist::Piece& piece : value.pieces) {
+          computed[value.name()][dist::part_text(piece.range)] = piece.rank;
+        }
+      }
+    });
+    CHECK(held.size() == 11);
+    CHECK(held == computed);
+  }
+}
