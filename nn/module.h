@@ -282,6 +282,9 @@ class Module {
                  DType dtype = kFloat32, Slot::Kind kind = Slot::Kind::buffer);
   Tensor& buffer(const std::string& name, const Tensor& values,
                  Slot::Kind kind = Slot::Kind::buffer);
+  /// True of a module that computes with the boxes of its parameters that this rank holds, where
+  /// they are cut into boxes (Partition::boxes); others need them whole.
+  virtual bool computes_with_boxes() const { return false; }
   /// Runs a forward of several tensors with the hooks around it.
   Tensors run_hooked(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& body);
 

@@ -215,6 +215,16 @@ Tensors Module::run_hooked(const Tensors& inputs,
   return body(inputs);
 }
 
+namespace {
+
+// The leaf is whole boxes, in their shape, and no interval of them.
+bool has_all_boxes(const Tensor& leaf, const Partition& part) {
+  return !part.boxes.empty() && leaf.ndim() == part.whole.size() &&
+         leaf.numel() == layout::numel(part.whole, part.boxes);
+}
+
+}  // namespace
+
 void Module::check_whole() const {
   for (const auto& slot : slots_) {
     const Partition* part = partition(slot->tensor);
@@ -222,6 +232,7 @@ void Module::check_whole() const {
       continue;
     // all of it, where other ranks hold other parameters of the model
     if (!part->boxes.empty() && slot->tensor.shape() == part->whole) continue;
+    if (computes_with_boxes() && has_all_boxes(slot->tensor, *part)) continue;
     fail(
         type_name(), ": its ", slot->name, " is a shard, ", describe_part(slot->tensor),
         "; parameters are whole inside the forward of the module that was sharded: call that "

@@ -13,6 +13,7 @@
 #include <hero/nn/linear.h>
 #include <hero/nn/loss.h>
 #include <hero/nn/module.h>
+#include <hero/nn/moe.h>
 #include <hero/nn/norm.h>
 #include <hero/nn/pool.h>
 #include <hero/nn/recurrent.h>
