@@ -14,6 +14,7 @@ struct ZeROOptions {
   bool broadcast_parameters = true;     ///< rank 0's first values, to all
   Order order = Order::tree;            ///< in which the ranks' gradients are added up
   double divide_by = 0.0;  ///< what their sum is divided by, 1 keeps it; 0: the number of ranks
+  std::vector<std::string> ignored_modules = {};  ///< paths; their parameters are left alone
 };
 
 /// The zero redundancy optimizer, for any optimizer whose steps are elementwise, and LAMB. Of a

@@ -17,11 +17,23 @@ namespace {
 
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
-std::string line_of(const std::string& name, const nn::Slot& slot) {
+using Names = std::vector<std::string>;
+
+bool is_one_of(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool has_boxes(const Tensor& tensor) {
+  const Partition* part = partition(tensor);
+  return part != nullptr && !part->boxes.empty();
+}
+
+// The boxes of what is left alone are no matter of this group: experts lie apart on its ranks.
+std::string line_of(const std::string& name, const nn::Slot& slot, const Names& alone) {
   const Tensor& tensor = slot.tensor;
   const bool parameter = slot.kind == nn::Slot::Kind::parameter;
   const Partition* part = partition(tensor);
-  const bool boxes = part != nullptr && !part->boxes.empty();
+  const bool boxes = has_boxes(tensor) && !is_one_of(alone, name);
   return (parameter ? "parameter " : "buffer ") + name + " " + hero::name(tensor.dtype()) + " " +
          to_string(whole_shape(tensor)) + (boxes ? " in " + layout::text(part->boxes) : "") +
          (parameter && !tensor.requires_grad() ? " frozen" : "");
@@ -29,25 +41,26 @@ std::string line_of(const std::string& name, const nn::Slot& slot) {
 
 // Ranks must have made the same module: where they did not, some sum of a later step would fail, or
 // be one of things that do not belong together.
-void check_same_module(nn::Module& module, const Communicator& group) {
+void check_same_module(nn::Module& module, const Communicator& group, const Names& alone) {
   std::string text;
-  for (const auto& [name, slot] : module.slots()) text += line_of(name, *slot) + "\n";
+  for (const auto& [name, slot] : module.slots()) text += line_of(name, *slot, alone) + "\n";
   same_lines(group, "shard: ranks have different modules", text,
              "build and convert the same module on every rank", "module");
 }
 
-void check_same_module(nn::Module& module, const Groups& groups) {
-  if (groups.replicas.defined()) check_same_module(module, groups.replicas);
-  check_same_module(module, groups.shard);
+void check_same_module(nn::Module& module, const Groups& groups, const Names& alone) {
+  if (groups.replicas.defined()) check_same_module(module, groups.replicas, alone);
+  check_same_module(module, groups.shard, alone);
 }
 
 // Rank 0's values: first to those that hold the same shard as it, then within each group of shards.
-void broadcast_state(nn::Module& module, const Groups& groups) {
+void broadcast_state(nn::Module& module, const Groups& groups, const Names& alone) {
   std::vector<const detail::TensorImpl*> sent;  // a tied parameter goes once
   for (const auto& [name, slot] : module.slots()) {
     const Tensor& tensor = slot->tensor;
     if (!tensor.defined() || std::count(sent.begin(), sent.end(), tensor.impl()) > 0) continue;
     if (keeper(tensor)) continue;  // a shard of a module below, which saw to it
+    if (has_boxes(tensor) && is_one_of(alone, name)) continue;  // its own on each rank
     if (on_meta(tensor) && groups.shard.engine_kind() != EngineKind::simulated) continue;
     sent.push_back(tensor.impl());
     const Array values = tensor.array().contiguous();
@@ -89,6 +102,30 @@ void check_divisor(const char* what, double divide_by) {
 
 Unused unused_policy(bool find) { return find ? Unused::agree : Unused::error; }
 
+// The names of parameters that stay as they are: those that are named, those of modules that are,
+// and those that a module below has sharded already.
+Names left_alone(const char* what, nn::Module& module, const Names& parameters, const Names& paths,
+                 const std::vector<std::pair<std::string, std::shared_ptr<Replica>>>& nested) {
+  Names names = parameters;
+  const auto modules = module.named_modules();
+  for (const std::string& path : paths) {
+    check(std::any_of(modules.begin(), modules.end(),
+                      [&](const auto& named) { return named.first == path && !path.empty(); }),
+          what, ": there is no module '", path, "' to ignore; named_modules() lists the paths");
+  }
+  for (const auto& [name, slot] : module.slots()) {
+    if (slot->kind != nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
+    const auto below = [&, &full = name](const std::string& path) { return is_below(full, path); };
+    const auto kept = keeper(slot->tensor);
+    if (std::any_of(paths.begin(), paths.end(), below) ||
+        std::any_of(nested.begin(), nested.end(),
+                    [&](const auto& inner) { return kept && below(inner.first); })) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
 // DDP: nothing is sharded; buckets of gradients are averaged.
 std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
                                    const DDPOptions& options) {
@@ -97,8 +134,9 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
         options.bucket_bytes);
   check_divisor("ddp", options.divide_by);
   const Groups groups = {comm, {}};
-  check_same_module(module, groups);
-  if (options.broadcast_parameters) broadcast_state(module, groups);
+  const Names alone = left_alone("ddp", module, {}, options.ignored_modules, {});
+  check_same_module(module, groups, alone);
+  if (options.broadcast_parameters) broadcast_state(module, groups, alone);
   auto replica = std::make_shared<Replica>(
       module, groups,
       ReplicaOptions{
@@ -107,7 +145,7 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
           .broadcast_buffers = options.broadcast_buffers,
           .rebuild_bytes = options.bucket_bytes,
           .rebuild_first_bytes = options.first_bucket_bytes});
-  add_buckets(*replica, reversed(members_of(module, {}, false)), options.first_bucket_bytes,
+  add_buckets(*replica, reversed(members_of(module, alone, false)), options.first_bucket_bytes,
               options.bucket_bytes);
   replica->install();
   charge_rest(module);
@@ -132,38 +170,15 @@ std::vector<std::pair<std::string, std::shared_ptr<Replica>>> sharded_below(nn::
   return found;
 }
 
-// The names of parameters that stay as they are: those that are named, those of modules that are,
-// and those that a module below has sharded already.
-std::vector<std::string> left_alone(
-    nn::Module& module, const FSDPOptions& options,
-    const std::vector<std::pair<std::string, std::shared_ptr<Replica>>>& nested) {
-  std::vector<std::string> names = options.ignored_parameters;
-  const auto modules = module.named_modules();
-  for (const std::string& path : options.ignored_modules) {
-    check(std::any_of(modules.begin(), modules.end(),
-                      [&](const auto& named) { return named.first == path && !path.empty(); }),
-          "fully_shard: there is no module '", path,
-          "' to ignore; named_modules() lists the paths");
-  }
-  for (const auto& [name, slot] : module.slots()) {
-    if (slot->kind != nn::Slot::Kind::parameter || !slot->tensor.defined()) continue;
-    const auto below = [&, &full = name](const std::string& path) { return is_below(full, path); };
-    const auto kept = keeper(slot->tensor);
-    if (std::any_of(options.ignored_modules.begin(), options.ignored_modules.end(), below) ||
-        std::any_of(nested.begin(), nested.end(),
-                    [&](const auto& inner) { return kept && below(inner.first); })) {
-      names.push_back(name);
-    }
-  }
-  return names;
-}
-
 std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
                                Tied tied) {
   check_divisor("fully_shard", options.divide_by);
   const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
-  check_same_module(module, groups);
-  if (options.sync_module_states) broadcast_state(module, groups);
+  auto nested = sharded_below(module);
+  const Names alone = left_alone("fully_shard", module, options.ignored_parameters,
+                                 options.ignored_modules, nested);
+  check_same_module(module, groups, alone);
+  if (options.sync_module_states) broadcast_state(module, groups, alone);
   if (!simulated) materialize_buffers(module, options.device);
   const MixedPrecision& dtypes = options.mixed_precision;
   auto replica = std::make_shared<Replica>(
@@ -178,9 +193,7 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
                      .reshard_after_forward = options.reshard_after_forward,
                      .prefetch = options.prefetch,
                      .output_dtype = dtypes.output});
-  auto nested = sharded_below(module);
-  const std::vector<std::string> ignored = left_alone(module, options, nested);
-  add_units(*replica, members_of(module, ignored, true), options.unit, tied);
+  add_units(*replica, members_of(module, alone, true), options.unit, tied);
   for (auto& [path, inner] : nested) replica->nest(path, std::move(inner));
   replica->install();
   charge_rest(module);
@@ -198,13 +211,15 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
   if (options.stage == 3) {
     return shard(module, groups,
                  {.unit = options.unit ? options.unit : each_with_parameters(),
+                  .ignored_modules = options.ignored_modules,
                   .sync_module_states = options.broadcast_parameters,
                   .order = options.order,
                   .divide_by = options.divide_by},
                  Tied::to_root);
   }
-  check_same_module(module, groups);
-  if (options.broadcast_parameters) broadcast_state(module, groups);
+  const Names alone = left_alone("zero", module, {}, options.ignored_modules, {});
+  check_same_module(module, groups, alone);
+  if (options.broadcast_parameters) broadcast_state(module, groups, alone);
   auto replica = std::make_shared<Replica>(
       module, groups,
       ReplicaOptions{.units = {.stage = options.stage == 1 ? Stage::optimizer : Stage::gradients,
@@ -212,7 +227,7 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                                .divide_by = options.divide_by},
                      .unused = unused_policy(options.find_unused_parameters),
                      .broadcast_buffers = options.broadcast_buffers});
-  add_buckets(*replica, reversed(members_of(module, {}, false)), options.bucket_bytes,
+  add_buckets(*replica, reversed(members_of(module, alone, false)), options.bucket_bytes,
               options.bucket_bytes);
   replica->install();
   charge_rest(module);

@@ -101,18 +101,38 @@ TEST_CASE("what cannot be sharded within another is named") {
 }
 
 TEST_CASE("parameters of ignored modules stay whole and are not averaged") {
-  dist::run_ranks(2, [](dist::Communicator& world) {
-    const auto model = make_subject(Subject::gpt);
-    const auto fsdp = dist::fully_shard(*model, world, {.ignored_modules = {"transformer.h.1"}});
-    subject_loss(Subject::gpt, *model, 0, world.rank()).backward();
-    for (const auto& [name, p] : model->named_parameters()) {
-      const bool ignored = name.starts_with("transformer.h.1.");
-      expect((partition(p) == nullptr) == ignored, name);
-      expect(p.grad().defined(), name);
+  const std::vector<std::string> ignored = {"transformer.h.1"};
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    const auto alone = make_subject(Subject::gpt);
+    subject_loss(Subject::gpt, *alone, 0, world.rank()).backward();
+    for (const int rung : {0, 1, 2, 3, 4}) {
+      const auto model = make_subject(Subject::gpt);
+      if (rung == 0) dist::DDP(*model, world, {.ignored_modules = ignored});
+      if (rung == 4) dist::fully_shard(*model, world, {.ignored_modules = ignored});
+      if (rung > 0 && rung < 4) {
+        dist::ZeRO(*model, world, {.stage = rung, .ignored_modules = ignored});
+      }
+      subject_loss(Subject::gpt, *model, 0, world.rank()).backward();
+      for (const auto& [name, p] : model->named_parameters()) {
+        const Tensor own = alone->get_parameter(name).grad();
+        const bool left = name.starts_with("transformer.h.1.");
+        expect((partition(p) == nullptr) == (left || rung == 0), rung, name);
+        expect(p.grad().defined(), rung, name);
+        expect(!left || same(p.grad().array(), own.array()), "its own gradient: ", rung, name);
+        expect(left || rung != 0 || !same(p.grad().array(), own.array()), "a mean: ", name);
+      }
     }
-    CHECK_THROWS_WITH(
-        dist::fully_shard(*make_subject(Subject::mlp), world, {.ignored_modules = {"fc9"}}),
-        ContainsSubstring("fully_shard: there is no module 'fc9' to ignore"));
+    const auto refused = [&](const auto& climb_on, const char* text) {
+      const std::string error = error_of(climb_on);
+      expect(error.find(text) != std::string::npos, error);
+    };
+    const auto mlp = make_subject(Subject::mlp);
+    refused([&] { dist::fully_shard(*mlp, world, {.ignored_modules = {"fc9"}}); },
+            "fully_shard: there is no module 'fc9' to ignore");
+    refused([&] { dist::DDP(*mlp, world, {.ignored_modules = {"fc9"}}); },
+            "ddp: there is no module 'fc9' to ignore");
+    refused([&] { dist::ZeRO(*mlp, world, {.ignored_modules = {"fc9"}}); },
+            "zero: there is no module 'fc9' to ignore");
   });
 }
 
