@@ -3,6 +3,7 @@
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/ddp.h>
+#include <hero/dist/expert_parallel.h>
 #include <hero/dist/fsdp.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
