@@ -8,6 +8,7 @@
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/files.h>
+#include <hero/dist/engines/notices.h>
 #include <hero/nn/training/append_file.h>
 #include <hero/nn/training/checkpoint_folder.h>
 #include <hero/nn/training/folder_lock.h>
@@ -171,6 +172,7 @@ void Checkpointer::save(int64_t step) {
   }
   may_save_ = true;
   passed_over_.clear();
+  if (rank_of(world_) == 0) tell_saved(step);
 }
 
 Manifest Checkpointer::read_manifest(int64_t step) const {
@@ -212,6 +214,7 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
     if (wrong.empty()) {
       load_intact(found.back());
       passed_over_ = std::move(passed_over);
+      if (rank_of(world_) == 0) tell_resumed(found.back());
       return found.back();
     }
     check(which == nn::Resume::newest_intact, "checkpoint: ", wrong,

@@ -9,8 +9,10 @@
 #include <hero/core/error.h>
 #include <hero/dist/engines/mpi/run.h>
 #include <hero/dist/engines/mpi/transport.h>
+#include <hero/dist/engines/notices.h>
 #include <hero/dist/engines/rank_frame.h>
 #include <hero/dist/engines/run_ranks.h>
+#include <hero/dist/engines/supervisor.h>
 
 namespace hero::dist {
 namespace {
@@ -19,6 +21,7 @@ struct CommandLine {
   std::optional<int> ranks;
   RunOptions run;
   std::optional<EngineKind> engine;
+  Restarts restarts;
 };
 
 template <class Number>
@@ -46,6 +49,23 @@ bool take(const char* option, int argc, char** argv, int i, std::string& value, 
   return true;
 }
 
+// An option of restarts, at argv[i].
+bool take_restarts(int argc, char** argv, int i, Restarts& restarts, int& used) {
+  std::string value;
+  if (take("--restarts", argc, argv, i, value, used)) {
+    restarts.count = parse_number("--restarts", value, 0);
+  } else if (std::strcmp(argv[i], "--elastic") == 0) {
+    restarts.elastic = true;
+  } else if (take("--elastic", argc, argv, i, value, used)) {
+    restarts.elastic = true;
+    restarts.numbers = parse_numbers(value);
+  } else {
+    return take("--hosts", argc, argv, i, restarts.hosts, used) ||
+           take("--mpirun", argc, argv, i, restarts.mpirun, used);
+  }
+  return true;
+}
+
 // Options of launch() are removed; all words behind "--" are the program's own.
 CommandLine parse(int& argc, char** argv) {
   CommandLine options;
@@ -67,7 +87,7 @@ CommandLine parse(int& argc, char** argv) {
       options.run.link_bytes_per_second = parse_number("--link", value, 1.0);
     } else if (i > 0 && std::strcmp(argv[i], "--prefix") == 0) {
       options.run.prefix = true;
-    } else {
+    } else if (i == 0 || !take_restarts(argc, argv, i, options.restarts, used)) {
       argv[kept++] = argv[i];
     }
     i += used;
@@ -122,20 +142,61 @@ int run_in_world(const char* name, const CommandLine& options, const StartedWorl
   return failure ? 1 : 0;
 }
 
+// Where the program is to be restarted only the process that runs it comes back from here, once
+// with every attempt, and with the attempt's number of ranks.
+void begin_attempt(const std::string& name, EngineKind engine, const StartedWorld& started,
+                   const LaunchOptions& defaults, CommandLine& options) {
+  Restarts& restarts = options.restarts;
+  const bool has_options = restarts.elastic || !restarts.hosts.empty() || !restarts.mpirun.empty();
+  if (!started.variable.empty()) {
+    check(!restarts.count && !has_options, "launch: started by mpirun or srun (", started.variable,
+          "), which --restarts must be above; start the program by itself, with --mpirun or "
+          "--engine mpi, and --ranks N");
+    return;
+  }
+  if (!restarts.count) restarts.count = defaults.restarts;
+  if (!restarts.elastic && !defaults.elastic.empty()) {
+    restarts.elastic = true;
+    restarts.numbers = defaults.elastic;
+  }
+  check(*restarts.count > 0 || !has_options,
+        "launch: --elastic, --hosts and --mpirun are about restarts; add --restarts N");
+  if (*restarts.count == 0) return;
+  if (engine == EngineKind::mpi && restarts.mpirun.empty()) restarts.mpirun = "mpirun";
+  options.ranks = supervise(name, restarts, options.ranks.value_or(defaults.default_ranks));
+}
+
+// Tells the supervisor, where there is one, that the program has begun or failed.
+RankProgram with_notices(const RankProgram& program) {
+  return [&program](Communicator& world) {
+    if (world.rank() == 0) tell_begun();
+    try {
+      program(world);
+    } catch (...) {
+      tell_failed();
+      throw;
+    }
+  };
+}
+
 }  // namespace
 
-int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& defaults) {
+int launch(int& argc, char** argv, const RankProgram& body, const LaunchOptions& defaults) {
   const char* const name = argc > 0 ? argv[0] : nullptr;
+  const RankProgram program = with_notices(body);
+  const bool supervised = join_supervisor();
   const StartedWorld started = started_world();
   CommandLine options;
   EngineKind engine = EngineKind::local;
   try {
     options = parse(argc, argv);
+    if (supervised) options.ranks.reset();  // there are as many as mpirun was told to start
     engine = engine_for(options, started);
     if (options.engine == EngineKind::nccl) options.run.engine = EngineKind::nccl;
     check((engine == EngineKind::local && options.run.engine == EngineKind::local) ||
               options.run.link_bytes_per_second == 0,
           "launch: --link throttles ranks that are threads of one process; leave it out");
+    if (!supervised) begin_attempt(name == nullptr ? "" : name, engine, started, defaults, options);
   } catch (const Error& error) {  // the same on every process: one line is enough
     if (started.rank <= 0) report(name, {-1, error.what()});
     return 1;

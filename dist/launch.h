@@ -37,7 +37,9 @@ void run_ranks(int ranks, const RankProgram& program, const RunOptions& options 
 void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks = {});
 
 struct LaunchOptions {
-  int default_ranks = 1;  ///< threads where there is no --ranks
+  int default_ranks = 1;          ///< threads where there is no --ranks
+  int restarts = 0;               ///< how often a program that fails is started again; see launch()
+  std::vector<int> elastic = {};  ///< numbers of ranks it may run on; empty: as many as it is told
 };
 
 /// The body of main(): runs `program` and returns the exit code: 1 when a rank failed, with its
@@ -48,6 +50,28 @@ struct LaunchOptions {
 /// mpirun a world of one process) or nccl (threads or processes as without it, each with one of its
 /// machine's GPUs), --link BYTES_PER_SECOND (threads only; see
 /// run_ranks()). MPI is finalised when the process ends.
+///
+/// With `restarts`, or --restarts N, the calling process becomes a supervisor: the program runs in
+/// a child, and where that fails it is started anew, at most N times in all, whatever it has
+/// reached. A program that begins with resume() of a dist::Checkpointer goes on from the newest
+/// checkpoint, with the bits of one that was not disturbed. It has failed when it ends with an exit
+/// code other than 0 or by a signal; a line on stderr says how, from which step it goes on and on
+/// how many ranks. It is not started again after exit code 2 (wrong options) or 127 (no such
+/// command), nor when two attempts in a row were ended by an error, and no signal, before they
+/// saved a checkpoint, nor after SIGINT, SIGTERM or SIGHUP, which are passed on. launch() returns
+/// in the child. The supervisor ends with the child's exit code, or 128 + n after signal n, and
+/// leaves no process behind.
+///
+/// Ranks that are threads are a fork of the calling process, which must have no other threads yet.
+/// With --engine mpi or --mpirun "COMMAND" (words between blanks; "mpirun") the child is `COMMAND
+/// -n RANKS PROGRAM ..` with the words of this process's command line. Where mpirun or srun has
+/// started the program `restarts` does nothing, and --restarts is an Error.
+///
+/// With `elastic`, --elastic=8,4,2,1, or --elastic (--ranks and its halves, as long as they are
+/// whole) an attempt has the largest of these numbers of ranks, up to --ranks, for which there is
+/// room: after a failure one rank less than before. But --hosts "COMMAND" is a command of the shell
+/// that prints what there is, asked before every attempt: a host and its slots a line ("node1
+/// slots=2", as in Open MPI's hostfile), of which mpirun gets as many as it needs (--host).
 int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& options = {});
 
 }  // namespace hero::dist

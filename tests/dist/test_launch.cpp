@@ -128,10 +128,18 @@ TEST_CASE("launch refuses what it cannot do, and says what to do", "[dist]") {
   REQUIRE_THAT(refused({"--timeout", "0"}), ContainsSubstring("--timeout"));
   if (!has_mpi()) REQUIRE_THAT(refused({"--engine", "mpi"}), ContainsSubstring("no mpi engine"));
   REQUIRE_THAT(refused({"--engine", "nccl"}), ContainsSubstring("no nccl engine"));
+  REQUIRE_THAT(refused({"--restarts", "-1"}), ContainsSubstring("--restarts needs a number"));
+  REQUIRE_THAT(refused({"--elastic"}), ContainsSubstring("add --restarts N"));
+  REQUIRE_THAT(refused({"--hosts", "cat hosts"}), ContainsSubstring("add --restarts N"));
+  REQUIRE_THAT(refused({"--restarts=0", "--mpirun=mpirun"}), ContainsSubstring("add --restarts N"));
+  REQUIRE_THAT(refused({"--restarts=1", "--ranks=2", "--elastic=8,4"}),
+               ContainsSubstring("none is at most 2"));
   REQUIRE_THAT(refused({"--engine", "simulated"}), ContainsSubstring("simulate_ranks()"));
   REQUIRE_THAT(refused({"--engine", "gloo"}), ContainsSubstring("unknown name 'gloo'"));
   ::setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
   REQUIRE_THAT(refused({}), ContainsSubstring("started as 4 processes"));
+  REQUIRE_THAT(refused({"--restarts=2"}),
+               ContainsSubstring(has_mpi() ? "start the program by itself" : "started as 4"));
   ::unsetenv("OMPI_COMM_WORLD_SIZE");
   REQUIRE_FALSE(ran);
 }
