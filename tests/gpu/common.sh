@@ -13,7 +13,8 @@ left() { echo $((limit - (SECONDS - begin))); }
 report() { printf '%-12s %s\n' "$1" "$2" | tee -a "$out/summary.txt"; }
 
 # stage NAME LOG SECONDS COMMAND...: runs it for so long at most, or longer in proportion where the
-# limit of all is more than the usual 530 s, its output added to LOG as it comes; 0 when it ended well. Its status is in `status`, what it said in $work/said.
+# limit of all is more than the usual 530 s, its output added to LOG as it comes; 0 when it ended
+# well. Its status is in `status`, what it said in $work/said.
 stage() {
   local name=$1 log=$2 seconds=$3 from=$SECONDS word rest before
   shift 3
