@@ -32,7 +32,7 @@ endfunction()
 
 # hero_cluster_tests(): tests/cluster/run, hosts of this machine's own, a test a case
 function(hero_cluster_tests)
-  foreach(case IN ITEMS hashes tutorials slow late stop kill link link_of_mpirun timeout
+  foreach(case IN ITEMS hashes tutorials slow late stop kill restart link link_of_mpirun timeout
                         slurm_hashes slurm_requeue)
     set(name "cluster: ${case}")
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster/run --mpiexec "${HERO_MPIEXEC}"
@@ -43,7 +43,8 @@ function(hero_cluster_tests)
   endforeach()
 endfunction()
 
-# hero_mpi_tests(): tests/scripts/test_mpi with the processes of hero_mpi_ranks, a test a case
+# hero_mpi_tests(): tests/scripts/test_mpi and test_restarts with the processes of hero_mpi_ranks, a
+# test a case
 function(hero_mpi_tests)
   add_executable(hero_mpi_ranks ${PROJECT_SOURCE_DIR}/tests/dist/mpi/ranks.cpp)
   target_include_directories(hero_mpi_ranks PRIVATE ${PROJECT_SOURCE_DIR}/tests)
@@ -60,5 +61,15 @@ function(hero_mpi_tests)
       set(label stress)
     endif()
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 3600 SKIP_RETURN_CODE 77)
+  endforeach()
+  foreach(case IN ITEMS rules threads mpi threads20 mpi20)
+    set(name "dist: programs that are started again, ${case}")
+    add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_restarts ${case}
+                                  $<TARGET_FILE:hero_mpi_ranks> "${HERO_MPIEXEC}")
+    set(label dist)
+    if(case MATCHES "20$") # twenty deaths in place of three
+      set(label stress)
+    endif()
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 1800 SKIP_RETURN_CODE 77)
   endforeach()
 endfunction()

@@ -14,6 +14,7 @@
 
 #include "dist/checkpoints.h"
 #include "dist/collective_checks.h"
+#include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
 #include "dist/seeded_bugs.h"
@@ -273,6 +274,7 @@ int main(int argc, char** argv) {
          check_native(world);
        }},
       {"resume", train_on},
+      {"restarts", train_and_die},
       {"print", [](Communicator& world) {
          world.out() << "rank " << world.rank() << " of " << world.size() << " on "
                      << name(world.engine_kind()) << "\nbye\n";
