@@ -142,6 +142,26 @@ case_kill() { # all processes of a host
   says err "Remote daemon: .* on node node2"
 }
 
+case_restart() { # the same, and the program goes on with the other host
+  local words="$mpiexec --bind-to none --mca mpi_yield_when_idle 1 -x HERO_RUN -x HERO_STEPS -x HERO_DEATHS"
+  begin 2
+  mkdir "$lab/run" "$lab/threads"
+  export HERO_STEPS=40 HERO_RUN=$lab/run HERO_DEATHS="wait 3 9 0" # the last rank, in the fifth step
+  on node1 timeout -k 5 1800 "$lab/bin/hero_mpi_ranks" restarts --ranks 4 --restarts 1 --elastic --timeout 60 \
+    --hosts "$lab/home/hosts $lab/home/hostfile" --mpirun "$words" >"$lab/out" 2>"$lab/err" </dev/null &
+  job=$!
+  await 600 "rank 3" grep -q "rank 3 waits" "$lab/err"
+  kill_host node2
+  wait "$job"
+  code=$?
+  ends_well
+  says err "attempt 1 of 2 .*, node2 has no room any more, it starts again on 2 ranks from step 4$"
+  says out "^attempt 2 on 2 from step 4$"
+  none_left || wrong "left: $(left)"
+  HERO_DEATHS="" HERO_RUN=$lab/threads threads "$lab/threads.out" hero_mpi_ranks restarts --ranks 4
+  cmp "$lab/run/model.safetensors" "$lab/threads/model.safetensors" || wrong "other bits"
+}
+
 case_stop() { # a rank that is stopped for 20 s of a run that takes as long by itself; the others wait
   begin 2
   mkdir "$lab/run" "$lab/threads"
