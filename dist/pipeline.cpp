@@ -116,9 +116,12 @@ const std::vector<Border>& Pipeline::State::borders_for(const Tensor& x) {
 }
 
 std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBatches& batches) {
-  GradientSync sync(grad_enabled() ? replicas_of(values) : std::vector<std::shared_ptr<Replica>>());
+  const auto replicas = replicas_of(values);
+  KeepGathered keep(replicas);
+  GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<Replica>>());
   PipelineRun run(parts, batches, borders_for(batches.x.front()));
   run.run(plan, plan.receives(parts.pipe.rank()), sync);
+  keep.end();
   return run.results();
 }
 

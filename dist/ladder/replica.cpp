@@ -135,6 +135,7 @@ void Replica::watch(Member& member) {
 }
 
 void Replica::free(ModuleState& state) {
+  if (keeps_gathered_) return;
   state.held = false;
   for (Unit* unit : state.units) {
     if (unit->sharded()) continue;

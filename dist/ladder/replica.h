@@ -80,6 +80,11 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   /// Off: a hybrid adds up gradients within each group of shards alone, until it is on.
   void set_all_reduce(bool on) { all_reduce_ = on; }
   void set_all_reduce(bool on, const std::string& path);
+  /// On: units that are gathered stay so over any number of forwards and backwards. Off: the next
+  /// forward, or reset(), frees them.
+  void keep_gathered(bool on) { keeps_gathered_ = on; }
+  /// False: a unit is gathered once a step.
+  bool reshards_after_forward() const { return options_.reshard_after_forward; }
   /// Begins to gather the units at and below a path, for the forward to come; frees them.
   void unshard(const std::string& path);
   void reshard(const std::string& path);
@@ -183,6 +188,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   bool sync_ = true;
   bool all_reduce_ = true;
   bool is_nested_ = false;
+  bool keeps_gathered_ = false;
   bool touched_ = false;  // a parameter got its gradient in this backward
   bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged
   bool summoned_ = false;

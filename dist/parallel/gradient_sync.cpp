@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include <hero/dist/parallel/gradient_sync.h>
 
@@ -13,6 +15,25 @@ std::vector<std::shared_ptr<Replica>> replicas_of(const std::vector<StageValue>&
     }
   }
   return all;
+}
+
+KeepGathered::KeepGathered(std::vector<std::shared_ptr<Replica>> replicas)
+    : replicas_(std::move(replicas)) {
+  std::erase_if(replicas_, [](const auto& replica) { return replica->reshards_after_forward(); });
+  for (const auto& replica : replicas_) replica->keep_gathered(true);
+}
+
+void KeepGathered::end() {
+  for (const auto& replica : replicas_) replica->keep_gathered(false);
+  for (const auto& replica : std::exchange(replicas_, {})) replica->reset();
+}
+
+KeepGathered::~KeepGathered() {
+  try {
+    end();
+  } catch (const std::exception&) {
+    // What is still being gathered will not come: an Error that says so is on its way already.
+  }
 }
 
 GradientSync::GradientSync(std::vector<std::shared_ptr<Replica>> replicas)

@@ -12,6 +12,21 @@ namespace hero::dist {
 /// Who shards the values, each once.
 std::vector<std::shared_ptr<Replica>> replicas_of(const std::vector<StageValue>& values);
 
+/// Units that stay gathered between forward and backward stay so over all micro-batches while it
+/// lives.
+class KeepGathered {
+ public:
+  explicit KeepGathered(std::vector<std::shared_ptr<Replica>> replicas);
+  ~KeepGathered();
+  KeepGathered(const KeepGathered&) = delete;
+  KeepGathered& operator=(const KeepGathered&) = delete;
+  /// Frees them.
+  void end();
+
+ private:
+  std::vector<std::shared_ptr<Replica>> replicas_;
+};
+
 /// Lets backward add up gradients alone while it lives, but where a chunk's last micro-batch comes:
 /// then those of its units are averaged and, with the rank's last backward, the rest. A program
 /// that turned averaging off beforehand keeps it off.

@@ -179,6 +179,40 @@ TEST_CASE("each unit of a sharded stage is averaged once a step", "[pipeline]") 
   }
 }
 
+TEST_CASE("units that are not freed after forward are gathered once for all micro-batches",
+          "[pipeline]") {
+  for (const Schedule& schedule :
+       {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2)}) {
+    run_ranks(4, [&](Communicator& world) {
+      const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+      const auto gathered = [&](int m, bool reshard) {
+        PipeModel model = make_pipe_model(PipeSubject::gpt);
+        Pipeline pipe(model.chain(), mesh["pipe"], {.schedule = schedule, .micro_batches = m});
+        const DataParallel sharded =
+            fully_shard(model.module(), mesh["data"],
+                        {.unit = each<nn::Block>(), .reshard_after_forward = reshard});
+        const auto [x, y] = pipe_batch(PipeSubject::gpt, 0, mesh.coordinate("data"));
+        std::map<std::string, int> times;
+        sharded.on_event([&](const Event& event) {
+          if (event.kind == Event::Kind::gather) ++times[event.unit];
+        });
+        pipe.step(x, y);
+        expect(times.size() == sharded.units().size(), "each unit is gathered");
+        int most = 0;
+        for (const auto& [unit, count] : times) most = std::max(most, count);
+        sharded.reshard("");
+        for (const Tensor& p : pipe.parameters()) {
+          expect(partition(p) != nullptr, "shards between two steps");
+        }
+        expect(current_ledger().live(MemoryTag::communication) == 0, "nothing stays gathered");
+        return most;
+      };
+      expect(gathered(4, false) == 1, "once a step");
+      expect(gathered(4, true) > 4, "for each forward and backward");
+    });
+  }
+}
+
 TEST_CASE("a sharded pipeline in bfloat16 computes in bfloat16", "[pipeline]") {
   run_ranks(4, [](Communicator& world) {
     const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
