@@ -17,6 +17,7 @@
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
+#include "dist/pipelines.h"
 #include "dist/seeded_bugs.h"
 #include <unistd.h>
 
@@ -68,6 +69,23 @@ void print_hashes(Communicator& world) {
   world.all_reduce(odd, {.op = ReduceOp::mean});
   print_hash(world, "all_reduce of 2345677", odd);
   world.out() << world.traffic().table();
+}
+
+// What pipelines over all ranks leave on this rank, and what it sent.
+void print_pipelines(Communicator& world) {
+  for (const PipeSubject subject : {PipeSubject::layers, PipeSubject::gpt_tied}) {
+    for (const Schedule& schedule :
+         {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2)}) {
+      Whole whole;
+      std::vector<double> numbers;
+      world.traffic().reset();
+      train_pipe({.subject = subject, .schedule = schedule}, world, whole, numbers);
+      world.out() << schedule.name() << " subject " << static_cast<int>(subject) << " "
+                  << whole.sha256() << "\n";
+      for (const double number : numbers) world.out() << std::hexfloat << number << " ";
+      world.out() << "\n" << world.traffic().table();
+    }
+  }
 }
 
 void check_collectives(Communicator& world) {
@@ -263,6 +281,7 @@ int main(int argc, char** argv) {
       {"hashes", into_files([](Communicator& world) {
          print_hashes(world);
          print_ladder(world, 3, kSubjects, kMethods);
+         print_pipelines(world);
        })},
       {"ladder20",
        into_files([](Communicator& world) { print_ladder(world, 20, kSubjects, kMethods); })},
