@@ -58,7 +58,7 @@ struct Pipeline::State {
         parts(
             {&chain, pipe,
              stage_begins(chain.links(), pipe.size() * given.schedule.chunks(), given.first_links),
-             pipe.engine_kind() == EngineKind::simulated ? kMeta : given.device}),
+             given.device}),
         steps(actions_of(given, pipe.size(), true), given.schedule.chunks()),
         forwards(actions_of(given, pipe.size(), false), given.schedule.chunks()) {}
 
@@ -82,7 +82,7 @@ Pipeline::Pipeline(nn::Chain& chain, const Communicator& comm, const PipelineOpt
   same_on_all(comm, "pipeline: ranks make different ones",
               text_of(chain, options, state_->parts.begins));
   state_->values = stage_values(chain, state_->parts.begins, comm.size());
-  keep_own_values(state_->values, comm, options.device);
+  keep_own_values(state_->values, comm, device_of(state_->values, comm, options.device));
   state_->tied = tied_gradients(state_->values, comm);
 }
 
@@ -91,7 +91,7 @@ Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 
 MicroBatches Pipeline::State::divide(const Tensor& x, const Tensor* target) const {
-  MicroBatches batches = {micro_batches("x", x, options.micro_batches), {}};
+  MicroBatches batches = {.x = micro_batches("x", x, options.micro_batches)};
   if (target && is_last()) batches.target = micro_batches("y", *target, options.micro_batches);
   return batches;
 }
@@ -116,6 +116,7 @@ const std::vector<Border>& Pipeline::State::borders_for(const Tensor& x) {
 }
 
 std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBatches& batches) {
+  parts.device = device_of(values, parts.pipe, options.device);
   const auto replicas = replicas_of(values);
   KeepGathered keep(replicas);
   GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<Replica>>());
@@ -138,9 +139,12 @@ double Pipeline::State::mean_loss(const std::vector<Tensor>& losses) const {
   return mean.item();
 }
 
-double Pipeline::step(const Tensor& x, const Tensor& y) {
+double Pipeline::step(const Tensor& x, const Tensor& y, const PipelineStepOptions& options) {
   const EnableGrad recorded;
-  const MicroBatches batches = state_->divide(x, &y);
+  check(options.scale > 0.0 && std::isfinite(options.scale),
+        "pipeline: the loss's scale must be positive: ", options.scale);
+  MicroBatches batches = state_->divide(x, &y);
+  batches.scale = options.scale;
   TiedGradientScope tied(state_->tied);
   const std::vector<Tensor> losses = state_->run(state_->steps, batches);
   tied.add_up();

@@ -14,6 +14,7 @@
 //   optim::clip_grad_norm(pipe.parameters(), 1.0);          // of the whole model
 //   adamw.step();
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <hero/dist/communicator.h>
@@ -28,7 +29,11 @@ struct PipelineOptions {
   /// The first link of each stage, from 0 on, a stage for each chunk of each rank: chunk c of rank
   /// r is stage c p + r. Empty: as many links each as they go, the first ones one more.
   std::vector<size_t> first_links = {};
-  Device device = kCpu;  ///< where what was made on meta gets its values
+  Device device = kCpu;  ///< where what was made on meta gets its values, if all of it was
+};
+
+struct PipelineStepOptions {
+  double scale = 1.0;  ///< of the loss whose gradients are added: a GradScaler's get_scale()
 };
 
 /// One rank's end of a pipeline. The module is whole on every rank and may lie on meta; parameters
@@ -61,7 +66,7 @@ class Pipeline {
   /// The first dimensions of x and y must be multiples of the number of micro-batches, each of
   /// which counts alike. Every rank needs x, of which only the first one reads the values and the
   /// others the shape; y is read by the last one alone and may be undefined elsewhere.
-  double step(const Tensor& x, const Tensor& y);
+  double step(const Tensor& x, const Tensor& y, const PipelineStepOptions& options = {});
   /// The mean loss alone, unrecorded.
   double loss(const Tensor& x, const Tensor& y);
   /// What the module makes of x, unrecorded: on the last rank, undefined on the others.

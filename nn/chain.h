@@ -1,6 +1,7 @@
 #pragma once
 // Chain: a network as links that run one after the other, for those who cut it between links.
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include <hero/nn/container.h>

@@ -65,6 +65,13 @@ Tensor PipelineRun::run_stage(int stage, const Tensor& x, int micro) {
   });
 }
 
+// The gradients of the mean over all micro-batches are added up; halves are scaled in float32.
+Tensor PipelineRun::share_of_loss(const Tensor& loss) const {
+  const Tensor share = loss / static_cast<double>(batches_.x.size());
+  if (batches_.scale == 1.0) return share;
+  return (is_half(share.dtype()) ? share.to(kFloat32) : share) * batches_.scale;
+}
+
 void PipelineRun::check_border(int stage, const Tensor& y) const {
   const Border& border = borders_[static_cast<size_t>(stage)];
   check(y.shape() == border.shape && y.dtype() == border.dtype, "pipeline: stage ", stage,
@@ -83,7 +90,7 @@ void PipelineRun::forward(const MessagePlan& plan, const Action& action) {
     hand_on(plan, action, y.array(), y);
   } else {
     results_.push_back(y.detach());
-    if (grad_enabled()) y = y / static_cast<double>(batches_.x.size());
+    if (grad_enabled()) y = share_of_loss(y);
   }
   if (!grad_enabled()) return;
   flights_[{Kind::backward, action.chunk, action.micro}] = {x, y};

@@ -27,7 +27,8 @@ struct PipelineParts {
 
 /// What goes through: micro-batches, of which targets may be missing.
 struct MicroBatches {
-  std::vector<Tensor> x, target;
+  std::vector<Tensor> x, target = {};
+  double scale = 1.0;  ///< of the loss
 };
 
 class PipelineRun {
@@ -67,6 +68,7 @@ class PipelineRun {
   void tell(GradientSync& sync, const Action& action, bool last) const;
   Array take(const Action& action);
   Tensor run_stage(int stage, const Tensor& x, int micro);
+  Tensor share_of_loss(const Tensor& loss) const;
   void check_border(int stage, const Tensor& y) const;
   void hand_on(const MessagePlan& plan, const Action& action, const Array& array,
                const Tensor& output);

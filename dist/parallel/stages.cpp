@@ -157,6 +157,14 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
   return values;
 }
 
+Device device_of(const std::vector<StageValue>& values, const Communicator& pipe, Device planned) {
+  if (pipe.engine_kind() == EngineKind::simulated) return kMeta;
+  for (const StageValue& value : values) {
+    if (value.is_on(pipe.rank()) && !on_meta(value.leaf())) return value.leaf().device();
+  }
+  return planned;
+}
+
 void keep_own_values(const std::vector<StageValue>& values, const Communicator& pipe,
                      Device device) {
   const bool simulated = pipe.engine_kind() == EngineKind::simulated;
@@ -172,8 +180,8 @@ void keep_own_values(const std::vector<StageValue>& values, const Communicator& 
     if (here && place.boxes.empty()) place.boxes = {{Dims::filled(whole.size(), 0), whole}};
     if (!here) place.boxes.clear();
     place.owners = owners.get(place.owners, here && value.ranks.front() != pipe.rank());
-    const Array held = here ? own_values(value, device, simulated)
-                            : Array::empty({0}, leaf.dtype(), simulated ? kMeta : device);
+    const Array held =
+        here ? own_values(value, device, simulated) : Array::empty({0}, leaf.dtype(), device);
     if (pipe.size() == 1) {
       leaf.set_data(held);
     } else {

@@ -2,7 +2,6 @@
 // How the links of a chain are divided among the ranks of a pipeline, and what each rank keeps of
 // the model for it.
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +33,12 @@ struct StageValue {
 std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>& begins,
                                      int ranks);
 
-/// Gives this rank's values bytes where they are on meta and takes the others' away. Each leaf's
-/// owners know from now on that other parameters lie with the other ranks.
+/// Where this rank computes: where its values have bytes, or else `planned`; on simulated ranks
+/// meta.
+Device device_of(const std::vector<StageValue>& values, const Communicator& pipe, Device planned);
+
+/// Gives this rank's values bytes on `device` where they are on meta and takes the others' away.
+/// Each leaf's owners know from now on that other parameters lie with the other ranks.
 void keep_own_values(const std::vector<StageValue>& values, const Communicator& pipe,
                      Device device);
 

@@ -233,7 +233,15 @@ TEST_CASE("a gradient scaler finds an overflow on any stage", "[pipeline]") {
       Pipeline pipe(model.chain(), world, {.micro_batches = 2});
       optim::SGD sgd(pipe.parameters(), {.lr = 0.1});
       optim::GradScaler scaler({.init_scale = 4.0});
-      pipe.step(x, y);
+      const double loss = pipe.step(x, y);
+      std::vector<Array> once;
+      for (const Tensor& p : pipe.parameters()) once.push_back(p.grad().array().clone());
+      sgd.zero_grad();
+      expect(pipe.step(x, y, {.scale = scaler.get_scale()}) == loss, "the loss is not scaled");
+      for (size_t i = 0; i < once.size(); ++i) {
+        const Tensor four_times = Tensor(once[i]) * 4.0;
+        expect(same(pipe.parameters()[i].grad().array(), four_times.array()), "gradient ", i);
+      }
       expect(scaler.step(sgd), "finite gradients");
       scaler.update();
       sgd.zero_grad();

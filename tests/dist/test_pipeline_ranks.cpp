@@ -116,6 +116,12 @@ TEST_CASE("what a pipeline cannot take is one clear line", "[pipeline]") {
   CHECK_THAT(error(1, {.micro_batches = 8}, x, y.slice(0, 0, 4)),
              ContainsSubstring("pipeline: y has 4 rows, which are not 8 equal micro-batches"));
   CHECK_THAT(error(1, {}, Tensor(), y), ContainsSubstring("pipeline: x must be a batch of rows"));
+  CHECK_THAT(errors_of(1,
+                       [&, x = x, y = y](Communicator& world) {
+                         PipeModel model = make_pipe_model(PipeSubject::layers);
+                         Pipeline(model.chain(), world).step(x, y, {.scale = 0.0});
+                       })[0],
+             ContainsSubstring("pipeline: the loss's scale must be positive: 0"));
   CHECK_THAT(error(1, {.micro_batches = 0}, x, y), ContainsSubstring("0 micro-batches"));
   CHECK_THAT(error(3, {.schedule = Schedule::interleaved(3)}, x, y),
              ContainsSubstring("pipeline: 8 links for 9 stages; take fewer ranks or chunks"));
