@@ -332,7 +332,10 @@ Communicator Communicator::split(int color, int key, const std::string& axis) co
         "split: simulated ranks cannot ask the others for their colors; use group() or a Mesh");
   const int64_t words[] = {color, key};
   const std::vector<int64_t> all = exchange(words);
-  if (color < 0) return {};
+  if (color < 0) {
+    engine().group_of_others(axis);
+    return {};
+  }
   std::vector<int> members;
   const auto at = [&](int rank, int word) {
     return all[2 * static_cast<size_t>(rank) + static_cast<size_t>(word)];
@@ -358,7 +361,10 @@ Communicator Communicator::group(std::span<const int> ranks, const std::string& 
         " is not in its own list; ranks outside pass an empty list");
   const int64_t words[] = {static_cast<int64_t>(hash), ranks.empty() ? 0 : 1};
   const std::vector<int64_t> all = exchange(words);
-  if (ranks.empty()) return {};
+  if (ranks.empty()) {
+    engine().group_of_others(axis);
+    return {};
+  }
   for (size_t i = 0; i < ranks.size(); ++i) {
     const size_t place = 2 * static_cast<size_t>(ranks[i]);
     check(all[place] == words[0] && all[place + 1] == 1, "group: rank ", rank(), " and rank ",

@@ -55,6 +55,11 @@ class Engine {
   /// The group of these ranks of this group, in this order, to which this rank belongs; the ranks
   /// have agreed on the lists in the call just before.
   virtual std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) = 0;
+  /// In its place, for a rank of this group that belongs to none of those which the others make.
+  virtual void group_of_others(const std::string& axis) { (void)axis; }
+  /// Whether a rank of the world is known to have failed, so that this one's next call will; any
+  /// thread may ask. An engine that ends the processes of such a world need not know.
+  virtual bool has_failed() const { return false; }
   /// Completes everything this rank has begun, in all groups.
   virtual void drain() = 0;
   /// Gives up everything this rank has begun, after a failure: its arrays are its own again.

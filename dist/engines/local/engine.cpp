@@ -330,6 +330,8 @@ class LocalEngine : public Engine {
     return std::make_shared<LocalEngine>(rank_, rank_->world->group(key, world_ranks, axis), me);
   }
 
+  bool has_failed() const override { return rank_->world->failed(); }
+
   void drain() override {
     while (!rank_->begun.empty()) {
       const std::shared_ptr<LocalPending> oldest = rank_->begun.front();
