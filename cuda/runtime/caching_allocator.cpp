@@ -45,6 +45,7 @@ void* CachingAllocator::allocate(int64_t bytes, StreamId stream) {
   const Wanted wanted{stream, pool.cached ? round_up(bytes, kRounding) : bytes};
   const bool small = wanted.bytes <= kSmallBlock;
   if (routes_.empty()) collect(false);
+  free_late();
   Block* block = take(pool, wanted, small);
   if (!block) block = new_segment(pool, wanted, small, false);
   if (!block) {
@@ -88,7 +89,7 @@ CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, const Wanted&
     if (!may_give_back) return nullptr;
     ++stats_.retries;
     if (routes_.empty()) collect(true);
-    free_cached();
+    free_whole(own_);
     memory = upstream_.allocate(bytes);
     if (!memory) out_of_memory(wanted.bytes);
   }
@@ -211,11 +212,24 @@ void CachingAllocator::give(Block* block) noexcept {
     block = join(block->before, block);
   }
   const bool whole = block->bytes == segment->bytes;
-  if (whole && (!pool.cached || pool.released)) {
+  const bool goes_back = whole && (!pool.cached || pool.released);
+  if (goes_back && upstream_.may_free_now()) {
     free_segment(segment);
   } else {
+    late_ = late_ || goes_back;
     blocks.insert(block);
   }
+}
+
+void CachingAllocator::free_late() noexcept {
+  if (!late_ || !upstream_.may_free_now()) return;
+  late_ = false;
+  if (!own_.cached) free_whole(own_);
+  std::vector<PoolId> released;
+  for (const auto& [id, pool] : pools_) {
+    if (pool->released) released.push_back(id);
+  }
+  for (const PoolId id : released) release(id);
 }
 
 CachingAllocator::Block* CachingAllocator::join(Block* left, Block* right) noexcept {
@@ -242,9 +256,9 @@ void CachingAllocator::free_segment(Segment* segment) noexcept {
   std::erase_if(pools_, [&](const auto& entry) { return entry.second.get() == pool; });
 }
 
-void CachingAllocator::free_cached() noexcept {
+void CachingAllocator::free_whole(Pool& pool) noexcept {
   for (const bool small : {true, false}) {
-    FreeBlocks& blocks = own_.blocks(small);
+    FreeBlocks& blocks = pool.blocks(small);
     for (auto at = blocks.begin(); at != blocks.end();) {
       Segment* segment = (*at)->segment;
       if ((*at)->bytes == segment->bytes) {
@@ -284,25 +298,23 @@ void CachingAllocator::release_pool(PoolId id) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = pools_.find(id);
   if (found == pools_.end()) return;
-  Pool& pool = *found->second;
-  pool.released = true;
+  found->second->released = true;
+  late_ = true;
+  free_late();
+}
+
+void CachingAllocator::release(PoolId id) noexcept {
+  Pool& pool = *pools_.at(id);
   ++pool.segments;  // one more, so that the last segment does not take the pool along
-  for (const bool small : {true, false}) {
-    FreeBlocks& blocks = pool.blocks(small);
-    for (auto at = blocks.begin(); at != blocks.end();) {
-      Segment* segment = (*at)->segment;
-      const bool whole = (*at)->bytes == segment->bytes;
-      at = whole ? blocks.erase(at) : std::next(at);
-      if (whole) free_segment(segment);
-    }
-  }
+  free_whole(pool);
   if (--pool.segments == 0) pools_.erase(id);
 }
 
 void CachingAllocator::empty_cache() {
   const std::lock_guard lock(mutex_);
   if (routes_.empty()) collect(false);
-  free_cached();
+  free_late();
+  free_whole(own_);
 }
 
 MemoryStats CachingAllocator::stats() const {

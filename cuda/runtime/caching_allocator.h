@@ -30,6 +30,9 @@ class Upstream {
   /// Asked, without a lock held, before cached segments go back because memory ran out; false where
   /// they cannot.
   virtual bool before_free() noexcept { return true; }
+  /// Asked before a segment goes back that is not cached, with the lock held: false keeps it until
+  /// a later call. Returns at once.
+  virtual bool may_free_now() noexcept { return true; }
   /// Marks the end of what `stream` was asked for until now; null when that cannot be said any
   /// more, which counts as passed.
   virtual EventId record(StreamId stream) noexcept = 0;
@@ -55,7 +58,8 @@ class CachingAllocator {
   static constexpr int64_t kSmallSegment = 2 << 20;
 
   /// With caching off each block is a segment of exactly the bytes asked for and is given back at
-  /// once (memory checkers then see every block); private pools cache nevertheless.
+  /// once, or with a later call where the upstream says so (memory checkers then see every block);
+  /// private pools cache nevertheless.
   explicit CachingAllocator(Upstream& upstream, bool caching = true);
   /// Gives every segment back, also those of blocks that are in use.
   ~CachingAllocator();
@@ -149,9 +153,12 @@ class CachingAllocator {
   void record_events(Block* block) noexcept;
   void collect(bool wait) noexcept;
   void give(Block* block) noexcept;
+  // Frees what had to stay when its last block came back.
+  void free_late() noexcept;
+  void release(PoolId pool) noexcept;
   Block* join(Block* left, Block* right) noexcept;
   void free_segment(Segment* segment) noexcept;
-  void free_cached() noexcept;
+  void free_whole(Pool& pool) noexcept;
   [[noreturn]] void out_of_memory(int64_t bytes);
 
   Upstream& upstream_;
@@ -164,6 +171,7 @@ class CachingAllocator {
   std::unordered_map<const void*, Block*> in_use_;
   std::map<StreamId, std::deque<Pending>> pending_;
   std::vector<Block*> deferred_;
+  bool late_ = false;  // a segment stayed that is not cached
   MemoryStats stats_;
 };
 

@@ -33,7 +33,8 @@ class DeviceMemory final : public CudaUpstream {
     const Uncaptured uncaptured;
     cudaFree(segment);
   }
-  bool before_free() noexcept override { return may_free(index_); }
+  bool before_free() noexcept override { return may_free(index_, FreeWait::until_known); }
+  bool may_free_now() noexcept override { return may_free(index_, FreeWait::none); }
   std::string describe() override {
     const DeviceGuard guard(index_);
     size_t free = 0, total = 0;
@@ -91,9 +92,9 @@ void CudaUpstream::drop(EventId event) noexcept {
 }
 
 void set_before_free(BeforeFree ask) { before_free = ask; }
-bool may_free(int device) noexcept {
+bool may_free(int device, FreeWait wait) noexcept {
   const BeforeFree ask = before_free;
-  return ask == nullptr || ask(device);
+  return ask == nullptr || ask(device, wait);
 }
 
 // Address sanitizer, which sees the blocks of tests/cusim, must see every one come and go.
@@ -117,7 +118,7 @@ CachingAllocator& device_memory(int index) {
 
 void empty_device_caches() {
   // Before any lock is held, which another rank may need to get to its call.
-  if (!may_free(-1)) return;
+  if (!may_free(-1, FreeWait::until_known)) return;
   Memories& all = memories();
   const std::lock_guard lock(all.mutex);
   for (const auto& memory : all.of_device) memory->allocator.empty_cache();

@@ -38,11 +38,13 @@ CachingAllocator& device_memory(int index);
 bool keep_for_graph(void* pinned_block);
 /// Gives a page-locked block back to its cache.
 void free_pinned(void* block) noexcept;
-/// Asked before the cache of a device (-1: of all) goes back to the driver, which waits for the
-/// device: returns when that wait will end, false where it never would, and then the cache is kept.
-using BeforeFree = bool (*)(int device) noexcept;
+/// Asked before memory of a device (-1: of all) goes back to the driver, which waits for the
+/// device: whether that wait will end; false keeps the memory. With `until_known` it may wait for
+/// the answer.
+enum class FreeWait { none, until_known };
+using BeforeFree = bool (*)(int device, FreeWait wait) noexcept;
 void set_before_free(BeforeFree ask);
-bool may_free(int device) noexcept;
+bool may_free(int device, FreeWait wait) noexcept;
 /// Applies empty_cache() to all that exist.
 void empty_device_caches();
 

@@ -51,7 +51,10 @@ class HostUpstream final : public hero::cuda::Upstream {
     --events_;
     delete static_cast<Event*>(event);
   }
+  bool may_free_now() noexcept override { return may_free; }
   std::string describe() override { return "host (a test)"; }
+
+  bool may_free = true;
 
   /// The stream has done all that it was asked for.
   void finish(hero::cuda::StreamId stream) {

@@ -204,6 +204,39 @@ TEST_CASE("with caching off every block comes from the device and goes back to i
   memory.check_invariants();
 }
 
+TEST_CASE("what is not cached stays while the device may not be waited for") {
+  HostUpstream host;
+  CachingAllocator memory(host, false);
+  void* a = memory.allocate(1000, kA);
+  host.may_free = false;
+  memory.deallocate(a);
+  CHECK(host.held() == 1000);
+  memory.check_invariants();
+  void* b = memory.allocate(5000, kB);
+  CHECK(host.held() == 6000);
+  host.may_free = true;
+  memory.deallocate(memory.allocate(10, kA));  // a later call
+  CHECK(host.held() == 5000);
+
+  const CachingAllocator::PoolId pool = memory.make_pool();
+  memory.route(kA, pool);
+  void* c = memory.allocate(1000, kA);
+  void* d = memory.allocate(3 * kMiB, kA);
+  memory.end_route(kA);
+  memory.deallocate(d);  // its pool keeps it
+  host.may_free = false;
+  memory.release_pool(pool);
+  memory.deallocate(c);
+  CHECK(host.held() > 5000 + 3 * kMiB);
+  memory.check_invariants();
+  host.may_free = true;
+  memory.empty_cache();
+  CHECK(host.held() == 5000);
+  memory.deallocate(b);
+  CHECK(host.held() == 0);
+  memory.check_invariants();
+}
+
 namespace {
 
 // What must hold of blocks, kept beside the allocator: no two in use overlap, none overlaps what a

@@ -2,7 +2,6 @@
 #include <mutex>
 #include <vector>
 
-#include <hero/cuda/runtime/device_memory.cuh>
 #include <hero/dist/engines/nccl/free_gate.h>
 
 namespace hero::dist::nccl {
@@ -32,7 +31,7 @@ FreeGate::~FreeGate() {
   std::erase(gates().open, this);
 }
 
-bool all_have_asked(int device) noexcept {
+bool all_have_asked(int device, cuda::FreeWait wait) noexcept {
   if (inside) return true;
   std::vector<FreeGate*> mine;
   {
@@ -44,7 +43,7 @@ bool all_have_asked(int device) noexcept {
   }
   inside = true;
   const bool all = std::all_of(mine.begin(), mine.end(),
-                               [](FreeGate* gate) { return gate->others_have_asked(); });
+                               [wait](FreeGate* gate) { return gate->others_have_asked(wait); });
   inside = false;
   return all;
 }

@@ -2,8 +2,12 @@
 // [note: memory goes back when no rank is waited for] The driver takes memory back when the device
 // is done, and lets no other call of the process through meanwhile. A device whose NCCL call waits
 // for a rank of this process, a thread, would wait for ever for that rank's own call. So a rank
-// gives memory back only once all others have asked for the calls that it has asked for.
+// gives memory back only once all others have asked for the calls that it has asked for: the cache,
+// which goes back because memory ran out or at the program's wish, waits for that; what is not
+// cached (HERO_CUDA_CACHE=0, the memory of a graph that is gone) stays until a later call.
 #include <thread>
+
+#include <hero/cuda/runtime/device_memory.cuh>
 
 namespace hero::dist::nccl {
 
@@ -14,16 +18,17 @@ class FreeGate {
   virtual ~FreeGate();
   FreeGate(const FreeGate&) = delete;
   FreeGate& operator=(const FreeGate&) = delete;
-  /// Waits until the other ranks have asked for what this one has; false where they never will.
-  virtual bool others_have_asked() noexcept = 0;
+  /// Whether the other ranks have asked for what this one has: `until_known` waits for them, and is
+  /// false where they never will; `none` is false, too, while that is not known.
+  virtual bool others_have_asked(cuda::FreeWait wait) noexcept = 0;
 
  private:
-  friend bool all_have_asked(int device) noexcept;
+  friend bool all_have_asked(int device, cuda::FreeWait wait) noexcept;
   const int device_;
   const std::thread::id thread_ = std::this_thread::get_id();
 };
 
 /// For the calling thread's ranks on that device, or on any (-1).
-bool all_have_asked(int device) noexcept;
+bool all_have_asked(int device, cuda::FreeWait wait) noexcept;
 
 }  // namespace hero::dist::nccl

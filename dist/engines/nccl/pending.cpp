@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <hero/dist/engines/nccl/pending.h>
 
 namespace hero::dist::nccl {
@@ -41,7 +43,12 @@ bool GpuRank::has_messages() const {
   return false;
 }
 
-bool GpuRank::others_have_asked() noexcept {
+bool GpuRank::others_have_asked(cuda::FreeWait wait) noexcept {
+  if (wait == cuda::FreeWait::none) {
+    return !asking && std::all_of(begun.begin(), begun.end(), [](const auto& pending) {
+      return pending == nullptr || pending->known_to_wait_for_nobody();
+    });
+  }
   try {
     const Clock::time_point start = Clock::now();
     for (const auto& pending : begun) {

@@ -49,7 +49,8 @@ struct GpuRank : FreeGate {
   }
   // After an error: nothing of this rank is under way any more.
   void give_up() noexcept;
-  bool others_have_asked() noexcept override;
+  bool others_have_asked(cuda::FreeWait wait) noexcept override;
+  bool asking = false;  // a call goes to NCCL at this moment
 };
 
 /// Messages that have begun and are not asked for, in the order of their lane.
@@ -111,8 +112,15 @@ class NcclPending : public Pending {
     const cuda::StreamScope scope(comm.stream());
     ready->join();
     if (after_) after_->done_->join();
-    how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
-        where_);
+    rank_->asking = true;
+    try {
+      how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
+          where_);
+      rank_->asking = false;
+    } catch (const Error&) {
+      rank_->asking = false;
+      throw;
+    }
     done_ = rank_->exchange().point();
     comm_ = &comm;
     number_ = comm.next();
@@ -138,7 +146,11 @@ class NcclPending : public Pending {
 
   bool stated_by_both() const { return statement_->test(); }
 
-  // Whether NCCL's call, if it was asked for, waits for no other rank's.
+  // Whether NCCL's call, if it was asked for, waits for no other rank's: as far as is known, or
+  // after another look.
+  bool known_to_wait_for_nobody() const {
+    return complete_ || !done_ || (statement_ && statement_->complete());
+  }
   bool waits_for_nobody() const { return complete_ || !done_ || !statement_ || statement_->test(); }
 
   // Where something has failed: whether this call is one that all ranks have asked for.
