@@ -16,7 +16,12 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-void patient() {}
+// Joins a communicator by its id.
+ncclComm_t join_by_id(const ncclUniqueId& id, int size, int rank, double timeout) {
+  const dist::nccl::Library& library = dist::nccl::library();
+  return dist::nccl::connect(library, dist::nccl::by_id(library, id, size, rank),
+                             "joining rank " + std::to_string(rank), timeout, [] {});
+}
 
 }  // namespace
 
@@ -44,14 +49,14 @@ TEST_CASE("nccl: joining without a GPU is an error with NCCL's own text") {
   cusim::break_nccl("CommInitRankConfig", 0, ncclUnhandledCudaError);
 #else
   if (cuda::is_available()) {
-    ncclComm_t comm = dist::nccl::connect(*library, id, 1, {"world", 0}, 60, patient);
+    ncclComm_t comm = join_by_id(id, 1, 0, 60);
+    CHECK(library->CommFinalize(comm) == ncclSuccess);
     CHECK(library->CommDestroy(comm) == ncclSuccess);
     return;
   }
 #endif
-  CHECK_THROWS_WITH(dist::nccl::connect(*library, id, 1, {"world", 0}, 60, patient),
-                    ContainsSubstring("nccl: joining rank 0 of 'world': NCCL reports: ") &&
-                        ContainsSubstring("unhandled cuda error"));
+  CHECK_THROWS_WITH(join_by_id(id, 1, 0, 60), ContainsSubstring("joining rank 0: NCCL reports: ") &&
+                                                  ContainsSubstring("unhandled cuda error"));
 }
 
 #ifdef HERO_TEST_CUSIM
@@ -62,12 +67,12 @@ TEST_CASE("nccl: a rank that nobody joins gives up after the time-out") {
   ncclUniqueId id = {};
   REQUIRE(library.GetUniqueId(&id) == ncclSuccess);
   const int open = cusim::open_communicators(), aborted = cusim::aborted_communicators();
-  CHECK_THROWS_WITH(dist::nccl::connect(library, id, 2, {"world", 1}, 0.01, patient),
-                    ContainsSubstring("nccl: joining rank 1 of 'world': time-out after 0.01 s"));
+  CHECK_THROWS_WITH(join_by_id(id, 2, 1, 0.01),
+                    ContainsSubstring("joining rank 1: time-out after 0.01 s"));
   CHECK(cusim::open_communicators() == open);
   // Should the others come after all, they meet a communicator that nobody takes, and it is
   // aborted.
-  ncclComm_t late = dist::nccl::connect(library, id, 2, {"world", 0}, 60, patient);
+  ncclComm_t late = join_by_id(id, 2, 0, 60);
   for (int i = 0; i < 60'000 && cusim::aborted_communicators() == aborted; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

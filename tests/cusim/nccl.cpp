@@ -22,38 +22,17 @@
 
 namespace {
 
+using cusim::nccl::broken;
 using cusim::nccl::bytes_of;
 using cusim::nccl::fail;
-using cusim::nccl::Files;
 using cusim::nccl::Item;
 using cusim::nccl::ItemPtr;
 using cusim::nccl::Kind;
+using cusim::nccl::Party;
 using hero::DType;
 
-struct Party {
-  int size = 0, joined = 0;
-  std::vector<std::deque<ItemPtr>> collectives;  // [rank]: in the order asked for
-  std::map<std::pair<int, int>, std::deque<ItemPtr>> sends, recvs;
-};
-
-std::map<std::string, std::shared_ptr<Party>> parties;
-std::map<std::pair<std::string, int>, ncclResult_t> breaks;
-int open_count = 0, aborted_count = 0, next_id = 0;
 thread_local int depth = 0;
 thread_local std::vector<ItemPtr> grouped;
-
-}  // namespace
-
-struct ncclComm {
-  std::shared_ptr<Party> party;
-  std::shared_ptr<Files> files;  // between processes; else null
-  int rank = 0;
-  bool aborted = false, finalized = false;
-  std::string last;
-  ncclResult_t failed = ncclSuccess;
-};
-
-namespace {
 
 DType dtype_of(ncclDataType_t type) {
   switch (type) {
@@ -78,10 +57,19 @@ DType dtype_of(ncclDataType_t type) {
 // Aborted communicators stay in memory: work of their streams still looks at them.
 bool over(const Item& item) { return item.comm->aborted; }
 
-bool is_aborted(ncclComm_t comm) {
-  const std::lock_guard lock(cusim::world());
-  return comm->aborted;
+// The other end of a message, null while there is none; of a collective, the call itself.
+ItemPtr other_end(const ItemPtr& mine) {
+  if (!mine->is_message()) return mine;
+  Party& party = *mine->comm->party;
+  const bool sends = mine->kind == Kind::send;
+  const std::pair lane =
+      sends ? std::pair(mine->rank, mine->peer) : std::pair(mine->peer, mine->rank);
+  const auto& own = (sends ? party.sends : party.recvs)[lane];
+  const auto& other = (sends ? party.recvs : party.sends)[lane];
+  const auto place = std::find(own.begin(), own.end(), mine) - own.begin();
+  return static_cast<size_t>(place) < other.size() ? other[static_cast<size_t>(place)] : nullptr;
 }
+bool has_other_end(const ItemPtr& mine) { return over(*mine) || other_end(mine) != nullptr; }
 
 // Adds up from the last rank to the first: neither Order::tree nor Order::ranks.
 void reduce(const std::vector<ItemPtr>& all, size_t skip, void* to, size_t count) {
@@ -101,24 +89,18 @@ void reduce(const std::vector<ItemPtr>& all, size_t skip, void* to, size_t count
   if (count > 0) std::memcpy(to, sum.data(), sum.size());
 }
 
-// A stream has come to this part.
-void reach(const ItemPtr& mine) {
+}  // namespace
+
+void cusim::nccl::reach(const ItemPtr& mine) {
   if (mine->done || over(*mine)) return;
   Party& party = *mine->comm->party;
   std::vector<ItemPtr> all;
   if (mine->is_message()) {
-    const bool sends = mine->kind == Kind::send;
-    const std::pair lane =
-        sends ? std::pair(mine->rank, mine->peer) : std::pair(mine->peer, mine->rank);
-    auto &sent = party.sends[lane], &wanted = party.recvs[lane];
-    auto& own = sends ? sent : wanted;
-    auto& other = sends ? wanted : sent;
-    size_t place = 0;
-    while (place < own.size() && own[place] != mine) ++place;
-    if (place >= other.size()) fail("a message would wait for its other end for ever");
-    const ItemPtr from = sent[place], to = wanted[place];
-    cudaEventSynchronize((sends ? to : from)->before.get());
-    if (mine->done || over(*from) || over(*to)) return;
+    const ItemPtr other = other_end(mine);
+    const ItemPtr& from = mine->kind == Kind::send ? mine : other;
+    const ItemPtr& to = mine->kind == Kind::send ? other : mine;
+    cudaEventSynchronize(other->before.get());
+    if (mine->done || over(*other)) return;
     if (from->count != to->count) fail("the two ends of a message differ in size");
     std::memcpy(to->to, from->from, bytes_of(*from));
     from->done = to->done = true;
@@ -138,7 +120,10 @@ void reach(const ItemPtr& mine) {
   if (mine->done || over(*mine)) return;
   cusim::nccl::perform(all);
   for (const ItemPtr& item : all) item->done = true;
+  note(std::string(kKinds[static_cast<int>(mine->kind)]) + " of " + party.name + " is done");
 }
+
+namespace {
 
 // The group's calls are one piece of work: none of them waits for another.
 void ask(std::vector<ItemPtr> items) {
@@ -162,22 +147,15 @@ void ask(std::vector<ItemPtr> items) {
       party.collectives[static_cast<size_t>(item->rank)].push_back(item);
     }
   }
-  cusim::enqueue("nccl", items.front()->stream, [items] {
-    for (const ItemPtr& item : items) reach(item);
-  });
-}
-
-ncclResult_t broken(const char* function, ncclComm_t comm, int rank) {
-  const std::lock_guard lock(cusim::world());
-  const auto found = breaks.find({function, rank});
-  if (found == breaks.end()) return ncclSuccess;
-  const ncclResult_t result = found->second;
-  breaks.erase(found);
-  if (comm) {
-    comm->last = std::string("told to fail in ") + function;
-    comm->failed = result;
-  }
-  return result;
+  cusim::enqueue_when(
+      "nccl", items.front()->stream,
+      [items] {
+        return std::none_of(items.begin(), items.end(), cusim::nccl::is_held) &&
+               std::all_of(items.begin(), items.end(), has_other_end);
+      },
+      [items] {
+        for (const ItemPtr& item : items) cusim::nccl::reach(item);
+      });
 }
 
 ncclResult_t add(const char* function, Item item, ncclComm_t comm, cudaStream_t stream) {
@@ -234,94 +212,6 @@ void cusim::nccl::perform(const std::vector<ItemPtr>& all, int only) {
   }
 }
 
-void cusim::break_nccl(const char* function, int rank, ncclResult_t result) {
-  const std::lock_guard lock(world());
-  breaks[{function, rank}] = result;
-}
-int cusim::open_communicators() { return open_count; }
-int cusim::aborted_communicators() { return aborted_count; }
-
-ncclResult_t ncclGetVersion(int* version) {
-  *version = 22809;
-  return ncclSuccess;
-}
-ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  const ncclResult_t told = broken("GetUniqueId", nullptr, 0);
-  if (told != ncclSuccess) return told;
-  const std::lock_guard lock(cusim::world());
-  std::snprintf(id->internal, sizeof(id->internal), "cusim-%d-%d", ::getpid(), ++next_id);
-  return ncclSuccess;
-}
-const char* ncclGetErrorString(ncclResult_t result) {
-  constexpr const char* names[] = {
-      "no error",         "unhandled cuda error", "system error",         "internal error",
-      "invalid argument", "invalid usage",        "remote process error", "in progress"};
-  return names[result];
-}
-const char* ncclGetLastError(ncclComm_t comm) { return comm ? comm->last.c_str() : ""; }
-
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
-                                    ncclConfig_t* config) {
-  if (config->blocking != 1) fail("a communicator that does not block");
-  std::unique_lock lock(cusim::world());
-  auto made = std::make_unique<ncclComm>();
-  made->rank = rank;
-  const ncclResult_t told = broken("CommInitRankConfig", made.get(), rank);
-  if (told != ncclSuccess) return told;
-  if (Files::folder()) {
-    made->files = std::make_shared<Files>(id.internal, rank, size);
-  } else {
-    if (std::string(id.internal).rfind("cusim-" + std::to_string(::getpid()) + "-", 0) != 0) {
-      fail("ranks that are processes need a folder for their messages, in HERO_CUSIM_NCCL");
-    }
-    auto& party = parties[id.internal];
-    if (!party) party = std::make_shared<Party>();
-    made->party = party;
-    party->size = size;
-    party->collectives.resize(static_cast<size_t>(size));
-    ++party->joined;
-  }
-  while (made->files ? !made->files->joined() : made->party->joined < size) {
-    lock.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    lock.lock();
-  }
-  ++open_count;
-  *comm = made.release();
-  return ncclSuccess;
-}
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  const std::lock_guard lock(cusim::world());
-  const ncclResult_t told = broken("Async", comm, comm->rank);
-  *state = told != ncclSuccess ? told : comm->failed;
-  return ncclSuccess;
-}
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  const std::lock_guard lock(cusim::world());
-  if (comm->finalized) fail("a communicator is finalized twice");
-  comm->finalized = true;
-  if (comm->files) comm->files->finish();
-  for (size_t i = 0; comm->party && i < comm->party->collectives.size(); ++i) {
-    for (const ItemPtr& item : comm->party->collectives[i]) {
-      if (item->comm == comm && !item->done) reach(item);
-    }
-  }
-  return ncclSuccess;
-}
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  const std::lock_guard lock(cusim::world());
-  if (!comm->finalized) fail("a communicator is destroyed that was not finalized");
-  --open_count;  // the memory stays: other ranks' streams may still look at it
-  return ncclSuccess;
-}
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  const std::lock_guard lock(cusim::world());
-  comm->aborted = true;
-  if (comm->files) comm->files->abort();
-  --open_count;
-  ++aborted_count;
-  return ncclSuccess;
-}
 ncclResult_t ncclGroupStart() {
   ++depth;
   return ncclSuccess;
@@ -331,10 +221,7 @@ ncclResult_t ncclGroupEnd() {
   if (--depth > 0) return ncclSuccess;
   std::vector<ItemPtr> items = std::exchange(grouped, {});
   const ncclComm_t comm = items.empty() ? nullptr : items.front()->comm;
-  if (comm && broken("Hang", nullptr, comm->rank) != ncclSuccess) {
-    while (!is_aborted(comm)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return ncclInternalError;
-  }
+  if (comm && !cusim::nccl::connect(comm)) return ncclInternalError;
   ask(std::move(items));
   return ncclSuccess;
 }

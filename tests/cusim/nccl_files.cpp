@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -12,9 +13,6 @@ namespace cusim::nccl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr const char* kKinds[] = {
-    "all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "send", "recv"};
 
 // What stands before the bytes of a file: the two ends must ask for the same.
 struct Head {
@@ -153,6 +151,32 @@ bool Files::joined() {
     if (!std::filesystem::exists(file)) return false;
     take_file(file, {});
     come_[static_cast<size_t>(i)] = true;
+  }
+  return true;
+}
+
+void Files::tell(size_t number, std::pair<int, int> color_and_key) {
+  const int words[] = {color_and_key.first, color_and_key.second};
+  for (int i = 0; i < size_; ++i) {
+    if (i == rank_) continue;
+    write_file(path("split" + std::to_string(number), rank_, i), {}, words, sizeof(words));
+  }
+  own_split_ = color_and_key;
+}
+
+bool Files::told(size_t number, std::vector<std::pair<int, int>>& all) {
+  std::vector<std::string> files;
+  for (int i = 0; i < size_; ++i) {
+    files.push_back(path("split" + std::to_string(number), i, rank_));
+    if (i != rank_ && !std::filesystem::exists(files.back())) return false;
+  }
+  for (int i = 0; i < size_; ++i) {
+    auto& said = all[static_cast<size_t>(i)];
+    said = own_split_;
+    if (i == rank_) continue;
+    const std::vector<char> bytes = take_file(files[static_cast<size_t>(i)], {});
+    std::memcpy(&said.first, bytes.data(), sizeof(int));
+    std::memcpy(&said.second, bytes.data() + sizeof(int), sizeof(int));
   }
   return true;
 }

@@ -20,8 +20,12 @@ class Files : public std::enable_shared_from_this<Files> {
   static const char* folder();
 
   Files(std::string id, int rank, int size);
+  const std::string& id() const { return id_; }
   /// Whether all have come.
   bool joined();
+  /// What this rank says of its n-th split, and whether the others have said theirs: all[rank].
+  void tell(size_t number, std::pair<int, int> color_and_key);
+  bool told(size_t number, std::vector<std::pair<int, int>>& all);
   /// Puts a group of calls into their stream. They go on by a thread of the process, whatever the
   /// host does meanwhile. A host that waits for one for longer than HERO_TIMEOUT, or 600 seconds,
   /// ends the program.
@@ -52,6 +56,7 @@ class Files : public std::enable_shared_from_this<Files> {
   const std::string id_;
   const int rank_, size_;
   std::vector<bool> come_;
+  std::pair<int, int> own_split_;
   std::map<std::pair<int, int>, uint64_t> next_;  // messages from one to another; {-1, -1}: calls
   std::deque<UnderWay> under_way_;
   bool aborted_ = false;

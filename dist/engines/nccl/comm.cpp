@@ -43,11 +43,17 @@ ncclResult_t state_of(const Library& library, ncclComm_t comm) {
   return status == ncclSuccess ? state : status;
 }
 
-std::string text_of(const Name& name) {
-  return "rank " + std::to_string(name.rank) + " of '" + name.axis + "'";
+// Communicators block: another one would start a thread in every group of calls. What is split from
+// one shares none of its resources with it, which would run the calls of both one after the other.
+ncclConfig_t config() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  return config;
 }
 
 }  // namespace
+
+std::string Name::text() const { return "rank " + std::to_string(rank) + " of '" + axis + "'"; }
 
 void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
                 const std::string& where) {
@@ -64,29 +70,53 @@ struct Joining::State {
   bool done = false, left = false;
   ncclComm_t comm = nullptr;
   std::string error;
+
+  // False, and it is aborted, where nobody waits for it any more.
+  bool keep(const Library& library, ncclComm_t made) {
+    const std::lock_guard lock(mutex);
+    comm = made;
+    if (left) abort(library);
+    return !left;
+  }
+  // Under the mutex. Calls of other threads into it come back.
+  void abort(const Library& library) {
+    if (comm != nullptr) library.CommAbort(std::exchange(comm, nullptr));
+  }
 };
 
-Joining::Joining(const Library& library, const ncclUniqueId& id, int size, const Name& name)
+Make by_id(const Library& library, const ncclUniqueId& id, int size, int rank) {
+  return [&library, id, size, rank](ncclComm_t* comm) {
+    ncclConfig_t how = config();
+    return library.CommInitRankConfig(comm, size, id, rank, &how);
+  };
+}
+
+Make by_split(const Library& library, ncclComm_t parent, int color, int key) {
+  constexpr int kNone = -1;  // NCCL_SPLIT_NOCOLOR of newer headers
+  return [&library, parent, color = color < 0 ? kNone : color, key](ncclComm_t* comm) {
+    ncclConfig_t how = config();
+    return library.CommSplit(parent, color, key, comm, &how);
+  };
+}
+
+Joining::Joining(const Library& library, Make make, const std::string& where, First first)
     : library_(library), state_(std::make_shared<State>()) {
   const int device = cuda::current_cuda("nccl").index;
   // detached: nothing takes a thread back that waits in NCCL for a rank that never comes
-  std::thread([state = state_, &library, id, size, name, device] {
-    ncclComm_t comm = nullptr;
+  std::thread([state = state_, &library, make = std::move(make), first = std::move(first), where,
+               device] {
     std::string error;
     try {
       const cuda::DeviceGuard guard(device);
-      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-      config.blocking = 1;  // another one starts a thread in every group of calls
-      check_nccl(library, library.CommInitRankConfig(&comm, size, id, name.rank, &config), nullptr,
-                 "nccl: joining " + text_of(name));
+      ncclComm_t comm = nullptr;
+      check_nccl(library, make(&comm), nullptr, where);
+      if (!state->keep(library, comm)) return;
+      if (first) first(comm);
     } catch (const std::exception& caught) {
       error = caught.what();
     }
     const std::lock_guard lock(state->mutex);
-    if (comm != nullptr && (state->left || !error.empty())) {
-      library.CommAbort(std::exchange(comm, nullptr));
-    }
-    state->comm = comm;
+    if (!error.empty()) state->abort(library);
     state->error = std::move(error);
     state->done = true;
   }).detach();
@@ -95,12 +125,12 @@ Joining::Joining(const Library& library, const ncclUniqueId& id, int size, const
 Joining::~Joining() {
   const std::lock_guard lock(state_->mutex);
   state_->left = true;
-  if (state_->comm != nullptr) library_.CommAbort(state_->comm);
+  state_->abort(library_);
 }
 
 bool Joining::ready() {
   const std::lock_guard lock(state_->mutex);
-  if (state_->done && state_->comm == nullptr) throw Error(state_->error);
+  if (!state_->error.empty()) throw Error(state_->error);
   return state_->done;
 }
 
@@ -109,24 +139,24 @@ ncclComm_t Joining::take() {
   return std::exchange(state_->comm, nullptr);
 }
 
-ncclComm_t connect(const Library& library, const ncclUniqueId& id, int size, const Name& name,
+ncclComm_t connect(const Library& library, const Make& make, const std::string& where,
                    double timeout, const Patience& patience) {
-  Joining joining(library, id, size, name);
-  await(timeout, "nccl: joining " + text_of(name), patience, [&] { return joining.ready(); });
+  Joining joining(library, make, where);
+  await(timeout, where, patience, [&] { return joining.ready(); });
   return joining.take();
 }
 
-Comm::Comm(ncclComm_t handle, Name name, Device device, double timeout)
+Comm::Comm(ncclComm_t handle, Name name, Terms terms)
     : library_(nccl::library()),
       name_(std::move(name)),
-      timeout_(timeout),
-      stream_(device),
+      terms_(std::move(terms)),
+      stream_(terms_.device),
       handle_(handle) {}
 
 Comm::~Comm() {
   if (handle_ == nullptr) return;
   // What was asked for is done first, and a rank that is gone never does its part.
-  Watch watch(library_, handle_, timeout_);
+  Watch watch(library_, handle_, terms_);
   const ncclResult_t status = library_.CommFinalize(handle_);
   if (watch.end()) return;
   if (status == ncclSuccess) {
@@ -137,9 +167,9 @@ Comm::~Comm() {
 }
 
 void Comm::group(const std::string& where, const std::function<void()>& calls) {
-  check(handle_ != nullptr, where, ": the communicator of ", text_of(name_),
+  check(handle_ != nullptr, where, ": the communicator of ", name_.text(),
         " was given up after an error");
-  Watch watch(library_, handle_, timeout_);
+  Watch watch(library_, handle_, terms_);
   ncclResult_t status = library_.GroupStart();
   std::exception_ptr thrown;
   if (status == ncclSuccess) {
@@ -152,7 +182,8 @@ void Comm::group(const std::string& where, const std::function<void()>& calls) {
   }
   if (watch.end()) {
     handle_ = nullptr;
-    fail(where, ": time-out after ", timeout_,
+    check(!terms_.failed || !terms_.failed(), where, ": another rank has failed");
+    fail(where, ": time-out after ", terms_.timeout,
          " s: NCCL still waits for other ranks; set HERO_TIMEOUT to more seconds if they only need "
          "longer");
   }
@@ -162,6 +193,11 @@ void Comm::group(const std::string& where, const std::function<void()>& calls) {
 
 void Comm::check_health(const std::string& where) {
   if (handle_ != nullptr) check_nccl(library_, state_of(library_, handle_), handle_, where);
+}
+
+void Comm::finish(const Patience& patience) {
+  await(terms_.timeout, "nccl: the calls of " + name_.text(), patience,
+        [&] { return stream_.query(); });
 }
 
 void Comm::agreed(uint64_t number, std::shared_ptr<core::Point> done) {

@@ -19,14 +19,33 @@ using Patience = std::function<void()>;
 struct Name {
   std::string axis;
   int rank = 0;
+  std::string text() const;
 };
 
-/// A communicator that is being made: `size` ranks that all do so with one id. A thread of its own
-/// waits for them, so nothing here blocks. One that is not taken is aborted, by that thread where
-/// it comes late. The current device is the rank's.
+/// What all communicators of a rank have in common.
+struct Terms {
+  Device device = {DeviceType::cuda, 0};
+  double timeout = 0;                 ///< seconds that the host waits for NCCL
+  std::function<bool()> failed = {};  ///< whether a rank has failed; any thread may ask; or empty
+};
+
+/// Makes a communicator, and returns when all its ranks do so: NCCL's call of that kind. Leaves
+/// null for a rank that belongs to none.
+using Make = std::function<ncclResult_t(ncclComm_t*)>;
+/// By an id, for `size` ranks that all have it.
+Make by_id(const Library& library, const ncclUniqueId& id, int size, int rank);
+/// From a communicator whose ranks all do so and which no call uses meanwhile: ranks with one color
+/// get one together, in the order of their keys; those with a negative one get none.
+Make by_split(const Library& library, ncclComm_t parent, int color, int key);
+
+/// A communicator that is being made, with which `first` is done then, if given; that throws. A
+/// thread of its own waits for the other ranks, so nothing here blocks. A communicator that is not
+/// taken is aborted, by that thread where it comes late. The current device is the rank's. Errors
+/// of NCCL begin with `where`.
 class Joining {
  public:
-  Joining(const Library& library, const ncclUniqueId& id, int size, const Name& name);
+  using First = std::function<void(ncclComm_t)>;
+  Joining(const Library& library, Make make, const std::string& where, First first = {});
   ~Joining();
   Joining(const Joining&) = delete;
   Joining& operator=(const Joining&) = delete;
@@ -42,7 +61,7 @@ class Joining {
 
 /// Makes one and returns when it is ready; an Error of its own, of `patience`, or after `timeout`
 /// seconds.
-ncclComm_t connect(const Library& library, const ncclUniqueId& id, int size, const Name& name,
+ncclComm_t connect(const Library& library, const Make& make, const std::string& where,
                    double timeout, const Patience& patience);
 
 /// An Error that begins with `where` unless `status` is ncclSuccess, with what NCCL says of it.
@@ -53,23 +72,28 @@ void check_nccl(const Library& library, ncclResult_t status, ncclComm_t comm,
 /// A communicator and the stream on which its calls run, beside the rank's own.
 class Comm {
  public:
-  Comm(ncclComm_t handle, Name name, Device device, double timeout);
+  Comm(ncclComm_t handle, Name name, Terms terms);
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
   const Library& library() const { return library_; }
+  const Name& name() const { return name_; }
+  const Terms& terms() const { return terms_; }
   ncclComm_t handle() const { return handle_; }
   const cuda::Stream& stream() const { return stream_; }
   /// The stream as NCCL takes it.
   cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_.handle()); }
 
   /// Runs `calls`, which make any number of NCCL's calls, as one group, and returns when NCCL has
-  /// them all in the stream; after the time-out the communicator is aborted. Throws as
-  /// check_nccl().
+  /// them all in the stream; when a rank has failed, or after the time-out, the communicator is
+  /// aborted. Throws as check_nccl().
   void group(const std::string& where, const std::function<void()>& calls);
   /// Throws when a call that is under way has failed.
   void check_health(const std::string& where);
+  /// Returns when the GPU has done all that the stream was asked for; as connect() where it never
+  /// will.
+  void finish(const Patience& patience);
   /// A number for what the stream is asked for next, in its order.
   uint64_t next() { return next_++; }
   /// All ranks have asked NCCL for the call of this number, behind which `done` lies.
@@ -81,7 +105,7 @@ class Comm {
  private:
   const Library& library_;
   const Name name_;
-  const double timeout_;
+  const Terms terms_;
   const cuda::Stream stream_;
   ncclComm_t handle_;
   uint64_t next_ = 0, agreed_number_ = 0;

@@ -22,23 +22,18 @@ void begin_own(GpuGroup& group, const std::shared_ptr<NcclPending>& message) {
   group.own.erase(other);
   const Call& send = message->call.op == Collective::send ? message->call : first->call;
   const Call& recv = message->call.op == Collective::send ? first->call : message->call;
-  message->ask(*group.comm, [&](const End& end, const std::string&) {
+  message->ask(*group.comms.gathers, [&](const End& end, const std::string&) {
     const int64_t bytes =
         std::min(send.size * item_size(send.dtype), recv.size * item_size(recv.dtype));
     end.exchange.copy(send.input, recv.output, bytes);
   });
-  first->ask(*group.comm, [](const End&, const std::string&) {});  // behind the copy
+  first->ask(*group.comms.gathers, [](const End&, const std::string&) {});  // behind the copy
   message->state(*group.host);
   first->state(*group.host);
 }
 
-std::shared_ptr<GpuGroup> join(const std::shared_ptr<GpuRank>& rank, std::shared_ptr<Engine> host,
-                               std::shared_ptr<Engine> meeting, std::string axis) {
-  auto group = std::make_shared<GpuGroup>();
-  group->comm = meet(*meeting, axis, rank->device, rank->timeout);
-  group->host = std::move(host);
-  group->meeting = std::move(meeting);
-  group->axis = std::move(axis);
+std::shared_ptr<GpuGroup> add_group(const std::shared_ptr<GpuRank>& rank, GpuGroup made) {
+  auto group = std::make_shared<GpuGroup>(std::move(made));
   rank->groups.push_back(group);
   return group;
 }
@@ -92,8 +87,16 @@ class NcclEngine : public Engine {
   std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
     std::shared_ptr<Engine> part = host().group(members, axis);
     std::shared_ptr<Engine> meeting = meeting_of(*part, axis);
-    return std::make_shared<NcclEngine>(rank_, join(rank_, std::move(part), meeting, axis));
+    Comms comms = meet_within(group_->comms, *group_->meeting, {members, meeting.get()}, axis);
+    return std::make_shared<NcclEngine>(
+        rank_, add_group(rank_, {std::move(part), std::move(meeting), std::move(comms), axis}));
   }
+
+  void group_of_others(const std::string& axis) override {
+    meet_within(group_->comms, *group_->meeting, {}, axis);
+  }
+
+  bool has_failed() const override { return host().has_failed(); }
 
   void drain() override {
     while (!rank_->begun.empty()) {
@@ -123,7 +126,7 @@ class NcclEngine : public Engine {
   void begin(const std::shared_ptr<NcclPending>& pending) {
     const Call& call = pending->call;
     if (call.op != Collective::send && call.op != Collective::recv) {
-      pending->ask(*group_->comm, [&](const End& end, const std::string& where) {
+      pending->ask(group_->comms.of(call), [&](const End& end, const std::string& where) {
         ask_collective(end, call, where);
       });
       return pending->state(host());
@@ -133,7 +136,7 @@ class NcclEngine : public Engine {
     Messages& messages = group_->lanes[ends];
     if (!messages.lane) {
       messages.lane = std::make_unique<Lane>(*group_->meeting, ends.first, ends.second,
-                                             group_->axis, rank_->device, rank_->timeout);
+                                             group_->axis, rank_->terms);
     }
     pending->state(host());
     messages.waiting.push_back(pending);
@@ -155,9 +158,12 @@ class NcclEngine : public Engine {
 
 std::shared_ptr<Engine> make_engine(std::shared_ptr<Engine> host, int local_rank, int local_size,
                                     double timeout) {
-  const std::shared_ptr<Engine> meeting = meeting_of(*host, "world");
-  auto rank = std::make_shared<GpuRank>(choose_gpu(*meeting, local_rank, local_size), timeout);
-  std::shared_ptr<GpuGroup> world = join(rank, std::move(host), meeting, "world");
+  std::shared_ptr<Engine> meeting = meeting_of(*host, "world");
+  auto rank = std::make_shared<GpuRank>(Terms{choose_gpu(*meeting, local_rank, local_size), timeout,
+                                              [host] { return host->has_failed(); }});
+  Comms comms = meet(*meeting, "world", rank->terms);
+  std::shared_ptr<GpuGroup> world =
+      add_group(rank, {std::move(host), std::move(meeting), std::move(comms), "world"});
   return std::make_shared<NcclEngine>(std::move(rank), std::move(world));
 }
 

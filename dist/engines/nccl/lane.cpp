@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <span>
+#include <thread>
+#include <utility>
 
 #include <hero/cuda/runtime/runtime.cuh>
 #include <hero/dist/engines/nccl/lane.h>
@@ -20,12 +22,31 @@ ncclUniqueId id_in(const core::Array& bytes) {
   return id;
 }
 
-Lane::Lane(Engine& meeting, int from, int to, const std::string& axis, Device device,
-           double timeout)
+namespace {
+
+// NCCL connects two ranks in their first call, in which the host of each waits for the other. Ranks
+// that so wait for one another in a circle, each in another lane, would wait for ever: a lane's
+// first byte goes while nobody waits for it.
+void connect_ends(ncclComm_t comm, int me, Device device, const std::string& where) {
+  const Library& nccl = library();
+  const cuda::Stream stream(device);
+  const cuda::StreamScope scope(stream);
+  const auto queue = static_cast<cudaStream_t>(stream.handle());
+  const core::Array byte = core::Array::empty({1}, kUInt8, device);
+  check_nccl(nccl, nccl.GroupStart(), nullptr, where);
+  const ncclResult_t asked = me == 0 ? nccl.Send(byte.bytes(), 1, ncclUint8, 1, comm, queue)
+                                     : nccl.Recv(byte.bytes(), 1, ncclUint8, 0, comm, queue);
+  check_nccl(nccl, nccl.GroupEnd(), nullptr, where);
+  check_nccl(nccl, asked, nullptr, where);
+  while (!stream.query()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+}  // namespace
+
+Lane::Lane(Engine& meeting, int from, int to, const std::string& axis, Terms terms)
     : name_{axis + ", messages of rank " + std::to_string(from) + " to rank " + std::to_string(to),
             meeting.rank() == from ? 0 : 1},
-      device_(device),
-      timeout_(timeout) {
+      terms_(std::move(terms)) {
   const bool sends = name_.rank == 0;
   id_ = sends ? make_id(axis)
               : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
@@ -45,11 +66,15 @@ Comm* Lane::ready() {
   if (comm_) return comm_.get();
   if (!joining_) {
     if (!id_here_->test()) return nullptr;
-    const cuda::DeviceGuard guard(device_.index);
-    joining_ = std::make_unique<Joining>(library(), id_in(id_), 2, name_);
+    const cuda::DeviceGuard guard(terms_.device.index);
+    const std::string where = "nccl: joining " + name_.text();
+    joining_ =
+        std::make_unique<Joining>(library(), by_id(library(), id_in(id_), 2, name_.rank), where,
+                                  [where, me = name_.rank, device = terms_.device](
+                                      ncclComm_t comm) { connect_ends(comm, me, device, where); });
   }
   if (!joining_->ready()) return nullptr;
-  comm_ = std::make_unique<Comm>(joining_->take(), name_, device_, timeout_);
+  comm_ = std::make_unique<Comm>(joining_->take(), name_, terms_);
   joining_.reset();
   return comm_.get();
 }

@@ -10,13 +10,14 @@
 
 namespace hero::dist::nccl {
 
-/// A communicator of a sender (its rank 0) and a receiver (its rank 1), made with their first
-/// message. Calls of one communicator run one after the other: with a communicator for each lane no
-/// message ever waits for one of another lane, whatever the order in which ranks send and receive.
+/// A communicator of a sender (its rank 0) and a receiver (its rank 1), made and connected with
+/// their first message. Calls of one communicator run one after the other: with a communicator for
+/// each lane no message ever waits for one of another lane, whatever the order in which ranks send
+/// and receive.
 class Lane {
  public:
   /// Both ends make theirs; `meeting` carries NCCL's id, in messages between the two. Never blocks.
-  Lane(Engine& meeting, int from, int to, const std::string& axis, Device device, double timeout);
+  Lane(Engine& meeting, int from, int to, const std::string& axis, Terms terms);
   /// The communicator, null until both have joined. Never blocks.
   Comm* ready();
   /// As Comm::abort().
@@ -24,8 +25,7 @@ class Lane {
 
  private:
   const Name name_;
-  const Device device_;
-  const double timeout_;
+  const Terms terms_;
   core::Array id_;
   std::shared_ptr<Pending> id_here_;
   std::unique_ptr<Joining> joining_;

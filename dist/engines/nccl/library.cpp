@@ -31,6 +31,12 @@ namespace {
 
 constexpr const char* kName = "libnccl.so.2";
 constexpr int kOldest = 21400;
+constexpr int kSplits = 21800;
+
+std::string text_of_version(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
 
 #if defined(HERO_CUSIM)
 // Tests without a GPU: the library of this name is tests/cusim/nccl.cpp.
@@ -38,6 +44,7 @@ Library linked_library() {
   Library table;
 #define HERO_NCCL_TAKE(name) table.name = &::nccl##name
   HERO_NCCL_FUNCTIONS(HERO_NCCL_TAKE);
+  HERO_NCCL_TAKE(CommSplit);
 #undef HERO_NCCL_TAKE
   return table;
 }
@@ -57,6 +64,7 @@ Library opened_library(const std::string& name) {
         "; install NCCL 2.14 or newer")
   HERO_NCCL_FUNCTIONS(HERO_NCCL_FIND);
 #undef HERO_NCCL_FIND
+  table.CommSplit = reinterpret_cast<decltype(table.CommSplit)>(::dlsym(file, "ncclCommSplit"));
   return table;
 }
 
@@ -64,15 +72,18 @@ Library opened_library(const std::string& name) {
 
 Library load_library(const std::string& name) {
 #if defined(HERO_CUSIM)
-  const Library table = name == kName ? linked_library() : opened_library(name);
+  Library table = name == kName ? linked_library() : opened_library(name);
 #else
-  const Library table = opened_library(name);
+  Library table = opened_library(name);
 #endif
   int version = 0;
   const ncclResult_t status = table.GetVersion(&version);
   check(status == ncclSuccess && version >= kOldest, "nccl: the library '", name,
-        "' is of version ", version / 10000, ".", version / 100 % 100, ".", version % 100,
-        "; install NCCL 2.14 or newer");
+        "' is of version ", text_of_version(version), "; install NCCL 2.14 or newer");
+  if (version < kSplits) table.CommSplit = nullptr;
+  if (table.CommSplit == nullptr) {
+    table.no_split = "NCCL " + text_of_version(version) + " has no ncclCommSplit";
+  }
   return table;
 }
 

@@ -27,6 +27,11 @@ struct Library {
   decltype(&::ncclBroadcast) Broadcast = nullptr;
   decltype(&::ncclSend) Send = nullptr;
   decltype(&::ncclRecv) Recv = nullptr;
+  /// Null where the library has none (NCCL before 2.18); `no_split` says so. Its type is spelled
+  /// out for headers that have none either.
+  ncclResult_t (*CommSplit)(ncclComm_t parent, int color, int key, ncclComm_t* made,
+                            ncclConfig_t* config) = nullptr;
+  std::string no_split = {};
 };
 
 /// Loads a library of this file name; an Error where it is not found, lacks a function, or is older

@@ -41,9 +41,13 @@ class Rounds {
  public:
   explicit Rounds(Engine& meeting) : meeting_(meeting) {}
 
-  // This rank still waits; an Error where another one has failed.
+  // This rank still waits; an Error where another one has failed. Rounds of many ranks are many
+  // messages: there is time between them, the more the longer NCCL takes.
   void not_yet() {
-    if (!round_ || round_->test()) begin(0);
+    if (round_ && (!round_->test() || Clock::now() < next_)) return;
+    begin(0);
+    next_ = Clock::now() + pause_;
+    pause_ = std::min(2 * pause_, kLongest);
   }
   // This rank is joined; returns when all are.
   void joined() {
@@ -64,10 +68,69 @@ class Rounds {
     round_ = gather(meeting_, "NCCL's communicator", mine_, all_);
   }
 
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kLongest{64};
+
   Engine& meeting_;
+  std::chrono::milliseconds pause_{1};
+  Clock::time_point next_;
   std::shared_ptr<Pending> round_;
   core::Array mine_, all_;
 };
+
+// Makes a communicator of all ranks that go through these rounds.
+std::unique_ptr<Comm> make(Rounds& rounds, const Make& how, const std::string& where,
+                           const Name& name, const Terms& terms) {
+  const cuda::DeviceGuard guard(terms.device.index);
+  const ncclComm_t handle =
+      connect(library(), how, where, terms.timeout, [&] { rounds.not_yet(); });
+  auto comm = handle == nullptr ? nullptr : std::make_unique<Comm>(handle, name, terms);
+  try {
+    rounds.joined();
+  } catch (...) {
+    if (comm) comm->abort(std::chrono::steady_clock::now());
+    throw;
+  }
+  return comm;
+}
+
+// That of all ranks of `meeting`, by an id.
+std::unique_ptr<Comm> join(Engine& meeting, const Name& name, const Terms& terms) {
+  const bool sends = meeting.rank() == 0;
+  core::Array id = sends ? make_id(name.axis)
+                         : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
+  Call call;
+  call.op = Collective::broadcast;
+  call.dtype = kUInt8;
+  call.root = 0;
+  call.size = id.numel();
+  call.unit = "NCCL's id";
+  call.input = sends ? id.bytes() : nullptr;
+  call.output = sends ? nullptr : id.bytes();
+  meeting.post(std::move(call), sends ? id : core::Array(), sends ? core::Array() : id)->wait();
+  Rounds rounds(meeting);
+  const std::string& slow = library().no_split;
+  const std::string where =
+      "nccl: joining " + name.text() + (slow.empty() ? "" : ", by an id as " + slow);
+  return make(rounds, by_id(library(), id_in(id), meeting.size(), name.rank), where, name, terms);
+}
+
+// Splits `parent`, whose ranks are those of `meeting`.
+std::unique_ptr<Comm> split(Comm& parent, Engine& meeting, int color, const Name& name) {
+  Rounds rounds(meeting);
+  parent.finish([&] { rounds.not_yet(); });  // NCCL splits what has nothing to do
+  const std::string where = "nccl: splitting '" + parent.name().axis + "' for " + name.text();
+  return make(rounds, by_split(library(), parent.handle(), color, name.rank), where, name,
+              parent.terms());
+}
+
+// A second one of the same ranks, which are those of `meeting`; null where the rank is alone.
+std::unique_ptr<Comm> twin(Comm& comm, Engine& meeting) {
+  if (meeting.size() == 1) return nullptr;
+  const Name name{comm.name().axis + ", reductions", comm.name().rank};
+  if (comm.library().CommSplit == nullptr) return join(meeting, name, comm.terms());
+  return split(comm, meeting, 0, name);
+}
 
 }  // namespace
 
@@ -102,34 +165,32 @@ Device choose_gpu(Engine& meeting, int local_rank, int local_size) {
   return device;
 }
 
-std::unique_ptr<Comm> meet(Engine& meeting, const std::string& axis, Device device,
-                           double timeout) {
-  const bool sends = meeting.rank() == 0;
-  core::Array id = sends ? make_id(axis)
-                         : core::Array::zeros({static_cast<int64_t>(sizeof(ncclUniqueId))}, kUInt8);
-  Call call;
-  call.op = Collective::broadcast;
-  call.dtype = kUInt8;
-  call.root = 0;
-  call.size = id.numel();
-  call.unit = "NCCL's id";
-  call.input = sends ? id.bytes() : nullptr;
-  call.output = sends ? nullptr : id.bytes();
-  meeting.post(std::move(call), sends ? id : core::Array(), sends ? core::Array() : id)->wait();
+void Comms::abort(std::chrono::steady_clock::time_point deadline) const noexcept {
+  if (gathers) gathers->abort(deadline);
+  if (reductions) reductions->abort(deadline);
+}
 
-  Rounds rounds(meeting);
-  const Name name{axis, meeting.rank()};
-  const cuda::DeviceGuard guard(device.index);
-  const ncclComm_t handle =
-      connect(library(), id_in(id), meeting.size(), name, timeout, [&] { rounds.not_yet(); });
-  auto comm = std::make_unique<Comm>(handle, name, device, timeout);
-  try {
-    rounds.joined();
-  } catch (...) {
-    comm->abort(std::chrono::steady_clock::now());
-    throw;
+Comms meet(Engine& meeting, const std::string& axis, const Terms& terms) {
+  Comms comms;
+  comms.gathers = join(meeting, {axis, meeting.rank()}, terms);
+  comms.reductions = twin(*comms.gathers, meeting);
+  return comms;
+}
+
+Comms meet_within(const Comms& parent, Engine& meeting, const Subset& subset,
+                  const std::string& axis) {
+  const bool none = subset.meeting == nullptr;
+  const Comm& whole = *parent.gathers;
+  Comms comms;
+  if (whole.library().CommSplit != nullptr) {
+    const int color = none ? -1 : std::ranges::min(subset.members);
+    const int key = none ? 0 : subset.meeting->rank();
+    comms.gathers = split(*parent.gathers, meeting, color, {axis, key});
+  } else if (!none) {
+    comms.gathers = join(*subset.meeting, {axis, subset.meeting->rank()}, whole.terms());
   }
-  return comm;
+  if (!none) comms.reductions = twin(*comms.gathers, *subset.meeting);
+  return comms;
 }
 
 }  // namespace hero::dist::nccl

@@ -66,7 +66,7 @@ void GpuRank::give_up() noexcept {
   for (const auto& each : groups) {
     const std::shared_ptr<GpuGroup> group = each.lock();
     if (!group) continue;
-    group->comm->abort(deadline);
+    group->comms.abort(deadline);
     for (auto& [ends, messages] : group->lanes) {
       messages.lane->abort(deadline);
       messages.waiting.clear();

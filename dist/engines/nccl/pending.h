@@ -16,6 +16,7 @@
 #include <hero/dist/engines/nccl/comm.h>
 #include <hero/dist/engines/nccl/free_gate.h>
 #include <hero/dist/engines/nccl/lane.h>
+#include <hero/dist/engines/nccl/meeting.h>
 #include <hero/dist/engines/nccl/moves.h>
 
 namespace hero::dist::nccl {
@@ -28,9 +29,10 @@ struct GpuGroup;
 
 /// A rank, and what it has begun and not completed, over all its groups, oldest first.
 struct GpuRank : FreeGate {
-  GpuRank(Device gpu, double seconds) : FreeGate(gpu.index), device(gpu), timeout(seconds) {}
+  explicit GpuRank(Terms of_all)
+      : FreeGate(of_all.device.index), terms(std::move(of_all)), device(terms.device) {}
+  const Terms terms;
   const Device device;
-  const double timeout;
   std::vector<std::shared_ptr<NcclPending>> begun;
   std::vector<std::weak_ptr<GpuGroup>> groups;
 
@@ -43,7 +45,7 @@ struct GpuRank : FreeGate {
   // Between two looks at what others have begun; an Error when the time since `start` is over.
   void pause(Clock::time_point start, const std::string& where) const {
     const std::chrono::duration<double> waited = Clock::now() - start;
-    check(waited.count() < timeout, where, ": time-out after ", timeout,
+    check(waited.count() < terms.timeout, where, ": time-out after ", terms.timeout,
           " s; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
@@ -63,10 +65,11 @@ struct Messages {
 struct GpuGroup {
   std::shared_ptr<Engine> host;
   std::shared_ptr<Engine> meeting;  // the host's too, with calls that are not the ranks'
-  std::unique_ptr<Comm> comm;
+  Comms comms;
   std::string axis;
-  std::map<std::pair<int, int>, Messages> lanes;
-  std::vector<std::shared_ptr<NcclPending>> own;  // messages to oneself that miss their other end
+  std::map<std::pair<int, int>, Messages> lanes = {};
+  /// Messages to oneself that miss their other end.
+  std::vector<std::shared_ptr<NcclPending>> own = {};
 };
 
 /// A call of arrays on the GPU.
@@ -119,6 +122,8 @@ class NcclPending : public Pending {
       rank_->asking = false;
     } catch (const Error&) {
       rank_->asking = false;
+      // NCCL waited for a rank that has failed: the host's engine says which
+      if (group_->host->has_failed()) state(statement_ ? *group_->meeting : *group_->host);
       throw;
     }
     done_ = rank_->exchange().point();

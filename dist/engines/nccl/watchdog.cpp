@@ -45,7 +45,7 @@ class Watchdog {
     std::unique_lock lock(mutex_);
     for (;;) {
       const auto late = std::find_if(open_.begin(), open_.end(), [now = Clock::now()](Watch* w) {
-        return w->state_ == Watch::State::open && w->deadline_ < now;
+        return w->state_ == Watch::State::open && w->in_vain(now);
       });
       if (late == open_.end()) return;
       Watch* const watch = *late;
@@ -63,17 +63,15 @@ class Watchdog {
   std::vector<Watch*> open_;
 };
 
-Watch::Watch(const Library& library, ncclComm_t comm, double seconds)
+Watch::Watch(const Library& library, ncclComm_t comm, const Terms& terms)
     : library_(library),
       comm_(comm),
+      terms_(terms),
       deadline_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                   std::chrono::duration<double>(seconds))) {
+                                   std::chrono::duration<double>(terms.timeout))) {
   Watchdog::get().add(this);
 }
 
-bool Watch::end() {
-  if (state_ == State::ended) return false;
-  return Watchdog::get().remove(this);
-}
+bool Watch::end() { return Watchdog::get().remove(this); }
 
 }  // namespace hero::dist::nccl

@@ -68,9 +68,10 @@ void wait_in_vain(Communicator& world) {
   const Device device{DeviceType::cuda, 0};
   const Array id = world.rank() == 0 ? nccl::make_id("vain") : Array::zeros({128}, kUInt8);
   world.broadcast(id, 0);
-  nccl::Comm comm(
-      nccl::connect(nccl::library(), nccl::id_in(id), 2, {"vain", world.rank()}, 600, [] {}),
-      {"vain", world.rank()}, device, 600);
+  const nccl::Library& library = nccl::library();
+  nccl::Comm comm(nccl::connect(library, nccl::by_id(library, nccl::id_in(id), 2, world.rank()),
+                                "vain", 600, [] {}),
+                  {"vain", world.rank()}, {device, 600});
   const Array x = Array::full({10}, 1.0, kFloat32, device);
   cuda::synchronize(device);
   if (world.rank() == 0) {
@@ -82,6 +83,13 @@ void wait_in_vain(Communicator& world) {
     cuda::synchronize(device);
   }
   world.barrier();
+}
+
+// An NCCL that cannot split: groups join by an id, and where one does not, the error says why.
+void join_groups(Communicator& world) {
+  check_groups(world);
+  if (world.rank() == 1) cusim::break_nccl("CommInitRankConfig", 1, ncclSystemError);
+  world.split(0, 0, "half");
 }
 
 void print_devices(Communicator& world) {
@@ -104,6 +112,7 @@ int main(int argc, char** argv) {
   }
   if (what == "print") return launch(argc, argv, print_devices);
   if (what == "collectives") return launch(argc, argv, check_everything);
+  if (what == "groups") return launch(argc, argv, join_groups);
   if (what == "late") return launch(argc, argv, fail_after_sum);
   if (what == "vain") return launch(argc, argv, wait_in_vain);
   for (const char* how : {"throw", "exit", "kill", "hang"}) {

@@ -2,6 +2,8 @@
 // The part of NCCL's interface that the nccl engine uses, over tests/cusim: communicators of
 // threads whose calls run in the streams of cuda_runtime.h, deferred ones (cusim::set_deferred).
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include <cuda_runtime.h>
 
@@ -42,6 +44,8 @@ const char* ncclGetErrorString(ncclResult_t result);
 const char* ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* comm,
+                           ncclConfig_t* config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
@@ -66,9 +70,19 @@ ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncc
 namespace cusim {
 
 /// The next call of `function` (its name without "nccl") by rank `rank` fails with this. For
-/// "Async": calls under way do, as ncclCommGetAsyncError says. For "Hang": the rank's next group of
-/// calls does not come back before its communicator is aborted.
+/// "Async": calls under way do, as ncclCommGetAsyncError says. For "Hang" and "CommFinalize": the
+/// rank's next group of calls, or its next end of a communicator, does not come back before that is
+/// aborted.
 void break_nccl(const char* function, int rank, ncclResult_t result);
+/// While true, calls of this kind ("reduce_scatter") do not begin, and the streams that have come
+/// to one stand still. A host that waits for one ends the program. Ranks are threads.
+void hold_nccl(const std::string& kind, bool hold);
+/// While true, a rank's first group of calls of a communicator comes back when all its ranks have
+/// come to theirs, or when it is aborted: as where NCCL connects them only then. Ranks are threads.
+void connect_nccl_late(bool late);
+/// What has happened since the last time: calls that make and end communicators, as "CommSplit:
+/// rank 1 of 4, color 0, key 2", and collectives that are done.
+std::vector<std::string> take_nccl_log();
 /// Communicators that were made and not ended; those of them that were ended by an abort.
 int open_communicators();
 int aborted_communicators();
