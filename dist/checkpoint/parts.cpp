@@ -36,8 +36,8 @@ int64_t begin_of(const ShardRange& range) {
   return runs.next(run) ? run.whole : 0;
 }
 
-// The pieces of a value that lies in boxes among what all ranks say that they hold of it.
-std::vector<Piece> pieces_of(const Held& value, std::vector<Piece> held) {
+// The pieces of a value among what all ranks say that they hold of it.
+std::vector<Piece> told_pieces(const Held& value, std::vector<Piece> held) {
   std::stable_sort(held.begin(), held.end(), [](const Piece& a, const Piece& b) {
     return begin_of(a.range) < begin_of(b.range);
   });
@@ -49,58 +49,79 @@ std::vector<Piece> pieces_of(const Held& value, std::vector<Piece> held) {
   return held;
 }
 
-// The communicator's ranks, by their numbers in the whole world.
-using Numbers = std::map<int, int>;
-
-Numbers numbers_of(const Communicator& world) {
-  Numbers numbers;
-  if (!world.defined()) return numbers;
-  for (const int rank : world.world_ranks()) numbers.emplace(rank, numbers.size());
-  return numbers;
-}
-
-// Of those that hold the same, the lowest of the communicator's ranks; -1 where there is none.
-int lowest_of(const Numbers& numbers, const std::vector<int>& holders) {
-  int lowest = -1;
-  for (const int holder : holders) {
-    const auto found = numbers.find(holder);
-    if (found != numbers.end() && (lowest < 0 || found->second < lowest)) lowest = found->second;
-  }
-  return lowest;
-}
-
 // [note: places that nobody tells] Which rank holds which elements of a shard follows from the
 // units that cut it, on every rank alike. Whole values are rank 0's. What a program cut into boxes
-// is known to those alone that hold them: nothing is computed of it.
-std::optional<std::vector<Piece>> computed_pieces(const Numbers& numbers, const Held& value) {
-  const ShardRange& mine = value.range;
-  const bool whole = partition(value.leaf) == nullptr;
-  if (whole || mine.whole.numel() == 0) {
-    return std::vector<Piece>{{0, {mine.whole, {}, 0, mine.whole.numel()}}};
+// is known to those alone that hold them, and so are shards of a group that is a part of the
+// communicator's ranks: nothing is computed of these.
+class Places {
+ public:
+  explicit Places(const Communicator& world) {
+    if (!world.defined()) return;
+    for (const int rank : world.world_ranks()) numbers_.emplace(rank, numbers_.size());
   }
-  const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
-  if (!replica || numbers.empty()) return {};
-  const auto parts = replica->parts_of(value.leaf);
-  if (!parts) return {};
-  std::vector<Piece> pieces;
-  bool known = mine.count == 0;
-  for (const auto& [part, holders] : *parts) {
-    const int rank = lowest_of(numbers, holders);
-    check(rank >= 0, "checkpoint: no rank holds elements ", part.begin, " to ",
-          part.begin + part.count - 1, " of '", value.name(),
-          "'; save and load with all ranks among which the module is sharded");
-    pieces.push_back({rank, {mine.whole, {}, part.begin, part.count}});
-    known = known || (part.begin == mine.first && part.count == mine.count);
+
+  // All pieces of a value; nothing where ranks must be asked.
+  std::optional<std::vector<Piece>> pieces_of(const Held& value) {
+    const Shape& whole = value.range.whole;
+    if (partition(value.leaf) == nullptr || whole.numel() == 0) {
+      return std::vector<Piece>{{0, {whole, {}, 0, whole.numel()}}};
+    }
+    const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
+    if (!replica || !has_all(*replica)) return {};
+    const auto parts = replica->parts_of(value.leaf);
+    if (!parts) return {};
+    std::vector<Piece> pieces;
+    for (const auto& [part, holders] : *parts) {
+      const int rank = lowest_of(holders);
+      check(rank >= 0, "checkpoint: no rank holds elements ", part.begin, " to ",
+            part.begin + part.count - 1, " of '", value.name(),
+            "'; save and load with all ranks among which the module is sharded");
+      pieces.push_back({rank, {whole, {}, part.begin, part.count}});
+    }
+    check_own(value, pieces);
+    return pieces;
   }
-  check(known, "checkpoint: '", value.name(), "' holds ", part_text(mine),
-        ", which is no shard that fully_shard() or ZeRO cut; leave the partitions of shards alone");
-  return pieces;
-}
+
+ private:
+  static void check_own(const Held& value, const std::vector<Piece>& pieces) {
+    const ShardRange& mine = value.range;
+    const bool known = std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+      return piece.range.first == mine.first && piece.range.count == mine.count;
+    });
+    check(known || mine.count == 0, "checkpoint: '", value.name(), "' holds ", part_text(mine),
+          ", which is no shard that fully_shard() or ZeRO cut; leave the partitions of shards "
+          "alone");
+  }
+  // Whether the module is sharded among all of the communicator's ranks, and perhaps others.
+  bool has_all(const Replica& replica) {
+    const auto [found, fresh] = has_all_.emplace(&replica, false);
+    if (!fresh) return found->second;
+    const Groups& groups = replica.groups();
+    const auto ranks = (groups.replicas.defined() ? groups.all : groups.shard).world_ranks();
+    const auto here = std::count_if(ranks.begin(), ranks.end(),
+                                    [&](int rank) { return numbers_.count(rank) > 0; });
+    found->second = !numbers_.empty() && static_cast<size_t>(here) == numbers_.size();
+    return found->second;
+  }
+  // Of those that hold the same, the lowest of the communicator's ranks; -1 where there is none.
+  int lowest_of(const std::vector<int>& holders) const {
+    int lowest = -1;
+    for (const int holder : holders) {
+      const auto found = numbers_.find(holder);
+      if (found != numbers_.end() && (lowest < 0 || found->second < lowest)) lowest = found->second;
+    }
+    return lowest;
+  }
+
+  std::map<int, int> numbers_ = {};  // the communicator's ranks, by their numbers in the world
+  std::map<const Replica*, bool> has_all_ = {};
+};
 
 // What must be the same on all ranks, a line a piece.
 void add_lines(const Held& value, std::string& lines) {
   const std::string name = value.name() + " " + hero::name(value.leaf.dtype()) + " ";
-  if (value.pieces.empty()) lines += name + to_string(value.range.whole) + " in boxes\n";
+  if (value.pieces.empty())
+    lines += name + to_string(value.range.whole) + " in parts that ranks tell\n";
   for (const Piece& piece : value.pieces) {
     lines += name + part_text(piece.range) + " on rank " + std::to_string(piece.rank) + "\n";
   }
@@ -122,7 +143,7 @@ void ask_for_pieces(const Communicator& world, const std::vector<Held*>& values)
       const ShardRange range = range_of(lines[r][i]);
       if (range.count > 0) held.push_back({static_cast<int>(r), range});
     }
-    values[i]->pieces = pieces_of(*values[i], std::move(held));
+    values[i]->pieces = told_pieces(*values[i], std::move(held));
   }
 }
 
@@ -149,12 +170,12 @@ std::vector<Held> held_by(nn::Module& module) {
 }
 
 void divide_work(const Communicator& world, std::vector<Held>& values) {
-  const Numbers numbers = numbers_of(world);
+  Places places(world);
   std::string lines;
   std::vector<Held*> unknown;
   agree(world, [&] {
     for (Held& value : values) {
-      std::optional<std::vector<Piece>> pieces = computed_pieces(numbers, value);
+      std::optional<std::vector<Piece>> pieces = places.pieces_of(value);
       if (pieces) value.pieces = std::move(*pieces);
       if (!pieces) unknown.push_back(&value);
       add_lines(value, lines);

@@ -32,8 +32,8 @@ std::vector<Held> held_by(nn::Module& module);
 
 /// Fills in the pieces; of the ranks that hold the same one the lowest saves it. Every rank
 /// computes what all of them hold of shards, and they compare a hash; of values that a program cut
-/// into boxes they tell each other their ranges. An Error on all ranks names who holds something
-/// else, and ranges that overlap or leave a hole. A collective.
+/// into boxes, or that some of the ranks shard, they tell each other their ranges. An Error on all
+/// ranks names who holds something else, and ranges that overlap or leave a hole. A collective.
 void divide_work(const Communicator& world, std::vector<Held>& values);
 
 }  // namespace hero::dist
