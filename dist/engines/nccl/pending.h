@@ -120,7 +120,7 @@ class NcclPending : public Pending {
       how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
           where_);
       rank_->asking = false;
-    } catch (const Error&) {
+    } catch (...) {
       rank_->asking = false;
       // NCCL waited for a rank that has failed: the host's engine says which
       if (group_->host->has_failed()) state(statement_ ? *group_->meeting : *group_->host);
