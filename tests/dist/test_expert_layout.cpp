@@ -10,17 +10,22 @@ using namespace hero;
 using namespace hero::test;
 using Catch::Matchers::ContainsSubstring;
 using hero_test::TempDir;
+using ExpertPaths = std::vector<std::string>;
 
 TEST_CASE("checkpoints of experts load on any number of ranks", "[expert]") {
   const TempDir dir;
   // each rank's experts and the optimizer's states of them, from `from` on (0: first values)
-  const auto run = [&](int ranks, const std::string& from, const std::string& to, Whole& state) {
+  const auto run = [&](int data, int expert, const std::string& from, const std::string& to,
+                       Whole& state) {
+    const int ranks = data * expert;
     const auto body = [&](const dist::Communicator& world) {
       const auto model = make_mixture(kBothLosses, kFloat32);
-      std::vector<std::string> experts;
+      ExpertPaths experts;
       if (world.defined()) {
-        experts = dist::expert_parallel(*model, world);
-        dist::fully_shard(*model, world, {.ignored_modules = experts});
+        const dist::Mesh mesh(world, {{"data", data}, {"expert", expert}});
+        experts = dist::expert_parallel(*model, mesh["expert"], {.loads_over = world});
+        if (data > 1) dist::fully_shard(model->get_submodule(experts[0]), mesh["data"]);
+        dist::fully_shard(*model, world, {.ignored_modules = data > 1 ? ExpertPaths() : experts});
       }
       const auto adamw = make_method(Method::adamw, model->parameters());
       dist::Checkpointer checkpoint(dir / (from.empty() ? to : from), world);
@@ -46,15 +51,19 @@ TEST_CASE("checkpoints of experts load on any number of ranks", "[expert]") {
     if (ranks == 1) return body({});
     dist::run_ranks(ranks, [&](dist::Communicator& world) { body(world); });
   };
-  Whole saved, single, two, eight;
-  run(4, "", "four", saved);
-  run(1, "four", "one", single);
-  run(2, "one", "", two);
-  run(8, "one", "", eight);
+  Whole saved, single, two, eight, grid, back;
+  run(1, 4, "", "four", saved);
+  run(1, 1, "four", "one", single);
+  run(1, 2, "one", "", two);
+  run(1, 8, "one", "", eight);
+  run(2, 2, "four", "grid", grid);
+  run(1, 1, "grid", "", back);
   CHECK(saved.size() > 10);
   CHECK(saved.difference(single) == "");
   CHECK(saved.difference(two) == "");
   CHECK(saved.difference(eight) == "");
+  CHECK(saved.difference(grid) == "");
+  CHECK(saved.difference(back) == "");
 }
 
 TEST_CASE("experts made on meta get the slices of the whole's first values", "[expert]") {
@@ -67,7 +76,7 @@ TEST_CASE("experts made on meta get the slices of the whole's first values", "[e
       const nn::DeviceScope meta(kMeta);
       moe = std::make_unique<nn::MoE>(kMoEWidth, kMoEHidden, kExperts);
     }
-    expect(dist::expert_parallel(*moe, world) == std::vector<std::string>{"experts"}, "its path");
+    expect(dist::expert_parallel(*moe, world) == ExpertPaths{"experts"}, "its path");
     moe->materialize();
     for (const auto& [name, leaf] : moe->named_parameters()) {
       expect(same(leaf.array(), slice_of(whole.get_parameter(name).array(), leaf)), name);

@@ -24,11 +24,11 @@ struct Classifier : nn::Module {
 };
 // [end]
 
-struct Sample {
+struct ExpertSample {
   Tensor x, labels;
 };
 
-Sample sample_of(int rank) {
+ExpertSample expert_sample(int rank) {
   const Tensor x(noise({16, 12}, kFloat32, static_cast<uint64_t>(rank) + 1));
   return {x, argmax(narrow(x, 1, 0, 4), 1)};
 }
@@ -41,7 +41,7 @@ double train_experts(dist::Communicator& world) {
   optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
   double last = 0.0;
   for (int step = 0; step < 20; ++step) {
-    const auto [x, labels] = sample_of(world.rank());
+    const auto [x, labels] = expert_sample(world.rank());
     const Tensor loss = cross_entropy(model(x), labels);
     (loss + nn::moe_aux_loss(model)).backward();
     optim::clip_grad_norm(model.parameters(), 1.0);  // every expert counts once
@@ -58,7 +58,7 @@ double train_experts(dist::Communicator& world) {
 TEST_CASE("the code of the page of experts trains", "[expert]") {
   manual_seed(1);
   Classifier model;
-  const auto [x, labels] = sample_of(0);
+  const auto [x, labels] = expert_sample(0);
   // [snippet: losses]
   const Tensor loss = cross_entropy(model(x), labels);
   (loss + nn::moe_aux_loss(model)).backward();            // of the forward before
@@ -83,8 +83,9 @@ TEST_CASE("the code of the page of experts trains", "[expert]") {
     }
     dist::fully_shard(whole, world);  // the rest
     // [end]
-    cross_entropy(whole(sample_of(world.rank()).x), sample_of(world.rank()).labels).backward();
+    cross_entropy(whole(expert_sample(world.rank()).x), expert_sample(world.rank()).labels)
+        .backward();
     expect(planned.moe.experts.parameter_count() == 3 * 8 * 32 * 16 / 4, "a fourth of the experts");
-    expect(planned.moe.experts.w1.grad().defined(), "with gradients");
+    expect(planned.moe.experts.w2.grad().defined(), "with gradients");
   });
 }

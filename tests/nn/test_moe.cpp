@@ -23,7 +23,7 @@ using test::noise, test::same;
 
 namespace {
 
-constexpr int64_t kWidth = 6, kHidden = 5, kExperts = 4;
+constexpr int64_t kMoEWidth = 6, kMoEHidden = 5, kMoEExperts = 4;
 
 struct MoECase {
   const char* name;
@@ -31,13 +31,14 @@ struct MoECase {
 };
 
 std::vector<MoECase> moe_cases() {
-  return {{"mixtral", {}},
-          {"switch", {.top_k = 1, .normalize_gates = false, .activation = ExpertActivation::relu}},
-          {"two of softmax over all", {.normalize_gates = false, .bias = true}},
-          {"all experts", {.top_k = kExperts, .activation = ExpertActivation::gelu, .bias = true}},
-          {"shared", {.top_k = 3, .activation = ExpertActivation::relu, .shared_experts = 2}},
-          {"relu with bias", {.activation = ExpertActivation::relu, .bias = true}},
-          {"losses", {.load_balance_coef = 0.5, .router_z_coef = 0.25}}};
+  return {
+      {"mixtral", {}},
+      {"switch", {.top_k = 1, .normalize_gates = false, .activation = ExpertActivation::relu}},
+      {"two of softmax over all", {.normalize_gates = false, .bias = true}},
+      {"all experts", {.top_k = kMoEExperts, .activation = ExpertActivation::gelu, .bias = true}},
+      {"shared", {.top_k = 3, .activation = ExpertActivation::relu, .shared_experts = 2}},
+      {"relu with bias", {.activation = ExpertActivation::relu, .bias = true}},
+      {"losses", {.load_balance_coef = 0.5, .router_z_coef = 0.25}}};
 }
 
 Tensor moe_input(const Shape& shape, uint64_t seed = 5) {
@@ -46,7 +47,7 @@ Tensor moe_input(const Shape& shape, uint64_t seed = 5) {
 
 std::unique_ptr<nn::MoE> make_moe(const nn::MoEOptions& options, DType dtype = kFloat64) {
   manual_seed(3);
-  auto moe = std::make_unique<nn::MoE>(kWidth, kHidden, kExperts, options);
+  auto moe = std::make_unique<nn::MoE>(kMoEWidth, kMoEHidden, kMoEExperts, options);
   // far from even, so that experts differ in tokens
   const NoGrad no_grad;
   moe->router.weight.copy_(Tensor(noise(moe->router.weight.shape(), kFloat32, 11)));
@@ -54,33 +55,33 @@ std::unique_ptr<nn::MoE> make_moe(const nn::MoEOptions& options, DType dtype = k
   return moe;
 }
 
-Tensor row_or_nothing(const Tensor& parameter, int64_t e) {
+Tensor expert_row(const Tensor& parameter, int64_t e) {
   return parameter.defined() ? select(parameter, 0, e) : Tensor();
 }
 
 Tensor one_expert(const nn::GroupedExperts& experts, ExpertActivation activation, int64_t e,
                   const Tensor& x) {
-  const Tensor in = linear(x, select(experts.w1, 0, e), row_or_nothing(experts.b1, e));
+  const Tensor in = linear(x, select(experts.w1, 0, e), expert_row(experts.b1, e));
   Tensor hidden;
   if (activation == ExpertActivation::relu) hidden = relu(in);
   if (activation == ExpertActivation::gelu) hidden = gelu(in);
   if (activation == ExpertActivation::swiglu) {
-    hidden = silu(in) * linear(x, select(experts.w3, 0, e), row_or_nothing(experts.b3, e));
+    hidden = silu(in) * linear(x, select(experts.w3, 0, e), expert_row(experts.b3, e));
   }
-  return linear(hidden, select(experts.w2, 0, e), row_or_nothing(experts.b2, e));
+  return linear(hidden, select(experts.w2, 0, e), expert_row(experts.b2, e));
 }
 
-struct Expected {
+struct ExpectedMoE {
   Tensor output, aux_loss;
 };
 
 // The definition: each token by itself, each of its experts by itself.
-Expected token_by_token(nn::MoE& moe, const Tensor& x) {
+ExpectedMoE token_by_token(nn::MoE& moe, const Tensor& x) {
   const nn::MoEOptions& options = moe.options();
   const auto activation = options.activation;
   std::vector<Tensor> rows;
   Tensor mean_p, mean_z;
-  std::vector<double> chosen(kExperts, 0.0);
+  std::vector<double> chosen(kMoEExperts, 0.0);
   const auto tokens = static_cast<double>(x.size(0));
   for (int64_t t = 0; t < x.size(0); ++t) {
     const Tensor token = select(x, 0, t);
@@ -89,13 +90,13 @@ Expected token_by_token(nn::MoE& moe, const Tensor& x) {
     mean_p = mean_p.defined() ? mean_p + p / tokens : p / tokens;
     const Tensor z = square(log(sum(exp(scores)))) / tokens;
     mean_z = mean_z.defined() ? mean_z + z : z;
-    std::vector<int64_t> order(kExperts);
+    std::vector<int64_t> order(kMoEExperts);
     std::iota(order.begin(), order.end(), 0);
     const std::vector<double> values = scores.to_vector<double>();
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
     });
-    Tensor total, result = zeros({kWidth}, {.dtype = kFloat64});
+    Tensor total, result = zeros({kMoEWidth}, {.dtype = kFloat64});
     for (int64_t i = 0; i < options.top_k; ++i) {
       const Tensor e = exp(select(scores, 0, order[static_cast<size_t>(i)]));
       total = total.defined() ? total + e : e;
@@ -112,7 +113,7 @@ Expected token_by_token(nn::MoE& moe, const Tensor& x) {
   }
   for (double& n : chosen) n /= tokens * static_cast<double>(options.top_k);
   const Tensor balance =
-      sum(tensor(chosen, {.dtype = kFloat64}) * mean_p) * static_cast<double>(kExperts);
+      sum(tensor(chosen, {.dtype = kFloat64}) * mean_p) * static_cast<double>(kMoEExperts);
   return {stack(rows), balance * options.load_balance_coef + mean_z * options.router_z_coef};
 }
 
@@ -130,9 +131,9 @@ TEST_CASE("a mixture of experts computes each token by its experts", "[moe]") {
   for (const MoECase& c : moe_cases()) {
     CAPTURE(c.name);
     const auto moe = make_moe(c.options);
-    const Tensor x = moe_input({13, kWidth});
+    const Tensor x = moe_input({13, kMoEWidth});
     const Tensor output = (*moe)(x);
-    const Expected expected = token_by_token(*moe, x);
+    const ExpectedMoE expected = token_by_token(*moe, x);
     // float64; sums of at most 6 terms in another order
     CHECK(allclose(output, expected.output, 1e-12, 1e-13));
     CHECK(allclose(moe->aux_loss(), expected.aux_loss, 1e-12, 1e-13));
@@ -155,7 +156,7 @@ TEST_CASE("the gradients of a mixture of experts are those of finite differences
     nn::MoEOptions options = c.options;
     options.router_z_coef = 0.125;
     const auto moe = make_moe(options);
-    std::vector<Tensor> inputs = {moe_input({7, kWidth})};
+    std::vector<Tensor> inputs = {moe_input({7, kMoEWidth})};
     for (const Tensor& p : moe->parameters()) inputs.push_back(p);
     const auto slots = moe->slots();
     CHECK(gradcheck(TensorsFunction([&](const std::vector<Tensor>& in) {
@@ -223,10 +224,10 @@ TEST_CASE("figures of Mixtral's gates and of the auxiliary losses", "[moe]") {
 }
 
 TEST_CASE("of equal scores the lowest expert is first", "[moe]") {
-  nn::MoE moe(kWidth, kHidden, kExperts, {.top_k = 3});
+  nn::MoE moe(kMoEWidth, kMoEHidden, kMoEExperts, {.top_k = 3});
   const NoGrad no_grad;
   moe.router.weight.zero_();
-  moe(Tensor(noise({5, kWidth})));
+  moe(Tensor(noise({5, kMoEWidth})));
   CHECK(moe.statistics().tokens_per_expert == std::vector<int64_t>{5, 5, 5, 0});
 }
 
@@ -234,7 +235,7 @@ TEST_CASE("what a token becomes does not depend on the others", "[moe]") {
   for (const MoECase& c : moe_cases()) {
     CAPTURE(c.name);
     const auto moe = make_moe(c.options, kFloat32);
-    const Tensor x = Tensor(noise({3, 11, kWidth})) / 3;
+    const Tensor x = Tensor(noise({3, 11, kMoEWidth})) / 3;
     const Tensor all = (*moe)(x);
     CHECK(all.shape() == x.shape());
     for (const int64_t t : {0, 7, 10}) {
@@ -248,9 +249,9 @@ TEST_CASE("experts without tokens and batches without tokens have gradients of z
   for (const MoECase& c : moe_cases()) {
     CAPTURE(c.name);
     const auto moe = make_moe(c.options);
-    const Tensor none = moe_input({2, 0, kWidth});
+    const Tensor none = moe_input({2, 0, kMoEWidth});
     const Tensor y = (*moe)(none);
-    CHECK(y.shape() == Shape{2, 0, kWidth});
+    CHECK(y.shape() == Shape{2, 0, kMoEWidth});
     CHECK(moe->aux_loss().item() == 0.0);
     (sum(y) + moe->aux_loss()).backward();
     for (const auto& [name, p] : moe->named_parameters()) {
@@ -258,12 +259,12 @@ TEST_CASE("experts without tokens and batches without tokens have gradients of z
       REQUIRE(p.grad().defined());
       CHECK(equal(p.grad(), zeros_like(p)));
     }
-    CHECK(moe->statistics().tokens_per_expert == std::vector<int64_t>(kExperts, 0));
+    CHECK(moe->statistics().tokens_per_expert == std::vector<int64_t>(kMoEExperts, 0));
   }
   const auto moe = make_moe({.top_k = 1, .normalize_gates = false});
-  sum((*moe)(moe_input({1, kWidth}))).backward();
+  sum((*moe)(moe_input({1, kMoEWidth}))).backward();
   const auto loads = moe->statistics().tokens_per_expert;
-  for (int64_t e = 0; e < kExperts; ++e) {
+  for (int64_t e = 0; e < kMoEExperts; ++e) {
     const Tensor g = select(moe->experts.w2.grad(), 0, e);
     CHECK(equal(g, zeros_like(g)) == (loads[static_cast<size_t>(e)] == 0));
   }
@@ -272,7 +273,7 @@ TEST_CASE("experts without tokens and batches without tokens have gradients of z
 TEST_CASE("a token of NaN comes back as NaN and leaves the others alone", "[moe]") {
   for (const bool normalize : {true, false}) {
     const auto moe = make_moe({.normalize_gates = normalize}, kFloat32);
-    const Tensor x(noise({4, kWidth}));
+    const Tensor x(noise({4, kMoEWidth}));
     const Tensor before = (*moe)(x).detach();
     const Tensor bad = x.clone();
     select(bad, 0, 2).fill_(std::numeric_limits<double>::quiet_NaN());
@@ -286,7 +287,7 @@ TEST_CASE("a token of NaN comes back as NaN and leaves the others alone", "[moe]
 
 TEST_CASE("the router computes in float32, in a half and under autocast too", "[moe]") {
   const auto exact = make_moe({.load_balance_coef = 1.0}, kFloat32);
-  const Tensor x = Tensor(noise({40, kWidth})).to(kBFloat16);
+  const Tensor x = Tensor(noise({40, kMoEWidth})).to(kBFloat16);
   const auto half = make_moe({.load_balance_coef = 1.0}, kBFloat16);
   {
     const NoGrad no_grad;
@@ -310,20 +311,21 @@ TEST_CASE("the router computes in float32, in a half and under autocast too", "[
 
 TEST_CASE("a mixture of experts on meta spreads tokens evenly", "[moe]") {
   manual_seed(3);
-  const auto direct = std::make_unique<nn::MoE>(kWidth, kHidden, kExperts, nn::MoEOptions{});
+  const auto direct =
+      std::make_unique<nn::MoE>(kMoEWidth, kMoEHidden, kMoEExperts, nn::MoEOptions{});
   manual_seed(3);
   std::unique_ptr<nn::MoE> planned;
   {
     const nn::DeviceScope meta(kMeta);
-    planned = std::make_unique<nn::MoE>(kWidth, kHidden, kExperts, nn::MoEOptions{});
+    planned = std::make_unique<nn::MoE>(kMoEWidth, kMoEHidden, kMoEExperts, nn::MoEOptions{});
   }
-  const Tensor x = empty({3, 3, kWidth}, TensorOptions{.device = kMeta, .requires_grad = true});
+  const Tensor x = empty({3, 3, kMoEWidth}, TensorOptions{.device = kMeta, .requires_grad = true});
   const Tensor y = (*planned)(x);
   CHECK(y.shape() == x.shape());
   CHECK(y.device() == kMeta);
   CHECK(planned->statistics().tokens_per_expert == std::vector<int64_t>{5, 5, 4, 4});
   (sum(y) + planned->aux_loss()).backward();
-  CHECK(planned->experts.w2.grad().shape() == Shape{kExperts, kWidth, kHidden});
+  CHECK(planned->experts.w2.grad().shape() == Shape{kMoEExperts, kMoEWidth, kMoEHidden});
   planned->zero_grad();  // on meta
   planned->materialize();
   for (const auto& [name, p] : direct->named_parameters()) {
@@ -333,7 +335,7 @@ TEST_CASE("a mixture of experts on meta spreads tokens evenly", "[moe]") {
 
 TEST_CASE("a checkpointed mixture of experts has the same gradients", "[moe]") {
   const auto moe = make_moe({}, kFloat32);
-  const Tensor x = Tensor(noise({9, kWidth})).requires_grad_();
+  const Tensor x = Tensor(noise({9, kMoEWidth})).requires_grad_();
   const Tensor plain = (*moe)(x);
   const auto want = gradients_of(*moe, x, plain, moe->aux_loss());
   const Tensor y = checkpoint([&](const Tensor& in) { return (*moe)(in); }, x);
@@ -343,7 +345,7 @@ TEST_CASE("a checkpointed mixture of experts has the same gradients", "[moe]") {
 
 TEST_CASE("threads share a mixture of experts", "[moe][threads]") {
   const auto moe = make_moe({}, kFloat32);
-  const Tensor x(noise({8, kWidth}));
+  const Tensor x(noise({8, kMoEWidth}));
   const Tensor alone = (*moe)(x).detach();
   std::atomic<int> wrong = 0;
   test::on_threads(4, [&](int) {
