@@ -85,7 +85,7 @@ void tensor_parallel(nn::Module& module, const Communicator& group,
   check_same_plan(group, text_of(regions, ways));
   const Slices slices = {group, std::make_shared<GroupOwners>(group), ways};
   for (const Region& region : regions) {
-    for (const Piece& piece : region.pieces) cut(piece, slices);
+    for (const CutParameter& piece : region.pieces) cut(piece, slices);
     install(region, slices);
   }
 }

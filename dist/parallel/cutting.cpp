@@ -7,7 +7,7 @@ namespace {
 
 Part share_of(int64_t size, int ways, int i) { return PartCounts::balanced(size, ways).part(i); }
 
-std::vector<Box> boxes_of(const Piece& piece, const Shape& whole, const Slices& slices) {
+std::vector<Box> boxes_of(const CutParameter& piece, const Shape& whole, const Slices& slices) {
   std::vector<Box> boxes;
   for (int i = slices.first(); i < slices.first() + slices.here(); ++i) {
     int64_t begin = 0;
@@ -24,7 +24,7 @@ std::vector<Box> boxes_of(const Piece& piece, const Shape& whole, const Slices& 
 }
 
 // Boxes of columns lie one behind the other, so several of them are one dimension more.
-Shape shape_of(const Piece& piece, const Shape& whole, const Slices& slices) {
+Shape shape_of(const CutParameter& piece, const Shape& whole, const Slices& slices) {
   Shape shape = whole;
   shape[piece.dim] = 0;
   for (int i = slices.first(); i < slices.first() + slices.here(); ++i) {
@@ -52,13 +52,13 @@ void copy_boxes(const Array& whole, const std::vector<Box>& boxes, const Array& 
 
 }  // namespace
 
-int64_t Piece::size_of(int i, int ways) const {
+int64_t CutParameter::size_of(int i, int ways) const {
   int64_t sum = 0;
   for (const int64_t size : groups) sum += share_of(size, ways, i).count;
   return sum;
 }
 
-std::string Piece::text(int ways) const {
+std::string CutParameter::text(int ways) const {
   std::string sizes;
   for (const int64_t size : groups) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
   return name + " " + hero::name(slot->tensor.dtype()) + " " +
@@ -66,7 +66,7 @@ std::string Piece::text(int ways) const {
          " in " + std::to_string(ways) + " ways";
 }
 
-void cut(const Piece& piece, const Slices& slices) {
+void cut(const CutParameter& piece, const Slices& slices) {
   const Tensor& leaf = piece.slot->tensor;
   if (partition(leaf) != nullptr) return;  // tied to one that was cut alike
   const Array whole = leaf.array();

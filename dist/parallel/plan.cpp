@@ -69,7 +69,7 @@ struct PlannedModule {
          dist::name(cut), "; ", what);
   }
   // Appends a piece where the module has such a parameter.
-  void add(std::vector<Piece>& pieces, const std::string& name, int dim,
+  void add(std::vector<CutParameter>& pieces, const std::string& name, int dim,
            std::vector<int64_t> groups) const {
     if (nn::Slot* found = slot(name))
       pieces.push_back({below(name), found, dim, std::move(groups)});
@@ -153,9 +153,9 @@ void add_linear(std::vector<Region>& regions, const PlannedModule& entry) {
 // A parameter is in one region, and one that is tied in several that cut it alike.
 void check_pieces(const std::vector<Region>& regions) {
   std::map<const nn::Slot*, std::string> cut;
-  std::vector<std::pair<const Piece*, const Region*>> known;
+  std::vector<std::pair<const CutParameter*, const Region*>> known;
   for (const Region& region : regions) {
-    for (const Piece& piece : region.pieces) {
+    for (const CutParameter& piece : region.pieces) {
       check(cut.emplace(piece.slot, piece.name).second, "tensor_parallel: '", piece.name,
             "' is cut twice by the plan, with '", region.path, "' and with a module around it");
       const Tensor& leaf = piece.slot->tensor;
@@ -179,7 +179,7 @@ void check_ties(nn::Module& module, const std::vector<Region>& regions) {
     const std::string* tied = nullptr;
     bool here = false;
     for (const Region& region : regions) {
-      for (const Piece& piece : region.pieces) {
+      for (const CutParameter& piece : region.pieces) {
         here = here || piece.slot == slot;
         if (is_same(piece.slot->tensor, slot->tensor)) tied = &piece.name;
       }
@@ -252,7 +252,7 @@ std::string text_of(const std::vector<Region>& regions, int ways) {
   for (const Region& region : regions) {
     const std::string kind = kinds[static_cast<int>(region.kind)];
     if (region.pieces.empty()) text += kind + " " + region.path + "\n";
-    for (const Piece& piece : region.pieces) {
+    for (const CutParameter& piece : region.pieces) {
       text += kind + " " + piece.text(ways) + (region.sequence ? " of a cut sequence\n" : "\n");
     }
   }

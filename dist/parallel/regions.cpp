@@ -42,7 +42,8 @@ void check_gathered(const Region& region, const std::string& name, const nn::Slo
 }
 
 // A piece's slices, as tensors of their own that say nothing of the whole.
-std::vector<Tensor> slices_of(const Region& region, const Piece& piece, const Slices& slices) {
+std::vector<Tensor> slices_of(const Region& region, const CutParameter& piece,
+                              const Slices& slices) {
   check_gathered(region, piece.name, *piece.slot, true);
   const Tensor& all = piece.slot->tensor;
   if (slices.here() == 1) return {reshape(all, all.shape())};
@@ -59,7 +60,8 @@ std::vector<nn::Tensors> run_slices(const Region& region, const Slices& slices,
                                     const std::vector<nn::Tensors>& inputs,
                                     const nn::Forward& forward) {
   std::vector<std::vector<Tensor>> pieces;
-  for (const Piece& piece : region.pieces) pieces.push_back(slices_of(region, piece, slices));
+  for (const CutParameter& piece : region.pieces)
+    pieces.push_back(slices_of(region, piece, slices));
   std::vector<nn::Tensors> outputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Shown shown;
@@ -185,7 +187,7 @@ nn::Tensors run_linear(const Region& region, const Slices& slices, const nn::Ten
 }
 
 // The interval of words that this rank has.
-Part words_of(const Piece& piece, const Slices& slices) {
+Part words_of(const CutParameter& piece, const Slices& slices) {
   const PartCounts counts = PartCounts::balanced(piece.groups.front(), slices.ways);
   const Part first = counts.part(slices.first());
   const Part last = counts.part(slices.first() + slices.here() - 1);
@@ -195,7 +197,7 @@ Part words_of(const Piece& piece, const Slices& slices) {
 // Rows of words that others have are zeros here: sums with them are exact.
 nn::Tensors run_embedding(const Region& region, const Slices& slices, const nn::Tensors& in,
                           const nn::Forward& forward) {
-  const Piece& piece = region.pieces.front();
+  const CutParameter& piece = region.pieces.front();
   check_gathered(region, piece.name, *piece.slot, true);
   const Part words = words_of(piece, slices);
   const Tensor index(core::checked_index("embedding", in[0].array(), piece.groups.front()));

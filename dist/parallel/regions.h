@@ -21,7 +21,7 @@ struct Slices {
 
 /// One parameter that is cut along dimension `dim`, of which `groups` are the parts that are cut
 /// each by itself (rows of queries, of keys, of values). A slice is its share of each group.
-struct Piece {
+struct CutParameter {
   std::string name;
   nn::Slot* slot = nullptr;
   int dim = 0;
@@ -48,7 +48,7 @@ struct Region {
   Kind kind = Kind::column;
   std::string path;
   nn::Module* module = nullptr;
-  std::vector<Piece> pieces = {};
+  std::vector<CutParameter> pieces = {};
   nn::Slot* bias = nullptr;  ///< added to the sum of summands; null: none
   /// Around the module a rank has its positions of the sequence alone, the dimension before the
   /// last.
@@ -57,7 +57,7 @@ struct Region {
 };
 
 /// The leaf goes on with this rank's slices of its values, or of their shape on meta.
-void cut(const Piece& piece, const Slices& slices);
+void cut(const CutParameter& piece, const Slices& slices);
 
 /// The module computes with slices from now on.
 void install(const Region& region, const Slices& slices);
