@@ -111,7 +111,6 @@ int main(int argc, char** argv) {
     });
   }
   if (what == "print") return launch(argc, argv, print_devices);
-  if (what == "collectives") return launch(argc, argv, check_everything);
   if (what == "groups") return launch(argc, argv, join_groups);
   if (what == "late") return launch(argc, argv, fail_after_sum);
   if (what == "vain") return launch(argc, argv, wait_in_vain);
