@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <hero/core/error.h>
@@ -130,6 +131,42 @@ std::string disagreement(std::span<const Call> calls, std::span<const int> ranks
     }
   }
   return first.op == Collective::all_to_all ? count_disagreement(calls, ranks) : "";
+}
+
+Digest digest_of(const Call& call) {
+  const auto word = [](auto value) { return static_cast<uint64_t>(value); };
+  const bool message = is_message(call);
+  const double divisor = call.divide_by == 0 ? 0.0 : call.divide_by;  // -0.0 is equal to it
+  return Digest()
+      .put(word(message ? Collective::send : call.op))
+      .put(word(message ? -1 : call.root))
+      .put(word(call.dtype))
+      .put(word(call.result))
+      .put(word(call.device.type))
+      .put(word(call.device.index))
+      .put(word(call.reduce))
+      .put(word(call.order))
+      .put(std::bit_cast<uint64_t>(divisor))
+      .put(word(call.size))
+      .put(word(call.counts.is_list()))
+      .put(call.counts.digest())
+      .put(call.unit);
+}
+
+Digest balance_of(const Call& call, int me) {
+  Digest balance;
+  if (call.op != Collective::all_to_all) return balance;
+  const auto elements = [](int from, int to, int64_t count) {
+    const uint64_t lane = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
+    return Digest().put(lane).put(static_cast<uint64_t>(count));
+  };
+  for (int i = 0; i < call.send_counts.size(); ++i) {
+    balance += elements(me, i, call.send_counts.count(i));
+  }
+  for (int i = 0; i < call.recv_counts.size(); ++i) {
+    balance -= elements(i, me, call.recv_counts.count(i));
+  }
+  return balance;
 }
 
 std::string count_disagreement(const PartCounts& send, int from, const PartCounts& recv, int to,

@@ -10,6 +10,7 @@
 #include <hero/core/dtype.h>
 #include <hero/core/exchange.h>
 #include <hero/core/kernels/combine.h>
+#include <hero/dist/engines/digest.h>
 #include <hero/dist/engines/part_counts.h>
 
 namespace hero::dist {
@@ -72,6 +73,7 @@ struct Call {
   std::string unit;         ///< the caller's name for what is moved
   DType result = kFloat32;  ///< of a reduction's output: `dtype`, or float32 where that is a half
   Device device = kCpu;     ///< of both arrays
+  bool awaited = false;     ///< its rank waits for it at once
   bool moves = true;        ///< false: the ranks only compare, the bytes go another way
   std::shared_ptr<Pending> after;      ///< the arrays may be used when that call is complete
   std::shared_ptr<core::Point> ready;  ///< on a device: from here on the arrays may be used
@@ -95,6 +97,14 @@ std::string rank_list(std::span<const int> ranks);
 /// "" when the statements of all ranks agree; else what differs, and who says what. `ranks[i]` is
 /// the number by which errors know the rank of calls[i].
 std::string disagreement(std::span<const Call> calls, std::span<const int> ranks);
+
+/// What stands for a statement: two ranks' are the same exactly when disagreement() finds nothing
+/// in what both must state alike. The ends of a message have the same one.
+Digest digest_of(const Call& call);
+
+/// What member `me` of a group says of an all_to_all's counts: all members' add up to nothing
+/// exactly when every rank sends every other as many elements as that expects. Else nothing.
+Digest balance_of(const Call& call, int me);
 
 /// "" when rank `from` of an all_to_all sends rank `to` as many elements as that expects of it;
 /// else what differs. `send` is what `from` stated, `recv` what `to` did; `ranks` as above.

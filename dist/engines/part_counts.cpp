@@ -9,10 +9,6 @@ namespace {
 
 size_t place_of(int i) { return static_cast<size_t>(i); }
 
-uint64_t mixed_in(uint64_t hash, int64_t word) {  // FNV-1a, a word at a time
-  return (hash ^ static_cast<uint64_t>(word)) * 0x100000001b3u;
-}
-
 Part balanced_part(int64_t total, int parts, int i) {
   const int64_t share = total / parts, longer = total % parts;
   return {share * i + std::min<int64_t>(i, longer), share + (i < longer ? 1 : 0)};
@@ -31,7 +27,7 @@ void PartCounts::take(std::span<const int64_t> counts) {
   is_list_ = true;
   auto begins = std::make_shared<Begins>();
   begins->at.push_back(0);
-  begins->hash = 0xcbf29ce484222325u;
+  begins->digest.put(counts.size());
   uint64_t end = 0;  // wraps where the counts are at fault
   for (const int64_t count : counts) {
     if (count < 0) fault_ = "a negative count";
@@ -39,7 +35,7 @@ void PartCounts::take(std::span<const int64_t> counts) {
     const auto at = static_cast<int64_t>(end);
     if (at < 0 && fault_ == nullptr) fault_ = "counts of more than 2^63 - 1 elements";
     begins->at.push_back(at);
-    begins->hash = mixed_in(begins->hash, count);
+    begins->digest.put(static_cast<uint64_t>(count));
   }
   total_ = begins->at.back();
   bool even = fault_ == nullptr;
@@ -89,8 +85,9 @@ std::vector<int64_t> PartCounts::to_vector() const {
   return counts;
 }
 
-uint64_t PartCounts::hash() const {
-  return is_balanced() ? mixed_in(mixed_in(0, total_), size_) : begins_->hash;
+Digest PartCounts::digest() const {
+  if (!is_balanced()) return begins_->digest;
+  return Digest().put(static_cast<uint64_t>(size_)).put(static_cast<uint64_t>(total_));
 }
 
 bool operator==(const PartCounts& a, const PartCounts& b) {
@@ -98,7 +95,7 @@ bool operator==(const PartCounts& a, const PartCounts& b) {
     return false;
   }
   if (a.begins_ == b.begins_) return true;
-  return a.begins_->hash == b.begins_->hash && a.begins_->at == b.begins_->at;
+  return a.begins_->digest == b.begins_->digest && a.begins_->at == b.begins_->at;
 }
 
 std::string to_string(const PartCounts& counts) {

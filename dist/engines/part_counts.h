@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <hero/dist/engines/digest.h>
+
 namespace hero::dist {
 
 /// A slice of a packed buffer, in elements.
@@ -54,8 +56,8 @@ class PartCounts {
   /// elements"; null when nothing is.
   const char* fault() const { return fault_; }
   std::vector<int64_t> to_vector() const;
-  /// Equal parts have equal numbers; known beforehand.
-  uint64_t hash() const;
+  /// Equal parts have equal digests; known beforehand.
+  Digest digest() const;
 
   friend bool operator==(const PartCounts& a, const PartCounts& b);
 
@@ -64,7 +66,7 @@ class PartCounts {
 
   struct Begins {
     std::vector<int64_t> at;  // of each part, and behind the last
-    uint64_t hash = 0;
+    Digest digest;
   };
   int size_ = 0;
   bool is_list_ = false;
