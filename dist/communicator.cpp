@@ -154,6 +154,7 @@ Call Communicator::make_call(Collective op, const Array& x, int64_t total,
 Work Communicator::post(Call call, const Array& output, const Array& input, bool async) const {
   call.input = pointer(input);
   call.output = pointer(output);
+  call.awaited = !async;
   const Collective op = call.op;
   const std::string unit = call.unit;
   const int64_t bytes = bytes_sent(call, rank(), size());

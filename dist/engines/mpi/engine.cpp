@@ -76,20 +76,21 @@ class MpiEngine : public Engine {
     rank_->sweep();
     check_native(call);
     const auto begun = std::make_shared<MpiCall>();
-    begun->group = id_;
+    begun->key.lane.group = id_;
     begun->axis = axis_;
     begun->me = me_;
     begun->parties = world_ranks_;
     if (call.op == Collective::send || call.op == Collective::recv) {
       const bool sends = call.op == Collective::send;
-      begun->lane = sends ? std::pair(me_, call.root) : std::pair(call.root, me_);
-      begun->parties = {world_ranks_[static_cast<size_t>(begun->lane.first)],
-                        world_ranks_[static_cast<size_t>(begun->lane.second)]};
+      begun->key.lane.from = sends ? me_ : call.root;
+      begun->key.lane.to = sends ? call.root : me_;
+      begun->parties = {world_ranks_[static_cast<size_t>(begun->key.lane.from)],
+                        world_ranks_[static_cast<size_t>(begun->key.lane.to)]};
       begun->me = sends ? 0 : 1;
     }
     // two lanes of one rank: its sends to itself, and its receives
-    const auto counter = std::pair(begun->lane, call.op == Collective::recv);
-    begun->sequence = next_[counter];
+    const auto counter = std::pair(begun->key.lane, call.op == Collective::recv);
+    begun->key.sequence = next_[counter];
     if (const auto after = std::exchange(call.after, nullptr)) {
       begun->after = dynamic_cast<const MpiPending&>(*after).call();
     }
@@ -104,7 +105,7 @@ class MpiEngine : public Engine {
 
   std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
     // All members make the same number out of what they agree on: the group, its call, the list.
-    uint64_t id = mixed(id_, next_[{{-1, -1}, false}]);
+    uint64_t id = mixed(id_, next_[{{id_, -1, -1}, false}]);
     std::vector<int> world_ranks;
     int me = 0;
     for (const int member : members) {
@@ -144,7 +145,7 @@ class MpiEngine : public Engine {
   std::vector<int> world_ranks_;
   std::string axis_;
   int me_;
-  std::map<std::pair<std::pair<int, int>, bool>, uint64_t> next_;
+  std::map<std::pair<Lane, bool>, uint64_t> next_;
 };
 
 }  // namespace

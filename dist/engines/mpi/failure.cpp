@@ -43,10 +43,10 @@ Packet& put_blocked(Packet& packet, const Blocked& state) {
 
 // [note: failure between processes]
 // Whoever knows of a failure tells rank 0, and the first to reach it is everybody's: rank 0 tells
-// all (`verdict`). A rank that has read that begins no further call and says so to all (`final`).
-// Messages between two ranks stay in order, so who has heard the `final` of all has heard of every
-// call that was ever begun: one that all parties have begun goes on and is complete, any other will
-// never be, and all ranks decide alike. Only then does a rank throw, and its arrays are its own.
+// all (`verdict`). A rank that has read that begins no further call and says so to all (`final`),
+// with the numbers of those that it has begun. So who has heard the `final` of all knows of each
+// call whether all parties have begun it: then it goes on and is complete, any other will never be,
+// and all ranks decide alike. Only then does a rank throw, and its arrays are its own.
 void MpiProgress::fail(const Failure& failure, const std::vector<int>& missing,
                        const std::string& tail) {
   if (failed_ || failing_) return;
@@ -85,14 +85,17 @@ void MpiProgress::adopt(const Failure& failure) {
     posted.swap(world_.posted_);
   }
   for (const auto& call : posted) begin(call);
-  tell_all(note(Note::final));
+  Packet packet = note(Note::final);
+  put_told(packet, told());
+  tell_all(packet);
 }
 
 void MpiProgress::tell_end(const std::optional<std::string>& thrown) {
   told_end_ = true;
   if (!thrown) {
-    finished_[static_cast<size_t>(world_.rank())] = true;
-    tell_all(note(Note::finished));
+    Packet packet = note(Note::finished);
+    put_told(packet, told());
+    tell_all(packet);
     told_ += static_cast<uint64_t>(world_.size() - 1);
   }
   if (world_.rank() == 0) return hear_end(0, thrown);
@@ -133,7 +136,9 @@ void MpiProgress::look_at_time() {
     if (calls_[i]->overdue.load()) check_overdue(*calls_[i]);
   }
   check_patience();
-  if (!failed_) report_blocked(now);
+  if (failed_) return;
+  call_rolls(now);
+  report_blocked(now);
 }
 
 void MpiProgress::check_overdue(const MpiCall& call) {
@@ -169,8 +174,9 @@ Blocked MpiProgress::blocked() const {
   state.told = told_;
   state.heard = heard_;
   for (const auto& call : calls_) {
-    if (call->agreed) return state;  // its bytes are under way
+    if (call->agreed || call->disagrees) return state;  // its bytes or statements are under way
   }
+  if (!rolls_are_called()) return state;
   const std::lock_guard<std::mutex> lock(world_.mutex_);
   if (!world_.posted_.empty() || world_.threw_) return state;
   if (world_.ended_) {

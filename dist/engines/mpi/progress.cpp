@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include <hero/core/error.h>
@@ -7,8 +6,6 @@
 
 namespace hero::dist {
 namespace {
-
-constexpr int kTags = 32768;  // what every MPI has
 
 size_t index_of(int i) { return static_cast<size_t>(i); }
 
@@ -19,44 +16,24 @@ MpiProgress::MpiProgress(MpiWorld& world, Transport& transport)
       transport_(transport),
       watch_(world.size_),
       finished_(index_of(world.size_)),
+      finals_(index_of(world.size_)),
       ended_(index_of(world.size_)) {}
 
-void MpiProgress::run() {
+bool MpiProgress::step() {
   try {
-    while (!over_ || !transport_.told()) {
-      bool moved = take_posted();
-      moved = hear_all() || moved;
-      moved = transport_.poll() || moved;
-      moved = advance_calls() || moved;
-      look_at_time();
-      rest(moved);
-    }
-    for (auto& [from, text] : early_) transport_.keep(from, std::move(text));
+    bool moved = take_posted();
+    moved = hear_all() || moved;
+    moved = transport_.poll() || moved;
+    moved = advance_calls() || moved;
+    look_at_time();
+    return moved;
   } catch (const std::exception& error) {
     die({world_.rank(), error.what()});
   }
 }
 
-// [note: how the thread of progress waits]
-// MPI has nothing to sleep on, so one looks again and again: at first yielding, as the next message
-// is often near, then with pauses that grow. Where the ranks and their threads are more than the
-// cores, it soon sleeps, and whoever has work gets the core. What the own rank begins wakes it.
-void MpiProgress::rest(bool moved) {
-  static const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  if (moved) {
-    idle_ = 0;
-    return;
-  }
-  const int yields = 2 * transport_.local_size() > cores ? 20 : 200;
-  if (++idle_ <= yields) return std::this_thread::yield();
-  const bool busy = !calls_.empty() || (told_end_ && !over_);
-  const auto most = std::chrono::microseconds(busy ? 500 : 2000);
-  const auto pause =
-      std::min<std::chrono::microseconds>(most, std::chrono::microseconds(20) * (idle_ - yields));
-  std::unique_lock<std::mutex> lock(world_.mutex_);
-  world_.work_.wait_for(lock, pause, [&] {
-    return !world_.posted_.empty() || world_.threw_ || (world_.ended_ && !told_end_);
-  });
+void MpiProgress::keep_early() {
+  for (auto& [from, text] : early_) transport_.keep(from, std::move(text));
 }
 
 bool MpiProgress::take_posted() {
@@ -67,7 +44,7 @@ bool MpiProgress::take_posted() {
     const std::lock_guard<std::mutex> lock(world_.mutex_);
     posted.swap(world_.posted_);
     threw.swap(world_.threw_);
-    ended = world_.ended_ && !told_end_;
+    ended = std::exchange(world_.ending_, false);
     ended_with = world_.ended_with_;
   }
   for (const auto& call : posted) begin(call);
@@ -78,22 +55,9 @@ bool MpiProgress::take_posted() {
 
 void MpiProgress::begin(const std::shared_ptr<MpiCall>& call) {
   calls_.push_back(call);
+  uint64_t& begun = begun_[call->key.lane];
+  begun = std::max(begun, call->key.sequence + 1);
   if (!call->after) tell_call(*call);
-}
-
-void MpiProgress::tell_call(MpiCall& call) {
-  call.tag = next_tag_;
-  next_tag_ = (next_tag_ + 2) % kTags;
-  Packet packet = note(Note::call);
-  packet.put(call.group).put(call.lane.first).put(call.lane.second).put(call.sequence);
-  packet.put(call.me).put(call.tag);
-  put_call(packet, call.call);
-  for (const int party : call.parties) {
-    if (party == world_.rank()) continue;
-    tell(party, packet);
-    ++told_;
-  }
-  rounds_[key_of(call)].said[call.me] = {call.call, call.tag};
 }
 
 // Whether the others know of the call: they are told when the one before it is complete, unless
@@ -153,11 +117,29 @@ void MpiProgress::hear(int from, Note kind, Packet& packet) {
     return state;
   };
   switch (kind) {
-    case Note::call:
-      return hear_call(packet);
+    case Note::ballot:
+      return hear_ballot(packet);
+    case Note::statement: {
+      const auto key = packet.take<CallKey>();
+      const int party = packet.take<int>();
+      ++heard_;
+      return hear_statement(key, party, take_call(packet));
+    }
+    case Note::here: {
+      const auto key = packet.take<CallKey>();
+      ++heard_;
+      return hear_here(from, key, packet.take_list<int>());
+    }
+    case Note::absent: {
+      MpiCall* const call = find(packet.take<CallKey>());
+      ++heard_;
+      if (call != nullptr) call->missing = packet.take_list<int>();
+      return;
+    }
     case Note::finished:
       ++heard_;
-      finished_[index_of(from)] = true;
+      finished_[index_of(from)] = take_told(packet);
+      any_finished_ = true;
       return;
     case Note::fail: {
       const Failure failed = failure();
@@ -167,7 +149,8 @@ void MpiProgress::hear(int from, Note kind, Packet& packet) {
     case Note::verdict:
       return adopt(failure());
     case Note::final:
-      ++finals_;
+      finals_[index_of(from)] = take_told(packet);
+      ++heard_finals_;
       return;
     case Note::status:
       return watch_.report(from, blocked());
@@ -198,18 +181,6 @@ void MpiProgress::hear(int from, Note kind, Packet& packet) {
   }
 }
 
-void MpiProgress::hear_call(Packet& packet) {
-  ++heard_;
-  RoundKey key{};
-  key.group = packet.take<uint64_t>();
-  key.lane.first = packet.take<int>();
-  key.lane.second = packet.take<int>();
-  key.sequence = packet.take<uint64_t>();
-  const int party = packet.take<int>();
-  const int tag = packet.take<int>();
-  rounds_[key].said[party] = {take_call(packet), tag};
-}
-
 bool MpiProgress::advance_calls() {
   bool any = false;
   for (size_t i = 0; i < calls_.size(); ++i) {
@@ -227,71 +198,28 @@ bool MpiProgress::advance_calls() {
 
 void MpiProgress::advance(MpiCall& call) {
   if (!follows(call)) return;
-  if (!call.agreed && !call.disagrees) {
-    const Round& round = rounds_[key_of(call)];
-    if (round.said.size() == call.parties.size()) {
-      compare(call, round);
-    } else if (!failed_ && !failing_) {
+  if (!call.agreed && !call.disagrees) find_agreement(call);
+  if (!call.agreed) {
+    if (failed_ && finals_are_in() && (call.disagrees || !told_by_all(call))) {
+      complete(call, MpiCall::kFailed);
+    } else if (any_finished_ && !failed_ && !failing_) {
       check_finished(call);
     }
-  }
-  if (!call.agreed) {
-    if (failed_ && finals_are_in()) complete(call, MpiCall::kFailed);
     return;
   }
   if (!call.call.moves) return complete(call, MpiCall::kDone);
   if (!call.transfer) {
     if (call.call.order == Order::native && call.call.reduces() && !group_is_ready(call)) return;
-    call.transfer = begin_transfer(transport_, call.group, *call.agreed);
+    call.transfer = begin_transfer(transport_, call.key.lane.group, std::move(*call.agreed));
   }
   if (call.transfer->advance()) complete(call, MpiCall::kDone);
-}
-
-// All ranks read the same statements, so they come to the same line.
-void MpiProgress::compare(MpiCall& call, const Round& round) {
-  std::vector<Call> calls;
-  Agreed agreed{call.call, call.parties, {}, call.me};
-  for (const auto& [party, statement] : round.said) {
-    calls.push_back(statement.call);
-    agreed.tags.push_back(statement.tag);
-  }
-  const std::string line = disagreement(calls, call.parties);
-  if (line.empty()) {
-    call.agreed = std::move(agreed);
-  } else {
-    call.disagrees = true;
-    fail({-1, describe(calls.front(), call.sequence, call.axis) + ": " + line +
-                  "; every rank must make the same calls in the same order"});
-  }
-  // a message to oneself is two calls of this rank
-  const bool to_oneself = call.lane.first >= 0 && call.lane.first == call.lane.second;
-  Round& read = rounds_[key_of(call)];
-  if (++read.compared == (to_oneself ? 2 : 1)) rounds_.erase(key_of(call));
-}
-
-std::vector<int> MpiProgress::absent(const MpiCall& call) const {
-  std::vector<int> ranks;
-  const auto round = rounds_.find(key_of(call));
-  if (call.agreed || round == rounds_.end()) return ranks;
-  for (size_t i = 0; i < call.parties.size(); ++i) {
-    if (round->second.said.count(static_cast<int>(i)) == 0) ranks.push_back(call.parties[i]);
-  }
-  return ranks;
-}
-
-void MpiProgress::check_finished(const MpiCall& call) {
-  for (const int other : absent(call)) {
-    if (!finished_[index_of(other)]) continue;
-    return fail({-1, call.where() + ": rank " + std::to_string(other) +
-                         " has finished without this call; every rank must make the same calls in "
-                         "the same order"});
-  }
 }
 
 void MpiProgress::complete(MpiCall& call, MpiCall::State state) {
   call.transfer.reset();
   call.agreed.reset();
-  if (state == MpiCall::kFailed) rounds_.erase(key_of(call));
+  agreements_.erase({call.key, call.me});
+  rolls_.erase(call.key);
   const std::lock_guard<std::mutex> lock(world_.mutex_);
   call.state.store(state);
   world_.completed_.notify_all();
@@ -301,10 +229,10 @@ void MpiProgress::complete(MpiCall& call, MpiCall::State state) {
 // MPI makes one only while all members wait for each other. Rank 0 decides in which order that
 // happens: two groups with the same members would otherwise wait for each other's.
 bool MpiProgress::group_is_ready(const MpiCall& call) {
-  if (transport_.has_group(call.group)) return true;
-  if (!asked_.insert(call.group).second) return false;
+  if (transport_.has_group(call.key.lane.group)) return true;
+  if (!asked_.insert(call.key.lane.group).second) return false;
   Packet packet = note(Note::ready);
-  packet.put(call.group).put(call.parties);
+  packet.put(call.key.lane.group).put(call.parties);
   if (world_.rank() != 0) {
     tell(0, packet);
   } else {
@@ -312,7 +240,7 @@ bool MpiProgress::group_is_ready(const MpiCall& call) {
     packet.take<Note>();
     hear_ready(packet);
   }
-  return transport_.has_group(call.group);
+  return transport_.has_group(call.key.lane.group);
 }
 
 void MpiProgress::hear_ready(Packet& packet) {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,41 +30,38 @@ class StopSignal {
   bool ours_ = false, pipes_ = false;  // what was the default before
 };
 
-/// The thread of a process that makes progress, and alone uses the transport: it tells the others
-/// what its rank begins, compares what they say, moves bytes, and spreads failure.
+/// What makes progress in a process, and alone uses the transport: it tells the others what its
+/// rank begins, finds out whether they agree, moves bytes, and spreads failure. See [note: who
+/// makes progress] in world.cpp.
 class MpiProgress {
  public:
   MpiProgress(MpiWorld& world, Transport& transport);
-  /// Until the run is over on all ranks.
-  void run();
+  /// Looks at everything once; true when something has moved. One thread at a time.
+  bool step();
+  /// True when the run is over on all ranks and nothing more is to be sent.
+  bool over() const { return over_ && transport_.told(); }
+  /// Whether a call is under way.
+  bool busy() const { return !calls_.empty() || (told_end_ && !over_); }
+  /// Leaves what came too early to the next run.
+  void keep_early();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What has been heard of one collective or message.
-  struct Statement {
-    Call call;
-    int tag = 0;
+  // This rank's end of an agreement; a message to itself has two.
+  using End = std::pair<CallKey, int>;
+  // Who has come to a call of which this rank is the first party, as far as they have said so.
+  struct Roll {
+    std::vector<int> parties;
+    std::set<int> here;
+    bool news = true;  // not yet told to these
+    Clock::time_point told;
   };
-  struct RoundKey {
-    uint64_t group;
-    std::pair<int, int> lane;
-    uint64_t sequence;
-    bool operator<(const RoundKey& other) const {
-      return std::tie(group, lane, sequence) < std::tie(other.group, other.lane, other.sequence);
-    }
-  };
-  struct Round {
-    std::map<int, Statement> said;  // by party
-    int compared = 0;               // calls of this rank that have read it
-  };
-  static RoundKey key_of(const MpiCall& call) { return {call.group, call.lane, call.sequence}; }
 
   /// \name What the rank's thread has left
   /// \{
   bool take_posted();
   void begin(const std::shared_ptr<MpiCall>& call);
-  void tell_call(MpiCall& call);
   void tell_end(const std::optional<std::string>& thrown);
   /// \}
 
@@ -76,7 +72,26 @@ class MpiProgress {
   void tell_all(const Packet& packet);
   bool hear_all();
   void hear(int from, Note kind, Packet& packet);
-  void hear_call(Packet& packet);
+  /// \}
+
+  /// \name Agreement, in agree.cpp
+  /// \{
+  void tell_call(MpiCall& call);
+  void send_ballot(const MpiCall& call, int party, int stage, const Ballot& ballot);
+  void hear_ballot(Packet& packet);
+  void find_agreement(MpiCall& call);
+  void state_in_full(MpiCall& call);
+  void hear_statement(const CallKey& key, int party, Call call);
+  MpiCall* find(const CallKey& key);
+  Told told() const;
+  bool told_by_all(const MpiCall& call) const;
+  void check_finished(const MpiCall& call);
+  std::vector<int> absent(const MpiCall& call) const;
+  void call_rolls(Clock::time_point now);
+  void hail(MpiCall& call);
+  void hear_here(int from, const CallKey& key, std::vector<int> parties);
+  void tell_absent(const CallKey& key, Roll& roll);
+  bool rolls_are_called() const;
   /// \}
 
   /// \name Calls
@@ -84,12 +99,9 @@ class MpiProgress {
   bool advance_calls();
   void advance(MpiCall& call);
   bool follows(MpiCall& call);
-  void compare(MpiCall& call, const Round& round);
   bool group_is_ready(const MpiCall& call);
   void hear_ready(Packet& packet);
-  void check_finished(const MpiCall& call);
   void complete(MpiCall& call, MpiCall::State state);
-  std::vector<int> absent(const MpiCall& call) const;
   /// \}
 
   /// \name Failure and the end
@@ -105,7 +117,7 @@ class MpiProgress {
   [[noreturn]] void die(const Failure& failure);
   void hear_end(int from, const std::optional<std::string>& thrown);
   void finish(const std::optional<Failure>& outcome);
-  bool finals_are_in() const { return finals_ == world_.size() - 1; }
+  bool finals_are_in() const { return heard_finals_ == world_.size() - 1; }
   Blocked blocked() const;
   std::string waits() const;
   void report_blocked(Clock::time_point now);
@@ -113,24 +125,26 @@ class MpiProgress {
   void check_signal();
   /// \}
 
-  void rest(bool moved);
-
   MpiWorld& world_;
   Transport& transport_;
   MpiWatch watch_;
   StopSignal signal_;
   std::vector<std::shared_ptr<MpiCall>> calls_;  // under way, oldest first
-  std::map<RoundKey, Round> rounds_;
+  std::map<Lane, uint64_t> begun_;               // calls of this rank
+  std::map<End, Agreement> agreements_;
+  std::map<CallKey, std::map<int, Call>> statements_;  // in full, by party, to the first of them
+  std::map<CallKey, Roll> rolls_;
   std::vector<std::pair<int, std::string>> early_;  // messages of the next run
   std::map<uint64_t, int> ready_;  // rank 0: members that need a group's communicator
   std::set<uint64_t> asked_;       // groups whose communicator this rank has asked for
   int next_tag_ = 0;
-  std::vector<bool> finished_;
+  std::vector<std::optional<Told>> finished_, finals_;
+  bool any_finished_ = false;
   uint64_t told_ = 0, heard_ = 0;   // messages that can let a rank go on
   std::optional<Failure> failing_;  // told to rank 0
   std::optional<Failure> failed_;   // everybody's
   Clock::time_point failing_since_, failed_since_, looked_;
-  int finals_ = 0;
+  int heard_finals_ = 0;
   bool timed_out_ = false;  // this rank has waited for the whole time-out
   Blocked seen_, reported_blocked_;
   Clock::time_point seen_since_;
@@ -139,7 +153,6 @@ class MpiProgress {
   std::optional<Failure> thrown_;
   bool reported_ = false;
   bool over_ = false;
-  int idle_ = 0;  // rounds without progress
 };
 
 }  // namespace hero::dist

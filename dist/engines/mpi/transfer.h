@@ -1,7 +1,10 @@
 #pragma once
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include <hero/dist/engines/agreement.h>
 #include <hero/dist/engines/call.h>
 #include <hero/dist/engines/mpi/transport.h>
 
@@ -15,19 +18,27 @@ class Transfer {
   virtual bool advance() = 0;
 };
 
-/// A call on which all parties agree. `parties` are world ranks; `tags[i]` and the one after it are
-/// those by which party i receives the bytes of this call.
+/// A call on which all parties agree. `parties` are world ranks.
 struct Agreed {
   Call call;
   std::vector<int> parties;
-  std::vector<int> tags;
   int me = 0;
+  Agreement agreement;
+
+  /// Party i receives the bytes of this call by this tag and by the one after it.
+  int tag(int party) const;
+  /// What party i gives to the call, where that has come with the agreement; else empty.
+  std::string_view contribution(int party) const;
 };
 
-/// Moves the bytes of a call from and to where they lie. Reductions exchange parts in segments and
-/// add them up in the call's order, with the bits of ordered_reduce(); what has come and is not
-/// yet added up lies in at most 16 MiB, or 256 KiB for each other rank where that is more. Those in
-/// Order::native are left to the library, by the communicator of `group`.
+/// What party `me` of so many tells the others while they agree: its tag and, where all parties'
+/// contributions together are a few kilobytes, its own. Every party's are as long.
+std::string carried_by(const Call& call, int me, int parties, int tag);
+
+/// Moves the bytes of a call from and to where they lie. Contributions that came with the agreement
+/// are there already. Reductions otherwise exchange parts in segments and add them up in the call's
+/// order, with the bits of ordered_reduce(); see Pieces. Those in Order::native are left to the
+/// library, by the communicator of `group`.
 std::unique_ptr<Transfer> begin_transfer(Transport& transport, uint64_t group, Agreed agreed);
 
 }  // namespace hero::dist

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <hero/dist/engines/mpi/wire.h>
 
 namespace hero::dist {
@@ -61,6 +63,41 @@ Call take_call(Packet& packet) {
   call.recv_counts = take_counts(packet);
   call.unit = packet.take<std::string>();
   return call;
+}
+
+bool Told::has(const CallKey& key) const {
+  const auto calls = begun.find(key.lane);
+  return calls != begun.end() && key.sequence < calls->second &&
+         std::find(never.begin(), never.end(), key) == never.end();
+}
+
+void put_ballot(Packet& packet, const Ballot& ballot) {
+  packet.put(ballot.least).put(ballot.greatest).put(ballot.balance).put(ballot.carried);
+}
+
+Ballot take_ballot(Packet& packet) {
+  Ballot ballot;
+  ballot.least = packet.take<Digest>();
+  ballot.greatest = packet.take<Digest>();
+  ballot.balance = packet.take<Digest>();
+  ballot.carried = packet.take<std::string>();
+  return ballot;
+}
+
+void put_told(Packet& packet, const Told& told) {
+  packet.put(told.begun.size());
+  for (const auto& [lane, calls] : told.begun) packet.put(lane).put(calls);
+  packet.put(told.never);
+}
+
+Told take_told(Packet& packet) {
+  Told told;
+  for (auto left = packet.take<size_t>(); left > 0; --left) {
+    const Lane lane = packet.take<Lane>();
+    told.begun[lane] = packet.take<uint64_t>();
+  }
+  told.never = packet.take_list<CallKey>();
+  return told;
 }
 
 }  // namespace hero::dist

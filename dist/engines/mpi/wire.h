@@ -2,29 +2,37 @@
 // The short messages by which processes agree, as bytes.
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <string>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include <hero/dist/engines/agreement.h>
 #include <hero/dist/engines/call.h>
 
 namespace hero::dist {
 
 /// What a short message is about. To rank 0: `fail`, `status`, `answer`, `end`, `ready`. From
-/// rank 0: `verdict`, `query`, `result`, `make`. Among all: `call`, `finished`, `final`.
+/// rank 0: `verdict`, `query`, `result`, `make`. To the first rank of a call's: `here`,
+/// `statement`, and from it `absent`. Among all: `ballot`, `finished`, `final`.
 enum class Note : uint8_t {
-  call,      ///< a rank's statement
-  finished,  ///< its program has ended well: no call will follow
-  fail,      ///< it knows of a failure
-  verdict,   ///< the failure that is everybody's
-  final,     ///< having read the verdict it begins no further call
-  status,    ///< it waits, or goes on
-  query,     ///< rank 0 asks whether it still waits
-  answer,    ///< the answer to `query`
-  end,       ///< its program has ended
-  result,    ///< how the run has ended
-  ready,     ///< it needs a group's own communicator of the library
-  make,      ///< all members of that group make it now
+  ballot,     ///< what it knows of the statements of a call; see Agreement
+  statement,  ///< its own, in full, as they differ
+  here,       ///< it has waited for the others of a call
+  absent,     ///< those that have not come there
+  finished,   ///< its program has ended well: no call will follow
+  fail,       ///< it knows of a failure
+  verdict,    ///< the failure that is everybody's
+  final,      ///< having read the verdict it begins no further call
+  status,     ///< it waits, or goes on
+  query,      ///< rank 0 asks whether it still waits
+  answer,     ///< the answer to `query`
+  end,        ///< its program has ended
+  result,     ///< how the run has ended
+  ready,      ///< it needs a group's own communicator of the library
+  make,       ///< all members of that group make it now
 };
 
 /// Writes values one behind the other, and reads them in the same order.
@@ -80,5 +88,33 @@ class Packet {
 /// A statement without its pointers.
 void put_call(Packet& packet, const Call& call);
 Call take_call(Packet& packet);
+
+/// Where calls are counted: a group's collectives, {-1, -1}, or its messages from one member to
+/// another.
+struct Lane {
+  uint64_t group = 0;
+  int from = -1, to = -1;
+  friend auto operator<=>(const Lane&, const Lane&) = default;
+};
+
+/// A collective or a message, by the same name on every rank.
+struct CallKey {
+  Lane lane;
+  uint64_t sequence = 0;
+  friend auto operator<=>(const CallKey&, const CallKey&) = default;
+};
+
+/// What a rank has told the others of by a moment after which it tells of nothing more.
+struct Told {
+  std::map<Lane, uint64_t> begun;  ///< calls begun in each
+  std::vector<CallKey> never;      ///< those of which it has not told, as they come after another
+
+  bool has(const CallKey& key) const;
+};
+
+void put_ballot(Packet& packet, const Ballot& ballot);
+Ballot take_ballot(Packet& packet);
+void put_told(Packet& packet, const Told& told);
+Told take_told(Packet& packet);
 
 }  // namespace hero::dist

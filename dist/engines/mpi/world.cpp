@@ -12,7 +12,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kNap = std::chrono::milliseconds(20);     // between two looks at the time-out
+constexpr auto kNap = std::chrono::milliseconds(20);  // of a thread that another works for
+constexpr auto kBusyPause = std::chrono::microseconds(500);
+constexpr auto kIdlePause = std::chrono::microseconds(2000);
 constexpr auto kStuck = std::chrono::milliseconds(250);  // less than from SIGTERM to SIGKILL
 
 std::atomic<MpiWorld*> current_world{nullptr};
@@ -23,6 +25,14 @@ uint64_t next_number() {
   return ++number;
 }
 
+std::chrono::microseconds pause_after(int looks, std::chrono::microseconds most) {
+  return std::min(most, std::chrono::microseconds(20) * looks);
+}
+
+bool more_ranks_than_cores(const Transport& transport) {
+  return transport.local_size() > static_cast<int>(std::thread::hardware_concurrency());
+}
+
 }  // namespace
 
 MpiWorld::MpiWorld(Transport& transport, double timeout, Report report)
@@ -31,8 +41,10 @@ MpiWorld::MpiWorld(Transport& transport, double timeout, Report report)
       timeout_(timeout),
       number_(next_number()),
       report_(std::move(report)),
+      looks_(more_ranks_than_cores(transport) ? 0 : 100),
+      yields_(more_ranks_than_cores(transport) ? 20 : 200),
       progress_(std::make_unique<MpiProgress>(*this, transport)) {
-  thread_ = std::thread([this] { progress_->run(); });
+  thread_ = std::thread([this] { run(); });
   current_world = this;
 }
 
@@ -46,33 +58,96 @@ void MpiWorld::post(const std::shared_ptr<MpiCall>& call) {
     check(!over_, call->where(), ": the run has ended");
     if (!failure_) {
       posted_.push_back(call);
-      work_.notify_one();
+      if (!call->call.awaited) work_.notify_one();
       return;
     }
   }
   raise(call->where());
 }
 
+// [note: who makes progress]
+// A rank's thread that waits makes progress itself: what is handed from one thread to another takes
+// longer than a short message. The thread of progress does so while the rank computes, and sleeps
+// else; but a call into MPI may not come back (Open MPI asks its mpirun to print something where a
+// connection is reset, and waits), and then the other thread says so where the process is stopped.
+void MpiWorld::run() {
+  std::optional<Clock::time_point> stopped;
+  for (int idle = 0;;) {
+    if (driven_.load() || !drive_.try_lock()) {
+      watch_driver(stopped);
+      std::unique_lock<std::mutex> lock(mutex_);
+      work_.wait_for(lock, kNap, [&] { return !driven_.load(); });
+      continue;
+    }
+    const bool moved = progress_->step();
+    const bool busy = progress_->busy(), over = progress_->over();
+    drive_.unlock();
+    if (over) break;
+    idle = moved ? 0 : idle + 1;
+    if (idle <= yields_) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    work_.wait_for(lock, pause_after(idle - yields_, busy ? kBusyPause : kIdlePause),
+                   [&] { return !posted_.empty() || threw_ || ending_; });
+  }
+  progress_->keep_early();
+}
+
 void MpiWorld::wait(MpiCall& call) {
   const Clock::time_point start = Clock::now();
   {
-    std::unique_lock<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     waiting_ = &call;
+  }
+  driven_.store(true);
+  bool busy = false;
+  {
     std::optional<Clock::time_point> stopped;
-    while (call.state.load() == MpiCall::kBegun) {
-      completed_.wait_for(lock, kNap);
+    std::unique_lock<std::timed_mutex> drive(drive_, std::defer_lock);
+    while (!drive.try_lock_for(kNap)) watch_driver(stopped);
+    for (int idle = 0; call.state.load() == MpiCall::kBegun;) {
+      const bool moved = progress_->step();
       const std::chrono::duration<double> waited = Clock::now() - start;
       if (waited.count() >= timeout_) call.overdue.store(true);
-      // The thread that makes progress answers, unless MPI does not come back to it: Open MPI asks
-      // its mpirun to print something where a connection is reset, and waits.
-      if (StopSignal::came() && !stopped) stopped = Clock::now();
-      if (stopped && Clock::now() - *stopped > kStuck) {
-        StopSignal::obey(report_, rank_, call.where() + ", where MPI hangs");
-      }
+      idle = moved ? 0 : idle + 1;
+      pause(idle);
     }
+    busy = progress_->busy();
+  }
+  driven_.store(false);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
     waiting_ = nullptr;
   }
+  if (busy) work_.notify_one();
   if (call.state.load() == MpiCall::kFailed) raise(call.where());
+}
+
+// [note: how one waits for messages]
+// MPI has nothing to sleep on, so one looks again and again: at first at once or yielding, as the
+// next message is often near, then with pauses that grow. Where there are more ranks than cores
+// one soon sleeps, and whoever has work gets the core. What the own rank begins wakes the thread of
+// progress.
+void MpiWorld::pause(int idle) const {
+  if (idle <= looks_) return;
+  if (idle <= looks_ + yields_) return std::this_thread::yield();
+  std::this_thread::sleep_for(pause_after(idle - looks_ - yields_, kBusyPause));
+}
+
+// Says, for a thread that cannot make progress itself, where the process was stopped if who does
+// does not say so.
+void MpiWorld::watch_driver(std::optional<Clock::time_point>& stopped) const {
+  if (!StopSignal::came()) return;
+  if (!stopped) stopped = Clock::now();
+  if (Clock::now() - *stopped <= kStuck) return;
+  std::string where;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (waiting_ != nullptr) where = waiting_->where() + ", where MPI hangs";
+  }
+  StopSignal::obey(report_, rank_, where);
 }
 
 void MpiWorld::wait_until_complete(const std::vector<std::shared_ptr<MpiCall>>& calls) {
@@ -104,7 +179,7 @@ void MpiWorld::fail_rank(const std::string& message) {
 std::optional<Failure> MpiWorld::end(const std::string* thrown) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    ended_ = true;
+    ended_ = ending_ = true;
     if (thrown != nullptr) ended_with_ = *thrown;
     work_.notify_one();
     completed_.wait(lock, [&] { return over_; });

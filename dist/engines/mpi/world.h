@@ -1,6 +1,7 @@
 #pragma once
 // A run of the mpi engine in one process: its rank's thread and the thread that makes progress.
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,7 @@
 #include <hero/dist/engines/call.h>
 #include <hero/dist/engines/mpi/transfer.h>
 #include <hero/dist/engines/mpi/transport.h>
+#include <hero/dist/engines/mpi/wire.h>
 
 namespace hero::dist {
 
@@ -25,9 +27,7 @@ struct MpiCall {
   enum State : int { kBegun, kDone, kFailed };
 
   Call call;
-  uint64_t group = 0;
-  std::pair<int, int> lane = {-1, -1};  // as LocalGroup::LaneKey
-  uint64_t sequence = 0;
+  CallKey key;
   std::string axis;
   std::vector<int> parties;  // world ranks
   int me = 0;                // among them
@@ -36,11 +36,14 @@ struct MpiCall {
   std::atomic<int> state{kBegun};
   std::atomic<bool> overdue{false};  // its rank has waited for longer than the time-out
 
-  std::string where() const { return describe(call, sequence, axis); }
+  std::string where() const { return describe(call, key.sequence, axis); }
+  bool to_oneself() const { return key.lane.from >= 0 && key.lane.from == key.lane.to; }
 
-  /// \name For the thread that makes progress
+  /// \name For who makes progress
   /// \{
-  int tag = 0;
+  std::chrono::steady_clock::time_point told_at;
+  bool hailed = false;                      // has said that it waits
+  std::optional<std::vector<int>> missing;  // as the first of the parties has told
   bool disagrees = false;
   std::optional<Agreed> agreed;
   std::unique_ptr<Transfer> transfer;
@@ -89,18 +92,27 @@ class MpiWorld {
  private:
   friend class MpiProgress;
 
+  using Clock = std::chrono::steady_clock;
+  void run();
+  void pause(int idle) const;
+  void watch_driver(std::optional<Clock::time_point>& stopped) const;
+
   const int rank_, size_;
   const double timeout_;  // seconds
   const uint64_t number_;
   const Report report_;
+  const int looks_, yields_;  // without a message before one sleeps
 
   mutable std::mutex mutex_;
-  std::condition_variable work_;       // for the thread that makes progress
+  std::timed_mutex drive_;             // held by whoever makes progress
+  std::atomic<bool> driven_{false};    // by the rank's thread
+  std::condition_variable work_;       // for the thread of progress
   std::condition_variable completed_;  // for the rank's thread
   // under mutex_
   std::vector<std::shared_ptr<MpiCall>> posted_;
   std::optional<std::string> threw_;  // not yet told
   bool ended_ = false;
+  bool ending_ = false;  // not yet told
   std::optional<std::string> ended_with_;
   MpiCall* waiting_ = nullptr;
   std::optional<Failure> failure_;
