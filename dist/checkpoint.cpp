@@ -129,6 +129,7 @@ void Checkpointer::track(const std::string& name, Generator& generator) {
 }
 
 std::vector<int64_t> Checkpointer::steps() const {
+  const PhaseScope loading(Phase::checkpoint);
   return split(on_rank_0(world_, [&] { return join(checkpoints::complete_steps(root_)); }));
 }
 
@@ -144,6 +145,7 @@ void Checkpointer::check_same(int64_t step) const {
 }
 
 void Checkpointer::save(int64_t step) {
+  const PhaseScope saving(Phase::checkpoint);
   check_same(step);
   check(step >= 0, "checkpoint: a step is 0 or more: ", step);
   hold_lock(nn::FolderLock::Unwritable::error);
@@ -198,6 +200,7 @@ std::string Checkpointer::damage(int64_t step) const {
 }
 
 std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
+  const PhaseScope loading(Phase::checkpoint);
   same_on_all(world_, "checkpoint: ranks resume differently (0 no, 1 newest, 2 newest_intact)",
               std::to_string(static_cast<int>(which)));
   std::vector<int64_t> found = steps(), passed_over;
@@ -231,6 +234,7 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
 }
 
 void Checkpointer::load(int64_t step) {
+  const PhaseScope loading(Phase::checkpoint);
   same_on_all(world_, "checkpoint: ranks load different steps", std::to_string(step));
   const std::vector<int64_t> found = steps();
   check(std::find(found.begin(), found.end(), step) != found.end(),

@@ -155,13 +155,17 @@ Work Communicator::post(Call call, const Array& output, const Array& input, bool
   call.input = pointer(input);
   call.output = pointer(output);
   call.awaited = !async;
+  if (!state_->met) call.phase = Phase::join;
   const Collective op = call.op;
   const std::string unit = call.unit;
   const int64_t bytes = bytes_sent(call, rank(), size());
   Work work(engine().post(std::move(call), input, output));
   if (output.defined()) output.storage().bump_version();
   if (op != Collective::split) state_->traffic.add(op, unit, axis_, bytes);
-  if (!async) work.wait();
+  if (!async) {
+    work.wait();
+    state_->met = true;
+  }
   return work;
 }
 
@@ -318,6 +322,7 @@ void Communicator::barrier(const CallOptions& options) const {
 }
 
 std::vector<int64_t> Communicator::exchange(std::span<const int64_t> words) const {
+  const PhaseScope joining(Phase::join);
   Call call;
   call.op = Collective::split;
   call.dtype = kInt64;
@@ -346,6 +351,7 @@ Communicator Communicator::split(int color, int key, const std::string& axis) co
   }
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return at(a, 1) < at(b, 1); });
+  const PhaseScope joining(Phase::join);
   return {engine().group(members, axis), state_, axis};
 }
 
@@ -371,6 +377,7 @@ Communicator Communicator::group(std::span<const int> ranks, const std::string& 
     check(all[place] == words[0] && all[place + 1] == 1, "group: rank ", rank(), " and rank ",
           ranks[i], " of '", axis_, "' name different members for '", axis, "'");
   }
+  const PhaseScope joining(Phase::join);
   return {engine().group(ranks, axis), state_, axis};
 }
 

@@ -81,6 +81,10 @@ CommandLine parse(int& argc, char** argv) {
       options.ranks = parse_number("--ranks", value, 1);
     } else if (i > 0 && take("--timeout", argc, argv, i, value, used)) {
       options.run.timeout = parse_number("--timeout", value, 1e-3);
+    } else if (i > 0 && take("--timeout-join", argc, argv, i, value, used)) {
+      options.run.timeout_join = parse_number("--timeout-join", value, 1e-3);
+    } else if (i > 0 && take("--timeout-checkpoint", argc, argv, i, value, used)) {
+      options.run.timeout_checkpoint = parse_number("--timeout-checkpoint", value, 1e-3);
     } else if (i > 0 && take("--engine", argc, argv, i, value, used)) {
       options.engine = parse_engine(value);
     } else if (i > 0 && take("--link", argc, argv, i, value, used)) {

@@ -11,10 +11,17 @@ namespace hero::dist {
 using RankProgram = std::function<void(Communicator& world)>;
 
 struct RunOptions {
-  double timeout = 0.0;  ///< seconds a rank waits in one call; 0: HERO_TIMEOUT, or else 600
-  bool prefix = false;   ///< every rank prints, and its lines begin with "[rank] "
+  /// Seconds a rank waits for the others in one call of a step; 0: HERO_TIMEOUT, or else 600.
+  double timeout = 0.0;
+  bool prefix = false;                    ///< every rank prints, and its lines begin with "[rank] "
   double link_bytes_per_second = 0.0;     ///< 0: as fast as memory; else see run_ranks()
   EngineKind engine = EngineKind::local;  ///< local, or nccl: rank i has GPU i to itself
+  /// The same until a rank's first call is complete, and where groups are made; 0:
+  /// HERO_TIMEOUT_JOIN, HERO_TIMEOUT, or else 600.
+  double timeout_join = 0.0;
+  /// The same where a checkpoint is saved or loaded; 0: HERO_TIMEOUT_CHECKPOINT, HERO_TIMEOUT, or
+  /// else 600.
+  double timeout_checkpoint = 0.0;
 };
 
 /// Runs `program` on `ranks` threads of this process (one rank: on the calling thread) and returns
@@ -46,7 +53,8 @@ struct LaunchOptions {
 /// message on stderr. There is one rank, or as many threads as `--ranks N` or default_ranks say;
 /// but where mpirun or srun has started this process, there is one rank in each process of that MPI
 /// world, on the mpi engine. Takes its options out of argc and argv: --ranks N (in an MPI world its
-/// size, or an Error), --prefix (see RunOptions), --timeout SECONDS, --engine local, mpi (without
+/// size, or an Error), --prefix, --timeout SECONDS, --timeout-join SECONDS, --timeout-checkpoint
+/// SECONDS (see RunOptions), --engine local, mpi (without
 /// mpirun a world of one process) or nccl (threads or processes as without it, each with one of its
 /// machine's GPUs), --link BYTES_PER_SECOND (threads only; see
 /// run_ranks()). MPI is finalised when the process ends.

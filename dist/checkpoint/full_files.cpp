@@ -225,6 +225,7 @@ std::vector<std::string> find_files(const std::string& path, const Communicator&
 
 void save_full(const std::string& path, const Communicator& world, nn::Module& module,
                const FullOptions& options) {
+  const PhaseScope saving(Phase::checkpoint);
   check_not_simulated(world);
   check(options.max_shard_bytes > 0,
         "save_full: max_shard_bytes must be positive: ", options.max_shard_bytes);
@@ -253,6 +254,7 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
 
 nn::LoadResult load_full(const std::string& path, const Communicator& world, nn::Module& module,
                          const nn::LoadOptions& options) {
+  const PhaseScope loading(Phase::checkpoint);
   std::vector<PartFile> files;
   for (const std::string& found : find_files(path, world)) files.push_back({found});
   StagedModule staged;

@@ -12,6 +12,7 @@
 #include <hero/core/kernels/combine.h>
 #include <hero/dist/engines/digest.h>
 #include <hero/dist/engines/part_counts.h>
+#include <hero/dist/engines/timeouts.h>
 
 namespace hero::dist {
 
@@ -73,10 +74,11 @@ struct Call {
   std::string unit;         ///< the caller's name for what is moved
   DType result = kFloat32;  ///< of a reduction's output: `dtype`, or float32 where that is a half
   Device device = kCpu;     ///< of both arrays
-  bool awaited = false;     ///< its rank waits for it at once
-  bool moves = true;        ///< false: the ranks only compare, the bytes go another way
-  std::shared_ptr<Pending> after;      ///< the arrays may be used when that call is complete
-  std::shared_ptr<core::Point> ready;  ///< on a device: from here on the arrays may be used
+  Phase phase = PhaseScope::current();  ///< by which its rank's time-out goes
+  bool awaited = false;                 ///< its rank waits for it at once
+  bool moves = true;                    ///< false: the ranks only compare, the bytes go another way
+  std::shared_ptr<Pending> after;       ///< the arrays may be used when that call is complete
+  std::shared_ptr<core::Point> ready;   ///< on a device: from here on the arrays may be used
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 

@@ -9,6 +9,7 @@ namespace hero::dist {
 struct RankState {
   Traffic traffic;
   std::ostream out{nullptr};  ///< no buffer: what is written is dropped
+  bool met = false;           ///< a call of this rank is complete, so others are there
 };
 
 }  // namespace hero::dist

@@ -25,19 +25,31 @@ namespace {
 constexpr int kMaxRanks = 1024;
 constexpr double kDefaultTimeout = 600;  // seconds
 
+// The seconds that this variable says; 0 where it is not set.
+double seconds_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return 0;
+  double seconds = 0;
+  const char* const end = text + std::strlen(text);
+  const auto parsed = std::from_chars(text, end, seconds);
+  check(parsed.ec == std::errc{} && parsed.ptr == end && seconds > 0, "run_ranks: ", variable,
+        " is not a positive number of seconds: '", text, "'");
+  return seconds;
+}
+
 }  // namespace
 
-double timeout_of(const RunOptions& options) {
-  check(options.timeout >= 0, "run_ranks: a negative time-out: ", options.timeout);
-  if (options.timeout > 0) return options.timeout;
-  const char* text = std::getenv("HERO_TIMEOUT");
-  if (text == nullptr || *text == '\0') return kDefaultTimeout;
-  double seconds = 0;
-  const char* end = text + std::strlen(text);
-  const auto parsed = std::from_chars(text, end, seconds);
-  check(parsed.ec == std::errc{} && parsed.ptr == end && seconds > 0,
-        "run_ranks: HERO_TIMEOUT is not a positive number of seconds: '", text, "'");
-  return seconds;
+Timeouts timeouts_of(const RunOptions& options) {
+  const double for_all = seconds_in("HERO_TIMEOUT");
+  const auto chosen = [for_all](double option, double own) {
+    check(option >= 0, "run_ranks: a negative time-out: ", option);
+    for (const double seconds : {option, own, for_all}) {
+      if (seconds > 0) return seconds;
+    }
+    return kDefaultTimeout;
+  };
+  return {chosen(options.timeout, 0), chosen(options.timeout_join, seconds_in("HERO_TIMEOUT_JOIN")),
+          chosen(options.timeout_checkpoint, seconds_in("HERO_TIMEOUT_CHECKPOINT"))};
 }
 
 namespace {
@@ -60,7 +72,8 @@ void run_one(Run& run, int rank) {
   try {
     core::join_all(run.begin);
     if (run.options.engine == EngineKind::nccl) {
-      engine = make_nccl_engine(engine, rank, run.world->size(), run.world->timeout());
+      const PhaseScope joining(Phase::join);
+      engine = make_nccl_engine(engine, rank, run.world->size(), run.world->timeouts().step);
     }
     Communicator world(engine, frame.state(), "world");
     run.program(world);
@@ -83,7 +96,7 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
   require_engine(options.engine);
   check(options.engine == EngineKind::local || options.engine == EngineKind::nccl,
         "run_ranks: threads have the engine local or nccl, not ", name(options.engine));
-  Run run{std::make_shared<LocalWorld>(ranks, timeout_of(options), options.link_bytes_per_second),
+  Run run{std::make_shared<LocalWorld>(ranks, timeouts_of(options), options.link_bytes_per_second),
           program,
           options,
           default_generator().state(),

@@ -1,6 +1,7 @@
 #pragma once
 #include <exception>
 
+#include <hero/dist/engines/timeouts.h>
 #include <hero/dist/launch.h>
 
 namespace hero::dist {
@@ -12,8 +13,8 @@ struct Outcome {
   int rank = -1;
 };
 
-/// The options' time-out, or HERO_TIMEOUT, or 600 seconds.
-double timeout_of(const RunOptions& options);
+/// The options' time-outs, or those of the environment, or 600 seconds.
+Timeouts timeouts_of(const RunOptions& options);
 
 /// run_ranks() without throwing what the ranks threw.
 Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& options);

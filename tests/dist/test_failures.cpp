@@ -9,6 +9,7 @@
 #include "support/catch.h"
 
 #include <hero/dist/dist.h>
+#include <hero/dist/engines/run_ranks.h>
 
 namespace {
 
@@ -27,16 +28,19 @@ TEST_CASE("a rank that hangs is named by the time-out on every rank", "[dist][th
   // A time-out that is too short for ranks 0 and 2 to meet on a busy machine names both ranks that
   // are missing: a longer one follows.
   for (const std::string seconds : {"0.05", "2", "60"}) {
-    line = "all_reduce (call 0 of 'world', unit 'fc1'): time-out after " + seconds +
+    line = "all_reduce (call 1 of 'world', unit 'fc1'): time-out after " + seconds +
            " s: rank 1 did not arrive";
     std::atomic<int> gave_up{0};
     errors = errors_of(3,
                        [&](Communicator& world) {
-                         if (world.rank() == 1) {  // "computes" for as long as the others wait
+                         if (world.rank() == 1) {
+                           world.barrier();
+                           // "computes" for as long as the others wait
                            for (int n = gave_up; n < 2; n = gave_up) gave_up.wait(n);
                            world.barrier();
                          }
                          try {
+                           if (world.rank() != 1) world.barrier();
                            world.all_reduce(some(), {.unit = "fc1"});
                          } catch (...) {
                            ++gave_up;
@@ -71,7 +75,79 @@ TEST_CASE("HERO_TIMEOUT must be a positive number", "[dist]") {
     }
   });
   ::unsetenv("HERO_TIMEOUT");
-  REQUIRE_THAT(errors[0], Catch::Matchers::ContainsSubstring("time-out after 0.01 s"));
+  REQUIRE_THAT(errors[0], Catch::Matchers::ContainsSubstring("time-out of joining after 0.01 s"));
+}
+
+// What rank 0 says of a rank that does not come to the last of these calls.
+std::string waits_in_vain(const RankProgram& calls, const RankProgram& last,
+                          const RunOptions& options) {
+  std::atomic<bool> done{false};
+  return errors_of(
+      2,
+      [&](Communicator& world) {
+        calls(world);
+        if (world.rank() == 1) return done.wait(false);
+        try {
+          last(world);
+        } catch (...) {
+          done = true;
+          done.notify_all();
+          throw;
+        }
+      },
+      options)[0];
+}
+
+TEST_CASE("joining and checkpoints and steps have time-outs of their own", "[dist][timeouts]") {
+  const RankProgram nothing = [](Communicator&) {};
+  const RankProgram barrier = [](Communicator& world) { world.barrier(); };
+  const RankProgram split = [](Communicator& world) { world.split(0, 0); };
+  const RankProgram save = [](Communicator& world) { Checkpointer("/nowhere", world).save(1); };
+  // the other two are long: they would be seen
+  const RunOptions step{.timeout = 0.02, .timeout_join = 500, .timeout_checkpoint = 500};
+  const RunOptions join{.timeout = 500, .timeout_join = 0.03, .timeout_checkpoint = 500};
+  const RunOptions checkpoint{.timeout = 500, .timeout_join = 500, .timeout_checkpoint = 0.04};
+  using Catch::Matchers::ContainsSubstring;
+  CHECK_THAT(waits_in_vain(barrier, barrier, step),
+             ContainsSubstring("barrier (call 1 of 'world'): time-out after 0.02 s: rank 1 did not "
+                               "arrive; set HERO_TIMEOUT to more seconds"));
+  CHECK_THAT(waits_in_vain(nothing, barrier, join),
+             ContainsSubstring("barrier (call 0 of 'world'): time-out of joining after 0.03 s: "
+                               "rank 1 did not arrive; set HERO_TIMEOUT_JOIN to more seconds"));
+  CHECK_THAT(waits_in_vain(barrier, split, join),
+             ContainsSubstring("time-out of joining after 0.03 s"));
+  CHECK_THAT(waits_in_vain(barrier, save, checkpoint),
+             ContainsSubstring("time-out of a checkpoint after 0.04 s: rank 1 did not arrive; set "
+                               "HERO_TIMEOUT_CHECKPOINT to more seconds"));
+}
+
+TEST_CASE("time-outs of the environment hold where the options name none", "[dist][timeouts]") {
+  ::setenv("HERO_TIMEOUT", "7", 1);
+  ::setenv("HERO_TIMEOUT_CHECKPOINT", "9", 1);
+  const Timeouts all = timeouts_of({}), own = timeouts_of({.timeout_join = 3});
+  ::setenv("HERO_TIMEOUT_CHECKPOINT", "soon", 1);
+  CHECK_THROWS_WITH(timeouts_of({}),
+                    Catch::Matchers::ContainsSubstring("HERO_TIMEOUT_CHECKPOINT is not a positive "
+                                                       "number of seconds: 'soon'"));
+  ::unsetenv("HERO_TIMEOUT");
+  ::unsetenv("HERO_TIMEOUT_CHECKPOINT");
+  const Timeouts none = timeouts_of({.timeout = 2});
+  CHECK((all.step == 7 && all.join == 7 && all.checkpoint == 9));
+  CHECK((own.step == 7 && own.join == 3 && own.checkpoint == 9));
+  CHECK((none.step == 2 && none.join == 600 && none.checkpoint == 600));
+}
+
+TEST_CASE("the innermost phase counts", "[dist][timeouts]") {
+  REQUIRE(PhaseScope::current() == Phase::step);
+  {
+    const PhaseScope saving(Phase::checkpoint);
+    {
+      const PhaseScope joining(Phase::join);
+      CHECK(PhaseScope::current() == Phase::join);
+    }
+    CHECK(PhaseScope::current() == Phase::checkpoint);
+  }
+  CHECK(PhaseScope::current() == Phase::step);
 }
 
 TEST_CASE("after an error the world refuses every further call", "[dist]") {

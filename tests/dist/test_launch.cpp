@@ -74,9 +74,10 @@ TEST_CASE("launch runs one rank, or as many as it is told", "[dist]") {
 }
 
 TEST_CASE("launch takes out its own options and leaves the rest", "[dist]") {
-  const Launched run = launched({"--lr", "0.1", "--ranks", "2", "--prefix", "--timeout=60",
-                                 "--link=1e9", "--", "--ranks", "x", "--ranksome"},
-                                [](Communicator&) {});
+  const Launched run =
+      launched({"--lr", "0.1", "--ranks", "2", "--prefix", "--timeout=60", "--timeout-join=90",
+                "--timeout-checkpoint", "120", "--link=1e9", "--", "--ranks", "x", "--ranksome"},
+               [](Communicator&) {});
   REQUIRE(run.code == 0);
   REQUIRE(run.arguments ==
           std::vector<std::string>{"train", "--lr", "0.1", "--", "--ranks", "x", "--ranksome"});
@@ -125,7 +126,11 @@ TEST_CASE("launch refuses what it cannot do, and says what to do", "[dist]") {
   REQUIRE_THAT(refused({"--ranks", "two"}), ContainsSubstring("'two'"));
   REQUIRE_THAT(refused({"--ranks"}), ContainsSubstring("--ranks needs a value"));
   REQUIRE_THAT(refused({"--ranks", "5000"}), ContainsSubstring("not from 1 to 1024"));
-  REQUIRE_THAT(refused({"--timeout", "0"}), ContainsSubstring("--timeout"));
+  REQUIRE_THAT(refused({"--timeout", "0"}), ContainsSubstring("--timeout needs a number"));
+  REQUIRE_THAT(refused({"--timeout-join", "0"}),
+               ContainsSubstring("--timeout-join needs a number"));
+  REQUIRE_THAT(refused({"--timeout-checkpoint", "-3"}),
+               ContainsSubstring("--timeout-checkpoint needs a number"));
   if (!has_mpi()) REQUIRE_THAT(refused({"--engine", "mpi"}), ContainsSubstring("no mpi engine"));
   REQUIRE_THAT(refused({"--engine", "nccl"}), ContainsSubstring("no nccl engine"));
   REQUIRE_THAT(refused({"--restarts", "-1"}), ContainsSubstring("--restarts needs a number"));

@@ -232,10 +232,10 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
 
   void give_up_after(Clock::time_point start) const {
     const std::chrono::duration<double> waited = Clock::now() - start;
-    if (waited.count() < world().timeout() || world().failed()) return;
-    world().fail_all(where() + ": time-out after " + detail::number_text(world().timeout()) +
-                     " s: " + missing_text() +
-                     "; set HERO_TIMEOUT to more seconds if they only need longer");
+    const Timeouts& timeouts = world().timeouts();
+    if (waited.count() < timeouts.of(call_.phase) || world().failed()) return;
+    world().fail_all(where() + ": " + timeouts.text(call_.phase) + ": " + missing_text() +
+                     timeout_advice(call_.phase));
   }
 
   // "rank 2 did not arrive (it waits in ...)"

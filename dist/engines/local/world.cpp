@@ -31,8 +31,8 @@ void pause() {
 
 }  // namespace
 
-LocalWorld::LocalWorld(int size, double timeout, double link)
-    : timeout_(timeout), link_(size, link), ranks_(static_cast<size_t>(size)) {}
+LocalWorld::LocalWorld(int size, const Timeouts& timeouts, double link)
+    : timeouts_(timeouts), link_(size, link), ranks_(static_cast<size_t>(size)) {}
 
 void LocalWorld::notify() {
   events_.fetch_add(1);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <hero/dist/engines/link.h>
+#include <hero/dist/engines/timeouts.h>
 
 namespace hero::dist {
 
@@ -20,12 +21,11 @@ struct LocalGroup;
 
 class LocalWorld {
  public:
-  /// `timeout`: seconds that a rank waits in one call before it gives up. `link`: bytes per second,
-  /// 0 for no throttled link.
-  LocalWorld(int size, double timeout, double link);
+  /// `link`: bytes per second, 0 for no throttled link.
+  LocalWorld(int size, const Timeouts& timeouts, double link);
 
   int size() const { return static_cast<int>(ranks_.size()); }
-  double timeout() const { return timeout_; }
+  const Timeouts& timeouts() const { return timeouts_; }
   Link& link() { return link_; }
 
   /// \name Events: anything that another rank may be waiting for.
@@ -83,7 +83,7 @@ class LocalWorld {
   void set_failure(int rank, const std::string& line);
   void end(int rank);
 
-  const double timeout_;
+  const Timeouts timeouts_;
   Link link_;
   std::vector<Rank> ranks_;
   alignas(64) std::atomic<uint64_t> events_{0};

@@ -147,17 +147,18 @@ void MpiProgress::check_overdue(const MpiCall& call) {
   const std::vector<int> missing = absent(call);
   const std::vector<int> slow = transport_.unfinished();
   const std::string bytes = slow.empty() ? "" : " from and to " + rank_list(slow);
-  fail({-1, call.where() + ": time-out after " + detail::number_text(world_.timeout_) + " s: " +
+  const Phase phase = call.call.phase;
+  fail({-1, call.where() + ": " + world_.timeouts_.text(phase) + ": " +
                 (missing.empty() ? "all ranks have come, but not all bytes" + bytes
                                  : rank_list(missing) + " did not arrive")},
-       missing, "; set HERO_TIMEOUT to more seconds if they only need longer");
+       missing, timeout_advice(phase));
 }
 
 // After a failure a rank that computes on without end, or is gone, must not keep the others. One
 // that came too late and does not even answer is gone: its process is stopped, or its host cut off.
 void MpiProgress::check_patience() {
   const bool gone = timed_out_ && !finals_are_in();
-  const double patience = gone ? kGone : std::clamp(world_.timeout_, 5.0, 30.0);
+  const double patience = gone ? kGone : std::clamp(world_.timeouts_.step, 5.0, 30.0);
   const double more = world_.rank() == 0 ? 0.0 : gone ? 1.0 : 5.0;  // rank 0's message says most
   if (failed_ && seconds_since(failed_since_) > patience + more) die(*failed_);
   if (failing_ && !failed_ && seconds_since(failing_since_) > patience + more) die(*failing_);

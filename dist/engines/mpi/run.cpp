@@ -77,12 +77,13 @@ std::optional<Failure> run_on_mpi(const RankProgram& program, const RunOptions& 
   const ThreadLimit share(thread_share(transport));
   std::mutex output;
   const RankFrame frame(transport.rank(), options.prefix, default_generator().state(), output);
-  const auto world = std::make_shared<MpiWorld>(transport, timeout_of(options), report);
+  const auto world = std::make_shared<MpiWorld>(transport, timeouts_of(options), report);
   std::shared_ptr<Engine> engine = make_mpi_engine(world);
   try {
     if (options.engine == EngineKind::nccl) {
+      const PhaseScope joining(Phase::join);
       engine = make_nccl_engine(engine, transport.local_rank(), transport.local_size(),
-                                timeout_of(options));
+                                timeouts_of(options).step);
     }
     Communicator communicator(engine, frame.state(), "world");
     program(communicator);

@@ -35,10 +35,10 @@ bool more_ranks_than_cores(const Transport& transport) {
 
 }  // namespace
 
-MpiWorld::MpiWorld(Transport& transport, double timeout, Report report)
+MpiWorld::MpiWorld(Transport& transport, const Timeouts& timeouts, Report report)
     : rank_(transport.rank()),
       size_(transport.size()),
-      timeout_(timeout),
+      timeouts_(timeouts),
       number_(next_number()),
       report_(std::move(report)),
       looks_(more_ranks_than_cores(transport) ? 0 : 100),
@@ -110,7 +110,7 @@ void MpiWorld::wait(MpiCall& call) {
     for (int idle = 0; call.state.load() == MpiCall::kBegun;) {
       const bool moved = progress_->step();
       const std::chrono::duration<double> waited = Clock::now() - start;
-      if (waited.count() >= timeout_) call.overdue.store(true);
+      if (waited.count() >= timeouts_.of(call.call.phase)) call.overdue.store(true);
       idle = moved ? 0 : idle + 1;
       pause(idle);
     }

@@ -18,6 +18,7 @@
 #include <hero/dist/engines/mpi/transfer.h>
 #include <hero/dist/engines/mpi/transport.h>
 #include <hero/dist/engines/mpi/wire.h>
+#include <hero/dist/engines/timeouts.h>
 
 namespace hero::dist {
 
@@ -63,7 +64,7 @@ class MpiWorld {
  public:
   /// `report` prints a failure on rank 0 (elsewhere only when rank 0 is lost).
   using Report = std::function<void(const Failure&)>;
-  MpiWorld(Transport& transport, double timeout, Report report);
+  MpiWorld(Transport& transport, const Timeouts& timeouts, Report report);
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
@@ -98,7 +99,7 @@ class MpiWorld {
   void watch_driver(std::optional<Clock::time_point>& stopped) const;
 
   const int rank_, size_;
-  const double timeout_;  // seconds
+  const Timeouts timeouts_;
   const uint64_t number_;
   const Report report_;
   const int looks_, yields_;  // without a message before one sleeps

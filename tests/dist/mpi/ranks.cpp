@@ -23,6 +23,7 @@
 
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
+#include <hero/dist/engines/mpi/reduction.h>
 #include <hero/dist/engines/mpi/run.h>
 
 namespace {
@@ -146,6 +147,21 @@ void check_native(Communicator& world) {
   }
   for (Work& work : works) work.wait();
   expect(same(x, Array::full({9}, world.size())) && same(y, x), "two groups at once");
+}
+
+// Reductions that may stage next to nothing, and more messages than are under way at once.
+void check_staging(Communicator& world) {
+  for (const auto& [budget, n] : {std::pair(1, 5003), {1000, 30011}, {100000, 300007}}) {
+    set_staging_budget(budget);
+    std::vector<int64_t> counts(static_cast<size_t>(world.size()), n / world.size());
+    counts.front() += 7;
+    counts.back() = 0;
+    for (const Order order : {Order::tree, Order::ranks}) {
+      check_reductions(world, ReduceOp::sum, order, kBFloat16, n);
+      check_reductions(world, ReduceOp::mean, order, kFloat32, n);
+      check_reduce_scatter(world, ReduceOp::sum, order, kFloat64, Parts(world, 0, counts));
+    }
+  }
 }
 
 void check_groups(Communicator& world) {
@@ -292,6 +308,7 @@ int main(int argc, char** argv) {
          check_async(world);
          check_native(world);
        }},
+      {"staging", check_staging},
       {"resume", train_on},
       {"restarts", train_and_die},
       {"print", [](Communicator& world) {
