@@ -58,6 +58,11 @@ void Agreement::join(int stage, const Ballot& heard) {
   known_.carried = behind ? known_.carried + heard.carried : heard.carried + known_.carried;
 }
 
+bool Agreement::agree() const {
+  return known_.least == known_.greatest && known_.balance == Digest() &&
+         known_.carried.size() == unit_ * static_cast<size_t>(parties_);
+}
+
 std::string_view Agreement::carried(int party) const {
   const int power = 1 << bits_;
   const int place = party < power ? party + std::min(party, folded()) : 2 * (party - power) + 1;

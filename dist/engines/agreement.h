@@ -30,7 +30,7 @@ class Agreement {
   using Send = std::function<void(int party, int stage, const Ballot& ballot)>;
 
   /// This is rank `me` of `parties`, and it states this. All give as many bytes to carry; where
-  /// they do not, their digests must differ.
+  /// they do not, they do not agree.
   void state(int me, int parties, const Digest& digest, const Digest& balance, std::string carried);
   /// What another rank has sent; also before state().
   void hear(int stage, Ballot ballot);
@@ -42,7 +42,7 @@ class Agreement {
   /// The rank whose message comes next; -1 where none is missing.
   int waits_for() const { return done() || !stated() ? -1 : sender(stage_); }
   /// When done: whether all have stated the same, and the balance is even.
-  bool agree() const { return known_.least == known_.greatest && known_.balance == Digest(); }
+  bool agree() const;
   /// When all agree: what `party` has given to be carried.
   std::string_view carried(int party) const;
 

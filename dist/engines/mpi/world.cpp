@@ -29,8 +29,10 @@ std::chrono::microseconds pause_after(int looks, std::chrono::microseconds most)
   return std::min(most, std::chrono::microseconds(20) * looks);
 }
 
-bool more_ranks_than_cores(const Transport& transport) {
-  return transport.local_size() > static_cast<int>(std::thread::hardware_concurrency());
+// Whether so many threads of each rank of this host have cores of their own.
+bool have_cores(const Transport& transport, int threads) {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return transport.local_size() * threads <= cores;
 }
 
 }  // namespace
@@ -41,8 +43,9 @@ MpiWorld::MpiWorld(Transport& transport, const Timeouts& timeouts, Report report
       timeouts_(timeouts),
       number_(next_number()),
       report_(std::move(report)),
-      looks_(more_ranks_than_cores(transport) ? 0 : 100),
-      yields_(more_ranks_than_cores(transport) ? 20 : 200),
+      looks_(have_cores(transport, 1) ? 100 : 0),
+      yields_(have_cores(transport, 1) ? 200 : 20),
+      thread_yields_(have_cores(transport, 2) ? 200 : 20),
       progress_(std::make_unique<MpiProgress>(*this, transport)) {
   thread_ = std::thread([this] { run(); });
   current_world = this;
@@ -84,12 +87,12 @@ void MpiWorld::run() {
     drive_.unlock();
     if (over) break;
     idle = moved ? 0 : idle + 1;
-    if (idle <= yields_) {
+    if (idle <= thread_yields_) {
       std::this_thread::yield();
       continue;
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    work_.wait_for(lock, pause_after(idle - yields_, busy ? kBusyPause : kIdlePause),
+    work_.wait_for(lock, pause_after(idle - thread_yields_, busy ? kBusyPause : kIdlePause),
                    [&] { return !posted_.empty() || threw_ || ending_; });
   }
   progress_->keep_early();

@@ -102,7 +102,8 @@ class MpiWorld {
   const Timeouts timeouts_;
   const uint64_t number_;
   const Report report_;
-  const int looks_, yields_;  // without a message before one sleeps
+  // Looks without a message before the rank's thread yields, and yields before either sleeps.
+  const int looks_, yields_, thread_yields_;
 
   mutable std::mutex mutex_;
   std::timed_mutex drive_;             // held by whoever makes progress
