@@ -155,10 +155,10 @@ Work Communicator::post(Call call, const Array& output, const Array& input, bool
   call.input = pointer(input);
   call.output = pointer(output);
   call.awaited = !async;
-  if (!state_->met) call.phase = Phase::join;
   const Collective op = call.op;
   const std::string unit = call.unit;
   const int64_t bytes = bytes_sent(call, rank(), size());
+  if (!state_->met) call.phase = Phase::join;
   Work work(engine().post(std::move(call), input, output));
   if (output.defined()) output.storage().bump_version();
   if (op != Collective::split) state_->traffic.add(op, unit, axis_, bytes);
