@@ -122,7 +122,8 @@ class Reduction : public PartTransfer {
     while (receives_.open() && receives_.next() < room * others_) {
       const int i = party_before(receives_);
       const int64_t k = segment_of(receives_);
-      receive(i, 0, staged(k, i), {0, segment(own_, k).count}, receives_.begin());
+      const Part what{0, segment(own_, k).count};
+      receive(i, 0, staged(k, i), what, receives_.begin());
       moved = true;
     }
     return moved;
@@ -146,7 +147,8 @@ class Reduction : public PartTransfer {
     bool moved = returned || come;
     while (returns_.open() && returns_.next() < reduced_ * others_) {
       const int i = party_behind(returns_);
-      send(i, 1, call().output, segment(own_, segment_of(returns_)), returns_.begin());
+      const Part what = segment(own_, segment_of(returns_));
+      send(i, 1, call().output, what, returns_.begin());
       moved = true;
     }
     const int64_t left = sends_.done() / std::max(1, others_) * others_;

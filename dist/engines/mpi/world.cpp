@@ -43,7 +43,6 @@ MpiWorld::MpiWorld(Transport& transport, const Timeouts& timeouts, Report report
       timeouts_(timeouts),
       number_(next_number()),
       report_(std::move(report)),
-      looks_(have_cores(transport, 1) ? 100 : 0),
       yields_(have_cores(transport, 1) ? 200 : 20),
       thread_yields_(have_cores(transport, 2) ? 200 : 20),
       progress_(std::make_unique<MpiProgress>(*this, transport)) {
@@ -129,14 +128,13 @@ void MpiWorld::wait(MpiCall& call) {
 }
 
 // [note: how one waits for messages]
-// MPI has nothing to sleep on, so one looks again and again: at first at once or yielding, as the
-// next message is often near, then with pauses that grow. Where there are more ranks than cores
+// MPI has nothing to sleep on, so one looks again and again: at first yielding, as the next message
+// is often near, then with pauses that grow. Where there are more ranks than cores
 // one soon sleeps, and whoever has work gets the core. What the own rank begins wakes the thread of
 // progress.
 void MpiWorld::pause(int idle) const {
-  if (idle <= looks_) return;
-  if (idle <= looks_ + yields_) return std::this_thread::yield();
-  std::this_thread::sleep_for(pause_after(idle - looks_ - yields_, kBusyPause));
+  if (idle <= yields_) return std::this_thread::yield();
+  std::this_thread::sleep_for(pause_after(idle - yields_, kBusyPause));
 }
 
 // Says, for a thread that cannot make progress itself, where the process was stopped if who does

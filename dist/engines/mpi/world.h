@@ -102,8 +102,7 @@ class MpiWorld {
   const Timeouts timeouts_;
   const uint64_t number_;
   const Report report_;
-  // Looks without a message before the rank's thread yields, and yields before either sleeps.
-  const int looks_, yields_, thread_yields_;
+  const int yields_, thread_yields_;  // of the rank's thread and the other before they sleep
 
   mutable std::mutex mutex_;
   std::timed_mutex drive_;             // held by whoever makes progress
