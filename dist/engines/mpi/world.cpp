@@ -87,7 +87,7 @@ void MpiWorld::run() {
     if (over) break;
     idle = moved ? 0 : idle + 1;
     if (idle <= thread_yields_) {
-      std::this_thread::yield();
+      if (!moved) std::this_thread::yield();
       continue;
     }
     std::unique_lock<std::mutex> lock(mutex_);
@@ -114,7 +114,7 @@ void MpiWorld::wait(MpiCall& call) {
       const std::chrono::duration<double> waited = Clock::now() - start;
       if (waited.count() >= timeouts_.of(call.call.phase)) call.overdue.store(true);
       idle = moved ? 0 : idle + 1;
-      pause(idle);
+      if (!moved) pause(idle);
     }
     busy = progress_->busy();
   }
