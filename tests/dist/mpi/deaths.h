@@ -91,13 +91,14 @@ class Fate {
   int events_ = 0;
 };
 
-/// The number of this attempt: each leaves a byte in a file of the run.
+/// The number of this attempt: each leaves its number of ranks, a digit, in a file of the run.
+/// (What is printed may be lost with mpirun.)
 inline int64_t count_attempt(const dist::Communicator& world, const std::string& run) {
   const Array number = Array::zeros({1}, kInt64);
   if (world.rank() == 0) {
     std::ofstream file(run + "/attempts", std::ios::app | std::ios::ate);
     *number.data<int64_t>() = static_cast<int64_t>(file.tellp());
-    file << '.';
+    file << world.size();
   }
   world.broadcast(number, 0);
   return number.data<int64_t>()[0];
