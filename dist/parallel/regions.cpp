@@ -32,9 +32,11 @@ class Shown {
 void check_gathered(const Region& region, const std::string& name, const nn::Slot& slot,
                     bool is_cut) {
   const Partition* part = partition(slot.tensor);
-  const bool good = is_cut ? part != nullptr && part->first == 0 && !part->boxes.empty() &&
-                                 slot.tensor.numel() == layout::numel(part->whole, part->boxes)
-                           : part == nullptr;
+  const bool good =
+      is_cut ? part != nullptr && part->first == 0 && !part->boxes.empty() &&
+                   slot.tensor.numel() == layout::numel(part->whole, part->boxes)
+             // in a pipeline, one box
+             : part == nullptr || (!part->boxes.empty() && slot.tensor.shape() == part->whole);
   check(good, "tensor_parallel: ", name, " is not there as it was cut but ",
         describe_part(slot.tensor),
         "; call the module that was sharded, and make no module inside ",
