@@ -63,11 +63,13 @@ struct AxesRank {
   AxesRank(const Communicator& world, const Axes& axes, Along along)
       : mesh(world, {{"pipe", axes.pipe}, {"data", axes.data}, {"tensor", axes.tensor}}),
         model(axes_model(kMeta)) {
+    // [snippet: axes]
     tensor_parallel(*model, mesh["tensor"], {.ways = kWays});
     pipe.emplace(*model, mesh["pipe"], PipelineOptions{.micro_batches = kMicroBatches});
+    if (along == Along::fsdp) fully_shard(*model, mesh["data"], {.unit = each<nn::Block>()});
+    // [end]
     if (along == Along::ddp) DDP(*model, mesh["data"]);
     if (along == Along::zero2) ZeRO(*model, mesh["data"], {.stage = 2, .bucket_bytes = 700});
-    if (along == Along::fsdp) fully_shard(*model, mesh["data"], {.unit = each<nn::Block>()});
     optimizer = make_method(Method::adamw, pipe->parameters());
   }
   void step(int number, std::vector<double>& numbers) {
