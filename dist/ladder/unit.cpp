@@ -93,8 +93,10 @@ void Unit::place_members() {
 std::vector<int> Groups::holders(int i) const {
   if (!replicas.defined()) return {shard.world_ranks()[static_cast<size_t>(i)]};
   std::vector<int> ranks;
-  for (int replica = 0; replica < replicas.size(); ++replica) {
-    ranks.push_back(all.world_ranks()[static_cast<size_t>(replica * shard.size() + i)]);
+  const auto group = static_cast<size_t>(shard.size());
+  const std::span<const int> numbers = all.world_ranks();
+  for (size_t at = static_cast<size_t>(i); at < numbers.size(); at += group) {
+    ranks.push_back(numbers[at]);
   }
   return ranks;
 }

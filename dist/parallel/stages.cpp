@@ -11,7 +11,7 @@
 namespace hero::dist {
 namespace {
 
-bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
+bool lies_on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
 // Who holds a parameter of a stage: those among whom it was cut before, or this rank alone; and
 // elsewhere the ranks of the pipeline.
@@ -79,7 +79,7 @@ void check_free(const StageValue& value) {
 // This rank's values of what it computes with.
 Array own_values(const StageValue& value, Device device, bool simulated) {
   const Tensor& leaf = value.leaf();
-  if (!on_meta(leaf)) return leaf.array();
+  if (!lies_on_meta(leaf)) return leaf.array();
   if (simulated) {
     leaf.array().storage().charge_to(current_ledger());
     return leaf.array();
@@ -160,7 +160,7 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
 Device device_of(const std::vector<StageValue>& values, const Communicator& pipe, Device planned) {
   if (pipe.engine_kind() == EngineKind::simulated) return kMeta;
   for (const StageValue& value : values) {
-    if (value.is_on(pipe.rank()) && !on_meta(value.leaf())) return value.leaf().device();
+    if (value.is_on(pipe.rank()) && !lies_on_meta(value.leaf())) return value.leaf().device();
   }
   return planned;
 }

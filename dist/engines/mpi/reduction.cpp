@@ -17,21 +17,21 @@ constexpr int kWindow = 256;
 
 std::atomic<int64_t> staging_budget{int64_t{16} << 20};
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
+size_t index_of(int64_t i) { return static_cast<size_t>(i); }
 
 // Messages numbered from 0, of which few are under way at once. They end in any order, and are
 // counted as done in that of their numbers.
 class Window {
  public:
-  explicit Window(int size) : pending_(at(size)) {}
+  explicit Window(int size) : pending_(index_of(size)) {}
   int64_t next() const { return next_; }
   int64_t done() const { return done_; }
   bool open() const { return next_ < done_ + static_cast<int64_t>(pending_.size()); }
   /// Where the next message is counted while it is under way.
-  int& begin() { return pending_[at(next_++) % pending_.size()]; }
+  int& begin() { return pending_[index_of(next_++) % pending_.size()]; }
   bool retire() {
     const int64_t before = done_;
-    while (done_ < next_ && pending_[at(done_) % pending_.size()] == 0) ++done_;
+    while (done_ < next_ && pending_[index_of(done_) % pending_.size()] == 0) ++done_;
     return done_ > before;
   }
 
@@ -60,17 +60,17 @@ class Reduction : public PartTransfer {
         returns_(pieces_.window),
         results_(pieces_.window) {
     const bool to_root = call().op == Collective::reduce;
-    outgoing_.resize(at(parties()));
+    outgoing_.resize(index_of(parties()));
     for (int i = 0; i < parties(); ++i) {
       const bool reduces = !to_root || i == call().root;
       const Part whole = to_root ? Part{0, call().size} : part(i);
-      (i == me() ? own_ : outgoing_[at(i)]) = reduces ? whole : Part{};
+      (i == me() ? own_ : outgoing_[index_of(i)]) = reduces ? whole : Part{};
     }
     in_segments_ = segments(own_);
     for (const Part& out : outgoing_) out_segments_ = std::max(out_segments_, segments(out));
     slot_bytes_ = std::min(segment_, own_.count) * item_;
     const int64_t slots = std::min<int64_t>(pieces_.slots, in_segments_);
-    staging_.reset(new std::byte[at(slots * others_ * slot_bytes_)]);
+    staging_.reset(new std::byte[index_of(slots * others_ * slot_bytes_)]);
   }
 
   bool advance() override {
@@ -100,7 +100,7 @@ class Reduction : public PartTransfer {
     bool moved = sends_.retire();
     while (sends_.open() && sends_.next() < out_segments_ * others_) {
       const int i = party_behind(sends_);
-      const Part what = segment(outgoing_[at(i)], segment_of(sends_));
+      const Part what = segment(outgoing_[index_of(i)], segment_of(sends_));
       send(i, 0, call().input, what, sends_.begin());
       moved = true;
     }
@@ -154,7 +154,7 @@ class Reduction : public PartTransfer {
     const int64_t left = sends_.done() / std::max(1, others_) * others_;
     while (results_.open() && results_.next() < left) {
       const int i = party_before(results_);
-      const Part what = segment(outgoing_[at(i)], segment_of(results_));
+      const Part what = segment(outgoing_[index_of(i)], segment_of(results_));
       receive(i, 1, call().output, what, results_.begin());
       moved = true;
     }

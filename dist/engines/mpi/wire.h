@@ -94,14 +94,20 @@ Call take_call(Packet& packet);
 struct Lane {
   uint64_t group = 0;
   int from = -1, to = -1;
-  friend auto operator<=>(const Lane&, const Lane&) = default;
+  friend bool operator<(const Lane& a, const Lane& b) {
+    return std::tie(a.group, a.from, a.to) < std::tie(b.group, b.from, b.to);
+  }
+  friend bool operator==(const Lane&, const Lane&) = default;
 };
 
 /// A collective or a message, by the same name on every rank.
 struct CallKey {
   Lane lane;
   uint64_t sequence = 0;
-  friend auto operator<=>(const CallKey&, const CallKey&) = default;
+  friend bool operator<(const CallKey& a, const CallKey& b) {
+    return std::tie(a.lane, a.sequence) < std::tie(b.lane, b.sequence);
+  }
+  friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 
 /// What a rank has told the others of by a moment after which it tells of nothing more.
