@@ -1,5 +1,5 @@
 // Storages in a file: the same bytes come back, and what the disk does wrong is one named error.
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -45,7 +45,8 @@ Ref<Storage> filled_storage(int64_t bytes, uint32_t seed) {
 
 bool holds(const Storage& storage, uint32_t seed) {
   const Ref<Storage> same = filled_storage(storage.bytes(), seed);
-  return std::memcmp(storage.data(), same->data(), static_cast<size_t>(storage.bytes())) == 0;
+  const std::byte* const bytes = storage.data();
+  return std::equal(bytes, bytes + storage.bytes(), same->data());
 }
 
 void write_out(Swapped& swapped) {
@@ -81,7 +82,7 @@ class OpenedAgain {
 
 }  // namespace
 
-TEST_CASE("core: CRC-32C has the sums of its definition", "[swap]") {
+TEST_CASE("CRC-32C has the sums of its definition", "[swap]") {
   const std::string digits = "123456789";
   const auto bytes = std::as_bytes(std::span(digits));
   CHECK(hero::core::crc32c(bytes) == 0xE3069283);
@@ -93,7 +94,7 @@ TEST_CASE("core: CRC-32C has the sums of its definition", "[swap]") {
   CHECK(hero::core::crc32c({}) == 0);
 }
 
-TEST_CASE("core: slots never overlap and free neighbours are joined", "[swap]") {
+TEST_CASE("slots never overlap and free neighbours are joined", "[swap]") {
   uint64_t state = 7;
   const auto draw = [&](uint64_t below) {
     state = state * 6364136223846793005U + 1442695040888963407U;
@@ -130,7 +131,7 @@ TEST_CASE("core: slots never overlap and free neighbours are joined", "[swap]") 
   }
 }
 
-TEST_CASE("core: a swapped storage comes back with its bytes", "[swap]") {
+TEST_CASE("a swapped storage comes back with its bytes", "[swap]") {
   const bool direct = GENERATE(true, false);
   SwapFile file(swap_folder(), {.bytes = 40 * kMiB, .threads = 3, .direct = direct});
   CHECK((direct || !file.direct()));
@@ -168,7 +169,7 @@ TEST_CASE("core: a swapped storage comes back with its bytes", "[swap]") {
   CHECK(file.used() == 0);
 }
 
-TEST_CASE("core: what was only read is dropped without a write", "[swap]") {
+TEST_CASE("what was only read is dropped without a write", "[swap]") {
   SwapFile file(swap_folder(), {.bytes = kMiB});
   Swapped swapped(file, filled_storage(10000, 3));
   CHECK_THROWS_WITH(swapped.drop(), ContainsSubstring("holds nothing; write it first"));
@@ -189,7 +190,7 @@ TEST_CASE("core: what was only read is dropped without a write", "[swap]") {
   CHECK(swapped.storage()->released());
 }
 
-TEST_CASE("core: a full swap file names the sizes and takes what fits", "[swap]") {
+TEST_CASE("a full swap file names the sizes and takes what fits", "[swap]") {
   SwapFile file(swap_folder(), {.bytes = 10 * SwapFile::kBlock});
   auto first = std::make_unique<Swapped>(file, filled_storage(6 * SwapFile::kBlock, 1));
   CHECK_THROWS_WITH(Swapped(file, filled_storage(5 * SwapFile::kBlock, 2)),
@@ -206,7 +207,7 @@ TEST_CASE("core: a full swap file names the sizes and takes what fits", "[swap]"
   CHECK(holds(*third.storage(), 3));
 }
 
-TEST_CASE("core: a swap file that cannot be made is one line", "[swap]") {
+TEST_CASE("a swap file that cannot be made is one line", "[swap]") {
   CHECK_THROWS_WITH(SwapFile("/no/such/folder", {.bytes = 1}),
                     ContainsSubstring("cannot make a file in /no/such/folder"));
   CHECK_THROWS_WITH(SwapFile(swap_folder(), {.bytes = 0}),
@@ -221,7 +222,7 @@ TEST_CASE("core: a swap file that cannot be made is one line", "[swap]") {
                     ContainsSubstring("only storages on the cpu"));
 }
 
-TEST_CASE("core: a bit that the disk flipped is found", "[swap]") {
+TEST_CASE("a bit that the disk flipped is found", "[swap]") {
   SwapFile file(swap_folder(), {.bytes = 12 * kMiB});
   Swapped swapped(file, filled_storage(9 * kMiB + 17, 5));
   Swapped other(file, filled_storage(5000, 6));
@@ -246,7 +247,7 @@ TEST_CASE("core: a bit that the disk flipped is found", "[swap]") {
   CHECK(holds(*swapped.storage(), 5));
 }
 
-TEST_CASE("core: a swap file that ends early or is full is a named error", "[swap]") {
+TEST_CASE("a swap file that ends early or is full is a named error", "[swap]") {
   SwapFile file(swap_folder(), {.bytes = 12 * kMiB});
   Swapped swapped(file, filled_storage(9 * kMiB, 5));
   write_out(swapped);
@@ -274,7 +275,7 @@ TEST_CASE("core: a swap file that ends early or is full is a named error", "[swa
   ::close(full);
 }
 
-TEST_CASE("core: a swap file leaves no name behind", "[swap]") {
+TEST_CASE("a swap file leaves no name behind", "[swap]") {
   const hero_test::TempDir folder;
   {
     SwapFile file(folder / "", {.bytes = kMiB});
