@@ -69,11 +69,12 @@ void SwapWorker::open_file() {
   fd_ = ::mkostemp(name.data(), O_CLOEXEC);
   check(fd_ >= 0, "swap file: cannot make a file in ", folder_, ": ", system_text(errno));
   ::unlink(name.c_str());
-  const int error = ::posix_fallocate(fd_, 0, bytes_);
-  if (error == 0) return;
   struct statvfs disk {};
   const bool known = ::statvfs(folder_.c_str(), &disk) == 0;
   const auto free = known ? static_cast<int64_t>(disk.f_bavail * disk.f_frsize) : int64_t{0};
+  // asked first, as some file systems find out by writing
+  const int error = known && free < bytes_ ? ENOSPC : ::posix_fallocate(fd_, 0, bytes_);
+  if (error == 0) return;
   fail("swap file: the disk of ", folder_, " does not give ", bytes_text(bytes_), ": ",
        system_text(error), known ? ", " + bytes_text(free) + " are free" : "");
 }
