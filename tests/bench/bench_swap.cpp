@@ -1,6 +1,7 @@
 // States on disk: SwapFile beside plain loops of pwrite and pread past the page cache, and a step
 // of Paged<AdamW> beside the larger of those loops and a step in memory. HERO_SWAP_FOLDER says
 // where; the temporary folder else.
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
