@@ -31,6 +31,13 @@ Array local_sum(const char* op, std::span<const Array> summands) {
   return tree(wide);
 }
 
+// And of all ranks' summands.
+Array sum_of_ranks(const char* op, std::span<const Array> summands, const Group& group) {
+  const Array sum = local_sum(op, summands);
+  if (group->size() > 1) group->all_reduce(sum, op);
+  return sum;
+}
+
 // size() parts of x along dim, one behind the other.
 Array as_parts(const Array& x, int dim, int ranks) {
   if (dim == 0) return x.contiguous();
@@ -96,11 +103,23 @@ struct SumOut : Op {
   explicit SumOut(Group g) : group(std::move(g)) {}
   const char* name() const override { return "sum_out"; }
   Array forward(std::span<const Array> summands) {
-    const Array sum = local_sum(name(), summands);
-    if (group->size() > 1) group->all_reduce(sum, name());
-    return sum.to(summands[0].dtype());
+    return sum_of_ranks(name(), summands, group).to(summands[0].dtype());
   }
   Grads backward(const Tensor& g) override { return as_grads(copy_in(g, group, input_count())); }
+};
+
+struct MeanOut : Op {
+  Group group;
+  explicit MeanOut(Group g) : group(std::move(g)) {}
+  const char* name() const override { return "mean_out"; }
+  Array forward(std::span<const Array> summands) {
+    const Array sum = sum_of_ranks(name(), summands, group);
+    const Array mean = core::map<k::Div>(sum, Scalar(group->size()));
+    return mean.to(summands[0].dtype());
+  }
+  Grads backward(const Tensor& g) override {
+    return as_grads(std::vector<Tensor>(static_cast<size_t>(input_count()), g));
+  }
 };
 
 struct Gather : Op {
@@ -187,6 +206,11 @@ Tensor sum_out(const std::vector<Tensor>& summands, const Group& group) {
 }
 Tensor sum_out(const Tensor& summand, const Group& group) {
   return sum_out(std::vector<Tensor>{summand}, group);
+}
+
+Tensor mean_out(const std::vector<Tensor>& summands, const Group& group) {
+  check_group("mean_out", group);
+  return record_list(MeanOut(group), summands);
 }
 
 Tensor gather(const Tensor& x, int64_t dim, const Group& group) {

@@ -11,6 +11,7 @@
 //   split        the whole to parts                               its gradient: gather
 //   gather_in    parts to copies whose gradients are summands     its gradient: scatter_out
 //   scatter_out  summands to parts of their sum                   its gradient: gather_in
+//   mean_out     losses of parts of a batch to their mean         its gradient: each rank its own
 //
 // All are collectives of the owners (partition.h), forward or backward or both: every one of them
 // runs the same operations in the same order. They can be differentiated any number of times.
@@ -39,6 +40,12 @@ Tensor split(const Tensor& x, int64_t dim, const Group& group);
 
 /// As gather() and then copy_in(), in one step: backward moves half of what these do.
 std::vector<Tensor> gather_in(const Tensor& x, int64_t dim, const Group& group, int copies);
+/// The mean over the ranks of each rank's sum of `summands`, on all ranks. Backward gives each
+/// summand the whole gradient, as if no other rank were there: for losses of ranks whose
+/// parameters' gradients are averaged afterwards, by DDP for one, as theirs are then those of the
+/// mean.
+Tensor mean_out(const std::vector<Tensor>& summands, const Group& group);
+
 /// As sum_out() and then split(), in one step.
 Tensor scatter_out(const std::vector<Tensor>& summands, int64_t dim, const Group& group);
 

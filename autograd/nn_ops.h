@@ -293,12 +293,13 @@ Tensor upsample_nearest2d(const Tensor& x, Pair output_size);
 /// \name Attention and recurrence
 /// \{
 struct AttentionOptions {
-  Tensor mask = {};  ///< bool, true = attend; broadcasts to [.., T, S]
-  Tensor bias = {};  ///< added to the scores
-  bool is_causal = false;
+  Tensor mask = {};                  ///< bool, true = attend; broadcasts to [.., T, S]
+  Tensor bias = {};                  ///< added to the scores
+  bool is_causal = false;            ///< query t sees keys 0 ... first_query + t
   std::optional<double> scale = {};  ///< 1 / sqrt(D) when absent
   double dropout_p = 0.0;            ///< probabilities are dropped out; 0 outside of training
   bool enable_gqa = false;           ///< q [B, H, T, D] with k, v [B, G, S, ..], H % G == 0
+  int64_t first_query = 0;           ///< the first query's position among the keys, for is_causal
 };
 /// softmax(q k^T scale + bias) v: q [.., T, D], k [.., S, D], v [.., S, E]. A query to which mask,
 /// causal order and bias (-inf) leave no key gives 0, with finite gradients. With enable_gqa, H / G

@@ -21,7 +21,10 @@ set(DOXYGEN_PREDEFINED "HERO_HD=" "HERO_FORWARD(Type,function)=" "HERO_PREDICATE
 set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_SOURCE_DIR})
 set(DOXYGEN_STRIP_FROM_PATH ${PROJECT_SOURCE_DIR})
 set(DOXYGEN_USE_MATHJAX YES)
-set(DOXYGEN_FILTER_PATTERNS "*.md=sed -E -f cmake/doxygen_math.sed")
+set(DOXYGEN_IMAGE_PATH docs docs/figures)
+set(DOXYGEN_EXCLUDE docs/README.md)
+set(DOXYGEN_FILTER_PATTERNS "*.md=sed -E -f cmake/doxygen_markdown.sed"
+                            "*.h=sed -f cmake/doxygen_headers.sed")
 set(DOXYGEN_USE_MDFILE_AS_MAINPAGE README.md)
 set(hero_documented README.md docs)
 foreach(component IN LISTS hero_components)

@@ -21,3 +21,4 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/hero-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/hero-config.cmake
               ${PROJECT_BINARY_DIR}/hero-config-version.cmake DESTINATION ${hero_cmake_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -28,27 +28,68 @@ if(HERO_HAS_CUDA)
 endif()
 hero_tree_test("pages show the tutorials' code and text" docs
                 ${PROJECT_SOURCE_DIR}/docs/check_snippets)
+hero_tree_test("figures of the pages are there and shown" docs
+                ${PROJECT_SOURCE_DIR}/docs/check_figures)
+hero_tree_test("the figure check finds what drifted" docs
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_figures)
+hero_tree_test("links of the pages lead somewhere" docs
+                ${PROJECT_SOURCE_DIR}/docs/check_links)
+hero_tree_test("the link check finds what is broken" docs
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_links)
 hero_tree_test("the page check finds what drifted" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_snippets)
 
 # Each public header alone in a source of its own, twice: it includes what it uses, and has a guard.
-set(sources "")
+# Those that include tensor.h, directly or not, take most of the time, and read it precompiled: what
+# they see is the same in another order.
+set(precompiled autograd/tensor.h)
+set(headers "")
 foreach(component IN LISTS hero_components)
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
        ${PROJECT_SOURCE_DIR}/${component}/*.h)
-  list(FILTER headers EXCLUDE REGEX "^(${hero_private_folders})/")
+  list(APPEND headers ${found})
+endforeach()
+foreach(header IN LISTS headers)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes_of_${header} REGEX "^#include <hero/")
+  list(TRANSFORM includes_of_${header} REPLACE "^#include <hero/([^>]+)>.*" "\\1")
+endforeach()
+set(readers "")
+set(found ${precompiled})
+while(found) # those that include what was found last, and so on
+  set(last ${found})
+  set(found "")
   foreach(header IN LISTS headers)
-    string(MAKE_C_IDENTIFIER ${header} stem)
-    set(source ${CMAKE_CURRENT_BINARY_DIR}/headers/${stem}.cpp)
-    file(CONFIGURE OUTPUT ${source} CONTENT "#include <hero/${header}>\n#include <hero/${header}>\n")
-    list(APPEND sources ${source})
+    foreach(included IN LISTS includes_of_${header})
+      if(included IN_LIST last AND NOT header IN_LIST readers)
+        list(APPEND readers ${header})
+        list(APPEND found ${header})
+      endif()
+    endforeach()
   endforeach()
+endwhile()
+list(FILTER headers EXCLUDE REGEX "^(${hero_private_folders})/")
+set(sources "")
+set(sources_of_readers "")
+foreach(header IN LISTS headers)
+  string(MAKE_C_IDENTIFIER ${header} stem)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/headers/${stem}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "#include <hero/${header}>\n#include <hero/${header}>\n")
+  if(header IN_LIST readers)
+    list(APPEND sources_of_readers ${source})
+  else()
+    list(APPEND sources ${source})
+  endif()
 endforeach()
 add_library(hero_headers OBJECT EXCLUDE_FROM_ALL ${sources})
-target_link_libraries(hero_headers PRIVATE hero::hero)
-target_compile_options(hero_headers PRIVATE -O0)
+add_library(hero_headers_of_tensors OBJECT EXCLUDE_FROM_ALL ${sources_of_readers})
+foreach(target IN ITEMS hero_headers hero_headers_of_tensors)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  target_link_libraries(${target} PRIVATE hero::hero)
+  target_compile_options(${target} PRIVATE -O0)
+endforeach()
+target_precompile_headers(hero_headers_of_tensors PRIVATE <hero/${precompiled}>)
 hero_tree_test("every public header compiles alone" build ${CMAKE_COMMAND} --build
-                ${PROJECT_BINARY_DIR} --target hero_headers)
+                ${PROJECT_BINARY_DIR} --target hero_headers hero_headers_of_tensors)
 # two builds in one tree at once would disturb each other
 set_tests_properties("build: every public header compiles alone" PROPERTIES RESOURCE_LOCK tree)
 

@@ -55,7 +55,8 @@ foreach(text IN LISTS hero_tutorial_texts)
   endif()
   add_test(NAME "tutorial: ${case}"
            COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:tutorial_${name}> -DEXPECTED=${text}
-                   -DSCRATCH=${PROJECT_BINARY_DIR}/tests/tutorials/${case} -P
+                   -DSCRATCH=${PROJECT_BINARY_DIR}/tests/tutorials/${case}
+                   -DFIGURES=${PROJECT_SOURCE_DIR}/docs/check_figures -P
                    ${PROJECT_SOURCE_DIR}/cmake/check_text.cmake)
   set_tests_properties("tutorial: ${case}" PROPERTIES LABELS tutorial TIMEOUT 3600)
 endforeach()

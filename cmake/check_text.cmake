@@ -1,6 +1,7 @@
 # cmake -DPROGRAM=... -DEXPECTED=file.txt -DSCRATCH=dir -P check_text.cmake
 # Runs a program in an empty scratch folder and compares what it prints with a file, to the byte.
-# A first line "# args: ..." in the file holds the program's options and is not compared.
+# A first line "# args: ..." in the file holds the program's options and is not compared. Without
+# options, the figures that it drew must be those of docs/figures.
 cmake_minimum_required(VERSION 3.25)
 
 file(READ ${EXPECTED} expected)
@@ -26,4 +27,13 @@ if(NOT "${printed}" STREQUAL "${expected}")
                   OUTPUT_VARIABLE difference)
   message(NOTICE "${difference}") # as it is; an error's text would be laid out anew
   message(FATAL_ERROR "the printed text is not ${EXPECTED}")
+endif()
+if(options STREQUAL "" AND FIGURES AND EXISTS ${SCRATCH}/figures)
+  execute_process(COMMAND ${FIGURES} --drawn ${SCRATCH}/figures OUTPUT_VARIABLE difference
+                  RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(NOTICE "${difference}")
+    message(FATAL_ERROR "figures of the pages are not what the program draws; "
+                        "tutorials/run --update-figures writes them anew")
+  endif()
 endif()

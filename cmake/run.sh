@@ -10,7 +10,7 @@ packages_data="dataset-fashion-mnist bible-kjv"
 packages_bench="libbenchmark-dev"
 packages_fuzz="clang-14"
 packages_figures="gnuplot-nox fonts-dejavu-core"
-packages_lint="git clang-format-14 clang-tidy-14"
+packages_lint="git clang-format-14 clang-tidy-14 doxygen"
 
 say() { echo "$self: $*" >&2; }
 

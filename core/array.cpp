@@ -3,6 +3,7 @@
 
 #include <hero/core/array.h>
 #include <hero/core/backend.h>
+#include <hero/core/fetcher.h>
 #include <hero/core/promotion.h>
 
 namespace hero::core {
@@ -84,6 +85,12 @@ Array Array::from(std::span<const T> values, const Shape& shape) {
 
 std::byte* Array::no_bytes() const {
   check(defined(), "data: the array is undefined");
+  if (storage_->released()) {
+    if (Fetcher* const fetcher = fetcher_of(*storage_)) {
+      fetcher->fetch();
+      if (storage_->data() != nullptr) return bytes();
+    }
+  }
   check(numel_ == 0 && !storage_->released(), "data: array ", shape_, " on ", device(),
         storage_->released() ? ": its storage is released; refill it first" : " has no bytes here");
   return nullptr;

@@ -89,6 +89,7 @@ struct AttentionScores {
   bool is_causal = false;
   const Array* mask = nullptr;  ///< bool [B, H, T, S], any strides
   const Array* bias = nullptr;  ///< [B, H, T, S], any strides
+  int64_t first_query = 0;      ///< the first query's position among the keys, for is_causal; >= 0
 };
 
 /// Rows x [M, N] brought to mean 0 (if centered) and mean square 1, then scaled and shifted.

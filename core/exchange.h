@@ -22,6 +22,8 @@ class Point {
   virtual void join() = 0;
   /// Whether the device has come there.
   virtual bool reached() = 0;
+  /// Returns when it has: the host waits.
+  virtual void wait() = 0;
 };
 
 /// What a device does for ranks whose arrays lie on it, in the calling thread's current stream.

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include <hero/core/accelerator.h>
@@ -49,6 +50,23 @@ bool poisons() {
 #endif
 }
 
+// One stream of the thread for each way, beside the current one of each device.
+class CopyAside final : public core::Aside {
+ public:
+  CopyAside(core::Way way, int index) : scope_(behind_current(way, index)) {}
+
+ private:
+  static Stream behind_current(core::Way way, int index) {
+    thread_local std::map<std::pair<int, core::Way>, Stream> streams;
+    const Device device = {DeviceType::cuda, static_cast<int8_t>(index)};
+    auto found = streams.find({index, way});
+    if (found == streams.end()) found = streams.emplace(std::pair(index, way), device).first;
+    found->second.wait(Stream::current(device));
+    return found->second;
+  }
+  StreamScope scope_;
+};
+
 class CudaAccelerator final : public Accelerator {
  public:
   int device_count() override { return found().count; }
@@ -72,7 +90,17 @@ class CudaAccelerator final : public Accelerator {
   void deallocate(void* block, int64_t, int index) noexcept override {
     device_memory(index).deallocate(block, known_stream(index));
   }
+  core::HostMemory& host_memory() override { return pinned_memory(); }
   Exchange& exchange(int index) override { return exchange_of(index); }
+  Array pinned(const Shape& shape, DType dtype) override { return cuda::pinned(shape, dtype); }
+  void copy_async(const Array& src, const Array& dst) override {
+    cuda::copy_async(src, dst);
+    const Array& there = dst.device().type == DeviceType::cuda ? dst : src;
+    record_use(there, Stream::current(there.device()));
+  }
+  std::unique_ptr<core::Aside> aside(core::Way way, int index) override {
+    return std::make_unique<CopyAside>(way, index);
+  }
   std::vector<std::shared_ptr<Point>> points() override {
     int used = 0;
     {

@@ -77,7 +77,11 @@ class Absent final : public core::Accelerator {
   core::Backend& backend(int) override { fail("cuda: ", reason()); }
   void* allocate(int64_t, int) override { fail("cuda: ", reason()); }
   void deallocate(void*, int64_t, int) noexcept override {}
+  core::HostMemory& host_memory() override { fail("cuda: ", reason()); }
   core::Exchange& exchange(int) override { fail("cuda: ", reason()); }
+  Array pinned(const Shape&, DType) override { none("pinned"); }
+  void copy_async(const Array&, const Array&) override { none("copy_async"); }
+  std::unique_ptr<core::Aside> aside(core::Way, int) override { none("stream"); }
   std::vector<std::shared_ptr<core::Point>> points() override { return {}; }
 };
 

@@ -7,6 +7,7 @@
 #include <hero/core/io/file.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint/agree.h>
+#include <hero/dist/checkpoint/background.h>
 #include <hero/dist/checkpoint/files.h>
 #include <hero/dist/engines/notices.h>
 #include <hero/nn/training/append_file.h>
@@ -130,6 +131,8 @@ void Checkpointer::track(const std::string& name, Generator& generator) {
 
 std::vector<int64_t> Checkpointer::steps() const {
   const PhaseScope loading(Phase::checkpoint);
+  // What is being renamed could be taken for what a killed process left.
+  if (background_) background_->settle();
   return split(on_rank_0(world_, [&] { return join(checkpoints::complete_steps(root_)); }));
 }
 
@@ -138,15 +141,17 @@ std::string Checkpointer::folder(int64_t step) const {
 }
 
 // Ranks that would write what can never be loaded are refused before anything is written.
-void Checkpointer::check_same(int64_t step) const {
-  same_on_all(world_, "checkpoint: ranks are at different steps", std::to_string(step));
+void Checkpointer::check_same(int64_t step, const nn::SaveOptions& options) const {
+  same_on_all(world_, "checkpoint: ranks are at different steps",
+              std::to_string(step) + (options.async ? " in the background" : ""));
   same_on_all(world_, "checkpoint: ranks track different things", names_of(tracked_));
   same_on_all(world_, "checkpoint: ranks track different modules", modules_of(tracked_));
 }
 
-void Checkpointer::save(int64_t step) {
+void Checkpointer::save(int64_t step, const nn::SaveOptions& options) {
   const PhaseScope saving(Phase::checkpoint);
-  check_same(step);
+  wait();
+  check_same(step, options);
   check(step >= 0, "checkpoint: a step is 0 or more: ", step);
   hold_lock(nn::FolderLock::Unwritable::error);
   const std::string folder = on_rank_0(world_, [&] {
@@ -156,25 +161,42 @@ void Checkpointer::save(int64_t step) {
     checkpoints::remove_unfinished(root_);
     return checkpoints::begin(root_, step);
   });
+  may_save_ = true;  // there is none, and nobody else has the lock
+  passed_over_.clear();
   try {
-    Manifest manifest = save_files(folder, world_, tracked_);
-    manifest.step = step;
-    on_rank_0(world_, [&] {
-      OutputFile state(folder + "/" + checkpoints::kStateFile);
-      state.write(to_text(manifest));
-      state.commit();
-      checkpoints::finish(root_, step);
-      checkpoints::prune(root_, step, options_.keep);
-      return std::string();
-    });
+    if (options.async) {
+      background_ = std::make_shared<BackgroundSave>(
+          world_, tracked_, BackgroundSave::Target{root_, folder, step, options_.keep, lock_});
+    } else {
+      write(step, folder);
+    }
   } catch (...) {
     std::error_code ignored;
     if (rank_of(world_) == 0) std::filesystem::remove_all(folder, ignored);
     throw;
   }
-  may_save_ = true;
-  passed_over_.clear();
+}
+
+void Checkpointer::write(int64_t step, const std::string& folder) {
+  Manifest manifest = save_files(folder, world_, tracked_);
+  manifest.step = step;
+  on_rank_0(world_, [&] {
+    OutputFile state(folder + "/" + checkpoints::kStateFile);
+    state.write(to_text(manifest));
+    state.commit();
+    checkpoints::finish(root_, step);
+    checkpoints::prune(root_, step, options_.keep);
+    return std::string();
+  });
   if (rank_of(world_) == 0) tell_saved(step);
+}
+
+void Checkpointer::wait() {
+  const std::shared_ptr<BackgroundSave> ended = std::exchange(background_, nullptr);
+  if (!ended) return;
+  const PhaseScope saving(Phase::checkpoint);
+  ended->settle();
+  if (const std::exception_ptr failure = ended->take_failure()) std::rethrow_exception(failure);
 }
 
 Manifest Checkpointer::read_manifest(int64_t step) const {
@@ -201,6 +223,7 @@ std::string Checkpointer::damage(int64_t step) const {
 
 std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
   const PhaseScope loading(Phase::checkpoint);
+  wait();
   same_on_all(world_, "checkpoint: ranks resume differently (0 no, 1 newest, 2 newest_intact)",
               std::to_string(static_cast<int>(which)));
   std::vector<int64_t> found = steps(), passed_over;
@@ -235,6 +258,7 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
 
 void Checkpointer::load(int64_t step) {
   const PhaseScope loading(Phase::checkpoint);
+  wait();
   same_on_all(world_, "checkpoint: ranks load different steps", std::to_string(step));
   const std::vector<int64_t> found = steps();
   check(std::find(found.begin(), found.end(), step) != found.end(),

@@ -24,6 +24,7 @@
 
 namespace hero::dist {
 
+class BackgroundSave;
 struct Manifest;
 struct Tracked;
 
@@ -42,6 +43,13 @@ struct Tracked;
 /// written beside its place, the manifest when all ranks have flushed their files, and then it is
 /// renamed: killed at any moment, a run finds the older checkpoint or the whole new one. Ranks
 /// share the file system. An undefined `world` is one process alone.
+///
+/// save(step, {.async = true}) is as nn::Checkpointer's: each rank copies what it saves, and its
+/// thread writes it; when all have, rank 0's renames the folder, whatever the ranks do meanwhile.
+/// What goes wrong on one rank is the Error on all in the next call of save(), wait(), resume(),
+/// load() or, where it is steps(), in the one after it. The destructor of a checkpointer with such
+/// a save is a collective too, unless an exception is on its way: then a save that is not complete
+/// is given up, and the next one removes what there is of it.
 class Checkpointer {
  public:
   using StateDict = nn::Checkpointer::StateDict;
@@ -88,7 +96,10 @@ class Checkpointer {
   /// that went on from an earlier one has abandoned; with keep 0 nothing is removed, and damaged
   /// ones that resume() passed over are renamed. An Error on all ranks, before anything is written,
   /// where they are at different steps or track different things.
-  void save(int64_t step);
+  void save(int64_t step, const nn::SaveOptions& options = {});
+  /// Returns when no save is under way. An Error on all ranks says what went wrong with the last
+  /// one.
+  void wait();
   /// Loads as `which` says and returns the step; nothing where there is no complete checkpoint.
   /// One Error lists what is damaged, missing or does not fit, and then nothing has changed.
   /// newest_intact passes over what is damaged or cannot be read, and is an Error where nothing
@@ -115,13 +126,15 @@ class Checkpointer {
   /// "" for a checkpoint whose files are as they were written.
   std::string damage(int64_t step) const;
   void load_intact(int64_t step);
-  void check_same(int64_t step) const;
+  void check_same(int64_t step, const nn::SaveOptions& options) const;
+  void write(int64_t step, const std::string& folder);
 
   std::string root_;
   Communicator world_;
   std::shared_ptr<nn::FolderLock> lock_ = nullptr;
   nn::CheckpointerOptions options_;
   std::vector<std::shared_ptr<Tracked>> tracked_;
+  std::shared_ptr<BackgroundSave> background_ = nullptr;  ///< whose outcome nobody asked for
   std::vector<int64_t> passed_over_ = {};  ///< damaged ones, set aside by the next save
   bool may_save_ = false;                  ///< the checkpoints that are there are this run's
 };

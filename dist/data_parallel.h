@@ -27,8 +27,9 @@ namespace hero::dist {
 struct UnitInfo {
   std::string name;
   int64_t numel;  ///< elements of all its parameters
-  int64_t row;    ///< elements of what is gathered: those, and gaps behind parameters of odd sizes
-  Part own;       ///< this rank's part of them
+  int64_t row;    ///< elements of what is gathered: those, gaps behind parameters of odd sizes and,
+                  ///< where it is cut, zeros up to a multiple of 8 elements a rank
+  Part own;       ///< this rank's part of the row; those of all ranks are equal where it is cut
   std::vector<std::string> parameters;
 };
 

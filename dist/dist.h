@@ -2,6 +2,7 @@
 // The front header of dist: ranks and what they say to each other.
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/communicator.h>
+#include <hero/dist/context_parallel.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/expert_parallel.h>
 #include <hero/dist/fsdp.h>

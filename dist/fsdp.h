@@ -4,6 +4,7 @@
 
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/mesh.h>
+#include <hero/dist/offload.h>
 #include <hero/dist/policy.h>
 
 namespace hero::dist {
@@ -23,9 +24,11 @@ struct FSDPOptions {
   std::vector<std::string> ignored_parameters = {};  ///< left whole, never averaged
   std::vector<std::string> ignored_modules = {};     ///< paths; all their parameters are left so
   bool sync_module_states = false;                   ///< rank 0's values and buffers first
-  Device device = kCpu;       ///< where parameters made on meta get their values, shard by shard
+  Device device = kCpu;       ///< where a module made on meta computes; its shards get their values
+                              ///< there or, offloaded, in the host's memory
   Order order = Order::tree;  ///< in which the ranks' gradients are added up
   double divide_by = 0.0;     ///< what their sum is divided by, 1 keeps it; 0: the number of ranks
+  Offload offload = {};       ///< shards, their gradients and states in the host's memory
 };
 
 /// Fully sharded data parallelism: every rank keeps one N-th of each unit's parameters, gradients

@@ -41,6 +41,42 @@ const Communicator& Mesh::operator[](const std::string& name) const {
   return groups_[index_of(name)];
 }
 
+Mesh Mesh::sub(const std::vector<std::string>& names) const {
+  check(!names.empty(), "mesh: a mesh of no axes");
+  Mesh part;
+  std::vector<int> strides;
+  std::string axis;
+  int first = world_.rank(), ranks = 1;
+  for (const std::string& name : names) {
+    const size_t index = index_of(name);
+    for (const Axis& known : part.axes_) {
+      check(known.name != name, "mesh: axis '", name, "' is named twice");
+    }
+    int stride = 1;
+    for (size_t i = index + 1; i < axes_.size(); ++i) stride *= axes_[i].size;
+    first -= coordinate(name) * stride;
+    ranks *= axes_[index].size;
+    axis += (axis.empty() ? "" : "+") + name;
+    strides.push_back(stride);
+    part.axes_.push_back(axes_[index]);
+    part.groups_.push_back(groups_[index]);
+  }
+  if (names.size() == 1) {
+    part.world_ = part.groups_[0];
+    return part;
+  }
+  std::vector<int> members;
+  for (int i = 0; i < ranks; ++i) {
+    int member = first, rest = i;
+    for (size_t a = names.size(); a-- > 0; rest /= part.axes_[a].size) {
+      member += rest % part.axes_[a].size * strides[a];
+    }
+    members.push_back(member);
+  }
+  part.world_ = world_.group(members, axis);
+  return part;
+}
+
 int Mesh::coordinate(const std::string& name) const { return groups_[index_of(name)].rank(); }
 
 }  // namespace hero::dist

@@ -119,7 +119,8 @@ std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBat
   parts.device = device_of(values, parts.pipe, options.device);
   const auto replicas = replicas_of(values);
   KeepGathered keep(replicas);
-  GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<Replica>>());
+  GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<Replica>>(),
+                    options.schedule.chunks());
   PipelineRun run(parts, batches, borders_for(batches.x.front()));
   run.run(plan, plan.receives(parts.pipe.rank()), sync);
   keep.end();
@@ -161,6 +162,28 @@ Tensor Pipeline::operator()(const Tensor& x) {
   const NoGrad unrecorded;
   const std::vector<Tensor> outputs = state_->run(state_->forwards, state_->divide(x, nullptr));
   return state_->is_last() ? cat(outputs, 0) : Tensor();
+}
+
+Tensor Pipeline::generate(const Tensor& tokens, const nn::GenerateOptions& options) {
+  auto* model = dynamic_cast<nn::GPT*>(state_->parts.chain);
+  check(model != nullptr, "pipeline: generate() is for an nn::GPT, and the chain is a ",
+        state_->parts.chain->root().type_name());
+  PipelineParts& parts = state_->parts;
+  parts.device = device_of(state_->values, parts.pipe, state_->options.device);
+  std::vector<nn::KeyValues> past;
+  const auto next = [&](const Tensor& fresh, int64_t offset, Generator& generator) {
+    if (offset == 0) past.assign(model->transformer.h.size(), {});
+    const auto run_stage = [&](size_t begin, size_t end, const Tensor& x) {
+      return model->run_links_after(past, offset, begin, end, x);
+    };
+    const Tensor scores = run_stages(parts, state_->borders_for(fresh), fresh, run_stage);
+    const Tensor drawn = scores.defined()
+                             ? nn::next_tokens(scores, options, generator).to(tokens.device())
+                             : Tensor(Array::empty({fresh.size(0), 1}, kInt64, tokens.device()));
+    parts.pipe.broadcast(drawn.array(), parts.pipe.size() - 1, {.unit = "tokens"});
+    return drawn;
+  };
+  return nn::generate(tokens, model->config().block_size, options, next);
 }
 
 std::vector<Tensor> Pipeline::parameters() const {

@@ -20,6 +20,7 @@
 #include <hero/dist/communicator.h>
 #include <hero/dist/schedule.h>
 #include <hero/nn/chain.h>
+#include <hero/nn/gpt.h>
 
 namespace hero::dist {
 
@@ -71,6 +72,12 @@ class Pipeline {
   double loss(const Tensor& x, const Tensor& y);
   /// What the module makes of x, unrecorded: on the last rank, undefined on the others.
   Tensor operator()(const Tensor& x);
+
+  /// nn::GPT::generate() where the chain is a GPT: the same tokens on every rank, and those of one
+  /// process. All ranks give the same tokens and options; the last one draws, from `seed` or its
+  /// thread's generator. Each rank keeps the keys and values of its own blocks. A token goes
+  /// through all stages one after the other, so while one rank works the others wait.
+  Tensor generate(const Tensor& tokens, const nn::GenerateOptions& options = {});
 
   /// All parameters of the model, in its order; this rank's alone have elements.
   std::vector<Tensor> parameters() const;

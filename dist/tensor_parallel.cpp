@@ -88,6 +88,7 @@ void tensor_parallel(nn::Module& module, const Communicator& group,
     for (const CutParameter& piece : region.pieces) cut(piece, slices);
     install(region, slices);
   }
+  if (options.sequence) tell_sequence(module, group.size());
 }
 
 }  // namespace hero::dist

@@ -65,6 +65,12 @@ std::string Traffic::table() const {
   }
   lines.push_back(
       {"all", "", "", std::to_string(calls()), std::to_string(bytes()), bytes_text(bytes())});
+  for (int i = 0; i < kTransferCount; ++i) {
+    const auto transfer = static_cast<Transfer>(i);
+    const int64_t bytes = moved(transfer);
+    if (bytes == 0) continue;
+    lines.push_back({"", name(transfer), "", "", std::to_string(bytes), bytes_text(bytes)});
+  }
   std::array<size_t, 6> width{};
   for (const Line& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) width[i] = std::max(width[i], line[i].size());
@@ -81,6 +87,11 @@ std::string Traffic::table() const {
     text += row + "\n";
   }
   return text;
+}
+
+const char* name(Transfer transfer) {
+  constexpr const char* names[kTransferCount] = {"to device", "to host", "from disk", "to disk"};
+  return names[static_cast<int>(transfer)];
 }
 
 int64_t bytes_sent(const Call& call, int rank, int ranks) {

@@ -1,5 +1,6 @@
 #pragma once
 // The traffic ledger: what one rank has sent, by operation, unit and axis.
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -7,6 +8,11 @@
 #include <hero/dist/engines/call.h>
 
 namespace hero::dist {
+
+/// Between which memories of one rank bytes are copied: the host's, a device's, a file.
+enum class Transfer : uint8_t { to_device, to_host, from_disk, to_disk };
+inline constexpr int kTransferCount = 4;
+const char* name(Transfer transfer);
 
 /// Counts calls and the bytes this rank sent to others, padding included; one for each rank, filled
 /// by all its communicators. Of n bytes an N-rank operation sends: all_reduce n - own part to the
@@ -27,6 +33,11 @@ class Traffic {
 
   void add(Collective op, const std::string& unit, const std::string& axis, int64_t bytes);
 
+  /// Counts bytes of shards that have a home elsewhere (see Offload): no rank sends them. Copies
+  /// that a program makes itself are not counted.
+  void move(Transfer transfer, int64_t bytes) { moved_[static_cast<size_t>(transfer)] += bytes; }
+  int64_t moved(Transfer transfer) const { return moved_[static_cast<size_t>(transfer)]; }
+
   /// \name Sums over rows.
   /// \{
   int64_t bytes() const;
@@ -39,12 +50,17 @@ class Traffic {
 
   /// All rows in the order of their first call.
   const std::vector<Row>& rows() const { return rows_; }
-  void reset() { rows_.clear(); }
-  /// A printed table: axis, operation, unit, calls, bytes, and a last line with the totals.
+  void reset() {
+    rows_.clear();
+    moved_ = {};
+  }
+  /// A printed table: axis, operation, unit, calls, bytes, a line with the totals, and one for each
+  /// kind of transfer that there was.
   std::string table() const;
 
  private:
   std::vector<Row> rows_;
+  std::array<int64_t, kTransferCount> moved_ = {};
 };
 
 /// Bytes that `rank` of `ranks` sends in this call, by the formulas of Traffic.

@@ -1,6 +1,7 @@
 #pragma once
 // This header has ZeRO in its three stages and its options.
 #include <hero/dist/data_parallel.h>
+#include <hero/dist/offload.h>
 #include <hero/dist/policy.h>
 
 namespace hero::dist {
@@ -15,6 +16,7 @@ struct ZeROOptions {
   Order order = Order::tree;            ///< in which the ranks' gradients are added up
   double divide_by = 0.0;  ///< what their sum is divided by, 1 keeps it; 0: the number of ranks
   std::vector<std::string> ignored_modules = {};  ///< paths; their parameters are left alone
+  Offload offload = {};  ///< what the optimizer steps, in the host's memory; parameters: stage 3
 };
 
 /// The zero redundancy optimizer, for any optimizer whose steps are elementwise, and LAMB. Of a

@@ -142,7 +142,8 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
 }
 
 MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, const Tensor& key,
-                                                          const Tensor& value) const {
+                                                          const Tensor& value,
+                                                          const Projections& by) const {
   const int64_t q_rows = query_rows(), kv_rows = q_rows / (sizes_.heads / sizes_.kv_heads);
   const int64_t D = sizes_.embed_dim / sizes_.heads;
   const std::vector<int64_t> rows{q_rows, kv_rows, kv_rows};
@@ -151,15 +152,58 @@ MultiheadAttention::Projected MultiheadAttention::project(const Tensor& query, c
   };
   std::vector<Tensor> parts;
   if (sizes_.packed && is_same(query, key) && is_same(key, value)) {
-    parts = split(linear(query, in_proj_weight, in_proj_bias), rows, -1);
+    parts = split(linear(query, by.in, by.bias), rows, -1);
   } else {
-    std::vector<Tensor> weights{q_proj_weight, k_proj_weight, v_proj_weight}, biases(3);
-    if (sizes_.packed) weights = split(in_proj_weight, rows, 0);
-    if (in_proj_bias.defined()) biases = split(in_proj_bias, rows, 0);
+    std::vector<Tensor> weights{by.q, by.k, by.v}, biases(3);
+    if (sizes_.packed) weights = split(by.in, rows, 0);
+    if (by.bias.defined()) biases = split(by.bias, rows, 0);
     const Tensor* given[] = {&query, &key, &value};
     for (size_t i = 0; i < 3; ++i) parts.push_back(linear(*given[i], weights[i], biases[i]));
   }
   return {heads(parts[0]), heads(parts[1]), heads(parts[2])};
+}
+
+// The same where ranks share the sequences: a product for each slice of the positions.
+MultiheadAttention::Projected MultiheadAttention::project_slices(const Tensor& query,
+                                                                 const Tensor& key,
+                                                                 const Tensor& value) const {
+  const auto copies = [this](const Tensor& parameter) {
+    return parameter.defined() ? sequence_->copies(parameter)
+                               : Tensors(static_cast<size_t>(sequence_->slices()));
+  };
+  const Tensors q = copies(q_proj_weight), k = copies(k_proj_weight), v = copies(v_proj_weight);
+  const Tensors in = copies(in_proj_weight), bias = copies(in_proj_bias);
+  const Tensors queries = slices_of(*sequence_, query, 1);
+  const Tensors keys = is_same(key, query) ? queries : slices_of(*sequence_, key, 1);
+  const Tensors values = is_same(value, key) ? keys : slices_of(*sequence_, value, 1);
+  Tensors of_q, of_k, of_v;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    const Projected each =
+        project(queries[i], keys[i], values[i], {q[i], k[i], v[i], in[i], bias[i]});
+    of_q.push_back(each.q);
+    of_k.push_back(each.k);
+    of_v.push_back(each.v);
+  }
+  return {cat(of_q, 2), cat(of_k, 2), cat(of_v, 2)};
+}
+
+void MultiheadAttention::check_shared(const Tensor& query, const Tensor& key,
+                                      const MultiheadAttentionInputs& inputs) const {
+  check(!inputs.need_weights, kName,
+        ": the weights of all positions are on no rank where ranks share the sequences "
+        "(dist::context_parallel); set need_weights = false");
+  check(!inputs.attn_mask.defined() && !inputs.key_padding_mask.defined(), kName,
+        ": masks are of whole sequences, which ranks share here (dist::context_parallel); "
+        "is_causal is what they can do");
+  check(options_.dropout == 0.0 || !training(), kName, ": dropout ", options_.dropout,
+        " would draw alike on ranks that share sequences (dist::context_parallel); train with "
+        "dropout 0");
+  check(query.size(1) == key.size(1), kName, ": ", query.size(1), " positions of queries and ",
+        key.size(1), " of keys are here; ranks that share sequences have as many of both");
+}
+
+void MultiheadAttention::set_sequence(std::shared_ptr<const SequencePart> sequence) {
+  sequence_ = std::move(sequence);
 }
 
 int64_t MultiheadAttention::query_rows() const {
@@ -178,7 +222,12 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
   const Tensor q_in = batch_first(query);
   const Tensor k_in = is_same(key, query) ? q_in : batch_first(key);
   const Tensor v_in = is_same(value, key) ? k_in : batch_first(value);
-  const auto [q, k, v] = project(q_in, k_in, v_in);
+  if (sequence_) check_shared(q_in, k_in, inputs);
+  const bool sliced = sequence_ && sequence_->slices() > 1;
+  const auto [q, k, v] =
+      sliced ? project_slices(q_in, k_in, v_in)
+             : project(q_in, k_in, v_in,
+                       {q_proj_weight, k_proj_weight, v_proj_weight, in_proj_weight, in_proj_bias});
 
   const Masks masks = masks_of(inputs, {q.size(0), q.size(1), q.size(2), k.size(2)});
   const double p = training() ? options_.dropout : 0.0;
@@ -199,12 +248,13 @@ MultiheadAttentionResult MultiheadAttention::attend(const Tensor& query, const T
     weights = rounded(inputs.average_attn_weights ? mean(weights, {1}) : weights);
     if (!batched) weights = weights.squeeze(0);
   } else {
-    heads = scaled_dot_product_attention(q, k, v,
-                                         {.mask = masks.seen,
-                                          .bias = masks.added,
-                                          .is_causal = inputs.is_causal,
-                                          .dropout_p = p,
-                                          .enable_gqa = sizes_.kv_heads != sizes_.heads});
+    const AttentionOptions scores{.mask = masks.seen,
+                                  .bias = masks.added,
+                                  .is_causal = inputs.is_causal,
+                                  .dropout_p = p,
+                                  .enable_gqa = sizes_.kv_heads != sizes_.heads};
+    heads = sequence_ ? sequence_->attention(q, k, v, scores)
+                      : scaled_dot_product_attention(q, k, v, scores);
   }
   const Tensor joined = transpose(heads, 1, 2).reshape({q_in.size(0), q_in.size(1), query_rows()});
   const Tensor output = out_proj(joined);

@@ -2,6 +2,7 @@
 // Attention with several heads. N batch, T queries, S keys, E embedding, H heads.
 #include <hero/autograd/nn_ops.h>
 #include <hero/nn/linear.h>
+#include <hero/nn/sequence.h>
 
 namespace hero::nn {
 
@@ -54,6 +55,11 @@ class MultiheadAttention : public Module {
   Tensor forward(const Tensor& x) override;
   int64_t num_heads() const { return sizes_.heads; }
   int64_t num_kv_heads() const { return sizes_.kv_heads; }
+  bool batch_first() const { return options_.batch_first; }
+  /// From now on query, key and value have the same number of positions each, those of this rank,
+  /// and attend to those of all ranks, causally or not. Masks, weights and, in training, dropout
+  /// are Errors then. Null: sequences are whole again. dist::context_parallel() calls it.
+  void set_sequence(std::shared_ptr<const SequencePart> sequence);
 
   /// Those that the options leave out are undefined.
   Tensor &q_proj_weight, &k_proj_weight, &v_proj_weight, &in_proj_weight, &in_proj_bias;
@@ -71,7 +77,14 @@ class MultiheadAttention : public Module {
   };
   MultiheadAttentionResult attend(const Tensor& query, const Tensor& key, const Tensor& value,
                                   const MultiheadAttentionInputs& inputs);
-  Projected project(const Tensor& query, const Tensor& key, const Tensor& value) const;
+  struct Projections {
+    Tensor q, k, v, in, bias;  // of the parameters' names
+  };
+  Projected project(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const Projections& by) const;
+  Projected project_slices(const Tensor& query, const Tensor& key, const Tensor& value) const;
+  void check_shared(const Tensor& query, const Tensor& key,
+                    const MultiheadAttentionInputs& inputs) const;
   /// Rows of queries that are here: those of all heads, or of a part of them.
   int64_t query_rows() const;
 
@@ -80,6 +93,7 @@ class MultiheadAttention : public Module {
 
   Sizes sizes_;
   MultiheadAttentionOptions options_;
+  std::shared_ptr<const SequencePart> sequence_;
 };
 
 }  // namespace hero::nn

@@ -1,12 +1,14 @@
 #include <cmath>
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/refill.h>
+#include <hero/nn/without_hooks.h>
 
 namespace hero::nn {
 
@@ -53,6 +55,9 @@ Tensor CausalSelfAttention::run(const Tensor& x, KeyValues* past) {
   check(C == x.size(2) || dropout_ == 0.0 || !training(), "CausalSelfAttention: dropout ", dropout_,
         " of the attention weights of ", C / D, " of ", n_head_,
         " heads would not be that of all; train with dropout 0 where heads are cut");
+  check(!sequence_ || past == nullptr,
+        "CausalSelfAttention: keys and values of a past are of whole sequences, and here ranks "
+        "share them (dist::context_parallel); generate with a model of its own");
   const std::vector<Tensor> parts = split(qkv, {C, rows, rows}, 2);
   const auto heads = [&](const Tensor& part) {  // [B, T, H D] to [B, H, T, D]
     return transpose(part.reshape({B, T, part.size(2) / D, D}), 1, 2);
@@ -60,8 +65,8 @@ Tensor CausalSelfAttention::run(const Tensor& x, KeyValues* past) {
   Tensor q = heads(parts[0]), k = heads(parts[1]), v = heads(parts[2]);
   const int64_t offset = past != nullptr && past->k.defined() ? past->k.size(2) : 0;
   if (rotary_ != nullptr) {
-    q = (*rotary_)(q, offset);
-    k = (*rotary_)(k, offset);
+    q = turned(q, offset);
+    k = turned(k, offset);
   }
   if (past != nullptr) {
     check(offset == 0 || T == 1, "CausalSelfAttention: ", T, " positions follow a past of ", offset,
@@ -72,12 +77,31 @@ Tensor CausalSelfAttention::run(const Tensor& x, KeyValues* past) {
     }
     *past = {k, v};
   }
-  // One position after a past sees all keys.
-  const Tensor y = scaled_dot_product_attention(q, k, v,
-                                                {.is_causal = offset == 0,
-                                                 .dropout_p = training() ? dropout_ : 0.0,
-                                                 .enable_gqa = n_kv_head_ != n_head_});
+  const Tensor y = attend(q, k, v, offset == 0);  // one position after a past sees all keys
   return dropout(c_proj(transpose(y, 1, 2).reshape({B, T, C})), dropout_, training());
+}
+
+// x [B, H, T, D] turned by the positions from `offset` on, or by those that this rank has.
+Tensor CausalSelfAttention::turned(const Tensor& x, int64_t offset) {
+  if (!sequence_) return (*rotary_)(x, offset);
+  const std::vector<int64_t> begins = sequence_->begins(x.size(2));
+  const std::vector<Tensor> runs = split(x, x.size(2) / static_cast<int64_t>(begins.size()), 2);
+  std::vector<Tensor> parts;
+  for (size_t i = 0; i < runs.size(); ++i) parts.push_back((*rotary_)(runs[i], begins[i]));
+  return cat(parts, 2);
+}
+
+Tensor CausalSelfAttention::attend(const Tensor& q, const Tensor& k, const Tensor& v,
+                                   bool is_causal) const {
+  const AttentionOptions options{.is_causal = is_causal,
+                                 .dropout_p = training() ? dropout_ : 0.0,
+                                 .enable_gqa = n_kv_head_ != n_head_};
+  if (sequence_) return sequence_->attention(q, k, v, options);
+  return scaled_dot_product_attention(q, k, v, options);
+}
+
+void CausalSelfAttention::set_sequence(std::shared_ptr<const SequencePart> sequence) {
+  sequence_ = std::move(sequence);
 }
 
 FeedForward::FeedForward(const GPTConfig& config)
@@ -167,12 +191,17 @@ void GPT::init_parameters() {
   }
 }
 
-// Tokens [B, T] at positions offset, offset + 1, ...: [B, T, C].
+// Tokens [B, T] at positions offset, offset + 1, ...: [B, T, C], of which a rank of several that
+// share the sequence has its own positions.
 Tensor GPT::embed(const Tensor& tokens, int64_t offset) {
-  Tensor x = transformer.wte(tokens);
+  check(!sequence_ || config_.dropout == 0.0 || !training(), "GPT: dropout ", config_.dropout,
+        " would draw alike for the positions of several ranks that share a sequence "
+        "(dist::context_parallel); train with dropout 0");
+  Tensor x = transformer.wte(sequence_ ? sequence_->take(tokens, 1) : tokens);
   if (transformer.wpe != nullptr) {
     const TensorOptions options{.dtype = kInt64, .device = tokens.device()};
-    x = x + (*transformer.wpe)(arange(offset, offset + tokens.size(1), 1, options));
+    const Tensor positions = arange(offset, offset + tokens.size(1), 1, options);
+    x = x + (*transformer.wpe)(sequence_ ? sequence_->take(positions, 0) : positions);
   }
   return dropout(x, config_.dropout, training());
 }
@@ -209,7 +238,10 @@ Tensor GPT::run_links(size_t begin, size_t end, const Tensor& x) {
   const size_t head = transformer.h.size() + 1;
   check(begin < end && end <= links(), "GPT: links ", begin, " to ", end, " of ", links());
   if (end > head) return lm_head(run_to_head(begin, x));
-  const Tensor y = begin == 0 ? embed(checked_tokens(x), 0) : x;
+  Tensor y = begin == 0 ? embed(checked_tokens(x), 0) : x;
+  // What takes the positions apart before the first block is a hook.
+  const bool enters = begin <= 1 && end > 1 && WithoutHooks::active();
+  if (enters) y = y.slice(1, 0, y.size(1) / block_parts_);
   return run_blocks(y, begin == 0 ? 0 : begin - 1, end - 1, LastNorm::no);
 }
 
@@ -249,16 +281,54 @@ Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) {
   return run_hooked({tokens, targets}, [this](const Tensors& in) -> Tensors {
     check(in[0].shape() == in[1].shape(), "GPT: targets ", in[1].shape(), " do not fit tokens ",
           in[0].shape());
+    const bool keeps = sequence_ && is_same(lm_head.weight, transformer.wte.weight);
+    const auto kept = keeps ? sequence_->keep_copies(lm_head.weight) : nullptr;
     return {head_loss(features(in[0]), in[1])};
   })[0];
 }
 
 // The loss of what features() gives, [B, T, C].
 Tensor GPT::head_loss(const Tensor& features, const Tensor& targets) {
+  if (sequence_) return shared_head_loss(features, targets);
   const Tensor x = flatten(features, 0, 1), target = flatten(targets);
   if (lm_head.has_hooks_for_values()) return cross_entropy(lm_head(x), target);
   return lm_head.run_fused(
       x, [&](const Tensor& rows) { return linear_cross_entropy(rows, lm_head.weight, target); });
+}
+
+// The same of features [B, T, C] at this rank's positions; targets are those of all positions.
+Tensor GPT::shared_head_loss(const Tensor& features, const Tensor& targets) {
+  constexpr int64_t kIgnored = -100;
+  check(features.dtype() != kFloat16 || autocast_enabled(),
+        "GPT: sums of losses of positions leave the range of float16 where ranks share sequences "
+        "(dist::context_parallel); use bfloat16, or float32 under autocast");
+  const Tensor all = targets.ndim() == 1 ? unsqueeze(targets, 0) : targets;
+  const Tensor count = sum(all != kIgnored);
+  std::vector<Tensor> target = slices_of(*sequence_, sequence_->take(all, 1), 1);
+  for (Tensor& each : target) each = flatten(each);
+  const auto joined = [&](const Tensor& x, const auto& loss_of_rows) {
+    const std::vector<Tensor> rows = slices_of(*sequence_, x, 1);
+    std::vector<Tensor> sums;
+    for (size_t i = 0; i < rows.size(); ++i)
+      sums.push_back(loss_of_rows(i, flatten(rows[i], 0, 1)));
+    return sequence_->mean(sums, count);
+  };
+  if (lm_head.has_hooks_for_values()) {
+    return joined(lm_head(features), [&](size_t i, const Tensor& scores) {
+      return cross_entropy(scores, target[i], {.reduction = Reduction::sum});
+    });
+  }
+  return lm_head.run_fused(features, [&](const Tensor& x) {
+    const std::vector<Tensor> weights = sequence_->copies(lm_head.weight);
+    return joined(x, [&](size_t i, const Tensor& rows) {
+      return linear_cross_entropy(rows, weights[i], target[i], {.reduction = Reduction::sum});
+    });
+  });
+}
+
+void GPT::set_sequence(const std::shared_ptr<const SequencePart>& sequence) {
+  sequence_ = sequence;
+  for (size_t i = 0; i < transformer.h.size(); ++i) transformer.h[i].attn.set_sequence(sequence);
 }
 
 }  // namespace hero::nn

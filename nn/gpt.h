@@ -1,6 +1,7 @@
 #pragma once
 // GPT: a Transformer that reads from left to right. Radford et al., "Language Models are
 // Unsupervised Multitask Learners", 2019. B batch, T time, C embedding, V vocabulary.
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include <hero/nn/linear.h>
 #include <hero/nn/norm.h>
 #include <hero/nn/rotary.h>
+#include <hero/nn/sequence.h>
 
 namespace hero::nn {
 
@@ -48,15 +50,21 @@ class CausalSelfAttention : public Module {
   Tensor forward(const Tensor& x) override;
   int64_t n_head() const { return n_head_; }
   int64_t n_kv_head() const { return n_kv_head_; }
+  /// From now on x has this rank's positions alone, and attends to those of all ranks; null: x is
+  /// whole again. Dropout in training and a past are Errors then.
+  void set_sequence(std::shared_ptr<const SequencePart> sequence);
 
   Linear &c_attn, &c_proj;
 
  private:
   Tensor run(const Tensor& x, KeyValues* past);
+  Tensor turned(const Tensor& x, int64_t offset);
+  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, bool is_causal) const;
 
   int64_t n_head_, n_kv_head_;
   double dropout_;
   RotaryEmbedding* rotary_ = nullptr;
+  std::shared_ptr<const SequencePart> sequence_;
 };
 
 /// c_proj(gelu(c_fc(x))), four times as wide inside: one operation, by linear_gelu_linear, unless
@@ -103,8 +111,18 @@ struct GenerateOptions {
   std::optional<uint64_t> seed = {};  ///< absent: the thread's generator draws
 };
 
+/// One token a row, drawn from scores [B, V]: int64 [B, 1].
+Tensor next_tokens(const Tensor& scores, const GenerateOptions& options, Generator& generator);
+/// GPT::generate() by one who says what comes next: `next` gets the tokens [B, T] that are new, the
+/// position of their first one, which is 0 where nothing before them counts any more, and the
+/// generator that draws; it gives the next token of each row, [B, 1].
+using NextTokens =
+    std::function<Tensor(const Tensor& tokens, int64_t offset, Generator& generator)>;
+Tensor generate(const Tensor& tokens, int64_t block_size, const GenerateOptions& options,
+                const NextTokens& next);
+
 /// Names and layouts of nanoGPT, which are Hugging Face's GPT-2 but for linear layers, kept [out,
-/// in] here: transformer.wte, transformer.wpe, transformer.h.<i>.{ln_1, attn.{c_attn, c_proj},
+/// in] here: transformer.wte, transformer.wpe, transformer.h.0.{ln_1, attn.{c_attn, c_proj},
 /// ln_2, mlp.{c_fc, c_proj}}, transformer.ln_f, lm_head. First values as GPT-2's: normal with
 /// deviation 0.02, 0.02 / sqrt(2 n_layer) for each c_proj, biases 0. As a chain it has n_layer + 2
 /// links: the embedding of tokens [B, T], each block, and ln_f with lm_head.
@@ -125,6 +143,18 @@ class GPT : public Module, public Chain {
   /// softmax(scores / temperature) given the block_size tokens before it. Runs as in eval(),
   /// unrecorded.
   Tensor generate(const Tensor& tokens, const GenerateOptions& options = {});
+  /// From now on the ranks of a group share each sequence: tokens and targets are whole on all of
+  /// them, features are those of this rank's positions, and so are the scores of forward(). loss()
+  /// is the mean over all positions, with gradients that are to be averaged over the ranks. Null:
+  /// sequences are whole again. dist::context_parallel() calls it. generate() and dropout in
+  /// training are Errors then.
+  void set_sequence(const std::shared_ptr<const SequencePart>& sequence);
+
+  /// From now on something around the blocks gives them one of `parts` equal parts of the positions
+  /// each and joins these behind the last block (dist::tensor_parallel with .sequence): what
+  /// run_links() gives after a block then has so many fewer, also where it is asked for shapes
+  /// alone.
+  void set_block_parts(int64_t parts) { block_parts_ = parts; }
 
   const GPTConfig& config() const { return config_; }
 
@@ -135,6 +165,11 @@ class GPT : public Module, public Chain {
   Tensor run_links(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
   std::vector<Module*> modules_of(size_t link) override;
+  /// As run_links() of x at the positions from `offset` on, whose keys and values follow those in
+  /// `past`, one for each block of the model, and are then there. The last link gives the scores
+  /// after the last position, [B, V].
+  Tensor run_links_after(std::vector<KeyValues>& past, int64_t offset, size_t begin, size_t end,
+                         const Tensor& x);
   /// \}
 
   /// All but the last projection; names only.
@@ -157,11 +192,13 @@ class GPT : public Module, public Chain {
   Tensor run_blocks(const Tensor& x, size_t begin, size_t end, LastNorm norm);
   Tensor run_to_head(size_t begin, const Tensor& x);
   Tensor head_loss(const Tensor& features, const Tensor& targets);
+  Tensor shared_head_loss(const Tensor& features, const Tensor& targets);
   Tensor features(const Tensor& tokens);
-  Tensor scores_of_last(const Tensor& tokens, std::vector<KeyValues>& past);
   void init_parameters();
 
   GPTConfig config_;
+  int64_t block_parts_ = 1;
+  std::shared_ptr<const SequencePart> sequence_;
 };
 
 }  // namespace hero::nn

@@ -1,4 +1,5 @@
 // Drawing text from a GPT, one token after another.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -25,7 +26,8 @@ int64_t draw(std::span<const double> weights, double u) {
   return last;  // rounding may leave a rest after the last one
 }
 
-// One token a row of scores [B, V]: int64 [B, 1].
+}  // namespace
+
 Tensor next_tokens(const Tensor& scores, const GenerateOptions& options, Generator& generator) {
   if (options.temperature == 0.0) return argmax(scores, -1, true);
   Tensor x = to(scores, kFloat64) / options.temperature;
@@ -46,19 +48,20 @@ Tensor next_tokens(const Tensor& scores, const GenerateOptions& options, Generat
   return tensor(drawn).reshape({B, 1}).to(scores.device());
 }
 
-}  // namespace
-
-// Scores after the last of `tokens`, which follow the positions in `past`: [B, V].
-Tensor GPT::scores_of_last(const Tensor& tokens, std::vector<KeyValues>& past) {
-  return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
-    const int64_t offset = past[0].k.defined() ? past[0].k.size(2) : 0;
-    Tensor x = embed(in[0], offset);
-    for (size_t i = 0; i < past.size(); ++i) x = transformer.h[i](x, past[i]);
-    return {lm_head(transformer.ln_f(x.select(1, -1)))};
-  })[0];
+Tensor GPT::run_links_after(std::vector<KeyValues>& past, int64_t offset, size_t begin, size_t end,
+                            const Tensor& x) {
+  const size_t head = transformer.h.size() + 1;
+  check(begin < end && end <= links() && past.size() + 1 == head, "GPT: links ", begin, " to ", end,
+        " of ", links(), " after a past of ", past.size(), " blocks");
+  Tensor y = begin == 0 ? embed(x, offset) : x;
+  for (size_t i = std::max<size_t>(begin, 1); i < std::min(end, head); ++i) {
+    y = transformer.h[i - 1](y, past[i - 1]);
+  }
+  return end > head ? lm_head(transformer.ln_f(y.select(1, -1))) : y;
 }
 
-Tensor GPT::generate(const Tensor& tokens, const GenerateOptions& options) {
+Tensor generate(const Tensor& tokens, int64_t block_size, const GenerateOptions& options,
+                const NextTokens& next) {
   check(tokens.ndim() == 1 || tokens.ndim() == 2, "generate: tokens must be [B, T] or [T]: got ",
         tokens.shape());
   check(tokens.size(-1) > 0, "generate: there are no tokens to go on from: ", tokens.shape());
@@ -72,17 +75,33 @@ Tensor GPT::generate(const Tensor& tokens, const GenerateOptions& options) {
   Generator seeded(options.seed.value_or(0));
   Generator& generator = options.seed ? seeded : default_generator();
   Tensor all = tokens.ndim() == 1 ? unsqueeze(tokens, 0) : tokens;
-  std::vector<KeyValues> past(transformer.h.size());
+  int64_t offset = 0;
   for (int64_t i = 0; i < options.max_new_tokens; ++i) {
-    Tensor fresh = past[0].k.defined() ? all.slice(1, -1) : all;
-    if (all.size(1) > config_.block_size) {
+    Tensor fresh = offset > 0 ? all.slice(1, -1) : all;
+    if (all.size(1) > block_size) {
       // Every position moves by one, and with it every key: nothing can be kept.
-      past.assign(past.size(), {});
-      fresh = all.slice(1, -config_.block_size);
+      fresh = all.slice(1, -block_size);
+      offset = 0;
     }
-    all = cat({all, next_tokens(scores_of_last(fresh, past), options, generator)}, 1);
+    all = cat({all, next(fresh, offset, generator)}, 1);
+    offset += fresh.size(1);
   }
   return tokens.ndim() == 1 ? all.squeeze(0) : all;
+}
+
+Tensor GPT::generate(const Tensor& tokens, const GenerateOptions& options) {
+  check(!sequence_,
+        "generate: ranks share each sequence of this model (dist::context_parallel), and one token "
+        "at a time is no sequence; load its state into a model of its own");
+  std::vector<KeyValues> past;
+  const auto next = [&](const Tensor& fresh, int64_t offset, Generator& generator) {
+    if (offset == 0) past.assign(transformer.h.size(), {});
+    const Tensor scores = run_hooked({fresh}, [&](const Tensors& in) -> Tensors {
+      return {run_links_after(past, offset, 0, links(), in[0])};
+    })[0];
+    return next_tokens(scores, options, generator);
+  };
+  return nn::generate(tokens, config_.block_size, options, next);
 }
 
 }  // namespace hero::nn

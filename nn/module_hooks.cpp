@@ -247,6 +247,7 @@ thread_local int without_hooks = 0;  // WithoutHooks that live on this thread
 
 WithoutHooks::WithoutHooks() { ++without_hooks; }
 WithoutHooks::~WithoutHooks() { --without_hooks; }
+bool WithoutHooks::active() { return without_hooks > 0; }
 
 Tensors Module::run_around(const Tensors& inputs, const Forward& body, bool fused) {
   if (without_hooks > 0) {

@@ -18,6 +18,7 @@
 #include <hero/nn/pool.h>
 #include <hero/nn/recurrent.h>
 #include <hero/nn/rotary.h>
+#include <hero/nn/sequence.h>
 #include <hero/nn/shape.h>
 #include <hero/nn/summary.h>
 #include <hero/nn/training/training.h>

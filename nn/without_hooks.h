@@ -10,6 +10,8 @@ class WithoutHooks {
   ~WithoutHooks();
   WithoutHooks(const WithoutHooks&) = delete;
   WithoutHooks& operator=(const WithoutHooks&) = delete;
+  /// True while one lives on this thread.
+  static bool active();
 };
 
 }  // namespace hero::nn

@@ -1,4 +1,5 @@
 #include <hero/autograd/partition.h>
+#include <hero/core/fetcher.h>
 #include <hero/core/functions/map.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/master_weights.h>
@@ -31,6 +32,7 @@ std::vector<Tensor> masters_of(const std::vector<Tensor>& params) {
 
 void round_to_param(const Tensor& master, const Tensor& param) {
   if (is_same(master, param)) return;
+  core::bring(param.array());
   core::backend(param.device()).copy(master.array(), param.array());
   param.array().storage().bump_version();
 }

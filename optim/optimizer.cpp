@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <hero/core/fetcher.h>
 #include <hero/core/functions/map.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/optimizer.h>
@@ -124,6 +125,11 @@ void Optimizer::step_params() {
 void Optimizer::step_param(int group, int param, bool made) {
   const Array grad = gradient_of(param);
   if (!grad.defined()) return;
+  const Array& values = state(param).param.array();
+  if (core::is_away(values)) {  // and those of the parameters before leave
+    run_batch();
+    core::bring(values);
+  }
   entered(param);
   if (made) made_.push_back(grad);
   prepare(group, state(param));
@@ -140,6 +146,7 @@ void Optimizer::run_batch() {
 
 void Optimizer::finish_step() {
   for (const int param : stepped_) updated(param);
+  core::put_back();
 }
 
 Array Optimizer::gradient_of(int param) const {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/fetcher.h>
 #include <hero/core/swap_file.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/optimizer.h>
@@ -108,6 +109,7 @@ class Paged : public O {
       throw;
     }
     leave();
+    core::put_back();  // parameters that lie in a file, into which masters were rounded
     pager_->finish();
   }
   StateDict state_dict() const override {

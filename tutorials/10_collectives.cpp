@@ -1,5 +1,6 @@
 // Collectives: what ranks say to each other, drawn, with the bytes that each one sends
 #include "support/device.h"
+#include "support/exchanges.h"
 #include "support/ranks.h"
 
 #include <hero/autograd/autograd.h>
@@ -9,6 +10,9 @@ using hero::dist::Communicator, hero::dist::PartCounts, hero::dist::ReduceOp;
 using tutorial::cells, tutorial::device, tutorial::everywhere, tutorial::RankTable, tutorial::say;
 
 namespace {
+
+// What this rank has seen drawn; rank 0 makes a picture of it.
+thread_local std::vector<tutorial::Exchange> drawn;
 
 // Draws one collective: what every rank has before and after, the bytes that it sent, and the bytes
 // that it should have sent.
@@ -24,6 +28,7 @@ class Drawing {
   }
   void end(const Array& after, int64_t formula) {
     table_.row("after", cells(after));
+    drawn.push_back({title_, table_.cells(0), table_.cells(1)});
     table_.row("bytes sent", world_.traffic().bytes() - sent_before_).row("formula", formula);
     table_.print(title_);
     say(world_, "\n");
@@ -162,9 +167,11 @@ std::string mistake() {
 
 int main(int argc, char** argv) {
   const char* title = "Collectives, drawn, with the bytes that each rank sends.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
+    drawn.clear();
     with_a_root(world);
     without_a_root(world);
+    if (world.rank() == 0) tutorial::draw_exchanges(drawn, options.out);
     ring(world);
     operations(world);
     hero::manual_seed(static_cast<uint64_t>(world.rank()));

@@ -81,18 +81,21 @@ StageBytes held(int stage, int ranks, int layers, int64_t width) {
 }
 // [end]
 
-void slides(const Communicator& world) {
+void slides(const Communicator& world, const std::string& folder) {
   constexpr int kRanks = 64;
   const char* names[] = {"baseline", "P_os", "P_os+g", "P_os+g+p"};
   say(world, "\n7.5 B parameters of 16 bits, Adam with float32 masters (K = 12), N = 64 ranks\n");
   say(world, "             parameters  gradients  optimizer  together   formula   32 GB hold\n");
+  std::vector<StageBytes> stages;
   for (int stage = 0; stage <= 3; ++stage) {
     const StageBytes bytes = held(stage, kRanks, 75, 10'000);
+    stages.push_back(bytes);
     say(world, "  %-9s %7.2f GB %7.2f GB %7.2f GB %7.1f GB %5.1f GB %8.1f B\n", names[stage],
         1e-9 * static_cast<double>(bytes.parameters), 1e-9 * static_cast<double>(bytes.gradients),
         1e-9 * static_cast<double>(bytes.optimizer), 1e-9 * bytes.sum(),
         7.5 * tutorial::bytes_each(stage, kRanks), 32 * 7.5 / (1e-9 * bytes.sum()));
   }
+  tutorial::draw_stage_bars(stages, folder);
 }
 
 void paper(const Communicator& world, const std::string& folder) {
@@ -131,7 +134,7 @@ int main(int argc, char** argv) {
   return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
     copies(world);
     if (world.rank() > 0) return;
-    slides(world);
+    slides(world, options.out);
     paper(world, options.out);
   });
 }

@@ -4,6 +4,7 @@
 #include "support/pipeline.h"
 #include "support/ranks.h"
 
+#include <hero/dist/pipeline.h>
 #include <hero/nn/nn.h>
 
 using hero::Array, hero::Tensor;
@@ -146,6 +147,40 @@ void slides(const Communicator& pair) {
 }
 // [end]
 
+void by_library(const Communicator& world) {
+  constexpr int kMicroBatches = 8;
+  hero::manual_seed(2);
+  const Tensor batch = hero::randn({64, 32}, {.device = device()});
+  const Tensor target = hero::randn({64, 32}, {.device = device()});
+  hero::manual_seed(1);
+  Layers by_hand(world.size());
+  by_hand.to(device());
+  nn::Module& stage = *by_hand.children()[static_cast<size_t>(world.rank())];
+  pipeline(world, stage, batch, target, kMicroBatches);
+  say(world, "\ndist::Pipeline, %d micro-batches\n", kMicroBatches);
+  for (const auto& schedule :
+       {hero::dist::Schedule::gpipe(), hero::dist::Schedule::one_f_one_b()}) {
+    // [snippet: library]
+    hero::manual_seed(1);
+    std::optional<nn::DeviceScope> meta(hero::kMeta);
+    Layers layers(world.size());
+    meta.reset();
+    nn::SequentialChain chain(layers,
+                              [](const Tensor& y, const Tensor& t) { return mse_loss(y, t); });
+    hero::dist::Pipeline pipe(
+        chain, world, {.schedule = schedule, .micro_batches = kMicroBatches, .device = device()});
+    pipe.step(batch, target);
+    // [end]
+    const nn::Module& mine = *layers.children()[static_cast<size_t>(world.rank())];
+    bool same = true;
+    for (size_t i = 0; i < stage.parameters().size(); ++i) {
+      same = same && same_bits(mine.parameters()[i].grad(), stage.parameters()[i].grad());
+    }
+    say(world, "  %-6s gradients beside those by hand: %s\n", schedule.name().c_str(),
+        everywhere(world, same) ? "the same bits" : "they differ");
+  }
+}
+
 struct Mlp {
   Tensor w1, w2;  // [hidden, in], [out, hidden]
   Tensor operator()(const Tensor& x) const { return matmul(relu(matmul(x, w1.t())), w2.t()); }
@@ -209,5 +244,6 @@ int main(int argc, char** argv) {
     if (world.rank() > 1) ranks = {};
     if (const Communicator pair = world.group(ranks); pair.defined()) slides(pair);
     compare_tensor_parallel(world);
+    by_library(world);
   });
 }

@@ -41,17 +41,20 @@ int main(int argc, char** argv) {
     const uint64_t alone = tutorial::train_alone(world);
     const int64_t count = tutorial::make_network().parameter_count(), psi = 4 * count;
     const Cut cut(world, count);
-    const tutorial::Bytes held{psi, psi, 2 * 4 * (cut.end - cut.begin)};
-    const int64_t sent = reduce_scatter_bytes(world, count) + all_gather_bytes(world, count);
+    const auto sent = [&](int64_t numel) {
+      return reduce_scatter_bytes(world, numel) + all_gather_bytes(world, numel);
+    };
     Report report(world, "by hand");
     const uint64_t bits = by_hand(world, report);
-    report.print(held, sent, bits, alone);
+    report.print({psi, psi, 2 * 4 * (cut.end - cut.begin)}, sent(count), bits, alone);
     Report library(world, "dist::ZeRO, stage 1");
     // [snippet: library]
     const tutorial::Rung rung = [](auto& net, auto& communicator) {
       return hero::dist::ZeRO(net, communicator, {.stage = 1});
     };
     // [end]
-    library.print(held, sent, tutorial::train(rung, world, library).bits, alone);
+    const int64_t row = tutorial::unit_row(world, count), part = 4 * row / world.size();
+    library.print({4 * row, 4 * row, 2 * part}, sent(row),
+                  tutorial::train(rung, world, library).bits, alone);
   });
 }

@@ -67,17 +67,20 @@ int main(int argc, char** argv) {
     const int64_t count = tutorial::make_network().parameter_count();
     const Cut cut(world, count);
     const int64_t part = 4 * (cut.end - cut.begin);
-    const int64_t sent = reduce_scatter_bytes(world, count) + all_gather_bytes(world, count);
+    const auto sent = [&](int64_t numel) {
+      return reduce_scatter_bytes(world, numel) + all_gather_bytes(world, numel);
+    };
     Report report(world, "by hand");
     const uint64_t bits = by_hand(world, report);
-    report.print({4 * count, part, 2 * part}, sent, bits, alone);
+    report.print({4 * count, part, 2 * part}, sent(count), bits, alone);
     Report library(world, "dist::ZeRO, stage 2");
     // [snippet: library]
     const tutorial::Rung rung = [](auto& net, auto& communicator) {
       return hero::dist::ZeRO(net, communicator, {.stage = 2});
     };
     // [end]
-    library.print({4 * count, part, 2 * part}, sent, tutorial::train(rung, world, library).bits,
+    const int64_t row = tutorial::unit_row(world, count), own = 4 * row / world.size();
+    library.print({4 * row, own, 2 * own}, sent(row), tutorial::train(rung, world, library).bits,
                   alone);
   });
 }

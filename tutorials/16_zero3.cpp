@@ -104,11 +104,14 @@ int main(int argc, char** argv) {
   const char* title = "ZeRO-3: states, gradients and parameters in parts.";
   return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
     const uint64_t alone = tutorial::train_alone(world);
-    int64_t part = 0, sent = 0;
+    int64_t part = 0, sent = 0, own = 0, row_sent = 0;
     for (const int64_t count : {784 * 512 + 512, 512 * 512 + 512, 512 * 10 + 10}) {
       const Cut cut(world, count);
       part += 4 * (cut.end - cut.begin);
       sent += 2 * all_gather_bytes(world, count) + reduce_scatter_bytes(world, count);
+      const int64_t row = tutorial::unit_row(world, count);  // of the library's unit
+      own += 4 * row / world.size();
+      row_sent += 2 * all_gather_bytes(world, row) + reduce_scatter_bytes(world, row);
     }
     Report report(world, "by hand");
     const uint64_t bits = by_hand(world, report);
@@ -119,6 +122,6 @@ int main(int argc, char** argv) {
       return hero::dist::ZeRO(net, communicator, {.stage = 3});
     };
     // [end]
-    library.print({part, part, 2 * part}, sent, tutorial::train(rung, world, library).bits, alone);
+    library.print({own, own, 2 * own}, row_sent, tutorial::train(rung, world, library).bits, alone);
   });
 }

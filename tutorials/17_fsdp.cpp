@@ -31,12 +31,12 @@ void show_units(const Communicator& world, const DataParallel& sharded) {
   int64_t all = 0, mine = 0;
   for (const dist::UnitInfo& unit : sharded.units()) {
     const int64_t end = unit.own.begin + unit.own.count;
-    table.row(unit.name + ", " + std::to_string(unit.numel),
+    table.row(unit.name + ", " + std::to_string(unit.row),
               std::to_string(unit.own.begin) + " - " + std::to_string(end));
-    all += unit.numel;
+    all += unit.row;
     mine += unit.own.count;
   }
-  table.row("all, " + std::to_string(all), mine).print("unit, elements");
+  table.row("all, " + std::to_string(all), mine).print("unit, its row");
 }
 // [end]
 
@@ -54,7 +54,8 @@ void show_shards(const Communicator& world, nn::Module& model) {
 // [end]
 
 // [snippet: timeline]
-void show_step(const Communicator& world, const DataParallel& sharded, nn::GPT& model) {
+void show_step(const Communicator& world, const DataParallel& sharded, nn::GPT& model,
+               const std::string& folder) {
   Timeline timeline(world, sharded.units());
   sharded.on_event([&](const dist::Event& event) { timeline.add(event); });
   std::vector<hero::HookHandle> hooks;
@@ -71,11 +72,12 @@ void show_step(const Communicator& world, const DataParallel& sharded, nn::GPT& 
   sharded.on_event({});
   for (hero::HookHandle& hook : hooks) hook.remove();
   timeline.print();
+  timeline.draw(folder);
   say(world, "at most %d units at a time\n", timeline.most_gathered());
 }
 // [end]
 
-void walk_through(const Communicator& world) {
+void walk_through(const Communicator& world, const std::string& folder) {
   // [snippet: shard]
   hero::manual_seed(1);
   std::optional<nn::DeviceScope> meta(hero::kMeta);
@@ -89,7 +91,7 @@ void walk_through(const Communicator& world) {
   show_shards(world, model);
   loss_of(model, world.rank()).backward();  // from the first step on the order is known
   say(world, "\n");
-  show_step(world, sharded, model);
+  show_step(world, sharded, model, folder);
   say(world, "\n");
 }
 
@@ -116,8 +118,8 @@ void compare(const Communicator& world) {
     int64_t held = 0, sent = 0;
     for (const dist::UnitInfo& unit : units) {
       held += 4 * unit.own.count;
-      sent += form.gathers * tutorial::all_gather_bytes(world, unit.numel) +
-              tutorial::reduce_scatter_bytes(world, unit.numel);
+      sent += form.gathers * tutorial::all_gather_bytes(world, unit.row) +
+              tutorial::reduce_scatter_bytes(world, unit.row);
     }
     report.print({held, held, 2 * held}, sent, bits, alone);
   }
@@ -142,8 +144,8 @@ void hybrid(const Communicator& world) {
 
 int main(int argc, char** argv) {
   const char* title = "FSDP: what units do during a step.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
-    walk_through(world);
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
+    walk_through(world, options.out);
     compare(world);
     hybrid(world);
   });

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "support/device.h"
+#include "support/gantt.h"
 #include "support/ranks.h"
 
 #include <hero/nn/nn.h>
@@ -214,5 +215,10 @@ int main(int argc, char** argv) {
       {.title = "Pipeline, tensor and data parallelism together.", .ranks = 8, .steps = 21},
       [](Communicator& world, const tutorial::RankOptions& options) {
         train(world, static_cast<int>(options.steps));
+        if (world.rank() > 0) return;
+        using dist::Schedule;
+        tutorial::draw_schedules(
+            {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2)}, 4, 8,
+            options.out);
       });
 }

@@ -30,6 +30,8 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v,
         options.mask.defined() ? options.mask.dtype() : kBool, "; pass numbers to add as bias");
   check(options.dropout_p >= 0.0 && options.dropout_p <= 1.0, kName,
         ": dropout_p is outside [0, 1]: ", options.dropout_p);
+  check(options.first_query >= 0 && options.first_query <= kEnd - q.size(-2), kName,
+        ": first_query is negative or too large: ", options.first_query);
   if (!options.enable_gqa) {
     const bool grouped = q.ndim() >= 4 && k.ndim() >= 4 && k.size(-3) > 1 &&
                          q.size(-3) != k.size(-3) && q.size(-3) % k.size(-3) == 0;
@@ -44,10 +46,10 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v,
         " of v");
 }
 
-// True where a query may see a key: the lower triangle, aligned top left.
-Tensor causal_mask(int64_t T, int64_t S, Device device) {
+// True where a query may see a key: those up to its own position.
+Tensor causal_mask(int64_t first, int64_t T, int64_t S, Device device) {
   const TensorOptions options{.dtype = kInt64, .device = device};
-  return unsqueeze(arange(T, options), 1) >= arange(S, options);
+  return unsqueeze(arange(first, first + T, 1, options), 1) >= arange(S, options);
 }
 
 double scale_of(const Tensor& q, const AttentionOptions& options) {
@@ -69,7 +71,7 @@ Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   if (options.bias.defined()) scores = scores + options.bias;
   Tensor mask = options.mask;
   if (options.is_causal) {
-    const Tensor causal = causal_mask(q.size(-2), k.size(-2), q.device());
+    const Tensor causal = causal_mask(options.first_query, q.size(-2), k.size(-2), q.device());
     mask = mask.defined() ? logical_and(mask, causal) : causal;
   }
   if (mask.defined()) scores = where(mask, scores, kHidden);
@@ -116,7 +118,7 @@ struct Attention : Op {
 
   core::AttentionScores scores(const Array& q) const {
     return {scale_of(Tensor(q), options), options.is_causal, mask.defined() ? &mask : nullptr,
-            bias.defined() ? &bias : nullptr};
+            bias.defined() ? &bias : nullptr, options.first_query};
   }
   static Array operand(const Array& x) { return x.to(detail::fused_dtype(x.dtype(), x.device())); }
   // [B, heads, rows, columns] laid out as [B, rows, heads, columns], as the projections around

@@ -96,7 +96,7 @@ class Attention {
   };
 
   int64_t visible(int64_t query) const {
-    return scores_.is_causal ? std::min(keys_, query + 1) : keys_;
+    return scores_.is_causal ? std::min(keys_, scores_.first_query + query + 1) : keys_;
   }
   Part part_of(int64_t tile) const {
     const int64_t first = tile * kQueries, rows = std::min(kQueries, queries_ - first);

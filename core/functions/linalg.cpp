@@ -94,7 +94,7 @@ void with_floats(const Array& a, Body&& body) {
 }
 
 // There are no kernels of solvers on GPUs: the host computes on a copy.
-bool is_away(const Array& a) { return a.device().type == DeviceType::cuda; }
+bool is_on_gpu(const Array& a) { return a.device().type == DeviceType::cuda; }
 
 bool has_bytes(const Array& a) { return a.device().type != DeviceType::meta; }
 
@@ -109,7 +109,7 @@ void check_pair(const char* op, const Array& a, const Array& b) {
 Array solve_as(const char* op, const Array& a, const Array& b) {
   check_square(op, a);
   check_pair(op, a, b);
-  if (is_away(a)) return solve_as(op, a.to(kCpu), b.to(kCpu)).to(a.device());
+  if (is_on_gpu(a)) return solve_as(op, a.to(kCpu), b.to(kCpu)).to(a.device());
   const Shape batch = broadcast_shapes(op, batch_of(a), batch_of(b));
   const Array out = Array::empty(matrices(batch, a.size(-1), b.size(-1)), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;
@@ -140,7 +140,7 @@ Array inverse(const Array& a) {
 
 Determinant determinant(const Array& a) {
   check_square("det", a);
-  if (is_away(a)) {
+  if (is_on_gpu(a)) {
     const Determinant here = determinant(a.to(kCpu));
     return {.sign = here.sign.to(a.device()),
             .logabs = here.logabs.to(a.device()),
@@ -175,7 +175,7 @@ Determinant determinant(const Array& a) {
 
 Array cholesky(const Array& a) {
   check_square("cholesky", a);
-  if (is_away(a)) return cholesky(a.to(kCpu)).to(a.device());
+  if (is_on_gpu(a)) return cholesky(a.to(kCpu)).to(a.device());
   const Shape batch = batch_of(a);
   const Array out = Array::zeros(a.shape(), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;
@@ -194,7 +194,7 @@ Array cholesky(const Array& a) {
 
 QR qr(const Array& a) {
   check_input("qr", a);
-  if (is_away(a)) {
+  if (is_on_gpu(a)) {
     const QR here = qr(a.to(kCpu));
     return {here.q.to(a.device()), here.r.to(a.device())};
   }
@@ -219,7 +219,7 @@ Array lstsq(const Array& a, const Array& b) {
   check_input("lstsq", a);
   check_pair("lstsq", a, b);
   check(a.size(-2) >= a.size(-1), "lstsq: fewer equations than unknowns: ", a.shape());
-  if (is_away(a)) return lstsq(a.to(kCpu), b.to(kCpu)).to(a.device());
+  if (is_on_gpu(a)) return lstsq(a.to(kCpu), b.to(kCpu)).to(a.device());
   const Shape batch = broadcast_shapes("lstsq", batch_of(a), batch_of(b));
   const Array out = Array::empty(matrices(batch, a.size(-1), b.size(-1)), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;

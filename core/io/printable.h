@@ -7,8 +7,8 @@ namespace hero {
 
 /// `text` in one line without anything that a terminal obeys: newlines and tabs become spaces;
 /// other control characters, bytes that are no UTF-8 and the marks that turn the direction of
-/// writing become escapes (\x1b, \u202e). Names in files may hold all of these, and error messages
-/// show names. Done twice it is as done once.
+/// writing become escapes, a backslash with x1b or u202e. Names in files may hold all of these, and
+/// error messages show names. Done twice it is as done once.
 std::string printable(std::string_view text);
 
 }  // namespace hero

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <span>
@@ -13,6 +12,7 @@
 #include <hero/core/error.h>
 #include <hero/core/io/crc32c.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/no_signals.h>
 #include <hero/core/io/swap_worker.h>
 
 namespace hero::core {
@@ -23,22 +23,6 @@ constexpr int kMostThreads = 64;
 constexpr int64_t kMostBytes = int64_t{1} << 60;
 
 std::string system_text(int error) { return std::generic_category().message(error); }
-
-// Signals of the process are for the program's own threads.
-class NoSignals {
- public:
-  NoSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &previous_);
-  }
-  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
-  NoSignals(const NoSignals&) = delete;
-  NoSignals& operator=(const NoSignals&) = delete;
-
- private:
-  sigset_t previous_ = {};
-};
 
 }  // namespace
 

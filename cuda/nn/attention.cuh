@@ -57,12 +57,13 @@ struct Rule {
   C scale;
   bool causal;
   int queries, keys;
+  int ahead;            // the first query's position among the keys
   const uint8_t* mask;  // or null
   const C* bias;        // or null
   int64_t mask_row, mask_column, bias_row, bias_column;
 
   HERO_HD bool hidden(int query, int key) const {
-    return query >= queries || key >= keys || (causal && key > query);
+    return query >= queries || key >= keys || (causal && key > query + ahead);
   }
   /// The score of a pair that is not hidden.
   HERO_HD C score(C product, int query, int key) const {
@@ -73,7 +74,9 @@ struct Rule {
     return bias == nullptr ? scaled : scaled + bias[query * bias_row + key * bias_column];
   }
   /// Keys [0, end) are all that queries below `last` see.
-  HERO_HD int end_of_keys(int last) const { return causal && last < keys ? last : keys; }
+  HERO_HD int end_of_keys(int last) const {
+    return causal && last + ahead < keys ? last + ahead : keys;
+  }
 };
 
 /// AttentionScores for kernels; passed by value.
@@ -81,7 +84,7 @@ template <class C>
 struct Rules {
   C scale;
   bool causal;
-  int batches, heads, groups, queries, keys;
+  int batches, heads, groups, queries, keys, ahead;
   const uint8_t* mask = nullptr;
   const C* bias = nullptr;
   int64_t mask_strides[4] = {}, bias_strides[4] = {};
@@ -93,7 +96,9 @@ struct Rules {
         heads(static_cast<int>(q.shape()[1])),
         groups(static_cast<int>(k.shape()[1])),
         queries(static_cast<int>(q.shape()[2])),
-        keys(static_cast<int>(k.shape()[2])) {
+        keys(static_cast<int>(k.shape()[2])),
+        // from the last key on a query sees all
+        ahead(static_cast<int>(std::min(scores.first_query, k.shape()[2]))) {
     if (scores.mask != nullptr) mask = reinterpret_cast<const uint8_t*>(scores.mask->bytes());
     if (scores.bias != nullptr) bias = reinterpret_cast<const C*>(scores.bias->bytes());
     for (int d = 0; d < 4; ++d) {
@@ -109,6 +114,7 @@ struct Rules {
             causal,
             queries,
             keys,
+            ahead,
             at(mask, mask_strides),
             at(bias, bias_strides),
             mask_strides[2],
@@ -116,6 +122,8 @@ struct Rules {
             bias_strides[2],
             bias_strides[3]};
   }
+  /// Queries before this one see no key from `key` on.
+  HERO_HD int begin_of_queries(int key) const { return causal && key > ahead ? key - ahead : 0; }
   /// Heads of q that share one of k and v.
   HERO_HD int share() const { return heads / groups; }
 };

@@ -236,7 +236,9 @@ AttentionLibrary attention_library() {
 }
 
 bool wants_cudnn(const AttentionScores& scores, const Array& k, const Array& v) {
-  return wanted && scores.mask == nullptr && scores.bias == nullptr && k.size(3) == v.size(3);
+  const bool from_first = !scores.is_causal || scores.first_query == 0;
+  return wanted && from_first && scores.mask == nullptr && scores.bias == nullptr &&
+         k.size(3) == v.size(3);
 }
 
 void cudnn_attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,

@@ -9,7 +9,8 @@ namespace hero::cuda {
 using core::Array;
 using core::AttentionScores;
 
-/// Whether cuDNN is to compute these scores: it was asked for, and there is neither mask nor bias.
+/// Whether cuDNN is to compute these scores: it was asked for, there is neither mask nor bias, and
+/// queries begin where keys do.
 /// Operands must be halves in aligned rows, keys as long as values.
 bool wants_cudnn(const AttentionScores& scores, const Array& k, const Array& v);
 

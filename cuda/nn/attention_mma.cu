@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kMmaThreads)
     of_v.template load<kKeys>(values, key);
     commit_copies();
     // A warp does nothing where its queries see none of these keys.
-    const bool seen = !rule.causal || key < first + row + 16 * kRows;
+    const bool seen = !rule.causal || key < rule.ahead + first + row + 16 * kRows;
     Sums<kRows, kColumns> s;
     if constexpr (kHeld) {
       if (key == 0) {
@@ -153,7 +153,8 @@ __global__ void __launch_bounds__(kMmaThreads)
     if (key + kKeys < end) of_k.template load<kKeys>(keys, key + kKeys);
     commit_copies();
     if (!seen) continue;
-    if (kEach || key + kKeys > rule.keys || (rule.causal && key + kKeys > first + row)) {
+    if (kEach || key + kKeys > rule.keys ||
+        (rule.causal && key + kKeys > rule.ahead + first + row)) {
       hide<kEach, kRows, kColumns>(rule, first + row, key, s);
     }
     rows.template add<kColumns, kHead / 8>(s, unit, sums);

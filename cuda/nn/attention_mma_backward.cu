@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kMmaThreads)
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int row = static_cast<int>(threadIdx.x) / kWarp * 16 * kRows;  // this warp's first
   // Steps: the tiles of queries that see these keys, for one head after the other.
-  const int begin = std::min(rules.causal ? first : 0, rules.queries);
+  const int begin = std::min(rules.begin_of_queries(first), rules.queries);
   int head = static_cast<int>(shared_head) * rules.share(), query = begin;
   const int end = begin < rules.queries ? head + rules.share() : head;
   const auto load = [&](int step, int h, int from) {
@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(kMmaThreads)
     const Tile<T, kHead> of_g{of_q.data + kStep * kHead};
     const float* const number = numbers + step % 2 * 2 * kStep;
     const Rule<float> rule = rules.of(b, head);
-    if (!rule.causal || first + row < query + kStep) {  // some of this warp's keys are seen
+    if (!rule.causal ||
+        first + row < rule.ahead + query + kStep) {  // some of this warp's keys are seen
       Sums<kRows, kColumns> s, g_p;
       multiply<T, kHead, kRows, kColumns>(s, of_k, row, of_q);
       multiply<T, kHead, kRows, kColumns>(g_p, of_v, row, of_g);
@@ -136,7 +137,7 @@ __global__ void __launch_bounds__(kMmaThreads)
       if constexpr (kEach) {
         turn(LookTag<Look::each>());
       } else if (query + kStep > rule.queries ||
-                 (rule.causal && first + row + 16 * kRows > query)) {
+                 (rule.causal && first + row + 16 * kRows > rule.ahead + query)) {
         turn(LookTag<Look::hidden>());
       } else {
         turn(LookTag<Look::no>());
@@ -195,7 +196,8 @@ __global__ void __launch_bounds__(kMmaThreads)
     const Tile<T, kHead> of_k{passing + step % 2 * 2 * kStep * kHead};
     const Tile<T, kHead> of_v{of_k.data + kStep * kHead};
     const int key = step * kStep;
-    if (!rule.causal || key < first + row + 16 * kRows) {  // some of these keys are seen
+    if (!rule.causal ||
+        key < rule.ahead + first + row + 16 * kRows) {  // some of these keys are seen
       Sums<kRows, kColumns> s, g_p;
       multiply<T, kHead, kRows, kColumns>(s, of_q, row, of_k);
       multiply<T, kHead, kRows, kColumns>(g_p, of_g, row, of_v);
@@ -217,7 +219,8 @@ __global__ void __launch_bounds__(kMmaThreads)
       };
       if constexpr (kEach) {
         turn(LookTag<Look::each>());
-      } else if (key + kStep > rule.keys || (rule.causal && key + kStep > first + row)) {
+      } else if (key + kStep > rule.keys ||
+                 (rule.causal && key + kStep > rule.ahead + first + row)) {
         turn(LookTag<Look::hidden>());
       } else {
         turn(LookTag<Look::no>());

@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int64_t h = shared_head * rules.share(); h < (shared_head + 1) * rules.share(); ++h) {
     const Rule<C> rule = rules.of(b, h);
     const int64_t row = (b * rules.heads + h) * rules.queries;
-    for (int query = rule.causal ? first : 0; query < rules.queries; query += kTile) {
+    for (int query = rules.begin_of_queries(first); query < rules.queries; query += kTile) {
       C s[1][4][4], g_p[1][4][4];
       product(me, q.of(b, h), query, keys, first, shared, s);
       product(me, g.of(b, h), query, values, first, shared, g_p);

@@ -2,6 +2,7 @@
 // The devices' caching allocators.
 #include <cuda_runtime.h>
 
+#include <hero/core/allocator.h>
 #include <hero/cuda/runtime/caching_allocator.h>
 
 namespace hero::cuda {
@@ -36,6 +37,8 @@ CachingAllocator& device_memory(int index);
 /// True when the calling thread is capturing: then the page-locked block that it frees is kept for
 /// the graph, which copies from or to it in every replay.
 bool keep_for_graph(void* pinned_block);
+/// The page-locked memory of the host; lives as long as the process.
+core::HostMemory& pinned_memory();
 /// Gives a page-locked block back to its cache.
 void free_pinned(void* block) noexcept;
 /// Asked before memory of a device (-1: of all) goes back to the driver, which waits for the

@@ -220,6 +220,7 @@ class EventPoint final : public core::Point {
     check_cuda(status, "point");
     return true;
   }
+  void wait() override { check_cuda(cudaEventSynchronize(event_), "point"); }
 
  private:
   int index_;

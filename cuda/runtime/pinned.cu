@@ -74,6 +74,8 @@ PinnedMemory& memory() {
 
 }  // namespace
 
+core::HostMemory& pinned_memory() { return memory(); }
+
 void free_pinned(void* block) noexcept { memory().cache().deallocate(block); }
 
 Array pinned(const Shape& shape, DType dtype) {

@@ -1,15 +1,20 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <span>
 #include <utility>
 
+#include <unistd.h>
+
 #include <hero/core/error.h>
+#include <hero/core/ledger.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/files.h>
 #include <hero/dist/checkpoint/module_parts.h>
 #include <hero/dist/checkpoint/optimizer_parts.h>
+#include <hero/nn/training/background_save.h>
 
 namespace hero::dist {
 namespace {
@@ -81,28 +86,73 @@ Saves saves_of(const Tracked& object, const std::vector<Held>* module, const std
   return saves;
 }
 
-// This rank's file of one object, where it has something to write.
-void save_parts_of(const std::string& folder, const std::string& object,
-                   const std::vector<NamedPart>& parts, std::pair<int, int> rank, Manifest& mine) {
+using FileSink = std::function<void(RankFile&& file)>;
+
+// Hands this rank's file of one object to `sink`, where it has something to write.
+void hand_over(const std::string& object, std::vector<NamedPart> parts, std::pair<int, int> rank,
+               const FileSink& sink) {
   if (parts.empty() && rank.first > 0) return;
-  const std::string file = part_file(object, rank.first, rank.second);
-  save_parts(folder + "/" + file, parts);
   const bool boxes = std::any_of(parts.begin(), parts.end(),
                                  [](const NamedPart& part) { return !part.range.boxes.empty(); });
-  if (boxes) mine.format = 2;
-  mine.files[file] = {hash_file(folder + "/" + file), object, rank.first};
+  sink({part_file(object, rank.first, rank.second), object, boxes, content_of(std::move(parts))});
 }
 
-void save_rest(const std::string& folder, const Tracked& object, Manifest& mine) {
-  const std::string file = object.name + kExtension;
-  core::save_safetensors(folder + "/" + file, object.save());
-  mine.files[file] = {hash_file(folder + "/" + file), object.name, 0};
+void write_file(const std::string& folder, const RankFile& file, int rank, Manifest& mine) {
+  const std::string path = folder + "/" + file.name;
+  core::save_safetensors(path, file.content.arrays, file.content.metadata);
+  if (file.boxes) mine.format = 2;
+  mine.files[file.name] = {hash_file(path), file.object, rank};
+}
+
+// Hands over all files of this rank and fills in the rest; a hash of names and dtypes of all that
+// the ranks save, which must be the same on all.
+std::string take_files(const Communicator& world, const TrackedList& tracked, const Values& values,
+                       Snapshot& snapshot, const FileSink& sink) {
+  const std::pair<int, int> rank = {rank_of(world), size_of(world)};
+  snapshot.rank = rank.first;
+  std::string saved;
+  size_t modules = 0;
+  for (const auto& t : tracked) {
+    if (t->module != nullptr || t->optimizer != nullptr) {
+      const auto* module = t->module != nullptr ? &values.of_module[modules++] : nullptr;
+      Saves saves = saves_of(*t, module, values.all, rank.first);
+      hand_over(t->name, std::move(saves.mine), rank, sink);
+      snapshot.indices[t->name] = std::move(saves.of_rank);
+      saved += saves.values;
+    } else if (t->save && rank.first == 0) {
+      sink({t->name + kExtension, t->name, false, {t->save()}});
+    }
+    if (t->generator != nullptr) snapshot.mine.generators[t->name] = {t->generator->state()};
+    snapshot.all.tracked[t->name] = t->kind();
+    if (t->integer != nullptr) snapshot.all.integers[t->name] = *t->integer;
+    if (t->number != nullptr) snapshot.all.numbers[t->name] = *t->number;
+  }
+  snapshot.mine.generators[kDefaultGenerator] = {default_generator().state()};
+  snapshot.all.ranks = rank.second;
+  return sha256(std::as_bytes(std::span(saved)));
 }
 
 // [note: what ranks tell of a save] Rank 0 writes in the manifest which parts lie in which file. It
 // computes that for all ranks, so that they send hashes alone: of their files, and one of what they
 // have of each value, which must be the same on all.
 constexpr size_t kHashSize = 64;
+
+// An Error unless all ranks' texts begin with the same hash, which is then taken off.
+void take_hashes(std::vector<std::string>& texts) {
+  std::vector<std::string> hashes;
+  for (std::string& text : texts) {
+    hashes.push_back(text.substr(0, kHashSize));
+    text.erase(0, kHashSize);
+  }
+  check_same("checkpoint: ranks' optimizers have states of other names or dtypes, by their hash",
+             hashes);
+}
+
+// Another one for each save, so that nothing of an earlier one is taken for it.
+std::string new_token() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::to_string(::getpid()) + "-" + std::to_string(now.count());
+}
 
 }  // namespace
 
@@ -132,46 +182,49 @@ std::string modules_of(const TrackedList& tracked) {
 Manifest save_files(const std::string& folder, const Communicator& world,
                     const TrackedList& tracked) {
   const Values values = values_of(world, tracked);
-  const std::pair<int, int> rank = {rank_of(world), size_of(world)};
-  std::map<std::string, std::map<int, FileIndex>> indices;  // by object and rank
-  const std::vector<std::string> texts = each_rank(world, [&] {
-    Manifest mine;
-    std::string saved;
-    size_t modules = 0;
-    for (const auto& t : tracked) {
-      if (t->module != nullptr || t->optimizer != nullptr) {
-        const auto* module = t->module != nullptr ? &values.of_module[modules++] : nullptr;
-        Saves saves = saves_of(*t, module, values.all, rank.first);
-        save_parts_of(folder, t->name, saves.mine, rank, mine);
-        indices[t->name] = std::move(saves.of_rank);
-        saved += saves.values;
-      } else if (t->save && rank.first == 0) {
-        save_rest(folder, *t, mine);
-      }
-      if (t->generator != nullptr) mine.generators[t->name] = {t->generator->state()};
-    }
-    mine.generators[kDefaultGenerator] = {default_generator().state()};
-    return sha256(std::as_bytes(std::span(saved))) + to_text(mine);
+  Snapshot snapshot;
+  std::vector<std::string> texts = each_rank(world, [&] {
+    const std::string hash = take_files(
+        world, tracked, values, snapshot,
+        [&](const RankFile& file) { write_file(folder, file, rank_of(world), snapshot.mine); });
+    return hash + to_text(snapshot.mine);
   });
-  Manifest all;
-  std::vector<std::string> hashes;
-  for (const std::string& text : texts) {
-    hashes.push_back(text.substr(0, kHashSize));
-    all.add(parse_manifest(text.substr(kHashSize), "what a rank wrote"));
+  take_hashes(texts);
+  return manifest_of(snapshot, texts);
+}
+
+Snapshot take_snapshot(const Communicator& world, const TrackedList& tracked) {
+  const Values values = values_of(world, tracked);
+  Snapshot snapshot;
+  std::vector<std::string> texts = each_rank(world, [&] {
+    const MemoryScope tagged(MemoryTag::other);
+    const std::string hash = take_files(world, tracked, values, snapshot, [&](RankFile&& file) {
+      nn::take_copies(file.content.arrays);
+      snapshot.files.push_back(std::move(file));
+    });
+    return rank_of(world) == 0 ? hash + new_token() : hash;
+  });
+  take_hashes(texts);
+  snapshot.token = texts.front();
+  return snapshot;
+}
+
+std::string write_files(const std::string& folder, Snapshot& snapshot) {
+  for (RankFile& file : snapshot.files) {
+    write_file(folder, file, snapshot.rank, snapshot.mine);
+    file.content.arrays.clear();
   }
-  check_same("checkpoint: ranks' optimizers have states of other names or dtypes, by their hash",
-             hashes);
+  return to_text(snapshot.mine);
+}
+
+Manifest manifest_of(const Snapshot& snapshot, const std::vector<std::string>& texts) {
+  Manifest all = snapshot.all;
+  for (const std::string& text : texts) all.add(parse_manifest(text, "what a rank wrote"));
   for (auto& [name, file] : all.files) {
-    const auto found = indices.find(file.object);
-    if (rank.first == 0 && found != indices.end()) {
-      file.index = std::move(found->second[file.rank]);
-    }
-  }
-  all.ranks = rank.second;
-  for (const auto& t : tracked) {
-    all.tracked[t->name] = t->kind();
-    if (t->integer != nullptr) all.integers[t->name] = *t->integer;
-    if (t->number != nullptr) all.numbers[t->name] = *t->number;
+    const auto found = snapshot.indices.find(file.object);
+    if (snapshot.rank != 0 || found == snapshot.indices.end()) continue;
+    const auto index = found->second.find(file.rank);
+    file.index = index != found->second.end() ? index->second : FileIndex();
   }
   return all;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // What a checkpoint of several ranks consists of, to and from the files of its folder.
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,32 @@ std::string modules_of(const TrackedList& tracked);
 /// on other ranks than 0 without the indices of the files. A collective.
 Manifest save_files(const std::string& folder, const Communicator& world,
                     const TrackedList& tracked);
+
+/// \name The same in three parts, of which a thread can do the second and the third
+/// \{
+/// A file of this rank, before it is written.
+struct RankFile {
+  std::string name;    ///< in the folder
+  std::string object;  ///< whose state it is
+  bool boxes = false;  ///< a part of it lies in boxes
+  FileContent content = {};
+};
+/// What this rank saves, of the moment it was taken.
+struct Snapshot {
+  int rank = 0;
+  std::vector<RankFile> files;                              ///< copies
+  Manifest mine;                                            ///< of this rank's files
+  Manifest all;                                             ///< what is no rank's own
+  std::map<std::string, std::map<int, FileIndex>> indices;  ///< on rank 0, by object and rank
+  std::string token;                                        ///< of this save, rank 0's
+};
+/// Copies into the host's memory what every rank saves. A collective.
+Snapshot take_snapshot(const Communicator& world, const TrackedList& tracked);
+/// Writes this rank's files and lets go of each; the text that rank 0 must have of it.
+std::string write_files(const std::string& folder, Snapshot& snapshot);
+/// The manifest of all ranks, by their texts.
+Manifest manifest_of(const Snapshot& snapshot, const std::vector<std::string>& texts);
+/// \}
 
 /// Everything that is wrong with the files of a manifest, found by all ranks together; "" where
 /// nothing is. A collective.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <hero/core/error.h>
 #include <hero/dist/checkpoint/part_files.h>
@@ -98,18 +99,17 @@ FileIndex index_of(const std::string& path) {
 
 }  // namespace
 
-void save_parts(const std::string& path, const std::vector<NamedPart>& parts) {
-  std::vector<core::NamedArray> arrays;
-  core::Metadata metadata;
-  for (const NamedPart& part : parts) {
-    if (part.range.is_whole()) {
-      arrays.push_back({part.name, part.array.reshape(part.range.whole)});
-    } else {
-      arrays.push_back({part.name, part.array.reshape({part.array.numel()})});
-      metadata[kPart + part.name] = place_text(part.range);
-    }
+FileContent content_of(std::vector<NamedPart> parts) {
+  FileContent file;
+  for (NamedPart& part : parts) {
+    const bool whole = part.range.is_whole();
+    if (!whole) file.metadata[kPart + part.name] = place_text(part.range);
+    // taken out of the part, so that nobody else holds what was made for this file
+    const Array array = std::exchange(part.array, {});
+    file.arrays.push_back(
+        {part.name, array.reshape(whole ? part.range.whole : Shape{array.numel()})});
   }
-  core::save_safetensors(path, arrays, metadata);
+  return file;
 }
 
 PartFiles::PartFiles(std::vector<PartFile> files) : files_(std::move(files)) {

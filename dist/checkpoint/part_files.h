@@ -25,8 +25,14 @@ struct NamedPart {
 /// What is called with a rank and one of the parts that it saves.
 using PartFn = std::function<void(int rank, const NamedPart& part)>;
 
-/// Writes the parts into one file.
-void save_parts(const std::string& path, const std::vector<NamedPart>& parts);
+/// What one file holds.
+struct FileContent {
+  std::vector<core::NamedArray> arrays = {};
+  core::Metadata metadata = {};
+};
+
+/// The parts as one file has them.
+FileContent content_of(std::vector<NamedPart> parts);
 
 /// A file, and what it holds where that is known without opening it.
 struct PartFile {

@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <utility>
 
 #include <hero/autograd/engine.h>
+#include <hero/dist/ladder/add_up_scope.h>
 #include <hero/dist/ladder/replica.h>
 
 namespace hero::dist {
 namespace {
+
+thread_local int add_up_scopes = 0;  // AddUpScopes that live on this thread
 
 nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
   if (!dtype) return {};
@@ -17,6 +21,12 @@ nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
 
 }  // namespace
 
+AddUpScope::AddUpScope() { ++add_up_scopes; }
+AddUpScope::~AddUpScope() { --add_up_scopes; }
+bool AddUpScope::active() { return add_up_scopes > 0; }
+
+bool Replica::averages() const { return sync_ && (shards() || !AddUpScope::active()); }
+
 const char* name(Event::Kind kind) {
   constexpr const char* names[] = {"gather", "use", "free", "reduce", "reduced"};
   return names[static_cast<int>(kind)];
@@ -27,6 +37,7 @@ Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& option
       groups_(std::move(groups)),
       options_(options),
       owners_(std::make_shared<GroupOwners>(groups_.shard)) {
+  if (options_.units.offload.disk) options_.units.disk_order = std::make_shared<DiskOrder>();
   module_states_.push_back(std::make_unique<ModuleState>(ModuleState{&module}));
 }
 
@@ -150,6 +161,7 @@ void Replica::reset(bool keep_held) {
   }
   take_back();
   reducing_.clear();
+  landing_.clear();
   in_backward_ = false;
   touched_ = false;
   in_forward_ = false;
@@ -158,6 +170,7 @@ void Replica::reset(bool keep_held) {
     if (!keep_held || !state->held || stale(*state)) free(*state);
     state->begun = state->ended = 0;
   }
+  for (const auto& unit : units_) unit->wait_home();
   for (const ParameterEntry& entry : parameters_) entry.unit->members()[entry.member].ready = false;
 }
 
@@ -188,6 +201,13 @@ ModuleState* Replica::next_to_prefetch() const {
   return former_order_[at];
 }
 
+// Begins to read what will be gathered after the module that is gathered next. The root's
+// parameters stay gathered, so backward does not come to them.
+void Replica::read_ahead(const ModuleState* state) const {
+  if (state == nullptr || state == module_states_.front().get()) return;
+  for (const Unit* unit : state->units) unit->read_ahead();
+}
+
 ModuleState* Replica::predecessor(const ModuleState& state) const {
   if (&state == module_states_.front().get()) return order_.empty() ? nullptr : order_.back();
   const auto last = std::find(order_.rbegin(), order_.rend(), &state);
@@ -206,6 +226,8 @@ nn::Tensors Replica::before_forward(ModuleState& state, const nn::Tensors& input
     order_.push_back(&state);
     ModuleState* next = options_.prefetch ? next_to_prefetch() : nullptr;
     if (next) gather(*next);
+    const size_t after = order_.size() + 1;
+    if (next && after < former_order_.size()) read_ahead(former_order_[after]);
   }
   return converted(inputs, options_.units.gathered);
 }
@@ -222,6 +244,7 @@ nn::Tensors Replica::after_forward(ModuleState& state, const nn::Tensors& output
     const bool keep = is_outermost(*other) || !options_.reshard_after_forward;
     if (fails || !grad_enabled() || !keep) free(*other);
   }
+  for (const auto& unit : units_) unit->wait_home();
   for (const auto& [path, replica] : nested_) {
     if (fails) replica->reset();
   }
@@ -231,7 +254,7 @@ nn::Tensors Replica::after_forward(ModuleState& state, const nn::Tensors& output
 void Replica::begin_backward() {
   if (in_backward_) return;
   in_backward_ = true;
-  if (sync_) put_aside();
+  if (averages()) put_aside();
   on_backward_end([self = weak_from_this()] {
     if (const auto replica = self.lock()) replica->end_backward();
   });
@@ -243,7 +266,9 @@ void Replica::before_backward(ModuleState& state) {
   gather(state);
   wait_unsharded(state);
   ModuleState* next = options_.prefetch ? predecessor(state) : nullptr;
-  if (next && next != module_states_.front().get()) gather(*next);
+  if (!next || next == module_states_.front().get()) return;
+  gather(*next);
+  read_ahead(predecessor(*next));
 }
 
 void Replica::after_backward(ModuleState& state) {
@@ -278,9 +303,10 @@ void Replica::gradient_ready(size_t id) {
   begin_backward();
   touched_ = true;
   entry.unit->members()[entry.member].ready = true;
-  if (sync_ && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
+  if (averages() && !rebuilt_ && options_.rebuild_bytes > 0) ready_order_.push_back(id);
   if (!complete(*entry.unit)) return;
-  if (sync_ && entry.state->sync && options_.unused != Unused::agree) reduce_ready(*entry.unit);
+  if (averages() && entry.state->sync && options_.unused != Unused::agree)
+    reduce_ready(*entry.unit);
   free_if_done(*entry.state);
 }
 
@@ -294,7 +320,9 @@ void Replica::reduce_ready(Unit& unit) {
 }
 
 void Replica::reduce(Unit& unit) {
-  // One bucket at a time where buckets are freed; where they stay nobody needs to wait.
+  // One bucket at a time where buckets are freed; where they stay nobody needs to wait. What went
+  // home before had the time of one unit's backward.
+  land();
   if (options_.units.stage >= Stage::gradients) advance_reductions();
   unit.begin_reduce(when_all_reduced(unit));
   emit(Event::Kind::reduce, unit);
@@ -319,10 +347,20 @@ void Replica::advance_reductions() {
 void Replica::end_reductions() {
   for (Unit* unit : reducing_) end_reduction(*unit);
   reducing_.clear();
+  land();
 }
 
-void Replica::end_reduction(Unit& unit) const {
-  if (unit.end_reduce()) emit(Event::Kind::reduced, unit);
+void Replica::end_reduction(Unit& unit) {
+  if (!unit.end_reduce()) return;
+  if (unit.is_landing()) return landing_.push_back(&unit);
+  emit(Event::Kind::reduced, unit);
+}
+
+void Replica::land() {
+  for (Unit* unit : std::exchange(landing_, {})) {
+    unit->land();
+    emit(Event::Kind::reduced, *unit);
+  }
 }
 
 void Replica::end_backward() {
@@ -332,13 +370,13 @@ void Replica::end_backward() {
     return reset();
   }
   std::string missing;
-  if (sync_) {
+  if (averages()) {
     if (options_.unused == Unused::agree) agree_on_unused();
     if (options_.unused == Unused::error) missing = unused_names();
     if (missing.empty()) finish_units();
   }
   end_reductions();
-  unsent_ = !sync_;
+  unsent_ = !averages();
   in_backward_ = false;
   reset();
   check(missing.empty(),

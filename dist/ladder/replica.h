@@ -134,6 +134,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   void take_back();
   void keep_parameters();
   void offer_refills();
+  void read_ahead(const ModuleState* state) const;
   const Member* member_of(const Tensor& tensor) const;
   bool has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) const;
 
@@ -152,12 +153,15 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   bool is_outermost(const ModuleState& state) const;
   static bool stale(const ModuleState& state);
   bool complete(const Unit& unit) const;
+  /// Gradients of the backward that runs are averaged.
+  bool averages() const;
   void reduce_ready(Unit& unit);
   void reduce(Unit& unit);
   AllReduce when_all_reduced(const Unit& unit) const;
   void advance_reductions();
   void end_reductions();
-  void end_reduction(Unit& unit) const;
+  void end_reduction(Unit& unit);
+  void land();
   void finish_units();
   void agree_on_unused();
   std::string unused_names() const;
@@ -181,6 +185,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   std::vector<ModuleState*> order_, former_order_;  // of forward: this pass and the one before
   std::vector<size_t> ready_order_;                 // of the first backward, for rebuild_buckets()
   std::vector<Unit*> reducing_;
+  std::vector<Unit*> landing_;  // whose averaged gradients are on their way home
   std::function<void(const Event&)> events_;
   std::vector<std::pair<std::string, std::shared_ptr<Replica>>> nested_;  // by path
   std::vector<std::unique_ptr<Refill>> refills_;                          // of units that are freed

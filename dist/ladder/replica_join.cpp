@@ -29,7 +29,7 @@ int64_t Replica::tell_others(int64_t word) {
 }
 
 void Replica::tell_before_forward() {
-  const bool reduces = sync_ && grad_enabled();
+  const bool reduces = averages() && grad_enabled();
   tell_others(kHasData | (reduces ? kReduces : 0) | (module_->training() ? kTrains : 0));
 }
 

@@ -144,7 +144,11 @@ void Replica::check_convertible(const std::vector<Tensor>& leaves,
             "the module that was sharded, or give the part a unit of its own");
     }
     if (!device) continue;
-    const bool meta = unit->members().front().leaf.device().type == DeviceType::meta;
+    check(!unit->has_home() || *device == unit->device(), "to: the shards of ",
+          module_->type_name(), " are offloaded from ", unit->device(),
+          ", where they are computed with, and cannot go to ", *device,
+          "; move the module before it is sharded");
+    const bool meta = unit->device().type == DeviceType::meta;
     check(meta == (device->type == DeviceType::meta), "to: the shards of ", module_->type_name(),
           " cannot go to ", *device);
   }
@@ -156,7 +160,7 @@ void Replica::convert(const std::vector<Tensor>& leaves, std::optional<DType> dt
   for (const auto& unit : units_) {
     if (!has_one_of(*unit, leaves)) continue;
     const Tensor& leaf = unit->members().front().leaf;
-    unit->convert(dtype.value_or(leaf.dtype()), device.value_or(leaf.device()));
+    unit->convert(dtype.value_or(leaf.dtype()), device.value_or(unit->device()));
   }
   offer_refills();
 }

@@ -100,6 +100,12 @@ void check_divisor(const char* what, double divide_by) {
         ": divide_by must be positive, or 0 for the number of ranks: ", divide_by);
 }
 
+void check_offload(const char* what, const Offload& offload, const Communicator& group) {
+  check(!offload.any() || group.engine_kind() != EngineKind::simulated, what,
+        ": simulated ranks have one memory, meta, and cannot tell what offload leaves on a device; "
+        "rehearse without it");
+}
+
 Unused unused_policy(bool find) { return find ? Unused::agree : Unused::error; }
 
 // The names of parameters that stay as they are: those that are named, those of modules that are,
@@ -173,6 +179,7 @@ std::vector<std::pair<std::string, std::shared_ptr<Replica>>> sharded_below(nn::
 std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
                                Tied tied) {
   check_divisor("fully_shard", options.divide_by);
+  check_offload("fully_shard", options.offload, groups.shard);
   const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
   auto nested = sharded_below(module);
   const Names alone = left_alone("fully_shard", module, options.ignored_parameters,
@@ -188,7 +195,8 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
                                .reduce = dtypes.reduce,
                                .order = options.order,
                                .divide_by = options.divide_by,
-                               .device = options.device},
+                               .device = options.device,
+                               .offload = options.offload},
                      .unused = Unused::same,
                      .reshard_after_forward = options.reshard_after_forward,
                      .prefetch = options.prefetch,
@@ -206,6 +214,9 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                                    const ZeROOptions& options) {
   check(options.stage >= 1 && options.stage <= 3, "zero: stage must be 1, 2 or 3: ", options.stage);
   check_divisor("zero", options.divide_by);
+  check_offload("zero", options.offload, comm);
+  check(options.stage == 3 || !options.offload.parameters, "zero: stage ", options.stage,
+        " keeps whole parameters on the device; offload the optimizer, or use stage 3");
   check(options.bucket_bytes > 0, "zero: bucket_bytes must be positive: ", options.bucket_bytes);
   const Groups groups = {comm, {}};
   if (options.stage == 3) {
@@ -214,7 +225,8 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                   .ignored_modules = options.ignored_modules,
                   .sync_module_states = options.broadcast_parameters,
                   .order = options.order,
-                  .divide_by = options.divide_by},
+                  .divide_by = options.divide_by,
+                  .offload = options.offload},
                  Tied::to_root);
   }
   const Names alone = left_alone("zero", module, {}, options.ignored_modules, {});
@@ -224,7 +236,8 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
       module, groups,
       ReplicaOptions{.units = {.stage = options.stage == 1 ? Stage::optimizer : Stage::gradients,
                                .order = options.order,
-                               .divide_by = options.divide_by},
+                               .divide_by = options.divide_by,
+                               .offload = options.offload},
                      .unused = unused_policy(options.find_unused_parameters),
                      .broadcast_buffers = options.broadcast_buffers});
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.bucket_bytes,

@@ -15,9 +15,12 @@ Array part(const Array& row, const Part& place) {
 
 void copy(const Array& from, const Array& to) {
   if (from.numel() == 0) return;
-  core::backend(to.device()).copy(from, to);
+  // only a device's own backend knows how to reach its memory
+  core::backend(to.device().type == DeviceType::cpu ? from.device() : to.device()).copy(from, to);
   to.storage().bump_version();
 }
+
+int64_t up_to_multiple(int64_t n, int64_t of) { return (n + of - 1) / of * of; }
 
 // A member's place in a row, as what its leaf was before it was cut.
 Tensor whole_of(const Member& member, const Array& row) {
@@ -74,8 +77,10 @@ Unit::Unit(std::string name, std::vector<Member> members, Groups groups, const U
 // [note: places in a row] Kernels read 16 bytes at a time where an array begins at a multiple of
 // that, in each dtype to which the unit may be converted: so members that are cut begin at
 // multiples of 8 elements. Those whose sizes are such multiples come first, in their order, and
-// leave no gaps; gaps hold zeros. Members that stay whole, DDP's, keep the order of their
-// gradients.
+// leave no gaps. The row ends at a multiple of 8 elements a rank, so that all ranks' parts are
+// equal and begin at 16 bytes, and so are the parts of a part among replicas: NCCL gathers and
+// reduces equal parts in one call of its own. Gaps and what is added at the end hold zeros; no
+// leaf has them. Members that stay whole, DDP's, keep the order of their gradients.
 void Unit::place_members() {
   constexpr int64_t kAlign = 8;
   const bool cuts = options_.stage != Stage::none;
@@ -84,10 +89,11 @@ void Unit::place_members() {
                           [](const Member& m) { return m.leaf.numel() % kAlign == 0; });
   }
   for (Member& member : members_) {
-    if (cuts) total_ = (total_ + kAlign - 1) / kAlign * kAlign;
+    if (cuts) total_ = up_to_multiple(total_, kAlign);
     member.place = {total_, member.leaf.numel()};
     total_ += member.place.count;
   }
+  if (cuts) total_ = up_to_multiple(total_, kAlign * groups_.ranks());
 }
 
 std::vector<int> Groups::holders(int i) const {
@@ -139,15 +145,18 @@ void Unit::cut(const UnitOptions& options) {
   const DType dtype = members_.front().leaf.dtype();
   const bool meta = groups_.shard.engine_kind() == EngineKind::simulated;
   const bool converts = options.gathered && *options.gathered != dtype;
-  owns_storage_ = options.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
   const Device device = meta ? kMeta : device_of(members_, options);
-  const MemoryScope tag(MemoryTag::parameter);
-  if (owns_storage_) {
-    shard_ = Array::zeros({own_.count}, dtype, device);
-  } else {
-    full_ = Array::zeros({total_}, dtype, device);
-    shard_ = part(full_, own_);
+  if (options.offload.any() && device.type == DeviceType::cuda) {
+    home_ = std::make_unique<Home>(device, groups_.shard.traffic());
   }
+  const bool apart = home_ || options.offload.disk != nullptr;
+  owns_storage_ =
+      options.stage == Stage::parameters && (groups_.shard.size() > 1 || converts || apart);
+  const MemoryScope tag(MemoryTag::parameter);
+  if (!owns_storage_) full_ = Array::zeros({total_}, dtype, device);
+  shard_ = apart           ? zeros_apart(dtype)
+           : owns_storage_ ? Array::zeros({own_.count}, dtype, device)
+                           : part(full_, own_);
   for (const Member& member : members_) {
     const Part mine = owned(member);
     const int64_t first = mine.count > 0 ? mine.begin - member.place.begin : 0;
@@ -158,13 +167,15 @@ void Unit::cut(const UnitOptions& options) {
     }
     set_leaf(member);
   }
+  if (apart && !owns_storage_) copy(part(full_, own_), shard_);
   if (owns_storage_) make_row(options.gathered.value_or(dtype), device);
   for (Member& member : members_) {
     member.full = whole_of(member, full_);
   }
   show_shards();
   full_version_ = full_.storage().version();
-  shard_version_ = shard_.storage().version() - 1;  // full_ is not yet true
+  shard_version_ = shard_.storage().version() - (owns_storage_ ? 1 : 0);  // full_ is not yet true
+  if (options.offload.disk) disk_ = make_disk_home(shard_);
 }
 
 // The leaf goes on with this rank's part of shard_.
@@ -189,21 +200,25 @@ void Unit::make_row(DType dtype, Device device) {
 // so that what optimizers hold and what forward computes with stay one. Graphs recorded before are
 // refused: the leaves know that they were left behind, saved values that their row was written.
 void Unit::convert(DType dtype, Device device) {
-  if (shard_.dtype() == dtype && shard_.device() == device) return;
+  if (shard_.dtype() == dtype && full_.device() == device) return;
   const MemoryScope tag(MemoryTag::parameter);
-  const Array mine = shard_.to(dtype).to(device), former = full_;
+  const Array mine = is_apart() ? zeros_apart(dtype) : shard_.to(dtype).to(device), former = full_;
+  if (is_apart()) copy(shard_, mine);
+  std::unique_ptr<DiskHome> disk = disk_ ? make_disk_home(mine) : nullptr;
   const bool converts = options_.gathered && *options_.gathered != dtype;
-  const bool owned_storage = owns_storage_, was_true = full_.storage().version() == full_version_;
-  owns_storage_ = options_.stage == Stage::parameters && (groups_.shard.size() > 1 || converts);
+  const bool owned_storage = owns_storage_, was_true = !is_changed();
+  owns_storage_ =
+      options_.stage == Stage::parameters && (groups_.shard.size() > 1 || converts || is_apart());
   if (owns_storage_) {
     shard_ = mine;
     make_row(options_.gathered.value_or(dtype), device);
   } else {
     full_ = owned_storage ? mine : former.to(dtype).to(device);
-    shard_ = part(full_, own_);
+    shard_ = is_apart() ? mine : part(full_, own_);
   }
+  disk_ = std::move(disk);
   full_version_ = full_.storage().version() - (owns_storage_ || was_true ? 0 : 1);
-  shard_version_ = shard_.storage().version() - 1;
+  shard_version_ = shard_.storage().version() - (is_apart() && !owns_storage_ && was_true ? 0 : 1);
   former.storage().bump_version();
   for (Member& member : members_) {
     const Tensor leaf_grad = member.leaf.grad(), full_grad = member.full.grad();
@@ -211,7 +226,7 @@ void Unit::convert(DType dtype, Device device) {
     set_part(member.full, part(full_, member.place).reshape(member.shape), member.former);
     const MemoryScope gradients(MemoryTag::gradient);
     if (leaf_grad.defined()) {
-      member.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(device)));
+      member.leaf.set_grad(Tensor(leaf_grad.array().to(dtype).to(shard_.device())));
     }
     if (full_grad.defined()) {
       member.full.set_grad(Tensor(full_grad.array().to(full_.dtype()).to(device)));
@@ -242,9 +257,14 @@ void Unit::unshard() {
   if (owns_storage_) {
     full_.storage().refill();
     gather();
-  } else if (groups_.shard.size() > 1 && full_.storage().version() != full_version_) {
+  } else if ((is_apart() || groups_.shard.size() > 1) && is_changed()) {
     gather();  // somebody wrote to the shards: the other ranks' are new, too
   }
+}
+
+bool Unit::is_changed() const {
+  if (is_apart() && !owns_storage_) return shard_.storage().version() != shard_version_;
+  return full_.storage().version() != full_version_;
 }
 
 // [note: versions of gathered parameters] Gathering writes the row anew. Where no shard changed,
@@ -253,6 +273,7 @@ void Unit::unshard() {
 void Unit::gather() {
   gathers_ = true;
   begun_version_ = shard_.storage().version();
+  if (is_apart()) return gather_from_home();
   Array mine = shard_;
   if (owns_storage_ && shard_.dtype() != full_.dtype()) {
     mine = part(full_, own_);
@@ -270,6 +291,7 @@ bool Unit::stale() const {
 void Unit::wait_unsharded() {
   if (state_ == State::gathering) {
     gather_.wait();
+    if (home_) home_->join_up();
     if (gathers_ && owns_storage_ && shard_.storage().version() == shard_version_) {
       full_.storage().restore_version(full_version_);
     } else if (gathers_) {
@@ -288,6 +310,7 @@ void Unit::wait_unsharded() {
 
 void Unit::reshard() {
   if (state_ == State::gathering) gather_.wait();
+  if (home_) home_->join_up();
   const bool gathered = state_ != State::sharded;
   state_ = State::sharded;
   if (options_.stage == Stage::none) return;
@@ -312,6 +335,7 @@ void Unit::show(const Array& row) {
 Array Unit::gather_row() const {
   const Array row = Array::empty({total_}, shard_.dtype(), shard_.device());
   groups_.shard.all_gather(row, shard_, {.unit = name_, .counts = counts_});
+  if (disk_) disk_->leave();
   return row;
 }
 

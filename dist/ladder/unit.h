@@ -1,17 +1,22 @@
 #pragma once
 // Unit: parameters that are cut, gathered and reduced together, one collective for all of them. The
-// parameters lie one behind the other; rank r owns the r-th of N even parts of that row, so a
-// rank's shard of one parameter is a slice of it, perhaps empty, and nothing is padded but for gaps
-// of fewer than 8 elements behind parameters of odd sizes.
+// parameters lie one behind the other; rank r owns the r-th of N equal parts of that row, so a
+// rank's shard of one parameter is a slice of it, perhaps empty. Zeros fill gaps of fewer than 8
+// elements behind parameters of odd sizes and, at the end, what makes the parts equal: fewer than 8
+// elements a rank. No shard contains them.
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <hero/autograd/partition.h>
 #include <hero/dist/communicator.h>
+#include <hero/dist/ladder/disk_home.h>
+#include <hero/dist/ladder/home.h>
 #include <hero/dist/ladder/owners.h>
+#include <hero/dist/offload.h>
 #include <hero/nn/module.h>
 
 namespace hero::dist {
@@ -41,6 +46,8 @@ struct UnitOptions {
   Order order = Order::tree;           ///< in which gradients are added up
   double divide_by = 0.0;              ///< what their sum is divided by; 0: the number of ranks
   Device device = kCpu;                ///< where parameters made on meta get their bytes
+  Offload offload = {};                ///< where shards lie while they are not needed
+  std::shared_ptr<DiskOrder> disk_order = {};  ///< of the module's units, where that is a file
 };
 
 /// One parameter of a unit.
@@ -86,9 +93,10 @@ class Unit {
   const std::vector<Member>& members() const { return members_; }
   /// Elements of all parameters.
   int64_t numel() const { return numel_; }
-  /// Elements of the row: those, and gaps between them.
+  /// Elements of the row: those, gaps between them and, where it is cut, zeros at its end up to a
+  /// multiple of 8 elements for each rank of the groups.
   int64_t row() const { return total_; }
-  /// This rank's part of the row.
+  /// This rank's part of the row, of which the last elements may be those zeros.
   const Part& own() const { return own_; }
   /// All ranks' parts of a member that are not empty, in the order of its elements. They follow
   /// from the sizes of the unit and of its groups, so nobody needs to be asked.
@@ -105,6 +113,15 @@ class Unit {
   bool sharded() const { return state_ == State::sharded; }
   /// Shards have memory of their own, so that there is something to free.
   bool owns_storage() const { return owns_storage_; }
+  /// Where it computes.
+  Device device() const { return members_.front().full.device(); }
+  /// Shards lie in the host's memory and the unit computes on a device.
+  bool has_home() const { return home_ != nullptr; }
+  /// Returns when no copy reads the shards any more, so that they may be written, and when those
+  /// that belong into a file are there.
+  void wait_home();
+  /// Begins to read shards that lie in a file, where the next gathering will need them.
+  void read_ahead() const;
   /// Gathering moves bytes now.
   bool moves() const { return gathers_; }
   /// What is gathered are values that the shards no longer have.
@@ -133,6 +150,9 @@ class Unit {
   /// Returns when they are averaged, and adds them to the leaves' gradients; false where the
   /// replicas wait for them.
   bool end_reduce();
+  /// Averaged gradients are on their way home; land() waits for them, and adds them to the leaves'.
+  bool is_landing() const { return !landing_.empty(); }
+  void land();
   /// Whether a reduction that began now would have something to send.
   bool has_gradients(AllReduce when) const;
   /// Forgets gradients that are being averaged, whole ones, and those that the replicas wait for,
@@ -167,6 +187,17 @@ class Unit {
   /// How the packed gradients of these members are cut, as the row is.
   const PartCounts& counts_of(const std::vector<size_t>& members);
   void gather();
+  void gather_from_home();
+  void copy_from_disk(const Array& mine) const;
+  Array zeros_apart(DType dtype) const;
+  std::unique_ptr<DiskHome> make_disk_home(const Array& shard) const;
+  /// Shards are no slice of the row.
+  bool is_apart() const { return home_ || disk_; }
+  /// Shards were written since they were gathered last.
+  bool is_changed() const;
+  Array begin_down(const Array& gradient);
+  void give_gradient(Member& member, const Array& gradient);
+  void drop_landing();
   void pack(Reduction& reduction);
   void keep_whole();
   void begin_reduce_over_replicas(Reduction& reduction);
@@ -194,6 +225,9 @@ class Unit {
   uint32_t begun_version_ = 0;  // of shard_ when gathering began
   uint32_t full_version_ = 0;   // of full_ then
   std::unique_ptr<Reduction> reduction_;
+  std::unique_ptr<Home> home_;      // of shard_, where it lies apart from full_; or null
+  std::unique_ptr<DiskHome> disk_;  // of shard_, where it lies in a file; or null
+  std::vector<std::pair<Member*, Array>> landing_;  // gradients on their way home
 };
 
 }  // namespace hero::dist

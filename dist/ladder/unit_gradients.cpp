@@ -19,6 +19,10 @@ bool is_owed(const Member& member, AllReduce when) {
   return when == AllReduce::now && member.partial.defined();
 }
 
+void write_zeros(const Array& row, int64_t begin, int64_t end) {
+  if (begin < end) core::backend(row.device()).fill(row.slice(0, begin, end), 0.0);
+}
+
 }  // namespace
 
 // Without gradients of some members (frozen ones, mostly) the parts are no longer balanced, and the
@@ -47,7 +51,7 @@ const PartCounts& Unit::counts_of(const std::vector<size_t>& members) {
 void Unit::pack(Reduction& reduction) {
   std::string missing;
   int64_t elements = 0;
-  size_t given = 0;
+  bool first = true;
   DType dtype = options_.gathered.value_or(members_.front().leaf.dtype());
   for (size_t i = 0; i < members_.size(); ++i) {
     const Member& member = members_[i];
@@ -60,7 +64,7 @@ void Unit::pack(Reduction& reduction) {
     reduction.members.push_back(i);
     elements += member.place.count;
     if (!gradient.defined()) continue;
-    dtype = given++ == 0 ? gradient.dtype() : promote(dtype, gradient.dtype());  // the widest
+    dtype = std::exchange(first, false) ? gradient.dtype() : promote(dtype, gradient.dtype());
   }
   reduction.name = name_ + missing;
   if (reduction.members.empty()) return;
@@ -71,20 +75,22 @@ void Unit::pack(Reduction& reduction) {
   reduction.as_row = reduction.members.size() == members_.size();
   reduction.dtype = options_.reduce.value_or(dtype);
   const int64_t row = reduction.as_row ? total_ : elements;
-  const bool zeros = elements < row || given < reduction.members.size();
-  reduction.bucket = zeros ? Array::zeros({row}, reduction.dtype, device)
-                           : Array::empty({row}, reduction.dtype, device);
-  int64_t begin = 0;
+  reduction.bucket = Array::empty({row}, reduction.dtype, device);
+  int64_t end = 0;  // of what is written
   for (const size_t i : reduction.members) {
     const Tensor& full = members_[i].full;
-    if (reduction.as_row) begin = members_[i].place.begin;
-    const Array target = reduction.bucket.slice(0, begin, begin + full.numel());
-    if (full.numel() > 0 && full.grad().defined()) {
-      core::backend(device).copy(full.grad().array().reshape({full.numel()}), target);
+    const int64_t begin = reduction.as_row ? members_[i].place.begin : end;
+    write_zeros(reduction.bucket, end, begin);
+    end = begin + full.numel();
+    if (!full.grad().defined()) {
+      write_zeros(reduction.bucket, begin, end);
+    } else if (begin < end) {
+      core::backend(device).copy(full.grad().array().reshape({full.numel()}),
+                                 reduction.bucket.slice(0, begin, end));
     }
     full.set_grad({});
-    begin += full.numel();
   }
+  write_zeros(reduction.bucket, end, row);
 }
 
 // One rank alone: its gradients are the mean.
@@ -96,7 +102,7 @@ void Unit::keep_whole() {
     const DType reduced = options_.reduce.value_or(gradient.dtype());
     const Array whole = gradient.array().reshape({member.place.count}).to(reduced);
     if (options_.divide_by > 0.0) core::map_into<k::Div>(whole, whole, Scalar(options_.divide_by));
-    add_gradient(member, whole);
+    give_gradient(member, whole);
     member.full.set_grad({});
   }
 }
@@ -201,8 +207,9 @@ bool Unit::end_reduce() {
   r.work.wait();
   r.bucket = {};
   if (groups_.replicas.defined()) r.own = r.own.to(r.dtype);
+  if (home_) r.own = begin_down(r.own);
   each_part(r, [this](Member& member, const Array& mine) {
-    add_gradient(member, options_.stage == Stage::none ? mine.reshape(member.shape) : mine);
+    give_gradient(member, options_.stage == Stage::none ? mine.reshape(member.shape) : mine);
   });
   return true;
 }
@@ -223,6 +230,7 @@ void Unit::each_part(const Reduction& r, const std::function<void(Member&, const
 void Unit::drop_gradients() {
   if (reduction_) reduction_->work.wait();
   reduction_.reset();
+  drop_landing();
   for (Member& member : members_) {
     member.full.set_grad({});
     member.partial = {};

@@ -36,8 +36,8 @@ KeepGathered::~KeepGathered() {
   }
 }
 
-GradientSync::GradientSync(std::vector<std::shared_ptr<Replica>> replicas)
-    : replicas_(std::move(replicas)) {
+GradientSync::GradientSync(std::vector<std::shared_ptr<Replica>> replicas, int chunks)
+    : replicas_(std::move(replicas)), one_chunk_(chunks == 1) {
   std::erase_if(replicas_, [](const auto& replica) { return !replica->sync(); });
 }
 
@@ -50,6 +50,7 @@ GradientSync::~GradientSync() {
 
 void GradientSync::add_up() {
   for (const auto& replica : replicas_) replica->set_sync(false);
+  if (one_chunk_ && !whole_) whole_.emplace();
 }
 
 void GradientSync::average(const std::vector<nn::Module*>& modules) {
@@ -59,6 +60,7 @@ void GradientSync::average(const std::vector<nn::Module*>& modules) {
 }
 
 void GradientSync::average_all() {
+  whole_.reset();
   for (const auto& replica : replicas_) {
     if (by_module_) replica->set_sync_only({&replica->module()});
     replica->set_sync(true);

@@ -1,9 +1,11 @@
 #pragma once
 // When the gradients of a pipeline's parameters are averaged over other axes of the mesh.
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include <hero/dist/ladder/add_up_scope.h>
 #include <hero/dist/ladder/replica.h>
 #include <hero/dist/parallel/stages.h>
 
@@ -28,11 +30,12 @@ class KeepGathered {
 };
 
 /// Lets backward add up gradients alone while it lives, but where a chunk's last micro-batch comes:
-/// then those of its units are averaged and, with the rank's last backward, the rest. A program
-/// that turned averaging off beforehand keeps it off.
+/// then those of its units are averaged and, with the rank's last backward, the rest. DDP averages
+/// in the rank's last backward, too, where that has gradients for all parameters of the rank: of
+/// one chunk. A program that turned averaging off beforehand keeps it off.
 class GradientSync {
  public:
-  explicit GradientSync(std::vector<std::shared_ptr<Replica>> replicas);
+  GradientSync(std::vector<std::shared_ptr<Replica>> replicas, int chunks);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
@@ -47,6 +50,8 @@ class GradientSync {
  private:
   std::vector<std::shared_ptr<Replica>> replicas_;  // those that average
   bool by_module_ = false;
+  bool one_chunk_;
+  std::optional<AddUpScope> whole_;  // of parameters that no replica here shards
 };
 
 }  // namespace hero::dist

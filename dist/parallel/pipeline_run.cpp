@@ -14,6 +14,30 @@ const char* unit_of(Kind kind) { return kind == Kind::forward ? "activations" : 
 
 }  // namespace
 
+Tensor run_stages(const PipelineParts& parts, const std::vector<Border>& borders, const Tensor& x,
+                  const std::function<Tensor(size_t, size_t, const Tensor&)>& run_stage) {
+  const int ranks = parts.pipe.size(), me = parts.pipe.rank();
+  Tensor y;  // what the stage before made, where it is here
+  for (int stage = 0; stage < parts.stages(); ++stage) {
+    if (stage % ranks != me) continue;
+    if (stage > 0 && (stage - 1) % ranks != me) {
+      const Border& border = borders[static_cast<size_t>(stage) - 1];
+      const Array input = Array::empty(border.shape, border.dtype, parts.device);
+      parts.pipe.recv(input, (stage - 1) % ranks, {.unit = unit_of(Kind::forward)});
+      y = Tensor(input);
+    }
+    const Tensor in = stage == 0 ? x : y;
+    y = parts.chain->root().run_fused(in, [&](const Tensor& input) {
+      return run_stage(parts.begin(stage), parts.begin(stage + 1), input);
+    });
+    if (stage + 1 < parts.stages() && (stage + 1) % ranks != me) {
+      parts.pipe.send(y.array().contiguous(), (stage + 1) % ranks,
+                      {.unit = unit_of(Kind::forward)});
+    }
+  }
+  return me == (parts.stages() - 1) % ranks ? y : Tensor();
+}
+
 PipelineRun::PipelineRun(const PipelineParts& parts, const MicroBatches& batches,
                          const std::vector<Border>& borders)
     : parts_(parts), batches_(batches), borders_(borders), rank_(parts.pipe.rank()) {}

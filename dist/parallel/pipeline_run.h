@@ -1,6 +1,7 @@
 #pragma once
 // PipelineRun: one pass of a batch through this rank's stages, as a plan of actions says.
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <map>
 #include <tuple>
@@ -30,6 +31,11 @@ struct MicroBatches {
   std::vector<Tensor> x, target = {};
   double scale = 1.0;  ///< of the loss
 };
+
+/// What the links of all stages, one after the other, make of x: on the rank of the last stage,
+/// undefined on the others. `run_stage(begin, end, x)` computes a stage's links on its rank.
+Tensor run_stages(const PipelineParts& parts, const std::vector<Border>& borders, const Tensor& x,
+                  const std::function<Tensor(size_t, size_t, const Tensor&)>& run_stage);
 
 class PipelineRun {
  public:

@@ -245,6 +245,12 @@ void cut_sequence(nn::Module& module, std::vector<Region>& regions) {
         " has not: it is known where a GPT's sequence is cut and joined");
 }
 
+void tell_sequence(nn::Module& module, int ranks) {
+  for (nn::Module* found : module.modules()) {
+    if (auto* gpt = dynamic_cast<nn::GPT*>(found)) gpt->set_block_parts(ranks);
+  }
+}
+
 std::string text_of(const std::vector<Region>& regions, int ways) {
   constexpr const char* kinds[] = {"column", "row",  "inside", "embedding",
                                    "scores", "norm", "enter",  "leave"};

@@ -15,6 +15,8 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int w
 /// Between the cut modules of each GPT's blocks a rank has its positions of the sequence alone. An
 /// Error for a module without a GPT.
 void cut_sequence(nn::Module& module, std::vector<Region>& regions);
+/// Tells each GPT that its blocks have one of `ranks` parts of the positions each.
+void tell_sequence(nn::Module& module, int ranks);
 
 /// What ranks must have in common, a line each.
 std::string text_of(const std::vector<Region>& regions, int ways);

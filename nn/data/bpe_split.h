@@ -7,10 +7,11 @@
 namespace hero::nn::data {
 
 /// The end of the piece that begins at byte `at` < text.size(), by GPT-2's pattern
-///
-///     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-///
-/// with the classes of unicode_table.h. Bytes that are not UTF-8 count as [^\s\p{L}\p{N}].
+/// @verbatim
+/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+/// @endverbatim
+/// with the classes of unicode_table.h. Bytes that are not UTF-8 count as neither a space nor a
+/// letter nor a number.
 size_t bpe_piece_end(std::string_view text, size_t at);
 
 /// All pieces; joined they are the text.

@@ -45,9 +45,11 @@ Example collate(const std::vector<Example>& samples);
 
 }  // namespace hero::nn::data
 
+/// @cond
 template <>
 struct std::tuple_size<hero::nn::data::Example> : std::integral_constant<size_t, 2> {};
 template <size_t I>
 struct std::tuple_element<I, hero::nn::data::Example> {
   using type = hero::Tensor;
 };
+/// @endcond

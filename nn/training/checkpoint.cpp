@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -13,6 +12,7 @@
 #include <hero/core/json/reader.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/nn/training/checkpoint_folder.h>
+#include <hero/nn/training/checkpoint_state.h>
 
 namespace hero::nn {
 
@@ -27,16 +27,6 @@ struct Checkpointer::Saved {
 };
 
 namespace {
-
-constexpr const char* kFormat = "hero checkpoint 1";
-constexpr const char* kDefaultGenerator = "default";
-constexpr const char* kExtension = ".safetensors";
-
-// JSON has no such numbers.
-json number_json(double value) {
-  if (std::isfinite(value)) return value;
-  return std::isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
-}
 
 double number_of(const json& value, const std::string& name) {
   if (value.is_number()) return value.get<double>();
@@ -55,14 +45,6 @@ uint32_t checksum_of(const json& value, const std::string& name) {
   check(error == std::errc() && stop == end && text.size() == 8, "the crc32c of ", name, " is '",
         text, "', not eight hexadecimal digits");
   return crc;
-}
-
-json generator_json(const Generator::State& state) {
-  return {{"seed", state.seed}, {"offset", state.offset}};
-}
-
-std::string file_of(const std::string& folder, const std::string& name) {
-  return folder + "/" + name + kExtension;
 }
 
 // Names in `wanted` and not in `found`, and the other way round.
@@ -119,7 +101,7 @@ void Checkpointer::check_name(const std::string& name) const {
                        [&](const auto& entry) { return entry.name == name; });
   };
   check(!taken(objects_) && !taken(integers_) && !taken(numbers_) && !taken(generators_) &&
-            name != kDefaultGenerator,
+            name != checkpoints::kDefaultGenerator,
         "checkpoint: the name '", name, "' is taken");
 }
 
@@ -144,57 +126,12 @@ void Checkpointer::track(const std::string& name, Generator& generator) {
   generators_.push_back({name, &generator});
 }
 
-std::vector<int64_t> Checkpointer::steps() const { return checkpoints::complete_steps(root_); }
-
 std::string Checkpointer::folder(int64_t step) const {
   return root_ + "/" + checkpoints::folder_name(step);
 }
 
-std::string Checkpointer::state_text(int64_t step, const std::string& folder) const {
-  json state = {{"format", kFormat},         {"step", step},
-                {"files", json::object()},   {"integers", json::object()},
-                {"numbers", json::object()}, {"generators", json::object()}};
-  for (const Object& object : objects_) {
-    const FileDigest digest = digest_file(file_of(folder, object.name));
-    state["files"][object.name] = {{"bytes", digest.bytes},
-                                   {"crc32c", checkpoints::hex(digest.crc32c)}};
-  }
-  for (const auto& [name, value] : integers_) state["integers"][name] = *value;
-  for (const auto& [name, value] : numbers_) state["numbers"][name] = number_json(*value);
-  for (const auto& [name, value] : generators_) {
-    state["generators"][name] = generator_json(value->state());
-  }
-  state["generators"][kDefaultGenerator] = generator_json(default_generator().state());
-  return state.dump(2) + "\n";
-}
-
-void Checkpointer::save(int64_t step) {
-  check(step >= 0, "checkpoint: a step is 0 or more: ", step);
-  hold_lock(FolderLock::Unwritable::error);
-  check(may_save_ || steps().empty(), "checkpoint: ", root_,
-        " holds checkpoints of another run; resume() it, or choose another folder");
-  for (const int64_t passed : passed_over_) checkpoints::set_aside(root_, passed, "damaged");
-  passed_over_.clear();
-  checkpoints::remove_unfinished(root_);
-  const std::string folder = checkpoints::begin(root_, step);
-  try {
-    for (const Object& object : objects_) {
-      core::save_safetensors(file_of(folder, object.name), object.save());
-    }
-    OutputFile state(folder + "/" + checkpoints::kStateFile);
-    state.write(state_text(step, folder));
-    state.commit();
-    checkpoints::finish(root_, step);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-    throw;
-  }
-  may_save_ = true;
-  checkpoints::prune(root_, step, options_.keep);
-}
-
 std::optional<int64_t> Checkpointer::resume(Resume which) {
+  wait();
   // A run that does not exist yet is not made by asking; save() takes the lock there.
   if (is_folder(root_)) hold_lock(FolderLock::Unwritable::no_lock);
   std::vector<int64_t> found = steps();
@@ -231,7 +168,8 @@ std::string Checkpointer::damage(int64_t step) const {
   if (!state.empty()) return state;
   try {
     for (const auto& [name, digest] : read_state(step).files) {
-      const std::string file = checkpoints::file_damage(file_of(folder(step), name), digest);
+      const std::string file =
+          checkpoints::file_damage(checkpoints::object_file(folder(step), name), digest);
       if (!file.empty()) return file;
     }
   } catch (const Error& error) {
@@ -246,7 +184,7 @@ Checkpointer::Saved Checkpointer::read_state(int64_t step) const {
   try {
     const json state = core::parse_json(read_file_text(path), "checkpoint", path);
     const json& format = core::json_member(state, "format");
-    check(format == kFormat, "the format is ", core::shown(format));
+    check(format == checkpoints::kFormat, "the format is ", core::shown(format));
     const auto of_step = core::json_integer<int64_t>(core::json_member(state, "step"), "the step");
     check(of_step == step, "it is of step ", of_step);
     for (const auto& [name, file] : core::json_object(state, "files").items()) {
@@ -279,12 +217,13 @@ std::string Checkpointer::misfit(const Saved& saved) const {
   compare_names(names_of(integers_), saved.integers, "integer", text);
   compare_names(names_of(numbers_), saved.numbers, "number", text);
   std::vector<std::string> generators = names_of(generators_);
-  generators.emplace_back(kDefaultGenerator);
+  generators.emplace_back(checkpoints::kDefaultGenerator);
   compare_names(generators, saved.generators, "generator", text);
   return text;
 }
 
 void Checkpointer::load(int64_t step) {
+  wait();
   const std::vector<int64_t> found = steps();
   check(std::find(found.begin(), found.end(), step) != found.end(),
         "checkpoint: there is no complete checkpoint ", folder(step));
@@ -297,7 +236,7 @@ void Checkpointer::load(int64_t step) {
   for (const auto& [name, value] : integers_) *value = saved.integers.at(name);
   for (const auto& [name, value] : numbers_) *value = saved.numbers.at(name);
   for (const auto& [name, value] : generators_) value->set_state(saved.generators.at(name));
-  default_generator().set_state(saved.generators.at(kDefaultGenerator));
+  default_generator().set_state(saved.generators.at(checkpoints::kDefaultGenerator));
   may_save_ = true;
 }
 
@@ -315,7 +254,7 @@ void Checkpointer::load_objects(const std::string& folder) const {
       before.emplace_back(object, copy_of(object->save()));
     }
     try {
-      object->load(core::load_safetensors(file_of(folder, object->name)).arrays);
+      object->load(core::load_safetensors(checkpoints::object_file(folder, object->name)).arrays);
     } catch (const std::exception& error) {
       unlike += (unlike.empty() ? "" : "; ") + object->name + ": " + error.what();
     }

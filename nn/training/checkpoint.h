@@ -27,6 +27,11 @@ struct CheckpointerOptions {
   double patience_seconds = 5.0;
 };
 
+struct SaveOptions {
+  /// save() returns when the states are copied; a thread writes the files.
+  bool async = false;
+};
+
 enum class Resume {
   no,            ///< a new run: an Error where the folder holds checkpoints
   newest,        ///< the newest complete checkpoint; an Error where a file of it is damaged
@@ -44,9 +49,18 @@ enum class Resume {
 /// A checkpoint is written beside its place, flushed and renamed: killed at any moment, a run finds
 /// the older one or the whole new one. The .safetensors files open in Python as they are.
 ///
+/// With save(step, {.async = true}) training goes on while the files are written. The checkpoint is
+/// of the moment of the call, and its files have the bytes that save(step) writes. It is complete,
+/// and older ones are removed, when the thread has renamed it; wait() returns then. What goes wrong
+/// on the thread is the Error of the next call of save(), wait(), resume() or load(), which then
+/// does nothing else; the checkpoints before are as they were. A second save waits for the first.
+/// Memory: the states once more while they are written, MemoryTag::other, in page-locked memory
+/// where they lie on a device. The last copy of a checkpointer that is destroyed waits, and says on
+/// stderr what went wrong; so does exit(). In a forked child nothing is under way.
+///
 /// One process writes to a folder at a time: resume() and save() take the lock of the folder
 /// (run/LOCK) and the checkpointer holds it; in another process they are an Error that names this
-/// one. load() and steps() read beside a writer.
+/// one; a save that is under way holds it too. load() and steps() read beside a writer.
 class Checkpointer {
  public:
   using StateDict = std::vector<core::NamedArray>;
@@ -82,7 +96,9 @@ class Checkpointer {
   /// is replaced; those of later steps, which a run that went on from an earlier one has abandoned,
   /// are removed, or with keep = 0 renamed to "step-00000500.abandoned". Those that resume() passed
   /// over are not removed but renamed, to "step-00000500.damaged".
-  void save(int64_t step);
+  void save(int64_t step, const SaveOptions& options = {});
+  /// Returns when no save is under way. An Error says what went wrong with the last one.
+  void wait();
   /// Loads as `which` says and returns the step; nothing where there is no complete checkpoint.
   /// One Error lists everything that does not fit, and then nothing has changed. Where there are
   /// checkpoints and none can be read it is an Error too: the run does not begin anew by itself.
@@ -107,10 +123,13 @@ class Checkpointer {
     T* value;
   };
   struct Saved;
+  struct Snapshot;
+  struct Writing;
 
   void hold_lock(FolderLock::Unwritable unwritable);
   void check_name(const std::string& name) const;
-  std::string state_text(int64_t step, const std::string& folder) const;
+  void take_numbers(int64_t step, Snapshot& taken) const;
+  void begin_writing(int64_t step, const std::string& folder);
   std::string damage(int64_t step) const;
   Saved read_state(int64_t step) const;
   std::string misfit(const Saved& saved) const;
@@ -123,6 +142,7 @@ class Checkpointer {
   std::vector<Value<double>> numbers_;
   std::vector<Value<Generator>> generators_;
   std::shared_ptr<FolderLock> lock_;
+  std::shared_ptr<Writing> writing_;  ///< the save that is under way, or whose end nobody asked for
   std::vector<int64_t> passed_over_;  ///< steps that resume() could not read
   bool may_save_ = false;             ///< the checkpoints that are there are this run's
 };

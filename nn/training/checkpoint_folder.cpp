@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -52,9 +53,17 @@ void remove_folder(const fs::path& folder) {
 
 bool is_complete(const fs::path& folder) { return path_exists((folder / kCompleteFile).string()); }
 
+// Threads of one process share its lock: what one of them is replacing is not for another to put
+// back.
+std::mutex& renaming() {
+  static auto* mutex = new std::mutex;  // leaked on purpose: threads may save while statics go
+  return *mutex;
+}
+
 // A process was killed between moving the old one aside and naming the new one. Where another
 // process writes it may be just there, and nothing is wrong.
 void put_back(const std::string& root) {
+  const std::lock_guard guard(renaming());
   std::shared_ptr<FolderLock> lock;
   for (const std::string& name : names_in(root)) {
     if (!name.ends_with(kReplaced)) continue;
@@ -118,11 +127,14 @@ void finish(const std::string& root, int64_t step) {
   mark.write(complete_text(unfinished));
   mark.commit();
   flush_folder("checkpoint", unfinished.string());
-  if (path_exists(folder.string())) {
-    remove_folder(aside);
-    rename_folder(folder, aside);
+  {
+    const std::lock_guard guard(renaming());
+    if (path_exists(folder.string())) {
+      remove_folder(aside);
+      rename_folder(folder, aside);
+    }
+    rename_folder(unfinished, folder);
   }
-  rename_folder(unfinished, folder);
   flush_folder("checkpoint", root);
   remove_folder(aside);
 }

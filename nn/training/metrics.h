@@ -24,7 +24,7 @@ struct MetricsOptions {
 
 /// Writes `folder`/metrics.jsonl, one object a line:
 ///   {"step":100,"time":1764000000.25,"train/loss":0.5}
-/// and folder/events.out.tfevents.<time>.<host>.<pid>.<n>, which `tensorboard --logdir` shows.
+/// and folder/events.out.tfevents.TIME.HOST.PID.N, which `tensorboard --logdir` shows.
 /// JSON has no NaN: it and the infinities are the strings "NaN", "Infinity" and "-Infinity", which
 /// Python's float() and JavaScript's Number() read. Lines are with the system when write() returns,
 /// so a killed process loses none; a line that does not fit on the disk is an Error and leaves the

@@ -78,6 +78,46 @@ TEST_CASE("attention over tiles is attention with all probabilities") {
   agree(fused_attention({}), composed_attention({}), {{0, 2, 5, 3}, {0, 2, 7, 3}, {0, 2, 7, 2}});
 }
 
+TEST_CASE("queries that begin among the keys have the bits of those queries of all") {
+  manual_seed(4);
+  const Tensor q = randn({2, 4, 320, 8}), k = randn({2, 2, 320, 8}), v = randn({2, 2, 320, 5});
+  const Tensor all = scaled_dot_product_attention(q, k, v, {.is_causal = true, .enable_gqa = true});
+  for (const int64_t first : {0, 64, 128, 256}) {  // whole tiles before them
+    for (const int64_t count : {1, 30, 64}) {
+      const int64_t end = first + count;
+      const Tensor part = scaled_dot_product_attention(
+          q.slice(2, first, end), k.slice(2, 0, end), v.slice(2, 0, end),
+          {.is_causal = true, .enable_gqa = true, .first_query = first});
+      CAPTURE(first, count);
+      if (count == 64) CHECK(equal(part, all.slice(2, first, end)));
+      CHECK(largest_difference(part, all.slice(2, first, end)) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("queries that begin among the keys are those of a mask") {
+  for (const int64_t first : {1, 5, 70, 200}) {
+    CAPTURE(first);
+    const auto shifted = [first](const Tensors& x) {
+      return Tensors{scaled_dot_product_attention(x[0], x[1], x[2],
+                                                  {.is_causal = true, .first_query = first})};
+    };
+    const auto masked = [first](const Tensors& x) {
+      const int64_t T = x[0].size(-2), S = x[1].size(-2);
+      const Tensor seen = unsqueeze(arange(first, first + T), 1) >= arange(S);
+      const double scale = 1.0 / std::sqrt(static_cast<double>(x[0].size(-1)));
+      const Tensor scores = matmul(x[0], transpose(x[1], -2, -1)) * scale;
+      const double nothing = -std::numeric_limits<double>::infinity();
+      return Tensors{matmul(softmax(where(seen, scores, nothing), -1), x[2])};
+    };
+    agree(shifted, masked, {{2, 2, 70, 8}, {2, 2, 90, 8}, {2, 2, 90, 5}});
+    differentiable(shifted, {{1, 2, 3, 2}, {1, 2, 6, 2}, {1, 2, 6, 2}});
+  }
+  const Tensor x = zeros({2, 3});
+  CHECK_THROWS_WITH(scaled_dot_product_attention(x, x, x, {.first_query = -1}),
+                    Catch::Matchers::ContainsSubstring("first_query is negative"));
+}
+
 TEST_CASE("attention takes views of one projection and returns what joins without a copy") {
   manual_seed(3);
   const Tensor x = randn({2, 9, 3 * 8}, {.requires_grad = true});

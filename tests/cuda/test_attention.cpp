@@ -22,13 +22,14 @@ struct Case {
   double scale = 0.4;
   bool blind = false;  // the second query may see no key
   Lie lie = Lie::dense;
+  int64_t first = 0;  // the first query's position among the keys
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << "B" << c.B << " H" << c.H << " G" << c.G << " T" << c.T << " S" << c.S << " D"
              << c.D << " E" << c.E << (c.is_causal ? " causal" : "") << (c.mask ? " mask" : "")
              << (c.bias ? " bias" : "") << (c.blind ? " blind" : "") << " lie "
-             << static_cast<int>(c.lie) << " scale " << c.scale;
+             << static_cast<int>(c.lie) << " scale " << c.scale << " first " << c.first;
 }
 
 Array normal(const Shape& shape, std::mt19937& random, DType dtype) {
@@ -69,7 +70,7 @@ Array laid_out(const Inputs& in, int which, DType dtype, Device device) {
     return x.to(dtype).transpose(2, 3).contiguous().to(device).transpose(2, 3);
   }
   if (in.size.lie == Case::Lie::dense) return x.to(dtype).to(device);
-  const auto& [B, H, G, T, S, D, E, causal, mask, bias, scale, blind, lie] = in.size;
+  const auto& [B, H, G, T, S, D, E, causal, mask, bias, scale, blind, lie, first] = in.size;
   std::vector<float> all;
   const std::vector<float> q = in.q.to_vector<float>(), k = in.k.to_vector<float>();
   const std::vector<float> v = in.v.to_vector<float>();
@@ -101,7 +102,7 @@ Results attend(const Inputs& in, DType dtype, Device device) {
   const Array v = laid_out(in, 2, dtype, device), g = in.g.to(dtype).to(device);
   const DType sums = Inputs::sums_of(dtype);
   Array mask, bias;
-  AttentionScores scores{in.size.scale, in.size.is_causal, nullptr, nullptr};
+  AttentionScores scores{in.size.scale, in.size.is_causal, nullptr, nullptr, in.size.first};
   // a mask or bias of stride 0 stays one
   const Shape shape{in.size.B, in.size.H, in.size.T, in.size.S};
   if (in.mask.defined()) mask = in.mask.slice(1, 0, 1).contiguous().to(device).expand(shape);
@@ -194,6 +195,19 @@ TEST_CASE("attention on the GPU masks as the CPU does where there are more queri
   compare({.T = 70, .S = 65, .is_causal = true, .mask = true, .bias = true}, kFloat64);
   compare({.B = 2, .H = 2, .G = 2, .T = 3, .S = 67, .mask = true, .bias = true}, kFloat32);
   compare({.T = 9, .S = 9, .scale = -0.5}, kFloat32);
+}
+
+TEST_CASE("queries on the GPU that begin among the keys see those before them") {
+  HERO_NEEDS_GPU();
+  for (const int64_t first : {1, 16, 60, 64, 100}) {
+    for (const DType dtype : {kFloat64, kFloat32, kBFloat16}) {
+      compare({.T = 70, .S = 170, .is_causal = true, .first = first}, dtype);
+    }
+  }
+  compare({.B = 2, .H = 4, .G = 2, .T = 20, .S = 130, .is_causal = true, .first = 110}, kFloat16);
+  compare({.T = 20, .S = 70, .is_causal = true, .mask = true, .bias = true, .first = 37},
+          kBFloat16);
+  compare({.T = 9, .S = 9, .is_causal = true, .first = 30}, kFloat32);  // all keys are seen
 }
 
 TEST_CASE("attention on the GPU shares keys and values among groups of heads") {

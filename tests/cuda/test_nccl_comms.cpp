@@ -53,7 +53,7 @@ class LateConnections {
 };
 
 // A rank that is missing in a sum.
-void sum(const Communicator& world) {
+void sum_over_ranks(const Communicator& world) {
   world.all_reduce(Array::ones({4}, kFloat32, world.device()), {.unit = "fc1"});
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("nccl: a failure ends both communicators of a group", "[nccl_comms]") 
   const int open = cusim::open_communicators(), aborted = cusim::aborted_communicators();
   nccl_errors(2, [](Communicator& world) {
     check(world.rank() != 1, "no more data");
-    sum(world);
+    sum_over_ranks(world);
   });
   CHECK(cusim::open_communicators() == open);
   CHECK(cusim::aborted_communicators() == aborted + 4);
@@ -191,7 +191,7 @@ TEST_CASE("nccl: communicators that connect in their first call", "[nccl_comms]"
       [](Communicator& world) {
         check_all(world, {kFloat32}, {5}, world.device());
         const Communicator part = world.split(world.rank() == 1 ? -1 : 0, 0);
-        if (part.defined()) sum(part);
+        if (part.defined()) sum_over_ranks(part);
         check_ring(world);
       },
       kNccl);
@@ -203,7 +203,7 @@ TEST_CASE("nccl: a host that NCCL does not let go hears of a rank that fails", "
   const int open = cusim::open_communicators();
   const std::vector<std::string> errors = nccl_errors(3, [](Communicator& world) {
     check(world.rank() != 1, "no more data");
-    sum(world);
+    sum_over_ranks(world);
   });
   for (const int rank : {0, 2}) {
     CHECK_THAT(errors[static_cast<size_t>(rank)],
@@ -226,7 +226,7 @@ TEST_CASE("nccl: a rank that never comes is an error of the others after the tim
       [&](Communicator& world) {
         if (world.rank() != 1) {
           try {
-            sum(world);
+            sum_over_ranks(world);
           } catch (const Error&) {
             ++heard;
             throw;
@@ -250,7 +250,7 @@ TEST_CASE("nccl: a communicator that cannot be finalized is aborted after the ti
   dist::RunOptions options = kNccl;
   options.timeout = 0.3;
   cusim::break_nccl("CommFinalize", 1, ncclInternalError);
-  run_ranks(2, sum, options);
+  run_ranks(2, sum_over_ranks, options);
   CHECK(cusim::open_communicators() == open);
   CHECK(cusim::aborted_communicators() == aborted + 1);
 }

@@ -104,6 +104,7 @@ void cusim::nccl::reach(const ItemPtr& mine) {
     if (from->count != to->count) fail("the two ends of a message differ in size");
     std::memcpy(to->to, from->from, bytes_of(*from));
     from->done = to->done = true;
+    note("message of " + party.name + " is done");
     return;
   }
   auto& own = party.collectives[static_cast<size_t>(mine->rank)];

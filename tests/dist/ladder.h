@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,9 +94,11 @@ inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
   return nullptr;
 }
 
-/// The loss of micro-batch `rank` of step `step`.
-inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int rank) {
-  const Device device = model.parameters().front().device();
+/// The loss of micro-batch `rank` of step `step`. A model whose parameters are offloaded computes
+/// on `device`, which is not theirs.
+inline Tensor subject_loss(Subject subject, nn::Module& model, int step, int rank,
+                           std::optional<Device> computes_on = {}) {
+  const Device device = computes_on.value_or(model.parameters().front().device());
   const DType dtype = model.parameters().front().dtype();
   const auto seed = static_cast<uint64_t>(1000 * step + rank + 1);
   const auto labels = [&](const Shape& shape, int64_t classes, uint64_t shift) {
@@ -146,7 +149,8 @@ inline dist::UnitPolicy units_of(Subject subject) {
 /// Puts a model on a rung; a hybrid has groups of so many ranks. Small buckets, so that there are
 /// several.
 inline void climb(Rung rung, Subject subject, nn::Module& model, const dist::Communicator& world,
-                  dist::Order order = dist::Order::tree, int group = 2) {
+                  dist::Order order = dist::Order::tree, int group = 2,
+                  const dist::Offload& offload = {}) {
   switch (rung) {
     case Rung::single:
       return;
@@ -154,25 +158,31 @@ inline void climb(Rung rung, Subject subject, nn::Module& model, const dist::Com
       dist::DDP(model, world, {.bucket_bytes = 700, .first_bucket_bytes = 100, .order = order});
       return;
     case Rung::zero1:
-      dist::ZeRO(model, world, {.stage = 1, .bucket_bytes = 700, .order = order});
+      dist::ZeRO(model, world,
+                 {.stage = 1, .bucket_bytes = 700, .order = order, .offload = offload});
       return;
     case Rung::zero2:
-      dist::ZeRO(model, world, {.stage = 2, .bucket_bytes = 700, .order = order});
+      dist::ZeRO(model, world,
+                 {.stage = 2, .bucket_bytes = 700, .order = order, .offload = offload});
       return;
     case Rung::zero3:
-      dist::ZeRO(model, world, {.stage = 3, .order = order});
+      dist::ZeRO(model, world, {.stage = 3, .order = order, .offload = offload});
       return;
     case Rung::fsdp:
-      dist::fully_shard(model, world, {.unit = units_of(subject), .order = order});
+      dist::fully_shard(model, world,
+                        {.unit = units_of(subject), .order = order, .offload = offload});
       return;
     case Rung::fsdp_kept:
-      dist::fully_shard(
-          model, world,
-          {.unit = units_of(subject), .reshard_after_forward = false, .order = order});
+      dist::fully_shard(model, world,
+                        {.unit = units_of(subject),
+                         .reshard_after_forward = false,
+                         .order = order,
+                         .offload = offload});
       return;
     case Rung::hybrid: {
       const dist::Mesh mesh(world, {{"replicate", world.size() / group}, {"shard", group}});
-      dist::fully_shard(model, mesh, {.unit = units_of(subject), .order = order});
+      dist::fully_shard(model, mesh,
+                        {.unit = units_of(subject), .order = order, .offload = offload});
       return;
     }
   }
@@ -181,7 +191,13 @@ inline void climb(Rung rung, Subject subject, nn::Module& model, const dist::Com
 enum class Method { sgd, adamw, lamb };
 
 inline std::unique_ptr<optim::Optimizer> make_method(Method method,
-                                                     const std::vector<Tensor>& parameters) {
+                                                     const std::vector<Tensor>& parameters,
+                                                     bool masters = false) {
+  if (masters && method == Method::adamw) {
+    return std::make_unique<optim::MasterWeights<optim::AdamW>>(parameters,
+                                                                optim::AdamWOptions{.lr = 0.01});
+  }
+  check(!masters, "make_method: only AdamW has masters here");
   switch (method) {
     case Method::sgd:
       return std::make_unique<optim::SGD>(parameters,
@@ -294,6 +310,8 @@ struct Climb {
   DType dtype = kFloat32;                             ///< of parameters and all that is computed
   dist::Order order = dist::Order::tree;
   int group = 2;  ///< ranks of a hybrid that hold the whole together
+  dist::Offload offload = {};
+  bool masters = false;  ///< float32 copies of parameters of 16 bits
 };
 
 inline void finish_step(nn::Module& model, optim::Optimizer& optimizer, double clip) {
@@ -304,9 +322,10 @@ inline void finish_step(nn::Module& model, optim::Optimizer& optimizer, double c
 
 /// Each rank takes its own micro-batch of a step.
 inline void train(Subject subject, nn::Module& model, optim::Optimizer& optimizer,
-                  const dist::Communicator& world, int steps, double clip) {
+                  const dist::Communicator& world, int steps, double clip,
+                  std::optional<Device> device = {}) {
   for (int step = 0; step < steps; ++step) {
-    subject_loss(subject, model, step, world.rank()).backward();
+    subject_loss(subject, model, step, world.rank(), device).backward();
     finish_step(model, optimizer, clip);
   }
 }
@@ -336,11 +355,13 @@ inline void train_alone(Subject subject, nn::Module& model, optim::Optimizer& op
 inline void train(const Climb& c, Whole& whole, const dist::Communicator* world) {
   auto model = make_subject(c.subject);
   model->to(c.dtype);
-  model->to(world != nullptr && world->device() != kCpu ? world->device() : c.device);
-  if (world != nullptr) climb(c.rung, c.subject, *model, *world, c.order, c.group);
-  auto optimizer = make_method(c.method, model->parameters());
+  const bool own = world != nullptr && world->device() != kCpu;
+  const Device device = own ? world->device() : c.device;
+  model->to(device);
+  if (world != nullptr) climb(c.rung, c.subject, *model, *world, c.order, c.group, c.offload);
+  auto optimizer = make_method(c.method, model->parameters(), c.masters);
   if (world != nullptr) {
-    train(c.subject, *model, *optimizer, *world, c.steps, c.clip);
+    train(c.subject, *model, *optimizer, *world, c.steps, c.clip, device);
   } else {
     train_alone(c.subject, *model, *optimizer, c.ranks, c.steps, c.clip, c.order);
   }

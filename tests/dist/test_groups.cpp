@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/ranks.h"
+#include "dist/ladder.h"
 #include "support/catch.h"
 
 #include <hero/dist/dist.h>
@@ -61,6 +61,51 @@ TEST_CASE("a mesh has a group along each axis", "[dist][threads]") {
   });
 }
 
+TEST_CASE("some axes of a mesh are a mesh", "[dist][threads]") {
+  run_ranks(12, [](Communicator& world) {
+    const Mesh mesh(world, {{"pipe", 2}, {"data", 3}, {"tensor", 2}});
+    const int me = world.rank(), stage = me / 6 * 6;
+    const Mesh stages = mesh.sub({"data", "tensor"});
+    expect(members(stages.world()) ==
+               std::vector<int>{stage, stage + 1, stage + 2, stage + 3, stage + 4, stage + 5},
+           "the ranks of a stage");
+    expect(stages.world().axis() == "data+tensor", stages.world().axis());
+    expect(stages.coordinate("tensor") == me % 2 && stages.axes().size() == 2, "its axes");
+    expect(members(stages["data"]) == members(mesh["data"]), "the groups of the mesh");
+    const Mesh outer = mesh.sub({"pipe", "tensor"});
+    const int column = me % 6 / 2 * 2;
+    expect(members(outer.world()) == std::vector<int>{column, column + 1, column + 6, column + 7},
+           "axes that are no neighbours");
+    const Mesh turned = mesh.sub({"tensor", "pipe"});
+    expect(members(turned.world()) == std::vector<int>{column, column + 6, column + 1, column + 7},
+           "in the order of the names");
+    expect(turned.world().rank() == 2 * (me % 2) + me / 6, "a rank's place among them");
+    expect(members(mesh.sub({"data"}).world()) == members(mesh["data"]), "one axis");
+    expect(members(mesh.sub({"pipe", "data", "tensor"}).world()).size() == 12, "all axes");
+  });
+}
+
+TEST_CASE("a hybrid of two axes out of three is that of a mesh of its own", "[dist]") {
+  const auto train_hybrid = [](bool stages, Whole& whole) {
+    run_ranks(stages ? 8 : 4, [&](Communicator& world) {
+      std::vector<Axis> axes = {{"replicate", 2}, {"shard", 2}};
+      if (stages) axes.insert(axes.begin(), {"twin", 2});
+      const Mesh mesh(world, axes);
+      auto model = make_subject(Subject::mlp);
+      const Mesh sub = mesh.sub({"replicate", "shard"});
+      fully_shard(*model, sub, {.unit = each<nn::Linear>()});
+      const auto optimizer = make_method(Method::adamw, model->parameters());
+      train(Subject::mlp, *model, *optimizer, sub.world(), 2, 0.5);
+      add_state(whole, *model, *optimizer);
+    });
+  };
+  Whole expected, got;
+  train_hybrid(false, expected);
+  train_hybrid(true, got);
+  CHECK(expected.size() > 0);
+  CHECK(expected.difference(got) == "");
+}
+
 TEST_CASE("a mesh that does not fit is refused", "[dist]") {
   run_ranks(1, [](Communicator& world) {
     REQUIRE_THROWS_WITH((Mesh(world, {{"a", 2}})), ContainsSubstring("2 ranks, 'world' has 1"));
@@ -68,6 +113,9 @@ TEST_CASE("a mesh that does not fit is refused", "[dist]") {
     REQUIRE_THROWS_WITH((Mesh(world, {{"a", 0}})), ContainsSubstring("not positive"));
     const Mesh mesh(world, {{"a", 1}, {"b", 1}});
     REQUIRE_THROWS_WITH(mesh["c"], ContainsSubstring("no axis 'c'; there are 'a', 'b'"));
+    REQUIRE_THROWS_WITH(mesh.sub({"a", "c"}), ContainsSubstring("no axis 'c'"));
+    REQUIRE_THROWS_WITH(mesh.sub({"a", "a"}), ContainsSubstring("'a' is named twice"));
+    REQUIRE_THROWS_WITH(mesh.sub({}), ContainsSubstring("no axes"));
   });
 }
 

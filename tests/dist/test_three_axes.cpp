@@ -60,11 +60,11 @@ struct AxesRank {
   std::optional<Pipeline> pipe;
   std::unique_ptr<optim::Optimizer> optimizer;
 
-  AxesRank(const Communicator& world, const Axes& axes, Along along)
+  AxesRank(const Communicator& world, const Axes& axes, Along along, bool sequence = false)
       : mesh(world, {{"pipe", axes.pipe}, {"data", axes.data}, {"tensor", axes.tensor}}),
         model(axes_model(kMeta)) {
     // [snippet: axes]
-    tensor_parallel(*model, mesh["tensor"], {.ways = kWays});
+    tensor_parallel(*model, mesh["tensor"], {.ways = kWays, .sequence = sequence});
     pipe.emplace(*model, mesh["pipe"], PipelineOptions{.micro_batches = kMicroBatches});
     if (along == Along::fsdp) fully_shard(*model, mesh["data"], {.unit = each<nn::Block>()});
     // [end]
@@ -80,10 +80,11 @@ struct AxesRank {
 };
 
 // The same in one process, whose layers are as many slices.
-void train_axes_alone(int replicas, int steps, Whole& whole, std::vector<double>& numbers) {
+void train_axes_alone(int replicas, int steps, Whole& whole, std::vector<double>& numbers,
+                      bool sequence = false) {
   run_ranks(1, [&](Communicator& world) {
     const auto model = axes_model(kCpu);
-    tensor_parallel(*model, world, {.ways = kWays});
+    tensor_parallel(*model, world, {.ways = kWays, .sequence = sequence});
     const auto parameters = model->parameters();
     const auto optimizer = make_method(Method::adamw, parameters);
     optim::Accumulator gradients(parameters);
@@ -109,8 +110,6 @@ TEST_CASE("three axes together have the bits of one process", "[axes][threads]")
     for (const Axes& axes :
          {Axes{1, replicas, 2}, Axes{2, replicas, 1}, Axes{2, replicas, 2}, Axes{3, replicas, 2}}) {
       for (const Along along : {Along::ddp, Along::zero2, Along::fsdp}) {
-        // DDP averages each micro-batch: a mean of sums only where there is nothing to average
-        if (along == Along::ddp && axes.data > 1) continue;
         CAPTURE(axes.pipe, axes.data, axes.tensor, static_cast<int>(along));
         Whole got;
         run_ranks(axes.ranks(), [&](Communicator& world) {
@@ -123,6 +122,29 @@ TEST_CASE("three axes together have the bits of one process", "[axes][threads]")
         CHECK(expected.size() > 4);
         CHECK(expected.difference(got) == "");
       }
+    }
+  }
+}
+
+TEST_CASE("stages of a sequence that is cut between layers have the bits of one process",
+          "[axes][threads]") {
+  constexpr int kSteps = 2;
+  Whole expected;
+  std::vector<double> numbers;
+  train_axes_alone(2, kSteps, expected, numbers, true);
+  for (const Axes& axes : {Axes{1, 2, 2}, Axes{2, 2, 1}, Axes{2, 2, 2}, Axes{4, 2, 2}}) {
+    for (const Along along : {Along::ddp, Along::fsdp}) {
+      CAPTURE(axes.pipe, axes.data, axes.tensor, static_cast<int>(along));
+      Whole got;
+      run_ranks(axes.ranks(), [&](Communicator& world) {
+        AxesRank rank(world, axes, along, true);
+        std::vector<double> found;
+        for (int step = 0; step < kSteps; ++step) rank.step(step, found);
+        expect(found == numbers, "norms of the whole model");
+        add_state(got, *rank.model, *rank.optimizer);
+      });
+      CHECK(expected.size() > 4);
+      CHECK(expected.difference(got) == "");
     }
   }
 }
@@ -184,6 +206,22 @@ TEST_CASE("three axes count their bytes apart", "[axes]") {
   CHECK(three.activations == kMicroBatches * 2 * (2 * 6 * 16 * 4));
   CHECK(three.gradients == three.activations);
   CHECK(three.pipe >= three.activations + three.gradients);
+}
+
+TEST_CASE("DDP beside a pipeline sends each gradient once a step", "[axes]") {
+  run_ranks(4, [](Communicator& world) {
+    AxesRank rank(world, {2, 2, 1}, Along::ddp);
+    std::vector<double> numbers;
+    for (const int step : {0, 1}) rank.step(step, numbers);  // buckets get their order
+    int64_t elements = 0;
+    for (const Tensor& p : rank.pipe->parameters()) elements += p.numel();
+    world.traffic().reset();
+    const auto [x, y] = axes_batch(2, rank.mesh.coordinate("data"));
+    rank.pipe->step(x, y);
+    const int64_t sent = world.traffic().bytes_of_axis("data");
+    // an all_reduce of 2 ranks: half of it there, half of it back
+    expect(elements > 0 && sent == 4 * elements, "sent ", sent, " for ", elements, " elements");
+  });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
     parallel.py HERO_PROGRAM MPIEXEC [--rounds R] [--steps N] [--json FILE] [MODEL...]
 
+Rungs: DDP, fully_shard, tensor parallelism, and a pipeline (1F1B of eight micro-batches).
 Sides: one rank of two threads, two ranks of one thread each as threads, as processes under mpirun
 ("" as MPIEXEC: left out), and PyTorch's processes joined by Gloo. All take the same tokens a step.
 Each runs alone, one after the other; a figure is the least of the rounds' medians, milliseconds.
@@ -17,6 +18,7 @@ from speed import TORCH_ENVIRONMENT
 
 TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "parallel_torch.py")]
 MODELS = ["gpt_128", "gpt_384"]
+RUNGS = ["ddp", "fsdp", "tensor", "pipeline"]
 
 
 def said_by(command, environment):
@@ -32,13 +34,13 @@ def sides_of(options, model):
     hero, steps = options.hero, str(options.steps)
     one, two = {"HERO_NUM_THREADS": "1"}, {"HERO_NUM_THREADS": "2"}
     sides = {("1 rank, 2 threads", "none"): ([hero, "step", "none", model, steps], two)}
-    for rung in ("ddp", "fsdp"):
+    for rung in RUNGS:
         sides["threads", rung] = [hero, "step", rung, model, steps, "--ranks", "2"], two
         if options.mpiexec:
             start = [options.mpiexec, *mpi_flags(options.mpiexec), "-n", "2"]
             sides["mpi", rung] = [*start, hero, "step", rung, model, steps], one
     sides["PyTorch, 2 threads", "none"] = [*TORCH, "none", model, steps, "1", "2"], TORCH_ENVIRONMENT
-    for rung in ("ddp", "fsdp"):
+    for rung in RUNGS:
         sides["PyTorch", rung] = [*TORCH, rung, model, steps, "2", "1"], TORCH_ENVIRONMENT
     return sides
 
@@ -62,7 +64,7 @@ def main():
         print(f"{model}: ms a step of two ranks, and how many times as fast as PyTorch on the same rung")
         for (side, rung), ms in best.items():
             peer = best["PyTorch" if rung != "none" else "PyTorch, 2 threads", rung]
-            print(f"{side:20} {rung:5} {ms:10.2f} {peer / ms:8.2f}", flush=True)
+            print(f"{side:20} {rung:8} {ms:10.2f} {peer / ms:8.2f}", flush=True)
             if sink:
                 sink.write(json.dumps({"model": model, "side": side, "rung": rung, "ms": ms}) + "\n")
         shares = sorted(said_by([options.hero, "overhead", model, str(options.steps)],

@@ -1,6 +1,7 @@
 // Training steps of a GPT on several ranks, for comparison with the same in PyTorch; see
 // parallel.py. Prints a line of JSON.
-//   parallel_hero step RUNG MODEL STEPS [launch's options]   RUNG: none, ddp or fsdp
+//   parallel_hero step RUNG MODEL STEPS [launch's options]
+//       RUNG: none, ddp, fsdp, tensor, or pipeline (1F1B of eight micro-batches, weights not tied)
 //   parallel_hero overhead MODEL STEPS    fully_shard on one rank beside the bare model, in turns
 #include <algorithm>
 #include <chrono>
@@ -30,6 +31,10 @@ struct Size {
 const std::map<std::string, Size> kSizes = {{"gpt_128", {4, 4, 128, 64, 12}},
                                             {"gpt_384", {6, 6, 384, 128, 4}}};
 constexpr int64_t kVocabulary = 512;
+constexpr int kMicroBatches = 8;
+
+// Whether the ranks share one batch: along data they have one each.
+bool shares_batch(const std::string& rung) { return rung == "tensor" || rung == "pipeline"; }
 
 class Training {
  public:
@@ -40,19 +45,28 @@ class Training {
                 .block_size = size.block,
                 .n_layer = size.layers,
                 .n_head = size.heads,
-                .n_embd = size.width}),
+                .n_embd = size.width,
+                .tie_weights = rung != "pipeline"}),
         tokens_(randint(0, kVocabulary, {batch, size.block})),
-        targets_(randint(0, kVocabulary, {batch * size.block})) {
+        targets_(randint(0, kVocabulary, {batch, size.block})) {
     if (rung == "ddp") DDP(model_, world);
     if (rung == "fsdp") fully_shard(model_, world, {.unit = each<nn::Block>()});
-    check(rung == "none" || rung == "ddp" || rung == "fsdp", "no rung '", rung, "'");
+    if (rung == "tensor") tensor_parallel(model_, world);
+    if (rung == "pipeline")
+      pipe_.emplace(model_, world, PipelineOptions{.micro_batches = kMicroBatches});
+    check(rung == "none" || rung == "ddp" || rung == "fsdp" || shares_batch(rung), "no rung '",
+          rung, "'");
     optimizer_.emplace(model_.parameters(), optim::AdamWOptions{.lr = 3e-4});
   }
 
   double step() {
     const Clock::time_point start = Clock::now();
     optimizer_->zero_grad();
-    cross_entropy(flatten(model_(tokens_), 0, 1), targets_).backward();
+    if (pipe_) {
+      pipe_->step(tokens_, targets_);
+    } else {
+      model_.loss(tokens_, targets_).backward();
+    }
     optim::clip_grad_norm(model_.parameters(), 1.0);
     optimizer_->step();
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -61,6 +75,7 @@ class Training {
  private:
   nn::GPT model_;
   Tensor tokens_, targets_;
+  std::optional<Pipeline> pipe_;
   std::optional<optim::AdamW> optimizer_;
 };
 
@@ -70,7 +85,8 @@ double median(std::vector<double> values) {
 }
 
 void time_steps(Communicator& world, const std::string& rung, const Size& size, int steps) {
-  Training training(rung, size, 2 * size.batch / world.size(), world);
+  const int shares = shares_batch(rung) ? 1 : world.size();
+  Training training(rung, size, 2 * size.batch / shares, world);
   for (int i = 0; i < 3; ++i) training.step();
   world.barrier();
   std::vector<double> times;

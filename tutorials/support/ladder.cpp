@@ -98,6 +98,11 @@ Cut::Cut(const Communicator& world, int64_t numel) {
 
 hero::Array Cut::mine(const hero::Array& row) const { return row.slice(0, begin, end); }
 
+int64_t unit_row(const Communicator& world, int64_t numel) {
+  const int64_t step = 8 * world.size();
+  return (numel + step - 1) / step * step;
+}
+
 int64_t reduce_scatter_bytes(const Communicator& world, int64_t numel) {
   return 4 * (numel - PartCounts::balanced(numel, world.size()).count(world.rank()));
 }

@@ -44,6 +44,10 @@ struct Cut {
   int64_t begin, end;           ///< of this rank's part
 };
 
+/// Elements of the row of a library's unit that has `numel`: it ends at a multiple of 8 elements a
+/// rank, so that all ranks' parts are equal.
+int64_t unit_row(const Communicator& world, int64_t numel);
+
 /// \name Bytes that this rank sends when `numel` float32 numbers are cut in even parts
 /// \{
 int64_t reduce_scatter_bytes(const Communicator& world, int64_t numel);

@@ -84,34 +84,36 @@ void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder
 void draw_step(const std::string& folder) {
   hero::Ledger ledger;
   const hero::LedgerScope scope(ledger);
-  Values bytes[4];
-  const auto note = [&] {
+  Values moments, levels[5];  // level i: what the first i tags hold together, MiB
+  std::vector<Tick> ticks;
+  const auto note = [&](const std::string& moment) {
+    moments.push_back(static_cast<double>(moments.size()));
+    ticks.push_back({moments.back(), moment});
+    levels[0].push_back(0.0);
     for (size_t i = 0; i < 4; ++i) {
-      bytes[i].push_back(static_cast<double>(ledger.live(kTags[i], device().type)) / (1 << 20));
+      const auto bytes = static_cast<double>(ledger.live(kTags[i], device().type));
+      levels[i + 1].push_back(levels[i].back() + bytes / (1 << 20));
     }
   };
   Network net;
   hero::optim::Adam adam(net.parameters());
   const Batch batch = random_batch(1024);
-  for (auto* layer : net.children()) {
-    layer->register_forward_hook([&](auto&...) { note(); });
-    layer->register_full_backward_hook([&](auto&...) { note(); });
+  for (const auto& [name, layer] : net.named_children()) {
+    layer->register_forward_hook([&note, name = name](auto&...) { note(name); });
+    layer->register_full_backward_hook([&note, name = name](auto&...) { note("∇ " + name); });
   }
   for (int step = 0; step < 2; ++step) {
-    note();
+    note("start");
     cross_entropy(net(batch.images), batch.labels).backward();
-    note();
+    note("grads");
     adam.step();
-    note();
+    note("step");
     adam.zero_grad();
   }
-  Figure figure("Two steps of Adam: what lies in memory", "moment", "MiB");
-  figure.x_range(0, 17).y_range(0, 10);
-  figure.legend("top left");
+  Figure figure("Two steps of Adam: what lies in memory", "", "MiB");
+  figure.x_range(0, moments.back()).y_range(0, 18).x_ticks(ticks).legend("top left");
   for (size_t i = 0; i < 4; ++i) {
-    Values x;
-    for (size_t k = 0; k < bytes[i].size(); ++k) x.push_back(static_cast<double>(k));
-    figure.line(hero::name(kTags[i]), x, bytes[i]);
+    figure.area(hero::name(kTags[i]), moments, levels[i], levels[i + 1]);
   }
   figure.save(folder, "09_memory_step");
 }

@@ -33,14 +33,23 @@ std::string agreement(const Path& a, const Path& b) {
 
 void draw_path(const std::string& title, const std::function<double(double)>& f, const Path& path,
                double lr, const std::string& folder, const std::string& name) {
-  Values from_x, from_y, dx, dy;
-  for (size_t i = 0; i < path.x.size(); ++i) {
-    const double g = path.slope[i];
-    if (!(std::fabs(lr * g) > kShortestArrow)) continue;
-    from_x.push_back(path.x[i]);
-    from_y.push_back(path.y[i]);
-    dx.push_back(-lr * g);
-    dy.push_back(-lr * g * g);
+  // From each point to the next: the step taken. Where that is not -lr g, that too, along the
+  // tangent.
+  Values from_x, from_y, dx, dy, tangent_x, tangent_y, plain_dx, plain_dy;
+  for (size_t i = 0; i + 1 < path.x.size(); ++i) {
+    const double taken = path.x[i + 1] - path.x[i], plain = -lr * path.slope[i];
+    if (std::fabs(taken) > kShortestArrow) {
+      from_x.push_back(path.x[i]);
+      from_y.push_back(path.y[i]);
+      dx.push_back(taken);
+      dy.push_back(path.y[i + 1] - path.y[i]);
+    }
+    if (std::fabs(plain) > kShortestArrow && std::fabs(taken - plain) > kShortestArrow / 10) {
+      tangent_x.push_back(path.x[i]);
+      tangent_y.push_back(path.y[i]);
+      plain_dx.push_back(plain);
+      plain_dy.push_back(plain * path.slope[i]);
+    }
   }
   double low = -10.0, high = 10.0;
   for (double x : path.x) {
@@ -48,13 +57,14 @@ void draw_path(const std::string& title, const std::function<double(double)>& f,
     low = std::min(low, x - 1.0);
     high = std::max(high, x + 1.0);
   }
-  Figure(title, "x", "f(x)")
-      .x_range(low, high)
-      .legend("top center")
-      .curve("f(x) = sin(x) + x^2/10", f, low, high)
-      .arrows("−lr · gradient", from_x, from_y, dx, dy)
-      .steps("step", path.x, path.y)
-      .save(folder, name);
+  Figure figure(title, "x", "f(x)");
+  figure.x_range(low, high).legend("top center");
+  figure.curve("f(x) = sin(x) + x^2/10", f, low, high);
+  figure.arrows("the step taken", from_x, from_y, dx, dy);
+  if (!tangent_x.empty()) {
+    figure.arrows("−lr · gradient", tangent_x, tangent_y, plain_dx, plain_dy);
+  }
+  figure.steps("step", path.x, path.y).save(folder, name);
 }
 
 void draw_oscillation(const std::string& title, const Path& path, int window, double target,

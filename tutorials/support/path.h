@@ -19,8 +19,9 @@ struct Path {
 /// "bit for bit" when both paths are the same, else how far they are apart at most.
 std::string agreement(const Path& a, const Path& b);
 
-/// The curve f, the points of the path coloured by step, and from each the arrow (-lr g, -lr g^2)
-/// of plain gradient descent, which is a piece of the tangent.
+/// The curve f, the points of the path coloured by step, and from each the arrow to the next one.
+/// Where a step is another than that of plain gradient descent, so is the arrow (-lr g, -lr g^2) of
+/// the latter, a piece of the tangent.
 void draw_path(const std::string& title, const std::function<double(double)>& f, const Path& path,
                double lr, const std::string& folder, const std::string& name);
 

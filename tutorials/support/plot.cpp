@@ -33,6 +33,14 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
+std::string listed(const std::vector<Tick>& ticks) {
+  std::string text;
+  for (const Tick& tick : ticks) {
+    text += (text.empty() ? "" : ", ") + quoted(tick.text) + " " + repr(tick.at);
+  }
+  return text;
+}
+
 bool have_gnuplot() {
   static const bool found = [] {
     const char* path = std::getenv("PATH");
@@ -91,6 +99,16 @@ Figure& Figure::log_y() {
   return *this;
 }
 
+Figure& Figure::x_ticks(const std::vector<Tick>& ticks) {
+  settings_ += "set xtics (" + listed(ticks) + ")\n";
+  return *this;
+}
+
+Figure& Figure::y_ticks(const std::vector<Tick>& ticks) {
+  settings_ += "set ytics (" + listed(ticks) + ")\n";
+  return *this;
+}
+
 Figure& Figure::legend(const std::string& place) {
   settings_ += "set key " + place + " Left reverse opaque width 1.5 box lc rgb '#cccccc'\n";
   return *this;
@@ -145,6 +163,22 @@ Figure& Figure::arrows(const std::string& title, const Values& x, const Values& 
   return *this;
 }
 
+Figure& Figure::box(double x, double y, double width, double height, const std::string& colour,
+                    const std::string& text) {
+  settings_ += "set object " + std::to_string(++boxes_) + " rectangle from " + repr(x) + "," +
+               repr(y) + " to " + repr(x + width) + "," + repr(y + height) + " fc rgb '" + colour +
+               "' fs solid border rgb 'white' lw 1 front\n";
+  return text.empty() ? *this : label(text, x + width / 2, y + height / 2, "#111111");
+}
+
+Figure& Figure::area(const std::string& title, const Values& x, const Values& low,
+                     const Values& high) {
+  const std::string block = data({&x, &low, &high});
+  parts_.push_back(block + " with filledcurves fs solid 0.75 noborder lc rgb '" + next_colour() +
+                   "' title " + quoted(title));
+  return *this;
+}
+
 Figure& Figure::contours(const std::function<double(double, double)>& f, const Values& levels) {
   const std::string name = "$grid" + std::to_string(blocks_);
   data_ += name + " << EOD\n";
@@ -164,11 +198,24 @@ Figure& Figure::contours(const std::function<double(double, double)>& f, const V
   return *this;
 }
 
+Figure& Figure::rule(double y, const std::string& text) {
+  settings_ += "set arrow from graph 0, first " + repr(y) + " to graph 1, first " + repr(y) +
+               " nohead dt 2 lw 1 lc rgb '#777777'\nset label " + quoted(text) +
+               " at graph 0.99, first " + repr(y) +
+               " right offset 0,0.5 font ',10' textcolor rgb '#555555' front\n";
+  return *this;
+}
+
 Figure& Figure::mark(const std::string& title, double x, double y) {
   const Values at_x = {x}, at_y = {y};
   const std::string block = data({&at_x, &at_y});
   parts_.push_back(block + " with points pt 2 ps 1.8 lw 2.5 lc rgb '#c00000' title " +
                    quoted(title));
+  return *this;
+}
+
+Figure& Figure::bare() {
+  settings_ += "unset border\nunset tics\nunset grid\n";
   return *this;
 }
 
@@ -181,8 +228,8 @@ Figure& Figure::image(const Values& pixels, int columns) {
     y.push_back(rows - 1 - row);
   }
   const std::string block = data({&x, &y, &pixels});
-  settings_ +=
-      "unset border\nunset tics\nunset grid\nunset colorbox\nset size ratio -1\n"
+  bare().settings_ +=
+      "unset colorbox\nset size ratio -1\n"
       "set palette defined (0 '#ffffff', 1 '#000000')\nset cbrange [0:255]\n";
   parts_.push_back(block + " with image notitle");
   return *this;
@@ -199,7 +246,7 @@ void Figure::save(const std::string& folder, const std::string& name) const {
   std::error_code failed;
   fs::create_directories(folder, failed);
   const fs::path base = fs::path(folder) / name;
-  std::string plot = "plot ";
+  std::string plot = parts_.empty() ? "plot NaN notitle" : "plot ";  // boxes alone
   for (size_t i = 0; i < parts_.size(); ++i) plot += (i == 0 ? "" : ", ") + parts_[i];
   const auto unfinished = [&](const char* kind) {
     return base.string() + "." + std::to_string(getpid()) + kind;

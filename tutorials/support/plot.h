@@ -8,6 +8,11 @@ namespace tutorial {
 
 using Values = std::vector<double>;
 
+struct Tick {
+  double at = 0.0;
+  std::string text;
+};
+
 /// One picture, built part by part and saved as PNG and SVG. Labels know gnuplot's markup: x^2.
 class Figure {
  public:
@@ -16,6 +21,9 @@ class Figure {
   Figure& x_range(double low, double high);
   Figure& y_range(double low, double high);
   Figure& log_y();
+  /// The words that stand at places of an axis, in place of numbers.
+  Figure& x_ticks(const std::vector<Tick>& ticks);
+  Figure& y_ticks(const std::vector<Tick>& ticks);
   /// Where the legend goes, in gnuplot's words: "top left".
   Figure& legend(const std::string& place);
 
@@ -30,10 +38,19 @@ class Figure {
   /// Arrows from (x, y) to (x + dx, y + dy).
   Figure& arrows(const std::string& title, const Values& x, const Values& y, const Values& dx,
                  const Values& dy);
+  /// A filled rectangle from (x, y) on, with a text in its middle.
+  Figure& box(double x, double y, double width, double height, const std::string& colour,
+              const std::string& text = {});
+  /// The area between two curves over x.
+  Figure& area(const std::string& title, const Values& x, const Values& low, const Values& high);
   /// Lines on which f(x, y) is one of `levels`, in the rectangle of x_range and y_range.
   Figure& contours(const std::function<double(double, double)>& f, const Values& levels);
+  /// A dashed level over the whole width, with its name above it on the right.
+  Figure& rule(double y, const std::string& text);
   /// A cross with its name.
   Figure& mark(const std::string& title, double x, double y);
+  /// Axes and grid go.
+  Figure& bare();
   /// Numbers from 0 (white) to 255 (black), `columns` in a row, from the top; axes go.
   Figure& image(const Values& pixels, int columns);
   /// Text around a point.
@@ -52,6 +69,7 @@ class Figure {
   std::vector<std::string> parts_;
   int blocks_ = 0;
   int colours_ = 0;
+  int boxes_ = 0;
   double x_low_ = 0, x_high_ = 1, y_low_ = 0, y_high_ = 1;
 };
 

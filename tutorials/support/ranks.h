@@ -48,6 +48,8 @@ class RankTable {
   explicit RankTable(const Communicator& world) : world_(world) {}
   RankTable& row(const std::string& label, const std::string& cell);
   RankTable& row(const std::string& label, int64_t number);
+  /// The ranks' cells of a row.
+  const std::vector<std::string>& cells(size_t row) const { return rows_[row].cells; }
   /// The heads are "rank 0", "rank 1", ... beside `title`.
   void print(const std::string& title) const;
 

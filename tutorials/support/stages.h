@@ -1,6 +1,7 @@
 #pragma once
 // Chapter 12: bytes of the stages of ZeRO, and their picture.
 #include <string>
+#include <vector>
 
 #include "plot.h"
 
@@ -25,5 +26,8 @@ class StageCurves {
  private:
   Values ranks_[4], gigabytes_[4];
 };
+
+/// A bar for each stage of ZeRO, of its parameters, gradients and optimizer states one on another.
+void draw_stage_bars(const std::vector<StageBytes>& stages, const std::string& folder);
 
 }  // namespace tutorial

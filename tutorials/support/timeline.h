@@ -1,5 +1,5 @@
 #pragma once
-// Chapter 17: what happens to units during a step, as lines of text.
+// Chapter 17: what happens to units during a step, as lines of text and as a picture.
 #include <map>
 #include <string>
 #include <vector>
@@ -18,10 +18,17 @@ class Timeline {
   /// Something that a module does.
   void add(const std::string& what);
   void print() const;
+  /// A lane a unit over the events, into folder/17_fsdp_step; rank 0 alone.
+  void draw(const std::string& folder) const;
   /// The most units that were whole or being gathered at once.
   int most_gathered() const { return most_; }
 
  private:
+  /// After one line: each unit's state, as in the text.
+  struct Moment {
+    std::string what, states;
+    std::vector<bool> reducing;
+  };
   void line(const std::string& what);
 
   const Communicator& world_;
@@ -29,6 +36,7 @@ class Timeline {
   std::map<std::string, char> states_;
   std::map<std::string, bool> reducing_;
   std::string text_;
+  std::vector<Moment> moments_;
   int most_ = 0;
 };
 

@@ -9,7 +9,7 @@ namespace hero::dist {
 
 /// Sends and receives slices of arrays of the call's dtype; party i's `stage`s, 0 and 1, have tags
 /// of their own.
-class PartTransfer : public Transfer {
+class PartTransfer : public MpiTransfer {
  public:
   PartTransfer(Transport& transport, Agreed agreed)
       : transport_(transport), agreed_(std::move(agreed)), item_(item_size(call().dtype)) {}

@@ -5,6 +5,7 @@
 
 #include <hero/dist/engines/mpi/part_transfer.h>
 #include <hero/dist/engines/mpi/reduction.h>
+#include <hero/dist/engines/mpi/window.h>
 #include <hero/dist/engines/ordered_reduce.h>
 
 namespace hero::dist {
@@ -18,27 +19,6 @@ constexpr int kWindow = 256;
 std::atomic<int64_t> staging_budget{int64_t{16} << 20};
 
 size_t index_of(int64_t i) { return static_cast<size_t>(i); }
-
-// Messages numbered from 0, of which few are under way at once. They end in any order, and are
-// counted as done in that of their numbers.
-class Window {
- public:
-  explicit Window(int size) : pending_(index_of(size)) {}
-  int64_t next() const { return next_; }
-  int64_t done() const { return done_; }
-  bool open() const { return next_ < done_ + static_cast<int64_t>(pending_.size()); }
-  /// Where the next message is counted while it is under way.
-  int& begin() { return pending_[index_of(next_++) % pending_.size()]; }
-  bool retire() {
-    const int64_t before = done_;
-    while (done_ < next_ && pending_[index_of(done_) % pending_.size()] == 0) ++done_;
-    return done_ > before;
-  }
-
- private:
-  int64_t next_ = 0, done_ = 0;
-  std::vector<int> pending_;
-};
 
 // [note: a reduction in segments]
 // Every party reduces one part and sends the others theirs, segment by segment: while a segment of
@@ -189,7 +169,7 @@ Pieces pieces_of(int parties, int64_t item, int64_t budget) {
 
 void set_staging_budget(int64_t bytes) { staging_budget.store(bytes); }
 
-std::unique_ptr<Transfer> make_reduction(Transport& transport, Agreed agreed) {
+std::unique_ptr<MpiTransfer> make_reduction(Transport& transport, Agreed agreed) {
   return std::make_unique<Reduction>(transport, std::move(agreed));
 }
 

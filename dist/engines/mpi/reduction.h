@@ -26,6 +26,6 @@ Pieces pieces_of(int parties, int64_t item, int64_t budget);
 /// must be the same on all ranks.
 void set_staging_budget(int64_t bytes);
 
-std::unique_ptr<Transfer> make_reduction(Transport& transport, Agreed agreed);
+std::unique_ptr<MpiTransfer> make_reduction(Transport& transport, Agreed agreed);
 
 }  // namespace hero::dist

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <hero/dist/engines/mpi/part_transfer.h>
 #include <hero/dist/engines/mpi/reduction.h>
 #include <hero/dist/engines/mpi/transfer.h>
+#include <hero/dist/engines/mpi/window.h>
 #include <hero/dist/engines/ordered_reduce.h>
 
 namespace hero::dist {
@@ -34,7 +36,7 @@ int64_t contributed_bytes(const Call& call, int64_t parties) {
 }
 
 // Contributions that have come with the agreement.
-class Carried : public Transfer {
+class Carried : public MpiTransfer {
  public:
   explicit Carried(const Agreed& agreed) {
     const Call& call = agreed.call;
@@ -63,57 +65,99 @@ class Carried : public Transfer {
   bool advance() override { return true; }
 };
 
-// Operations that only move bytes: everything begins at once.
+std::atomic<int> move_window{64};
+
+// Operations that only move bytes. Message s of each way goes to the party s behind the own one,
+// and comes from that s before it: on all ranks the same order, in which those that a rank has
+// under way are the next ones. So whoever waits for room in a window waits for an earlier message,
+// the first of all can go, and not all send to the same rank at once.
 class Move : public PartTransfer {
  public:
-  Move(Transport& transport, Agreed agreed) : PartTransfer(transport, std::move(agreed)) {
-    const bool root = me() == call().root;
-    const Part whole{0, call().size};
-    // beginning behind the own rank, so that not all send to the same one at once
-    for (int step = 0; step < parties(); ++step) {
-      const int i = (me() + step) % parties();
-      switch (call().op) {
-        case Collective::all_gather:
-        case Collective::split:
-          exchange(i, {0, part(me()).count}, part(i));
-          break;
-        case Collective::gather:
-          exchange(i, i == call().root ? Part{0, part(me()).count} : Part{},
-                   root ? part(i) : Part{});
-          break;
-        case Collective::broadcast:
-          if (i != me()) exchange(i, root ? whole : Part{}, i == call().root ? whole : Part{});
-          break;
-        case Collective::scatter:
-          exchange(i, root ? part(i) : Part{},
-                   i == call().root ? Part{0, part(me()).count} : Part{});
-          break;
-        case Collective::all_to_all:
-          exchange(i, call().send_counts.part(i), call().recv_counts.part(i));
-          break;
-        default:
-          break;
-      }
+  Move(Transport& transport, Agreed agreed)
+      : PartTransfer(transport, std::move(agreed)),
+        sends_(move_window.load()),
+        receives_(move_window.load()) {
+    if (is_message()) return;
+    const Part from = outgoing(me()), to = incoming(me());
+    if (from.count > 0 && to.count > 0) {
+      copy_bytes(call().input + from.begin * item_, call().output + to.begin * item_,
+                 to.count * item_, call().size * item_);
     }
-    if (call().op == Collective::send) send(1, 0, call().input, whole, pending_);
-    if (call().op == Collective::recv) receive(0, 0, call().output, whole, pending_);
   }
 
-  bool advance() override { return pending_ == 0; }
+  bool advance() override {
+    while (receive_more() || send_more()) {
+    }
+    return sends_.done() == messages() && receives_.done() == messages();
+  }
 
  private:
-  // Party i gets `out` of the input, and what comes from it becomes `in` of the output.
-  void exchange(int i, Part out, Part in) {
-    if (i == me()) {
-      const std::byte* const from = call().input + out.begin * item_;
-      std::byte* const to = call().output + in.begin * item_;
-      return copy_bytes(from, to, in.count * item_, call().size * item_);
+  bool is_message() const { return call().op == Collective::send || call().op == Collective::recv; }
+  bool is_root() const { return me() == call().root; }
+  // Of each way; many are empty.
+  int64_t messages() const { return parties() - 1; }
+
+  bool send_more() {
+    bool moved = sends_.retire();
+    while (sends_.open() && sends_.next() < messages()) {
+      const int i = (me() + 1 + static_cast<int>(sends_.next())) % parties();
+      send(i, 0, call().input, outgoing(i), sends_.begin());
+      moved = true;
     }
-    receive(i, 0, call().output, in, pending_);
-    send(i, 0, call().input, out, pending_);
+    return moved;
+  }
+  bool receive_more() {
+    bool moved = receives_.retire();
+    while (receives_.open() && receives_.next() < messages()) {
+      const int i = (me() + parties() - 1 - static_cast<int>(receives_.next())) % parties();
+      receive(i, 0, call().output, incoming(i), receives_.begin());
+      moved = true;
+    }
+    return moved;
   }
 
-  int pending_ = 0;
+  // What of the input party i gets.
+  Part outgoing(int i) const {
+    switch (call().op) {
+      case Collective::all_gather:
+      case Collective::split:
+        return {0, part(me()).count};
+      case Collective::gather:
+        return i == call().root ? Part{0, part(me()).count} : Part{};
+      case Collective::broadcast:
+        return is_root() && i != me() ? Part{0, call().size} : Part{};
+      case Collective::scatter:
+        return is_root() ? part(i) : Part{};
+      case Collective::all_to_all:
+        return call().send_counts.part(i);
+      case Collective::send:
+        return i == 1 ? Part{0, call().size} : Part{};
+      default:
+        return {};
+    }
+  }
+  // What of the output comes from party i.
+  Part incoming(int i) const {
+    switch (call().op) {
+      case Collective::all_gather:
+      case Collective::split:
+        return part(i);
+      case Collective::gather:
+        return is_root() ? part(i) : Part{};
+      case Collective::broadcast:
+        return i == call().root && i != me() ? Part{0, call().size} : Part{};
+      case Collective::scatter:
+        return i == call().root ? Part{0, part(me()).count} : Part{};
+      case Collective::all_to_all:
+        return call().recv_counts.part(i);
+      case Collective::recv:
+        return i == 0 ? Part{0, call().size} : Part{};
+      default:
+        return {};
+    }
+  }
+
+  Window sends_, receives_;
 };
 
 // The library's own reduction.
@@ -160,6 +204,8 @@ class Native : public PartTransfer {
 
 }  // namespace
 
+void set_move_window(int messages) { move_window.store(messages); }
+
 int Agreed::tag(int party) const {
   int tag = 0;
   std::memcpy(&tag, agreement.carried(party).data(), sizeof tag);
@@ -183,7 +229,7 @@ std::string carried_by(const Call& call, int me, int parties, int tag) {
   return carried;
 }
 
-std::unique_ptr<Transfer> begin_transfer(Transport& transport, uint64_t group, Agreed agreed) {
+std::unique_ptr<MpiTransfer> begin_transfer(Transport& transport, uint64_t group, Agreed agreed) {
   const Call& call = agreed.call;
   if (call.reduces() && call.order == Order::native) {
     return std::make_unique<Native>(transport, group, std::move(agreed));

@@ -47,7 +47,7 @@ struct MpiCall {
   std::optional<std::vector<int>> missing;  // as the first of the parties has told
   bool disagrees = false;
   std::optional<Agreed> agreed;
-  std::unique_ptr<Transfer> transfer;
+  std::unique_ptr<MpiTransfer> transfer;
   /// \}
 };
 

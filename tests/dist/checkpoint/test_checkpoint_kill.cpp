@@ -23,6 +23,9 @@ constexpr int kRanks = 3, kSteps = 24, kSaveEvery = 2;
 // Rank 0 reports once a step, and in each save before, while it writes, and after.
 constexpr int64_t kReports = kSteps + kSteps / kSaveEvery * 3;
 
+// A run in a folder of that name saves in the background.
+constexpr const char* kBackground = "background";
+
 struct Reporter {
   nn::StateDict state_dict() const {
     Child::report();
@@ -32,6 +35,7 @@ struct Reporter {
 };
 
 void train(dist::Communicator& world, const std::string& run, Rung rung) {
+  const nn::SaveOptions how{.async = run.ends_with(kBackground)};
   manual_seed(3);
   Runner runner(world, {rung, kRanks}, {Subject::mlp, Method::adamw});
   optim::Schedule schedule(*runner.optimizer, optim::CosineAnnealingLR{.t_max = kSteps});
@@ -54,7 +58,7 @@ void train(dist::Communicator& world, const std::string& run, Rung rung) {
     report();
     if (step % kSaveEvery != 0) continue;
     report();
-    checkpoint.save(step);
+    checkpoint.save(step, how);
     report();
   }
   dist::save_full(run + "/" + std::to_string(norm) + ".safetensors", world, *runner.model);
@@ -82,19 +86,19 @@ void finish(const std::string& run, Rung rung) {
 
 // Every life is killed at a random moment and is on another rung than the one before; the last may
 // end.
-void check_lives(int lives) {
+void check_lives(int lives, const char* name = "killed", uint64_t seed = 2026) {
   const TempDir dir;
   finish(dir / "undisturbed", Rung::ddp);
   const std::string expected = result(dir / "undisturbed");
   REQUIRE(expected.size() > 1000);
   constexpr Rung kRungs[] = {Rung::fsdp, Rung::zero2, Rung::ddp, Rung::zero3, Rung::zero1};
-  Generator random(2026);
+  Generator random(seed);
   // ten lives are shorter than a whole run; where there are more, a run that has ended begins anew
   std::vector<int64_t> reports(static_cast<size_t>(lives)), microseconds(reports.size());
   fill_randint(reports, random.next(), 0, 1, kReports / 10 + 1);
   fill_randint(microseconds, random.next(), 0, 0, 4000);
   int runs = 0;
-  const auto run = [&] { return dir / ("killed" + std::to_string(runs)); };
+  const auto run = [&] { return dir / (std::to_string(runs) + name); };
   for (size_t life = 0; life < reports.size(); ++life) {
     const Rung rung = kRungs[life % std::size(kRungs)];
     if (life > 0 && life % 10 == 0) {
@@ -133,4 +137,14 @@ TEST_CASE("a run on three ranks killed ten times ends with the bits of one that 
 TEST_CASE("a run on three ranks killed a hundred times ends with the bits of those that were not",
           "[.][stress]") {
   check_lives(100);
+}
+
+TEST_CASE("a run on three ranks killed ten times that saves in the background has the same bits",
+          "[async]") {
+  check_lives(10, kBackground, 2027);
+}
+
+TEST_CASE("a run on three ranks killed twenty times while it saves in the background",
+          "[.][stress][async]") {
+  check_lives(20, kBackground, 2028);
 }

@@ -1,7 +1,9 @@
 // The program of docs/checkpoints.md.
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dist/ladder.h"
 #include "support/catch.h"
@@ -37,6 +39,16 @@ void train(dist::Communicator& world, const std::string& run, int64_t steps, nn:
 }
 // [end]
 
+void train_on(dist::Checkpointer& checkpoint, int64_t steps, const std::function<void()>& next) {
+  // [snippet: async]
+  for (int64_t step = 1; step <= steps; ++step) {
+    next();
+    if (step % 5 == 0) checkpoint.save(step, {.async = true});  // returns when all is copied
+  }
+  checkpoint.wait();  // the last one is complete, or an Error says on all ranks why not
+  // [end]
+}
+
 }  // namespace
 
 TEST_CASE("the page's program begins on three ranks and goes on on two, then one") {
@@ -57,4 +69,18 @@ TEST_CASE("the page's program begins on three ranks and goes on on two, then one
   test::add_state(b, exported, optim::SGD(exported.parameters(), {.lr = 0.1}));
   CHECK(a.difference(b) == "");
   CHECK_FALSE(std::filesystem::exists(run + "/checkpoints/step-00000005"));
+}
+
+TEST_CASE("the page's loop saves while it trains") {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    nn::Linear model(5, 3);
+    dist::fully_shard(model, world);
+    dist::Checkpointer checkpoint(run, world, {.keep = 2});
+    checkpoint.track("model", model);
+    int64_t steps = 0;
+    train_on(checkpoint, 17, [&] { ++steps; });
+    test::expect(steps == 17 && checkpoint.steps() == std::vector<int64_t>{10, 15}, "two are kept");
+  });
 }

@@ -91,7 +91,7 @@ TEST_CASE("a rank with another layout is named on all ranks before anything is w
     for (const std::string& error : units) {
       CHECK_THAT(error,
                  ContainsSubstring("checkpoint: ranks hold different parts: rank 0 has fc1.weight "
-                                   "float32 37@0 of 13,7 on rank 0, rank 2 has fc1.weight "
+                                   "float32 40@0 of 13,7 on rank 0, rank 2 has fc1.weight "
                                    "float32 91@0 of 13,7 on rank 0; build the same module"));
     }
     const auto whole = errors_of_save(3, full, [](nn::Module& model, dist::Communicator& world) {

@@ -105,7 +105,8 @@ inline int64_t count_attempt(const dist::Communicator& world, const std::string&
 }
 
 /// Trains in the folder HERO_RUN for HERO_STEPS: four micro-batches a step, of which the ranks take
-/// turns, a checkpoint every two steps, and `model.safetensors` at the end.
+/// turns, a checkpoint every two steps, with HERO_ASYNC in the background, and `model.safetensors`
+/// at the end.
 inline void train_and_die(dist::Communicator& world) {
   const std::string run = std::getenv("HERO_RUN");
   const int steps = std::atoi(std::getenv("HERO_STEPS"));
@@ -131,7 +132,7 @@ inline void train_and_die(dist::Communicator& world) {
     finish_step(*model, *adamw, 0.5);
     if (++step % 2 != 0) continue;
     fate.event();
-    checkpoint.save(step);
+    checkpoint.save(step, {.async = std::getenv("HERO_ASYNC") != nullptr});
     fate.event();
   }
   fate.meet();

@@ -25,6 +25,7 @@
 #include <hero/core/random.h>
 #include <hero/dist/engines/mpi/reduction.h>
 #include <hero/dist/engines/mpi/run.h>
+#include <hero/dist/engines/mpi/transfer.h>
 
 namespace {
 
@@ -70,6 +71,27 @@ void print_hashes(Communicator& world) {
   world.all_reduce(odd, {.op = ReduceOp::mean});
   print_hash(world, "all_reduce of 2345677", odd);
   world.out() << world.traffic().table();
+}
+
+// Three steps of ranks that share each sequence.
+void print_context(Communicator& world) {
+  manual_seed(5);
+  const int64_t length = 4 * world.size();
+  nn::GPT model({.vocab_size = 19, .block_size = length, .n_layer = 2, .n_head = 2, .n_embd = 8});
+  context_parallel(model, world);
+  fully_shard(model, world, {.unit = each<nn::Block>()});
+  optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < 2 * length; ++i) ids.push_back(i * i % 19);
+  const Tensor tokens(Array::from(ids, {2, length}));
+  for (int step = 0; step < 3; ++step) {
+    const Tensor loss = model.loss(tokens, tokens);
+    loss.backward();
+    print_hash(world, "context loss", loss.detach().array());
+    adamw.step();
+    adamw.zero_grad();
+  }
+  for (const Tensor& p : model.parameters()) print_hash(world, "context part", p.array());
 }
 
 // What pipelines over all ranks leave on this rank, and what it sent.
@@ -161,6 +183,14 @@ void check_staging(Communicator& world) {
       check_reductions(world, ReduceOp::mean, order, kFloat32, n);
       check_reduce_scatter(world, ReduceOp::sum, order, kFloat64, Parts(world, 0, counts));
     }
+  }
+  for (const int window : {1, 2}) {
+    set_move_window(window);
+    check_moves(world, kFloat32, Parts(world, 40009, {}));
+    std::vector<int64_t> counts(static_cast<size_t>(world.size()), 30011);
+    counts.back() = 0;
+    check_moves(world, kBFloat16, Parts(world, 0, counts));
+    check_all_to_all(world, kFloat64);
   }
 }
 
@@ -298,6 +328,7 @@ int main(int argc, char** argv) {
          print_hashes(world);
          print_ladder(world, 3, kSubjects, kMethods);
          print_pipelines(world);
+         print_context(world);
        })},
       {"ladder20",
        into_files([](Communicator& world) { print_ladder(world, 20, kSubjects, kMethods); })},

@@ -57,8 +57,12 @@ double train_step(const Network& network, optim::Adam& adam, hero::Generator& or
   return loss.item();
 }
 
+// A run in a folder of that name saves in the background.
+constexpr const char* kBackground = "background";
+
 // Trains to the end, or until it is asked to stop; returns the exit code.
 int train(const std::string& run) {
+  const nn::SaveOptions how{.async = run.ends_with(kBackground)};
   hero::manual_seed(3);
   const Network network;
   optim::Adam adam({network.w1, network.w2}, {.lr = 0.01});
@@ -87,7 +91,7 @@ int train(const std::string& run) {
     metrics.write(step, {{"loss", loss}, {"lr", adam.lr()}});
     if (step % kSaveEvery == 0 || stop.requested()) {
       Child::report();
-      checkpoint.save(step);
+      checkpoint.save(step, how);
       Child::report();
     }
     if (stop.requested()) return stop.exit_code();
@@ -124,19 +128,12 @@ const Result& undisturbed() {
   return once;
 }
 
-}  // namespace
-
-TEST_CASE(kProgram, "[.child]") {
-  REQUIRE(Child::argument() != nullptr);
-  std::exit(train(Child::argument()));
-}
-
-TEST_CASE("a run killed at ten random points ends with the bits of one that was not") {
+// Ten lives are shorter than a whole run, so each of the ten is killed.
+void kill_ten_times(const char* name, uint64_t seed) {
   const TempDir dir;
-  const std::string run = dir / "killed";
-  hero::Generator random(2026);
+  const std::string run = dir / name;
+  hero::Generator random(seed);
   std::vector<int64_t> reports(10), microseconds(10);
-  // ten lives are shorter than a whole run, so each of the ten is killed
   hero::fill_randint(reports, random.next(), 0, 1, kReports / 10 + 1);
   hero::fill_randint(microseconds, random.next(), 0, 0, 3000);
   for (size_t life = 0; life < reports.size(); ++life) {
@@ -152,6 +149,27 @@ TEST_CASE("a run killed at ten random points ends with the bits of one that was 
   REQUIRE(finish(run) == 0);
   CHECK(result(run).metrics == undisturbed().metrics);
   CHECK(result(run).model == undisturbed().model);
+}
+
+}  // namespace
+
+TEST_CASE(kProgram, "[.child]") {
+  REQUIRE(Child::argument() != nullptr);
+  std::exit(train(Child::argument()));
+}
+
+TEST_CASE("a run killed at ten random points ends with the bits of one that was not") {
+  kill_ten_times("killed", 2026);
+}
+
+TEST_CASE("a run killed ten times that saves in the background ends with the same bits",
+          "[async]") {
+  kill_ten_times(kBackground, 2027);
+}
+
+TEST_CASE("runs killed while they save in the background end with the same bits",
+          "[.][stress][async]") {
+  for (const uint64_t seed : {1, 2}) kill_ten_times(kBackground, seed);
 }
 
 TEST_CASE("Ctrl-C saves, exits with 130, and the run goes on with the same bits") {

@@ -1,0 +1,2 @@
+# A group's name is plain text to Doxygen.
+/\\name/s/`//g

@@ -1,0 +1,21 @@
+# What Doxygen reads otherwise than a forge does.
+# The pages write formulas as $x$ and $$x$$, which may span lines; Doxygen wants \f$x\f$ and \f[x\f].
+:join
+/^\$\$/{
+  /\$\$.*\$\$/!{
+    N
+    b join
+  }
+}
+s/\$\$([^$]+)\$\$/\\f[\1\\f]/g
+s/\$([^$]+)\$/\\f$\1\\f$/g
+# A link's text that goes over the end of a line ends its formatting.
+/\[[A-Za-z][^]]*$/{
+  N
+  s/\n/ /
+}
+# It does not find headings of pages, only pages.
+s/\]\(([A-Za-z0-9_./]*\.md)#[^)]*\)/](\1)/g
+s/\[([^]]*)\]\(#[^)]*\)/\1/g
+# README.md is the main page; the index of docs has no other name there.
+s/\[([^]]*)\]\((docs\/|\.\.\/)?README\.md\)/\1/g

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <hero/core/fetcher.h>
+
+namespace hero::core {
+
+namespace {
+
+struct Fetchers {
+  std::mutex mutex;
+  std::unordered_map<const Storage*, Fetcher*> by_storage;
+  std::atomic<size_t> count = 0;  // most programs have none, and ask for no lock
+};
+
+Fetchers& fetchers() {
+  static auto* value = new Fetchers;  // storages of static lifetime may end later
+  return *value;
+}
+
+// Of which the calling thread brought something.
+thread_local std::vector<const Storage*> brought;
+
+}  // namespace
+
+void set_fetcher(const Storage& storage, Fetcher* fetcher) {
+  Fetchers& all = fetchers();
+  const std::lock_guard lock(all.mutex);
+  if (fetcher != nullptr) {
+    all.by_storage[&storage] = fetcher;
+  } else {
+    all.by_storage.erase(&storage);
+  }
+  all.count = all.by_storage.size();
+}
+
+Fetcher* fetcher_of(const Storage& storage) {
+  Fetchers& all = fetchers();
+  if (all.count == 0) return nullptr;
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.by_storage.find(&storage);
+  return found == all.by_storage.end() ? nullptr : found->second;
+}
+
+bool is_away(const Array& array) {
+  return array.storage().released() && fetcher_of(array.storage()) != nullptr;
+}
+
+void bring(const Array& array) {
+  if (!is_away(array)) return;
+  const Storage* const storage = &array.storage();
+  if (std::find(brought.begin(), brought.end(), storage) == brought.end()) {
+    brought.push_back(storage);
+  }
+  fetcher_of(*storage)->bring();
+}
+
+void put_back() {
+  for (const Storage* storage : std::exchange(brought, {})) {
+    if (Fetcher* const fetcher = fetcher_of(*storage)) fetcher->put_back();
+  }
+}
+
+}  // namespace hero::core

@@ -1,0 +1,31 @@
+#pragma once
+// Messages of which few are under way at once.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hero::dist {
+
+/// Messages numbered from 0, of which at most `size` are under way at once. They end in any order,
+/// and are counted as done in that of their numbers.
+class Window {
+ public:
+  explicit Window(int size) : pending_(static_cast<size_t>(size)) {}
+  int64_t next() const { return next_; }
+  int64_t done() const { return done_; }
+  bool open() const { return next_ < done_ + static_cast<int64_t>(pending_.size()); }
+  /// Where the next message is counted while it is under way.
+  int& begin() { return pending_[static_cast<size_t>(next_++) % pending_.size()]; }
+  /// Sees which have ended; true when some have.
+  bool retire() {
+    const int64_t before = done_;
+    while (done_ < next_ && pending_[static_cast<size_t>(done_) % pending_.size()] == 0) ++done_;
+    return done_ > before;
+  }
+
+ private:
+  int64_t next_ = 0, done_ = 0;
+  std::vector<int> pending_;
+};
+
+}  // namespace hero::dist

@@ -1,0 +1,53 @@
+#pragma once
+// A sequence cut among the ranks of context parallelism.
+#include <memory>
+#include <vector>
+
+#include <hero/dist/ladder/owners.h>
+#include <hero/nn/module.h>
+#include <hero/nn/sequence.h>
+
+namespace hero::dist {
+
+/// [note: runs of a sequence] A query sees the keys before it, so the last positions cost most. A
+/// sequence is cut into 2 w runs of equal length, and slice i of w has the runs i and 2 w - 1 - i:
+/// all slices cost the same. Rank r has slices r w / c ... (r + 1) w / c - 1, one behind the other.
+class SharedSequence : public nn::SequencePart {
+ public:
+  /// `ways` is a multiple of the number of ranks.
+  SharedSequence(const Communicator& group, int ways);
+
+  Tensor take(const Tensor& x, int64_t dim) const override;
+  std::vector<int64_t> begins(int64_t T) const override;
+  Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionOptions& options) const override;
+  int slices() const override { return ways_ / group_.size(); }
+  std::vector<Tensor> copies(const Tensor& parameter) const override;
+  std::shared_ptr<void> keep_copies(const Tensor& parameter) const override;
+  Tensor mean(const std::vector<Tensor>& sums, const Tensor& count) const override;
+
+  int ways() const { return ways_; }
+  const std::shared_ptr<GroupOwners>& owners() const { return owners_; }
+  /// x has along `dim` what the ranks have, one rank behind the other; the result has the positions
+  /// in their order.
+  Tensor in_order(const Tensor& x, int dim) const;
+
+ private:
+  struct Kept {
+    Tensor parameter;
+    std::vector<Tensor> copies;
+  };
+  int64_t run_length(int64_t T) const;
+
+  Communicator group_;
+  std::shared_ptr<GroupOwners> owners_;
+  std::shared_ptr<Owners> alone_;  // this rank, for sums over its slices
+  int ways_;
+  mutable std::weak_ptr<Kept> kept_;
+};
+
+/// The module computes each slice of its inputs' positions, dimension 1, by itself, with copies of
+/// its parameters.
+void compute_in_slices(nn::Module& module, const std::shared_ptr<const SharedSequence>& sequence);
+
+}  // namespace hero::dist

@@ -1,0 +1,175 @@
+// The half of nn::Checkpointer that saves.
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include <hero/core/error.h>
+#include <hero/core/io/file.h>
+#include <hero/core/io/printable.h>
+#include <hero/core/json/reader.h>
+#include <hero/core/ledger.h>
+#include <hero/nn/training/background_save.h>
+#include <hero/nn/training/checkpoint.h>
+#include <hero/nn/training/checkpoint_folder.h>
+#include <hero/nn/training/checkpoint_state.h>
+
+namespace hero::nn {
+
+using nlohmann::json;
+
+// What save() writes, of the moment of the call.
+struct Checkpointer::Snapshot {
+  std::vector<std::pair<std::string, StateDict>> copies;  // of objects, where a thread writes them
+  json files = json::object();                            // of those that are written
+  json state;                                             // all else
+};
+
+// A save on a thread.
+struct Checkpointer::Writing {
+  int64_t step;
+  std::unique_ptr<BackgroundWork> work;
+
+  void finish() const {
+    if (work) (void)work->wait();
+  }
+  // What went wrong, once; "" where nothing did.
+  std::string end() {
+    if (!work) return "";
+    const std::string error = work->wait();
+    work.reset();
+    if (error.empty()) return "";
+    return "checkpoint: saving step " + std::to_string(step) + " in the background: " + error;
+  }
+  Writing(int64_t of, std::unique_ptr<BackgroundWork> begun) : step(of), work(std::move(begun)) {}
+  ~Writing() {
+    const std::string error = end();
+    if (!error.empty()) std::fprintf(stderr, "%s\n", printable(error).c_str());
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+};
+
+namespace {
+
+// JSON has no such numbers.
+json number_json(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
+}
+
+json generator_json(const Generator::State& state) {
+  return {{"seed", state.seed}, {"offset", state.offset}};
+}
+
+// Writes an object's file and notes it.
+void write_object(const std::string& folder, const std::string& name,
+                  const Checkpointer::StateDict& dict, json& files) {
+  const std::string file = checkpoints::object_file(folder, name);
+  core::save_safetensors(file, dict);
+  const FileDigest digest = digest_file(file);
+  files[name] = {{"bytes", digest.bytes}, {"crc32c", checkpoints::hex(digest.crc32c)}};
+}
+
+void write_state(const std::string& root, int64_t step, const std::string& folder,
+                 const json& files, json state) {
+  state["files"] = files;
+  OutputFile file(folder + "/" + checkpoints::kStateFile);
+  file.write(state.dump(2) + "\n");
+  file.commit();
+  checkpoints::finish(root, step);
+}
+
+// What `body` begins in the folder is gone where it throws.
+template <class Body>
+void or_nothing(const std::string& folder, const Body& body) {
+  try {
+    body();
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    throw;
+  }
+}
+
+}  // namespace
+
+// Adds the numbers and random states.
+void Checkpointer::take_numbers(int64_t step, Snapshot& taken) const {
+  json integers = json::object(), numbers = json::object(), generators = json::object();
+  for (const auto& [name, value] : integers_) integers[name] = *value;
+  for (const auto& [name, value] : numbers_) numbers[name] = number_json(*value);
+  for (const auto& [name, value] : generators_) generators[name] = generator_json(value->state());
+  generators[checkpoints::kDefaultGenerator] = generator_json(default_generator().state());
+  taken.state = {{"format", checkpoints::kFormat},
+                 {"step", step},
+                 {"integers", integers},
+                 {"numbers", numbers},
+                 {"generators", generators}};
+}
+
+void Checkpointer::save(int64_t step, const SaveOptions& options) {
+  check(step >= 0, "checkpoint: a step is 0 or more: ", step);
+  wait();
+  hold_lock(FolderLock::Unwritable::error);
+  check(may_save_ || checkpoints::complete_steps(root_).empty(), "checkpoint: ", root_,
+        " holds checkpoints of another run; resume() it, or choose another folder");
+  may_save_ = true;  // there is none, and nobody else has the lock
+  for (const int64_t passed : passed_over_) checkpoints::set_aside(root_, passed, "damaged");
+  passed_over_.clear();
+  checkpoints::remove_unfinished(root_);
+  const std::string folder = checkpoints::begin(root_, step);
+  or_nothing(folder, [&] {
+    if (options.async) {
+      begin_writing(step, folder);
+    } else {
+      Snapshot taken;
+      for (const Object& object : objects_) {
+        write_object(folder, object.name, object.save(), taken.files);
+      }
+      take_numbers(step, taken);
+      write_state(root_, step, folder, taken.files, taken.state);
+    }
+  });
+  if (!options.async) checkpoints::prune(root_, step, options_.keep);
+}
+
+void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
+  const auto taken = std::make_shared<Snapshot>();
+  for (const Object& object : objects_) {
+    const MemoryScope tagged(MemoryTag::other);
+    StateDict dict = object.save();
+    take_copies(dict);
+    taken->copies.emplace_back(object.name, std::move(dict));
+  }
+  take_numbers(step, *taken);
+  auto work = [taken, step, folder, root = root_, keep = options_.keep,
+               lock = lock_](const BackgroundWork::Hurried&) {
+    or_nothing(folder, [&] {
+      for (auto& [name, dict] : taken->copies) {
+        write_object(folder, name, dict, taken->files);
+        dict.clear();
+      }
+      write_state(root, step, folder, taken->files, taken->state);
+    });
+    checkpoints::prune(root, step, keep);
+  };
+  writing_ = std::make_shared<Writing>(
+      step, std::make_unique<BackgroundWork>("checkpoint", std::move(work)));
+}
+
+void Checkpointer::wait() {
+  const std::shared_ptr<Writing> ended = std::exchange(writing_, nullptr);
+  if (!ended) return;
+  const std::string error = ended->end();
+  check(error.empty(), error);
+}
+
+std::vector<int64_t> Checkpointer::steps() const {
+  // What is being renamed could be taken for what a killed process left.
+  if (writing_) writing_->finish();
+  return checkpoints::complete_steps(root_);
+}
+
+}  // namespace hero::nn

@@ -1,0 +1,18 @@
+#pragma once
+// Chapter 10: what a collective makes of the numbers of all ranks, as a picture.
+#include <string>
+#include <vector>
+
+namespace tutorial {
+
+/// One collective: each rank's numbers before and after, as cells() writes them.
+struct Exchange {
+  std::string name;
+  std::vector<std::string> before, after;
+};
+
+/// Draws them in two columns, a row of boxes for each rank, coloured by the rank that a number
+/// comes from; sums are grey. Into folder/10_collectives.
+void draw_exchanges(const std::vector<Exchange>& exchanges, const std::string& folder);
+
+}  // namespace tutorial
