@@ -52,7 +52,7 @@ list(APPEND all ${stress}) # a hidden stress case is in no default list
 list(REMOVE_DUPLICATES all)
 
 set(skip "")
-if(LABEL STREQUAL "gpu") # these say so where there is no GPU
+if(LABEL MATCHES "^(gpu|site)$") # these say so where there is no GPU, or no browser
   set(skip " SKIP_REGULAR_EXPRESSION [==[(^|\n)skipped: ]==]")
 endif()
 set(script "")

@@ -1,0 +1,4 @@
+"use strict";
+page.followTheme();
+calculator.start();
+playground.start();

@@ -1,0 +1,163 @@
+"use strict";
+// The optimizer playground: inputs, the path that follows from them, a picture and a table.
+const playground = (() => {
+  const { byId, html } = page;
+  const kMostKept = 3;  // as many as style.css has colours for
+  const kRows = 200;    // of the table at most
+
+  let kept = [];
+  let scale = null;
+
+  const functionNow = () => functions[byId("function").value];
+  const methodNow = () => optimizers.methods[byId("method").value];
+
+  function setting() {
+    const f = functionNow(), start = [page.numberIn(byId("start-x"))];
+    if (f.dimensions === 2) start.push(page.numberIn(byId("start-y")));
+    const lr = page.numberIn(byId("rate")), steps = page.numberIn(byId("steps"));
+    const momentum = methodNow().momentum ? page.numberIn(byId("momentum")) : 0;
+    const numbers = [...start, lr, steps, momentum];
+    return numbers.includes(null) ? null : { start, lr, momentum, steps };
+  }
+
+  const number = (x) => (Number.isFinite(x) ? String(+x.toPrecision(7)).replace("-", "−") : String(x));
+  const place = (x) => x.map((at, i) => `${"xy"[i]} = ${number(at)}`).join(", ");
+
+  function nameOf(now) {
+    const momentum = methodNow().momentum ? `, momentum ${now.momentum}` : "";
+    return `${methodNow().name} from ${place(now.start)}, rate ${now.lr}${momentum}`;
+  }
+
+  function ending(path) {
+    const last = path.points.at(-1), steps = path.points.length;
+    const where = `${place(last.x)}, where the function is ${number(last.value)}`;
+    if (path.converged) return `it arrives at the minimum after ${steps} steps: ${where}.`;
+    if (path.singular) return `after ${steps} steps the second derivatives give no direction: ${where}.`;
+    return `it has not arrived after ${steps} steps; it is at ${where}.`;
+  }
+
+  // All rows of a short path; of a long one the first twenty, some between, and the last.
+  function rowsOf(points) {
+    if (points.length <= kRows) return points.map((_, i) => i);
+    const stride = Math.ceil(points.length / (kRows - 20));
+    return points.map((_, i) => i).filter((i) => i < 20 || i % stride === 0 || i === points.length - 1);
+  }
+
+  function fillTable(f, path) {
+    const columns = f.dimensions === 1 ? ["x"] : ["x", "y"];
+    const heads = ["step", ...columns, "value", ...columns.map((c) => `gradient, ${c}`)];
+    byId("steps-head").replaceChildren(...heads.map((head) => html("th", { scope: "col" }, head)));
+    const shown = rowsOf(path.points);
+    byId("steps-caption").textContent =
+      shown.length < path.points.length
+        ? `${shown.length} of ${path.points.length} steps`
+        : `All ${path.points.length} steps`;
+    byId("steps-rows").replaceChildren(...shown.map((i) => {
+      const { x, value, gradient } = path.points[i];
+      const cells = [...x, value, ...gradient].map((each) => html("td", {}, number(each)));
+      return html("tr", {}, html("th", { scope: "row" }, String(i)), ...cells);
+    }));
+  }
+
+  function showKept() {
+    byId("kept").replaceChildren(...kept.map(({ name }, i) =>
+      html("li", {}, html("span", { class: `swatch kept-${i}`, "aria-hidden": "true" }), name)));
+    byId("forget").disabled = kept.length === 0;
+    byId("keep").disabled = kept.length === kMostKept;
+  }
+
+  function update() {
+    const f = functionNow(), now = setting();
+    byId("start-y-row").hidden = f.dimensions === 1;
+    byId("momentum-row").hidden = !methodNow().momentum;
+    if (now === null) {
+      byId("play-said").textContent = "One of the numbers is missing or outside its limits.";
+      return null;
+    }
+    const path = optimizers.descend(f, byId("method").value, now);
+    scale = landscape.draw(f, path, kept.map((each) => each.path));
+    byId("play-said").textContent = `${nameOf(now)}: ${ending(path)}`;
+    byId("play-picture").setAttribute("aria-label",
+      `${f.dimensions === 1 ? "The curve" : "Contour lines"} of ${f.name}, and the path. ` +
+      "The arrow keys move the start; the table below has the steps.");
+    if (byId("steps-table").open) fillTable(f, path);
+    return { name: nameOf(now), path };
+  }
+
+  function setNumber(id, value) {
+    byId(id).value = String(value);
+    byId(id).dispatchEvent(new Event("input"));
+  }
+
+  // The rate that chapter 6 takes for the method on the function.
+  function usualRate() {
+    setNumber("rate", methodNow().lr[byId("function").value]);
+  }
+
+  function moveStart(x, y) {
+    setNumber("start-x", Number(x.toFixed(2)));
+    if (functionNow().dimensions === 2) setNumber("start-y", Number(y.toFixed(2)));
+  }
+
+  function changeFunction() {
+    const f = functionNow();
+    kept = [];
+    showKept();
+    byId("steps").value = String(f.steps);
+    usualRate();
+    moveStart(f.start[0], f.start[1]);
+  }
+
+  function takeClick({ clientX, clientY }) {
+    const corner = byId("play-picture").getBoundingClientRect();
+    moveStart(...scale.back(clientX - corner.left, clientY - corner.top));
+  }
+
+  const kArrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
+  function takeKey(event) {
+    const arrow = kArrows[event.key], f = functionNow();
+    if (!arrow || (f.dimensions === 1 && arrow[1] !== 0)) return;
+    event.preventDefault();
+    const size = ((f.range.x[1] - f.range.x[0]) / 80) * (event.shiftKey ? 5 : 1);
+    moveStart(byId("start-x").valueAsNumber + arrow[0] * size, byId("start-y").valueAsNumber + arrow[1] * size);
+  }
+
+  function keep() {
+    const now = update();
+    if (now === null) return;
+    kept.push(now);
+    showKept();
+    update();
+  }
+
+  function listen() {
+    byId("function").addEventListener("change", changeFunction);
+    byId("method").addEventListener("change", usualRate);
+    byId("play-picture").addEventListener("click", takeClick);
+    byId("play-picture").addEventListener("keydown", takeKey);
+    byId("steps-table").addEventListener("toggle", update);
+    byId("keep").addEventListener("click", keep);
+    byId("forget").addEventListener("click", () => {
+      kept = [];
+      showKept();
+      update();
+    });
+  }
+
+  function start() {
+    page.choices(byId("function"), Object.entries(functions).map(([key, f]) => [key, f.name]));
+    page.choices(byId("method"), Object.entries(optimizers.methods).map(([key, m]) => [key, m.name]));
+    byId("method").value = "momentum";
+    const rounded = (x) => Number(x.toPrecision(3));
+    page.tie(byId("rate-slider"), byId("rate"), (p) => rounded(10 ** p), (n) => Math.log10(n), update);
+    const plain = [["start-x-slider", "start-x"], ["start-y-slider", "start-y"], ["momentum-slider", "momentum"]];
+    for (const [slider, input] of plain) page.tie(byId(slider), byId(input), (p) => p, (n) => n, update);
+    byId("steps").addEventListener("input", update);
+    listen();
+    changeFunction();
+    new ResizeObserver(update).observe(byId("play-figure"));
+  }
+
+  return { start };
+})();
