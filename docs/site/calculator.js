@@ -5,6 +5,8 @@ const calculator = (() => {
   const kHeight = 400;
   const kOwn = "own";  // the value of a select whose inputs hold numbers that it does not offer
 
+  let shown = null;  // the numbers of the picture and the table
+
   function setting() {
     const parameters = page.numberIn(byId("parameters"));
     const ranks = page.numberIn(byId("ranks"));
@@ -57,7 +59,7 @@ const calculator = (() => {
   // What the picture measures: the width it is given, and bytes to pixels.
   function frame(now) {
     const width = byId("memory-picture").clientWidth;
-    const box = { left: 58, top: 24, right: width - 56, bottom: kHeight - 44 };
+    const box = { left: 58, top: 24, right: width - 70, bottom: kHeight - 44 };
     const top = memory.held(0, now).together * 1.08 || 1;
     box.y = (bytes) => box.bottom - ((box.bottom - box.top) * bytes) / top;
     box.most = top;
@@ -72,21 +74,27 @@ const calculator = (() => {
       svg("g", {},
         svg("line", { class: "grid", x1: box.left, x2: box.right, y1: y(tick), y2: y(tick) }),
         svg("text", { class: "tick", x: box.left - 6, y: y(tick) + 4, "text-anchor": "end" },
-          String(+tick.toPrecision(6)))));
+          page.short(tick))));
     const label = svg("text", { class: "tick", x: box.left - 6, y: 12, "text-anchor": "end" }, name);
     return [...marks, label];
   }
 
-  // A line for each device that the picture reaches. A label without room beside the last is left out.
+  // A line for each device that the picture reaches. Lines that lie together share one label.
   function limits(box) {
-    let last = Infinity;
-    return memory.devices.filter((device) => device <= box.most).map((device) => {
-      const y = box.y(device);
-      const line = svg("line", { class: "limit", x1: box.left, x2: box.right, y1: y, y2: y });
-      if (last - y < 13) return line;
-      last = y;
-      const text = svg("text", { class: "limit-label", x: box.right + 5, y: y + 4 }, `${device / 1e9} GB`);
-      return svg("g", {}, line, text);
+    const groups = [];
+    for (const device of memory.devices.filter((each) => each <= box.most)) {
+      const last = groups.at(-1);
+      if (last && box.y(last.at(-1)) - box.y(device) < 13) last.push(device);
+      else groups.push([device]);
+    }
+    return groups.map((group) => {
+      const lines = group.map((device) => {
+        const y = box.y(device);
+        return svg("line", { class: "limit", x1: box.left, x2: box.right, y1: y, y2: y });
+      });
+      const name = [...new Set([group[0], group.at(-1)])].map((device) => device / 1e9).join("–");
+      const label = { class: "limit-label", x: box.right + 5, y: box.y(group[0]) + 4 };
+      return svg("g", {}, ...lines, svg("text", label, `${name} GB`));
     });
   }
 
@@ -106,8 +114,9 @@ const calculator = (() => {
     const name = svg("text", { class: "bar-name", x: middle, y: box.bottom + 18 }, memory.stages[i].name);
     const group = svg("g", { class: i === stage() ? "bar chosen" : "bar" }, ...pieces);
     if (i === stage()) {
-      const top = box.y(below);
-      group.append(svg("rect", { class: "outline", x: x - 3, width: width + 6, y: top - 3, height: box.bottom - top + 6 }));
+      const y = box.y(below) - 3;
+      const place = { x: x - 3, width: width + 6, y, height: box.bottom + 3 - y };
+      group.append(svg("rect", { class: "outline", ...place }));
     }
     group.append(number, name);
     group.addEventListener("click", () => {
@@ -127,15 +136,18 @@ const calculator = (() => {
     picture.setAttribute("aria-label", `Bytes of one rank, stacked bars: ${list(levels)}.`);
   }
 
+  // While a number is not good, the picture and the table stay those of the numbers before.
   function update() {
     const now = setting();
     byId("memory-said").textContent =
       now === null ? "One of the numbers is missing or outside its limits." : sentence(now);
-    if (now === null) return;
-    showChoices(now);
-    byId("parameters-short").textContent = page.count(now.parameters);
-    fillTable(now);
-    draw(now);
+    if (now !== null) {
+      shown = now;
+      showChoices(now);
+      byId("parameters-short").textContent = page.count(now.parameters);
+    }
+    fillTable(shown);
+    draw(shown);
   }
 
   const rounded = (x) => Number(x.toPrecision(3));
@@ -168,7 +180,8 @@ const calculator = (() => {
       refresh();
     });
     for (const id of ["parameter-bytes", "gradient-bytes"]) byId(id).addEventListener("input", update);
-    for (const radio of document.querySelectorAll("input[name=stage]")) radio.addEventListener("change", update);
+    document.querySelectorAll("input[name=stage]").forEach((radio) =>
+      radio.addEventListener("change", update));
     new ResizeObserver(update).observe(byId("memory-figure"));
     update();
   }

@@ -40,17 +40,19 @@ const landscape = (() => {
   const within = (value) => Math.max(-1e5, Math.min(1e5, value));  // pixels that a browser can draw
   const pixel = (value) => within(value).toFixed(1);
 
+  const tick = (at, place) => svg("text", { class: "tick", ...place }, page.short(at));
+
   function axes(scale, seen) {
     const { box } = scale, marks = [];
     for (const at of page.ticks(...seen.x, Math.max(4, scale.width / 90))) {
-      const px = scale.x(at);
-      marks.push(svg("line", { class: "grid", x1: px, x2: px, y1: box.top, y2: box.bottom }),
-        svg("text", { class: "tick", x: px, y: box.bottom + 18, "text-anchor": "middle" }, String(+at.toPrecision(6))));
+      const x = scale.x(at);
+      marks.push(svg("line", { class: "grid", x1: x, x2: x, y1: box.top, y2: box.bottom }),
+        tick(at, { x, y: box.bottom + 18, "text-anchor": "middle" }));
     }
     for (const at of page.ticks(...seen.y, 6)) {
-      const py = scale.y(at);
-      marks.push(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: py, y2: py }),
-        svg("text", { class: "tick", x: box.left - 6, y: py + 4, "text-anchor": "end" }, String(+at.toPrecision(6))));
+      const y = scale.y(at);
+      marks.push(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: y, y2: y }),
+        tick(at, { x: box.left - 6, y: y + 4, "text-anchor": "end" }));
     }
     return marks;
   }

@@ -20,14 +20,18 @@ const page = (() => {
   /** Three digits or the whole number, as chapter 12 prints them: 1.88, 31.4, 120. */
   const digits = (x) => x.toFixed(x < 9.995 ? 2 : x < 99.95 ? 1 : 0);
 
+  /** A number to seven digits, with a minus sign. */
+  const short = (x) => (Number.isFinite(x) ? String(+x.toPrecision(7)).replace(/-/g, "−") : String(x));
+
+  // In the largest unit of which there is a tenth at least.
   function scaled(x, units) {
-    const [size, unit] = units.find(([least]) => x >= least * 0.9995) || units[units.length - 1];
+    const [size, unit] = units.find(([each]) => x >= 0.1 * each) || units.at(-1);
     return `${digits(x / size)} ${unit}`;
   }
-  /** Bytes in decimal units, GB the largest as in the paper. */
-  const bytes = (x) => (x === 0 ? "0" : scaled(x, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]));
-  /** A number of parameters: 7.50 B, 933 k. */
-  const count = (x) => scaled(x, [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "k"], [1, ""]]).trim();
+  /** Bytes in decimal units, GB the largest as in the paper: 0.23 GB. */
+  const bytes = (x) => scaled(x, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]);
+  /** A number of parameters: 7.50 B, 0.93 M. */
+  const count = (x) => scaled(x, [[1e9, "B"], [1e6, "M"], [1e3, "k"]]);
 
   /** A number within the limits of its input, or null, and the input is marked as invalid. */
   function numberIn(input) {
@@ -101,5 +105,5 @@ const page = (() => {
     });
   }
 
-  return { byId, html, svg, digits, bytes, count, numberIn, tie, choices, ticks, followTheme };
+  return { byId, html, svg, short, bytes, count, numberIn, tie, choices, ticks, followTheme };
 })();

@@ -1,12 +1,13 @@
 "use strict";
 // The optimizer playground: inputs, the path that follows from them, a picture and a table.
 const playground = (() => {
-  const { byId, html } = page;
+  const { byId, html, short } = page;
   const kMostKept = 3;  // as many as style.css has colours for
   const kRows = 200;    // of the table at most
 
   let kept = [];
   let scale = null;
+  let shown = null;  // the function and the path of the picture
 
   const functionNow = () => functions[byId("function").value];
   const methodNow = () => optimizers.methods[byId("method").value];
@@ -20,8 +21,7 @@ const playground = (() => {
     return numbers.includes(null) ? null : { start, lr, momentum, steps };
   }
 
-  const number = (x) => (Number.isFinite(x) ? String(+x.toPrecision(7)).replace("-", "−") : String(x));
-  const place = (x) => x.map((at, i) => `${"xy"[i]} = ${number(at)}`).join(", ");
+  const place = (x) => x.map((at, i) => `${"xy"[i]} = ${short(at)}`).join(", ");
 
   function nameOf(now) {
     const momentum = methodNow().momentum ? `, momentum ${now.momentum}` : "";
@@ -30,7 +30,7 @@ const playground = (() => {
 
   function ending(path) {
     const last = path.points.at(-1), steps = path.points.length;
-    const where = `${place(last.x)}, where the function is ${number(last.value)}`;
+    const where = `${place(last.x)}, where the function is ${short(last.value)}`;
     if (path.converged) return `it arrives at the minimum after ${steps} steps: ${where}.`;
     if (path.singular) return `after ${steps} steps the second derivatives give no direction: ${where}.`;
     return `it has not arrived after ${steps} steps; it is at ${where}.`;
@@ -54,7 +54,7 @@ const playground = (() => {
         : `All ${path.points.length} steps`;
     byId("steps-rows").replaceChildren(...shown.map((i) => {
       const { x, value, gradient } = path.points[i];
-      const cells = [...x, value, ...gradient].map((each) => html("td", {}, number(each)));
+      const cells = [...x, value, ...gradient].map((each) => html("td", {}, short(each)));
       return html("tr", {}, html("th", { scope: "row" }, String(i)), ...cells);
     }));
   }
@@ -66,16 +66,22 @@ const playground = (() => {
     byId("keep").disabled = kept.length === kMostKept;
   }
 
+  function draw() {
+    scale = landscape.draw(shown.f, shown.path, kept.map((each) => each.path));
+  }
+
   function update() {
     const f = functionNow(), now = setting();
     byId("start-y-row").hidden = f.dimensions === 1;
     byId("momentum-row").hidden = !methodNow().momentum;
     if (now === null) {
       byId("play-said").textContent = "One of the numbers is missing or outside its limits.";
+      draw();
       return null;
     }
     const path = optimizers.descend(f, byId("method").value, now);
-    scale = landscape.draw(f, path, kept.map((each) => each.path));
+    shown = { f, path };
+    draw();
     byId("play-said").textContent = `${nameOf(now)}: ${ending(path)}`;
     byId("play-picture").setAttribute("aria-label",
       `${f.dimensions === 1 ? "The curve" : "Contour lines"} of ${f.name}, and the path. ` +
@@ -120,7 +126,8 @@ const playground = (() => {
     if (!arrow || (f.dimensions === 1 && arrow[1] !== 0)) return;
     event.preventDefault();
     const size = ((f.range.x[1] - f.range.x[0]) / 80) * (event.shiftKey ? 5 : 1);
-    moveStart(byId("start-x").valueAsNumber + arrow[0] * size, byId("start-y").valueAsNumber + arrow[1] * size);
+    const [x, y] = [byId("start-x").valueAsNumber, byId("start-y").valueAsNumber];
+    moveStart(x + arrow[0] * size, y + arrow[1] * size);
   }
 
   function keep() {
@@ -151,8 +158,9 @@ const playground = (() => {
     byId("method").value = "momentum";
     const rounded = (x) => Number(x.toPrecision(3));
     page.tie(byId("rate-slider"), byId("rate"), (p) => rounded(10 ** p), (n) => Math.log10(n), update);
-    const plain = [["start-x-slider", "start-x"], ["start-y-slider", "start-y"], ["momentum-slider", "momentum"]];
-    for (const [slider, input] of plain) page.tie(byId(slider), byId(input), (p) => p, (n) => n, update);
+    for (const id of ["start-x", "start-y", "momentum"]) {
+      page.tie(byId(`${id}-slider`), byId(id), (p) => p, (n) => n, update);
+    }
     byId("steps").addEventListener("input", update);
     listen();
     changeFunction();

@@ -116,20 +116,37 @@ TEST_CASE("the page shows the slides' numbers: 120, 31.4, 16.6 and 1.88 GB") {
         0);
 }
 
-TEST_CASE("the page's bars are as high as the bytes they stand for") {
+TEST_CASE("the page's bars and lines are as high as the bytes they stand for") {
   NEED_CHROMIUM();
   Browser browser;
-  const json heights = browser.evaluate(
+  // from the top of the first bar, 120 GB, to its foot
+  const json ends = browser.evaluate(
+      "(() => { const r = document.querySelector('.bar rect.optimizer').y.baseVal.value, "
+      "f = document.querySelector('.bar rect.parameters'); "
+      "return [r, f.y.baseVal.value + f.height.baseVal.value]; })()");
+  const double top = ends[0], foot = ends[1];
+  const auto gigabytes = [&](const json& y) {
+    return 120.0 * (foot - y.get<double>()) / (foot - top);
+  };
+  const json bars = browser.evaluate(
       "[...document.querySelectorAll('.bar')].map((bar) => memory.kinds.map((kind) => "
-      "bar.querySelector('rect.' + kind).height.baseVal.value))");
-  const double whole =
-      heights[0][0].get<double>() + heights[0][1].get<double>() + heights[0][2].get<double>();
+      "{ const b = bar.querySelector('rect.' + kind); "
+      "return [b.y.baseVal.value + b.height.baseVal.value, b.y.baseVal.value]; }))");
+  constexpr double kFloats = 1e-3;  // GB; lengths of a picture are float32
   for (size_t stage = 0; stage < 4; ++stage) {
     const json bytes = page_held(browser, static_cast<int>(stage), 64);
     const char* kinds[] = {"parameters", "gradients", "optimizer"};
-    for (size_t kind = 0; kind < 3; ++kind) {
-      const double share = heights[stage][kind].get<double>() / whole;
-      CHECK(std::fabs(share - bytes.at(kinds[kind]).get<double>() / 120e9) <= 1e-4);  // of floats
+    double below = 0.0;
+    for (size_t kind = 0; kind < 3; ++kind) {  // one on another
+      CAPTURE(stage, kinds[kind]);
+      CHECK(std::fabs(gigabytes(bars[stage][kind][0]) - below) <= kFloats);
+      below += bytes.at(kinds[kind]).get<double>() * 1e-9;
+      CHECK(std::fabs(gigabytes(bars[stage][kind][1]) - below) <= kFloats);
     }
   }
+  const json lines = browser.evaluate(
+      "[...document.querySelectorAll('line.limit')].map((line) => line.y1.baseVal.value)");
+  REQUIRE(lines.size() == 3);
+  const double devices[] = {16.0, 32.0, 80.0};
+  for (size_t i = 0; i < 3; ++i) CHECK(std::fabs(gigabytes(lines[i]) - devices[i]) <= kFloats);
 }

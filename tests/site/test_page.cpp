@@ -212,6 +212,8 @@ TEST_CASE("nothing is wider than the window, at 400 and at 1400 pixels") {
   NEED_CHROMIUM();
   Browser browser;
   for (const int width : {400, 1400, 320, 761}) {
+    // a picture is drawn anew even while a number is not good
+    if (width == 320) replace(browser, "ranks", "0");
     browser.resize({.width = width});
     CAPTURE(width);
     browser.evaluate("document.getElementById('steps-table').open = true");
