@@ -19,3 +19,5 @@ s/\]\(([A-Za-z0-9_./]*\.md)#[^)]*\)/](\1)/g
 s/\[([^]]*)\]\(#[^)]*\)/\1/g
 # README.md is the main page; the index of docs has no other name there.
 s/\[([^]]*)\]\((docs\/|\.\.\/)?README\.md\)/\1/g
+# The interactive page is no part of the reference.
+s/\[([^]]*)\]\((docs\/)?site\/index\.html(#[a-z]+)?\)/\1/g

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -99,6 +100,24 @@ Key key_of(const std::string& key) {
   if (known != kKeys.end()) return known->second;
   check(key.size() == 1, "no key " + key);
   return {"", key[0], key.c_str()};
+}
+
+// RFC 4648, section 4.
+std::string from_base64(const std::string& text) {
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  uint32_t held = 0;
+  int bits = 0;
+  for (const char each : text) {
+    const size_t digit = digits.find(each);
+    if (digit == std::string::npos) break;  // '=' at the end
+    held = held << 6 | static_cast<uint32_t>(digit);
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes.push_back(static_cast<char>(held >> bits & 0xff));
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -247,6 +266,15 @@ void Browser::load() {
       "new Promise((done) => document.readyState === 'complete' ? done() : "
       "addEventListener('load', () => done()))");
   evaluate(kTwoFrames);
+}
+
+std::string Browser::png(const std::string& selector) {
+  const json clip =
+      evaluate("(() => { const b = document.querySelector('" + selector +
+               "').getBoundingClientRect(); return {x: b.x + scrollX - 12, y: b.y + scrollY - 12, "
+               "width: b.width + 24, height: b.height + 24, scale: 1}; })()");
+  return from_base64(
+      call("Page.captureScreenshot", {{"clip", clip}, {"captureBeyondViewport", true}}).at("data"));
 }
 
 json Browser::accessibility_tree() { return call("Accessibility.getFullAXTree").at("nodes"); }

@@ -41,6 +41,9 @@ class Browser {
   /// The nodes of the page as assistive programs are told of them.
   nlohmann::json accessibility_tree();
 
+  /// What the page shows of the element that a CSS selector finds, and 12 pixels around, as PNG.
+  std::string png(const std::string& selector);
+
   /// What the page wrote to the console, and exceptions that nobody caught.
   const std::vector<std::string>& complaints() const { return complaints_; }
   /// Addresses that were asked for.

@@ -1,6 +1,7 @@
 // The page as its readers meet it: keyboard, screen readers, both themes, narrow and wide.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 #include "site/browser.h"
@@ -21,6 +22,11 @@ std::string text(Browser& browser, const std::string& id) {
 
 std::string focused(Browser& browser) {
   return browser.evaluate("document.activeElement.id || document.activeElement.tagName");
+}
+
+void choose(Browser& browser, const std::string& id, const std::string& option) {
+  browser.evaluate("{ const e = document.getElementById('" + id + "'); e.value = '" + option +
+                   "'; e.dispatchEvent(new Event('change')); }");
 }
 
 // Presses Tab until the element has the focus.
@@ -67,8 +73,7 @@ TEST_CASE("the page asks for its own files alone, and writes nothing to the cons
   NEED_CHROMIUM();
   Browser browser;
   for (const char* key : {"newton", "canyon", "valley"}) {
-    browser.evaluate("{ const e = document.getElementById('function'); e.value = '" +
-                     std::string(key) + "'; e.dispatchEvent(new Event('change')); }");
+    choose(browser, "function", key);
   }
   const std::string folder = "file://" HERO_SITE_DIR "/";
   CHECK(browser.requests().size() >= 11);  // the page, its style, its scripts
@@ -77,6 +82,22 @@ TEST_CASE("the page asks for its own files alone, and writes nothing to the cons
     CHECK((request.find(folder) == 0 || request == "data:,"));
   }
   CHECK(browser.complaints() == std::vector<std::string>{});
+}
+
+TEST_CASE("the page's links lead to pages that are there") {
+  NEED_CHROMIUM();
+  Browser browser;
+  const json links =
+      browser.evaluate("[...document.querySelectorAll('a')].map((a) => a.getAttribute('href'))");
+  CHECK(links.size() >= 8);
+  for (const std::string link : links) {
+    CAPTURE(link);
+    if (link[0] == '#') {
+      CHECK(browser.evaluate("document.querySelector('" + link + "') !== null"));
+    } else {
+      CHECK(std::filesystem::exists(HERO_SITE_DIR "/" + link));
+    }
+  }
 }
 
 TEST_CASE("the memory calculator is used by keyboard alone") {
@@ -155,9 +176,7 @@ TEST_CASE("the playground is used by keyboard alone") {
 TEST_CASE("a click into the playground's picture is the start") {
   NEED_CHROMIUM();
   Browser browser({.width = 1400, .height = 2600});
-  browser.evaluate(
-      "{ const e = document.getElementById('function'); e.value = 'canyon'; "
-      "e.dispatchEvent(new Event('change')); }");
+  choose(browser, "function", "canyon");
   // the middle of the axes' box, which has x from -2 to 2 and y from -1 to 3
   const json middle = browser.evaluate(
       "(() => { const box = document.querySelector('#play-clip rect'), "
@@ -228,4 +247,19 @@ TEST_CASE("nothing is wider than the window, at 400 and at 1400 pixels") {
         "svg.clientWidth)");
     CHECK(wide == json::array({0, 0}));  // drawn for the width they have
   }
+}
+
+// Not a test: hero_test_site "[pictures]" writes what the pages show of the site.
+TEST_CASE("the pictures of the site are taken", "[.pictures]") {
+  NEED_CHROMIUM();
+  Browser browser({.width = 1100, .height = 900});
+  const std::string figures = HERO_SITE_DIR "/../figures/";
+  hero_test::spill(figures + "12_site.png", browser.png("#memory .sides"));
+  choose(browser, "function", "canyon");
+  for (const char* method : {"momentum", "adam"}) {
+    choose(browser, "method", method);
+    browser.evaluate("document.getElementById('keep').click()");
+  }
+  choose(browser, "method", "nesterov");
+  hero_test::spill(figures + "06_site.png", browser.png("#playground .sides"));
 }
