@@ -158,8 +158,9 @@ TEST_CASE("the playground is used by keyboard alone") {
   browser.key("Tab");  // the summary of the table
   browser.key("Enter");
   const json rows = browser.evaluate(
-      "new Promise((done) => setTimeout(() => done([...document.getElementById('steps-rows').rows]"
-      ".map((row) => row.cells[1].textContent))))");
+      "new Promise((done) => { const rows = document.getElementById('steps-rows').rows; "
+      "const look = () => rows.length ? done([...rows].map((row) => row.cells[1].textContent)) "
+      ": setTimeout(look); look(); })");
   REQUIRE(rows.size() > 1);
   CHECK(rows[0] == "−7.75");
   tab_to(browser, "function");
@@ -171,6 +172,23 @@ TEST_CASE("the playground is used by keyboard alone") {
   tab_to(browser, "play-picture");
   browser.key("ArrowUp");
   CHECK(value(browser, "start-y") == "2.05");
+}
+
+TEST_CASE("a path that leaves the plane is said to, and drawn as far as it goes") {
+  NEED_CHROMIUM();
+  Browser browser;
+  choose(browser, "function", "canyon");
+  choose(browser, "method", "sgd");
+  replace(browser, "rate", "1");
+  CHECK(text(browser, "play-said").find("x = NaN, y = NaN") != std::string::npos);
+  CHECK(browser.evaluate("document.querySelector('.now .route').getAttribute('points')")
+            .get<std::string>()
+            .find("NaN") == std::string::npos);
+  CHECK(browser.evaluate("document.querySelectorAll('.now .dot').length") == 6);
+  choose(browser, "function", "valley");
+  replace(browser, "rate", "100");
+  CHECK(text(browser, "play-said").find("it has not arrived after 500 steps") != std::string::npos);
+  CHECK(browser.complaints() == std::vector<std::string>{});
 }
 
 TEST_CASE("a click into the playground's picture is the start") {

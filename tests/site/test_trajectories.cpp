@@ -147,7 +147,7 @@ TEST_CASE("in float32 the page's paths are the library's, bit for bit") {
   Browser browser;
   for (const std::string method : kMethods) {
     for (const double start : {-8.0, 8.0, 2.37}) {
-      for (const double momentum : {0.9, 0.55}) {
+      for (const double momentum : {0.9, 0.55, 0.0}) {
         for (const double part : {1.0, 0.3}) {
           const double lr = part * usual_rate(browser, method, kValley);
           CAPTURE(method, start, momentum, lr);
