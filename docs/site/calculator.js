@@ -2,7 +2,6 @@
 // The memory calculator: inputs, a sentence, stacked bars and a table, all from memory.js.
 const calculator = (() => {
   const { byId, html, svg } = page;
-  const kHeight = 400;
   const kOwn = "own";  // the value of a select whose inputs hold numbers that it does not offer
 
   let shown = null;  // the numbers of the picture and the table
@@ -58,12 +57,12 @@ const calculator = (() => {
 
   // What the picture measures: the width it is given, and bytes to pixels.
   function frame(now) {
-    const width = byId("memory-picture").clientWidth;
-    const box = { left: 58, top: 24, right: width - 70, bottom: kHeight - 44 };
+    const width = byId("memory-picture").clientWidth, height = page.heightFor(width);
+    const box = { left: 58, top: 24, right: width - 70, bottom: height - 44 };
     const top = memory.held(0, now).together * 1.08 || 1;
     box.y = (bytes) => box.bottom - ((box.bottom - box.top) * bytes) / top;
     box.most = top;
-    return { width, box };
+    return { width, height, box };
   }
 
   function axis(box) {
@@ -128,9 +127,9 @@ const calculator = (() => {
 
   function draw(now) {
     const picture = byId("memory-picture");
-    const { width, box } = frame(now);
-    picture.setAttribute("viewBox", `0 0 ${width} ${kHeight}`);
-    picture.setAttribute("height", String(kHeight));
+    const { width, height, box } = frame(now);
+    picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    picture.setAttribute("height", String(height));
     picture.replaceChildren(...axis(box), ...memory.stages.map((_, i) => bar(i, now, box)), ...limits(box));
     const levels = memory.stages.map(({ name }, i) => `${name} ${page.bytes(memory.held(i, now).together)}`);
     picture.setAttribute("aria-label", `Bytes of one rank, stacked bars: ${list(levels)}.`);

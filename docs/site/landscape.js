@@ -2,7 +2,6 @@
 // The picture of the playground: a curve or contour lines, and paths on them.
 const landscape = (() => {
   const { svg, byId } = page;
-  const kHeight = 380;
   const kMostPoints = 2000;  // of a path's line; more would not be seen
   const kDots = 60;          // first steps, each of which is a dot
   const kFar = 40;           // a path that leaves the picture widens it up to here
@@ -25,11 +24,12 @@ const landscape = (() => {
 
   // Data to pixels and back.
   function scales(picture, { x, y }) {
-    const width = picture.clientWidth;
-    const box = { left: 46, right: width - 12, top: 12, bottom: kHeight - 32 };
+    const width = picture.clientWidth, height = page.heightFor(width);
+    const box = { left: 46, right: width - 12, top: 12, bottom: height - 32 };
     const across = (box.right - box.left) / (x[1] - x[0]), up = (box.bottom - box.top) / (y[1] - y[0]);
     return {
       width,
+      height,
       box,
       x: (at) => box.left + (at - x[0]) * across,
       y: (at) => box.bottom - (at - y[0]) * up,
@@ -103,8 +103,8 @@ const landscape = (() => {
     const picture = byId("play-picture");
     const seen = view(f, [path, ...kept]);
     const scale = scales(picture, seen), { box } = scale;
-    picture.setAttribute("viewBox", `0 0 ${scale.width} ${kHeight}`);
-    picture.setAttribute("height", String(kHeight));
+    picture.setAttribute("viewBox", `0 0 ${scale.width} ${scale.height}`);
+    picture.setAttribute("height", String(scale.height));
     const clip = svg("clipPath", { id: "play-clip" },
       svg("rect", { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }));
     const inside = svg("g", { "clip-path": "url(#play-clip)" },

@@ -71,6 +71,9 @@ const page = (() => {
     select.replaceChildren(...pairs.map(([value, text]) => html("option", { value }, text)));
   }
 
+  /** How high a picture of that width is, in pixels. */
+  const heightFor = (width) => Math.round(Math.max(320, Math.min(470, 0.6 * width)));
+
   /** Round numbers from low to high, about `wanted` of them. */
   function ticks(low, high, wanted) {
     const rough = (high - low) / wanted;
@@ -105,5 +108,5 @@ const page = (() => {
     });
   }
 
-  return { byId, html, svg, short, bytes, count, numberIn, tie, choices, ticks, followTheme };
+  return { byId, html, svg, short, bytes, count, numberIn, tie, choices, heightFor, ticks, followTheme };
 })();
