@@ -157,8 +157,8 @@ Browser::~Browser() {
 
 void Browser::attach() {
   const json target = call("Target.createTarget", {{"url", "about:blank"}});
-  const json id = target.at("targetId");
-  session_ = call("Target.attachToTarget", {{"targetId", id}, {"flatten", true}}).at("sessionId");
+  session_ = call("Target.attachToTarget", {{"targetId", target.at("targetId")}, {"flatten", true}})
+                 .at("sessionId");
   for (const char* domain : {"Page", "Runtime", "Log", "Network", "Accessibility"}) {
     call(std::string(domain) + ".enable");
   }
