@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -142,7 +143,13 @@ Browser::Browser(const Screen& screen) {
   to_ = commands[1];
   from_ = messages[0];
   ::signal(SIGPIPE, SIG_IGN);  // a browser that has died is an error of write()
-  attach();
+  try {
+    attach();
+  } catch (const std::runtime_error&) {
+    // The machine does not let it run: for ctest that is as if there were none.
+    std::cout << "\nskipped: Chromium does not start here" << std::endl;
+    throw;
+  }
   resize(screen);
   load();
 }

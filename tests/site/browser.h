@@ -21,7 +21,8 @@ struct Screen {
 
 class Browser {
  public:
-  /// Starts the browser and shows docs/site/index.html.
+  /// Starts the browser and shows docs/site/index.html. A std::runtime_error where it does not run,
+  /// which ctest counts as skipped where it has not even started.
   explicit Browser(const Screen& screen = {});
   ~Browser();
   Browser(const Browser&) = delete;
