@@ -1,11 +1,12 @@
-# One program a tutorials/NN_name.cpp, in <build>/tutorials/, and one test a text in
+# One program a tutorials/NN_name.cpp or NNa_name.cpp, in <build>/tutorials/, and one test a text in
 # tutorials/expected/: NN_name.txt is what the program prints without options; NN_name.<tag>.txt
 # begins with the line "# args: ..." that holds its options. The same objects linked with
 # tests/cusim in place of the CUDA runtime are the programs of <build>/tests/tutorials_cusim/, which
 # tests/scripts/test_tutorials_cuda runs with --device cuda.
 add_custom_target(hero_tutorials)
 find_package(CLI11 QUIET)
-file(GLOB hero_tutorial_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/[0-9][0-9]_*.cpp)
+file(GLOB hero_tutorial_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/[0-9][0-9]_*.cpp
+                                                ${PROJECT_SOURCE_DIR}/tutorials/[0-9][0-9][a-z]_*.cpp)
 if(NOT CLI11_FOUND)
   message(STATUS "hero: CLI11 not found (Debian: libcli11-dev), tutorials are not built")
   return()
