@@ -1,4 +1,5 @@
 // Fashion-MNIST: the slides' network, every optimizer of the series on it, and a small CNN
+#include <cmath>
 #include <cstdio>
 #include <memory>
 
@@ -64,6 +65,17 @@ tutorial::Score test(nn::Module& model, const Fashion& data) {
 }
 // [end]
 
+// [snippet: step]
+// One step on a batch of images and the numbers of their classes; returns the loss.
+double take_step(nn::Module& model, optim::Optimizer& optimizer, const nn::data::Example& batch) {
+  optimizer.zero_grad();                                         // forget the old gradients
+  const Tensor loss = cross_entropy(model(batch[0]), batch[1]);  // how wrong is the network?
+  loss.backward();                                               // the gradient of each parameter
+  optimizer.step();                                              // a step against it
+  return loss.item();
+}
+// [end]
+
 // Trains to the end of the epochs, or until Ctrl-C; returns the exit code.
 // [snippet: train]
 int train(Training& t, const Fashion& data, const FashionOptions& options) {
@@ -85,11 +97,9 @@ int train(Training& t, const Fashion& data, const FashionOptions& options) {
     if (t.step % loader.size() == 0) loader.set_epoch(epoch);
     if (t.show_every > 0) std::printf("Epoch %lld\n%s\n", epoch + 1LL, kLine);
     for (const nn::data::Example& batch : loader) {
-      t.optimizer.zero_grad();
-      const double loss = nn::finite_backward(t.step + 1, [&] {
-                            return cross_entropy(t.model(batch[0]), batch[1]);
-                          }).item();
-      t.optimizer.step();
+      const double loss = take_step(t.model, t.optimizer, batch);
+      hero::check(std::isfinite(loss), "step ", t.step + 1, ": the loss is ", loss,
+                  "; take a smaller learning rate");
       if (t.schedule != nullptr) t.schedule->step();
       const int64_t number = t.step++ % loader.size();
       progress.update(t.step, {{"loss", loss}, {"lr", t.optimizer.lr()}});
