@@ -19,7 +19,7 @@ void copies(const Communicator& world) {
   tutorial::Network net = tutorial::make_network();
   const dist::DDP ddp(net, world);
   optim::Adam adam(net.parameters(), tutorial::kAdam);
-  tutorial::loss_of(net, 0, world.rank()).backward();
+  tutorial::loss_of(net, world.rank()).backward();
   adam.step();
   const hero::Ledger& ledger = hero::current_ledger();
   std::vector<Tensor> gradients, states;

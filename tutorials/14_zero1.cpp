@@ -1,5 +1,7 @@
 // ZeRO-1: every rank keeps the optimizer's states of its own part, by hand and by the library
 #include "support/ladder.h"
+#include "support/rows.h"
+#include "support/rungs.h"
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;
@@ -19,7 +21,9 @@ uint64_t by_hand(const Communicator& world, Report& report) {
   for (int step = 0; step < kSteps; ++step) {
     report.step();
     Tensor(gradients).zero_();
-    loss_of(net, step, world.rank()).backward();
+    const Tensor loss = loss_of(net, world.rank());
+    loss.backward();
+    report.loss(loss);
     report.note("backward");
     const Array my_gradient = cut.mine(gradients);
     world.reduce_scatter(my_gradient, gradients, {.op = ReduceOp::mean, .counts = cut.counts});
@@ -33,28 +37,40 @@ uint64_t by_hand(const Communicator& world, Report& report) {
 }
 // [end]
 
+void draw_row_of(const Communicator& world, const Cut& cut, const std::string& folder) {
+  if (world.rank() > 0) return;
+  std::vector<tutorial::InRow> places;
+  int64_t at = 0;
+  for (const auto& [name, p] : tutorial::make_network().named_parameters()) {
+    places.push_back({name, at, p.numel()});
+    at += p.numel();
+  }
+  tutorial::draw_row("All parameters in a row, and the part of each rank", places, cut.counts,
+                     folder, "14_zero1_row");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* title = "ZeRO-1: the optimizer's states in parts.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
     const uint64_t alone = tutorial::train_alone(world);
     const int64_t count = tutorial::make_network().parameter_count(), psi = 4 * count;
     const Cut cut(world, count);
-    const auto sent = [&](int64_t numel) {
-      return reduce_scatter_bytes(world, numel) + all_gather_bytes(world, numel);
-    };
     Report report(world, "by hand");
     const uint64_t bits = by_hand(world, report);
-    report.print({psi, psi, 2 * 4 * (cut.end - cut.begin)}, sent(count), bits, alone);
+    const int64_t sent = reduce_scatter_bytes(world, count) + all_gather_bytes(world, count);
+    report.print({psi, psi, 2 * 4 * (cut.end - cut.begin)}, sent, bits, alone);
     Report library(world, "dist::ZeRO, stage 1");
     // [snippet: library]
     const tutorial::Rung rung = [](auto& net, auto& communicator) {
-      return hero::dist::ZeRO(net, communicator, {.stage = 1});
+      return hero::dist::ZeRO(net, communicator, {.stage = 1, .bucket_bytes = 1 << 18});
     };
     // [end]
-    const int64_t row = tutorial::unit_row(world, count), part = 4 * row / world.size();
-    library.print({4 * row, 4 * row, 2 * part}, sent(row),
-                  tutorial::train(rung, world, library).bits, alone);
+    const auto [library_bits, units] = tutorial::train(rung, world, library);
+    const auto formula = tutorial::formula_of(1, world, units);
+    library.print(formula.held, formula.sent, library_bits, alone);
+    draw_row_of(world, cut, options.out);
+    tutorial::draw_rungs(1, world, options.out, "14_zero1_memory");
   });
 }

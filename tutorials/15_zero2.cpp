@@ -1,5 +1,6 @@
 // ZeRO-2: gradients in parts too, reduced and freed while backward goes on
 #include "support/ladder.h"
+#include "support/rungs.h"
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;
@@ -46,7 +47,9 @@ uint64_t by_hand(const Communicator& world, Report& report) {
   optim::Adam adam({shard}, kAdam);
   for (int step = 0; step < kSteps; ++step) {
     report.step();
-    loss_of(net, step, world.rank()).backward();
+    const Tensor loss = loss_of(net, world.rank());
+    loss.backward();
+    report.loss(loss);
     report.note("backward");
     shard.set_grad(Tensor(my_gradient));
     adam.step();
@@ -62,25 +65,24 @@ uint64_t by_hand(const Communicator& world, Report& report) {
 
 int main(int argc, char** argv) {
   const char* title = "ZeRO-2: the optimizer's states and the gradients in parts.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
     const uint64_t alone = tutorial::train_alone(world);
     const int64_t count = tutorial::make_network().parameter_count();
     const Cut cut(world, count);
     const int64_t part = 4 * (cut.end - cut.begin);
-    const auto sent = [&](int64_t numel) {
-      return reduce_scatter_bytes(world, numel) + all_gather_bytes(world, numel);
-    };
     Report report(world, "by hand");
     const uint64_t bits = by_hand(world, report);
-    report.print({4 * count, part, 2 * part}, sent(count), bits, alone);
+    const int64_t sent = reduce_scatter_bytes(world, count) + all_gather_bytes(world, count);
+    report.print({4 * count, part, 2 * part}, sent, bits, alone);
     Report library(world, "dist::ZeRO, stage 2");
     // [snippet: library]
     const tutorial::Rung rung = [](auto& net, auto& communicator) {
-      return hero::dist::ZeRO(net, communicator, {.stage = 2});
+      return hero::dist::ZeRO(net, communicator, {.stage = 2, .bucket_bytes = 1 << 18});
     };
     // [end]
-    const int64_t row = tutorial::unit_row(world, count), own = 4 * row / world.size();
-    library.print({4 * row, own, 2 * own}, sent(row), tutorial::train(rung, world, library).bits,
-                  alone);
+    const auto [library_bits, units] = tutorial::train(rung, world, library);
+    const auto formula = tutorial::formula_of(2, world, units);
+    library.print(formula.held, formula.sent, library_bits, alone);
+    tutorial::draw_rungs(2, world, options.out, "15_zero2_memory");
   });
 }

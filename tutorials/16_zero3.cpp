@@ -2,6 +2,7 @@
 #include <list>
 
 #include "support/ladder.h"
+#include "support/rungs.h"
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;
@@ -84,7 +85,8 @@ uint64_t by_hand(const Communicator& world, Report& report) {
   for (int step = 0; step < kSteps; ++step) {
     report.step();
     adam.zero_grad();
-    const Tensor loss = loss_of(net, step, world.rank());
+    const Tensor loss = loss_of(net, world.rank());
+    report.loss(loss);
     report.note("forward");
     loss.backward();
     report.note("backward");
@@ -98,30 +100,89 @@ uint64_t by_hand(const Communicator& world, Report& report) {
   return bits_of(net.parameters());
 }
 
+// Every layer is cut by itself; its parameters are gathered twice.
+tutorial::RungFormula formula_by_hand(const Communicator& world) {
+  Network net = tutorial::make_network();
+  int64_t part = 0, sent = 0;
+  for (nn::Module* layer : net.children()) {
+    const int64_t count = layer->parameter_count();
+    const Cut cut(world, count);
+    part += 4 * (cut.end - cut.begin);
+    sent += 2 * all_gather_bytes(world, count) + reduce_scatter_bytes(world, count);
+  }
+  return {{part, part, 2 * part}, sent};
+}
+
+// A step of which `moments` are noted, after one that has made the optimizer's states.
+void note_step(Network& net, optim::Adam& adam, int rank, tutorial::Moments& moments) {
+  loss_of(net, rank).backward();
+  adam.step();
+  adam.zero_grad();
+  moments = {};
+  moments.note("start");
+  loss_of(net, rank).backward();
+  moments.note();
+  adam.step();
+  moments.note("step");
+}
+
+tutorial::Moments moments_by_hand(const Communicator& world) {
+  tutorial::Moments moments;
+  Network net = tutorial::make_network();
+  std::list<Unit> units;
+  std::vector<Tensor> shards;
+  moments.watch_gradients(net);  // before their layer's are reduced
+  for (nn::Module* layer : net.children()) {
+    install(units.emplace_back(world, *layer), *layer);
+    shards.push_back(units.back().shard);
+  }
+  moments.watch(net);
+  moments.watch_gradients(net);
+  optim::Adam adam(shards, kAdam);
+  note_step(net, adam, world.rank(), moments);
+  return moments;
+}
+
+tutorial::Moments moments_of_library(const Communicator& world) {
+  tutorial::Moments moments;
+  Network net = tutorial::make_network();
+  const auto zero = hero::dist::ZeRO(net, world, {.stage = 3});
+  zero.on_event([&](const hero::dist::Event&) { moments.note(); });
+  moments.watch(net);
+  optim::Adam adam(net.parameters(), kAdam);
+  note_step(net, adam, world.rank(), moments);
+  return moments;
+}
+
+void draw_moments(const Communicator& world, const std::string& folder) {
+  const tutorial::Moments by_hand = moments_by_hand(world), library = moments_of_library(world);
+  if (world.rank() > 0) return;
+  by_hand.draw("A step of ZeRO-3 by hand: what lies in a rank's memory", folder,
+               "16_zero3_by_hand");
+  library.draw("A step of ZeRO-3 by the library: what lies in a rank's memory", folder,
+               "16_zero3_library");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* title = "ZeRO-3: states, gradients and parameters in parts.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto&) {
+  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
     const uint64_t alone = tutorial::train_alone(world);
-    int64_t part = 0, sent = 0, own = 0, row_sent = 0;
-    for (const int64_t count : {784 * 512 + 512, 512 * 512 + 512, 512 * 10 + 10}) {
-      const Cut cut(world, count);
-      part += 4 * (cut.end - cut.begin);
-      sent += 2 * all_gather_bytes(world, count) + reduce_scatter_bytes(world, count);
-      const int64_t row = tutorial::unit_row(world, count);  // of the library's unit
-      own += 4 * row / world.size();
-      row_sent += 2 * all_gather_bytes(world, row) + reduce_scatter_bytes(world, row);
-    }
     Report report(world, "by hand");
     const uint64_t bits = by_hand(world, report);
-    report.print({part, part, 2 * part}, sent, bits, alone);
+    const auto expected = formula_by_hand(world);
+    report.print(expected.held, expected.sent, bits, alone);
     Report library(world, "dist::ZeRO, stage 3");
     // [snippet: library]
     const tutorial::Rung rung = [](auto& net, auto& communicator) {
       return hero::dist::ZeRO(net, communicator, {.stage = 3});
     };
     // [end]
-    library.print({own, own, 2 * own}, row_sent, tutorial::train(rung, world, library).bits, alone);
+    const auto [library_bits, rows] = tutorial::train(rung, world, library);
+    const auto formula = tutorial::formula_of(3, world, rows);
+    library.print(formula.held, formula.sent, library_bits, alone);
+    tutorial::draw_rungs(3, world, options.out, "16_zero3_memory");
+    draw_moments(world, options.out);
   });
 }

@@ -100,7 +100,7 @@ Figure& Figure::log_y() {
 }
 
 Figure& Figure::x_ticks(const std::vector<Tick>& ticks) {
-  settings_ += "set xtics (" + listed(ticks) + ")\n";
+  settings_ += ticks.empty() ? "unset xtics\n" : "set xtics (" + listed(ticks) + ")\n";
   return *this;
 }
 
@@ -172,9 +172,10 @@ Figure& Figure::box(double x, double y, double width, double height, const std::
 }
 
 Figure& Figure::area(const std::string& title, const Values& x, const Values& low,
-                     const Values& high) {
+                     const Values& high, const std::string& colour) {
   const std::string block = data({&x, &low, &high});
-  parts_.push_back(block + " with filledcurves fs solid 0.75 noborder lc rgb '" + next_colour() +
+  const std::string fill = colour.empty() ? next_colour() : colour;
+  parts_.push_back(block + " with filledcurves fs solid 0.75 noborder lc rgb '" + fill +
                    "' title " + quoted(title));
   return *this;
 }

@@ -22,6 +22,7 @@ class Figure {
   Figure& y_range(double low, double high);
   Figure& log_y();
   /// The words that stand at places of an axis, in place of numbers.
+  /// Where x_ticks() gets none the axis has neither.
   Figure& x_ticks(const std::vector<Tick>& ticks);
   Figure& y_ticks(const std::vector<Tick>& ticks);
   /// Where the legend goes, in gnuplot's words: "top left".
@@ -41,8 +42,9 @@ class Figure {
   /// A filled rectangle from (x, y) on, with a text in its middle.
   Figure& box(double x, double y, double width, double height, const std::string& colour,
               const std::string& text = {});
-  /// The area between two curves over x.
-  Figure& area(const std::string& title, const Values& x, const Values& low, const Values& high);
+  /// The area between two curves over x; without a colour in that which is next.
+  Figure& area(const std::string& title, const Values& x, const Values& low, const Values& high,
+               const std::string& colour = {});
   /// Lines on which f(x, y) is one of `levels`, in the rectangle of x_range and y_range.
   Figure& contours(const std::function<double(double, double)>& f, const Values& levels);
   /// A dashed level over the whole width, with its name above it on the right.

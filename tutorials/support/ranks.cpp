@@ -18,6 +18,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
   RankOptions options;
   std::string engine, timeout;
   std::optional<int64_t> ranks, steps;
+  std::optional<double> link;
   bool prefix = false;
   hero::Device device = hero::kCpu;
   Command command(program.title);
@@ -26,6 +27,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
       .flag("--prefix", prefix, "every rank prints, its lines begin with its number")
       .text("--timeout", timeout, "seconds that a rank waits for the others")
       .text("--engine", engine, "what carries the messages")
+      .number("--link", link, "bytes a second that leave a rank, for ranks that are threads")
       .device(device)
       .text("--out", options.out, "folder for figures");
   if (program.steps) command.count("--steps", steps, "steps of the training run");
@@ -34,6 +36,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
     body(world, options);
   };
   return command.run(argc, argv, [&] {
+    options.link = link.value_or(0.0);
     options.steps = steps.value_or(program.steps.value_or(0));
     // [snippet: launch]
     return hero::dist::launch(argc, argv, one_rank, {.default_ranks = program.ranks});

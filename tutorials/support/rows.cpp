@@ -1,0 +1,95 @@
+#include "rows.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tutorial {
+
+namespace {
+
+// gnuplot reads _ as the beginning of an index.
+std::string without_index(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '_' ? std::string("\\_") : std::string(1, c);
+  return out;
+}
+
+std::string kilobytes(int64_t numel) {
+  char text[32];
+  std::snprintf(text, sizeof text, numel < 250 ? "%.0f B" : "%.1f kB",
+                numel < 250 ? 4.0 * static_cast<double>(numel) : 4e-3 * static_cast<double>(numel));
+  return text;
+}
+
+const char* rank_colour(size_t rank) {
+  static const char* const colours[] = {"#7db7e0", "#f0a860", "#8fce9f", "#e3a6c8"};
+  return colours[rank % std::size(colours)];
+}
+
+}  // namespace
+
+void draw_row(const std::string& title, const std::vector<InRow>& parameters,
+              const std::vector<int64_t>& counts, const std::string& folder,
+              const std::string& name) {
+  Figure figure(title, "element of the row", "");
+  int64_t length = 0;
+  for (const int64_t count : counts) length += count;
+  const double all = static_cast<double>(length);
+  double low = 0.62;  // names that do not fit in their boxes stand above, each a line higher
+  for (const InRow& p : parameters) {
+    const double begin = static_cast<double>(p.begin), numel = static_cast<double>(p.numel);
+    const bool fits = static_cast<double>(p.name.size()) < 125.0 * numel / all;
+    figure.box(begin, 0.0, numel, 0.45, "#d0d8e0", fits ? without_index(p.name) : "");
+    if (!fits) {
+      figure.label(without_index(p.name), std::clamp(begin + numel / 2, 0.04 * all, 0.96 * all),
+                   low, "#555555");
+      low = low > 1.1 ? 0.62 : low + 0.16;
+    }
+  }
+  double begin = 0.0;
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    const auto count = static_cast<double>(counts[rank]);
+    char text[64];
+    std::snprintf(text, sizeof text, "rank %zu: %lld", rank, static_cast<long long>(counts[rank]));
+    figure.box(begin, -0.7, count, 0.45, rank_colour(rank), text);
+    begin += count;
+  }
+  figure.x_range(0, all).y_range(-0.85, 1.4);
+  figure.y_ticks({{0.22, "parameters"}, {-0.48, "shards"}}).save(folder, name);
+}
+
+void draw_buckets(const hero::nn::Module& net, const std::vector<std::string>& ready,
+                  const std::vector<Buckets>& choices, const std::string& folder,
+                  const std::string& name) {
+  Figure figure("Gradients in the order in which backward completes them, and their buckets",
+                "backward goes on →", "");
+  std::vector<Tick> lanes = {{-0.45, "gradients"}};
+  const auto at = [&ready](const std::string& parameter) {
+    return static_cast<double>(std::find(ready.begin(), ready.end(), parameter) - ready.begin());
+  };
+  for (const auto& [parameter, p] : net.named_parameters()) {
+    const double x = at(parameter);
+    figure.box(x + 0.03, -0.9, 0.94, 0.9, "#d0d8e0");
+    figure.label(without_index(parameter), x + 0.5, -0.3, "#111111");
+    figure.label(kilobytes(p.numel()), x + 0.5, -0.6, "#444444");
+  }
+  double y = -1.4;
+  for (const Buckets& choice : choices) {
+    lanes.push_back({y - 0.45, choice.sizes});
+    for (size_t i = 0; i < choice.units.size(); ++i) {
+      double first = static_cast<double>(ready.size()), last = 0.0;
+      for (const std::string& parameter : choice.units[i].parameters) {
+        first = std::min(first, at(parameter));
+        last = std::max(last, at(parameter) + 1.0);
+      }
+      figure.box(first + 0.03, y - 0.9, last - first - 0.06, 0.9, rank_colour(i));
+      figure.label(choice.units[i].name, (first + last) / 2, y - 0.3, "#111111");
+      figure.label(kilobytes(choice.units[i].numel), (first + last) / 2, y - 0.6, "#444444");
+    }
+    y -= 1.3;
+  }
+  figure.x_range(0, static_cast<double>(ready.size())).y_range(y + 0.2, 0.2).x_ticks({});
+  figure.y_ticks(lanes).save(folder, name);
+}
+
+}  // namespace tutorial
