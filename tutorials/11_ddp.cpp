@@ -97,13 +97,16 @@ void watch(Network& net, StepModel& model) {
 }
 // [end]
 
+using Kind = dist::Event::Kind;
+constexpr StepModel::Message kReduce = StepModel::Message::reduce;
+
 // The step of train_by_hand or, where messages begin in the hooks, of train_overlapped.
 StepModel model_of(const Communicator& world, const char* name, bool in_hooks) {
   StepModel model(name, kMachine);
   Network net = tutorial::make_network();
   watch(net, model);
   const auto send = [&](const std::string& parameter, int64_t numel) {
-    model.send(parameter, static_cast<double>(all_reduce_bytes(world, numel)));
+    model.send(kReduce, parameter, static_cast<double>(all_reduce_bytes(world, numel)));
   };
   for (const auto& [parameter, p] : net.named_parameters()) {
     if (!in_hooks) continue;
@@ -131,8 +134,8 @@ StepModel model_of_ddp(const Communicator& world) {
   }
   watch(net, model);
   ddp.on_event([&](const dist::Event& event) {
-    if (event.kind == dist::Event::Kind::reduce) model.send(event.unit, bytes.at(event.unit));
-    if (event.kind == dist::Event::Kind::reduced) model.wait(event.unit);
+    if (event.kind == Kind::reduce) model.send(kReduce, event.unit, bytes.at(event.unit));
+    if (event.kind == Kind::reduced) model.wait(kReduce, event.unit);
   });
   loss_of(net, world.rank()).backward();
   return model;

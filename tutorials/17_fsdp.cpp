@@ -1,13 +1,18 @@
 // FSDP: units, shards, and the order in which they are gathered, freed and reduced
+#include <list>
+#include <map>
+
 #include "support/device.h"
 #include "support/ladder.h"
+#include "support/overlap.h"
+#include "support/rows.h"
 #include "support/timeline.h"
 
 #include <hero/nn/nn.h>
 
 using hero::Tensor;
 using hero::dist::Communicator, hero::dist::DataParallel;
-using tutorial::RankTable, tutorial::say, tutorial::Timeline;
+using tutorial::RankTable, tutorial::say, tutorial::StepModel, tutorial::Timeline;
 namespace dist = hero::dist;
 namespace nn = hero::nn;
 
@@ -53,6 +58,28 @@ void show_shards(const Communicator& world, nn::Module& model) {
 }
 // [end]
 
+// Elements of the parameter of which this rank has a shard.
+int64_t whole_numel(const Tensor& shard) {
+  int64_t numel = 1;
+  for (const int64_t size : whole_shape(shard)) numel *= size;
+  return numel;
+}
+
+void draw_row_of(const Communicator& world, nn::Module& block, const dist::UnitInfo& unit,
+                 const std::string& folder) {
+  std::vector<tutorial::InRow> places;
+  int64_t at = 0;
+  for (const auto& [name, p] : block.named_parameters()) {
+    const int64_t count = whole_numel(p);
+    places.push_back({name, at, count});
+    at += (count + 7) / 8 * 8;  // every parameter begins at a multiple of 8
+  }
+  const std::vector<int64_t> counts(static_cast<size_t>(world.size()), unit.own.count);
+  if (world.rank() > 0) return;
+  tutorial::draw_row("The row of h.0, and the shard of each rank", places, counts, folder,
+                     "17_fsdp_row");
+}
+
 // [snippet: timeline]
 void show_step(const Communicator& world, const DataParallel& sharded, nn::GPT& model,
                const std::string& folder) {
@@ -89,14 +116,69 @@ void walk_through(const Communicator& world, const std::string& folder) {
   show_units(world, sharded);
   say(world, "\n");
   show_shards(world, model);
+  draw_row_of(world, model.get_submodule("transformer.h.0"), sharded.units().at(1), folder);
   loss_of(model, world.rank()).backward();  // from the first step on the order is known
   say(world, "\n");
   show_step(world, sharded, model, folder);
-  say(world, "\n");
+}
+
+constexpr tutorial::Machine kMachine = {.operations = 10e9, .bytes = 200e6, .message = 5e-6};
+
+// Tells the model what the blocks compute.
+void watch(nn::GPT& model, StepModel& step) {
+  for (nn::Module* block : model.modules()) {
+    if (dynamic_cast<nn::Block*>(block) == nullptr) continue;
+    int64_t parameters = 0;
+    for (const Tensor& p : block->parameters()) parameters += whole_numel(p);
+    const double work = tutorial::forward_operations(4 * 16, parameters);  // 4 rows of 16 tokens
+    block->register_forward_pre_hook(
+        [&step, block, work](auto&...) { step.compute("h." + block->name(), work); });
+    block->register_full_backward_pre_hook(
+        [&step, block, work](auto&...) { step.compute("∇ h." + block->name(), 2.0 * work); });
+  }
+}
+
+// [snippet: times]
+// The time of a step, from what the units do and when, by a model of the machine.
+StepModel time_of(const Communicator& world, const char* name, const dist::FSDPOptions& options) {
+  using Kind = dist::Event::Kind;
+  using Message = StepModel::Message;
+  hero::manual_seed(1);
+  nn::GPT model(kConfig);
+  const auto sharded = dist::fully_shard(model, world, options);
+  loss_of(model, world.rank()).backward();  // from the second step on the order is known
+  std::map<std::string, int64_t> rows;
+  for (const dist::UnitInfo& unit : sharded.units()) rows[unit.name] = unit.row;
+  StepModel step(name, kMachine);
+  sharded.on_event([&](const dist::Event& event) {
+    const std::string unit = event.unit.substr(event.unit.find('.') + 1);  // "h.0"
+    const int64_t row = rows.at(event.unit);
+    const auto gather = static_cast<double>(tutorial::all_gather_bytes(world, row));
+    const auto reduce = static_cast<double>(tutorial::reduce_scatter_bytes(world, row));
+    if (event.kind == Kind::gather) step.send(Message::gather, unit, gather);
+    if (event.kind == Kind::use) step.wait(Message::gather, unit);
+    if (event.kind == Kind::reduce) step.send(Message::reduce, "∇ " + unit, reduce);
+    if (event.kind == Kind::reduced) step.wait(Message::reduce, "∇ " + unit);
+  });
+  watch(model, step);
+  loss_of(model, world.rank()).backward();
+  return step;
+}
+// [end]
+
+void show_times(const Communicator& world, const std::string& folder) {
+  const dist::UnitPolicy blocks = dist::each<nn::Block>();
+  const std::vector<StepModel> steps = {
+      time_of(world, "without prefetch", {.unit = blocks, .prefetch = false}),
+      time_of(world, "with prefetch", {.unit = blocks}),
+      time_of(world, "keep until backward", {.unit = blocks, .reshard_after_forward = false})};
+  tutorial::show_steps(world, steps, kMachine);
+  if (world.rank() > 0) return;
+  draw_steps(steps, "A step of FSDP by a model of processor and link", folder, "17_fsdp_times");
 }
 
 // The network of the chapters before in some forms of FSDP.
-void compare(const Communicator& world) {
+void compare(const Communicator& world, double link) {
   const uint64_t alone = tutorial::train_alone(world);
   struct Form {
     const char* name;
@@ -108,10 +190,14 @@ void compare(const Communicator& world) {
   const Form forms[] = {
       {"reshard after forward", {.unit = layers}, 2},
       {"keep until backward", {.unit = layers, .reshard_after_forward = false}, 1},
+      {"without prefetch", {.unit = layers, .prefetch = false}, 2},
   };
   // [end]
+  std::list<tutorial::Report> reports;
+  std::vector<const tutorial::Report*> runs;
   for (const Form& form : forms) {
-    tutorial::Report report(world, form.name);
+    tutorial::Report& report = reports.emplace_back(world, form.name);
+    runs.push_back(&report);
     const auto [bits, units] = tutorial::train(
         [&](auto& net, auto& ranks) { return dist::fully_shard(net, ranks, form.options); }, world,
         report);
@@ -123,6 +209,7 @@ void compare(const Communicator& world) {
     }
     report.print({held, held, 2 * held}, sent, bits, alone);
   }
+  tutorial::show_times(world, link, runs);
 }
 
 // [snippet: hybrid]
@@ -146,7 +233,9 @@ int main(int argc, char** argv) {
   const char* title = "FSDP: what units do during a step.";
   return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
     walk_through(world, options.out);
-    compare(world);
+    show_times(world, options.out);
+    say(world, "\n");
+    compare(world, options.link);
     hybrid(world);
   });
 }

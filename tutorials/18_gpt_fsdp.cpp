@@ -4,13 +4,15 @@
 #include "support/device.h"
 #include "support/ladder.h"
 #include "support/language.h"
+#include "support/resumes.h"
 
 #include <hero/dist/checkpoint.h>
 #include <hero/nn/nn.h>
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator;
-using tutorial::Corpus, tutorial::device, tutorial::everywhere, tutorial::RankTable, tutorial::say;
+using tutorial::Corpus, tutorial::RunCurve, tutorial::device, tutorial::everywhere,
+    tutorial::RankTable, tutorial::say;
 namespace dist = hero::dist;
 namespace nn = hero::nn;
 namespace optim = hero::optim;
@@ -112,40 +114,71 @@ void show_memory(const Communicator& world) {
   table.print("bytes of a rank");
 }
 
+// The runs so far, on the rank that draws them.
+thread_local std::vector<RunCurve> curves;
+
 // Trains from one step to another; prints the mean loss of every sixth of a whole run.
 void train(const Communicator& world, Run& run, int64_t from, int64_t until) {
   const int64_t every = std::max<int64_t>(1, run.job.steps / 6);
   double sum = 0.0;
   for (int64_t i = from; i < until; ++i) {
     world.traffic().reset();
-    sum += run.step(i, world.size());
+    const double loss = run.step(i, world.size());
+    curves.back().losses.push_back(loss);
+    sum += loss;
     if ((i + 1) % every != 0) continue;
     say(run.ranks, "  step %3d  loss %.3f\n", static_cast<int>(i + 1),
         sum / static_cast<double>(every));
     sum = 0.0;
   }
+  const hero::Ledger& ledger = hero::current_ledger();
+  curves.back().parameters = ledger.live(hero::MemoryTag::parameter, device().type);
+  curves.back().optimizer = ledger.live(hero::MemoryTag::optimizer, device().type);
+}
+
+// A group of the first `size` ranks; undefined on all others.
+Communicator first_ranks(const Communicator& world, int size) {
+  std::vector<int> members;
+  for (int rank = 0; rank < size; ++rank) members.push_back(rank);
+  if (world.rank() >= size) members.clear();
+  return world.group(members);
+}
+
+std::string ranks_of(int size) { return std::to_string(size) + (size == 1 ? " rank" : " ranks"); }
+
+void say_end(const Communicator& group, const Run& run, uint64_t finished) {
+  say(group, "  after step %d: %s\n", static_cast<int>(run.job.steps),
+      everywhere(group, run.bits() == finished) ? "the bits of the run that never stopped"
+                                                : "other last bits: sums in another order");
 }
 
 // [snippet: resume]
 // The second half again, by the first `size` ranks.
 void resume(const Communicator& world, int size, const Job& job, uint64_t saved,
             uint64_t finished) {
-  std::vector<int> members;
-  for (int rank = 0; rank < size; ++rank) members.push_back(rank);
-  if (world.rank() >= size) members.clear();
-  const Communicator group = world.group(members);
+  const Communicator group = first_ranks(world, size);
   if (!group.defined()) return;
   Run run(group, job);
   const int64_t step = run.checkpoint.resume().value();
   const bool same = everywhere(group, run.bits() == saved);
-  say(group, "\nresumed at step %d on %d rank%s: %s\n", static_cast<int>(step), size,
-      size == 1 ? "" : "s", same ? "the bits that were saved" : "OTHER bits than were saved");
+  say(group, "\nresumed at step %d on %s: %s\n", static_cast<int>(step), ranks_of(size).c_str(),
+      same ? "the bits that were saved" : "OTHER bits than were saved");
+  curves.push_back({"resumed on " + ranks_of(size), size, step});
   train(world, run, step, job.steps);
-  say(group, "  after step %d: %s\n", static_cast<int>(job.steps),
-      everywhere(group, run.bits() == finished) ? "the bits of the run that never stopped"
-                                                : "other last bits: sums in another order");
+  say_end(group, run, finished);
 }
 // [end]
+
+// All steps by one process, which takes the micro-batches of all ranks one after the other.
+void train_alone(const Communicator& world, const Job& job, uint64_t finished) {
+  const Communicator group = first_ranks(world, 1);
+  if (!group.defined()) return;
+  Run run(group, job);
+  say(group, "\none process, from the first step\n");
+  curves.push_back({"one process, from the first step", 1, 0});
+  train(world, run, 0, job.steps);
+  say_end(group, run, finished);
+}
 
 // [snippet: write]
 void write(const Communicator& world, const Corpus& corpus, const std::string& file) {
@@ -160,6 +193,14 @@ void write(const Communicator& world, const Corpus& corpus, const std::string& f
 }
 // [end]
 
+void draw_curves(const Job& job, const std::string& folder) {
+  const int64_t every = std::max<int64_t>(1, job.steps / 24);
+  draw_run_losses(curves, job.steps / 2, every, folder);
+  curves.pop_back();  // one process holds what the run that resumed on one rank holds
+  curves.erase(curves.begin());
+  draw_run_memory(curves, folder);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -172,6 +213,7 @@ int main(int argc, char** argv) {
     const Corpus corpus = tutorial::king_james_corpus({.characters = 200'000, .silent = true});
     const Job job{corpus, folder, options.steps};
     uint64_t saved = 0, finished = 0;
+    curves = {{"FSDP on " + ranks_of(world.size()), world.size(), 0}};
     {
       Run run(world, job);
       say(world, "%d ranks\n", world.size());
@@ -186,6 +228,8 @@ int main(int argc, char** argv) {
     for (int size = world.size(); size >= 1; --size) {
       if (world.size() % size == 0) resume(world, size, job, saved, finished);
     }
+    train_alone(world, job, finished);
     write(world, corpus, folder + "/gpt.safetensors");
+    if (world.rank() == 0) draw_curves(job, options.out);
   });
 }

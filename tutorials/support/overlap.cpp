@@ -10,17 +10,17 @@ namespace tutorial {
 void StepModel::compute(const std::string& what, double operations) {
   const double begin = now_;
   now_ += operations / machine_.operations;
-  computing_.push_back({what, begin, now_});
+  computing_.push_back({what, begin, now_, what.rfind("∇", 0) == 0 ? "#8fce9f" : "#7db7e0"});
 }
 
-void StepModel::send(const std::string& what, double bytes) {
+void StepModel::send(Message kind, const std::string& what, double bytes) {
   const double begin = std::max(now_, link_free_);
   link_free_ = begin + machine_.message + bytes / machine_.bytes;
-  sending_.push_back({what, begin, link_free_});
-  came_[what] = link_free_;
+  sending_.push_back({what, begin, link_free_, kind == Message::gather ? "#e3a6c8" : "#f0a860"});
+  came_[{kind, what}] = link_free_;
 }
 
-void StepModel::wait(const std::string& what) { wait_until(came_.at(what)); }
+void StepModel::wait(Message kind, const std::string& what) { wait_until(came_.at({kind, what})); }
 
 void StepModel::wait_all() { wait_until(link_free_); }
 
@@ -58,12 +58,11 @@ void draw_steps(const std::vector<StepModel>& steps, const std::string& title,
   for (const StepModel& step : steps) longest = std::max(longest, step.seconds());
   std::vector<Tick> lanes;
   double y = 0.0;
-  const auto lane = [&](const char* label, const std::vector<StepModel::Span>& spans,
-                        const auto& colour) {
+  const auto lane = [&](const char* label, const std::vector<StepModel::Span>& spans) {
     lanes.push_back({y - 0.5, label});
     for (const StepModel::Span& span : spans) {
       const double width = span.end - span.begin;
-      figure.box(1e3 * span.begin, y - 0.95, 1e3 * width, 0.9, colour(span.what),
+      figure.box(1e3 * span.begin, y - 0.95, 1e3 * width, 0.9, span.colour,
                  fits(span.what, width / longest) ? span.what : "");
     }
     y -= 1.0;
@@ -74,11 +73,8 @@ void draw_steps(const std::vector<StepModel>& steps, const std::string& title,
                   step.name().c_str(), 1e3 * step.seconds(), 1e3 * step.waited());
     figure.label(text, 0.5e3 * longest, y - 0.45, "#111111");
     y -= 0.9;
-    lane("computes", step.computing(),
-         [](const std::string& what) { return what.rfind("∇", 0) == 0 ? "#8fce9f" : "#7db7e0"; });
-    lane("link", step.sending(), [](const std::string& what) {
-      return what.rfind("gather", 0) == 0 ? "#e3a6c8" : "#f0a860";
-    });
+    lane("computes", step.computing());
+    lane("link", step.sending());
     y -= 0.5;
   }
   figure.x_range(0, 1.02e3 * longest).y_range(y + 0.3, 0.2).y_ticks(lanes).save(folder, name);

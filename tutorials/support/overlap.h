@@ -22,18 +22,21 @@ class StepModel {
  public:
   StepModel(std::string name, const Machine& machine) : name_(std::move(name)), machine_(machine) {}
 
+  enum class Message { gather, reduce };
+
   /// The processor computes from now on until that is done.
   void compute(const std::string& what, double operations);
   /// A message begins now, or when those before it have left; the processor goes on.
-  void send(const std::string& what, double bytes);
-  /// The processor waits until the last message of that name has come.
-  void wait(const std::string& what);
+  void send(Message kind, const std::string& what, double bytes);
+  /// The processor waits until the last message of that kind and name has come.
+  void wait(Message kind, const std::string& what);
   /// The same for all messages.
   void wait_all();
 
   struct Span {
     std::string what;
-    double begin, end;  // seconds
+    double begin, end;   // seconds
+    const char* colour;  // in which it is drawn
   };
   const std::string& name() const { return name_; }
   const std::vector<Span>& computing() const { return computing_; }
@@ -48,7 +51,7 @@ class StepModel {
   std::string name_;
   Machine machine_;
   std::vector<Span> computing_, sending_;
-  std::map<std::string, double> came_;  // when the last message of a name came
+  std::map<std::pair<Message, std::string>, double> came_;  // when the last of a name came
   double now_ = 0.0, link_free_ = 0.0, waited_ = 0.0;
 };
 
@@ -63,7 +66,8 @@ void show_steps(const Communicator& world, const std::vector<StepModel>& steps,
                 const Machine& machine);
 
 /// Draws them one below the other on one time axis, each as two lanes: what the processor computes,
-/// and what is on the link. Into folder/name.
+/// and what is on the link. Forwards are blue, what begins with ∇ green, gathered parameters pink,
+/// reduced gradients orange. Into folder/name.
 void draw_steps(const std::vector<StepModel>& steps, const std::string& title,
                 const std::string& folder, const std::string& name);
 

@@ -141,6 +141,13 @@ Figure& Figure::points(const std::string& title, const Values& x, const Values& 
   return *this;
 }
 
+Figure& Figure::rings(const std::string& title, const Values& x, const Values& y, double size) {
+  const std::string block = data({&x, &y});
+  parts_.push_back(block + " with points pt 6 lw 2 ps " + repr(0.9 * size) + " lc rgb '" +
+                   next_colour() + "' title " + quoted(title));
+  return *this;
+}
+
 Figure& Figure::steps(const std::string& title, const Values& x, const Values& y) {
   Values index;
   for (size_t i = 0; i < x.size(); ++i) index.push_back(static_cast<double>(i));

@@ -34,6 +34,8 @@ class Figure {
   Figure& line(const std::string& title, const Values& x, const Values& y, double width = 2.2);
   /// Without a title they are dark and not in the legend.
   Figure& points(const std::string& title, const Values& x, const Values& y);
+  /// Open circles of a size that is given in those of points().
+  Figure& rings(const std::string& title, const Values& x, const Values& y, double size);
   /// Points coloured by their position in the list, with a colour bar.
   Figure& steps(const std::string& title, const Values& x, const Values& y);
   /// Arrows from (x, y) to (x + dx, y + dy).

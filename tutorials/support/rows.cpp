@@ -35,17 +35,27 @@ void draw_row(const std::string& title, const std::vector<InRow>& parameters,
   int64_t length = 0;
   for (const int64_t count : counts) length += count;
   const double all = static_cast<double>(length);
-  double low = 0.62;  // names that do not fit in their boxes stand above, each a line higher
+  std::vector<const InRow*> narrow, last;  // those whose names do not fit, and which are at the end
   for (const InRow& p : parameters) {
     const double begin = static_cast<double>(p.begin), numel = static_cast<double>(p.numel);
     const bool fits = static_cast<double>(p.name.size()) < 125.0 * numel / all;
     figure.box(begin, 0.0, numel, 0.45, "#d0d8e0", fits ? without_index(p.name) : "");
-    if (!fits) {
-      figure.label(without_index(p.name), std::clamp(begin + numel / 2, 0.04 * all, 0.96 * all),
-                   low, "#555555");
-      low = low > 1.1 ? 0.62 : low + 0.16;
-    }
+    if (!fits) (begin > 0.8 * all ? last : narrow).push_back(&p);
   }
+  // Their names stand above, each beside a line to its place and clear of the other lines.
+  const auto name_above = [&](const InRow& p, double y, double side) {
+    const double x = static_cast<double>(p.begin) + static_cast<double>(p.numel) / 2;
+    const double half = (0.0034 * static_cast<double>(p.name.size()) + 0.007) * all;
+    figure.box(x - 0.0016 * all, 0.47, 0.0032 * all, y - 0.42, "#aaaaaa");
+    figure.label(without_index(p.name), x + side * half, y, "#555555");
+  };
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    name_above(*narrow[i], 0.6 + 0.13 * static_cast<double>(narrow.size() - 1 - i), 1.0);
+  }
+  for (size_t i = 0; i < last.size(); ++i) {
+    name_above(*last[i], 0.6 + 0.13 * static_cast<double>(i), -1.0);
+  }
+  const double top = 0.7 + 0.13 * static_cast<double>(std::max(narrow.size(), last.size()));
   double begin = 0.0;
   for (size_t rank = 0; rank < counts.size(); ++rank) {
     const auto count = static_cast<double>(counts[rank]);
@@ -54,7 +64,7 @@ void draw_row(const std::string& title, const std::vector<InRow>& parameters,
     figure.box(begin, -0.7, count, 0.45, rank_colour(rank), text);
     begin += count;
   }
-  figure.x_range(0, all).y_range(-0.85, 1.4);
+  figure.x_range(0, all).y_range(-0.85, top);
   figure.y_ticks({{0.22, "parameters"}, {-0.48, "shards"}}).save(folder, name);
 }
 
