@@ -1,5 +1,6 @@
 // ZeRO-2: gradients in parts too, reduced and freed while backward goes on
 #include "support/ladder.h"
+#include "support/rows.h"
 #include "support/rungs.h"
 
 using hero::Array, hero::Tensor;
@@ -83,6 +84,10 @@ int main(int argc, char** argv) {
     const auto [library_bits, units] = tutorial::train(rung, world, library);
     const auto formula = tutorial::formula_of(2, world, units);
     library.print(formula.held, formula.sent, library_bits, alone);
+    if (world.rank() == 0) {
+      tutorial::draw_units("The library's units, each in a row, and the part of each rank", units,
+                           world.size(), options.out, "15_zero2_units");
+    }
     tutorial::draw_rungs(2, world, options.out, "15_zero2_memory");
   });
 }

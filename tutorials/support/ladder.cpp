@@ -172,7 +172,6 @@ void Report::note_peak() {
   const auto peak = [](MemoryTag tag) { return hero::current_ledger().peak(tag, device().type); };
   held_["at most"] = {peak(MemoryTag::parameter), peak(MemoryTag::gradient),
                       peak(MemoryTag::optimizer), peak(MemoryTag::communication)};
-  most_ = hero::current_ledger().peak(device().type);
   line("at most", held_["at most"]);
 }
 

@@ -80,8 +80,7 @@ class Report {
   const std::string& title() const { return title_; }
   /// What this rank held at a moment that was noted.
   const Bytes& held(const std::string& moment) const { return held_.at(moment); }
-  /// The most that it held at once of all kinds, and of each kind.
-  int64_t most() const { return most_; }
+  /// The most that it held at once of each kind.
   const Bytes& peaks() const { return held_.at("at most"); }
   /// Seconds of this rank's shortest step.
   double seconds() const { return seconds_; }
@@ -98,7 +97,6 @@ class Report {
   std::vector<double> losses_;  // of this rank
   std::chrono::steady_clock::time_point begin_;
   double seconds_ = std::numeric_limits<double>::infinity();
-  int64_t most_ = 0;
   int64_t sent_ = -1;  // until stop()
 };
 

@@ -68,6 +68,30 @@ void draw_row(const std::string& title, const std::vector<InRow>& parameters,
   figure.y_ticks({{0.22, "parameters"}, {-0.48, "shards"}}).save(folder, name);
 }
 
+void draw_units(const std::string& title, const std::vector<hero::dist::UnitInfo>& units, int ranks,
+                const std::string& folder, const std::string& name) {
+  Figure figure(title, "element of the unit's row", "");
+  std::vector<Tick> lanes;
+  double y = 0.0, longest = 0.0;
+  for (const auto& unit : units) longest = std::max(longest, static_cast<double>(unit.row));
+  for (const auto& unit : units) {
+    std::string parameters;
+    for (const std::string& p : unit.parameters) parameters += (parameters.empty() ? "" : ", ") + p;
+    const auto part = static_cast<double>(unit.own.count);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string text = "rank " + std::to_string(rank);
+      figure.box(part * rank, y - 0.6, part, 0.6, rank_colour(static_cast<size_t>(rank)),
+                 part > 0.07 * longest ? text : "");
+    }
+    figure.label(without_index(parameters) + ": " + std::to_string(ranks) + " parts of " +
+                     std::to_string(unit.own.count),
+                 0.2 * longest, y + 0.16, "#444444");
+    lanes.push_back({y - 0.3, unit.name});
+    y -= 1.1;
+  }
+  figure.x_range(0, longest).y_range(y + 0.3, 0.4).y_ticks(lanes).save(folder, name);
+}
+
 void draw_buckets(const hero::nn::Module& net, const std::vector<std::string>& ready,
                   const std::vector<Buckets>& choices, const std::string& folder,
                   const std::string& name) {

@@ -20,6 +20,11 @@ void draw_row(const std::string& title, const std::vector<InRow>& parameters,
               const std::vector<int64_t>& counts, const std::string& folder,
               const std::string& name);
 
+/// Draws a row for each unit of the library, to scale, cut in the parts of `ranks` ranks. Into
+/// folder/name.
+void draw_units(const std::string& title, const std::vector<hero::dist::UnitInfo>& units, int ranks,
+                const std::string& folder, const std::string& name);
+
 /// Buckets of one choice of their sizes.
 struct Buckets {
   std::string sizes;
