@@ -3,7 +3,21 @@
 # begins with the line "# args: ..." that holds its options. The same objects linked with
 # tests/cusim in place of the CUDA runtime are the programs of <build>/tests/tutorials_cusim/, which
 # tests/scripts/test_tutorials_cuda runs with --device cuda.
+# tutorials/examples/train.cpp, the program that docs/first_program.md shows, needs nothing but the library.
 add_custom_target(hero_tutorials)
+add_executable(example_train ${PROJECT_SOURCE_DIR}/tutorials/examples/train.cpp)
+set_target_properties(example_train PROPERTIES OUTPUT_NAME train RUNTIME_OUTPUT_DIRECTORY
+                                               ${PROJECT_BINARY_DIR}/tutorials/examples)
+target_link_libraries(example_train PRIVATE hero::hero)
+add_dependencies(hero_tutorials example_train)
+if(HERO_TESTS)
+  add_test(NAME "tutorial: the example trains to the same bits on every rung, and resumes"
+           COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_train $<TARGET_FILE:example_train>
+                   "${HERO_MPIEXEC}")
+  set_tests_properties("tutorial: the example trains to the same bits on every rung, and resumes"
+                       PROPERTIES LABELS tutorial TIMEOUT 3600)
+endif()
+
 find_package(CLI11 QUIET)
 file(GLOB hero_tutorial_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/[0-9][0-9]_*.cpp
                                                 ${PROJECT_SOURCE_DIR}/tutorials/[0-9][0-9][a-z]_*.cpp)

@@ -20,6 +20,17 @@ run("building the outside project" ${CMAKE_COMMAND} --build ${SCRATCH}/build)
 run("the outside program" ${CMAKE_COMMAND} -E chdir ${SCRATCH} ${SCRATCH}/build/outside)
 run("the outside program without CUDA" ${CMAKE_COMMAND} -E chdir ${SCRATCH}
     ${SCRATCH}/build/outside_cpu)
+# the project of docs/first_program.md
+set(first ${SCRATCH}/outside/first)
+file(COPY ${SOURCE}/../../tutorials/examples/train.cpp DESTINATION ${first})
+run("configuring the first program" ${CMAKE_COMMAND} -G Ninja -S ${first} -B ${first}/build
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
+run("building the first program" ${CMAKE_COMMAND} --build ${first}/build)
+run("the first program" ${CMAKE_COMMAND} -E chdir ${first} ${first}/build/train --steps 2 --ranks 2
+    --rung fsdp)
+if(NOT EXISTS ${first}/runs/first/model.safetensors)
+  message(FATAL_ERROR "the first program has saved no model")
+endif()
 file(SIZE ${SCRATCH}/build/outside_cpu bytes)
 if(bytes GREATER 5000000)
   message(FATAL_ERROR "the stripped program without CUDA has ${bytes} bytes, more than 5000000")
