@@ -1,0 +1,258 @@
+// The right-hand sides of docs/pytorch.md, compiled and run: tests/scripts/test_pytorch_page looks
+// for each of them in this file.
+#include <sstream>
+#include <vector>
+
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/autograd/autograd.h>
+#include <hero/autograd/gradcheck.h>
+#include <hero/core/npy.h>
+#include <hero/dist/dist.h>
+#include <hero/nn/data/data.h>
+#include <hero/nn/nn.h>
+#include <hero/nn/summary.h>
+#include <hero/nn/training/training.h>
+#include <hero/optim/optim.h>
+
+using namespace hero;
+
+namespace translated {
+
+struct Net : nn::Module {
+  nn::Linear& fc1 = add<nn::Linear>("fc1", 6, 8);
+  nn::LayerNorm& norm = add<nn::LayerNorm>("norm", Shape{8});
+  nn::ModuleList& layers = add<nn::ModuleList>("layers");
+  Tensor& scale = parameter("scale", {8}, nn::init::ones());
+  Tensor& mask = buffer("mask", {8}, nn::init::ones());
+  Net() { layers.append<nn::Linear>(8, 3, {.bias = false}); }
+  Tensor forward(const Tensor& x) override {
+    Tensor h = gelu(norm(fc1(x))) * scale * mask;
+    for (nn::Module& layer : layers) h = layer(h);
+    return h;
+  }
+};
+
+struct Pairs : nn::data::Dataset {
+  int64_t size() const override { return 12; }
+  nn::data::Example get(int64_t i) const override {
+    return {full({6}, static_cast<double>(i)), tensor(i % 3)};
+  }
+};
+
+}  // namespace translated
+
+using translated::Net;
+using translated::Pairs;
+
+TEST_CASE("the page for PyTorch's users: tensors") {
+  manual_seed(0);
+  const Tensor a = tensor({1.0, 2.0}), m = tensor({{1.0, 2.0}, {3.0, 4.0}});
+  CHECK(zeros({2, 3}).shape() == ones({2, 3}).shape());
+  CHECK(full({2}, 7).dtype() == kInt64);
+  CHECK(arange(0, 10, 2).numel() == linspace(0.0, 1.0, 5).numel());
+  CHECK(randn({2, 3}, {.dtype = kFloat64}).dtype() == kFloat64);
+  CHECK(randint(0, 10, {4}).dtype() == kInt64);
+  const Tensor x = rand({2, 3, 4});
+  CHECK((x.shape() == Shape{2, 3, 4} && x.ndim() == 3 && x.numel() == 24 && x.size(-1) == 4));
+  CHECK(x.to(kBFloat16).dtype() == kBFloat16);
+  CHECK(x.to(kCpu).device() == kCpu);
+  CHECK(x[0].shape() == Shape{3, 4});
+  CHECK(x.slice(1, 0, 2).shape() == Shape{2, 2, 4});
+  CHECK(x.slice(2, 0, kEnd, 2).shape() == Shape{2, 3, 2});
+  CHECK(x.index({tensor({0, 1}), tensor({2, 2})}).shape() == Shape{2, 4});
+  CHECK(x.masked_select(x > 0.5).ndim() == 1);
+  CHECK(x.unsqueeze(0).squeeze(0).shape() == x.shape());
+  CHECK(x.transpose(1, 2).reshape({2, -1}).shape() == Shape{2, 12});
+  CHECK(x.permute({2, 0, 1}).contiguous().shape() == Shape{4, 2, 3});
+  CHECK(cat({a, a}, 0).numel() == stack({a, a}).numel());
+  CHECK(matmul(m, m).equal(m.matmul(m)));
+  CHECK(einsum("bij,bkj->bik", {x, x}).shape() == Shape{2, 3, 3});
+  CHECK(x.sum({1, 2}).shape() == Shape{2});
+  CHECK(x.mean({-1}, true).shape() == Shape{2, 3, 1});
+  const auto [values, indices] = x.max(1);
+  CHECK(values.shape() == indices.shape());
+  CHECK(where(x > 0.5, x, 0.0).equal(masked_fill(x, x <= 0.5, 0.0)));
+  CHECK(clamp(x, 0.0, {}).equal(x));
+  CHECK(((x > 0.2) & ~(x > 0.7)).dtype() == kBool);
+  for (const DType dtype :
+       {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32, kUInt8, kBool}) {
+    CHECK(zeros({2}, dtype).dtype() == dtype);
+  }
+  CHECK(a.sum().item() == 3.0);
+  CHECK(a.to_vector<float>() == std::vector<float>{1, 2});
+  a.add_(1.0);
+  a *= 2.0;
+  CHECK(a.equal(tensor({4.0, 6.0})));
+  const hero_test::TempDir dir;
+  core::save_npy(dir / "x.npy", x.array());
+  const Tensor read = Tensor(core::load_npy(dir / "x.npy"));
+  CHECK(read.equal(x));
+}
+
+TEST_CASE("the page for PyTorch's users: autograd") {
+  const Tensor x = tensor({1.0, 2.0}, {.requires_grad = true});
+  const Tensor loss = (x * x).sum();
+  loss.backward({.retain_graph = true});
+  CHECK(x.grad().equal(tensor({2.0, 4.0})));
+  x.set_grad({});
+  CHECK_FALSE(x.grad().defined());
+  const Tensor dx = grad(loss, x, {.create_graph = true});
+  const Tensor ddx = grad(dx.sum(), x);
+  CHECK(ddx.equal(tensor({2.0, 2.0})));
+  {
+    const NoGrad no_grad;
+    x.sub_(0.1 * dx);
+  }
+  CHECK_FALSE(x.detach().requires_grad());
+  const HookHandle hook = x.register_hook([](const Tensor& g) { return 2.0 * g; });
+  const Tensor y = checkpoint([](const Tensor& in) { return sin(in); }, x);
+  y.sum().backward();
+  CHECK(allclose(x.grad(), 2.0 * cos(x)));
+  const Tensor wide = tensor({1.0, 2.0}, {.dtype = kFloat64, .requires_grad = true});
+  CHECK(gradcheck([](const auto& in) { return sin(in[0]); }, {wide}));
+  const DetectAnomaly anomaly;
+}
+
+TEST_CASE("the page for PyTorch's users: modules") {
+  manual_seed(0);
+  const hero_test::TempDir dir;
+  Net model;
+  const Tensor x = randn({4, 6});
+  CHECK(model(x).shape() == Shape{4, 3});
+  model.train();
+  model.eval();
+  model.fc1.requires_grad_(false);
+  CHECK(model.parameter_count() == 6 * 8 + 8 + 16 + 8 + 24);
+  for (const auto& [name, p] : model.named_parameters()) CHECK(model.get_parameter(name).is_leaf());
+  model.apply([](nn::Module& each) {
+    if (auto* linear = dynamic_cast<nn::Linear*>(&each)) nn::init::xavier_uniform_(linear->weight);
+  });
+  const nn::StateDict state = model.state_dict();
+  model.load_state_dict(state);
+  model.load_state_dict(state, {.strict = false});
+  model.save(dir / "net.safetensors");
+  model.load(dir / "net.safetensors");
+  const HookHandle hook = model.fc1.register_forward_hook(
+      [](nn::Module&, const nn::Tensors&, const nn::Tensors& out) { CHECK(out.size() == 1); });
+  model(x);
+  nn::Sequential net{nn::Linear(6, 8), nn::ReLU(), nn::Dropout(0.1), nn::Linear(8, 3)};
+  CHECK(net(x).shape() == Shape{4, 3});
+  const nn::DeviceScope meta(kMeta);
+  Net planned;
+  planned.materialize();
+  planned.to(kBFloat16);
+  std::ostringstream text;
+  text << model << nn::summary(model, {4, 6});
+  CHECK(text.str().find("fc1") != std::string::npos);
+  nn::LSTM lstm(6, 8, {.num_layers = 2, .batch_first = true});
+  nn::MultiheadAttention attention(8, 2);
+  CHECK(lstm.parameters().size() == 8);
+}
+
+TEST_CASE("the page for PyTorch's users: losses, optimizers and precision") {
+  manual_seed(0);
+  Net model;
+  const Tensor x = randn({4, 6}), labels = randint(0, 3, {4});
+  Tensor loss = cross_entropy(model(x), labels);
+  optim::AdamW adamw(model.parameters(), {.lr = 1e-3, .weight_decay = 0.1});
+  optim::Schedule schedule(adamw, optim::CosineAnnealingLR{.t_max = 100});
+  adamw.zero_grad();
+  loss.backward();
+  const double norm = optim::clip_grad_norm(model.parameters(), 1.0).item();
+  adamw.step();
+  schedule.step();
+  CHECK(norm > 0.0);
+  optim::SGD sgd(
+      {{model.fc1.parameters(), {.lr = 0.1}}, {model.layers.parameters(), {.lr = 0.01}}});
+  adamw.set_lr(1e-4);
+  CHECK(adamw.lr() == 1e-4);
+  const optim::StateDict state = adamw.state_dict();
+  adamw.load_state_dict(state);
+  {
+    const Autocast autocast({.dtype = kBFloat16});
+    loss = cross_entropy(model(x), labels);
+  }
+  optim::GradScaler scaler;
+  scaler.scale(loss).backward();
+  scaler.unscale_(adamw);
+  scaler.step(adamw);
+  scaler.update();
+  Net half;
+  half.to(kBFloat16);
+  optim::MasterWeights<optim::AdamW> masters(half.parameters(), {.lr = 1e-3});
+  optim::LBFGS lbfgs(model.parameters());
+  lbfgs.step([&] {
+    lbfgs.zero_grad();
+    const Tensor now = cross_entropy(model(x), labels);
+    now.backward();
+    return now;
+  });
+  CHECK(masters.parameters().size() == half.parameters().size());
+}
+
+TEST_CASE("the page for PyTorch's users: data and saving") {
+  manual_seed(0);
+  const hero_test::TempDir dir;
+  const nn::data::TensorDataset points({rand({12, 6}), randint(0, 3, {12})});
+  nn::data::DataLoader loader(points, {.batch_size = 4, .shuffle = true, .workers = 1});
+  for (const auto& [x, y] : loader) CHECK(x.size(0) == y.size(0));
+  const auto parts = nn::data::random_split(Pairs(), {0.75, 0.25});
+  CHECK(parts[1].size() == 3);
+  nn::data::DistributedSampler sampler(points, {.num_replicas = 2, .rank = 0});
+  nn::data::DataLoader share(points, {.batch_size = 4, .sampler = &sampler});
+  CHECK(share.size() == 2);
+  Net model;
+  nn::Checkpointer checkpoint(dir / "run");
+  checkpoint.track("model", model);
+  checkpoint.track("loader", loader);
+  checkpoint.save(100);
+  CHECK(checkpoint.resume() == 100);
+  nn::MetricsWriter metrics(dir / "run");
+  metrics.write(100, {{"train/loss", 0.5}});
+}
+
+TEST_CASE("the page for PyTorch's users: ranks") {
+  dist::run_ranks(2, [](dist::Communicator& world) {
+    manual_seed(0);
+    const Array x = Array::full({4}, 1.0F, kFloat32), all = Array::empty({8}, kFloat32);
+    world.all_reduce(x);
+    world.all_reduce(x, {.op = dist::ReduceOp::mean});
+    world.broadcast(x, 0);
+    world.all_gather(all, x);
+    world.barrier();
+    world.out() << "rank " << world.rank() << " of " << world.size() << "\n";
+    const dist::Communicator mine = world.split(world.rank(), 0);
+    Net ddp_model, zero_model, model, inner;
+    dist::DDP ddp(ddp_model, world);
+    {
+      const auto local = ddp.no_sync();
+      ddp(ones({2, 6})).sum().backward();
+    }
+    dist::ZeRO zero1(zero_model, world, {.stage = 1});
+    const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>()});
+    const dist::Mesh mesh(world, {{"replicate", 1}, {"shard", 2}});
+    dist::fully_shard(inner, mesh,
+                      {.mixed_precision = {.parameters = kBFloat16, .reduce = kFloat32}});
+    Net grad_op, stage2;
+    dist::fully_shard(grad_op, world, {.reshard_after_forward = false});
+    dist::ZeRO(stage2, world, {.stage = 2});
+    const nn::StateDict state = fsdp.full_state_dict();
+    const auto whole = fsdp.summon_full_parameters();
+    if (mine.size() != 1 || state.empty()) fail("a group of one rank, and a state");
+  });
+  const hero_test::TempDir dir;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    Net model;
+    dist::ZeRO(model, world, {.stage = 3, .offload = {.optimizer = true}});
+    optim::AdamW adamw(model.parameters());
+    dist::Checkpointer checkpoint(dir / "run", world);
+    checkpoint.track("model", model);
+    checkpoint.track("optimizer", adamw);
+    checkpoint.save(100, {.async = true});
+    checkpoint.wait();
+    dist::save_full(dir / "model.safetensors", world, model);
+    dist::load_full(dir / "model.safetensors", world, model);
+  });
+}
