@@ -310,6 +310,7 @@ struct LambStep {
   }
 };
 
+// [snippet: lion]
 /// States: mean.
 struct Lion {
   static constexpr auto name = "lion";
@@ -327,6 +328,7 @@ struct Lion {
     }
   };
 };
+// [end]
 
 /// Every functor; a position in this list is an UpdateOp.
 using UpdateList =
