@@ -31,7 +31,9 @@ OpRow predicate(OpRow row) {
 }
 
 const Domain kPositive{0.3, 2.0};
+// [snippet: domain]
 const Domain kAwayFromZero{-2.0, 2.0, {0.0}};
+// [end]
 // Away from where it bends, 0 included.
 const Domain kBends3{-5.0, 5.0, {-3.0, 0.0, 3.0}};
 const Domain kSteps{-2.9, 2.9, {-2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 2.5}, 0.05};
@@ -89,8 +91,10 @@ Rows bent_rows() {
           "relu", relu, [](double x) { return std::fmax(x, 0.0); }, kAwayFromZero),
       unary("relu6", relu6, [](double x) { return std::fmin(std::fmax(x, 0.0), 6.0); },
             {-4.0, 9.0, {0.0, 6.0}}),
+      // [snippet: row]
       unary(
           "softsign", softsign, [](double x) { return x / (1.0 + std::fabs(x)); }, kAwayFromZero),
+      // [end]
       unary(
           "hardswish", hardswish,
           [](double x) { return x * std::fmin(std::fmax(x + 3.0, 0.0), 6.0) / 6.0; }, kBends3),
