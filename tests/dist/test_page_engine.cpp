@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "dist/collective_checks.h"
@@ -22,9 +23,9 @@ namespace pages {
 // [snippet: meeting]
 /// Where the ranks of one group meet, call after call.
 struct Meeting {
-  std::vector<int> world_ranks;
   std::vector<dist::Call> calls;  // what each rank states, in the round that is under way
-  size_t here = 0, done = 0;
+  std::set<int> here;             // ranks of the world that have come and not yet left
+  size_t done = 0;                // how many of them have read what they need
 };
 
 /// What all ranks share. One lock for everything: this engine is for reading.
@@ -32,6 +33,7 @@ struct World {
   std::mutex mutex;
   std::condition_variable changed;
   std::string failure;  // why no call will be complete any more
+  std::set<int> ended;  // ranks whose program has returned
   std::map<std::string, std::shared_ptr<Meeting>> meetings;
 
   /// Waits under the lock until `ready`; an Error where the world has failed.
@@ -151,16 +153,24 @@ class MeetingEngine : public dist::Engine {
             const dist::Call& call) {
     std::unique_lock lock(world_->mutex);
     std::shared_ptr<Meeting>& shared = world_->meetings[place];
-    if (!shared) shared = std::make_shared<Meeting>(Meeting{ranks, {}});
+    if (!shared) shared = std::make_shared<Meeting>();
     Meeting& meeting = *shared;
     world_->wait(lock, [&] { return meeting.done == 0; });  // the round before is over
     meeting.calls.resize(ranks.size());
     meeting.calls[static_cast<size_t>(me)] = call;
-    ++meeting.here;
-    world_->wait(lock, [&] { return meeting.here == ranks.size(); });
-    const std::string difference = dist::disagreement(meeting.calls, ranks);
-    if (!difference.empty()) {
-      world_->failure = dist::describe(meeting.calls.front(), made_, name_) + ": " + difference;
+    meeting.here.insert(ranks[static_cast<size_t>(me)]);
+    const auto ended = [&] {  // the ranks that will never come
+      std::vector<int> absent;
+      for (const int rank : ranks) {
+        if (world_->ended.count(rank) > meeting.here.count(rank)) absent.push_back(rank);
+      }
+      return absent;
+    };
+    world_->wait(lock, [&] { return meeting.here.size() == ranks.size() || !ended().empty(); });
+    std::string wrong = dist::rank_list(ended()) + " ended without this call";
+    if (ended().empty()) wrong = dist::disagreement(meeting.calls, ranks);
+    if (!wrong.empty()) {
+      world_->failure = dist::describe(call, made_, name_) + ": " + wrong;
       world_->changed.notify_all();
       fail(world_->failure);
     }
@@ -169,7 +179,8 @@ class MeetingEngine : public dist::Engine {
     ++meeting.done;  // behind this point nobody reads this rank's input any more
     world_->wait(lock, [&] { return meeting.done == ranks.size(); });
     if (!result.empty()) std::memcpy(call.output, result.data(), result.size());
-    if (--meeting.here == 0) meeting.done = 0;
+    meeting.here.erase(ranks[static_cast<size_t>(me)]);
+    if (meeting.here.empty()) meeting.done = 0;
     world_->changed.notify_all();
   }
 
@@ -198,6 +209,9 @@ void run_meeting(int size, const dist::RankProgram& program) {
         dist::Communicator communicator(engine, frame.state(), "world");
         program(communicator);
         engine->drain();
+        const std::lock_guard lock(world->mutex);
+        world->ended.insert(rank);
+        world->changed.notify_all();
       } catch (...) {
         const std::lock_guard lock(world->mutex);
         if (!error) error = std::current_exception();
@@ -245,6 +259,11 @@ TEST_CASE("the engine of the page ends all ranks when they differ or one of them
   };
   CHECK_THROWS_WITH(pages::run_meeting(3, differ),
                     ContainsSubstring("ranks disagree on the operation: rank 0 says all_reduce"));
+  const auto one_ends = [](dist::Communicator& world) {
+    if (world.rank() != 1) world.barrier();
+  };
+  CHECK_THROWS_WITH(pages::run_meeting(3, one_ends),
+                    ContainsSubstring("rank 1 ended without this call"));
   const auto one_fails = [](dist::Communicator& world) {
     if (world.rank() == 1) fail("no data");
     world.barrier();

@@ -86,8 +86,9 @@ TEST_CASE("the page for PyTorch's users: tensors") {
   a *= 2.0;
   CHECK(a.equal(tensor({4.0, 6.0})));
   const hero_test::TempDir dir;
-  core::save_npy(dir / "x.npy", x.array());
-  const Tensor read = Tensor(core::load_npy(dir / "x.npy"));
+  const std::string path = dir / "x.npy";
+  core::save_npy(path, x.array());
+  const Tensor read = Tensor(core::load_npy(path));
   CHECK(read.equal(x));
 }
 
@@ -132,10 +133,11 @@ TEST_CASE("the page for PyTorch's users: modules") {
   const nn::StateDict state = model.state_dict();
   model.load_state_dict(state);
   model.load_state_dict(state, {.strict = false});
-  model.save(dir / "net.safetensors");
-  model.load(dir / "net.safetensors");
+  const std::string path = dir / "net.safetensors";
+  model.save(path);
+  model.load(path);
   const HookHandle hook = model.fc1.register_forward_hook(
-      [](nn::Module&, const nn::Tensors&, const nn::Tensors& out) { CHECK(out.size() == 1); });
+      [](nn::Module&, const nn::Tensors&, const nn::Tensors& given) { CHECK(given.size() == 1); });
   model(x);
   nn::Sequential net{nn::Linear(6, 8), nn::ReLU(), nn::Dropout(0.1), nn::Linear(8, 3)};
   CHECK(net(x).shape() == Shape{4, 3});
@@ -143,9 +145,9 @@ TEST_CASE("the page for PyTorch's users: modules") {
   Net planned;
   planned.materialize();
   planned.to(kBFloat16);
-  std::ostringstream text;
-  text << model << nn::summary(model, {4, 6});
-  CHECK(text.str().find("fc1") != std::string::npos);
+  std::ostringstream out;
+  out << model << nn::summary(model, {4, 6});
+  CHECK(out.str().find("fc1") != std::string::npos);
   nn::LSTM lstm(6, 8, {.num_layers = 2, .batch_first = true});
   nn::MultiheadAttention attention(8, 2);
   CHECK(lstm.parameters().size() == 8);
@@ -204,12 +206,13 @@ TEST_CASE("the page for PyTorch's users: data and saving") {
   nn::data::DataLoader share(points, {.batch_size = 4, .sampler = &sampler});
   CHECK(share.size() == 2);
   Net model;
-  nn::Checkpointer checkpoint(dir / "run");
+  const std::string run = dir / "run";
+  nn::Checkpointer checkpoint(run);
   checkpoint.track("model", model);
   checkpoint.track("loader", loader);
   checkpoint.save(100);
   CHECK(checkpoint.resume() == 100);
-  nn::MetricsWriter metrics(dir / "run");
+  nn::MetricsWriter metrics(run);
   metrics.write(100, {{"train/loss", 0.5}});
 }
 
@@ -243,16 +246,17 @@ TEST_CASE("the page for PyTorch's users: ranks") {
     if (mine.size() != 1 || state.empty()) fail("a group of one rank, and a state");
   });
   const hero_test::TempDir dir;
+  const std::string run = dir / "run", path = dir / "model.safetensors";
   dist::run_ranks(2, [&](dist::Communicator& world) {
     Net model;
     dist::ZeRO(model, world, {.stage = 3, .offload = {.optimizer = true}});
     optim::AdamW adamw(model.parameters());
-    dist::Checkpointer checkpoint(dir / "run", world);
+    dist::Checkpointer checkpoint(run, world);
     checkpoint.track("model", model);
     checkpoint.track("optimizer", adamw);
     checkpoint.save(100, {.async = true});
     checkpoint.wait();
-    dist::save_full(dir / "model.safetensors", world, model);
-    dist::load_full(dir / "model.safetensors", world, model);
+    dist::save_full(path, world, model);
+    dist::load_full(path, world, model);
   });
 }
