@@ -128,7 +128,7 @@ std::vector<Mistake> mistakes_of_ranks() {
   return {
       on_two_ranks([](auto& world) {
         HalfUsed model;
-        dist::DDP(model, world);
+        const dist::DDP ddp(model, world);
         sum(model(ones({2, 3}))).backward();
       }),
       on_two_ranks([](auto& world) {

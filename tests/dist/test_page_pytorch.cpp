@@ -240,7 +240,7 @@ TEST_CASE("the page for PyTorch's users: ranks") {
                       {.mixed_precision = {.parameters = kBFloat16, .reduce = kFloat32}});
     Net grad_op, stage2;
     dist::fully_shard(grad_op, world, {.reshard_after_forward = false});
-    dist::ZeRO(stage2, world, {.stage = 2});
+    const dist::ZeRO zero2(stage2, world, {.stage = 2});
     const nn::StateDict state = fsdp.full_state_dict();
     const auto whole = fsdp.summon_full_parameters();
     if (mine.size() != 1 || state.empty()) fail("a group of one rank, and a state");
@@ -249,7 +249,7 @@ TEST_CASE("the page for PyTorch's users: ranks") {
   const std::string run = dir / "run", path = dir / "model.safetensors";
   dist::run_ranks(2, [&](dist::Communicator& world) {
     Net model;
-    dist::ZeRO(model, world, {.stage = 3, .offload = {.optimizer = true}});
+    const dist::ZeRO zero3(model, world, {.stage = 3, .offload = {.optimizer = true}});
     optim::AdamW adamw(model.parameters());
     dist::Checkpointer checkpoint(run, world);
     checkpoint.track("model", model);
