@@ -133,7 +133,7 @@ std::vector<Mistake> mistakes_of_ranks() {
       }),
       on_two_ranks([](auto& world) {
         nn::Linear model(3, 3 + world.rank());
-        dist::DDP(model, world);
+        const dist::DDP ddp(model, world);
       }),
       on_two_ranks([](auto& world) {
         const Array x = four();
