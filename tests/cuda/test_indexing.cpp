@@ -195,9 +195,9 @@ TEST_CASE("sort on the GPU is the CPU's stable sort, in values and positions") {
   for (const DType dtype : kAll) {
     for (const Shape& shape : {Shape{1}, Shape{33}, Shape{3, 40}, Shape{40, 3}, Shape{2, 9, 4}}) {
       for (int dim = 0; dim < shape.size(); ++dim) {
-        for (const Order order : {Order::ascending, Order::descending}) {
+        for (const core::Order order : {core::Order::ascending, core::Order::descending}) {
           INFO(name(dtype) << " " << to_string(shape) << ", dim " << dim << ", descending "
-                           << (order == Order::descending));
+                           << (order == core::Order::descending));
           // Few different values: many ties.
           const Array x = make(
               shape, [](int64_t i) { return static_cast<double>((i * 7) % 5) - 2.0; }, dtype);
@@ -218,7 +218,7 @@ TEST_CASE("sort on the GPU puts NaN above infinity and keeps the order of zeros"
     const Array x =
         Array::from(std::vector<double>{0.0, nan, -infinity, -0.0, infinity, -1.0, nan, 0.0}, {8})
             .to(dtype);
-    for (const Order order : {Order::ascending, Order::descending}) {
+    for (const core::Order order : {core::Order::ascending, core::Order::descending}) {
       const auto expected = sort(x, 0, order), found = sort(x.to(kGpu), 0, order);
       CHECK(same_there(found.indices, expected.indices));
     }

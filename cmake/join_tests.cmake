@@ -1,0 +1,25 @@
+# cmake -DBATCH=out.cpp -DFILES=a.cpp,b.cpp -P join_tests.cmake: writes the source that stands for these
+cmake_minimum_required(VERSION 3.25)
+string(REPLACE "," ";" FILES "${FILES}")
+
+set(includes "")
+set(namespaces "")
+foreach(file IN LISTS FILES)
+  cmake_path(GET file PARENT_PATH folder)
+  cmake_path(GET file STEM stem)
+  file(STRINGS ${file} lines REGEX "^# *include ")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "\"(.*)\"")
+      set(header ${folder}/${CMAKE_MATCH_1})
+      if(EXISTS ${header}) # it lies beside the file
+        set(line "#include \"${header}\"")
+      endif()
+    endif()
+    list(APPEND includes "${line}")
+  endforeach()
+  # the headers are read by now, and their guards keep them out of the namespace
+  string(APPEND namespaces "namespace of_${stem} {\n#include \"${file}\"\n}\n")
+endforeach()
+list(REMOVE_DUPLICATES includes)
+list(JOIN includes "\n" includes)
+file(WRITE ${BATCH} "${includes}\n${namespaces}")
