@@ -94,8 +94,10 @@ endforeach()
 target_precompile_headers(hero_headers_of_tensors PRIVATE <hero/${precompiled}>)
 hero_tree_test("every public header compiles alone" build ${CMAKE_COMMAND} --build
                 ${PROJECT_BINARY_DIR} --target hero_headers hero_headers_of_tensors)
-# two builds in one tree at once would disturb each other
-set_tests_properties("build: every public header compiles alone" PROPERTIES RESOURCE_LOCK tree)
+# Two builds in one tree at once would disturb each other. These two take longest, and come first
+# (COST), so that at the end no core waits for one of them.
+set_tests_properties("build: every public header compiles alone" PROPERTIES RESOURCE_LOCK tree
+                                                                            COST 100)
 
 hero_tree_test(
   "an outside project finds, links and runs the library" install ${CMAKE_COMMAND}
@@ -103,4 +105,4 @@ hero_tree_test(
   -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/install -DCOMPILER=${CMAKE_CXX_COMPILER} -P
   ${PROJECT_SOURCE_DIR}/cmake/check_install.cmake)
 set_tests_properties("install: an outside project finds, links and runs the library"
-                     PROPERTIES RESOURCE_LOCK tree)
+                     PROPERTIES RESOURCE_LOCK tree COST 100)
