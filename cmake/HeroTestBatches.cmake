@@ -1,23 +1,11 @@
 # Files of tests are compiled several at a time: most of the time of one goes into what all of them
 # instantiate (8 files of tests/dist: 8 s of CPU together, 27 s one by one). A batch first includes what
 # its files include, then each of them in a namespace of its own, so that files may use the same names
-# for their helpers. What opens a namespace, or includes after #if or #define, is compiled alone.
+# for their helpers. What opens a namespace, specialises or includes after #if or #define stays alone.
 
 set(HERO_TEST_BATCH 8 CACHE STRING "How many files of tests are compiled at a time; 1: each alone")
 
-# hero_can_join(out source): whether a file may be part of a batch
-function(hero_can_join out source)
-  file(STRINGS ${source} lines REGEX "^(#|namespace [A-Za-z_:]+ {|extern )")
-  set(conditional OFF)
-  set(${out} ON PARENT_SCOPE)
-  foreach(line IN LISTS lines)
-    if(line MATCHES "^(namespace|extern)" OR (conditional AND line MATCHES "^# *include"))
-      set(${out} OFF PARENT_SCOPE)
-    elseif(NOT line MATCHES "^# *(include|pragma)")
-      set(conditional ON)
-    endif()
-  endforeach()
-endfunction()
+include(join_tests) # hero_can_join()
 
 # hero_batches(out name sources...): what a program `name` of these sources compiles
 function(hero_batches out name)

@@ -1,10 +1,34 @@
-# cmake -DBATCH=out.cpp -DFILES=a.cpp,b.cpp -P join_tests.cmake: writes the source that stands for these
+# cmake -DBATCH=out.cpp -DFILES=a.cpp,b.cpp -P join_tests.cmake: writes the source that stands for these.
+# Included by HeroTestBatches it defines hero_can_join().
 cmake_minimum_required(VERSION 3.25)
+
+# hero_can_join(out source): whether a file may be part of a batch
+function(hero_can_join out source)
+  file(STRINGS ${source} lines REGEX "^(#|namespace [A-Za-z0-9_:]+ {|extern |template <>)")
+  set(conditional OFF)
+  set(${out} ON PARENT_SCOPE)
+  foreach(line IN LISTS lines)
+    if(NOT line MATCHES "^#" OR (conditional AND line MATCHES "^# *include"))
+      set(${out} OFF PARENT_SCOPE)
+    elseif(NOT line MATCHES "^# *(include|pragma)")
+      set(conditional ON)
+    endif()
+  endforeach()
+endfunction()
+
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+  return()
+endif()
+
 string(REPLACE "," ";" FILES "${FILES}")
 
 set(includes "")
 set(namespaces "")
 foreach(file IN LISTS FILES)
+  hero_can_join(can_join ${file})
+  if(NOT can_join) # it was edited since CMake made the batches
+    message(FATAL_ERROR "${file} must be compiled alone now; touch tests/CMakeLists.txt and build again")
+  endif()
   cmake_path(GET file PARENT_PATH folder)
   cmake_path(GET file STEM stem)
   file(STRINGS ${file} lines REGEX "^# *include ")
