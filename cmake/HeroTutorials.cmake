@@ -47,7 +47,8 @@ if(TARGET hero_nccl_sim AND NOT HERO_SANITIZE)
   add_custom_target(hero_tutorials_cusim)
 endif()
 set(portable OFF)
-if(HERO_TESTS AND NOT HERO_SANITIZE)
+# A library in batches would define more than is replaced.
+if(HERO_TESTS AND NOT HERO_SANITIZE AND NOT CMAKE_UNITY_BUILD)
   set(portable ON)
   add_custom_target(hero_tutorials_portable)
   # Only sources of core ask for the instruction set, which tests/layers/check holds the others to; so
