@@ -92,21 +92,22 @@ TEST_CASE("reductions do not depend on the number of threads", "[core][threads]"
     const Array x = noise({5, 211, 307}, dtype, 40);
     for (const Array& layout : {x, x.permute({2, 0, 1}), x.slice(2, 0, kEnd, 3)}) {
       for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}, Dims{2}, Dims{0, 2}}) {
-        for (const ReduceOp op :
-             {ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min, ReduceOp::any,
-              ReduceOp::all, ReduceOp::sum_abs, ReduceOp::sum_square}) {
+        for (const core::ReduceOp op :
+             {core::ReduceOp::sum, core::ReduceOp::prod, core::ReduceOp::max, core::ReduceOp::min,
+              core::ReduceOp::any, core::ReduceOp::all, core::ReduceOp::sum_abs,
+              core::ReduceOp::sum_square}) {
           same_for_any_threads([&] { return reduce(op, layout, dims); });
         }
         if (!is_floating(dtype)) continue;
-        const Array center = reduce(ReduceOp::max, layout, dims, KeepDims::yes);
-        for (const ReduceOp op : {ReduceOp::sum_deviation, ReduceOp::sum_exp}) {
+        const Array center = reduce(core::ReduceOp::max, layout, dims, KeepDims::yes);
+        for (const core::ReduceOp op : {core::ReduceOp::sum_deviation, core::ReduceOp::sum_exp}) {
           same_for_any_threads([&] { return reduce(op, layout, dims, KeepDims::no, &center); });
         }
       }
     }
   }
   const Array row = noise({1000003});
-  same_for_any_threads([&] { return reduce(ReduceOp::sum, row); });
+  same_for_any_threads([&] { return reduce(core::ReduceOp::sum, row); });
 }
 
 TEST_CASE("lines do not depend on the number of threads", "[core][threads]") {
@@ -127,7 +128,7 @@ TEST_CASE("lines do not depend on the number of threads", "[core][threads]") {
         same_for_any_threads([&] { return cumulative(ScanOp::sum, way, x, dim); });
         same_for_any_threads([&] { return cumulative(ScanOp::prod, way, x, dim); });
       }
-      for (const Order order : {Order::ascending, Order::descending}) {
+      for (const core::Order order : {core::Order::ascending, core::Order::descending}) {
         same_for_any_threads([&] {
           const SortResult result = sort(x, dim, order);
           return both(result.values, result.indices);
