@@ -8,6 +8,7 @@
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/offload.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/partition.h>

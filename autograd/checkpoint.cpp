@@ -4,6 +4,7 @@
 // arrays. The second graph is thrown away. So the engine knows nothing of checkpoints.
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/engine.h>
+#include <hero/autograd/offload_blocks.h>
 
 namespace hero {
 
@@ -62,6 +63,9 @@ Ref<CheckpointFrame> CheckpointFrame::create(Again again, const std::vector<Tens
       input.kept.version = current_frame->keep(x.array());
     } else {
       input.kept = {x.array(), x.array().storage().version(), 0};
+      if (detail::offload_calls > 0 && !x.is_leaf()) {
+        detail::OffloadBlocks::current().note(x.array());
+      }
     }
   }
   return frame;

@@ -3,6 +3,7 @@
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/anomaly.h>
 #include <hero/autograd/node.h>
+#include <hero/autograd/offload_blocks.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/partition.h>
 #include <hero/core/allocator.h>
@@ -153,6 +154,11 @@ void MultiOp::save(const Array& array, int slot) {
     return;
   }
   saved_.emplace_back(array, array.storage().version(), slot);
+  if (detail::offload_calls > 0) [[unlikely]] {
+    const bool is_leaf =
+        slot >= 0 && needs(slot) && input_edge(slot).node->sequence() == AccumulateGrad::kFirst;
+    if (!is_leaf) detail::OffloadBlocks::current().note(array);
+  }
 }
 
 Tensor MultiOp::saved(int slot) const {

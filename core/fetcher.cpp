@@ -22,6 +22,13 @@ Fetchers& fetchers() {
   return *value;
 }
 
+// A derived class may name the protected count, and so read that of any object.
+struct CountOf : Counted {
+  static uint32_t read(const Counted& object) {
+    return (object.*&CountOf::count)().load(std::memory_order_acquire);
+  }
+};
+
 // Of which the calling thread brought something.
 thread_local std::vector<const Storage*> brought;
 
@@ -45,6 +52,8 @@ Fetcher* fetcher_of(const Storage& storage) {
   const auto found = all.by_storage.find(&storage);
   return found == all.by_storage.end() ? nullptr : found->second;
 }
+
+uint32_t reference_count(const Storage& storage) { return CountOf::read(storage); }
 
 bool is_away(const Array& array) {
   return array.storage().released() && fetcher_of(array.storage()) != nullptr;

@@ -18,13 +18,18 @@ class Fetcher {
   virtual void bring() = 0;
   /// Lets go of all that was brought.
   virtual void put_back() = 0;
+  /// The storage ends and asks nobody any more; called where its last reference went.
+  virtual void ended() {}
 };
 
 /// From now on an array that is asked for the bytes of the storage, which is released, asks this
-/// one first; null: nobody, as before. Must be set to null before either of the two ends.
+/// one first; null: nobody, as before. Must be set to null before the fetcher ends.
 void set_fetcher(const Storage& storage, Fetcher* fetcher);
 /// Who was set; null: nobody.
 Fetcher* fetcher_of(const Storage& storage);
+/// How many references to the storage there are, which tells one who knows some of them whether
+/// there are others.
+uint32_t reference_count(const Storage& storage);
 
 /// \name For a program that goes over many arrays, one after the other
 /// Arrays whose storages have their bytes, and those that nobody fetches, are left as they are.

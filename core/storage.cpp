@@ -3,6 +3,7 @@
 #include <hero/core/accelerator.h>
 #include <hero/core/allocator.h>
 #include <hero/core/error.h>
+#include <hero/core/fetcher.h>
 #include <hero/core/storage.h>
 
 namespace hero::core {
@@ -24,6 +25,10 @@ Ref<Storage> Storage::create_released(int64_t bytes, Device device) {
 }
 
 void Storage::destroy(Storage* storage) {
+  if (Fetcher* const fetcher = fetcher_of(*storage)) {
+    set_fetcher(*storage, nullptr);
+    fetcher->ended();
+  }
   storage->~Storage();
   deallocate(storage, sizeof(Storage));
 }

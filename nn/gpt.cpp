@@ -210,7 +210,8 @@ Tensor GPT::embed(const Tensor& tokens, int64_t offset) {
 // norm.
 Tensor GPT::run_blocks(const Tensor& x, size_t begin, size_t end, LastNorm norm) {
   ModuleListOf<Block>& h = transformer.h;
-  bool chained = norm == LastNorm::yes && begin < end && !config_.checkpoint;
+  bool chained =
+      norm == LastNorm::yes && begin < end && !config_.checkpoint && !config_.offload.has_value();
   for (size_t i = begin; i < end; ++i) chained = chained && !h[i].has_hooks();
   if (chained) {  // each block hands the next its norm
     SumAndNorm y{x, h[begin].ln_1(x)};
@@ -221,9 +222,11 @@ Tensor GPT::run_blocks(const Tensor& x, size_t begin, size_t end, LastNorm norm)
   }
   Tensor y = x;
   for (size_t i = begin; i < end; ++i) {
-    Block& block = h[i];
-    y = config_.checkpoint ? checkpoint([&block](const Tensor& in) { return block(in); }, y)
-                           : block(y);
+    const auto run = [this, block = &h[i]](const Tensor& in) {
+      if (!config_.checkpoint) return (*block)(in);
+      return checkpoint([block](const Tensor& given) { return (*block)(given); }, in);
+    };
+    y = config_.offload ? offload(*config_.offload, run, y) : run(y);
   }
   return norm == LastNorm::yes ? transformer.ln_f(y) : y;
 }

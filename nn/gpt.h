@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include <hero/autograd/offload.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/container.h>
 #include <hero/nn/embedding.h>
@@ -26,6 +27,8 @@ struct GPTConfig {
   std::optional<int64_t> n_kv_head = {};  ///< heads of keys and values; n_head when absent
   bool rotary = false;      ///< positions by rotating queries and keys instead of transformer.wpe
   bool checkpoint = false;  ///< blocks keep only their input for backward and run twice
+  /// What blocks keep for backward lies elsewhere until then, see offload(); absent: it stays.
+  std::optional<OffloadOptions> offload = {};
   bool tie_weights = true;  ///< lm_head.weight is transformer.wte.weight
   Gelu gelu = Gelu::erf;    ///< OpenAI's weights were trained with Gelu::tanh
 };

@@ -1,5 +1,6 @@
 // GPT against a model written in PyTorch, its first values, and drawing text from it.
 #include <cmath>
+#include <filesystem>
 
 #include "nn/golden_case.h"
 #include "support/arrays.h"
@@ -9,6 +10,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/core/swap_file.h>
 #include <hero/nn/gpt.h>
 
 using namespace hero;
@@ -185,11 +187,15 @@ TEST_CASE("a position's scores do not depend on what follows") {
   }
 }
 
-TEST_CASE("blocks are found by their type and may be checkpointed with the same bits") {
+TEST_CASE(
+    "blocks are found by their type and may be checkpointed or offloaded with the same bits") {
+  core::SwapFile disk(std::filesystem::temp_directory_path().string(), {.bytes = int64_t{1} << 20});
   GPTConfig config = tiny();
   manual_seed(2);
   GPT plain(config);
-  config.checkpoint = true;
+  const bool offloads = GENERATE(false, true), checkpoints = GENERATE(true, false);
+  config.checkpoint = checkpoints;
+  if (offloads) config.offload = OffloadOptions{.disk = &disk};
   manual_seed(2);
   GPT saving(config);
   int blocks = 0;
@@ -202,6 +208,9 @@ TEST_CASE("blocks are found by their type and may be checkpointed with the same 
     INFO(a[i].first);
     CHECK(test::same(a[i].second.grad().array(), b[i].second.grad().array()));
   }
+  // Of checkpoints the blocks' inputs go, as soon as nobody else holds them: three blocks on.
+  CHECK((disk.read_bytes() > 0) == (offloads && !checkpoints));
+  CHECK(disk.used() == 0);
 }
 
 TEST_CASE("a GPT's loss is the cross entropy of its scores, tied, untied and with a hook") {

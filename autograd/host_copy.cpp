@@ -1,0 +1,124 @@
+#include <cstring>
+
+#include <hero/autograd/host_copy.h>
+#include <hero/core/accelerator.h>
+#include <hero/core/backend.h>
+#include <hero/core/exchange.h>
+#include <hero/core/swap_file.h>
+
+namespace hero::detail {
+namespace {
+
+Array bytes_of(const Ref<core::Storage>& storage) {
+  return Array(storage, {storage->bytes()}, {1}, 0, kUInt8);
+}
+
+// All bytes of one storage to another one, at least one of which is the host's; it waits.
+void copy_bytes(const Ref<core::Storage>& from, const Ref<core::Storage>& to) {
+  if (from->device() == kCpu && to->device() == kCpu) {
+    std::memcpy(to->data(), from->data(), static_cast<size_t>(from->bytes()));
+    return;
+  }
+  const Device device = from->device() == kCpu ? to->device() : from->device();
+  core::backend(device).copy(bytes_of(from), bytes_of(to));
+}
+
+// Copies go their own ways, in streams beside the thread's, which joins what comes back.
+class PinnedCopy final : public HostCopy {
+ public:
+  PinnedCopy(const Ref<core::Storage>& storage, OffloadTraffic& traffic)
+      : device_(storage->device()), traffic_(traffic) {
+    core::Accelerator& accelerator = core::accelerator("offload", device_);
+    host_ = accelerator.pinned({storage->bytes()}, kUInt8);
+    const auto aside = accelerator.aside(core::Way::to_host, device_.index);
+    accelerator.copy_async(bytes_of(storage), host_);
+    point_ = accelerator.exchange(device_.index).point();
+    storage->release();  // in the stream that still reads it
+    traffic_.to_host += host_.nbytes();
+  }
+  ~PinnedCopy() override = default;
+
+  void wait_out() override { point_->wait(); }
+  void begin_back() override {
+    core::Accelerator& accelerator = core::accelerator("offload", device_);
+    const MemoryScope tag(MemoryTag::activation);
+    coming_ = Array::empty(host_.shape(), kUInt8, device_);
+    const auto aside = accelerator.aside(core::Way::to_device, device_.index);
+    accelerator.copy_async(host_, coming_);
+    point_ = accelerator.exchange(device_.index).point();
+    traffic_.to_device += host_.nbytes();
+  }
+  void end_back(const Ref<core::Storage>& storage) override {
+    point_->join();
+    storage->refill();
+    core::backend(device_).copy(coming_, bytes_of(storage));
+    coming_ = {};
+  }
+  void drop() override { coming_ = {}; }
+
+ private:
+  Device device_;
+  OffloadTraffic& traffic_;
+  Array host_, coming_;
+  std::shared_ptr<core::Point> point_;  // behind the last copy
+};
+
+// What is on its way lies in a second storage, so nobody writes to it or sees half of it.
+class DiskCopy final : public HostCopy {
+ public:
+  DiskCopy(const Ref<core::Storage>& storage, core::SwapFile& disk, OffloadTraffic& traffic)
+      : travelling_(made_for(*storage)),
+        swapped_(disk, travelling_),
+        on_device_(storage->device() != kCpu),
+        traffic_(traffic) {
+    travelling_->refill();
+    copy_bytes(storage, travelling_);
+    storage->release();
+    swapped_.begin_write();
+    traffic_.to_disk += whole_blocks();
+    if (on_device_) traffic_.to_host += travelling_->bytes();
+  }
+  ~DiskCopy() override = default;
+
+  void wait_out() override { swapped_.wait(); }
+  void begin_back() override {
+    swapped_.begin_read();
+    traffic_.from_disk += whole_blocks();
+  }
+  void end_back(const Ref<core::Storage>& storage) override {
+    swapped_.wait();
+    storage->refill();
+    copy_bytes(travelling_, storage);
+    travelling_->release();
+    if (on_device_) traffic_.to_device += storage->bytes();
+  }
+  void drop() override {
+    swapped_.wait();
+    travelling_->release();
+  }
+
+ private:
+  static Ref<core::Storage> made_for(const core::Storage& storage) {
+    const MemoryScope tag(MemoryTag::activation);
+    return core::Storage::create_released(storage.bytes(), kCpu);
+  }
+  int64_t whole_blocks() const {
+    constexpr int64_t kBlock = core::SwapFile::kBlock;
+    return (travelling_->bytes() + kBlock - 1) / kBlock * kBlock;
+  }
+
+  Ref<core::Storage> travelling_;
+  core::Swapped swapped_;  // of travelling_
+  bool on_device_;
+  OffloadTraffic& traffic_;
+};
+
+}  // namespace
+
+std::unique_ptr<HostCopy> HostCopy::make(const Ref<core::Storage>& storage, core::SwapFile* disk,
+                                         OffloadTraffic& traffic) {
+  if (disk != nullptr) return std::make_unique<DiskCopy>(storage, *disk, traffic);
+  return std::make_unique<PinnedCopy>(storage, traffic);
+}
+
+}  // namespace hero::detail
