@@ -362,6 +362,5 @@ TEST_CASE("the program of the page trains with what its blocks save on disk") {
   sum(square(y)).backward();
   // [end]
   CHECK(disk.read_bytes() > 0);
-  Tensor z = x;
   for (const auto& block : blocks) CHECK(block.w.grad().defined());
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Chapters 10 to 19: programs that run on several ranks, and what they print.
+// Chapters 10 to 20: programs that run on several ranks, and what they print.
 #include <cstdint>
 #include <functional>
 #include <optional>
