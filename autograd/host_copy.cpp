@@ -38,7 +38,10 @@ class PinnedCopy final : public HostCopy {
   }
   ~PinnedCopy() override = default;
 
-  void wait_out() override { point_->wait(); }
+  std::string wait_out() override {
+    point_->wait();
+    return {};
+  }
   void begin_back() override {
     core::Accelerator& accelerator = core::accelerator("offload", device_);
     const MemoryScope tag(MemoryTag::activation);
@@ -80,7 +83,14 @@ class DiskCopy final : public HostCopy {
   }
   ~DiskCopy() override = default;
 
-  void wait_out() override { swapped_.wait(); }
+  std::string wait_out() override {
+    try {
+      swapped_.wait();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  }
   void begin_back() override {
     swapped_.begin_read();
     traffic_.from_disk += whole_blocks();

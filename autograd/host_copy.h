@@ -2,6 +2,7 @@
 // HostCopy: the bytes of one storage in the host's memory, or in a file, while the storage is
 // released.
 #include <memory>
+#include <string>
 
 #include <hero/autograd/offload.h>
 #include <hero/core/storage.h>
@@ -22,8 +23,9 @@ class HostCopy {
   static std::unique_ptr<HostCopy> make(const Ref<core::Storage>& storage, core::SwapFile* disk,
                                         OffloadTraffic& traffic);
 
-  /// Returns when the bytes have arrived. After an Error of the disk end_back() gives them.
-  virtual void wait_out() = 0;
+  /// Returns when the bytes have arrived: "", or why the disk did not take them. end_back() gives
+  /// them then, without begin_back().
+  virtual std::string wait_out() = 0;
   /// Begins to bring the bytes; what comes lies in memory of its own. They have arrived before.
   virtual void begin_back() = 0;
   /// Gives the storage its bytes; what the calling thread asks of the device from now on finds

@@ -130,15 +130,13 @@ void OffloadBlocks::wait_out(Saved& saved, Kept& kept) {
   if (saved.at != Saved::At::leaving) return;
   std::erase(leaving_, &saved);
   saved.at = Saved::At::away;
-  try {
-    saved.copy->wait_out();
-  } catch (const Error& error) {
-    kept.push_back(Ref<core::Storage>::share(&saved.storage));
-    saved.copy->end_back(kept.back());
-    erase(saved);
-    fail("offload: ", bytes_text(kept.back()->bytes()),
-         " that backward needs stay in memory: ", error.what());
-  }
+  const std::string error = saved.copy->wait_out();
+  if (error.empty()) return;
+  kept.push_back(Ref<core::Storage>::share(&saved.storage));
+  saved.copy->end_back(kept.back());
+  erase(saved);
+  fail("offload: ", bytes_text(kept.back()->bytes()),
+       " that backward needs stay in memory: ", error);
 }
 
 void OffloadBlocks::begin_back(Saved& saved, Kept& kept) {

@@ -7,6 +7,7 @@
 #include <hero/autograd/autograd.h>
 #include <hero/core/ledger.h>
 #include <hero/core/swap_file.h>
+#include <hero/cuda/graph.h>
 #include <hero/nn/gpt.h>
 #include <hero/optim/optim.h>
 
@@ -126,6 +127,22 @@ TEST_CASE("offloaded activations move by the formulas, and the GPU holds those o
   CHECK(few.first <= 3 + 3);       // a block with its operands, and the results of those before
   CHECK(few.second <= 3 + 3 + 5);  // two blocks, and tanh's derivative
   CHECK(peaks(15) == few);
+}
+
+TEST_CASE("a step that offloads cannot be captured, since the host waits for its copies") {
+  HERO_NEEDS_GPU();
+  const Tensor x(Array::full({1000}, 0.25, kFloat32, kGpu), true);
+  const auto gradient = [&](bool offloads) {
+    Tensor y = x;
+    for (int i = 0; i < 3; ++i) y = offloads ? offload(saving_three, y) : saving_three(y);
+    return grad(sum(y), x).array();
+  };
+  cuda::GraphedStep step(
+      [&](const std::vector<Array>&) { return std::vector<Array>{gradient(true)}; });
+  const Array plain = gradient(false).to(kCpu);
+  for (int warmup = 0; warmup < 2; ++warmup) CHECK(same_bits(step({})[0], plain));
+  CHECK_THROWS_WITH(step({}), Catch::Matchers::ContainsSubstring("captur"));
+  CHECK(same_bits(gradient(true), plain));
 }
 
 TEST_CASE("a retained graph brings what was offloaded to the host again, and sends nothing") {
