@@ -15,10 +15,10 @@ const char* oddity(const Tensor& x) {
   if (!x.defined() || !is_floating(x.dtype()) || x.numel() == 0) return nullptr;
   if (x.device().type == DeviceType::meta) return nullptr;
   namespace k = core::kernels;
-  using core::ReduceOp;
-  if (core::reduce(ReduceOp::any, core::map<k::IsNan>(x.array())).item<bool>()) return "nan";
+  using core::ReduceKind;
+  if (core::reduce(ReduceKind::any, core::map<k::IsNan>(x.array())).item<bool>()) return "nan";
   if (!infinities) return nullptr;
-  const bool finite = core::reduce(ReduceOp::all, core::map<k::IsFinite>(x.array())).item<bool>();
+  const bool finite = core::reduce(ReduceKind::all, core::map<k::IsFinite>(x.array())).item<bool>();
   return finite ? nullptr : "infinity";
 }
 

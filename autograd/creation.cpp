@@ -230,7 +230,7 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) {
   int64_t classes = num_classes;
   if (classes < 0) {
     check(x.numel() > 0, "one_hot: no classes to count; give num_classes");
-    const int64_t largest = core::reduce(core::ReduceOp::max, x.array()).item<int64_t>();
+    const int64_t largest = core::reduce(core::ReduceKind::max, x.array()).item<int64_t>();
     classes = (core::Checked{"one_hot", largest} + 1).value;
   }
   Shape shape = x.shape();

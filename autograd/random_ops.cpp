@@ -68,8 +68,8 @@ Tensor bernoulli(const Tensor& p) {
   check(is_floating(p.dtype()), "bernoulli: probabilities are ", p.dtype(),
         "; they must be floating");
   if (p.device().type != DeviceType::meta && p.numel() > 0) {
-    const double low = core::reduce(core::ReduceOp::min, p.array()).item();
-    const double high = core::reduce(core::ReduceOp::max, p.array()).item();
+    const double low = core::reduce(core::ReduceKind::min, p.array()).item();
+    const double high = core::reduce(core::ReduceKind::max, p.array()).item();
     check(low >= 0.0 && high <= 1.0, "bernoulli: probabilities lie outside [0, 1]: ", low, " to ",
           high);
   }

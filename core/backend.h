@@ -27,7 +27,7 @@ struct UpdateOp {
   uint16_t index;
 };
 
-enum class ReduceOp : uint8_t {
+enum class ReduceKind : uint8_t {
   sum,
   prod,
   max,
@@ -166,11 +166,11 @@ class Backend {
   virtual void fill(const Array& out, Scalar value) = 0;
   /// Reduces x over every dimension in which out has size 1; out has x's number of dimensions.
   /// `center` (may be null) has out's shape.
-  virtual void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) = 0;
+  virtual void reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) = 0;
   /// words += the sum of |x| (sum_abs) or x^2 (sum_square) without any rounding, as ExactSum has it
   /// (core/functions/exact_sum.h): over all arrays where words is int64 [exact::kWords], over each
   /// by itself where it is [xs.size(), exact::kWords]. Each x is of any floating dtype and layout.
-  virtual void exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) = 0;
+  virtual void exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) = 0;
   /// out = ExactSum::value() or root() of the sums that words hold: float64 of shape [] for words
   /// [exact::kWords], [n] for [n, exact::kWords].
   virtual void exact_result(SumResult result, const Array& words, const Array& out) = 0;

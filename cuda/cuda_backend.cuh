@@ -15,8 +15,8 @@ class CudaBackend final : public core::Backend {
   void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) override;
   void copy(const Array& src, const Array& dst) override;
   void fill(const Array& out, Scalar value) override;
-  void reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) override;
-  void exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) override;
+  void reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) override;
+  void exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) override;
   void exact_result(SumResult result, const Array& words, const Array& out) override;
   void limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) override;
   void arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,

@@ -17,7 +17,7 @@ inline bool all_finite(const std::vector<Array>& xs) {
       continue;
     }
     const Array finite = core::map<core::kernels::IsFinite>(x);
-    if (!core::reduce(core::ReduceOp::all, finite).item<bool>()) return false;
+    if (!core::reduce(core::ReduceKind::all, finite).item<bool>()) return false;
   }
   core::ExactSum sum;
   sum.add_magnitudes(elsewhere);

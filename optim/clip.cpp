@@ -73,11 +73,11 @@ Array largest_of(const std::vector<Array>& gradients, Device device) {
   const Array each =
       Array::empty({static_cast<int64_t>(gradients.size())}, kFloat64, gradients[0].device());
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const Array found = core::reduce(core::ReduceOp::max, core::map<k::Abs>(gradients[i]));
+    const Array found = core::reduce(core::ReduceKind::max, core::map<k::Abs>(gradients[i]));
     const Array slot = each.select(0, static_cast<int64_t>(i));
     core::backend(each.device()).copy(found.to(each.device()), slot);
   }
-  return core::reduce(core::ReduceOp::max, each).to(device);
+  return core::reduce(core::ReduceKind::max, each).to(device);
 }
 
 Array largest_magnitude(const std::vector<Tensor>& params, Device device) {

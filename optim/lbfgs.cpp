@@ -17,10 +17,10 @@ namespace {
 namespace k = core::kernels;
 
 double dot(const Array& a, const Array& b) {
-  return core::reduce(core::ReduceOp::sum, core::map<k::Mul>(a, b)).item();
+  return core::reduce(core::ReduceKind::sum, core::map<k::Mul>(a, b)).item();
 }
 double largest(const Array& a) {
-  return core::reduce(core::ReduceOp::max, core::map<k::Abs>(a)).item();
+  return core::reduce(core::ReduceKind::max, core::map<k::Abs>(a)).item();
 }
 // y += factor * x
 void add_scaled(const Array& y, double factor, const Array& x) {
@@ -134,7 +134,7 @@ bool LBFGS::iterate(const std::function<Tensor()>& closure, bool last, double& l
   // Without curvature the gradient's length says nothing about how far to go.
   m.t = o.lr;
   if (m.iterations == 1.0) {
-    const double length = core::reduce(core::ReduceOp::sum_abs, gradient).item();
+    const double length = core::reduce(core::ReduceKind::sum_abs, gradient).item();
     m.t = std::min(1.0, 1.0 / length) * o.lr;
   }
   const double slope = dot(gradient, m.direction);

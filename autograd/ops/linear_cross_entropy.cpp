@@ -103,7 +103,7 @@ struct LinearCrossEntropy : Op {
     device.log_likelihood(scores, rows.classes.slice(0, at, end), rows.likelihood.slice(0, at, end),
                           rows.log_sum.slice(0, at, end));
     if (smoothing > 0.0) {
-      device.reduce(core::ReduceOp::sum, scores, nullptr, rows.score_sum.slice(0, at, end));
+      device.reduce(core::ReduceKind::sum, scores, nullptr, rows.score_sum.slice(0, at, end));
     }
   }
 
@@ -132,7 +132,7 @@ struct LinearCrossEntropy : Op {
     if (wants(1)) join(gradients.weight, core::matmul(scores.t(), x), rows);
     if (wants_bias()) {
       const Array sums = Array::empty({1, scores.size(1)}, sign.dtype(), scores.device());
-      device.reduce(core::ReduceOp::sum, scores, nullptr, sums);
+      device.reduce(core::ReduceKind::sum, scores, nullptr, sums);
       join(gradients.bias, sums.reshape({scores.size(1)}), rows);
     }
   }

@@ -257,12 +257,12 @@ struct Sequence : MultiOp {
     give(at, [&] { return core::matmul(g_x.t(), flat(in[0].array())); });
     give(at + 1, [&] { return core::matmul(g_h.t(), old); });
     if (!has_bias) return result;
-    give(at + 2, [&] { return core::reduce(core::ReduceOp::sum, g_x, {0}); });
+    give(at + 2, [&] { return core::reduce(core::ReduceKind::sum, g_x, {0}); });
     give(at + 3, [&] {
       // But for gru it is the same sum.
       const Tensor& other = result[static_cast<int>(at) + 2];
       if (cell != Cell::gru && other.defined()) return other.array().clone();
-      return core::reduce(core::ReduceOp::sum, g_h, {0});
+      return core::reduce(core::ReduceKind::sum, g_h, {0});
     });
     return result;
   }

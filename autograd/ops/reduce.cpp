@@ -27,7 +27,7 @@ Shape dropped_shape(const Shape& shape, const Dims& dims) {
 namespace {
 
 using core::KeepDims;
-using core::ReduceOp;
+using core::ReduceKind;
 
 KeepDims keep(bool keepdim) { return keepdim ? KeepDims::yes : KeepDims::no; }
 
@@ -35,11 +35,11 @@ KeepDims keep(bool keepdim) { return keepdim ? KeepDims::yes : KeepDims::no; }
 struct Extreme : Op {
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
-  ReduceOp op;
+  ReduceKind op;
   Dims dims;
   bool keepdim;
-  Extreme(ReduceOp o, const Dims& d, bool k) : op(o), dims(d), keepdim(k) {}
-  const char* name() const override { return op == ReduceOp::max ? "amax" : "amin"; }
+  Extreme(ReduceKind o, const Dims& d, bool k) : op(o), dims(d), keepdim(k) {}
+  const char* name() const override { return op == ReduceKind::max ? "amax" : "amin"; }
   Array forward(const Array& x) { return core::reduce(op, x, dims, keep(keepdim)); }
   Grads backward(const Tensor& g) override {
     const Shape kept = detail::kept_shape(input_shape(0), dims);
@@ -48,8 +48,8 @@ struct Extreme : Op {
   }
 };
 
-Tensor extreme(ReduceOp op, const Tensor& x, const Dims& dims, bool keepdim) {
-  const char* name = op == ReduceOp::max ? "amax" : "amin";
+Tensor extreme(ReduceKind op, const Tensor& x, const Dims& dims, bool keepdim) {
+  const char* name = op == ReduceKind::max ? "amax" : "amin";
   return record(Extreme(op, normalize_dims(name, dims, x.ndim()), keepdim), x);
 }
 
@@ -107,7 +107,7 @@ Tensor gathered(const Tensor& x, const Dims& dims) {
 struct Prod : Op {
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "prod"; }
-  Array forward(const Array& x) { return core::reduce(ReduceOp::prod, x, {-1}); }
+  Array forward(const Array& x) { return core::reduce(ReduceKind::prod, x, {-1}); }
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0);
     if (x.numel() == 0) return {zeros_like(x)};
@@ -124,7 +124,7 @@ struct Prod : Op {
 Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
   const Dims axes = normalize_dims("prod", dims, x.ndim());
   if (!x.requires_grad() || !grad_enabled()) {
-    return Tensor(core::reduce(ReduceOp::prod, x.array(), axes, keep(keepdim)));
+    return Tensor(core::reduce(ReduceKind::prod, x.array(), axes, keep(keepdim)));
   }
   if (detail::any_half(x)) {
     return detail::in_float32("prod", {x},
@@ -135,10 +135,10 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
-  return extreme(ReduceOp::max, x, dims, keepdim);
+  return extreme(ReduceKind::max, x, dims, keepdim);
 }
 Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
-  return extreme(ReduceOp::min, x, dims, keepdim);
+  return extreme(ReduceKind::min, x, dims, keepdim);
 }
 Tensor max(const Tensor& x) { return amax(x); }
 Tensor min(const Tensor& x) { return amin(x); }

@@ -17,7 +17,7 @@ namespace {
 
 namespace k = core::kernels;
 using core::KeepDims;
-using core::ReduceOp;
+using core::ReduceKind;
 using detail::any_half, detail::in_float32;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -50,10 +50,10 @@ struct LogSumExp : Op {
     if (reduced_count(x.shape(), dims) == 0.0) {
       return squeezed(Array::full(kept, -kInfinity, x.dtype(), x.device()), dims, keepdim);
     }
-    Array center = core::reduce(ReduceOp::max, x, dims, KeepDims::yes);
+    Array center = core::reduce(ReduceKind::max, x, dims, KeepDims::yes);
     // An infinite centre would give inf - inf.
     center = core::map<k::Where>(core::map<k::IsFinite>(center), center, Scalar(0.0));
-    const Array total = core::reduce(ReduceOp::sum_exp, x, dims, KeepDims::yes, &center);
+    const Array total = core::reduce(ReduceKind::sum_exp, x, dims, KeepDims::yes, &center);
     return squeezed(core::map<k::Add>(core::map<k::Log>(total), center), dims, keepdim);
   }
   Grads backward(const Tensor& g) override {
@@ -95,7 +95,7 @@ Array of_powers(const Array& x, bool are_squares, const Sum& sum, const Finish& 
 }
 
 // x reduced in `dtype`, with the reduced dimensions kept.
-Array reduced(ReduceOp op, const Array& x, const Dims& dims, DType dtype,
+Array reduced(ReduceKind op, const Array& x, const Dims& dims, DType dtype,
               const Array* center = nullptr) {
   const Array out = Array::empty(detail::kept_shape(x.shape(), dims), dtype, x.device());
   core::backend(x.device()).reduce(op, x, center, out);
@@ -105,9 +105,9 @@ Array reduced(ReduceOp op, const Array& x, const Dims& dims, DType dtype,
 // The sum of squared deviations over `divisor`, in one pass after the mean's.
 Array variance(const Array& x, const Dims& dims, double divisor, DType dtype) {
   const double count = reduced_count(x.shape(), dims);
-  const Array total = reduced(ReduceOp::sum, x, dims, dtype);
+  const Array total = reduced(ReduceKind::sum, x, dims, dtype);
   const Array mean = core::map<k::Div>(total, Scalar(count));
-  const Array deviation = reduced(ReduceOp::sum_deviation, x, dims, dtype, &mean);
+  const Array deviation = reduced(ReduceKind::sum_deviation, x, dims, dtype, &mean);
   return core::map<k::Div>(deviation, Scalar(divisor));
 }
 
@@ -169,22 +169,22 @@ struct Norm : Op {
   const char* name() const override { return "norm"; }
 
   Array forward(const Array& x) {
-    if (p == 1.0) return sum_of(ReduceOp::sum_abs, x);
+    if (p == 1.0) return sum_of(ReduceKind::sum_abs, x);
     if (p == 2.0) {
-      const auto sum = [&](DType dtype) { return reduced(ReduceOp::sum_square, x, dims, dtype); };
+      const auto sum = [&](DType dtype) { return reduced(ReduceKind::sum_square, x, dims, dtype); };
       const auto root = [](const Array& squares) { return core::map<k::Sqrt>(squares); };
       return squeezed(of_powers(x, true, sum, root), dims, keepdim);
     }
     if (p == kInfinity) {
-      const Array low = core::map<k::Neg>(sum_of(ReduceOp::min, x));
-      return core::map<k::Maximum>(sum_of(ReduceOp::max, x), low);
+      const Array low = core::map<k::Neg>(sum_of(ReduceKind::min, x));
+      return core::map<k::Maximum>(sum_of(ReduceKind::max, x), low);
     }
-    if (p == -kInfinity) return sum_of(ReduceOp::min, core::map<k::Abs>(x));
+    if (p == -kInfinity) return sum_of(ReduceKind::min, core::map<k::Abs>(x));
     if (p == 0.0)
-      return sum_of(ReduceOp::sum, core::map<k::NotEqual>(x, Scalar(0.0)).to(x.dtype()));
+      return sum_of(ReduceKind::sum, core::map<k::NotEqual>(x, Scalar(0.0)).to(x.dtype()));
     const auto sum = [&](DType dtype) {
       const Array powers = core::map<k::Pow>(core::map<k::Abs>(x.to(dtype)), Scalar(p));
-      return reduced(ReduceOp::sum, powers, dims, dtype);
+      return reduced(ReduceKind::sum, powers, dims, dtype);
     };
     const auto root = [&](const Array& sums) { return core::map<k::Pow>(sums, Scalar(1.0 / p)); };
     return squeezed(of_powers(x, false, sum, root), dims, keepdim);
@@ -209,7 +209,7 @@ struct Norm : Op {
   }
 
  private:
-  Array sum_of(ReduceOp op, const Array& x) const {
+  Array sum_of(ReduceKind op, const Array& x) const {
     return core::reduce(op, x, dims, keepdim ? KeepDims::yes : KeepDims::no);
   }
 };

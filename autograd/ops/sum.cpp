@@ -21,7 +21,7 @@ struct Sum : Op {
   Sum(const Dims& d, bool k) : dims(d), keepdim(k) {}
   const char* name() const override { return "sum"; }
   Array forward(const Array& x) {
-    return core::reduce(core::ReduceOp::sum, x, dims, sum_keeps(keepdim));
+    return core::reduce(core::ReduceKind::sum, x, dims, sum_keeps(keepdim));
   }
   Grads backward(const Tensor& g) override {
     return {expand(reshape(g, detail::kept_shape(input_shape(0), dims)), input_shape(0))};
@@ -39,7 +39,7 @@ struct Mean : Sum {
   Array forward(const Array& x) {
     const Shape kept = detail::kept_shape(x.shape(), dims);
     const Array total = Array::empty(kept, detail::statistics_dtype(x.dtype()), x.device());
-    core::backend(x.device()).reduce(core::ReduceOp::sum, x, nullptr, total);
+    core::backend(x.device()).reduce(core::ReduceKind::sum, x, nullptr, total);
     const Array mean =
         total.dtype() == x.dtype() ? total : Array::empty(kept, x.dtype(), x.device());
     core::map_into<core::kernels::Mul>(mean, total, Scalar(share(x.shape(), kept)));
@@ -50,7 +50,7 @@ struct Mean : Sum {
   }
 };
 // bool, and uint8 of uint8.
-Tensor logical(core::ReduceOp op, const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor logical(core::ReduceKind op, const Tensor& x, const Dims& dims, bool keepdim) {
   const Array result = core::reduce(op, x.array(), dims, sum_keeps(keepdim));
   return Tensor(x.dtype() == kUInt8 ? result.to(kUInt8) : result);
 }
@@ -68,11 +68,11 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
-  return logical(core::ReduceOp::any, x, dims, keepdim);
+  return logical(core::ReduceKind::any, x, dims, keepdim);
 }
 
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
-  return logical(core::ReduceOp::all, x, dims, keepdim);
+  return logical(core::ReduceKind::all, x, dims, keepdim);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

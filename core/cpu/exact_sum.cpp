@@ -9,9 +9,9 @@ namespace hero::core::cpu {
 namespace {
 
 // words += the sum over xs
-void add_sum(ReduceOp op, std::span<const Array> xs, int64_t* words) {
+void add_sum(ReduceKind op, std::span<const Array> xs, int64_t* words) {
   ExactSum sum;
-  op == ReduceOp::sum_abs ? sum.add_magnitudes(xs) : sum.add_squares(xs);
+  op == ReduceKind::sum_abs ? sum.add_magnitudes(xs) : sum.add_squares(xs);
   for (const int64_t more : sum.words()) *words++ += more;
 }
 
@@ -28,7 +28,7 @@ double result_of(SumResult result, const int64_t* words) {
 
 }  // namespace
 
-void CpuBackend::exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) {
+void CpuBackend::exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) {
   auto* const first = words.data<int64_t>();
   if (words.ndim() == 1) return add_sum(op, xs, first);
   for (size_t i = 0; i < xs.size(); ++i) add_sum(op, xs.subspan(i, 1), first + i * exact::kWords);

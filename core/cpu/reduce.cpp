@@ -245,36 +245,37 @@ void reduce_as(const Array& x, const Array* center, const Array& out, DType comp
 }
 
 template <class T>
-void reduce_op(ReduceOp op, const Array& x, const Array* center, const Array& out, DType compute) {
+void reduce_op(ReduceKind op, const Array& x, const Array* center, const Array& out,
+               DType compute) {
   switch (op) {
-    case ReduceOp::sum:
+    case ReduceKind::sum:
       return reduce_as<SumOf, T>(x, center, out, compute);
-    case ReduceOp::prod:
+    case ReduceKind::prod:
       return reduce_as<Product, T>(x, center, out, compute);
-    case ReduceOp::max:
+    case ReduceKind::max:
       return reduce_as<Largest, T>(x, center, out, compute);
-    case ReduceOp::min:
+    case ReduceKind::min:
       return reduce_as<Smallest, T>(x, center, out, compute);
-    case ReduceOp::any:
+    case ReduceKind::any:
       return reduce_as<Any, T>(x, center, out, compute);
-    case ReduceOp::all:
+    case ReduceKind::all:
       return reduce_as<All, T>(x, center, out, compute);
-    case ReduceOp::sum_abs:
+    case ReduceKind::sum_abs:
       return reduce_as<SumAbs, T>(x, center, out, compute);
-    case ReduceOp::sum_square:
+    case ReduceKind::sum_square:
       return reduce_as<SumSquare, T>(x, center, out, compute);
-    case ReduceOp::sum_deviation:
+    case ReduceKind::sum_deviation:
       return reduce_as<SumDeviation, T>(x, center, out, compute);
-    case ReduceOp::sum_exp:
+    case ReduceKind::sum_exp:
       return reduce_as<SumExp, T>(x, center, out, compute);
   }
 }
 
 }  // namespace
 
-void CpuBackend::reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) {
+void CpuBackend::reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) {
   // any and all read every input as a truth value, stored as a byte.
-  if (op == ReduceOp::any || op == ReduceOp::all) {
+  if (op == ReduceKind::any || op == ReduceKind::all) {
     return reduce_op<uint8_t>(op, x, center, out, kBool);
   }
   switch (out.dtype()) {

@@ -26,13 +26,13 @@ constexpr int kPartBits = 51;      // bits of a piece
 
 // What is summed of each element; exact for a float32.
 struct ExactSum::Square {
-  static constexpr ReduceOp kOp = ReduceOp::sum_square;
+  static constexpr ReduceKind kOp = ReduceKind::sum_square;
   static double of(float x) { return static_cast<double>(x) * static_cast<double>(x); }
   static void add(ExactSum& sum, float x) { sum.add_term(of(x)); }
   static void add(ExactSum& sum, double x) { sum.add_square(x); }
 };
 struct ExactSum::Magnitude {
-  static constexpr ReduceOp kOp = ReduceOp::sum_abs;
+  static constexpr ReduceKind kOp = ReduceKind::sum_abs;
   static double of(float x) { return std::fabs(static_cast<double>(x)); }
   static void add(ExactSum& sum, double x) { sum.add_term(x); }
 };
@@ -277,7 +277,7 @@ Array words_of_squares(std::span<const Array> xs) {
     check(is_floating(x.dtype()), "exact_sum: array is ", x.dtype(), "; it must be floating");
     check_same_device("exact_sum", x, words);
   }
-  if (n > 0) backend(device).exact_sum(ReduceOp::sum_square, xs, words);
+  if (n > 0) backend(device).exact_sum(ReduceKind::sum_square, xs, words);
   return words;
 }
 

@@ -86,7 +86,7 @@ void plain_input_backward(const LinearBack& back) {
 void plain_weight_backward(const LinearBack& back) {
   if (back.g_w.defined()) product(back.g.t(), back.x, back.g_w);
   if (!back.g_bias.defined()) return;
-  backend(back.g.device()).reduce(ReduceOp::sum, back.g, nullptr, back.g_bias.unsqueeze(0));
+  backend(back.g.device()).reduce(ReduceKind::sum, back.g, nullptr, back.g_bias.unsqueeze(0));
 }
 
 Array matmul(const Array& a, const Array& b) {

@@ -4,18 +4,18 @@ namespace hero::core {
 
 namespace {
 
-const char* name(ReduceOp op) {
+const char* name(ReduceKind op) {
   constexpr const char* names[] = {"sum", "prod",    "max",        "min",           "any",
                                    "all", "sum_abs", "sum_square", "sum_deviation", "sum_exp"};
   return names[static_cast<int>(op)];
 }
 
-bool is_extreme(ReduceOp op) { return op == ReduceOp::max || op == ReduceOp::min; }
+bool is_extreme(ReduceKind op) { return op == ReduceKind::max || op == ReduceKind::min; }
 
-DType result_dtype(ReduceOp op, DType dtype) {
-  if (op == ReduceOp::any || op == ReduceOp::all) return kBool;
+DType result_dtype(ReduceKind op, DType dtype) {
+  if (op == ReduceKind::any || op == ReduceKind::all) return kBool;
   if (is_floating(dtype) || is_extreme(op)) return dtype;
-  if (op == ReduceOp::sum || op == ReduceOp::prod || op == ReduceOp::sum_abs) return kInt64;
+  if (op == ReduceKind::sum || op == ReduceKind::prod || op == ReduceKind::sum_abs) return kInt64;
   return kFloat32;
 }
 
@@ -35,7 +35,7 @@ int axis_of(const char* op, const Array& x, int64_t dim) {
 
 }  // namespace
 
-Array reduce(ReduceOp op, const Array& x, const Dims& dims, KeepDims keep, const Array* center) {
+Array reduce(ReduceKind op, const Array& x, const Dims& dims, KeepDims keep, const Array* center) {
   check(x.defined(), name(op), ": the array is undefined");
   const Dims axes = normalize_dims(name(op), dims, x.ndim());
   Shape shape = x.shape();
@@ -44,7 +44,7 @@ Array reduce(ReduceOp op, const Array& x, const Dims& dims, KeepDims keep, const
           " of shape ", x.shape(), " is empty and has no ", name(op), "imum");
     shape[static_cast<int>(axis)] = 1;
   }
-  const bool centered = op == ReduceOp::sum_deviation || op == ReduceOp::sum_exp;
+  const bool centered = op == ReduceKind::sum_deviation || op == ReduceKind::sum_exp;
   check(centered == (center != nullptr), name(op),
         centered ? ": needs a center" : ": takes no center");
   if (center) {

@@ -11,7 +11,7 @@ enum class KeepDims : uint8_t { no, yes };
 /// and all give bool; max and min keep the dtype and refuse an empty dimension; the other sums
 /// are of x's dtype, float32 for integers. `center` (sum_deviation, sum_exp) has the result's shape
 /// with KeepDims::yes.
-Array reduce(ReduceOp op, const Array& x, const Dims& dims = {}, KeepDims keep = KeepDims::no,
+Array reduce(ReduceKind op, const Array& x, const Dims& dims = {}, KeepDims keep = KeepDims::no,
              const Array* center = nullptr);
 
 struct ArgResult {

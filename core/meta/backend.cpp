@@ -11,8 +11,8 @@ class MetaBackend final : public Backend {
   void map(MapOp, std::span<const Operand>, DType, const Array&) override {}
   void copy(const Array&, const Array&) override {}
   void fill(const Array&, Scalar) override {}
-  void reduce(ReduceOp, const Array&, const Array*, const Array&) override {}
-  void exact_sum(ReduceOp, std::span<const Array>, const Array&) override {}
+  void reduce(ReduceKind, const Array&, const Array*, const Array&) override {}
+  void exact_sum(ReduceKind, std::span<const Array>, const Array&) override {}
   void exact_result(SumResult, const Array&, const Array&) override {}
   void limit_norm(std::span<const Array>, const Array&, double) override {}
   void arg_reduce(ArgOp, const Array&, int, const Array&, const Array&) override {}

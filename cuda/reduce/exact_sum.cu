@@ -220,9 +220,9 @@ __global__ void exact_result_kernel(const int64_t* words, bool root, double* out
 
 }  // namespace
 
-void CudaBackend::exact_sum(ReduceOp op, std::span<const Array> xs, const Array& words) {
+void CudaBackend::exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) {
   const DeviceGuard guard(index_);
-  const bool square = op == ReduceOp::sum_square;
+  const bool square = op == ReduceKind::sum_square;
   const Sums sums{reinterpret_cast<Word*>(words.bytes()), words.ndim() == 2};
   std::vector<Array> dense;
   for (const Array& x : xs) dense.push_back(x.contiguous());

@@ -5,7 +5,7 @@ namespace hero::cuda {
 
 namespace {
 
-using core::ReduceOp;
+using core::ReduceKind;
 
 // Kept dimensions in x's order, which is that of the results; reduced ones by falling strides, so
 // that neighbours in memory are read together.
@@ -33,10 +33,10 @@ Reduction reduction_of(const Array& x, const Array& out) {
           x.device()};
 }
 
-Scalar value_of_none(ReduceOp op, DType dtype) {
-  if (op == ReduceOp::prod || op == ReduceOp::all) return 1;
-  if (op != ReduceOp::max && op != ReduceOp::min) return 0;
-  const bool is_max = op == ReduceOp::max;
+Scalar value_of_none(ReduceKind op, DType dtype) {
+  if (op == ReduceKind::prod || op == ReduceKind::all) return 1;
+  if (op != ReduceKind::max && op != ReduceKind::min) return 0;
+  const bool is_max = op == ReduceKind::max;
   if (is_floating(dtype)) {
     const double infinity = std::numeric_limits<double>::infinity();
     return is_max ? -infinity : infinity;
@@ -51,15 +51,15 @@ Scalar value_of_none(ReduceOp op, DType dtype) {
 
 // The dtype that results are made in before they are converted to out's; int64 stands for sums of
 // all integers.
-DType result_dtype(ReduceOp op, const Array& x, const Array& out) {
-  if (op == ReduceOp::any || op == ReduceOp::all) return kBool;
+DType result_dtype(ReduceKind op, const Array& x, const Array& out) {
+  if (op == ReduceKind::any || op == ReduceKind::all) return kBool;
   if (is_floating(out.dtype())) return out.dtype();
-  return op == ReduceOp::max || op == ReduceOp::min ? x.dtype() : kInt64;
+  return op == ReduceKind::max || op == ReduceKind::min ? x.dtype() : kInt64;
 }
 
 }  // namespace
 
-void CudaBackend::reduce(ReduceOp op, const Array& x, const Array* center, const Array& out) {
+void CudaBackend::reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) {
   if (out.numel() == 0) return;
   const DeviceGuard guard(index_);
   if (x.numel() == 0) return fill(out, value_of_none(op, out.dtype()));
@@ -67,7 +67,7 @@ void CudaBackend::reduce(ReduceOp op, const Array& x, const Array* center, const
   const Array results = out.is_contiguous() && out.dtype() == dtype
                             ? out
                             : Array::empty(out.shape(), dtype, out.device());
-  if (op == ReduceOp::any || op == ReduceOp::all) {
+  if (op == ReduceKind::any || op == ReduceKind::all) {
     reduce_truth(op, x.dtype(), reduction_of(x, out), results);
   } else if (is_floating(dtype)) {
     // Halves are read as they are, integers and floats of another width are converted first.

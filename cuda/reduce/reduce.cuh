@@ -345,34 +345,35 @@ void reduce_as(const Reduction& r, const Array* center, const Array& results) {
 
 /// \name One element type each, in files of their own.
 /// \{
-void reduce_floats(core::ReduceOp op, DType dtype, const Reduction& r, const Array* center,
+void reduce_floats(core::ReduceKind op, DType dtype, const Reduction& r, const Array* center,
                    const Array& results);
-void reduce_halves(core::ReduceOp op, DType dtype, const Reduction& r, const Array* center,
+void reduce_halves(core::ReduceKind op, DType dtype, const Reduction& r, const Array* center,
                    const Array& results);
 /// Sums and products in int64; max and min of one type; any and all of everything.
-void reduce_integers(core::ReduceOp op, DType dtype, const Reduction& r, const Array& results);
-void reduce_truth(core::ReduceOp op, DType dtype, const Reduction& r, const Array& results);
+void reduce_integers(core::ReduceKind op, DType dtype, const Reduction& r, const Array& results);
+void reduce_truth(core::ReduceKind op, DType dtype, const Reduction& r, const Array& results);
 /// \}
 
 /// The reductions of numbers E in Acc, whose results round.
 template <class E, class Acc>
-void reduce_real(core::ReduceOp op, const Reduction& r, const Array* center, const Array& results) {
+void reduce_real(core::ReduceKind op, const Reduction& r, const Array* center,
+                 const Array& results) {
   switch (op) {
-    case core::ReduceOp::sum:
+    case core::ReduceKind::sum:
       return reduce_as<SumOf, E, Acc>(r, center, results);
-    case core::ReduceOp::prod:
+    case core::ReduceKind::prod:
       return reduce_as<Product, E, Acc>(r, center, results);
-    case core::ReduceOp::max:
+    case core::ReduceKind::max:
       return reduce_as<Largest, E, Acc>(r, center, results);
-    case core::ReduceOp::min:
+    case core::ReduceKind::min:
       return reduce_as<Smallest, E, Acc>(r, center, results);
-    case core::ReduceOp::sum_abs:
+    case core::ReduceKind::sum_abs:
       return reduce_as<SumAbs, E, Acc>(r, center, results);
-    case core::ReduceOp::sum_square:
+    case core::ReduceKind::sum_square:
       return reduce_as<SumSquare, E, Acc>(r, center, results);
-    case core::ReduceOp::sum_deviation:
+    case core::ReduceKind::sum_deviation:
       return reduce_as<SumDeviation, E, Acc>(r, center, results);
-    case core::ReduceOp::sum_exp:
+    case core::ReduceKind::sum_exp:
       return reduce_as<SumExp, E, Acc>(r, center, results);
     default:
       fail(r.op, ": truth values have a reduction of their own");

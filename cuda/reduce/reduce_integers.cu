@@ -14,18 +14,18 @@ void dispatch_integers(DType dtype, Body&& body) {
 
 }  // namespace
 
-void reduce_integers(core::ReduceOp op, DType dtype, const Reduction& r, const Array& results) {
+void reduce_integers(core::ReduceKind op, DType dtype, const Reduction& r, const Array& results) {
   dispatch_integers(dtype, [&]<class E>(TypeTag<E>) {
     switch (op) {
-      case core::ReduceOp::sum:
+      case core::ReduceKind::sum:
         return reduce_as<SumOf, E, int64_t>(r, nullptr, results);
-      case core::ReduceOp::prod:
+      case core::ReduceKind::prod:
         return reduce_as<Product, E, int64_t>(r, nullptr, results);
-      case core::ReduceOp::sum_abs:
+      case core::ReduceKind::sum_abs:
         return reduce_as<SumAbs, E, int64_t>(r, nullptr, results);
-      case core::ReduceOp::max:
+      case core::ReduceKind::max:
         return reduce_as<Largest, E, E>(r, nullptr, results);
-      case core::ReduceOp::min:
+      case core::ReduceKind::min:
         return reduce_as<Smallest, E, E>(r, nullptr, results);
       default:
         fail(r.op, ": integers are converted for this reduction");
@@ -33,9 +33,9 @@ void reduce_integers(core::ReduceOp op, DType dtype, const Reduction& r, const A
   });
 }
 
-void reduce_truth(core::ReduceOp op, DType dtype, const Reduction& r, const Array& results) {
+void reduce_truth(core::ReduceKind op, DType dtype, const Reduction& r, const Array& results) {
   const auto run = [&]<class E>(TypeTag<E>) {
-    if (op == core::ReduceOp::any) return reduce_as<Any, E, uint8_t>(r, nullptr, results);
+    if (op == core::ReduceKind::any) return reduce_as<Any, E, uint8_t>(r, nullptr, results);
     reduce_as<All, E, uint8_t>(r, nullptr, results);
   };
   switch (dtype) {

@@ -56,8 +56,8 @@ TEST_CASE("elementwise operations on meta give shapes", "[core]") {
 
 TEST_CASE("reductions on meta give shapes", "[core]") {
   for (const DType dtype : {kBool, kInt32, kFloat16, kFloat64}) {
-    same_shape([=](Device d) { return reduce(ReduceOp::sum, ones({2, 3}, d, dtype), {1}); });
-    same_shape([=](Device d) { return reduce(ReduceOp::any, ones({2, 3}, d, dtype)); });
+    same_shape([=](Device d) { return reduce(ReduceKind::sum, ones({2, 3}, d, dtype), {1}); });
+    same_shape([=](Device d) { return reduce(ReduceKind::any, ones({2, 3}, d, dtype)); });
     same_shape([=](Device d) { return arg_reduce(ArgOp::max, ones({2, 3}, d, dtype), 0).values; });
     same_shape([=](Device d) { return arg_reduce(ArgOp::max, ones({2, 3}, d, dtype), 0).indices; });
     same_shape([=](Device d) {
@@ -72,7 +72,7 @@ TEST_CASE("reductions on meta give shapes", "[core]") {
   });
   same_shape([](Device d) {
     const Array center = ones({1, 3}, d);
-    return reduce(ReduceOp::sum_exp, ones({2, 3}, d), {0}, KeepDims::yes, &center);
+    return reduce(ReduceKind::sum_exp, ones({2, 3}, d), {0}, KeepDims::yes, &center);
   });
 }
 

@@ -13,19 +13,20 @@ using namespace hero;
 using namespace hero::core;
 using namespace hero::test;
 
-constexpr ReduceOp kSums[] = {ReduceOp::sum,        ReduceOp::prod,          ReduceOp::sum_abs,
-                              ReduceOp::sum_square, ReduceOp::sum_deviation, ReduceOp::sum_exp};
+constexpr ReduceKind kSums[] = {ReduceKind::sum,           ReduceKind::prod,
+                                ReduceKind::sum_abs,       ReduceKind::sum_square,
+                                ReduceKind::sum_deviation, ReduceKind::sum_exp};
 
 // One element's part of a reduction, in long double.
-long double part(ReduceOp op, long double x, long double center) {
+long double part(ReduceKind op, long double x, long double center) {
   switch (op) {
-    case ReduceOp::sum_abs:
+    case ReduceKind::sum_abs:
       return std::abs(x);
-    case ReduceOp::sum_square:
+    case ReduceKind::sum_square:
       return x * x;
-    case ReduceOp::sum_deviation:
+    case ReduceKind::sum_deviation:
       return (x - center) * (x - center);
-    case ReduceOp::sum_exp:
+    case ReduceKind::sum_exp:
       return std::exp(x - center);
     default:
       return x;
@@ -37,31 +38,33 @@ struct Total {
   long double size;  // of the terms without signs: what an error bound is relative to
 };
 
-Total total(ReduceOp op, const std::vector<double>& x, size_t begin, size_t n, double center) {
-  Total result{op == ReduceOp::prod ? 1.0L : 0.0L, 0};
+Total total(ReduceKind op, const std::vector<double>& x, size_t begin, size_t n, double center) {
+  Total result{op == ReduceKind::prod ? 1.0L : 0.0L, 0};
   for (size_t i = begin; i < begin + n; ++i) {
     const long double term = part(op, x[i], center);
-    if (op == ReduceOp::prod) {
+    if (op == ReduceKind::prod) {
       result.value *= term;
     } else {
       result.value += term;
       result.size += std::abs(term);
     }
   }
-  if (op == ReduceOp::prod) result.size = std::abs(result.value);
+  if (op == ReduceKind::prod) result.size = std::abs(result.value);
   return result;
 }
 
-bool centered(ReduceOp op) { return op == ReduceOp::sum_deviation || op == ReduceOp::sum_exp; }
+bool centered(ReduceKind op) {
+  return op == ReduceKind::sum_deviation || op == ReduceKind::sum_exp;
+}
 
 TEST_CASE("sums match long double within the bound of a pairwise tree", "[core]") {
   for (const DType dtype : {kFloat32, kFloat64}) {
     const double unit = dtype == kFloat32 ? 0x1p-24 : 0x1p-53;
     for (const int64_t n : {1, 7, 8, 9, 127, 128, 129, 1000, 4099, 100003}) {
       const Array raw = noise({n}, dtype, 11);
-      for (const ReduceOp op : kSums) {
+      for (const ReduceKind op : kSums) {
         // A product of numbers near one stays in range.
-        const Array x = op == ReduceOp::prod
+        const Array x = op == ReduceKind::prod
                             ? make(
                                   {n}, [](int64_t i) { return i % 2 ? 1.001 : 0.999; }, dtype)
                             : raw;
@@ -71,8 +74,8 @@ TEST_CASE("sums match long double within the bound of a pairwise tree", "[core]"
         const Total want = total(op, x.to_vector<double>(), 0, static_cast<size_t>(n), 0.25);
         // Sums: 16 additions in a lane, 3 to join lanes, 8 for a leaf's tail, a level for each
         // halving, and up to 8 roundings within a term. Products: one rounding a factor.
-        const double roundings =
-            op == ReduceOp::prod ? static_cast<double>(n) : 40 + std::log2(static_cast<double>(n));
+        const double roundings = op == ReduceKind::prod ? static_cast<double>(n)
+                                                        : 40 + std::log2(static_cast<double>(n));
         REQUIRE(std::abs(static_cast<double>(got - want.value)) <=
                 roundings * unit * static_cast<double>(want.size));
       }
@@ -85,7 +88,7 @@ TEST_CASE("a long float sum of equal terms loses almost nothing", "[core]") {
   const Array x = Array::full({n}, 0.1f);
   const double exact = static_cast<double>(0.1f) * static_cast<double>(n);
   // A running float sum is off by 8 %; the tree by at most its depth in units of 2^-24.
-  REQUIRE(std::abs(reduce(ReduceOp::sum, x).item() - exact) <= 45 * 0x1p-24 * exact);
+  REQUIRE(std::abs(reduce(ReduceKind::sum, x).item() - exact) <= 45 * 0x1p-24 * exact);
 }
 
 // The same reduction of the same values laid out differently.
@@ -98,7 +101,8 @@ void same_bits_in_every_layout(const Shape& shape, DType dtype) {
                            x.transpose(0, 1).contiguous().transpose(0, 1)};
   const Dims all_dims[] = {{}, {0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}};
   for (const Dims& dims : all_dims) {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::sum_square}) {
+    for (const ReduceKind op :
+         {ReduceKind::sum, ReduceKind::max, ReduceKind::min, ReduceKind::sum_square}) {
       const Array expected = reduce(op, x, dims);
       for (const Array& layout : layouts) REQUIRE(same(reduce(op, layout, dims), expected));
     }
@@ -119,12 +123,12 @@ TEST_CASE("every dim of every dtype sums exactly for small integers", "[core]") 
     const Array x = make(
         {4, 50, 30}, [](int64_t i) { return i * 5 % 2; }, dtype);
     for (int dim = 0; dim < 3; ++dim) {
-      const auto got = reduce(ReduceOp::sum, x, {dim}).to_vector<double>();
+      const auto got = reduce(ReduceKind::sum, x, {dim}).to_vector<double>();
       const auto rows = x.transpose(dim, -1);
       const Array by_rows = rows.contiguous();
       const auto flat = by_rows.to_vector<double>();
       const auto n = static_cast<size_t>(x.size(dim));
-      const auto sums = reduce(ReduceOp::sum, x, {dim}, KeepDims::yes).transpose(dim, -1);
+      const auto sums = reduce(ReduceKind::sum, x, {dim}, KeepDims::yes).transpose(dim, -1);
       const auto kept = sums.to_vector<double>();
       for (size_t r = 0; r < kept.size(); ++r) {
         double expected = 0;
@@ -142,7 +146,7 @@ TEST_CASE("extremes let NaN win, wherever it stands", "[core]") {
     std::vector<float> values(200, 1.0f);
     values[at] = nan;
     const Array row = Array::from(values, {1, 200}), column = Array::from(values, {200, 1});
-    for (const ReduceOp op : {ReduceOp::max, ReduceOp::min}) {
+    for (const ReduceKind op : {ReduceKind::max, ReduceKind::min}) {
       REQUIRE(std::isnan(reduce(op, row).item()));
       REQUIRE(
           std::isnan(reduce(op, column.expand({200, 64}).contiguous(), {0}).select(0, 63).item()));
@@ -152,21 +156,22 @@ TEST_CASE("extremes let NaN win, wherever it stands", "[core]") {
 
 TEST_CASE("any and all read every element as a truth value", "[core]") {
   const Array x = Array::from(std::vector<float>{0, 0.25f, 0, 0, -1, 2}, {2, 3});
-  REQUIRE(reduce(ReduceOp::any, x, {1}).to_vector<bool>() == std::vector<bool>{true, true});
-  REQUIRE(reduce(ReduceOp::any, x, {0}).to_vector<bool>() == std::vector<bool>{false, true, true});
-  REQUIRE(reduce(ReduceOp::all, x, {1}).to_vector<bool>() == std::vector<bool>{false, false});
-  REQUIRE(reduce(ReduceOp::all, x.slice(1, 1), {0}).to_vector<bool>() ==
+  REQUIRE(reduce(ReduceKind::any, x, {1}).to_vector<bool>() == std::vector<bool>{true, true});
+  REQUIRE(reduce(ReduceKind::any, x, {0}).to_vector<bool>() ==
+          std::vector<bool>{false, true, true});
+  REQUIRE(reduce(ReduceKind::all, x, {1}).to_vector<bool>() == std::vector<bool>{false, false});
+  REQUIRE(reduce(ReduceKind::all, x.slice(1, 1), {0}).to_vector<bool>() ==
           std::vector<bool>{true, false});
-  REQUIRE_FALSE(reduce(ReduceOp::any, Array::zeros({0})).item<bool>());
-  REQUIRE(reduce(ReduceOp::all, Array::zeros({0})).item<bool>());
-  REQUIRE(reduce(ReduceOp::any, Array::full({3}, 256, kInt64)).item<bool>());
+  REQUIRE_FALSE(reduce(ReduceKind::any, Array::zeros({0})).item<bool>());
+  REQUIRE(reduce(ReduceKind::all, Array::zeros({0})).item<bool>());
+  REQUIRE(reduce(ReduceKind::any, Array::full({3}, 256, kInt64)).item<bool>());
 }
 
 TEST_CASE("empty reductions give the neutral element", "[core]") {
-  REQUIRE(reduce(ReduceOp::sum, Array::zeros({0})).item() == 0.0);
-  REQUIRE(reduce(ReduceOp::prod, Array::zeros({3, 0}), {1}).to_vector<float>() ==
+  REQUIRE(reduce(ReduceKind::sum, Array::zeros({0})).item() == 0.0);
+  REQUIRE(reduce(ReduceKind::prod, Array::zeros({3, 0}), {1}).to_vector<float>() ==
           std::vector<float>{1, 1, 1});
-  REQUIRE(reduce(ReduceOp::sum, Array::zeros({3, 0}), {0}).shape() == Shape{0});
+  REQUIRE(reduce(ReduceKind::sum, Array::zeros({3, 0}), {0}).shape() == Shape{0});
 }
 
 }  // namespace

@@ -20,37 +20,39 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 TEST_CASE("reductions give PyTorch's dtypes", "[core]") {
-  const auto dtype = [](ReduceOp op, DType of) { return reduce(op, Array::ones({2}, of)).dtype(); };
+  const auto dtype = [](ReduceKind op, DType of) {
+    return reduce(op, Array::ones({2}, of)).dtype();
+  };
   for (const DType of : {kBool, kUInt8, kInt32, kInt64}) {
-    REQUIRE(dtype(ReduceOp::sum, of) == kInt64);
-    REQUIRE(dtype(ReduceOp::prod, of) == kInt64);
-    REQUIRE(dtype(ReduceOp::max, of) == of);
-    REQUIRE(dtype(ReduceOp::any, of) == kBool);
+    REQUIRE(dtype(ReduceKind::sum, of) == kInt64);
+    REQUIRE(dtype(ReduceKind::prod, of) == kInt64);
+    REQUIRE(dtype(ReduceKind::max, of) == of);
+    REQUIRE(dtype(ReduceKind::any, of) == kBool);
   }
   for (const DType of : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
-    REQUIRE(dtype(ReduceOp::sum, of) == of);
-    REQUIRE(dtype(ReduceOp::min, of) == of);
-    REQUIRE(dtype(ReduceOp::sum_square, of) == of);
-    REQUIRE(dtype(ReduceOp::all, of) == kBool);
+    REQUIRE(dtype(ReduceKind::sum, of) == of);
+    REQUIRE(dtype(ReduceKind::min, of) == of);
+    REQUIRE(dtype(ReduceKind::sum_square, of) == of);
+    REQUIRE(dtype(ReduceKind::all, of) == kBool);
   }
-  REQUIRE(reduce(ReduceOp::sum, Array::ones({300}, kUInt8)).item<int64_t>() == 300);
+  REQUIRE(reduce(ReduceKind::sum, Array::ones({300}, kUInt8)).item<int64_t>() == 300);
 }
 
 TEST_CASE("reduced dimensions are dropped or kept with size one", "[core]") {
   const Array x = Array::ones({2, 3, 4});
-  REQUIRE(reduce(ReduceOp::sum, x).shape() == Shape{});
-  REQUIRE(reduce(ReduceOp::sum, x, {1}).shape() == Shape{2, 4});
-  REQUIRE(reduce(ReduceOp::sum, x, {-1, 0}).shape() == Shape{3});
-  REQUIRE(reduce(ReduceOp::sum, x, {-1, 0}, KeepDims::yes).shape() == Shape{1, 3, 1});
-  REQUIRE(reduce(ReduceOp::sum, Array::ones({}), {0}).item() == 1.0);
+  REQUIRE(reduce(ReduceKind::sum, x).shape() == Shape{});
+  REQUIRE(reduce(ReduceKind::sum, x, {1}).shape() == Shape{2, 4});
+  REQUIRE(reduce(ReduceKind::sum, x, {-1, 0}).shape() == Shape{3});
+  REQUIRE(reduce(ReduceKind::sum, x, {-1, 0}, KeepDims::yes).shape() == Shape{1, 3, 1});
+  REQUIRE(reduce(ReduceKind::sum, Array::ones({}), {0}).item() == 1.0);
 }
 
 TEST_CASE("an empty dimension has a sum but no extreme", "[core]") {
   const Array x = Array::zeros({2, 0});
-  REQUIRE(reduce(ReduceOp::sum, x, {1}).to_vector<float>() == Floats{0, 0});
-  REQUIRE(reduce(ReduceOp::prod, x, {1}).to_vector<float>() == Floats{1, 1});
-  REQUIRE(reduce(ReduceOp::max, x, {0}).shape() == Shape{0});
-  REQUIRE(error_of([&] { reduce(ReduceOp::max, x, {1}); }) ==
+  REQUIRE(reduce(ReduceKind::sum, x, {1}).to_vector<float>() == Floats{0, 0});
+  REQUIRE(reduce(ReduceKind::prod, x, {1}).to_vector<float>() == Floats{1, 1});
+  REQUIRE(reduce(ReduceKind::max, x, {0}).shape() == Shape{0});
+  REQUIRE(error_of([&] { reduce(ReduceKind::max, x, {1}); }) ==
           "max: dim 1 of shape [2, 0] is empty and has no maximum");
   REQUIRE(error_of([&] { arg_reduce(ArgOp::min, x, 1); }) ==
           "argmin: dim 1 of shape [2, 0] is empty");
@@ -58,15 +60,15 @@ TEST_CASE("an empty dimension has a sum but no extreme", "[core]") {
 
 TEST_CASE("reductions check their center", "[core]") {
   const Array x = Array::ones({2, 3}), center = Array::ones({2, 1});
-  REQUIRE(reduce(ReduceOp::sum_deviation, x, {1}, KeepDims::no, &center).to_vector<float>() ==
+  REQUIRE(reduce(ReduceKind::sum_deviation, x, {1}, KeepDims::no, &center).to_vector<float>() ==
           Floats{0, 0});
-  REQUIRE(error_of([&] { reduce(ReduceOp::sum_exp, x, {1}); }) == "sum_exp: needs a center");
-  REQUIRE(error_of([&] { reduce(ReduceOp::sum, x, {1}, KeepDims::no, &center); }) ==
+  REQUIRE(error_of([&] { reduce(ReduceKind::sum_exp, x, {1}); }) == "sum_exp: needs a center");
+  REQUIRE(error_of([&] { reduce(ReduceKind::sum, x, {1}, KeepDims::no, &center); }) ==
           "sum: takes no center");
-  REQUIRE(error_of([&] { reduce(ReduceOp::sum_exp, x, {0}, KeepDims::no, &center); }) ==
+  REQUIRE(error_of([&] { reduce(ReduceKind::sum_exp, x, {0}, KeepDims::no, &center); }) ==
           "sum_exp: center of shape [2, 1] does not match the result [1, 3]");
   REQUIRE(error_of([&] {
-            reduce(ReduceOp::sum, x, {1, -1});
+            reduce(ReduceKind::sum, x, {1, -1});
           }) == "sum: dim -1 appears twice in [1, -1]");
 }
 

@@ -92,22 +92,23 @@ TEST_CASE("reductions do not depend on the number of threads", "[core][threads]"
     const Array x = noise({5, 211, 307}, dtype, 40);
     for (const Array& layout : {x, x.permute({2, 0, 1}), x.slice(2, 0, kEnd, 3)}) {
       for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}, Dims{2}, Dims{0, 2}}) {
-        for (const core::ReduceOp op :
-             {core::ReduceOp::sum, core::ReduceOp::prod, core::ReduceOp::max, core::ReduceOp::min,
-              core::ReduceOp::any, core::ReduceOp::all, core::ReduceOp::sum_abs,
-              core::ReduceOp::sum_square}) {
+        for (const core::ReduceKind op :
+             {core::ReduceKind::sum, core::ReduceKind::prod, core::ReduceKind::max,
+              core::ReduceKind::min, core::ReduceKind::any, core::ReduceKind::all,
+              core::ReduceKind::sum_abs, core::ReduceKind::sum_square}) {
           same_for_any_threads([&] { return reduce(op, layout, dims); });
         }
         if (!is_floating(dtype)) continue;
-        const Array center = reduce(core::ReduceOp::max, layout, dims, KeepDims::yes);
-        for (const core::ReduceOp op : {core::ReduceOp::sum_deviation, core::ReduceOp::sum_exp}) {
+        const Array center = reduce(core::ReduceKind::max, layout, dims, KeepDims::yes);
+        for (const core::ReduceKind op :
+             {core::ReduceKind::sum_deviation, core::ReduceKind::sum_exp}) {
           same_for_any_threads([&] { return reduce(op, layout, dims, KeepDims::no, &center); });
         }
       }
     }
   }
   const Array row = noise({1000003});
-  same_for_any_threads([&] { return reduce(core::ReduceOp::sum, row); });
+  same_for_any_threads([&] { return reduce(core::ReduceKind::sum, row); });
 }
 
 TEST_CASE("lines do not depend on the number of threads", "[core][threads]") {

@@ -179,7 +179,7 @@ TEST_CASE("an epilogue that is slow, or fails, is left to kernels of our own") {
                              expected, &expected_z);
   CHECK(distance(out, expected) <= 2.0 * product_tolerance(kFloat32, k));
   CHECK(distance(z, expected_z) <= product_tolerance(kFloat32, k));
-  CHECK(distance(back.g_bias, core::reduce(core::ReduceOp::sum, g.to(kCpu), {0})) < 1e-5);
+  CHECK(distance(back.g_bias, core::reduce(core::ReduceKind::sum, g.to(kCpu), {0})) < 1e-5);
 }
 
 #endif

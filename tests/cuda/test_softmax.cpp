@@ -73,7 +73,7 @@ TEST_CASE("the gradient of softmax is the CPU's in float64, to rounding") {
               CHECK(distance(found, exact) <= more * allowed(dtype));
             } else {
               // y = 1: the exact gradient is 0 up to the rounding of y itself.
-              CHECK(core::reduce(core::ReduceOp::sum_abs, found).to(kCpu).to(kFloat64).item() <=
+              CHECK(core::reduce(core::ReduceKind::sum_abs, found).to(kCpu).to(kFloat64).item() <=
                     static_cast<double>(x.numel()) * 2.0 * allowed(dtype));
             }
           }

@@ -92,20 +92,21 @@ Var sqrt(const Var& a) {
 Var linear(const Var& x, const Var& weight, const Var& bias) {
   const Array z = core::map<k::Add>(core::matmul(x->data, weight->data.t()), bias->data);
   return make(z, {x, weight, bias}, [x = x->data, w = weight->data](const Array& g) {
-    return Arrays{core::matmul(g, w), core::matmul(g.t(), x), reduce(core::ReduceOp::sum, g, {0})};
+    return Arrays{core::matmul(g, w), core::matmul(g.t(), x),
+                  reduce(core::ReduceKind::sum, g, {0})};
   });
 }
 Var softmax_cross_entropy(const Var& z, const Array& y) {
   const auto minus = [](const Array& a, const Array& b) { return core::map<k::Sub>(a, b); };
-  const auto of_rows = [](core::ReduceOp op, const Array& a) {
+  const auto of_rows = [](core::ReduceKind op, const Array& a) {
     return reduce(op, a, {1}, core::KeepDims::yes);
   };
-  const Array largest = of_rows(core::ReduceOp::max, z->data);
-  const Array sum = of_rows(core::ReduceOp::sum, core::map<k::Exp>(minus(z->data, largest)));
+  const Array largest = of_rows(core::ReduceKind::max, z->data);
+  const Array sum = of_rows(core::ReduceKind::sum, core::map<k::Exp>(minus(z->data, largest)));
   const Array log_sum_exp = core::map<k::Add>(largest, core::map<k::Log>(sum));
   const Array log_p = minus(z->data, log_sum_exp);
   const double share = 1.0 / static_cast<double>(y.size(0));  // of a row in the mean
-  const Array loss = times(reduce(core::ReduceOp::sum, times(log_p, y)), -share);
+  const Array loss = times(reduce(core::ReduceKind::sum, times(log_p, y)), -share);
   return make(loss, {z}, [=](const Array& g) {
     const Array p = core::map<k::Exp>(log_p);
     return Arrays{times(minus(times(p, share), times(y, share)), g)};  // (p - y) / B
