@@ -5,6 +5,7 @@
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/copy_kernels.cuh>
 #include <hero/cuda/elementwise/elements.cuh>
+#include <hero/cuda/runtime/before_wait.cuh>
 
 namespace hero::cuda {
 
@@ -99,6 +100,7 @@ void copy_from_host(const Array& src, const Array& dst) {
   } else if (pinned && capturing()) {
     copy_async(from, to);
   } else {
+    before_wait(dst.device().index);
     transfer(from.bytes(), to.bytes(), to.nbytes(), cudaMemcpyHostToDevice);
     wait_for_stream("copy");
   }
@@ -110,6 +112,7 @@ void copy_to_host(const Array& src, const Array& dst) {
   const Array from = dense_like(src, dst);
   const Array to = dst.is_contiguous() ? dst : dst.empty_like();
   refuse_capture("copy", "the host reads values of the GPU (item(), to(kCpu), printing)");
+  before_wait(src.device().index);  // the driver waits in the copy of what is not page-locked
   transfer(from.bytes(), to.bytes(), to.nbytes(), cudaMemcpyDeviceToHost);
   wait_for_stream("copy");
   if (!dst.is_contiguous()) core::cpu_backend().copy(to, dst);

@@ -274,7 +274,7 @@ bool measure(const char* op, Plan& plan, const Addresses& at,
   for (int i = 0; i < count; ++i) {
     if (runs[i] && (best < 0 || least[i] < kNearly * least[best])) best = i;
   }
-  if (best < 0) check_cuda(cudaStreamSynchronize(current_stream()), op);  // not theirs, perhaps
+  if (best < 0) wait_for_stream(op);  // not theirs, perhaps
   if (best < 0 || least[best] > limit) return false;
   plan.choose(candidates[best]);
   return true;

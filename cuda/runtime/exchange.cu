@@ -2,6 +2,7 @@
 #include <deque>
 #include <mutex>
 
+#include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/exchange.cuh>
 #include <hero/cuda/runtime/launch.cuh>
 
@@ -220,7 +221,10 @@ class EventPoint final : public core::Point {
     check_cuda(status, "point");
     return true;
   }
-  void wait() override { check_cuda(cudaEventSynchronize(event_), "point"); }
+  void wait() override {
+    before_wait(index_);
+    check_cuda(cudaEventSynchronize(event_), "point");
+  }
 
  private:
   int index_;

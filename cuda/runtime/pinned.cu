@@ -38,6 +38,8 @@ class PinnedUpstream final : public CudaUpstream {
     const Uncaptured uncaptured;
     cudaFreeHost(segment);
   }
+  bool before_free() noexcept override { return may_free(-1, FreeWait::until_known); }
+  bool may_free_now() noexcept override { return may_free(-1, FreeWait::none); }
   std::string describe() override { return "the host, page-locked"; }
 
   // All segments that ever were lie between these: most blocks of the process do not.

@@ -1,10 +1,12 @@
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <utility>
 
 #include <hero/cuda/index/index_report.cuh>
+#include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/per_device.cuh>
 #include <hero/cuda/runtime/runtime.cuh>
 
@@ -28,6 +30,8 @@ struct Launched {
   }
 };
 thread_local Launched launched;
+
+std::atomic<BeforeWait> told_before_wait = nullptr;
 
 // Errors of kernels: 700 to 799 (an illegal address, a failed assertion ...).
 bool left_by_a_kernel(cudaError_t status) { return static_cast<int>(status) / 100 == 7; }
@@ -91,8 +95,14 @@ void allow_shared(const char* op, const void* kernel, size_t bytes) {
   known = bytes;
 }
 
+void set_before_wait(BeforeWait tell) { told_before_wait = tell; }
+void before_wait(int device) {
+  if (const BeforeWait tell = told_before_wait) tell(device);
+}
+
 void wait_for_stream(const char* op) {
   refuse_capture(op, "the host waits for values of the GPU here (item(), to(kCpu), printing)");
+  before_wait(current_cuda(op).index);
   check_cuda(cudaStreamSynchronize(current_stream()), op);
   launched.count = 0;
   throw_reported_index(current_cuda(op).index);

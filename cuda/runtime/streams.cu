@@ -6,6 +6,7 @@
 
 #include <hero/core/accelerator.h>
 #include <hero/cuda/cuda.h>
+#include <hero/cuda/runtime/before_wait.cuh>
 #include <hero/cuda/runtime/device_memory.cuh>
 #include <hero/cuda/runtime/streams.cuh>
 
@@ -201,7 +202,9 @@ bool Event::query() const {
 }
 
 void Event::synchronize() const {
-  if (state_->event) check_cuda(cudaEventSynchronize(state_->event), "synchronize");
+  if (!state_->event) return;
+  before_wait(state_->index);
+  check_cuda(cudaEventSynchronize(state_->event), "synchronize");
 }
 
 double Event::elapsed_ms(const Event& start) const {

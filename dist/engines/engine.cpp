@@ -13,9 +13,9 @@ std::atomic<NcclEngineMaker> nccl_engine = nullptr;
 void set_nccl_engine(NcclEngineMaker make) { nccl_engine = make; }
 
 std::shared_ptr<Engine> make_nccl_engine(std::shared_ptr<Engine> host, int local_rank,
-                                         int local_size, double timeout) {
+                                         int local_size, const Timeouts& timeouts) {
   require_engine(EngineKind::nccl);
-  return nccl_engine.load()(std::move(host), local_rank, local_size, timeout);
+  return nccl_engine.load()(std::move(host), local_rank, local_size, timeouts);
 }
 
 const char* name(EngineKind kind) {

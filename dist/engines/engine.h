@@ -1,5 +1,6 @@
 #pragma once
 // The interface behind a communicator: it matches the ranks' calls and moves their bytes.
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,8 +33,16 @@ class Pending {
   virtual bool test() = 0;
   /// Returns when the call is complete; an Error where it never will be.
   virtual void wait() = 0;
-  /// Whether it is known to be complete; does nothing for it.
+  /// Whether it is known to be complete; does nothing for it. Any thread may ask this of a call
+  /// that moves nothing.
   virtual bool complete() const = 0;
+  /// Any thread may ask, of a call that moves nothing and for which its rank has waited from
+  /// `since` on: whether it will never be complete, as the ranks differ, one of them has failed or
+  /// ended without it, or the time-out is over. All ranks hear of it then.
+  virtual bool in_vain(std::chrono::steady_clock::time_point since) {
+    (void)since;
+    return false;
+  }
 };
 
 /// One rank's end of a group. Every rank makes the same calls in the same order; each engine checks
@@ -64,16 +73,19 @@ class Engine {
   virtual void drain() = 0;
   /// Gives up everything this rank has begun, after a failure: its arrays are its own again.
   virtual void abandon() = 0;
+  /// Where wait() does not wait for the other ranks' word: returns when it has come, for every call
+  /// that this rank has waited for; an Error where it never will.
+  virtual void confirm() {}
 };
 
 /// Makes the engine of a rank with a GPU of its own over one for the host; ranks of this machine
 /// are numbered from 0 to local_size - 1. A call of all ranks.
 using NcclEngineMaker = std::shared_ptr<Engine> (*)(std::shared_ptr<Engine> host, int local_rank,
-                                                    int local_size, double timeout);
+                                                    int local_size, const Timeouts& timeouts);
 /// For the library of the nccl engine, where the build has one.
 void set_nccl_engine(NcclEngineMaker make);
 /// An Error that says what is missing where there is none.
 std::shared_ptr<Engine> make_nccl_engine(std::shared_ptr<Engine> host, int local_rank,
-                                         int local_size, double timeout);
+                                         int local_size, const Timeouts& timeouts);
 
 }  // namespace hero::dist

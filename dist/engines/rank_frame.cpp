@@ -9,6 +9,7 @@
 
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
+#include <hero/dist/engines/engine.h>
 #include <hero/dist/engines/rank_frame.h>
 
 namespace hero::dist {
@@ -100,6 +101,15 @@ std::string message_of(const std::exception_ptr& error) {
   } catch (...) {
     return "an exception that is no std::exception";
   }
+}
+
+std::exception_ptr first_error(Engine& engine, std::exception_ptr thrown) {
+  try {
+    engine.confirm();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return thrown;
 }
 
 struct RankFrame::Parts {

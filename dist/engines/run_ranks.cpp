@@ -73,7 +73,7 @@ void run_one(Run& run, int rank) {
     core::join_all(run.begin);
     if (run.options.engine == EngineKind::nccl) {
       const PhaseScope joining(Phase::join);
-      engine = make_nccl_engine(engine, rank, run.world->size(), run.world->timeouts().step);
+      engine = make_nccl_engine(engine, rank, run.world->size(), run.world->timeouts());
     }
     Communicator world(engine, frame.state(), "world");
     run.program(world);
@@ -81,7 +81,7 @@ void run_one(Run& run, int rank) {
     run.ends[static_cast<size_t>(rank)] = core::points_of_thread();
     run.world->finish(rank);
   } catch (...) {
-    const std::exception_ptr error = std::current_exception();
+    const std::exception_ptr error = first_error(*engine, std::current_exception());
     run.errors[static_cast<size_t>(rank)] = error;
     run.world->fail_rank(rank, message_of(error));
     engine->abandon();

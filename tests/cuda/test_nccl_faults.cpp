@@ -68,7 +68,7 @@ TEST_CASE("nccl: a rank that nobody joins gives up after the time-out") {
   REQUIRE(library.GetUniqueId(&id) == ncclSuccess);
   const int open = cusim::open_communicators(), aborted = cusim::aborted_communicators();
   CHECK_THROWS_WITH(join_by_id(id, 2, 1, 0.01),
-                    ContainsSubstring("joining rank 1: time-out after 0.01 s"));
+                    ContainsSubstring("joining rank 1: time-out of joining after 0.01 s"));
   CHECK(cusim::open_communicators() == open);
   // Should the others come after all, they meet a communicator that nobody takes, and it is
   // aborted.

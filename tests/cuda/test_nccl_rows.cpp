@@ -95,6 +95,7 @@ RowsResult run_rows(const RowsRun& run) {
             ++result.units;
           }
         }
+        world.barrier();  // nobody gathers more before that
         const nn::StateDict whole = parallel.full_state_dict();
         if (world.rank() != 0) return;
         for (const auto& entry : whole) {

@@ -1,7 +1,8 @@
 // NCCL over host memory. A call is a piece of work of its stream. It has what it needs when the
 // streams of the others have come to their parts of it; the first stream to come there brings the
-// others so far and moves the bytes. A call whose partners never asked for theirs would hang on a
-// GPU: here it ends the program. Between processes: nccl_files.h.
+// others so far and moves the bytes. A host that waits for a call whose partners have not asked for
+// theirs would hang: here it ends the program. Between processes: nccl_files.h.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -69,7 +70,23 @@ ItemPtr other_end(const ItemPtr& mine) {
   const auto place = std::find(own.begin(), own.end(), mine) - own.begin();
   return static_cast<size_t>(place) < other.size() ? other[static_cast<size_t>(place)] : nullptr;
 }
-bool has_other_end(const ItemPtr& mine) { return over(*mine) || other_end(mine) != nullptr; }
+
+// Whether all ranks have asked for a collective, and their streams have come to it.
+bool all_have_come(const ItemPtr& mine) {
+  const auto& all = mine->comm->party->collectives;
+  const auto& own = all[static_cast<size_t>(mine->rank)];
+  const auto place = static_cast<size_t>(std::find(own.begin(), own.end(), mine) - own.begin());
+  return std::all_of(all.begin(), all.end(), [&](const auto& items) {
+    if (place >= items.size()) return false;
+    const cusim_event& before = *items[place]->before;
+    return items[place]->done || over(*items[place]) || cusim::go_on(before.stream, before.at);
+  });
+}
+
+bool can_begin(const ItemPtr& mine) {
+  if (mine->done || over(*mine)) return true;
+  return mine->is_message() ? other_end(mine) != nullptr : all_have_come(mine);
+}
 
 // Adds up from the last rank to the first: neither Order::tree nor Order::ranks.
 void reduce(const std::vector<ItemPtr>& all, size_t skip, void* to, size_t count) {
@@ -138,6 +155,8 @@ void ask(std::vector<ItemPtr> items) {
   const std::shared_ptr<cusim_event> before(event, [](cudaEvent_t e) { cudaEventDestroy(e); });
   for (const ItemPtr& item : items) {
     if (item->stream != items.front()->stream) fail("a group on two streams");
+    cusim::nccl::note("rank " + std::to_string(item->rank) + " asks for " +
+                      cusim::nccl::kKinds[static_cast<int>(item->kind)]);
     item->before = before;
     Party& party = *item->comm->party;
     if (item->kind == Kind::send) {
@@ -152,7 +171,7 @@ void ask(std::vector<ItemPtr> items) {
       "nccl", items.front()->stream,
       [items] {
         return std::none_of(items.begin(), items.end(), cusim::nccl::is_held) &&
-               std::all_of(items.begin(), items.end(), has_other_end);
+               std::all_of(items.begin(), items.end(), can_begin);
       },
       [items] {
         for (const ItemPtr& item : items) cusim::nccl::reach(item);

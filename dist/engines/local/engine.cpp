@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -32,6 +33,7 @@ struct LocalRank {
   /// When the link is done with the first of the calls that need no more than that: another call
   /// may begin after it, which no event would tell. Nothing where there is none.
   std::optional<Clock::time_point> next_due() const;
+  void forget_complete();
 };
 
 class LocalPending : public Pending, public std::enable_shared_from_this<LocalPending> {
@@ -49,7 +51,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     } else {
       parties_ = group_->world_ranks;
     }
-    if (call.device.type == DeviceType::cuda) {
+    if (call.device.type == DeviceType::cuda && call.moves) {
       exchange_ = &core::accelerator(name(call.op), call.device).exchange(call.device.index);
     }
     lane_ = lane;
@@ -62,11 +64,20 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     arrived();
   }
 
-  bool complete() const override { return complete_; }
+  bool is_complete() const { return complete_; }
+  bool complete() const override { return complete_ || (!call_.moves && all_finished()); }
+
+  bool in_vain(Clock::time_point since) override {
+    if (complete()) return false;
+    if (!world().failed()) find_failure();
+    if (!world().failed()) give_up_after(since);
+    return world().failed() && !complete();
+  }
 
   bool test() override {
-    if (complete_) {
+    if (complete_ || complete_now()) {
       follow(LocalRound::kFinished);
+      rank_->forget_complete();
     } else {
       go_on_with_all();
     }
@@ -76,7 +87,10 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   void wait() override {
     int patience = 0;
     const Clock::time_point start = Clock::now();
-    if (complete_) follow(LocalRound::kFinished);
+    if (complete_ || complete_now()) {
+      follow(LocalRound::kFinished);
+      rank_->forget_complete();
+    }
     while (!complete_) {
       const uint64_t seen = world().events();
       go_on_with_all();
@@ -97,10 +111,12 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     if (!arrived()) return false;
     if (stage_ == LocalRound::kArrived) {
       if (round_->arrived.load() < round_->parties()) {
-        check_absent();
+        find_failure();
+        if (world().failed()) world().raise(rank_->number, where());
         return false;
       }
-      compare();
+      find_failure();
+      if (world().failed()) world().raise(rank_->number, where());
       const Reading reading(*round_, world());
       if (!reading.allowed()) return false;
       follow(LocalRound::kArrived);
@@ -156,8 +172,10 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     }
   }
 
-  // Nobody reads any more, and only the link, where there is one, needs its time.
+  // Nobody reads any more, and only the link, where there is one, needs its time. What moves
+  // nothing is finished as soon as all have come and agree, whatever a rank does then.
   bool all_finished() const {
+    if (!call_.moves) return round_->agreed(parties_);
     return stage_ == LocalRound::kFinished && round_->finished.load() == round_->parties();
   }
 
@@ -173,16 +191,13 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   }
 
   void go_on_with_all() {
-    std::vector<std::shared_ptr<LocalPending>>& begun = rank_->begun;
     try {
-      for (const auto& pending : begun) pending->go_on();
+      for (const auto& pending : rank_->begun) pending->go_on();
     } catch (...) {
       rank_->wait_for_readers();
       throw;
     }
-    begun.erase(std::remove_if(begun.begin(), begun.end(),
-                               [](const auto& pending) { return pending->complete_; }),
-                begun.end());
+    rank_->forget_complete();
   }
 
   void advance(LocalRound::Stage stage) {
@@ -201,33 +216,29 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
     return ranks;
   }
 
-  void check_absent() const {
+  // Fails the world where the ranks differ, or one of those that have not come never will.
+  void find_failure() const {
+    if (round_->arrived.load() == round_->parties()) {
+      if (!round_->agreed(parties_)) {
+        world().fail_all(describe(round_->calls.front(), sequence_, group_->axis) + ": " +
+                         round_->disagreement +
+                         "; every rank must make the same calls in the same order");
+      }
+      return;
+    }
     if (!world().any_finished()) return;
     for (const int other : absent()) {
       // It may have arrived and then ended between the two looks.
       if (!world().finished(other) || !still_absent(other)) continue;
-      if (!world().failed()) {
-        world().fail_all(where() + ": rank " + std::to_string(other) +
-                         " has finished without this call; every rank must make the same calls in "
-                         "the same order");
-      }
-      world().raise(rank_->number, where());
+      world().fail_all(where() + ": rank " + std::to_string(other) +
+                       " has finished without this call; every rank must make the same calls in "
+                       "the same order");
     }
   }
 
   bool still_absent(int rank) const {
     const std::vector<int> now = absent();
     return std::find(now.begin(), now.end(), rank) != now.end();
-  }
-
-  void compare() const {
-    std::call_once(round_->compared,
-                   [&] { round_->disagreement = disagreement(round_->calls, parties_); });
-    if (round_->disagreement.empty()) return;
-    const Call& first = round_->calls.front();
-    world().fail_all(describe(first, sequence_, group_->axis) + ": " + round_->disagreement +
-                     "; every rank must make the same calls in the same order");
-    world().raise(rank_->number, where());
   }
 
   void give_up_after(Clock::time_point start) const {
@@ -275,7 +286,7 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   LocalGroup::LaneKey lane_;
   std::shared_ptr<Pending> after_;
   LocalRound::Stage stage_ = LocalRound::kAbsent;
-  bool complete_ = false;
+  std::atomic<bool> complete_ = false;
 };
 
 std::optional<Clock::time_point> LocalRank::next_due() const {
@@ -285,6 +296,10 @@ std::optional<Clock::time_point> LocalRank::next_due() const {
     if (due && (!first || *due < *first)) first = due;
   }
   return first;
+}
+
+void LocalRank::forget_complete() {
+  std::erase_if(begun, [](const auto& pending) { return pending->is_complete(); });
 }
 
 void LocalRank::wait_for_readers() const {

@@ -2,6 +2,12 @@
 
 namespace hero::dist {
 
+bool LocalRound::agreed(std::span<const int> ranks) {
+  if (arrived.load() < parties()) return false;
+  std::call_once(compared, [&] { disagreement = dist::disagreement(calls, ranks); });
+  return disagreement.empty();
+}
+
 std::shared_ptr<LocalRound> LocalGroup::round(LaneKey key, uint64_t sequence, size_t parties) {
   const std::lock_guard<std::mutex> lock(mutex);
   Lane& lane = lanes[key];

@@ -34,6 +34,10 @@ struct LocalRound {
     return stage == kReduced ? reduced_at[i] : finished_at[i];
   }
 
+  /// Whether all have come and state the same. Any thread may ask; `ranks` are the parties' numbers
+  /// in the world.
+  bool agreed(std::span<const int> ranks);
+
   std::vector<Call> calls;  // calls[i] is written before party i arrives
   std::vector<std::atomic<int>> stages;
   std::vector<std::shared_ptr<core::Point>> reduced_at, finished_at;  // [i]: before its stage

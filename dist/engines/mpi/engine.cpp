@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <utility>
@@ -45,6 +46,10 @@ class MpiPending : public Pending {
     rank_->sweep();
   }
   bool complete() const override { return call_->state.load() == MpiCall::kDone; }
+  bool in_vain(std::chrono::steady_clock::time_point since) override {
+    rank_->world->look_at_time(*call_, since);
+    return call_->state.load() == MpiCall::kFailed;
+  }
   const std::shared_ptr<MpiCall>& call() const { return call_; }
 
  private:
@@ -115,6 +120,8 @@ class MpiEngine : public Engine {
     }
     return std::make_shared<MpiEngine>(rank_, id, std::move(world_ranks), axis, me);
   }
+
+  bool has_failed() const override { return rank_->world->has_failed(); }
 
   void drain() override {
     while (!rank_->begun.empty()) {

@@ -82,6 +82,7 @@ void MpiProgress::adopt(const Failure& failure) {
   {
     const std::lock_guard<std::mutex> lock(world_.mutex_);
     world_.failure_ = failure;  // nothing is posted from here on
+    world_.failed_.store(true);
     posted.swap(world_.posted_);
   }
   for (const auto& call : posted) begin(call);

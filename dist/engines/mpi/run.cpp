@@ -27,6 +27,27 @@ int number_in(const char* variable, int otherwise) {
   return value;
 }
 
+// The engine of the run that this thread is in.
+thread_local Engine* running = nullptr;
+
+class Running {
+ public:
+  explicit Running(Engine& engine) { running = &engine; }
+  ~Running() { running = nullptr; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+};
+
+// What the rank has waited for counts as done before it exits, as before it throws.
+void exit_in_run() {
+  try {
+    if (running != nullptr) running->confirm();
+  } catch (const std::exception&) {
+    // the other ranks have heard of it
+  }
+  end_with_process();
+}
+
 // Processes of one host share its cores, unless each is bound to its own already.
 int thread_share(const Transport& transport) {
   const int cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
@@ -64,16 +85,16 @@ int mpi_world_size(const StartedWorld& started) {
   if (started.variable == "OMPI_COMM_WORLD_SIZE" && started.size > 1) {
     check_world(std::getenv("PMIX_NAMESPACE") != nullptr || std::getenv("PMIX_RANK") != nullptr, 1);
   }
-  const int size = mpi_transport(end_with_process).size();
+  const int size = mpi_transport(exit_in_run).size();
   check_world(started.size == 0 || started.size == size, size);
   return size;
 }
 
-int mpi_world_rank() { return mpi_transport(end_with_process).rank(); }
+int mpi_world_rank() { return mpi_transport(exit_in_run).rank(); }
 
 std::optional<Failure> run_on_mpi(const RankProgram& program, const RunOptions& options,
                                   const MpiWorld::Report& report) {
-  Transport& transport = mpi_transport(end_with_process);
+  Transport& transport = mpi_transport(exit_in_run);
   const ThreadLimit share(thread_share(transport));
   std::mutex output;
   const RankFrame frame(transport.rank(), options.prefix, default_generator().state(), output);
@@ -83,13 +104,14 @@ std::optional<Failure> run_on_mpi(const RankProgram& program, const RunOptions& 
     if (options.engine == EngineKind::nccl) {
       const PhaseScope joining(Phase::join);
       engine = make_nccl_engine(engine, transport.local_rank(), transport.local_size(),
-                                timeouts_of(options).step);
+                                timeouts_of(options));
     }
+    const Running here(*engine);
     Communicator communicator(engine, frame.state(), "world");
     program(communicator);
     engine->drain();
   } catch (...) {
-    const std::string message = message_of(std::current_exception());
+    const std::string message = message_of(first_error(*engine, std::current_exception()));
     world->fail_rank(message);
     engine->abandon();
     return world->end(&message);

@@ -111,8 +111,7 @@ void MpiWorld::wait(MpiCall& call) {
     while (!drive.try_lock_for(kNap)) watch_driver(stopped);
     for (int idle = 0; call.state.load() == MpiCall::kBegun;) {
       const bool moved = progress_->step();
-      const std::chrono::duration<double> waited = Clock::now() - start;
-      if (waited.count() >= timeouts_.of(call.call.phase)) call.overdue.store(true);
+      look_at_time(call, start);
       idle = moved ? 0 : idle + 1;
       if (!moved) pause(idle);
     }
@@ -125,6 +124,11 @@ void MpiWorld::wait(MpiCall& call) {
   }
   if (busy) work_.notify_one();
   if (call.state.load() == MpiCall::kFailed) raise(call.where());
+}
+
+void MpiWorld::look_at_time(MpiCall& call, Clock::time_point since) const {
+  const std::chrono::duration<double> waited = Clock::now() - since;
+  if (waited.count() >= timeouts_.of(call.call.phase)) call.overdue.store(true);
 }
 
 // [note: how one waits for messages]

@@ -72,6 +72,8 @@ class MpiWorld {
   int rank() const { return rank_; }
   int size() const { return size_; }
   uint64_t number() const { return number_; }
+  /// Whether the failure of a rank is known here; any thread may ask.
+  bool has_failed() const { return failed_.load(); }
 
   /// \name For the rank's thread
   /// \{
@@ -79,6 +81,9 @@ class MpiWorld {
   void post(const std::shared_ptr<MpiCall>& call);
   /// Returns when the call is complete; throws when it never will be.
   void wait(MpiCall& call);
+  /// Any thread: notes whether the time-out of the call is over, for which its rank has waited from
+  /// `since` on.
+  void look_at_time(MpiCall& call, std::chrono::steady_clock::time_point since) const;
   /// Returns when none of the calls is under way any more.
   void wait_until_complete(const std::vector<std::shared_ptr<MpiCall>>& calls);
   /// Throws what a rank has to know that makes the call `where` in a world that has failed.
@@ -105,8 +110,9 @@ class MpiWorld {
   const int yields_, thread_yields_;  // of the rank's thread and the other before they sleep
 
   mutable std::mutex mutex_;
-  std::timed_mutex drive_;             // held by whoever makes progress
-  std::atomic<bool> driven_{false};    // by the rank's thread
+  std::timed_mutex drive_;           // held by whoever makes progress
+  std::atomic<bool> driven_{false};  // by the rank's thread
+  std::atomic<bool> failed_{false};
   std::condition_variable work_;       // for the thread of progress
   std::condition_variable completed_;  // for the rank's thread
   // under mutex_

@@ -7,6 +7,7 @@
 #include <hero/core/error.h>
 #include <hero/cuda/runtime/per_device.cuh>
 #include <hero/dist/engines/nccl/comm.h>
+#include <hero/dist/engines/nccl/free_gate.h>
 #include <hero/dist/engines/nccl/watchdog.h>
 
 namespace hero::dist::nccl {
@@ -20,14 +21,14 @@ constexpr auto kPause = std::chrono::microseconds(50);  // between two of the la
 
 // Looks again and again whether NCCL's own threads are done, with `ready`.
 template <class Ready>
-void await(double timeout, const std::string& where, const Patience& patience, const Ready& ready) {
+void await(const Timeouts& timeouts, Phase phase, const std::string& where,
+           const Patience& patience, const Ready& ready) {
   const Clock::time_point start = Clock::now();
   for (int looks = 0; !ready(); ++looks) {
     patience();
     const std::chrono::duration<double> waited = Clock::now() - start;
-    check(waited.count() < timeout, where, ": time-out after ", timeout,
-          " s: NCCL still waits for other ranks; set HERO_TIMEOUT to more seconds if they only "
-          "need longer");
+    check(waited.count() < timeouts.of(phase), where, ": ", timeouts.text(phase),
+          ": NCCL still waits for other ranks", timeout_advice(phase));
     if (looks < kLooks) {
       std::this_thread::yield();
     } else {
@@ -142,7 +143,7 @@ ncclComm_t Joining::take() {
 ncclComm_t connect(const Library& library, const Make& make, const std::string& where,
                    double timeout, const Patience& patience) {
   Joining joining(library, make, where);
-  await(timeout, where, patience, [&] { return joining.ready(); });
+  await({.join = timeout}, Phase::join, where, patience, [&] { return joining.ready(); });
   return joining.take();
 }
 
@@ -155,10 +156,11 @@ Comm::Comm(ncclComm_t handle, Name name, Terms terms)
 
 Comm::~Comm() {
   if (handle_ == nullptr) return;
+  all_have_asked(terms_.device.index, cuda::FreeWait::until_known);
   // What was asked for is done first, and a rank that is gone never does its part.
   Watch watch(library_, handle_, terms_);
   const ncclResult_t status = library_.CommFinalize(handle_);
-  if (watch.end()) return;
+  if (watch.come_back()) return;
   if (status == ncclSuccess) {
     library_.CommDestroy(handle_);
   } else {
@@ -167,6 +169,7 @@ Comm::~Comm() {
 }
 
 void Comm::group(const std::string& where, const std::function<void()>& calls) {
+  const std::lock_guard lock(mutex_);
   check(handle_ != nullptr, where, ": the communicator of ", name_.text(),
         " was given up after an error");
   Watch watch(library_, handle_, terms_);
@@ -180,23 +183,23 @@ void Comm::group(const std::string& where, const std::function<void()>& calls) {
     }
     status = library_.GroupEnd();
   }
-  if (watch.end()) {
+  if (watch.come_back()) {
     handle_ = nullptr;
     check(!terms_.failed || !terms_.failed(), where, ": another rank has failed");
-    fail(where, ": time-out after ", terms_.timeout,
-         " s: NCCL still waits for other ranks; set HERO_TIMEOUT to more seconds if they only need "
-         "longer");
+    fail(where, ": ", terms_.timeouts.text(Phase::step), ": NCCL still waits for other ranks",
+         timeout_advice(Phase::step));
   }
   if (thrown) std::rethrow_exception(thrown);
   check_nccl(library_, status, handle_, where);
 }
 
 void Comm::check_health(const std::string& where) {
+  const std::lock_guard lock(mutex_);
   if (handle_ != nullptr) check_nccl(library_, state_of(library_, handle_), handle_, where);
 }
 
 void Comm::finish(const Patience& patience) {
-  await(terms_.timeout, "nccl: the calls of " + name_.text(), patience,
+  await(terms_.timeouts, Phase::step, "nccl: the calls of " + name_.text(), patience,
         [&] { return stream_.query(); });
 }
 
@@ -207,6 +210,7 @@ void Comm::agreed(uint64_t number, std::shared_ptr<core::Point> done) {
 }
 
 void Comm::abort(Clock::time_point deadline) noexcept {
+  const std::lock_guard lock(mutex_);
   if (handle_ == nullptr) return;
   try {
     while (agreed_ && !agreed_->reached() && state_of(library_, handle_) == ncclSuccess &&
@@ -217,6 +221,13 @@ void Comm::abort(Clock::time_point deadline) noexcept {
     // the GPU itself has failed, which the rank has heard or will
   }
   library_.CommAbort(std::exchange(handle_, nullptr));
+}
+
+bool Comm::abort_if_free() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  if (handle_ != nullptr) library_.CommAbort(std::exchange(handle_, nullptr));
+  return true;
 }
 
 }  // namespace hero::dist::nccl

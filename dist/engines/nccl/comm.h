@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include <hero/core/exchange.h>
 #include <hero/cuda/cuda.h>
 #include <hero/dist/engines/nccl/library.h>
+#include <hero/dist/engines/timeouts.h>
 
 namespace hero::dist::nccl {
 
@@ -25,7 +27,7 @@ struct Name {
 /// What all communicators of a rank have in common.
 struct Terms {
   Device device = {DeviceType::cuda, 0};
-  double timeout = 0;                 ///< seconds that the host waits for NCCL
+  Timeouts timeouts = {};             ///< of waiting for NCCL
   std::function<bool()> failed = {};  ///< whether a rank has failed; any thread may ask; or empty
 };
 
@@ -59,8 +61,8 @@ class Joining {
   const std::shared_ptr<State> state_;
 };
 
-/// Makes one and returns when it is ready; an Error of its own, of `patience`, or after `timeout`
-/// seconds.
+/// Makes one and returns when it is ready; an Error of its own, of `patience`, or after the
+/// time-out of joining, `timeout` seconds.
 ncclComm_t connect(const Library& library, const Make& make, const std::string& where,
                    double timeout, const Patience& patience);
 
@@ -101,12 +103,15 @@ class Comm {
   /// Ends all that is under way, with whatever values, once the calls that all have asked for are
   /// done, or at the latest at `deadline`; the communicator is unusable then.
   void abort(std::chrono::steady_clock::time_point deadline) noexcept;
+  /// Any thread: aborts it at once, where it is not yet; false while the rank's thread uses it.
+  bool abort_if_free() noexcept;
 
  private:
   const Library& library_;
   const Name name_;
   const Terms terms_;
   const cuda::Stream stream_;
+  std::mutex mutex_;  // of the handle: held by whoever gives it to NCCL
   ncclComm_t handle_;
   uint64_t next_ = 0, agreed_number_ = 0;
   std::shared_ptr<core::Point> agreed_;

@@ -53,6 +53,7 @@ class NcclEngine : public Engine {
     uint64_t& next = next_[lane_of(call)];
     const std::shared_ptr<Pending> after = std::exchange(call.after, nullptr);
     if (call.device.type != DeviceType::cuda) {
+      rank_->confirm();
       if (const auto same = std::dynamic_pointer_cast<HostPending>(after)) {
         call.after = same->call();
       } else if (after) {
@@ -64,6 +65,8 @@ class NcclEngine : public Engine {
     }
     check(call.device == rank_->device, name(call.op), ": the array is on ", call.device,
           ", the GPU of rank ", rank(), " is ", rank_->device);
+    const bool message = call.op == Collective::send || call.op == Collective::recv;
+    rank_->confirm_all_but(message ? nullptr : group_.get());
     auto pending = std::make_shared<NcclPending>(rank_, group_, next, std::move(call),
                                                  std::move(input), std::move(output));
     auto same = std::dynamic_pointer_cast<NcclPending>(after);
@@ -100,18 +103,20 @@ class NcclEngine : public Engine {
 
   void drain() override {
     while (!rank_->begun.empty()) {
-      rank_->begun.front()->wait();
+      const std::shared_ptr<NcclPending> oldest = rank_->begun.front();
+      oldest->confirm(oldest->unconfirmed() ? NcclPending::Join::no : NcclPending::Join::yes);
       rank_->begun.erase(rank_->begun.begin());
     }
     host().drain();
   }
 
   void abandon() override {
-    for (const auto& pending : rank_->begun) pending->note_agreed();
-    host().abandon();  // after which it is known of every call
+    host().abandon();  // after which it is known of every call whether all have asked for it
     rank_->give_up();
     rank_->begun.clear();
   }
+
+  void confirm() override { rank_->confirm(); }
 
  private:
   // A message's lane, and whether this is its receiving end: of a lane to itself a rank has both.
@@ -157,10 +162,10 @@ class NcclEngine : public Engine {
 }  // namespace
 
 std::shared_ptr<Engine> make_engine(std::shared_ptr<Engine> host, int local_rank, int local_size,
-                                    double timeout) {
+                                    const Timeouts& timeouts) {
   std::shared_ptr<Engine> meeting = meeting_of(*host, "world");
-  auto rank = std::make_shared<GpuRank>(Terms{choose_gpu(*meeting, local_rank, local_size), timeout,
-                                              [host] { return host->has_failed(); }});
+  auto rank = std::make_shared<GpuRank>(Terms{choose_gpu(*meeting, local_rank, local_size),
+                                              timeouts, [host] { return host->has_failed(); }});
   Comms comms = meet(*meeting, "world", rank->terms);
   std::shared_ptr<GpuGroup> world =
       add_group(rank, {std::move(host), std::move(meeting), std::move(comms), "world"});

@@ -83,7 +83,7 @@ std::unique_ptr<Comm> make(Rounds& rounds, const Make& how, const std::string& w
                            const Name& name, const Terms& terms) {
   const cuda::DeviceGuard guard(terms.device.index);
   const ncclComm_t handle =
-      connect(library(), how, where, terms.timeout, [&] { rounds.not_yet(); });
+      connect(library(), how, where, terms.timeouts.join, [&] { rounds.not_yet(); });
   auto comm = handle == nullptr ? nullptr : std::make_unique<Comm>(handle, name, terms);
   try {
     rounds.joined();

@@ -60,9 +60,27 @@ bool GpuRank::others_have_asked(cuda::FreeWait wait) noexcept {
   }
 }
 
+void GpuRank::confirm_all_but(const GpuGroup* group) {
+  if (given_up) return;
+  const auto open = [group](const auto& pending) {
+    return pending && pending->unconfirmed() && pending->group() != group;
+  };
+  if (std::none_of(begun.begin(), begun.end(), open)) return;
+  const std::vector<std::shared_ptr<NcclPending>> all = begun;
+  for (const auto& pending : all) {
+    if (open(pending)) pending->confirm(NcclPending::Join::no);
+  }
+}
+
 void GpuRank::give_up() noexcept {
+  given_up = true;
   const Clock::time_point deadline = Clock::now() + kLast;
-  for (const auto& pending : begun) pending->note_agreed();
+  std::vector<const GpuGroup*>
+      broken;  // what a group asked for behind a call that fails never ends
+  for (const auto& pending : begun) {
+    if (!pending || std::count(broken.begin(), broken.end(), pending->group()) > 0) continue;
+    if (!pending->note_agreed()) broken.push_back(pending->group());
+  }
   for (const auto& each : groups) {
     const std::shared_ptr<GpuGroup> group = each.lock();
     if (!group) continue;

@@ -12,12 +12,14 @@
 #include <hero/core/accelerator.h>
 #include <hero/core/error.h>
 #include <hero/cuda/runtime/runtime.cuh>
+#include <hero/cuda/runtime/times.cuh>
 #include <hero/dist/engines/engine.h>
 #include <hero/dist/engines/nccl/comm.h>
 #include <hero/dist/engines/nccl/free_gate.h>
 #include <hero/dist/engines/nccl/lane.h>
 #include <hero/dist/engines/nccl/meeting.h>
 #include <hero/dist/engines/nccl/moves.h>
+#include <hero/dist/engines/nccl/watchdog.h>
 
 namespace hero::dist::nccl {
 
@@ -45,14 +47,19 @@ struct GpuRank : FreeGate {
   // Between two looks at what others have begun; an Error when the time since `start` is over.
   void pause(Clock::time_point start, const std::string& where) const {
     const std::chrono::duration<double> waited = Clock::now() - start;
-    check(waited.count() < terms.timeout, where, ": time-out after ", terms.timeout,
-          " s; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
+    check(waited.count() < terms.timeouts.step, where, ": ", terms.timeouts.text(Phase::step),
+          "; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   // After an error: nothing of this rank is under way any more.
   void give_up() noexcept;
+  // Returns when it is known of all calls for which the stream waits that all ranks have asked for
+  // them; those of one group may be left out.
+  void confirm_all_but(const GpuGroup* group);
+  void confirm() override { confirm_all_but(nullptr); }
   bool others_have_asked(cuda::FreeWait wait) noexcept override;
-  bool asking = false;  // a call goes to NCCL at this moment
+  bool asking = false;    // a call goes to NCCL at this moment
+  bool given_up = false;  // there is nothing to confirm any more
 };
 
 /// Messages that have begun and are not asked for, in the order of their lane.
@@ -85,10 +92,18 @@ class NcclPending : public Pending {
         output_(std::move(output)) {}
 
   bool test() override {
-    return step([&] { return rank_->ask_for_messages() && agreed(); });
+    return step([&] { return rank_->ask_for_messages() && agreed(); }, Join::yes);
   }
   void wait() override {
-    step([&] {
+    if (complete_ || !runs_ahead()) return confirm(Join::yes);
+    done_->join();
+    if (!watch_) watch_ = std::make_unique<CallWatch>(statement_, *comm_);
+    release();
+  }
+  // Returns when all ranks have asked for the call.
+  enum class Join { yes, no };  // whether the calling thread's stream waits for it then
+  void confirm(Join join) {
+    const auto known = [&] {
       check(statement_ != nullptr, where_,
             ": this rank waits for a message of its own whose other end it has not begun; begin "
             "both, async");
@@ -96,13 +111,21 @@ class NcclPending : public Pending {
       const Clock::time_point start = Clock::now();
       while (!rank_->ask_for_messages() || !agreed()) rank_->pause(start, where_);
       return true;
-    });
+    };
+    step(known, join);
   }
+  // Whether the stream waits for the call, and it is not known that all have asked for it.
+  bool unconfirmed() const { return watch_ && !complete_; }
+  const GpuGroup* group() const { return group_.get(); }
 
   bool complete() const override { return complete_; }
 
   // For calls whose handle was dropped: lets go of the arrays once the GPU is done with them.
   void release_if_done() {
+    if (unconfirmed()) {
+      step([&] { return agreed(); }, Join::no);
+      return;
+    }
     if (done_ && statement_->test() && done_->reached()) test();
   }
 
@@ -123,7 +146,10 @@ class NcclPending : public Pending {
     } catch (...) {
       rank_->asking = false;
       // NCCL waited for a rank that has failed: the host's engine says which
-      if (group_->host->has_failed()) state(statement_ ? *group_->meeting : *group_->host);
+      if (group_->host->has_failed()) {
+        rank_->confirm();
+        state(statement_ ? *group_->meeting : *group_->host);
+      }
       throw;
     }
     done_ = rank_->exchange().point();
@@ -133,7 +159,10 @@ class NcclPending : public Pending {
 
   bool asked() const { return done_ != nullptr; }
   // The call is asked for behind that one, which has been asked for.
-  void follow(std::shared_ptr<NcclPending> other) { after_ = std::move(other); }
+  void follow(std::shared_ptr<NcclPending> other) {
+    after_ = std::move(other);
+    follows_ = true;
+  }
 
   // Tells the other ranks what this one has begun, or, of a message, asked for. They hear of a call
   // after another when all have asked for that one: who then waits for this one waits for nothing
@@ -158,38 +187,55 @@ class NcclPending : public Pending {
   }
   bool waits_for_nobody() const { return complete_ || !done_ || !statement_ || statement_->test(); }
 
-  // Where something has failed: whether this call is one that all ranks have asked for.
-  void note_agreed() noexcept {
-    try {
-      if (!complete_ && agreed()) comm_->agreed(number_, done_);
-    } catch (const std::exception&) {
-      // it is none
-    }
+  // Where something has failed: tells the communicator of a call that all ranks have asked for;
+  // false for a collective of which that is not known.
+  bool note_agreed() noexcept {
+    if (complete_ || !done_) return true;
+    const bool all = statement_ && statement_->complete();
+    if (all) comm_->agreed(number_, done_);
+    return all || is_message();
   }
 
   const Call call;
 
  private:
   bool agreed() const { return done_ && statement_ && statement_->test(); }
+  bool is_message() const { return call.op == Collective::send || call.op == Collective::recv; }
+
+  // Whether the stream may wait for the call before it is known that all have asked for it. The
+  // others must come to know it without a further word of this rank, and where every launch waits,
+  // or may wait for the times of those before, the host would have to confirm each.
+  bool runs_ahead() const {
+    return done_ && statement_ && !is_message() && !follows_ && !rank_->has_messages() &&
+           !cuda::synchronous() && !cuda::capturing() &&
+           (cuda::watched_launches & cuda::kEvents) == 0;
+  }
+
+  // Lets go of the arrays, which are freed behind all that this stream was asked for.
+  void release() {
+    input_ = {};
+    output_ = {};
+  }
 
   template <class Agreed>
-  bool step(const Agreed& is_agreed) {
+  bool step(const Agreed& is_agreed, Join join) {
     if (complete_) {
-      done_->join();
+      if (join == Join::yes) done_->join();
       return true;
     }
     try {
       if (!is_agreed()) return false;
       comm_->agreed(number_, done_);
       comm_->check_health(where_);
-      done_->join();
+      if (join == Join::yes) done_->join();
     } catch (...) {
+      watch_.reset();
       rank_->give_up();
       throw;
     }
     complete_ = true;
-    input_ = {};  // freed behind all that this stream was asked for
-    output_ = {};
+    watch_.reset();
+    release();
     return true;
   }
 
@@ -200,6 +246,8 @@ class NcclPending : public Pending {
   std::shared_ptr<core::Point> done_;  // the communicator's stream is there when the call is made
   std::shared_ptr<Pending> statement_;
   std::shared_ptr<NcclPending> after_;
+  bool follows_ = false;  // another call
+  std::unique_ptr<CallWatch> watch_;
   Comm* comm_ = nullptr;  // lives as long as the group
   uint64_t number_ = 0;   // in its stream
   bool complete_ = false;

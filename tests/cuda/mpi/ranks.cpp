@@ -71,7 +71,7 @@ void wait_in_vain(Communicator& world) {
   const nccl::Library& library = nccl::library();
   nccl::Comm comm(nccl::connect(library, nccl::by_id(library, nccl::id_in(id), 2, world.rank()),
                                 "vain", 600, [] {}),
-                  {"vain", world.rank()}, {device, 600});
+                  {"vain", world.rank()}, {device, {}});
   const Array x = Array::full({10}, 1.0, kFloat32, device);
   cuda::synchronize(device);
   if (world.rank() == 0) {

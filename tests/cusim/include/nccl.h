@@ -75,7 +75,8 @@ namespace cusim {
 /// aborted.
 void break_nccl(const char* function, int rank, ncclResult_t result);
 /// While true, calls of this kind ("reduce_scatter") do not begin, and the streams that have come
-/// to one stand still. A host that waits for one ends the program. Ranks are threads.
+/// to one stand still. A host that waits for one ends the program. "CommInitRankConfig" does not
+/// come back. Ranks are threads.
 void hold_nccl(const std::string& kind, bool hold);
 /// While true, a rank's first group of calls of a communicator comes back when all its ranks have
 /// come to theirs, or when it is aborted: as where NCCL connects them only then. Ranks are threads.
