@@ -141,7 +141,9 @@ void CheckpointFrame::run_again() {
         arrays_.size(), " arrays instead of ", specs_.size(), "; it must do the same both times");
   if (!backward_running()) return;
   // Operations let go of theirs one by one; this is for those that a retained graph still holds.
-  on_backward_end([self = Ref<CheckpointFrame>::share(this)] { self->arrays_.clear(); });
+  on_backward_end([self = Ref<CheckpointFrame>::share(this)] {
+    if (!backward_has_rest()) self->arrays_.clear();
+  });
 }
 
 Tensor checkpoint_sequential(const std::vector<std::function<Tensor(const Tensor&)>>& functions,

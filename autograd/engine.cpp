@@ -3,6 +3,7 @@
 // order.
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 
@@ -11,6 +12,7 @@
 #include <hero/autograd/engine.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/two_part_backward.h>
 #include <hero/autograd/watch.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/per_thread.h>
@@ -21,6 +23,7 @@ namespace hero {
 namespace {
 
 thread_local int walk_depth = 0;
+thread_local bool has_rest = false;  // of the outermost pass
 std::atomic<uint32_t> walk_counter = 0;
 using Callbacks = std::vector<std::function<void()>>;
 Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward>::get(); }
@@ -29,7 +32,7 @@ Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward
 
 class BackwardWalk {
  public:
-  explicit BackwardWalk(const Walk& walk) : walk_(walk), id_(next_id()) {}
+  explicit BackwardWalk(Walk& walk) : walk_(walk), id_(next_id()) {}
   ~BackwardWalk() {
     for (const State& s : states_) {
       if (s.claimed) s.node->walk_.store(0, std::memory_order_release);
@@ -38,10 +41,14 @@ class BackwardWalk {
 
   std::vector<Tensor> run() {
     collect();
-    if (!walk_.captures.empty()) mark_needed();
+    if (!walk_.captures.empty() || walk_.rest) mark_needed();
     captured_.resize(walk_.captures.size());
     for (size_t i = 0; i < walk_.roots.size(); ++i) {
-      deliver(walk_.roots[i], walk_.gradients[i]);
+      deliver(walk_.roots[i], std::move(walk_.gradients[i]));
+    }
+    for (BegunNode& begun : walk_.begun) {
+      state(begun.node.get()).progress = begun.known ? Progress::known : Progress::half;
+      state(begun.node.get()).grads = std::move(begun.grads);
     }
     for (uint32_t i = 0; i < states_.size(); ++i) {
       if (states_[i].pending == 0) ready_.push({states_[i].node->sequence(), i});
@@ -56,6 +63,8 @@ class BackwardWalk {
   }
 
  private:
+  enum class Progress : uint8_t { none, half, known };  // of a node begun in a first part
+
   struct State {
     Node* node;
     Grads grads;
@@ -64,6 +73,7 @@ class BackwardWalk {
     bool owned = false;   // grads[0] is a sum made here: more can be added in place
     bool passed = false;  // a gradient was passed on past this node
     bool claimed = true;  // the node's own word says where this state lies
+    Progress progress = Progress::none;
   };
 
   // [note: nodes that several passes meet] A node tells where its state lies: the number of the
@@ -92,29 +102,31 @@ class BackwardWalk {
         slot == 0 && (elsewhere_.empty() || !elsewhere_.contains(node)) &&
         node->walk_.compare_exchange_strong(slot, id_ | index, std::memory_order_acquire);
     if (!claimed && !elsewhere_.emplace(node, index).second) return false;
-    states_.push_back({node, {}, 0, true, false, false, claimed});
+    states_.push_back({.node = node, .grads = {}, .claimed = claimed});
     return true;
   }
 
   // Every node reachable from the roots, with the number of its consumers.
   void collect() {
     std::vector<Node*> open;
-    for (const Edge& root : walk_.roots) {
-      if (root.node && meet(root.node.get())) open.push_back(root.node.get());
-    }
+    const auto begin = [&](Node* node) {
+      if (node && meet(node)) open.push_back(node);
+    };
+    for (const Edge& root : walk_.roots) begin(root.node.get());
+    for (const BegunNode& begun : walk_.begun) begin(begun.node.get());
     while (!open.empty()) {
       Node* node = open.back();
       open.pop_back();
       for (const auto& input : node->inputs_) {
         Node* earlier = input.edge.node.get();
         if (!earlier) continue;
-        if (meet(earlier)) open.push_back(earlier);
+        begin(earlier);
         ++state(earlier).pending;
       }
     }
   }
 
-  // For grad(): only nodes from which a captured gradient can be reached run.
+  // For grad() and a first part: only nodes from which a captured gradient can be reached run.
   void mark_needed() {
     std::vector<uint32_t> order(states_.size());
     for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -126,10 +138,8 @@ class BackwardWalk {
     for (uint32_t i : order) {
       State& s = states_[i];
       s.needed = false;
-      for (const auto& input : s.node->inputs_) {
-        if (input.edge.node && (state(input.edge.node.get()).needed || wanted(input.edge))) {
-          s.needed = true;
-        }
+      for (const auto& [edge, spec] : s.node->inputs_) {
+        s.needed = s.needed || (edge.node && (state(edge.node.get()).needed || wanted(edge)));
       }
     }
   }
@@ -153,6 +163,7 @@ class BackwardWalk {
 
   void deliver(const Edge& edge, Tensor gradient) {
     if (!gradient.defined()) return;
+    if (put_off(edge)) return put_into_rest(edge, std::move(gradient));
     if (edge.node->passes_on_ && pass(edge, gradient)) return;
     State& s = state(edge.node.get());
     s.grads.resize(std::max(s.grads.size(), edge.index + 1));
@@ -211,47 +222,61 @@ class BackwardWalk {
     return g.dtype() == spec.dtype ? g : g.to(spec.dtype);
   }
 
+  static void check_kept(const Node& node) {
+    check(!node.released(), node.name(),
+          ": backward ran through this graph before and freed it; pass retain_graph = true to the "
+          "first");
+  }
+
+  static Grads run_node(Node& node, const Grads& grads) {
+    check_kept(node);
+    std::optional<PlaceScope> place;
+    if (core::keeps_places.load(std::memory_order_relaxed) && node.place_) [[unlikely]] {
+      place.emplace(*node.place_);
+    }
+    Grads results = node.run(grads);
+    check(results.size() == node.input_count(), node.name(), ": backward gave ", results.size(),
+          " gradients for ", node.input_count(), " inputs");
+    return results;
+  }
+
   void step(uint32_t index) {
     // A copy of the pointer: running a node may not touch states_, but a hook may start another
     // walk.
     Node* node = states_[index].node;
+    const bool leaf = node->sequence() == AccumulateGrad::kFirst;
+    const bool needed = states_[index].needed;
+    if (walk_.rest && !needed && !leaf) return;
+    const Progress progress = states_[index].progress;
     Grads grads = std::move(states_[index].grads);
     states_[index].grads.clear();
+    if (progress == Progress::known) return pass_on(*node, grads);
     grads.resize(std::max(node->output_count(), 1));
     bool any = false;
     for (const Tensor& g : grads) any = any || g.defined();
     Grads results;
     if (any) {
-      run_hooks(node, grads);
-      capture(node, grads);
-      const bool leaf = node->sequence() == AccumulateGrad::kFirst;
-      if (states_[index].needed && !(leaf && !walk_.captures.empty())) {
-        check(!node->released(), node->name(),
-              ": backward ran through this graph before and freed "
-              "it; pass retain_graph = true to the first");
-        if (core::keeps_places.load(std::memory_order_relaxed) && node->place_) [[unlikely]] {
-          const PlaceScope scope(*node->place_);
-          results = node->run(grads);
-        } else {
-          results = node->run(grads);
-        }
-        check(results.size() == node->input_count(), node->name(), ": backward gave ",
-              results.size(), " gradients for ", node->input_count(), " inputs");
+      if (progress == Progress::none) {
+        run_hooks(node, grads);
+        capture(node, grads);
       }
+      if (walk_.rest && !leaf && leads_to_rest(*node)) return run_first_part(*node, grads);
+      if (needed && !(leaf && !walk_.captures.empty())) results = run_node(*node, grads);
     }
-    if (!any && states_[index].passed && states_[index].needed) {
-      check(!node->released(), node->name(),
-            ": backward ran through this graph before and freed it; pass retain_graph = true to "
-            "the first");
+    if (!any && states_[index].passed && needed) {
+      check_kept(*node);
       static_cast<PassingOp*>(node)->passed();
     }
-    if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
-      detail::look_at_gradients(*node, node->place_ ? *node->place_ : std::string(), grads,
-                                results);
-    }
+    look(*node, grads, results);
     grads.clear();
     pass_on(*node, results);
     if (!walk_.retain_graph) node->release();
+  }
+
+  static void look(const Node& node, const Grads& grads, const Grads& results) {
+    if (detail::watching & detail::kWatchAnomaly) [[unlikely]] {
+      detail::look_at_gradients(node, node.place_ ? *node.place_ : std::string(), grads, results);
+    }
   }
 
   void pass_on(Node& node, Grads& results) {
@@ -266,22 +291,94 @@ class BackwardWalk {
     }
   }
 
-  const Walk& walk_;
+  // [note: the first part of a pass] Nodes that lead to a captured gradient run, as in grad(). What
+  // other inputs of such a node get is put off: the node runs a second time for them where it does
+  // its work in two parts, and else their gradients are made at once and kept. The second part
+  // begins at these nodes and has the order of every pass, so sums are made in that order, too.
+  bool put_off(const Edge& edge) {
+    return walk_.rest && !state(edge.node.get()).needed && !wanted(edge);
+  }
+
+  void put_into_rest(const Edge& edge, Tensor gradient) {
+    walk_.rest->roots.push_back(edge);
+    walk_.rest->gradients.push_back(std::move(gradient));
+  }
+
+  bool leads_to_rest(const Node& node) {
+    return std::any_of(node.inputs_.begin(), node.inputs_.end(), [this](const auto& input) {
+      return input.edge.node && put_off(input.edge);
+    });
+  }
+
+  // While it lives, a node's inputs whose gradients are put off want none.
+  struct WithoutRest {
+    WithoutRest(BackwardWalk& walk, Node& of) : node(of) {
+      for (int i = 0; i < node.input_count(); ++i) {
+        Edge& edge = node.inputs_[i].edge;
+        Edge& kept = edges.emplace_back();
+        if (edge.node && walk.put_off(edge)) std::swap(kept, edge);
+      }
+    }
+    ~WithoutRest() {
+      for (int i = 0; i < node.input_count(); ++i) {
+        if (has(i)) node.inputs_[i].edge = std::move(edges[i]);
+      }
+    }
+    WithoutRest(const WithoutRest&) = delete;
+    WithoutRest& operator=(const WithoutRest&) = delete;
+    bool has(int i) const { return static_cast<bool>(edges[i].node); }
+
+    Node& node;
+    InlineVector<Edge, 4> edges;
+  };
+
+  void run_first_part(Node& node, const Grads& grads) {
+    BegunNode begun{.node = Ref<Node>::share(&node), .grads = grads};
+    auto* parts = dynamic_cast<TwoPartBackward*>(&node);
+    Grads results;
+    if (!parts) results = run_node(node, grads);
+    const WithoutRest first(*this, node);
+    if (parts) {
+      parts->begin_part(TwoPartBackward::Part::first);
+      results = run_node(node, grads);
+      parts->begin_part(TwoPartBackward::Part::second);
+    } else {
+      begun.known = true;
+      begun.grads = Grads();
+      begun.grads.resize(node.input_count());
+      for (int i = 0; i < node.input_count(); ++i) {
+        if (!first.has(i) || !results[i].defined()) continue;
+        begun.grads[i] = fit(node, i, std::move(results[i]));
+      }
+      node.release();
+    }
+    look(node, grads, results);
+    pass_on(node, results);
+    for (auto& input : node.inputs_) {
+      if (input.edge.node) finished_.push_back(std::move(input.edge));
+    }
+    walk_.rest->begun.push_back(std::move(begun));
+  }
+
+  Walk& walk_;
   uint64_t id_;  // the number of the pass, in the upper half
   std::vector<State> states_;
   std::vector<Tensor> captured_;
+  std::vector<Edge> finished_;  // that the rest needs no more; their nodes live as long as states_
   std::unordered_map<Node*, uint32_t> elsewhere_;
   std::priority_queue<std::pair<uint64_t, uint32_t>> ready_;
 };
 
-std::vector<Tensor> run_walk(const Walk& walk) {
+std::vector<Tensor> run_walk(Walk walk) {
   struct Depth {
-    Depth() { ++walk_depth; }
+    explicit Depth(bool rest) {
+      if (walk_depth++ == 0) has_rest = rest;
+    }
     ~Depth() {
       // After an Error, callbacks of the failed pass must not run in the next.
       if (--walk_depth == 0) end_callbacks().clear();
     }
-  } depth;
+  } depth(walk.rest != nullptr);
   const Autocast off({.enabled = false});
   std::vector<Tensor> captured = BackwardWalk(walk).run();
   for (size_t i = 0; walk_depth == 1 && i < end_callbacks().size(); ++i) {
@@ -292,6 +389,8 @@ std::vector<Tensor> run_walk(const Walk& walk) {
 }
 
 bool backward_running() { return walk_depth > 0; }
+
+bool backward_has_rest() { return walk_depth > 0 && has_rest; }
 
 void on_backward_end(std::function<void()> callback) {
   check(walk_depth > 0, "on_backward_end: no backward pass is running on this thread");

@@ -4,6 +4,13 @@
 
 namespace hero {
 
+/// What the first part of a pass left of a node to the second: see deferred.h.
+struct BegunNode {
+  Ref<Node> node;
+  Grads grads;         // of the node's outputs; of its inputs where they are known
+  bool known = false;  // backward has run: the gradients must only be passed on
+};
+
 /// What one backward pass is asked to do.
 struct Walk {
   std::vector<Edge> roots;
@@ -11,13 +18,23 @@ struct Walk {
   std::vector<Edge> captures;     // grad(): these gradients are returned, leaves are left alone
   bool retain_graph = false;
   bool create_graph = false;
+  std::vector<BegunNode> begun = {};  // of a second part: where it goes on
+  Walk* rest = nullptr;  // of a first part: gets what does not lead to a captured gradient
 };
+
+/// The outputs with their gradients, ones where none are given. `op` names the caller in messages.
+Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
+               const std::vector<Tensor>& gradients);
 
 /// Runs the pass: newest node first, leaves before all others. Returns the captured gradients. See
 /// engine.cpp.
-std::vector<Tensor> run_walk(const Walk& walk);
+std::vector<Tensor> run_walk(Walk walk);
 
 /// True while a backward pass (backward() or grad()) runs on this thread, in its hooks too.
 bool backward_running();
+
+/// True in a pass, and in what it calls when it ends, whose rest is to run later and needs saved
+/// values then.
+bool backward_has_rest();
 
 }  // namespace hero

@@ -32,6 +32,8 @@ Tensor seed(const Tensor& output, const Tensor& gradient, const char* op) {
   return Tensor(Array::ones(output.shape(), output.dtype(), output.device()));
 }
 
+}  // namespace
+
 Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
                const std::vector<Tensor>& gradients) {
   check(gradients.empty() || gradients.size() == outputs.size(), op, ": ", gradients.size(),
@@ -47,8 +49,6 @@ Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
   }
   return walk;
 }
-
-}  // namespace
 
 bool grad_enabled() { return recording; }
 GradMode::GradMode(bool enabled) : previous_(recording) { recording = enabled; }
@@ -130,7 +130,7 @@ void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gra
   Walk walk = make_walk("backward", outputs, gradients);
   walk.create_graph = options.create_graph;
   walk.retain_graph = options.retain_graph || options.create_graph;
-  run_walk(walk);
+  run_walk(std::move(walk));
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
@@ -144,7 +144,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
           " does not require grad");
   }
   if (inputs.empty()) return {};
-  std::vector<Tensor> result = run_walk(walk);
+  std::vector<Tensor> result = run_walk(std::move(walk));
   for (size_t i = 0; i < result.size(); ++i) {
     check(result[i].defined() || options.allow_unused || partition(inputs[i]) == nullptr,
           "grad: input ", i, " is a shard, ", describe_part(inputs[i]),

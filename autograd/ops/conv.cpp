@@ -5,6 +5,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 #include <hero/core/functions/map.h>
@@ -167,7 +168,7 @@ Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geom
 
 // x, w and perhaps bias -> y, or relu of it: one pass over products that are still in the cache.
 // Without relu the gradients need no composed definition, since they are recorded operations.
-struct Conv : Op {
+struct Conv : Op, TwoPartBackward {
   static constexpr unsigned kSaveInputs = 0b111;
   Geometry geometry;
   Activation activation;
@@ -186,7 +187,7 @@ struct Conv : Op {
 };
 
 // y, w and perhaps bias -> x
-struct ConvBack : Op {
+struct ConvBack : Op, TwoPartBackward {
   Geometry geometry;
   explicit ConvBack(const Geometry& g) : geometry(g) {}
   bool saves_input(int i) const { return i < 2 && needs(1 - i); }
@@ -217,7 +218,8 @@ Grads Conv::gradients(const Tensor& g) const {
 Grads Conv::backward(const Tensor& g) {
   if (activation == Activation::none) return gradients(g);
   if (!grad_enabled()) {
-    return gradients(Tensor(core::map<core::kernels::ReluBackward>(g.array(), output().array())));
+    return gradients(Tensor(in_both_parts(
+        [&] { return core::map<core::kernels::ReluBackward>(g.array(), output().array()); })));
   }
   std::vector<Tensor> inputs;
   for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));

@@ -3,6 +3,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
@@ -31,7 +32,7 @@ Tensor activate(Activation activation, const Tensor& z) {
 // Inputs: rows x [M, in], weight [out, in], perhaps bias [out]. With z = x W^T + b the gradients
 // are those of two products; the weight's is made in the weight's own layout. The derivative of
 // gelu needs z, which is kept beside the output; that of relu needs the output alone.
-struct Linear : Op {
+struct Linear : Op, TwoPartBackward {
   static constexpr unsigned kSaveInputs = 0b111;
   Activation activation;
   explicit Linear(Activation a) : activation(a) {}
@@ -64,7 +65,9 @@ struct Linear : Op {
 
   Grads backward(const Tensor& g) override {
     if (activation == Activation::none) return gradients(g);
-    if (!grad_enabled()) return gradients(Tensor(before_activation(g.array())));
+    if (!grad_enabled()) {
+      return gradients(Tensor(in_both_parts([&] { return before_activation(g.array()); })));
+    }
     std::vector<Tensor> inputs;
     for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));
     return detail::composed_backward(*this, inputs, {g}, [this](const std::vector<Tensor>& in) {

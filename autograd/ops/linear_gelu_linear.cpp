@@ -2,6 +2,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/composed.h>
+#include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/matmul.h>
 
@@ -14,7 +15,7 @@ using core::Activation;
 // Inputs: rows x [M, in], weights [hidden, in] and [out, hidden], and perhaps their biases,
 // [hidden] and [out]. u = x W1^T + b1, h = gelu(u), y = h W2^T + b2; u and h are kept. The gradient
 // of u is one step of the backend, and so is no array beside that of h.
-struct LinearGeluLinear : Op {
+struct LinearGeluLinear : Op, TwoPartBackward {
   static constexpr unsigned kSaveInputs = 0b1111;
   Gelu approximate;
   explicit LinearGeluLinear(Gelu a) : approximate(a) {}
@@ -43,7 +44,6 @@ struct LinearGeluLinear : Op {
   Grads backward(const Tensor& g) override {
     const bool has_bias = input_count() > 3;
     if (grad_enabled()) return recorded(g, has_bias);
-    core::Backend& device = core::backend(g.device());
     Grads grads;
     grads.resize(input_count());
     const auto gradient = [&](int i) {
@@ -51,26 +51,26 @@ struct LinearGeluLinear : Op {
       grads[i] = Tensor(array);
       return array;
     };
-    const bool wants_b1 = has_bias && needs(3), wants_inner = needs(0) || needs(1) || wants_b1;
+    const auto wants_bias = [&](int i) { return has_bias && needs(i); };
     core::LinearBack outer, inner;
     outer.g = g.array();
-    outer.x = stashed(1);
-    outer.w = input(2).array();
-    if (needs(2)) outer.g_w = gradient(2);
-    if (has_bias && needs(4)) outer.g_bias = gradient(4);
-    if (wants_inner) {
+    if (needs(2)) outer.x = stashed(1), outer.g_w = gradient(2);
+    if (wants_bias(4)) outer.g_bias = gradient(4);
+    const auto gradient_of_u = [&] {
       outer.activation = activation();
       outer.u = stashed(0);
+      outer.w = input(2).array();
       outer.g_x = outer.u.empty_like();
-    }
+      return outer.g_x;
+    };
+    const bool wants_inner = needs(0) || needs(1) || wants_bias(3);
+    if (wants_inner) inner.g = in_both_parts(gradient_of_u);
+    core::Backend& device = core::backend(g.device());
     device.linear_backward(outer);
     if (!wants_inner) return grads;
-    inner.g = outer.g_x;
-    inner.x = input(0).array();
-    inner.w = input(1).array();
-    if (needs(0)) inner.g_x = gradient(0);
-    if (needs(1)) inner.g_w = gradient(1);
-    if (wants_b1) inner.g_bias = gradient(3);
+    if (needs(0)) inner.w = input(1).array(), inner.g_x = gradient(0);
+    if (needs(1)) inner.x = input(0).array(), inner.g_w = gradient(1);
+    if (wants_bias(3)) inner.g_bias = gradient(3);
     device.linear_backward(inner);
     return grads;
   }

@@ -1,6 +1,7 @@
 // Matrix products.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/two_part_backward.h>
 #include <hero/core/functions/matmul.h>
 
 namespace hero {
@@ -10,7 +11,7 @@ namespace {
 // Both operands have at least two dimensions here; batches broadcast, and the engine sums over what
 // was broadcast. dA = G B^T, dB = A^T G.
 // [snippet: product]
-struct MatMul : Op {
+struct MatMul : Op, TwoPartBackward {
   bool saves_input(int i) const { return needs(1 - i); }
   const char* name() const override { return "matmul"; }
   Array forward(const Array& a, const Array& b) { return core::matmul(a, b); }

@@ -285,9 +285,9 @@ void Replica::after_backward(ModuleState& state) {
 void Replica::free_if_done(ModuleState& state) {
   if (options_.units.stage != Stage::parameters || state.begun == 0) return;
   if (state.ended < state.begun) return;
-  for (const Unit* unit : state.units) {
-    if (!complete(*unit)) return;
-  }
+  const auto waits = [this](const Unit* unit) { return !complete(*unit); };
+  // In the first part of a pass no gradient of a parameter comes: see autograd/deferred.h.
+  if (!backward_has_rest() && std::any_of(state.units.begin(), state.units.end(), waits)) return;
   free(state);
 }
 

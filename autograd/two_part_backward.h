@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <utility>
+
+#include <hero/core/array.h>
+
+namespace hero {
+
+/// A base, beside Op, of operations to which the gradients of some inputs are work apart from those
+/// of the others: products, above all. grad_first() may call backward() of such an operation twice,
+/// each time with needs(i) true for those inputs alone whose gradients are wanted then; a backward
+/// that minds needs() does nothing twice. It must not ask for a saved input that only the other
+/// part needs, since parameters may be freed in between.
+class TwoPartBackward {
+ public:
+  enum class Part : uint8_t { whole, first, second };
+  void begin_part(Part part) { part_ = part; }
+
+ protected:
+  /// What both parts need, such as the gradient before an activation: computed in the first one and
+  /// kept for the second.
+  template <class F>
+  Array in_both_parts(const F& compute) {
+    if (part_ == Part::second) return std::exchange(kept_, {});
+    const Array value = compute();
+    if (part_ == Part::first) kept_ = value;
+    return value;
+  }
+  ~TwoPartBackward() = default;
+  TwoPartBackward() = default;
+  TwoPartBackward(TwoPartBackward&&) noexcept = default;
+
+ private:
+  Part part_ = Part::whole;
+  Array kept_;
+};
+
+}  // namespace hero
