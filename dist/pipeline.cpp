@@ -45,7 +45,7 @@ std::vector<std::vector<Action>> actions_of(const PipelineOptions& options, int 
   for (int rank = 0; rank < ranks; ++rank) {
     all.push_back(options.schedule.actions(rank, ranks, options.micro_batches));
     if (backward_too) continue;
-    std::erase_if(all.back(), [](const Action& a) { return a.kind == Action::Kind::backward; });
+    std::erase_if(all.back(), [](const Action& a) { return a.kind != Action::Kind::forward; });
   }
   return all;
 }
@@ -121,7 +121,8 @@ std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBat
   KeepGathered keep(replicas);
   GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<Replica>>(),
                     options.schedule.chunks());
-  PipelineRun run(parts, batches, borders_for(batches.x.front()));
+  PipelineRun run(parts, batches, borders_for(batches.x.front()),
+                  options.schedule.splits_backward());
   run.run(plan, plan.receives(parts.pipe.rank()), sync);
   keep.end();
   return run.results();

@@ -33,11 +33,27 @@ std::vector<Action> alternate(const std::vector<Action>& forwards,
   return list;
 }
 
+// Gradients of weights `behind` backwards after their own.
+std::vector<Action> with_weights(const std::vector<Action>& actions, int behind) {
+  std::vector<Action> list;
+  std::vector<Action> waiting;
+  for (const Action& action : actions) {
+    list.push_back(action);
+    if (action.kind != Kind::backward) continue;
+    waiting.push_back({Kind::weights, action.chunk, action.micro});
+    if (static_cast<int>(waiting.size()) <= behind) continue;
+    list.push_back(waiting.front());
+    waiting.erase(waiting.begin());
+  }
+  list.insert(list.end(), waiting.begin(), waiting.end());
+  return list;
+}
+
 }  // namespace
 
 std::string to_string(const Action& action) {
-  std::string text = action.kind == Kind::forward ? "F" : "B";
-  text += std::to_string(action.micro);
+  constexpr const char* letters[] = {"F", "B", "W"};
+  const std::string text = letters[static_cast<int>(action.kind)] + std::to_string(action.micro);
   return action.chunk == 0 ? text : text + "." + std::to_string(action.chunk);
 }
 
@@ -49,6 +65,7 @@ Schedule Schedule::interleaved(int chunks) {
 std::string Schedule::name() const {
   if (type_ == Type::gpipe) return "gpipe";
   if (type_ == Type::one_f_one_b) return "1f1b";
+  if (type_ == Type::zero_bubble) return "zero_bubble";
   return "interleaved(" + std::to_string(chunks_) + ")";
 }
 
@@ -64,11 +81,11 @@ std::vector<Action> Schedule::actions(int rank, int ranks, int micro_batches) co
   const std::vector<Action> backwards = passes(Kind::backward, chunks_, ranks, full);
   const int behind = ranks - 1 - rank;
   int ahead = full;
-  if (type_ == Type::one_f_one_b) ahead = behind;
+  if (type_ == Type::one_f_one_b || type_ == Type::zero_bubble) ahead = behind;
   if (rounds) ahead = 2 * behind + (chunks_ - 1) * ranks;
   std::vector<Action> list = alternate(forwards, backwards, ahead);
   std::erase_if(list, [&](const Action& action) { return action.micro >= micro_batches; });
-  return list;
+  return splits_backward() ? with_weights(list, rank) : list;
 }
 
 }  // namespace hero::dist

@@ -217,8 +217,8 @@ int main(int argc, char** argv) {
         train(world, static_cast<int>(options.steps));
         if (world.rank() > 0) return;
         using dist::Schedule;
-        tutorial::draw_schedules(
-            {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2)}, 4, 8,
-            options.out);
+        tutorial::draw_schedules({Schedule::gpipe(), Schedule::one_f_one_b(),
+                                  Schedule::interleaved(2), Schedule::zero_bubble()},
+                                 4, 8, options.out);
       });
 }

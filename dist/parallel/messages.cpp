@@ -18,11 +18,13 @@ MessagePlan::MessagePlan(std::vector<std::vector<Action>> actions, int chunks)
 
 bool MessagePlan::has_input(int rank, const Action& action) const {
   const int at = stage(rank, action.chunk);
+  if (action.kind == Kind::weights) return false;  // what they need the backward has had
   return action.kind == Kind::forward ? at > 0 : at + 1 < stages_;
 }
 
 bool MessagePlan::has_output(int rank, const Action& action) const {
   const int at = stage(rank, action.chunk);
+  if (action.kind == Kind::weights) return false;
   return action.kind == Kind::forward ? at + 1 < stages_ : at > 0;
 }
 

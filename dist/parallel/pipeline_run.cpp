@@ -39,8 +39,12 @@ Tensor run_stages(const PipelineParts& parts, const std::vector<Border>& borders
 }
 
 PipelineRun::PipelineRun(const PipelineParts& parts, const MicroBatches& batches,
-                         const std::vector<Border>& borders)
-    : parts_(parts), batches_(batches), borders_(borders), rank_(parts.pipe.rank()) {}
+                         const std::vector<Border>& borders, bool splits)
+    : parts_(parts),
+      batches_(batches),
+      borders_(borders),
+      rank_(parts.pipe.rank()),
+      splits_(splits) {}
 
 void PipelineRun::run(const MessagePlan& plan, const std::vector<std::vector<Message>>& receives,
                       GradientSync& sync) {
@@ -48,12 +52,13 @@ void PipelineRun::run(const MessagePlan& plan, const std::vector<std::vector<Mes
   for (size_t i = 0; i < actions.size(); ++i) {
     for (const Message& message : receives[i]) post(message);
     release_sent();
-    if (actions[i].kind == Kind::forward) {
-      forward(plan, actions[i]);
-    } else {
-      tell(sync, actions[i], i + 1 == actions.size());
-      backward(plan, actions[i]);
+    const Action& action = actions[i];
+    if (action.kind == (splits_ ? Kind::weights : Kind::backward)) {
+      tell(sync, action, i + 1 == actions.size());
     }
+    if (action.kind == Kind::forward) forward(plan, action);
+    if (action.kind == Kind::backward) backward(plan, action);
+    if (action.kind == Kind::weights) weights(action);
   }
   for (Sent& sent : sent_) sent.work.wait();
   sent_.clear();
@@ -122,17 +127,35 @@ void PipelineRun::forward(const MessagePlan& plan, const Action& action) {
 
 void PipelineRun::backward(const MessagePlan& plan, const Action& action) {
   const Flight flight = std::move(flights_.extract(key(action)).mapped());
-  if (!plan.has_input(rank_, action)) {
-    flight.output.backward();
-  } else {
-    const Tensor gradient(take(action));
-    if (flight.output.requires_grad()) flight.output.backward(gradient);
-  }
-  if (!plan.has_output(rank_, action)) return;
-  const Tensor gradient = flight.input.grad();
-  check(gradient.defined(), "pipeline: the output of stage ", parts_.stage(action.chunk),
+  const Tensor given = plan.has_input(rank_, action) ? Tensor(take(action)) : Tensor();
+  const bool wanted = plan.has_output(rank_, action);
+  const Tensor gradient = gradient_of_input(action, flight, given);
+  check(!wanted || gradient.defined(), "pipeline: the output of stage ", parts_.stage(action.chunk),
         " does not depend on its input; cut the chain elsewhere");
-  hand_on(plan, action, gradient.array(), {});
+  if (wanted) hand_on(plan, action, gradient.array(), {});
+}
+
+// The first stage has no input with a gradient: nobody waits for its backward, which runs whole
+// with the gradients of its weights, where a schedule splits it.
+Tensor PipelineRun::gradient_of_input(const Action& action, const Flight& flight,
+                                      const Tensor& gradient) {
+  if (gradient.defined() && !flight.output.requires_grad()) return {};
+  const std::vector<Tensor> outputs = {flight.output}, gradients = {gradient};
+  if (!splits_) {
+    hero::backward(outputs, gradients);
+    return flight.input.grad();
+  }
+  std::vector<Tensor> inputs;
+  if (flight.input.requires_grad()) inputs.push_back(flight.input);
+  const std::vector<Tensor> found =
+      grad_first(outputs, inputs, rests_[{Kind::weights, action.chunk, action.micro}],
+                 {.grad_outputs = gradients, .allow_unused = true});
+  return found.empty() ? Tensor() : found.front();
+}
+
+void PipelineRun::weights(const Action& action) {
+  auto rest = rests_.extract(key(action));
+  if (!rest.empty()) rest.mapped().run();  // nothing is there of a stage without parameters
 }
 
 // Backwards of a chunk run in the order of micro-batches.

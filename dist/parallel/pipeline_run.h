@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include <hero/autograd/deferred.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/parallel/borders.h>
 #include <hero/dist/parallel/gradient_sync.h>
@@ -40,12 +41,12 @@ Tensor run_stages(const PipelineParts& parts, const std::vector<Border>& borders
 class PipelineRun {
  public:
   /// The last stage computes losses with targets, else the chain's output; `borders` are those of
-  /// a micro-batch.
+  /// a micro-batch. `splits`: gradients of weights are actions of their own.
   PipelineRun(const PipelineParts& parts, const MicroBatches& batches,
-              const std::vector<Border>& borders);
+              const std::vector<Border>& borders, bool splits);
 
   /// Goes through all actions of this rank and returns when its messages are sent. `sync` is told
-  /// before each backward.
+  /// before each action that makes gradients of parameters.
   void run(const MessagePlan& plan, const std::vector<std::vector<Message>>& receives,
            GradientSync& sync);
   /// On the last rank: the loss or the output of each micro-batch, without history.
@@ -71,6 +72,8 @@ class PipelineRun {
   void post(const Message& message);
   void forward(const MessagePlan& plan, const Action& action);
   void backward(const MessagePlan& plan, const Action& action);
+  Tensor gradient_of_input(const Action& action, const Flight& flight, const Tensor& gradient);
+  void weights(const Action& action);
   void tell(GradientSync& sync, const Action& action, bool last) const;
   Array take(const Action& action);
   Tensor run_stage(int stage, const Tensor& x, int micro);
@@ -84,8 +87,10 @@ class PipelineRun {
   const MicroBatches& batches_;
   const std::vector<Border>& borders_;
   int rank_;
-  std::map<Key, Received> arriving_;  // what other stages made, by what waits for it
-  std::map<Key, Flight> flights_;     // by the backward to come
+  bool splits_;
+  std::map<Key, Received> arriving_;       // what other stages made, by what waits for it
+  std::map<Key, Flight> flights_;          // by the backward to come
+  std::map<Key, DeferredBackward> rests_;  // by the gradients of weights to come
   std::list<Sent> sent_;
   std::vector<Tensor> results_;
 };

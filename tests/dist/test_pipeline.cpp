@@ -15,7 +15,7 @@ using namespace hero::test;
 using Catch::Matchers::ContainsSubstring;
 
 const std::vector<Schedule> kSchedules = {Schedule::gpipe(), Schedule::one_f_one_b(),
-                                          Schedule::interleaved(2)};
+                                          Schedule::interleaved(2), Schedule::zero_bubble()};
 
 // Names of what differs from one process, and whose losses or norms do.
 std::string pipe_difference(const PipeRun& c, const Whole& expected,
@@ -189,19 +189,49 @@ TEST_CASE("a frozen stage hands gradients on and keeps none", "[pipeline]") {
   };
   for (const size_t link : {size_t{0}, size_t{3}}) freeze(whole, link);
   accumulate_alone(whole.chain(), x, y, 4);
-  run_ranks(4, [&, x = x, y = y](Communicator& world) {
-    PipeModel model = make_pipe_model(PipeSubject::layers);
-    for (const size_t link : {size_t{0}, size_t{3}}) freeze(model, link);
-    Pipeline pipe(model.chain(), world, {.micro_batches = 4, .first_links = {0, 1, 3, 4}});
-    pipe.step(x, y);
-    const auto got = model.module().parameters(), expected = whole.module().parameters();
-    for (size_t i = 0; i < got.size(); ++i) {
-      if (got[i].numel() == 0) continue;
-      expect(got[i].grad().defined() == expected[i].grad().defined(), "a gradient or none");
-      if (!got[i].grad().defined()) continue;
-      expect(same(got[i].grad().array(), expected[i].grad().array()), "gradient ", i);
-    }
-  });
+  for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::zero_bubble()}) {
+    run_ranks(4, [&, x = x, y = y](Communicator& world) {
+      PipeModel model = make_pipe_model(PipeSubject::layers);
+      for (const size_t link : {size_t{0}, size_t{3}}) freeze(model, link);
+      Pipeline pipe(model.chain(), world,
+                    {.schedule = schedule, .micro_batches = 4, .first_links = {0, 1, 3, 4}});
+      pipe.step(x, y);
+      const auto got = model.module().parameters(), expected = whole.module().parameters();
+      for (size_t i = 0; i < got.size(); ++i) {
+        if (got[i].numel() == 0) continue;
+        expect(got[i].grad().defined() == expected[i].grad().defined(), "a gradient or none");
+        if (!got[i].grad().defined()) continue;
+        expect(same(got[i].grad().array(), expected[i].grad().array()), "gradient ", i);
+      }
+    });
+  }
+}
+
+TEST_CASE("a zero bubble sends gradients on before those of weights are made", "[pipeline]") {
+  const auto [x, y] = pipe_batch(PipeSubject::layers, 0);
+  constexpr int64_t kBorder = 7 * 13 * 4;  // seven rows a micro-batch
+  for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::zero_bubble()}) {
+    run_ranks(3, [&, x = x, y = y](Communicator& world) {
+      PipeModel model = make_pipe_model(PipeSubject::layers);
+      Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = 8});
+      std::vector<int64_t> sent;  // when a gradient was stored
+      for (const Tensor& p : pipe.parameters()) {
+        if (p.numel() == 0) continue;
+        p.register_leaf_hook([&](const Tensor&) {
+          sent.push_back(world.traffic().bytes_of_unit("gradients") / kBorder);
+        });
+        break;
+      }
+      world.traffic().reset();
+      pipe.step(x, y);
+      const int64_t ahead = world.rank() + 1;  // backwards before the first gradients of weights
+      const std::vector<int64_t> apart = {ahead, ahead + 1}, together = {0, 1};
+      const auto& expected = schedule.splits_backward() ? apart : together;
+      expect(sent.size() == 8, "one gradient a micro-batch");
+      if (world.rank() > 0)
+        expect(std::equal(expected.begin(), expected.end(), sent.begin()), "order");
+    });
+  }
 }
 
 TEST_CASE("norms over a pipeline are those of the whole model to the bit", "[pipeline]") {
@@ -227,10 +257,14 @@ TEST_CASE("norms over a pipeline are those of the whole model to the bit", "[pip
 
 TEST_CASE("a gradient scaler finds an overflow on any stage", "[pipeline]") {
   const auto [x, y] = pipe_batch(PipeSubject::layers, 0);
-  for (const int where : {0, 1, 2}) {
-    run_ranks(3, [&, x = x, y = y](Communicator& world) {
+  for (const auto& [where, schedule] :
+       std::vector<std::pair<int, Schedule>>{{0, Schedule::one_f_one_b()},
+                                             {1, Schedule::one_f_one_b()},
+                                             {2, Schedule::one_f_one_b()},
+                                             {1, Schedule::zero_bubble()}}) {
+    run_ranks(3, [&, x = x, y = y, where = where, schedule = schedule](Communicator& world) {
       PipeModel model = make_pipe_model(PipeSubject::layers);
-      Pipeline pipe(model.chain(), world, {.micro_batches = 2});
+      Pipeline pipe(model.chain(), world, {.schedule = schedule, .micro_batches = 2});
       optim::SGD sgd(pipe.parameters(), {.lr = 0.1});
       optim::GradScaler scaler({.init_scale = 4.0});
       const double loss = pipe.step(x, y);

@@ -67,8 +67,8 @@ int64_t most_held_bytes(const Schedule& schedule, int rank, int m) {
 
 TEST_CASE("messages of a pipeline meet on simulated ranks and have the bytes of the formula",
           "[pipeline]") {
-  for (const Schedule& schedule :
-       {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2)}) {
+  for (const Schedule& schedule : {Schedule::gpipe(), Schedule::one_f_one_b(),
+                                   Schedule::interleaved(2), Schedule::zero_bubble()}) {
     CAPTURE(schedule.name());
     const auto program = [&](Communicator& world) {
       send_a_step(world, schedule);
@@ -151,6 +151,16 @@ TEST_CASE("ranks that make different pipelines are an error on all", "[pipeline]
     Pipeline pipe(model.chain(), world, {.schedule = mine});
   });
   for (const std::string& error : schedules) CHECK_THAT(error, ContainsSubstring("gpipe of 1"));
+  const auto bubbles = errors_of(3, [](Communicator& world) {
+    PipeModel model = make_pipe_model(PipeSubject::layers);
+    const Schedule mine = world.rank() == 2 ? Schedule::zero_bubble() : Schedule::one_f_one_b();
+    Pipeline pipe(model.chain(), world, {.schedule = mine});
+  });
+  for (const std::string& error : bubbles) {
+    CHECK_THAT(error, ContainsSubstring("pipeline: ranks make different ones: 1f1b of 1 "));
+    CHECK_THAT(error, ContainsSubstring("zero_bubble of 1 micro-batches"));
+    CHECK_THAT(error, ContainsSubstring("(rank 2)"));
+  }
 }
 
 TEST_CASE("a stage that throws is named on all ranks", "[pipeline]") {

@@ -131,7 +131,8 @@ TEST_CASE("a pipeline whose stages are sharded ends with the bits of one process
     for (const bool reshard : {true, false}) {
       CAPTURE(static_cast<int>(subject), reshard);
       check_sharded({.subject = subject, .ranks = 2, .micro_batches = 4},
-                    {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2)},
+                    {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2),
+                     Schedule::zero_bubble()},
                     [&](nn::Module& module, const Communicator& data) {
                       fully_shard(module, data,
                                   {.unit = pipe_units(subject), .reshard_after_forward = reshard});
@@ -145,7 +146,7 @@ TEST_CASE("a pipeline with ZeRO along the data axis ends with the bits of one pr
   for (const int stage : {1, 2, 3}) {
     CAPTURE(stage);
     check_sharded({.subject = PipeSubject::layers, .ranks = 2, .micro_batches = 4},
-                  {Schedule::gpipe(), Schedule::one_f_one_b()},
+                  {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::zero_bubble()},
                   [&](nn::Module& module, const Communicator& data) {
                     ZeRO(module, data, {.stage = stage, .bucket_bytes = 700});
                   });
@@ -153,7 +154,8 @@ TEST_CASE("a pipeline with ZeRO along the data axis ends with the bits of one pr
 }
 
 TEST_CASE("each unit of a sharded stage is averaged once a step", "[pipeline]") {
-  for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::interleaved(2)}) {
+  for (const Schedule& schedule :
+       {Schedule::one_f_one_b(), Schedule::interleaved(2), Schedule::zero_bubble()}) {
     run_ranks(4, [&](Communicator& world) {
       const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
       PipeModel model = make_pipe_model(PipeSubject::gpt);
@@ -181,8 +183,8 @@ TEST_CASE("each unit of a sharded stage is averaged once a step", "[pipeline]") 
 
 TEST_CASE("units that are not freed after forward are gathered once for all micro-batches",
           "[pipeline]") {
-  for (const Schedule& schedule :
-       {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2)}) {
+  for (const Schedule& schedule : {Schedule::gpipe(), Schedule::one_f_one_b(),
+                                   Schedule::interleaved(2), Schedule::zero_bubble()}) {
     run_ranks(4, [&](Communicator& world) {
       const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
       const auto gathered = [&](int m, bool reshard) {
@@ -211,6 +213,35 @@ TEST_CASE("units that are not freed after forward are gathered once for all micr
       expect(gathered(4, true) > 4, "for each forward and backward");
     });
   }
+}
+
+TEST_CASE("gradients of weights gather no unit again", "[pipeline]") {
+  std::map<std::string, std::vector<std::string>> seen;  // of rank 2, by schedule
+  for (const Schedule& schedule : {Schedule::one_f_one_b(), Schedule::zero_bubble()}) {
+    run_ranks(4, [&](Communicator& world) {
+      const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+      PipeModel model = make_pipe_model(PipeSubject::gpt);
+      Pipeline pipe(model.chain(), mesh["pipe"], {.schedule = schedule, .micro_batches = 4});
+      const DataParallel sharded =
+          fully_shard(model.module(), mesh["data"], {.unit = each<nn::Block>()});
+      std::vector<std::string> events;
+      int gathered = 0, most = 0;
+      sharded.on_event([&](const Event& event) {
+        if (event.kind == Event::Kind::gather) events.push_back(event.unit);
+        gathered += event.kind == Event::Kind::gather ? 1
+                    : event.kind == Event::Kind::free ? -1
+                                                      : 0;
+        most = std::max(most, gathered);
+      });
+      const auto [x, y] = pipe_batch(PipeSubject::gpt, 0, mesh.coordinate("data"));
+      pipe.step(x, y);
+      expect(gathered == 0 && most <= 3, "the root and two blocks are gathered at most: ", most);
+      std::sort(events.begin(), events.end());
+      if (world.rank() == 2) seen[schedule.name()] = events;
+    });
+  }
+  CHECK(seen["1f1b"].size() > 4);
+  CHECK(seen["1f1b"] == seen["zero_bubble"]);
 }
 
 TEST_CASE("a sharded pipeline in bfloat16 computes in bfloat16", "[pipeline]") {

@@ -31,7 +31,8 @@ Actions actions_of_all(const Schedule& schedule, int ranks, int micro_batches) {
 // Every schedule at every p, m and v of the property tests.
 template <class F>
 void each_schedule(const F& body) {
-  std::vector<Schedule> schedules = {Schedule::gpipe(), Schedule::one_f_one_b()};
+  std::vector<Schedule> schedules = {Schedule::gpipe(), Schedule::one_f_one_b(),
+                                     Schedule::zero_bubble()};
   for (int v = 1; v <= 3; ++v) schedules.push_back(Schedule::interleaved(v));
   for (const Schedule& schedule : schedules) {
     for (int p = 1; p <= 8; ++p) {
@@ -40,9 +41,13 @@ void each_schedule(const F& body) {
   }
 }
 
-// The ticks of a step in which every pass takes one tick, begins when what it needs is there, and
+// Ticks of each kind of pass.
+using Times = std::map<Kind, int>;
+const Times kEqual = {{Kind::forward, 1}, {Kind::backward, 1}, {Kind::weights, 1}};
+
+// The ticks of a step in which every pass takes its time, begins when what it needs is there, and
 // messages take no time; nothing where ranks wait for ever.
-std::optional<int> ticks_of(const Actions& all, int chunks) {
+std::optional<int> ticks_of(const Actions& all, int chunks, const Times& times = kEqual) {
   const int ranks = static_cast<int>(all.size()), stages = ranks * chunks;
   std::map<std::tuple<Kind, int, int>, int> end;  // of kind, stage, micro-batch
   std::vector<size_t> next(all.size(), 0);
@@ -55,6 +60,7 @@ std::optional<int> ticks_of(const Actions& all, int chunks) {
     if (a.kind == Kind::backward && stage + 1 < stages) {
       needs.push_back({Kind::backward, stage + 1, a.micro});
     }
+    if (a.kind == Kind::weights) needs.push_back({Kind::backward, stage, a.micro});
     int at = free[static_cast<size_t>(rank)];
     for (const auto& need : needs) {
       if (end.count(need) == 0) return {};
@@ -71,7 +77,8 @@ std::optional<int> ticks_of(const Actions& all, int chunks) {
         const auto begin = ready(r, mine[at]);
         if (!begin) break;
         const int stage = mine[at].chunk * ranks + r;
-        free[static_cast<size_t>(r)] = end[{mine[at].kind, stage, mine[at].micro}] = *begin + 1;
+        const int until = *begin + times.at(mine[at].kind);
+        free[static_cast<size_t>(r)] = end[{mine[at].kind, stage, mine[at].micro}] = until;
         ++at;
         moved = true;
       }
@@ -83,11 +90,12 @@ std::optional<int> ticks_of(const Actions& all, int chunks) {
   return *std::max_element(free.begin(), free.end());
 }
 
-// The most passes that wait for their backward on a rank at a time.
-int most_held(const std::vector<Action>& actions) {
+// The most passes that are between one kind of action and another on a rank at a time.
+int most_held(const std::vector<Action>& actions, Kind from = Kind::forward,
+              Kind to = Kind::backward) {
   int held = 0, most = 0;
   for (const Action& action : actions) {
-    held += action.kind == Kind::forward ? 1 : -1;
+    held += action.kind == from ? 1 : action.kind == to ? -1 : 0;
     most = std::max(most, held);
   }
   return most;
@@ -175,7 +183,11 @@ TEST_CASE("the schedules of four stages and four micro-batches", "[schedule]") {
         "F0 F1 F0.1 B0.1 F1.1 B1.1 F2 B0 B1 F2.1 B2.1 B2");
   CHECK(Schedule::gpipe().name() == "gpipe");
   CHECK(Schedule::one_f_one_b().name() == "1f1b");
+  CHECK(text_of(Schedule::zero_bubble().actions(0, 4, 4)) == "F0 F1 F2 F3 B0 W0 B1 W1 B2 W2 B3 W3");
+  CHECK(text_of(Schedule::zero_bubble().actions(2, 4, 4)) == "F0 F1 B0 F2 B1 F3 B2 W0 B3 W1 W2 W3");
+  CHECK(text_of(Schedule::zero_bubble().actions(3, 4, 2)) == "F0 B0 F1 B1 W0 W1");
   CHECK(Schedule::interleaved(3).name() == "interleaved(3)");
+  CHECK(Schedule::zero_bubble().name() == "zero_bubble");
 }
 
 TEST_CASE("every schedule runs each pass once and backwards in the order of micro-batches",
@@ -184,14 +196,18 @@ TEST_CASE("every schedule runs each pass once and backwards in the order of micr
     for (int r = 0; r < p; ++r) {
       const std::vector<Action> actions = schedule.actions(r, p, m);
       CAPTURE(schedule.name(), p, m, r, text_of(actions));
-      REQUIRE(actions.size() == static_cast<size_t>(2 * m * schedule.chunks()));
+      const int kinds = schedule.splits_backward() ? 3 : 2;
+      REQUIRE(actions.size() == static_cast<size_t>(kinds * m * schedule.chunks()));
       std::map<std::pair<Kind, int>, int> next;  // micro-batch of each kind and chunk
-      bool in_order = true, forward_first = true;
+      bool in_order = true, forward_first = true, backward_first = true;
       for (const Action& a : actions) {
         in_order = in_order && a.micro == next[{a.kind, a.chunk}]++;
         forward_first =
             forward_first && (a.kind == Kind::forward || a.micro < next[{Kind::forward, a.chunk}]);
+        backward_first = backward_first &&
+                         (a.kind != Kind::weights || a.micro < next[{Kind::backward, a.chunk}]);
       }
+      REQUIRE(backward_first);
       REQUIRE(in_order);
       REQUIRE(forward_first);
     }
@@ -204,6 +220,12 @@ TEST_CASE("at equal times of all passes the bubble is the formula's", "[schedule
     const auto ticks = ticks_of(actions_of_all(schedule, p, m), v);
     CAPTURE(schedule.name(), p, m);
     REQUIRE(ticks.has_value());
+    if (schedule.splits_backward()) {
+      // a bubble of (p - 1) (F + B - W); with fewer micro-batches than ranks what the first rank
+      // waits for is longer than the gradients of weights that it has
+      REQUIRE(*ticks == 3 * m + p - 1 + std::max(0, p - m));
+      return;
+    }
     const int full = v == 1 && schedule.name() != "interleaved(1)" ? m : (m + p - 1) / p * p;
     if (full == m) {
       // of ticks = 2 (v m + p - 1) a rank works 2 v m
@@ -220,6 +242,24 @@ TEST_CASE("at equal times of all passes the bubble is the formula's", "[schedule
   CHECK(idle(Schedule::gpipe(), 4, 8) == Approx(3.0 / 11.0));
   CHECK(idle(Schedule::one_f_one_b(), 4, 8) == Approx(3.0 / 11.0));
   CHECK(idle(Schedule::interleaved(2), 4, 8) == Approx(3.0 / 19.0));
+  const int split = ticks_of(actions_of_all(Schedule::zero_bubble(), 4, 8), 1).value();
+  CHECK(1.0 - 24.0 / split == Approx(3.0 / 27.0));
+}
+
+TEST_CASE("the gradients of weights fill the bubble at other times, too", "[schedule]") {
+  for (const auto& [f, b, w] : {std::tuple(2, 2, 1), {1, 2, 1}, {2, 3, 2}, {3, 3, 2}}) {
+    const Times times = {{Kind::forward, f}, {Kind::backward, b}, {Kind::weights, w}};
+    const Times whole = {{Kind::forward, f}, {Kind::backward, b + w}};
+    for (int p = 1; p <= 8; ++p) {
+      for (int m = p; m <= 16; ++m) {
+        CAPTURE(f, b, w, p, m);
+        const Actions split = actions_of_all(Schedule::zero_bubble(), p, m);
+        CHECK(ticks_of(split, 1, times).value() == m * (f + b + w) + (p - 1) * (f + b - w));
+        const Actions early = actions_of_all(Schedule::one_f_one_b(), p, m);
+        CHECK(ticks_of(early, 1, whole).value() == (m + p - 1) * (f + b + w));
+      }
+    }
+  }
 }
 
 TEST_CASE("what waits for backward is bounded by the schedule", "[schedule]") {
@@ -232,6 +272,11 @@ TEST_CASE("what waits for backward is bounded by the schedule", "[schedule]") {
         REQUIRE(held == m);
       } else if (schedule.name() == "1f1b") {
         REQUIRE(held == std::min(p - r, m));
+      } else if (schedule.splits_backward()) {
+        const std::vector<Action> actions = schedule.actions(r, p, m);
+        REQUIRE(held == std::min(p - r, m));
+        REQUIRE(most_held(actions, Kind::backward, Kind::weights) == std::min(r + 1, m));
+        REQUIRE(most_held(actions, Kind::forward, Kind::weights) == std::min(p, m));
       } else {
         REQUIRE(held <= std::min(v * m, 2 * (p - r - 1) + (v - 1) * p + 1));
       }
@@ -247,7 +292,7 @@ TEST_CASE("receives are posted before anything waits and meet the sends in their
     REQUIRE(MessageRun(plan, p).finish());
     Actions forwards = actions_of_all(schedule, p, m);
     for (auto& list : forwards) {
-      std::erase_if(list, [](const Action& a) { return a.kind == Kind::backward; });
+      std::erase_if(list, [](const Action& a) { return a.kind != Kind::forward; });
     }
     const MessagePlan forward_plan(forwards, schedule.chunks());
     REQUIRE(MessageRun(forward_plan, p).finish());

@@ -60,12 +60,14 @@ struct AxesRank {
   std::optional<Pipeline> pipe;
   std::unique_ptr<optim::Optimizer> optimizer;
 
-  AxesRank(const Communicator& world, const Axes& axes, Along along, bool sequence = false)
+  AxesRank(const Communicator& world, const Axes& axes, Along along, bool sequence = false,
+           const Schedule& schedule = Schedule::one_f_one_b())
       : mesh(world, {{"pipe", axes.pipe}, {"data", axes.data}, {"tensor", axes.tensor}}),
         model(axes_model(kMeta)) {
     // [snippet: axes]
     tensor_parallel(*model, mesh["tensor"], {.ways = kWays, .sequence = sequence});
-    pipe.emplace(*model, mesh["pipe"], PipelineOptions{.micro_batches = kMicroBatches});
+    pipe.emplace(*model, mesh["pipe"],
+                 PipelineOptions{.schedule = schedule, .micro_batches = kMicroBatches});
     if (along == Along::fsdp) fully_shard(*model, mesh["data"], {.unit = each<nn::Block>()});
     // [end]
     if (along == Along::ddp) DDP(*model, mesh["data"]);
@@ -114,6 +116,31 @@ TEST_CASE("three axes together have the bits of one process", "[axes][threads]")
         Whole got;
         run_ranks(axes.ranks(), [&](Communicator& world) {
           AxesRank rank(world, axes, along);
+          std::vector<double> found;
+          for (int step = 0; step < kSteps; ++step) rank.step(step, found);
+          expect(found == numbers, "norms of the whole model");
+          add_state(got, *rank.model, *rank.optimizer);
+        });
+        CHECK(expected.size() > 4);
+        CHECK(expected.difference(got) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("a zero bubble beside tensor and data axes has the bits of one process",
+          "[axes][threads]") {
+  constexpr int kSteps = 2;
+  for (const bool sequence : {false, true}) {
+    Whole expected;
+    std::vector<double> numbers;
+    train_axes_alone(2, kSteps, expected, numbers, sequence);
+    for (const Axes& axes : {Axes{1, 2, 2}, Axes{2, 2, 2}, Axes{3, 2, 1}}) {
+      for (const Along along : {Along::ddp, Along::zero2, Along::fsdp}) {
+        CAPTURE(sequence, axes.pipe, axes.data, axes.tensor, static_cast<int>(along));
+        Whole got;
+        run_ranks(axes.ranks(), [&](Communicator& world) {
+          AxesRank rank(world, axes, along, sequence, Schedule::zero_bubble());
           std::vector<double> found;
           for (int step = 0; step < kSteps; ++step) rank.step(step, found);
           expect(found == numbers, "norms of the whole model");

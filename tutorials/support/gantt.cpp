@@ -37,8 +37,9 @@ std::vector<std::vector<Pass>> played(const dist::Schedule& schedule, int ranks,
         const Action& action = list[mine.size()];
         const int stage = action.chunk * ranks + r;
         const bool forward = action.kind == Kind::forward;
+        const bool weights = action.kind == Kind::weights;  // their backward comes before
         double ready = mine.empty() ? 0.0 : mine.back().end;
-        if (!(forward && stage == 0)) {
+        if (!weights && !(forward && stage == 0)) {
           const bool turn = !forward && stage == stages - 1;  // its own forward comes before
           const int from = forward ? stage - 1 : turn ? stage : stage + 1;
           const auto input =
@@ -46,7 +47,8 @@ std::vector<std::vector<Pass>> played(const dist::Schedule& schedule, int ranks,
           if (input == ends.end()) break;
           ready = std::max(ready, input->second);
         }
-        const double end = ready + (forward ? 1.0 : 2.0) / schedule.chunks();
+        const double time = forward || schedule.splits_backward() ? 1.0 : 2.0;
+        const double end = ready + time / schedule.chunks();
         ends[{action.kind, stage, action.micro}] = end;
         mine.push_back({action, ready, end});
         moved = true;
@@ -60,8 +62,9 @@ std::vector<std::vector<Pass>> played(const dist::Schedule& schedule, int ranks,
 
 void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int ranks,
                     int micro_batches, const std::string& folder) {
-  Figure figure("Schedules of a pipeline: forwards blue, backwards orange",
-                "time, in forwards of a rank", "");
+  Figure figure(
+      "Schedules of a pipeline: forwards blue, backwards orange, gradients of weights green",
+      "time, in forwards of a rank", "");
   std::vector<Tick> rows;
   double y = 0.0, longest = 0.0;
   for (const hero::dist::Schedule& schedule : schedules) {
@@ -72,9 +75,10 @@ void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int rank
     for (const auto& list : passes) {
       rows.push_back({y - 0.5, "rank " + std::to_string(rows.size() % static_cast<size_t>(ranks))});
       for (const Pass& pass : list) {
-        const bool forward = pass.action.kind == Action::Kind::forward;
-        const char* colour = forward ? (pass.action.chunk == 0 ? "#7db7e0" : "#c3def2")
-                                     : (pass.action.chunk == 0 ? "#f0a860" : "#f8d5ae");
+        constexpr const char* colours[][2] = {
+            {"#7db7e0", "#c3def2"}, {"#f0a860", "#f8d5ae"}, {"#9fca8f", "#d2e6ca"}};
+        const char* colour =
+            colours[static_cast<int>(pass.action.kind)][pass.action.chunk == 0 ? 0 : 1];
         figure.box(pass.start, y - 0.95, pass.end - pass.start, 0.9, colour,
                    std::to_string(pass.action.micro));
       }
