@@ -92,6 +92,29 @@ TEST_CASE("1F1B holds the activations of as many micro-batches as ranks follow",
   }
 }
 
+TEST_CASE("a zero bubble holds what the formula says, for any number of micro-batches",
+          "[pipeline]") {
+  // A stage is a layer norm, which saves its input and two numbers a row, and a linear layer, which
+  // saves its own. Between B and W there are the linear layer's input, the gradient of its output,
+  // and the gradients of the norm's two parameters.
+  constexpr int64_t kRows = 8 * 13 * 4, kStatistics = 2 * 8 * 4, kNorm = 2 * 13 * 4;
+  constexpr int64_t kForBackward = 2 * kRows + kStatistics, kForWeights = 2 * kRows + kNorm;
+  // In B there are the gradients of the stage's output, of its input and between the two layers.
+  constexpr int64_t kInBackward = 3 * kRows + kNorm;
+  const int64_t eight = most_held_bytes(Schedule::gpipe(), 1, 8);
+  CHECK(most_held_bytes(Schedule::gpipe(), 1, 16) - eight == 8 * kForBackward);
+  for (const int rank : {1, 2}) {
+    CAPTURE(rank);
+    const int64_t expected = (4 - rank) * kForBackward + rank * kForWeights + kInBackward;
+    for (const int m : {4, 8, 16}) {
+      CHECK(most_held_bytes(Schedule::zero_bubble(), rank, m) == expected);
+    }
+  }
+  // The first stage has no input with a gradient, and runs W after each B.
+  CHECK(most_held_bytes(Schedule::zero_bubble(), 0, 16) ==
+        most_held_bytes(Schedule::one_f_one_b(), 0, 16));
+}
+
 TEST_CASE("an output that nobody saved is freed when it has been sent", "[pipeline]") {
   // The first stage is two linear layers: the first one's input is the batch, the second one's the
   // first's output, and its own output is of no use to it.

@@ -97,9 +97,8 @@ void print_context(Communicator& world) {
 // What pipelines over all ranks leave on this rank, and what it sent.
 void print_pipelines(Communicator& world) {
   for (const PipeSubject subject : {PipeSubject::layers, PipeSubject::gpt_tied}) {
-    for (const Schedule& schedule :
-         {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::interleaved(2),
-          Schedule::zero_bubble()}) {
+    for (const Schedule& schedule : {Schedule::gpipe(), Schedule::one_f_one_b(),
+                                     Schedule::interleaved(2), Schedule::zero_bubble()}) {
       Whole whole;
       std::vector<double> numbers;
       world.traffic().reset();
