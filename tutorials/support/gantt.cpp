@@ -84,8 +84,10 @@ void draw_schedules(const std::vector<hero::dist::Schedule>& schedules, int rank
       }
       y -= 1.0;
     }
+    std::string name = schedule.name();
+    std::replace(name.begin(), name.end(), '_', ' ');  // which would lower what follows it
     char text[96];
-    std::snprintf(text, sizeof text, "%s: idle for %.0f %% of %.1f", schedule.name().c_str(),
+    std::snprintf(text, sizeof text, "%s: idle for %.0f %% of %.1f", name.c_str(),
                   100.0 * (1.0 - 3.0 * micro_batches / end), end);
     figure.label(text, end / 2, y - 0.45, "#333333");
     y -= 1.2;
