@@ -124,6 +124,7 @@ std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBat
   PipelineRun run(parts, batches, borders_for(batches.x.front()),
                   options.schedule.splits_backward());
   run.run(plan, plan.receives(parts.pipe.rank()), sync);
+  sync.end();
   keep.end();
   return run.results();
 }

@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+#include <utility>
+#include <vector>
 
 namespace hero::dist {
 
@@ -12,7 +15,19 @@ class AddUpScope {
   AddUpScope(const AddUpScope&) = delete;
   AddUpScope& operator=(const AddUpScope&) = delete;
   /// True while one lives on this thread.
-  static bool active();
+  static bool active() { return innermost() != nullptr; }
+  /// Said by a replica after a pass that it would have averaged: how to do that once for all
+  /// passes.
+  static void owe(const void* replica, std::function<void()> average);
+  /// Averages what was added up while this lived, each replica once, in the order in which they
+  /// said so. Passes that come later are averaged again.
+  void average();
+
+ private:
+  static AddUpScope*& innermost();
+
+  AddUpScope* outer_;
+  std::vector<std::pair<const void*, std::function<void()>>> owed_;
 };
 
 }  // namespace hero::dist

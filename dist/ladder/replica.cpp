@@ -8,8 +8,6 @@
 namespace hero::dist {
 namespace {
 
-thread_local int add_up_scopes = 0;  // AddUpScopes that live on this thread
-
 nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
   if (!dtype) return {};
   nn::Tensors out = list;
@@ -20,10 +18,6 @@ nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
 }
 
 }  // namespace
-
-AddUpScope::AddUpScope() { ++add_up_scopes; }
-AddUpScope::~AddUpScope() { --add_up_scopes; }
-bool AddUpScope::active() { return add_up_scopes > 0; }
 
 bool Replica::averages() const { return sync_ && (shards() || !AddUpScope::active()); }
 
@@ -379,6 +373,12 @@ void Replica::end_backward() {
   unsent_ = !averages();
   in_backward_ = false;
   reset();
+  if (sync_ && unsent_) {  // inside an AddUpScope
+    AddUpScope::owe(this, [self = shared_from_this()] {
+      self->in_backward_ = self->touched_ = true;
+      self->end_backward();
+    });
+  }
   check(missing.empty(),
         "backward: parameters without a gradient, which the other ranks wait for: ", missing,
         "; use them in forward, freeze them, or set find_unused_parameters");

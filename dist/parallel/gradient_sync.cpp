@@ -39,6 +39,7 @@ KeepGathered::~KeepGathered() {
 GradientSync::GradientSync(std::vector<std::shared_ptr<Replica>> replicas, int chunks)
     : replicas_(std::move(replicas)), one_chunk_(chunks == 1) {
   std::erase_if(replicas_, [](const auto& replica) { return !replica->sync(); });
+  if (!one_chunk_) whole_.emplace();
 }
 
 GradientSync::~GradientSync() {
@@ -50,7 +51,7 @@ GradientSync::~GradientSync() {
 
 void GradientSync::add_up() {
   for (const auto& replica : replicas_) replica->set_sync(false);
-  if (one_chunk_ && !whole_) whole_.emplace();
+  if (!whole_) whole_.emplace();
 }
 
 void GradientSync::average(const std::vector<nn::Module*>& modules) {
@@ -60,11 +61,16 @@ void GradientSync::average(const std::vector<nn::Module*>& modules) {
 }
 
 void GradientSync::average_all() {
-  whole_.reset();
+  if (one_chunk_) whole_.reset();
   for (const auto& replica : replicas_) {
     if (by_module_) replica->set_sync_only({&replica->module()});
     replica->set_sync(true);
   }
+}
+
+void GradientSync::end() {
+  if (whole_) whole_->average();
+  whole_.reset();
 }
 
 }  // namespace hero::dist

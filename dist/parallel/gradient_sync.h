@@ -32,7 +32,8 @@ class KeepGathered {
 /// Lets backward add up gradients alone while it lives, but where a chunk's last micro-batch comes:
 /// then those of its units are averaged and, with the rank's last backward, the rest. DDP averages
 /// in the rank's last backward, too, where that has gradients for all parameters of the rank: of
-/// one chunk. A program that turned averaging off beforehand keeps it off.
+/// one chunk. Of several chunks it averages behind it. A program that turned averaging off
+/// beforehand keeps it off.
 class GradientSync {
  public:
   GradientSync(std::vector<std::shared_ptr<Replica>> replicas, int chunks);
@@ -46,6 +47,8 @@ class GradientSync {
   void average(const std::vector<nn::Module*>& modules);
   /// Before the rank's last backward.
   void average_all();
+  /// After it.
+  void end();
 
  private:
   std::vector<std::shared_ptr<Replica>> replicas_;  // those that average

@@ -128,6 +128,26 @@ TEST_CASE("three axes together have the bits of one process", "[axes][threads]")
   }
 }
 
+TEST_CASE("DDP beside stages of several chunks has the bits of one process", "[axes][threads]") {
+  constexpr int kSteps = 3;
+  Whole expected;
+  std::vector<double> numbers;
+  train_axes_alone(2, kSteps, expected, numbers);
+  for (const Axes& axes : {Axes{1, 2, 1}, Axes{2, 2, 1}, Axes{2, 2, 2}}) {
+    CAPTURE(axes.pipe, axes.data, axes.tensor);
+    Whole got;
+    run_ranks(axes.ranks(), [&](Communicator& world) {
+      AxesRank rank(world, axes, Along::ddp, false, Schedule::interleaved(2));
+      std::vector<double> found;
+      for (int step = 0; step < kSteps; ++step) rank.step(step, found);
+      expect(found == numbers, "norms of the whole model");
+      add_state(got, *rank.model, *rank.optimizer);
+    });
+    CHECK(expected.size() > 4);
+    CHECK(expected.difference(got) == "");
+  }
+}
+
 TEST_CASE("a zero bubble beside tensor and data axes has the bits of one process",
           "[axes][threads]") {
   constexpr int kSteps = 2;
@@ -236,19 +256,23 @@ TEST_CASE("three axes count their bytes apart", "[axes]") {
 }
 
 TEST_CASE("DDP beside a pipeline sends each gradient once a step", "[axes]") {
-  run_ranks(4, [](Communicator& world) {
-    AxesRank rank(world, {2, 2, 1}, Along::ddp);
-    std::vector<double> numbers;
-    for (const int step : {0, 1}) rank.step(step, numbers);  // buckets get their order
-    int64_t elements = 0;
-    for (const Tensor& p : rank.pipe->parameters()) elements += p.numel();
-    world.traffic().reset();
-    const auto [x, y] = axes_batch(2, rank.mesh.coordinate("data"));
-    rank.pipe->step(x, y);
-    const int64_t sent = world.traffic().bytes_of_axis("data");
-    // an all_reduce of 2 ranks: half of it there, half of it back
-    expect(elements > 0 && sent == 4 * elements, "sent ", sent, " for ", elements, " elements");
-  });
+  for (const Schedule& schedule :
+       {Schedule::one_f_one_b(), Schedule::interleaved(2), Schedule::zero_bubble()}) {
+    CAPTURE(schedule.name());
+    run_ranks(4, [&](Communicator& world) {
+      AxesRank rank(world, {2, 2, 1}, Along::ddp, false, schedule);
+      std::vector<double> numbers;
+      for (const int step : {0, 1}) rank.step(step, numbers);  // buckets get their order
+      int64_t elements = 0;
+      for (const Tensor& p : rank.pipe->parameters()) elements += p.numel();
+      world.traffic().reset();
+      const auto [x, y] = axes_batch(2, rank.mesh.coordinate("data"));
+      rank.pipe->step(x, y);
+      const int64_t sent = world.traffic().bytes_of_axis("data");
+      // an all_reduce of 2 ranks: half of it there, half of it back
+      expect(elements > 0 && sent == 4 * elements, "sent ", sent, " for ", elements, " elements");
+    });
+  }
 }
 
 }  // namespace
