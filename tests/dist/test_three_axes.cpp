@@ -255,6 +255,22 @@ TEST_CASE("three axes count their bytes apart", "[axes]") {
   CHECK(three.pipe >= three.activations + three.gradients);
 }
 
+TEST_CASE("DDP beside chunks of a single micro-batch averages once", "[axes]") {
+  run_ranks(4, [](Communicator& world) {
+    const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+    PipeModel model = make_pipe_model(PipeSubject::gpt);
+    Pipeline pipe(model.chain(), mesh["pipe"], {.schedule = Schedule::interleaved(2)});
+    DDP(model.module(), mesh["data"]);
+    int64_t elements = 0;
+    for (const Tensor& p : pipe.parameters()) elements += p.numel();
+    const auto [x, y] = pipe_batch(PipeSubject::gpt, 0, mesh.coordinate("data"));
+    pipe.step(x, y);
+    world.traffic().reset();
+    pipe.step(x, y);
+    expect(world.traffic().bytes_of_axis("data") == 4 * elements, "an all_reduce of 2 ranks");
+  });
+}
+
 TEST_CASE("DDP beside a pipeline sends each gradient once a step", "[axes]") {
   for (const Schedule& schedule :
        {Schedule::one_f_one_b(), Schedule::interleaved(2), Schedule::zero_bubble()}) {
