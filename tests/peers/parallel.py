@@ -2,7 +2,8 @@
 
     parallel.py HERO_PROGRAM MPIEXEC [--rounds R] [--steps N] [--json FILE] [MODEL...]
 
-Rungs: DDP, fully_shard, tensor parallelism, and a pipeline (1F1B of eight micro-batches).
+Rungs: DDP, fully_shard, tensor parallelism, and a pipeline of eight micro-batches: 1F1B, and Hero's
+zero bubble beside PyTorch's 1F1B, since its own zero bubbles want two stages a rank.
 Sides: one rank of two threads, two ranks of one thread each as threads, as processes under mpirun
 ("" as MPIEXEC: left out), and PyTorch's processes joined by Gloo. All take the same tokens a step.
 Each runs alone, one after the other; a figure is the least of the rounds' medians, milliseconds.
@@ -19,6 +20,7 @@ from speed import TORCH_ENVIRONMENT
 TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "parallel_torch.py")]
 MODELS = ["gpt_128", "gpt_384"]
 RUNGS = ["ddp", "fsdp", "tensor", "pipeline"]
+PEERS = {"zero_bubble": "pipeline"}  # of rungs that PyTorch is not asked for
 
 
 def said_by(command, environment):
@@ -34,7 +36,7 @@ def sides_of(options, model):
     hero, steps = options.hero, str(options.steps)
     one, two = {"HERO_NUM_THREADS": "1"}, {"HERO_NUM_THREADS": "2"}
     sides = {("1 rank, 2 threads", "none"): ([hero, "step", "none", model, steps], two)}
-    for rung in RUNGS:
+    for rung in [*RUNGS, *PEERS]:
         sides["threads", rung] = [hero, "step", rung, model, steps, "--ranks", "2"], two
         if options.mpiexec:
             start = [options.mpiexec, *mpi_flags(options.mpiexec), "-n", "2"]
@@ -63,8 +65,8 @@ def main():
                 best[key] = min(best[key], said_by(command, environment)["ms"])
         print(f"{model}: ms a step of two ranks, and how many times as fast as PyTorch on the same rung")
         for (side, rung), ms in best.items():
-            peer = best["PyTorch" if rung != "none" else "PyTorch, 2 threads", rung]
-            print(f"{side:20} {rung:8} {ms:10.2f} {peer / ms:8.2f}", flush=True)
+            peer = best["PyTorch" if rung != "none" else "PyTorch, 2 threads", PEERS.get(rung, rung)]
+            print(f"{side:20} {rung:11} {ms:10.2f} {peer / ms:8.2f}", flush=True)
             if sink:
                 sink.write(json.dumps({"model": model, "side": side, "rung": rung, "ms": ms}) + "\n")
         shares = sorted(said_by([options.hero, "overhead", model, str(options.steps)],

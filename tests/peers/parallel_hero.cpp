@@ -1,7 +1,8 @@
 // Training steps of a GPT on several ranks, for comparison with the same in PyTorch; see
 // parallel.py. Prints a line of JSON.
 //   parallel_hero step RUNG MODEL STEPS [launch's options]
-//       RUNG: none, ddp, fsdp, tensor, or pipeline (1F1B of eight micro-batches, weights not tied)
+//       RUNG: none, ddp, fsdp, tensor, or a pipeline of eight micro-batches, whose weights are not
+//       tied: pipeline (1F1B) or zero_bubble
 //   parallel_hero overhead MODEL STEPS    fully_shard on one rank beside the bare model, in turns
 #include <algorithm>
 #include <chrono>
@@ -33,8 +34,11 @@ const std::map<std::string, Size> kSizes = {{"gpt_128", {4, 4, 128, 64, 12}},
 constexpr int64_t kVocabulary = 512;
 constexpr int kMicroBatches = 8;
 
+const std::map<std::string, Schedule> kSchedules = {{"pipeline", Schedule::one_f_one_b()},
+                                                    {"zero_bubble", Schedule::zero_bubble()}};
+
 // Whether the ranks share one batch: along data they have one each.
-bool shares_batch(const std::string& rung) { return rung == "tensor" || rung == "pipeline"; }
+bool shares_batch(const std::string& rung) { return rung == "tensor" || kSchedules.contains(rung); }
 
 class Training {
  public:
@@ -46,14 +50,17 @@ class Training {
                 .n_layer = size.layers,
                 .n_head = size.heads,
                 .n_embd = size.width,
-                .tie_weights = rung != "pipeline"}),
+                .tie_weights = !kSchedules.contains(rung)}),
         tokens_(randint(0, kVocabulary, {batch, size.block})),
         targets_(randint(0, kVocabulary, {batch, size.block})) {
     if (rung == "ddp") DDP(model_, world);
     if (rung == "fsdp") fully_shard(model_, world, {.unit = each<nn::Block>()});
     if (rung == "tensor") tensor_parallel(model_, world);
-    if (rung == "pipeline")
-      pipe_.emplace(model_, world, PipelineOptions{.micro_batches = kMicroBatches});
+    if (kSchedules.contains(rung)) {
+      pipe_.emplace(
+          model_, world,
+          PipelineOptions{.schedule = kSchedules.at(rung), .micro_batches = kMicroBatches});
+    }
     check(rung == "none" || rung == "ddp" || rung == "fsdp" || shares_batch(rung), "no rung '",
           rung, "'");
     optimizer_.emplace(model_.parameters(), optim::AdamWOptions{.lr = 3e-4});
