@@ -3,7 +3,7 @@
     parallel.py HERO_PROGRAM MPIEXEC [--rounds R] [--steps N] [--json FILE] [MODEL...]
 
 Rungs: DDP, fully_shard, tensor parallelism, and a pipeline of eight micro-batches: 1F1B, and Hero's
-zero bubble beside PyTorch's 1F1B, since its own zero bubbles want two stages a rank.
+zero bubble, also beside PyTorch's 1F1B.
 Sides: one rank of two threads, two ranks of one thread each as threads, as processes under mpirun
 ("" as MPIEXEC: left out), and PyTorch's processes joined by Gloo. All take the same tokens a step.
 Each runs alone, one after the other; a figure is the least of the rounds' medians, milliseconds.
