@@ -285,7 +285,7 @@ void reduce_rows(const Reduction& r, const Acc* centers, Results<Acc> results) {
     shape.whole &= r.reduced.strides[d] % kRowPack<E> == 0;
   const int last = r.reduced.ndim - 1;
   shape.whole &= last >= 0 && r.reduced.strides[last] == 1;
-  shape.whole &= last == 0 || r.reduced.sizes[last] % kRowPack<E> == 0;
+  shape.whole &= last <= 0 || r.reduced.sizes[last] % kRowPack<E> == 0;
   // A warp or less a row; a block where rows are long, or too few to be shared out.
   const bool alone = r.n >= 512 * kRowPack<E> || (r.rows < kManyBlocks && r.n >= 64 * kRowPack<E>);
   shape.team.width = alone ? kThreads : team_width<E>(r.n, 1, kWarp);

@@ -74,7 +74,9 @@ ncclResult_t join(const std::string& name, int rank, int size, ncclComm_t parent
   if (!all_here) return ncclInternalError;
   const std::lock_guard lock(cusim::world());
   ++open_count;
-  *comm = made.release();
+  // For ever: other ranks' streams may still look at one that is destroyed.
+  static auto& all = *new std::vector<std::unique_ptr<ncclComm>>;
+  *comm = all.emplace_back(std::move(made)).get();
   return ncclSuccess;
 }
 
@@ -251,7 +253,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const std::lock_guard lock(cusim::world());
   if (!comm->finalized) fail("a communicator is destroyed that was not finalized");
-  --open_count;  // the memory stays: other ranks' streams may still look at it
+  --open_count;
   return ncclSuccess;
 }
 

@@ -113,7 +113,8 @@ class NcclEngine : public Engine {
   void abandon() override {
     host().abandon();  // after which it is known of every call whether all have asked for it
     rank_->give_up();
-    rank_->begun.clear();
+    // Out of the rank before they end: what frees their arrays asks the rank what it has begun.
+    const std::vector<std::shared_ptr<NcclPending>> ended = std::exchange(rank_->begun, {});
   }
 
   void confirm() override { rank_->confirm(); }
