@@ -1,0 +1,205 @@
+// Config from JSON and back.
+#include <hero/core/io/file.h>
+#include <hero/core/json/reader.h>
+#include <hero/dist/trainer/read_sections.h>
+
+namespace hero::dist {
+
+using nlohmann::json;
+
+namespace {
+
+void read_precision(JSONSection& root, Config& config) {
+  JSONSection fp16 = root.section("fp16");
+  JSONSection bf16 = root.section("bf16");
+  const bool half = fp16.flag("enabled", false), brain = bf16.flag("enabled", false);
+  if (half && brain) root.problem("bf16", "and fp16 are both enabled");
+  if (half) config.compute = kFloat16;
+  if (brain) config.compute = kBFloat16;
+  Config::LossScale& scale = config.loss_scale;
+  const Config::LossScale first = scale;
+  scale.fixed = fp16.number("loss_scale", scale.fixed);
+  scale.initial_power = fp16.integer("initial_scale_power", scale.initial_power);
+  scale.window = fp16.integer("loss_scale_window", scale.window, 1);
+  scale.hysteresis = fp16.integer("hysteresis", scale.hysteresis, 1);
+  scale.consecutive = fp16.flag("consecutive_hysteresis", scale.consecutive);
+  scale.least = fp16.number("min_loss_scale", scale.least, 1.0);
+  if (scale.initial_power > 100) fp16.problem("initial_scale_power", "is more than 100");
+  if (!half) scale = first;  // what is switched off has no options
+  fp16.only("auto_cast", true, "products are cast in forward");
+  fp16.only("fp16_master_weights_and_grads", false, "parameters are the master weights");
+  bf16.only("immediate_grad_update", true, "gradients are added up in the parameters' dtype");
+  fp16.finish();
+  bf16.finish();
+}
+
+void read_checkpointing(JSONSection& root) {
+  JSONSection section = root.section("activation_checkpointing");
+  const char* model = "the model says what is computed again: checkpoint() in its forward";
+  section.only("partition_activations", false, "\"tensor\" has no copies to partition");
+  section.only("cpu_checkpointing", false, "the model says what is offloaded: offload()");
+  section.only("contiguous_memory_optimization", false, "storages are taken from a pool");
+  section.only("synchronize_checkpoint_boundary", false, "nothing waits there");
+  section.only("profile", false, "see wall_clock_breakdown");
+  section.only("number_checkpoints", nullptr, model);
+  section.finish();
+}
+
+void refuse_rest(JSONSection& root) {
+  root.only("prescale_gradients", false, "sums of halves are made in float32 and cannot overflow");
+  root.only("gradient_predivide_factor", 1.0, "sums are divided once, by the number of ranks");
+  root.only("communication_data_type", nullptr, "gradients travel in their own dtype");
+  root.only("sparse_gradients", false, "gradients are dense");
+  root.only("disable_allgather", false, "parameters are gathered in one call");
+  root.only("dump_state", false, "Config::text() is the state");
+  root.any("zero_allow_untested_optimizer");  // every optimizer that there is was tested
+  root.any("zero_force_ds_cpu_optimizer");    // the cpu steps what lies there, with the same bits
+  const char* monitor = "a program has nn::training's metrics";
+  for (const char* key : {"tensorboard", "wandb", "csv_monitor", "comet"}) root.off(key, monitor);
+  root.off("flops_profiler", "see wall_clock_breakdown");
+  root.off("comms_logger", "world.traffic() counts every call");
+  root.off("autotuning", "Config is read for one run");
+  root.off("elasticity", "dist::launch() has --elastic");
+  root.off("amp", "write fp16 or bf16");
+  root.off("compression_training", "Hero does not compress models");
+  root.off("quantize_training", "Hero does not compress models");
+  root.off("data_efficiency", "the program's loader chooses samples");
+  root.off("curriculum_learning", "the program's loader chooses samples");
+  root.off("progressive_layer_drop", "the model's forward is the program's");
+  root.off("sparse_attention", "the model's forward is the program's");
+  root.off("eigenvalue", "Hero does not compress models");
+  root.off("hybrid_engine", "model.generate() is there in training, too");
+  root.off("tensor_parallel", "write \"tensor\": RANKS");
+  root.off("pipeline", "write dist::Pipeline in the program");
+  root.refuse("aio", "the file's threads and blocks are core::SwapOptions'");
+  root.refuse("checkpoint", "dist::Checkpointer writes its own form");
+  root.refuse("data_types", "gradients are added up in the parameters' dtype");
+  root.refuse("memory_breakdown", "current_ledger() has it by tag");
+  root.only("pipe", 1, "Trainer takes one module's loss; write dist::Pipeline in the program");
+  root.only("context", 1, "write dist::context_parallel() in the program");
+  root.refuse("schedule", "it belongs to a pipeline; write dist::Pipeline in the program");
+}
+
+const char* text_of(Config::Place place) {
+  return place == Config::Place::cpu ? "cpu" : place == Config::Place::nvme ? "nvme" : "none";
+}
+
+json write_place(Config::Place place, const std::string& path) {
+  json section = {{"device", text_of(place)}};
+  if (!path.empty()) section["nvme_path"] = path;
+  return section;
+}
+
+json write_zero(const Config::Zero& zero) {
+  json section = {{"stage", zero.stage}};
+  if (zero.bucket_elements != 0) section["reduce_bucket_size"] = zero.bucket_elements;
+  if (!zero.prefetch) section["overlap_comm"] = false;
+  if (!zero.reshard) section["reshard"] = false;
+  if (zero.replicas_of != 0) section["mics_shard_size"] = zero.replicas_of;
+  if (zero.window_elements != 0) section["sub_group_size"] = zero.window_elements;
+  if (zero.optimizer != Config::Place::device) {
+    section["offload_optimizer"] = write_place(zero.optimizer, zero.optimizer_path);
+  }
+  if (zero.parameters != Config::Place::device) {
+    section["offload_param"] = write_place(zero.parameters, zero.parameters_path);
+  }
+  return section;
+}
+
+json write_scale(const Config::LossScale& scale) {
+  return {{"enabled", true},
+          {"loss_scale", scale.fixed},
+          {"initial_scale_power", scale.initial_power},
+          {"loss_scale_window", scale.window},
+          {"hysteresis", scale.hysteresis},
+          {"consecutive_hysteresis", scale.consecutive},
+          {"min_loss_scale", scale.least}};
+}
+
+json write_method(const Config::Method& method) {
+  json params = json::object();
+  for (const auto& [name, value] : method.options) {
+    const bool flag = name == "amsgrad" || name == "nesterov" || name == "centered" ||
+                      name == "cycle_momentum" || name == "lr_range_test_staircase";
+    if (flag) params[name] = value != 0.0;
+    else if (name == "warmup_type") params[name] = value != 0.0 ? "linear" : "log";
+    else if (name != "beta1" && name != "beta2") params[name] = value;
+  }
+  const auto first = method.options.find("beta1"), second = method.options.find("beta2");
+  check((first == method.options.end()) == (second == method.options.end()), "config: ",
+        method.type, ": betas are written together; give beta1 and beta2");
+  if (first != method.options.end()) params["betas"] = {first->second, second->second};
+  if (method.type == "AdamL2") params["adam_w_mode"] = false;
+  return {{"type", method.type == "AdamL2" ? "Adam" : method.type}, {"params", params}};
+}
+
+}  // namespace
+
+Config Config::load(const std::string& path) { return parse(core::read_file_text(path), path); }
+
+Config Config::parse(const std::string& text, const std::string& label) {
+  const json document = core::parse_json(text, "config", label);
+  check(document.is_object(), "config: ", label, ": the document is ", core::shown(document),
+        ", not an object");
+  JSONProblems problems(label, text);
+  JSONSection root(problems, &document, "");
+  Config config;
+  config.train_batch_size = root.integer("train_batch_size", 0, 1);
+  config.micro_batch_size = root.integer("train_micro_batch_size_per_gpu", 0, 1);
+  config.accumulation_steps = root.integer("gradient_accumulation_steps", 0, 1);
+  config.optimizer = read_optimizer(root.section("optimizer"));
+  config.scheduler = read_scheduler(root.section("scheduler"));
+  read_precision(root, config);
+  config.gradient_clipping = root.number("gradient_clipping", 0.0);
+  config.zero = read_zero(root);
+  config.tensor = static_cast<int>(root.integer("tensor", 1, 1));
+  const std::string order = root.text("order", "tree", {"tree", "ranks", "native"});
+  config.order = order == "tree"    ? Order::tree
+                 : order == "ranks" ? Order::ranks
+                                    : Order::native;
+  config.steps_per_print = root.integer("steps_per_print", 0);
+  config.wall_clock_breakdown = root.flag("wall_clock_breakdown", false);
+  if (config.wall_clock_breakdown && config.steps_per_print == 0) {
+    root.problem("wall_clock_breakdown", "is printed with steps_per_print, which is missing");
+  }
+  read_checkpointing(root);
+  refuse_rest(root);
+  root.finish();
+  problems.raise();
+  return config;
+}
+
+std::string Config::text() const {
+  json root = json::object();
+  if (train_batch_size != 0) root["train_batch_size"] = train_batch_size;
+  if (micro_batch_size != 0) root["train_micro_batch_size_per_gpu"] = micro_batch_size;
+  if (accumulation_steps != 0) root["gradient_accumulation_steps"] = accumulation_steps;
+  if (!optimizer.type.empty()) root["optimizer"] = write_method(optimizer);
+  if (!scheduler.type.empty()) root["scheduler"] = write_method(scheduler);
+  if (compute == kFloat16) root["fp16"] = write_scale(loss_scale);
+  if (compute == kBFloat16) root["bf16"] = {{"enabled", true}};
+  if (gradient_clipping != 0.0) root["gradient_clipping"] = gradient_clipping;
+  if (zero != Zero()) root["zero_optimization"] = write_zero(zero);
+  if (tensor != 1) root["tensor"] = tensor;
+  if (order != Order::tree) root["order"] = name(order);
+  if (steps_per_print != 0) root["steps_per_print"] = steps_per_print;
+  if (wall_clock_breakdown) root["wall_clock_breakdown"] = true;
+  return root.dump(2) + "\n";
+}
+
+Config Config::resolve(int data_ranks) const {
+  Config full = *this;
+  int64_t &all = full.train_batch_size, &micro = full.micro_batch_size,
+          &steps = full.accumulation_steps;
+  const int64_t ranks = data_ranks;
+  if (steps == 0 && all != 0 && micro != 0) steps = all / (micro * ranks);
+  if (steps == 0) steps = 1;
+  if (micro == 0) micro = all == 0 ? 1 : all / (steps * ranks);
+  if (all == 0) all = micro * steps * ranks;
+  check(all > 0 && all == micro * steps * ranks, "config: train_batch_size ", train_batch_size,
+        " is not train_micro_batch_size_per_gpu ", micro, " x gradient_accumulation_steps ", steps,
+        " x ", ranks, " data ranks; give two of them, and the third follows");
+  return full;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,159 @@
+// Optimizers and schedules by DeepSpeed's names.
+#include <vector>
+
+#include <hero/core/json/reader.h>
+#include <hero/dist/trainer/read_sections.h>
+
+namespace hero::dist {
+
+namespace {
+
+using Numbers = std::map<std::string, double>;
+using Names = std::vector<const char*>;
+
+struct Known {
+  const char* type;
+  Names numbers;
+  Names flags;
+  bool betas;
+};
+
+// Options by the names that file and optimizer have in common.
+const std::vector<Known>& optimizers() {
+  static const std::vector<Known> list = {
+      {"Adam", {"lr", "eps", "weight_decay"}, {"amsgrad"}, true},
+      {"AdamW", {"lr", "eps", "weight_decay"}, {"amsgrad"}, true},
+      {"SGD", {"lr", "momentum", "dampening", "weight_decay"}, {"nesterov"}, false},
+      {"Lamb", {"lr", "eps", "weight_decay"}, {}, true},
+      {"Lion", {"lr", "weight_decay"}, {}, true},
+      {"Adagrad", {"lr", "lr_decay", "initial_accumulator_value", "eps", "weight_decay"}, {}, false},
+      {"RMSprop", {"lr", "alpha", "eps", "weight_decay", "momentum"}, {"centered"}, false}};
+  return list;
+}
+
+std::string listed(const std::vector<const char*>& names) {
+  std::string text;
+  for (const char* name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+void read_numbers(JSONSection& section, const Names& names, Numbers& into) {
+  for (const char* name : names) {
+    if (section.has(name)) into[name] = section.number(name, 0.0);
+    else section.any(name);
+  }
+}
+
+void read_warmup_type(JSONSection& params, Numbers& into) {
+  const std::string type = params.text("warmup_type", "log", {"log", "linear"});
+  if (type == "linear") into["warmup_type"] = 1.0;
+}
+
+void require(JSONSection& section, const Names& names, const Numbers& have) {
+  for (const char* name : names) {
+    if (!have.contains(name)) section.problem(name, "is missing");
+  }
+}
+
+void read_one_cycle(JSONSection& params, Numbers& into) {
+  read_numbers(params,
+               {"cycle_min_lr", "cycle_max_lr", "cycle_first_step_size", "cycle_second_step_size",
+                "decay_step_size", "cycle_min_mom", "cycle_max_mom"},
+               into);
+  for (const char* rate : {"decay_lr_rate", "decay_mom_rate"}) {
+    if (params.has(rate)) into[rate] = params.number(rate, 0.0, -1.0);
+    else params.any(rate);
+  }
+  if (!params.flag("cycle_momentum", true)) into["cycle_momentum"] = 0.0;
+  const char* stairs = "DeepSpeed reads it and does not use it";
+  params.only("cycle_first_stair_count", 0, stairs);
+  params.only("cycle_second_stair_count", 0, stairs);
+  require(params, {"cycle_min_lr", "cycle_max_lr"}, into);
+}
+
+// False for a type that is not known.
+bool read_curve(const std::string& type, JSONSection& params, Numbers& into) {
+  const Names ends = {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps"};
+  if (type == "WarmupLR" || type == "WarmupDecayLR") {
+    read_numbers(params, ends, into);
+    read_warmup_type(params, into);
+    if (type == "WarmupLR") return true;
+    read_numbers(params, {"total_num_steps"}, into);
+    require(params, {"total_num_steps"}, into);
+    return true;
+  }
+  if (type == "WarmupCosineLR") {
+    read_numbers(params,
+                 {"total_num_steps", "warmup_min_ratio", "warmup_num_steps", "cos_min_ratio"}, into);
+    read_warmup_type(params, into);
+    require(params, {"total_num_steps"}, into);
+    return true;
+  }
+  if (type == "LRRangeTest") {
+    read_numbers(params,
+                 {"lr_range_test_min_lr", "lr_range_test_step_rate", "lr_range_test_step_size"},
+                 into);
+    if (params.flag("lr_range_test_staircase", false)) into["lr_range_test_staircase"] = 1.0;
+    return true;
+  }
+  if (type != "OneCycle") return false;
+  read_one_cycle(params, into);
+  return true;
+}
+
+}  // namespace
+
+Config::Method read_optimizer(JSONSection section) {
+  Config::Method method;
+  if (!section.present()) return method;
+  method.type = section.text("type", "");
+  section.only("legacy_fusion", false, "there is one implementation of each optimizer");
+  JSONSection params = section.section("params");
+  const Known* known = nullptr;
+  Names types;
+  for (const Known& each : optimizers()) {
+    types.push_back(each.type);
+    if (method.type == each.type) known = &each;
+  }
+  if (known == nullptr) {
+    section.problem("type", "is '" + method.type + "'; there are " + listed(types));
+    return method;
+  }
+  read_numbers(params, known->numbers, method.options);
+  for (const char* name : known->flags) {
+    if (params.flag(name, false)) method.options[name] = 1.0;
+  }
+  double first = 0.0, second = 0.0;
+  if (known->betas && params.pair("betas", first, second)) {
+    method.options["beta1"] = first;
+    method.options["beta2"] = second;
+  }
+  if (known->betas && method.type != "Lion") {
+    params.only("bias_correction", true, "Hero's always corrects");
+  }
+  if (method.type == "Adam") {
+    params.any("torch_adam");  // which implementation; here is one
+    if (!params.flag("adam_w_mode", true)) method.type = "AdamL2";
+  }
+  params.finish();
+  section.finish();
+  return method;
+}
+
+Config::Method read_scheduler(JSONSection section) {
+  Config::Method method;
+  if (!section.present()) return method;
+  method.type = section.text("type", "");
+  JSONSection params = section.section("params");
+  if (!read_curve(method.type, params, method.options)) {
+    section.problem("type", "is '" + method.type +
+                                "'; there are WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, "
+                                "LRRangeTest");
+    return method;
+  }
+  params.finish();
+  section.finish();
+  return method;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,148 @@
+// "zero_optimization": which rung, and where its shards lie.
+#include <hero/core/json/reader.h>
+#include <hero/dist/trainer/read_sections.h>
+
+namespace hero::dist {
+
+using nlohmann::json;
+
+namespace {
+
+using Place = Config::Place;
+
+Place read_place(JSONSection& section, std::string& path) {
+  const std::string device = section.text("device", "none", {"none", "cpu", "nvme"});
+  path = section.text("nvme_path", "");
+  section.any("pin_memory");  // shards of the host are always page-locked; see docs/deepspeed.md
+  if (device == "nvme" && path.empty()) section.problem("nvme_path", "is missing");
+  if (device != "nvme" && !path.empty()) section.problem("nvme_path", "needs device nvme");
+  return device == "cpu" ? Place::cpu : device == "nvme" ? Place::nvme : Place::device;
+}
+
+void read_offload(JSONSection& section, Config::Zero& zero) {
+  JSONSection optimizer = section.section("offload_optimizer");
+  if (optimizer.present()) {
+    zero.optimizer = read_place(optimizer, zero.optimizer_path);
+    const char* window = "states are read, stepped and written in windows: see sub_group_size";
+    optimizer.refuse("buffer_count", window);
+    optimizer.only("pipeline", true, window);
+    optimizer.only("pipeline_read", true, window);
+    optimizer.only("pipeline_write", true, window);
+    optimizer.only("fast_init", false, "states are made at the first step");
+    optimizer.only("ratio", 1.0, "all states are offloaded or none");
+    if (zero.stage == 0 && zero.optimizer != Place::device) {
+      optimizer.problem("device", "needs stage 1, 2 or 3");
+    }
+    optimizer.finish();
+  }
+  JSONSection parameters = section.section("offload_param");
+  if (!parameters.present()) return;
+  zero.parameters = read_place(parameters, zero.parameters_path);
+  const char* slots = "each unit has a slot of its own size in the file";
+  parameters.refuse("buffer_count", slots);
+  parameters.refuse("buffer_size", slots);
+  parameters.refuse("max_in_cpu", slots);
+  if (zero.stage != 3 && zero.parameters != Place::device) {
+    parameters.problem("device", "needs stage 3, which alone has parameters in shards");
+  }
+  parameters.finish();
+}
+
+void read_buckets(JSONSection& section, Config::Zero& zero) {
+  const bool buckets = zero.stage == 1 || zero.stage == 2;
+  const int64_t reduce = section.integer("reduce_bucket_size", 0, 1);
+  const int64_t gather = section.integer("allgather_bucket_size", 0, 1);
+  if (!buckets && reduce != 0) {
+    section.problem("reduce_bucket_size", "needs stage 1 or 2; stage 3 reduces module by module");
+  }
+  if (!buckets && gather != 0) {
+    section.problem("allgather_bucket_size", "needs stage 1 or 2; stage 3 gathers module by module");
+  }
+  if (reduce != 0 && gather != 0 && reduce != gather) {
+    section.problem("allgather_bucket_size",
+                    "differs from reduce_bucket_size; what is reduced together is gathered so");
+  }
+  if (buckets) zero.bucket_elements = reduce != 0 ? reduce : gather;
+  if (zero.stage == 3) {
+    zero.prefetch = section.flag("overlap_comm", true);
+  } else {
+    section.only("overlap_comm", true, "buckets are reduced while backward runs");
+  }
+}
+
+void read_stage3(JSONSection& section, Config::Zero& zero) {
+  const char* two = "at most two units are gathered beside the root's; see docs/17_fsdp.md";
+  section.refuse("stage3_max_live_parameters", two);
+  section.refuse("stage3_prefetch_bucket_size", "a unit is gathered ahead; overlap_comm switches it");
+  section.only("stage3_param_persistence_threshold", 0, "no parameter stays whole between steps");
+  section.only("stage3_model_persistence_threshold", 0, "no parameter stays whole between steps");
+  section.any("stage3_gather_16bit_weights_on_model_save");  // dist::save_full() always gathers
+  if (zero.stage == 3) {
+    const int64_t distance = section.integer("stage3_max_reuse_distance", 0);
+    if (distance != 0) {
+      section.problem("stage3_max_reuse_distance",
+                      "is a number of elements; 0 frees units after forward, 'reshard': false "
+                      "keeps them until backward");
+    }
+    zero.reshard = section.flag("reshard", true);
+    zero.replicas_of = static_cast<int>(section.integer("mics_shard_size", 0, 1));
+  } else {
+    for (const char* key : {"stage3_max_reuse_distance", "reshard", "mics_shard_size"}) {
+      section.refuse(key, "it needs stage 3");
+    }
+  }
+}
+
+void refuse_rest(JSONSection& section) {
+  const char* codec = "gradients and parameters travel in their own dtype";
+  for (const char* key : {"zero_quantized_weights", "zero_quantized_gradients",
+                          "zero_quantized_nontrainable_weights"}) {
+    section.only(key, false, codec);
+  }
+  section.only("zero_hpz_partition_size", 1, "for shards within a host use mics_shard_size");
+  section.only("mics_hierarchical_params_gather", false, "parameters are gathered in one call");
+  section.only("contiguous_gradients", true, "gradients of a bucket lie in one array");
+  section.only("reduce_scatter", true, "gradients are reduced to their owners");
+  section.only("allgather_partitions", true, "parameters are gathered from their owners");
+  section.only("round_robin_gradients", false, "owners' parts are equal");
+  section.only("use_multi_rank_bucket_allreduce", true, "a bucket is for all owners");
+  section.only("ignore_unused_parameters", false, "a parameter without gradient is an Error");
+  section.only("load_from_fp32_weights", true, "checkpoints hold the parameters' own dtype");
+  section.only("elastic_checkpoint", true, "checkpoints load on any number of ranks");
+  section.only("legacy_stage1", false, "there is one stage 1");
+  section.only("memory_efficient_linear", true, "a weight is never copied for backward");
+  section.refuse("cpu_offload", "write \"offload_optimizer\": {\"device\": \"cpu\"}");
+  section.refuse("cpu_offload_params", "write \"offload_param\": {\"device\": \"cpu\"}");
+  section.refuse("param_persistence_threshold", "no parameter stays whole between steps");
+}
+
+}  // namespace
+
+Config::Zero read_zero(JSONSection& root) {
+  Config::Zero zero;
+  if (!root.has("zero_optimization")) {
+    root.any("zero_optimization");
+    return zero;
+  }
+  const json* value = root.take("zero_optimization");
+  if (value->is_boolean()) {  // the first form of the key: stage 1
+    zero.stage = value->get<bool>() ? 1 : 0;
+    return zero;
+  }
+  JSONSection section = root.section("zero_optimization");
+  if (!section.present()) return zero;
+  const int64_t stage = section.integer("stage", 0);
+  if (stage > 3) section.problem("stage", "is more than 3");
+  zero.stage = stage > 3 ? 3 : static_cast<int>(stage);
+  read_buckets(section, zero);
+  read_offload(section, zero);
+  read_stage3(section, zero);
+  const int64_t group = section.integer("sub_group_size", 0, 1);
+  // Elsewhere a step makes no copies, so that its tiles have no size.
+  if (zero.optimizer == Place::nvme) zero.window_elements = group;
+  refuse_rest(section);
+  section.finish();
+  return zero;
+}
+
+}  // namespace hero::dist
