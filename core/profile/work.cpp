@@ -1,3 +1,6 @@
+#include <iterator>
+#include <utility>
+
 #include <hero/core/profile/metered_backend.h>
 #include <hero/core/profile/work.h>
 
@@ -14,7 +17,7 @@ const char* name(WorkKind kind) {
 
 WorkMeter* current_work_meter() { return work_meter; }
 
-WorkScope::WorkScope(WorkMeter& meter) : previous_(work_meter) { work_meter = &meter; }
+WorkScope::WorkScope(WorkMeter* meter) : previous_(std::exchange(work_meter, meter)) {}
 
 WorkScope::~WorkScope() { work_meter = previous_; }
 

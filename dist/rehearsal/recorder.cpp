@@ -41,7 +41,7 @@ int32_t Recorder::label(const std::string& text) {
 }
 
 RankRecorder::RankRecorder(Recorder& recorder, int rank, Traffic& traffic)
-    : recorder_(recorder), traffic_(traffic), scope_(*this), previous_(current_recorder) {
+    : recorder_(recorder), traffic_(traffic), scope_(this), previous_(current_recorder) {
   timeline_.rank = rank;
   current_recorder = this;
 }

@@ -287,7 +287,7 @@ class Play {
     result_.bubble = bubble / all;
     result_.exposed = exposed / all;
     result_.mfu = peak_compute / all;
-    result_.flops = static_cast<int64_t>(flops * (recording_.world_size / ranks));
+    result_.flops = flops * (recording_.world_size / ranks);
     return std::move(result_);
   }
 

@@ -44,7 +44,7 @@ struct Rehearsal {
   double bubble = 0.0;     ///< fraction of the step in messages and after_end
   double exposed = 0.0;    ///< fraction of the step in collectives
   double mfu = 0.0;        ///< model flops utilisation: the flops at peak over the step
-  int64_t flops = 0;       ///< of all ranks of the world, if the others are as those that ran
+  double flops = 0.0;      ///< of all ranks of the world, if the others are as those that ran
   int64_t peak_bytes = 0;  ///< the most memory that a rank held
   int peak_rank = 0;       ///< that rank
   std::map<std::string, int64_t> bytes_by_axis;  ///< sent by the rank that sends most there

@@ -70,7 +70,7 @@ std::string Rehearsal::table() const {
   line(out, "bubble", percent(bubble), "waiting for messages and for other ranks");
   line(out, "MFU", percent(mfu), "of the devices' peak");
   char flops_text[32];
-  std::snprintf(flops_text, sizeof flops_text, "%.3g", static_cast<double>(flops));
+  std::snprintf(flops_text, sizeof flops_text, "%.3g", flops);
   line(out, "flops", flops_text, "of all ranks");
   line(out, "memory, at most", bytes_text(peak_bytes), "on rank " + std::to_string(peak_rank));
   for (const ReplayRank& rank : ranks) {

@@ -22,7 +22,7 @@ TEST_CASE("work: a product is two flops a multiply-add, on every device") {
   for (const Device device : {kCpu, kMeta}) {
     WorkSum sum;
     {
-      const core::WorkScope scope(sum);
+      const core::WorkScope scope(&sum);
       core::matmul(Array::empty({4, 5, 6}, kFloat32, device),
                    Array::empty({4, 6, 7}, kFloat32, device));
     }
@@ -54,10 +54,10 @@ TEST_CASE("work: meters nest, and count their thread alone") {
   WorkSum outer, inner;
   const Array x = Array::ones({8});
   {
-    const core::WorkScope first(outer);
+    const core::WorkScope first(&outer);
     core::reduce(core::ReduceKind::sum, x);
     {
-      const core::WorkScope second(inner);
+      const core::WorkScope second(&inner);
       core::reduce(core::ReduceKind::sum, x);
       core::reduce(core::ReduceKind::sum, x);
       std::thread([&] { core::reduce(core::ReduceKind::sum, x); }).join();
@@ -74,7 +74,7 @@ TEST_CASE("work: what was computed under a meter has the bits of what was not") 
   const Array a = Array::full({33, 17}, 0.3), b = Array::full({17, 9}, 1.7);
   const std::vector<float> plain = core::matmul(a, b).to_vector<float>();
   WorkSum sum;
-  const core::WorkScope scope(sum);
+  const core::WorkScope scope(&sum);
   CHECK(core::matmul(a, b).to_vector<float>() == plain);
 }
 

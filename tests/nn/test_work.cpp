@@ -21,7 +21,7 @@ WorkSum step_of(const nn::GPTConfig& config, int64_t B, Device device) {
   nn::GPT model(config);
   const Tensor tokens(Array::zeros({B, config.block_size}, kInt64, device));
   WorkSum sum;
-  const core::WorkScope metered(sum);
+  const core::WorkScope metered(&sum);
   model.loss(tokens, tokens).backward();
   return sum;
 }
@@ -55,7 +55,7 @@ TEST_CASE("work: AdamW reads and writes parameter and states, and reads the grad
   optim::AdamW adamw(layer.parameters(), {.lr = 1e-3});
   adamw.step();  // makes the states
   WorkSum sum;
-  const core::WorkScope scope(sum);
+  const core::WorkScope scope(&sum);
   adamw.step();
   CHECK(sum.bytes_of(WorkKind::elementwise) == 64 * 32 * 4 * 7);
 }
