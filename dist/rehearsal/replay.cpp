@@ -11,6 +11,8 @@ namespace {
 
 using Kind = TimelineEvent::Kind;
 
+constexpr std::pair<int, int> kAll = {-1, -1};  // not a lane of messages: a group's collectives
+
 // A call that ranks meet in: a collective of a group, or a message.
 struct Meeting {
   Collective op = Collective::barrier;
@@ -23,9 +25,30 @@ struct Meeting {
   double complete = 0.0;
 };
 
+// A call that a rank has begun.
+struct Begun {
+  int meeting;
+  const TimelineEvent* event;
+};
+
+// One rank's end of what its calls meet in: a group's collectives, or the messages of a lane.
+struct Way {
+  int group, peer;  // peer -1: collectives
+  bool sends;
+  size_t lane;
+  size_t calls = 0;  // that the rank has begun there: its n-th one is the n-th meeting
+};
+
+// The meetings of one group's collectives, or of the messages from one rank to another, in order.
+struct Lane {
+  size_t expected;  // ranks that ran and take part
+  std::vector<int> meetings;
+};
+
 struct Player {
-  size_t next = 0;              // event
-  std::vector<int> meeting_of;  // by call of the rank, from the first recorded one
+  size_t next = 0;           // event
+  std::vector<Begun> begun;  // by call of the rank, from the first recorded one
+  std::vector<Way> ways;     // a handful
   int64_t first_call = -1;
   double free_inside = 0.0, free_outside = 0.0;  // when a port is free again
   double end = 0.0;
@@ -84,28 +107,45 @@ class Play {
     moments_.push({time, rank, begin, number_++});
   }
 
-  // The meeting of a call that a rank begins now, its n-th of that group or lane.
-  int meet(size_t rank, const TimelineEvent& begin) {
-    const GroupRecord& group = recording_.groups[static_cast<size_t>(begin.group)];
-    const int me = recording_.ranks[rank].rank;
+  // Where a rank's calls of that kind meet others, found at its first one.
+  Way& way(size_t rank, const TimelineEvent& begin) {
     const bool sends = begin.op == Collective::send,
                message = sends || begin.op == Collective::recv;
-    const int other = message ? group.ranks[static_cast<size_t>(begin.peer)] : -1;
-    const std::pair<int, int> lane = !message ? std::pair(-1, -1)
-                                     : sends  ? std::pair(me, other)
-                                              : std::pair(other, me);
-    const int64_t number = made_[{begin.group, lane, rank, sends}]++;
-    const auto [place, is_new] = meetings_by_key_.try_emplace({begin.group, lane, number},
-                                                              static_cast<int>(meetings_.size()));
-    if (is_new) {
-      Meeting& meeting = meetings_.emplace_back();
-      meeting.op = message ? Collective::send : begin.op;
-      meeting.group = begin.group;
-      meeting.expected = !message                    ? played_[static_cast<size_t>(begin.group)]
-                         : lane.first == lane.second ? 2
-                                                     : 1 + places_.count(other);
+    const int peer = message ? begin.peer : -1;
+    std::vector<Way>& ways = players_[rank].ways;
+    for (Way& known : ways) {
+      if (known.group == begin.group && known.peer == peer && known.sends == sends) return known;
     }
-    return place->second;
+    const std::vector<int>& members = recording_.groups[static_cast<size_t>(begin.group)].ranks;
+    const int me = recording_.ranks[rank].rank;
+    const int other = message ? members[static_cast<size_t>(peer)] : me;
+    const auto ends = message ? std::pair(sends ? me : other, sends ? other : me) : kAll;
+    const auto [place, is_new] = lane_of_.try_emplace({begin.group, ends}, lanes_.size());
+    if (is_new) {
+      const size_t both = other == me ? 2 : 1 + places_.count(other);
+      lanes_.push_back({message ? both : played_[static_cast<size_t>(begin.group)], {}});
+    }
+    return ways.emplace_back(Way{begin.group, peer, sends, place->second});
+  }
+
+  // The meeting of a call that a rank begins now.
+  int meet(size_t rank, const TimelineEvent& begin) {
+    Way& mine = way(rank, begin);
+    Lane& lane = lanes_[mine.lane];
+    const Collective op = begin.op == Collective::recv ? Collective::send : begin.op;
+    if (mine.calls == lane.meetings.size()) {
+      lane.meetings.push_back(static_cast<int>(meetings_.size()));
+      Meeting& meeting = meetings_.emplace_back();
+      meeting.op = op;
+      meeting.group = begin.group;
+      meeting.expected = lane.expected;
+    }
+    const int number = lane.meetings[mine.calls++];
+    const Meeting& meeting = meetings_[static_cast<size_t>(number)];
+    check(meeting.op == op, "replay: call ", mine.calls, " on '",
+          recording_.groups[static_cast<size_t>(begin.group)].axis, "' is ", name(op), " of rank ",
+          recording_.ranks[rank].rank, " and ", name(meeting.op), " of others");
+    return number;
   }
 
   void go_on(size_t rank, double now) {
@@ -153,7 +193,7 @@ class Play {
   void begin(size_t rank, const TimelineEvent& event, double now) {
     Player& player = players_[rank];
     if (player.first_call < 0) player.first_call = event.call;
-    player.meeting_of.push_back(meet(rank, event));
+    player.begun.push_back({meet(rank, event), &event});
     if (event.after < 0) return arrive(rank, event, now);
     Meeting& before = meeting_of(rank, event.after);
     if (!before.known) {
@@ -206,6 +246,21 @@ class Play {
     }
     meeting.complete = last + latencies * link.latency;
     meeting.known = true;
+    if (spans_ && message) add_message(meeting, inside);
+  }
+
+  void add_message(const Meeting& meeting, bool inside) {
+    const TimelineEvent& first = *meeting.arrived.front().second;
+    const bool is_send = first.op == Collective::send;
+    const auto& [rank, sent] = is_send ? meeting.arrived.front() : meeting.arrived.back();
+    if (sent->op != Collective::send || sent->bytes == 0) return;
+    const std::vector<int>& members = recording_.groups[static_cast<size_t>(sent->group)].ranks;
+    result_.messages.push_back({.from = recording_.ranks[rank].rank,
+                                .to = members[static_cast<size_t>(sent->peer)],
+                                .label = sent->label,
+                                .outside = !inside,
+                                .begin = result_.ranks[rank].spans.back().begin,
+                                .end = meeting.complete});
   }
 
   // Whether both ends of a message are on one host, however far their group goes.
@@ -220,44 +275,56 @@ class Play {
   void add_wait(size_t rank, const Meeting& meeting, double since, const TimelineEvent& event) {
     ReplayRank& sums = result_.ranks[rank];
     const double seconds = meeting.complete - since;
+    const TimelineEvent& call = *begun(rank, event.call).event;
+    ReplayCall& waited = waits_[{call.label, call.op}];
+    ++waited.waits;
+    waited.seconds += seconds;
     (meeting.op == Collective::send ? sums.messages : sums.collectives) += seconds;
     if (!spans_ || seconds <= 0.0) return;
     sums.spans.push_back({.track = ReplaySpan::Track::wait,
-                          .op = meeting.op,
-                          .label = label_of(rank, event.call),
+                          .op = call.op,
+                          .label = call.label,
                           .begin = since,
                           .end = meeting.complete});
   }
 
-  int32_t label_of(size_t rank, int64_t call) {
-    for (const auto& [place, event] : meeting_of(rank, call).arrived) {
-      if (place == rank) return event->label;
-    }
-    return -1;
+  const Begun& begun(size_t rank, int64_t call) const {
+    const Player& player = players_[rank];
+    const int64_t at = call - player.first_call;
+    check(player.first_call >= 0 && at >= 0 && at < static_cast<int64_t>(player.begun.size()),
+          "replay: rank ", recording_.ranks[rank].rank, " waits for call ", call,
+          ", which it has not begun");
+    return player.begun[static_cast<size_t>(at)];
   }
 
   Meeting& meeting_of(size_t rank, int64_t call) {
-    const Player& player = players_[rank];
-    const int64_t at = call - player.first_call;
-    check(player.first_call >= 0 && at >= 0 && at < static_cast<int64_t>(player.meeting_of.size()),
-          "replay: rank ", recording_.ranks[rank].rank, " waits for call ", call,
-          ", which it has not begun");
-    return meetings_[static_cast<size_t>(player.meeting_of[static_cast<size_t>(at)])];
+    return meetings_[static_cast<size_t>(begun(rank, call).meeting)];
   }
 
-  void check_ended() {
+  // What stopped the ranks; a call that nobody waits for and not all have begun is an error too.
+  void check_ended() const {
     std::string lines;
+    const auto add = [&](size_t rank, const char* does, const Begun& call) {
+      const Meeting& meeting = meetings_[static_cast<size_t>(call.meeting)];
+      lines += (lines.empty() ? "rank " : "; rank ") + std::to_string(recording_.ranks[rank].rank) +
+               does + name(call.event->op) + " on '" +
+               recording_.groups[static_cast<size_t>(meeting.group)].axis + "', which " +
+               std::to_string(meeting.arrived.size()) + " of " + std::to_string(meeting.expected) +
+               " ranks have begun";
+    };
     for (size_t i = 0; i < players_.size(); ++i) {
       if (players_[i].ended) continue;
-      const TimelineEvent& wait = recording_.ranks[i].events[players_[i].next];
-      const Meeting& meeting = meeting_of(i, wait.call);
-      const GroupRecord& group = recording_.groups[static_cast<size_t>(meeting.group)];
-      lines += std::string(lines.empty() ? "" : "; ") + "rank " +
-               std::to_string(recording_.ranks[i].rank) + " waits for " + name(meeting.op) +
-               " on '" + group.axis + "', which " + std::to_string(meeting.arrived.size()) +
-               " of " + std::to_string(meeting.expected) + " ranks have begun";
+      add(i, " waits for ", begun(i, recording_.ranks[i].events[players_[i].next].call));
     }
     check(lines.empty(), "replay: the ranks wait for each other: ", lines);
+    for (size_t i = 0; i < players_.size(); ++i) {
+      for (const Begun& call : players_[i].begun) {
+        if (meetings_[static_cast<size_t>(call.meeting)].known) continue;
+        add(i, " has begun ", call);
+        break;
+      }
+    }
+    check(lines.empty(), "replay: calls have not met: ", lines);
   }
 
   Rehearsal finish() {
@@ -287,6 +354,14 @@ class Play {
     result_.bubble = bubble / all;
     result_.exposed = exposed / all;
     result_.mfu = peak_compute / all;
+    const double count = static_cast<double>(players_.size());
+    for (auto& [call, waited] : waits_) {
+      std::tie(waited.label, waited.op) = call;
+      waited.seconds /= count;
+      if (waited.seconds > 0.0) result_.waits.push_back(waited);
+    }
+    std::stable_sort(result_.waits.begin(), result_.waits.end(),
+                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     result_.flops = flops * (recording_.world_size / ranks);
     return std::move(result_);
   }
@@ -304,8 +379,9 @@ class Play {
   std::vector<bool> inside_;      // of each group, whether it lies within a host
   std::vector<Player> players_;
   std::vector<Meeting> meetings_;
-  std::map<std::tuple<int, std::pair<int, int>, int64_t>, int> meetings_by_key_;
-  std::map<std::tuple<int, std::pair<int, int>, size_t, bool>, int64_t> made_;
+  std::vector<Lane> lanes_;
+  std::map<std::pair<int, std::pair<int, int>>, size_t> lane_of_;  // by group, sender and receiver
+  std::map<std::pair<int32_t, Collective>, ReplayCall> waits_;
   uint64_t number_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
   Rehearsal result_;
