@@ -4,6 +4,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/rehearsal.h>
+#include <hero/dist/rehearsal/meetings.h>
 
 namespace hero::dist {
 
@@ -11,44 +12,15 @@ namespace {
 
 using Kind = TimelineEvent::Kind;
 
-constexpr std::pair<int, int> kAll = {-1, -1};  // not a lane of messages: a group's collectives
-
-// A call that ranks meet in: a collective of a group, or a message.
-struct Meeting {
-  Collective op = Collective::barrier;
-  int group = -1;
-  size_t expected = 0;                                           // ranks that ran and take part
-  std::vector<std::pair<size_t, const TimelineEvent*>> arrived;  // rank's place, its beginning
-  std::vector<std::pair<size_t, double>> waiting;                // rank's place, since when
-  std::vector<std::pair<size_t, const TimelineEvent*>> held;     // begin after this one is complete
-  bool known = false;                                            // when it is complete
-  double complete = 0.0;
-};
-
 // A call that a rank has begun.
 struct Begun {
-  int meeting;
+  size_t meeting;
   const TimelineEvent* event;
-};
-
-// One rank's end of what its calls meet in: a group's collectives, or the messages of a lane.
-struct Way {
-  int group, peer;  // peer -1: collectives
-  bool sends;
-  size_t lane;
-  size_t calls = 0;  // that the rank has begun there: its n-th one is the n-th meeting
-};
-
-// The meetings of one group's collectives, or of the messages from one rank to another, in order.
-struct Lane {
-  size_t expected;  // ranks that ran and take part
-  std::vector<int> meetings;
 };
 
 struct Player {
   size_t next = 0;           // event
   std::vector<Begun> begun;  // by call of the rank, from the first recorded one
-  std::vector<Way> ways;     // a handful
   int64_t first_call = -1;
   double free_inside = 0.0, free_outside = 0.0;  // when a port is free again
   double end = 0.0;
@@ -58,30 +30,23 @@ struct Player {
 // Something that happens at a time: a rank goes on, or its part of a call may move.
 struct Moment {
   double time;
+  int who;                     // of moments of one time that of the first rank of the world comes
   size_t rank;                 // its place
   const TimelineEvent* begin;  // null: the rank goes on
-  uint64_t number;             // of moments of one time and rank the earlier one comes first
+  uint64_t number;             // of one rank the earlier one comes first
   bool operator>(const Moment& other) const {
-    return std::tie(time, rank, number) > std::tie(other.time, other.rank, other.number);
+    return std::tie(time, who, number) > std::tie(other.time, other.who, other.number);
   }
 };
 
 class Play {
  public:
   Play(const Recording& recording, const Cluster& cluster, bool spans)
-      : recording_(recording), cluster_(cluster), spans_(spans) {
-    for (size_t i = 0; i < recording.ranks.size(); ++i) {
-      places_[recording.ranks[i].rank] = i;
-    }
+      : recording_(recording), cluster_(cluster), spans_(spans), meetings_(recording) {
     for (const GroupRecord& group : recording.groups) {
-      played_.push_back(0);
-      inside_.push_back(true);
-      for (const int rank : group.ranks) {
-        played_.back() += places_.count(rank);
-        if (rank / cluster.per_host != group.ranks.front() / cluster.per_host) {
-          inside_.back() = false;
-        }
-      }
+      const int host = group.ranks.front() / cluster.per_host;
+      inside_.push_back(std::all_of(group.ranks.begin(), group.ranks.end(),
+                                    [&](int rank) { return rank / cluster.per_host == host; }));
     }
     result_.ranks.resize(recording.ranks.size());
     players_.resize(recording.ranks.size());
@@ -104,48 +69,7 @@ class Play {
 
  private:
   void at(double time, size_t rank, const TimelineEvent* begin = nullptr) {
-    moments_.push({time, rank, begin, number_++});
-  }
-
-  // Where a rank's calls of that kind meet others, found at its first one.
-  Way& way(size_t rank, const TimelineEvent& begin) {
-    const bool sends = begin.op == Collective::send,
-               message = sends || begin.op == Collective::recv;
-    const int peer = message ? begin.peer : -1;
-    std::vector<Way>& ways = players_[rank].ways;
-    for (Way& known : ways) {
-      if (known.group == begin.group && known.peer == peer && known.sends == sends) return known;
-    }
-    const std::vector<int>& members = recording_.groups[static_cast<size_t>(begin.group)].ranks;
-    const int me = recording_.ranks[rank].rank;
-    const int other = message ? members[static_cast<size_t>(peer)] : me;
-    const auto ends = message ? std::pair(sends ? me : other, sends ? other : me) : kAll;
-    const auto [place, is_new] = lane_of_.try_emplace({begin.group, ends}, lanes_.size());
-    if (is_new) {
-      const size_t both = other == me ? 2 : 1 + places_.count(other);
-      lanes_.push_back({message ? both : played_[static_cast<size_t>(begin.group)], {}});
-    }
-    return ways.emplace_back(Way{begin.group, peer, sends, place->second});
-  }
-
-  // The meeting of a call that a rank begins now.
-  int meet(size_t rank, const TimelineEvent& begin) {
-    Way& mine = way(rank, begin);
-    Lane& lane = lanes_[mine.lane];
-    const Collective op = begin.op == Collective::recv ? Collective::send : begin.op;
-    if (mine.calls == lane.meetings.size()) {
-      lane.meetings.push_back(static_cast<int>(meetings_.size()));
-      Meeting& meeting = meetings_.emplace_back();
-      meeting.op = op;
-      meeting.group = begin.group;
-      meeting.expected = lane.expected;
-    }
-    const int number = lane.meetings[mine.calls++];
-    const Meeting& meeting = meetings_[static_cast<size_t>(number)];
-    check(meeting.op == op, "replay: call ", mine.calls, " on '",
-          recording_.groups[static_cast<size_t>(begin.group)].axis, "' is ", name(op), " of rank ",
-          recording_.ranks[rank].rank, " and ", name(meeting.op), " of others");
-    return number;
+    moments_.push({time, recording_.ranks[rank].rank, rank, begin, number_++});
   }
 
   void go_on(size_t rank, double now) {
@@ -193,7 +117,7 @@ class Play {
   void begin(size_t rank, const TimelineEvent& event, double now) {
     Player& player = players_[rank];
     if (player.first_call < 0) player.first_call = event.call;
-    player.begun.push_back({meet(rank, event), &event});
+    player.begun.push_back({meetings_.meet(rank, event), &event});
     if (event.after < 0) return arrive(rank, event, now);
     Meeting& before = meeting_of(rank, event.after);
     if (!before.known) {
@@ -297,15 +221,13 @@ class Play {
     return player.begun[static_cast<size_t>(at)];
   }
 
-  Meeting& meeting_of(size_t rank, int64_t call) {
-    return meetings_[static_cast<size_t>(begun(rank, call).meeting)];
-  }
+  Meeting& meeting_of(size_t rank, int64_t call) { return meetings_[begun(rank, call).meeting]; }
 
   // What stopped the ranks; a call that nobody waits for and not all have begun is an error too.
   void check_ended() const {
     std::string lines;
     const auto add = [&](size_t rank, const char* does, const Begun& call) {
-      const Meeting& meeting = meetings_[static_cast<size_t>(call.meeting)];
+      const Meeting& meeting = meetings_[call.meeting];
       lines += (lines.empty() ? "rank " : "; rank ") + std::to_string(recording_.ranks[rank].rank) +
                does + name(call.event->op) + " on '" +
                recording_.groups[static_cast<size_t>(meeting.group)].axis + "', which " +
@@ -319,7 +241,7 @@ class Play {
     check(lines.empty(), "replay: the ranks wait for each other: ", lines);
     for (size_t i = 0; i < players_.size(); ++i) {
       for (const Begun& call : players_[i].begun) {
-        if (meetings_[static_cast<size_t>(call.meeting)].known) continue;
+        if (meetings_[call.meeting].known) continue;
         add(i, " has begun ", call);
         break;
       }
@@ -354,16 +276,19 @@ class Play {
     result_.bubble = bubble / all;
     result_.exposed = exposed / all;
     result_.mfu = peak_compute / all;
-    const double count = static_cast<double>(players_.size());
+    add_waits(ranks);
+    result_.flops = flops * (recording_.world_size / ranks);
+    return std::move(result_);
+  }
+
+  void add_waits(double ranks) {
     for (auto& [call, waited] : waits_) {
       std::tie(waited.label, waited.op) = call;
-      waited.seconds /= count;
+      waited.seconds /= ranks;
       if (waited.seconds > 0.0) result_.waits.push_back(waited);
     }
     std::stable_sort(result_.waits.begin(), result_.waits.end(),
                      [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-    result_.flops = flops * (recording_.world_size / ranks);
-    return std::move(result_);
   }
 
   void add_axis(const RankTimeline& timeline, const std::string& axis) {
@@ -374,13 +299,9 @@ class Play {
   const Recording& recording_;
   const Cluster& cluster_;
   const bool spans_;
-  std::map<int, size_t> places_;  // of ranks that ran
-  std::vector<size_t> played_;    // of each group, how many ran
-  std::vector<bool> inside_;      // of each group, whether it lies within a host
+  std::vector<bool> inside_;  // of each group, whether it lies within a host
   std::vector<Player> players_;
-  std::vector<Meeting> meetings_;
-  std::vector<Lane> lanes_;
-  std::map<std::pair<int, std::pair<int, int>>, size_t> lane_of_;  // by group, sender and receiver
+  Meetings meetings_;
   std::map<std::pair<int32_t, Collective>, ReplayCall> waits_;
   uint64_t number_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;

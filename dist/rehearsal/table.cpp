@@ -82,10 +82,11 @@ void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayR
 std::string Rehearsal::table() const {
   std::string out;
   const double mean = 1.0 / static_cast<double>(std::max<size_t>(ranks.size(), 1));
+  const double whole = seconds > 0.0 ? seconds : 1.0;  // a step of nothing is no error
   double compute = 0.0;
   for (const ReplayRank& rank : ranks) compute += rank.compute * mean;
   line(out, "a step", seconds_text(seconds), "on " + std::to_string(world_size) + " ranks");
-  line(out, "computing", percent(compute / seconds), "of it, a rank");
+  line(out, "computing", percent(compute / whole), "of it, a rank");
   line(out, "exposed communication", percent(exposed), "waiting for collectives");
   line(out, "bubble", percent(bubble), "waiting for messages and for other ranks");
   line(out, "MFU", percent(mfu), "of the devices' peak");
@@ -116,7 +117,7 @@ std::string Rehearsal::table() const {
   if (!waits.empty()) out += "longest waits\n";
   for (size_t i = 0; i < std::min(waits.size(), kMost); ++i) {
     line(out, "  " + text_of(waits[i].op, label_text(*this, waits[i].label)),
-         seconds_text(waits[i].seconds), percent(waits[i].seconds / seconds) + " of the step");
+         seconds_text(waits[i].seconds), percent(waits[i].seconds / whole) + " of the step");
   }
   return out;
 }

@@ -189,6 +189,22 @@ TEST_CASE("replay: the order in which ranks are listed does not matter") {
   CHECK(replay(made.recording, plain_cluster()).seconds == seconds);
 }
 
+TEST_CASE("replay: of calls that meet at one time the lowest rank's comes first, however listed") {
+  HandMade made(3);
+  const int pairs[2] = {made.group({0, 1}), made.group({0, 2})};
+  made.begin(0, Collective::send, 100, pairs[0], 1);
+  made.begin(0, Collective::send, 300, pairs[1], 1);
+  for (const int rank : {1, 2}) {
+    made.compute(rank, 1.0);
+    made.wait(rank, made.begin(rank, Collective::recv, 0, pairs[rank - 1], 0));
+    made.compute(rank, rank == 1 ? 10.0 : 1.0);
+  }
+  for (int order = 0; order < 2; ++order) {
+    CHECK(replay(made.recording, plain_cluster()).seconds == Approx(12.0).epsilon(kExact));
+    std::reverse(made.recording.ranks.begin(), made.recording.ranks.end());
+  }
+}
+
 // A step of a schedule whose passes all take one time, over links that cost nothing.
 Rehearsal play_schedule(const Schedule& schedule, int p, int m, double F, double B, double W) {
   std::vector<std::vector<Action>> actions;
