@@ -83,6 +83,7 @@ struct TraceFile::File {
   OutputFile output;
   std::string text;
   bool first = true;
+  int64_t arrows = 0;
 };
 
 TraceFile::TraceFile(const std::string& path) : file_(std::make_unique<File>(path)) {}
@@ -118,6 +119,19 @@ void TraceFile::counter(int process, std::string_view name, double time,
   append_time(file_->text, time);
   append_args(file_->text, series);
   file_->end();
+}
+
+void TraceFile::arrow(std::string_view name, int from_process, int from_thread, double from_time,
+                      int to_process, int to_thread, double to_time) {
+  const std::string id = ",\"cat\":\"arrow\",\"id\":" + std::to_string(file_->arrows++);
+  const auto end_of = [&](char kind, int process, int thread, double time) {
+    file_->begin(kind, process, thread, name);
+    file_->text += id + ",\"ts\":";
+    append_time(file_->text, time);
+    file_->end();
+  };
+  end_of('s', from_process, from_thread, from_time);
+  end_of('f', to_process, to_thread, to_time);
 }
 
 void TraceFile::close() {

@@ -33,6 +33,10 @@ class TraceFile {
             const std::vector<TraceArg>& args = {});
   /// A chart of a process: its series, stacked, have these values from `time` on.
   void counter(int process, std::string_view name, double time, std::span<const TraceArg> series);
+  /// An arrow from the span that a track has at `from_time` to the first one that the other track
+  /// begins at `to_time` or later.
+  void arrow(std::string_view name, int from_process, int from_thread, double from_time,
+             int to_process, int to_thread, double to_time);
   void close();
 
  private:

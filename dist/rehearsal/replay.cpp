@@ -4,6 +4,7 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/rehearsal.h>
+#include <hero/dist/rehearsal/meetings.h>
 
 namespace hero::dist {
 
@@ -11,21 +12,15 @@ namespace {
 
 using Kind = TimelineEvent::Kind;
 
-// A call that ranks meet in: a collective of a group, or a message.
-struct Meeting {
-  Collective op = Collective::barrier;
-  int group = -1;
-  size_t expected = 0;                                           // ranks that ran and take part
-  std::vector<std::pair<size_t, const TimelineEvent*>> arrived;  // rank's place, its beginning
-  std::vector<std::pair<size_t, double>> waiting;                // rank's place, since when
-  std::vector<std::pair<size_t, const TimelineEvent*>> held;     // begin after this one is complete
-  bool known = false;                                            // when it is complete
-  double complete = 0.0;
+// A call that a rank has begun.
+struct Begun {
+  size_t meeting;
+  const TimelineEvent* event;
 };
 
 struct Player {
-  size_t next = 0;              // event
-  std::vector<int> meeting_of;  // by call of the rank, from the first recorded one
+  size_t next = 0;           // event
+  std::vector<Begun> begun;  // by call of the rank, from the first recorded one
   int64_t first_call = -1;
   double free_inside = 0.0, free_outside = 0.0;  // when a port is free again
   double end = 0.0;
@@ -35,30 +30,23 @@ struct Player {
 // Something that happens at a time: a rank goes on, or its part of a call may move.
 struct Moment {
   double time;
+  int who;                     // of moments of one time that of the first rank of the world comes
   size_t rank;                 // its place
   const TimelineEvent* begin;  // null: the rank goes on
-  uint64_t number;             // of moments of one time and rank the earlier one comes first
+  uint64_t number;             // of one rank the earlier one comes first
   bool operator>(const Moment& other) const {
-    return std::tie(time, rank, number) > std::tie(other.time, other.rank, other.number);
+    return std::tie(time, who, number) > std::tie(other.time, other.who, other.number);
   }
 };
 
 class Play {
  public:
   Play(const Recording& recording, const Cluster& cluster, bool spans)
-      : recording_(recording), cluster_(cluster), spans_(spans) {
-    for (size_t i = 0; i < recording.ranks.size(); ++i) {
-      places_[recording.ranks[i].rank] = i;
-    }
+      : recording_(recording), cluster_(cluster), spans_(spans), meetings_(recording) {
     for (const GroupRecord& group : recording.groups) {
-      played_.push_back(0);
-      inside_.push_back(true);
-      for (const int rank : group.ranks) {
-        played_.back() += places_.count(rank);
-        if (rank / cluster.per_host != group.ranks.front() / cluster.per_host) {
-          inside_.back() = false;
-        }
-      }
+      const int host = group.ranks.front() / cluster.per_host;
+      inside_.push_back(std::all_of(group.ranks.begin(), group.ranks.end(),
+                                    [&](int rank) { return rank / cluster.per_host == host; }));
     }
     result_.ranks.resize(recording.ranks.size());
     players_.resize(recording.ranks.size());
@@ -81,31 +69,7 @@ class Play {
 
  private:
   void at(double time, size_t rank, const TimelineEvent* begin = nullptr) {
-    moments_.push({time, rank, begin, number_++});
-  }
-
-  // The meeting of a call that a rank begins now, its n-th of that group or lane.
-  int meet(size_t rank, const TimelineEvent& begin) {
-    const GroupRecord& group = recording_.groups[static_cast<size_t>(begin.group)];
-    const int me = recording_.ranks[rank].rank;
-    const bool sends = begin.op == Collective::send,
-               message = sends || begin.op == Collective::recv;
-    const int other = message ? group.ranks[static_cast<size_t>(begin.peer)] : -1;
-    const std::pair<int, int> lane = !message ? std::pair(-1, -1)
-                                     : sends  ? std::pair(me, other)
-                                              : std::pair(other, me);
-    const int64_t number = made_[{begin.group, lane, rank, sends}]++;
-    const auto [place, is_new] = meetings_by_key_.try_emplace({begin.group, lane, number},
-                                                              static_cast<int>(meetings_.size()));
-    if (is_new) {
-      Meeting& meeting = meetings_.emplace_back();
-      meeting.op = message ? Collective::send : begin.op;
-      meeting.group = begin.group;
-      meeting.expected = !message                    ? played_[static_cast<size_t>(begin.group)]
-                         : lane.first == lane.second ? 2
-                                                     : 1 + places_.count(other);
-    }
-    return place->second;
+    moments_.push({time, recording_.ranks[rank].rank, rank, begin, number_++});
   }
 
   void go_on(size_t rank, double now) {
@@ -153,7 +117,7 @@ class Play {
   void begin(size_t rank, const TimelineEvent& event, double now) {
     Player& player = players_[rank];
     if (player.first_call < 0) player.first_call = event.call;
-    player.meeting_of.push_back(meet(rank, event));
+    player.begun.push_back({meetings_.meet(rank, event), &event});
     if (event.after < 0) return arrive(rank, event, now);
     Meeting& before = meeting_of(rank, event.after);
     if (!before.known) {
@@ -206,6 +170,21 @@ class Play {
     }
     meeting.complete = last + latencies * link.latency;
     meeting.known = true;
+    if (spans_ && message) add_message(meeting, inside);
+  }
+
+  void add_message(const Meeting& meeting, bool inside) {
+    const TimelineEvent& first = *meeting.arrived.front().second;
+    const bool is_send = first.op == Collective::send;
+    const auto& [rank, sent] = is_send ? meeting.arrived.front() : meeting.arrived.back();
+    if (sent->op != Collective::send || sent->bytes == 0) return;
+    const std::vector<int>& members = recording_.groups[static_cast<size_t>(sent->group)].ranks;
+    result_.messages.push_back({.from = recording_.ranks[rank].rank,
+                                .to = members[static_cast<size_t>(sent->peer)],
+                                .label = sent->label,
+                                .outside = !inside,
+                                .begin = result_.ranks[rank].spans.back().begin,
+                                .end = meeting.complete});
   }
 
   // Whether both ends of a message are on one host, however far their group goes.
@@ -220,44 +199,54 @@ class Play {
   void add_wait(size_t rank, const Meeting& meeting, double since, const TimelineEvent& event) {
     ReplayRank& sums = result_.ranks[rank];
     const double seconds = meeting.complete - since;
+    const TimelineEvent& call = *begun(rank, event.call).event;
+    ReplayCall& waited = waits_[{call.label, call.op}];
+    ++waited.waits;
+    waited.seconds += seconds;
     (meeting.op == Collective::send ? sums.messages : sums.collectives) += seconds;
     if (!spans_ || seconds <= 0.0) return;
     sums.spans.push_back({.track = ReplaySpan::Track::wait,
-                          .op = meeting.op,
-                          .label = label_of(rank, event.call),
+                          .op = call.op,
+                          .label = call.label,
                           .begin = since,
                           .end = meeting.complete});
   }
 
-  int32_t label_of(size_t rank, int64_t call) {
-    for (const auto& [place, event] : meeting_of(rank, call).arrived) {
-      if (place == rank) return event->label;
-    }
-    return -1;
-  }
-
-  Meeting& meeting_of(size_t rank, int64_t call) {
+  const Begun& begun(size_t rank, int64_t call) const {
     const Player& player = players_[rank];
     const int64_t at = call - player.first_call;
-    check(player.first_call >= 0 && at >= 0 && at < static_cast<int64_t>(player.meeting_of.size()),
+    check(player.first_call >= 0 && at >= 0 && at < static_cast<int64_t>(player.begun.size()),
           "replay: rank ", recording_.ranks[rank].rank, " waits for call ", call,
           ", which it has not begun");
-    return meetings_[static_cast<size_t>(player.meeting_of[static_cast<size_t>(at)])];
+    return player.begun[static_cast<size_t>(at)];
   }
 
-  void check_ended() {
+  Meeting& meeting_of(size_t rank, int64_t call) { return meetings_[begun(rank, call).meeting]; }
+
+  // What stopped the ranks; a call that nobody waits for and not all have begun is an error too.
+  void check_ended() const {
     std::string lines;
+    const auto add = [&](size_t rank, const char* does, const Begun& call) {
+      const Meeting& meeting = meetings_[call.meeting];
+      lines += (lines.empty() ? "rank " : "; rank ") + std::to_string(recording_.ranks[rank].rank) +
+               does + name(call.event->op) + " on '" +
+               recording_.groups[static_cast<size_t>(meeting.group)].axis + "', which " +
+               std::to_string(meeting.arrived.size()) + " of " + std::to_string(meeting.expected) +
+               " ranks have begun";
+    };
     for (size_t i = 0; i < players_.size(); ++i) {
       if (players_[i].ended) continue;
-      const TimelineEvent& wait = recording_.ranks[i].events[players_[i].next];
-      const Meeting& meeting = meeting_of(i, wait.call);
-      const GroupRecord& group = recording_.groups[static_cast<size_t>(meeting.group)];
-      lines += std::string(lines.empty() ? "" : "; ") + "rank " +
-               std::to_string(recording_.ranks[i].rank) + " waits for " + name(meeting.op) +
-               " on '" + group.axis + "', which " + std::to_string(meeting.arrived.size()) +
-               " of " + std::to_string(meeting.expected) + " ranks have begun";
+      add(i, " waits for ", begun(i, recording_.ranks[i].events[players_[i].next].call));
     }
     check(lines.empty(), "replay: the ranks wait for each other: ", lines);
+    for (size_t i = 0; i < players_.size(); ++i) {
+      for (const Begun& call : players_[i].begun) {
+        if (meetings_[call.meeting].known) continue;
+        add(i, " has begun ", call);
+        break;
+      }
+    }
+    check(lines.empty(), "replay: calls have not met: ", lines);
   }
 
   Rehearsal finish() {
@@ -287,8 +276,19 @@ class Play {
     result_.bubble = bubble / all;
     result_.exposed = exposed / all;
     result_.mfu = peak_compute / all;
+    add_waits(ranks);
     result_.flops = flops * (recording_.world_size / ranks);
     return std::move(result_);
+  }
+
+  void add_waits(double ranks) {
+    for (auto& [call, waited] : waits_) {
+      std::tie(waited.label, waited.op) = call;
+      waited.seconds /= ranks;
+      if (waited.seconds > 0.0) result_.waits.push_back(waited);
+    }
+    std::stable_sort(result_.waits.begin(), result_.waits.end(),
+                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   }
 
   void add_axis(const RankTimeline& timeline, const std::string& axis) {
@@ -299,13 +299,10 @@ class Play {
   const Recording& recording_;
   const Cluster& cluster_;
   const bool spans_;
-  std::map<int, size_t> places_;  // of ranks that ran
-  std::vector<size_t> played_;    // of each group, how many ran
-  std::vector<bool> inside_;      // of each group, whether it lies within a host
+  std::vector<bool> inside_;  // of each group, whether it lies within a host
   std::vector<Player> players_;
-  std::vector<Meeting> meetings_;
-  std::map<std::tuple<int, std::pair<int, int>, int64_t>, int> meetings_by_key_;
-  std::map<std::tuple<int, std::pair<int, int>, size_t, bool>, int64_t> made_;
+  Meetings meetings_;
+  std::map<std::pair<int32_t, Collective>, ReplayCall> waits_;
   uint64_t number_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
   Rehearsal result_;

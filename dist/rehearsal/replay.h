@@ -37,6 +37,23 @@ struct ReplayRank {
   std::vector<ReplaySpan> spans;
 };
 
+/// What the ranks waited for under one name.
+struct ReplayCall {
+  Collective op = Collective::barrier;
+  int32_t label = -1;    ///< of Rehearsal::labels: the unit
+  int64_t waits = 0;     ///< of all ranks that ran
+  double seconds = 0.0;  ///< mean over them
+};
+
+/// A message on its way.
+struct ReplayMessage {
+  int from = 0, to = 0;  ///< ranks of the world
+  int32_t label = -1;    ///< of Rehearsal::labels
+  bool outside = false;  ///< which of the sender's ports it takes
+  double begin = 0.0;    ///< when its first byte leaves
+  double end = 0.0;      ///< when it is complete
+};
+
 /// A step on a cluster. Fractions are means over the ranks that ran.
 struct Rehearsal {
   int world_size = 0;
@@ -48,7 +65,9 @@ struct Rehearsal {
   int64_t peak_bytes = 0;  ///< the most memory that a rank held
   int peak_rank = 0;       ///< that rank
   std::map<std::string, int64_t> bytes_by_axis;  ///< sent by the rank that sends most there
+  std::vector<ReplayCall> waits;                 ///< the longest first
   std::vector<ReplayRank> ranks;
+  std::vector<ReplayMessage> messages;  ///< that have bytes; kept where spans are
   std::vector<std::string> labels;
 
   /// What a reader wants to know, as lines of text.
@@ -62,12 +81,14 @@ struct Rehearsal {
 /// bytes have left, for both ends. The ports' rates are those of large messages; what the library
 /// adds to each call is not in it.
 ///
-/// An Error that names the ranks and calls where ranks wait for each other for ever.
+/// An Error that names the ranks and calls where ranks wait for each other for ever, where a call
+/// is not begun by all, and where the ranks of a group call different things.
 Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans = false);
 
 /// Writes the spans as a trace file, which Perfetto and chrome://tracing open: a process for each
-/// of the first `most` ranks, with tracks of computing, waiting and its ports, and its memory. An
-/// Error where the rehearsal kept no spans.
+/// of the first `most` ranks, with tracks of computing, waiting and its ports, and its memory;
+/// arrows lead from messages to what their receiver computes next. An Error where the rehearsal
+/// kept no spans.
 void write_trace(const Rehearsal& rehearsal, const std::string& path, int most = 64);
 
 }  // namespace hero::dist

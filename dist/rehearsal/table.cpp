@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include <hero/core/error.h>
 #include <hero/core/profile/trace_file.h>
@@ -38,6 +39,27 @@ void line(std::string& out, const std::string& name, const std::string& value,
 constexpr int kTracks = 4;
 constexpr const char* kTrackNames[kTracks] = {"compute", "wait", "inside the host", "outside"};
 
+std::string label_text(const Rehearsal& rehearsal, int32_t label) {
+  return label < 0 ? "" : rehearsal.labels[static_cast<size_t>(label)];
+}
+
+std::string text_of(Collective op, const std::string& label) {
+  return std::string(name(op)) + (label.empty() ? "" : " " + label);
+}
+
+// Arrows between ranks that are both in the file.
+void write_messages(core::TraceFile& file, const Rehearsal& rehearsal, size_t written) {
+  std::set<int> there;
+  for (size_t i = 0; i < written; ++i) there.insert(rehearsal.ranks[i].rank);
+  for (const ReplayMessage& message : rehearsal.messages) {
+    if (!there.count(message.from) || !there.count(message.to)) continue;
+    const auto port = message.outside ? ReplaySpan::Track::outside : ReplaySpan::Track::inside;
+    file.arrow(text_of(Collective::send, label_text(rehearsal, message.label)), message.from,
+               static_cast<int>(port), message.begin, message.to,
+               static_cast<int>(ReplaySpan::Track::compute), message.end);
+  }
+}
+
 void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayRank& rank) {
   file.name_process(rank.rank, "rank " + std::to_string(rank.rank));
   for (int track = 0; track < kTracks; ++track) {
@@ -45,11 +67,9 @@ void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayR
   }
   for (const ReplaySpan& span : rank.spans) {
     const bool computes = span.track == ReplaySpan::Track::compute;
-    const std::string label =
-        span.label < 0 ? "" : rehearsal.labels[static_cast<size_t>(span.label)];
+    const std::string label = label_text(rehearsal, span.label);
     const std::string name =
-        computes ? (label.empty() ? "compute" : label)
-                 : std::string(hero::dist::name(span.op)) + (label.empty() ? "" : " " + label);
+        computes ? (label.empty() ? "compute" : label) : text_of(span.op, label);
     const std::vector<core::TraceArg> args = {{computes ? "live bytes" : "bytes", span.bytes}};
     file.span(rank.rank, static_cast<int>(span.track), name, span.begin, span.end - span.begin,
               args);
@@ -62,10 +82,11 @@ void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayR
 std::string Rehearsal::table() const {
   std::string out;
   const double mean = 1.0 / static_cast<double>(std::max<size_t>(ranks.size(), 1));
+  const double whole = seconds > 0.0 ? seconds : 1.0;  // a step of nothing is no error
   double compute = 0.0;
   for (const ReplayRank& rank : ranks) compute += rank.compute * mean;
   line(out, "a step", seconds_text(seconds), "on " + std::to_string(world_size) + " ranks");
-  line(out, "computing", percent(compute / seconds), "of it, a rank");
+  line(out, "computing", percent(compute / whole), "of it, a rank");
   line(out, "exposed communication", percent(exposed), "waiting for collectives");
   line(out, "bubble", percent(bubble), "waiting for messages and for other ranks");
   line(out, "MFU", percent(mfu), "of the devices' peak");
@@ -85,6 +106,19 @@ std::string Rehearsal::table() const {
   for (const auto& [axis, bytes] : bytes_by_axis) {
     line(out, "sent over " + axis, bytes_text(bytes), "a rank");
   }
+  int64_t inside = 0, outside = 0;
+  for (const ReplayRank& rank : ranks) {
+    inside = std::max(inside, rank.sent_inside);
+    outside = std::max(outside, rank.sent_outside);
+  }
+  line(out, "sent inside the host", bytes_text(inside), "a rank");
+  line(out, "sent outside", bytes_text(outside), "a rank");
+  constexpr size_t kMost = 5;
+  if (!waits.empty()) out += "longest waits\n";
+  for (size_t i = 0; i < std::min(waits.size(), kMost); ++i) {
+    line(out, "  " + text_of(waits[i].op, label_text(*this, waits[i].label)),
+         seconds_text(waits[i].seconds), percent(waits[i].seconds / whole) + " of the step");
+  }
   return out;
 }
 
@@ -93,11 +127,9 @@ void write_trace(const Rehearsal& rehearsal, const std::string& path, int most) 
                                 [](const ReplayRank& rank) { return !rank.spans.empty(); });
   check(kept, "write_trace: the rehearsal kept no spans; ask for them: {.spans = true}");
   core::TraceFile file(path);
-  int written = 0;
-  for (const ReplayRank& rank : rehearsal.ranks) {
-    if (written++ >= most) break;
-    write_rank(file, rehearsal, rank);
-  }
+  const size_t written = std::min(rehearsal.ranks.size(), static_cast<size_t>(std::max(most, 0)));
+  for (size_t i = 0; i < written; ++i) write_rank(file, rehearsal, rehearsal.ranks[i]);
+  write_messages(file, rehearsal, written);
   file.close();
 }
 

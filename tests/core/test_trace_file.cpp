@@ -43,6 +43,28 @@ TEST_CASE("trace file: spans, names and counters are events in microseconds") {
   CHECK(events[3].at("args").at("gradient") == 0.5);
 }
 
+TEST_CASE("trace file: an arrow is two events of one id, of which no other arrow has it") {
+  const TempDir folder;
+  TraceFile file(folder / "trace.json");
+  file.arrow("send", 0, 2, 1.0, 1, 0, 1.5);
+  file.arrow("send", 1, 2, 2.0, 0, 0, 2.5);
+  file.close();
+  const auto events =
+      nlohmann::json::parse(hero_test::slurp(folder / "trace.json")).at("traceEvents");
+  REQUIRE(events.size() == 4);
+  CHECK(events[0].at("ph") == "s");
+  CHECK(events[0].at("pid") == 0);
+  CHECK(events[0].at("tid") == 2);
+  CHECK(events[0].at("ts") == 1e6);
+  CHECK(events[1].at("ph") == "f");
+  CHECK(events[1].at("pid") == 1);
+  CHECK(events[1].at("ts") == 1.5e6);
+  for (const char* const same : {"id", "name", "cat"}) {
+    CHECK(events[0].at(same) == events[1].at(same));
+  }
+  CHECK(events[0].at("id") != events[2].at("id"));
+}
+
 TEST_CASE("trace file: what JSON has no number for is text") {
   const TempDir folder;
   TraceFile file(folder / "trace.json");

@@ -120,6 +120,62 @@ TEST_CASE("replay: ranks that wait for each other are named, with their calls") 
                         "rank 0 waits for all_gather on 'world', which 1 of 2 ranks have begun"));
 }
 
+TEST_CASE("replay: calls that not all begin, and calls of two kinds, are named") {
+  HandMade alone(2);
+  alone.begin(1, Collective::reduce_scatter, 100);
+  CHECK_THROWS_WITH(
+      replay(alone.recording, plain_cluster()),
+      Catch::Matchers::ContainsSubstring(
+          "rank 1 has begun reduce_scatter on 'world', which 1 of 2 ranks have begun"));
+  HandMade unread(2);
+  unread.begin(0, Collective::send, 100, 0, 1);
+  CHECK_THROWS_WITH(replay(unread.recording, plain_cluster()),
+                    Catch::Matchers::ContainsSubstring("rank 0 has begun send"));
+  HandMade two(2);
+  two.begin(0, Collective::all_gather, 100);
+  two.begin(1, Collective::all_reduce, 100);
+  CHECK_THROWS_WITH(replay(two.recording, plain_cluster()),
+                    Catch::Matchers::ContainsSubstring(
+                        "call 1 on 'world' is all_reduce of rank 1 and all_gather of others"));
+}
+
+TEST_CASE("replay: ranks that wait in a ring of messages are all named") {
+  HandMade made(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    made.wait(rank, made.begin(rank, Collective::recv, 0, 0, (rank + 2) % 3));
+    made.begin(rank, Collective::send, 10, 0, (rank + 1) % 3);
+  }
+  CHECK_THROWS_WITH(replay(made.recording, plain_cluster()),
+                    Catch::Matchers::ContainsSubstring("rank 0 waits for recv") &&
+                        Catch::Matchers::ContainsSubstring("rank 1 waits for recv") &&
+                        Catch::Matchers::ContainsSubstring("rank 2 waits for recv"));
+}
+
+TEST_CASE("replay: waits are added up by unit, the longest first") {
+  HandMade made(2);
+  made.recording.labels = {"small", "large", "hidden"};
+  for (const int rank : {0, 1}) {
+    for (const int label : {0, 1, 0, 2}) {
+      const int64_t call = made.begin(rank, Collective::all_gather, label == 0 ? 100 : 300);
+      made.recording.ranks[static_cast<size_t>(rank)].events.back().label = label;
+      if (label == 2) made.compute(rank, 4.0);
+      made.wait(rank, call);
+    }
+  }
+  const Rehearsal step = replay(made.recording, plain_cluster());
+  REQUIRE(step.waits.size() == 2);  // nobody waited for the last one
+  CHECK(step.waits[0].label == 1);
+  CHECK(step.waits[0].op == Collective::all_gather);
+  CHECK(step.waits[0].waits == 2);
+  CHECK(step.waits[0].seconds == Approx(3.0).epsilon(kExact));
+  CHECK(step.waits[1].label == 0);
+  CHECK(step.waits[1].waits == 4);
+  CHECK(step.waits[1].seconds == Approx(2.0).epsilon(kExact));
+  const std::string table = step.table();
+  CHECK(table.find("all_gather large") < table.find("all_gather small"));
+  CHECK(table.find("hidden") == std::string::npos);
+}
+
 TEST_CASE("replay: the order in which ranks are listed does not matter") {
   HandMade made(3);
   for (int rank = 0; rank < 3; ++rank) {
@@ -131,6 +187,22 @@ TEST_CASE("replay: the order in which ranks are listed does not matter") {
   const double seconds = replay(made.recording, plain_cluster()).seconds;
   std::reverse(made.recording.ranks.begin(), made.recording.ranks.end());
   CHECK(replay(made.recording, plain_cluster()).seconds == seconds);
+}
+
+TEST_CASE("replay: of calls that meet at one time the lowest rank's comes first, however listed") {
+  HandMade made(3);
+  const int pairs[2] = {made.group({0, 1}), made.group({0, 2})};
+  made.begin(0, Collective::send, 100, pairs[0], 1);
+  made.begin(0, Collective::send, 300, pairs[1], 1);
+  for (const int rank : {1, 2}) {
+    made.compute(rank, 1.0);
+    made.wait(rank, made.begin(rank, Collective::recv, 0, pairs[rank - 1], 0));
+    made.compute(rank, rank == 1 ? 10.0 : 1.0);
+  }
+  for (int order = 0; order < 2; ++order) {
+    CHECK(replay(made.recording, plain_cluster()).seconds == Approx(12.0).epsilon(kExact));
+    std::reverse(made.recording.ranks.begin(), made.recording.ranks.end());
+  }
 }
 
 // A step of a schedule whose passes all take one time, over links that cost nothing.
@@ -203,6 +275,31 @@ TEST_CASE("replay: a trace holds the spans of each track, which do not overlap")
     ++spans;
   }
   CHECK(spans == 2 * (2 + 2 + 2));  // computing, waiting, two calls on the port inside
+}
+
+TEST_CASE("replay: in a trace arrows lead from a message's span to what is computed with it") {
+  HandMade made(3);
+  for (const int64_t bytes : {100, 0, 50}) made.begin(0, Collective::send, bytes, 0, 1);
+  made.begin(0, Collective::send, 10, 0, 2);
+  for (const int64_t call : {0, 1, 2}) {
+    made.begin(1, Collective::recv, 0, 0, 0);
+    made.wait(1, call);
+    made.compute(1, 0.25);
+  }
+  made.wait(2, made.begin(2, Collective::recv, 0, 0, 0));
+  const Rehearsal step = replay(made.recording, plain_cluster(), true);
+  REQUIRE(step.messages.size() == 3);  // of those with bytes
+  const hero_test::TempDir folder;
+  write_trace(step, folder / "t.json", 2);
+  const auto trace = nlohmann::json::parse(hero_test::slurp(folder / "t.json"));
+  std::vector<double> left, came;
+  for (const auto& event : trace.at("traceEvents")) {
+    CHECK(event.at("pid") < 2);  // the first two ranks, and arrows between them
+    if (event.at("ph") == "s") left.push_back(event.at("ts"));
+    if (event.at("ph") == "f") came.push_back(event.at("ts"));
+  }
+  CHECK(left == std::vector<double>{0.0, 1e6});
+  CHECK(came == std::vector<double>{1e6, 1.5e6});
 }
 
 }  // namespace
