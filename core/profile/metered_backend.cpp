@@ -17,6 +17,14 @@ int64_t total_bytes(std::span<const Array> xs) {
   return bytes;
 }
 
+int64_t total_elements(std::span<const Array> xs) {
+  int64_t elements = 0;
+  for (const Array& x : xs) elements += x.numel();
+  return elements;
+}
+
+DType dtype_of(std::span<const Array> xs) { return xs.empty() ? kFloat32 : xs.front().dtype(); }
+
 // Inside of a call nothing is charged: a family may be made of others.
 class MeteredBackend final : public Backend {
  public:
@@ -33,7 +41,7 @@ class MeteredBackend final : public Backend {
     inner_.copy(src, dst);
   }
   void fill(const Array& out, Scalar value) override {
-    charge({.kind = kCopy, .dtype = out.dtype(), .bytes = out.nbytes()});
+    charge({.dtype = out.dtype(), .bytes = stored_bytes(out)});
     const WorkScope inside(nullptr);
     inner_.fill(out, value);
   }
@@ -45,8 +53,10 @@ class MeteredBackend final : public Backend {
     inner_.reduce(op, x, center, out);
   }
   void exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) override {
-    const int64_t bytes = total_bytes(xs);
-    charge({.kind = kReduce, .flops = bytes / 2, .bytes = bytes});
+    charge({.kind = kReduce,
+            .dtype = dtype_of(xs),
+            .flops = 2 * total_elements(xs),
+            .bytes = total_bytes(xs) + words.nbytes()});
     const WorkScope inside(nullptr);
     inner_.exact_sum(op, xs, words);
   }
@@ -56,8 +66,8 @@ class MeteredBackend final : public Backend {
     inner_.exact_result(result, words, out);
   }
   void limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) override {
-    const int64_t bytes = 2 * total_bytes(xs);
-    charge({.flops = bytes / 8, .bytes = bytes});
+    // as if they were too long
+    charge({.dtype = dtype_of(xs), .flops = total_elements(xs), .bytes = 2 * total_bytes(xs)});
     const WorkScope inside(nullptr);
     inner_.limit_norm(xs, norm, max_norm);
   }
@@ -197,7 +207,9 @@ class MeteredBackend final : public Backend {
     inner_.max_pool_backward(g, window, indices, out);
   }
   void average_pool_backward(const Array& g, const Window& window, const Array& out) override {
-    charge(pass_work(kWindow, window.kernel[0] * window.kernel[1], g, out));
+    Work work = pass_work(kWindow, window.kernel[0] * window.kernel[1], g, out);
+    work.bytes += out.nbytes();  // it is added to
+    charge(work);
     const WorkScope inside(nullptr);
     inner_.average_pool_backward(g, window, out);
   }
@@ -279,7 +291,10 @@ class MeteredBackend final : public Backend {
   }
 
  private:
-  static void charge(const Work& work) { work_meter->charge(work); }
+  // Empty arrays start no kernel.
+  static void charge(const Work& work) {
+    if (work.flops > 0 || work.bytes > 0) work_meter->charge(work);
+  }
   // Elements that an index chooses, read or written so many times.
   static Work moved(const Array& index, const Array& elements, int64_t times) {
     return {.kind = kCopy,
