@@ -10,8 +10,6 @@ namespace hero::dist {
 
 namespace {
 
-using Kind = TimelineEvent::Kind;
-
 // A call that a rank has begun.
 struct Begun {
   size_t meeting;
@@ -77,7 +75,7 @@ class Play {
     const std::vector<TimelineEvent>& events = recording_.ranks[rank].events;
     while (player.next < events.size()) {
       const TimelineEvent& event = events[player.next];
-      if (event.kind == Kind::wait) {
+      if (event.kind == TimelineEvent::Kind::wait) {
         Meeting& meeting = meeting_of(rank, event.call);
         if (!meeting.known) {
           meeting.waiting.push_back({rank, now});
@@ -90,7 +88,7 @@ class Play {
         return;
       }
       ++player.next;
-      if (event.kind == Kind::compute) {
+      if (event.kind == TimelineEvent::Kind::compute) {
         compute(rank, event, now);
         at(now + event.seconds, rank);
         return;
