@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/core/profile/observer.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/engines/rank_state.h>
 
@@ -42,15 +43,40 @@ void check_output_apart(Collective op, const Array& output, const Array& input, 
         ": output and input overlap; the output may only be the input's own part");
 }
 
+/// Tells this thread's observer, if the call was observed, that the rank waits while it lives.
+class Waiting {
+ public:
+  explicit Waiting(int64_t call) {
+    if (call != 0 && core::observer != nullptr) part_ = core::observer->begin_wait(call);
+  }
+  ~Waiting() {
+    if (part_ != 0 && core::observer != nullptr) core::observer->end_part(part_);
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  int64_t part_ = 0;
+};
+
+void tell_complete(int64_t call) {
+  if (call != 0 && core::observer != nullptr) core::observer->complete_call(call);
+}
+
 }  // namespace
 
 void Work::wait() {
-  if (pending_) pending_->wait();
+  if (pending_) {
+    const Waiting waiting(observed_);
+    pending_->wait();
+    tell_complete(observed_);
+  }
   pending_.reset();
 }
 
 bool Work::test() {
   if (pending_ && !pending_->test()) return false;
+  if (pending_) tell_complete(observed_);
   pending_.reset();
   return true;
 }
@@ -159,7 +185,10 @@ Work Communicator::post(Call call, const Array& output, const Array& input, bool
   const std::string unit = call.unit;
   const int64_t bytes = bytes_sent(call, rank(), size());
   if (!state_->met) call.phase = Phase::join;
-  Work work(engine().post(std::move(call), input, output));
+  int64_t observed = 0;
+  if (core::observer != nullptr && op != Collective::split) [[unlikely]]
+    observed = core::observer->begin_call({name(op), axis_, unit, bytes});
+  Work work(engine().post(std::move(call), input, output), observed);
   if (output.defined()) output.storage().bump_version();
   if (op != Collective::split) state_->traffic.add(op, unit, axis_, bytes);
   if (!async) {

@@ -188,5 +188,8 @@ int main(int argc, char** argv) {
   GPTOptions options;
   tutorial::Command command("A GPT trained on the King James Bible.");
   add_options(command, options);
-  return command.run(argc, argv, [&] { return train(options); });
+  tutorial::TraceOptions trace;
+  tutorial::add_trace(command, trace);
+  const auto run = [&] { return train(options); };
+  return command.run(argc, argv, [&] { return traced(trace, options.device, run); });
 }
