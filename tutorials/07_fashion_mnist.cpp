@@ -6,6 +6,7 @@
 #include "support/command.h"
 #include "support/device.h"
 #include "support/fashion.h"
+#include "support/trace.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/nn/nn.h>
@@ -247,5 +248,5 @@ int main(int argc, char** argv) {
     const int code = slides(data, options);
     return code != 0 ? code : race(data, options);
   };
-  return command.run(argc, argv, [&] { return traced(trace, options.device, run); });
+  return command.run(argc, argv, [&] { return tutorial::traced(trace, options.device, run); });
 }

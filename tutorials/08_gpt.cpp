@@ -4,6 +4,7 @@
 #include "support/device.h"
 #include "support/gpt_options.h"
 #include "support/language.h"
+#include "support/trace.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/nn/data/data.h>
@@ -191,5 +192,5 @@ int main(int argc, char** argv) {
   tutorial::TraceOptions trace;
   tutorial::add_trace(command, trace);
   const auto run = [&] { return train(options); };
-  return command.run(argc, argv, [&] { return traced(trace, options.device, run); });
+  return command.run(argc, argv, [&] { return tutorial::traced(trace, options.device, run); });
 }
