@@ -2,6 +2,7 @@
 // operations while one is open; bench_ops has them without.
 #include "bench/measure.h"
 
+#include <hero/autograd/profiler.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
@@ -46,7 +47,7 @@ void small_operation(benchmark::State& state) {
   const Tensor p = hero::tensor({1.5}, {.requires_grad = true}), q = hero::tensor({2.5});
   constexpr int kBatch = 1000;
   const auto batch = [&] {
-    for (int i = 0; i < kBatch; ++i) p* q;
+    for (int i = 0; i < kBatch; ++i) r = p * q;
   };
   const bench::Paired times = bench::in_turns(
       state,

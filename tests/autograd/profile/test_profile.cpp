@@ -38,15 +38,15 @@ Profile made_up() {
 
 TEST_CASE("a table of operations has shares of the wall's time, rates and what is left over") {
   const std::string text = made_up().table({.peak_flops = 4e9});
-  CHECK(text ==
-        // clang-format off
-        "operation        phase      self time   share  calls     flops   bytes  GFLOP/s  GB/s    MFU\n"
-        "backward         part      500.000 ms   50.0%      1         -       -        -     -      -\n"
-        "linear           backward  250.000 ms   25.0%      2  500.00 M  1000 B     2.00  0.00  50.0%\n"
-        "wait all_reduce  wait      125.000 ms   12.5%      1         -       -        -     -      -\n"
-        "(elsewhere)                125.000 ms   12.5%      -         -       -        -     -      -\n"
-        "all                           1.000 s  100.0%      4  500.00 M  1000 B     0.50  0.00  12.5%\n");
-  // clang-format on
+  CHECK(
+      text ==
+      R"(operation        phase      self time   share  calls     flops   bytes  GFLOP/s  GB/s    MFU
+backward         part      500.000 ms   50.0%      1         -       -        -     -      -
+linear           backward  250.000 ms   25.0%      2  500.00 M  1000 B     2.00  0.00  50.0%
+wait all_reduce  wait      125.000 ms   12.5%      1         -       -        -     -      -
+(elsewhere)                125.000 ms   12.5%      -         -       -        -     -      -
+all                           1.000 s  100.0%      4  500.00 M  1000 B     0.50  0.00  12.5%
+)");
 }
 
 TEST_CASE("lines behind the first are added up") {
