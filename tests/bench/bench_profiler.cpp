@@ -47,7 +47,7 @@ void small_operation(benchmark::State& state) {
   const Tensor p = hero::tensor({1.5}, {.requires_grad = true}), q = hero::tensor({2.5});
   constexpr int kBatch = 1000;
   const auto batch = [&] {
-    for (int i = 0; i < kBatch; ++i) r = p * q;
+    for (int i = 0; i < kBatch; ++i) benchmark::DoNotOptimize(p * q);
   };
   const bench::Paired times = bench::in_turns(
       state,
