@@ -80,10 +80,10 @@ struct Profile {
     std::array<int64_t, kMemoryTagCount> live = {};
   };
 
-  std::string label = "main";  ///< shown as the process's name in a trace
-  int32_t rank = 0;            ///< number of the process in a trace
-  int32_t steps = 0;           ///< optimizer steps inside
-  double begin = 0.0, seconds = 0.0;
+  std::string label = "main";         ///< shown as the process's name in a trace
+  int32_t rank = 0;                   ///< number of the process in a trace
+  int32_t steps = 0;                  ///< optimizer steps inside
+  double begin = 0.0, seconds = 0.0;  ///< from the first interval on
   int64_t left_out = 0;  ///< intervals and calls over the limit: in rows, not in events or calls
   std::vector<ProfileRow> rows;
   std::vector<ProfileCollective> collectives;

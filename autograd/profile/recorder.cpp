@@ -32,13 +32,12 @@ ProfileRecorder::ProfileRecorder(const ProfilerOptions& options) : options_(opti
   check(options.most_events >= 0, "profiler: most_events is below 0: ", options.most_events);
   if (options.work) {
     outer_ = core::current_work_meter();
-    metering_.emplace(*this);
+    metering_.emplace(this);
   }
   current_recorder = this;
   core::observer = this;
   detail::watching |= detail::kWatchProfile;
   profile_.begin = now();
-  sample_memory(profile_.begin);
 }
 
 ProfileRecorder::~ProfileRecorder() { stop(); }
@@ -85,7 +84,12 @@ int32_t ProfileRecorder::row(std::string_view name, std::string_view module, Pro
 }
 
 int64_t ProfileRecorder::open(int32_t row, bool operation, bool step, int64_t call) {
-  stack_.push_back({++last_number, row, operation, step, call, now()});
+  const double begin = now();
+  if (profile_.memory.empty()) {  // the first one
+    profile_.begin = begin;
+    sample_memory(begin);
+  }
+  stack_.push_back({++last_number, row, operation, step, call, begin});
   if (step) ++open_steps_;
   return last_number;
 }

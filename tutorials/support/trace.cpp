@@ -23,7 +23,7 @@ hero::ProfilerOptions options_of(const TraceOptions& options, hero::Device devic
 std::string report(const hero::Profile& profile, const TraceOptions& options) {
   return "\n" + options.file + ": " + std::to_string(profile.steps) +
          " steps; open it at https://ui.perfetto.dev\n\n" + profile.table({.rows = 12}) + "\n" +
-         profile.table({.by = hero::ProfileBy::module, .rows = 12, .depth = 2});
+         profile.table({.by = hero::ProfileBy::module, .rows = 12, .depth = 3});
 }
 
 }  // namespace
