@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/profile/profile.h>
+#include <hero/autograd/profiler.h>
 #include <hero/dist/communicator.h>
 
 namespace hero::dist {

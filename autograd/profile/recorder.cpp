@@ -83,12 +83,17 @@ int32_t ProfileRecorder::row(std::string_view name, std::string_view module, Pro
   return found->second;
 }
 
-int64_t ProfileRecorder::open(int32_t row, bool operation, bool step, int64_t call) {
-  const double begin = now();
-  if (profile_.memory.empty()) {  // the first one
-    profile_.begin = begin;
-    sample_memory(begin);
+double ProfileRecorder::start() {
+  const double time = now();
+  if (profile_.memory.empty()) {
+    profile_.begin = time;
+    sample_memory(time);
   }
+  return time;
+}
+
+int64_t ProfileRecorder::open(int32_t row, bool operation, bool step, int64_t call) {
+  const double begin = start();
   stack_.push_back({++last_number, row, operation, step, call, begin});
   if (step) ++open_steps_;
   return last_number;
@@ -167,7 +172,7 @@ int64_t ProfileRecorder::begin_call(const core::ObservedCall& call) {
   ProfileCollective& sum = profile_.collectives[static_cast<size_t>(row)];
   sum.calls += 1;
   sum.bytes += call.bytes;
-  OpenCall open{row, -1, now()};
+  OpenCall open{row, -1, start()};
   if (static_cast<int64_t>(profile_.calls.size()) < options_.most_events) {
     open.place = static_cast<int64_t>(profile_.calls.size());
     profile_.calls.push_back({row, open.begin, -1.0, call.bytes});

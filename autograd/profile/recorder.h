@@ -60,6 +60,8 @@ class ProfileRecorder : public core::Observer, public core::WorkMeter {
 
   static int32_t number_of(Numbers& numbers, std::string_view text);
   int32_t row(std::string_view name, std::string_view module, ProfilePhase phase);
+  /// Now; the profile begins with the first of these.
+  double start();
   int64_t open(int32_t row, bool operation, bool step, int64_t call);
   void close_top();
   void sample_memory(double now);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include <hero/autograd/profile/profile.h>
+#include <hero/autograd/profiler.h>
 #include <hero/core/error.h>
 
 namespace hero {

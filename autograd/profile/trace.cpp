@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include <hero/autograd/profile/profile.h>
+#include <hero/autograd/profiler.h>
 #include <hero/core/profile/trace_file.h>
 
 namespace hero {
@@ -18,9 +18,11 @@ void write_intervals(TraceFile& file, const Profile& p, double zero) {
   file.name_thread(p.rank, kProgram, "program");
   for (const Profile::Event& event : p.events) {
     const ProfileRow& row = p.rows[static_cast<size_t>(event.row)];
-    file.span(
-        p.rank, kProgram, row.name, name(row.phase), event.begin - zero, event.seconds,
-        {{"module", std::string_view(row.module)}, {"flops", event.flops}, {"bytes", event.bytes}});
+    file.span(p.rank, kProgram, row.name, event.begin - zero, event.seconds,
+              {{"module", std::string_view(row.module)},
+               {"phase", std::string_view(name(row.phase))},
+               {"flops", event.flops},
+               {"bytes", event.bytes}});
   }
 }
 
@@ -41,11 +43,11 @@ void write_calls(TraceFile& file, const Profile& p, double zero) {
     }
     const ProfileCollective& row = p.collectives[static_cast<size_t>(call.row)];
     file.span(p.rank, kProgram + 1 + lane, row.unit.empty() ? row.op : row.op + " " + row.unit,
-              known ? "call" : "call whose end was not asked for", call.begin - zero,
-              end - call.begin,
+              call.begin - zero, end - call.begin,
               {{"axis", std::string_view(row.axis)},
                {"unit", std::string_view(row.unit)},
-               {"bytes sent", call.bytes}});
+               {"bytes sent", call.bytes},
+               {"ended", std::string_view(known ? "known" : "not asked for")}});
   }
 }
 
