@@ -3,7 +3,6 @@
 // order.
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <queue>
 #include <unordered_map>
 
@@ -16,7 +15,6 @@
 #include <hero/autograd/watch.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/per_thread.h>
-#include <hero/core/places.h>
 #include <hero/core/profile/observer.h>
 
 namespace hero {
@@ -231,12 +229,7 @@ class BackwardWalk {
 
   static Grads run_node(Node& node, const Grads& grads) {
     check_kept(node);
-    std::optional<PlaceScope> place;
-    const bool wanted = core::keeps_places.load(std::memory_order_relaxed) ||
-                        (detail::watching & detail::kWatchProfile) != 0;
-    if (wanted && node.place_) [[unlikely]]
-      place.emplace(*node.place_);
-    const detail::WatchDerivative derivative(node);
+    const detail::WatchDerivative derivative(node, node.place_.get());
     Grads results = node.run(grads);
     check(results.size() == node.input_count(), node.name(), ": backward gave ", results.size(),
           " gradients for ", node.input_count(), " inputs");

@@ -1,10 +1,13 @@
 #pragma once
 // What open scopes (DetectAnomaly, Autocast, Profiler) do around every operation; for op.h, the
 // engine and the files of the scopes.
+#include <optional>
 #include <span>
 #include <string>
 
 #include <hero/autograd/node.h>
+#include <hero/core/error.h>
+#include <hero/core/places.h>
 
 namespace hero::detail {
 
@@ -63,12 +66,15 @@ int64_t begin_profiled(const char* op);
 void end_profiled(int64_t operation) noexcept;
 /// \}
 
-/// Around the derivative of an operation that was recorded.
+/// Around the derivative of an operation that was recorded at `place`, which may be null.
 class WatchDerivative {
  public:
-  explicit WatchDerivative(const Node& node) {
-    if (watching & kWatchProfile) [[unlikely]]
-      operation_ = begin_profiled(node.name());
+  WatchDerivative(const Node& node, const std::string* place) {
+    const bool profiled = (watching & kWatchProfile) != 0;
+    if (!profiled && !core::keeps_places.load(std::memory_order_relaxed)) [[likely]]
+      return;
+    if (place != nullptr) place_.emplace(*place);
+    if (profiled) operation_ = begin_profiled(node.name());
   }
   ~WatchDerivative() {
     if (operation_ != 0) [[unlikely]]
@@ -78,6 +84,7 @@ class WatchDerivative {
   WatchDerivative& operator=(const WatchDerivative&) = delete;
 
  private:
+  std::optional<PlaceScope> place_;
   int64_t operation_ = 0;
 };
 
