@@ -22,7 +22,9 @@ namespace hero::dist {
 class Work {
  public:
   Work() = default;
-  explicit Work(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
+  /// `observed`: the call's number with the core::Observer that heard of it; 0: none did.
+  explicit Work(std::shared_ptr<Pending> pending, int64_t observed = 0)
+      : pending_(std::move(pending)), observed_(observed) {}
   /// What the engine knows the call by; null when it is complete.
   const std::shared_ptr<Pending>& pending() const { return pending_; }
   /// Returns when the call is complete; harmless when it already is.
@@ -32,6 +34,7 @@ class Work {
 
  private:
   std::shared_ptr<Pending> pending_;
+  int64_t observed_ = 0;
 };
 
 /// How a collective is made. In Order::tree and Order::ranks the ranks exchange their contributions
