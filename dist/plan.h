@@ -128,9 +128,14 @@ double seconds_bound(const PlanRequest& request, const Strategy& strategy);
 double model_flops(const PlanRequest& request);
 
 /// Runs two steps of a strategy on meta, one rank of each stage, and plays the second one on the
-/// cluster. Where there are many micro-batches it does so with two smaller numbers of them and goes
-/// on along the line through both, on which steps with more micro-batches than stages lie.
+/// cluster. Where there are many micro-batches it does so for two smaller numbers of them and goes
+/// on along the line through both: once gradients are there and the pipeline is full, each further
+/// micro-batch costs the same.
 PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy);
+
+/// Writes the rehearsed step of a strategy, of at most 2 p micro-batches with p stages, as a trace
+/// file: see write_trace().
+void trace_strategy(const PlanRequest& request, const Strategy& strategy, const std::string& path);
 
 /// The best strategies of a request: those whose bounds fit are rehearsed in the order of their
 /// least time until no other can be faster than the last of the best, or no rehearsal is left.

@@ -91,8 +91,6 @@ Cluster read_cluster(Keys keys) {
   keys.not_negative("launch", cluster.launch_seconds);
   read_link(keys, "inside", cluster.inside);
   read_link(keys, "outside", cluster.outside);
-  keys.positive("host_link", cluster.host_bytes_per_second);
-  keys.positive("disk", cluster.disk_bytes_per_second);
   keys.end();
   return cluster;
 }
@@ -114,9 +112,7 @@ nlohmann::ordered_json cluster_json(const Cluster& cluster) {
           {"hbm", cluster.memory_bytes_per_second},
           {"launch", cluster.launch_seconds},
           {"inside", link(cluster.inside)},
-          {"outside", link(cluster.outside)},
-          {"host_link", cluster.host_bytes_per_second},
-          {"disk", cluster.disk_bytes_per_second}};
+          {"outside", link(cluster.outside)}};
 }
 
 Cluster parse_cluster(const std::string& text, const std::string& label) {
