@@ -31,7 +31,8 @@ DetectAnomaly::DetectAnomaly(const AnomalyOptions& options)
 }
 
 DetectAnomaly::~DetectAnomaly() {
-  detail::watching = watching_;
+  const unsigned others = detail::watching & ~detail::kWatchAnomaly;
+  detail::watching = others | (watching_ & detail::kWatchAnomaly);
   infinities = infinities_;
 }
 

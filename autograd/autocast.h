@@ -25,6 +25,7 @@ struct AutocastOptions {
 ///
 /// A cached cast is used until the leaf is written to, its graph was freed by backward, or the
 /// outermost scope ends.
+/// \snippet test_examples_gradients.cpp Autocast
 class Autocast {
  public:
   explicit Autocast(const AutocastOptions& options = {});

@@ -12,4 +12,5 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/partition.h>
+#include <hero/autograd/profiler.h>
 #include <hero/autograd/tensor.h>

@@ -5,6 +5,7 @@
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/engine.h>
 #include <hero/autograd/offload_blocks.h>
+#include <hero/core/profile/observer.h>
 
 namespace hero {
 
@@ -135,6 +136,7 @@ void CheckpointFrame::run_again() {
     const CheckpointScope scope(self);
     phase_ = Phase::again;
     const Restored restored(random_, autocast_);
+    const ProfileScope profiled("recompute");
     again_(inputs);
   }
   check(arrays_.size() == specs_.size(), "checkpoint: run again, the function saved ",

@@ -21,6 +21,7 @@ namespace hero {
 /// Memory: the inputs, until backward; in backward one call's activations at a time.
 /// fn itself is copied or moved in; one that cannot be copied, such as a module, is referred to and
 /// must live until backward.
+/// \snippet test_examples_gradients.cpp checkpoint
 template <class F, std::same_as<Tensor>... In>
 auto checkpoint(F&& fn, const In&... inputs) {
   using Plain = std::remove_cvref_t<F>;

@@ -58,21 +58,15 @@ Tensor tensor(Scalar value, const TensorOptions& options) {
   check(fits(value, dtype), "tensor: ", value, " does not fit ", dtype);
   return make("tensor", Array::full({}, value, dtype, options.device), options);
 }
-Tensor tensor(std::initializer_list<double> values, const TensorOptions& options) {
-  return from_vector(std::vector<double>(values), options);
+template <RowElement T>
+Tensor tensor(std::initializer_list<T> values, const TensorOptions& options) {
+  return from_vector(std::vector<T>(values), options);
 }
-Tensor tensor(std::initializer_list<float> values, const TensorOptions& options) {
-  return from_vector(std::vector<float>(values), options);
-}
-Tensor tensor(std::initializer_list<int> values, const TensorOptions& options) {
-  return from_vector(std::vector<int>(values), options);
-}
-Tensor tensor(std::initializer_list<int64_t> values, const TensorOptions& options) {
-  return from_vector(std::vector<int64_t>(values), options);
-}
-Tensor tensor(std::initializer_list<bool> values, const TensorOptions& options) {
-  return from_vector(std::vector<bool>(values), options);
-}
+template Tensor tensor(std::initializer_list<double>, const TensorOptions&);
+template Tensor tensor(std::initializer_list<float>, const TensorOptions&);
+template Tensor tensor(std::initializer_list<int>, const TensorOptions&);
+template Tensor tensor(std::initializer_list<int64_t>, const TensorOptions&);
+template Tensor tensor(std::initializer_list<bool>, const TensorOptions&);
 
 template <RowElement T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& options) {

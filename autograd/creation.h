@@ -11,7 +11,7 @@ struct TensorOptions {
   bool requires_grad = false;
 };
 
-/// What rows of a matrix may be made of.
+/// What lists and rows may be made of.
 template <class T>
 concept RowElement = std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, int> ||
     std::same_as<T, int64_t> || std::same_as<T, bool>;
@@ -21,13 +21,12 @@ concept RowElement = std::same_as<T, double> || std::same_as<T, float> || std::s
 /// floats; {.dtype = kFloat64} keeps all their digits.
 /// \{
 /// A number, as a tensor without dimensions.
+/// \snippet test_examples_tensors.cpp tensor
 Tensor tensor(Scalar value, const TensorOptions& options = {});
-Tensor tensor(std::initializer_list<double> values, const TensorOptions& options = {});
-Tensor tensor(std::initializer_list<float> values, const TensorOptions& options = {});
-Tensor tensor(std::initializer_list<int> values, const TensorOptions& options = {});
-Tensor tensor(std::initializer_list<int64_t> values, const TensorOptions& options = {});
-Tensor tensor(std::initializer_list<bool> values, const TensorOptions& options = {});
-/// Rows of equal length. A template, because overloads by element are ambiguous to clang.
+/// The elements are of one type. A template, so that {{1.0}, {2.0}} can be nothing but rows.
+template <RowElement T>
+Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {});
+/// Rows of equal length, also of one element each.
 template <RowElement T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
               const TensorOptions& options = {});
@@ -39,6 +38,7 @@ Tensor tensor(const std::vector<bool>& values, const TensorOptions& options = {}
 /// \}
 
 Tensor empty(const Shape& shape, const TensorOptions& options = {});
+/// \snippet test_examples_tensors.cpp zeros
 Tensor zeros(const Shape& shape, const TensorOptions& options = {});
 Tensor ones(const Shape& shape, const TensorOptions& options = {});
 /// Every element is the value; float32, int64 or bool as the value is, unless a dtype is given.
@@ -49,6 +49,7 @@ Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);
 /// start, start + step, ... below end; int64 for integer arguments, else float32. With an integer
 /// dtype given, start and step lose their fractions first, as in PyTorch.
+/// \snippet test_examples_tensors.cpp arange
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, const TensorOptions& options = {});
 Tensor arange(Scalar end, const TensorOptions& options = {});
 /// `steps` values from start to end, both included. With an integer dtype given, both lose their
@@ -61,6 +62,7 @@ Tensor one_hot(const Tensor& x, int64_t num_classes = -1);
 /// Uniform in [0, 1).
 Tensor rand(const Shape& shape, const TensorOptions& options = {});
 /// Standard normal.
+/// \snippet test_examples_tensors.cpp randn
 Tensor randn(const Shape& shape, const TensorOptions& options = {});
 /// Integers in [low, high), int64.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOptions& options = {});

@@ -3,7 +3,6 @@
 // order.
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <queue>
 #include <unordered_map>
 
@@ -16,7 +15,7 @@
 #include <hero/autograd/watch.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/per_thread.h>
-#include <hero/core/places.h>
+#include <hero/core/profile/observer.h>
 
 namespace hero {
 
@@ -230,10 +229,7 @@ class BackwardWalk {
 
   static Grads run_node(Node& node, const Grads& grads) {
     check_kept(node);
-    std::optional<PlaceScope> place;
-    if (core::keeps_places.load(std::memory_order_relaxed) && node.place_) [[unlikely]] {
-      place.emplace(*node.place_);
-    }
+    const detail::WatchDerivative derivative(node, node.place_.get());
     Grads results = node.run(grads);
     check(results.size() == node.input_count(), node.name(), ": backward gave ", results.size(),
           " gradients for ", node.input_count(), " inputs");
@@ -380,6 +376,7 @@ std::vector<Tensor> run_walk(Walk walk) {
     }
   } depth(walk.rest != nullptr);
   const Autocast off({.enabled = false});
+  const ProfileScope profiled("backward");
   std::vector<Tensor> captured = BackwardWalk(walk).run();
   for (size_t i = 0; walk_depth == 1 && i < end_callbacks().size(); ++i) {
     const auto callback = end_callbacks()[i];

@@ -18,6 +18,7 @@ class GradMode {
 };
 
 /// Operations are not recorded while it lives: `NoGrad no_grad;`.
+/// \snippet test_examples_gradients.cpp NoGrad
 struct NoGrad : GradMode {
   NoGrad() : GradMode(false) {}
 };

@@ -26,6 +26,7 @@ using TensorsFunction = std::function<std::vector<Tensor>(const std::vector<Tens
 /// are passed on unchanged. Differences are taken on contiguous copies, so that a layout under test
 /// is compared with the plain one. Throws an Error that names the input, the element and both
 /// values on a mismatch; true otherwise.
+/// \snippet test_examples_gradients.cpp gradcheck
 bool gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs,
                const GradcheckOptions& options = {});
 bool gradcheck(const TensorsFunction& fn, const std::vector<Tensor>& inputs,

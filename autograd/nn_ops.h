@@ -6,6 +6,7 @@
 
 namespace hero {
 
+/// \snippet test_examples_tensors.cpp softmax
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 /// x1 W_o x2 + b_o: x1 [.., in1], x2 [.., in2], weight [out, in1, in2], bias [out].
@@ -65,6 +66,7 @@ struct CrossEntropyOptions {
 /// Scores x [N, C, ...], int64 targets [N, ...]; mean divides by the weights of targets not
 /// ignored. Targets of x's shape and a floating dtype are class probabilities; mean then divides by
 /// the number of rows.
+/// \snippet test_examples_tensors.cpp cross_entropy
 Tensor cross_entropy(const Tensor& x, const Tensor& target,
                      const CrossEntropyOptions& options = {});
 struct LinearCrossEntropyOptions {
@@ -183,6 +185,7 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, doub
 /// \{
 /// Over the trailing `normalized_shape`; weight and bias may be undefined. Ba et al., arXiv
 /// 1607.06450.
+/// \snippet test_examples_tensors.cpp layer_norm
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
 /// x / sqrt(mean(x^2, last) + eps) * weight. eps, where absent, is that of the dtype computed in:
@@ -236,6 +239,7 @@ struct Conv2dOptions {
   int64_t groups = 1;
 };
 /// x [N, C, H, W], weight [O, C / groups, KH, KW], bias [O].
+/// \snippet test_examples_tensors.cpp conv2d
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
 /// relu(conv2d(x, weight, bias, options)) in one operation that keeps only its input and output.

@@ -111,7 +111,7 @@ void Recorder::add_input(Node& node, const Tensor& tensor) {
 
 void Recorder::finish(Node& node) {
   node.sequence_ = ++thread_sequence;
-  if ((detail::watching & detail::kWatchAnomaly) != 0 ||
+  if ((detail::watching & (detail::kWatchAnomaly | detail::kWatchProfile)) != 0 ||
       core::keeps_places.load(std::memory_order_relaxed)) [[unlikely]] {
     node.place_ = std::make_unique<std::string>(current_place());
   }

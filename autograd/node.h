@@ -112,7 +112,7 @@ class Node : public Counted {
   // freed.
   std::atomic<uint64_t> walk_ = 0;
   std::unique_ptr<std::vector<std::pair<int, detail::Hook<TensorHook>>>> hooks_;  // by output
-  std::unique_ptr<std::string> place_;  // where it was recorded, if inside a DetectAnomaly
+  std::unique_ptr<std::string> place_;  // where it was recorded, if somebody wanted to know
 };
 
 namespace detail {

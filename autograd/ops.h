@@ -60,6 +60,7 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
 
 /// \name Elementwise, two inputs
 /// \{
+/// \snippet test_examples_tensors.cpp broadcast
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, Scalar b);
 Tensor sub(const Tensor& a, const Tensor& b);
@@ -93,6 +94,7 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value =
 /// x + value * a / b, rounded once where the result is a half.
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value = 1);
 /// a where condition (bool) is true, else b.
+/// \snippet test_examples_tensors.cpp where
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b);
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b);
@@ -175,6 +177,7 @@ Tensor operator>=(const Tensor& a, Scalar b);
 
 /// \name Reductions: over `dims`, all of them when empty
 /// \{
+/// \snippet test_examples_tensors.cpp sum
 Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor prod(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
@@ -202,6 +205,7 @@ struct ValuesIndices {
   Tensor values, indices;  ///< indices: int64, without gradient
 };
 /// Largest element along dim and the position of its first occurrence.
+/// \snippet test_examples_tensors.cpp max
 ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim = false);
 ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim = false);
 /// Largest of all elements; ties share the gradient evenly.
@@ -214,6 +218,7 @@ Tensor cumprod(const Tensor& x, int64_t dim);
 /// Stable; NaN counts as the largest.
 ValuesIndices sort(const Tensor& x, int64_t dim = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
+/// \snippet test_examples_tensors.cpp topk
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
 /// Sums x over the dimensions in which `shape` broadcasts to x's shape: the reverse of expand.
 Tensor sum_to(const Tensor& x, const Shape& shape);
@@ -221,6 +226,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape);
 
 /// \name Shape
 /// \{
+/// \snippet test_examples_tensors.cpp reshape
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor permute(const Tensor& x, const Dims& dims);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
@@ -229,6 +235,7 @@ Tensor squeeze(const Tensor& x, int64_t dim);
 Tensor squeeze(const Tensor& x);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
+/// \snippet test_examples_tensors.cpp slice
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop = kEnd, int64_t step = 1);
 /// `length` elements from `start` on, which counts from the end where it is negative.
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
@@ -246,6 +253,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats);
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim);
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
+/// \snippet test_examples_tensors.cpp cat
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
@@ -265,6 +273,7 @@ Tensor to(const Tensor& x, Device device);
 
 /// \name Indexing: indices are int64 (int32 is converted)
 /// \{
+/// \snippet test_examples_tensors.cpp gather
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src);
@@ -284,6 +293,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask);
 /// int64 [count, ndim] positions of the non-zero elements.
 Tensor nonzero(const Tensor& x);
 /// Rows of weight [V, D] for each index; the gradient of row padding_idx is zero.
+/// \snippet test_examples_tensors.cpp embedding
 Tensor embedding(const Tensor& weight, const Tensor& index,
                  std::optional<int64_t> padding_idx = {});
 /// \}
@@ -291,6 +301,7 @@ Tensor embedding(const Tensor& weight, const Tensor& index,
 /// \name Products
 /// \{
 /// 1-D and 2-D as usual; more dimensions are batches, which broadcast.
+/// \snippet test_examples_tensors.cpp matmul
 Tensor matmul(const Tensor& a, const Tensor& b);
 /// [M, K] x [K, N]
 Tensor mm(const Tensor& a, const Tensor& b);

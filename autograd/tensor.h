@@ -128,16 +128,19 @@ class Tensor {
   /// The gradient of a non-leaf is kept too.
   const Tensor& retain_grad() const;
   /// Adds d(this)/d(leaf) to every leaf's grad(); this must have one element.
+  /// \snippet test_examples_gradients.cpp backward
   void backward(const BackwardOptions& options = {}) const;
   /// The same with the gradient of some scalar with respect to this tensor.
   void backward(const Tensor& gradient, const BackwardOptions& options = {}) const;
   /// The same values without history; shares storage.
+  /// \snippet test_examples_gradients.cpp detach
   Tensor detach() const;
   /// Lets a leaf hold other values of its shape, of any dtype (floating if it requires grad) and
   /// device; it stays the same tensor, its hooks stay, and grad() is converted with it. A graph
   /// recorded before can no longer run backward through the leaf: an Error says so.
   const Tensor& set_data(const Array& array) const;
   /// Called with this tensor's gradient, once complete, in each backward.
+  /// \snippet test_examples_gradients.cpp register_hook
   HookHandle register_hook(TensorHook hook) const;
   /// Called after this leaf's grad() has received its complete gradient.
   HookHandle register_leaf_hook(LeafHook hook) const;
@@ -359,6 +362,7 @@ struct GradOptions {
 };
 
 /// Gradients of the outputs' sum with respect to `inputs`; no tensor's grad() changes.
+/// \snippet test_examples_gradients.cpp grad
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 

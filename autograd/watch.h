@@ -1,16 +1,19 @@
 #pragma once
-// What open scopes (DetectAnomaly, Autocast) do around every operation; for op.h, the engine and
-// the files of the scopes.
+// What open scopes (DetectAnomaly, Autocast, Profiler) do around every operation; for op.h, the
+// engine and the files of the scopes.
+#include <optional>
 #include <span>
 #include <string>
 
 #include <hero/autograd/node.h>
+#include <hero/core/error.h>
+#include <hero/core/places.h>
 
 namespace hero::detail {
 
 /// Which scopes are open on this thread, one bit each: 0 nearly always, and then they cost one
 /// comparison an operation.
-inline constexpr unsigned kWatchAnomaly = 1, kWatchAutocast = 2;
+inline constexpr unsigned kWatchAnomaly = 1, kWatchAutocast = 2, kWatchProfile = 4;
 extern constinit thread_local unsigned watching;
 
 /// Around one operation: may replace its inputs by cast ones, and looks at what came out.
@@ -56,6 +59,34 @@ void look_at_output(const char* op, std::span<const Tensor* const> inputs, const
 void look_at_gradients(const Node& node, const std::string& place, const Grads& before,
                        const Grads& after);
 /// \}
+
+/// \name Profiler: an interval of this thread; 0 where none is recorded
+/// \{
+int64_t begin_profiled(const char* op);
+void end_profiled(int64_t operation) noexcept;
+/// \}
+
+/// Around the derivative of an operation that was recorded at `place`, which may be null.
+class WatchDerivative {
+ public:
+  WatchDerivative(const Node& node, const std::string* place) {
+    const bool profiled = (watching & kWatchProfile) != 0;
+    if (!profiled && !core::keeps_places.load(std::memory_order_relaxed)) [[likely]]
+      return;
+    if (place != nullptr) place_.emplace(*place);
+    if (profiled) operation_ = begin_profiled(node.name());
+  }
+  ~WatchDerivative() {
+    if (operation_ != 0) [[unlikely]]
+      end_profiled(operation_);
+  }
+  WatchDerivative(const WatchDerivative&) = delete;
+  WatchDerivative& operator=(const WatchDerivative&) = delete;
+
+ private:
+  std::optional<PlaceScope> place_;
+  int64_t operation_ = 0;
+};
 
 /// Autocast: the inputs as the policy wants them, when that changes any; else empty.
 std::vector<Tensor> autocast_inputs(const char* op, std::span<const Tensor* const> inputs);

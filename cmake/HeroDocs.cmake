@@ -12,23 +12,41 @@ set(DOXYGEN_GENERATE_LATEX NO)
 set(DOXYGEN_QUIET YES)
 set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
 set(DOXYGEN_EXTRACT_ALL YES)
-set(DOXYGEN_FILE_PATTERNS *.h *.md)
-set(DOXYGEN_EXCLUDE_PATTERNS */core/cpu/* */core/json/* */build/*)
+set(DOXYGEN_JAVADOC_AUTOBRIEF YES)
+set(DOXYGEN_FILE_PATTERNS *.h *.md *.dox)
+# What users include lies at the top of a folder; below it, but for these, is how that works.
+set(DOXYGEN_EXCLUDE_PATTERNS */core/cpu/* */core/io/* */core/json/* */core/meta/* */core/kernels/*
+    */autograd/ops/* */autograd/profile/* */cuda/runtime/* */dist/checkpoint/* */dist/engines/* */dist/ladder/*
+    */dist/parallel/* */dist/rehearsal/*)
 set(DOXYGEN_EXCLUDE_SYMBOLS hero::detail hero::core::detail)
 set(DOXYGEN_MACRO_EXPANSION YES)
 set(DOXYGEN_EXPAND_ONLY_PREDEF YES)
 set(DOXYGEN_PREDEFINED "HERO_HD=" "HERO_FORWARD(Type,function)=" "HERO_PREDICATE2(Type,label,expression)=")
-set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_SOURCE_DIR})
-set(DOXYGEN_STRIP_FROM_PATH ${PROJECT_SOURCE_DIR})
+set(DOXYGEN_STRIP_FROM_INC_PATH ${hero_include_dir})
+set(DOXYGEN_STRIP_FROM_PATH ${hero_include_dir}/hero ${PROJECT_SOURCE_DIR})
 set(DOXYGEN_USE_MATHJAX YES)
 set(DOXYGEN_IMAGE_PATH docs docs/figures)
+# The examples that headers name by \\snippet are cases of the tests.
+set(DOXYGEN_EXAMPLE_PATH tests/autograd/reference tests/nn/reference tests/optim/reference
+    tests/dist/reference)
+set(DOXYGEN_EXAMPLE_PATTERNS test_examples_*.cpp)
+# Debian's doxygen-awesome-css, where it is installed; without it the pages have Doxygen's own looks.
+find_path(hero_doxygen_theme doxygen-awesome.css PATHS /usr/share/doxygen-awesome-css)
+if(hero_doxygen_theme)
+  set(DOXYGEN_HTML_EXTRA_STYLESHEET ${hero_doxygen_theme}/doxygen-awesome.css
+      ${hero_doxygen_theme}/doxygen-awesome-sidebar-only.css)
+  set(DOXYGEN_GENERATE_TREEVIEW YES)
+  set(DOXYGEN_DISABLE_INDEX NO)
+  set(DOXYGEN_FULL_SIDEBAR NO)
+  set(DOXYGEN_HTML_COLORSTYLE LIGHT)
+endif()
 set(DOXYGEN_EXCLUDE docs/README.md)
 set(DOXYGEN_FILTER_PATTERNS "*.md=sed -E -f cmake/doxygen_markdown.sed"
-                            "*.h=sed -f cmake/doxygen_headers.sed")
+                            "*.h=cmake/doxygen_header")
 set(DOXYGEN_USE_MDFILE_AS_MAINPAGE README.md)
 set(hero_documented README.md docs)
 foreach(component IN LISTS hero_components)
-  list(APPEND hero_documented ${component})
+  list(APPEND hero_documented ${hero_include_dir}/hero/${component})
 endforeach()
 doxygen_add_docs(docs ${hero_documented} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                  COMMENT "Writing the API reference to docs/html")

@@ -11,7 +11,7 @@ packages_site="chromium"
 packages_bench="libbenchmark-dev"
 packages_fuzz="clang-14"
 packages_figures="gnuplot-nox fonts-dejavu-core"
-packages_lint="git clang-format-14 clang-tidy-14 doxygen"
+packages_lint="git clang-format-14 clang-tidy-14 doxygen doxygen-awesome-css"
 
 say() { echo "$self: $*" >&2; }
 

@@ -50,6 +50,7 @@ struct Tracked;
 /// load() or, where it is steps(), in the one after it. The destructor of a checkpointer with such
 /// a save is a collective too, unless an exception is on its way: then a save that is not complete
 /// is given up, and the next one removes what there is of it.
+/// \snippet test_examples_ranks.cpp dist_Checkpointer
 class Checkpointer {
  public:
   using StateDict = nn::Checkpointer::StateDict;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/core/profile/observer.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/engines/rank_state.h>
 
@@ -43,17 +44,6 @@ void check_output_apart(Collective op, const Array& output, const Array& input, 
 }
 
 }  // namespace
-
-void Work::wait() {
-  if (pending_) pending_->wait();
-  pending_.reset();
-}
-
-bool Work::test() {
-  if (pending_ && !pending_->test()) return false;
-  pending_.reset();
-  return true;
-}
 
 UnitScope::UnitScope(std::string unit) : previous_(std::exchange(current_unit, std::move(unit))) {}
 UnitScope::~UnitScope() { current_unit = std::move(previous_); }
@@ -159,7 +149,10 @@ Work Communicator::post(Call call, const Array& output, const Array& input, bool
   const std::string unit = call.unit;
   const int64_t bytes = bytes_sent(call, rank(), size());
   if (!state_->met) call.phase = Phase::join;
-  Work work(engine().post(std::move(call), input, output));
+  int64_t observed = 0;
+  if (core::observer != nullptr && op != Collective::split) [[unlikely]]
+    observed = core::observer->begin_call({name(op), axis_, unit, bytes});
+  Work work(engine().post(std::move(call), input, output), observed);
   if (output.defined()) output.storage().bump_version();
   if (op != Collective::split) state_->traffic.add(op, unit, axis_, bytes);
   if (!async) {

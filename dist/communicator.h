@@ -18,10 +18,13 @@ namespace hero::dist {
 /// A call that may not be complete. Until it is, its arrays must not be written, freed or, where
 /// they are outputs, read. Dropping the handle is allowed: the call goes on during this rank's next
 /// calls and is complete before the rank ends.
+/// \snippet test_examples_ranks.cpp async
 class Work {
  public:
   Work() = default;
-  explicit Work(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
+  /// `observed`: the call's number with the core::Observer that heard of it; 0: none did.
+  explicit Work(std::shared_ptr<Pending> pending, int64_t observed = 0)
+      : pending_(std::move(pending)), observed_(observed) {}
   /// What the engine knows the call by; null when it is complete.
   const std::shared_ptr<Pending>& pending() const { return pending_; }
   /// Returns when the call is complete; harmless when it already is.
@@ -31,6 +34,7 @@ class Work {
 
  private:
   std::shared_ptr<Pending> pending_;
+  int64_t observed_ = 0;
 };
 
 /// How a collective is made. In Order::tree and Order::ranks the ranks exchange their contributions
@@ -111,6 +115,7 @@ class Communicator {
   Work reduce_scatter(const Array& output, const Array& input,
                       const CallOptions& options = {}) const;
   /// output becomes all inputs, one behind the other.
+  /// \snippet test_examples_ranks.cpp all_gather
   Work all_gather(const Array& output, const Array& input, const CallOptions& options = {}) const;
   /// x becomes the root's x.
   Work broadcast(const Array& x, int root, const CallOptions& options = {}) const;
@@ -125,6 +130,7 @@ class Communicator {
                   const AllToAllOptions& options = {}) const;
   /// x goes to rank `to`, whose recv with as many elements must come: a send without async returns
   /// when it has. The n-th send to a rank meets its n-th recv from this one.
+  /// \snippet test_examples_ranks.cpp send
   Work send(const Array& x, int to, const CallOptions& options = {}) const;
   Work recv(const Array& x, int from, const CallOptions& options = {}) const;
   /// Returns when every rank has come here.

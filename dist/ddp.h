@@ -19,6 +19,7 @@ struct DDPOptions {
 /// while backward runs, bucket by bucket. Buckets follow the reverse order of registration and,
 /// after the first backward, the order in which gradients became ready. A trainable parameter
 /// without a gradient is an Error that names it. Li et al., arXiv 2006.15704.
+/// \snippet test_examples_ranks.cpp DDP
 class DDP : public DataParallel {
  public:
   DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options = {});

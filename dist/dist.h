@@ -9,6 +9,7 @@
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
 #include <hero/dist/pipeline.h>
+#include <hero/dist/profile.h>
 #include <hero/dist/schedule.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/traffic.h>

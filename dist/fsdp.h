@@ -39,6 +39,7 @@ struct FSDPOptions {
 /// A module made on meta gets the values that it would have had, shard by shard. One unit has one
 /// dtype; parameters tied over two units are an Error. All ranks must use the same parameters in a
 /// step. Zhao et al., arXiv 2304.11277.
+/// \snippet test_examples_ranks.cpp fully_shard
 DataParallel fully_shard(nn::Module& module, const Communicator& comm,
                          const FSDPOptions& options = {});
 

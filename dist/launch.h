@@ -32,6 +32,7 @@ struct RunOptions {
 /// bytes that its ranks send would have left them at that rate: each rank's leave one after the
 /// other, beginning when all ranks of their call have made it. Ranks compute meanwhile: so one
 /// machine shows how much of its communication a program hides.
+/// \snippet test_examples_ranks.cpp run_ranks
 void run_ranks(int ranks, const RankProgram& program, const RunOptions& options = {});
 
 /// Runs `program` for ranks of a world of `size`, one after the other on the calling thread, on
@@ -41,6 +42,7 @@ void run_ranks(int ranks, const RankProgram& program, const RunOptions& options 
 /// of an all_to_all. Cpu arrays of up to 1 MiB, by which programs agree on something, are taken as
 /// if all ranks had said the same: a sum is N times this rank's, a mean or maximum the same,
 /// gathered parts are copies; so a program goes one way on all ranks. Messages carry none of them.
+/// \snippet test_examples_ranks.cpp simulate_ranks
 void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks = {});
 
 struct LaunchOptions {

@@ -15,6 +15,7 @@ struct Axis {
 /// Ranks laid out as a grid with named axes, row-major: of {{"replicate", 2}, {"shard", 4}} rank 5
 /// has the coordinates (1, 1). mesh["shard"] is the group of the ranks that differ from this one in
 /// that coordinate only, in its order; Traffic counts it under the axis's name.
+/// \snippet test_examples_ranks.cpp Mesh
 class Mesh {
  public:
   /// All ranks of `world` must make the same mesh; the sizes' product must be its size.

@@ -52,6 +52,7 @@ struct PipelineStepOptions {
 /// Along another axis of the mesh fully_shard() or ZeRO may follow, where each rank divides what it
 /// holds: gradients are averaged in each chunk's last backward. A parameter tied over stages cannot
 /// be sharded. Huang et al., arXiv 1811.06965.
+/// \snippet test_examples_ranks.cpp Pipeline
 class Pipeline {
  public:
   /// A collective of `comm`: an Error on every rank where ranks name other options or models. So it

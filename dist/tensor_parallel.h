@@ -80,6 +80,7 @@ struct TensorParallelOptions {
 /// and backward on t ranks. What draws random numbers outside the cut modules (dropout of
 /// residuals) must draw the same on all ranks of the group: give them the same seed. Dropout inside
 /// what is cut is an Error in training.
+/// \snippet test_examples_ranks.cpp tensor_parallel
 void tensor_parallel(nn::Module& module, const Communicator& group,
                      const TensorParallelOptions& options = {});
 

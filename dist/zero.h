@@ -25,6 +25,7 @@ struct ZeROOptions {
 /// gather changed parameters in the next forward; stage 3 gathers each module's around its use.
 /// Stages 1 and 2 leave frozen parameters alone; a frozen one that is thawed later is not averaged.
 /// Rajbhandari et al., arXiv 1910.02054.
+/// \snippet test_examples_ranks.cpp ZeRO
 class ZeRO : public DataParallel {
  public:
   ZeRO(nn::Module& module, const Communicator& comm, const ZeROOptions& options = {});

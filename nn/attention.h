@@ -39,6 +39,7 @@ struct MultiheadAttentionResult {
 /// num_kv_heads / H rows each. Where the weights hold the rows of some heads alone, as a rank's
 /// part of them does (dist::tensor_parallel), it attends with these; weights and, in training,
 /// dropout are of all heads, and an Error then.
+/// \snippet test_examples_networks.cpp MultiheadAttention
 class MultiheadAttention : public Module {
  public:
   using Options = MultiheadAttentionOptions;

@@ -10,6 +10,7 @@ namespace hero::nn {
 ///
 /// Write braces: they make the modules from left to right, which fixes whose random numbers come
 /// first.
+/// \snippet test_examples_networks.cpp Sequential
 class Sequential : public Module {
  public:
   Sequential() = default;

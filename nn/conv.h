@@ -114,6 +114,7 @@ class Conv1d : public Convolution {
 };
 
 /// x [N, C, H, W] or [C, H, W]. Parameters: weight [O, C / groups, KH, KW], bias [O].
+/// \snippet test_examples_networks.cpp Conv2d
 class Conv2d : public Convolution {
  public:
   using Options = Conv2dOptions;

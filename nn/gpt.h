@@ -129,6 +129,7 @@ Tensor generate(const Tensor& tokens, int64_t block_size, const GenerateOptions&
 /// ln_2, mlp.{c_fc, c_proj}}, transformer.ln_f, lm_head. First values as GPT-2's: normal with
 /// deviation 0.02, 0.02 / sqrt(2 n_layer) for each c_proj, biases 0. As a chain it has n_layer + 2
 /// links: the embedding of tokens [B, T], each block, and ln_f with lm_head.
+/// \snippet test_examples_networks.cpp GPT
 class GPT : public Module, public Chain {
  public:
   using Options = GPTConfig;

@@ -10,6 +10,7 @@ struct LinearOptions {
 
 /// y = x weight^T + bias: x [.., in_features] to [.., out_features]. weight [out, in] and bias
 /// [out] start uniform in +-1 / sqrt(in_features).
+/// \snippet test_examples_networks.cpp Linear
 class Linear : public Module {
  public:
   using Options = LinearOptions;

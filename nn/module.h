@@ -60,6 +60,7 @@ using BackwardHook =
 /// what takes memory is what they become, whole by materialize() or shard by shard under
 /// dist::fully_shard(). DDP and ZeRO charge a rank with what stays on meta, as simulated ranks have
 /// it.
+/// \snippet test_examples_networks.cpp DeviceScope
 class DeviceScope {
  public:
   explicit DeviceScope(Device device);
@@ -109,6 +110,7 @@ concept TakesOptions = requires {
 
 /// Base of all networks and layers. Names, order and behaviour are those of torch.nn.Module. A
 /// module cannot be copied; it can be moved while nobody holds a reference to it.
+/// \snippet test_examples_networks.cpp Module
 class Module {
  public:
   Module();
@@ -183,6 +185,7 @@ class Module {
   /// all names have them.
   LoadResult load_state_dict(const StateDict& dict, const LoadOptions& options = {});
   /// The same through a .safetensors file, which Python opens too.
+  /// \snippet test_examples_networks.cpp save
   void save(const std::string& path) const;
   LoadResult load(const std::string& path, const LoadOptions& options = {});
   /// \}

@@ -101,6 +101,7 @@ class RNN : public Recurrent {
 
 /// Gates i, f, g, o: c' = f c + i g, h' = o tanh(c'). Hochreiter and Schmidhuber, Neural
 /// Computation 9(8), 1997, with the forget gate of Gers et al., 2000.
+/// \snippet test_examples_networks.cpp LSTM
 class LSTM : public Recurrent {
  public:
   using Options = RecurrentOptions;

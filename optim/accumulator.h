@@ -22,6 +22,7 @@ namespace hero::optim {
 ///
 /// Halves are added up in float32 and rounded once, at the end. Of m micro-batches at most
 /// 1 + log2(m) sums are held, each as large as the gradients.
+/// \snippet test_examples_optim.cpp Accumulator
 class Accumulator {
  public:
   explicit Accumulator(std::vector<Tensor> parameters);

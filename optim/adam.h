@@ -63,6 +63,7 @@ extern template class OptimizerOf<AdamWOptions>;
 
 /// Adam with the decay taken from the parameter instead of added to the gradient: p *= 1 - lr *
 /// weight_decay, then Adam's step without decay. Loshchilov and Hutter, arXiv 1711.05101.
+/// \snippet test_examples_optim.cpp AdamW
 class AdamW : public OptimizerOf<AdamWOptions> {
  public:
   explicit AdamW(const std::vector<Tensor>& params, const AdamWOptions& options = {})

@@ -18,6 +18,7 @@ struct ClipOptions {
 ///
 /// On a GPU the norm stays there and the gradients are read and scaled in a few launches for any
 /// number of them, shards too; the host waits only with error_if_nonfinite.
+/// \snippet test_examples_optim.cpp clip_grad_norm
 Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
                       const ClipOptions& options = {});
 

@@ -26,6 +26,7 @@ struct GradScalerOptions {
 /// Where parameters are shards, their owners agree on whether one of them found an overflow:
 /// unscale_(), or step() without it, is a collective then.
 /// float16 parameters need MasterWeights: unscaled in float16 the small gradients would be lost.
+/// \snippet test_examples_optim.cpp GradScaler
 class GradScaler {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});

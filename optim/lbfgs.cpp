@@ -4,6 +4,7 @@
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/kernels/elementwise.h>
+#include <hero/core/profile/observer.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/lbfgs.h>
 #include <hero/optim/line_search.h>
@@ -183,6 +184,7 @@ Array LBFGS::flat_params() const {
 }
 
 Tensor LBFGS::step(const std::function<Tensor()>& closure) {
+  const ProfileScope::Step profiled("optimizer step");
   check_whole("lbfgs", parameters());
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);

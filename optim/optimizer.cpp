@@ -3,6 +3,7 @@
 
 #include <hero/core/fetcher.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/profile/observer.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/optimizer.h>
 #include <hero/optim/state_lookup.h>
@@ -91,6 +92,7 @@ void Optimizer::prepare(int group, State& state) {
 }
 
 void Optimizer::step() {
+  const ProfileScope::Step profiled("optimizer step");
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
   stepped_.clear();

@@ -117,6 +117,7 @@ struct ChainedScheduler {
 
 /// Moves one option of every group along a curve. Values that groups have when it is made are its
 /// base values; it sets step 0's at once. The optimizer must outlive it.
+/// \snippet test_examples_optim.cpp Schedule
 class Schedule {
  public:
   Schedule(Optimizer& optimizer, Curve curve, std::string option = "lr");

@@ -27,6 +27,7 @@ extern template class OptimizerOf<SGDOptions>;
 /// Stochastic gradient descent: g += weight_decay * p; with momentum b = momentum * b + (1 -
 /// dampening) * g (b = g at the first step) and g = b, or g + momentum * b for nesterov; p -= lr *
 /// g. Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
+/// \snippet test_examples_optim.cpp SGD
 class SGD : public OptimizerOf<SGDOptions> {
  public:
   explicit SGD(const std::vector<Tensor>& params, const SGDOptions& options = {})

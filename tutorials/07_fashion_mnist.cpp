@@ -6,6 +6,7 @@
 #include "support/command.h"
 #include "support/device.h"
 #include "support/fashion.h"
+#include "support/trace.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/nn/nn.h>
@@ -234,7 +235,9 @@ int main(int argc, char** argv) {
       .flag("--silent", options.silent, "no line of progress")
       .text("--out", options.out, "folder for figures")
       .device(options.device);
-  return command.run(argc, argv, [&] {
+  tutorial::TraceOptions trace;
+  tutorial::add_trace(command, trace);
+  const auto run = [&] {
     hero::check(!options.resume || !options.run.empty(),
                 "--resume: name the run's folder with --run");
     const tutorial::OnDevice device(options.device);
@@ -244,5 +247,6 @@ int main(int argc, char** argv) {
     if (options.cnn) return cnn(data, options);
     const int code = slides(data, options);
     return code != 0 ? code : race(data, options);
-  });
+  };
+  return command.run(argc, argv, [&] { return tutorial::traced(trace, options.device, run); });
 }

@@ -4,6 +4,7 @@
 #include "support/device.h"
 #include "support/gpt_options.h"
 #include "support/language.h"
+#include "support/trace.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/nn/data/data.h>
@@ -188,5 +189,8 @@ int main(int argc, char** argv) {
   GPTOptions options;
   tutorial::Command command("A GPT trained on the King James Bible.");
   add_options(command, options);
-  return command.run(argc, argv, [&] { return train(options); });
+  tutorial::TraceOptions trace;
+  tutorial::add_trace(command, trace);
+  const auto run = [&] { return train(options); };
+  return command.run(argc, argv, [&] { return tutorial::traced(trace, options.device, run); });
 }

@@ -41,10 +41,11 @@ class WorkMeter {
 /// The meter of this thread, or null.
 WorkMeter* current_work_meter();
 
-/// Charges this thread's work to `meter`, and to it alone, while the scope lives.
+/// Charges this thread's work to `meter`, and to it alone, while the scope lives; to nobody where
+/// that is null.
 class WorkScope {
  public:
-  explicit WorkScope(WorkMeter& meter);
+  explicit WorkScope(WorkMeter* meter);
   ~WorkScope();
   WorkScope(const WorkScope&) = delete;
   WorkScope& operator=(const WorkScope&) = delete;

@@ -17,7 +17,6 @@
 #include <hero/dist/engines/local/world.h>
 #include <hero/dist/engines/rank_frame.h>
 #include <hero/dist/engines/run_ranks.h>
-#include <hero/dist/engines/simulated/engine.h>
 
 namespace hero::dist {
 namespace {
@@ -135,27 +134,6 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
 void run_ranks(int ranks, const RankProgram& program, const RunOptions& options) {
   const Outcome outcome = run_outcome(ranks, program, options);
   if (outcome.error) std::rethrow_exception(outcome.error);
-}
-
-void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks) {
-  check(size >= 1, "simulate_ranks: not a positive number of ranks: ", size);
-  std::vector<int> chosen;
-  for (int rank = 0; rank < size && ranks.empty(); ++rank) chosen.push_back(rank);
-  for (const int rank : ranks) {  // each once, in the order in which they are named
-    check(rank >= 0 && rank < size, "simulate_ranks: not a rank: ", rank, " of ", size);
-    if (std::find(chosen.begin(), chosen.end(), rank) == chosen.end()) chosen.push_back(rank);
-  }
-  const auto world = make_simulated_world(size);
-  const Generator::State generator = default_generator().state();
-  std::mutex output;
-  for (const int rank : chosen) {
-    // the first of them prints
-    const RankFrame frame(rank == chosen.front() ? 0 : 1, false, generator, output);
-    const std::shared_ptr<Engine> engine = make_simulated_engine(world, rank);
-    Communicator communicator(engine, frame.state(), "world");
-    program(communicator);
-    engine->drain();
-  }
 }
 
 }  // namespace hero::dist

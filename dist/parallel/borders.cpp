@@ -3,6 +3,7 @@
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/error.h>
+#include <hero/core/profile/work.h>
 #include <hero/dist/parallel/borders.h>
 #include <hero/nn/without_hooks.h>
 
@@ -45,6 +46,7 @@ std::vector<Border> borders_of(nn::Chain& chain, const std::vector<size_t>& begi
                                const std::vector<StageValue>& values, const Tensor& x,
                                const BorderDTypes& dtypes) {
   const LedgerScope ledger(planned_ledger());
+  const core::WorkScope no_work(nullptr);
   const NoGrad no_grad;
   const nn::EvalScope eval;
   const nn::WithoutHooks without_hooks;

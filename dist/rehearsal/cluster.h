@@ -2,7 +2,6 @@
 // Machines and the network between them, as far as the time of a step depends on them.
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include <hero/core/profile/work.h>
 
@@ -14,23 +13,27 @@ struct LinkSpec {
   double bytes_per_second = 0.0;  ///< one way; both ways at once
 };
 
-/// Hosts that are all alike, with devices that are all alike.
+/// Hosts that are all alike, with devices that are all alike. The default is a host with eight
+/// A100-SXM4-80GB, by NVIDIA's data sheet, with links at four fifths of theirs and efficiencies
+/// that are assumed: measure yours.
 struct Cluster {
   int per_host = 8;                                   ///< devices, so ranks, of a host
   int64_t memory = int64_t{80} * 1000 * 1000 * 1000;  ///< bytes of a device
-  double float32_flops = 19.5e12;                     ///< peak a second of a device
+  double float32_flops = 19.5e12;                     ///< peak a second of a device, of float64 too
   double half_flops = 312e12;                         ///< of float16 and bfloat16
   double memory_bytes_per_second = 2.0e12;            ///< of a device's memory
   /// What part of the peak (of flops for matmul and attention, of memory's rate for all others)
   /// kernels of each kind reach, by WorkKind.
   std::array<double, core::kWorkKindCount> efficiency = {0.55, 0.4, 0.5, 0.8, 0.7, 0.7};
-  double launch_seconds = 4e-6;         ///< the least that a kernel takes
-  LinkSpec inside = {5e-6, 250e9};      ///< between devices of a host
-  LinkSpec outside = {10e-6, 25e9};     ///< of a device to other hosts
-  double host_bytes_per_second = 25e9;  ///< between a device and its host's memory
-  double disk_bytes_per_second = 6e9;   ///< of a device's part of a disk
+  double launch_seconds = 4e-6;      ///< the least that a kernel takes
+  LinkSpec inside = {5e-6, 250e9};   ///< between devices of a host
+  LinkSpec outside = {10e-6, 25e9};  ///< of a device to other hosts
 
-  /// A roofline: the longest of flops at the kind's peak, bytes at memory's rate and the launches.
+  /// flops a second of products of this dtype, at best.
+  double peak_flops(DType dtype) const;
+  /// A roofline: the longest of flops at the kind's part of the peak, bytes at its part of memory's
+  /// rate (for products and attention: at memory's rate), and the launches. Williams, Waterman and
+  /// Patterson, Communications of the ACM 52(4), 2009.
   double seconds(const core::Work& work) const;
 };
 

@@ -20,32 +20,31 @@ struct GroupRecord {
 /// One thing that a rank did. Which members mean something depends on `kind`.
 struct TimelineEvent {
   enum class Kind : uint8_t {
-    compute,   ///< `seconds`, `flops`: kernels between two other events
-    begin,     ///< call `call` of `op` on `group`, with `bytes` in all; `peer` of messages
-    wait,      ///< until `call` is complete
-    transfer,  ///< `bytes` begin to go over `transfer`; its wait is a `wait` for `call`
-    mark,      ///< `label`: from here on the rank is in that part (forward of a unit, ..)
+    compute,  ///< kernels between two other events: `seconds`, `peak_seconds`, `flops`
+    begin,    ///< call `call` of `op` on `group`
+    wait,     ///< until call `call` is complete
   };
   Kind kind = Kind::compute;
   Collective op = Collective::barrier;
-  Transfer transfer = Transfer::to_device;
   int32_t group = -1;  ///< of Recording::groups
-  int32_t peer = -1;   ///< rank in the group: the other end of a message, or the root
-  int32_t label = -1;  ///< of Recording::labels: a part, or the unit of a call
+  int32_t peer = -1;   ///< of a message the other end, a rank in the group
+  int32_t label = -1;  ///< of Recording::labels: a part of the program, or a call's unit
   int64_t call = -1;   ///< number of a call among those of its rank
   int64_t after = -1;  ///< that call must be complete before this one begins to move
-  int64_t bytes = 0;   ///< the array's: input of a reduction, output of a gathering
-  double seconds = 0.0;
+  int64_t bytes = 0;   ///< that this rank sends in the call, as Traffic counts them
   int64_t flops = 0;
-  int64_t live = 0;  ///< bytes that the rank held at this event, all tags
+  double seconds = 0.0;       ///< what the kernels take on the cluster's devices
+  double peak_seconds = 0.0;  ///< what their flops would take at the peak of their dtypes
+  int64_t live = 0;           ///< bytes that the rank held at the end of the event
 };
 
+/// One rank's events and what it counted.
 struct RankTimeline {
   int rank = 0;
   std::vector<TimelineEvent> events;
-  std::array<int64_t, kMemoryTagCount> peak = {};  ///< bytes by tag
-  int64_t peak_total = 0;
-  Traffic traffic;
+  std::array<int64_t, kMemoryTagCount> peak = {};  ///< bytes by tag, of the whole program
+  int64_t peak_total = 0;                          ///< bytes, of the whole program
+  Traffic traffic;                                 ///< of the recorded step
 };
 
 /// The ranks of a world that ran. Where not all did, the others are taken to do at the same time

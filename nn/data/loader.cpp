@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/core/profile/observer.h>
 #include <hero/nn/data/batch_maker.h>
 #include <hero/nn/data/loader.h>
 
@@ -71,6 +72,7 @@ struct DataLoader::Iterator::Pass {
       return false;
     }
     if (workers && workers->foreign()) start_workers();
+    const ProfileScope profiled("data");
     current = (workers ? workers->take() : plan.make(next)).to(state->options.device);
     ++next;
     if (newest) state->position = {plan.epoch, next};

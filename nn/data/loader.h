@@ -36,6 +36,7 @@ struct DataLoaderOptions {
 /// batch is asked for. Leaving a pass early ends its workers. Batches are charged to
 /// MemoryTag::other; operations inside the dataset are not recorded and draw from numbers that the
 /// seed, the epoch and the batch fix.
+/// \snippet test_examples_networks.cpp DataLoader
 class DataLoader {
  public:
   struct End {};

@@ -61,6 +61,7 @@ enum class Resume {
 /// One process writes to a folder at a time: resume() and save() take the lock of the folder
 /// (run/LOCK) and the checkpointer holds it; in another process they are an Error that names this
 /// one; a save that is under way holds it too. load() and steps() read beside a writer.
+/// \snippet test_examples_networks.cpp Checkpointer
 class Checkpointer {
  public:
   using StateDict = std::vector<core::NamedArray>;

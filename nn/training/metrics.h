@@ -31,6 +31,7 @@ struct MetricsOptions {
 /// lines before it, and one that was torn when the machine stopped is cut off, with a word on
 /// stderr, when the run goes on. One process writes to a folder at a time: its lock
 /// (`folder`/LOCK) is the Checkpointer's.
+/// \snippet test_examples_networks.cpp MetricsWriter
 class MetricsWriter {
  public:
   explicit MetricsWriter(const std::string& folder, const MetricsOptions& options = {});

@@ -12,6 +12,15 @@ using Catch::Matchers::ContainsSubstring;
 using Values = std::vector<double>;
 using Integers = std::vector<int64_t>;
 
+TEST_CASE("tensor: rows of one element are rows") {
+  CHECK(tensor({{1.0}, {2.0}}).shape() == Shape{2, 1});
+  CHECK(tensor({{1.0F}}).shape() == Shape{1, 1});
+  CHECK(tensor({{1}, {2}, {3}}).shape() == Shape{3, 1});
+  CHECK(tensor({{true}}, {.dtype = kFloat32}).shape() == Shape{1, 1});
+  CHECK(tensor({1.0}).shape() == Shape{1});
+  CHECK(tensor({{1.0, 2.0}}).shape() == Shape{1, 2});
+}
+
 TEST_CASE("arange counts like PyTorch's, in integers and in floats") {
   CHECK(arange(4).to_vector<int64_t>() == Integers{0, 1, 2, 3});
   CHECK(arange(4).dtype() == kInt64);

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "device.h"
 #include "number.h"
+#include "trace.h"
 #include <CLI/CLI.hpp>
 
 namespace tutorial {
@@ -44,10 +45,14 @@ int run(int argc, char** argv, const Program& program,
   Options options;
   Command command(program.title);
   add_options(command, program, options);
+  TraceOptions trace;
+  if (program.descends) add_trace(command, trace);
   return command.run(argc, argv, [&] {
     const OnDevice device(options.device);
-    body(options);
-    return 0;
+    return traced(trace, options.device, [&] {
+      body(options);
+      return 0;
+    });
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "device.h"
+#include "trace.h"
 
 #include <hero/core/error.h>
 
@@ -16,6 +17,7 @@ namespace tutorial {
 int run_ranks(int argc, char** argv, const Ranked& program,
               const std::function<void(Communicator& world, const RankOptions& options)>& body) {
   RankOptions options;
+  TraceOptions trace;
   std::string engine, timeout;
   std::optional<int64_t> ranks, steps;
   std::optional<double> link;
@@ -30,10 +32,11 @@ int run_ranks(int argc, char** argv, const Ranked& program,
       .number("--link", link, "bytes a second that leave a rank, for ranks that are threads")
       .device(device)
       .text("--out", options.out, "folder for figures");
+  add_trace(command, trace);
   if (program.steps) command.count("--steps", steps, "steps of the training run");
   const auto one_rank = [&](Communicator& world) {
     const OnDevice mine(device_of(world, device));
-    body(world, options);
+    traced(trace, world, [&] { body(world, options); });
   };
   return command.run(argc, argv, [&] {
     options.link = link.value_or(0.0);

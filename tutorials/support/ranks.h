@@ -26,8 +26,9 @@ struct RankOptions {
   double link = 0.0;            ///< bytes a second that leave a rank, of --link; 0: no such option
 };
 
-/// Runs `body` on every rank and its device (device.h). The options are launch()'s, --device, --out
-/// and --steps; the exit status: 0, 1 after an error, 2 for wrong usage.
+/// Runs `body` on every rank and its device (device.h). The options are launch()'s, --device,
+/// --out,
+/// --steps and those of trace.h; the exit status: 0, 1 after an error, 2 for wrong usage.
 int run_ranks(int argc, char** argv, const Ranked& program,
               const std::function<void(Communicator& world, const RankOptions& options)>& body);
 

@@ -6,6 +6,7 @@
 #include <hero/dist/engines/simulated/alike.h>
 #include <hero/dist/engines/simulated/engine.h>
 #include <hero/dist/engines/simulated/group.h>
+#include <hero/dist/rehearsal/recorder.h>
 
 namespace hero::dist {
 namespace {
@@ -52,6 +53,9 @@ class SimulatedEngine : public Engine {
       group().collective(call, member_->made, rank());
       ++member_->made;
       if (call.device == kCpu) say_alike(call, input, output, rank(), size());
+    }
+    if (RankRecorder* const recorder = RankRecorder::current()) {
+      return recorder->begin(call, &group(), group().axis, group().world_ranks, rank());
     }
     return complete;
   }

@@ -1,2 +1,0 @@
-# A group's name is plain text to Doxygen.
-/\\name/s/`//g

@@ -1,0 +1,7 @@
+#include <hero/core/profile/observer.h>
+
+namespace hero::core {
+
+constinit thread_local Observer* observer = nullptr;
+
+}  // namespace hero::core

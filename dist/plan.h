@@ -1,0 +1,160 @@
+#pragma once
+// Before a run: which of all ways to divide a GPT's training among the devices of a cluster is the
+// fastest that fits. Every way is bounded by formulas, and the promising ones are rehearsed: the
+// program itself runs on meta arrays, one rank of each stage, and what it recorded is played on a
+// model of the cluster. No device is needed.
+//
+//   const dist::Plan plan = dist::plan(dist::load_plan_request("gpt3.json"));
+//   std::puts(table(plan).c_str());
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <hero/core/dtype.h>
+#include <hero/dist/rehearsal/cluster.h>
+#include <hero/dist/schedule.h>
+#include <hero/nn/gpt.h>
+
+namespace hero::dist {
+
+/// How replicas of the model share the work of data parallelism.
+enum class PlanRung : uint8_t {
+  ddp,    ///< each holds everything; with one replica: no data parallelism
+  zero1,  ///< optimizer states are divided
+  zero2,  ///< and gradients
+  fsdp,   ///< and parameters (ZeRO-3), by block
+  hybrid  ///< as fsdp, within a host; replicas of that among hosts
+};
+/// "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "hybrid".
+const char* name(PlanRung rung);
+
+/// One way to run a step. Ranks are tensor x replicate x shard x pipe, of which tensor varies
+/// fastest and pipe slowest.
+struct Strategy {
+  int tensor = 1;     ///< ranks that compute a layer together
+  int pipe = 1;       ///< stages
+  int replicate = 1;  ///< replicas whose states are not divided among each other
+  int shard = 1;      ///< ranks among which the rung divides; 1 for DDP
+  PlanRung rung = PlanRung::ddp;
+  int64_t micro_batch = 1;                      ///< sequences that a rank takes at a time
+  int64_t micro_batches = 1;                    ///< of those, in a step
+  Schedule schedule = Schedule::one_f_one_b();  ///< matters where there are stages
+  bool reshard = true;      ///< fsdp, hybrid: blocks are freed between forward and backward
+  bool checkpoint = false;  ///< blocks keep their input alone and run twice
+
+  int data() const { return replicate * shard; }
+  int ranks() const { return tensor * pipe * data(); }
+  /// "t 8 p 4 x FSDP 32, 16 x 1 sequences, 1f1b, checkpoint".
+  std::string text() const;
+};
+
+/// What a step of a strategy costs.
+struct PlanCost {
+  double seconds = 0.0;  ///< of a step
+  int64_t memory = 0;    ///< most bytes that a rank held
+  double inside = 0.0;   ///< bytes that the busiest rank sends within its host in a step
+  double outside = 0.0;  ///< and to other hosts
+};
+
+/// What is to be planned.
+struct PlanRequest {
+  nn::GPTConfig model;  ///< block_size is the length of sequences
+  Cluster cluster;
+  int ranks = 8;
+  int64_t global_batch = 8;  ///< sequences of a step
+  /// kBFloat16: parameters and gradients of two bytes with float32 masters and moments, 16 bytes a
+  /// parameter in all; kFloat32: as many in float32 alone.
+  DType dtype = kBFloat16;
+  int best = 10;                ///< strategies to tell
+  int64_t rehearsals = 64;      ///< at most; the rest is judged by its bound and said to be so
+  int64_t max_micro_batch = 8;  ///< sequences
+  /// In place of a rehearsal, for tests; empty: rehearse_strategy(). May be called from several
+  /// threads.
+  std::function<PlanCost(const PlanRequest&, const Strategy&)> rehearse = {};
+};
+
+/// A strategy and what is known of it.
+struct PlanEntry {
+  Strategy strategy;
+  int64_t memory_bound = 0;    ///< no step holds fewer bytes on its fullest rank
+  double seconds_bound = 0.0;  ///< no step takes less
+  std::optional<PlanCost> cost = {};
+};
+
+/// Strategies with as many tensor ranks and stages, and why they are not among the best.
+struct PlanGroup {
+  int tensor = 1, pipe = 1;
+  int64_t strategies = 0;
+  int64_t too_large = 0;       ///< by their bound or their rehearsal
+  int64_t least_memory = 0;    ///< of those, the least
+  int64_t slower = 0;          ///< by their bound: than the last of the best
+  double least_seconds = 0.0;  ///< of those, the least bound
+  int64_t rehearsed = 0;       ///< of those that fit
+  double best_seconds = 0.0;   ///< of those
+  int64_t not_rehearsed = 0;   ///< for which no rehearsal was left
+};
+
+struct Plan {
+  PlanRequest request;
+  std::vector<PlanEntry> best;    ///< by their time
+  std::vector<PlanGroup> groups;  ///< all strategies
+  int64_t strategies = 0;
+  int64_t rehearsed = 0;
+};
+
+/// All strategies of a request, without regard to memory: tensor divides the heads, the width and a
+/// host's ranks; pipe divides the blocks; what is left is data parallel and divides the batch.
+/// Micro-batches are powers of two that divide a replica's batch. Interleaved schedules are tried
+/// where the stages divide the micro-batches. An Error for a request that makes no sense.
+std::vector<Strategy> strategies(const PlanRequest& request);
+
+/// Bytes that the fullest rank holds at least. Of a stage's parameters P (12 C^2 a block and the
+/// small ones, what tensor ranks cut divided by t) a rank holds, by Table 1 of the ZeRO paper
+/// (Rajbhandari et al., arXiv 1910.02054), 2 P + 2 P + 12 P with each term divided by `shard` from
+/// its rung on; in float32 4 P + 4 P + 8 P. When it has taken the forwards of the micro-batches
+/// that wait at a time it holds parameters, optimizer states and activations: of micro-batches of b
+/// sequences of s positions each block keeps s b C (8 + 26 / t) bytes in halves, where Korthikanti
+/// et al. (arXiv 2205.05198, equation 1 and 2) have s b C (10 + 24 / t + 5 a s / (C t)): Hero keeps
+/// no matrix of attention and no dropout. A checkpointed block keeps 2 s b C, one at a time as much
+/// as the others.
+int64_t memory_bound(const PlanRequest& request, const Strategy& strategy);
+/// Seconds that a step takes at least: the products and attention of the stage with the most of
+/// them at the cluster's speed, the bytes of tensor parallelism inside the host, and what a
+/// schedule waits for at its ends; or, if that is more, the gradients' way over the network.
+double seconds_bound(const PlanRequest& request, const Strategy& strategy);
+/// Flops of the model in a step, forward and backward, of all ranks together: 6 for each weight and
+/// token, 6 C T a block and token for causal attention, without what checkpoints compute again.
+double model_flops(const PlanRequest& request);
+
+/// Runs two steps of a strategy on meta, one rank of each stage, and plays the second one on the
+/// cluster. Where there are many micro-batches it does so for two smaller numbers of them and goes
+/// on along the line through both: once gradients are there and the pipeline is full, each further
+/// micro-batch costs the same.
+PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy);
+
+/// Writes the rehearsed step of a strategy, of at most 2 p micro-batches with p stages, as a trace
+/// file: see write_trace().
+void trace_strategy(const PlanRequest& request, const Strategy& strategy, const std::string& path);
+
+/// The best strategies of a request: those whose bounds fit are rehearsed in the order of their
+/// least time until no other can be faster than the last of the best, or no rehearsal is left.
+Plan plan(const PlanRequest& request);
+
+/// The best strategies and, by tensor ranks and stages, why all others fell.
+std::string table(const Plan& plan);
+/// The configuration file of a strategy: JSON with DeepSpeed's keys, "tensor", "pipe" and
+/// "schedule".
+std::string config_text(const PlanRequest& request, const Strategy& strategy);
+
+/// A request's JSON: {"model": {"layers", "width", "heads", "vocabulary", "sequence"}, "ranks",
+/// "global_batch", "dtype", "cluster": see cluster_file.h}. An Error that lists all keys that are
+/// not known, and one for each value that makes no sense.
+PlanRequest parse_plan_request(const std::string& text, const std::string& label = "the text");
+PlanRequest load_plan_request(const std::string& path);
+
+/// What this machine's CPU does as one rank of `ranks` threads, measured in a few seconds: the
+/// speed of products, of passes over memory, and of collectives.
+Cluster calibrate(int ranks = 1);
+
+}  // namespace hero::dist

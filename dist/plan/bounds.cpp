@@ -1,0 +1,156 @@
+// What a strategy costs at least, in closed form.
+#include <algorithm>
+
+#include <hero/dist/plan.h>
+
+namespace hero::dist {
+
+namespace {
+
+// Elements and flops of a model's pieces; C width, T positions.
+struct Sizes {
+  explicit Sizes(const nn::GPTConfig& m)
+      : C(static_cast<double>(m.n_embd)),
+        T(static_cast<double>(m.block_size)),
+        V(static_cast<double>(m.vocab_size)),
+        heads(static_cast<double>(m.n_head)),
+        bias(m.bias ? 1.0 : 0.0),
+        positions(m.rotary ? 0.0 : T * C) {
+    const double qkv = C + 2 * C * static_cast<double>(m.n_kv_head.value_or(m.n_head)) / heads;
+    weights = qkv * C + C * C + 8 * C * C;
+    cut = weights + bias * (qkv + 4 * C);
+    whole = 2 * C + bias * 4 * C;
+  }
+  double C, T, V, heads, bias, positions;
+  double weights;  // elements of a block's matrices
+  double cut;      // of a block's parameters that tensor ranks divide
+  double whole;    // and of the others: norms, biases behind sums
+
+  // Of a forward of one sequence.
+  double block_products() const { return 2 * T * weights; }
+  double block_attention() const { return 2 * T * T * C; }  // causal: half of 4 T^2 C
+  double head_products() const { return 2 * T * C * V; }
+};
+
+double bytes_of(const PlanRequest& r) { return r.dtype == kFloat32 ? 4.0 : 2.0; }
+
+// Parameters of a rank of a stage, before the rung divides them.
+double parameters(const PlanRequest& r, const Strategy& s, int stage) {
+  const Sizes size(r.model);
+  const double t = s.tensor;
+  double count = static_cast<double>(r.model.n_layer / s.pipe) * (size.cut / t + size.whole);
+  const bool tied = r.model.tie_weights && s.pipe == 1;
+  if (stage == 0) count += size.V * size.C / t + size.positions;
+  if (stage + 1 == s.pipe) count += size.C * (1 + size.bias) + (tied ? 0 : size.V * size.C / t);
+  return count;
+}
+
+// Pairs of a chunk and a micro-batch that wait for backward at a time, as schedule.h says.
+double waiting(const Strategy& s, int stage) {
+  const int64_t p = s.pipe, m = s.micro_batches, v = s.schedule.chunks(), behind = p - stage - 1;
+  if (v > 1) return static_cast<double>(std::min(v * m, 2 * behind + (v - 1) * p + 1));
+  return static_cast<double>(std::min(behind + 1, m));
+}
+
+double activations(const PlanRequest& r, const Strategy& s, int stage) {
+  const Sizes size(r.model);
+  const double unit = size.T * static_cast<double>(s.micro_batch) * size.C * bytes_of(r) / 2;
+  const double block = unit * (8 + 26.0 / s.tensor);
+  const double blocks = static_cast<double>(r.model.n_layer / s.pipe) / s.schedule.chunks();
+  const double passes = waiting(s, stage);
+  return s.checkpoint ? passes * blocks * 2 * unit + block : passes * blocks * block;
+}
+
+double stage_bytes(const PlanRequest& r, const Strategy& s, int stage) {
+  const double count = parameters(r, s, stage), wide = bytes_of(r);
+  const auto divided = [&](PlanRung from, double bytes) {
+    return count * bytes / (s.rung >= from ? s.shard : 1);
+  };
+  const double steady =
+      divided(PlanRung::fsdp, wide) + divided(PlanRung::zero1, r.dtype == kFloat32 ? 8.0 : 12.0);
+  const double gradients = divided(PlanRung::zero2, wide);
+  double forward = activations(r, s, stage);
+  // From the second micro-batch on they meet gradients.
+  if (s.pipe == 1 && s.micro_batches > 1) forward += gradients;
+  return steady + std::max(forward, gradients);
+}
+
+// Seconds of a micro-batch on one stage.
+struct Pass {
+  double forward = 0.0, backward = 0.0;
+};
+
+Pass pass_of(const PlanRequest& r, const Strategy& s, int stage) {
+  const Sizes size(r.model);
+  const Cluster& c = r.cluster;
+  const double peak = r.dtype == kFloat32 ? c.float32_flops : c.half_flops;
+  const auto speed = [&](core::WorkKind kind) {
+    return peak * c.efficiency[static_cast<size_t>(kind)] * s.tensor;
+  };
+  const double sequences = static_cast<double>(s.micro_batch);
+  const double blocks = sequences * static_cast<double>(r.model.n_layer / s.pipe);
+  const double block = blocks * (size.block_products() / speed(core::WorkKind::matmul) +
+                                 size.block_attention() / speed(core::WorkKind::attention));
+  const double last = stage + 1 == s.pipe ? 1.0 : 0.0;
+  const double head = last * sequences * size.head_products() / speed(core::WorkKind::matmul);
+  // Two sums over the tensor ranks forward and two backward.
+  const double bytes = size.T * size.C * bytes_of(r) * 2 * 2 * (s.tensor - 1) / s.tensor;
+  const double sums = blocks * bytes / c.inside.bytes_per_second;
+  return {block + head + sums, 2 * (block + head) + sums + (s.checkpoint ? block : 0.0)};
+}
+
+double pass_seconds(const PlanRequest& r, const Strategy& s) {
+  const double m = static_cast<double>(s.micro_batches);
+  const Pass first = pass_of(r, s, 0), last = pass_of(r, s, s.pipe - 1);
+  // The last stage begins when the others have passed the first micro-batch on and ends before they
+  // have passed the last one back.
+  const double back = s.schedule.splits_backward() ? first.forward : first.backward;
+  const double ends = (s.pipe - 1) * (first.forward + back) / s.schedule.chunks();
+  return m * (last.forward + last.backward) + ends;
+}
+
+// Bytes over the data axes' ports.
+double data_seconds(const PlanRequest& r, const Strategy& s) {
+  if (s.data() == 1) return 0.0;
+  const double bytes = parameters(r, s, 0) * bytes_of(r);
+  const double m = s.pipe == 1 ? static_cast<double>(s.micro_batches) : 1.0;
+  const auto port = [&](int span) {
+    return span > r.cluster.per_host ? r.cluster.outside.bytes_per_second
+                                     : r.cluster.inside.bytes_per_second;
+  };
+  const auto part = [](int n) { return static_cast<double>(n - 1) / n; };
+  switch (s.rung) {
+    case PlanRung::ddp:
+    case PlanRung::zero1:
+      return 2 * bytes * part(s.data()) / port(s.tensor * s.data());
+    case PlanRung::zero2:
+      return (1 + m) * bytes * part(s.data()) / port(s.tensor * s.data());
+    case PlanRung::fsdp:
+      return (s.pipe == 1 && s.reshard ? 3 : 2) * m * bytes * part(s.data()) /
+             port(s.tensor * s.data());
+    case PlanRung::hybrid:
+      return std::max(2 * m * bytes * part(s.shard) / port(s.tensor * s.shard),
+                      2 * bytes / s.shard * part(s.replicate) / port(s.tensor * s.data()));
+  }
+  fail("plan: no rung ", static_cast<int>(s.rung));
+}
+
+}  // namespace
+
+int64_t memory_bound(const PlanRequest& request, const Strategy& strategy) {
+  return static_cast<int64_t>(std::max(stage_bytes(request, strategy, 0),
+                                       stage_bytes(request, strategy, strategy.pipe - 1)));
+}
+
+double seconds_bound(const PlanRequest& request, const Strategy& strategy) {
+  return std::max(pass_seconds(request, strategy), data_seconds(request, strategy));
+}
+
+double model_flops(const PlanRequest& request) {
+  const Sizes size(request.model);
+  const double layers = static_cast<double>(request.model.n_layer);
+  return 3 * static_cast<double>(request.global_batch) *
+         (layers * (size.block_products() + size.block_attention()) + size.head_products());
+}
+
+}  // namespace hero::dist

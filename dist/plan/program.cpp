@@ -1,0 +1,141 @@
+#include <optional>
+
+#include <hero/dist/ddp.h>
+#include <hero/dist/fsdp.h>
+#include <hero/dist/mesh.h>
+#include <hero/dist/pipeline.h>
+#include <hero/dist/plan/program.h>
+#include <hero/dist/tensor_parallel.h>
+#include <hero/dist/zero.h>
+#include <hero/optim/adam.h>
+#include <hero/optim/clip.h>
+#include <hero/optim/master_weights.h>
+
+namespace hero::dist {
+
+namespace {
+
+Mesh mesh_of(const Strategy& s, const Communicator& world) {
+  if (s.rung == PlanRung::hybrid) {
+    return Mesh(
+        world,
+        {{"pipe", s.pipe}, {"replicate", s.replicate}, {"shard", s.shard}, {"tensor", s.tensor}});
+  }
+  return Mesh(world, {{"pipe", s.pipe}, {"data", s.data()}, {"tensor", s.tensor}});
+}
+
+nn::GPT model_of(const PlanRequest& request, const Strategy& s) {
+  nn::GPTConfig config = request.model;
+  config.checkpoint = s.checkpoint;
+  if (s.pipe > 1) config.tie_weights = false;
+  nn::GPT model(config);
+  if (request.dtype != kFloat32) model.to(request.dtype);
+  return model;
+}
+
+// As many blocks on every stage; the embedding is with the first one and the head with the last.
+std::vector<size_t> first_links(const PlanRequest& request, const Strategy& s) {
+  const auto stages = static_cast<size_t>(s.pipe * s.schedule.chunks());
+  const auto blocks = static_cast<size_t>(request.model.n_layer) / stages;
+  std::vector<size_t> first = {0};
+  for (size_t i = 1; i < stages; ++i) first.push_back(1 + i * blocks);
+  return first;
+}
+
+std::optional<DataParallel> put_on_rung(const Strategy& s, nn::GPT& model, const Mesh& mesh) {
+  const FSDPOptions by_block{
+      .unit = each<nn::Block>(), .reshard_after_forward = s.reshard, .device = kMeta};
+  switch (s.rung) {
+    case PlanRung::ddp:
+      if (s.data() == 1) return {};
+      return DDP(model, mesh["data"]);
+    case PlanRung::zero1:
+      return ZeRO(model, mesh["data"], {.stage = 1});
+    case PlanRung::zero2:
+      return ZeRO(model, mesh["data"], {.stage = 2});
+    case PlanRung::fsdp:
+      return fully_shard(model, mesh["data"], by_block);
+    case PlanRung::hybrid:
+      return fully_shard(model, mesh.sub({"replicate", "shard"}), by_block);
+  }
+  fail("plan: no rung ", static_cast<int>(s.rung));
+}
+
+// Everything of a rank between two steps.
+class Runner {
+ public:
+  Runner(const PlanRequest& request, const Strategy& s, const Communicator& world)
+      : strategy_(s), mesh_(mesh_of(s, world)), model_(model_of(request, s)) {
+    if (s.tensor > 1) tensor_parallel(model_, mesh_["tensor"]);
+    if (s.pipe == 1 && s.rung < PlanRung::fsdp) model_.materialize(kMeta);
+    if (s.pipe > 1) {
+      pipe_.emplace(model_, mesh_["pipe"],
+                    PipelineOptions{.schedule = s.schedule,
+                                    .micro_batches = static_cast<int>(s.micro_batches),
+                                    .first_links = first_links(request, s),
+                                    .device = kMeta});
+    }
+    parallel_ = put_on_rung(s, model_, mesh_);
+    const Shape shape = {s.micro_batch * (s.pipe > 1 ? s.micro_batches : 1),
+                         request.model.block_size};
+    tokens_ = Tensor(Array::empty(shape, kInt64, kMeta));
+    const optim::AdamWOptions options{.lr = 1e-4};
+    if (request.dtype == kFloat32) {
+      optimizer_ = std::make_unique<optim::AdamW>(model_.parameters(), options);
+    } else {
+      optimizer_ =
+          std::make_unique<optim::MasterWeights<optim::AdamW>>(model_.parameters(), options);
+    }
+  }
+
+  void step() {
+    if (pipe_) {
+      pipe_->step(tokens_, tokens_);
+    } else {
+      accumulate();
+    }
+    optim::clip_grad_norm(model_.parameters(), 1.0);
+    optimizer_->step();
+    model_.zero_grad();
+  }
+
+ private:
+  // Where gradients are whole anyhow they are averaged once, with the last micro-batch.
+  void accumulate() {
+    const bool once = strategy_.rung == PlanRung::ddp || strategy_.rung == PlanRung::zero1;
+    const int64_t m = strategy_.micro_batches;
+    for (int64_t i = 0; i < m; ++i) {
+      if (parallel_ && once) parallel_->set_requires_gradient_sync(i + 1 == m);
+      (model_.loss(tokens_, tokens_) / static_cast<double>(m)).backward();
+    }
+  }
+
+  const Strategy& strategy_;
+  Mesh mesh_;
+  nn::GPT model_;
+  std::optional<Pipeline> pipe_;
+  std::optional<DataParallel> parallel_;
+  Tensor tokens_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+};
+
+}  // namespace
+
+void run_strategy(const PlanRequest& request, const Strategy& strategy, Communicator& world,
+                  const std::function<void()>& between) {
+  const nn::DeviceScope meta(kMeta);
+  Runner runner(request, strategy, world);
+  runner.step();
+  between();
+  runner.step();
+}
+
+std::vector<int> stage_ranks(const Strategy& strategy) {
+  std::vector<int> ranks;
+  for (int stage = 0; stage < strategy.pipe; ++stage) {
+    ranks.push_back(stage * strategy.data() * strategy.tensor);
+  }
+  return ranks;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,88 @@
+// Requests and configurations as JSON.
+#include <fstream>
+#include <sstream>
+
+#include <hero/core/json/reader.h>
+#include <hero/dist/plan.h>
+#include <hero/dist/plan/keys.h>
+
+namespace hero::dist {
+
+namespace {
+
+void read_model(Keys keys, nn::GPTConfig& model) {
+  for (const char* key : {"layers", "width", "heads"}) {
+    if (keys.find(key) == nullptr) keys.refuse(key, "is missing");
+  }
+  keys.count("layers", model.n_layer);
+  keys.count("width", model.n_embd);
+  keys.count("heads", model.n_head);
+  keys.count("vocabulary", model.vocab_size);
+  keys.count("sequence", model.block_size);
+  keys.end();
+}
+
+void read_dtype(Keys& keys, DType& dtype) {
+  const nlohmann::json* member = keys.find("dtype");
+  if (member == nullptr) return;
+  if (*member == "bfloat16") {
+    dtype = kBFloat16;
+  } else if (*member == "float32") {
+    dtype = kFloat32;
+  } else {
+    keys.refuse("dtype", "is " + core::shown(*member) + "; it must be bfloat16 or float32");
+  }
+}
+
+nlohmann::ordered_json zero_of(const Strategy& s) {
+  const int stage = s.rung == PlanRung::hybrid ? 3 : static_cast<int>(s.rung);
+  nlohmann::ordered_json zero = {{"stage", stage}};
+  if (s.rung == PlanRung::hybrid) zero["zero_hpz_partition_size"] = s.shard;
+  return zero;
+}
+
+}  // namespace
+
+PlanRequest parse_plan_request(const std::string& text, const std::string& label) {
+  const nlohmann::json document = core::parse_json(text, "plan", label);
+  std::vector<std::string> unknown;
+  Keys keys(document, "", label, unknown);
+  PlanRequest request;
+  read_model(keys.object("model"), request.model);
+  for (const char* key : {"ranks", "global_batch"}) {
+    if (keys.find(key) == nullptr) keys.refuse(key, "is missing");
+  }
+  keys.count("ranks", request.ranks);
+  keys.count("global_batch", request.global_batch);
+  keys.count("max_micro_batch", request.max_micro_batch);
+  keys.count("rehearsals", request.rehearsals);
+  read_dtype(keys, request.dtype);
+  if (keys.find("cluster") != nullptr) request.cluster = read_cluster(keys.object("cluster"));
+  keys.end();
+  refuse_unknown(unknown, label);
+  return request;
+}
+
+PlanRequest load_plan_request(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  check(file.good() && !text.fail(), "plan: cannot read ", path);
+  return parse_plan_request(text.str(), path);
+}
+
+std::string config_text(const PlanRequest& request, const Strategy& strategy) {
+  nlohmann::ordered_json config = {{"train_batch_size", request.global_batch},
+                                   {"train_micro_batch_size_per_gpu", strategy.micro_batch},
+                                   {"gradient_accumulation_steps", strategy.micro_batches},
+                                   {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 1e-4}}}}},
+                                   {"gradient_clipping", 1.0},
+                                   {"bf16", {{"enabled", request.dtype == kBFloat16}}},
+                                   {"zero_optimization", zero_of(strategy)},
+                                   {"tensor", strategy.tensor},
+                                   {"pipe", strategy.pipe}};
+  if (strategy.pipe > 1) config["schedule"] = strategy.schedule.name();
+  return config.dump(2) + "\n";
+}
+
+}  // namespace hero::dist

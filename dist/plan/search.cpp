@@ -1,0 +1,158 @@
+// The best of all strategies: bounds first, rehearsals of what they leave.
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <map>
+#include <thread>
+
+#include <hero/dist/plan.h>
+
+namespace hero::dist {
+
+namespace {
+
+// Rehearsals that run at the same time: the results do not depend on it.
+constexpr size_t kBatch = 8;
+
+enum class Fate : uint8_t { open, too_large, slower, rehearsed, not_rehearsed };
+
+struct Option {
+  PlanEntry entry;
+  Fate fate = Fate::open;
+
+  double seconds() const { return entry.cost->seconds; }
+};
+
+// All, the ones that could be fastest first.
+std::vector<Option> bounded(const PlanRequest& request) {
+  std::vector<Option> all;
+  for (const Strategy& s : strategies(request)) {
+    Option one{{s, memory_bound(request, s), seconds_bound(request, s), {}}};
+    if (one.entry.memory_bound > request.cluster.memory) one.fate = Fate::too_large;
+    all.push_back(std::move(one));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Option& a, const Option& b) {
+    return a.entry.seconds_bound < b.entry.seconds_bound;
+  });
+  return all;
+}
+
+// Fills the entries' rehearsals. What the first of them to fail threw is thrown again.
+void rehearse_all(const PlanRequest& request, const std::vector<Option*>& batch) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::exception_ptr> errors(batch.size());
+  const auto work = [&] {
+    for (size_t i = next++; i < batch.size(); i = next++) {
+      try {
+        PlanEntry& entry = batch[i]->entry;
+        entry.cost = request.rehearse ? request.rehearse(request, entry.strategy)
+                                      : rehearse_strategy(request, entry.strategy);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  const size_t threads =
+      std::min<size_t>(batch.size(), std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& each : others) each.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+class Search {
+ public:
+  explicit Search(const PlanRequest& request) : request_(request), all_(bounded(request)) {}
+
+  Plan run() {
+    int64_t left = request_.rehearsals;
+    for (std::vector<Option*> batch = next(left); !batch.empty(); batch = next(left)) {
+      rehearse_all(request_, batch);
+      left -= static_cast<int64_t>(batch.size());
+      for (Option* each : batch) judge(*each);
+    }
+    return told();
+  }
+
+ private:
+  // The last of the best so far: nobody slower is wanted.
+  double limit() const {
+    if (best_.size() < static_cast<size_t>(request_.best)) {
+      return std::numeric_limits<double>::infinity();
+    }
+    return best_.back()->seconds();
+  }
+
+  std::vector<Option*> next(int64_t left) {
+    std::vector<Option*> batch;
+    const size_t most = std::min(kBatch, static_cast<size_t>(left));
+    while (batch.size() < most && at_ < all_.size()) {
+      Option& one = all_[at_];
+      if (one.fate == Fate::open && one.entry.seconds_bound > limit()) break;
+      if (one.fate == Fate::open) batch.push_back(&one);
+      ++at_;
+    }
+    return batch;
+  }
+
+  void judge(Option& one) {
+    ++rehearsed_;
+    const bool fits = one.entry.cost->memory <= request_.cluster.memory;
+    one.fate = fits ? Fate::rehearsed : Fate::too_large;
+    if (!fits) return;
+    const auto behind =
+        std::upper_bound(best_.begin(), best_.end(), one.seconds(),
+                         [](double seconds, const Option* c) { return seconds < c->seconds(); });
+    best_.insert(behind, &one);
+    if (best_.size() > static_cast<size_t>(request_.best)) best_.pop_back();
+  }
+
+  Plan told() {
+    Plan plan;
+    plan.request = request_;
+    plan.strategies = static_cast<int64_t>(all_.size());
+    plan.rehearsed = rehearsed_;
+    std::map<std::pair<int, int>, PlanGroup> groups;
+    for (Option& one : all_) {
+      if (one.fate == Fate::open) {
+        one.fate = one.entry.seconds_bound > limit() ? Fate::slower : Fate::not_rehearsed;
+      }
+      const Strategy& s = one.entry.strategy;
+      count(groups[{s.tensor, s.pipe}], one);
+    }
+    for (const auto& [key, group] : groups) plan.groups.push_back(group);
+    for (const Option* each : best_) plan.best.push_back(each->entry);
+    return plan;
+  }
+
+  static void count(PlanGroup& group, const Option& one) {
+    const auto least = [](auto& value, auto candidate, int64_t n) {
+      value = n == 1 ? candidate : std::min(value, candidate);
+    };
+    const PlanEntry& e = one.entry;
+    group.tensor = e.strategy.tensor;
+    group.pipe = e.strategy.pipe;
+    ++group.strategies;
+    if (one.fate == Fate::too_large) {
+      least(group.least_memory, e.cost ? e.cost->memory : e.memory_bound, ++group.too_large);
+    }
+    if (one.fate == Fate::slower) least(group.least_seconds, e.seconds_bound, ++group.slower);
+    if (one.fate == Fate::rehearsed) least(group.best_seconds, one.seconds(), ++group.rehearsed);
+    if (one.fate == Fate::not_rehearsed) ++group.not_rehearsed;
+  }
+
+  const PlanRequest& request_;
+  std::vector<Option> all_;
+  std::vector<Option*> best_;
+  size_t at_ = 0;
+  int64_t rehearsed_ = 0;
+};
+
+}  // namespace
+
+Plan plan(const PlanRequest& request) { return Search(request).run(); }
+
+}  // namespace hero::dist

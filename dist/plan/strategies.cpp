@@ -1,0 +1,128 @@
+// All strategies of a request.
+#include <algorithm>
+
+#include <hero/dist/plan.h>
+
+namespace hero::dist {
+
+namespace {
+
+void check_request(const PlanRequest& r) {
+  check(r.ranks >= 1, "plan: ", r.ranks, " ranks; there must be at least one");
+  check(r.global_batch >= 1, "plan: a global batch of ", r.global_batch,
+        " sequences; there must be at least one");
+  check(r.cluster.per_host >= 1, "plan: ", r.cluster.per_host, " devices of a host");
+  check(r.ranks <= r.cluster.per_host || r.ranks % r.cluster.per_host == 0, "plan: ", r.ranks,
+        " ranks are no whole number of hosts with ", r.cluster.per_host,
+        " devices; give a multiple of it");
+  check(r.dtype == kBFloat16 || r.dtype == kFloat32, "plan: dtype ", name(r.dtype),
+        "; bfloat16 and float32 are planned");
+  check(r.best >= 1 && r.rehearsals >= 1 && r.max_micro_batch >= 1,
+        "plan: best, rehearsals and max_micro_batch must be at least 1");
+  const nn::GPTConfig& m = r.model;
+  check(m.vocab_size > 0 && m.block_size > 0 && m.n_layer > 0 && m.n_head > 0 && m.n_embd > 0 &&
+            m.n_embd % m.n_head == 0,
+        "plan: a model of ", m.n_layer, " layers, width ", m.n_embd, ", ", m.n_head,
+        " heads, vocabulary ", m.vocab_size, ", sequence ", m.block_size,
+        ": sizes must be positive and heads divide the width");
+}
+
+// A strategy's schedules: one where there are no stages.
+std::vector<Schedule> schedules_of(const PlanRequest& r, const Strategy& s) {
+  if (s.pipe == 1) return {Schedule::one_f_one_b()};
+  std::vector<Schedule> all = {Schedule::one_f_one_b(), Schedule::zero_bubble()};
+  for (const int chunks : {2, 4}) {
+    if (s.micro_batches % s.pipe == 0 && r.model.n_layer % (int64_t{s.pipe} * chunks) == 0) {
+      all.push_back(Schedule::interleaved(chunks));
+    }
+  }
+  return all;
+}
+
+// The rungs of so many replicas, with how they are divided.
+std::vector<Strategy> rungs_of(const PlanRequest& r, Strategy s, int data) {
+  const auto with = [&](PlanRung rung, int shard, bool reshard) {
+    Strategy one = s;
+    one.rung = rung;
+    one.shard = shard;
+    one.replicate = data / shard;
+    one.reshard = reshard;
+    return one;
+  };
+  std::vector<Strategy> all = {with(PlanRung::ddp, 1, true)};
+  if (data == 1) return all;
+  all.push_back(with(PlanRung::zero1, data, true));
+  all.push_back(with(PlanRung::zero2, data, true));
+  for (const bool reshard : {true, false}) all.push_back(with(PlanRung::fsdp, data, reshard));
+  const int host = std::max(1, r.cluster.per_host / s.tensor);  // replicas of a host
+  if (host > 1 && host < data && data % host == 0) {
+    for (const bool reshard : {true, false}) all.push_back(with(PlanRung::hybrid, host, reshard));
+  }
+  return all;
+}
+
+// The strategies of a rung: micro-batches, schedules, checkpointing.
+void add_passes(const PlanRequest& r, const Strategy& rung, std::vector<Strategy>& all) {
+  const int64_t rows = r.global_batch / rung.data();
+  for (int64_t b = 1; b <= std::min(rows, r.max_micro_batch); b *= 2) {
+    if (rows % b != 0) break;
+    Strategy s = rung;
+    s.micro_batch = b;
+    s.micro_batches = rows / b;
+    if (s.micro_batches < s.pipe) break;  // some stages would never work at the same time
+    for (const Schedule& schedule : schedules_of(r, s)) {
+      s.schedule = schedule;
+      for (const bool checkpoint : {false, true}) {
+        s.checkpoint = checkpoint;
+        all.push_back(s);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const char* name(PlanRung rung) {
+  constexpr const char* kNames[] = {"DDP", "ZeRO-1", "ZeRO-2", "FSDP", "hybrid"};
+  return kNames[static_cast<size_t>(rung)];
+}
+
+std::string Strategy::text() const {
+  std::string s = "t " + std::to_string(tensor) + " p " + std::to_string(pipe) + " x ";
+  if (data() == 1) {
+    s += "1";
+  } else {
+    s += name(rung);
+    s += " " + (rung == PlanRung::hybrid ? std::to_string(replicate) + " x " + std::to_string(shard)
+                                         : std::to_string(data()));
+  }
+  s += ", " + std::to_string(micro_batches) + " x " + std::to_string(micro_batch);
+  if (pipe > 1) s += ", " + schedule.name();
+  if (rung >= PlanRung::fsdp && !reshard) s += ", kept";
+  if (checkpoint) s += ", checkpoint";
+  return s;
+}
+
+std::vector<Strategy> strategies(const PlanRequest& r) {
+  check_request(r);
+  std::vector<Strategy> all;
+  for (int t = 1; t <= std::min(r.cluster.per_host, r.ranks); ++t) {
+    if (r.model.n_head % t != 0 || r.cluster.per_host % t != 0 || r.ranks % t != 0) continue;
+    if (r.model.n_kv_head.value_or(r.model.n_head) % t != 0) continue;
+    for (int p = 1; p <= r.ranks / t && p <= r.model.n_layer; ++p) {
+      if (r.model.n_layer % p != 0 || r.ranks / t % p != 0) continue;
+      const int data = r.ranks / t / p;
+      if (r.global_batch % data != 0) continue;
+      Strategy s;
+      s.tensor = t;
+      s.pipe = p;
+      for (const Strategy& rung : rungs_of(r, s, data)) add_passes(r, rung, all);
+    }
+  }
+  check(!all.empty(), "plan: no number of replicas divides the global batch of ", r.global_batch,
+        " sequences on ", r.ranks, " ranks; give a batch that ", r.ranks,
+        " divided by tensor ranks and stages divides");
+  return all;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,81 @@
+// A plan as lines of text.
+#include <cstdarg>
+#include <cstdio>
+
+#include <hero/dist/plan.h>
+
+namespace hero::dist {
+
+namespace {
+
+std::string line(const char* format, ...) __attribute__((format(printf, 1, 2)));
+std::string line(const char* format, ...) {
+  char text[256];
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  return text;
+}
+
+double gigabytes(double bytes) { return bytes / 1e9; }
+
+std::string why(const Plan& plan, const PlanGroup& group) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  const double memory = static_cast<double>(plan.request.cluster.memory);
+  if (group.too_large > 0) {
+    add(line("%lld too large, by %.1f GB or more", static_cast<long long>(group.too_large),
+             gigabytes(static_cast<double>(group.least_memory) - memory)));
+  }
+  const double best = plan.best.empty() ? 0.0 : plan.best.front().cost->seconds;
+  const auto than_best = [&](double seconds) { return 100 * (seconds / best - 1); };
+  if (group.slower > 0) {
+    add(line("%lld slower, by %.0f%% or more", static_cast<long long>(group.slower),
+             than_best(group.least_seconds)));
+  }
+  if (group.rehearsed > 0) {
+    add(line("%lld rehearsed, the best %+.0f%%", static_cast<long long>(group.rehearsed),
+             than_best(group.best_seconds)));
+  }
+  if (group.not_rehearsed > 0) {
+    add(line("%lld not rehearsed", static_cast<long long>(group.not_rehearsed)));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string table(const Plan& plan) {
+  const PlanRequest& r = plan.request;
+  std::string text =
+      line("%d ranks, %d a host with %.0f GB each; %lld sequences of %lld a step\n", r.ranks,
+           r.cluster.per_host, gigabytes(static_cast<double>(r.cluster.memory)),
+           static_cast<long long>(r.global_batch), static_cast<long long>(r.model.block_size));
+  text += line("%lld strategies, %lld of them rehearsed\n\n",
+               static_cast<long long>(plan.strategies), static_cast<long long>(plan.rehearsed));
+  if (plan.best.empty()) {
+    text += "none fits\n";
+  } else {
+    text += "     step s   tokens/s    MFU  memory  inside outside GB  strategy\n";
+  }
+  const double tokens = static_cast<double>(r.global_batch * r.model.block_size);
+  const double peak = r.cluster.peak_flops(r.dtype) * r.ranks;
+  for (size_t i = 0; i < plan.best.size(); ++i) {
+    const PlanCost& cost = *plan.best[i].cost;
+    text += line("%2d %8.4g %10.0f %5.1f%% %7.1f %7.1f %7.1f     ", static_cast<int>(i + 1),
+                 cost.seconds, tokens / cost.seconds, 100 * model_flops(r) / (cost.seconds * peak),
+                 gigabytes(static_cast<double>(cost.memory)), gigabytes(cost.inside),
+                 gigabytes(cost.outside));
+    text += plan.best[i].strategy.text() + "\n";
+  }
+  text += "\nt tensor ranks, p stages: what became of all strategies\n";
+  for (const PlanGroup& group : plan.groups) {
+    text += line("  t %-2d p %-3d %4lld: ", group.tensor, group.pipe,
+                 static_cast<long long>(group.strategies)) +
+            why(plan, group) + "\n";
+  }
+  return text;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,21 @@
+#include <algorithm>
+
+#include <hero/dist/rehearsal/cluster.h>
+
+namespace hero::dist {
+
+double Cluster::peak_flops(DType dtype) const {
+  return item_size(dtype) == 2 ? half_flops : float32_flops;
+}
+
+double Cluster::seconds(const core::Work& work) const {
+  const double part = efficiency[static_cast<size_t>(work.kind)];
+  const bool product =
+      work.kind == core::WorkKind::matmul || work.kind == core::WorkKind::attention;
+  const double flops = product ? part * peak_flops(work.dtype) : float32_flops;
+  const double bytes = memory_bytes_per_second * (product ? 1.0 : part);
+  return std::max({static_cast<double>(work.flops) / flops, static_cast<double>(work.bytes) / bytes,
+                   static_cast<double>(work.launches) * launch_seconds});
+}
+
+}  // namespace hero::dist

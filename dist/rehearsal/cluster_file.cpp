@@ -1,0 +1,128 @@
+#include <cmath>
+#include <cstdlib>
+
+#include <hero/core/json/reader.h>
+#include <hero/dist/plan/keys.h>
+#include <hero/dist/rehearsal/cluster_file.h>
+
+namespace hero::dist {
+
+namespace {
+
+constexpr const char* kKinds[core::kWorkKindCount] = {"matmul",      "attention", "window",
+                                                      "elementwise", "reduce",    "copy"};
+
+// Bytes of "80 GB"; negative where the text is none.
+double bytes_of(const std::string& text) {
+  struct Unit {
+    const char* name;
+    double bytes;
+  };
+  constexpr double kKi = 1024.0;
+  constexpr Unit kUnits[] = {{"B", 1.0},
+                             {"kB", 1e3},
+                             {"MB", 1e6},
+                             {"GB", 1e9},
+                             {"TB", 1e12},
+                             {"KiB", kKi},
+                             {"MiB", kKi * kKi},
+                             {"GiB", kKi * kKi * kKi},
+                             {"TiB", kKi * kKi * kKi * kKi}};
+  char* end = nullptr;
+  const double count = std::strtod(text.c_str(), &end);
+  if (end == text.c_str()) return -1.0;
+  while (*end == ' ') ++end;
+  for (const Unit& unit : kUnits) {
+    if (std::string(end) == unit.name) return count * unit.bytes;
+  }
+  return -1.0;
+}
+
+void read_memory(Keys& keys, int64_t& memory) {
+  const nlohmann::json* member = keys.find("memory");
+  if (member == nullptr) return;
+  double bytes = -1.0;
+  if (member->is_number()) bytes = member->get<double>();
+  if (member->is_string()) bytes = bytes_of(member->get<std::string>());
+  if (!(bytes >= 1.0 && bytes < 1e18)) {
+    keys.refuse("memory", "is " + core::shown(*member) +
+                              "; it must be a number of bytes or a text like \"80 GB\"");
+  }
+  memory = std::llround(bytes);
+}
+
+void read_efficiency(Keys& keys, Cluster& cluster) {
+  const nlohmann::json* member = keys.find("efficiency");
+  if (member == nullptr) return;
+  const auto fits = [&](double part) {
+    if (part > 1.0) keys.refuse("efficiency", "has a part of the peak above 1");
+  };
+  if (member->is_number()) {
+    keys.positive("efficiency", cluster.efficiency[0]);
+    fits(cluster.efficiency[0]);
+    return;
+  }
+  Keys kinds = keys.object("efficiency");
+  for (size_t i = 0; i < cluster.efficiency.size(); ++i) {
+    kinds.positive(kKinds[i], cluster.efficiency[i]);
+    fits(cluster.efficiency[i]);
+  }
+  kinds.end();
+}
+
+void read_link(Keys& keys, const char* key, LinkSpec& link) {
+  if (keys.find(key) == nullptr) return;
+  Keys members = keys.object(key);
+  members.not_negative("latency", link.latency);
+  members.positive("bytes_per_second", link.bytes_per_second);
+  members.end();
+}
+
+}  // namespace
+
+Cluster read_cluster(Keys keys) {
+  Cluster cluster;
+  keys.count("per_host", cluster.per_host);
+  read_memory(keys, cluster.memory);
+  keys.positive("float32_flops", cluster.float32_flops);
+  keys.positive("bf16_flops", cluster.half_flops);
+  read_efficiency(keys, cluster);
+  keys.positive("hbm", cluster.memory_bytes_per_second);
+  keys.not_negative("launch", cluster.launch_seconds);
+  read_link(keys, "inside", cluster.inside);
+  read_link(keys, "outside", cluster.outside);
+  keys.end();
+  return cluster;
+}
+
+nlohmann::ordered_json cluster_json(const Cluster& cluster) {
+  nlohmann::ordered_json efficiency;
+  for (size_t i = 0; i < cluster.efficiency.size(); ++i) {
+    efficiency[kKinds[i]] = cluster.efficiency[i];
+  }
+  const auto link = [](const LinkSpec& spec) {
+    return nlohmann::ordered_json{{"latency", spec.latency},
+                                  {"bytes_per_second", spec.bytes_per_second}};
+  };
+  return {{"per_host", cluster.per_host},
+          {"memory", cluster.memory},
+          {"float32_flops", cluster.float32_flops},
+          {"bf16_flops", cluster.half_flops},
+          {"efficiency", efficiency},
+          {"hbm", cluster.memory_bytes_per_second},
+          {"launch", cluster.launch_seconds},
+          {"inside", link(cluster.inside)},
+          {"outside", link(cluster.outside)}};
+}
+
+Cluster parse_cluster(const std::string& text, const std::string& label) {
+  const nlohmann::json document = core::parse_json(text, "parse_cluster", label);
+  std::vector<std::string> unknown;
+  const Cluster cluster = read_cluster(Keys(document, "", label, unknown));
+  refuse_unknown(unknown, label);
+  return cluster;
+}
+
+std::string cluster_text(const Cluster& cluster) { return cluster_json(cluster).dump(2) + "\n"; }
+
+}  // namespace hero::dist

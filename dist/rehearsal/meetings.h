@@ -1,0 +1,63 @@
+#pragma once
+// Which calls of recorded ranks meet: the n-th collective that each rank of a group begins there,
+// and the n-th send of one rank to another with the n-th receive.
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <hero/dist/rehearsal/timeline.h>
+
+namespace hero::dist {
+
+/// A call that ranks meet in: a collective of a group, or a message.
+struct Meeting {
+  Collective op = Collective::barrier;
+  int group = -1;
+  size_t expected = 0;                                           ///< ranks that ran and take part
+  std::vector<std::pair<size_t, const TimelineEvent*>> arrived;  ///< rank's place, its beginning
+  std::vector<std::pair<size_t, double>> waiting;                ///< rank's place, since when
+  std::vector<std::pair<size_t, const TimelineEvent*>> held;  ///< begin after this one is complete
+  bool known = false;                                         ///< all have come
+  double complete = 0.0;  ///< seconds since the step began, once that is known
+};
+
+/// Ranks are known by their places in Recording::ranks. The recording must outlive it.
+class Meetings {
+ public:
+  explicit Meetings(const Recording& recording);
+
+  /// The meeting of a call that a rank begins now. An Error where others called something else.
+  size_t meet(size_t rank, const TimelineEvent& begin);
+  /// References hold until the next meet().
+  Meeting& operator[](size_t meeting) { return meetings_[meeting]; }
+  const Meeting& operator[](size_t meeting) const { return meetings_[meeting]; }
+
+ private:
+  // One rank's end of what its calls meet in: a group's collectives, or the messages of a lane.
+  struct Way {
+    int group, peer;  // peer -1: collectives
+    bool sends;
+    size_t lane;
+    size_t calls = 0;  // that the rank has begun there: its n-th one is the n-th meeting
+  };
+
+  // The meetings of one group's collectives, or of the messages from one rank to another, in order.
+  struct Lane {
+    size_t expected;  // ranks that ran and take part
+    std::vector<size_t> meetings;
+  };
+
+  Way& way(size_t rank, const TimelineEvent& begin);
+  const std::vector<int>& members(const TimelineEvent& call) const;
+
+  const Recording& recording_;
+  std::map<int, size_t> places_;        // of ranks that ran
+  std::vector<size_t> played_;          // of each group, how many ran
+  std::vector<std::vector<Way>> ways_;  // of each rank, a handful
+  std::vector<Lane> lanes_;
+  std::map<std::pair<int, std::pair<int, int>>, size_t> lane_of_;  // by group, sender, receiver
+  std::vector<Meeting> meetings_;
+};
+
+}  // namespace hero::dist

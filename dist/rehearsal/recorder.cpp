@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include <hero/dist/rehearsal.h>
+#include <hero/dist/rehearsal/recorder.h>
+
+namespace hero::dist {
+
+namespace {
+
+thread_local RankRecorder* current_recorder = nullptr;
+
+// A call of a simulated rank, complete at once; what counts is where the rank says that it waits.
+class Recorded : public Pending {
+ public:
+  Recorded(RankRecorder& recorder, int64_t number) : call(number), recorder_(recorder) {}
+  bool test() override { return true; }
+  bool complete() const override { return true; }
+  void wait() override {
+    if (!std::exchange(waited_, true)) recorder_.wait(call);
+  }
+
+  const int64_t call;
+
+ private:
+  RankRecorder& recorder_;
+  bool waited_ = false;
+};
+
+}  // namespace
+
+int32_t Recorder::group(const void* key, const std::string& axis, std::span<const int> ranks) {
+  const auto [at, made] = groups_.try_emplace(key, static_cast<int32_t>(recording_.groups.size()));
+  if (made) recording_.groups.push_back({axis, {ranks.begin(), ranks.end()}});
+  return at->second;
+}
+
+int32_t Recorder::label(const std::string& text) {
+  const auto [at, made] = labels_.try_emplace(text, static_cast<int32_t>(recording_.labels.size()));
+  if (made) recording_.labels.push_back(text);
+  return at->second;
+}
+
+RankRecorder::RankRecorder(Recorder& recorder, int rank, Traffic& traffic)
+    : recorder_(recorder), traffic_(traffic), scope_(this), previous_(current_recorder) {
+  timeline_.rank = rank;
+  current_recorder = this;
+}
+
+RankRecorder::~RankRecorder() { current_recorder = previous_; }
+
+RankRecorder* RankRecorder::current() { return current_recorder; }
+
+void RankRecorder::charge(const core::Work& work) {
+  const Cluster& cluster = recorder_.cluster();
+  computing_.seconds += cluster.seconds(work);
+  computing_.flops += work.flops;
+  computing_.peak_seconds += static_cast<double>(work.flops) / cluster.peak_flops(work.dtype);
+}
+
+void RankRecorder::add(TimelineEvent event) {
+  event.live = current_ledger().live(DeviceType::meta);
+  timeline_.events.push_back(event);
+}
+
+void RankRecorder::flush() {
+  if (computing_.seconds > 0.0) add(computing_);
+  computing_ = {.label = computing_.label};
+}
+
+void RankRecorder::begin_step() {
+  timeline_.events.clear();
+  computing_ = {};
+  first_call_ = calls_;
+  traffic_.reset();
+}
+
+void RankRecorder::part(const std::string& name) {
+  flush();
+  computing_.label = recorder_.label(name);
+}
+
+std::shared_ptr<Pending> RankRecorder::begin(const Call& call, const void* group_key,
+                                             const std::string& axis, std::span<const int> ranks,
+                                             int me) {
+  flush();
+  TimelineEvent event{.kind = TimelineEvent::Kind::begin, .op = call.op};
+  event.group = recorder_.group(group_key, axis, ranks);
+  if (call.op == Collective::send || call.op == Collective::recv) event.peer = call.root;
+  event.label = recorder_.label(call.unit);
+  event.call = calls_++;
+  if (const auto* after = dynamic_cast<const Recorded*>(call.after.get())) {
+    if (after->call >= first_call_) event.after = after->call;
+  }
+  event.bytes = bytes_sent(call, me, static_cast<int>(ranks.size()));
+  add(event);
+  return std::make_shared<Recorded>(*this, event.call);
+}
+
+void RankRecorder::wait(int64_t call) {
+  if (call < first_call_) return;  // begun in a step that does not count
+  flush();
+  add({.kind = TimelineEvent::Kind::wait, .call = call});
+}
+
+void RankRecorder::end() {
+  flush();
+  const Ledger& ledger = current_ledger();
+  for (int tag = 0; tag < kMemoryTagCount; ++tag) {
+    timeline_.peak[static_cast<size_t>(tag)] =
+        ledger.peak(static_cast<MemoryTag>(tag), DeviceType::meta);
+  }
+  timeline_.peak_total = ledger.peak(DeviceType::meta);
+  timeline_.traffic = traffic_;
+  recorder_.add(std::move(timeline_));
+}
+
+void begin_rehearsed_step() {
+  if (current_recorder) current_recorder->begin_step();
+}
+
+void rehearsed_part(const std::string& name) {
+  if (current_recorder) current_recorder->part(name);
+}
+
+}  // namespace hero::dist

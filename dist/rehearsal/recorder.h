@@ -1,0 +1,71 @@
+#pragma once
+// Writes down what simulated ranks do.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <hero/core/profile/work.h>
+#include <hero/dist/engines/engine.h>
+#include <hero/dist/rehearsal/cluster.h>
+#include <hero/dist/rehearsal/timeline.h>
+
+namespace hero::dist {
+
+/// What the ranks of one world have in common: groups and labels by their numbers.
+class Recorder {
+ public:
+  Recorder(int world_size, const Cluster& cluster) : cluster_(cluster) {
+    recording_.world_size = world_size;
+  }
+  const Cluster& cluster() const { return cluster_; }
+  /// The number of a group, which the caller knows by `key`.
+  int32_t group(const void* key, const std::string& axis, std::span<const int> ranks);
+  int32_t label(const std::string& text);
+  void add(RankTimeline timeline) { recording_.ranks.push_back(std::move(timeline)); }
+  Recording finish() { return std::move(recording_); }
+
+ private:
+  const Cluster cluster_;
+  Recording recording_;
+  std::map<const void*, int32_t> groups_;
+  std::map<std::string, int32_t> labels_;
+};
+
+/// One rank's events, on its thread, while it runs: its work (it is the thread's meter), its calls.
+class RankRecorder : public core::WorkMeter {
+ public:
+  RankRecorder(Recorder& recorder, int rank, Traffic& traffic);
+  ~RankRecorder() override;
+  RankRecorder(const RankRecorder&) = delete;
+  RankRecorder& operator=(const RankRecorder&) = delete;
+
+  /// That of this thread, or null.
+  static RankRecorder* current();
+
+  void charge(const core::Work& work) override;
+  void begin_step();
+  void part(const std::string& name);
+  /// A call that member `me` of the group begins; it counts as waited for when the rank says wait()
+  /// to what is returned, for the first time.
+  std::shared_ptr<Pending> begin(const Call& call, const void* group_key, const std::string& axis,
+                                 std::span<const int> ranks, int me);
+  void wait(int64_t call);
+  /// The rank has ended: gives its timeline to the recorder.
+  void end();
+
+ private:
+  void add(TimelineEvent event);
+  void flush();
+
+  Recorder& recorder_;
+  Traffic& traffic_;
+  RankTimeline timeline_;
+  TimelineEvent computing_;
+  int64_t calls_ = 0, first_call_ = 0;
+  core::WorkScope scope_;
+  RankRecorder* previous_;
+};
+
+}  // namespace hero::dist

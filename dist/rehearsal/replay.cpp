@@ -1,0 +1,326 @@
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include <hero/core/error.h>
+#include <hero/dist/rehearsal.h>
+#include <hero/dist/rehearsal/meetings.h>
+
+namespace hero::dist {
+
+namespace {
+
+// A call that a rank has begun.
+struct Begun {
+  size_t meeting;
+  const TimelineEvent* event;
+};
+
+struct Player {
+  size_t next = 0;           // event
+  std::vector<Begun> begun;  // by call of the rank, from the first recorded one
+  int64_t first_call = -1;
+  double free_inside = 0.0, free_outside = 0.0;  // when a port is free again
+  double end = 0.0;
+  bool ended = false;
+};
+
+// Something that happens at a time: a rank goes on, or its part of a call may move.
+struct Moment {
+  double time;
+  int who;                     // of moments of one time that of the first rank of the world comes
+  size_t rank;                 // its place
+  const TimelineEvent* begin;  // null: the rank goes on
+  uint64_t number;             // of one rank the earlier one comes first
+  bool operator>(const Moment& other) const {
+    return std::tie(time, who, number) > std::tie(other.time, other.who, other.number);
+  }
+};
+
+class Play {
+ public:
+  Play(const Recording& recording, const Cluster& cluster, bool spans)
+      : recording_(recording), cluster_(cluster), spans_(spans), meetings_(recording) {
+    for (const GroupRecord& group : recording.groups) {
+      const int host = group.ranks.front() / cluster.per_host;
+      inside_.push_back(std::all_of(group.ranks.begin(), group.ranks.end(),
+                                    [&](int rank) { return rank / cluster.per_host == host; }));
+    }
+    result_.ranks.resize(recording.ranks.size());
+    players_.resize(recording.ranks.size());
+    for (size_t i = 0; i < players_.size(); ++i) at(0.0, i);
+  }
+
+  Rehearsal run() {
+    while (!moments_.empty()) {
+      const Moment moment = moments_.top();
+      moments_.pop();
+      if (moment.begin) {
+        arrive(moment.rank, *moment.begin, moment.time);
+      } else {
+        go_on(moment.rank, moment.time);
+      }
+    }
+    check_ended();
+    return finish();
+  }
+
+ private:
+  void at(double time, size_t rank, const TimelineEvent* begin = nullptr) {
+    moments_.push({time, recording_.ranks[rank].rank, rank, begin, number_++});
+  }
+
+  void go_on(size_t rank, double now) {
+    Player& player = players_[rank];
+    const std::vector<TimelineEvent>& events = recording_.ranks[rank].events;
+    while (player.next < events.size()) {
+      const TimelineEvent& event = events[player.next];
+      if (event.kind == TimelineEvent::Kind::wait) {
+        Meeting& meeting = meeting_of(rank, event.call);
+        if (!meeting.known) {
+          meeting.waiting.push_back({rank, now});
+          return;
+        }
+        ++player.next;
+        if (meeting.complete <= now) continue;
+        add_wait(rank, meeting, now, event);
+        at(meeting.complete, rank);
+        return;
+      }
+      ++player.next;
+      if (event.kind == TimelineEvent::Kind::compute) {
+        compute(rank, event, now);
+        at(now + event.seconds, rank);
+        return;
+      }
+      begin(rank, event, now);
+    }
+    player.end = now;
+    player.ended = true;
+  }
+
+  void compute(size_t rank, const TimelineEvent& event, double now) {
+    ReplayRank& sums = result_.ranks[rank];
+    sums.compute += event.seconds;
+    sums.peak_compute += event.peak_seconds;
+    sums.flops += event.flops;
+    if (!spans_) return;
+    sums.spans.push_back({.track = ReplaySpan::Track::compute,
+                          .label = event.label,
+                          .begin = now,
+                          .end = now + event.seconds,
+                          .bytes = event.live});
+  }
+
+  void begin(size_t rank, const TimelineEvent& event, double now) {
+    Player& player = players_[rank];
+    if (player.first_call < 0) player.first_call = event.call;
+    player.begun.push_back({meetings_.meet(rank, event), &event});
+    if (event.after < 0) return arrive(rank, event, now);
+    Meeting& before = meeting_of(rank, event.after);
+    if (!before.known) {
+      before.held.push_back({rank, &event});
+    } else if (before.complete <= now) {
+      arrive(rank, event, now);
+    } else {
+      at(before.complete, rank, &event);
+    }
+  }
+
+  void arrive(size_t rank, const TimelineEvent& event, double now) {
+    Meeting& meeting = meeting_of(rank, event.call);
+    meeting.arrived.push_back({rank, &event});
+    if (meeting.arrived.size() < meeting.expected) return;
+    move(meeting, now);
+    for (const auto& [held, call] : meeting.held) at(meeting.complete, held, call);
+    for (const auto& [waiting, since] : meeting.waiting) {
+      Player& player = players_[waiting];
+      const TimelineEvent& wait = recording_.ranks[waiting].events[player.next++];
+      add_wait(waiting, meeting, since, wait);
+      at(meeting.complete, waiting);
+    }
+  }
+
+  // All who ran are there: their bytes leave.
+  void move(Meeting& meeting, double now) {
+    const bool inside = inside_[static_cast<size_t>(meeting.group)] || one_host(meeting);
+    const LinkSpec& link = inside ? cluster_.inside : cluster_.outside;
+    const bool message = meeting.op == Collective::send;
+    const size_t size = recording_.groups[static_cast<size_t>(meeting.group)].ranks.size();
+    const double latencies = message ? 1.0 : static_cast<double>(size - 1);
+    double last = now;
+    for (const auto& [rank, event] : meeting.arrived) {
+      ReplayRank& sums = result_.ranks[rank];
+      (inside ? sums.sent_inside : sums.sent_outside) += event->bytes;
+      if (event->bytes == 0) continue;
+      double& port = inside ? players_[rank].free_inside : players_[rank].free_outside;
+      const double from = std::max(now, port);
+      port = from + static_cast<double>(event->bytes) / link.bytes_per_second;
+      last = std::max(last, port);
+      if (!spans_) continue;
+      sums.spans.push_back(
+          {.track = inside ? ReplaySpan::Track::inside : ReplaySpan::Track::outside,
+           .op = event->op,
+           .label = event->label,
+           .begin = from,
+           .end = port,
+           .bytes = event->bytes});
+    }
+    meeting.complete = last + latencies * link.latency;
+    meeting.known = true;
+    if (spans_ && message) add_message(meeting, inside);
+  }
+
+  void add_message(const Meeting& meeting, bool inside) {
+    const TimelineEvent& first = *meeting.arrived.front().second;
+    const bool is_send = first.op == Collective::send;
+    const auto& [rank, sent] = is_send ? meeting.arrived.front() : meeting.arrived.back();
+    if (sent->op != Collective::send || sent->bytes == 0) return;
+    const std::vector<int>& members = recording_.groups[static_cast<size_t>(sent->group)].ranks;
+    result_.messages.push_back({.from = recording_.ranks[rank].rank,
+                                .to = members[static_cast<size_t>(sent->peer)],
+                                .label = sent->label,
+                                .outside = !inside,
+                                .begin = result_.ranks[rank].spans.back().begin,
+                                .end = meeting.complete});
+  }
+
+  // Whether both ends of a message are on one host, however far their group goes.
+  bool one_host(const Meeting& meeting) const {
+    if (meeting.op != Collective::send) return false;
+    const auto& [rank, event] = meeting.arrived.front();
+    const GroupRecord& group = recording_.groups[static_cast<size_t>(meeting.group)];
+    return recording_.ranks[rank].rank / cluster_.per_host ==
+           group.ranks[static_cast<size_t>(event->peer)] / cluster_.per_host;
+  }
+
+  void add_wait(size_t rank, const Meeting& meeting, double since, const TimelineEvent& event) {
+    ReplayRank& sums = result_.ranks[rank];
+    const double seconds = meeting.complete - since;
+    const TimelineEvent& call = *begun(rank, event.call).event;
+    ReplayCall& waited = waits_[{call.label, call.op}];
+    ++waited.waits;
+    waited.seconds += seconds;
+    (meeting.op == Collective::send ? sums.messages : sums.collectives) += seconds;
+    if (!spans_ || seconds <= 0.0) return;
+    sums.spans.push_back({.track = ReplaySpan::Track::wait,
+                          .op = call.op,
+                          .label = call.label,
+                          .begin = since,
+                          .end = meeting.complete});
+  }
+
+  const Begun& begun(size_t rank, int64_t call) const {
+    const Player& player = players_[rank];
+    const int64_t at = call - player.first_call;
+    check(player.first_call >= 0 && at >= 0 && at < static_cast<int64_t>(player.begun.size()),
+          "replay: rank ", recording_.ranks[rank].rank, " waits for call ", call,
+          ", which it has not begun");
+    return player.begun[static_cast<size_t>(at)];
+  }
+
+  Meeting& meeting_of(size_t rank, int64_t call) { return meetings_[begun(rank, call).meeting]; }
+
+  // What stopped the ranks; a call that nobody waits for and not all have begun is an error too.
+  void check_ended() const {
+    std::string lines;
+    const auto add = [&](size_t rank, const char* does, const Begun& call) {
+      const Meeting& meeting = meetings_[call.meeting];
+      lines += (lines.empty() ? "rank " : "; rank ") + std::to_string(recording_.ranks[rank].rank) +
+               does + name(call.event->op) + " on '" +
+               recording_.groups[static_cast<size_t>(meeting.group)].axis + "', which " +
+               std::to_string(meeting.arrived.size()) + " of " + std::to_string(meeting.expected) +
+               " ranks have begun";
+    };
+    for (size_t i = 0; i < players_.size(); ++i) {
+      if (players_[i].ended) continue;
+      add(i, " waits for ", begun(i, recording_.ranks[i].events[players_[i].next].call));
+    }
+    check(lines.empty(), "replay: the ranks wait for each other: ", lines);
+    for (size_t i = 0; i < players_.size(); ++i) {
+      for (const Begun& call : players_[i].begun) {
+        if (meetings_[call.meeting].known) continue;
+        add(i, " has begun ", call);
+        break;
+      }
+    }
+    check(lines.empty(), "replay: calls have not met: ", lines);
+  }
+
+  Rehearsal finish() {
+    result_.world_size = recording_.world_size;
+    result_.labels = recording_.labels;
+    for (const Player& player : players_) result_.seconds = std::max(result_.seconds, player.end);
+    double bubble = 0.0, exposed = 0.0, peak_compute = 0.0, flops = 0.0;
+    for (size_t i = 0; i < players_.size(); ++i) {
+      const RankTimeline& timeline = recording_.ranks[i];
+      ReplayRank& rank = result_.ranks[i];
+      rank.rank = timeline.rank;
+      rank.after_end = result_.seconds - players_[i].end;
+      rank.peak = timeline.peak;
+      rank.peak_total = timeline.peak_total;
+      bubble += rank.messages + rank.after_end;
+      exposed += rank.collectives;
+      peak_compute += rank.peak_compute;
+      flops += static_cast<double>(rank.flops);
+      if (rank.peak_total > result_.peak_bytes) {
+        result_.peak_bytes = rank.peak_total;
+        result_.peak_rank = rank.rank;
+      }
+      for (const Traffic::Row& row : timeline.traffic.rows()) add_axis(timeline, row.axis);
+    }
+    const double ranks = static_cast<double>(players_.size());
+    const double all = std::max(result_.seconds, 1e-300) * ranks;
+    result_.bubble = bubble / all;
+    result_.exposed = exposed / all;
+    result_.mfu = peak_compute / all;
+    add_waits(ranks);
+    result_.flops = flops * (recording_.world_size / ranks);
+    return std::move(result_);
+  }
+
+  void add_waits(double ranks) {
+    for (auto& [call, waited] : waits_) {
+      std::tie(waited.label, waited.op) = call;
+      waited.seconds /= ranks;
+      if (waited.seconds > 0.0) result_.waits.push_back(waited);
+    }
+    std::stable_sort(result_.waits.begin(), result_.waits.end(),
+                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  }
+
+  void add_axis(const RankTimeline& timeline, const std::string& axis) {
+    int64_t& most = result_.bytes_by_axis[axis];
+    most = std::max(most, timeline.traffic.bytes_of_axis(axis));
+  }
+
+  const Recording& recording_;
+  const Cluster& cluster_;
+  const bool spans_;
+  std::vector<bool> inside_;  // of each group, whether it lies within a host
+  std::vector<Player> players_;
+  Meetings meetings_;
+  std::map<std::pair<int32_t, Collective>, ReplayCall> waits_;
+  uint64_t number_ = 0;
+  std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
+  Rehearsal result_;
+};
+
+}  // namespace
+
+Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans) {
+  check(!recording.ranks.empty(), "replay: no rank has run");
+  check(cluster.per_host > 0 && cluster.inside.bytes_per_second > 0 &&
+            cluster.outside.bytes_per_second > 0,
+        "replay: a cluster has at least one rank a host and links of more than 0 bytes a second: ",
+        cluster.per_host, ", ", cluster.inside.bytes_per_second, ", ",
+        cluster.outside.bytes_per_second);
+  return Play(recording, cluster, spans).run();
+}
+
+Rehearsal rehearse(int size, const RankProgram& program, const Cluster& cluster,
+                   const RehearsalOptions& options) {
+  return replay(record_ranks(size, program, cluster, options.ranks), cluster, options.spans);
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,94 @@
+#pragma once
+// Plays what ranks did on a cluster: discrete events of computing, waiting and ports.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <hero/dist/rehearsal/cluster.h>
+#include <hero/dist/rehearsal/timeline.h>
+
+namespace hero::dist {
+
+/// What a rank did from `begin` to `end`, in seconds since the step began.
+struct ReplaySpan {
+  enum class Track : uint8_t { compute, wait, inside, outside };
+  Track track = Track::compute;
+  Collective op = Collective::barrier;  ///< of all tracks but compute
+  int32_t label = -1;                   ///< of Rehearsal::labels
+  double begin = 0.0, end = 0.0;
+  int64_t bytes = 0;  ///< that left; of compute those that are held at its end
+};
+
+/// Where one rank's step went; seconds. The sum of all but `compute` is time in which it did
+/// nothing.
+struct ReplayRank {
+  int rank = 0;
+  double compute = 0.0;
+  double collectives = 0.0;   ///< waiting for collectives: what communication no computing hides
+  double messages = 0.0;      ///< waiting for messages: in a pipeline its bubble and its borders
+  double after_end = 0.0;     ///< from its own end to that of the last rank
+  double peak_compute = 0.0;  ///< what its flops take at the devices' peak
+  int64_t flops = 0;
+  int64_t sent_inside = 0, sent_outside = 0;       ///< bytes
+  std::array<int64_t, kMemoryTagCount> peak = {};  ///< bytes of memory by tag
+  int64_t peak_total = 0;
+  std::vector<ReplaySpan> spans;
+};
+
+/// What the ranks waited for under one name.
+struct ReplayCall {
+  Collective op = Collective::barrier;
+  int32_t label = -1;    ///< of Rehearsal::labels: the unit
+  int64_t waits = 0;     ///< of all ranks that ran
+  double seconds = 0.0;  ///< mean over them
+};
+
+/// A message on its way.
+struct ReplayMessage {
+  int from = 0, to = 0;  ///< ranks of the world
+  int32_t label = -1;    ///< of Rehearsal::labels
+  bool outside = false;  ///< which of the sender's ports it takes
+  double begin = 0.0;    ///< when its first byte leaves
+  double end = 0.0;      ///< when it is complete
+};
+
+/// A step on a cluster. Fractions are means over the ranks that ran.
+struct Rehearsal {
+  int world_size = 0;
+  double seconds = 0.0;    ///< from the first rank's beginning to the last one's end
+  double bubble = 0.0;     ///< fraction of the step in messages and after_end
+  double exposed = 0.0;    ///< fraction of the step in collectives
+  double mfu = 0.0;        ///< model flops utilisation: the flops at peak over the step
+  double flops = 0.0;      ///< of all ranks of the world, if the others are as those that ran
+  int64_t peak_bytes = 0;  ///< the most memory that a rank held
+  int peak_rank = 0;       ///< that rank
+  std::map<std::string, int64_t> bytes_by_axis;  ///< sent by the rank that sends most there
+  std::vector<ReplayCall> waits;                 ///< the longest first
+  std::vector<ReplayRank> ranks;
+  std::vector<ReplayMessage> messages;  ///< that have bytes; kept where spans are
+  std::vector<std::string> labels;
+
+  /// What a reader wants to know, as lines of text.
+  std::string table() const;
+};
+
+/// A collective begins to move when all its ranks that ran have begun it and what it is `after` is
+/// complete; then each rank's bytes leave through its port one call after the other, at the port's
+/// rate, and g - 1 latencies later it is complete. Ranks r / per_host are a host; a group within
+/// one uses the ports inside, others those outside. A message is complete one latency after its
+/// bytes have left, for both ends. The ports' rates are those of large messages; what the library
+/// adds to each call is not in it.
+///
+/// An Error that names the ranks and calls where ranks wait for each other for ever, where a call
+/// is not begun by all, and where the ranks of a group call different things.
+Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans = false);
+
+/// Writes the spans as a trace file, which Perfetto and chrome://tracing open: a process for each
+/// of the first `most` ranks, with tracks of computing, waiting and its ports, and its memory;
+/// arrows lead from messages to what their receiver computes next. An Error where the rehearsal
+/// kept no spans.
+void write_trace(const Rehearsal& rehearsal, const std::string& path, int most = 64);
+
+}  // namespace hero::dist

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include <hero/core/error.h>
+#include <hero/core/profile/trace_file.h>
+#include <hero/dist/rehearsal.h>
+
+namespace hero::dist {
+
+namespace {
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  if (seconds >= 1.0) {
+    std::snprintf(text, sizeof text, "%.3g s", seconds);
+  } else if (seconds >= 1e-3) {
+    std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
+  } else {
+    std::snprintf(text, sizeof text, "%.3g us", seconds * 1e6);
+  }
+  return text;
+}
+
+std::string percent(double fraction) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100.0 * fraction);
+  return text;
+}
+
+void line(std::string& out, const std::string& name, const std::string& value,
+          const std::string& note = "") {
+  char text[160];
+  std::snprintf(text, sizeof text, "%-22s %12s%s%s\n", name.c_str(), value.c_str(),
+                note.empty() ? "" : "  ", note.c_str());
+  out += text;
+}
+
+constexpr int kTracks = 4;
+constexpr const char* kTrackNames[kTracks] = {"compute", "wait", "inside the host", "outside"};
+
+std::string label_text(const Rehearsal& rehearsal, int32_t label) {
+  return label < 0 ? "" : rehearsal.labels[static_cast<size_t>(label)];
+}
+
+std::string text_of(Collective op, const std::string& label) {
+  return std::string(name(op)) + (label.empty() ? "" : " " + label);
+}
+
+// Arrows between ranks that are both in the file.
+void write_messages(core::TraceFile& file, const Rehearsal& rehearsal, size_t written) {
+  std::set<int> there;
+  for (size_t i = 0; i < written; ++i) there.insert(rehearsal.ranks[i].rank);
+  for (const ReplayMessage& message : rehearsal.messages) {
+    if (!there.count(message.from) || !there.count(message.to)) continue;
+    const auto port = message.outside ? ReplaySpan::Track::outside : ReplaySpan::Track::inside;
+    file.arrow(text_of(Collective::send, label_text(rehearsal, message.label)), message.from,
+               static_cast<int>(port), message.begin, message.to,
+               static_cast<int>(ReplaySpan::Track::compute), message.end);
+  }
+}
+
+void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayRank& rank) {
+  file.name_process(rank.rank, "rank " + std::to_string(rank.rank));
+  for (int track = 0; track < kTracks; ++track) {
+    file.name_thread(rank.rank, track, kTrackNames[track]);
+  }
+  for (const ReplaySpan& span : rank.spans) {
+    const bool computes = span.track == ReplaySpan::Track::compute;
+    const std::string label = label_text(rehearsal, span.label);
+    const std::string name =
+        computes ? (label.empty() ? "compute" : label) : text_of(span.op, label);
+    const std::vector<core::TraceArg> args = {{computes ? "live bytes" : "bytes", span.bytes}};
+    file.span(rank.rank, static_cast<int>(span.track), name, span.begin, span.end - span.begin,
+              args);
+    if (computes) file.counter(rank.rank, "memory", span.end, args);
+  }
+}
+
+}  // namespace
+
+std::string Rehearsal::table() const {
+  std::string out;
+  const double mean = 1.0 / static_cast<double>(std::max<size_t>(ranks.size(), 1));
+  const double whole = seconds > 0.0 ? seconds : 1.0;  // a step of nothing is no error
+  double compute = 0.0;
+  for (const ReplayRank& rank : ranks) compute += rank.compute * mean;
+  line(out, "a step", seconds_text(seconds), "on " + std::to_string(world_size) + " ranks");
+  line(out, "computing", percent(compute / whole), "of it, a rank");
+  line(out, "exposed communication", percent(exposed), "waiting for collectives");
+  line(out, "bubble", percent(bubble), "waiting for messages and for other ranks");
+  line(out, "MFU", percent(mfu), "of the devices' peak");
+  char flops_text[32];
+  std::snprintf(flops_text, sizeof flops_text, "%.3g", flops);
+  line(out, "flops", flops_text, "of all ranks");
+  line(out, "memory, at most", bytes_text(peak_bytes), "on rank " + std::to_string(peak_rank));
+  for (const ReplayRank& rank : ranks) {
+    if (rank.rank != peak_rank) continue;
+    for (int tag = 0; tag < kMemoryTagCount; ++tag) {
+      const int64_t bytes = rank.peak[static_cast<size_t>(tag)];
+      if (bytes > 0)
+        line(out, std::string("  ") + name(static_cast<MemoryTag>(tag)), bytes_text(bytes),
+             "at its own peak");
+    }
+  }
+  for (const auto& [axis, bytes] : bytes_by_axis) {
+    line(out, "sent over " + axis, bytes_text(bytes), "a rank");
+  }
+  int64_t inside = 0, outside = 0;
+  for (const ReplayRank& rank : ranks) {
+    inside = std::max(inside, rank.sent_inside);
+    outside = std::max(outside, rank.sent_outside);
+  }
+  line(out, "sent inside the host", bytes_text(inside), "a rank");
+  line(out, "sent outside", bytes_text(outside), "a rank");
+  constexpr size_t kMost = 5;
+  if (!waits.empty()) out += "longest waits\n";
+  for (size_t i = 0; i < std::min(waits.size(), kMost); ++i) {
+    line(out, "  " + text_of(waits[i].op, label_text(*this, waits[i].label)),
+         seconds_text(waits[i].seconds), percent(waits[i].seconds / whole) + " of the step");
+  }
+  return out;
+}
+
+void write_trace(const Rehearsal& rehearsal, const std::string& path, int most) {
+  const bool kept = std::any_of(rehearsal.ranks.begin(), rehearsal.ranks.end(),
+                                [](const ReplayRank& rank) { return !rank.spans.empty(); });
+  check(kept, "write_trace: the rehearsal kept no spans; ask for them: {.spans = true}");
+  core::TraceFile file(path);
+  const size_t written = std::min(rehearsal.ranks.size(), static_cast<size_t>(std::max(most, 0)));
+  for (size_t i = 0; i < written; ++i) write_rank(file, rehearsal, rehearsal.ranks[i]);
+  write_messages(file, rehearsal, written);
+  file.close();
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,198 @@
+// What each family of a backend is charged with, on the cpu and on meta.
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <support/catch.h>
+#include <support/work.h>
+
+#include <hero/core/backend.h>
+#include <hero/core/functions/exact_sum.h>
+#include <hero/core/kernels/elementwise.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::core;
+using hero_test::WorkSum;
+
+// One call, the kind of its kernels, and what is charged for it.
+struct Case {
+  std::string name;
+  WorkKind kind;
+  int64_t flops, bytes;
+  std::function<void(Backend&, Device)> call;
+};
+
+// Made without a backend, so that nothing is charged for it.
+Array zeros(const Shape& shape, DType dtype, Device device) {
+  const Array x = Array::empty(shape, dtype, device);
+  if (device == kCpu && x.nbytes() > 0) std::memset(x.bytes(), 0, static_cast<size_t>(x.nbytes()));
+  return x;
+}
+Array f(const Shape& shape, Device device) { return zeros(shape, kFloat32, device); }
+Array i(const Shape& shape, Device device) { return zeros(shape, kInt64, device); }
+
+constexpr MapOp kAdd{kernels::MapList::index_of<kernels::Add>()};
+constexpr int64_t kFloat = 4, kLong = 8;  // bytes
+
+std::vector<Case> passes() {
+  return {
+      {"map", WorkKind::elementwise, 6, kFloat * (6 + 3 + 6),
+       [](Backend& b, Device d) {
+         const Array x = f({2, 3}, d), row = f({3}, d), out = f({2, 3}, d);
+         b.map(kAdd, std::vector<Operand>{x, row}, kFloat32, out);
+       }},
+      {"copy of a half", WorkKind::copy, 0, 6 * (2 + 4),
+       [](Backend& b, Device d) { b.copy(zeros({6}, kFloat16, d), f({6}, d)); }},
+      {"copy of one number to many", WorkKind::copy, 0, kFloat * (1 + 6),
+       [](Backend& b, Device d) { b.copy(f({1}, d).expand({6}), f({6}, d)); }},
+      {"fill", WorkKind::elementwise, 0, kFloat * 6,
+       [](Backend& b, Device d) { b.fill(f({6}, d), 1.0); }},
+      {"random", WorkKind::elementwise, 6, kFloat * 6,
+       [](Backend& b, Device d) { b.random({}, 0, f({6}, d)); }},
+      {"reduce", WorkKind::reduce, 6, kFloat * (6 + 2),
+       [](Backend& b, Device d) {
+         b.reduce(ReduceKind::sum, f({2, 3}, d), nullptr, f({2, 1}, d));
+       }},
+      {"exact_sum", WorkKind::reduce, 2 * 10, kFloat * 10 + kLong * exact::kWords,
+       [](Backend& b, Device d) {
+         b.exact_sum(ReduceKind::sum_square, std::vector{f({6}, d), f({4}, d)},
+                     i({exact::kWords}, d));
+       }},
+      {"limit_norm", WorkKind::elementwise, 6, kFloat * 2 * 6,
+       [](Backend& b, Device d) {
+         b.limit_norm(std::vector{f({6}, d)}, zeros({}, kFloat64, d), 1.0);
+       }},
+      {"arg_reduce", WorkKind::reduce, 6, kFloat * (6 + 2) + kLong * 2,
+       [](Backend& b, Device d) {
+         b.arg_reduce(ArgOp::max, f({2, 3}, d), 1, f({2, 1}, d), i({2, 1}, d));
+       }},
+      {"scan", WorkKind::reduce, 6, kFloat * 12,
+       [](Backend& b, Device d) {
+         b.scan(ScanOp::sum, Direction::forward, f({2, 3}, d), 1, f({2, 3}, d));
+       }},
+      {"softmax", WorkKind::reduce, 5 * 6, kFloat * 12,
+       [](Backend& b, Device d) {
+         b.softmax(SoftmaxKind::softmax, f({2, 3}, d), 1, f({2, 3}, d));
+       }},
+      {"softmax_backward", WorkKind::reduce, 4 * 6, kFloat * 18,
+       [](Backend& b, Device d) {
+         b.softmax_backward(SoftmaxKind::softmax, f({2, 3}, d), f({2, 3}, d), 1, f({2, 3}, d));
+       }},
+      {"sort of rows of 4", WorkKind::reduce, 2 * 8, kFloat * 16 + kLong * 8,
+       [](Backend& b, Device d) {
+         b.sort(f({2, 4}, d), 1, false, f({2, 4}, d), i({2, 4}, d));
+       }},
+      {"log_likelihood", WorkKind::reduce, 4 * 6, kFloat * (6 + 2),
+       [](Backend& b, Device d) {
+         b.log_likelihood(f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d));
+       }},
+  };
+}
+
+std::vector<Case> indexings_and_windows() {
+  return {
+      {"index_select", WorkKind::copy, 0, kLong * 2 + kFloat * 2 * 6,
+       [](Backend& b, Device d) {
+         b.index_select(f({5, 3}, d), 0, i({2}, d), f({2, 3}, d));
+       }},
+      {"index_add", WorkKind::copy, 0, kLong * 2 + kFloat * 3 * 6,
+       [](Backend& b, Device d) {
+         b.index_add(f({2, 3}, d), 0, i({2}, d), 1.0, f({5, 3}, d));
+       }},
+      {"gather", WorkKind::copy, 0, (kLong + kFloat * 2) * 6,
+       [](Backend& b, Device d) {
+         b.gather(f({5, 3}, d), 0, i({2, 3}, d), f({2, 3}, d));
+       }},
+      {"im2col", WorkKind::window, 0, kFloat * (16 + 4 * 9),
+       [](Backend& b, Device d) {
+         b.im2col(f({1, 1, 4, 4}, d), {.kernel = {2, 2}}, f({1, 4, 9}, d));
+       }},
+      {"col2im", WorkKind::window, 4 * 9, kFloat * (16 + 4 * 9),
+       [](Backend& b, Device d) {
+         b.col2im(f({1, 4, 9}, d), {.kernel = {2, 2}}, f({1, 1, 4, 4}, d));
+       }},
+      {"average pool", WorkKind::window, 4 * 4, kFloat * (16 + 4),
+       [](Backend& b, Device d) {
+         b.pool(PoolOp::average, f({1, 1, 4, 4}, d), {.kernel = {2, 2}, .stride = {2, 2}},
+                f({1, 1, 2, 2}, d), nullptr);
+       }},
+      {"average_pool_backward adds", WorkKind::window, 4 * 4, kFloat * (4 + 2 * 16),
+       [](Backend& b, Device d) {
+         b.average_pool_backward(f({1, 1, 2, 2}, d), {.kernel = {2, 2}, .stride = {2, 2}},
+                                 f({1, 1, 4, 4}, d));
+       }},
+  };
+}
+
+// M = 2, N = 3, K = 5; attention of 4 heads that share one of k and v by two.
+std::vector<Case> products() {
+  return {
+      {"matmul", WorkKind::matmul, 2 * 7 * 2 * 3 * 5, kFloat * (7 * 10 + 15 + 7 * 6),
+       [](Backend& b, Device d) {
+         b.matmul(f({7, 2, 5}, d), f({1, 5, 3}, d).expand({7, 5, 3}), f({7, 2, 3}, d));
+       }},
+      {"linear with bias and activation", WorkKind::matmul, 2 * 2 * 3 * 5,
+       kFloat * (10 + 15 + 3 + 6 + 6),
+       [](Backend& b, Device d) {
+         const Array bias = f({3}, d), z = f({2, 3}, d);
+         b.linear(Activation::gelu, f({2, 5}, d), f({3, 5}, d), &bias, f({2, 3}, d), &z);
+       }},
+      {"linear_backward", WorkKind::matmul, 2 * 2 * 2 * 3 * 5,
+       kFloat * ((6 + 15 + 10) + (6 + 10 + 15)),
+       [](Backend& b, Device d) {
+         LinearBack back;
+         back.g = f({2, 3}, d);
+         back.x = f({2, 5}, d);
+         back.w = f({3, 5}, d);
+         back.g_x = f({2, 5}, d);
+         back.g_w = f({3, 5}, d);
+         b.linear_backward(back);
+       }},
+      {"attention", WorkKind::attention, 4 * 4 * (3 * 6) * 8,
+       kFloat * (4 * 3 * 8 + 2 * 2 * 6 * 8 + 4 * 3 * 8),
+       [](Backend& b, Device d) {
+         b.attention({}, f({1, 4, 3, 8}, d), f({1, 2, 6, 8}, d), f({1, 2, 6, 8}, d),
+                     f({1, 4, 3, 8}, d), f({1, 4, 3}, d));
+       }},
+      {"causal attention", WorkKind::attention, 4 * 4 * (1 + 2 + 3) * 8, kFloat * 4 * 4 * 3 * 8,
+       [](Backend& b, Device d) {
+         const Array x = f({1, 4, 3, 8}, d);
+         b.attention({.is_causal = true}, x, x, x, f({1, 4, 3, 8}, d), f({1, 4, 3}, d));
+       }},
+  };
+}
+
+TEST_CASE("work: each family is charged by its shapes, on the cpu and on meta") {
+  std::vector<Case> cases = passes();
+  for (const auto& more : {indexings_and_windows(), products()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  for (const Case& one : cases) {
+    for (const Device device : {kCpu, kMeta}) {
+      CAPTURE(one.name, device.type == DeviceType::meta);
+      WorkSum sum;
+      const WorkScope scope(&sum);
+      one.call(backend(device), device);
+      CHECK(sum.calls > 0);
+      CHECK(sum.flops_of(one.kind) == one.flops);
+      CHECK(sum.bytes_of(one.kind) == one.bytes);
+      for (int kind = 0; kind < kWorkKindCount; ++kind) {
+        if (static_cast<WorkKind>(kind) != one.kind)
+          CHECK(sum.bytes[static_cast<size_t>(kind)] == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("work: empty arrays start no kernel") {
+  WorkSum sum;
+  const WorkScope scope(&sum);
+  backend(kMeta).copy(zeros({0}, kFloat32, kMeta), zeros({0}, kFloat32, kMeta));
+  backend(kMeta).fill(zeros({3, 0}, kFloat32, kMeta), 1.0);
+  CHECK(sum.calls == 0);
+}
+
+}  // namespace

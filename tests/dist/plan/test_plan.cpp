@@ -1,0 +1,234 @@
+// dist::plan: what is tried, what bounds leave out, and which one wins.
+#include <algorithm>
+#include <set>
+
+#include "support/catch.h"
+
+#include <hero/dist/plan.h>
+#include <hero/dist/plan/program.h>
+#include <hero/dist/rehearsal.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::dist;
+using Catch::Matchers::ContainsSubstring;
+
+PlanRequest small_request(int ranks, int64_t batch, DType dtype = kBFloat16) {
+  PlanRequest request;
+  request.model = {.vocab_size = 64, .block_size = 32, .n_layer = 4, .n_head = 4, .n_embd = 64};
+  request.ranks = ranks;
+  request.global_batch = batch;
+  request.cluster.per_host = 2;
+  request.dtype = dtype;
+  return request;
+}
+
+// A time that no bound is above, and that differs from one strategy to the next.
+PlanCost made_up(const PlanRequest& request, const Strategy& s) {
+  const double reshard = s.reshard ? 0.01 : 0.0, checkpoint = s.checkpoint ? 0.2 : 0.0;
+  const double factor = 1.1 + 0.07 * s.pipe + 0.05 * s.tensor + 0.03 * static_cast<int>(s.rung) +
+                        reshard + checkpoint + 0.002 * static_cast<double>(s.micro_batch) +
+                        0.0003 * static_cast<double>(s.schedule.name().size());
+  return {.seconds = seconds_bound(request, s) * factor, .memory = memory_bound(request, s)};
+}
+
+}  // namespace
+
+TEST_CASE("plan: the strategies of two ranks are those that can be counted by hand") {
+  PlanRequest request = small_request(2, 4);
+  request.max_micro_batch = 2;
+  std::vector<int> one_stage, two_stages, tensor;
+  int64_t of_data = 0, of_stages = 0, of_tensor = 0;
+  for (const Strategy& s : strategies(request)) {
+    CHECK(s.ranks() == 2);
+    CHECK(s.micro_batch * s.micro_batches * s.data() == 4);
+    if (s.data() == 2) ++of_data;
+    if (s.pipe == 2) ++of_stages;
+    if (s.tensor == 2) ++of_tensor;
+  }
+  // DDP, ZeRO-1, ZeRO-2, FSDP twice; micro-batches of 1 and 2; checkpointing or not
+  CHECK(of_data == 5 * 2 * 2);
+  // micro-batches of 1 (4 of them) and 2 (2 of them); 1F1B, zero bubble, two chunks
+  CHECK(of_stages == 2 * 3 * 2);
+  CHECK(of_tensor == 2 * 2);
+  CHECK(strategies(request).size() == 20 + 12 + 4);
+}
+
+TEST_CASE("plan: strategies are all different, and each divides what it says") {
+  const PlanRequest request = small_request(8, 16);
+  std::set<std::string> texts;
+  bool hybrid = false;
+  for (const Strategy& s : strategies(request)) {
+    CAPTURE(s.text());
+    CHECK(texts.insert(s.text()).second);
+    CHECK(s.ranks() == 8);
+    CHECK(s.tensor <= request.cluster.per_host);
+    CHECK(4 % s.pipe == 0);
+    CHECK(s.micro_batches >= s.pipe);
+    CHECK((s.rung == PlanRung::ddp) == (s.shard == 1));
+    if (s.rung == PlanRung::hybrid) CHECK(s.tensor * s.shard == request.cluster.per_host);
+    hybrid = hybrid || s.rung == PlanRung::hybrid;
+  }
+  CHECK(hybrid);
+}
+
+TEST_CASE("plan: no bound of memory or time is above what the rehearsal says") {
+  for (const DType dtype : {kBFloat16, kFloat32}) {
+    for (const int ranks : {1, 2, 4}) {
+      const PlanRequest request = small_request(ranks, 8, dtype);
+      for (const Strategy& s : strategies(request)) {
+        CAPTURE(name(dtype), s.text());
+        const PlanCost cost = rehearse_strategy(request, s);
+        CHECK(memory_bound(request, s) <= cost.memory);
+        CHECK(seconds_bound(request, s) <= cost.seconds * (1 + 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("plan: of a model that is not tiny the bound of memory is near") {
+  PlanRequest request = small_request(2, 4);
+  request.model = {.vocab_size = 512, .block_size = 256, .n_layer = 8, .n_head = 8, .n_embd = 256};
+  for (const Strategy& s : strategies(request)) {
+    if (s.rung > PlanRung::ddp) continue;  // others hold what they gather and reduce
+    CAPTURE(s.text());
+    const double bound = static_cast<double>(memory_bound(request, s));
+    const double held = static_cast<double>(rehearse_strategy(request, s).memory);
+    CHECK(bound <= held);
+    CHECK(bound >= 0.7 * held);
+  }
+}
+
+TEST_CASE("plan: many micro-batches are on the line through few") {
+  for (const auto& [ranks, pipe] : {std::pair{1, 1}, std::pair{2, 2}}) {
+    PlanRequest request = small_request(ranks, 24);
+    request.max_micro_batch = 1;
+    for (const Strategy& s : strategies(request)) {
+      if (s.pipe != pipe || s.tensor > 1 || s.data() > 1) continue;
+      CAPTURE(s.text());
+      const PlanCost line = rehearse_strategy(request, s);
+      const Rehearsal all =
+          rehearse(ranks,
+                   [&](Communicator& world) {
+                     run_strategy(request, s, world, [] { begin_rehearsed_step(); });
+                   },
+                   request.cluster, {.ranks = stage_ranks(s)});
+      CHECK(line.seconds == Approx(all.seconds).epsilon(0.01));
+      CHECK(line.memory == all.peak_bytes);
+    }
+  }
+}
+
+TEST_CASE("plan: the best are those of a search through everything") {
+  for (const double part : {1.0, 0.6}) {
+    PlanRequest request = small_request(8, 16);
+    request.rehearse = made_up;
+    request.best = 5;
+    request.rehearsals = 1000000;
+    int64_t most = 0;
+    for (const Strategy& s : strategies(request)) most = std::max(most, memory_bound(request, s));
+    request.cluster.memory = static_cast<int64_t>(part * static_cast<double>(most));
+    std::vector<double> times;
+    for (const Strategy& s : strategies(request)) {
+      const PlanCost cost = made_up(request, s);
+      if (cost.memory <= request.cluster.memory) times.push_back(cost.seconds);
+    }
+    std::sort(times.begin(), times.end());
+    const Plan found = plan(request);
+    REQUIRE(found.best.size() == 5);
+    for (size_t i = 0; i < 5; ++i) CHECK(found.best[i].cost->seconds == times[i]);
+    CHECK(found.rehearsed < found.strategies);
+    int64_t counted = 0;
+    for (const PlanGroup& g : found.groups) {
+      CHECK(g.strategies == g.too_large + g.slower + g.rehearsed + g.not_rehearsed);
+      CHECK(g.not_rehearsed == 0);
+      counted += g.strategies;
+    }
+    CHECK(counted == found.strategies);
+  }
+}
+
+TEST_CASE("plan: a real search finds the fastest rehearsal of all that fit") {
+  PlanRequest request = small_request(2, 4);
+  request.best = 3;
+  request.rehearsals = 1000;
+  std::vector<double> times;
+  for (const Strategy& s : strategies(request)) {
+    times.push_back(rehearse_strategy(request, s).seconds);
+  }
+  std::sort(times.begin(), times.end());
+  const Plan found = plan(request);
+  REQUIRE(found.best.size() == 3);
+  for (size_t i = 0; i < 3; ++i) CHECK(found.best[i].cost->seconds == times[i]);
+}
+
+TEST_CASE("plan: what does not fit by its rehearsal is not among the best") {
+  PlanRequest request = small_request(2, 4);
+  request.rehearse = [](const PlanRequest& r, const Strategy& s) {
+    PlanCost cost = made_up(r, s);
+    if (s.pipe == 2) cost.memory = r.cluster.memory + 1;
+    return cost;
+  };
+  request.rehearsals = 1000;
+  request.best = 100;
+  const Plan found = plan(request);
+  CHECK(found.best.size() == 24);
+  for (const PlanEntry& entry : found.best) CHECK(entry.strategy.pipe == 1);
+  request.rehearsals = 3;
+  const Plan short_of = plan(request);
+  CHECK(short_of.rehearsed == 3);
+  CHECK_THAT(table(short_of), ContainsSubstring("not rehearsed"));
+}
+
+TEST_CASE("plan: where nothing fits it says by how much") {
+  PlanRequest request = small_request(2, 4);
+  request.cluster.memory = 1000;
+  const Plan found = plan(request);
+  CHECK(found.best.empty());
+  CHECK(found.rehearsed == 0);
+  CHECK_THAT(table(found), ContainsSubstring("none fits"));
+  CHECK_THAT(table(found), ContainsSubstring("too large, by 0.0 GB or more"));
+}
+
+TEST_CASE("plan: an error of a rehearsal is the plan's") {
+  PlanRequest request = small_request(2, 4);
+  request.rehearse = [](const PlanRequest&, const Strategy&) -> PlanCost { fail("no such luck"); };
+  CHECK_THROWS_WITH(plan(request), "no such luck");
+}
+
+TEST_CASE("plan: the bound's states are those of the ZeRO paper's Table 1") {
+  PlanRequest request;
+  request.model = {.vocab_size = 1, .block_size = 1, .n_layer = 37, .n_head = 32, .n_embd = 4096};
+  request.ranks = 64;
+  request.global_batch = 64;
+  const double psi = 37 * (12.0 * 4096 * 4096 + 13 * 4096);  // about 7.5 B
+  Strategy s;
+  s.shard = 64;
+  const auto bytes = [&](PlanRung rung) {
+    s.rung = rung;
+    return static_cast<double>(memory_bound(request, s)) / psi;
+  };
+  // what the embedding, the last norm and one position's activations add is below a thousandth
+  CHECK(bytes(PlanRung::zero1) == Approx(4 + 12.0 / 64).epsilon(2e-3));
+  CHECK(bytes(PlanRung::zero2) == Approx(2 + 14.0 / 64).epsilon(2e-3));
+  CHECK(bytes(PlanRung::fsdp) == Approx(16.0 / 64).epsilon(2e-2));
+  s.shard = 1;
+  s.replicate = 64;
+  CHECK(bytes(PlanRung::ddp) == Approx(16).epsilon(1e-3));
+}
+
+TEST_CASE("plan: requests that make no sense are errors") {
+  PlanRequest request = small_request(3, 4);
+  CHECK_THROWS_WITH(strategies(request), ContainsSubstring("no whole number of hosts"));
+  request = small_request(2, 0);
+  CHECK_THROWS_WITH(strategies(request), ContainsSubstring("a global batch of 0"));
+  request = small_request(2, 4, kFloat64);
+  CHECK_THROWS_WITH(strategies(request), ContainsSubstring("dtype float64"));
+  request = small_request(2, 4);
+  request.model.n_head = 5;
+  CHECK_THROWS_WITH(strategies(request), ContainsSubstring("heads divide the width"));
+  request = small_request(2, 1);
+  request.cluster.per_host = 1;  // no tensor ranks, and two stages want two micro-batches
+  CHECK_THROWS_WITH(strategies(request), ContainsSubstring("global batch of 1"));
+}

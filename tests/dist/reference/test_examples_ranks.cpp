@@ -1,0 +1,206 @@
+// The examples of the API reference about ranks: each runs on threads, and its comments are
+// checked.
+#include <mutex>
+#include <optional>
+
+#include <support/catch.h>
+#include <support/temp_dir.h>
+
+#include <hero/dist/dist.h>
+#include <hero/nn/nn.h>
+#include <hero/optim/optim.h>
+
+namespace {
+
+using namespace hero;
+
+TEST_CASE("example: run_ranks") {
+  std::atomic<double> total = 0.0;
+  //! [run_ranks]
+  dist::run_ranks(4, [&](dist::Communicator& world) {  // four threads, each a rank
+    const Array x = Array::full({3}, world.rank() + 1.0);
+    world.all_reduce(x);  // 1 + 2 + 3 + 4 on every rank, in place
+    if (world.rank() == 0) total = x.to_vector<double>()[0];
+  });
+  //! [run_ranks]
+  CHECK(total == 10.0);
+}
+
+TEST_CASE("example: all_gather") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [all_gather]
+    const Array mine = Array::full({2}, world.rank());
+    const Array all = Array::empty({4});
+    world.all_gather(all, mine);  // 0 0 1 1
+    const Array part = Array::empty({2});
+    world.reduce_scatter(part, all);  // rank 0: 0 0, rank 1: 2 2
+    //! [all_gather]
+    if (all.to_vector<double>() != std::vector<double>{0, 0, 1, 1}) right = false;
+    if (part.to_vector<double>()[0] != 2.0 * world.rank()) right = false;
+  });
+  CHECK(right);
+}
+
+TEST_CASE("example: async") {
+  std::atomic<double> sum = 0.0;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [async]
+    const Array x = Array::ones({1024});
+    dist::Work work = world.all_reduce(x, {.op = dist::ReduceOp::mean, .async = true});
+    // compute something that does not need x
+    work.wait();
+    //! [async]
+    if (world.rank() == 0) sum = x.to_vector<double>()[0];
+  });
+  CHECK(sum == 1.0);
+}
+
+TEST_CASE("example: send") {
+  std::atomic<double> got = 0.0;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [send]
+    const Array x = Array::full({8}, 7.0);
+    if (world.rank() == 0) world.send(x, 1);
+    if (world.rank() == 1) world.recv(x, 0);
+    //! [send]
+    if (world.rank() == 1) got = x.to_vector<double>()[0];
+  });
+  CHECK(got == 7.0);
+}
+
+TEST_CASE("example: Mesh") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(4, [&](dist::Communicator& world) {
+    //! [Mesh]
+    const dist::Mesh mesh(world, {{"replicate", 2}, {"shard", 2}});
+    const dist::Communicator& shard = mesh["shard"];  // ranks 0 1, and 2 3
+    const int row = mesh.coordinate("replicate");     // 0 on ranks 0 1, 1 on ranks 2 3
+    //! [Mesh]
+    if (shard.size() != 2 || row != world.rank() / 2) right = false;
+  });
+  CHECK(right);
+}
+
+TEST_CASE("example: DDP") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [DDP]
+    nn::Linear model(4, 1);
+    dist::DDP ddp(model, world);  // rank 0's first values go to all
+    optim::AdamW adamw(model.parameters(), {.lr = 1e-2});
+    const Tensor batch = randn({8, 4});       // each rank has its own
+    model(batch).square().mean().backward();  // gradients are averaged meanwhile
+    adamw.step();                             // so all ranks make the same step
+    //! [DDP]
+    if (!model.weight.grad().defined()) right = false;
+  });
+  CHECK(right);
+}
+
+TEST_CASE("example: ZeRO") {
+  std::atomic<int64_t> held = 0;
+  dist::run_ranks(4, [&](dist::Communicator& world) {
+    //! [ZeRO]
+    nn::Linear model(64, 64, {.bias = false});
+    dist::ZeRO zero(model, world, {.stage = 2});           // states and gradients are divided
+    optim::AdamW adamw(model.parameters(), {.lr = 1e-3});  // of a quarter of the elements a rank
+    model(randn({8, 64})).square().mean().backward();
+    adamw.step();
+    //! [ZeRO]
+    if (world.rank() == 0) held = model.parameters()[0].numel();
+  });
+  CHECK(held == 64 * 64 / 4);
+}
+
+TEST_CASE("example: fully_shard") {
+  std::atomic<double> norm = 0.0;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [fully_shard]
+    std::optional<nn::DeviceScope> meta(kMeta);  // no rank ever holds the whole model
+    nn::GPT model({.vocab_size = 50, .block_size = 16, .n_layer = 2, .n_head = 2, .n_embd = 32});
+    meta.reset();
+    dist::fully_shard(model, world, {.unit = dist::each<nn::Block>()});
+    optim::AdamW adamw(model.parameters(), {.lr = 3e-4});
+    const Tensor tokens = randint(0, 50, {4, 16});
+    model.loss(tokens, tokens).backward();
+    const Tensor total = optim::clip_grad_norm(model.parameters(), 1.0);  // of the whole model
+    adamw.step();
+    //! [fully_shard]
+    if (world.rank() == 0) norm = total.item();
+  });
+  CHECK(norm > 0.0);
+}
+
+TEST_CASE("example: Pipeline") {
+  std::atomic<double> loss = 0.0;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [Pipeline]
+    nn::GPT model({.vocab_size = 50,
+                   .block_size = 16,
+                   .n_layer = 2,
+                   .n_head = 2,
+                   .n_embd = 32,
+                   .tie_weights = false});
+    dist::Pipeline pipe(model, world, {.micro_batches = 4});  // 1F1B, two blocks' ends a rank
+    optim::AdamW adamw(pipe.parameters(), {.lr = 3e-4});      // those of this rank's stage
+    const Tensor tokens = randint(0, 50, {8, 16});
+    const double mean_loss = pipe.step(tokens, tokens);  // forward and backward
+    adamw.step();
+    //! [Pipeline]
+    if (world.rank() == 0) loss = mean_loss;
+  });
+  CHECK(loss > 3.0);  // about log 50
+}
+
+TEST_CASE("example: tensor_parallel") {
+  std::atomic<int64_t> rows = 0;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [tensor_parallel]
+    nn::GPT model({.vocab_size = 50, .block_size = 16, .n_layer = 2, .n_head = 2, .n_embd = 32});
+    dist::tensor_parallel(model, world);  // heads, feed-forward parts and the vocabulary are cut
+    const Tensor tokens = randint(0, 50, {4, 16});  // the same on both ranks
+    model.loss(tokens, tokens).backward();
+    //! [tensor_parallel]
+    if (world.rank() == 0) rows = model.transformer.h[0].mlp.c_fc.weight.numel();
+  });
+  CHECK(rows == 4 * 32 * 32 / 2);
+}
+
+TEST_CASE("example: simulate_ranks") {
+  int64_t sent = 0;
+  //! [simulate_ranks]
+  const nn::DeviceScope meta(kMeta);
+  dist::simulate_ranks(1024,
+                       [&](dist::Communicator& world) {  // the real code on shapes alone
+                         nn::Linear model(4096, 4096, {.bias = false});
+                         dist::fully_shard(model, world);
+                         model(Tensor(Array::empty({1, 4096}, kFloat32, kMeta))).sum().backward();
+                         sent = world.traffic().bytes();
+                       },
+                       {0});  // of 1024 ranks the first
+  //! [simulate_ranks]
+  CHECK(sent > 0);
+}
+
+TEST_CASE("example: dist::Checkpointer") {
+  const hero_test::TempDir folder;
+  const std::string run = folder / "run";
+  std::atomic<int64_t> resumed = 0;
+  //! [dist_Checkpointer]
+  const auto train = [&](dist::Communicator& world) {
+    nn::Linear model(8, 8);
+    dist::fully_shard(model, world);
+    dist::Checkpointer checkpoint(run, world);
+    checkpoint.track("model", model);
+    const int64_t step = checkpoint.resume().value_or(0);
+    checkpoint.save(step + 1);
+    if (world.rank() == 0) resumed = step;
+  };
+  dist::run_ranks(4, train);
+  dist::run_ranks(2, train);  // goes on from step 1, on another number of ranks
+  //! [dist_Checkpointer]
+  CHECK(resumed == 1);
+}
+
+}  // namespace

@@ -1,0 +1,86 @@
+// The programs of docs/rehearsal.md, and what the page says that they tell.
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+#include <support/catch.h>
+#include <support/temp_dir.h>
+
+#include <hero/dist/dist.h>
+#include <hero/dist/rehearsal.h>
+#include <hero/nn/nn.h>
+#include <hero/optim/optim.h>
+
+namespace {
+
+using namespace hero;
+
+// [snippet: program]
+const nn::GPTConfig config = {
+    .vocab_size = 50304, .block_size = 2048, .n_layer = 24, .n_head = 16, .n_embd = 2048};
+
+void train(dist::Communicator& world) {
+  const nn::DeviceScope meta(kMeta);  // shapes, no values
+  nn::GPT model(config);
+  dist::fully_shard(model, world,
+                    {.unit = dist::each<nn::Block>(),
+                     .mixed_precision = {.parameters = kBFloat16, .reduce = kBFloat16}});
+  optim::AdamW adamw(model.parameters());
+  const Tensor tokens(Array::empty({4, config.block_size}, kInt64, kMeta));
+  for (int step = 0; step < 2; ++step) {
+    dist::begin_rehearsed_step();  // the last one counts
+    dist::rehearsed_part("forward and backward");
+    model.loss(tokens, tokens).backward();
+    dist::rehearsed_part("optimizer");
+    adamw.step();
+    adamw.zero_grad();
+  }
+}
+// [end]
+
+TEST_CASE("the rehearsal page: a step of a GPT on 64 GPUs") {
+  // [snippet: rehearse]
+  dist::Cluster cluster;  // hosts of eight A100; every number can be another
+  cluster.outside = {.latency = 10e-6, .bytes_per_second = 12.5e9};
+  const dist::Rehearsal step = dist::rehearse(64, train, cluster, {.ranks = {0}});
+  const std::string text = step.table();
+  // [end]
+  CHECK(step.seconds > 0.1);
+  CHECK(step.seconds < 10);
+  CHECK(step.bubble == 0.0);
+  CHECK(step.mfu > 0.2);
+  CHECK(text.find("exposed communication") != std::string::npos);
+}
+
+TEST_CASE("the rehearsal page: the same step as a trace file") {
+  const hero_test::TempDir folder;
+  const std::string path = folder / "step.json";
+  // [snippet: trace]
+  const dist::Rehearsal step = dist::rehearse(64, train, {}, {.ranks = {0}, .spans = true});
+  dist::write_trace(step, path);  // open it in ui.perfetto.dev
+  // [end]
+  const auto trace = nlohmann::json::parse(hero_test::slurp(path));
+  bool computes = false, gathers = false;
+  for (const auto& event : trace.at("traceEvents")) {
+    const std::string name = event.at("name");
+    computes = computes || name == "forward and backward";
+    gathers = gathers || name.starts_with("all_gather transformer.h.");
+  }
+  CHECK(computes);
+  CHECK(gathers);
+}
+
+TEST_CASE("the rehearsal page: what a slower network costs") {
+  // [snippet: question]
+  std::vector<double> seconds;
+  for (const double rate : {50e9, 25e9, 12.5e9, 6.25e9}) {
+    dist::Cluster cluster;
+    cluster.outside.bytes_per_second = rate;
+    seconds.push_back(dist::rehearse(64, train, cluster, {.ranks = {0}}).seconds);
+  }
+  // [end]
+  CHECK(std::is_sorted(seconds.begin(), seconds.end()));
+  CHECK(seconds.front() == Approx(1.556).epsilon(1e-3));  // as the page says
+  CHECK(seconds.back() == Approx(1.752).epsilon(1e-3));
+}
+
+}  // namespace

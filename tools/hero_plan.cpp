@@ -1,0 +1,85 @@
+// hero-plan: the best ways to train a GPT on a cluster, from a description in JSON.
+#include <cstdio>
+#include <fstream>
+
+#include <CLI/CLI.hpp>
+
+#include <hero/core/error.h>
+#include <hero/dist/plan.h>
+#include <hero/dist/rehearsal/cluster_file.h>
+
+namespace {
+
+namespace dist = hero::dist;
+
+struct Options {
+  std::string config, trace, write;
+  int best = 10;
+  int64_t rehearsals = 0;
+  bool calibrate = false;
+  int calibrate_ranks = 2;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  hero::check(file.good(), "hero-plan: cannot write ", path);
+}
+
+void plan(const Options& options) {
+  dist::PlanRequest request = dist::load_plan_request(options.config);
+  request.best = options.best;
+  if (options.rehearsals > 0) request.rehearsals = options.rehearsals;
+  const dist::Plan found = dist::plan(request);
+  std::fputs(table(found).c_str(), stdout);
+  if (options.trace.empty() && options.write.empty()) return;
+  hero::check(!found.best.empty(), "hero-plan: no strategy fits, so there is nothing to write");
+  const dist::Strategy& first = found.best.front().strategy;
+  if (!options.write.empty()) write_file(options.write, config_text(request, first));
+  if (!options.trace.empty()) dist::trace_strategy(request, first, options.trace);
+}
+
+void calibrate(const Options& options) {
+  const std::string text = cluster_text(dist::calibrate(options.calibrate_ranks));
+  if (options.write.empty()) {
+    std::fputs(text.c_str(), stdout);
+  } else {
+    write_file(options.write, text);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("The fastest ways to train a GPT on a cluster that fit into its memory.",
+               "hero-plan");
+  Options options;
+  auto* config = app.add_option("--config", options.config, "what is to be planned, as JSON");
+  app.add_option("--best", options.best, "strategies to show")->check(CLI::Range(1, 1000));
+  app.add_option("--rehearsals", options.rehearsals, "at most so many strategies are rehearsed")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--trace", options.trace, "writes the best one's step for Perfetto");
+  app.add_option("--write", options.write, "writes the best one's configuration");
+  auto* calibrates = app.add_flag("--calibrate", options.calibrate,
+                                  "measures this machine and prints it as a cluster");
+  app.add_option("--ranks", options.calibrate_ranks, "of --calibrate: threads of this machine")
+      ->check(CLI::Range(1, 4096))
+      ->needs(calibrates);
+  config->excludes(calibrates);
+  try {
+    app.parse(argc, argv);
+    hero::check(options.calibrate || !options.config.empty(),
+                "hero-plan: --config FILE or --calibrate is needed; --help shows all options");
+    options.calibrate ? calibrate(options) : plan(options);
+    return 0;
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "hero-plan: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
