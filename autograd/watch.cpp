@@ -1,3 +1,5 @@
+#include <optional>
+
 #include <hero/autograd/watch.h>
 
 namespace hero::detail {
@@ -25,6 +27,22 @@ void Watcher::inspect(const Tensor& output) const {
 }
 
 void Watcher::close() {
+  end_profiled(state_->profiled);
+  delete state_;
+}
+
+struct WatchDerivative::State {
+  std::optional<PlaceScope> place;
+  int64_t profiled = 0;
+};
+
+void WatchDerivative::open(const Node& node, const std::string* place) {
+  state_ = new State;
+  if (place != nullptr) state_->place.emplace(*place);
+  if (watching & kWatchProfile) state_->profiled = begin_profiled(node.name());
+}
+
+void WatchDerivative::close() {
   end_profiled(state_->profiled);
   delete state_;
 }

@@ -1,7 +1,6 @@
 #pragma once
 // What open scopes (DetectAnomaly, Autocast, Profiler) do around every operation; for op.h, the
 // engine and the files of the scopes.
-#include <optional>
 #include <span>
 #include <string>
 
@@ -70,22 +69,23 @@ void end_profiled(int64_t operation) noexcept;
 class WatchDerivative {
  public:
   WatchDerivative(const Node& node, const std::string* place) {
-    const bool profiled = (watching & kWatchProfile) != 0;
-    if (!profiled && !core::keeps_places.load(std::memory_order_relaxed)) [[likely]]
-      return;
-    if (place != nullptr) place_.emplace(*place);
-    if (profiled) operation_ = begin_profiled(node.name());
+    if ((watching & kWatchProfile) || core::keeps_places.load(std::memory_order_relaxed))
+        [[unlikely]]
+      open(node, place);
   }
   ~WatchDerivative() {
-    if (operation_ != 0) [[unlikely]]
-      end_profiled(operation_);
+    if (state_ != nullptr) [[unlikely]]
+      close();
   }
   WatchDerivative(const WatchDerivative&) = delete;
   WatchDerivative& operator=(const WatchDerivative&) = delete;
 
  private:
-  std::optional<PlaceScope> place_;
-  int64_t operation_ = 0;
+  struct State;
+  void open(const Node& node, const std::string* place);
+  void close();
+
+  State* state_ = nullptr;
 };
 
 /// Autocast: the inputs as the policy wants them, when that changes any; else empty.

@@ -8,7 +8,6 @@ add_executable(hero_plan ${PROJECT_SOURCE_DIR}/tools/hero_plan.cpp)
 set_target_properties(hero_plan PROPERTIES OUTPUT_NAME hero-plan RUNTIME_OUTPUT_DIRECTORY
                                            ${PROJECT_BINARY_DIR}/tools)
 target_link_libraries(hero_plan PRIVATE hero::dist CLI11::CLI11)
-hero_standard_headers(hero_plan hero_core)
 if(HERO_INSTALL)
   install(TARGETS hero_plan RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
