@@ -106,7 +106,8 @@ struct Plan {
 /// All strategies of a request, without regard to memory: tensor divides the heads, the width and a
 /// host's ranks; pipe divides the blocks; what is left is data parallel and divides the batch.
 /// Micro-batches are powers of two that divide a replica's batch. Interleaved schedules are tried
-/// where the stages divide the micro-batches. An Error for a request that makes no sense.
+/// where the stages divide the micro-batches, and replicas, if any, are on FSDP or a hybrid. An
+/// Error for a request that makes no sense.
 std::vector<Strategy> strategies(const PlanRequest& request);
 
 /// Bytes that the fullest rank holds at least. Of a stage's parameters P (12 C^2 a block and the
