@@ -32,13 +32,17 @@ struct Sizes {
   double head_products() const { return 2 * T * C * V; }
 };
 
+double blocks_of(const PlanRequest& r, const Strategy& s) {
+  return static_cast<double>(r.model.n_layer) / s.pipe;
+}
+
 double bytes_of(const PlanRequest& r) { return r.dtype == kFloat32 ? 4.0 : 2.0; }
 
 // Parameters of a rank of a stage, before the rung divides them.
 double parameters(const PlanRequest& r, const Strategy& s, int stage) {
   const Sizes size(r.model);
   const double t = s.tensor;
-  double count = static_cast<double>(r.model.n_layer / s.pipe) * (size.cut / t + size.whole);
+  double count = blocks_of(r, s) * (size.cut / t + size.whole);
   const bool tied = r.model.tie_weights && s.pipe == 1;
   if (stage == 0) count += size.V * size.C / t + size.positions;
   if (stage + 1 == s.pipe) count += size.C * (1 + size.bias) + (tied ? 0 : size.V * size.C / t);
@@ -56,7 +60,7 @@ double activations(const PlanRequest& r, const Strategy& s, int stage) {
   const Sizes size(r.model);
   const double unit = size.T * static_cast<double>(s.micro_batch) * size.C * bytes_of(r) / 2;
   const double block = unit * (8 + 26.0 / s.tensor);
-  const double blocks = static_cast<double>(r.model.n_layer / s.pipe) / s.schedule.chunks();
+  const double blocks = blocks_of(r, s) / s.schedule.chunks();
   const double passes = waiting(s, stage);
   return s.checkpoint ? passes * blocks * 2 * unit + block : passes * blocks * block;
 }
@@ -88,7 +92,7 @@ Pass pass_of(const PlanRequest& r, const Strategy& s, int stage) {
     return peak * c.efficiency[static_cast<size_t>(kind)] * s.tensor;
   };
   const double sequences = static_cast<double>(s.micro_batch);
-  const double blocks = sequences * static_cast<double>(r.model.n_layer / s.pipe);
+  const double blocks = sequences * blocks_of(r, s);
   const double block = blocks * (size.block_products() / speed(core::WorkKind::matmul) +
                                  size.block_attention() / speed(core::WorkKind::attention));
   const double last = stage + 1 == s.pipe ? 1.0 : 0.0;

@@ -35,7 +35,7 @@ nn::GPT model_of(const PlanRequest& request, const Strategy& s) {
 
 // As many blocks on every stage; the embedding is with the first one and the head with the last.
 std::vector<size_t> first_links(const PlanRequest& request, const Strategy& s) {
-  const auto stages = static_cast<size_t>(s.pipe * s.schedule.chunks());
+  const auto stages = static_cast<size_t>(s.pipe) * static_cast<size_t>(s.schedule.chunks());
   const auto blocks = static_cast<size_t>(request.model.n_layer) / stages;
   std::vector<size_t> first = {0};
   for (size_t i = 1; i < stages; ++i) first.push_back(1 + i * blocks);
