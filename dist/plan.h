@@ -154,8 +154,9 @@ std::string config_text(const PlanRequest& request, const Strategy& strategy);
 PlanRequest parse_plan_request(const std::string& text, const std::string& label = "the text");
 PlanRequest load_plan_request(const std::string& path);
 
-/// What this machine's CPU does as one rank of `ranks` threads, measured in a few seconds: the
-/// speed of products, of passes over memory, and of collectives.
-Cluster calibrate(int ranks = 1);
+/// What this machine does as one of `ranks` threads that all work, measured in a few seconds: the
+/// speed of products and attention of a model's sizes (of at most 512 positions and a width of
+/// 1024), of passes over memory, and of collectives.
+Cluster calibrate(int ranks = 1, const nn::GPTConfig& model = {});
 
 }  // namespace hero::dist
