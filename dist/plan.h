@@ -13,6 +13,7 @@
 
 #include <hero/core/dtype.h>
 #include <hero/dist/rehearsal/cluster.h>
+#include <hero/dist/rehearsal/replay.h>
 #include <hero/dist/schedule.h>
 #include <hero/nn/gpt.h>
 
@@ -134,9 +135,9 @@ double model_flops(const PlanRequest& request);
 /// micro-batch costs the same.
 PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy);
 
-/// Writes the rehearsed step of a strategy, of at most 2 p micro-batches with p stages, as a trace
-/// file: see write_trace().
-void trace_strategy(const PlanRequest& request, const Strategy& strategy, const std::string& path);
+/// The rehearsed step of a strategy with what each stage's first rank did when, for write_trace()
+/// and for pictures; of at most 2 p micro-batches with p stages.
+Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy);
 
 /// The best strategies of a request: those whose bounds fit are rehearsed in the order of their
 /// least time until no other can be faster than the last of the best, or no rehearsal is left.

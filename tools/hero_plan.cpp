@@ -37,7 +37,7 @@ void plan(const Options& options) {
   hero::check(!found.best.empty(), "hero-plan: no strategy fits, so there is nothing to write");
   const dist::Strategy& first = found.best.front().strategy;
   if (!options.write.empty()) write_file(options.write, config_text(request, first));
-  if (!options.trace.empty()) dist::trace_strategy(request, first, options.trace);
+  if (!options.trace.empty()) write_trace(dist::strategy_timeline(request, first), options.trace);
 }
 
 void calibrate(const Options& options) {

@@ -113,6 +113,14 @@ double pass_seconds(const PlanRequest& r, const Strategy& s) {
   return m * (last.forward + last.backward) + ends;
 }
 
+// How often fsdp's units are gathered or reduced in a step. In a pipeline gradients are averaged
+// once and what is kept is gathered once.
+double gathers_and_sums(const Strategy& s) {
+  const auto m = static_cast<double>(s.micro_batches);
+  if (s.pipe == 1) return (s.reshard ? 3 : 2) * m;
+  return (s.reshard ? 2 * m : 1) + 1;
+}
+
 // Bytes over the data axes' ports.
 double data_seconds(const PlanRequest& r, const Strategy& s) {
   if (s.data() == 1) return 0.0;
@@ -130,10 +138,9 @@ double data_seconds(const PlanRequest& r, const Strategy& s) {
     case PlanRung::zero2:
       return (1 + m) * bytes * part(s.data()) / port(s.tensor * s.data());
     case PlanRung::fsdp:
-      return (s.pipe == 1 && s.reshard ? 3 : 2) * m * bytes * part(s.data()) /
-             port(s.tensor * s.data());
+      return gathers_and_sums(s) * bytes * part(s.data()) / port(s.tensor * s.data());
     case PlanRung::hybrid:
-      return std::max(2 * m * bytes * part(s.shard) / port(s.tensor * s.shard),
+      return std::max(gathers_and_sums(s) * bytes * part(s.shard) / port(s.tensor * s.shard),
                       2 * bytes / s.shard * part(s.replicate) / port(s.tensor * s.data()));
   }
   fail("plan: no rung ", static_cast<int>(s.rung));

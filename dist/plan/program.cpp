@@ -5,6 +5,7 @@
 #include <hero/dist/mesh.h>
 #include <hero/dist/pipeline.h>
 #include <hero/dist/plan/program.h>
+#include <hero/dist/rehearsal.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/zero.h>
 #include <hero/optim/adam.h>
@@ -89,11 +90,13 @@ class Runner {
   }
 
   void step() {
+    rehearsed_part("forward and backward");
     if (pipe_) {
       pipe_->step(tokens_, tokens_);
     } else {
       accumulate();
     }
+    rehearsed_part("optimizer");
     optim::clip_grad_norm(model_.parameters(), 1.0);
     optimizer_->step();
     model_.zero_grad();

@@ -55,10 +55,10 @@ PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy)
           .outside = b.outside + steps * (b.outside - a.outside)};
 }
 
-void trace_strategy(const PlanRequest& request, const Strategy& strategy, const std::string& path) {
+Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy) {
   Strategy small = strategy;
   small.micro_batches = std::min<int64_t>(strategy.micro_batches, 2 * strategy.pipe);
-  write_trace(played(request, small, true), path);
+  return played(request, small, true);
 }
 
 }  // namespace hero::dist
