@@ -65,6 +65,56 @@ void plan_gpt3(const std::string& folder) {
   tutorial::draw_plan(step, request.cluster, folder);
 }
 
+// [snippet: scale]
+// GPT-3 under fully_shard alone, whose shards lie on all ranks or, in a hybrid, on 64.
+void train_gpt3(Communicator& world, int shards) {
+  const nn::DeviceScope meta(hero::kMeta);
+  nn::GPT model({.vocab_size = 50304,
+                 .block_size = 2048,
+                 .n_layer = 96,
+                 .n_head = 96,
+                 .n_embd = 12288,
+                 .checkpoint = true});
+  const dist::FSDPOptions options = {
+      .unit = dist::each<nn::Block>(),
+      .mixed_precision = {.parameters = hero::kBFloat16, .reduce = hero::kBFloat16}};
+  const dist::Mesh mesh(world, {{"replicate", world.size() / shards}, {"shard", shards}});
+  if (shards == world.size()) dist::fully_shard(model, world, options);
+  if (shards < world.size()) dist::fully_shard(model, mesh, options);
+  hero::optim::AdamW adamw(model.parameters());
+  const Tensor tokens(hero::Array::empty({1, 2048}, hero::kInt64, hero::kMeta));
+  for (int step = 0; step < 2; ++step) {
+    dist::begin_rehearsed_step();
+    model.loss(tokens, tokens).backward();
+    adamw.step();
+    adamw.zero_grad();
+  }
+}
+// [end]
+
+void scale_gpt3(const std::string& folder) {
+  std::printf("\nGPT-3 under fully_shard alone, one sequence a rank: what a rank has in a step\n");
+  std::printf("   ranks  shards   calls   GB sent   GB held   seconds   exposed\n");
+  std::vector<tutorial::ScaledStep> steps;
+  for (const bool hybrid : {false, true}) {
+    for (const int ranks : {64, 256, 1024, 4096, 16384}) {
+      if (hybrid && ranks == 64) continue;
+      const int shards = hybrid ? 64 : ranks;
+      const dist::Cluster cluster;
+      const dist::Recording recording = dist::record_ranks(
+          ranks, [&](Communicator& world) { train_gpt3(world, shards); }, cluster, {0});
+      const dist::Rehearsal step = dist::replay(recording, cluster);
+      const dist::Traffic& traffic = recording.ranks.front().traffic;
+      steps.push_back({hybrid, ranks, step.seconds});
+      std::printf("  %6d  %6d  %6lld  %8.1f  %8.1f  %8.2f  %7.1f %%\n", ranks, shards,
+                  static_cast<long long>(traffic.calls()),
+                  static_cast<double>(traffic.bytes()) * 1e-9,
+                  static_cast<double>(step.peak_bytes) * 1e-9, step.seconds, 100 * step.exposed);
+    }
+  }
+  tutorial::draw_scale(steps, folder);
+}
+
 // [snippet: ways]
 // One way to train a small GPT on two ranks.
 struct Way {
@@ -205,6 +255,7 @@ int main(int argc, char** argv) {
     const tutorial::OnDevice on(device);
     std::filesystem::create_directories(folder);
     plan_gpt3(folder);
+    scale_gpt3(folder);
     if (link) validate(*link);
     return 0;
   });

@@ -1,5 +1,7 @@
 #include "planned.h"
 
+#include <cmath>
+
 #include "plot.h"
 
 namespace tutorial {
@@ -80,6 +82,26 @@ void draw_memory(const dist::Rehearsal& step, const dist::Cluster& cluster,
 }
 
 }  // namespace
+
+void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder) {
+  Figure figure("A step of GPT-3 under FSDP, rehearsed", "ranks", "seconds");
+  std::vector<Tick> ticks;
+  for (const bool hybrid : {false, true}) {
+    Values x, y;
+    for (const ScaledStep& step : steps) {
+      if (step.is_hybrid != hybrid) continue;
+      x.push_back(std::log2(step.ranks));
+      y.push_back(step.seconds);
+      if (!hybrid) ticks.push_back({x.back(), std::to_string(step.ranks)});
+    }
+    figure.line(hybrid ? "hybrid: shards on 64 ranks" : "shards on all ranks", x, y);
+  }
+  figure.x_range(5.5, 14.5)
+      .y_range(0, 70)
+      .x_ticks(ticks)
+      .legend("bottom right")
+      .save(folder, "21_plan_scale");
+}
 
 void draw_plan(const dist::Rehearsal& step, const dist::Cluster& cluster,
                const std::string& folder) {

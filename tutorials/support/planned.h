@@ -1,6 +1,7 @@
 #pragma once
 // Chapter 21: a planned step.
 #include <string>
+#include <vector>
 
 #include <hero/dist/rehearsal.h>
 
@@ -11,5 +12,16 @@ namespace tutorial {
 /// folder/21_plan_memory. The rehearsal must have spans.
 void draw_plan(const hero::dist::Rehearsal& step, const hero::dist::Cluster& cluster,
                const std::string& folder);
+
+/// A rehearsed step of so many ranks.
+struct ScaledStep {
+  bool is_hybrid = false;
+  int ranks = 0;
+  double seconds = 0.0;
+};
+
+/// Seconds of a step over the number of ranks, for shards on all of them and for hybrids, into
+/// folder/21_plan_scale.
+void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder);
 
 }  // namespace tutorial
