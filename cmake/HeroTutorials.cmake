@@ -120,6 +120,14 @@ foreach(name IN ITEMS 11_ddp 17_fsdp)
                "measured on a link of 50 MB/s, .*\n  [^\n]* ms, its bytes alone +[0-9.]+ ms")
 endforeach()
 
+add_test(NAME "tutorial: 21_plan beside threads"
+         COMMAND ${PROJECT_BINARY_DIR}/tutorials/21_plan --link 1e8 --out
+                 ${PROJECT_BINARY_DIR}/tests/tutorials/21_plan.link)
+set_tests_properties(
+  "tutorial: 21_plan beside threads"
+  PROPERTIES LABELS tutorial TIMEOUT 3600 PASS_REGULAR_EXPRESSION
+             "two threads on a link of 100 MB/s.*median error +[0-9]+ %, Kendall's tau")
+
 add_test(NAME "tutorial: without a GPU --device cuda is one line"
          COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_no_gpu ${PROJECT_BINARY_DIR}/tutorials)
 set_tests_properties("tutorial: without a GPU --device cuda is one line"

@@ -13,6 +13,7 @@
 
 #include <hero/core/dtype.h>
 #include <hero/dist/rehearsal/cluster.h>
+#include <hero/dist/rehearsal/replay.h>
 #include <hero/dist/schedule.h>
 #include <hero/nn/gpt.h>
 
@@ -106,7 +107,8 @@ struct Plan {
 /// All strategies of a request, without regard to memory: tensor divides the heads, the width and a
 /// host's ranks; pipe divides the blocks; what is left is data parallel and divides the batch.
 /// Micro-batches are powers of two that divide a replica's batch. Interleaved schedules are tried
-/// where the stages divide the micro-batches. An Error for a request that makes no sense.
+/// where the stages divide the micro-batches, and replicas, if any, are on FSDP or a hybrid. An
+/// Error for a request that makes no sense.
 std::vector<Strategy> strategies(const PlanRequest& request);
 
 /// Bytes that the fullest rank holds at least. Of a stage's parameters P (12 C^2 a block and the
@@ -133,9 +135,9 @@ double model_flops(const PlanRequest& request);
 /// micro-batch costs the same.
 PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy);
 
-/// Writes the rehearsed step of a strategy, of at most 2 p micro-batches with p stages, as a trace
-/// file: see write_trace().
-void trace_strategy(const PlanRequest& request, const Strategy& strategy, const std::string& path);
+/// The rehearsed step of a strategy with what each stage's first rank did when, for write_trace()
+/// and for pictures; of at most 2 p micro-batches with p stages.
+Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy);
 
 /// The best strategies of a request: those whose bounds fit are rehearsed in the order of their
 /// least time until no other can be faster than the last of the best, or no rehearsal is left.
@@ -153,8 +155,9 @@ std::string config_text(const PlanRequest& request, const Strategy& strategy);
 PlanRequest parse_plan_request(const std::string& text, const std::string& label = "the text");
 PlanRequest load_plan_request(const std::string& path);
 
-/// What this machine's CPU does as one rank of `ranks` threads, measured in a few seconds: the
-/// speed of products, of passes over memory, and of collectives.
-Cluster calibrate(int ranks = 1);
+/// What this machine does as one of `ranks` threads that all work, measured in a few seconds: the
+/// speed of products and attention of a model's sizes (of at most 512 positions and a width of
+/// 1024), of passes over memory, and of collectives.
+Cluster calibrate(int ranks = 1, const nn::GPTConfig& model = {});
 
 }  // namespace hero::dist

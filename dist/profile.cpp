@@ -9,7 +9,7 @@ namespace hero::dist {
 
 namespace {
 
-double now() {
+double seconds_now() {
   using std::chrono::steady_clock;
   return std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count();
 }
@@ -53,7 +53,7 @@ std::vector<Profile> gather_profiles(const Communicator& world, Profile mine) {
   double zero = 0.0;
   if (world.engine_kind() != EngineKind::local) {
     world.barrier();
-    zero = now();
+    zero = seconds_now();
   }
   shift(mine, -zero);
   const auto [bytes, counts] = gather_bytes(world, mine.encode());

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/checkpoint.h>
@@ -167,8 +168,12 @@ GPT::Transformer::Transformer(const GPTConfig& config)
 
 GPT::GPT(const GPTConfig& config)
     : transformer(add<Transformer>("transformer", checked(config))),
-      lm_head(
-          add<Linear>("lm_head", config.n_embd, config.vocab_size, LinearOptions{.bias = false})),
+      lm_head([&]() -> Linear& {
+        std::optional<DeviceScope> planned;  // its own weight never takes memory where it is tied
+        if (config.tie_weights) planned.emplace(kMeta);
+        return add<Linear>("lm_head", config.n_embd, config.vocab_size,
+                           LinearOptions{.bias = false});
+      }()),
       config_(config) {
   if (config.tie_weights) lm_head.weight = transformer.wte.weight;
   init_parameters();

@@ -169,7 +169,8 @@ class Module {
   /// given keep the first recipe they have, or their values.
   void reset_parameters();
   /// Gives everything that lies on meta bytes on `device` and the first values that building the
-  /// module there would have given.
+  /// module there would have given. On meta nothing gets bytes: what was a plan is from now on in
+  /// the ledger, as a rehearsed rank's own.
   void materialize(Device device = kCpu);
   /// \}
 

@@ -150,14 +150,18 @@ void Module::reset_parameters() {
 }
 
 void Module::materialize(Device device) {
-  check(device.type != DeviceType::meta, "materialize: needs a device with bytes, not meta");
+  const bool planned = device.type == DeviceType::meta;
   const MemoryScope tag(MemoryTag::parameter);
   for (const auto& [name, slot] : slots()) {
-    check(!on_meta(slot->tensor) || slot->init.fill, "materialize: ", name,
+    check(planned || !on_meta(slot->tensor) || slot->init.fill, "materialize: ", name,
           " has no recipe; give it values on a device before");
   }
   for (Slot* slot : distinct(slots())) {
     if (!on_meta(slot->tensor)) continue;
+    if (planned) {
+      slot->tensor.array().storage().charge_to(current_ledger());
+      continue;
+    }
     const Array values = Array::empty(slot->tensor.shape(), slot->tensor.dtype(), device);
     fill_slot(*slot, values);
     slot->tensor.set_data(values);

@@ -37,11 +37,13 @@ void plan(const Options& options) {
   hero::check(!found.best.empty(), "hero-plan: no strategy fits, so there is nothing to write");
   const dist::Strategy& first = found.best.front().strategy;
   if (!options.write.empty()) write_file(options.write, config_text(request, first));
-  if (!options.trace.empty()) dist::trace_strategy(request, first, options.trace);
+  if (!options.trace.empty()) write_trace(dist::strategy_timeline(request, first), options.trace);
 }
 
 void calibrate(const Options& options) {
-  const std::string text = cluster_text(dist::calibrate(options.calibrate_ranks));
+  hero::nn::GPTConfig model;
+  if (!options.config.empty()) model = dist::load_plan_request(options.config).model;
+  const std::string text = cluster_text(dist::calibrate(options.calibrate_ranks, model));
   if (options.write.empty()) {
     std::fputs(text.c_str(), stdout);
   } else {
@@ -55,18 +57,18 @@ int main(int argc, char** argv) {
   CLI::App app("The fastest ways to train a GPT on a cluster that fit into its memory.",
                "hero-plan");
   Options options;
-  auto* config = app.add_option("--config", options.config, "what is to be planned, as JSON");
+  app.add_option("--config", options.config, "what is to be planned, as JSON");
   app.add_option("--best", options.best, "strategies to show")->check(CLI::Range(1, 1000));
   app.add_option("--rehearsals", options.rehearsals, "at most so many strategies are rehearsed")
       ->check(CLI::Range(1, 100000));
   app.add_option("--trace", options.trace, "writes the best one's step for Perfetto");
   app.add_option("--write", options.write, "writes the best one's configuration");
-  auto* calibrates = app.add_flag("--calibrate", options.calibrate,
-                                  "measures this machine and prints it as a cluster");
+  auto* calibrates =
+      app.add_flag("--calibrate", options.calibrate,
+                   "measures this machine, for the model of --config, and prints it as a cluster");
   app.add_option("--ranks", options.calibrate_ranks, "of --calibrate: threads of this machine")
       ->check(CLI::Range(1, 4096))
       ->needs(calibrates);
-  config->excludes(calibrates);
   try {
     app.parse(argc, argv);
     hero::check(options.calibrate || !options.config.empty(),

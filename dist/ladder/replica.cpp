@@ -63,11 +63,13 @@ void Replica::install() {
           return self->after_forward(*state, out);
         },
         {.always_call = true, .for_parameters = true});
-    // One rank alone gathers and frees nothing; the root tells that backward begins.
+    // One rank alone gathers and frees nothing; the root tells that backward begins. Between
+    // forward and backward buckets are freed only where another backward came, but what a
+    // checkpoint then computes again needs them before anything asks for a saved value.
     const bool frees = std::any_of(state->units.begin(), state->units.end(),
                                    [](const Unit* unit) { return unit->owns_storage(); });
     const bool root = each == module_states_.front();
-    if (options_.units.stage != Stage::parameters || !(root || frees)) continue;
+    if (!shards() || !(root || frees)) continue;
     state->module->register_full_backward_pre_hook(
         [self, state](nn::Module&, const nn::Tensors&) { self->before_backward(*state); },
         {.for_parameters = true});

@@ -83,13 +83,6 @@ void materialize_buffers(nn::Module& module, Device device) {
   }
 }
 
-// What was planned on meta and is cut into no unit of its own is this rank's as it stands.
-void charge_rest(nn::Module& module) {
-  for (const auto& [name, slot] : module.slots()) {
-    if (on_meta(slot->tensor)) slot->tensor.array().storage().charge_to(current_ledger());
-  }
-}
-
 std::vector<Member> reversed(std::vector<Member> members) {
   std::reverse(members.begin(), members.end());
   return members;
@@ -154,7 +147,7 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.first_bucket_bytes,
               options.bucket_bytes);
   replica->install();
-  charge_rest(module);
+  module.materialize(kMeta);  // what is cut into no unit is this rank's as it stands
   return replica;
 }
 
@@ -204,7 +197,7 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
   add_units(*replica, members_of(module, alone, true), options.unit, tied);
   for (auto& [path, inner] : nested) replica->nest(path, std::move(inner));
   replica->install();
-  charge_rest(module);
+  module.materialize(kMeta);  // what is cut into no unit is this rank's as it stands
   return replica;
 }
 
@@ -239,11 +232,12 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                                .divide_by = options.divide_by,
                                .offload = options.offload},
                      .unused = unused_policy(options.find_unused_parameters),
+                     .reshard_after_forward = false,
                      .broadcast_buffers = options.broadcast_buffers});
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.bucket_bytes,
               options.bucket_bytes);
   replica->install();
-  charge_rest(module);
+  module.materialize(kMeta);  // what is cut into no unit is this rank's as it stands
   return replica;
 }
 

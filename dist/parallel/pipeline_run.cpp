@@ -3,7 +3,9 @@
 
 #include <hero/autograd/ops.h>
 #include <hero/core/error.h>
+#include <hero/core/profile/observer.h>
 #include <hero/dist/parallel/pipeline_run.h>
+#include <hero/dist/rehearsal.h>
 
 namespace hero::dist {
 namespace {
@@ -56,10 +58,14 @@ void PipelineRun::run(const MessagePlan& plan, const std::vector<std::vector<Mes
     if (action.kind == (splits_ ? Kind::weights : Kind::backward)) {
       tell(sync, action, i + 1 == actions.size());
     }
+    constexpr const char* parts[] = {"stage forward", "stage backward", "stage weights"};
+    const ProfileScope profiled(parts[static_cast<size_t>(action.kind)]);
+    rehearsed_part(to_string(action));
     if (action.kind == Kind::forward) forward(plan, action);
     if (action.kind == Kind::backward) backward(plan, action);
     if (action.kind == Kind::weights) weights(action);
   }
+  rehearsed_part("");
   for (Sent& sent : sent_) sent.work.wait();
   sent_.clear();
 }

@@ -32,13 +32,17 @@ struct Sizes {
   double head_products() const { return 2 * T * C * V; }
 };
 
+double blocks_of(const PlanRequest& r, const Strategy& s) {
+  return static_cast<double>(r.model.n_layer) / s.pipe;
+}
+
 double bytes_of(const PlanRequest& r) { return r.dtype == kFloat32 ? 4.0 : 2.0; }
 
 // Parameters of a rank of a stage, before the rung divides them.
 double parameters(const PlanRequest& r, const Strategy& s, int stage) {
   const Sizes size(r.model);
   const double t = s.tensor;
-  double count = static_cast<double>(r.model.n_layer / s.pipe) * (size.cut / t + size.whole);
+  double count = blocks_of(r, s) * (size.cut / t + size.whole);
   const bool tied = r.model.tie_weights && s.pipe == 1;
   if (stage == 0) count += size.V * size.C / t + size.positions;
   if (stage + 1 == s.pipe) count += size.C * (1 + size.bias) + (tied ? 0 : size.V * size.C / t);
@@ -56,7 +60,7 @@ double activations(const PlanRequest& r, const Strategy& s, int stage) {
   const Sizes size(r.model);
   const double unit = size.T * static_cast<double>(s.micro_batch) * size.C * bytes_of(r) / 2;
   const double block = unit * (8 + 26.0 / s.tensor);
-  const double blocks = static_cast<double>(r.model.n_layer / s.pipe) / s.schedule.chunks();
+  const double blocks = blocks_of(r, s) / s.schedule.chunks();
   const double passes = waiting(s, stage);
   return s.checkpoint ? passes * blocks * 2 * unit + block : passes * blocks * block;
 }
@@ -88,7 +92,7 @@ Pass pass_of(const PlanRequest& r, const Strategy& s, int stage) {
     return peak * c.efficiency[static_cast<size_t>(kind)] * s.tensor;
   };
   const double sequences = static_cast<double>(s.micro_batch);
-  const double blocks = sequences * static_cast<double>(r.model.n_layer / s.pipe);
+  const double blocks = sequences * blocks_of(r, s);
   const double block = blocks * (size.block_products() / speed(core::WorkKind::matmul) +
                                  size.block_attention() / speed(core::WorkKind::attention));
   const double last = stage + 1 == s.pipe ? 1.0 : 0.0;
@@ -109,6 +113,14 @@ double pass_seconds(const PlanRequest& r, const Strategy& s) {
   return m * (last.forward + last.backward) + ends;
 }
 
+// How often fsdp's units are gathered or reduced in a step. In a pipeline gradients are averaged
+// once and what is kept is gathered once.
+double gathers_and_sums(const Strategy& s) {
+  const auto m = static_cast<double>(s.micro_batches);
+  if (s.pipe == 1) return (s.reshard ? 3 : 2) * m;
+  return (s.reshard ? 2 * m : 1) + 1;
+}
+
 // Bytes over the data axes' ports.
 double data_seconds(const PlanRequest& r, const Strategy& s) {
   if (s.data() == 1) return 0.0;
@@ -126,10 +138,9 @@ double data_seconds(const PlanRequest& r, const Strategy& s) {
     case PlanRung::zero2:
       return (1 + m) * bytes * part(s.data()) / port(s.tensor * s.data());
     case PlanRung::fsdp:
-      return (s.pipe == 1 && s.reshard ? 3 : 2) * m * bytes * part(s.data()) /
-             port(s.tensor * s.data());
+      return gathers_and_sums(s) * bytes * part(s.data()) / port(s.tensor * s.data());
     case PlanRung::hybrid:
-      return std::max(2 * m * bytes * part(s.shard) / port(s.tensor * s.shard),
+      return std::max(gathers_and_sums(s) * bytes * part(s.shard) / port(s.tensor * s.shard),
                       2 * bytes / s.shard * part(s.replicate) / port(s.tensor * s.data()));
   }
   fail("plan: no rung ", static_cast<int>(s.rung));

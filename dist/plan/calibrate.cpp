@@ -17,6 +17,12 @@ double now() {
   return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
 // The median time of a call, after one that does not count; at most a fifth of a second.
 double seconds_of(const std::function<void()>& call) {
   call();
@@ -28,9 +34,7 @@ double seconds_of(const std::function<void()>& call) {
     times.push_back(now() - start);
     if (now() - begin > 0.2 && times.size() >= 3) break;
   }
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
-  return times[times.size() / 2];
+  return median(std::move(times));
 }
 
 double& part_of(Cluster& cluster, core::WorkKind kind) {
@@ -43,22 +47,44 @@ double product_speed(int64_t n, DType dtype) {
   return 2.0 * static_cast<double>(n * n * n) / seconds_of([&] { matmul(a, b); });
 }
 
-// The peak is the fastest product; the part of it that kernels reach is that of a middle size.
-void measure_products(Cluster& cluster) {
+// Flops a second of a block's two products behind attention, forward and backward.
+double layer_speed(const nn::GPTConfig& model) {
+  const int64_t rows = 512, width = std::min<int64_t>(model.n_embd, 1024);
+  const Tensor x = randn({rows, width}, {.requires_grad = true});
+  const Tensor in = randn({4 * width, width}, {.requires_grad = true});
+  const Tensor out = randn({width, 4 * width}, {.requires_grad = true});
+  const auto products = [&] { grad({sum(linear(linear(x, in), out))}, {x, in, out}); };
+  return 3 * 2 * 2.0 * static_cast<double>(rows * width * 4 * width) / seconds_of(products);
+}
+
+// Of causal attention, forward and backward, as they are counted: a backward is 2.5 forwards.
+double attention_speed(const nn::GPTConfig& model) {
+  const int64_t positions = std::min<int64_t>(model.block_size, 512);
+  const int64_t heads = std::min<int64_t>(model.n_head, 16), width = model.n_embd / model.n_head;
+  const Tensor q = randn({512 / positions, heads, positions, width}, {.requires_grad = true});
+  const auto attention = [&] {
+    grad({sum(scaled_dot_product_attention(q, q, q, {.is_causal = true}))}, {q});
+  };
+  const double pairs = 0.5 * static_cast<double>(positions * (positions + 1));
+  const double products = 4.0 * static_cast<double>(q.size(0) * heads * width) * pairs;
+  return 3.5 * products / seconds_of(attention);
+}
+
+// The peak is the fastest product; the parts of it that kernels reach are those of the model's
+// sizes, as far as a few seconds allow.
+void measure_products(Cluster& cluster, const nn::GPTConfig& model) {
   double fastest = 0.0;
-  for (const int64_t n : {256, 512, 1024}) {
-    fastest = std::max(fastest, product_speed(n, kFloat32));
+  {
+    const NoGrad no_grad;
+    for (const int64_t n : {256, 512, 1024}) {
+      fastest = std::max(fastest, product_speed(n, kFloat32));
+    }
+    cluster.half_flops = product_speed(512, kBFloat16) * fastest / product_speed(512, kFloat32);
   }
   cluster.float32_flops = fastest;
   const auto part = [&](double speed) { return std::clamp(speed / fastest, 0.01, 1.0); };
-  part_of(cluster, core::WorkKind::matmul) = part(product_speed(384, kFloat32));
-  cluster.half_flops = product_speed(512, kBFloat16) / part_of(cluster, core::WorkKind::matmul);
-  const int64_t heads = 8, positions = 256, width = 64;
-  const Tensor q = randn({1, heads, positions, width});
-  const double seconds =
-      seconds_of([&] { scaled_dot_product_attention(q, q, q, {.is_causal = true}); });
-  part_of(cluster, core::WorkKind::attention) =
-      part(2.0 * static_cast<double>(heads * positions * positions * width) / seconds);
+  part_of(cluster, core::WorkKind::matmul) = part(layer_speed(model));
+  part_of(cluster, core::WorkKind::attention) = part(attention_speed(model));
 }
 
 // Passes over arrays larger than the caches; each part is of the fastest one's rate.
@@ -79,42 +105,50 @@ void measure_memory(Cluster& cluster) {
   cluster.launch_seconds = seconds_of([&] { small + small; });
 }
 
-// all_reduce of a few bytes and of many, on threads.
-void measure_link(Cluster& cluster, int ranks) {
-  double small = 0.0, large = 0.0;
-  const int64_t n = int64_t{1} << 20;
-  run_ranks(ranks, [&](Communicator& world) {
-    const auto seconds = [&](int64_t count) {
-      const Array x = Array::zeros({count}, kFloat32);
-      const int times = 10;
-      world.all_reduce(x);
+// all_reduce of a few bytes and of many.
+void measure_link(Cluster& cluster, const Communicator& world) {
+  const int ranks = world.size();
+  const auto seconds = [&](int64_t count) {
+    const Array x = Array::zeros({count}, kFloat32);
+    std::vector<double> times;
+    for (int i = 0; i < 41; ++i) {
       const double begin = now();
-      for (int i = 0; i < times; ++i) world.all_reduce(x);
-      return (now() - begin) / times;
-    };
-    const double few = seconds(1), many = seconds(n);
-    if (world.rank() == 0) {
-      small = few;
-      large = many;
+      world.all_reduce(x);
+      times.push_back(now() - begin);
     }
-  });
+    return median(std::move(times));
+  };
+  const int64_t n = int64_t{1} << 20;
+  const double few = seconds(1), many = seconds(n);
   // g - 1 latencies, and 2 n (g - 1) / g bytes of a rank
   const double sent = 8.0 * static_cast<double>(n) * (ranks - 1) / ranks;
-  cluster.inside = {small / (ranks - 1), sent / std::max(large - small, 1e-9)};
+  cluster.inside = {few / (ranks - 1), sent / std::max(many - few, 1e-9)};
   cluster.outside = cluster.inside;
 }
 
 }  // namespace
 
-Cluster calibrate(int ranks) {
+Cluster calibrate(int ranks, const nn::GPTConfig& model) {
   check(ranks >= 1, "calibrate: ", ranks, " ranks; there must be at least one");
-  const NoGrad no_grad;
   Cluster cluster;
   cluster.per_host = ranks;
   cluster.memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / ranks;
-  measure_products(cluster);
-  measure_memory(cluster);
-  measure_link(cluster, std::max(ranks, 2));
+  // All ranks at the same time, since they share cores and memory.
+  run_ranks(ranks, [&](Communicator& world) {
+    Cluster mine = cluster;
+    measure_products(mine, model);
+    const NoGrad no_grad;
+    measure_memory(mine);
+    if (world.size() > 1) measure_link(mine, world);
+    world.barrier();
+    if (world.rank() == 0) cluster = mine;
+  });
+  if (ranks == 1)
+    run_ranks(2, [&](Communicator& world) {
+      Cluster mine = cluster;
+      measure_link(mine, world);
+      if (world.rank() == 0) cluster = mine;
+    });
   return cluster;
 }
 

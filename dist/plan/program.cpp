@@ -5,6 +5,7 @@
 #include <hero/dist/mesh.h>
 #include <hero/dist/pipeline.h>
 #include <hero/dist/plan/program.h>
+#include <hero/dist/rehearsal.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/zero.h>
 #include <hero/optim/adam.h>
@@ -35,7 +36,7 @@ nn::GPT model_of(const PlanRequest& request, const Strategy& s) {
 
 // As many blocks on every stage; the embedding is with the first one and the head with the last.
 std::vector<size_t> first_links(const PlanRequest& request, const Strategy& s) {
-  const auto stages = static_cast<size_t>(s.pipe * s.schedule.chunks());
+  const auto stages = static_cast<size_t>(s.pipe) * static_cast<size_t>(s.schedule.chunks());
   const auto blocks = static_cast<size_t>(request.model.n_layer) / stages;
   std::vector<size_t> first = {0};
   for (size_t i = 1; i < stages; ++i) first.push_back(1 + i * blocks);
@@ -89,11 +90,13 @@ class Runner {
   }
 
   void step() {
+    rehearsed_part("forward and backward");
     if (pipe_) {
       pipe_->step(tokens_, tokens_);
     } else {
       accumulate();
     }
+    rehearsed_part("optimizer");
     optim::clip_grad_norm(model_.parameters(), 1.0);
     optimizer_->step();
     model_.zero_grad();

@@ -30,7 +30,7 @@ PlanCost run(const PlanRequest& request, const Strategy& strategy) {
 // and, in a pipeline, as many micro-batches wait as ever will.
 std::pair<int64_t, int64_t> few(const Strategy& s) {
   if (s.pipe == 1) return {2, 3};
-  if (s.schedule.chunks() > 1) return {s.pipe, 2 * s.pipe};
+  if (s.schedule.chunks() > 1) return {2 * s.pipe, 3 * s.pipe};
   return {s.pipe + 1, s.pipe + 3};
 }
 
@@ -46,16 +46,19 @@ PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy)
   const PlanCost b = run(request, small);
   const double steps =
       static_cast<double>(strategy.micro_batches - more) / static_cast<double>(more - less);
+  // All micro-batches' tokens are there at once, and the last stage keeps their losses.
+  const int64_t kept = request.model.block_size * strategy.micro_batch * 8 + 4;
+  const int64_t further = strategy.pipe == 1 ? 0 : kept * (strategy.micro_batches - more);
   return {.seconds = b.seconds + steps * (b.seconds - a.seconds),
-          .memory = b.memory,
+          .memory = b.memory + further,
           .inside = b.inside + steps * (b.inside - a.inside),
           .outside = b.outside + steps * (b.outside - a.outside)};
 }
 
-void trace_strategy(const PlanRequest& request, const Strategy& strategy, const std::string& path) {
+Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy) {
   Strategy small = strategy;
   small.micro_batches = std::min<int64_t>(strategy.micro_batches, 2 * strategy.pipe);
-  write_trace(played(request, small, true), path);
+  return played(request, small, true);
 }
 
 }  // namespace hero::dist

@@ -29,7 +29,7 @@ std::vector<Option> bounded(const PlanRequest& request) {
   for (const Strategy& s : strategies(request)) {
     Option one{{s, memory_bound(request, s), seconds_bound(request, s), {}}};
     if (one.entry.memory_bound > request.cluster.memory) one.fate = Fate::too_large;
-    all.push_back(std::move(one));
+    all.push_back(one);
   }
   std::stable_sort(all.begin(), all.end(), [](const Option& a, const Option& b) {
     return a.entry.seconds_bound < b.entry.seconds_bound;

@@ -32,6 +32,8 @@ std::vector<Schedule> schedules_of(const PlanRequest& r, const Strategy& s) {
   if (s.pipe == 1) return {Schedule::one_f_one_b()};
   std::vector<Schedule> all = {Schedule::one_f_one_b(), Schedule::zero_bubble()};
   for (const int chunks : {2, 4}) {
+    // Buckets of the lower rungs would hold parameters of several chunks.
+    if (s.data() > 1 && s.rung < PlanRung::fsdp) break;
     if (s.micro_batches % s.pipe == 0 && r.model.n_layer % (int64_t{s.pipe} * chunks) == 0) {
       all.push_back(Schedule::interleaved(chunks));
     }

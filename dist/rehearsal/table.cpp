@@ -31,7 +31,7 @@ std::string percent(double fraction) {
 void line(std::string& out, const std::string& name, const std::string& value,
           const std::string& note = "") {
   char text[160];
-  std::snprintf(text, sizeof text, "%-22s %12s%s%s\n", name.c_str(), value.c_str(),
+  std::snprintf(text, sizeof text, "%-34s %12s%s%s\n", name.c_str(), value.c_str(),
                 note.empty() ? "" : "  ", note.c_str());
   out += text;
 }

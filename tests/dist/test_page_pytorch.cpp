@@ -176,6 +176,12 @@ TEST_CASE("the page for PyTorch's users: losses, optimizers and precision") {
     const Autocast autocast({.dtype = kBFloat16});
     loss = cross_entropy(model(x), labels);
   }
+  {
+    Profiler profiler;
+    const ProfileScope part("evaluation");
+    model(x);
+    CHECK(profiler.table().find("linear") != std::string::npos);
+  }
   optim::GradScaler scaler;
   scaler.scale(loss).backward();
   scaler.unscale_(adamw);

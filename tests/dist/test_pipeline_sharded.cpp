@@ -153,6 +153,51 @@ TEST_CASE("a pipeline with ZeRO along the data axis ends with the bits of one pr
   }
 }
 
+TEST_CASE("what a checkpoint computes again in a pipeline with ZeRO is whole, and gathered once",
+          "[pipeline]") {
+  const auto after_two_steps = [](bool checkpoint, int stage, const Schedule& schedule) {
+    std::vector<double> losses;
+    run_ranks(4, [&](Communicator& world) {
+      const Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+      manual_seed(5);
+      nn::GPT model({.vocab_size = 24,
+                     .block_size = 8,
+                     .n_layer = 4,
+                     .n_head = 2,
+                     .n_embd = 16,
+                     .checkpoint = checkpoint,
+                     .tie_weights = false});
+      Pipeline pipe(model, mesh["pipe"], {.schedule = schedule, .micro_batches = 4});
+      if (stage > 0) ZeRO(model, mesh["data"], {.stage = stage, .bucket_bytes = 4000});
+      optim::AdamW adamw(pipe.parameters(), {.lr = 1e-2});
+      const Tensor tokens = randint(0, 24, {4, 8});
+      for (int step = 0; step < 2; ++step) {
+        world.traffic().reset();
+        const double loss = pipe.step(tokens, tokens);
+        if (world.rank() == 0) losses.push_back(loss);
+        adamw.step();
+        adamw.zero_grad();
+      }
+      int64_t gathered = 0, cut = 0;
+      for (const auto& row : world.traffic().rows()) {
+        gathered += row.op == Collective::all_gather ? row.bytes : 0;
+        cut += row.op == Collective::reduce_scatter ? row.bytes : 0;
+      }
+      if (stage == 2) expect(gathered == cut, "gathered ", gathered, ", averaged ", cut);
+    });
+    return losses;
+  };
+  for (const Schedule& schedule :
+       {Schedule::gpipe(), Schedule::one_f_one_b(), Schedule::zero_bubble()}) {
+    const std::vector<double> plain = after_two_steps(false, 2, schedule);
+    CHECK(plain.front() != plain.back());
+    for (const int stage : {1, 2, 3}) {
+      CAPTURE(schedule.name(), stage);
+      CHECK(after_two_steps(true, stage, schedule) == plain);
+    }
+  }
+}
+
 TEST_CASE("each unit of a sharded stage is averaged once a step", "[pipeline]") {
   for (const Schedule& schedule :
        {Schedule::one_f_one_b(), Schedule::interleaved(2), Schedule::zero_bubble()}) {

@@ -1,4 +1,5 @@
 // Profiles of ranks: calls with the bytes of Traffic, waits, one file for all.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -110,9 +111,10 @@ TEST_CASE("what a throttled link holds up is seen as a wait for the call", "[dis
         expect(p.collectives[0].seconds >= 0.02, "20000 bytes leave each rank");
         expect(p.collectives[0].waited > 0.0 && p.collectives[0].waited <= p.collectives[0].seconds,
                "the wait");
-        expect(p.rows.size() == 2 && p.rows[1].name == "wait all_reduce" &&
-                   p.rows[1].module == "h.0" && p.rows[1].calls == 1,
-               "the wait's row");
+        const bool there = std::any_of(p.rows.begin(), p.rows.end(), [](const ProfileRow& row) {
+          return row.name == "wait all_reduce" && row.module == "h.0" && row.calls == 1;
+        });
+        expect(there, "the wait's row");
       },
       {.link_bytes_per_second = 1e6});
 }

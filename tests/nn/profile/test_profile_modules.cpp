@@ -111,8 +111,8 @@ TEST_CASE("flops of a gpt's profile are those of its modules together") {
   CHECK(flops(p.sums(ProfileBy::module, 1)) == flops(p.rows));
   CHECK(flops(p.sums(ProfileBy::operation)) == flops(p.rows));
   int64_t blocks = 0;
-  for (const ProfileRow& row : p.sums(ProfileBy::module, 2)) {
-    blocks += row.module.starts_with("h.") ? row.flops : 0;
+  for (const ProfileRow& row : p.sums(ProfileBy::module, 3)) {
+    blocks += row.module.starts_with("transformer.h.") ? row.flops : 0;
   }
   // of 2 blocks 12 C^2 weights each, multiplied by 16 tokens three times: forward and both factors
   CHECK(blocks > 3 * 2 * 16 * 2 * 12 * 8 * 8);

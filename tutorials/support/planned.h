@@ -1,0 +1,27 @@
+#pragma once
+// Chapter 21: a planned step.
+#include <string>
+#include <vector>
+
+#include <hero/dist/rehearsal.h>
+
+namespace tutorial {
+
+/// Draws what each rank computes on a time axis, parts of one name in one box, into
+/// folder/21_plan_timeline, and the bytes it holds below the device's memory into
+/// folder/21_plan_memory. The rehearsal must have spans.
+void draw_plan(const hero::dist::Rehearsal& step, const hero::dist::Cluster& cluster,
+               const std::string& folder);
+
+/// A rehearsed step of so many ranks.
+struct ScaledStep {
+  bool is_hybrid = false;
+  int ranks = 0;
+  double seconds = 0.0;
+};
+
+/// Seconds of a step over the number of ranks, for shards on all of them and for hybrids, into
+/// folder/21_plan_scale.
+void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder);
+
+}  // namespace tutorial
