@@ -1,6 +1,6 @@
 #pragma once
-// Config: a training run as a file in DeepSpeed's JSON describes it. docs/deepspeed.md says of every
-// key what it does here, or why it is refused.
+// Config: a training run as a file in DeepSpeed's JSON describes it. docs/deepspeed.md says of
+// every key what it does here, or why it is refused.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -31,9 +31,8 @@ struct Config {
   };
   Method optimizer = {};
 
-  /// "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest" or "" for a constant
-  /// rate; numbers by DeepSpeed's names, and those that name a kind as 0 or 1 (warmup_type: 1 is
-  /// linear).
+  /// "WarmupLR", "WarmupDecayLR", "WarmupCosineLR" or "" for a constant rate; numbers by
+  /// DeepSpeed's names, and warmup_type as 0 (log) or 1 (linear).
   Method scheduler = {};
 
   /// dtype of the products in forward (hero::Autocast); parameters, gradients and states stay as
@@ -42,33 +41,27 @@ struct Config {
 
   /// The factor of the loss, for float16 alone.
   struct LossScale {
-    double fixed = 0.0;            ///< 0: dynamic
-    int64_t initial_power = 16;    ///< begins at 2 to that power
-    int64_t window = 1000;         ///< steps without an overflow before it is doubled
-    int64_t hysteresis = 2;        ///< overflows before it is halved
-    bool consecutive = false;      ///< only overflows without a good step between them count
-    double least = 1.0;            ///< it is not halved below
+    double fixed = 0.0;          ///< 0: dynamic
+    int64_t initial_power = 16;  ///< begins at 2 to that power
+    int64_t window = 1000;       ///< steps without an overflow before it is doubled
+    int64_t hysteresis = 2;      ///< overflows before it is halved
+    bool consecutive = false;    ///< only overflows without a good step between them count
+    double least = 1.0;          ///< it is not halved below
     bool operator==(const LossScale&) const = default;
   };
   LossScale loss_scale = {};
 
   double gradient_clipping = 0.0;  ///< largest norm of all gradients; 0: none
 
-  /// Where something lies while nothing is computed with it.
-  enum class Place : uint8_t { device, cpu, nvme };
-
   /// The rung: 0 DDP, 1 to 3 ZeRO's stages.
   struct Zero {
     int stage = 0;
-    int64_t bucket_elements = 0;  ///< stages 1 and 2: reduced and gathered together; 0: 25 MiB
-    bool prefetch = true;         ///< stage 3: the next unit is gathered while one computes
-    bool reshard = true;          ///< stage 3: units are freed between forward and backward
-    int replicas_of = 0;          ///< stage 3: shards lie in groups of so many ranks; 0: in all
-    Place optimizer = Place::device;
-    Place parameters = Place::device;
-    std::string optimizer_path = {};    ///< folders of the nvme places
-    std::string parameters_path = {};
-    int64_t window_elements = 0;  ///< optimizer on nvme: parameters stepped together; 0: 256 MiB
+    int64_t bucket_elements = 0;      ///< stages 1 and 2: reduced and gathered together; 0: 25 MiB
+    bool prefetch = true;             ///< stage 3: the next unit is gathered while one computes
+    bool reshard = true;              ///< stage 3: units are freed between forward and backward
+    int replicas_of = 0;              ///< stage 3: shards lie in groups of so many ranks; 0: in all
+    bool offload_optimizer = false;   ///< to the host's memory: see Offload
+    bool offload_parameters = false;  ///< stage 3
     bool operator==(const Zero&) const = default;
   };
   Zero zero = {};

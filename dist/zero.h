@@ -7,10 +7,12 @@
 namespace hero::dist {
 
 struct ZeROOptions {
-  int stage = 1;                    ///< 1, 2 or 3
-  int64_t bucket_bytes = 25 << 20;  ///< stages 1 and 2: parameters gathered and reduced together
-  UnitPolicy unit = {};             ///< stage 3: which modules; empty: each with parameters
-  bool broadcast_buffers = true;    ///< rank 0's, before each forward in training
+  int stage = 1;                      ///< 1, 2 or 3
+  int64_t bucket_bytes = 25 << 20;    ///< stages 1 and 2: parameters gathered and reduced together
+  UnitPolicy unit = {};               ///< stage 3: which modules; empty: each with parameters
+  bool reshard_after_forward = true;  ///< stage 3: as fully_shard()'s
+  bool prefetch = true;               ///< stage 3: as fully_shard()'s
+  bool broadcast_buffers = true;      ///< rank 0's, before each forward in training
   bool find_unused_parameters = false;  ///< stages 1 and 2: as DDP's
   bool broadcast_parameters = true;     ///< rank 0's first values, to all
   Order order = Order::tree;            ///< in which the ranks' gradients are added up

@@ -215,6 +215,8 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
   if (options.stage == 3) {
     return shard(module, groups,
                  {.unit = options.unit ? options.unit : each_with_parameters(),
+                  .reshard_after_forward = options.reshard_after_forward,
+                  .prefetch = options.prefetch,
                   .ignored_modules = options.ignored_modules,
                   .sync_module_states = options.broadcast_parameters,
                   .order = options.order,

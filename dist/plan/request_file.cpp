@@ -37,7 +37,8 @@ void read_dtype(Keys& keys, DType& dtype) {
 nlohmann::ordered_json zero_of(const Strategy& s) {
   const int stage = s.rung == PlanRung::hybrid ? 3 : static_cast<int>(s.rung);
   nlohmann::ordered_json zero = {{"stage", stage}};
-  if (s.rung == PlanRung::hybrid) zero["zero_hpz_partition_size"] = s.shard;
+  if (s.rung == PlanRung::hybrid) zero["mics_shard_size"] = s.shard;
+  if (stage == 3 && !s.reshard) zero["reshard"] = false;
   return zero;
 }
 
@@ -79,9 +80,11 @@ std::string config_text(const PlanRequest& request, const Strategy& strategy) {
                                    {"gradient_clipping", 1.0},
                                    {"bf16", {{"enabled", request.dtype == kBFloat16}}},
                                    {"zero_optimization", zero_of(strategy)},
-                                   {"tensor", strategy.tensor},
-                                   {"pipe", strategy.pipe}};
-  if (strategy.pipe > 1) config["schedule"] = strategy.schedule.name();
+                                   {"tensor", strategy.tensor}};
+  if (strategy.pipe > 1) {
+    config["pipe"] = strategy.pipe;
+    config["schedule"] = strategy.schedule.name();
+  }
   return config.dump(2) + "\n";
 }
 

@@ -80,29 +80,14 @@ void refuse_rest(JSONSection& root) {
   root.refuse("schedule", "it belongs to a pipeline; write dist::Pipeline in the program");
 }
 
-const char* text_of(Config::Place place) {
-  return place == Config::Place::cpu ? "cpu" : place == Config::Place::nvme ? "nvme" : "none";
-}
-
-json write_place(Config::Place place, const std::string& path) {
-  json section = {{"device", text_of(place)}};
-  if (!path.empty()) section["nvme_path"] = path;
-  return section;
-}
-
 json write_zero(const Config::Zero& zero) {
   json section = {{"stage", zero.stage}};
   if (zero.bucket_elements != 0) section["reduce_bucket_size"] = zero.bucket_elements;
   if (!zero.prefetch) section["overlap_comm"] = false;
   if (!zero.reshard) section["reshard"] = false;
   if (zero.replicas_of != 0) section["mics_shard_size"] = zero.replicas_of;
-  if (zero.window_elements != 0) section["sub_group_size"] = zero.window_elements;
-  if (zero.optimizer != Config::Place::device) {
-    section["offload_optimizer"] = write_place(zero.optimizer, zero.optimizer_path);
-  }
-  if (zero.parameters != Config::Place::device) {
-    section["offload_param"] = write_place(zero.parameters, zero.parameters_path);
-  }
+  if (zero.offload_optimizer) section["offload_optimizer"] = {{"device", "cpu"}};
+  if (zero.offload_parameters) section["offload_param"] = {{"device", "cpu"}};
   return section;
 }
 
@@ -119,15 +104,17 @@ json write_scale(const Config::LossScale& scale) {
 json write_method(const Config::Method& method) {
   json params = json::object();
   for (const auto& [name, value] : method.options) {
-    const bool flag = name == "amsgrad" || name == "nesterov" || name == "centered" ||
-                      name == "cycle_momentum" || name == "lr_range_test_staircase";
-    if (flag) params[name] = value != 0.0;
-    else if (name == "warmup_type") params[name] = value != 0.0 ? "linear" : "log";
-    else if (name != "beta1" && name != "beta2") params[name] = value;
+    const bool flag = name == "amsgrad" || name == "nesterov" || name == "centered";
+    if (flag)
+      params[name] = value != 0.0;
+    else if (name == "warmup_type")
+      params[name] = value != 0.0 ? "linear" : "log";
+    else if (name != "beta1" && name != "beta2")
+      params[name] = value;
   }
   const auto first = method.options.find("beta1"), second = method.options.find("beta2");
-  check((first == method.options.end()) == (second == method.options.end()), "config: ",
-        method.type, ": betas are written together; give beta1 and beta2");
+  check((first == method.options.end()) == (second == method.options.end()),
+        "config: ", method.type, ": betas are written together; give beta1 and beta2");
   if (first != method.options.end()) params["betas"] = {first->second, second->second};
   if (method.type == "AdamL2") params["adam_w_mode"] = false;
   return {{"type", method.type == "AdamL2" ? "Adam" : method.type}, {"params", params}};
@@ -135,7 +122,7 @@ json write_method(const Config::Method& method) {
 
 }  // namespace
 
-Config Config::load(const std::string& path) { return parse(core::read_file_text(path), path); }
+Config Config::load(const std::string& path) { return parse(read_file_text(path), path); }
 
 Config Config::parse(const std::string& text, const std::string& label) {
   const json document = core::parse_json(text, "config", label);
@@ -154,9 +141,7 @@ Config Config::parse(const std::string& text, const std::string& label) {
   config.zero = read_zero(root);
   config.tensor = static_cast<int>(root.integer("tensor", 1, 1));
   const std::string order = root.text("order", "tree", {"tree", "ranks", "native"});
-  config.order = order == "tree"    ? Order::tree
-                 : order == "ranks" ? Order::ranks
-                                    : Order::native;
+  config.order = order == "tree" ? Order::tree : order == "ranks" ? Order::ranks : Order::native;
   config.steps_per_print = root.integer("steps_per_print", 0);
   config.wall_clock_breakdown = root.flag("wall_clock_breakdown", false);
   if (config.wall_clock_breakdown && config.steps_per_print == 0) {

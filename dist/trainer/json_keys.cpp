@@ -72,8 +72,8 @@ JSONProblems::JSONProblems(std::string name, std::string_view text) : label(std:
 
 void JSONProblems::add(const std::string& path, const std::string& what) {
   const auto line = lines.find(path);
-  found.push_back((line == lines.end() ? "" : "line " + std::to_string(line->second) + ": ") + path +
-                  " " + what);
+  found.push_back((line == lines.end() ? "" : "line " + std::to_string(line->second) + ": ") +
+                  path + " " + what);
 }
 
 void JSONProblems::raise() const {
@@ -104,8 +104,8 @@ double JSONSection::number(const std::string& key, double fallback, double least
   if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() >= least) {
     return value->get<double>();
   }
-  problem(key, "is " + core::shown(*value) + ", not a number from " +
-                   core::shown(json(least)) + " on");
+  problem(key,
+          "is " + core::shown(*value) + ", not a number from " + core::shown(json(least)) + " on");
   return fallback;
 }
 
@@ -118,8 +118,8 @@ int64_t JSONSection::integer(const std::string& key, int64_t fallback, int64_t l
       number >= static_cast<double>(least)) {
     return static_cast<int64_t>(number);
   }
-  problem(key, "is " + core::shown(*value) + ", not a whole number from " +
-                   std::to_string(least) + " on");
+  problem(key, "is " + core::shown(*value) + ", not a whole number from " + std::to_string(least) +
+                   " on");
   return fallback;
 }
 

@@ -26,7 +26,10 @@ const std::vector<Known>& optimizers() {
       {"SGD", {"lr", "momentum", "dampening", "weight_decay"}, {"nesterov"}, false},
       {"Lamb", {"lr", "eps", "weight_decay"}, {}, true},
       {"Lion", {"lr", "weight_decay"}, {}, true},
-      {"Adagrad", {"lr", "lr_decay", "initial_accumulator_value", "eps", "weight_decay"}, {}, false},
+      {"Adagrad",
+       {"lr", "lr_decay", "initial_accumulator_value", "eps", "weight_decay"},
+       {},
+       false},
       {"RMSprop", {"lr", "alpha", "eps", "weight_decay", "momentum"}, {"centered"}, false}};
   return list;
 }
@@ -39,8 +42,10 @@ std::string listed(const std::vector<const char*>& names) {
 
 void read_numbers(JSONSection& section, const Names& names, Numbers& into) {
   for (const char* name : names) {
-    if (section.has(name)) into[name] = section.number(name, 0.0);
-    else section.any(name);
+    if (section.has(name))
+      into[name] = section.number(name, 0.0);
+    else
+      section.any(name);
   }
 }
 
@@ -55,22 +60,6 @@ void require(JSONSection& section, const Names& names, const Numbers& have) {
   }
 }
 
-void read_one_cycle(JSONSection& params, Numbers& into) {
-  read_numbers(params,
-               {"cycle_min_lr", "cycle_max_lr", "cycle_first_step_size", "cycle_second_step_size",
-                "decay_step_size", "cycle_min_mom", "cycle_max_mom"},
-               into);
-  for (const char* rate : {"decay_lr_rate", "decay_mom_rate"}) {
-    if (params.has(rate)) into[rate] = params.number(rate, 0.0, -1.0);
-    else params.any(rate);
-  }
-  if (!params.flag("cycle_momentum", true)) into["cycle_momentum"] = 0.0;
-  const char* stairs = "DeepSpeed reads it and does not use it";
-  params.only("cycle_first_stair_count", 0, stairs);
-  params.only("cycle_second_stair_count", 0, stairs);
-  require(params, {"cycle_min_lr", "cycle_max_lr"}, into);
-}
-
 // False for a type that is not known.
 bool read_curve(const std::string& type, JSONSection& params, Numbers& into) {
   const Names ends = {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps"};
@@ -83,22 +72,13 @@ bool read_curve(const std::string& type, JSONSection& params, Numbers& into) {
     return true;
   }
   if (type == "WarmupCosineLR") {
-    read_numbers(params,
-                 {"total_num_steps", "warmup_min_ratio", "warmup_num_steps", "cos_min_ratio"}, into);
+    read_numbers(
+        params, {"total_num_steps", "warmup_min_ratio", "warmup_num_steps", "cos_min_ratio"}, into);
     read_warmup_type(params, into);
     require(params, {"total_num_steps"}, into);
     return true;
   }
-  if (type == "LRRangeTest") {
-    read_numbers(params,
-                 {"lr_range_test_min_lr", "lr_range_test_step_rate", "lr_range_test_step_size"},
-                 into);
-    if (params.flag("lr_range_test_staircase", false)) into["lr_range_test_staircase"] = 1.0;
-    return true;
-  }
-  if (type != "OneCycle") return false;
-  read_one_cycle(params, into);
-  return true;
+  return false;
 }
 
 }  // namespace
@@ -146,9 +126,8 @@ Config::Method read_scheduler(JSONSection section) {
   method.type = section.text("type", "");
   JSONSection params = section.section("params");
   if (!read_curve(method.type, params, method.options)) {
-    section.problem("type", "is '" + method.type +
-                                "'; there are WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, "
-                                "LRRangeTest");
+    section.problem(
+        "type", "is '" + method.type + "'; there are WarmupLR, WarmupDecayLR and WarmupCosineLR");
     return method;
   }
   params.finish();

@@ -8,41 +8,41 @@ using nlohmann::json;
 
 namespace {
 
-using Place = Config::Place;
-
-Place read_place(JSONSection& section, std::string& path) {
+// True for the host's memory.
+bool read_place(JSONSection& section) {
   const std::string device = section.text("device", "none", {"none", "cpu", "nvme"});
-  path = section.text("nvme_path", "");
   section.any("pin_memory");  // shards of the host are always page-locked; see docs/deepspeed.md
-  if (device == "nvme" && path.empty()) section.problem("nvme_path", "is missing");
-  if (device != "nvme" && !path.empty()) section.problem("nvme_path", "needs device nvme");
-  return device == "cpu" ? Place::cpu : device == "nvme" ? Place::nvme : Place::device;
+  section.refuse("nvme_path", "for files write Offload::disk and optim::Paged in the program");
+  if (device == "nvme") {
+    section.problem("device", "is nvme; for files write Offload::disk and optim::Paged");
+  }
+  return device == "cpu";
 }
 
 void read_offload(JSONSection& section, Config::Zero& zero) {
   JSONSection optimizer = section.section("offload_optimizer");
   if (optimizer.present()) {
-    zero.optimizer = read_place(optimizer, zero.optimizer_path);
-    const char* window = "states are read, stepped and written in windows: see sub_group_size";
+    zero.offload_optimizer = read_place(optimizer);
+    const char* window = "it is of files, for which see optim::Paged";
     optimizer.refuse("buffer_count", window);
     optimizer.only("pipeline", true, window);
     optimizer.only("pipeline_read", true, window);
     optimizer.only("pipeline_write", true, window);
     optimizer.only("fast_init", false, "states are made at the first step");
     optimizer.only("ratio", 1.0, "all states are offloaded or none");
-    if (zero.stage == 0 && zero.optimizer != Place::device) {
+    if (zero.stage == 0 && zero.offload_optimizer) {
       optimizer.problem("device", "needs stage 1, 2 or 3");
     }
     optimizer.finish();
   }
   JSONSection parameters = section.section("offload_param");
   if (!parameters.present()) return;
-  zero.parameters = read_place(parameters, zero.parameters_path);
+  zero.offload_parameters = read_place(parameters);
   const char* slots = "each unit has a slot of its own size in the file";
   parameters.refuse("buffer_count", slots);
   parameters.refuse("buffer_size", slots);
   parameters.refuse("max_in_cpu", slots);
-  if (zero.stage != 3 && zero.parameters != Place::device) {
+  if (zero.stage != 3 && zero.offload_parameters) {
     parameters.problem("device", "needs stage 3, which alone has parameters in shards");
   }
   parameters.finish();
@@ -56,7 +56,8 @@ void read_buckets(JSONSection& section, Config::Zero& zero) {
     section.problem("reduce_bucket_size", "needs stage 1 or 2; stage 3 reduces module by module");
   }
   if (!buckets && gather != 0) {
-    section.problem("allgather_bucket_size", "needs stage 1 or 2; stage 3 gathers module by module");
+    section.problem("allgather_bucket_size",
+                    "needs stage 1 or 2; stage 3 gathers module by module");
   }
   if (reduce != 0 && gather != 0 && reduce != gather) {
     section.problem("allgather_bucket_size",
@@ -73,7 +74,8 @@ void read_buckets(JSONSection& section, Config::Zero& zero) {
 void read_stage3(JSONSection& section, Config::Zero& zero) {
   const char* two = "at most two units are gathered beside the root's; see docs/17_fsdp.md";
   section.refuse("stage3_max_live_parameters", two);
-  section.refuse("stage3_prefetch_bucket_size", "a unit is gathered ahead; overlap_comm switches it");
+  section.refuse("stage3_prefetch_bucket_size",
+                 "a unit is gathered ahead; overlap_comm switches it");
   section.only("stage3_param_persistence_threshold", 0, "no parameter stays whole between steps");
   section.only("stage3_model_persistence_threshold", 0, "no parameter stays whole between steps");
   section.any("stage3_gather_16bit_weights_on_model_save");  // dist::save_full() always gathers
@@ -137,9 +139,7 @@ Config::Zero read_zero(JSONSection& root) {
   read_buckets(section, zero);
   read_offload(section, zero);
   read_stage3(section, zero);
-  const int64_t group = section.integer("sub_group_size", 0, 1);
-  // Elsewhere a step makes no copies, so that its tiles have no size.
-  if (zero.optimizer == Place::nvme) zero.window_elements = group;
+  section.any("sub_group_size");  // a step makes no copies, so that its tiles have no size
   refuse_rest(section);
   section.finish();
   return zero;

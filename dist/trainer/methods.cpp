@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include <hero/dist/trainer/methods.h>
+#include <hero/optim/adagrad.h>
+#include <hero/optim/adam.h>
+#include <hero/optim/lamb.h>
+#include <hero/optim/lion.h>
+#include <hero/optim/rmsprop.h>
+#include <hero/optim/sgd.h>
+
+namespace hero::dist {
+
+namespace {
+
+using Parameters = std::vector<Tensor>;
+
+std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves) {
+  if (type == "Adam" || type == "AdamW") {
+    return std::make_unique<optim::AdamW>(leaves, optim::AdamWOptions{.weight_decay = 0.0});
+  }
+  if (type == "AdamL2") return std::make_unique<optim::Adam>(leaves);
+  if (type == "SGD") return std::make_unique<optim::SGD>(leaves);
+  if (type == "Lamb") return std::make_unique<optim::LAMB>(leaves);
+  if (type == "Lion") return std::make_unique<optim::Lion>(leaves);
+  if (type == "Adagrad") return std::make_unique<optim::Adagrad>(leaves);
+  if (type == "RMSprop") return std::make_unique<optim::RMSprop>(leaves);
+  fail("trainer: optimizer '", type,
+       "'; there are Adam, AdamW, SGD, Lamb, Lion, Adagrad and RMSprop");
+}
+
+// Options of a schedule, or what DeepSpeed takes where they are absent.
+struct Warmup {
+  explicit Warmup(const Config::Method& method)
+      : least(value(method, "warmup_min_lr", 0.0)),
+        most(value(method, "warmup_max_lr", 1e-3)),
+        least_ratio(value(method, "warmup_min_ratio", 0.0)),
+        cosine_ratio(value(method, "cos_min_ratio", 1e-4)),
+        steps(std::max(2.0, value(method, "warmup_num_steps", 1000.0))),
+        total(value(method, "total_num_steps", 0.0)),
+        is_linear(value(method, "warmup_type", 0.0) != 0.0) {}
+
+  static double value(const Config::Method& method, const char* name, double absent) {
+    const auto at = method.options.find(name);
+    return at == method.options.end() ? absent : at->second;
+  }
+  // From 0 to 1 while it warms up.
+  double share(double taken) const {
+    return is_linear ? taken / steps : std::log(taken + 1) / std::log(steps);
+  }
+  double decay_steps() const { return std::max(1.0, total - steps); }
+
+  double least, most, least_ratio, cosine_ratio, steps, total;
+  bool is_linear;
+};
+
+double decayed(const Warmup& warmup, double taken, bool decays) {
+  double part = decays ? std::max(0.0, (warmup.total - taken) / warmup.decay_steps()) : 1.0;
+  if (taken < warmup.steps) part = warmup.share(taken);
+  return warmup.least + (warmup.most - warmup.least) * part;
+}
+
+double cosine(const Warmup& warmup, double taken) {
+  if (taken < warmup.steps) {
+    return warmup.least_ratio + (1 - warmup.least_ratio) * warmup.share(taken);
+  }
+  const double way = std::min(1.0, (taken - warmup.steps + 1) / warmup.decay_steps());
+  const double ratio = (1 + std::cos(std::numbers::pi * way)) / 2;
+  return std::max(0.0, warmup.cosine_ratio + (1 - warmup.cosine_ratio) * ratio);
+}
+
+}  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
+                                                 const Parameters& parameters) {
+  auto optimizer = first_values(method.type, parameters);
+  for (const auto& [name, value] : method.options) optimizer->set_option(name, value);
+  return optimizer;
+}
+
+optim::Curve make_curve(const Config::Method& method) {
+  const Warmup warmup(method);
+  const std::string type = method.type;
+  check(type == "WarmupLR" || type == "WarmupDecayLR" || type == "WarmupCosineLR",
+        "trainer: scheduler '", type, "'; there are WarmupLR, WarmupDecayLR and WarmupCosineLR");
+  return [warmup, type](double base, int64_t t) {
+    if (t == 0) return type == "WarmupCosineLR" ? 0.0 : warmup.least;
+    const auto taken = static_cast<double>(t - 1);
+    if (type == "WarmupCosineLR") return base * cosine(warmup, taken);
+    return decayed(warmup, taken, type == "WarmupDecayLR");
+  };
+}
+
+LossScaling::LossScaling(const Config::LossScale& options)
+    : scale_(options.fixed > 0.0 ? options.fixed
+                                 : std::exp2(static_cast<double>(options.initial_power))),
+      left_(options.hysteresis),
+      options_(options) {}
+
+void LossScaling::update(bool overflow) {
+  if (options_.fixed > 0.0) return;
+  if (overflow) {
+    good_ = 0;
+    if (options_.hysteresis == 1 || left_ == 1) {
+      scale_ = std::max(scale_ / 2, options_.least);
+    } else {
+      --left_;
+    }
+    return;
+  }
+  if (options_.consecutive) left_ = options_.hysteresis;
+  if (++good_ % options_.window != 0) return;
+  if (!options_.consecutive) left_ = options_.hysteresis;
+  scale_ *= 2;
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,36 @@
+#pragma once
+// Optimizers, rates and loss scales that a Config names; for dist's own files.
+#include <memory>
+#include <vector>
+
+#include <hero/dist/config.h>
+#include <hero/optim/optimizer.h>
+#include <hero/optim/schedules.h>
+
+namespace hero::dist {
+
+/// An Error for a type that is not known, and where an option is out of range.
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
+                                                 const std::vector<Tensor>& parameters);
+/// DeepSpeed's rate of each step (deepspeed/runtime/lr_schedules.py, 0.16): the first step has the
+/// warm-up's lowest rate, and step number t >= 1 that of t - 1 steps taken.
+optim::Curve make_curve(const Config::Method& method);
+
+/// The factor of a float16 loss, as DeepSpeed moves it (deepspeed/runtime/fp16/loss_scaler.py):
+/// halved at an overflow once `hysteresis` of them have come, doubled after `window` steps without.
+class LossScaling {
+ public:
+  explicit LossScaling(const Config::LossScale& options);
+
+  void update(bool overflow);
+  double scale() const { return scale_; }
+  /// For checkpoints: scale, hysteresis left, good steps since the last overflow or -1.
+  double scale_;
+  int64_t left_;
+  int64_t good_ = 0;
+
+ private:
+  Config::LossScale options_;
+};
+
+}  // namespace hero::dist

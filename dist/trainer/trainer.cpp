@@ -1,0 +1,224 @@
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <ostream>
+
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/ops.h>
+#include <hero/dist/ddp.h>
+#include <hero/dist/fsdp.h>
+#include <hero/dist/mesh.h>
+#include <hero/dist/tensor_parallel.h>
+#include <hero/dist/trainer.h>
+#include <hero/dist/trainer/methods.h>
+#include <hero/dist/zero.h>
+#include <hero/optim/clip.h>
+#include <hero/optim/grad_scaler.h>
+
+namespace hero::dist {
+
+namespace {
+
+Mesh mesh_of(const Config& config, const Communicator& world) {
+  const int tensor = config.tensor, shards = config.zero.replicas_of;
+  check(world.size() % tensor == 0, "trainer: \"tensor\" is ", tensor, ", which does not divide ",
+        world.size(), " ranks");
+  const int data = world.size() / tensor;
+  if (shards == 0) return Mesh(world, {{"data", data}, {"tensor", tensor}});
+  check(data % shards == 0, "trainer: \"mics_shard_size\" is ", shards, ", which does not divide ",
+        data, " data ranks");
+  return Mesh(world, {{"replicate", data / shards}, {"shard", shards}, {"tensor", tensor}});
+}
+
+DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
+                    const TrainerOptions& options) {
+  const Config::Zero& zero = config.zero;
+  const Offload offload = {.optimizer = zero.offload_optimizer,
+                           .parameters = zero.offload_parameters};
+  const int64_t bucket = 4 * zero.bucket_elements;
+  if (zero.stage == 0) return DDP(model, mesh["data"], {.order = config.order});
+  if (zero.replicas_of == 0 && (zero.stage < 3 || !options.unit)) {
+    ZeROOptions rung = {.stage = zero.stage,
+                        .reshard_after_forward = zero.reshard,
+                        .prefetch = zero.prefetch,
+                        .order = config.order,
+                        .offload = offload};
+    if (bucket > 0) rung.bucket_bytes = bucket;
+    return ZeRO(model, mesh["data"], rung);
+  }
+  const FSDPOptions rung = {.unit = options.unit ? options.unit : each_with_parameters(),
+                            .reshard_after_forward = zero.reshard,
+                            .prefetch = zero.prefetch,
+                            .sync_module_states = true,
+                            .device = options.device,
+                            .order = config.order,
+                            .offload = offload};
+  if (zero.replicas_of > 0) return fully_shard(model, mesh.sub({"replicate", "shard"}), rung);
+  return fully_shard(model, mesh["data"], rung);
+}
+
+using Clock = std::chrono::steady_clock;
+
+// Adds the milliseconds that it lived.
+class Watch {
+ public:
+  explicit Watch(double& sum) : sum_(sum) {}
+  ~Watch() { sum_ += std::chrono::duration<double, std::milli>(Clock::now() - begin_).count(); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  double& sum_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+struct Trainer::State {
+  State(nn::Module& module, const Communicator& comm, const Config& given,
+        const TrainerOptions& options)
+      : model(module),
+        world(comm),
+        mesh(mesh_of(given, comm)),
+        config(given.resolve(comm.size() / given.tensor)),
+        scaling(given.loss_scale),
+        scaler({.init_scale = scaling.scale(),
+                .growth_interval = int64_t{1} << 62,
+                .enabled = given.compute == kFloat16}) {
+    check(!given.optimizer.type.empty(), "trainer: the config has no \"optimizer\"");
+    if (config.tensor > 1) tensor_parallel(model, mesh["tensor"]);
+    if (config.zero.stage < 3 || !options.unit) model.materialize(options.device);
+    parallel.emplace(put_on(config, model, mesh, options));
+    optimizer = make_optimizer(config.optimizer, model.parameters());
+    if (!config.scheduler.type.empty()) {
+      schedule.emplace(*optimizer, make_curve(config.scheduler));
+    }
+  }
+
+  bool is_boundary(int64_t backwards) const { return backwards % config.accumulation_steps == 0; }
+  bool take_step();
+  void print();
+
+  nn::Module& model;
+  const Communicator& world;
+  Mesh mesh;
+  Config config;
+  LossScaling scaling;
+  optim::GradScaler scaler;
+  std::optional<DataParallel> parallel = {};
+  std::unique_ptr<optim::Optimizer> optimizer = {};
+  std::optional<optim::Schedule> schedule = {};
+  int64_t global_steps = 0, micro_steps = 0, skipped_steps = 0;
+  double norm = 0.0;
+  double forward_ms = 0.0, backward_ms = 0.0, step_ms = 0.0;  // since the last line
+  bool has_gradients = false;                                 // a backward has come since step()
+};
+
+// What DeepSpeed does at a boundary, in its order.
+bool Trainer::State::take_step() {
+  const bool clips = config.gradient_clipping > 0.0;
+  if (clips) {
+    scaler.unscale_(*optimizer);
+    norm = optim::clip_grad_norm(model.parameters(), config.gradient_clipping).item();
+  }
+  const bool stepped = scaler.step(*optimizer);
+  if (scaler.is_enabled()) {
+    scaling.update(!stepped);
+    scaler.update(scaling.scale());  // ends the step there too
+  }
+  optimizer->zero_grad();
+  ++global_steps;
+  if (!stepped) ++skipped_steps;
+  if (stepped && schedule) schedule->step();
+  return stepped;
+}
+
+void Trainer::State::print() {
+  if (config.steps_per_print == 0 || global_steps % config.steps_per_print != 0) return;
+  std::ostream& out = world.out();
+  out << "step " << global_steps << ", skipped " << skipped_steps << ", lr " << optimizer->lr();
+  if (scaler.is_enabled()) out << ", loss scale " << scaling.scale();
+  if (config.gradient_clipping > 0.0) out << ", gradient norm " << norm;
+  if (config.wall_clock_breakdown) {
+    out << "; ms of forward " << forward_ms << ", backward " << backward_ms << ", step " << step_ms;
+  }
+  out << "\n";
+  forward_ms = backward_ms = step_ms = 0.0;
+}
+
+Trainer::Trainer(nn::Module& model, const Communicator& world, const Config& config,
+                 const TrainerOptions& options)
+    : state_(std::make_unique<State>(model, world, config, options)) {}
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+Tensor Trainer::forward(const std::function<Tensor()>& run) {
+  const Watch watch(state_->forward_ms);
+  const DType compute = state_->config.compute;
+  if (compute == kFloat32) return run();
+  const Autocast autocast({.dtype = compute});
+  return run();
+}
+
+void Trainer::backward(const Tensor& loss) {
+  State& s = *state_;
+  check(loss.defined() && loss.numel() == 1, "trainer: backward takes a loss of one element");
+  check(!s.has_gradients,
+        "trainer: backward was called twice; call step() after each one, which "
+        "steps at the end of ",
+        s.config.accumulation_steps, " micro-batches");
+  const Watch watch(s.backward_ms);
+  if (s.scaler.is_enabled()) s.scaler.update(s.scaling.scale());  // a checkpoint may have set it
+  s.parallel->set_requires_gradient_sync(s.is_boundary(s.micro_steps + 1));
+  const auto parts = static_cast<double>(s.config.accumulation_steps);
+  s.scaler.scale(parts == 1.0 ? loss : loss / parts).backward();
+  ++s.micro_steps;
+  s.has_gradients = true;
+}
+
+bool Trainer::step() {
+  State& s = *state_;
+  check(s.has_gradients, "trainer: step without a backward before it");
+  s.has_gradients = false;
+  if (!s.is_boundary(s.micro_steps)) return false;
+  bool stepped = false;
+  {
+    const Watch watch(s.step_ms);
+    stepped = s.take_step();
+  }
+  s.print();
+  return stepped;
+}
+
+bool Trainer::is_gradient_accumulation_boundary() const {
+  return state_->is_boundary(state_->micro_steps + (state_->has_gradients ? 0 : 1));
+}
+const Config& Trainer::config() const { return state_->config; }
+int64_t Trainer::global_steps() const { return state_->global_steps; }
+int64_t Trainer::micro_steps() const { return state_->micro_steps; }
+int64_t Trainer::skipped_steps() const { return state_->skipped_steps; }
+double Trainer::lr() const { return state_->optimizer->lr(); }
+double Trainer::loss_scale() const {
+  return state_->scaler.is_enabled() ? state_->scaling.scale() : 1.0;
+}
+double Trainer::global_grad_norm() const { return state_->norm; }
+nn::StateDict Trainer::full_state_dict() const { return state_->parallel->full_state_dict(); }
+nn::Module& Trainer::module() const { return state_->model; }
+optim::Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
+
+void Trainer::track(Checkpointer& checkpoint) {
+  State& s = *state_;
+  checkpoint.track("model", s.model);
+  checkpoint.track("optimizer", *s.optimizer);
+  if (s.schedule) checkpoint.track("scheduler", *s.schedule);
+  checkpoint.track("global_steps", s.global_steps);
+  checkpoint.track("micro_steps", s.micro_steps);
+  checkpoint.track("skipped_steps", s.skipped_steps);
+  if (!s.scaler.is_enabled()) return;
+  checkpoint.track("loss_scale", s.scaling.scale_);
+  checkpoint.track("loss_scale_hysteresis", s.scaling.left_);
+  checkpoint.track("loss_scale_good_steps", s.scaling.good_);
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,165 @@
+// Configurations in DeepSpeed's JSON: what is read, what is refused, and how it is said.
+#include <fstream>
+
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/dist/config.h>
+#include <hero/dist/plan.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::dist;
+using Catch::Matchers::ContainsSubstring;
+
+std::string error_of(const std::string& text) {
+  try {
+    Config::parse(text, "ds.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("config: the file of the slides") {
+  const hero_test::TempDir folder;
+  std::ofstream(folder / "ds.json") << R"({
+    "train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "optimizer": {"type": "Adam", "params": {"lr": 0.00015}},
+    "fp16": {"enabled": true},
+    "zero_optimization": true
+  })";
+  const Config config = Config::load(folder / "ds.json");
+  CHECK(config.train_batch_size == 8);
+  CHECK(config.accumulation_steps == 1);
+  CHECK(config.optimizer.type == "Adam");
+  CHECK(config.optimizer.options.at("lr") == 0.00015);
+  CHECK(config.compute == kFloat16);
+  CHECK(config.zero.stage == 1);
+  const Config full = config.resolve(4);
+  CHECK(full.micro_batch_size == 2);
+  CHECK(Config::parse(config.text()) == config);
+}
+
+TEST_CASE("config: every member is read, written, and read again") {
+  const std::string text = R"({
+    "train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4,
+    "optimizer": {"type": "AdamW",
+                  "params": {"lr": 0.001, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1,
+                             "amsgrad": true}},
+    "scheduler": {"type": "WarmupDecayLR",
+                  "params": {"warmup_min_lr": 1e-5, "warmup_max_lr": 1e-3, "warmup_num_steps": 10,
+                             "total_num_steps": 100, "warmup_type": "linear"}},
+    "fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 12, "loss_scale_window": 50,
+             "hysteresis": 3, "consecutive_hysteresis": true, "min_loss_scale": 2},
+    "gradient_clipping": 0.5,
+    "zero_optimization": {"stage": 3, "overlap_comm": false, "reshard": false, "mics_shard_size": 2,
+                          "offload_optimizer": {"device": "cpu", "pin_memory": true},
+                          "offload_param": {"device": "cpu"}, "contiguous_gradients": true,
+                          "sub_group_size": 1000000000},
+    "tensor": 2, "order": "ranks", "steps_per_print": 10, "wall_clock_breakdown": true
+  })";
+  const Config config = Config::parse(text);
+  CHECK(config.optimizer.options.at("beta1") == 0.8);
+  CHECK(config.optimizer.options.at("amsgrad") == 1.0);
+  CHECK(config.scheduler.options.at("warmup_type") == 1.0);
+  CHECK(config.loss_scale.hysteresis == 3);
+  CHECK(config.loss_scale.consecutive);
+  CHECK(config.zero.replicas_of == 2);
+  CHECK_FALSE(config.zero.prefetch);
+  CHECK_FALSE(config.zero.reshard);
+  CHECK(config.zero.offload_optimizer);
+  CHECK(config.zero.offload_parameters);
+  CHECK(config.tensor == 2);
+  CHECK(config.order == Order::ranks);
+  CHECK(Config::parse(config.text()) == config);
+  CHECK(Config::parse("{}") == Config());
+}
+
+TEST_CASE("config: one error lists all that is wrong, with lines and what to write") {
+  const std::string error = error_of(R"({
+  "train_batch_sise": 8,
+  "optimizer": {"type": "Adam", "params": {"lr": "fast", "beta": 0.9}},
+  "fp16": {"enabled": 1},
+  "tensorboard": {"enabled": true},
+  "zero_optimization": {
+    "stage": 1,
+    "zero_quantized_weights": true,
+    "offload_param": {"device": "cpu"}
+  }
+})");
+  CHECK_THAT(error, ContainsSubstring("config: ds.json: "));
+  CHECK_THAT(error, ContainsSubstring("line 2: train_batch_sise is unknown; the nearest is "
+                                      "'train_batch_size'"));
+  CHECK_THAT(error, ContainsSubstring("line 3: optimizer.params.lr is \"fast\", not a number"));
+  CHECK_THAT(error, ContainsSubstring("line 3: optimizer.params.beta is unknown"));
+  CHECK_THAT(error, ContainsSubstring("line 4: fp16.enabled is 1, not true or false"));
+  CHECK_THAT(error, ContainsSubstring("line 5: tensorboard is refused"));
+  CHECK_THAT(error, ContainsSubstring("line 8: zero_optimization.zero_quantized_weights is true"));
+  CHECK_THAT(error, ContainsSubstring("offload_param.device needs stage 3"));
+  CHECK(std::count(error.begin(), error.end(), '\n') == 0);
+}
+
+TEST_CASE("config: what cannot be done is refused, and what makes no difference is not") {
+  for (const char* refused :
+       {R"({"pipe": 2})", R"({"context": 2})", R"({"schedule": "1f1b"})",
+        R"({"amp": {"enabled": true}})", R"({"zero_optimization": {"stage": 4}})",
+        R"({"prescale_gradients": true})",
+        R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})",
+        R"({"optimizer": {"type": "OneBitAdam"}})", R"({"scheduler": {"type": "OneCycle"}})",
+        R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})",
+        R"({"zero_optimization": {"stage": 3, "reduce_bucket_size": 5}})",
+        R"({"wall_clock_breakdown": true})", R"({"gradient_clipping": -1})", R"({"tensor": 0})",
+        R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})", "[1]", "{",
+        R"({"bf16": {}, "bf16": {}})"}) {
+    CAPTURE(refused);
+    CHECK(error_of(refused) != "");
+  }
+  for (
+      const char* taken :
+      {R"({"prescale_gradients": false, "sparse_gradients": false})", R"({"pipe": 1})",
+       R"({"tensorboard": {"enabled": false}})", R"({"zero_allow_untested_optimizer": true})",
+       R"({"zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8, "allgather_bucket_size": 5e8,
+            "overlap_comm": true, "reduce_scatter": true, "round_robin_gradients": false}})"}) {
+    CAPTURE(taken);
+    CHECK(error_of(taken) == "");
+  }
+}
+
+TEST_CASE("config: of three batch sizes two make the third") {
+  Config config;
+  CHECK(config.resolve(4).train_batch_size == 4);
+  config.train_batch_size = 24;
+  CHECK(config.resolve(4).micro_batch_size == 6);
+  config.accumulation_steps = 3;
+  CHECK(config.resolve(4).micro_batch_size == 2);
+  config.micro_batch_size = 2;
+  CHECK(config.resolve(4).train_batch_size == 24);
+  CHECK_THROWS_WITH(config.resolve(3),
+                    ContainsSubstring("24") && ContainsSubstring("3 data ranks"));
+  config.accumulation_steps = 0;
+  CHECK(config.resolve(2).accumulation_steps == 6);
+  CHECK_THROWS_WITH(config.resolve(5), ContainsSubstring("train_batch_size 24"));
+}
+
+TEST_CASE("config: a plan's file without stages is one") {
+  PlanRequest request;
+  request.global_batch = 64;
+  Strategy s{.tensor = 2, .replicate = 2, .shard = 4, .rung = PlanRung::hybrid};
+  s.micro_batch = 2;
+  s.micro_batches = 4;
+  s.reshard = false;
+  const Config config = Config::parse(config_text(request, s));
+  CHECK(config.resolve(8).train_batch_size == 64);
+  CHECK(config.zero.stage == 3);
+  CHECK(config.zero.replicas_of == 4);
+  CHECK_FALSE(config.zero.reshard);
+  CHECK(config.tensor == 2);
+  CHECK(config.compute == kBFloat16);
+  s.pipe = 2;
+  CHECK_THROWS_WITH(Config::parse(config_text(request, s)), ContainsSubstring("dist::Pipeline"));
+}
+
+}  // namespace
