@@ -2,6 +2,7 @@
 // The front header of dist: ranks and what they say to each other.
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/communicator.h>
+#include <hero/dist/config.h>
 #include <hero/dist/context_parallel.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/expert_parallel.h>
@@ -13,4 +14,5 @@
 #include <hero/dist/schedule.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/traffic.h>
+#include <hero/dist/trainer.h>
 #include <hero/dist/zero.h>

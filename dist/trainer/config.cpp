@@ -54,12 +54,12 @@ void refuse_rest(JSONSection& root) {
   root.only("dump_state", false, "Config::text() is the state");
   root.any("zero_allow_untested_optimizer");  // every optimizer that there is was tested
   root.any("zero_force_ds_cpu_optimizer");    // the cpu steps what lies there, with the same bits
-  const char* monitor = "a program has nn::training's metrics";
+  const char* monitor = "nn::MetricsWriter writes them";
   for (const char* key : {"tensorboard", "wandb", "csv_monitor", "comet"}) root.off(key, monitor);
-  root.off("flops_profiler", "see wall_clock_breakdown");
+  root.off("flops_profiler", "hero::Profiler counts them");
   root.off("comms_logger", "world.traffic() counts every call");
-  root.off("autotuning", "Config is read for one run");
-  root.off("elasticity", "dist::launch() has --elastic");
+  root.off("autotuning", "hero-plan chooses before a run");
+  root.off("elasticity", "checkpoints go on with any number of ranks");
   root.off("amp", "write fp16 or bf16");
   root.off("compression_training", "Hero does not compress models");
   root.off("quantize_training", "Hero does not compress models");

@@ -1,0 +1,54 @@
+// The program of docs/deepspeed.md.
+#include <fstream>
+
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/dist/dist.h>
+#include <hero/dist/trainer.h>
+#include <hero/nn/nn.h>
+
+namespace {
+
+using namespace hero;
+
+// [snippet: config]
+constexpr const char* kConfig = R"({
+  "train_batch_size": 8,
+  "gradient_accumulation_steps": 1,
+  "optimizer": {
+    "type": "Adam",
+    "params": {
+      "lr": 0.00015
+    }
+  },
+  "fp16": {
+    "enabled": true
+  },
+  "zero_optimization": true
+})";
+// [end]
+
+// [snippet: program]
+void train(dist::Communicator& world, const std::string& config_file) {
+  nn::GPT model({.vocab_size = 256, .block_size = 32, .n_layer = 2, .n_head = 4, .n_embd = 64});
+  dist::Trainer trainer(model, world, dist::Config::load(config_file));
+  for (int step = 0; step < 10; ++step) {
+    const Tensor data = randint(0, 256, {trainer.train_micro_batch_size_per_gpu(), 32});
+    const Tensor loss = trainer.forward([&] { return model.loss(data, data); });
+    trainer.backward(loss);
+    trainer.step();
+  }
+}
+// [end]
+
+TEST_CASE("the DeepSpeed page: the program of the slides on four ranks", "[threads]") {
+  const hero_test::TempDir folder;
+  std::ofstream(folder / "ds_config.json") << kConfig;
+  dist::run_ranks(4, [&](dist::Communicator& world) {
+    train(world, folder / "ds_config.json");
+    check(world.traffic().calls(dist::Collective::reduce_scatter) > 0, "gradients were divided");
+  });
+}
+
+}  // namespace
