@@ -3,6 +3,7 @@
 //
 //   ./train --rung fsdp --ranks 2 --steps 1250 --run runs/first
 // [snippet: program]
+#include <cstdlib>
 #include <map>
 #include <ostream>
 #include <string>
@@ -42,7 +43,8 @@ void train(dist::Communicator& world, int argc, char** argv) {
       {"--rung", "ddp"}, {"--steps", "1250"}, {"--run", "runs/first"}};
   for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
   check(options.size() == 3 && argc % 2 == 1, "train: options are --rung, --steps and --run");
-  const int64_t steps = std::stoll(options.at("--steps"));
+  const int64_t steps = std::atoll(options.at("--steps").c_str());
+  check(steps > 0, "train: --steps ", options.at("--steps"), " is no number above 0");
   const int ranks = world.size(), parts = 4;  // the ranks take turns with 4 parts of each batch
   check(parts % ranks == 0, "train: ", ranks, " ranks; use 1, 2 or 4");
   manual_seed(1);
