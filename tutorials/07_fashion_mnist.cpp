@@ -114,6 +114,7 @@ int train(Training& t, const Fashion& data, const FashionOptions& options) {
     progress.clear();
     keeper.end_epoch(test(t.model, data));
   }
+  keeper.finish();
   return 0;
 }
 // [end]
@@ -178,6 +179,7 @@ const std::vector<Racer> kRacers = {
 int race(const Fashion& data, const FashionOptions& options) {
   FashionOptions not_kept = options;
   not_kept.run.clear();
+  not_kept.report.clear();
   const int64_t epochs = options.quick ? 1 : 2;
   std::printf("All optimizers, %lld images each\n%s\n", epochs * data.train->size() + 0LL, kLine);
   std::printf("optimizer     lr  training loss  test loss  test accuracy\n");
@@ -231,6 +233,7 @@ int main(int argc, char** argv) {
       .count("--epochs", options.epochs, "passes over the images")
       .count("--images", options.images, "only so many, to train and to test")
       .text("--run", options.run, "folder for checkpoints and metrics; none: nothing is kept")
+      .text("--report", options.report, "a page in HTML that shows the run, also while it goes on")
       .flag("--resume", options.resume, "go on from the newest checkpoint of --run")
       .flag("--silent", options.silent, "no line of progress")
       .text("--out", options.out, "folder for figures")

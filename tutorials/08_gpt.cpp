@@ -4,6 +4,7 @@
 #include "support/device.h"
 #include "support/gpt_options.h"
 #include "support/language.h"
+#include "support/program.h"
 #include "support/trace.h"
 
 #include <hero/autograd/autograd.h>
@@ -86,7 +87,7 @@ optim::Curve warm_up_and_cosine(double lr, int64_t steps) {
 // [end]
 
 void write_samples(nn::GPT& model, const Corpus& corpus, const Tensor& prompt,
-                   const GPTOptions& options) {
+                   const GPTOptions& options, nn::Report* report) {
   std::vector<double> temperatures{0.5, 1.0};
   if (options.temperature) temperatures = {*options.temperature};
   // [snippet: sample]
@@ -98,7 +99,21 @@ void write_samples(nn::GPT& model, const Corpus& corpus, const Tensor& prompt,
     const std::string text = corpus.tokenizer->decode(tokens);
     // [end]
     std::printf("\ntemperature %.1f:\n%s\n", temperature, tutorial::moved_in(text).c_str());
+    if (report) report->sample("temperature " + tutorial::repr(temperature), text);
   }
+}
+
+const nn::ReportOptions kReport = {.title = "A GPT on the King James text"};
+
+void open_report(nn::Report& report, const Plan& plan, const nn::GPT& model) {
+  report.configure("parameters", std::to_string(model.parameter_count()));
+  report.configure("layers", std::to_string(plan.layers));
+  report.configure("width", std::to_string(plan.width));
+  report.configure("heads", std::to_string(plan.heads));
+  report.configure("tokens of a step", std::to_string(plan.batch * plan.text.block));
+  report.configure("optimizer",
+                   "AdamW, warm-up and cosine, highest rate " + tutorial::repr(plan.lr));
+  report.configure("steps", std::to_string(plan.steps));
 }
 
 int train(const GPTOptions& options) {
@@ -139,6 +154,8 @@ int train(const GPTOptions& options) {
     metrics.emplace(options.run, nn::MetricsOptions{.resumed_step = step});
   }
   // [end]
+  std::optional<nn::Report> report;
+  if (!options.report.empty()) open_report(report.emplace(options.report, kReport), plan, model);
   const int64_t every = std::max<int64_t>(1, plan.steps / 10);
   const nn::StopSignal stop;
   nn::Progress progress({.total = plan.steps,
@@ -152,7 +169,7 @@ int train(const GPTOptions& options) {
     adamw.zero_grad();
     const auto batch = corpus.train.random_batch(plan.batch, seed, step);
     const Tensor loss = nn::finite_backward(step, [&] { return loss_of(model, batch); });
-    optim::clip_grad_norm(model.parameters(), 1.0);
+    const Tensor norm = optim::clip_grad_norm(model.parameters(), 1.0);
     adamw.step();
     schedule.step();
     ++step;
@@ -160,6 +177,9 @@ int train(const GPTOptions& options) {
     const double lr = schedule.value();
     progress.update(step, {{"loss", loss.item()}, {"lr", lr}});
     if (metrics) metrics->write(step, {{"train/loss", loss.item()}, {"train/lr", lr}});
+    if (report) {
+      report->write(step, {{"train/loss", loss.item()}, {"rate", lr}, {"norm", norm.item()}});
+    }
     curves.train_steps.push_back(static_cast<double>(step));
     curves.train.push_back(loss.item());
     if (step % every == 0 || step == plan.steps) {
@@ -170,6 +190,7 @@ int train(const GPTOptions& options) {
       curves.validation_steps.push_back(static_cast<double>(step));
       curves.validation.push_back(validation);
       if (metrics) metrics->write(step, {{"val/loss", validation}});
+      if (report) report->write(step, {{"val/loss", validation}});
       if (checkpoint) checkpoint->save(step);
     }
   }
@@ -179,7 +200,8 @@ int train(const GPTOptions& options) {
     return stop.exit_code();
   }
   if (!curves.train.empty()) draw_losses(curves, options.out, "08_gpt");
-  write_samples(model, corpus, prompt, options);
+  write_samples(model, corpus, prompt, options, report ? &*report : nullptr);
+  if (report) report->finish();
   return 0;
 }
 

@@ -4,4 +4,5 @@
 #include <hero/nn/training/finite.h>
 #include <hero/nn/training/metrics.h>
 #include <hero/nn/training/progress.h>
+#include <hero/nn/training/report.h>
 #include <hero/nn/training/stop.h>

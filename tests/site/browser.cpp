@@ -130,7 +130,8 @@ std::string chromium() {
   return {};
 }
 
-Browser::Browser(const Screen& screen) {
+Browser::Browser(const Screen& screen, const std::string& page)
+    : page_(page.empty() ? HERO_SITE_DIR "/index.html" : page) {
   int commands[2], messages[2];
   check(::pipe2(commands, O_CLOEXEC) == 0 && ::pipe2(messages, O_CLOEXEC) == 0, "no pipe");
   const std::vector<std::string> words = arguments(chromium(), profile_ / "profile");
@@ -267,7 +268,7 @@ void Browser::resize(const Screen& screen) {
 }
 
 void Browser::load() {
-  const json answer = call("Page.navigate", {{"url", "file://" HERO_SITE_DIR "/index.html"}});
+  const json answer = call("Page.navigate", {{"url", "file://" + page_}});
   check(!answer.contains("errorText"), answer.dump());
   evaluate(
       "new Promise((done) => document.readyState === 'complete' ? done() : "

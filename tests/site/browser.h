@@ -21,9 +21,9 @@ struct Screen {
 
 class Browser {
  public:
-  /// Starts the browser and shows docs/site/index.html. A std::runtime_error where it does not run,
-  /// which ctest counts as skipped where it has not even started.
-  explicit Browser(const Screen& screen = {});
+  /// Starts the browser and shows a file; "" is docs/site/index.html. A std::runtime_error where it
+  /// does not run, which ctest counts as skipped where it has not even started.
+  explicit Browser(const Screen& screen = {}, const std::string& page = "");
   ~Browser();
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;
@@ -58,6 +58,7 @@ class Browser {
   void attach();
 
   TempDir profile_;
+  std::string page_;
   int to_ = -1, from_ = -1, pid_ = -1, last_id_ = 0;
   std::string session_, unread_;
   std::vector<std::string> complaints_, requests_;

@@ -50,6 +50,12 @@ double Training::last_loss() const {
 }
 
 Keeper::Keeper(Training& t, nn::data::DataLoader& loader, const FashionOptions& options) : t_(t) {
+  if (!options.report.empty()) {
+    report_.emplace(options.report, nn::ReportOptions{.title = "FashionMNIST"});
+    report_->configure("model", t.model.type_name());
+    report_->configure("parameters", std::to_string(t.model.parameter_count()));
+    report_->configure("epochs", std::to_string(t.epochs));
+  }
   if (options.run.empty()) return;
   checkpoint_.emplace(options.run);
   checkpoint_->track("model", t.model);
@@ -70,6 +76,7 @@ void Keeper::note(double loss) {
   if (metrics_ && t_.step % kNoteEvery == 0) {
     metrics_->write(t_.step, {{"train/loss", loss}, {"train/lr", t_.optimizer.lr()}});
   }
+  if (report_) report_->write(t_.step, {{"train/loss", loss}, {"rate", t_.optimizer.lr()}});
   if (checkpoint_ && t_.step % kSaveEvery == 0) checkpoint_->save(t_.step);
 }
 
@@ -78,10 +85,17 @@ void Keeper::end_epoch(const Score& score) {
   if (metrics_) {
     metrics_->write(t_.step, {{"test/accuracy", score.accuracy}, {"test/loss", score.loss}});
   }
+  if (report_) {
+    report_->write(t_.step, {{"test/loss", score.loss}, {"test/accuracy, %", score.accuracy}});
+  }
   if (checkpoint_) checkpoint_->save(t_.step);
   if (t_.show_every == 0) return;
   std::printf("Test Error: \n Accuracy: %.1f%%, Avg loss: %f \n\n", score.accuracy, score.loss);
   std::fflush(stdout);
+}
+
+void Keeper::finish() {
+  if (report_) report_->finish();
 }
 
 int Keeper::stopped(int code) {
