@@ -50,12 +50,12 @@ summary { color: var(--pale); cursor: pointer; } details { overflow-x: auto; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; }
 )";
 
-double system_seconds() {
+double report_clock() {
   using Seconds = std::chrono::duration<double>;
   return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string duration_text(double seconds) {
+std::string since_text(double seconds) {
   char text[48];
   const auto whole = static_cast<long long>(seconds);
   if (whole < 60) {
@@ -89,7 +89,7 @@ struct Report::State {
   std::vector<std::string> order = {};  // of the series
   std::map<std::string, ReportSeries> series = {};
 
-  double now() const { return options.now ? options.now() : system_seconds(); }
+  double now() const { return options.now ? options.now() : report_clock(); }
   void add(const std::string& name, int64_t at, double value) {
     if (!series.contains(name)) order.push_back(name);
     series[name].add(at, value);
@@ -140,7 +140,7 @@ std::string Report::State::html() const {
   page += "<title>" + html_text(options.title) + "</title>\n<style>" + kStyle + "</style></head>\n";
   page += "<body><h1>" + html_text(options.title) + "</h1>\n<p><span class=\"state" +
           (runs || status == "finished" ? "" : " bad") + "\">" + status + "</span>, step " +
-          std::to_string(std::max<int64_t>(step, 0)) + ", " + duration_text(last_time - begun) +
+          std::to_string(std::max<int64_t>(step, 0)) + ", " + since_text(last_time - begun) +
           "</p>\n";
   if (!error.empty()) page += "<p class=\"bad\">" + html_text(error) + "</p>\n";
   page += "<div class=\"grids\">" + charts() + "</div>\n";
