@@ -1,5 +1,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/gemm.h>
+#include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/cpu/halves.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/thread_pool.h>
 
@@ -36,8 +38,8 @@ void float_products(const Array& a, const Array& b, const Array& out) {
                   b.strides()[2], out.data<T>(), out.strides()[0], out.strides()[1]);
 }
 
-// Halves go through float32, some matrices at a time.
-void half_products(const Array& a, const Array& b, const Array& out) {
+// Halves go through float32, some matrices at a time, where the machine has no products of them.
+void widened_products(const Array& a, const Array& b, const Array& out) {
   constexpr int64_t kElements = 1 << 20;  // about what is converted at once: 4 MiB of float32
   const int64_t each = out.size(1) * out.size(2) + a.size(1) * a.size(2) + b.size(1) * b.size(2);
   const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, each));
@@ -91,6 +93,7 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
     if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
     return;
   }
+  if (out.dtype() == kBFloat16 && native_bf16()) return bf16_linear(activation, x, w, bias, out, z);
   // Halves: what follows the product is done on its float32 sums, and the result is rounded.
   const Array sums = Array::empty(out.shape()), wide = z ? sums.empty_like() : sums;
   float_products<float>(x.to(kFloat32).unsqueeze(0), w.t().to(kFloat32).unsqueeze(0),
@@ -102,7 +105,8 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
 }
 
 void CpuBackend::linear_backward(const LinearBack& back) {
-  plain_input_backward(back);
+  const bool native = back.g.dtype() == kBFloat16 && native_bf16();
+  native ? bf16_input_backward(back) : plain_input_backward(back);
   plain_weight_backward(back);
 }
 
@@ -121,8 +125,10 @@ void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
       fail("matmul: bool matrices have no product; convert with to()");
     case DType::float32:
       return float_products<float>(a, b, out);
+    case DType::bfloat16:
+      return native_bf16() ? bf16_products(a, b, out) : widened_products(a, b, out);
     default:
-      return half_products(a, b, out);
+      return widened_products(a, b, out);
   }
 }
 

@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/cpu/gemm_bf16_kernel.h>
+#include <hero/core/cpu/level.h>
+#include <hero/core/cpu/workspace.h>
+#include <hero/core/half_products.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+// [note: how a product of halves is cut]
+// A part of C (rows x columns, one chunk of the thread pool) walks over k in blocks of some chains.
+// For each it packs its rows of A, which then stay in the second-level cache, and takes the columns
+// of B a panel at a time down the rows. Where several parts read a panel, all of B is packed
+// beforehand. With one block of k a tile of sums lives in the first-level cache until it is handed
+// out; with several the part's sums wait in the second-level one, so its columns are bounded.
+constexpr int64_t kBlock = 4 * kBf16Chain;  // elements of k packed at a time
+constexpr int64_t kPartElements = 1 << 18;  // of A in the cache: 0.5 of a 1 MiB cache
+constexpr int64_t kWaitingColumns = 512;    // of a part whose sums wait
+constexpr int64_t kPackingCost = 6;         // rows or columns of a product, as in gemm.cpp
+constexpr int64_t kThreadSteps = 1 << 19;   // multiply-adds that are worth a thread (5 us)
+constexpr int64_t kTile = bf16::kRows * bf16::kColumns;
+static_assert(bf16::kColumns == kBf16Columns && kBlock % kBf16Chain == 0);
+
+int64_t parts_for(int64_t x, int64_t size) { return (x + size - 1) / size; }
+
+// [first, last) of the i-th of `parts` nearly equal parts of n.
+std::pair<int64_t, int64_t> even_part(int64_t n, int64_t parts, int64_t i) {
+  return {n * i / parts, n * (i + 1) / parts};
+}
+
+struct Bf16Product {
+  int64_t m, n, k;
+  Bf16Matrix a, b;
+  const Bf16Sums& to;
+  const uint32_t* packed_b = nullptr;  // where all of it is packed
+
+  int64_t pairs() const { return (k + 1) / 2; }
+  int64_t panels() const { return parts_for(n, kBf16Columns); }
+  void pack_panel(int64_t panel, int64_t first, int64_t length, uint32_t* panel_to) const {
+    const int64_t left = panel * kBf16Columns;
+    bf16::pack_columns(std::min(n - left, kBf16Columns), length,
+                       b.data + left * b.cs + first * b.rs, b.cs, b.rs, panel_to);
+  }
+};
+
+// Rows [top, bottom) and panels [first, last) of C.
+class Part {
+ public:
+  Part(const Bf16Product& product, std::pair<int64_t, int64_t> rows,
+       std::pair<int64_t, int64_t> panels)
+      : p_(product), top_(rows.first), m_(rows.second - rows.first), panels_(panels) {
+    row_panels_ = parts_for(m_, bf16::kRows);
+    depth_ = std::min(kBlock, 2 * p_.pairs());
+    waits_ = p_.k > kBlock;
+    const int64_t a_size = row_panels_ * bf16::kRows * depth_ / 2 + bf16::kPackSlack;
+    const int64_t b_size = p_.packed_b != nullptr ? 0 : kBf16Columns * depth_ / 2;
+    const int64_t sums = waits_ ? row_panels_ * (panels_.second - panels_.first) * kTile : kTile;
+    // a multiple of a cache line each
+    a_size_ = parts_for(a_size, 16) * 16;
+    scratch_.emplace(a_size_ + b_size + bf16::kPackSlack);
+    sums_.emplace(sums);
+  }
+
+  void run() const {
+    for (int64_t first = 0; first < p_.k; first += kBlock) {
+      const int64_t length = std::min(kBlock, p_.k - first);
+      pack_a(first, length);
+      for (int64_t panel = panels_.first; panel < panels_.second; ++panel) {
+        run_panel(panel, first, length);
+      }
+    }
+  }
+
+ private:
+  void pack_a(int64_t first, int64_t length) const {
+    for (int64_t i = 0; i < row_panels_; ++i) {
+      const auto [begin, end] = even_part(m_, row_panels_, i);
+      bf16::pack_rows(end - begin, length, p_.a.data + (top_ + begin) * p_.a.rs + first * p_.a.cs,
+                      p_.a.rs, p_.a.cs, scratch_->data() + i * bf16::kRows * depth_ / 2);
+    }
+  }
+
+  void run_panel(int64_t panel, int64_t first, int64_t length) const {
+    const uint32_t* b = nullptr;
+    if (p_.packed_b != nullptr) {
+      b = p_.packed_b + (panel * p_.pairs() + first / 2) * kBf16Columns;
+    } else {
+      uint32_t* const own = scratch_->data() + a_size_;
+      p_.pack_panel(panel, first, length, own);
+      b = own;
+    }
+    const int64_t column = panel * kBf16Columns;
+    const int64_t columns = std::min(kBf16Columns, p_.n - column);
+    for (int64_t i = 0; i < row_panels_; ++i) {
+      const auto [begin, end] = even_part(m_, row_panels_, i);
+      const uint32_t* const a = scratch_->data() + i * bf16::kRows * depth_ / 2;
+      const int64_t place = (panel - panels_.first) * row_panels_ + i;
+      float* const sums = sums_->data() + (waits_ ? place * kTile : 0);
+      for (int64_t q = 0; q < length; q += kBf16Chain) {
+        const int64_t pairs = (std::min(kBf16Chain, length - q) + 1) / 2;
+        bf16::multiply(pairs, end - begin, columns, a + q / 2 * bf16::kRows,
+                       b + q / 2 * kBf16Columns, sums, first + q > 0);
+      }
+      if (first + length == p_.k) {
+        p_.to.take(top_ + begin, column, end - begin, columns, sums, kBf16Columns);
+      }
+    }
+  }
+
+  const Bf16Product& p_;
+  int64_t top_, m_;
+  std::pair<int64_t, int64_t> panels_;
+  int64_t row_panels_, depth_, a_size_;
+  bool waits_;
+  std::optional<Workspace<uint32_t>> scratch_;
+  std::optional<Workspace<float>> sums_;
+};
+
+struct Cut {
+  int64_t rows, columns;  // number of parts
+};
+
+// The cut that ends first: the largest part, packing included, times the parts that one thread
+// gets. It may depend on the number of threads because the bits do not depend on it.
+Cut choose_cut(const Bf16Product& p, int64_t threads) {
+  const int64_t height = std::max<int64_t>(bf16::kRows, kPartElements / std::min(p.k, kBlock));
+  const int64_t row_parts = parts_for(p.m, height), panels = p.panels();
+  const int64_t least = p.k > kBlock ? parts_for(p.n, kWaitingColumns) : 1;
+  Cut best{row_parts, least};
+  int64_t best_cost = INT64_MAX;
+  for (int64_t columns = least; columns <= std::min(std::max(threads, 2 * least), panels);
+       ++columns) {
+    const int64_t multiple = threads / std::gcd(threads, columns);
+    for (const int64_t rows : {row_parts, parts_for(row_parts, multiple) * multiple}) {
+      if (rows > p.m) continue;
+      const int64_t tall = parts_for(p.m, rows);
+      const int64_t wide = parts_for(panels, columns) * kBf16Columns;
+      const int64_t cost =
+          parts_for(rows * columns, threads) * (tall * wide + kPackingCost * (tall + wide));
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = {rows, columns};
+      }
+    }
+  }
+  return best;
+}
+
+void run_parts(Bf16Product p) {
+  const int64_t allowed = in_parallel_region() ? 1 : num_threads();
+  const Cut cut = choose_cut(p, std::clamp<int64_t>(p.m * p.n * p.k / kThreadSteps, 1, allowed));
+  std::optional<Workspace<uint32_t>> all;
+  if (cut.rows > 1) {
+    const int64_t size = p.pairs() * kBf16Columns;
+    all.emplace(p.panels() * size + bf16::kPackSlack);
+    const int64_t grain = std::max<int64_t>(1, kThreadSteps / 16 / std::max<int64_t>(1, size));
+    parallel_for(p.panels(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t panel = begin; panel < end; ++panel) {
+        p.pack_panel(panel, 0, p.k, all->data() + panel * size);
+      }
+    });
+    p.packed_b = all->data();
+  }
+  parallel_for(cut.rows * cut.columns, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Part(p, even_part(p.m, cut.rows, i / cut.columns),
+           even_part(p.panels(), cut.columns, i % cut.columns))
+          .run();
+    }
+  });
+}
+
+// Of no steps.
+void hand_out_zeros(const Bf16Product& p) {
+  for (int64_t row = 0; row < p.m; row += bf16::kRows) {
+    for (int64_t column = 0; column < p.n; column += kBf16Columns) {
+      float sums[kTile] = {};
+      p.to.take(row, column, std::min<int64_t>(bf16::kRows, p.m - row),
+                std::min(kBf16Columns, p.n - column), sums, kBf16Columns);
+    }
+  }
+}
+
+class IntoFloats final : public Bf16Sums {
+ public:
+  IntoFloats(float* c, int64_t c_rs, bool add) : c_(c), c_rs_(c_rs), add_(add) {}
+  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
+            int64_t step) const override {
+    for (int64_t i = 0; i < rows; ++i) {
+      float* const to = c_ + (row + i) * c_rs_ + column;
+      const float* const from = sums + i * step;
+      if (add_) {
+#pragma GCC ivdep
+        for (int64_t j = 0; j < columns; ++j) to[j] += from[j];
+      } else {
+        std::copy_n(from, columns, to);
+      }
+    }
+  }
+
+ private:
+  float* c_;
+  int64_t c_rs_;
+  bool add_;
+};
+
+}  // namespace
+
+bool native_bf16() { return half_products() == HalfProducts::native && level() >= Level::v4_bf16; }
+
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
+               const Bf16Sums& to) {
+  if (m <= 0 || n <= 0) return;
+  const Bf16Product product{m, n, k, a, b, to};
+  k > 0 ? run_parts(product) : hand_out_zeros(product);
+}
+
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,
+               int64_t c_rs, bool add) {
+  gemm_bf16(m, n, k, a, b, IntoFloats(c, c_rs, add));
+}
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,50 @@
+#pragma once
+// Products of bfloat16 by the machine's own instruction. [note: the bits of a native product]
+// Elements of k are taken in pairs (the last one beside a zero). Every element of C is a chain that
+// begins at zero; a pair adds first the product of its second elements, then that of its first
+// ones, each by one fused multiply-add of float32 that reads subnormal numbers as zeros and gives
+// zero where its result is one. A chain ends after kBf16Chain or fewer elements, and the chains of
+// an element are added in order by ordinary additions. Nothing else enters into the bits: not the
+// number of threads, not how C is cut into tiles, not the layout of the operands.
+#include <cstdint>
+
+#include <hero/core/kernels/half.h>
+
+namespace hero::core::cpu {
+
+/// Elements of k after which a chain ends.
+inline constexpr int64_t kBf16Chain = 512;
+
+/// True where products of bfloat16 go by the machine's instruction: it has one (or level() has),
+/// and half_products() is native.
+bool native_bf16();
+
+/// A matrix whose element (i, j) lies at i * rs + j * cs; any strides do.
+struct Bf16Matrix {
+  const BFloat16* data;
+  int64_t rs, cs;
+};
+
+/// What takes the sums of a product, a part of C at a time, each once, on any thread.
+class Bf16Sums {
+ public:
+  /// Rows [row, row + rows) and columns [column, column + columns) of C: element (i, j) of the part
+  /// is sums[i * step + j], and may be overwritten. There are at most kBf16Columns columns.
+  virtual void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
+                    int64_t step) const = 0;
+
+ protected:
+  ~Bf16Sums() = default;
+};
+inline constexpr int64_t kBf16Columns = 32;
+
+/// Hands the sums of A [m, k] B [k, n] to `to`. Needs native_bf16(). Scratch is about 1 MiB a
+/// thread, and a copy of B where it is read often.
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
+               const Bf16Sums& to);
+
+/// The sums as float32: C [m, n] = or += A B.
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,
+               int64_t c_rs, bool add);
+
+}  // namespace hero::core::cpu

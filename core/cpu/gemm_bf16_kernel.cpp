@@ -1,0 +1,195 @@
+// Compiled for AVX-512 with bfloat16 whatever the rest is compiled for: each function says so, and
+// none of them is called where the processor lacks it.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include <hero/core/cpu/gemm_bf16_kernel.h>
+
+#if defined(__x86_64__)
+// g++ 12 takes what its own intrinsics leave undefined for a mistake (GCC bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+namespace hero::core::cpu::bf16 {
+
+namespace {
+
+// Sixteen pairs of a line become a lane of sixteen vectors.
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] inline void transpose_pairs(
+    __m512i (&rows)[16]) {
+  __m512i by_two[16], by_four[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    by_two[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    by_two[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    by_four[i] = _mm512_unpacklo_epi64(by_two[i], by_two[i + 2]);
+    by_four[i + 1] = _mm512_unpackhi_epi64(by_two[i], by_two[i + 2]);
+    by_four[i + 2] = _mm512_unpacklo_epi64(by_two[i + 1], by_two[i + 3]);
+    by_four[i + 3] = _mm512_unpackhi_epi64(by_two[i + 1], by_two[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512i low = _mm512_shuffle_i32x4(by_four[i], by_four[i + 4], 0x88);
+    const __m512i high = _mm512_shuffle_i32x4(by_four[i], by_four[i + 4], 0xDD);
+    const __m512i next_low = _mm512_shuffle_i32x4(by_four[i + 8], by_four[i + 12], 0x88);
+    const __m512i next_high = _mm512_shuffle_i32x4(by_four[i + 8], by_four[i + 12], 0xDD);
+    rows[i] = _mm512_shuffle_i32x4(low, next_low, 0x88);
+    rows[i + 4] = _mm512_shuffle_i32x4(high, next_high, 0x88);
+    rows[i + 8] = _mm512_shuffle_i32x4(low, next_low, 0xDD);
+    rows[i + 12] = _mm512_shuffle_i32x4(high, next_high, 0xDD);
+  }
+}
+
+// Lines that lie by elements of k: sixteen of them, of which `count` exist.
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] void pack_along(
+    int64_t count, int64_t k, const BFloat16* from, int64_t line, uint32_t* to, int64_t width) {
+  for (int64_t p = 0; p < k; p += 32) {
+    const auto here = std::min<int64_t>(32, k - p);
+    const auto mask = here == 32 ? ~__mmask32{0} : (__mmask32{1} << here) - 1;
+    __m512i rows[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      rows[i] =
+          i < count ? _mm512_maskz_loadu_epi16(mask, from + i * line + p) : _mm512_setzero_si512();
+    }
+    transpose_pairs(rows);
+    const int64_t pairs = (here + 1) / 2;
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      if (i < pairs) _mm512_storeu_si512(to + (p / 2 + i) * width, rows[i]);
+    }
+  }
+}
+
+// Lines that lie side by side: one element of k of each, then the next.
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] void pack_across(
+    int64_t count, int64_t k, const BFloat16* from, int64_t step, uint32_t* to, int64_t width) {
+  const auto mask =
+      static_cast<__mmask16>(count >= 16 ? 0xFFFFu : (1u << static_cast<unsigned>(count)) - 1u);
+  for (int64_t p = 0; p < k; p += 2) {
+    const __m256i first = _mm256_maskz_loadu_epi16(mask, from + p * step);
+    const __m256i second =
+        p + 1 < k ? _mm256_maskz_loadu_epi16(mask, from + (p + 1) * step) : _mm256_setzero_si256();
+    const __m512i pairs = _mm512_or_si512(_mm512_cvtepu16_epi32(first),
+                                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
+    _mm512_storeu_si512(to + p / 2 * width, pairs);
+  }
+}
+
+void pack_any(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+              uint32_t* to, int64_t width) {
+  for (int64_t p = 0; p < k; p += 2) {
+    for (int64_t i = 0; i < 16; ++i) {
+      uint32_t pair = 0;
+      if (i < count) {
+        pair = from[i * line + p * step].bits;
+        if (p + 1 < k) pair |= static_cast<uint32_t>(from[i * line + (p + 1) * step].bits) << 16;
+      }
+      to[p / 2 * width + i] = pair;
+    }
+  }
+}
+
+// Whole vectors are stored, from the last lines to the first: what lies beyond a panel's width is
+// the beginning of its next step, which is written later.
+void pack_panel(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+                uint32_t* to, int64_t width) {
+  for (int64_t i = (width - 1) / 16 * 16; i >= 0; i -= 16) {
+    const int64_t here = std::clamp<int64_t>(count - i, 0, 16);
+    const BFloat16* const lines = here > 0 ? from + i * line : from;
+    if (step == 1) {
+      pack_along(here, k, lines, line, to + i, width);
+    } else if (line == 1) {
+      pack_across(here, k, lines, step, to + i, width);
+    } else {
+      pack_any(here, k, lines, line, step, to + i, width);
+    }
+  }
+}
+
+template <int rows, int vectors>
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] void multiply_tile(
+    int64_t pairs, const uint32_t* a, const uint32_t* b, float* sums, bool add) {
+  __m512 chains[rows][vectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) chains[i][v] = _mm512_setzero_ps();
+  }
+  for (int64_t p = 0; p < pairs; ++p) {
+    __m512i columns[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) columns[v] = _mm512_loadu_si512(b + 16 * v);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const __m512i row = _mm512_set1_epi32(static_cast<int>(a[i]));
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        chains[i][v] = _mm512_dpbf16_ps(chains[i][v], (__m512bh)row, (__m512bh)columns[v]);
+      }
+    }
+    a += kRows;
+    b += kColumns;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      float* const to = sums + i * kColumns + 16 * v;
+      _mm512_storeu_ps(to, add ? _mm512_add_ps(_mm512_loadu_ps(to), chains[i][v]) : chains[i][v]);
+    }
+  }
+}
+
+using Multiply = void (*)(int64_t, const uint32_t*, const uint32_t*, float*, bool);
+
+template <int vectors, int... i>
+constexpr std::array<Multiply, kRows> kernels_of(std::integer_sequence<int, i...>) {
+  return {multiply_tile<i + 1, vectors>...};
+}
+
+}  // namespace
+
+void pack_rows(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+               uint32_t* to) {
+  pack_panel(count, k, from, line, step, to, kRows);
+}
+
+void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+                  uint32_t* to) {
+  pack_panel(count, k, from, line, step, to, kColumns);
+}
+
+void multiply(int64_t pairs, int64_t rows, int64_t columns, const uint32_t* a, const uint32_t* b,
+              float* sums, bool add) {
+  using Rows = std::make_integer_sequence<int, kRows>;
+  static constexpr auto narrow = kernels_of<1>(Rows{});
+  static constexpr auto wide = kernels_of<2>(Rows{});
+  const auto index = static_cast<size_t>(rows - 1);
+  (columns <= 16 ? narrow : wide)[index](pairs, a, b, sums, add);
+}
+
+}  // namespace hero::core::cpu::bf16
+
+#else
+
+namespace hero::core::cpu::bf16 {
+
+// No processor of this kind has them: native_bf16() is false.
+void pack_rows(int64_t, int64_t, const BFloat16*, int64_t, int64_t, uint32_t*) { std::abort(); }
+void pack_columns(int64_t, int64_t, const BFloat16*, int64_t, int64_t, uint32_t*) { std::abort(); }
+void multiply(int64_t, int64_t, int64_t, const uint32_t*, const uint32_t*, float*, bool) {
+  std::abort();
+}
+
+}  // namespace hero::core::cpu::bf16
+
+#endif

@@ -1,0 +1,28 @@
+#pragma once
+// The kernels of gemm_bf16: copies of panels of the operands as pairs of elements of k, and the
+// sums of a tile. Only gemm_bf16*.cpp includes this.
+#include <cstdint>
+
+#include <hero/core/kernels/half.h>
+
+namespace hero::core::cpu::bf16 {
+
+inline constexpr int kRows = 14;     // of a tile: 14 x 2 vectors of sums fill the registers
+inline constexpr int kColumns = 32;  // of a tile
+
+/// Packs lines (rows of A or columns of B) as to[p * width + i]: elements 2 p and 2 p + 1 of line
+/// i, the first in the lower half. Element p of line i lies at from[i * line + p * step]. There are
+/// `count` of `width` (kRows or kColumns) lines; the others, and what an odd k lacks, are zeros.
+/// `to` has room for kPackSlack words more than width * pairs.
+void pack_rows(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+               uint32_t* to);
+void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+                  uint32_t* to);
+inline constexpr int64_t kPackSlack = 16;
+
+/// sums[i * kColumns + j] = or += the chain of `pairs` pairs of row i of a and column j of b, as
+/// packed. With 16 or fewer columns the upper half of a row of sums stays as it is.
+void multiply(int64_t pairs, int64_t rows, int64_t columns, const uint32_t* a, const uint32_t* b,
+              float* sums, bool add);
+
+}  // namespace hero::core::cpu::bf16

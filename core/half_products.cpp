@@ -1,0 +1,16 @@
+#include <atomic>
+
+#include <hero/core/half_products.h>
+
+namespace hero {
+
+namespace {
+std::atomic<HalfProducts> order_of_halves{HalfProducts::native};
+}  // namespace
+
+void set_half_products(HalfProducts order) {
+  order_of_halves.store(order, std::memory_order_relaxed);
+}
+HalfProducts half_products() { return order_of_halves.load(std::memory_order_relaxed); }
+
+}  // namespace hero

@@ -1,0 +1,254 @@
+// Products of bfloat16 by the machine's instruction, bit for bit beside their definition in
+// scalars.
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "support/catch.h"
+#include "support/sanitized.h"
+
+#include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/cpu/level.h>
+#include <hero/core/half_products.h>
+#include <hero/core/thread_pool.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::core::cpu;
+
+float as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
+uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
+
+float without_subnormal(float x) {
+  return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
+}
+
+// x * y + sum rounded once to 24 binary digits. A result below the normal numbers is zero; it
+// counts as below them if rounding without a lower end of the range leaves it there.
+float flushed_fma(float x, float y, float sum) {
+  const float a = without_subnormal(x), b = without_subnormal(y), c = without_subnormal(sum);
+  const float result = std::fma(a, b, c);
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  if (!(std::abs(result) <= kLeast)) return result;
+  // The same 2^128 times as large, where float32 has room below.
+  const float scaled = std::fma(a * 0x1p64f, b * 0x1p64f, c * 0x1p64f * 0x1p64f);
+  return std::abs(scaled) < kLeast * 0x1p64f * 0x1p64f ? std::copysign(0.0f, scaled) : result;
+}
+
+// [note: the bits of a native product], spelled out.
+float pair_step(float sum, BFloat16 a0, BFloat16 b0, BFloat16 a1, BFloat16 b1) {
+  sum = flushed_fma(static_cast<float>(a1), static_cast<float>(b1), sum);
+  return flushed_fma(static_cast<float>(a0), static_cast<float>(b0), sum);
+}
+
+struct HalfMatrix {
+  std::vector<BFloat16> values;
+  int64_t rs = 0, cs = 0, origin = 0;
+  Bf16Matrix view() const { return {values.data() + origin, rs, cs}; }
+  BFloat16 at(int64_t i, int64_t j) const {
+    return values[static_cast<size_t>(origin + i * rs + j * cs)];
+  }
+};
+
+float native_sum(int64_t i, int64_t j, int64_t k, const HalfMatrix& a, const HalfMatrix& b) {
+  float total = 0.0f;
+  for (int64_t first = 0; first < k; first += kBf16Chain) {
+    float sum = 0.0f;
+    for (int64_t p = first; p < std::min(k, first + kBf16Chain); p += 2) {
+      const bool whole = p + 1 < k;
+      sum = pair_step(sum, a.at(i, p), b.at(p, j), whole ? a.at(i, p + 1) : BFloat16(),
+                      whole ? b.at(p + 1, j) : BFloat16());
+    }
+    total = first == 0 ? sum : total + sum;
+  }
+  return total;
+}
+
+enum class Order { rows, columns, padded_rows, general, backward, repeated };
+constexpr Order kOrders[] = {Order::rows,    Order::columns,  Order::padded_rows,
+                             Order::general, Order::backward, Order::repeated};
+
+// Gaps hold NaN, so that reading one shows.
+template <class Draw>
+HalfMatrix make(int64_t rows, int64_t columns, Order order, Draw&& draw) {
+  HalfMatrix x;
+  switch (order) {
+    case Order::rows:
+      x.rs = columns, x.cs = 1;
+      break;
+    case Order::columns:
+      x.rs = 1, x.cs = rows;
+      break;
+    case Order::padded_rows:
+      x.rs = columns + 3, x.cs = 1;
+      break;
+    case Order::general:
+      x.rs = 3, x.cs = 3 * rows + 2;
+      break;
+    case Order::backward:
+      x.rs = -columns, x.cs = -1;
+      break;
+    case Order::repeated:
+      x.rs = 0, x.cs = 1;
+      break;
+  }
+  const int64_t span = (rows - 1) * std::abs(x.rs) + (columns - 1) * std::abs(x.cs) + 1;
+  BFloat16 gap;
+  gap.bits = 0x7FC0;
+  x.values.assign(static_cast<size_t>(rows * columns == 0 ? 0 : span), gap);
+  if (order == Order::backward && rows * columns != 0) x.origin = span - 1;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      x.values[static_cast<size_t>(x.origin + i * x.rs + j * x.cs)] = draw();
+    }
+  }
+  return x;
+}
+
+auto uniform(std::mt19937& random) {
+  return [&random] { return BFloat16(std::uniform_real_distribution<float>(-1.0f, 1.0f)(random)); };
+}
+// Every bit pattern: subnormal numbers, infinities and NaNs among them.
+auto any_bits(std::mt19937& random) {
+  return [&random] {
+    BFloat16 x;
+    x.bits = static_cast<uint16_t>(random());
+    return x;
+  };
+}
+// Products around the least normal float32, 2^-126, and below it.
+auto tiny(std::mt19937& random) {
+  return [&random] {
+    BFloat16 x;
+    x.bits = static_cast<uint16_t>((random() & 0x807Fu) | ((60 + random() % 8) << 7));
+    return x;
+  };
+}
+// Products around the largest.
+auto huge(std::mt19937& random) {
+  return [&random] {
+    BFloat16 x;
+    x.bits = static_cast<uint16_t>((random() & 0x807Fu) | ((186 + random() % 6) << 7));
+    return x;
+  };
+}
+
+std::vector<float> product(int64_t m, int64_t n, int64_t k, const HalfMatrix& a,
+                           const HalfMatrix& b) {
+  std::vector<float> c(static_cast<size_t>(m * (n + 2)), -7.0f);  // wider: gaps must stay
+  gemm_bf16(m, n, k, a.view(), b.view(), c.data(), n + 2, false);
+  return c;
+}
+
+void compare(int64_t m, int64_t n, int64_t k, const HalfMatrix& a, const HalfMatrix& b) {
+  const std::vector<float> c = product(m, n, k, a, b);
+  int64_t different = 0, touched = 0;
+  for (int64_t i = 0; i < m; ++i) {
+    const float* const row = c.data() + i * (n + 2);
+    for (int64_t j = 0; j < n; ++j) {
+      const float expected = native_sum(i, j, k, a, b);
+      const bool same =
+          std::isnan(expected) ? std::isnan(row[j]) : bits_of(expected) == bits_of(row[j]);
+      different += !same;
+    }
+    touched += (row[n] != -7.0f) + (row[n + 1] != -7.0f);
+  }
+  CAPTURE(m, n, k, a.rs, a.cs, b.rs, b.cs);
+  REQUIRE(different == 0);
+  REQUIRE(touched == 0);
+}
+
+struct Sizes {
+  int64_t m, n, k;
+};
+const std::vector<Sizes> kSizes = {{1, 1, 1},     {2, 3, 4},     {16, 7, 5},     {5, 16, 17},
+                                   {14, 32, 8},   {15, 33, 31},  {13, 31, 64},   {29, 65, 512},
+                                   {30, 17, 513}, {64, 10, 300}, {10, 64, 1030}, {1, 90, 70},
+                                   {90, 1, 70},   {1, 1, 2600},  {33, 2, 2049},  {61, 100, 1}};
+
+bool has_instruction() {
+  if (native_bf16()) return true;
+  SUCCEED("skipped: this processor has no products of bfloat16, or HERO_CPU leaves them out");
+  return false;
+}
+
+TEST_CASE("a native product of bfloat16 has the bits of its definition, on odd shapes and layouts",
+          "[core][gemm][half]") {
+  if (!has_instruction()) return;
+  std::mt19937 random(1);
+  for (const Sizes& s : kSizes) {
+    for (const Order order_a : kOrders) {
+      for (const Order order_b : kOrders) {
+        if (hero_test::kIsSanitized && s.m * s.n * s.k > 100000 && order_a != order_b) continue;
+        const auto a = make(s.m, s.k, order_a, uniform(random));
+        const auto b = make(s.k, s.n, order_b, uniform(random));
+        compare(s.m, s.n, s.k, a, b);
+      }
+    }
+  }
+}
+
+TEST_CASE("a native product of bfloat16 has the bits of its definition for extreme values",
+          "[core][gemm][half]") {
+  if (!has_instruction()) return;
+  std::mt19937 random(2);
+  for (int round = 0; round < 20; ++round) {
+    const int64_t k = 1 + static_cast<int64_t>(random() % 40);
+    const auto check = [&](auto&& draw) {
+      compare(28, 64, k, make(28, k, Order::rows, draw), make(k, 64, Order::columns, draw));
+    };
+    check(any_bits(random));
+    check(tiny(random));
+    check(huge(random));
+  }
+  // 2^-126 less 2^-150 is below the normal numbers; less 2^-151 it rounds to 2^-126 and is not.
+  const BFloat16 one(1.0f), least(as_float(0x00800000)), p(0x1p-75f), q(-0x1p-75f), r(-0x1p-76f);
+  const auto two = [](BFloat16 x, BFloat16 y) { return HalfMatrix{{x, y}, 2, 1, 0}; };
+  const auto column = [](BFloat16 x, BFloat16 y) { return HalfMatrix{{x, y}, 1, 1, 0}; };
+  REQUIRE(product(1, 1, 2, two(p, one), column(q, least))[0] == 0.0f);
+  REQUIRE(product(1, 1, 2, two(p, one), column(r, least))[0] == 0x1p-126f);
+}
+
+TEST_CASE("a native product has the same bits for any number of threads and any parts",
+          "[core][gemm][half][threads]") {
+  if (!has_instruction()) return;
+  std::mt19937 random(3);
+  for (const Sizes& s : {Sizes{301, 203, 407}, Sizes{64, 512, 784}, Sizes{1500, 40, 600},
+                         Sizes{1, 3000, 900}, Sizes{200, 1100, 2500}, Sizes{700, 300, 90}}) {
+    for (const Order order : {Order::rows, Order::columns}) {
+      const auto a = make(s.m, s.k, order, uniform(random));
+      const auto b = make(s.k, s.n, order, uniform(random));
+      std::vector<float> expected;
+      for (const int threads : {1, 2, 3, 7}) {
+        const ThreadLimit limit(threads);
+        const std::vector<float> c = product(s.m, s.n, s.k, a, b);
+        if (expected.empty()) expected = c;
+        CAPTURE(s.m, s.n, s.k, threads);
+        REQUIRE(c == expected);
+      }
+      for (int spot = 0; spot < 50; ++spot) {
+        const auto i = static_cast<int64_t>(random() % static_cast<uint64_t>(s.m));
+        const auto j = static_cast<int64_t>(random() % static_cast<uint64_t>(s.n));
+        REQUIRE(expected[static_cast<size_t>(i * (s.n + 2) + j)] == native_sum(i, j, s.k, a, b));
+      }
+    }
+  }
+}
+
+TEST_CASE("a native product of no steps is zero, and one may be added", "[core][gemm][half]") {
+  if (!has_instruction()) return;
+  std::vector<float> c(6, 5.0f);
+  gemm_bf16(2, 2, 0, {nullptr, 0, 1}, {nullptr, 2, 1}, c.data(), 3, false);
+  REQUIRE(c == std::vector<float>{0, 0, 5, 0, 0, 5});
+  const HalfMatrix a{{BFloat16(2.0f), BFloat16(3.0f)}, 1, 1, 0};
+  const HalfMatrix b{{BFloat16(10.0f), BFloat16(20.0f)}, 2, 1, 0};
+  gemm_bf16(2, 2, 1, a.view(), b.view(), c.data(), 3, true);
+  REQUIRE(c == std::vector<float>{20, 40, 5, 30, 60, 5});
+}
+
+}  // namespace

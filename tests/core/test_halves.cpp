@@ -1,0 +1,132 @@
+// What products of bfloat16 do beside the sums: bias, activations, rounding, which order is taken.
+#include <cmath>
+
+#include "support/arrays.h"
+#include "support/catch.h"
+
+#include <hero/core/backend.h>
+#include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/cpu/level.h>
+#include <hero/core/functions/matmul.h>
+#include <hero/core/half_products.h>
+#include <hero/core/kernels/elementwise.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::core;
+using namespace hero::test;
+using cpu::Level;
+
+struct OrderScope {
+  HalfProducts before = half_products();
+  explicit OrderScope(HalfProducts order) { set_half_products(order); }
+  ~OrderScope() { set_half_products(before); }
+  OrderScope(const OrderScope&) = delete;
+  OrderScope& operator=(const OrderScope&) = delete;
+};
+
+Array activated(Activation activation, const Array& z) {
+  const Array out = z.clone();
+  cpu_backend().bias_activation(activation, nullptr, out, out);
+  return out;
+}
+
+// x w^T in float32, in the order that is taken now.
+Array sums_of(const Array& x, const Array& w) {
+  if (!cpu::native_bf16()) return matmul(x.to(kFloat32), w.t().to(kFloat32));
+  const Array sums = Array::empty({x.size(0), w.size(0)});
+  cpu::gemm_bf16(
+      x.size(0), w.size(0), x.size(1), {x.data<BFloat16>(), x.strides()[0], x.strides()[1]},
+      {w.data<BFloat16>(), w.strides()[1], w.strides()[0]}, sums.data<float>(), w.size(0), false);
+  return sums;
+}
+
+TEST_CASE("portable products of bfloat16 are those of float32, rounded", "[core][half]") {
+  const OrderScope portable(HalfProducts::portable);
+  REQUIRE(!cpu::native_bf16());
+  const Array a = noise({3, 40, 700}, kBFloat16, 1), b = noise({3, 700, 50}, kBFloat16, 2);
+  REQUIRE(same(matmul(a, b), matmul(a.to(kFloat32), b.to(kFloat32)).to(kBFloat16)));
+}
+
+TEST_CASE("products of bfloat16 are rounded once, batched and of views too", "[core][half]") {
+  const Array a = noise({3, 40, 700}, kBFloat16, 1), b = noise({3, 50, 700}, kBFloat16, 2);
+  const Array all = matmul(a, b.transpose(1, 2));
+  for (int64_t p = 0; p < 3; ++p) {
+    const Array x = a.select(0, p), w = b.select(0, p);
+    const Array expected = sums_of(x, w).to(kBFloat16);
+    REQUIRE(same(all.select(0, p).contiguous(), expected));
+    REQUIRE(same(matmul(awkward(x), awkward(w.t())), expected));
+  }
+  // One matrix on the right, and many small products.
+  const Array shared = matmul(a, b.select(0, 0).t());
+  REQUIRE(same(shared.select(0, 2).contiguous(),
+               sums_of(a.select(0, 2), b.select(0, 0)).to(kBFloat16)));
+  const Array many = noise({90, 4, 6}, kBFloat16, 3), more = noise({90, 5, 6}, kBFloat16, 4);
+  const Array products = matmul(many, more.transpose(1, 2));
+  REQUIRE(same(products.select(0, 89).contiguous(),
+               sums_of(many.select(0, 89), more.select(0, 89)).to(kBFloat16)));
+}
+
+TEST_CASE("what follows a product of bfloat16 is done on its float32 sums", "[core][half]") {
+  for (const HalfProducts order : {HalfProducts::native, HalfProducts::portable}) {
+    const OrderScope scope(order);
+    for (const Activation activation :
+         {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
+      for (const int64_t n : {1, 31, 64, 70}) {
+        const Array x = noise({45, 300}, kBFloat16, 1), w = noise({n, 300}, kBFloat16, 2);
+        const Array bias = noise({n}, kBFloat16, 3);
+        const Array sums = sums_of(x, w);
+        for (const bool biased : {false, true}) {
+          Array z = sums.clone();
+          if (biased) {
+            const Array shift = bias.to(kFloat32);
+            cpu_backend().bias_activation(Activation::none, &shift, z, z);
+          }
+          const Array out = Array::empty({45, n}, kBFloat16), stored = out.empty_like();
+          cpu_backend().linear(activation, x, w, biased ? &bias : nullptr, out, &stored);
+          CAPTURE(static_cast<int>(order), static_cast<int>(activation), n, biased);
+          REQUIRE(same(stored, z.to(kBFloat16)));
+          REQUIRE(same(out, activated(activation, z).to(kBFloat16)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients through a product of bfloat16 are those of its parts", "[core][half]") {
+  for (const Activation activation : {Activation::none, Activation::gelu, Activation::gelu_tanh}) {
+    LinearBack back;
+    back.g = noise({45, 70}, kBFloat16, 1);
+    back.w = noise({70, 300}, kBFloat16, 2);
+    back.x = noise({45, 300}, kBFloat16, 3);
+    back.activation = activation;
+    if (activation != Activation::none) back.u = noise({45, 300}, kBFloat16, 4);
+    LinearBack plain = back;
+    for (LinearBack* each : {&back, &plain}) {
+      each->g_x = Array::empty({45, 300}, kBFloat16);
+      each->g_w = Array::empty({70, 300}, kBFloat16);
+      each->g_bias = Array::empty({70}, kBFloat16);
+    }
+    cpu_backend().linear_backward(back);
+    plain_input_backward(plain);
+    plain_weight_backward(plain);
+    REQUIRE(same(back.g_x, plain.g_x));
+    REQUIRE(same(back.g_w, plain.g_w));
+    REQUIRE(same(back.g_w, sums_of(back.g.t(), back.x.t()).to(kBFloat16)));
+    REQUIRE(same(back.g_bias, plain.g_bias));
+  }
+}
+
+TEST_CASE("HERO_CPU names a level that the processor has", "[core]") {
+  REQUIRE(cpu::level() <= cpu::machine_level());
+  for (const Level each : {Level::v3, Level::v4, Level::v4_bf16}) {
+    REQUIRE(cpu::level_named(cpu::name_of(each), Level::v4_bf16) == each);
+  }
+  REQUIRE(error_of([] { cpu::level_named("v4-bf16", Level::v4); }) ==
+          "cpu: HERO_CPU is 'v4-bf16', and this processor has v3, v4; name one of them");
+  REQUIRE(error_of([] { cpu::level_named("amx", Level::v3); }) ==
+          "cpu: HERO_CPU is 'amx', and this processor has v3; name one of them");
+}
+
+}  // namespace
