@@ -1,8 +1,9 @@
 """Times training steps of Hero and PyTorch in turns and prints a table; started by tests/peers/train.
 
-    train.py HERO_PROGRAM [--seconds S] [--rounds R] [CASE...]
+    train.py HERO_PROGRAM [--seconds S] [--rounds R] [--threads T...] [--setups] [CASE...]
 
-Steps: the least of the rounds' medians, as in speed.py. Memory: the peak resident set of a process
+Steps: the least of the rounds' medians, as in speed.py. With --setups they are those of Hero in
+float32 and under autocast beside PyTorch's eager, compiled, under autocast and both. Memory: the peak resident set of a process
 that makes ten steps. First step: from the start of the process to the end of its first step, the
 least of three.
 """
@@ -16,6 +17,8 @@ import time
 from speed import TORCH_ENVIRONMENT, Side
 
 CASES = ["mlp", "gpt_128", "gpt_384", "lstm", "cnn"]
+LARGE = ["gpt2"]  # where asked for
+SETUPS = [("hero", ["", "+bf16"]), ("torch", ["", "+compile", "+bf16", "+bf16+compile"])]
 TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "train_torch.py")]
 
 
@@ -33,19 +36,41 @@ def alone(command, environment, case, steps):
     return first, usage.ru_maxrss / 1024
 
 
+def compare_setups(sides, case, threads, options):
+    """Every set-up of both in turns, and the best of each."""
+    best = {}
+    for _ in range(options.rounds):
+        for side, (name, setups) in zip(sides, SETUPS):
+            for setup in setups:
+                time_of = side.median(case + setup, threads, options.seconds) / 1e6
+                best[name, setup] = min(best.get((name, setup), float("inf")), time_of)
+    parts = [f"{name}{setup} {time_of:.2f}" for (name, setup), time_of in best.items()]
+    least = [min(best[name, setup] for setup in setups) for name, setups in SETUPS]
+    alike = best["torch", ""], best["torch", "+compile"]
+    print(f"{case}, ms, {threads} threads: {', '.join(parts)}; best of each {least[1] / least[0]:.2f}, "
+          f"float32 alone {min(alike) / best['hero', '']:.2f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("hero")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("cases", nargs="*", choices=[*CASES, []])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--setups", action="store_true")
+    parser.add_argument("cases", nargs="*", choices=[*CASES, *LARGE, []])
     options = parser.parse_intermixed_args()
     commands = [[options.hero], TORCH]
     environments = [{}, TORCH_ENVIRONMENT]
     sides = [Side(c, e) for c, e in zip(commands, environments)]
+    if options.setups:
+        for case in options.cases or CASES:
+            for threads in options.threads:
+                compare_setups(sides, case, threads, options)
+        return
     print(f"{'case':8} {'':14} {'hero':>10} {'torch':>10} {'ratio':>7}")
     for case in options.cases or CASES:
-        for threads in (1, 2):
+        for threads in options.threads:
             best = [float("inf")] * 2
             for _ in range(options.rounds):
                 for i, side in enumerate(sides):

@@ -1,11 +1,13 @@
 // Hero's side of train_torch.py: one training step of each network, written with functions. With
-// arguments CASE THREADS STEPS it runs so many steps and prints a line after the first.
+// arguments CASE THREADS STEPS it runs so many steps and prints a line after the first. A case is a
+// network's name, or that and "+bf16": its loss under Autocast.
 #include <cmath>
 #include <cstring>
 #include <memory>
 
 #include "speed.h"
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
@@ -46,13 +48,19 @@ struct LayerNorm {
   Tensor operator()(const Tensor& x) const { return layer_norm(x, {x.size(-1)}, w, b); }
 };
 
+bool under_autocast = false;  // what is made next
+
 // One step: loss, gradients, clipping if wanted, update.
 template <class Optimizer, class Loss>
 Step train(std::shared_ptr<Parameters> p, std::shared_ptr<Optimizer> optimizer, Loss loss,
            double clip = 0.0) {
-  return [=] {
+  return [=, casts = under_autocast] {
     optimizer->zero_grad();
-    loss().backward();
+    const auto forward = [&] {
+      const Autocast autocast({.dtype = kBFloat16, .enabled = casts});
+      return loss();
+    };
+    forward().backward();
     if (clip > 0.0) optim::clip_grad_norm(p->all, clip);
     optimizer->step();
   };
@@ -200,10 +208,20 @@ const std::map<std::string, std::function<Step()>>& networks() {
        [] {
          return gpt({6, 6, 384, 256, 8});
        }},
+      {"gpt2",
+       [] {
+         return gpt({12, 12, 768, 256, 4, 50304});
+       }},
       {"lstm", recurrent},
       {"cnn", convolutional},
   };
   return all;
+}
+
+Step step_of(const std::string& name) {
+  const size_t at = name.find("+bf16");
+  under_autocast = at != std::string::npos;
+  return networks().at(name.substr(0, at))();
 }
 
 }  // namespace
@@ -211,7 +229,7 @@ const std::map<std::string, std::function<Step()>>& networks() {
 int main(int argc, char** argv) {
   if (argc == 4) {
     set_num_threads(std::atoi(argv[2]));
-    const Step step = networks().at(argv[1])();
+    const Step step = step_of(argv[1]);
     for (int i = 0; i < std::atoi(argv[3]); ++i) {
       step();
       if (i == 0) std::puts("first");
@@ -220,6 +238,10 @@ int main(int argc, char** argv) {
     return 0;
   }
   peers::Cases cases;
-  for (const auto& [name, make] : networks()) cases[name] = {1, make};
+  for (const auto& [network, make] : networks()) {
+    for (const std::string& name : {network, network + "+bf16"}) {
+      cases[name] = {1, [name] { return step_of(name); }};
+    }
+  }
   return peers::answer(cases, set_num_threads);
 }

@@ -1,5 +1,6 @@
 """PyTorch's side of train_hero.cpp: the same networks and steps as train_hero.cpp, and the same
 two ways to be run: lines "CASE THREADS SECONDS" on standard input, or arguments CASE THREADS STEPS.
+A case is a network's name and, where wanted, "+bf16" (the loss under autocast) and "+compile".
 """
 import sys
 import time
@@ -9,10 +10,17 @@ import torch.nn.functional as F
 from torch import nn
 
 
+SETUP = {"bf16": False, "compile": False}  # of what is made next
+
+
 def train(model, optimizer, loss, clip=None):
+    bf16, forward = SETUP["bf16"], torch.compile(loss) if SETUP["compile"] else loss
+
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss().backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            result = forward()
+        result.backward()
         if clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
@@ -92,14 +100,22 @@ def cnn():
 
 
 NETWORKS = {"mlp": mlp, "gpt_128": lambda: gpt(4, 4, 128, 64, 12), "gpt_384": lambda: gpt(6, 6, 384, 256, 8),
+            "gpt2": lambda: gpt(12, 12, 768, 256, 4, 50304),
             "lstm": lstm, "cnn": cnn}
+
+
+def step_of(case):
+    network, *words = case.split("+")
+    for word in SETUP:
+        SETUP[word] = word in words
+    return NETWORKS[network]()
 
 
 def serve():
     for line in sys.stdin:
         name, threads, seconds = line.split()
         torch.set_num_threads(int(threads))
-        step = NETWORKS[name]()
+        step = step_of(name)
         budget = float(seconds)
         times, spent = [], -0.2 * budget  # the first fifth warms up
         while spent < budget or not times:
@@ -116,7 +132,7 @@ def serve():
 if __name__ == "__main__":
     if len(sys.argv) == 4:
         torch.set_num_threads(int(sys.argv[2]))
-        run = NETWORKS[sys.argv[1]]()
+        run = step_of(sys.argv[1])
         for i in range(int(sys.argv[3])):
             run()
             if i == 0:
