@@ -109,6 +109,7 @@ int main(int argc, char** argv) {
       print(library_newton(start, steps, lr),
             "[%d/%d] x = %.8g, f(x) = %.5g, f'(x) = %.5g, f''(x) = %.5g\n");
     }
+    tutorial::draw_square(options.out);
     tutorial::Values x, to;
     for (const Step& s : path) x.push_back(s.from), to.push_back(s.to);
     tutorial::draw_newton(x, to, options.out, "01_newton");

@@ -108,6 +108,7 @@ int main(int argc, char** argv) {
       .title = "Nesterov's accelerated gradient on f(x) = sin(x) + x^2/10.",
       .methods = {"lookahead", "pytorch", "library"}};
   return tutorial::run(argc, argv, program, [&](const tutorial::Options& options) {
+    tutorial::draw_lookahead(options.out);
     const char* gap = "";
     for (const std::string& method : program.methods) {
       if (!options.method.empty() && options.method != method) continue;

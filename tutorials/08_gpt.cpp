@@ -1,6 +1,7 @@
 // GPT: tokens, warm-up and cosine, validation, sampling, checkpoints; on the King James Bible
 #include <cstdio>
 
+#include "support/block.h"
 #include "support/device.h"
 #include "support/gpt_options.h"
 #include "support/language.h"
@@ -137,6 +138,7 @@ int train(const GPTOptions& options) {
   optim::AdamW adamw = make_optimizer(model, plan.lr);
   optim::Schedule schedule(adamw, warm_up_and_cosine(plan.lr, plan.steps));
   // [end]
+  tutorial::draw_block(model, plan.batch, options.out);
   std::printf("model: %lld parameters in %lld layers of width %lld\n\n%6s %9s %9s %11s\n",
               static_cast<long long>(model.parameter_count()), static_cast<long long>(plan.layers),
               static_cast<long long>(plan.width), "step", "rate", "training", "validation");

@@ -4,6 +4,7 @@
 
 #include "support/device.h"
 #include "support/ladder.h"
+#include "support/mesh.h"
 #include "support/overlap.h"
 #include "support/rows.h"
 #include "support/timeline.h"
@@ -212,18 +213,38 @@ void compare(const Communicator& world, double link) {
   tutorial::show_times(world, link, runs);
 }
 
+// What each rank of the mesh holds of the first block; ranks of the same colour hold the same.
+void draw_hybrid(const dist::Mesh& mesh, const DataParallel& sharded, const std::string& folder) {
+  const Communicator& world = mesh.world();
+  const dist::UnitInfo unit = sharded.units().at(1);
+  const std::string mine = "h.0: " + std::to_string(unit.own.begin) + " - " +
+                           std::to_string(unit.own.begin + unit.own.count);
+  const std::vector<std::string> texts = tutorial::texts_of(world, mine);
+  if (world.rank() > 0) return;
+  std::vector<tutorial::MeshCell> cells;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    cells.push_back({texts[i], static_cast<int>(i) % mesh["shard"].size()});
+  }
+  tutorial::draw_mesh("A hybrid: shards within a group, copies of them in the other group",
+                      mesh.axes(), cells,
+                      {"along shard →: all_gather the parameters, reduce_scatter the gradients",
+                       "along replicate ↓: all_reduce the shards of gradients"},
+                      folder, "17_fsdp_mesh");
+}
+
 // [snippet: hybrid]
-void hybrid(const Communicator& world) {
+void hybrid(const Communicator& world, const std::string& folder) {
   if (world.size() % 2 != 0) return;
   const dist::Mesh mesh(world, {{"replicate", 2}, {"shard", world.size() / 2}});
   hero::manual_seed(1);
   nn::GPT model(kConfig);
-  dist::fully_shard(model, mesh, {.unit = dist::each<nn::Block>()});
+  const auto sharded = dist::fully_shard(model, mesh, {.unit = dist::each<nn::Block>()});
   world.traffic().reset();
   loss_of(model, world.rank()).backward();
   say(world, "\nhybrid, bytes of a step: %lld within a group of %d, %lld between the groups\n",
       static_cast<long long>(world.traffic().bytes_of_axis("shard")), world.size() / 2,
       static_cast<long long>(world.traffic().bytes_of_axis("replicate")));
+  draw_hybrid(mesh, sharded, folder);
 }
 // [end]
 
@@ -236,6 +257,6 @@ int main(int argc, char** argv) {
     show_times(world, options.out);
     say(world, "\n");
     compare(world, options.link);
-    hybrid(world);
+    hybrid(world, options.out);
   });
 }

@@ -3,6 +3,7 @@
 
 #include "support/device.h"
 #include "support/gantt.h"
+#include "support/mesh.h"
 #include "support/ranks.h"
 
 #include <hero/nn/nn.h>
@@ -105,7 +106,8 @@ std::vector<Seen> train_alone(const Communicator& me, int replicas, int steps) {
 }
 // [end]
 
-void show_places(const Communicator& world, const Mesh& mesh, const dist::Pipeline& pipe) {
+void show_places(const Communicator& world, const Mesh& mesh, const dist::Pipeline& pipe,
+                 const std::string& folder) {
   int64_t held = 0;
   for (const Tensor& leaf : pipe.parameters()) held += leaf.numel();
   const auto [first, end] = pipe.links();
@@ -113,6 +115,18 @@ void show_places(const Communicator& world, const Mesh& mesh, const dist::Pipeli
   for (const dist::Axis& axis : mesh.axes()) table.row(axis.name, mesh.coordinate(axis.name));
   table.row("links", std::to_string(first) + " - " + std::to_string(end - 1));
   table.row("elements", held).print("who holds what");
+  if (world.rank() > 0) return;
+  std::vector<tutorial::MeshCell> cells;
+  for (size_t i = 0; i < static_cast<size_t>(world.size()); ++i) {
+    cells.push_back({table.cells(4)[i] + " elements", static_cast<int>(i)});
+  }
+  tutorial::draw_mesh(
+      "Who holds what: stages beside each other, and half of each matrix to the right", mesh.axes(),
+      cells,
+      {"along tensor →: sums of activations, in every block",
+       "along data ↓: parameters and gradients, once a step",
+       "from pipe to pipe: the activations at the border, and their gradients"},
+      folder, "19_mesh");
 }
 
 void show_schedule(const Communicator& world, const Mesh& mesh) {
@@ -161,7 +175,7 @@ void show_bytes(const Communicator& world, const Mesh& mesh, int64_t units) {
   table.print("bytes of a step");
 }
 
-void train(const Communicator& world, int steps) {
+void train(const Communicator& world, int steps, const std::string& folder) {
   // [snippet: axes]
   const Mesh mesh = mesh_of(world);
   nn::GPT model = made_on_meta();  // shapes alone, on every rank
@@ -171,7 +185,7 @@ void train(const Communicator& world, int steps) {
       model, mesh["data"], {.unit = dist::each<nn::Block>(), .reshard_after_forward = false});
   optim::AdamW adamw(pipe.parameters(), {.lr = 1e-2});
   // [end]
-  show_places(world, mesh, pipe);
+  show_places(world, mesh, pipe, folder);
   show_schedule(world, mesh);
   std::vector<Seen> seen;
   for (int step = 0; step < steps; ++step) {
@@ -214,7 +228,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.title = "Pipeline, tensor and data parallelism together.", .ranks = 8, .steps = 21},
       [](Communicator& world, const tutorial::RankOptions& options) {
-        train(world, static_cast<int>(options.steps));
+        train(world, static_cast<int>(options.steps), options.out);
         if (world.rank() > 0) return;
         using dist::Schedule;
         tutorial::draw_schedules({Schedule::gpipe(), Schedule::one_f_one_b(),

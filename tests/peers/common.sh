@@ -7,7 +7,7 @@
 peers_python() {
   need $packages_build python3-venv
   local venv=${HERO_PEERS_VENV:-$root/build/peers-venv} imports
-  imports=$(IFS=,; echo "$*")
+  imports=$(IFS=,; echo "${*%%[*}")
   python=$venv/bin/python
   "$python" -c "import $imports" 2>/dev/null && return 0
   say "installing $* into $venv"

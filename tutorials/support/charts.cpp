@@ -6,6 +6,21 @@
 
 namespace tutorial {
 
+void draw_square(const std::string& folder) {
+  Values x, y, dx, dy;
+  for (const double at : {-2.5, -1.5, 0.0, 1.5, 2.5}) {
+    const double half = 0.5;  // of the piece, along x
+    x.push_back(at - half), y.push_back(at * at - 2.0 * at * half);
+    dx.push_back(2.0 * half), dy.push_back(4.0 * at * half);
+  }
+  Figure figure("f(x) = x^2: where the derivative is zero, the curve is level", "x", "f(x)");
+  figure.x_range(-3.5, 3.5).y_range(-1.5, 10.0).legend("top center");
+  figure.curve(
+      "f(x) = x^2", [](double at) { return at * at; }, -3.5, 3.5);
+  figure.arrows("tangents, with the slope 2x", x, y, dx, dy).mark("minimum", 0.0, 0.0);
+  figure.save(folder, "01_square");
+}
+
 void draw_newton(const Values& x, const Values& to, const std::string& folder,
                  const std::string& name) {
   const auto f = [](double at) { return std::sin(at) + at * at / 10.0; };

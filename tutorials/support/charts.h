@@ -6,6 +6,10 @@
 
 namespace tutorial {
 
+/// x^2 with pieces of its tangents, which fall before the minimum and rise after it. Into
+/// folder/01_square.
+void draw_square(const std::string& folder);
+
 /// f with the points x, and f' with the tangents from them to zero at `to`.
 void draw_newton(const Values& x, const Values& to, const std::string& folder,
                  const std::string& name);

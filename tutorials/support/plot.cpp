@@ -194,7 +194,8 @@ Figure& Figure::contours(const std::function<double(double, double)>& f, const V
     const double x = x_low_ + (x_high_ - x_low_) * i / (kGridPoints - 1);
     for (int j = 0; j < kGridPoints; ++j) {
       const double y = y_low_ + (y_high_ - y_low_) * j / (kGridPoints - 1);
-      data_ += repr(x) + ' ' + repr(y) + ' ' + repr(f(x, y)) + '\n';
+      const double value = f(x, y);
+      data_ += repr(x) + ' ' + repr(y) + ' ' + (std::isfinite(value) ? repr(value) : "NaN") + '\n';
     }
     data_ += '\n';
   }

@@ -48,6 +48,7 @@ class Figure {
   Figure& area(const std::string& title, const Values& x, const Values& low, const Values& high,
                const std::string& colour = {});
   /// Lines on which f(x, y) is one of `levels`, in the rectangle of x_range and y_range.
+  /// There are none where f is NaN.
   Figure& contours(const std::function<double(double, double)>& f, const Values& levels);
   /// A dashed level over the whole width, with its name above it on the right.
   Figure& rule(double y, const std::string& text);

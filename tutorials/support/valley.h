@@ -29,6 +29,11 @@ void print_step(int step, const hero::Tensor& x, const hero::Tensor& y, Show by_
 /// And at the end.
 void print_results(const Path& path, const hero::Tensor& x, int steps);
 
+/// One step of momentum and one of Nesterov's method from the same place with the same velocity, in
+/// a valley of two parameters: what each adds to it, and where it ends. Into
+/// folder/05_nesterov_step.
+void draw_lookahead(const std::string& folder);
+
 /// draw_path for f.
 void draw_valley(const std::string& title, const Path& path, double lr, const std::string& folder,
                  const std::string& name);
