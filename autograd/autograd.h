@@ -6,11 +6,16 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/gradcheck.h>
+#include <hero/autograd/index_ops.h>
 #include <hero/autograd/linalg.h>
+#include <hero/autograd/math_ops.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/offload.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/partition.h>
+#include <hero/autograd/product_ops.h>
 #include <hero/autograd/profiler.h>
+#include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/shape_ops.h>
 #include <hero/autograd/tensor.h>

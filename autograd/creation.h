@@ -70,6 +70,17 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOption
 Tensor randperm(int64_t n, const TensorOptions& options = {});
 /// 1 with the probability given by each element of p, else 0.
 Tensor bernoulli(const Tensor& p);
+/// num_samples positions (int64) in p [C] or in each row of p [N, C], each drawn with a probability
+/// in proportion to its element of p, which is not negative; without replacement no position comes
+/// twice. Without replacement those with the largest p / E win, E exponential: Efraimidis and
+/// Spirakis, Information Processing Letters 97, 2006.
+Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement = false);
+/// Normal with the mean and the standard deviation (not negative) of each element; tensors
+/// broadcast, and have no gradient.
+Tensor normal(const Tensor& mean, const Tensor& std);
+Tensor normal(const Tensor& mean, double std = 1.0);
+Tensor normal(double mean, const Tensor& std);
+Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& options = {});
 Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
 

@@ -5,15 +5,17 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/clamp.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/in_place.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
 #include <hero/core/promotion.h>
 
 namespace hero {
 
-namespace {
-
 namespace k = core::kernels;
+using detail::write_in_place;
+
+namespace {
 
 // Whether recorded views lead from `tensor` to a leaf that requires grad and has its memory.
 bool views_leaf(const Tensor& tensor) {
@@ -28,36 +30,37 @@ bool views_leaf(const Tensor& tensor) {
   return false;
 }
 
-template <class OutOfPlace, class Direct>
-const Tensor& write(const char* op, const Tensor& self, bool others_want_grad,
-                    OutOfPlace&& out_of_place, Direct&& direct) {
-  const Array& array = self.array();
-  if (!grad_enabled() || (!self.requires_grad() && !others_want_grad)) {
-    direct(array);
-    return self;
-  }
+}  // namespace
+
+namespace detail {
+
+void check_writable(const char* op, const Tensor& self) {
   check(!self.is_leaf() || !self.requires_grad(), op, ": a leaf of shape ", self.shape(),
         " that requires grad cannot be changed in place while recording; use NoGrad or clone()");
   check(!views_leaf(self), op, ": a view of shape ", self.shape(),
         " of a leaf that requires grad cannot be changed in place while recording; use NoGrad or "
         "clone()");
-  core::check_no_overlap(op, array);
-  const Tensor result = out_of_place();
-  check(result.shape() == self.shape(), op, ": result of shape ", result.shape(),
-        " does not fit into ", self.shape());
-  check(can_store(result.dtype(), self.dtype()), op, ": result of ", result.dtype(),
-        " cannot be stored in ", self.dtype(), "; convert with to()");
-  Recorder::copy_saved(result, array.storage());
-  core::backend(array.device()).copy(result.array(), array);
-  array.storage().bump_version();
-  Recorder::rebase(self, result.dtype() == self.dtype() ? result : result.to(self.dtype()));
-  return self;
+  core::check_no_overlap(op, self.array());
 }
+
+void overwrite(const char* op, const Array& array, const Array& result) {
+  check(result.shape() == array.shape(), op, ": result of shape ", result.shape(),
+        " does not fit into ", array.shape());
+  check(can_store(result.dtype(), array.dtype()), op, ": result of ", result.dtype(),
+        " cannot be stored in ", array.dtype(), "; convert with to()");
+  core::check_no_overlap(op, array);
+  core::backend(array.device()).copy(result, array);
+  array.storage().bump_version();
+}
+
+}  // namespace detail
+
+namespace {
 
 template <class F>
 const Tensor& with_tensor(const char* op, const Tensor& self, const Tensor& other,
                           Tensor (*out_of_place)(const Tensor&, const Tensor&)) {
-  return write(
+  return write_in_place(
       op, self, other.requires_grad(), [&] { return out_of_place(self, other); },
       [&](const Array& a) { core::map_into<F>(a, a, other.array()); });
 }
@@ -65,7 +68,7 @@ const Tensor& with_tensor(const char* op, const Tensor& self, const Tensor& othe
 template <class F>
 const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
                           Tensor (*out_of_place)(const Tensor&, Scalar)) {
-  return write(
+  return write_in_place(
       op, self, false, [&] { return out_of_place(self, value); },
       [&](const Array& a) { core::map_into<F>(a, a, value); });
 }
@@ -74,7 +77,7 @@ const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, hero::add);
-  return write(
+  return write_in_place(
       "add_", *this, other.requires_grad(),
       [&] {
         if (!detail::any_half(*this, other)) return hero::add(*this, hero::mul(other, alpha));
@@ -106,9 +109,9 @@ const Tensor& Tensor::div_(Scalar v) const {
   return with_scalar<k::Div>("div_", *this, v, hero::div);
 }
 
-const Tensor& Tensor::clamp_(Scalar low, Scalar high) const {
+const Tensor& Tensor::clamp_(std::optional<Scalar> low, std::optional<Scalar> high) const {
   const detail::Bounds bounds = detail::clamp_bounds("clamp_", dtype(), low, high);
-  return write(
+  return write_in_place(
       "clamp_", *this, false, [&] { return hero::clamp(*this, low, high); },
       [&](const Array& a) { core::map_into<k::Clamp>(a, a, bounds.low, bounds.high); });
 }
@@ -117,7 +120,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
   check(source.defined(), "copy_: the source is undefined");
   check(broadcast_shapes("copy_", shape(), source.shape()) == shape(), "copy_: source of shape ",
         source.shape(), " does not fit into ", shape());
-  return write(
+  return write_in_place(
       "copy_", *this, source.requires_grad(),
       [&] { return source.to(dtype()).expand(shape()).clone(); },
       [&](const Array& a) {
@@ -131,7 +134,7 @@ const Tensor& Tensor::copy_(const Tensor& source) const {
 
 const Tensor& Tensor::fill_(Scalar value) const {
   check(fits(value, dtype()), "fill_: ", value, " does not fit ", dtype());
-  return write(
+  return write_in_place(
       "fill_", *this, false,
       [&] {
         const Tensor all(Array::ones(shape(), kBool, device()));

@@ -253,33 +253,6 @@ Tensor Tensor::bmm(const Tensor& other) const { return hero::bmm(*this, other); 
 Tensor Tensor::dot(const Tensor& other) const { return hero::dot(*this, other); }
 Tensor Tensor::outer(const Tensor& other) const { return hero::outer(*this, other); }
 
-namespace {
-
-// Masks are combined bit by bit, of which each has one.
-void check_masks(const char* op, const Tensor& a, const Tensor& b) {
-  check(a.dtype() == kBool && b.dtype() == kBool, op, ": needs masks (bool): got ", a.dtype(),
-        " and ", b.dtype(), "; logical_and, logical_or and logical_xor take any dtype");
-}
-
-}  // namespace
-
-Tensor operator&(const Tensor& a, const Tensor& b) {
-  check_masks("operator&", a, b);
-  return logical_and(a, b);
-}
-Tensor operator|(const Tensor& a, const Tensor& b) {
-  check_masks("operator|", a, b);
-  return logical_or(a, b);
-}
-Tensor operator^(const Tensor& a, const Tensor& b) {
-  check_masks("operator^", a, b);
-  return logical_xor(a, b);
-}
-Tensor operator~(const Tensor& x) {
-  check(x.dtype() == kBool, "operator~: needs a mask (bool): got ", x.dtype(),
-        "; logical_not takes any dtype");
-  return logical_not(x);
-}
 Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
 Tensor operator%(const Tensor& a, Scalar b) { return remainder(a, b); }
 const Tensor& operator+=(const Tensor& a, Scalar b) { return a.add_(b); }

@@ -157,7 +157,7 @@ const Tensor& operator/=(const Tensor& a, const Tensor& b);
 const Tensor& operator/=(const Tensor& a, Scalar b);
 Tensor operator%(const Tensor& a, const Tensor& b);
 Tensor operator%(const Tensor& a, Scalar b);
-/// Of masks (bool) alone: logical_and, logical_or, logical_xor, logical_not.
+/// Of integers and masks (bool), bit by bit; with numbers, and shifts: math_ops.h.
 Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
@@ -191,7 +191,8 @@ Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = false);
 struct VarOptions {
   Dims dims = {};
   bool keepdim = false;
-  bool unbiased = true;  ///< divide by n - 1
+  bool unbiased = true;                   ///< divide by n - 1
+  std::optional<double> correction = {};  ///< divide by n - correction, whatever unbiased says
 };
 Tensor var(const Tensor& x, const VarOptions& options = {});
 Tensor std(const Tensor& x, const VarOptions& options = {});
@@ -260,7 +261,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0);
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim = 0);
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
-enum class PadMode { constant, reflect, replicate };
+enum class PadMode { constant, reflect, replicate, circular };
 /// `padding` holds pairs (before, after) from the last dimension backwards; negative widths cut.
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode = PadMode::constant,
            double value = 0.0);

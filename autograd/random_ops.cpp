@@ -1,9 +1,12 @@
 // Random tensors: each call takes the next stream of this thread's generator, on every device, so
 // that a program draws the same numbers whether or not some of its tensors are only planned.
 #include <hero/autograd/creation.h>
+#include <hero/autograd/index_ops.h>
+#include <hero/autograd/ops/in_place.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
+#include <hero/core/promotion.h>
 #include <hero/core/random.h>
 
 namespace hero {
@@ -76,6 +79,122 @@ Tensor bernoulli(const Tensor& p) {
   // In float64 also for lower precision: p is met to 2^-53.
   const Array uniform = drawn({}, p.shape(), kFloat64, p.device());
   return Tensor(core::map<core::kernels::Less>(uniform, p.array()).to(p.dtype()));
+}
+
+namespace {
+
+// One number a row, or an Error: every element finite and not negative, and enough above 0.
+void check_weights(const Tensor& p, int64_t num_samples, bool replacement) {
+  if (p.device().type == DeviceType::meta) return;
+  check(all(isfinite(p)).item<bool>() && min(p).item() >= 0.0,
+        "multinomial: probabilities must be finite and not negative");
+  const int64_t fewest = min(sum(p > 0, {-1})).item<int64_t>();
+  check(fewest >= 1, "multinomial: the probabilities of a row are all 0");
+  check(replacement || fewest >= num_samples, "multinomial: ", num_samples,
+        " samples without replacement from ", fewest, " probabilities above 0");
+}
+
+// Where running sums first exceed uniform numbers times the total: never where p is 0.
+Tensor with_replacement(const Tensor& p, int64_t num_samples) {
+  const Tensor running = cumsum(p, -1), total = slice(running, -1, -1);
+  Shape shape = p.shape();
+  shape.back() = num_samples;
+  const Tensor uniform(drawn({}, shape, kFloat64, p.device()));
+  const Tensor found = searchsorted(running, uniform * total, {.right = true});
+  // Rounding may reach the total: then the last position above 0.
+  const Tensor last = argmax(running, -1, true);
+  return minimum(found, last);
+}
+
+}  // namespace
+
+Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement) {
+  const NoGrad no_grad;
+  check(p.ndim() == 1 || p.ndim() == 2, "multinomial: p must be [C] or [N, C]: got shape ",
+        p.shape());
+  check(is_floating(p.dtype()), "multinomial: probabilities are ", p.dtype(),
+        "; they must be floating");
+  check(num_samples > 0 && p.size(-1) > 0, "multinomial: ", num_samples, " samples from shape ",
+        p.shape());
+  check(replacement || num_samples <= p.size(-1), "multinomial: ", num_samples,
+        " samples without replacement from ", p.size(-1), " categories");
+  if (p.numel() == 0) return zeros({p.size(0), num_samples}, kInt64).to(p.device());
+  check_weights(p, num_samples, replacement);
+  const Tensor wide = p.detach().to(kFloat64);
+  if (replacement && num_samples > 1) return with_replacement(wide, num_samples);
+  const RandomFill fill{.kind = RandomFill::Kind::exponential, .a = 1.0};
+  const Tensor keys = wide / Tensor(drawn(fill, p.shape(), kFloat64, p.device()));
+  if (num_samples == 1) return argmax(keys, -1, true);
+  return topk(keys, num_samples, -1).indices;
+}
+
+Tensor normal(const Tensor& mean, const Tensor& std) {
+  const NoGrad no_grad;
+  const Shape shape = broadcast_shapes("normal", mean.shape(), std.shape());
+  check(std.device().type == DeviceType::meta || std.numel() == 0 || !any(std < 0).item<bool>(),
+        "normal: a standard deviation is negative");
+  const DType dtype = is_floating(mean.dtype()) ? mean.dtype() : kFloat32;
+  return mean + std * randn(shape, {.dtype = dtype, .device = mean.device()});
+}
+Tensor normal(const Tensor& mean, double std) {
+  const NoGrad no_grad;
+  check(std >= 0.0, "normal: the standard deviation is negative: ", std);
+  const DType dtype = is_floating(mean.dtype()) ? mean.dtype() : kFloat32;
+  return mean + randn(mean.shape(), {.dtype = dtype, .device = mean.device()}) * std;
+}
+Tensor normal(double mean, const Tensor& std) { return normal(full_like(std, mean), std); }
+Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& options) {
+  check(std >= 0.0, "normal: the standard deviation is negative: ", std);
+  TensorOptions plain = options;
+  plain.requires_grad = false;
+  const Tensor result = randn(shape, plain) * std + mean;
+  return Tensor(result.array(), options.requires_grad);
+}
+
+namespace {
+
+// Numbers drawn over what was there, which then has the gradient 0.
+const Tensor& redraw(const char* op, const Tensor& x, const RandomFill& fill) {
+  const auto fresh = [&] { return drawn(fill, x.shape(), x.dtype(), x.device()); };
+  return detail::write_in_place(
+      op, x, false,
+      [&] {
+        const Tensor all(Array::ones(x.shape(), kBool, x.device()));
+        return where(all, Tensor(fresh()), x);
+      },
+      [&](const Array& a) { detail::overwrite(op, a, fresh()); });
+}
+
+void check_random_floats(const char* op, const Tensor& x) {
+  check(is_floating(x.dtype()), op, ": the tensor is ", x.dtype(), "; it must be floating");
+}
+
+}  // namespace
+
+const Tensor& TensorMembers::uniform_(double from, double to) const {
+  check_random_floats("uniform_", self());
+  check(from <= to, "uniform_: the bounds are in the wrong order: ", from, ", ", to);
+  return redraw("uniform_", self(), {.kind = RandomFill::Kind::uniform, .a = from, .b = to});
+}
+const Tensor& TensorMembers::normal_(double mean, double std) const {
+  check_random_floats("normal_", self());
+  check(std >= 0.0, "normal_: the standard deviation is negative: ", std);
+  return redraw("normal_", self(), {.kind = RandomFill::Kind::normal, .a = mean, .b = std});
+}
+const Tensor& TensorMembers::exponential_(double rate) const {
+  check_random_floats("exponential_", self());
+  check(rate > 0.0, "exponential_: the rate must be positive: ", rate);
+  return redraw("exponential_", self(), {.kind = RandomFill::Kind::exponential, .a = rate});
+}
+const Tensor& TensorMembers::bernoulli_(double p) const {
+  check(p >= 0.0 && p <= 1.0, "bernoulli_: the probability is not in [0, 1]: ", p);
+  return redraw("bernoulli_", self(), {.kind = RandomFill::Kind::bernoulli, .a = p});
+}
+const Tensor& TensorMembers::random_(int64_t low, int64_t high) const {
+  check(low < high, "random_: no integer lies in [", low, ", ", high, ")");
+  check(fits(low, self().dtype()) && fits(high - 1, self().dtype()), "random_: [", low, ", ", high,
+        ") does not fit ", self().dtype());
+  return redraw("random_", self(), {.kind = RandomFill::Kind::integer, .low = low, .high = high});
 }
 
 Tensor rand_like(const Tensor& x) { return rand(x.shape(), like(x)); }

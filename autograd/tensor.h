@@ -11,29 +11,14 @@
 
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/leaf_lock.h>
+#include <hero/autograd/tensor_members.h>
 #include <hero/core/array.h>
 
 namespace hero {
 
 class Node;
-class Tensor;
 struct ValuesIndices;
 struct VarOptions;
-
-/// The number of a dimension, given in place of a list of them.
-template <class T>
-concept DimNumber = std::integral<T> && !std::same_as<T, bool>;
-
-/// Dimensions as a list or as one number: x.sum({0, 1}), x.sum(-1).
-class DimList : public Dims {
- public:
-  DimList() = default;
-  DimList(std::initializer_list<int64_t> dims) : Dims(dims) {}
-  DimList(const Dims& dims) : Dims(dims) {}
-  DimList(const std::vector<int64_t>& dims) : Dims(dims) {}
-  template <DimNumber I>
-  DimList(I dim) : Dims{static_cast<int64_t>(dim)} {}
-};
 
 namespace detail {
 
@@ -85,7 +70,7 @@ struct BackwardOptions {
 
 /// A handle to an n-dimensional array in the graph of recorded operations. Copies of a handle are
 /// the same tensor: they share values, gradient and history. A default-made Tensor is undefined.
-class Tensor {
+class Tensor : public TensorMembers {
  public:
   Tensor() = default;
   /// A leaf over `array`, sharing its storage.
@@ -332,11 +317,15 @@ class Tensor {
   const Tensor& mul_(Scalar value) const;
   const Tensor& div_(const Tensor& other) const;
   const Tensor& div_(Scalar value) const;
-  const Tensor& clamp_(Scalar low, Scalar high) const;
+  const Tensor& clamp_(std::optional<Scalar> low, std::optional<Scalar> high) const;
   const Tensor& copy_(const Tensor& source) const;
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const;
   /// \}
+
+  using TensorMembers::clamp, TensorMembers::clamp_, TensorMembers::div, TensorMembers::fill_,
+      TensorMembers::masked_fill, TensorMembers::repeat_interleave, TensorMembers::round,
+      TensorMembers::squeeze;
 
   friend bool is_same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
   detail::TensorImpl* impl() const { return impl_.get(); }

@@ -19,6 +19,9 @@ Shape kept_shape(const Shape& shape, const Dims& dims);
 /// `shape` without `dims`, which are normalized.
 Shape dropped_shape(const Shape& shape, const Dims& dims);
 
+/// Every dim counted from the front, in their order, duplicates refused.
+Dims counted_dims(const char* op, const Dims& dims, int ndim);
+
 /// int64 0, 1, ... count - 1 on `device`.
 Array positions(int64_t count, Device device);
 

@@ -155,7 +155,8 @@ O spread_op(const char* op, const Tensor& x, const VarOptions& options) {
   const Dims dims = normalize_dims(op, options.dims, x.ndim());
   const double count = reduced_count(x.shape(), dims);
   // One element has no unbiased variance: 0 / 0.
-  return O(dims, options.keepdim, options.unbiased ? std::max(count - 1.0, 0.0) : count);
+  const double correction = options.correction.value_or(options.unbiased ? 1.0 : 0.0);
+  return O(dims, options.keepdim, std::max(count - correction, 0.0));
 }
 
 // (sum |x|^p)^(1/p) with the gradient 0 wherever x or the norm is 0.

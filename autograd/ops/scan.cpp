@@ -1,7 +1,12 @@
 // Running sums and products.
+#include <limits>
+
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/autograd/reduce_ops.h>
+#include <hero/core/backend.h>
+#include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 
 namespace hero {
@@ -9,6 +14,8 @@ namespace hero {
 namespace {
 
 using core::Direction;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Cumsum : Op {
   int dim;
@@ -58,7 +65,51 @@ struct Cumprod : Op {
   }
 };
 
+// y[j] = log(exp(x[0]) + ... + exp(x[j])), in rounds like those of recurrence(). dL/dx[i] =
+// exp(x[i] - y[i]) r[i], where r[i], the sum over j >= i of g[j] exp(y[i] - y[j]), is a recurrence
+// whose factors are at most 1.
+struct LogCumSumExp : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  static constexpr unsigned kSaveOutputs = 1;
+  int dim;
+  explicit LogCumSumExp(int d) : dim(d) {}
+  const char* name() const override { return "logcumsumexp"; }
+  Array forward(const Array& x) {
+    if (x.ndim() == 0) return x.clone();
+    Array y = x.clone();
+    for (int64_t reach = 1; reach < x.size(dim); reach *= 2) {
+      const Array own = y.slice(dim, reach, y.size(dim));
+      const Array before = y.slice(dim, 0, y.size(dim) - reach);
+      const Array both = core::map<core::kernels::LogAddExp>(own, before);
+      core::backend(x.device()).copy(both, own);
+    }
+    return y;
+  }
+  Grads backward(const Tensor& g) override {
+    if (input_shape(0).numel() == 0 || input_shape(0).empty()) return {g};
+    const Tensor y = output();
+    return {share(input(0), y) * recurrence(share(y, moved(y, dim, -1, kInfinity)), g, dim)};
+  }
+
+ private:
+  // exp(part - whole) of logarithms, 0 where the part is nothing.
+  static Tensor share(const Tensor& part, const Tensor& whole) {
+    const Tensor nothing = part == -kInfinity;
+    return where(nothing, 0, exp(where(nothing, 0, part) - where(nothing, 0, whole)));
+  }
+};
+
 }  // namespace
+
+Tensor logcumsumexp(const Tensor& x, int64_t dim) {
+  if (detail::any_half(x)) {
+    return detail::in_float32("logcumsumexp", {x},
+                              [=](const auto& in) { return logcumsumexp(in[0], dim); });
+  }
+  check(is_floating(x.dtype()), "logcumsumexp: array is ", x.dtype(),
+        "; convert to a floating dtype first");
+  return record(LogCumSumExp(normalize_dim("logcumsumexp", dim, x.ndim())), x);
+}
 
 Tensor cumsum(const Tensor& x, int64_t dim) {
   return record(Cumsum(normalize_dim("cumsum", dim, x.ndim()), Direction::forward), x);

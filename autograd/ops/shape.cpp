@@ -137,8 +137,22 @@ struct PadConstant : Op {
 // The position in a dimension of `size` elements that shows at `at`, which may lie outside.
 int64_t mirrored(int64_t at, int64_t size, PadMode mode) {
   if (mode == PadMode::replicate) return std::clamp<int64_t>(at, 0, size - 1);
+  if (mode == PadMode::circular) return at < 0 ? at + size : (at < size ? at : at - size);
   if (at < 0) return -at;
   return at < size ? at : 2 * (size - 1) - at;
+}
+
+// An Error where a dimension has too few elements to be continued by `most`.
+void check_frame(const Shape& shape, int dim, int64_t most, PadMode mode) {
+  const int64_t size = shape[dim];
+  const char* verb = mode == PadMode::reflect ? "reflecting " : "replicating ";
+  if (mode == PadMode::circular) {
+    check(most <= size, "pad: repeating ", most, " elements needs as many, but dim ", dim,
+          " of shape ", shape, " has ", size);
+    return;
+  }
+  check(mode == PadMode::replicate ? size > 0 : most < size, "pad: ", verb, most,
+        " elements needs more than the ", size, " of dim ", dim, " of shape ", shape);
 }
 
 Tensor pad_by_position(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode) {
@@ -147,10 +161,7 @@ Tensor pad_by_position(const Tensor& x, const std::vector<int64_t>& padding, Pad
     const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
     const int64_t size = x.size(dim), before = padding[i], after = padding[i + 1];
     if (before == 0 && after == 0) continue;
-    const int64_t most = std::max(before, after);
-    check(mode == PadMode::replicate ? size > 0 : most < size,
-          "pad: ", mode == PadMode::reflect ? "reflecting " : "replicating ", most,
-          " elements needs more ", "than the ", size, " of dim ", dim, " of shape ", x.shape());
+    check_frame(x.shape(), dim, std::max(before, after), mode);
     const Array index = Array::empty({framed(x.shape(), dim, before, after)}, kInt64);
     for (int64_t at = 0; at < index.numel(); ++at) {
       index.data<int64_t>()[at] = mirrored(at - before, size, mode);

@@ -69,10 +69,10 @@ void run_map(int64_t n, const std::byte* const* inputs, unsigned repeated, std::
 
 template <class F, class T>
 constexpr MapKernel kernel_or_null() {
-  if constexpr (F::domain == kernels::Domain::floats && !std::is_floating_point_v<T>) {
-    return nullptr;
-  } else {
+  if constexpr (kernels::computes_in<F, T>()) {
     return &run_map<F, T>;
+  } else {
+    return nullptr;
   }
 }
 

@@ -43,6 +43,8 @@ Plan plan(const MapInfo& info, std::span<const Operand> inputs) {
   }
   plan.dtype = promotion.dtype();
   if (info.floats_only && !is_floating(plan.dtype)) plan.dtype = kFloat32;
+  check(!info.integers_only || !is_floating(plan.dtype), info.name, ": ", plan.dtype,
+        " has no bits to combine; the operands must be integers or bool");
   return plan;
 }
 

@@ -12,12 +12,16 @@ struct MapInfo {
   MapOp op;
   const char* name;
   bool floats_only;
+  bool integers_only;
   bool predicate;
 };
 
 template <class F>
-inline constexpr MapInfo kMapInfo{
-    {kernels::MapList::index_of<F>()}, F::name, F::domain == kernels::Domain::floats, F::predicate};
+inline constexpr MapInfo kMapInfo{{kernels::MapList::index_of<F>()},
+                                  F::name,
+                                  F::domain == kernels::Domain::floats,
+                                  F::domain == kernels::Domain::integers,
+                                  F::predicate};
 
 namespace detail {
 Array map(const MapInfo& info, std::span<const Operand> inputs);

@@ -3,6 +3,7 @@
 // kernel of each backend and the name in errors. Parameters (slopes, bounds) are operands like any
 // other, given as scalars. Integers wrap.
 #include <hero/core/kernels/elementwise_backward.h>
+#include <hero/core/kernels/elementwise_special.h>
 #include <hero/core/type_list.h>
 
 namespace hero::core::kernels {
@@ -385,6 +386,9 @@ using MapList =
              Clamp, Add, Sub, Mul, Div, Pow, Atan2, Remainder, Maximum, Minimum, LogAddExp, Lerp,
              Addcmul, Affine, Where, Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual,
              LogicalAnd, LogicalOr, LogicalXor, LogicalNot, IsNan, IsFinite, TanhBackward,
-             SigmoidBackward, ReluBackward, SiluBackward, GeluBackward, GeluTanhBackward>;
+             SigmoidBackward, ReluBackward, SiluBackward, GeluBackward, GeluTanhBackward, Asin,
+             Acos, Asinh, Acosh, Atanh, Log10, Erfc, Erfinv, Lgamma, Digamma, Zeta, Hypot, Copysign,
+             Xlogy, Trunc, Fmod, FloorDivide, TruncDivide, BitwiseAnd, BitwiseOr, BitwiseXor,
+             ShiftLeft, ShiftRight>;
 
 }  // namespace hero::core::kernels

@@ -9,8 +9,8 @@
 namespace hero::core::kernels {
 
 /// Which element types a functor computes in. Other inputs are converted: integers to float32 where
-/// only floats are computed.
-enum class Domain : uint8_t { floats, numbers };
+/// only floats are computed; floats are refused where only integers are.
+enum class Domain : uint8_t { floats, numbers, integers };
 
 struct OnFloats {
   static constexpr Domain domain = Domain::floats;
@@ -20,11 +20,22 @@ struct OnNumbers {
   static constexpr Domain domain = Domain::numbers;
   static constexpr bool predicate = false;
 };
+struct OnIntegers {
+  static constexpr Domain domain = Domain::integers;
+  static constexpr bool predicate = false;
+};
 /// The result is bool.
 struct Predicate {
   static constexpr Domain domain = Domain::numbers;
   static constexpr bool predicate = true;
 };
+
+/// Whether a functor computes in element type T.
+template <class F, class T>
+constexpr bool computes_in() {
+  if (F::domain == Domain::floats) return std::is_floating_point_v<T>;
+  return F::domain == Domain::numbers || std::is_integral_v<T>;
+}
 
 // Derived numbers in the element's own type: an int8-sized product must not widen to int.
 template <class T>

@@ -71,10 +71,19 @@ __global__ void __launch_bounds__(kThreads) vector_kernel(const MapArgs<ComputeO
 
 template <class F, class T>
 constexpr MapKernel<T> strided_or_null() {
-  if constexpr (F::domain == core::kernels::Domain::floats && !std::is_floating_point_v<T>) {
-    return nullptr;
-  } else {
+  if constexpr (core::kernels::computes_in<F, T>()) {
     return &strided_kernel<F, T>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <class F, class S>
+constexpr MapKernel<ComputeOf<S>> vector_or_null() {
+  if constexpr (core::kernels::computes_in<F, ComputeOf<S>>()) {
+    return &vector_kernel<F, S>;
+  } else {
+    return nullptr;
   }
 }
 
@@ -86,7 +95,7 @@ MapKernel<T> strided_kernel_of(uint16_t index, TypeList<Fs...>) {
 
 template <class S, class... Fs>
 MapKernel<ComputeOf<S>> vector_kernel_of(uint16_t index, TypeList<Fs...>) {
-  static constexpr MapKernel<ComputeOf<S>> table[] = {&vector_kernel<Fs, S>...};
+  static constexpr MapKernel<ComputeOf<S>> table[] = {vector_or_null<Fs, S>()...};
   return table[index];
 }
 

@@ -61,6 +61,8 @@ void add_elementwise(Table& table);
 void add_reductions(Table& table);
 void add_shapes(Table& table);
 void add_networks(Table& table);
+void add_further(Table& table);
+void add_orders(Table& table);
 /// \}
 
 /// How the inputs of a case are laid out.

@@ -15,7 +15,10 @@ Operator reduction(Tensor (*f)(const Tensor&, const Dims&, bool)) {
 Results both(const ValuesIndices& result) { return {result.values, result.indices}; }
 
 VarOptions var_options(const Call& c) {
-  return {.dims = c.dims("dim"), .keepdim = c.keepdim(), .unbiased = c.get("unbiased", true)};
+  VarOptions options{
+      .dims = c.dims("dim"), .keepdim = c.keepdim(), .unbiased = c.get("unbiased", true)};
+  if (c.has("correction")) options.correction = c.number("correction");
+  return options;
 }
 
 double order(const Call& c) {

@@ -28,10 +28,12 @@ Results splits(const Call& c) {
 
 Results padded(const Call& c) {
   const auto text = c.get<std::string>("mode", "constant");
-  check(text == "constant" || text == "reflect" || text == "replicate", "golden: pad mode ", text);
+  check(text == "constant" || text == "reflect" || text == "replicate" || text == "circular",
+        "golden: pad mode ", text);
   PadMode mode = PadMode::constant;
   if (text == "reflect") mode = PadMode::reflect;
   if (text == "replicate") mode = PadMode::replicate;
+  if (text == "circular") mode = PadMode::circular;
   const auto amounts = c.attr("pad").get<std::vector<int64_t>>();
   return {pad(c.x(), amounts, mode, c.get("value", 0.0))};
 }

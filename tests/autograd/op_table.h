@@ -74,11 +74,17 @@ struct OpRow {
 using Rows = std::vector<OpRow>;
 
 Rows unary_rows();
+Rows special_rows();
+Rows whole_rows();
 Rows binary_rows();
 Rows reduction_rows();
 Rows shape_rows();
+Rows dimension_rows();
 Rows indexing_rows();
+Rows place_rows();
+Rows order_rows();
 Rows product_rows();
+Rows more_product_rows();
 Rows linalg_rows();
 Rows network_rows();
 

@@ -78,11 +78,14 @@ TEST_CASE("functions of floats take integers as float32") {
   }
 }
 
-TEST_CASE("the remainder of an integer by 0 is 0") {
+TEST_CASE("remainders and whole quotients of integers by 0 are 0") {
   for (const DType dtype : {kUInt8, kInt32, kInt64}) {
     const Tensor x = tensor({7, 0}, {.dtype = dtype});
     CHECK(remainder(x, 0).to_vector<double>() == Values{0, 0});
     CHECK(remainder(x, x - x).to_vector<double>() == Values{0, 0});
+    CHECK(fmod(x, 0).to_vector<double>() == Values{0, 0});
+    CHECK(floor_divide(x, 0).to_vector<double>() == Values{0, 0});
+    CHECK(div(x, x - x, Rounding::trunc).to_vector<double>() == Values{0, 0});
   }
 }
 

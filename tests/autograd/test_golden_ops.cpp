@@ -1,5 +1,5 @@
-// Every operator against reference values, gradients and second derivatives: golden/ops and
-// golden/ops_more, or with HERO_GOLDEN_OPS=folder the cases of that folder alone.
+// Every operator against reference values, gradients and second derivatives: golden/ops,
+// golden/ops_more and golden/ops_further, or with HERO_GOLDEN_OPS=folder the cases of that folder.
 #include <cstdlib>
 
 #include "autograd/golden.h"
@@ -17,6 +17,7 @@ std::vector<std::unique_ptr<Suite>> load() {
   } else {
     suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops"));
     suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_more"));
+    suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_further"));
   }
   return suites;
 }

@@ -240,7 +240,7 @@ TEST_CASE("compound assignment with tensors and numbers") {
   CHECK_THROWS_WITH(w += 1, ContainsSubstring("leaf"));
 }
 
-TEST_CASE("masks combine by operators, other dtypes are refused") {
+TEST_CASE("masks and integers combine bit by bit by operators, floats are refused") {
   const Tensor a = tensor({true, true, false, false}), b = tensor({true, false, true, false});
   CHECK((a & b).to_vector<bool>() == std::vector<bool>{true, false, false, false});
   CHECK((a | b).to_vector<bool>() == std::vector<bool>{true, true, true, false});
@@ -248,14 +248,22 @@ TEST_CASE("masks combine by operators, other dtypes are refused") {
   CHECK((~a).to_vector<bool>() == std::vector<bool>{false, false, true, true});
   CHECK((a & tensor({true})).dtype() == kBool);
   const Tensor n = tensor({1, 2, 3, 4});
-  CHECK_THROWS_WITH(a & n,
-                    "operator&: needs masks (bool): got bool and int64; logical_and, "
-                    "logical_or and logical_xor take any dtype");
-  CHECK_THROWS_WITH(n | n, ContainsSubstring("operator|"));
-  CHECK_THROWS_WITH(n ^ a, ContainsSubstring("operator^"));
-  CHECK_THROWS_WITH(~n, ContainsSubstring("operator~"));
+  CHECK((n & 1).to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1, 0});
+  CHECK((n | a).to_vector<int64_t>() == std::vector<int64_t>{1, 3, 3, 4});
+  CHECK((n ^ n).to_vector<int64_t>() == std::vector<int64_t>{0, 0, 0, 0});
+  CHECK((~n).to_vector<int64_t>() == std::vector<int64_t>{-2, -3, -4, -5});
+  CHECK((~n.to(kUInt8)).to_vector<int>() == std::vector<int>{254, 253, 252, 251});
+  CHECK((n << 2).to_vector<int64_t>() == std::vector<int64_t>{4, 8, 12, 16});
+  CHECK((n >> n).to_vector<int64_t>() == std::vector<int64_t>{0, 0, 0, 0});
+  CHECK((a & 3).dtype() == kInt64);
+  CHECK_THROWS_WITH(n & ones({4}),
+                    "bitwise_and: float32 has no bits to combine; the operands must be integers or "
+                    "bool");
+  CHECK_THROWS_WITH(n | 0.5, ContainsSubstring("bitwise_or: 0.5 has no bits"));
+  CHECK_THROWS_WITH(~ones({1}), ContainsSubstring("bitwise_xor: float32"));
   CHECK((n % 3).to_vector<int64_t>() == std::vector<int64_t>{1, 2, 0, 1});
   CHECK((n % tensor({2, 2, 2, 3})).to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1, 1});
+  CHECK((7 % n).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 1, 3});
 }
 
 TEST_CASE("shapes, dtypes, devices and numbers go to streams as to_string has them") {

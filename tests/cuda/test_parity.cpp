@@ -153,6 +153,11 @@ TEST_CASE("more operators match their references on the GPU") {
   check_operators("/ops_more");
 }
 
+TEST_CASE("operators beyond ops.h match their references on the GPU") {
+  HERO_NEEDS_GPU();
+  check_operators("/ops_further");
+}
+
 TEST_CASE("layers give PyTorch's outputs, gradients and state on the GPU") {
   HERO_NEEDS_GPU();
   hero::test::check_layers(kGpu);

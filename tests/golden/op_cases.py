@@ -17,14 +17,16 @@ def store(name, tensor):
     return name
 
 
-def case(name, op, function, inputs, attrs=None, fixed=(), second=True):
+def case(name, op, function, inputs, attrs=None, fixed=(), second=True, tol=None):
     try:
         make_case(name, op, function, inputs, attrs, fixed, second)
+        if tol:
+            cases[-1]["tol"] = tol
     except RuntimeError as error:
         if not second:
             print(name, "left out:", str(error)[:100])
         else:
-            case(name, op, function, inputs, attrs, fixed, False)
+            case(name, op, function, inputs, attrs, fixed, False, tol)
 
 
 def make_case(name, op, function, inputs, attrs, fixed, second):

@@ -22,8 +22,7 @@ void each_functor(Body&& body) {
 
 /// True where F computes in T.
 template <class F, class T>
-inline constexpr bool kComputes =
-    F::domain == core::kernels::Domain::numbers || std::is_floating_point_v<T>;
+inline constexpr bool kComputes = core::kernels::computes_in<F, T>();
 
 /// F of one element's operands.
 template <class F, class T>

@@ -1,0 +1,190 @@
+// Operations in place whose values are those of their counterparts: computed, then copied over.
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/in_place.h>
+#include <hero/autograd/shape_ops.h>
+
+namespace hero {
+
+namespace {
+
+bool wants(const Tensor& x) { return x.defined() && x.requires_grad(); }
+
+template <class F>
+const Tensor& become(const char* op, const Tensor& x, bool others_want_grad, F&& result) {
+  return detail::write_in_place(op, x, others_want_grad, result, [&](const Array& a) {
+    const NoGrad no_grad;
+    detail::overwrite(op, a, result().array());
+  });
+}
+
+const Tensor& become(const char* op, const Tensor& x, Tensor (*f)(const Tensor&)) {
+  return become(op, x, false, [&] { return f(x); });
+}
+
+}  // namespace
+
+const Tensor& TensorMembers::abs_() const { return become("abs_", self(), hero::abs); }
+const Tensor& TensorMembers::neg_() const { return become("neg_", self(), hero::neg); }
+const Tensor& TensorMembers::exp_() const { return become("exp_", self(), hero::exp); }
+const Tensor& TensorMembers::exp2_() const { return become("exp2_", self(), hero::exp2); }
+const Tensor& TensorMembers::expm1_() const { return become("expm1_", self(), hero::expm1); }
+const Tensor& TensorMembers::log_() const { return become("log_", self(), hero::log); }
+const Tensor& TensorMembers::log2_() const { return become("log2_", self(), hero::log2); }
+const Tensor& TensorMembers::log10_() const { return become("log10_", self(), hero::log10); }
+const Tensor& TensorMembers::log1p_() const { return become("log1p_", self(), hero::log1p); }
+const Tensor& TensorMembers::sqrt_() const { return become("sqrt_", self(), hero::sqrt); }
+const Tensor& TensorMembers::rsqrt_() const { return become("rsqrt_", self(), hero::rsqrt); }
+const Tensor& TensorMembers::square_() const { return become("square_", self(), hero::square); }
+const Tensor& TensorMembers::reciprocal_() const {
+  return become("reciprocal_", self(), hero::reciprocal);
+}
+const Tensor& TensorMembers::sin_() const { return become("sin_", self(), hero::sin); }
+const Tensor& TensorMembers::cos_() const { return become("cos_", self(), hero::cos); }
+const Tensor& TensorMembers::tan_() const { return become("tan_", self(), hero::tan); }
+const Tensor& TensorMembers::asin_() const { return become("asin_", self(), hero::asin); }
+const Tensor& TensorMembers::acos_() const { return become("acos_", self(), hero::acos); }
+const Tensor& TensorMembers::atan_() const { return become("atan_", self(), hero::atan); }
+const Tensor& TensorMembers::sinh_() const { return become("sinh_", self(), hero::sinh); }
+const Tensor& TensorMembers::cosh_() const { return become("cosh_", self(), hero::cosh); }
+const Tensor& TensorMembers::tanh_() const { return become("tanh_", self(), hero::tanh); }
+const Tensor& TensorMembers::sigmoid_() const { return become("sigmoid_", self(), hero::sigmoid); }
+const Tensor& TensorMembers::relu_() const { return become("relu_", self(), hero::relu); }
+const Tensor& TensorMembers::floor_() const { return become("floor_", self(), hero::floor); }
+const Tensor& TensorMembers::ceil_() const { return become("ceil_", self(), hero::ceil); }
+const Tensor& TensorMembers::round_() const { return become("round_", self(), hero::round); }
+const Tensor& TensorMembers::trunc_() const { return become("trunc_", self(), hero::trunc); }
+const Tensor& TensorMembers::frac_() const { return become("frac_", self(), hero::frac); }
+const Tensor& TensorMembers::erf_() const { return become("erf_", self(), hero::erf); }
+const Tensor& TensorMembers::sign_() const { return become("sign_", self(), hero::sign); }
+const Tensor& TensorMembers::pow_(const Tensor& exponent) const {
+  return become("pow_", self(), wants(exponent), [&] { return hero::pow(self(), exponent); });
+}
+const Tensor& TensorMembers::pow_(Scalar exponent) const {
+  return become("pow_", self(), false, [&] { return hero::pow(self(), exponent); });
+}
+const Tensor& TensorMembers::remainder_(const Tensor& other) const {
+  return become("remainder_", self(), wants(other), [&] { return hero::remainder(self(), other); });
+}
+const Tensor& TensorMembers::remainder_(Scalar other) const {
+  return become("remainder_", self(), false, [&] { return hero::remainder(self(), other); });
+}
+const Tensor& TensorMembers::fmod_(const Tensor& other) const {
+  return become("fmod_", self(), wants(other), [&] { return hero::fmod(self(), other); });
+}
+const Tensor& TensorMembers::fmod_(Scalar other) const {
+  return become("fmod_", self(), false, [&] { return hero::fmod(self(), other); });
+}
+const Tensor& TensorMembers::floor_divide_(const Tensor& other) const {
+  return become("floor_divide_", self(), wants(other),
+                [&] { return hero::floor_divide(self(), other); });
+}
+const Tensor& TensorMembers::floor_divide_(Scalar other) const {
+  return become("floor_divide_", self(), false, [&] { return hero::floor_divide(self(), other); });
+}
+const Tensor& TensorMembers::clamp_(const Tensor& low, const Tensor& high) const {
+  return become("clamp_", self(), wants(low) || wants(high),
+                [&] { return hero::clamp(self(), low, high); });
+}
+const Tensor& TensorMembers::clamp_min_(Scalar low) const {
+  return become("clamp_min_", self(), false, [&] { return hero::clamp_min(self(), low); });
+}
+const Tensor& TensorMembers::clamp_max_(Scalar high) const {
+  return become("clamp_max_", self(), false, [&] { return hero::clamp_max(self(), high); });
+}
+const Tensor& TensorMembers::lerp_(const Tensor& end, double weight) const {
+  return become("lerp_", self(), wants(end), [&] { return hero::lerp(self(), end, weight); });
+}
+const Tensor& TensorMembers::lerp_(const Tensor& end, const Tensor& weight) const {
+  return become("lerp_", self(), wants(end) || wants(weight),
+                [&] { return hero::lerp(self(), end, weight); });
+}
+const Tensor& TensorMembers::addcmul_(const Tensor& a, const Tensor& b, Scalar value) const {
+  return become("addcmul_", self(), wants(a) || wants(b),
+                [&] { return hero::addcmul(self(), a, b, value); });
+}
+const Tensor& TensorMembers::addcdiv_(const Tensor& a, const Tensor& b, Scalar value) const {
+  return become("addcdiv_", self(), wants(a) || wants(b),
+                [&] { return hero::addcdiv(self(), a, b, value); });
+}
+const Tensor& TensorMembers::masked_fill_(const Tensor& mask, Scalar value) const {
+  return become("masked_fill_", self(), wants(mask),
+                [&] { return hero::masked_fill(self(), mask, value); });
+}
+const Tensor& TensorMembers::masked_fill_(const Tensor& mask, const Tensor& value) const {
+  return become("masked_fill_", self(), wants(mask) || wants(value),
+                [&] { return hero::masked_fill(self(), mask, value); });
+}
+const Tensor& TensorMembers::logical_and_(const Tensor& other) const {
+  return become("logical_and_", self(), wants(other),
+                [&] { return hero::logical_and(self(), other); });
+}
+const Tensor& TensorMembers::logical_or_(const Tensor& other) const {
+  return become("logical_or_", self(), wants(other),
+                [&] { return hero::logical_or(self(), other); });
+}
+const Tensor& TensorMembers::logical_xor_(const Tensor& other) const {
+  return become("logical_xor_", self(), wants(other),
+                [&] { return hero::logical_xor(self(), other); });
+}
+const Tensor& TensorMembers::logical_not_() const {
+  return become("logical_not_", self(), false, [&] { return hero::logical_not(self()); });
+}
+const Tensor& TensorMembers::bitwise_and_(const Tensor& other) const {
+  return become("bitwise_and_", self(), wants(other),
+                [&] { return hero::bitwise_and(self(), other); });
+}
+const Tensor& TensorMembers::bitwise_or_(const Tensor& other) const {
+  return become("bitwise_or_", self(), wants(other),
+                [&] { return hero::bitwise_or(self(), other); });
+}
+const Tensor& TensorMembers::bitwise_xor_(const Tensor& other) const {
+  return become("bitwise_xor_", self(), wants(other),
+                [&] { return hero::bitwise_xor(self(), other); });
+}
+const Tensor& TensorMembers::bitwise_not_() const {
+  return become("bitwise_not_", self(), false, [&] { return hero::bitwise_not(self()); });
+}
+const Tensor& TensorMembers::tril_(int64_t diagonal) const {
+  return become("tril_", self(), false, [&] { return hero::tril(self(), diagonal); });
+}
+const Tensor& TensorMembers::triu_(int64_t diagonal) const {
+  return become("triu_", self(), false, [&] { return hero::triu(self(), diagonal); });
+}
+const Tensor& TensorMembers::cumsum_(int64_t dim) const {
+  return become("cumsum_", self(), false, [&] { return hero::cumsum(self(), dim); });
+}
+const Tensor& TensorMembers::cumprod_(int64_t dim) const {
+  return become("cumprod_", self(), false, [&] { return hero::cumprod(self(), dim); });
+}
+const Tensor& TensorMembers::scatter_(int64_t dim, const Tensor& index, const Tensor& src) const {
+  return become("scatter_", self(), wants(index) || wants(src),
+                [&] { return hero::scatter(self(), dim, index, src); });
+}
+const Tensor& TensorMembers::scatter_add_(int64_t dim, const Tensor& index,
+                                          const Tensor& src) const {
+  return become("scatter_add_", self(), wants(index) || wants(src),
+                [&] { return hero::scatter_add(self(), dim, index, src); });
+}
+const Tensor& TensorMembers::index_add_(int64_t dim, const Tensor& index, const Tensor& src,
+                                        double alpha) const {
+  return become("index_add_", self(), wants(index) || wants(src),
+                [&] { return hero::index_add(self(), dim, index, src, alpha); });
+}
+const Tensor& TensorMembers::index_put_(const std::vector<Tensor>& indices, const Tensor& values,
+                                        bool accumulate) const {
+  return become("index_put_", self(), wants(values),
+                [&] { return hero::index_put(self(), indices, values, accumulate); });
+}
+
+const Tensor& TensorMembers::fill_(const Tensor& value) const {
+  check(value.ndim() == 0, "fill_: the value has shape ", value.shape(),
+        "; it must be a single number without dimensions");
+  return self().copy_(value);
+}
+const Tensor& TensorMembers::fill_diagonal_(Scalar value) const {
+  check(self().ndim() == 2, "fill_diagonal_: needs a matrix: got shape ", self().shape());
+  self().diagonal().fill_(value);
+  return self();
+}
+
+}  // namespace hero

@@ -1,0 +1,31 @@
+#pragma once
+// How operations write in place.
+#include <hero/autograd/op.h>
+
+namespace hero::detail {
+
+/// An Error where `self` must not be written to while recording; see Tensor::add_.
+void check_writable(const char* op, const Tensor& self);
+
+/// Copies the result of an operation over an array of its shape that may not overlap.
+void overwrite(const char* op, const Array& array, const Array& result);
+
+/// Changes `self` in place: by `direct` where nothing is recorded, else by copying what the
+/// recorded `out_of_place` gives, whose history `self` then has.
+template <class OutOfPlace, class Direct>
+const Tensor& write_in_place(const char* op, const Tensor& self, bool others_want_grad,
+                             OutOfPlace&& out_of_place, Direct&& direct) {
+  const Array& array = self.array();
+  if (!grad_enabled() || (!self.requires_grad() && !others_want_grad)) {
+    direct(array);
+    return self;
+  }
+  check_writable(op, self);
+  const Tensor result = out_of_place();
+  Recorder::copy_saved(result, array.storage());
+  overwrite(op, array, result.array());
+  Recorder::rebase(self, result.dtype() == self.dtype() ? result : result.to(self.dtype()));
+  return self;
+}
+
+}  // namespace hero::detail

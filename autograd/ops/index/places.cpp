@@ -1,0 +1,152 @@
+// Reading and writing by places, made of gather, scatter and index_select.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/index_ops.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/autograd/shape_ops.h>
+#include <hero/core/backend.h>
+
+namespace hero {
+
+namespace {
+
+Tensor as_index(const char* op, const Tensor& index) {
+  check(index.dtype() == kInt64 || index.dtype() == kInt32, op, ": the index is ", index.dtype(),
+        "; it must be int64 or int32");
+  return index.detach().to(kInt64);
+}
+
+// Counted from the front.
+Tensor counted(const char* op, const Tensor& index, int64_t size) {
+  const Tensor raw = as_index(op, index);
+  return where(raw < 0, raw + size, raw);
+}
+
+void check_same_dtype(const char* op, const Tensor& x, const Tensor& src) {
+  check(x.dtype() == src.dtype(), op, ": src is ", src.dtype(), ", x is ", x.dtype(),
+        "; convert with to()");
+}
+
+// x with `src` where a view of it lies; `view` gives that view.
+template <class View>
+Tensor replaced(const char* op, const Tensor& x, const Tensor& src, View&& view) {
+  check_same_dtype(op, x, src);
+  const Tensor places = view(reshape(Tensor(detail::positions(x.numel(), x.device())), x.shape()));
+  check(places.shape() == src.shape(), op, ": src of shape ", src.shape(), " does not fit into ",
+        places.shape());
+  return reshape(scatter(ravel(x), 0, ravel(places), ravel(src)), x.shape());
+}
+
+}  // namespace
+
+Tensor take(const Tensor& x, const Tensor& index) {
+  const Tensor flat = ravel(counted("take", index, x.numel()));
+  check(x.numel() > 0 || flat.numel() == 0, "take: nothing to take from shape ", x.shape());
+  return reshape(index_select(ravel(x), 0, flat), index.shape());
+}
+
+Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate) {
+  check_same_dtype("put", x, src);
+  check(index.numel() == src.numel(), "put: ", src.numel(), " elements for ", index.numel(),
+        " places");
+  const Tensor flat = ravel(counted("put", index, x.numel())), line = ravel(x);
+  return reshape(
+      accumulate ? index_add(line, 0, flat, ravel(src)) : scatter(line, 0, flat, ravel(src)),
+      x.shape());
+}
+
+Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) {
+  const Tensor places = as_index("take_along_dim", index);
+  if (!dim) return gather(ravel(x), 0, ravel(places));
+  check(x.ndim() == index.ndim(), "take_along_dim: x of shape ", x.shape(),
+        " and an index of shape ", index.shape(), " differ in their number of dimensions");
+  const int axis = normalize_dim("take_along_dim", *dim, x.ndim());
+  Shape of_x = x.shape(), of_index = index.shape();
+  of_x[axis] = of_index[axis] = 1;
+  const Shape common = broadcast_shapes("take_along_dim", of_x, of_index);
+  of_x = of_index = common;
+  of_x[axis] = x.size(axis);
+  of_index[axis] = index.size(axis);
+  return gather(expand(x, of_x), axis, expand(places, of_index));
+}
+
+Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  const int axis = normalize_dim("index_fill", dim, x.ndim());
+  check(index.ndim() <= 1, "index_fill: the index must be a vector: got shape ", index.shape());
+  const int64_t size = x.ndim() == 0 ? 1 : x.size(axis);
+  const Tensor places = ravel(counted("index_fill", index, size));
+  const Tensor none = zeros({size}, {.dtype = kInt64, .device = x.device()});
+  const Tensor hit = scatter(none, 0, places, ones_like(places)) > 0;
+  if (x.ndim() == 0) return masked_fill(x, reshape(hit, {}), value);
+  Shape along = Shape::filled(x.ndim(), 1);
+  along[axis] = size;
+  return masked_fill(x, reshape(hit, along), value);
+}
+
+Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& value) {
+  check(value.ndim() == 0, "index_fill: the value has shape ", value.shape(),
+        "; it must be a single number without dimensions");
+  const int axis = normalize_dim("index_fill", dim, x.ndim());
+  const Tensor places = ravel(counted("index_fill", index, x.ndim() == 0 ? 1 : x.size(axis)));
+  if (x.ndim() == 0) return places.numel() == 0 ? x : value.to(x.dtype());
+  Shape shape = x.shape();
+  shape[axis] = places.numel();
+  return index_copy(x, axis, places, expand(value.to(x.dtype()), shape));
+}
+
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  check_same_dtype("index_copy", x, src);
+  const Tensor places = ravel(as_index("index_copy", index));
+  if (x.ndim() == 0) return places.numel() == 0 ? x : reshape(src, {});
+  const int axis = normalize_dim("index_copy", dim, x.ndim());
+  Shape along = Shape::filled(x.ndim(), 1), shape = x.shape();
+  along[axis] = shape[axis] = places.numel();
+  const Tensor rows = src.ndim() == 0 ? expand(src, shape) : src;
+  check(rows.shape() == shape, "index_copy: src of shape ", src.shape(), " does not fill ",
+        places.numel(), " slices of dim ", dim, " of shape ", x.shape());
+  return scatter(x, axis, expand(reshape(places, along), shape), rows);
+}
+
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  const Tensor src = full(index.shape(), value, {.dtype = x.dtype(), .device = x.device()});
+  return scatter(x, dim, index, src);
+}
+
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
+  check(mask.dtype() == kBool, "masked_scatter: the mask is ", mask.dtype(),
+        "; compare it to get bool");
+  check_same_dtype("masked_scatter", x, src);
+  const Shape shape = broadcast_shapes("masked_scatter", x.shape(), mask.shape());
+  const Tensor wide = expand(mask, shape);
+  const Tensor place = ravel(cumsum(ravel(wide).to(kInt64), 0)) - 1;
+  const int64_t wanted = place.numel() == 0 ? 0 : place[-1].item<int64_t>() + 1;
+  check(src.numel() >= wanted, "masked_scatter: src has ", src.numel(), " elements for ", wanted,
+        " places");
+  if (wanted == 0) return clone(expand(x, shape));
+  const Tensor taken = index_select(ravel(src), 0, clamp(place, 0, {}));
+  return where(wide, reshape(taken, shape), expand(x, shape));
+}
+
+Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t index) {
+  return replaced("select_scatter", x, src,
+                  [=](const Tensor& places) { return select(places, dim, index); });
+}
+Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t start, int64_t stop,
+                     int64_t step) {
+  return replaced("slice_scatter", x, src,
+                  [=](const Tensor& places) { return slice(places, dim, start, stop, step); });
+}
+Tensor diagonal_scatter(const Tensor& x, const Tensor& src, int64_t offset, int64_t dim1,
+                        int64_t dim2) {
+  return replaced("diagonal_scatter", x, src,
+                  [=](const Tensor& places) { return diagonal(places, offset, dim1, dim2); });
+}
+
+std::vector<Tensor> where(const Tensor& condition) {
+  const Tensor places = nonzero(atleast_1d(condition));
+  std::vector<Tensor> lists;
+  for (int64_t i = 0; i < places.size(1); ++i) lists.push_back(select(places, 1, i));
+  return lists;
+}
+Tensor argwhere(const Tensor& x) { return nonzero(x); }
+
+}  // namespace hero

@@ -1,0 +1,191 @@
+// Searches in sorted numbers and counts of values, by sorting: on every device the same.
+#include <cmath>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/index_ops.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/autograd/shape_ops.h>
+#include <hero/core/functions/indexing.h>
+#include <hero/core/promotion.h>
+
+namespace hero {
+
+namespace {
+
+DType common_of(const Tensor& a, const Tensor& b) {
+  Promotion promotion;
+  promotion.add(a.dtype(), a.ndim());
+  promotion.add(b.dtype(), b.ndim());
+  return promotion.dtype();
+}
+
+// True where a row of x [N, ..] differs from the one before it, and for the first.
+Tensor beginnings(const Tensor& x) {
+  Tensor differs = slice(x, 0, 1) != slice(x, 0, 0, -1);
+  if (x.ndim() > 1) differs = any(reshape(differs, {differs.size(0), -1}), 1);
+  return cat({ones({1}, {.dtype = kBool, .device = x.device()}), differs});
+}
+
+// The order that sorts the rows of x [N, M], the first column counting most: stable sorts from the
+// last column to the first.
+Tensor order_of_rows(const Tensor& x) {
+  Tensor order(detail::positions(x.size(0), x.device()));
+  for (int64_t column = x.size(1) - 1; column >= 0; --column) {
+    const Tensor keys = index_select(select(x, 1, column), 0, order);
+    order = index_select(order, 0, argsort(keys, 0));
+  }
+  return order;
+}
+
+// Of x whose equal rows are neighbours, and which came from the rows `order` of another tensor.
+Unique counted_runs(const Tensor& x, const Tensor& order, const UniqueOptions& options) {
+  const int64_t count = x.size(0);
+  if (count == 0) {
+    const Tensor none = zeros({0}, {.dtype = kInt64, .device = x.device()});
+    return {x, options.return_inverse ? none : Tensor(), options.return_counts ? none : Tensor()};
+  }
+  const Tensor first = beginnings(x), starts = ravel(nonzero(first));
+  Unique result{index_select(x, 0, starts), {}, {}};
+  if (options.return_inverse) {
+    const Tensor run = cumsum(first.to(kInt64), 0) - 1;
+    result.inverse = order.defined() ? scatter(zeros_like(run), 0, order, run) : run;
+  }
+  if (options.return_counts) {
+    const Tensor end = full({1}, count, {.dtype = kInt64, .device = x.device()});
+    result.counts = cat({slice(starts, 0, 1), end}) - starts;
+  }
+  return result;
+}
+
+Unique runs_of(const Tensor& x, const UniqueOptions& options, bool sorts) {
+  const NoGrad no_grad;
+  if (!options.dim) {
+    const Tensor flat = ravel(x.detach());
+    Unique result;
+    if (sorts) {
+      const ValuesIndices ordered = sort(flat, 0);
+      result = counted_runs(ordered.values, ordered.indices, options);
+    } else {
+      result = counted_runs(flat, {}, options);
+    }
+    if (options.return_inverse) result.inverse = reshape(result.inverse, x.shape());
+    return result;
+  }
+  const int dim = normalize_dim("unique", *options.dim, x.ndim());
+  check(x.ndim() > 0, "unique: a single number has no dim ", *options.dim);
+  const Tensor rows = movedim(x.detach(), dim, 0);
+  const int64_t width = rows.size(0) == 0 ? 1 : rows.numel() / rows.size(0);
+  check(rows.numel() > 0 || rows.size(0) == 0, "unique: slices of shape ", x.shape(), " along dim ",
+        dim, " have no elements");
+  Tensor order;
+  if (sorts) order = order_of_rows(reshape(rows, {rows.size(0), width}));
+  const Tensor ordered = sorts ? index_select(rows, 0, order) : contiguous(rows);
+  Unique result = counted_runs(ordered, order, options);
+  result.values = contiguous(movedim(result.values, 0, dim));
+  return result;
+}
+
+}  // namespace
+
+// Values and sorted numbers are sorted together; the sort is stable, so what comes first in the
+// list comes first among equals.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options) {
+  const NoGrad no_grad;
+  check(sorted.ndim() > 0, "searchsorted: the sorted numbers need a dimension");
+  check(sorted.dtype() == values.dtype(), "searchsorted: the sorted numbers are ", sorted.dtype(),
+        ", the values ", values.dtype(), "; convert with to()");
+  const Shape shape = values.shape();
+  Tensor rows = sorted.detach(), wanted = values.detach();
+  if (rows.ndim() == 1) {
+    wanted = ravel(wanted);
+  } else {
+    Shape of_rows = rows.shape(), of_values = shape;
+    if (!of_values.empty()) of_rows.back() = of_values.back() = 0;
+    check(of_rows == of_values, "searchsorted: sorted numbers of shape ", rows.shape(),
+          " and values of shape ", shape, " differ in their leading dimensions");
+  }
+  const int64_t numbers = rows.size(-1), count = wanted.size(-1);
+  const Tensor all = options.right ? cat({rows, wanted}, -1) : cat({wanted, rows}, -1);
+  const Tensor order = argsort(all, -1);
+  const Tensor is_number = options.right ? order < numbers : order >= count;
+  const Tensor before = cumsum(is_number.to(kInt64), -1);
+  const Tensor placed = scatter(zeros_like(before), -1, order, before);
+  const Tensor found = options.right ? slice(placed, -1, numbers) : slice(placed, -1, 0, count);
+  const Tensor result = reshape(found, shape);
+  return options.out_int32 ? result.to(kInt32) : contiguous(result);
+}
+
+Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& options) {
+  check(sorted.ndim() == 1, "searchsorted: one number needs sorted numbers of one dimension: got ",
+        sorted.shape());
+  return searchsorted(sorted, full({}, value, {.dtype = sorted.dtype(), .device = sorted.device()}),
+                      options);
+}
+
+Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions& options) {
+  check(boundaries.ndim() == 1, "bucketize: boundaries must be a vector: got shape ",
+        boundaries.shape());
+  const DType common = common_of(x, boundaries);
+  return searchsorted(boundaries.to(common), x.to(common), options);
+}
+
+Tensor isin(const Tensor& elements, const Tensor& test_elements, bool invert) {
+  const NoGrad no_grad;
+  const DType common = common_of(elements, test_elements);
+  const Tensor wanted = elements.detach().to(common);
+  if (test_elements.numel() == 0) return invert ? wanted == wanted : wanted != wanted;
+  const Tensor ordered = sort(ravel(test_elements.detach().to(common)), 0).values;
+  const Tensor at = clamp(searchsorted(ordered, wanted), {}, ordered.numel() - 1);
+  const Tensor found = reshape(index_select(ordered, 0, ravel(at)), wanted.shape()) == wanted;
+  return invert ? logical_not(found) : found;
+}
+
+Unique unique(const Tensor& x, const UniqueOptions& options) { return runs_of(x, options, true); }
+Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) {
+  return runs_of(x, options, false);
+}
+
+Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+  const NoGrad no_grad;
+  check(x.ndim() == 1, "bincount: needs a vector: got shape ", x.shape());
+  check(kind(x.dtype()) == kind(kInt64), "bincount: needs integers: got ", x.dtype());
+  check(minlength >= 0, "bincount: minlength is negative: ", minlength);
+  check(!weights.defined() || weights.shape() == x.shape(), "bincount: weights of shape ",
+        weights.defined() ? weights.shape() : Shape(), " for ", x.numel(), " numbers");
+  const Tensor numbers = x.to(kInt64);
+  int64_t size = minlength;
+  if (x.numel() > 0) {
+    const int64_t least = min(numbers).item<int64_t>();
+    check(least >= 0, "bincount: ", least, " is negative");
+    size = std::max(size, max(numbers).item<int64_t>() + 1);
+  }
+  DType dtype = kInt64;
+  if (weights.defined()) dtype = weights.dtype() == kFloat32 ? kFloat32 : kFloat64;
+  const Tensor added = weights.defined() ? weights.detach().to(dtype) : ones_like(numbers);
+  return index_add(zeros({size}, {.dtype = dtype, .device = x.device()}), 0, numbers, added);
+}
+
+Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
+  const NoGrad no_grad;
+  check(is_floating(x.dtype()), "histc: needs floats: got ", x.dtype());
+  check(bins > 0, "histc: ", bins, " bins; there must be one at least");
+  check(low <= high && std::isfinite(low) && std::isfinite(high), "histc: no range from ", low,
+        " to ", high);
+  const Tensor flat = ravel(x.detach());
+  if (low == high && flat.numel() > 0) {
+    low = min(flat).item();
+    high = max(flat).item();
+    check(std::isfinite(low) && std::isfinite(high), "histc: no range from ", low, " to ", high);
+  }
+  if (low == high) {
+    low -= 1.0;
+    high += 1.0;
+  }
+  const Tensor inside = masked_select(flat, logical_and(flat >= low, flat <= high)).to(kFloat64);
+  const Tensor bin = floor((inside - low) * (static_cast<double>(bins) / (high - low)));
+  const Tensor counts =
+      bincount(clamp(bin, 0.0, static_cast<double>(bins - 1)).to(kInt64), {}, bins);
+  return counts.to(x.dtype());
+}
+
+}  // namespace hero

@@ -1,0 +1,165 @@
+// Special functions: the derivative beside each, in tensor operations.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/map_op.h>
+
+namespace hero {
+
+namespace k = core::kernels;
+
+namespace {
+
+const double kRootPi = std::sqrt(std::numbers::pi);
+
+struct Asin : Map<k::Asin, Save::input> {
+  Grads backward(const Tensor& g) override { return {g * rsqrt(1.0 - square(x()))}; }
+};
+struct Acos : Map<k::Acos, Save::input> {
+  Grads backward(const Tensor& g) override { return {-g * rsqrt(1.0 - square(x()))}; }
+};
+struct Asinh : Map<k::Asinh, Save::input> {
+  Grads backward(const Tensor& g) override { return {g * rsqrt(square(x()) + 1)}; }
+};
+struct Acosh : Map<k::Acosh, Save::input> {
+  Grads backward(const Tensor& g) override { return {g * rsqrt(square(x()) - 1)}; }
+};
+struct Atanh : Map<k::Atanh, Save::input> {
+  Grads backward(const Tensor& g) override { return {g / (1.0 - square(x()))}; }
+};
+struct Log10 : Map<k::Log10, Save::input> {
+  Grads backward(const Tensor& g) override { return {g / (x() * std::numbers::ln10)}; }
+};
+struct Erfc : Map<k::Erfc, Save::input> {
+  Grads backward(const Tensor& g) override { return {g * exp(-square(x())) * (-2.0 / kRootPi)}; }
+};
+struct Erfinv : Map<k::Erfinv, Save::output> {
+  Grads backward(const Tensor& g) override { return {g * exp(square(y())) * (kRootPi / 2.0)}; }
+};
+struct Lgamma : Map<k::Lgamma, Save::input> {
+  Grads backward(const Tensor& g) override { return {g * digamma(x())}; }
+};
+struct Digamma : Map<k::Digamma, Save::input> {
+  Grads backward(const Tensor& g) override { return {g * polygamma(1, x())}; }
+};
+
+// (-1)^(n + 1) n! zeta(n + 1, x) for n >= 1.
+struct Polygamma : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  int64_t n;
+  explicit Polygamma(int64_t order) : n(order) {}
+  const char* name() const override { return "polygamma"; }
+  Array forward(const Array& x) {
+    const double order = static_cast<double>(n), factor = std::tgamma(order + 1.0);
+    return core::map<k::Mul>(core::map<k::Zeta>(Scalar(order + 1.0), x),
+                             Scalar(n % 2 == 1 ? factor : -factor));
+  }
+  Grads backward(const Tensor& g) override {
+    return {g * polygamma(n + 1, detail::widened(input(0)))};
+  }
+};
+
+struct Xlogy : Map<k::Xlogy, Save::input> {
+  Grads backward(const Tensor& g) override {
+    const Tensor x = detail::widened(input(0)), y = detail::widened(input(1));
+    Grads grads{Tensor(), Tensor()};
+    if (needs(0)) grads[0] = where(logical_and(x == 0, y <= 0), 0, g * log(y));
+    if (needs(1)) grads[1] = g * x / y;
+    return grads;
+  }
+};
+
+struct Hypot : Map<k::Hypot, Save::both> {
+  Grads backward(const Tensor& g) override {
+    const Tensor length = y();
+    return {g * (detail::widened(input(0)) / length), g * (detail::widened(input(1)) / length)};
+  }
+};
+
+struct Copysign : Map<k::Copysign, Save::input> {
+  Grads backward(const Tensor& g) override {
+    const Tensor a = detail::widened(input(0)), b = input(1);
+    const Tensor same = signbit(a) == signbit(b);
+    return {where(a == 0, 0, where(same, g, -g)), Tensor()};
+  }
+};
+
+// Numbers beside arrays, as an array of none of the dimensions.
+Tensor number_beside(const Tensor& x, Scalar number) {
+  const DType dtype = promote(x.dtype(), number);
+  return full({}, number, {.dtype = is_floating(dtype) ? dtype : kFloat32, .device = x.device()});
+}
+
+// log(x) - log(1 - x), for halves rounded once.
+Tensor logit_of(const Tensor& x, std::optional<double> eps) {
+  if (detail::any_half(x)) {
+    return detail::in_float32("logit", {x}, [eps](const auto& in) { return logit_of(in[0], eps); });
+  }
+  const Tensor cut = eps ? clamp(x, *eps, 1.0 - *eps) : x;
+  return log(cut / (1.0 - cut));
+}
+
+}  // namespace
+
+Tensor asin(const Tensor& x) { return record(Asin{}, x); }
+Tensor acos(const Tensor& x) { return record(Acos{}, x); }
+Tensor asinh(const Tensor& x) { return record(Asinh{}, x); }
+Tensor acosh(const Tensor& x) { return record(Acosh{}, x); }
+Tensor atanh(const Tensor& x) { return record(Atanh{}, x); }
+Tensor log10(const Tensor& x) { return record(Log10{}, x); }
+Tensor erfc(const Tensor& x) { return record(Erfc{}, x); }
+Tensor erfinv(const Tensor& x) { return record(Erfinv{}, x); }
+Tensor lgamma(const Tensor& x) { return record(Lgamma{}, x); }
+Tensor digamma(const Tensor& x) { return record(Digamma{}, x); }
+
+Tensor polygamma(int64_t n, const Tensor& x) {
+  check(n >= 0, "polygamma: negative order ", n);
+  return n == 0 ? digamma(x) : record(Polygamma(n), x);
+}
+
+Tensor logit(const Tensor& x, std::optional<double> eps) { return logit_of(x, eps); }
+
+Tensor sinc(const Tensor& x) {
+  if (detail::any_half(x)) {
+    return detail::in_float32("sinc", {x}, [](const auto& in) { return sinc(in[0]); });
+  }
+  const Tensor zero = x == 0, angle = where(zero, 1, x) * std::numbers::pi;
+  return where(zero, 1, sin(angle) / angle);
+}
+
+Tensor xlogy(const Tensor& x, const Tensor& y) { return record(Xlogy{}, x, y); }
+Tensor xlogy(const Tensor& x, Scalar y) { return xlogy(x, number_beside(x, y)); }
+Tensor xlogy(Scalar x, const Tensor& y) { return xlogy(number_beside(y, x), y); }
+Tensor hypot(const Tensor& a, const Tensor& b) { return record(Hypot{}, a, b); }
+Tensor copysign(const Tensor& a, const Tensor& b) { return record(Copysign{}, a, b); }
+Tensor copysign(const Tensor& a, Scalar b) { return copysign(a, number_beside(a, b)); }
+Tensor deg2rad(const Tensor& x) { return x * (std::numbers::pi / 180.0); }
+Tensor rad2deg(const Tensor& x) { return x * (180.0 / std::numbers::pi); }
+Tensor float_power(const Tensor& base, const Tensor& exponent) {
+  return pow(base.to(kFloat64), exponent.to(kFloat64));
+}
+Tensor float_power(const Tensor& base, Scalar exponent) {
+  return pow(base.to(kFloat64), exponent.real());
+}
+
+Tensor nan_to_num(const Tensor& x, const NanToNum& options) {
+  if (!is_floating(x.dtype())) return clone(x);
+  double largest = 0.0;
+  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      largest = 65504.0;
+    } else if constexpr (std::is_same_v<T, BFloat16>) {
+      largest = 0x1.fep127;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      largest = static_cast<double>(std::numeric_limits<T>::max());
+    }
+  });
+  const Tensor numbers = where(isnan(x), options.nan, x);
+  const Tensor below = where(isposinf(x), options.posinf.value_or(largest), numbers);
+  return where(isneginf(x), options.neginf.value_or(-largest), below);
+}
+
+}  // namespace hero

@@ -1,0 +1,201 @@
+// Whole quotients and remainders, bits, bounds that are tensors.
+#include <cmath>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/map_op.h>
+#include <hero/core/promotion.h>
+
+namespace hero {
+
+namespace k = core::kernels;
+
+namespace {
+
+// Constant almost everywhere, in both inputs.
+template <class F>
+struct StepOfTwo : Map<F> {
+  Grads backward(const Tensor&) override { return {Tensor(), Tensor()}; }
+};
+template <class F>
+struct StepByNumber : Op {
+  Scalar number;
+  explicit StepByNumber(Scalar n) : number(n) {}
+  const char* name() const override { return F::name; }
+  Array forward(const Array& a) { return core::map<F>(a, number); }
+  Grads backward(const Tensor&) override { return {Tensor()}; }
+};
+
+struct Fmod : Map<k::Fmod, Save::input> {
+  Grads backward(const Tensor& g) override {
+    if (!needs(1)) return {g, Tensor()};
+    const Tensor a = detail::widened(input(0)), b = detail::widened(input(1));
+    return {g, -g * div(a, b, Rounding::trunc)};
+  }
+};
+struct FmodNumber : Op {
+  Scalar number;
+  explicit FmodNumber(Scalar n) : number(n) {}
+  const char* name() const override { return "fmod"; }
+  Array forward(const Array& a) { return core::map<k::Fmod>(a, number); }
+  Grads backward(const Tensor& g) override { return {g}; }
+};
+
+// x, low, high. On one of two different bounds x shares its gradient with it; a NaN leaves all to
+// x.
+struct ClampBetween : Map<k::Clamp, Save::input> {
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0), low = input(1), high = input(2);
+    const Tensor crossed = low > high, apart = low < high;
+    const Tensor on_low = logical_and(x == low, apart), on_high = logical_and(x == high, apart);
+    const Tensor below = logical_and(x < low, low <= high), above = logical_or(x > high, crossed);
+    const Tensor half = g * 0.5;
+    return {where(logical_or(below, above), 0, where(logical_or(on_low, on_high), half, g)),
+            where(below, g, where(on_low, half, 0)), where(above, g, where(on_high, half, 0))};
+  }
+};
+
+template <class F>
+Tensor bits_of_two(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<F>(a.array(), b.array()));
+}
+template <class F>
+Tensor bits_by_number(const Tensor& a, Scalar b) {
+  check(!b.is_floating(), F::name, ": ", b, " has no bits to combine; give an integer or a bool");
+  return Tensor(core::map<F>(a.array(), b));
+}
+
+DType sum_dtype(const Tensor& a, const Tensor& b) {
+  Promotion promotion;
+  promotion.add(a.dtype(), a.ndim());
+  promotion.add(b.dtype(), b.ndim());
+  return promotion.dtype();
+}
+
+Tensor scaled_sum(const char* op, const Tensor& a, const Tensor& b, Scalar alpha) {
+  check(is_floating(sum_dtype(a, b)) || !alpha.is_floating(), op, ": alpha ", alpha,
+        " of integers must be an integer");
+  if (!detail::any_half(a, b)) return add(a, mul(b, alpha));
+  return detail::in_float32(op, {a, b},
+                            [alpha](const auto& in) { return add(in[0], mul(in[1], alpha)); });
+}
+
+}  // namespace
+
+Tensor trunc(const Tensor& x) { return record(Step<k::Trunc>{}, x); }
+Tensor fix(const Tensor& x) { return trunc(x); }
+Tensor frac(const Tensor& x) {
+  check(is_floating(x.dtype()), "frac: ", x.dtype(), " has no fractions");
+  return x - trunc(x);
+}
+Tensor round(const Tensor& x, int64_t decimals) {
+  if (decimals == 0) return round(x);
+  check(is_floating(x.dtype()), "round: ", x.dtype(), " has no decimals: ", decimals);
+  if (detail::any_half(x)) {
+    return detail::in_float32("round", {x},
+                              [decimals](const auto& in) { return round(in[0], decimals); });
+  }
+  const double power = std::pow(10.0, std::fabs(static_cast<double>(decimals)));
+  return decimals > 0 ? round(x * power) / power : round(x / power) * power;
+}
+
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  return Tensor(core::map<k::FloorDivide>(a.array(), b.array()));
+}
+Tensor floor_divide(const Tensor& a, Scalar b) {
+  return Tensor(core::map<k::FloorDivide>(a.array(), b));
+}
+Tensor floor_divide(Scalar a, const Tensor& b) {
+  return Tensor(core::map<k::FloorDivide>(a, b.array()));
+}
+Tensor div(const Tensor& a, const Tensor& b, Rounding rounding) {
+  if (rounding == Rounding::floor) return record(StepOfTwo<k::FloorDivide>{}, a, b);
+  return record(StepOfTwo<k::TruncDivide>{}, a, b);
+}
+Tensor div(const Tensor& a, Scalar b, Rounding rounding) {
+  if (rounding == Rounding::floor) return record(StepByNumber<k::FloorDivide>(b), a);
+  return record(StepByNumber<k::TruncDivide>(b), a);
+}
+Tensor fmod(const Tensor& a, const Tensor& b) { return record(Fmod{}, a, b); }
+Tensor fmod(const Tensor& a, Scalar b) { return record(FmodNumber(b), a); }
+Tensor remainder(Scalar a, const Tensor& b) {
+  return remainder(full({}, a, {.device = b.device()}), b);
+}
+
+Tensor bitwise_and(const Tensor& a, const Tensor& b) { return bits_of_two<k::BitwiseAnd>(a, b); }
+Tensor bitwise_and(const Tensor& a, Scalar b) { return bits_by_number<k::BitwiseAnd>(a, b); }
+Tensor bitwise_or(const Tensor& a, const Tensor& b) { return bits_of_two<k::BitwiseOr>(a, b); }
+Tensor bitwise_or(const Tensor& a, Scalar b) { return bits_by_number<k::BitwiseOr>(a, b); }
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return bits_of_two<k::BitwiseXor>(a, b); }
+Tensor bitwise_xor(const Tensor& a, Scalar b) { return bits_by_number<k::BitwiseXor>(a, b); }
+Tensor bitwise_not(const Tensor& x) {
+  return x.dtype() == kBool ? logical_not(x) : bitwise_xor(x, -1);
+}
+Tensor bitwise_left_shift(const Tensor& x, const Tensor& places) {
+  return bits_of_two<k::ShiftLeft>(x, places);
+}
+Tensor bitwise_left_shift(const Tensor& x, Scalar places) {
+  return bits_by_number<k::ShiftLeft>(x, places);
+}
+Tensor bitwise_right_shift(const Tensor& x, const Tensor& places) {
+  return bits_of_two<k::ShiftRight>(x, places);
+}
+Tensor bitwise_right_shift(const Tensor& x, Scalar places) {
+  return bits_by_number<k::ShiftRight>(x, places);
+}
+Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
+Tensor operator&(const Tensor& a, Scalar b) { return bitwise_and(a, b); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
+Tensor operator|(const Tensor& a, Scalar b) { return bitwise_or(a, b); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
+Tensor operator^(const Tensor& a, Scalar b) { return bitwise_xor(a, b); }
+Tensor operator~(const Tensor& x) { return bitwise_not(x); }
+Tensor operator<<(const Tensor& x, const Tensor& places) { return bitwise_left_shift(x, places); }
+Tensor operator<<(const Tensor& x, Scalar places) { return bitwise_left_shift(x, places); }
+Tensor operator>>(const Tensor& x, const Tensor& places) { return bitwise_right_shift(x, places); }
+Tensor operator>>(const Tensor& x, Scalar places) { return bitwise_right_shift(x, places); }
+Tensor operator%(Scalar a, const Tensor& b) { return remainder(a, b); }
+
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
+  check(low.defined() || high.defined(), "clamp: needs a lower or an upper bound");
+  if (!high.defined()) return clamp_min(x, low);
+  if (!low.defined()) return clamp_max(x, high);
+  return record(ClampBetween{}, x, low, high);
+}
+Tensor clamp_min(const Tensor& x, const Tensor& low) { return maximum(x, low); }
+Tensor clamp_min(const Tensor& x, Scalar low) { return clamp(x, low, std::optional<Scalar>()); }
+Tensor clamp_max(const Tensor& x, const Tensor& high) { return minimum(x, high); }
+Tensor clamp_max(const Tensor& x, Scalar high) { return clamp(x, std::optional<Scalar>(), high); }
+
+Tensor fmax(const Tensor& a, const Tensor& b) {
+  return maximum(where(isnan(a), b, a), where(isnan(b), a, b));
+}
+Tensor fmin(const Tensor& a, const Tensor& b) {
+  return minimum(where(isnan(a), b, a), where(isnan(b), a, b));
+}
+Tensor heaviside(const Tensor& x, const Tensor& values) {
+  check(x.dtype() == values.dtype(), "heaviside: x is ", x.dtype(), ", the values are ",
+        values.dtype(), "; convert with to()");
+  const NoGrad no_grad;
+  const Tensor other = where(isnan(x), 0, (x > 0).to(x.dtype()));
+  return where(x == 0, values.detach(), other).to(x.dtype());
+}
+Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) {
+  return scaled_sum("add", a, b, alpha);
+}
+Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
+  const Scalar negative =
+      alpha.is_floating() ? Scalar(-alpha.real()) : Scalar(-alpha.to<int64_t>());
+  return scaled_sum("sub", a, b, negative);
+}
+
+Tensor signbit(const Tensor& x) {
+  if (!is_floating(x.dtype())) return x < 0;
+  const NoGrad no_grad;
+  const Tensor one(core::map<k::Copysign>(Scalar(1.0), x.array()));
+  return one < 0;
+}
+Tensor isposinf(const Tensor& x) { return x == std::numeric_limits<double>::infinity(); }
+Tensor isneginf(const Tensor& x) { return x == -std::numeric_limits<double>::infinity(); }
+
+}  // namespace hero

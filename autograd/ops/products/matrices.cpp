@@ -1,0 +1,98 @@
+// Distances of rows, powers and exponentials of matrices.
+#include <cmath>
+#include <limits>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/linalg.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/product_ops.h>
+#include <hero/autograd/shape_ops.h>
+
+namespace hero {
+
+namespace {
+
+void check_squares(const char* op, const Tensor& a) {
+  check(a.ndim() >= 2 && a.size(-1) == a.size(-2), op, ": needs square matrices: got shape ",
+        a.shape());
+}
+
+Tensor identity_like(const Tensor& a) {
+  return eye(a.size(-1), {.dtype = a.dtype(), .device = a.device()});
+}
+
+// |a|^2 + |b|^2 - 2 a b by a product; what rounding makes negative is 0.
+Tensor euclidean_by_product(const Tensor& a, const Tensor& b) {
+  const Tensor squares = sum(square(a), {-1}, true) + sum(square(b), {-1}, true).t();
+  const Tensor distance = clamp(squares - matmul(a, b.t()) * 2.0, 0.0, {});
+  const Tensor zero = distance == 0;
+  return where(zero, 0, sqrt(where(zero, 1, distance)));
+}
+
+// The sum of terms 0 .. 16 of the exponential series: blocks of four powers, by Paterson and
+// Stockmeyer, SIAM J. Comput. 2, 1973.
+Tensor exponential_series(const Tensor& a) {
+  const Tensor a2 = matmul(a, a), a3 = matmul(a2, a), a4 = matmul(a2, a2);
+  double inverse_factorial[17];
+  inverse_factorial[0] = 1.0;
+  for (int k = 1; k <= 16; ++k) inverse_factorial[k] = inverse_factorial[k - 1] / k;
+  const Tensor one = identity_like(a);
+  const auto block = [&](int k) {
+    const double* c = inverse_factorial + k;
+    return one * c[0] + a * c[1] + a2 * c[2] + a3 * c[3];
+  };
+  Tensor result = one * inverse_factorial[16];
+  for (int k = 12; k >= 0; k -= 4) result = block(k) + matmul(a4, result);
+  return result;
+}
+
+}  // namespace
+
+Tensor cdist(const Tensor& a, const Tensor& b, double p) {
+  check(a.ndim() >= 2 && b.ndim() >= 2 && a.size(-1) == b.size(-1),
+        "cdist: needs rows of one length: got shapes ", a.shape(), " and ", b.shape());
+  check(is_floating(a.dtype()) && is_floating(b.dtype()), "cdist: rows are ", a.dtype(), " and ",
+        b.dtype(), "; they must be floating");
+  check(p >= 0.0, "cdist: p is negative: ", p);
+  if (detail::any_half(a, b)) {
+    return detail::in_float32("cdist", {a, b},
+                              [p](const auto& in) { return cdist(in[0], in[1], p); });
+  }
+  constexpr int64_t kFewRows = 25;
+  if (p == 2.0 && (a.size(-2) > kFewRows || b.size(-2) > kFewRows)) {
+    return euclidean_by_product(a, b);
+  }
+  return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, Dims{-1});
+}
+
+Tensor matrix_power(const Tensor& a, int64_t n) {
+  check_squares("matrix_power", a);
+  check(n > std::numeric_limits<int64_t>::min(), "matrix_power: the power ", n, " is too large");
+  if (n == 0) return clone(expand(identity_like(a), a.shape()));
+  Tensor factor = n < 0 ? inv(a) : a, result;
+  for (int64_t left = n < 0 ? -n : n; left > 0; left >>= 1) {
+    if (left & 1) result = result.defined() ? matmul(result, factor) : factor;
+    if (left > 1) factor = matmul(factor, factor);
+  }
+  return result;
+}
+
+Tensor matrix_exp(const Tensor& a) {
+  check_squares("matrix_exp", a);
+  check(is_floating(a.dtype()), "matrix_exp: matrices are ", a.dtype(), "; they must be floating");
+  if (detail::any_half(a)) {
+    return detail::in_float32("matrix_exp", {a}, [](const auto& in) { return matrix_exp(in[0]); });
+  }
+  if (a.numel() == 0) return clone(a);
+  int squarings = 0;
+  if (a.device().type != DeviceType::meta) {
+    const double largest = max(sum(abs(a.detach()), {-2})).item();
+    check(std::isfinite(largest), "matrix_exp: a matrix has elements that are not finite");
+    squarings = std::max(0, static_cast<int>(std::ceil(std::log2(std::max(largest, 0.25)))) + 1);
+  }
+  Tensor result = exponential_series(a * std::ldexp(1.0, -squarings));
+  for (int i = 0; i < squarings; ++i) result = matmul(result, result);
+  return result;
+}
+
+}  // namespace hero

@@ -1,0 +1,171 @@
+// Order statistics: sorted, and then chosen by position.
+#include <limits>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/shape_ops.h>
+
+namespace hero {
+
+namespace {
+
+// The elements at `position`, int64 with size 1 in `dim`, of sorted values and their indices.
+ValuesIndices chosen(const ValuesIndices& sorted, const Tensor& position, int dim, bool keepdim) {
+  const Tensor values = gather(sorted.values, dim, position);
+  const Tensor indices = gather(sorted.indices, dim, position);
+  if (keepdim) return {values, indices};
+  return {squeeze(values, dim), squeeze(indices, dim)};
+}
+
+// How many are no NaN, with size 1 in `dim`.
+Tensor numbers_along(const Tensor& x, int dim) { return sum(x == x, {dim}, true); }
+
+ValuesIndices middle(const char* op, const Tensor& x, int64_t dim, bool keepdim, bool skip_nan) {
+  if (x.ndim() == 0) return {reshape(x, {}), zeros({}, {.dtype = kInt64, .device = x.device()})};
+  const int axis = normalize_dim(op, dim, x.ndim());
+  const int64_t size = x.size(axis);
+  check(size > 0, op, ": dim ", dim, " of shape ", x.shape(), " has no elements");
+  const Tensor count = numbers_along(x.detach(), axis);
+  const Tensor half = floor_divide(clamp(count - 1, 0, {}), 2);
+  // The first NaN stands where the numbers end.
+  const Tensor position = skip_nan ? half : where(count < size, count, half);
+  return chosen(sort(x, axis), position, axis, keepdim);
+}
+
+// One of x's elements, whose gradient those that are equal to it share.
+struct SharedChoice : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  static constexpr unsigned kSaveOutputs = 1;
+  Array value;
+  explicit SharedChoice(Array v) : value(std::move(v)) {}
+  const char* name() const override { return "median"; }
+  Array forward(const Array&) { return value; }
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0).detach(), y = output().detach();
+    const Tensor equal = logical_or(x == y, logical_and(isnan(x), isnan(y)));
+    return {where(equal, g / sum(equal).to(g.dtype()), 0)};
+  }
+};
+
+Tensor middle_of_all(const char* op, const Tensor& x, bool skip_nan) {
+  if (x.numel() == 0) {
+    check(is_floating(x.dtype()), op, ": nothing has no ", op, " of ", x.dtype());
+    return full({}, std::numeric_limits<double>::quiet_NaN(),
+                {.dtype = x.dtype(), .device = x.device()});
+  }
+  const Tensor value = middle(op, ravel(x.detach()), 0, false, skip_nan).values;
+  return record(SharedChoice(value.array()), x);
+}
+
+// Positions of the shares q [Q] among `count` [.., 1] numbers, as [.., Q].
+Tensor ranks(const Tensor& q, const Tensor& count, const Tensor& size, bool skip_nan) {
+  const Tensor last = (count - 1).to(q.dtype()), rank = clamp(q * last, 0, {});
+  // With a NaN among them the last one is taken, which is NaN.
+  return skip_nan ? rank : where(count < size, (size - 1).to(q.dtype()), rank);
+}
+
+Tensor at_share(const char* op, const Tensor& x, const Tensor& q, const QuantileOptions& options,
+                bool skip_nan) {
+  check(x.dtype() == kFloat32 || x.dtype() == kFloat64, op, ": x is ", x.dtype(),
+        "; it must be float32 or float64");
+  check(q.dtype() == x.dtype(), op, ": q is ", q.dtype(), ", x is ", x.dtype(),
+        "; convert with to()");
+  check(q.ndim() <= 1, op, ": q must be a number or a vector: got shape ", q.shape());
+  check(x.numel() > 0, op, ": nothing has no quantile: shape ", x.shape());
+  check(q.device().type == DeviceType::meta || q.numel() == 0 ||
+            all(logical_and(q >= 0, q <= 1)).item<bool>(),
+        op, ": q lies outside [0, 1]");
+  const Tensor line = options.dim ? atleast_1d(x) : ravel(x);
+  const int axis = options.dim ? normalize_dim(op, *options.dim, line.ndim()) : 0;
+  const Tensor rows = movedim(line, axis, -1),
+               count = numbers_along(rows.detach(), rows.ndim() - 1);
+  const Tensor size = full_like(count, rows.size(-1));
+  Tensor rank = ranks(ravel(q), count, size, skip_nan);
+  if (options.interpolation == Quantile::lower) rank = floor(rank);
+  if (options.interpolation == Quantile::higher) rank = ceil(rank);
+  if (options.interpolation == Quantile::nearest) rank = round(rank);
+  const Tensor sorted = sort(rows, -1).values, below = floor(rank);
+  Tensor result = gather(sorted, -1, below.to(kInt64));
+  if (options.interpolation == Quantile::linear || options.interpolation == Quantile::midpoint) {
+    const Tensor above = gather(sorted, -1, ceil(rank).to(kInt64));
+    const Tensor part =
+        options.interpolation == Quantile::linear ? rank - below : full_like(below, 0.5);
+    result = lerp(result, above, part);
+  }
+  // [.., Q] to [Q, ..], with the dimension back in its place where it is kept.
+  result = movedim(result, -1, 0);
+  if (options.keepdim) {
+    Shape kept = Shape::filled(x.ndim(), 1);
+    if (options.dim && x.ndim() > 0) {
+      kept = x.shape();
+      kept[axis] = 1;
+    }
+    kept.insert(0, q.numel());
+    result = reshape(result, kept);
+  }
+  return q.ndim() == 0 ? squeeze(result, 0) : result;
+}
+
+Tensor share(const Tensor& x, double q) {
+  return full({}, q, {.dtype = x.dtype(), .device = x.device()});
+}
+
+}  // namespace
+
+Tensor median(const Tensor& x) { return middle_of_all("median", x, false); }
+ValuesIndices median(const Tensor& x, int64_t dim, bool keepdim) {
+  return middle("median", x, dim, keepdim, false);
+}
+Tensor nanmedian(const Tensor& x) { return middle_of_all("nanmedian", x, true); }
+ValuesIndices nanmedian(const Tensor& x, int64_t dim, bool keepdim) {
+  return middle("nanmedian", x, dim, keepdim, true);
+}
+
+ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
+  const int axis = normalize_dim("kthvalue", dim, x.ndim());
+  const int64_t size = x.ndim() == 0 ? 1 : x.size(axis);
+  check(k >= 1 && k <= size, "kthvalue: k is ", k, ", but dim ", dim, " of shape ", x.shape(),
+        " has ", size, " elements");
+  const ValuesIndices sorted = sort(atleast_1d(x), axis);
+  const Tensor values = narrow(sorted.values, axis, k - 1, 1);
+  const Tensor indices = narrow(sorted.indices, axis, k - 1, 1);
+  if (keepdim && x.ndim() > 0) return {contiguous(values), contiguous(indices)};
+  return {squeeze(values, axis), squeeze(indices, axis)};
+}
+
+// The end of the longest run of equal neighbours among the sorted: of several the first, whose
+// number is the smallest.
+ValuesIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
+  const int axis = normalize_dim("mode", dim, x.ndim());
+  if (x.ndim() == 0) return {reshape(x, {}), zeros({}, {.dtype = kInt64, .device = x.device()})};
+  check(x.size(axis) > 0, "mode: dim ", dim, " of shape ", x.shape(), " has no elements");
+  const ValuesIndices sorted = sort(x, axis);
+  const Tensor values = sorted.values.detach();
+  const Tensor begins = slice(values, axis, 1) != slice(values, axis, 0, -1);
+  Shape along = Shape::filled(x.ndim(), 1), first = x.shape();
+  along[axis] = x.size(axis);
+  first[axis] = 1;
+  const Tensor place(detail::positions(x.size(axis), x.device()).reshape(along));
+  const Tensor zero = zeros(first, {.dtype = kInt64, .device = x.device()});
+  const Tensor start =
+      cummax(cat({zero, where(begins, slice(place, axis, 1), 0)}, axis), axis).values;
+  return chosen(sorted, argmax(place - start, axis, true), axis, keepdim);
+}
+
+Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
+  return at_share("quantile", x, share(x, q), options, false);
+}
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  return at_share("quantile", x, q, options, false);
+}
+Tensor nanquantile(const Tensor& x, double q, const QuantileOptions& options) {
+  return at_share("nanquantile", x, share(x, q), options, true);
+}
+Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  return at_share("nanquantile", x, q, options, true);
+}
+Tensor msort(const Tensor& x) { return x.ndim() == 0 ? clone(x) : sort(x, 0).values; }
+
+}  // namespace hero

@@ -1,0 +1,67 @@
+// Reductions in a dtype, without NaN, and pairs of reductions.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/reduce_ops.h>
+
+namespace hero {
+
+// Sums of small integers are int64: converted back, they wrap as if added up in theirs.
+Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  return sum(x.to(dtype), dims, keepdim).to(dtype);
+}
+Tensor sum(const Tensor& x, DType dtype) { return sum(x.to(dtype)).to(dtype); }
+Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  return mean(x.to(dtype), dims, keepdim);
+}
+Tensor mean(const Tensor& x, DType dtype) { return mean(x.to(dtype)); }
+Tensor prod(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  return prod(x.to(dtype), dims, keepdim).to(dtype);
+}
+Tensor prod(const Tensor& x, DType dtype) { return prod(x.to(dtype)).to(dtype); }
+Tensor cumsum(const Tensor& x, int64_t dim, DType dtype) {
+  return cumsum(x.to(dtype), dim).to(dtype);
+}
+Tensor cumprod(const Tensor& x, int64_t dim, DType dtype) {
+  return cumprod(x.to(dtype), dim).to(dtype);
+}
+Tensor softmax(const Tensor& x, int64_t dim, DType dtype) { return softmax(x.to(dtype), dim); }
+Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype) {
+  return log_softmax(x.to(dtype), dim);
+}
+
+Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim) {
+  return is_floating(x.dtype()) ? sum(masked_fill(x, isnan(x), 0), dims, keepdim)
+                                : sum(x, dims, keepdim);
+}
+
+Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
+  check(is_floating(x.dtype()), "nanmean: array is ", x.dtype(),
+        "; convert to a floating dtype first");
+  if (detail::any_half(x)) {
+    return detail::in_float32("nanmean", {x},
+                              [=](const auto& in) { return nanmean(in[0], dims, keepdim); });
+  }
+  const Tensor count = sum(logical_not(isnan(x)), dims, keepdim);
+  return nansum(x, dims, keepdim) / count.to(x.dtype());
+}
+
+Tensor count_nonzero(const Tensor& x, const Dims& dims) { return sum(x != 0, dims); }
+
+MinMax aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  const Dims dims = dim ? Dims{*dim} : Dims{};
+  return {amin(x, dims, keepdim), amax(x, dims, keepdim)};
+}
+
+VarMean var_mean(const Tensor& x, const VarOptions& options) {
+  return {var(x, options), mean(x, options.dims, options.keepdim)};
+}
+
+Tensor dist(const Tensor& x, const Tensor& y, double p) {
+  if (detail::any_half(x, y)) {
+    return detail::in_float32("dist", {x, y},
+                              [p](const auto& in) { return norm(in[0] - in[1], p); });
+  }
+  return norm(x - y, p);
+}
+
+}  // namespace hero

@@ -1,0 +1,211 @@
+#pragma once
+// Members of Tensor that are functions of math_ops.h, shape_ops.h and their like, and operations in
+// place beyond those of arithmetic. Tensor derives from what is declared here.
+#include <concepts>
+#include <optional>
+#include <vector>
+
+#include <hero/core/array.h>
+
+namespace hero {
+
+class Tensor;
+enum class Rounding;
+
+/// The number of a dimension, given in place of a list of them.
+template <class T>
+concept DimNumber = std::integral<T> && !std::same_as<T, bool>;
+
+/// Dimensions as a list or as one number: x.sum({0, 1}), x.sum(-1).
+class DimList : public Dims {
+ public:
+  DimList() = default;
+  DimList(std::initializer_list<int64_t> dims) : Dims(dims) {}
+  DimList(const Dims& dims) : Dims(dims) {}
+  DimList(const std::vector<int64_t>& dims) : Dims(dims) {}
+  template <DimNumber I>
+  DimList(I dim) : Dims{static_cast<int64_t>(dim)} {}
+};
+
+class TensorMembers {
+ public:
+  /// \name Elementwise: functions of <hero/autograd/math_ops.h> as members
+  /// \{
+  Tensor asin() const;
+  Tensor acos() const;
+  Tensor asinh() const;
+  Tensor acosh() const;
+  Tensor atanh() const;
+  Tensor log10() const;
+  Tensor erfc() const;
+  Tensor erfinv() const;
+  Tensor lgamma() const;
+  Tensor digamma() const;
+  Tensor polygamma(int64_t n) const;
+  Tensor logit(std::optional<double> eps = {}) const;
+  Tensor sinc() const;
+  Tensor xlogy(const Tensor& other) const;
+  Tensor xlogy(Scalar other) const;
+  Tensor hypot(const Tensor& other) const;
+  Tensor copysign(const Tensor& other) const;
+  Tensor copysign(Scalar other) const;
+  Tensor deg2rad() const;
+  Tensor rad2deg() const;
+  Tensor float_power(const Tensor& exponent) const;
+  Tensor float_power(Scalar exponent) const;
+  Tensor nan_to_num() const;
+  Tensor trunc() const;
+  Tensor fix() const;
+  Tensor frac() const;
+  Tensor round(int64_t decimals) const;
+  Tensor floor_divide(const Tensor& other) const;
+  Tensor floor_divide(Scalar other) const;
+  Tensor div(const Tensor& other, Rounding rounding) const;
+  Tensor div(Scalar other, Rounding rounding) const;
+  Tensor fmod(const Tensor& other) const;
+  Tensor fmod(Scalar other) const;
+  Tensor bitwise_and(const Tensor& other) const;
+  Tensor bitwise_and(Scalar other) const;
+  Tensor bitwise_or(const Tensor& other) const;
+  Tensor bitwise_or(Scalar other) const;
+  Tensor bitwise_xor(const Tensor& other) const;
+  Tensor bitwise_xor(Scalar other) const;
+  Tensor bitwise_not() const;
+  Tensor bitwise_left_shift(const Tensor& places) const;
+  Tensor bitwise_left_shift(Scalar places) const;
+  Tensor bitwise_right_shift(const Tensor& places) const;
+  Tensor bitwise_right_shift(Scalar places) const;
+  Tensor clamp(const Tensor& low, const Tensor& high) const;
+  Tensor clamp_min(const Tensor& low) const;
+  Tensor clamp_min(Scalar low) const;
+  Tensor clamp_max(const Tensor& high) const;
+  Tensor clamp_max(Scalar high) const;
+  Tensor fmax(const Tensor& other) const;
+  Tensor fmin(const Tensor& other) const;
+  Tensor heaviside(const Tensor& values) const;
+  Tensor signbit() const;
+  Tensor isposinf() const;
+  Tensor isneginf() const;
+  Tensor masked_fill(const Tensor& mask, const Tensor& value) const;
+  /// \}
+
+  /// \name Shape: functions of <hero/autograd/shape_ops.h> as members
+  /// \{
+  Tensor movedim(const DimList& source, const DimList& destination) const;
+  Tensor moveaxis(const DimList& source, const DimList& destination) const;
+  Tensor swapaxes(int64_t axis0, int64_t axis1) const;
+  Tensor swapdims(int64_t dim0, int64_t dim1) const;
+  Tensor squeeze(const std::vector<int64_t>& dims) const;
+  Tensor unflatten(int64_t dim, const Shape& sizes) const;
+  Tensor ravel() const;
+  Tensor expand_as(const Tensor& other) const;
+  Tensor view_as(const Tensor& other) const;
+  Tensor reshape_as(const Tensor& other) const;
+  Tensor broadcast_to(const Shape& shape) const;
+  Tensor tile(const Dims& repeats) const;
+  Tensor fliplr() const;
+  Tensor flipud() const;
+  Tensor rot90(int64_t k = 1, const Dims& dims = {0, 1}) const;
+  Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> dim = {}) const;
+  Tensor repeat_interleave(int64_t repeats) const;
+  Tensor diag(int64_t offset = 0) const;
+  Tensor diag_embed(int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1) const;
+  Tensor diagflat(int64_t offset = 0) const;
+  Tensor trace() const;
+  std::vector<Tensor> tensor_split(int64_t sections, int64_t dim = 0) const;
+  std::vector<Tensor> tensor_split(const std::vector<int64_t>& indices, int64_t dim = 0) const;
+  std::vector<Tensor> hsplit(int64_t sections) const;
+  std::vector<Tensor> vsplit(int64_t sections) const;
+  std::vector<Tensor> dsplit(int64_t sections) const;
+  Tensor multinomial(int64_t num_samples, bool replacement = false) const;
+  Tensor bernoulli() const;
+  /// \}
+
+  /// \name In place: recorded like their counterparts. An Error on a leaf that requires grad while
+  /// recording.
+  /// \{
+  const Tensor& abs_() const;
+  const Tensor& neg_() const;
+  const Tensor& exp_() const;
+  const Tensor& exp2_() const;
+  const Tensor& expm1_() const;
+  const Tensor& log_() const;
+  const Tensor& log2_() const;
+  const Tensor& log10_() const;
+  const Tensor& log1p_() const;
+  const Tensor& sqrt_() const;
+  const Tensor& rsqrt_() const;
+  const Tensor& square_() const;
+  const Tensor& reciprocal_() const;
+  const Tensor& sin_() const;
+  const Tensor& cos_() const;
+  const Tensor& tan_() const;
+  const Tensor& asin_() const;
+  const Tensor& acos_() const;
+  const Tensor& atan_() const;
+  const Tensor& sinh_() const;
+  const Tensor& cosh_() const;
+  const Tensor& tanh_() const;
+  const Tensor& sigmoid_() const;
+  const Tensor& relu_() const;
+  const Tensor& floor_() const;
+  const Tensor& ceil_() const;
+  const Tensor& round_() const;
+  const Tensor& trunc_() const;
+  const Tensor& frac_() const;
+  const Tensor& erf_() const;
+  const Tensor& sign_() const;
+  const Tensor& pow_(const Tensor& exponent) const;
+  const Tensor& pow_(Scalar exponent) const;
+  const Tensor& remainder_(const Tensor& other) const;
+  const Tensor& remainder_(Scalar other) const;
+  const Tensor& fmod_(const Tensor& other) const;
+  const Tensor& fmod_(Scalar other) const;
+  const Tensor& floor_divide_(const Tensor& other) const;
+  const Tensor& floor_divide_(Scalar other) const;
+  const Tensor& clamp_(const Tensor& low, const Tensor& high) const;
+  const Tensor& clamp_min_(Scalar low) const;
+  const Tensor& clamp_max_(Scalar high) const;
+  const Tensor& lerp_(const Tensor& end, double weight) const;
+  const Tensor& lerp_(const Tensor& end, const Tensor& weight) const;
+  const Tensor& addcmul_(const Tensor& a, const Tensor& b, Scalar value = 1) const;
+  const Tensor& addcdiv_(const Tensor& a, const Tensor& b, Scalar value = 1) const;
+  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
+  const Tensor& masked_fill_(const Tensor& mask, const Tensor& value) const;
+  const Tensor& logical_and_(const Tensor& other) const;
+  const Tensor& logical_or_(const Tensor& other) const;
+  const Tensor& logical_xor_(const Tensor& other) const;
+  const Tensor& logical_not_() const;
+  const Tensor& bitwise_and_(const Tensor& other) const;
+  const Tensor& bitwise_or_(const Tensor& other) const;
+  const Tensor& bitwise_xor_(const Tensor& other) const;
+  const Tensor& bitwise_not_() const;
+  const Tensor& tril_(int64_t diagonal = 0) const;
+  const Tensor& triu_(int64_t diagonal = 0) const;
+  const Tensor& cumsum_(int64_t dim) const;
+  const Tensor& cumprod_(int64_t dim) const;
+  const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& scatter_add_(int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& src,
+                           double alpha = 1.0) const;
+  const Tensor& index_put_(const std::vector<Tensor>& indices, const Tensor& values,
+                           bool accumulate = false) const;
+  const Tensor& fill_(const Tensor& value) const;
+  const Tensor& fill_diagonal_(Scalar value) const;
+  /// \}
+
+  /// \name In place, random: from this thread's generator; what was there has the gradient 0
+  /// \{
+  const Tensor& uniform_(double from = 0.0, double to = 1.0) const;
+  const Tensor& normal_(double mean = 0.0, double std = 1.0) const;
+  const Tensor& exponential_(double rate = 1.0) const;
+  const Tensor& bernoulli_(double p = 0.5) const;
+  /// Whole numbers in [low, high), of any dtype.
+  const Tensor& random_(int64_t low, int64_t high) const;
+  /// \}
+
+ private:
+  const Tensor& self() const;
+};
+
+}  // namespace hero

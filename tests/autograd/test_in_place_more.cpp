@@ -1,0 +1,150 @@
+#include "support/catch.h"
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/shape_ops.h>
+
+using Catch::Matchers::ContainsSubstring;
+using namespace hero;
+
+namespace {
+
+// In place on clones of x and of what came from a leaf: the values and the gradient of `other`.
+template <class InPlace, class Other>
+void check_same(const Tensor& x, InPlace&& in_place, Other&& other) {
+  const Tensor plain = x.clone();
+  CHECK(is_same(in_place(plain), plain));
+  CHECK(equal(plain, other(x).to(x.dtype())));
+  const Tensor a = x.clone(), b = x.clone();
+  a.requires_grad_();
+  b.requires_grad_();
+  const Tensor written = a * 1.0;
+  in_place(written);
+  sum(written * x).backward();
+  sum(other(b * 1.0) * x).backward();
+  // Functions that are constant almost everywhere have none.
+  REQUIRE(a.grad().defined() == b.grad().defined());
+  if (a.grad().defined()) CHECK(equal(a.grad(), b.grad()));
+}
+
+const Tensor& positive() {
+  static const Tensor x = tensor({{0.3, 0.7, 0.1}, {0.9, 0.5, 0.2}}, {.dtype = kFloat64});
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("functions of one tensor in place have the values and gradients of their counterparts") {
+  using Write = const Tensor& (TensorMembers::*)() const;
+  using Function = Tensor (*)(const Tensor&);
+  const std::pair<Write, Function> pairs[] = {{&TensorMembers::abs_, abs},
+                                              {&TensorMembers::neg_, neg},
+                                              {&TensorMembers::exp_, exp},
+                                              {&TensorMembers::exp2_, exp2},
+                                              {&TensorMembers::expm1_, expm1},
+                                              {&TensorMembers::log_, log},
+                                              {&TensorMembers::log2_, log2},
+                                              {&TensorMembers::log10_, log10},
+                                              {&TensorMembers::log1p_, log1p},
+                                              {&TensorMembers::sqrt_, sqrt},
+                                              {&TensorMembers::rsqrt_, rsqrt},
+                                              {&TensorMembers::square_, square},
+                                              {&TensorMembers::sin_, sin},
+                                              {&TensorMembers::cos_, cos},
+                                              {&TensorMembers::tan_, tan},
+                                              {&TensorMembers::asin_, asin},
+                                              {&TensorMembers::acos_, acos},
+                                              {&TensorMembers::atan_, atan},
+                                              {&TensorMembers::sinh_, sinh},
+                                              {&TensorMembers::cosh_, cosh},
+                                              {&TensorMembers::tanh_, tanh},
+                                              {&TensorMembers::sigmoid_, sigmoid},
+                                              {&TensorMembers::relu_, relu},
+                                              {&TensorMembers::floor_, floor},
+                                              {&TensorMembers::ceil_, ceil},
+                                              {&TensorMembers::round_, round},
+                                              {&TensorMembers::trunc_, trunc},
+                                              {&TensorMembers::frac_, frac},
+                                              {&TensorMembers::erf_, erf},
+                                              {&TensorMembers::sign_, sign},
+                                              {&TensorMembers::reciprocal_, reciprocal}};
+  for (const auto& [write, function] : pairs) {
+    check_same(
+        positive(), [w = write](const Tensor& x) -> const Tensor& { return (x.*w)(); }, function);
+  }
+}
+
+TEST_CASE("operations of several tensors in place have the values and gradients of theirs") {
+  const Tensor x = positive(), y = x.flip({1}) + 0.4;
+  const Tensor mask = x > 0.4, index = tensor({{2, 0}, {1, 1}});
+  const Tensor src = tensor({{5.0, 6.0}, {7.0, 8.0}}, {.dtype = kFloat64});
+#define HERO_SAME(member, call)                                              \
+  check_same(                                                                \
+      x, [&](const Tensor& t) -> const Tensor& { return t.member##_ call; }, \
+      [&](const Tensor& t) { return t.member call; })
+  // One line an operation, called twice: in place and not.
+  HERO_SAME(pow, (2.5));
+  HERO_SAME(pow, (y));
+  HERO_SAME(remainder, (0.3));
+  HERO_SAME(remainder, (y));
+  HERO_SAME(fmod, (0.3));
+  HERO_SAME(fmod, (y));
+  HERO_SAME(clamp, (0.2, 0.6));
+  HERO_SAME(clamp, (y - 0.2, y));
+  HERO_SAME(clamp_min, (0.4));
+  HERO_SAME(clamp_max, (0.4));
+  HERO_SAME(lerp, (y, 0.3));
+  HERO_SAME(lerp, (y, x));
+  HERO_SAME(addcmul, (y, y, 2.0));
+  HERO_SAME(addcdiv, (y, y, 2.0));
+  HERO_SAME(masked_fill, (mask, 3));
+  HERO_SAME(masked_fill, (mask, tensor(3.0)));
+  HERO_SAME(tril, (0));
+  HERO_SAME(triu, (1));
+  HERO_SAME(cumsum, (1));
+  HERO_SAME(cumprod, (1));
+  HERO_SAME(scatter, (1, index, src));
+  HERO_SAME(scatter_add, (1, index, src));
+  HERO_SAME(index_add, (1, tensor({0, 2}), src, 0.5));
+  HERO_SAME(index_put, ({tensor({0, 1})}, y));
+#undef HERO_SAME
+}
+
+TEST_CASE("masks and integers are changed in place") {
+  const Tensor m = tensor({true, true, false});
+  m.logical_and_(tensor({true, false, true}));
+  CHECK(m.to_vector<bool>() == std::vector<bool>{true, false, false});
+  m.logical_or_(tensor({false, true, false})).logical_not_();
+  CHECK(m.to_vector<bool>() == std::vector<bool>{false, false, true});
+  m.logical_xor_(tensor({true, false, true}));
+  CHECK(m.to_vector<bool>() == std::vector<bool>{true, false, false});
+  const Tensor n = tensor({6, 5, 9});
+  n.bitwise_and_(tensor({3, 4, 8})).bitwise_or_(tensor({1, 0, 1}));
+  CHECK(n.to_vector<int64_t>() == std::vector<int64_t>{3, 4, 9});
+  n.bitwise_xor_(n).bitwise_not_();
+  CHECK(n.to_vector<int64_t>() == std::vector<int64_t>{-1, -1, -1});
+  n.floor_divide_(2);
+  CHECK(n.to_vector<int64_t>() == std::vector<int64_t>{-1, -1, -1});
+  CHECK_THROWS_WITH(n.exp_(), ContainsSubstring("exp_: result of float32 cannot be stored"));
+}
+
+TEST_CASE("numbers are filled in from tensors and along the diagonal") {
+  const Tensor x = zeros({2, 3});
+  x.fill_diagonal_(4);
+  CHECK(x.to_vector<double>() == std::vector<double>{4, 0, 0, 0, 4, 0});
+  x.fill_(tensor(2.5));
+  CHECK(sum(x).item() == 15.0);
+  const Tensor p = tensor(3.0, {.requires_grad = true});
+  const Tensor y = zeros({2, 2});
+  y.fill_(p);
+  sum(y).backward();
+  CHECK(p.grad().item() == 4.0);
+  CHECK_THROWS_WITH(x.fill_(ones({2})), ContainsSubstring("without dimensions"));
+  CHECK_THROWS_WITH(zeros({3}).expand({2, 3}).exp_(), ContainsSubstring("exp_"));
+  CHECK_THROWS_WITH(ones({2}).add(1).tril_(), ContainsSubstring("tril"));
+}
+
+TEST_CASE("clamp in place takes one bound alone") {
+  CHECK(tensor({-1.0, 2.0}).clamp_(0, {}).to_vector<double>() == std::vector<double>{0, 2});
+  CHECK(tensor({-1.0, 2.0}).clamp_({}, 0).to_vector<double>() == std::vector<double>{-1, 0});
+}
