@@ -36,8 +36,6 @@ struct VarMean {
   Tensor var, mean;
 };
 VarMean var_mean(const Tensor& x, const VarOptions& options = {});
-/// norm(x - y, p)
-Tensor dist(const Tensor& x, const Tensor& y, double p = 2.0);
 /// \}
 
 /// \name Order statistics

@@ -121,6 +121,9 @@ class TensorMembers {
   Tensor bernoulli() const;
   /// \}
 
+  /// norm(x - other, p)
+  Tensor dist(const Tensor& other, double p = 2.0) const;
+
   /// \name In place: recorded like their counterparts. An Error on a leaf that requires grad while
   /// recording.
   /// \{

@@ -64,7 +64,7 @@ void add_without_nan(Table& table) {
     const VarMean result = var_mean(c.x(), {.dims = c.dims("dim")});
     return {result.var, result.mean};
   };
-  table["dist"] = [](const Call& c) -> Results { return {dist(c.x(), c.in("y"), c.number("p"))}; };
+  table["dist"] = [](const Call& c) -> Results { return {c.x().dist(c.in("y"), c.number("p"))}; };
 }
 
 void add_products(Table& table) {

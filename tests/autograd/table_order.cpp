@@ -179,7 +179,7 @@ Rows counting_rows() {
        .skip = {{Layout::empty, kNothing}}},
       {"dist",
        {{{3, 4}, {-2.0, -1.0}}, {{3, 4}, {0.0, 1.0}}},
-       [](const Tensors& x) { return dist(x[0], x[1], 3.0); }},
+       [](const Tensors& x) { return x[0].dist(x[1], 3.0); }},
       of("sum (dtype)", {2, 3}, [](const Tensor& x) { return sum(x, kFloat64); }),
       of("mean (dtype)", {2, 3}, [](const Tensor& x) { return mean(x, {1}, true, kFloat64); }),
       of("prod (dtype)", {2, 3}, [](const Tensor& x) { return prod(x, kFloat64); }),

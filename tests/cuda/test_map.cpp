@@ -100,7 +100,7 @@ DType compute_type(DType stored) {
 }
 template <class F>
 bool computes(DType stored) {
-  return F::domain == k::Domain::numbers || is_floating(stored);
+  return F::domain == k::Domain::numbers || is_floating(stored) == (F::domain == k::Domain::floats);
 }
 template <class F>
 DType result_type(DType stored) {

@@ -56,12 +56,13 @@ VarMean var_mean(const Tensor& x, const VarOptions& options) {
   return {var(x, options), mean(x, options.dims, options.keepdim)};
 }
 
-Tensor dist(const Tensor& x, const Tensor& y, double p) {
-  if (detail::any_half(x, y)) {
-    return detail::in_float32("dist", {x, y},
+// torch.dist: as a function its name would be that of a namespace.
+Tensor TensorMembers::dist(const Tensor& other, double p) const {
+  if (detail::any_half(self(), other)) {
+    return detail::in_float32("dist", {self(), other},
                               [p](const auto& in) { return norm(in[0] - in[1], p); });
   }
-  return norm(x - y, p);
+  return norm(self() - other, p);
 }
 
 }  // namespace hero
