@@ -6,7 +6,7 @@ if(NOT DOXYGEN_FOUND)
   return()
 endif()
 set(DOXYGEN_PROJECT_NAME Hero)
-set(DOXYGEN_PROJECT_BRIEF "Tensors, autograd and optimizers in C++20")
+set(DOXYGEN_PROJECT_BRIEF "Tensors, automatic differentiation and sharded training in C++20")
 set(DOXYGEN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/docs)
 set(DOXYGEN_GENERATE_LATEX NO)
 set(DOXYGEN_QUIET YES)
@@ -17,7 +17,7 @@ set(DOXYGEN_FILE_PATTERNS *.h *.md *.dox)
 # What users include lies at the top of a folder; below it, but for these, is how that works.
 set(DOXYGEN_EXCLUDE_PATTERNS */core/cpu/* */core/io/* */core/json/* */core/meta/* */core/kernels/*
     */autograd/ops/* */autograd/profile/* */cuda/runtime/* */dist/checkpoint/* */dist/engines/* */dist/ladder/*
-    */dist/parallel/* */dist/rehearsal/*)
+    */dist/parallel/* */dist/rehearsal/* */dist/plan/* */dist/trainer/* */nn/training/report/*)
 set(DOXYGEN_EXCLUDE_SYMBOLS hero::detail hero::core::detail)
 set(DOXYGEN_MACRO_EXPANSION YES)
 set(DOXYGEN_EXPAND_ONLY_PREDEF YES)
@@ -50,3 +50,7 @@ foreach(component IN LISTS hero_components)
 endforeach()
 doxygen_add_docs(docs ${hero_documented} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                  COMMENT "Writing the API reference to docs/html")
+add_custom_command(TARGET docs POST_BUILD
+                   COMMAND ${PROJECT_SOURCE_DIR}/docs/check_reference
+                           ${PROJECT_BINARY_DIR}/Doxyfile.docs
+                   COMMENT "Looking for functions without a text" VERBATIM)
