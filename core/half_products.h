@@ -16,4 +16,8 @@ enum class HalfProducts : uint8_t {
 void set_half_products(HalfProducts order);
 HalfProducts half_products();
 
+/// True where the CPU multiplies bfloat16 by an instruction of its own: half_products() is native,
+/// and the machine has it (or HERO_CPU does).
+bool native_half_products();
+
 }  // namespace hero

@@ -10,6 +10,7 @@
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
+#include <hero/core/half_products.h>
 
 namespace hero {
 
@@ -120,7 +121,12 @@ struct Attention : Op {
     return {scale_of(Tensor(q), options), options.is_causal, mask.defined() ? &mask : nullptr,
             bias.defined() ? &bias : nullptr, options.first_query};
   }
-  static Array operand(const Array& x) { return x.to(detail::fused_dtype(x.dtype(), x.device())); }
+  // The CPU takes bfloat16 as it is where it has products of it.
+  static Array operand(const Array& x) {
+    const bool native = x.device().type != DeviceType::cuda && native_half_products();
+    if (x.dtype() == kBFloat16 && native) return x;
+    return x.to(detail::fused_dtype(x.dtype(), x.device()));
+  }
   // [B, heads, rows, columns] laid out as [B, rows, heads, columns], as the projections around
   // attention want it.
   static Array beside(const Array& like, const Shape& s) {

@@ -1,11 +1,10 @@
 // Attention a tile of queries at a time: the probabilities of a tile live in scratch and are made
 // again in backward, so that no array of T * S elements exists. B batch, H heads of q, G heads of k
 // and v, T queries, S keys, D and E sizes of a key and a value.
-#include <limits>
-
+#include <hero/core/cpu/attention_rows.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/gemm.h>
-#include <hero/core/cpu/row_sums.h>
+#include <hero/core/cpu/halves.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
 
@@ -13,46 +12,30 @@ namespace hero::core::cpu {
 
 namespace {
 
-constexpr int64_t kQueries = 64;  // of a tile: enough rows for the products, few enough to skip
-                                  // most of what a causal mask hides
-
-// One head of an array [B, heads, rows, columns].
-template <class T>
-struct Head {
-  T* data;
-  int64_t row, column;  // strides
-
-  Head(const Array& x, int64_t b, int64_t h)
-      : data(reinterpret_cast<T*>(x.bytes()) + b * x.strides()[0] + h * x.strides()[1]),
-        row(x.strides()[2]),
-        column(x.strides()[3]) {}
-};
-
 template <class T>
 class Attention {
  public:
   Attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v)
-      : scores_(scores),
+      : rows_(scores, q.shape()[2], k.shape()[2]),
         q_(q),
         k_(k),
         v_(v),
         queries_(q.shape()[2]),
-        keys_(k.shape()[2]),
         share_(q.shape()[1] / k.shape()[1]) {}
 
-  int64_t tiles() const { return (queries_ + kQueries - 1) / kQueries; }
-  int64_t scratch_size() const { return kQueries * keys_; }
+  int64_t tiles() const { return rows_.tiles(); }
+  int64_t scratch_size() const { return rows_.tile_size(); }
 
   // One tile of one head: out and the logarithms of the sums.
   void forward(int64_t b, int64_t h, int64_t tile, const Array& out, const Array& log_sum,
                T* scratch) const {
-    const Part part = part_of(tile);
+    const auto part = rows_.part_of(tile);
     make_scores(b, h, part, scratch);
     T* sums = log_sum.data<T>() + (b * q_.shape()[1] + h) * queries_ + part.first;
     for (int64_t r = 0; r < part.rows; ++r) {
       T* row = scratch + r * part.keys;
-      const int64_t seen = visible(part.first + r);
-      sums[r] = softmax(row, seen);
+      const int64_t seen = rows_.visible(part.first + r);
+      sums[r] = rows_.softmax(row, seen);
       std::fill(row + seen, row + part.keys, T(0));
     }
     const Head<const T> v(v_, b, h / share_);
@@ -65,7 +48,7 @@ class Attention {
   void backward(int64_t b, int64_t h, int64_t tile, const Array& g, const Array& out,
                 const Array& log_sum, const Array& g_q, const Array& g_k, const Array& g_v, T* p,
                 T* g_p) const {
-    const Part part = part_of(tile);
+    const auto part = rows_.part_of(tile);
     const int64_t shared = h / share_, depth = q_.shape()[3], width = v_.shape()[3];
     const Head<const T> q(q_, b, h), k(k_, b, shared), v(v_, b, shared), g_out(g, b, h);
     const Head<T> of_q(g_q, b, h), of_k(g_k, b, shared), of_v(g_v, b, shared);
@@ -79,7 +62,8 @@ class Attention {
       const int64_t at = part.first + r;
       const T along =
           dot(g_out.data + at * g_out.row, g_out.column, o.data + at * o.row, o.column, width);
-      backward_row(p + r * part.keys, g_p + r * part.keys, visible(at), part.keys, sums[r], along);
+      rows_.backward_row(p + r * part.keys, g_p + r * part.keys, rows_.visible(at), part.keys,
+                         sums[r], along);
     }
     gemm_add<T>(part.keys, width, part.rows, p, 1, part.keys, g_rows, g_out.row, g_out.column,
                 of_v.data, of_v.row);
@@ -90,68 +74,11 @@ class Attention {
   }
 
  private:
-  // Rows [first, first + rows) of the scores and the keys that any of them sees.
-  struct Part {
-    int64_t first, rows, keys;
-  };
-
-  int64_t visible(int64_t query) const {
-    return scores_.is_causal ? std::min(keys_, scores_.first_query + query + 1) : keys_;
-  }
-  Part part_of(int64_t tile) const {
-    const int64_t first = tile * kQueries, rows = std::min(kQueries, queries_ - first);
-    return {first, rows, visible(first + rows - 1)};
-  }
-
-  void make_scores(int64_t b, int64_t h, const Part& part, T* s) const {
+  void make_scores(int64_t b, int64_t h, const typename AttentionRows<T>::Part& part, T* s) const {
     const Head<const T> q(q_, b, h), k(k_, b, h / share_);
     gemm<T>(part.rows, part.keys, q_.shape()[3], q.data + part.first * q.row, q.row, q.column,
             k.data, k.column, k.row, s, part.keys);
-    const auto scale = static_cast<T>(scores_.scale);
-    for (int64_t r = 0; r < part.rows; ++r) {
-      T* row = s + r * part.keys;
-      for (int64_t j = 0; j < part.keys; ++j) row[j] *= scale;
-      if (scores_.bias != nullptr) {
-        const Head<const T> bias(*scores_.bias, b, h);
-        const T* from = bias.data + (part.first + r) * bias.row;
-        for (int64_t j = 0; j < part.keys; ++j) row[j] += from[j * bias.column];
-      }
-      if (scores_.mask != nullptr) {
-        const Head<const uint8_t> mask(*scores_.mask, b, h);
-        const uint8_t* from = mask.data + (part.first + r) * mask.row;
-        for (int64_t j = 0; j < part.keys; ++j) {
-          if (from[j * mask.column] == 0) row[j] = -std::numeric_limits<T>::infinity();
-        }
-      }
-    }
-  }
-
-  // In place; returns the logarithm of the sum of exponentials. Where all scores are -inf the row
-  // becomes 0 and the logarithm inf, with which backward finds probabilities of 0 again.
-  static T softmax(T* x, int64_t n) {
-    constexpr T kInfinity = std::numeric_limits<T>::infinity();
-    const T most = row_max(x, n);
-    const T top = most == -kInfinity ? T(0) : most;  // -inf - -inf would be NaN
-    const T sum = sum_blocks<T>(n, [&](int64_t at, int64_t count) {
-#pragma GCC ivdep
-      for (int64_t i = at; i < at + count; ++i) x[i] = exp_term(x[i] - top);
-      return block_sum(x + at, count);
-    });
-    if (sum == T(0)) return kInfinity;
-    const T scale = T(1) / sum;
-    for (int64_t i = 0; i < n; ++i) x[i] *= scale;
-    return top + math::log(sum);
-  }
-
-  // Scores become probabilities; g_p, their gradient, becomes that of q k^T.
-  void backward_row(T* p, T* g_p, int64_t seen, int64_t keys, T log_sum, T along) const {
-    const auto scale = static_cast<T>(scores_.scale);
-#pragma GCC ivdep
-    for (int64_t j = 0; j < seen; ++j) p[j] = exp_term(p[j] - log_sum);
-#pragma GCC ivdep
-    for (int64_t j = 0; j < seen; ++j) g_p[j] = p[j] * (g_p[j] - along) * scale;
-    std::fill(p + seen, p + keys, T(0));
-    std::fill(g_p + seen, g_p + keys, T(0));
+    rows_.finish_scores(b, h, part, s);
   }
 
   static T dot(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t n) {
@@ -159,9 +86,9 @@ class Attention {
     return sum_of<T>(n, [&](int64_t i) { return a[i * a_step] * b[i * b_step]; });
   }
 
-  const AttentionScores& scores_;
+  AttentionRows<T> rows_;
   const Array &q_, &k_, &v_;
-  int64_t queries_, keys_, share_;
+  int64_t queries_, share_;
 };
 
 template <class T>
@@ -207,6 +134,7 @@ void CpuBackend::attention(const AttentionScores& scores, const Array& q, const 
                            const Array& v, const Array& out, const Array& log_sum) {
   if (out.numel() == 0) return;
   if (q.dtype() == kFloat64) return forward<double>(scores, q, k, v, out, log_sum);
+  if (q.dtype() == kBFloat16) return bf16_attention(scores, q, k, v, out, log_sum);
   forward<float>(scores, q, k, v, out, log_sum);
 }
 
@@ -214,6 +142,9 @@ void CpuBackend::attention_backward(const AttentionScores& scores, const Array& 
                                     const Array& k, const Array& v, const Array& out,
                                     const Array& log_sum, const Array& g_q, const Array& g_k,
                                     const Array& g_v) {
+  if (q.dtype() == kBFloat16 && out.numel() > 0) {
+    return bf16_attention_backward(scores, g, q, k, v, out, log_sum, g_q, g_k, g_v);
+  }
   fill(g_k, 0);
   fill(g_v, 0);
   if (out.numel() == 0) return fill(g_q, 0);

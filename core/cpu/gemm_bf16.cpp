@@ -5,9 +5,7 @@
 
 #include <hero/core/cpu/gemm_bf16.h>
 #include <hero/core/cpu/gemm_bf16_kernel.h>
-#include <hero/core/cpu/level.h>
 #include <hero/core/cpu/workspace.h>
-#include <hero/core/half_products.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -59,7 +57,11 @@ class Part {
     row_panels_ = parts_for(m_, bf16::kRows);
     depth_ = std::min(kBlock, 2 * p_.pairs());
     waits_ = p_.k > kBlock;
-    const int64_t a_size = row_panels_ * bf16::kRows * depth_ / 2 + bf16::kPackSlack;
+    // Rows that lie 4 KiB apart would share a few places of the first-level cache.
+    const int64_t bytes = p_.a.rs * static_cast<int64_t>(sizeof(BFloat16));
+    in_place_ = p_.a.cs == 1 && p_.k % 2 == 0 && bytes % 4096 != 0;
+    const int64_t a_size =
+        in_place_ ? 0 : row_panels_ * bf16::kRows * depth_ / 2 + bf16::kPackSlack;
     const int64_t b_size = p_.packed_b != nullptr ? 0 : kBf16Columns * depth_ / 2;
     const int64_t sums = waits_ ? row_panels_ * (panels_.second - panels_.first) * kTile : kTile;
     // a multiple of a cache line each
@@ -71,7 +73,7 @@ class Part {
   void run() const {
     for (int64_t first = 0; first < p_.k; first += kBlock) {
       const int64_t length = std::min(kBlock, p_.k - first);
-      pack_a(first, length);
+      if (!in_place_) pack_a(first, length);
       for (int64_t panel = panels_.first; panel < panels_.second; ++panel) {
         run_panel(panel, first, length);
       }
@@ -87,6 +89,17 @@ class Part {
     }
   }
 
+  // Of the i-th panel of rows, from element q of the block that begins with element `first`.
+  bf16::RowPairs rows_of_a(int64_t i, int64_t first, int64_t q) const {
+    if (!in_place_) {
+      const uint32_t* const packed = scratch_->data() + i * bf16::kRows * depth_ / 2;
+      return {reinterpret_cast<const std::byte*>(packed + q / 2 * bf16::kRows)};
+    }
+    const int64_t row = top_ + even_part(m_, row_panels_, i).first;
+    return {reinterpret_cast<const std::byte*>(p_.a.data + row * p_.a.rs + first + q),
+            p_.a.rs * static_cast<int64_t>(sizeof(BFloat16))};
+  }
+
   void run_panel(int64_t panel, int64_t first, int64_t length) const {
     const uint32_t* b = nullptr;
     if (p_.packed_b != nullptr) {
@@ -100,12 +113,11 @@ class Part {
     const int64_t columns = std::min(kBf16Columns, p_.n - column);
     for (int64_t i = 0; i < row_panels_; ++i) {
       const auto [begin, end] = even_part(m_, row_panels_, i);
-      const uint32_t* const a = scratch_->data() + i * bf16::kRows * depth_ / 2;
       const int64_t place = (panel - panels_.first) * row_panels_ + i;
       float* const sums = sums_->data() + (waits_ ? place * kTile : 0);
       for (int64_t q = 0; q < length; q += kBf16Chain) {
         const int64_t pairs = (std::min(kBf16Chain, length - q) + 1) / 2;
-        bf16::multiply(pairs, end - begin, columns, a + q / 2 * bf16::kRows,
+        bf16::multiply(pairs, end - begin, columns, rows_of_a(i, first, q),
                        b + q / 2 * kBf16Columns, sums, first + q > 0);
       }
       if (first + length == p_.k) {
@@ -118,7 +130,7 @@ class Part {
   int64_t top_, m_;
   std::pair<int64_t, int64_t> panels_;
   int64_t row_panels_, depth_, a_size_;
-  bool waits_;
+  bool waits_, in_place_;
   std::optional<Workspace<uint32_t>> scratch_;
   std::optional<Workspace<float>> sums_;
 };
@@ -211,9 +223,24 @@ class IntoFloats final : public Bf16Sums {
   bool add_;
 };
 
-}  // namespace
+class IntoHalves final : public Bf16Sums {
+ public:
+  IntoHalves(BFloat16* c, int64_t c_rs) : c_(c), c_rs_(c_rs) {}
+  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
+            int64_t step) const override {
+    for (int64_t i = 0; i < rows; ++i) {
+      BFloat16* const to = c_ + (row + i) * c_rs_ + column;
+      const float* const from = sums + i * step;
+      each_column(columns, [=](int64_t j) { to[j] = BFloat16(from[j]); });
+    }
+  }
 
-bool native_bf16() { return half_products() == HalfProducts::native && level() >= Level::v4_bf16; }
+ private:
+  BFloat16* c_;
+  int64_t c_rs_;
+};
+
+}  // namespace
 
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
                const Bf16Sums& to) {
@@ -225,6 +252,11 @@ void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16M
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,
                int64_t c_rs, bool add) {
   gemm_bf16(m, n, k, a, b, IntoFloats(c, c_rs, add));
+}
+
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
+               BFloat16* c, int64_t c_rs) {
+  gemm_bf16(m, n, k, a, b, IntoHalves(c, c_rs));
 }
 
 }  // namespace hero::core::cpu

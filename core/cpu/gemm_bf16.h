@@ -15,10 +15,6 @@ namespace hero::core::cpu {
 /// Elements of k after which a chain ends.
 inline constexpr int64_t kBf16Chain = 512;
 
-/// True where products of bfloat16 go by the machine's instruction: it has one (or level() has),
-/// and half_products() is native.
-bool native_bf16();
-
 /// A matrix whose element (i, j) lies at i * rs + j * cs; any strides do.
 struct Bf16Matrix {
   const BFloat16* data;
@@ -38,13 +34,28 @@ class Bf16Sums {
 };
 inline constexpr int64_t kBf16Columns = 32;
 
-/// Hands the sums of A [m, k] B [k, n] to `to`. Needs native_bf16(). Scratch is about 1 MiB a
-/// thread, and a copy of B where it is read often.
+/// Calls body(j) for the columns of a part's row; a whole row has a length that the compiler knows.
+template <class Body>
+void each_column(int64_t columns, const Body& body) {
+  if (columns == kBf16Columns) {
+#pragma GCC ivdep
+    for (int64_t j = 0; j < kBf16Columns; ++j) body(j);
+  } else {
+#pragma GCC ivdep
+    for (int64_t j = 0; j < columns; ++j) body(j);
+  }
+}
+
+/// Hands the sums of A [m, k] B [k, n] to `to`. Needs native_half_products(). Scratch is about 1
+/// MiB a thread, and a copy of B where it is read often.
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
                const Bf16Sums& to);
 
 /// The sums as float32: C [m, n] = or += A B.
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,
                int64_t c_rs, bool add);
+/// The sums rounded: C [m, n] = A B.
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
+               BFloat16* c, int64_t c_rs);
 
 }  // namespace hero::core::cpu

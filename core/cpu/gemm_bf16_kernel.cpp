@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include <hero/core/cpu/gemm_bf16_kernel.h>
@@ -115,28 +116,42 @@ void pack_panel(int64_t count, int64_t k, const BFloat16* from, int64_t line, in
   }
 }
 
-template <int rows, int vectors>
+int pair_at(const std::byte* from) {
+  int pair = 0;
+  std::memcpy(&pair, from, sizeof(pair));
+  return pair;
+}
+
+template <bool in_place, int rows, int vectors>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] void multiply_tile(
-    int64_t pairs, const uint32_t* a, const uint32_t* b, float* sums, bool add) {
+    int64_t pairs, const RowPairs& a, const uint32_t* b, float* sums, bool add) {
   __m512 chains[rows][vectors];
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) chains[i][v] = _mm512_setzero_ps();
   }
+  // Every third row in place has a pointer of its own: the two after it are reached by an index, so
+  // registers suffice.
+  const std::byte* row_at[(rows + 2) / 3];
+  for (int g = 0; g < (rows + 2) / 3; ++g)
+    row_at[g] = a.data + (in_place ? 3 * g * a.step : 12 * g);
+  const int64_t step = a.step;
+  int64_t offset = 0;
   for (int64_t p = 0; p < pairs; ++p) {
     __m512i columns[vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) columns[v] = _mm512_loadu_si512(b + 16 * v);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const __m512i row = _mm512_set1_epi32(static_cast<int>(a[i]));
+      const __m512i row = _mm512_set1_epi32(
+          pair_at(row_at[i / 3] + offset + (in_place ? (i % 3) * step : (i % 3) * 4)));
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
         chains[i][v] = _mm512_dpbf16_ps(chains[i][v], (__m512bh)row, (__m512bh)columns[v]);
       }
     }
-    a += kRows;
+    offset += in_place ? 4 : 4 * kRows;
     b += kColumns;
   }
 #pragma GCC unroll 16
@@ -149,11 +164,19 @@ template <int rows, int vectors>
   }
 }
 
-using Multiply = void (*)(int64_t, const uint32_t*, const uint32_t*, float*, bool);
+using Multiply = void (*)(int64_t, const RowPairs&, const uint32_t*, float*, bool);
 
-template <int vectors, int... i>
+template <bool in_place, int vectors, int... i>
 constexpr std::array<Multiply, kRows> kernels_of(std::integer_sequence<int, i...>) {
-  return {multiply_tile<i + 1, vectors>...};
+  return {multiply_tile<in_place, i + 1, vectors>...};
+}
+
+template <bool in_place>
+Multiply kernel_for(int64_t rows, int64_t columns) {
+  using Rows = std::make_integer_sequence<int, kRows>;
+  static constexpr auto narrow = kernels_of<in_place, 1>(Rows{});
+  static constexpr auto wide = kernels_of<in_place, 2>(Rows{});
+  return (columns <= 16 ? narrow : wide)[static_cast<size_t>(rows - 1)];
 }
 
 }  // namespace
@@ -168,13 +191,11 @@ void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, 
   pack_panel(count, k, from, line, step, to, kColumns);
 }
 
-void multiply(int64_t pairs, int64_t rows, int64_t columns, const uint32_t* a, const uint32_t* b,
+void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, const uint32_t* b,
               float* sums, bool add) {
-  using Rows = std::make_integer_sequence<int, kRows>;
-  static constexpr auto narrow = kernels_of<1>(Rows{});
-  static constexpr auto wide = kernels_of<2>(Rows{});
-  const auto index = static_cast<size_t>(rows - 1);
-  (columns <= 16 ? narrow : wide)[index](pairs, a, b, sums, add);
+  const Multiply kernel =
+      a.step != 0 ? kernel_for<true>(rows, columns) : kernel_for<false>(rows, columns);
+  kernel(pairs, a, b, sums, add);
 }
 
 }  // namespace hero::core::cpu::bf16
@@ -186,7 +207,7 @@ namespace hero::core::cpu::bf16 {
 // No processor of this kind has them: native_bf16() is false.
 void pack_rows(int64_t, int64_t, const BFloat16*, int64_t, int64_t, uint32_t*) { std::abort(); }
 void pack_columns(int64_t, int64_t, const BFloat16*, int64_t, int64_t, uint32_t*) { std::abort(); }
-void multiply(int64_t, int64_t, int64_t, const uint32_t*, const uint32_t*, float*, bool) {
+void multiply(int64_t, int64_t, int64_t, const RowPairs&, const uint32_t*, float*, bool) {
   std::abort();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The kernels of gemm_bf16: copies of panels of the operands as pairs of elements of k, and the
 // sums of a tile. Only gemm_bf16*.cpp includes this.
+#include <cstddef>
 #include <cstdint>
 
 #include <hero/core/kernels/half.h>
@@ -20,9 +21,16 @@ void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, 
                   uint32_t* to);
 inline constexpr int64_t kPackSlack = 16;
 
-/// sums[i * kColumns + j] = or += the chain of `pairs` pairs of row i of a and column j of b, as
-/// packed. With 16 or fewer columns the upper half of a row of sums stays as it is.
-void multiply(int64_t pairs, int64_t rows, int64_t columns, const uint32_t* a, const uint32_t* b,
+/// Rows of A: as pack_rows() leaves them (step 0), or where they lie, one after the other element
+/// of k, row i at data + i * step bytes.
+struct RowPairs {
+  const std::byte* data;
+  int64_t step = 0;
+};
+
+/// sums[i * kColumns + j] = or += the chain of `pairs` pairs of row i of a and column j of b, which
+/// pack_columns() made. With 16 or fewer columns the upper half of a row of sums stays as it is.
+void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, const uint32_t* b,
               float* sums, bool add);
 
 }  // namespace hero::core::cpu::bf16

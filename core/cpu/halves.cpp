@@ -11,37 +11,7 @@ namespace hero::core::cpu {
 
 namespace {
 
-// Loops over a row of a tile. A whole one has a length that the compiler knows.
-template <class Body>
-void each_column(int64_t columns, const Body& body) {
-  if (columns == kBf16Columns) {
-#pragma GCC ivdep
-    for (int64_t j = 0; j < kBf16Columns; ++j) body(j);
-  } else {
-#pragma GCC ivdep
-    for (int64_t j = 0; j < columns; ++j) body(j);
-  }
-}
-
 float rounded(float x) { return static_cast<float>(BFloat16(x)); }
-
-// C = the sums, rounded.
-class IntoHalves final : public Bf16Sums {
- public:
-  IntoHalves(BFloat16* c, int64_t c_rs) : c_(c), c_rs_(c_rs) {}
-  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
-            int64_t step) const override {
-    for (int64_t i = 0; i < rows; ++i) {
-      BFloat16* const to = c_ + (row + i) * c_rs_ + column;
-      const float* const from = sums + i * step;
-      each_column(columns, [=](int64_t j) { to[j] = BFloat16(from[j]); });
-    }
-  }
-
- private:
-  BFloat16* c_;
-  int64_t c_rs_;
-};
 
 struct NoActivation {
   template <class T>
@@ -134,8 +104,7 @@ void bf16_products(const Array& a, const Array& b, const Array& out) {
                             a.strides()[2]};
       const Bf16Matrix right{b.data<BFloat16>() + p * b.strides()[0], b.strides()[1],
                              b.strides()[2]};
-      gemm_bf16(tall ? batch * m : m, n, k, left, right,
-                IntoHalves(out.data<BFloat16>() + p * m * n, n));
+      gemm_bf16(tall ? batch * m : m, n, k, left, right, out.data<BFloat16>() + p * m * n, n);
     }
   };
   if (tall) return run_some(0, 1);

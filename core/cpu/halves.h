@@ -1,6 +1,6 @@
 #pragma once
-// What the families of products do with bfloat16 where native_bf16() is true. Operands are as in
-// core/backend.h.
+// What the families of products do with bfloat16 where native_half_products() is true. Operands are
+// as in core/backend.h.
 #include <hero/core/backend.h>
 
 namespace hero::core::cpu {
@@ -13,5 +13,13 @@ void bf16_linear(Activation activation, const Array& x, const Array& w, const Ar
 /// Sets g_x where it is defined. The gradient of an activation's output is rounded before it goes
 /// on to u, as it is where the two are operations of their own.
 void bf16_input_backward(const LinearBack& back);
+/// Backend::attention and its backward, out not empty. Probabilities enter their product as two
+/// halves each, their rounding and what it leaves, so that the result is rounded once; those of
+/// backward, and the gradients of scores, are rounded.
+void bf16_attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,
+                    const Array& out, const Array& log_sum);
+void bf16_attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
+                             const Array& k, const Array& v, const Array& out, const Array& log_sum,
+                             const Array& g_q, const Array& g_k, const Array& g_v);
 
 }  // namespace hero::core::cpu

@@ -1,8 +1,8 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/gemm.h>
-#include <hero/core/cpu/gemm_bf16.h>
 #include <hero/core/cpu/halves.h>
 #include <hero/core/functions/matmul.h>
+#include <hero/core/half_products.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -93,7 +93,8 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
     if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
     return;
   }
-  if (out.dtype() == kBFloat16 && native_bf16()) return bf16_linear(activation, x, w, bias, out, z);
+  if (out.dtype() == kBFloat16 && native_half_products())
+    return bf16_linear(activation, x, w, bias, out, z);
   // Halves: what follows the product is done on its float32 sums, and the result is rounded.
   const Array sums = Array::empty(out.shape()), wide = z ? sums.empty_like() : sums;
   float_products<float>(x.to(kFloat32).unsqueeze(0), w.t().to(kFloat32).unsqueeze(0),
@@ -105,7 +106,7 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
 }
 
 void CpuBackend::linear_backward(const LinearBack& back) {
-  const bool native = back.g.dtype() == kBFloat16 && native_bf16();
+  const bool native = back.g.dtype() == kBFloat16 && native_half_products();
   native ? bf16_input_backward(back) : plain_input_backward(back);
   plain_weight_backward(back);
 }
@@ -126,7 +127,7 @@ void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
     case DType::float32:
       return float_products<float>(a, b, out);
     case DType::bfloat16:
-      return native_bf16() ? bf16_products(a, b, out) : widened_products(a, b, out);
+      return native_half_products() ? bf16_products(a, b, out) : widened_products(a, b, out);
     default:
       return widened_products(a, b, out);
   }

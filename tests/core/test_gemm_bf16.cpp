@@ -172,7 +172,7 @@ const std::vector<Sizes> kSizes = {{1, 1, 1},     {2, 3, 4},     {16, 7, 5},    
                                    {90, 1, 70},   {1, 1, 2600},  {33, 2, 2049},  {61, 100, 1}};
 
 bool has_instruction() {
-  if (native_bf16()) return true;
+  if (native_half_products()) return true;
   SUCCEED("skipped: this processor has no products of bfloat16, or HERO_CPU leaves them out");
   return false;
 }

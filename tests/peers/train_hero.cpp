@@ -39,7 +39,6 @@ struct Linear {
       : w(p.uniform({out, in}, in)), b(p.uniform({out}, in)) {}
   Tensor operator()(const Tensor& x) const { return linear(x, w, b); }
   Tensor relu(const Tensor& x) const { return linear_relu(x, w, b); }
-  Tensor gelu(const Tensor& x) const { return linear_gelu(x, w, b); }
 };
 
 struct LayerNorm {
@@ -101,7 +100,7 @@ struct Block {
   }
   Tensor operator()(const Tensor& input) const {
     const Tensor x = input + attend(norm1(input));
-    return x + down(up.gelu(norm2(x)));
+    return x + linear_gelu_linear(norm2(x), {up.w, up.b}, {down.w, down.b});
   }
 };
 
