@@ -70,18 +70,26 @@ namespace {
   }
 }
 
-// Lines that lie side by side: one element of k of each, then the next.
+// Elements i of two vectors of sixteen side by side, for i from `first` on.
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] __m512i pairs_from(int first) {
+  const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i low = _mm512_add_epi32(lane, _mm512_set1_epi32(first));
+  return _mm512_or_si512(low, _mm512_slli_epi32(_mm512_add_epi32(low, _mm512_set1_epi32(32)), 16));
+}
+
+// Lines that lie side by side: one element of k of each, then the next. Up to 16 of them, or 32.
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] void pack_across(
     int64_t count, int64_t k, const BFloat16* from, int64_t step, uint32_t* to, int64_t width) {
-  const auto mask =
-      static_cast<__mmask16>(count >= 16 ? 0xFFFFu : (1u << static_cast<unsigned>(count)) - 1u);
+  const auto mask = count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+  const __m512i lower = pairs_from(0), upper = pairs_from(16);
   for (int64_t p = 0; p < k; p += 2) {
-    const __m256i first = _mm256_maskz_loadu_epi16(mask, from + p * step);
-    const __m256i second =
-        p + 1 < k ? _mm256_maskz_loadu_epi16(mask, from + (p + 1) * step) : _mm256_setzero_si256();
-    const __m512i pairs = _mm512_or_si512(_mm512_cvtepu16_epi32(first),
-                                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
-    _mm512_storeu_si512(to + p / 2 * width, pairs);
+    const __m512i first = _mm512_maskz_loadu_epi16(mask, from + p * step);
+    const __m512i second =
+        p + 1 < k ? _mm512_maskz_loadu_epi16(mask, from + (p + 1) * step) : _mm512_setzero_si512();
+    uint32_t* const pairs = to + p / 2 * width;
+    _mm512_storeu_si512(pairs, _mm512_permutex2var_epi16(first, lower, second));
+    if (width < 32) continue;
+    _mm512_storeu_si512(pairs + 16, _mm512_permutex2var_epi16(first, upper, second));
   }
 }
 
@@ -103,13 +111,12 @@ void pack_any(int64_t count, int64_t k, const BFloat16* from, int64_t line, int6
 // the beginning of its next step, which is written later.
 void pack_panel(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
                 uint32_t* to, int64_t width) {
+  if (line == 1 && step != 1) return pack_across(count, k, from, step, to, width);
   for (int64_t i = (width - 1) / 16 * 16; i >= 0; i -= 16) {
     const int64_t here = std::clamp<int64_t>(count - i, 0, 16);
     const BFloat16* const lines = here > 0 ? from + i * line : from;
     if (step == 1) {
       pack_along(here, k, lines, line, to + i, width);
-    } else if (line == 1) {
-      pack_across(here, k, lines, step, to + i, width);
     } else {
       pack_any(here, k, lines, line, step, to + i, width);
     }

@@ -64,9 +64,12 @@ class IntoGradient final : public Bf16Sums {
       const int64_t at = (row + i) * n_ + column;
       const BFloat16* const u = u_ + at;
       BFloat16* const out = out_ + at;
-      each_column(columns, [=](int64_t j) {
-        out[j] = BFloat16(f(rounded(from[j]), static_cast<float>(u[j])));
-      });
+      // In steps, each of which becomes vectors; what lies beyond the columns is thrown away.
+      float g[kBf16Columns] = {}, x[kBf16Columns] = {};
+      each_column(columns, [&](int64_t j) { g[j] = rounded(from[j]); });
+      each_column(columns, [&](int64_t j) { x[j] = static_cast<float>(u[j]); });
+      for (int64_t j = 0; j < kBf16Columns; ++j) g[j] = f(g[j], x[j]);
+      each_column(columns, [&](int64_t j) { out[j] = BFloat16(g[j]); });
     }
   }
 
