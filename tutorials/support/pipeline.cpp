@@ -110,11 +110,11 @@ void draw_slices(const Communicator& world, const std::string& folder) {
     double x, y;  // of the upper left corner, in widths of the model
   };
   constexpr Place kPlaces[] = {
-      {"transformer.h.0.attn.c_attn.weight", "attn.c_attn: q, k, v", 0.0, 0.0},
-      {"transformer.h.0.attn.c_proj.weight", "attn.c_proj", 0.0, 4.0},
-      {"transformer.h.0.mlp.c_fc.weight", "mlp.c_fc", 1.9, 0.0},
-      {"transformer.h.0.mlp.c_proj.weight", "mlp.c_proj", 3.8, 4.0},
-      {"transformer.wte.weight", "wte, lm_head", 3.8, 0.0}};
+      {"transformer.h.0.attn.c_attn.weight", "attention: q, k, v", 0.0, 0.0},
+      {"transformer.h.0.attn.c_proj.weight", "attention: output", 0.0, 4.0},
+      {"transformer.h.0.mlp.c_fc.weight", "feed-forward, first", 1.9, 0.0},
+      {"transformer.h.0.mlp.c_proj.weight", "feed-forward, second", 3.8, 4.0},
+      {"transformer.wte.weight", "vocabulary", 3.8, 0.0}};
   const int64_t width = 8 * world.size();
   std::optional<hero::nn::DeviceScope> meta(hero::kMeta);
   hero::nn::GPT model({.vocab_size = 3 * width,
@@ -140,7 +140,7 @@ void draw_slices(const Communicator& world, const std::string& folder) {
     figure.label(place.title, place.x + 0.5, 0.15 - place.y, "#333333");
   }
   if (world.rank() != 0) return;
-  figure.x_range(-0.3, 8.1).y_range(-5.2, 0.5).x_ticks({}).y_ticks({});
+  figure.x_range(-0.3, 8.1).y_range(-5.2, 0.5).bare();
   figure.save(folder, "13_slices");
 }
 
