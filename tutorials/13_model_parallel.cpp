@@ -245,5 +245,6 @@ int main(int argc, char** argv) {
     if (const Communicator pair = world.group(ranks); pair.defined()) slides(pair);
     compare_tensor_parallel(world);
     by_library(world);
+    tutorial::draw_slices(world, options.out);
   });
 }

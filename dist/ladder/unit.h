@@ -166,7 +166,7 @@ class Unit {
     AllReduce when = AllReduce::now;
     bool within = false;  // `work` is the sum of the group, which is not yet added to those before
     std::vector<size_t> members;
-    bool as_row = false;  // they are all, and lie as in the row
+    bool as_row = false;  // they lie as in the row, with zeros for others
     Array bucket;         // all gradients, one behind the other
     Array own;            // this rank's part of their mean
     DType dtype = kFloat32;
@@ -184,6 +184,8 @@ class Unit {
   void fill(const Member& member, const Array& target, int64_t first) const;
   /// The elements of a member that this rank owns, by their places in the row.
   Part owned(const Member& member) const;
+  /// Gradients of so many members and elements are sent as the whole row.
+  bool goes_as_row(int64_t elements, size_t members) const;
   /// How the packed gradients of these members are cut, as the row is.
   const PartCounts& counts_of(const std::vector<size_t>& members);
   void gather();

@@ -28,7 +28,6 @@ void write_zeros(const Array& row, int64_t begin, int64_t end) {
 // Without gradients of some members (frozen ones, mostly) the parts are no longer balanced, and the
 // same ones are missing in each step: the counts are made when that changes.
 const PartCounts& Unit::counts_of(const std::vector<size_t>& members) {
-  if (members.size() == members_.size()) return counts_;
   if (packed_ == members) return packed_counts_;
   std::vector<int64_t> counts(static_cast<size_t>(counts_.size()), 0);
   for (const size_t i : members) {
@@ -44,6 +43,13 @@ const PartCounts& Unit::counts_of(const std::vector<size_t>& members) {
   packed_counts_ = std::move(counts);
   packed_ = members;
   return packed_counts_;
+}
+
+// Libraries reduce equal parts in one call and others in one call a rank: a row that lacks little
+// is better sent with zeros.
+bool Unit::goes_as_row(int64_t elements, size_t members) const {
+  const bool almost = options_.order == Order::native && elements >= total_ / 4 * 3;
+  return options_.stage != Stage::none && (members == members_.size() || almost);
 }
 
 // [note: which gradients travel] Those that are there. All ranks must have the same; where some are
@@ -68,11 +74,13 @@ void Unit::pack(Reduction& reduction) {
   }
   reduction.name = name_ + missing;
   if (reduction.members.empty()) return;
-  if (options_.stage != Stage::none) reduction.counts = counts_of(reduction.members);
+  reduction.as_row = goes_as_row(elements, reduction.members.size());
+  if (options_.stage != Stage::none) {
+    reduction.counts = reduction.as_row ? counts_ : counts_of(reduction.members);
+  }
   const Device device = members_.front().full.device();
   const bool stays = options_.stage <= Stage::optimizer;  // whole gradients are kept
   const MemoryScope tag(stays ? MemoryTag::gradient : MemoryTag::communication);
-  reduction.as_row = reduction.members.size() == members_.size();
   reduction.dtype = options_.reduce.value_or(dtype);
   const int64_t row = reduction.as_row ? total_ : elements;
   reduction.bucket = Array::empty({row}, reduction.dtype, device);

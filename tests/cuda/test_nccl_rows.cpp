@@ -1,5 +1,5 @@
-// What units ask of NCCL: its own gathers and reductions, one call a unit, for any sizes and any
-// number of ranks, since the parts of a row are equal.
+// What rungs ask of NCCL: its own gathers and reductions, one call a unit or bucket, for any sizes
+// and any number of ranks, since parts are equal.
 #include "cuda/gpu.h"
 
 #ifdef HERO_TEST_CUSIM
@@ -18,7 +18,7 @@ namespace {
 
 /// What the ranks asked of NCCL; a call of all ranks counts once.
 struct NcclCalls {
-  int64_t gathers = 0, scatters = 0, sums = 0, reduces = 0, messages = 0;
+  int64_t gathers = 0, scatters = 0, sums = 0, reduces = 0, messages = 0, broadcasts = 0;
 };
 
 NcclCalls calls_in(const std::vector<std::string>& log) {
@@ -27,8 +27,8 @@ NcclCalls calls_in(const std::vector<std::string>& log) {
       return line.rfind(std::string(kind) + " of ", 0) == 0;
     });
   };
-  return {count("all_gather"), count("reduce_scatter"), count("all_reduce"), count("reduce"),
-          count("message")};
+  return {count("all_gather"), count("reduce_scatter"), count("all_reduce"),
+          count("reduce"),     count("message"),        count("broadcast")};
 }
 
 /// 91, 143 and 55 elements, 289 in all: neither 2, 3 nor 4 ranks divide any of these.
@@ -43,15 +43,18 @@ struct OddLayers : nn::Module {
 /// Two steps of a module on GPUs that are ranks.
 struct RowsRun {
   int ranks;
-  int stage;  // 1 to 3: ZeRO; 4: FSDP by layer; 5: the same in two replicas
+  int stage;  // 0: DDP; 1 to 3: ZeRO; 4: FSDP by layer; 5: the same in two replicas
   DType dtype = kFloat32;
   dist::Order order = dist::Order::native;
-  bool halves = false;  // FSDP: gathered and reduced in bfloat16
+  bool halves = false;      // FSDP: gathered and reduced in bfloat16
+  const char* frozen = "";  // FSDP in one unit: this parameter gets no gradient
 };
 
 dist::DataParallel put_rows(const RowsRun& run, nn::Module& model, const Communicator& world) {
+  if (run.stage == 0) return dist::DDP(model, world, {.order = run.order});
   if (run.stage < 4) return dist::ZeRO(model, world, {.stage = run.stage, .order = run.order});
   dist::FSDPOptions options{.unit = dist::each<nn::Linear>(), .order = run.order};
+  if (*run.frozen != 0) options.unit = {};
   if (run.halves) options.mixed_precision = {.parameters = kBFloat16, .reduce = kBFloat16};
   if (run.stage == 4) return dist::fully_shard(model, world, options);
   return dist::fully_shard(model, dist::Mesh(world, {{"replicate", 2}, {"shard", run.ranks / 2}}),
@@ -73,6 +76,7 @@ RowsResult run_rows(const RowsRun& run) {
         OddLayers model;
         model.to(run.dtype);
         model.to(world.device());
+        for (auto& [name, p] : model.named_parameters()) p.requires_grad_(name != run.frozen);
         const dist::DataParallel parallel = put_rows(run, model, world);
         optim::SGD sgd(model.parameters(), {.lr = 0.1});
         const auto finished = [&] {  // what the streams have been asked for is done
@@ -91,7 +95,8 @@ RowsResult run_rows(const RowsRun& run) {
         if (world.rank() == 0) {
           result.calls = calls_in(cusim::take_nccl_log());
           for (const dist::UnitInfo& unit : parallel.units()) {
-            expect(unit.numel % run.ranks != 0, "a size that the ranks do not divide");
+            const bool uneven = unit.numel % run.ranks != 0;
+            expect(uneven, "a size that the ranks do not divide: ", unit.numel);
             ++result.units;
           }
         }
@@ -165,6 +170,43 @@ TEST_CASE("nccl: sums in a tree are exchanged and what is gathered is still one 
   // of a hybrid the sum over the replicas ends with a gather of equal parts, too
   const RowsRun hybrid{.ranks = 4, .stage = 5, .order = dist::Order::tree};
   CHECK(run_rows(hybrid).calls.gathers == 2 * gathers_of(hybrid, 3) + 2 * 2 * 3);
+}
+
+TEST_CASE("nccl: a bucket's sums in a tree are gathered by its own collective", "[nccl_rows]") {
+  const NcclDevices devices;
+  for (const int ranks : {2, 3, 4}) {
+    for (const DType dtype : {kFloat32, kBFloat16}) {
+      CAPTURE(ranks, dtype);
+      const RowsResult got =
+          run_rows({.ranks = ranks, .stage = 0, .dtype = dtype, .order = dist::Order::tree});
+      CHECK(got.units == 1);
+      CHECK(got.calls.gathers == 2);
+      CHECK(got.calls.broadcasts == 2);  // of what is left where ranks do not divide the bucket
+      CHECK(got.calls.messages == 2 * ranks * (ranks - 1));
+      CHECK(got.calls.sums + got.calls.scatters + got.calls.reduces == 0);
+    }
+  }
+  const NcclCalls native = run_rows({.ranks = 3, .stage = 0}).calls;
+  CHECK(native.sums == 2);
+  CHECK(native.gathers + native.broadcasts + native.messages == 0);
+}
+
+TEST_CASE("nccl: a unit that lacks few gradients is reduced by its own collective", "[nccl_rows]") {
+  const NcclDevices devices;
+  RowsRun run{.ranks = 2, .stage = 4, .frozen = "fc3.weight"};  // 55 of 289
+  const RowsResult few = run_rows(run);
+  CHECK(few.units == 1);
+  CHECK(few.calls.scatters == 2);
+  CHECK(few.calls.reduces == 0);
+  run.order = dist::Order::tree;
+  CHECK(run_rows(run).hashes == few.hashes);
+  run = {.ranks = 2, .stage = 4, .frozen = "fc2.weight"};  // 143 of 289
+  const RowsResult many = run_rows(run);
+  CHECK(many.calls.scatters == 0);
+  CHECK(many.calls.reduces == 2 * 2);
+  run.order = dist::Order::tree;
+  CHECK(run_rows(run).hashes == many.hashes);
+  CHECK(many.hashes != few.hashes);
 }
 
 TEST_CASE("nccl: of two ranks its own sums and those of a tree are one", "[nccl_rows]") {

@@ -51,17 +51,19 @@ inline PipeModel make_pipe_model(PipeSubject subject, Device device = kMeta) {
 }
 
 /// 56 rows, which 1, 2, 4, 7 and 8 divide.
-inline std::pair<Tensor, Tensor> pipe_batch(PipeSubject subject, int step, int replica = 0) {
+inline std::pair<Tensor, Tensor> pipe_batch(PipeSubject subject, int step, int replica = 0,
+                                            Device device = kCpu) {
   const auto seed = static_cast<uint64_t>(100 * step + 10 * replica + 1);
   if (subject == PipeSubject::layers) {
-    return {Tensor(noise({56, 7}, kFloat32, seed)), Tensor(noise({56, 5}, kFloat32, seed + 1))};
+    return {Tensor(noise({56, 7}, kFloat32, seed).to(device)),
+            Tensor(noise({56, 5}, kFloat32, seed + 1).to(device))};
   }
-  const auto ids = [](uint64_t from) {
+  const auto ids = [device](uint64_t from) {
     std::vector<int64_t> list;
     for (const float v : noise({56 * 6}, kFloat32, from).to_vector<float>()) {
       list.push_back(static_cast<int64_t>((v + 2.0f) * 0.25f * 19.0f));
     }
-    return Tensor(Array::from(list, {56, 6}));
+    return Tensor(Array::from(list, {56, 6}).to(device));
   };
   return {ids(seed), ids(seed + 1)};
 }
@@ -86,6 +88,7 @@ struct PipeRun {
   int micro_batches = 4;
   int steps = 2;
   Method method = Method::adamw;
+  Device device = kCpu;  ///< of all ranks
 };
 
 /// What an optimizer does with a step's gradients, whose norm is added to `numbers`.
@@ -99,9 +102,10 @@ inline void finish_pipe_step(const std::vector<Tensor>& parameters, optim::Optim
 /// Trains in one process; `numbers`: each step's loss and norm.
 inline void train_pipe_alone(const PipeRun& c, Whole& whole, std::vector<double>& numbers) {
   PipeModel model = make_pipe_model(c.subject, kCpu);
+  model.module().to(c.device);
   const auto optimizer = make_method(c.method, model.module().parameters());
   for (int step = 0; step < c.steps; ++step) {
-    const auto [x, y] = pipe_batch(c.subject, step);
+    const auto [x, y] = pipe_batch(c.subject, step, 0, c.device);
     numbers.push_back(accumulate_alone(model.chain(), x, y, c.micro_batches));
     finish_pipe_step(model.module().parameters(), *optimizer, numbers);
   }
@@ -112,15 +116,31 @@ inline void train_pipe_alone(const PipeRun& c, Whole& whole, std::vector<double>
 inline void train_pipe(const PipeRun& c, const dist::Communicator& world, Whole& whole,
                        std::vector<double>& numbers) {
   PipeModel model = make_pipe_model(c.subject);
-  dist::Pipeline pipe(model.chain(), world,
-                      {.schedule = c.schedule, .micro_batches = c.micro_batches});
+  dist::Pipeline pipe(
+      model.chain(), world,
+      {.schedule = c.schedule, .micro_batches = c.micro_batches, .device = c.device});
   const auto optimizer = make_method(c.method, pipe.parameters());
   for (int step = 0; step < c.steps; ++step) {
-    const auto [x, y] = pipe_batch(c.subject, step);
+    const auto [x, y] = pipe_batch(c.subject, step, 0, c.device);
     numbers.push_back(pipe.step(x, y));
     finish_pipe_step(pipe.parameters(), *optimizer, numbers);
   }
   add_state(whole, model.module(), *optimizer);
+}
+
+/// Names of what differs from one process, and whose losses or norms do.
+inline std::string pipe_difference(const PipeRun& c, const Whole& expected,
+                                   const std::vector<double>& numbers) {
+  Whole got;
+  std::vector<std::vector<double>> of_ranks(static_cast<size_t>(c.ranks));
+  dist::run_ranks(c.ranks, [&](dist::Communicator& world) {
+    train_pipe(c, world, got, of_ranks[static_cast<size_t>(world.rank())]);
+  });
+  std::string found = expected.difference(got);
+  for (size_t r = 0; r < of_ranks.size(); ++r) {
+    if (of_ranks[r] != numbers) found += " numbers of rank " + std::to_string(r);
+  }
+  return expected.size() < 4 ? "too few names" : found;
 }
 
 }  // namespace hero::test

@@ -23,6 +23,7 @@ struct TensorGrid {
   bool meta = false;    ///< made on meta
   bool sequence = false;
   int stage = 0;  ///< of ZeRO along "data", instead
+  Device device = kCpu;
 
   int ranks() const { return data * tensor; }
 };
@@ -42,13 +43,15 @@ inline std::unique_ptr<nn::GPT> made_gpt(const nn::GPTConfig& config, bool meta)
 inline std::unique_ptr<nn::GPT> cut_gpt(const nn::GPTConfig& config, const dist::Mesh& mesh,
                                         const TensorGrid& grid) {
   auto model = made_gpt(config, grid.meta);
+  if (!grid.meta) model->to(grid.device);
   dist::tensor_parallel(*model, mesh["tensor"], {.ways = grid.ways, .sequence = grid.sequence});
   if (grid.stage > 0) {
     dist::ZeRO(*model, mesh["data"], {.stage = grid.stage, .bucket_bytes = 700});
   } else if (grid.shards) {
-    dist::fully_shard(*model, mesh["data"], {.unit = dist::each<nn::Block>()});
+    dist::fully_shard(*model, mesh["data"],
+                      {.unit = dist::each<nn::Block>(), .device = grid.device});
   } else {
-    if (grid.meta) model->materialize();
+    if (grid.meta) model->materialize(grid.device);
     if (grid.data > 1) dist::DDP(*model, mesh["data"]);
   }
   return model;
@@ -64,22 +67,25 @@ inline Tensor gpt_labels(const nn::GPTConfig& config, int step, int batch) {
 }
 
 /// Three steps of AdamW with clipping; micro-batches by the coordinate along "data".
-inline std::unique_ptr<optim::Optimizer> train_gpt(nn::GPT& model, int batch, int steps = 3) {
+inline std::unique_ptr<optim::Optimizer> train_gpt(nn::GPT& model, int batch, int steps = 3,
+                                                   Device device = kCpu) {
   auto optimizer = make_method(Method::adamw, model.parameters());
   for (int step = 0; step < steps; ++step) {
     const nn::GPTConfig& config = model.config();
-    model.loss(gpt_labels(config, step, batch), gpt_labels(config, step + 50, batch)).backward();
+    const auto labels = [&](int at) { return gpt_labels(config, at, batch).to(device); };
+    model.loss(labels(step), labels(step + 50)).backward();
     finish_step(model, *optimizer, 0.5);
   }
   return optimizer;
 }
 
 /// What training on a grid ends with.
-inline void train_on(const nn::GPTConfig& config, const TensorGrid& grid, Whole& whole) {
+inline void train_on(const nn::GPTConfig& config, const TensorGrid& grid, Whole& whole,
+                     int steps = 3) {
   dist::run_ranks(grid.ranks(), [&](dist::Communicator& world) {
     const dist::Mesh mesh = mesh_of(world, grid);
     const auto model = cut_gpt(config, mesh, grid);
-    const auto optimizer = train_gpt(*model, mesh.coordinate("data"));
+    const auto optimizer = train_gpt(*model, mesh.coordinate("data"), steps, grid.device);
     add_state(whole, *model, *optimizer);
   });
 }

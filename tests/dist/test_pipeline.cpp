@@ -17,21 +17,6 @@ using Catch::Matchers::ContainsSubstring;
 const std::vector<Schedule> kSchedules = {Schedule::gpipe(), Schedule::one_f_one_b(),
                                           Schedule::interleaved(2), Schedule::zero_bubble()};
 
-// Names of what differs from one process, and whose losses or norms do.
-std::string pipe_difference(const PipeRun& c, const Whole& expected,
-                            const std::vector<double>& numbers) {
-  Whole got;
-  std::vector<std::vector<double>> of_ranks(static_cast<size_t>(c.ranks));
-  run_ranks(c.ranks, [&](Communicator& world) {
-    train_pipe(c, world, got, of_ranks[static_cast<size_t>(world.rank())]);
-  });
-  std::string found = expected.difference(got);
-  for (size_t r = 0; r < of_ranks.size(); ++r) {
-    if (of_ranks[r] != numbers) found += " numbers of rank " + std::to_string(r);
-  }
-  return expected.size() < 4 ? "too few names" : found;
-}
-
 void check_schedules(PipeSubject subject, const std::vector<int>& ranks,
                      const std::vector<int>& micro_batches, Method method) {
   for (const int m : micro_batches) {

@@ -1,14 +1,8 @@
 // A pipeline of ranks that compute layers together, several times side by side: three axes of a
 // mesh, with the bits of one process.
-#include "dist/pipelines.h"
+#include "dist/axes.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
-
-#include <hero/dist/checkpoint.h>
-#include <hero/dist/fsdp.h>
-#include <hero/dist/mesh.h>
-#include <hero/dist/tensor_parallel.h>
-#include <hero/dist/zero.h>
 
 namespace {
 
@@ -16,92 +10,6 @@ using namespace hero;
 using namespace hero::dist;
 using namespace hero::test;
 using hero_test::TempDir;
-
-constexpr int kWays = 2, kMicroBatches = 4;
-
-struct Axes {
-  int pipe = 1, data = 1, tensor = 1;
-  int ranks() const { return pipe * data * tensor; }
-};
-
-enum class Along { ddp, zero2, fsdp };
-
-nn::GPTConfig axes_gpt(bool tied = false) {
-  return {.vocab_size = 19,
-          .block_size = 6,
-          .n_layer = 3,
-          .n_head = 4,
-          .n_embd = 16,
-          .tie_weights = tied};
-}
-
-std::unique_ptr<nn::GPT> axes_model(Device device) {
-  manual_seed(5);
-  const nn::DeviceScope scope(device);
-  return std::make_unique<nn::GPT>(axes_gpt());
-}
-
-std::pair<Tensor, Tensor> axes_batch(int step, int replica) {
-  const auto ids = [&](int which) {
-    std::vector<int64_t> list;
-    const auto seed = static_cast<uint64_t>(100 * step + 10 * replica + which);
-    for (const float v : noise({8 * 6}, kFloat32, seed).to_vector<float>()) {
-      list.push_back(static_cast<int64_t>((v + 2.0f) * 0.25f * 19.0f));
-    }
-    return Tensor(Array::from(list, {8, 6}));
-  };
-  return {ids(1), ids(2)};
-}
-
-// A rank of the mesh, with what it trains.
-struct AxesRank {
-  Mesh mesh;
-  std::unique_ptr<nn::GPT> model;
-  std::optional<Pipeline> pipe;
-  std::unique_ptr<optim::Optimizer> optimizer;
-
-  AxesRank(const Communicator& world, const Axes& axes, Along along, bool sequence = false,
-           const Schedule& schedule = Schedule::one_f_one_b())
-      : mesh(world, {{"pipe", axes.pipe}, {"data", axes.data}, {"tensor", axes.tensor}}),
-        model(axes_model(kMeta)) {
-    // [snippet: axes]
-    tensor_parallel(*model, mesh["tensor"], {.ways = kWays, .sequence = sequence});
-    pipe.emplace(*model, mesh["pipe"],
-                 PipelineOptions{.schedule = schedule, .micro_batches = kMicroBatches});
-    if (along == Along::fsdp) fully_shard(*model, mesh["data"], {.unit = each<nn::Block>()});
-    // [end]
-    if (along == Along::ddp) DDP(*model, mesh["data"]);
-    if (along == Along::zero2) ZeRO(*model, mesh["data"], {.stage = 2, .bucket_bytes = 700});
-    optimizer = make_method(Method::adamw, pipe->parameters());
-  }
-  void step(int number, std::vector<double>& numbers) {
-    const auto [x, y] = axes_batch(number, mesh.coordinate("data"));
-    pipe->step(x, y);
-    finish_pipe_step(pipe->parameters(), *optimizer, numbers);
-  }
-};
-
-// The same in one process, whose layers are as many slices.
-void train_axes_alone(int replicas, int steps, Whole& whole, std::vector<double>& numbers,
-                      bool sequence = false) {
-  run_ranks(1, [&](Communicator& world) {
-    const auto model = axes_model(kCpu);
-    tensor_parallel(*model, world, {.ways = kWays, .sequence = sequence});
-    const auto parameters = model->parameters();
-    const auto optimizer = make_method(Method::adamw, parameters);
-    optim::Accumulator gradients(parameters);
-    for (int step = 0; step < steps; ++step) {
-      for (int r = 0; r < replicas; ++r) {
-        const auto [x, y] = axes_batch(step, r);
-        accumulate_alone(*model, x, y, kMicroBatches);
-        gradients.add();
-      }
-      gradients.mean();
-      finish_pipe_step(parameters, *optimizer, numbers);
-    }
-    add_state(whole, *model, *optimizer);
-  });
-}
 
 TEST_CASE("three axes together have the bits of one process", "[axes][threads]") {
   constexpr int kSteps = 3;
@@ -113,16 +21,7 @@ TEST_CASE("three axes together have the bits of one process", "[axes][threads]")
          {Axes{1, replicas, 2}, Axes{2, replicas, 1}, Axes{2, replicas, 2}, Axes{3, replicas, 2}}) {
       for (const Along along : {Along::ddp, Along::zero2, Along::fsdp}) {
         CAPTURE(axes.pipe, axes.data, axes.tensor, static_cast<int>(along));
-        Whole got;
-        run_ranks(axes.ranks(), [&](Communicator& world) {
-          AxesRank rank(world, axes, along);
-          std::vector<double> found;
-          for (int step = 0; step < kSteps; ++step) rank.step(step, found);
-          expect(found == numbers, "norms of the whole model");
-          add_state(got, *rank.model, *rank.optimizer);
-        });
-        CHECK(expected.size() > 4);
-        CHECK(expected.difference(got) == "");
+        CHECK(axes_difference(axes, {.along = along}, kSteps, expected, numbers) == "");
       }
     }
   }
@@ -133,18 +32,10 @@ TEST_CASE("DDP beside stages of several chunks has the bits of one process", "[a
   Whole expected;
   std::vector<double> numbers;
   train_axes_alone(2, kSteps, expected, numbers);
+  const AxesOptions options = {.along = Along::ddp, .schedule = Schedule::interleaved(2)};
   for (const Axes& axes : {Axes{1, 2, 1}, Axes{2, 2, 1}, Axes{2, 2, 2}}) {
     CAPTURE(axes.pipe, axes.data, axes.tensor);
-    Whole got;
-    run_ranks(axes.ranks(), [&](Communicator& world) {
-      AxesRank rank(world, axes, Along::ddp, false, Schedule::interleaved(2));
-      std::vector<double> found;
-      for (int step = 0; step < kSteps; ++step) rank.step(step, found);
-      expect(found == numbers, "norms of the whole model");
-      add_state(got, *rank.model, *rank.optimizer);
-    });
-    CHECK(expected.size() > 4);
-    CHECK(expected.difference(got) == "");
+    CHECK(axes_difference(axes, options, kSteps, expected, numbers) == "");
   }
 }
 
@@ -154,20 +45,13 @@ TEST_CASE("a zero bubble beside tensor and data axes has the bits of one process
   for (const bool sequence : {false, true}) {
     Whole expected;
     std::vector<double> numbers;
-    train_axes_alone(2, kSteps, expected, numbers, sequence);
+    train_axes_alone(2, kSteps, expected, numbers, {.sequence = sequence});
     for (const Axes& axes : {Axes{1, 2, 2}, Axes{2, 2, 2}, Axes{3, 2, 1}}) {
       for (const Along along : {Along::ddp, Along::zero2, Along::fsdp}) {
         CAPTURE(sequence, axes.pipe, axes.data, axes.tensor, static_cast<int>(along));
-        Whole got;
-        run_ranks(axes.ranks(), [&](Communicator& world) {
-          AxesRank rank(world, axes, along, sequence, Schedule::zero_bubble());
-          std::vector<double> found;
-          for (int step = 0; step < kSteps; ++step) rank.step(step, found);
-          expect(found == numbers, "norms of the whole model");
-          add_state(got, *rank.model, *rank.optimizer);
-        });
-        CHECK(expected.size() > 4);
-        CHECK(expected.difference(got) == "");
+        const AxesOptions options = {
+            .along = along, .sequence = sequence, .schedule = Schedule::zero_bubble()};
+        CHECK(axes_difference(axes, options, kSteps, expected, numbers) == "");
       }
     }
   }
@@ -178,48 +62,48 @@ TEST_CASE("stages of a sequence that is cut between layers have the bits of one 
   constexpr int kSteps = 2;
   Whole expected;
   std::vector<double> numbers;
-  train_axes_alone(2, kSteps, expected, numbers, true);
+  train_axes_alone(2, kSteps, expected, numbers, {.sequence = true});
   for (const Axes& axes : {Axes{1, 2, 2}, Axes{2, 2, 1}, Axes{2, 2, 2}, Axes{4, 2, 2}}) {
     for (const Along along : {Along::ddp, Along::fsdp}) {
       CAPTURE(axes.pipe, axes.data, axes.tensor, static_cast<int>(along));
-      Whole got;
-      run_ranks(axes.ranks(), [&](Communicator& world) {
-        AxesRank rank(world, axes, along, true);
-        std::vector<double> found;
-        for (int step = 0; step < kSteps; ++step) rank.step(step, found);
-        expect(found == numbers, "norms of the whole model");
-        add_state(got, *rank.model, *rank.optimizer);
-      });
-      CHECK(expected.size() > 4);
-      CHECK(expected.difference(got) == "");
+      const AxesOptions options = {.along = along, .sequence = true};
+      CHECK(axes_difference(axes, options, kSteps, expected, numbers) == "");
     }
   }
 }
 
 TEST_CASE("a checkpoint of three axes resumes on others", "[axes]") {
   const TempDir dir;
-  Whole expected;
-  const auto train = [&](const Axes& axes, int from, int to, Whole* whole) {
-    run_ranks(axes.ranks(), [&](Communicator& world) {
-      AxesRank rank(world, axes, Along::fsdp);
-      Checkpointer checkpoint(dir / "run", world);
-      checkpoint.track("model", *rank.model);
-      checkpoint.track("optimizer", *rank.optimizer);
-      expect(checkpoint.resume().value_or(0) == from, "the step");
-      std::vector<double> numbers;
-      for (int step = from; step < to; ++step) rank.step(step, numbers);
-      checkpoint.save(to);
-      if (whole) add_state(*whole, *rank.model, *rank.optimizer);
-    });
-  };
+  Whole expected, got;
   std::vector<double> numbers;
   train_axes_alone(2, 4, expected, numbers);
-  Whole got;
-  train({2, 2, 2}, 0, 1, nullptr);
-  train({1, 2, 1}, 1, 2, nullptr);
-  train({3, 2, 1}, 2, 3, nullptr);
-  train({1, 2, 2}, 3, 4, &got);
+  train_and_save(dir / "run", {2, 2, 2}, {}, 0, 1, nullptr);
+  train_and_save(dir / "run", {1, 2, 1}, {}, 1, 2, nullptr);
+  train_and_save(dir / "run", {3, 2, 1}, {}, 2, 3, nullptr);
+  train_and_save(dir / "run", {1, 2, 2}, {}, 3, 4, &got);
   CHECK(expected.difference(got) == "");
+}
+
+TEST_CASE("checkpoints go on from any of slices, stages and shards to any other", "[axes]") {
+  // one process; TP2, TP4, TP2 x FSDP2, PP2, PP2 x TP2, 2 x 2 x 2. Replicas with the same batches,
+  // whose mean is exact, so that all train the same.
+  constexpr Axes kAll[] = {{1, 1, 1}, {1, 1, 2}, {1, 1, 4}, {1, 2, 2},
+                           {2, 1, 1}, {2, 1, 2}, {2, 2, 2}};
+  const AxesOptions options = {.ways = 4, .alike = true};
+  Whole expected;
+  std::vector<double> numbers;
+  train_axes_alone(1, 2, expected, numbers, options);
+  CHECK(expected.size() > 4);
+  for (const Axes& from : kAll) {
+    const TempDir dir;
+    train_and_save(dir / "run", from, options, 0, 1, nullptr);
+    for (const Axes& to : kAll) {
+      CAPTURE(from.pipe, from.data, from.tensor, to.pipe, to.data, to.tensor);
+      Whole got;
+      train_and_save(dir / "run", to, options, 1, 2, &got);
+      CHECK(expected.difference(got) == "");
+    }
+  }
 }
 
 TEST_CASE("three axes count their bytes apart", "[axes]") {
@@ -230,7 +114,7 @@ TEST_CASE("three axes count their bytes apart", "[axes]") {
   const auto count = [](const Axes& axes) {
     Sent sent;
     const auto program = [&](Communicator& world) {
-      AxesRank rank(world, axes, Along::fsdp);
+      AxesRank rank(world, axes);
       world.traffic().reset();
       const Tensor ids(Array::empty({8, 6}, kInt64, kMeta));
       rank.pipe->step(ids, ids);
@@ -250,7 +134,7 @@ TEST_CASE("three axes count their bytes apart", "[axes]") {
   CHECK(one.pipe == 0);
   CHECK(three.tensor == one.tensor);
   // [2, 6, 16] of float32 for each micro-batch and each of two borders, and back
-  CHECK(three.activations == kMicroBatches * 2 * (2 * 6 * 16 * 4));
+  CHECK(three.activations == kAxesMicroBatches * 2 * (2 * 6 * 16 * 4));
   CHECK(three.gradients == three.activations);
   CHECK(three.pipe >= three.activations + three.gradients);
 }
@@ -276,7 +160,7 @@ TEST_CASE("DDP beside a pipeline sends each gradient once a step", "[axes]") {
        {Schedule::one_f_one_b(), Schedule::interleaved(2), Schedule::zero_bubble()}) {
     CAPTURE(schedule.name());
     run_ranks(4, [&](Communicator& world) {
-      AxesRank rank(world, {2, 2, 1}, Along::ddp, false, schedule);
+      AxesRank rank(world, {2, 2, 1}, {.along = Along::ddp, .schedule = schedule});
       std::vector<double> numbers;
       for (const int step : {0, 1}) rank.step(step, numbers);  // buckets get their order
       int64_t elements = 0;

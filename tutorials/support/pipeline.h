@@ -1,5 +1,5 @@
 #pragma once
-// Chapter 13: a clock for ranks that hand work on, and what it showed.
+// Chapter 13: a clock for ranks that hand work on, and what it showed; matrices cut among ranks.
 #include <string>
 #include <vector>
 
@@ -48,6 +48,10 @@ struct Bubble {
 /// Table and figure: what was idle beside (p - 1) / (m + p - 1).
 void show_bubbles(const Communicator& world, const std::vector<Bubble>& bubbles,
                   const std::string& folder);
+
+/// Cuts a GPT's block for the ranks as dist::tensor_parallel does, and draws what of each matrix
+/// its ranks say they hold.
+void draw_slices(const Communicator& world, const std::string& folder);
 
 /// "[22 28; 49 64]": a matrix of whole numbers.
 std::string matrix(const hero::Tensor& x);

@@ -98,16 +98,15 @@ class Asking {
     if (count > 0 && from != to) end_.exchange.copy(from, to, count * item_);
   }
 
+  void gather_even(const std::byte* own_part, int64_t count) {
+    said(end_.comm.library().AllGather(own_part, call_.output, length(count * item_), ncclUint8,
+                                       end_.comm.handle(), end_.comm.queue()));
+  }
+
   // `own` is this rank's part, wherever it lies; the output takes all.
   void all_gather(const std::byte* own_part) {
     if (call_.size == 0) return;
-    if (even()) {
-      return group([&] {
-        said(end_.comm.library().AllGather(own_part, call_.output,
-                                           length(call_.size / end_.size * item_), ncclUint8,
-                                           end_.comm.handle(), end_.comm.queue()));
-      });
-    }
+    if (even()) return group([&] { gather_even(own_part, call_.size / end_.size); });
     copy(own_part, call_.output + own().begin * item_, own().count);
     group([&] {
       for_others([&](int i) {
@@ -192,7 +191,7 @@ class Asking {
 
   // Where this rank's sums go, and what it sums.
   void ordered() {
-    const bool all = call_.op == Collective::all_reduce;
+    if (call_.op == Collective::all_reduce) return ordered_of_all();
     if (call_.op == Collective::reduce) {
       exchange_and_sum(
           [&](int i) {
@@ -201,11 +200,26 @@ class Asking {
           call_.output);
       return;
     }
-    std::byte* const sums = call_.output == nullptr ? nullptr
-                            : all                   ? call_.output + own().begin * item_
-                                                    : call_.output;
-    exchange_and_sum([&](int i) { return part(i); }, sums);
-    if (all) all_gather(sums);
+    exchange_and_sum([&](int i) { return part(i); }, call_.output);
+  }
+
+  // [note: parts of an all_reduce] Nobody but this engine sees them. All ranks sum up equal parts,
+  // which begin at 16 bytes and which NCCL gathers in a call of its own; the last rank sums up what
+  // is left as well, less than 16 bytes a rank, and broadcasts it.
+  void ordered_of_all() {
+    if (call_.size == 0) return;
+    const int64_t pack = 16 / item_;
+    const int64_t even = call_.size / end_.size / pack * pack, left = call_.size - even * end_.size;
+    const int last = end_.size - 1;
+    std::byte* const sums = call_.output + end_.rank * even * item_;
+    exchange_and_sum([&](int i) { return Part{i * even, i == last ? even + left : even}; }, sums);
+    std::byte* const behind = call_.output + end_.size * even * item_;
+    group([&] {
+      if (even > 0) gather_even(sums, even);
+      if (left == 0) return;
+      said(end_.comm.library().Broadcast(behind, behind, length(left * item_), ncclUint8, last,
+                                         end_.comm.handle(), end_.comm.queue()));
+    });
   }
 
   // Rank i sums up part(i) of all inputs. All ranks make the same number of steps: those of the
