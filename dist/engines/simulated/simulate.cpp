@@ -54,4 +54,11 @@ Recording record_ranks(int size, const RankProgram& program, const Cluster& clus
   return recorder.finish();
 }
 
+Recording record_parts(int size, const RankProgram& program, const Cluster& cluster,
+                       const std::vector<int>& ranks) {
+  Recorder recorder(size, cluster, true);
+  simulate("rehearse", size, program, ranks, &recorder);
+  return recorder.finish();
+}
+
 }  // namespace hero::dist
