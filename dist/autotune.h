@@ -22,6 +22,7 @@ namespace hero::dist {
 struct TuneCandidate {
   std::string name;
   std::function<std::function<void()>()> make;
+  double planned = 0.0;  ///< seconds of a step that a plan foretells, shown beside; 0: none
 };
 
 struct AutotuneOptions {
@@ -34,6 +35,7 @@ struct AutotuneOptions {
 /// What became of a candidate.
 struct TuneEntry {
   std::string name;
+  double planned = 0.0;  ///< the candidate's
   double seconds = 0.0;  ///< a step's median in its last round, of the slowest rank
   int64_t memory = 0;    ///< most bytes that a rank held
   int steps = 0;         ///< timed in all rounds
@@ -45,6 +47,7 @@ struct Tuned {
   std::vector<TuneEntry> entries;
   /// Of the candidates, the number of the best; -1 where all hold too much.
   int best = -1;
+  /// A line a candidate, with what was planned where something was.
   std::string table() const;
 };
 

@@ -66,10 +66,14 @@ struct Config {
   };
   Zero zero = {};
 
-  int tensor = 1;             ///< ranks that compute each layer together
-  Order order = Order::tree;  ///< in which the ranks' gradients are added up
+  int tensor = 1;  ///< ranks that compute each layer together
+  int pipe = 1;    ///< stages of a pipeline, whose micro-batches are accumulation_steps
+  std::string schedule = "1f1b";   ///< of a pipeline: what Schedule::name() says
+  bool checkpoint_blocks = false;  ///< blocks of an nn::GPT keep their input alone and run twice
+  Order order = Order::tree;       ///< in which the ranks' gradients are added up
 
-  int64_t steps_per_print = 0;        ///< a line of rank 0 every so many steps; 0: none
+  int64_t steps_per_print = 0;  ///< a line of rank 0 every so many steps; 0: none
+  std::string report = {};      ///< rank 0 writes the run as a page to this file: see nn::Report
   bool wall_clock_breakdown = false;  ///< and with it the milliseconds of forward, backward, step
 
   /// Reads a file. One Error names all keys that are unknown, refused or have a wrong value, each

@@ -145,9 +145,8 @@ Plan plan(const PlanRequest& request);
 
 /// The best strategies and, by tensor ranks and stages, why all others fell.
 std::string table(const Plan& plan);
-/// The configuration file of a strategy for dist::Config: JSON with DeepSpeed's keys and "tensor";
-/// where there are stages also "pipe" and "schedule", which a Trainer refuses and a program with a
-/// dist::Pipeline has to follow.
+/// The configuration file of a strategy, which dist::Config reads and dist::Trainer runs: JSON with
+/// DeepSpeed's keys and Hero's own "tensor", "pipe", "schedule" and "checkpoint_blocks".
 std::string config_text(const PlanRequest& request, const Strategy& strategy);
 
 /// A request's JSON: {"model": {"layers", "width", "heads", "vocabulary", "sequence"}, "ranks",

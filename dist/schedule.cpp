@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 
 #include <hero/core/error.h>
 #include <hero/dist/schedule.h>
@@ -60,6 +61,20 @@ std::string to_string(const Action& action) {
 Schedule Schedule::interleaved(int chunks) {
   check(chunks > 0, "schedule: interleaved needs a chunk or more: ", chunks);
   return {Type::interleaved, chunks};
+}
+
+Schedule Schedule::named(const std::string& name) {
+  for (const Schedule& known : {gpipe(), one_f_one_b(), zero_bubble()}) {
+    if (known.name() == name) return known;
+  }
+  const std::string head = "interleaved(";
+  if (name.starts_with(head) && name.ends_with(")")) {
+    const char *begin = name.data() + head.size(), *end = name.data() + name.size() - 1;
+    int chunks = 0;
+    if (std::from_chars(begin, end, chunks).ptr == end && chunks > 0) return interleaved(chunks);
+  }
+  fail("schedule: '", name,
+       "' is none; there are gpipe, 1f1b, zero_bubble and interleaved(CHUNKS)");
 }
 
 std::string Schedule::name() const {

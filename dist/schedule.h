@@ -53,6 +53,9 @@ class Schedule {
   /// together, which is what 1F1B's first rank holds.
   static Schedule zero_bubble() { return {Type::zero_bubble, 1}; }
 
+  /// The schedule of a name(); an Error where there is none.
+  static Schedule named(const std::string& name);
+
   int chunks() const { return chunks_; }
   /// Whether the gradients of weights are actions of their own.
   bool splits_backward() const { return type_ == Type::zero_bubble; }

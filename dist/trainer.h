@@ -14,6 +14,7 @@
 #include <hero/dist/communicator.h>
 #include <hero/dist/config.h>
 #include <hero/dist/policy.h>
+#include <hero/nn/chain.h>
 #include <hero/nn/module.h>
 #include <hero/optim/optimizer.h>
 
@@ -32,7 +33,11 @@ struct TrainerOptions {
 /// Loss and gradients are those of the same program by hand, to the bit: backward() divides the
 /// loss by the accumulation steps and scales it, ranks average with the last backward of a step
 /// alone, and step() then unscales, clips, steps the optimizer, moves the rate and empties the
-/// gradients; other calls of step() only count.
+/// gradients; other calls of step() only count. train_batch() does all of that for a batch.
+///
+/// With "pipe" above 1 the module must be an nn::Chain, as nn::GPT is, with blocks that the stages
+/// divide or links that they do not outnumber; it may lie on meta, and train_batch() is the only
+/// way through it.
 class Trainer {
  public:
   Trainer(nn::Module& model, const Communicator& world, const Config& config,
@@ -49,6 +54,17 @@ class Trainer {
   /// True when parameters were stepped: not between the micro-batches of a step, and not where a
   /// float16 gradient overflowed.
   bool step();
+
+  /// A whole step: forward and backward of each micro-batch of x and y, whose first dimension is
+  /// this rank's part of a batch, then step(). Returns the mean loss over them, on every stage of a
+  /// pipeline. An Error where the module is no nn::Chain, which knows its loss, or the first
+  /// dimension is not train_micro_batch_size_per_gpu() x gradient_accumulation_steps().
+  double train_batch(const Tensor& x, const Tensor& y);
+
+  /// Which replica of the model this rank is of, of how many: those that share one by "tensor" or
+  /// "pipe" have the same and take the same samples.
+  int data_rank() const;
+  int data_ranks() const;
 
   /// The backward that comes next, or was the last before step(), is the last one of a step.
   bool is_gradient_accumulation_boundary() const;
@@ -69,8 +85,8 @@ class Trainer {
   double global_grad_norm() const;
 
   nn::Module& module() const;
-  /// The whole module's state on every rank; a collective. An Error with "tensor" above 1: there
-  /// dist::save_full() writes whole modules.
+  /// The whole module's state on every rank; a collective. An Error with "tensor" or "pipe" above
+  /// 1: there dist::save_full() writes whole modules.
   nn::StateDict full_state_dict() const;
   optim::Optimizer& optimizer() const;
   /// The model, the optimizer, the rate's steps, the loss's scale and the counts, for

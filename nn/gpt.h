@@ -147,6 +147,9 @@ class GPT : public Module, public Chain {
   /// softmax(scores / temperature) given the block_size tokens before it. Runs as in eval(),
   /// unrecorded.
   Tensor generate(const Tensor& tokens, const GenerateOptions& options = {});
+  /// From now on blocks keep only their input for backward and run twice, or do not: as
+  /// GPTConfig::checkpoint says at first.
+  void set_checkpoint(bool on) { config_.checkpoint = on; }
   /// From now on the ranks of a group share each sequence: tokens and targets are whole on all of
   /// them, features are those of this rank's positions, and so are the scores of forward(). loss()
   /// is the mean over all positions, with gradients that are to be averaged over the ranks. Null:

@@ -4,6 +4,7 @@
 
 #include "support/charts.h"
 #include "support/device.h"
+#include "support/page.h"
 #include "support/program.h"
 
 #include <hero/autograd/autograd.h>
@@ -69,6 +70,7 @@ Run descend(const Problem& p, const tutorial::Options& options, int steps) {
     run.p1 -= lr * v1;
     run.p2 -= lr * v2;
     run.loss.push_back(run.last.loss);
+    tutorial::note_step("", {{"loss", run.last.loss}, {"slope", run.p1}, {"intercept", run.p2}});
     run.log_norm.push_back(std::log(std::hypot(run.last.dp1, run.last.dp2)));
   }
   return run;

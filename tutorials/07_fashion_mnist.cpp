@@ -6,6 +6,7 @@
 #include "support/command.h"
 #include "support/device.h"
 #include "support/fashion.h"
+#include "support/page.h"
 #include "support/trace.h"
 
 #include <hero/autograd/autograd.h>
@@ -114,7 +115,6 @@ int train(Training& t, const Fashion& data, const FashionOptions& options) {
     progress.clear();
     keeper.end_epoch(test(t.model, data));
   }
-  keeper.finish();
   return 0;
 }
 // [end]
@@ -179,7 +179,6 @@ const std::vector<Racer> kRacers = {
 int race(const Fashion& data, const FashionOptions& options) {
   FashionOptions not_kept = options;
   not_kept.run.clear();
-  not_kept.report.clear();
   const int64_t epochs = options.quick ? 1 : 2;
   std::printf("All optimizers, %lld images each\n%s\n", epochs * data.train->size() + 0LL, kLine);
   std::printf("optimizer     lr  training loss  test loss  test accuracy\n");
@@ -233,13 +232,14 @@ int main(int argc, char** argv) {
       .count("--epochs", options.epochs, "passes over the images")
       .count("--images", options.images, "only so many, to train and to test")
       .text("--run", options.run, "folder for checkpoints and metrics; none: nothing is kept")
-      .text("--report", options.report, "a page in HTML that shows the run, also while it goes on")
       .flag("--resume", options.resume, "go on from the newest checkpoint of --run")
       .flag("--silent", options.silent, "no line of progress")
       .text("--out", options.out, "folder for figures")
       .device(options.device);
   tutorial::TraceOptions trace;
   tutorial::add_trace(command, trace);
+  std::string report;
+  tutorial::add_report(command, report);
   const auto run = [&] {
     hero::check(!options.resume || !options.run.empty(),
                 "--resume: name the run's folder with --run");
@@ -251,5 +251,8 @@ int main(int argc, char** argv) {
     const int code = slides(data, options);
     return code != 0 ? code : race(data, options);
   };
-  return command.run(argc, argv, [&] { return tutorial::traced(trace, options.device, run); });
+  return command.run(argc, argv, [&] {
+    return tutorial::traced(trace, options.device,
+                            [&] { return tutorial::reported(report, "FashionMNIST", run); });
+  });
 }

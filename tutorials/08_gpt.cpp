@@ -5,6 +5,7 @@
 #include "support/device.h"
 #include "support/gpt_options.h"
 #include "support/language.h"
+#include "support/page.h"
 #include "support/program.h"
 #include "support/trace.h"
 
@@ -104,9 +105,7 @@ void write_samples(nn::GPT& model, const Corpus& corpus, const Tensor& prompt,
   }
 }
 
-const nn::ReportOptions kReport = {.title = "A GPT on the King James text"};
-
-void open_report(nn::Report& report, const Plan& plan, const nn::GPT& model) {
+void configure(nn::Report& report, const Plan& plan, const nn::GPT& model) {
   report.configure("parameters", std::to_string(model.parameter_count()));
   report.configure("layers", std::to_string(plan.layers));
   report.configure("width", std::to_string(plan.width));
@@ -156,8 +155,8 @@ int train(const GPTOptions& options) {
     metrics.emplace(options.run, nn::MetricsOptions{.resumed_step = step});
   }
   // [end]
-  std::optional<nn::Report> report;
-  if (!options.report.empty()) open_report(report.emplace(options.report, kReport), plan, model);
+  nn::Report* const report = tutorial::page();  // where --report is given
+  if (report) configure(*report, plan, model);
   const int64_t every = std::max<int64_t>(1, plan.steps / 10);
   const nn::StopSignal stop;
   nn::Progress progress({.total = plan.steps,
@@ -202,8 +201,7 @@ int train(const GPTOptions& options) {
     return stop.exit_code();
   }
   if (!curves.train.empty()) draw_losses(curves, options.out, "08_gpt");
-  write_samples(model, corpus, prompt, options, report ? &*report : nullptr);
-  if (report) report->finish();
+  write_samples(model, corpus, prompt, options, report);
   return 0;
 }
 
@@ -215,6 +213,12 @@ int main(int argc, char** argv) {
   add_options(command, options);
   tutorial::TraceOptions trace;
   tutorial::add_trace(command, trace);
+  std::string report;
+  tutorial::add_report(command, report);
   const auto run = [&] { return train(options); };
-  return command.run(argc, argv, [&] { return tutorial::traced(trace, options.device, run); });
+  const char* title = "A GPT on the King James text";
+  return command.run(argc, argv, [&] {
+    return tutorial::traced(trace, options.device,
+                            [&] { return tutorial::reported(report, title, run); });
+  });
 }

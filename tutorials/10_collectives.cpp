@@ -167,20 +167,22 @@ std::string mistake() {
 
 int main(int argc, char** argv) {
   const char* title = "Collectives, drawn, with the bytes that each rank sends.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
-    drawn.clear();
-    with_a_root(world);
-    without_a_root(world);
-    if (world.rank() == 0) tutorial::draw_exchanges(drawn, options.out);
-    ring(world);
-    operations(world);
-    hero::manual_seed(static_cast<uint64_t>(world.rank()));
-    const bool same = everywhere(
-        world, two_halves(world, hero::randn({250 * world.size()}, {.device = device()}).array()));
-    say(world, "\nall_reduce and its two halves: %s\n", same ? "the same bits" : "they differ");
-    const bool ordered = everywhere(world, sums_in_a_tree(world));
-    say(world, "1/3 + 1/4 + ... in a tree: %s\n", ordered ? "the same bits" : "it differs");
-    say(world, "\nwhat rank 0 has sent\n%s", world.traffic().table().c_str());
-    if (world.rank() == 0) say(world, "\na mistake:\n%s\n", mistake().c_str());
-  });
+  return tutorial::run_ranks(
+      argc, argv, {.title = title, .trains = false}, [](Communicator& world, auto& options) {
+        drawn.clear();
+        with_a_root(world);
+        without_a_root(world);
+        if (world.rank() == 0) tutorial::draw_exchanges(drawn, options.out);
+        ring(world);
+        operations(world);
+        hero::manual_seed(static_cast<uint64_t>(world.rank()));
+        const bool same = everywhere(
+            world,
+            two_halves(world, hero::randn({250 * world.size()}, {.device = device()}).array()));
+        say(world, "\nall_reduce and its two halves: %s\n", same ? "the same bits" : "they differ");
+        const bool ordered = everywhere(world, sums_in_a_tree(world));
+        say(world, "1/3 + 1/4 + ... in a tree: %s\n", ordered ? "the same bits" : "it differs");
+        say(world, "\nwhat rank 0 has sent\n%s", world.traffic().table().c_str());
+        if (world.rank() == 0) say(world, "\na mistake:\n%s\n", mistake().c_str());
+      });
 }

@@ -131,10 +131,11 @@ void paper(const Communicator& world, const std::string& folder) {
 
 int main(int argc, char** argv) {
   const char* title = "Memory of data parallelism and of the stages of ZeRO, from the ledger.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
-    copies(world);
-    if (world.rank() > 0) return;
-    slides(world, options.out);
-    paper(world, options.out);
-  });
+  return tutorial::run_ranks(argc, argv, {.title = title, .trains = false},
+                             [](Communicator& world, auto& options) {
+                               copies(world);
+                               if (world.rank() > 0) return;
+                               slides(world, options.out);
+                               paper(world, options.out);
+                             });
 }

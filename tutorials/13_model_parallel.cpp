@@ -237,14 +237,16 @@ void compare_tensor_parallel(const Communicator& world) {
 
 int main(int argc, char** argv) {
   const char* title = "One model on several ranks: by layer, by matrix, as a pipeline.";
-  return tutorial::run_ranks(argc, argv, {.title = title}, [](Communicator& world, auto& options) {
-    pipelines(world, options.out);
-    std::vector<int> ranks = {0, 1};
-    if (world.size() == 1) ranks = {0};
-    if (world.rank() > 1) ranks = {};
-    if (const Communicator pair = world.group(ranks); pair.defined()) slides(pair);
-    compare_tensor_parallel(world);
-    by_library(world);
-    tutorial::draw_slices(world, options.out);
-  });
+  return tutorial::run_ranks(argc, argv, {.title = title, .trains = false},
+                             [](Communicator& world, auto& options) {
+                               pipelines(world, options.out);
+                               std::vector<int> ranks = {0, 1};
+                               if (world.size() == 1) ranks = {0};
+                               if (world.rank() > 1) ranks = {};
+                               if (const Communicator pair = world.group(ranks); pair.defined())
+                                 slides(pair);
+                               compare_tensor_parallel(world);
+                               by_library(world);
+                               tutorial::draw_slices(world, options.out);
+                             });
 }

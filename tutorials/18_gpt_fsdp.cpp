@@ -4,6 +4,7 @@
 #include "support/device.h"
 #include "support/ladder.h"
 #include "support/language.h"
+#include "support/page.h"
 #include "support/resumes.h"
 
 #include <hero/dist/checkpoint.h>
@@ -125,6 +126,7 @@ void train(const Communicator& world, Run& run, int64_t from, int64_t until) {
     world.traffic().reset();
     const double loss = run.step(i, world.size());
     curves.back().losses.push_back(loss);
+    tutorial::note_step(curves.back().name, {{"loss", loss}, {"rate", run.adamw.lr()}});
     sum += loss;
     if ((i + 1) % every != 0) continue;
     say(run.ranks, "  step %3d  loss %.3f\n", static_cast<int>(i + 1),

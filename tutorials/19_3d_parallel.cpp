@@ -4,6 +4,7 @@
 #include "support/device.h"
 #include "support/gantt.h"
 #include "support/mesh.h"
+#include "support/page.h"
 #include "support/ranks.h"
 
 #include <hero/nn/nn.h>
@@ -72,6 +73,7 @@ Seen finish(const std::vector<Tensor>& parameters, optim::Optimizer& optimizer, 
   const double norm = optim::clip_grad_norm(parameters, 1.0).item();
   optimizer.step();
   optimizer.zero_grad();
+  tutorial::note_step("", {{"loss", loss}, {"norm", norm}, {"rate", optimizer.lr()}});
   return {loss, norm};
 }
 

@@ -7,6 +7,7 @@
 #include "support/device.h"
 #include "support/homes.h"
 #include "support/ladder.h"
+#include "support/page.h"
 
 #include <hero/core/swap_file.h>
 #include <hero/nn/nn.h>
@@ -169,6 +170,7 @@ Seen train(const Communicator& world, const Home& home, int64_t bytes, int steps
     adamw->zero_grad();
     if (step + 1 == steps) seen.course.note("");
     seen.losses.push_back(loss.item());
+    tutorial::note_step(home.name, {{"loss", seen.losses.back()}});
   }
   // [end]
   for (hero::HookHandle& hook : hooks) hook.remove();

@@ -11,6 +11,7 @@
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
 #include <hero/core/half_products.h>
+#include <hero/core/planned_device.h>
 
 namespace hero {
 
@@ -89,7 +90,8 @@ Tensor rounded_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          const AttentionOptions& options) {
   using detail::widened;
   const Tensor& bias = options.bias;
-  const bool lifts = detail::any_half(q, k, v, bias) && q.device().type != DeviceType::cuda;
+  const bool lifts =
+      detail::any_half(q, k, v, bias) && core::kernels_of(q.device()) != DeviceType::cuda;
   if (!lifts || autocast_enabled()) return composed_attention(q, k, v, options);
   if (options.dropout_p > 0.0) {
     AttentionOptions wide = options;

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include <hero/autograd/op.h>
+#include <hero/core/planned_device.h>
 
 namespace hero::detail {
 
@@ -23,7 +24,7 @@ Grads composed_backward(const std::vector<bool>& wanted, const std::vector<Tenso
 /// The dtype in which a device's fused kernels take floats of `dtype`. The CPU's compute in float32
 /// and float64 alone; those of a GPU read and write halves as they are, with float32 inside.
 inline DType fused_dtype(DType dtype, Device device) {
-  if (device.type == DeviceType::cuda && is_floating(dtype)) return dtype;
+  if (core::kernels_of(device) == DeviceType::cuda && is_floating(dtype)) return dtype;
   return dtype == kFloat64 ? kFloat64 : kFloat32;
 }
 

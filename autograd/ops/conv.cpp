@@ -9,6 +9,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/planned_device.h>
 
 namespace hero {
 
@@ -19,7 +20,7 @@ using core::Activation;
 // Columns of as many images as fit are held at once: enough for large products, no more than a few
 // images of a large network. A GPU needs more of them to be busy.
 int64_t column_bytes(Device device) {
-  return int64_t{device.type == DeviceType::cuda ? 256 : 4} << 20;
+  return int64_t{core::kernels_of(device) == DeviceType::cuda ? 256 : 4} << 20;
 }
 
 // One convolution from x [N, C, H, W] to y [N, O, h, w].
@@ -51,7 +52,7 @@ struct Geometry {
 
 // Halves are multiplied as float and rounded once; a GPU multiplies them as they are.
 DType compute_type(const Array& x) {
-  if (x.device().type == DeviceType::cuda) return x.dtype();
+  if (core::kernels_of(x.device()) == DeviceType::cuda) return x.dtype();
   return x.dtype() == kFloat64 ? kFloat64 : kFloat32;
 }
 

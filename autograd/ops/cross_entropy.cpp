@@ -9,6 +9,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/planned_device.h>
 
 namespace hero {
 
@@ -166,9 +167,9 @@ Tensor detail::mean_of_counted(const Tensor& total, const Targets& targets) {
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
   // Under autocast the loss of halves is float32; a GPU makes it so without a float32 copy of them.
-  const bool wide = autocast_enabled() && x.device().type == DeviceType::cuda && x.ndim() == 2 &&
-                    is_floating(x.dtype()) && !is_floating(target.dtype()) &&
-                    options.label_smoothing == 0.0;
+  const bool on_gpu = core::kernels_of(x.device()) == DeviceType::cuda;
+  const bool wide = autocast_enabled() && on_gpu && x.ndim() == 2 && is_floating(x.dtype()) &&
+                    !is_floating(target.dtype()) && options.label_smoothing == 0.0;
   if (!wide) {
     const AutocastInputs in("cross_entropy", x);
     if (in.changed()) return cross_entropy(in[0], target, options);

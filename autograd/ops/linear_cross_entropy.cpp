@@ -14,6 +14,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
+#include <hero/core/planned_device.h>
 
 namespace hero {
 
@@ -26,7 +27,7 @@ constexpr int64_t kChunkScores = 1 << 24, kChunkRows = 1024, kGpuChunkScores = 1
 // Rows whose scores exist at one time. A GPU has room for many: the fewer the chunks, the less
 // often their shares of weight's gradient are written and joined. There all are equally long.
 int64_t rows_of_chunk(const Tensor& x, int64_t classes) {
-  const bool on_gpu = x.device().type == DeviceType::cuda;
+  const bool on_gpu = core::kernels_of(x.device()) == DeviceType::cuda;
   const int64_t scores = on_gpu ? kGpuChunkScores : kChunkScores;
   const int64_t rows = std::max(kChunkRows, scores / std::max<int64_t>(1, classes));
   if (!on_gpu || x.size(0) <= rows) return rows;

@@ -8,6 +8,7 @@
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/functions/reductions.h>
+#include <hero/core/planned_device.h>
 
 namespace hero {
 
@@ -274,7 +275,9 @@ bool is_fused(const std::vector<Tensor>& inputs) {
     if (input.dtype() != inputs[0].dtype() || input.device() != inputs[0].device()) return false;
   }
   if (autocast_enabled()) return false;
-  if (inputs[0].device().type == DeviceType::cuda) return is_floating(inputs[0].dtype());
+  if (core::kernels_of(inputs[0].device()) == DeviceType::cuda) {
+    return is_floating(inputs[0].dtype());
+  }
   return inputs[0].dtype() == kFloat32 || inputs[0].dtype() == kFloat64;
 }
 

@@ -52,6 +52,7 @@ void PipelineRun::run(const MessagePlan& plan, const std::vector<std::vector<Mes
                       GradientSync& sync) {
   const std::vector<Action>& actions = plan.actions(rank_);
   for (size_t i = 0; i < actions.size(); ++i) {
+    rehearsed_part("");
     for (const Message& message : receives[i]) post(message);
     release_sent();
     const Action& action = actions[i];

@@ -60,7 +60,9 @@ Tuned autotune(const Communicator& world, const std::vector<TuneCandidate>& cand
   check(!candidates.empty(), "autotune: no candidates");
   check(options.steps > 0, "autotune: steps must be positive: ", options.steps);
   std::vector<TuneEntry> entries;
-  for (const TuneCandidate& candidate : candidates) entries.push_back({.name = candidate.name});
+  for (const TuneCandidate& candidate : candidates) {
+    entries.push_back({.name = candidate.name, .planned = candidate.planned});
+  }
   std::vector<size_t> order(candidates.size()), alive;
   std::iota(order.begin(), order.end(), size_t{0});
   alive = order;
@@ -87,9 +89,16 @@ Tuned autotune(const Communicator& world, const std::vector<TuneCandidate>& cand
 }
 
 std::string Tuned::table() const {
-  std::string text = "   ms a step   MB held   steps  candidate\n";
+  const bool has_plan =
+      std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.planned > 0.0; });
+  std::string text = has_plan ? "     planned" : "";
+  text += "   ms a step   MB held   steps  candidate\n";
   for (const TuneEntry& entry : entries) {
     char line[96];
+    if (has_plan) {
+      std::snprintf(line, sizeof line, "%12.3f", 1e3 * entry.planned);
+      text += line;
+    }
     const double megabytes = static_cast<double>(entry.memory) / 1e6;
     if (entry.rounds > 0) {
       std::snprintf(line, sizeof line, "%12.3f%10.1f%8d  ", 1e3 * entry.seconds, megabytes,

@@ -7,6 +7,7 @@
 #include <hero/autograd/autograd.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/plan.h>
+#include <hero/optim/adam.h>
 
 namespace hero::dist {
 
@@ -105,6 +106,46 @@ void measure_memory(Cluster& cluster) {
   cluster.launch_seconds = seconds_of([&] { small + small; });
 }
 
+// What the cluster's devices would take for the work that it sees.
+class PricedWork : public core::WorkMeter {
+ public:
+  explicit PricedWork(const Cluster& cluster) : cluster_(cluster) {}
+  void charge(const core::Work& work) override { seconds += cluster_.seconds(work); }
+  double seconds = 0.0;
+
+ private:
+  const Cluster& cluster_;
+};
+
+// A step of two blocks of the model on one sequence or a few, against what the numbers so far say
+// of it: all efficiencies are scaled alike. So what lies between kernels, and what kernels of these
+// sizes take beside large ones, is in them.
+void measure_step(Cluster& cluster, const nn::GPTConfig& model) {
+  nn::GPTConfig config = model;
+  config.n_layer = std::min<int64_t>(model.n_layer, 2);
+  config.block_size = std::min<int64_t>(model.block_size, 512);
+  if (model.n_embd > 1024 && model.n_embd % 1024 == 0 && 1024 % model.n_head == 0) {
+    config.n_embd = 1024;
+  }
+  config.vocab_size = std::min<int64_t>(model.vocab_size, 4096);
+  nn::GPT gpt(config);
+  optim::AdamW adamw(gpt.parameters(), {.lr = 1e-4});
+  const Tensor tokens = zeros({512 / config.block_size, config.block_size}, kInt64);
+  const auto step = [&] {
+    gpt.loss(tokens, tokens).backward();
+    adamw.step();
+    adamw.zero_grad();
+  };
+  step();
+  PricedWork priced(cluster);
+  {
+    const core::WorkScope scope(&priced);
+    step();
+  }
+  const double factor = priced.seconds / seconds_of(step);
+  for (double& part : cluster.efficiency) part = std::clamp(part * factor, 1e-3, 1.0);
+}
+
 // all_reduce of a few bytes and of many.
 void measure_link(Cluster& cluster, const Communicator& world) {
   const int ranks = world.size();
@@ -131,14 +172,18 @@ void measure_link(Cluster& cluster, const Communicator& world) {
 Cluster calibrate(int ranks, const nn::GPTConfig& model) {
   check(ranks >= 1, "calibrate: ", ranks, " ranks; there must be at least one");
   Cluster cluster;
+  cluster.device = DeviceType::cpu;
   cluster.per_host = ranks;
   cluster.memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / ranks;
   // All ranks at the same time, since they share cores and memory.
   run_ranks(ranks, [&](Communicator& world) {
     Cluster mine = cluster;
     measure_products(mine, model);
-    const NoGrad no_grad;
-    measure_memory(mine);
+    {
+      const NoGrad no_grad;
+      measure_memory(mine);
+    }
+    measure_step(mine, model);
     if (world.size() > 1) measure_link(mine, world);
     world.barrier();
     if (world.rank() == 0) cluster = mine;

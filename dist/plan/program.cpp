@@ -89,12 +89,14 @@ class Runner {
     }
   }
 
-  void step() {
+  // The first step is there for what it makes, states and the order of buckets: for that one
+  // micro-batch will do where they follow each other.
+  void step(bool is_first) {
     rehearsed_part("forward and backward");
     if (pipe_) {
       pipe_->step(tokens_, tokens_);
     } else {
-      accumulate();
+      accumulate(is_first ? 1 : strategy_.micro_batches);
     }
     rehearsed_part("optimizer");
     optim::clip_grad_norm(model_.parameters(), 1.0);
@@ -104,9 +106,8 @@ class Runner {
 
  private:
   // Where gradients are whole anyhow they are averaged once, with the last micro-batch.
-  void accumulate() {
+  void accumulate(int64_t m) {
     const bool once = strategy_.rung == PlanRung::ddp || strategy_.rung == PlanRung::zero1;
-    const int64_t m = strategy_.micro_batches;
     for (int64_t i = 0; i < m; ++i) {
       if (parallel_ && once) parallel_->set_requires_gradient_sync(i + 1 == m);
       (model_.loss(tokens_, tokens_) / static_cast<double>(m)).backward();
@@ -128,9 +129,9 @@ void run_strategy(const PlanRequest& request, const Strategy& strategy, Communic
                   const std::function<void()>& between) {
   const nn::DeviceScope meta(kMeta);
   Runner runner(request, strategy, world);
-  runner.step();
+  runner.step(true);
   between();
-  runner.step();
+  runner.step(false);
 }
 
 std::vector<int> stage_ranks(const Strategy& strategy) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <hero/dist/plan/program.h>
+#include <hero/dist/plan/stage_recordings.h>
 #include <hero/dist/rehearsal.h>
 
 namespace hero::dist {
@@ -16,8 +17,7 @@ Rehearsal played(const PlanRequest& request, const Strategy& strategy, bool span
                   {.ranks = stage_ranks(strategy), .spans = spans});
 }
 
-PlanCost run(const PlanRequest& request, const Strategy& strategy) {
-  const Rehearsal step = played(request, strategy, false);
+PlanCost cost_of(const Rehearsal& step) {
   PlanCost cost{.seconds = step.seconds, .memory = step.peak_bytes};
   for (const ReplayRank& rank : step.ranks) {
     cost.inside = std::max(cost.inside, static_cast<double>(rank.sent_inside));
@@ -30,29 +30,42 @@ PlanCost run(const PlanRequest& request, const Strategy& strategy) {
 // and, in a pipeline, as many micro-batches wait as ever will.
 std::pair<int64_t, int64_t> few(const Strategy& s) {
   if (s.pipe == 1) return {2, 3};
-  if (s.schedule.chunks() > 1) return {2 * s.pipe, 3 * s.pipe};
-  return {s.pipe + 1, s.pipe + 3};
+  return {2 * s.pipe, 3 * s.pipe};
+}
+
+// The cost of all micro-batches on the line through two numbers of them.
+PlanCost on_line(const PlanRequest& request, const Strategy& s,
+                 const std::function<PlanCost(int64_t micro_batches)>& cost) {
+  const auto [less, more] = few(s);
+  if (s.micro_batches <= more) return cost(s.micro_batches);
+  const PlanCost a = cost(less), b = cost(more);
+  const double steps =
+      static_cast<double>(s.micro_batches - more) / static_cast<double>(more - less);
+  // All micro-batches' tokens are there at once, and the last stage keeps their losses.
+  const int64_t kept = request.model.block_size * s.micro_batch * 8 + 4;
+  const int64_t further = s.pipe == 1 ? 0 : kept * (s.micro_batches - more);
+  return {.seconds = b.seconds + steps * (b.seconds - a.seconds),
+          .memory = b.memory + further,
+          .inside = b.inside + steps * (b.inside - a.inside),
+          .outside = b.outside + steps * (b.outside - a.outside)};
 }
 
 }  // namespace
 
 PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy) {
-  const auto [less, more] = few(strategy);
-  if (strategy.micro_batches <= more) return run(request, strategy);
-  Strategy small = strategy;
-  small.micro_batches = less;
-  const PlanCost a = run(request, small);
-  small.micro_batches = more;
-  const PlanCost b = run(request, small);
-  const double steps =
-      static_cast<double>(strategy.micro_batches - more) / static_cast<double>(more - less);
-  // All micro-batches' tokens are there at once, and the last stage keeps their losses.
-  const int64_t kept = request.model.block_size * strategy.micro_batch * 8 + 4;
-  const int64_t further = strategy.pipe == 1 ? 0 : kept * (strategy.micro_batches - more);
-  return {.seconds = b.seconds + steps * (b.seconds - a.seconds),
-          .memory = b.memory + further,
-          .inside = b.inside + steps * (b.inside - a.inside),
-          .outside = b.outside + steps * (b.outside - a.outside)};
+  if (strategy.pipe > 1 && strategy.micro_batches >= StageRecordings::kRecorded) {
+    const StageRecordings stages(request, strategy);
+    if (stages.are_alike()) {
+      return on_line(request, strategy, [&](int64_t micro_batches) {
+        return cost_of(replay(stages.of(micro_batches), request.cluster));
+      });
+    }
+  }
+  return on_line(request, strategy, [&](int64_t micro_batches) {
+    Strategy small = strategy;
+    small.micro_batches = micro_batches;
+    return cost_of(played(request, small, false));
+  });
 }
 
 Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy) {

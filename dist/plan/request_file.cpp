@@ -81,6 +81,7 @@ std::string config_text(const PlanRequest& request, const Strategy& strategy) {
                                    {"bf16", {{"enabled", request.dtype == kBFloat16}}},
                                    {"zero_optimization", zero_of(strategy)},
                                    {"tensor", strategy.tensor}};
+  if (strategy.checkpoint) config["checkpoint_blocks"] = true;
   if (strategy.pipe > 1) {
     config["pipe"] = strategy.pipe;
     config["schedule"] = strategy.schedule.name();

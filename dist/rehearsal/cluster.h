@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include <hero/core/device.h>
 #include <hero/core/profile/work.h>
 
 namespace hero::dist {
@@ -28,6 +29,8 @@ struct Cluster {
   double launch_seconds = 4e-6;      ///< the least that a kernel takes
   LinkSpec inside = {5e-6, 250e9};   ///< between devices of a host
   LinkSpec outside = {10e-6, 25e9};  ///< of a device to other hosts
+  /// Whose kernels run: those of a GPU take halves as they are where the CPU's compute in float32.
+  DeviceType device = DeviceType::cuda;
 
   /// flops a second of products of this dtype, at best.
   double peak_flops(DType dtype) const;

@@ -78,6 +78,15 @@ void read_link(Keys& keys, const char* key, LinkSpec& link) {
   members.end();
 }
 
+void read_device(Keys& keys, DeviceType& device) {
+  const nlohmann::json* member = keys.find("device");
+  if (member == nullptr) return;
+  if (*member != "cuda" && *member != "cpu") {
+    keys.refuse("device", "is " + core::shown(*member) + "; it must be cuda or cpu");
+  }
+  device = *member == "cuda" ? DeviceType::cuda : DeviceType::cpu;
+}
+
 }  // namespace
 
 Cluster read_cluster(Keys keys) {
@@ -91,6 +100,7 @@ Cluster read_cluster(Keys keys) {
   keys.not_negative("launch", cluster.launch_seconds);
   read_link(keys, "inside", cluster.inside);
   read_link(keys, "outside", cluster.outside);
+  read_device(keys, cluster.device);
   keys.end();
   return cluster;
 }
@@ -112,7 +122,8 @@ nlohmann::ordered_json cluster_json(const Cluster& cluster) {
           {"hbm", cluster.memory_bytes_per_second},
           {"launch", cluster.launch_seconds},
           {"inside", link(cluster.inside)},
-          {"outside", link(cluster.outside)}};
+          {"outside", link(cluster.outside)},
+          {"device", cluster.device == DeviceType::cuda ? "cuda" : "cpu"}};
 }
 
 Cluster parse_cluster(const std::string& text, const std::string& label) {

@@ -11,7 +11,7 @@ namespace hero::dist {
 ///   {"per_host": 8, "memory": "80 GB", "float32_flops": 19.5e12, "bf16_flops": 312e12,
 ///    "efficiency": {"matmul": 0.55, "attention": 0.4}, "hbm": 2.0e12, "launch": 4e-6,
 ///    "inside": {"latency": 5e-6, "bytes_per_second": 250e9},
-///    "outside": {"latency": 10e-6, "bytes_per_second": 25e9}}
+///    "outside": {"latency": 10e-6, "bytes_per_second": 25e9}, "device": "cuda"}
 ///
 /// What is not there is as in Cluster{}. Memory is a number of bytes or a text with kB, MB, GB, TB
 /// (powers of 1000) or KiB, MiB, GiB, TiB (of 1024). "efficiency" may be one number, of matmul.

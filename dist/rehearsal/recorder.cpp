@@ -68,7 +68,10 @@ void RankRecorder::flush() {
 }
 
 void RankRecorder::begin_step() {
+  note_peaks();
+  if (!timeline_.parts.empty()) timeline_.most_before = timeline_.parts.back().most;
   timeline_.events.clear();
+  timeline_.parts.clear();
   computing_ = {};
   first_call_ = calls_;
   traffic_.reset();
@@ -77,6 +80,28 @@ void RankRecorder::begin_step() {
 void RankRecorder::part(const std::string& name) {
   flush();
   computing_.label = recorder_.label(name);
+  if (recorder_.keeps_parts()) begin_part();
+}
+
+void RankRecorder::begin_part() {
+  Ledger& ledger = current_ledger();
+  note_peaks();
+  ledger.reset_peak();
+  timeline_.parts.push_back({.label = computing_.label,
+                             .first = timeline_.events.size(),
+                             .live = ledger.live(DeviceType::meta)});
+}
+
+// Of the program and of the part that lasts.
+void RankRecorder::note_peaks() {
+  const Ledger& ledger = current_ledger();
+  for (int tag = 0; tag < kMemoryTagCount; ++tag) {
+    int64_t& most = timeline_.peak[static_cast<size_t>(tag)];
+    most = std::max(most, ledger.peak(static_cast<MemoryTag>(tag), DeviceType::meta));
+  }
+  const int64_t most = ledger.peak(DeviceType::meta);
+  timeline_.peak_total = std::max(timeline_.peak_total, most);
+  if (!timeline_.parts.empty()) timeline_.parts.back().most = most;
 }
 
 std::shared_ptr<Pending> RankRecorder::begin(const Call& call, const void* group_key,
@@ -104,12 +129,7 @@ void RankRecorder::wait(int64_t call) {
 
 void RankRecorder::end() {
   flush();
-  const Ledger& ledger = current_ledger();
-  for (int tag = 0; tag < kMemoryTagCount; ++tag) {
-    timeline_.peak[static_cast<size_t>(tag)] =
-        ledger.peak(static_cast<MemoryTag>(tag), DeviceType::meta);
-  }
-  timeline_.peak_total = ledger.peak(DeviceType::meta);
+  note_peaks();
   timeline_.traffic = traffic_;
   recorder_.add(std::move(timeline_));
 }

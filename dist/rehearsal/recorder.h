@@ -8,6 +8,7 @@
 
 #include <hero/core/profile/work.h>
 #include <hero/dist/engines/engine.h>
+#include <hero/dist/launch.h>
 #include <hero/dist/rehearsal/cluster.h>
 #include <hero/dist/rehearsal/timeline.h>
 
@@ -16,10 +17,12 @@ namespace hero::dist {
 /// What the ranks of one world have in common: groups and labels by their numbers.
 class Recorder {
  public:
-  Recorder(int world_size, const Cluster& cluster) : cluster_(cluster) {
+  Recorder(int world_size, const Cluster& cluster, bool keeps_parts = false)
+      : cluster_(cluster), keeps_parts_(keeps_parts) {
     recording_.world_size = world_size;
   }
   const Cluster& cluster() const { return cluster_; }
+  bool keeps_parts() const { return keeps_parts_; }
   /// The number of a group, which the caller knows by `key`.
   int32_t group(const void* key, const std::string& axis, std::span<const int> ranks);
   int32_t label(const std::string& text);
@@ -28,6 +31,7 @@ class Recorder {
 
  private:
   const Cluster cluster_;
+  const bool keeps_parts_;
   Recording recording_;
   std::map<const void*, int32_t> groups_;
   std::map<std::string, int32_t> labels_;
@@ -58,6 +62,8 @@ class RankRecorder : public core::WorkMeter {
  private:
   void add(TimelineEvent event);
   void flush();
+  void begin_part();
+  void note_peaks();
 
   Recorder& recorder_;
   Traffic& traffic_;
@@ -67,5 +73,10 @@ class RankRecorder : public core::WorkMeter {
   core::WorkScope scope_;
   RankRecorder* previous_;
 };
+
+/// record_ranks() that also keeps what each part of a program held at most. The ledgers' own peaks
+/// begin anew with each part.
+Recording record_parts(int size, const RankProgram& program, const Cluster& cluster,
+                       const std::vector<int>& ranks);
 
 }  // namespace hero::dist

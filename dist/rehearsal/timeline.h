@@ -38,10 +38,20 @@ struct TimelineEvent {
   int64_t live = 0;           ///< bytes that the rank held at the end of the event
 };
 
+/// What lies between two calls of rehearsed_part().
+struct TimelinePart {
+  int32_t label = -1;  ///< of Recording::labels
+  size_t first = 0;    ///< place of its first event
+  int64_t live = 0;    ///< bytes that the rank held at its beginning
+  int64_t most = 0;    ///< and at most while it lasted
+};
+
 /// One rank's events and what it counted.
 struct RankTimeline {
   int rank = 0;
   std::vector<TimelineEvent> events;
+  std::vector<TimelinePart> parts;  ///< where they were asked for: see record_parts()
+  int64_t most_before = 0;          ///< bytes, with parts: in the last one before the recorded step
   std::array<int64_t, kMemoryTagCount> peak = {};  ///< bytes by tag, of the whole program
   int64_t peak_total = 0;                          ///< bytes, of the whole program
   Traffic traffic;                                 ///< of the recorded step

@@ -1,6 +1,7 @@
 // Config from JSON and back.
 #include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
+#include <hero/dist/schedule.h>
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {
@@ -45,6 +46,24 @@ void read_checkpointing(JSONSection& root) {
   section.finish();
 }
 
+// Keys that DeepSpeed does not have.
+void read_own(JSONSection& root, Config& config) {
+  config.tensor = static_cast<int>(root.integer("tensor", 1, 1));
+  config.pipe = static_cast<int>(root.integer("pipe", 1, 1));
+  const std::string schedule = root.text("schedule", config.schedule);
+  try {
+    config.schedule = Schedule::named(schedule).name();
+    if (root.has("schedule") && config.pipe == 1)
+      root.problem("schedule", "needs \"pipe\" above 1");
+  } catch (const Error& wrong) {
+    root.problem("schedule", std::string("is wrong: ") + wrong.what());
+  }
+  config.checkpoint_blocks = root.flag("checkpoint_blocks", false);
+  const std::string order = root.text("order", "tree", {"tree", "ranks", "native"});
+  config.order = order == "tree" ? Order::tree : order == "ranks" ? Order::ranks : Order::native;
+  config.report = root.text("report", "");
+}
+
 void refuse_rest(JSONSection& root) {
   root.only("prescale_gradients", false, "sums of halves are made in float32 and cannot overflow");
   root.only("gradient_predivide_factor", 1.0, "sums are divided once, by the number of ranks");
@@ -70,14 +89,12 @@ void refuse_rest(JSONSection& root) {
   root.off("eigenvalue", "Hero does not compress models");
   root.off("hybrid_engine", "model.generate() is there in training, too");
   root.off("tensor_parallel", "write \"tensor\": RANKS");
-  root.off("pipeline", "write dist::Pipeline in the program");
+  root.off("pipeline", "write \"pipe\": STAGES");
   root.refuse("aio", "the file's threads and blocks are core::SwapOptions'");
   root.refuse("checkpoint", "dist::Checkpointer writes its own form");
   root.refuse("data_types", "gradients are added up in the parameters' dtype");
   root.refuse("memory_breakdown", "current_ledger() has it by tag");
-  root.only("pipe", 1, "Trainer takes one module's loss; write dist::Pipeline in the program");
   root.only("context", 1, "write dist::context_parallel() in the program");
-  root.refuse("schedule", "it belongs to a pipeline; write dist::Pipeline in the program");
 }
 
 json write_zero(const Config::Zero& zero) {
@@ -139,9 +156,7 @@ Config Config::parse(const std::string& text, const std::string& label) {
   read_precision(root, config);
   config.gradient_clipping = root.number("gradient_clipping", 0.0);
   config.zero = read_zero(root);
-  config.tensor = static_cast<int>(root.integer("tensor", 1, 1));
-  const std::string order = root.text("order", "tree", {"tree", "ranks", "native"});
-  config.order = order == "tree" ? Order::tree : order == "ranks" ? Order::ranks : Order::native;
+  read_own(root, config);
   config.steps_per_print = root.integer("steps_per_print", 0);
   config.wall_clock_breakdown = root.flag("wall_clock_breakdown", false);
   if (config.wall_clock_breakdown && config.steps_per_print == 0) {
@@ -166,7 +181,13 @@ std::string Config::text() const {
   if (gradient_clipping != 0.0) root["gradient_clipping"] = gradient_clipping;
   if (zero != Zero()) root["zero_optimization"] = write_zero(zero);
   if (tensor != 1) root["tensor"] = tensor;
+  if (pipe != 1) {
+    root["pipe"] = pipe;
+    root["schedule"] = schedule;
+  }
+  if (checkpoint_blocks) root["checkpoint_blocks"] = true;
   if (order != Order::tree) root["order"] = name(order);
+  if (!report.empty()) root["report"] = report;
   if (steps_per_print != 0) root["steps_per_print"] = steps_per_print;
   if (wall_clock_breakdown) root["wall_clock_breakdown"] = true;
   return root.dump(2) + "\n";

@@ -8,10 +8,13 @@
 #include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>
 #include <hero/dist/mesh.h>
+#include <hero/dist/pipeline.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/trainer.h>
 #include <hero/dist/trainer/methods.h>
+#include <hero/dist/trainer/trainer_report.h>
 #include <hero/dist/zero.h>
+#include <hero/nn/gpt.h>
 #include <hero/optim/clip.h>
 #include <hero/optim/grad_scaler.h>
 
@@ -19,15 +22,21 @@ namespace hero::dist {
 
 namespace {
 
+int replicas_in(const Config& config, const Communicator& world) {
+  const int others = config.tensor * config.pipe;
+  check(world.size() % others == 0, "trainer: \"tensor\" ", config.tensor, " x \"pipe\" ",
+        config.pipe, " does not divide ", world.size(), " ranks");
+  return world.size() / others;
+}
+
 Mesh mesh_of(const Config& config, const Communicator& world) {
-  const int tensor = config.tensor, shards = config.zero.replicas_of;
-  check(world.size() % tensor == 0, "trainer: \"tensor\" is ", tensor, ", which does not divide ",
-        world.size(), " ranks");
-  const int data = world.size() / tensor;
-  if (shards == 0) return Mesh(world, {{"data", data}, {"tensor", tensor}});
+  const int tensor = config.tensor, pipe = config.pipe, shards = config.zero.replicas_of;
+  const int data = replicas_in(config, world);
+  if (shards == 0) return Mesh(world, {{"pipe", pipe}, {"data", data}, {"tensor", tensor}});
   check(data % shards == 0, "trainer: \"mics_shard_size\" is ", shards, ", which does not divide ",
         data, " data ranks");
-  return Mesh(world, {{"replicate", data / shards}, {"shard", shards}, {"tensor", tensor}});
+  return Mesh(
+      world, {{"pipe", pipe}, {"replicate", data / shards}, {"shard", shards}, {"tensor", tensor}});
 }
 
 DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
@@ -57,6 +66,30 @@ DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
   return fully_shard(model, mesh["data"], rung);
 }
 
+nn::Chain& chain_of(nn::Module& model, const char* what) {
+  auto* chain = dynamic_cast<nn::Chain*>(&model);
+  check(chain != nullptr, "trainer: ", what,
+        " is for an nn::Chain, as nn::GPT is, and the module is a ", model.type_name());
+  return *chain;
+}
+
+// As a plan cuts it: as many blocks on every stage, the embedding with the first one, the head with
+// the last.
+Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Config& config, Device device) {
+  PipelineOptions options = {.schedule = Schedule::named(config.schedule),
+                             .micro_batches = static_cast<int>(config.accumulation_steps),
+                             .device = device};
+  const size_t stages = static_cast<size_t>(config.pipe * options.schedule.chunks());
+  nn::Chain& chain = chain_of(model, "a pipeline");
+  const auto* gpt = dynamic_cast<nn::GPT*>(&model);
+  const size_t blocks = gpt ? static_cast<size_t>(gpt->config().n_layer) : 0;
+  if (blocks > 0 && blocks % stages == 0) {
+    options.first_links = {0};
+    for (size_t i = 1; i < stages; ++i) options.first_links.push_back(1 + i * (blocks / stages));
+  }
+  return Pipeline(chain, mesh["pipe"], options);
+}
+
 using Clock = std::chrono::steady_clock;
 
 // Adds the milliseconds that it lived.
@@ -80,24 +113,38 @@ struct Trainer::State {
       : model(module),
         world(comm),
         mesh(mesh_of(given, comm)),
-        config(given.resolve(comm.size() / given.tensor)),
+        config(given.resolve(replicas_in(given, comm))),
         scaling(given.loss_scale),
         scaler({.init_scale = scaling.scale(),
                 .growth_interval = int64_t{1} << 62,
                 .enabled = given.compute == kFloat16}) {
     check(!given.optimizer.type.empty(), "trainer: the config has no \"optimizer\"");
+    if (config.checkpoint_blocks) {
+      auto* gpt = dynamic_cast<nn::GPT*>(&model);
+      check(gpt != nullptr,
+            "trainer: \"checkpoint_blocks\" is for an nn::GPT, and the module is a ",
+            model.type_name(), "; call checkpoint() in its forward");
+      gpt->set_checkpoint(true);
+    }
     if (config.tensor > 1) tensor_parallel(model, mesh["tensor"]);
-    if (config.zero.stage < 3 || !options.unit) model.materialize(options.device);
+    if (config.pipe > 1) {
+      pipe.emplace(pipeline_of(model, mesh, config, options.device));
+    } else if (config.zero.stage < 3 || !options.unit) {
+      model.materialize(options.device);
+    }
     parallel.emplace(put_on(config, model, mesh, options));
     optimizer = make_optimizer(config.optimizer, model.parameters());
     if (!config.scheduler.type.empty()) {
       schedule.emplace(*optimizer, make_curve(config.scheduler));
     }
+    if (!config.report.empty() && comm.rank() == 0) report.emplace(config, comm, model);
   }
 
   bool is_boundary(int64_t backwards) const { return backwards % config.accumulation_steps == 0; }
   bool take_step();
+  bool end_step();
   void print();
+  double train_pipeline(const Tensor& x, const Tensor& y);
 
   nn::Module& model;
   const Communicator& world;
@@ -105,9 +152,11 @@ struct Trainer::State {
   Config config;
   LossScaling scaling;
   optim::GradScaler scaler;
+  std::optional<Pipeline> pipe = {};
   std::optional<DataParallel> parallel = {};
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::optional<optim::Schedule> schedule = {};
+  std::optional<TrainerReport> report = {};  // of rank 0
   int64_t global_steps = 0, micro_steps = 0, skipped_steps = 0;
   double norm = 0.0;
   double forward_ms = 0.0, backward_ms = 0.0, step_ms = 0.0;  // since the last line
@@ -133,6 +182,39 @@ bool Trainer::State::take_step() {
   return stepped;
 }
 
+bool Trainer::State::end_step() {
+  bool stepped = false;
+  {
+    const Watch watch(step_ms);
+    stepped = take_step();
+  }
+  if (report) {
+    const double scale = scaler.is_enabled() ? scaling.scale() : 1.0;
+    report->write({global_steps, skipped_steps, optimizer->lr(), norm, scale});
+  }
+  print();
+  return stepped;
+}
+
+// Forward and backward of all micro-batches are one call, and count as backward.
+double Trainer::State::train_pipeline(const Tensor& x, const Tensor& y) {
+  double loss = 0.0;
+  {
+    const Watch watch(backward_ms);
+    scaler.update(scaling.scale());
+    // Each micro-batch has a backward of its own, which a cast made for all would not outlive.
+    std::optional<Autocast> autocast;
+    if (config.compute != kFloat32) {
+      autocast.emplace(AutocastOptions{.dtype = config.compute, .cache = false});
+    }
+    loss = pipe->step(x, y, {.scale = scaler.is_enabled() ? scaler.get_scale() : 1.0});
+  }
+  if (report) report->loss(loss);
+  micro_steps += config.accumulation_steps;
+  end_step();
+  return loss;
+}
+
 void Trainer::State::print() {
   if (config.steps_per_print == 0 || global_steps % config.steps_per_print != 0) return;
   std::ostream& out = world.out();
@@ -154,6 +236,7 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 Tensor Trainer::forward(const std::function<Tensor()>& run) {
+  check(!state_->pipe, "trainer: a pipeline has no forward of its own; call train_batch()");
   const Watch watch(state_->forward_ms);
   const DType compute = state_->config.compute;
   if (compute == kFloat32) return run();
@@ -163,6 +246,7 @@ Tensor Trainer::forward(const std::function<Tensor()>& run) {
 
 void Trainer::backward(const Tensor& loss) {
   State& s = *state_;
+  check(!s.pipe, "trainer: a pipeline has no backward of its own; call train_batch()");
   check(loss.defined() && loss.numel() == 1, "trainer: backward takes a loss of one element");
   check(!s.has_gradients,
         "trainer: backward was called twice; call step() after each one, which "
@@ -172,6 +256,7 @@ void Trainer::backward(const Tensor& loss) {
   if (s.scaler.is_enabled()) s.scaler.update(s.scaling.scale());  // a checkpoint may have set it
   s.parallel->set_requires_gradient_sync(s.is_boundary(s.micro_steps + 1));
   const auto parts = static_cast<double>(s.config.accumulation_steps);
+  if (s.report) s.report->loss(loss.item());
   s.scaler.scale(parts == 1.0 ? loss : loss / parts).backward();
   ++s.micro_steps;
   s.has_gradients = true;
@@ -181,16 +266,38 @@ bool Trainer::step() {
   State& s = *state_;
   check(s.has_gradients, "trainer: step without a backward before it");
   s.has_gradients = false;
-  if (!s.is_boundary(s.micro_steps)) return false;
-  bool stepped = false;
-  {
-    const Watch watch(s.step_ms);
-    stepped = s.take_step();
-  }
-  s.print();
-  return stepped;
+  return s.is_boundary(s.micro_steps) && s.end_step();
 }
 
+double Trainer::train_batch(const Tensor& x, const Tensor& y) {
+  State& s = *state_;
+  nn::Chain& chain = chain_of(s.model, "train_batch()");
+  const int64_t parts = s.config.accumulation_steps, rows = s.config.micro_batch_size;
+  check(x.ndim() > 0 && x.size(0) == parts * rows && y.ndim() > 0 && y.size(0) == parts * rows,
+        "trainer: train_batch of x ", x.shape(), " and y ", y.shape(),
+        "; their first dimension must be ", parts, " micro-batches of ", rows);
+  check(!s.has_gradients, "trainer: train_batch between a backward and its step");
+  if (s.pipe) return s.train_pipeline(x, y);
+  double sum = 0.0;
+  for (int64_t i = 0; i < parts; ++i) {
+    const auto part = [&](const Tensor& all) { return all.slice(0, i * rows, (i + 1) * rows); };
+    const Tensor loss = forward([&] {
+      return chain.root().run_fused(
+          part(x), [&](const Tensor& in) { return chain.loss_from(0, in, part(y)); });
+    });
+    sum += loss.item();
+    backward(loss);
+    step();
+  }
+  return sum / static_cast<double>(parts);
+}
+
+int Trainer::data_ranks() const {
+  return state_->world.size() / (state_->config.tensor * state_->config.pipe);
+}
+int Trainer::data_rank() const {
+  return state_->world.rank() / state_->config.tensor % data_ranks();
+}
 bool Trainer::is_gradient_accumulation_boundary() const {
   return state_->is_boundary(state_->micro_steps + (state_->has_gradients ? 0 : 1));
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include <hero/autograd/tensor.h>
 #include <hero/nn/training/metric.h>
 
 namespace hero::nn {
@@ -15,12 +16,15 @@ struct ReportOptions {
   std::string title = "Training run";
   double every = 5.0;                ///< seconds: the file is not written more often while it runs
   std::function<double()> now = {};  ///< seconds since 1970; empty: the system's clock
+  std::string unit = "step";         ///< what the rate counts: "image", "token"
+  double per_step = 1.0;             ///< how many of them a step has
 };
 
 /// Writes one HTML file without scripts that needs no network: its state, the charts of what
-/// write() was given, the memory that the thread's ledger held by tag, steps a second, samples,
-/// what was configured, and versions. A browser reads it anew every ten seconds while the run goes
-/// on. It is light or dark as the browser's page, and each chart has its numbers as a table.
+/// write() was given, the memory that the thread's ledger held by tag, steps (or images, or tokens)
+/// a second, samples and pictures, what was configured, and versions. A browser reads it anew every
+/// ten seconds while the run goes on. It is light or dark as the browser's page, and each chart has
+/// its numbers as a table.
 ///
 ///   nn::Report report("run.html", {.title = "GPT"});
 ///   report.configure("rate", "3e-4");
@@ -30,7 +34,8 @@ struct ReportOptions {
 ///
 /// "train/loss" and "val/loss" are two lines of the chart "loss". A series keeps at most 1024
 /// points; of longer ones a point stands for several steps and has their least, largest and mean
-/// value, so the file stays below a megabyte. What is no number is counted and shown as such.
+/// value, so without pictures the file stays below a megabyte. What is no number is counted and
+/// shown as such.
 ///
 /// The file is replaced as a whole or not at all. An Error where it cannot be written at first;
 /// later, so that a full disk ends no training, one line on stderr. One thread at a time.
@@ -51,6 +56,10 @@ class Report {
   }
   /// Text that the model wrote; the last eight are shown.
   void sample(const std::string& title, const std::string& text);
+  /// A picture of shape [H, W], [1, H, W] or [3, H, W]: floating from 0 to 1, beyond which it is
+  /// cut off, or uint8; the last 32 are shown. An Error for other shapes and dtypes, and above
+  /// 65536 pixels.
+  void image(const std::string& title, const Tensor& picture);
   /// The run has come to its end, or to an error; the file is written at once.
   void finish();
   void fail(const std::string& error);

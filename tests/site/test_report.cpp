@@ -4,6 +4,7 @@
 #include "site/browser.h"
 #include "support/catch.h"
 
+#include <hero/autograd/autograd.h>
 #include <hero/core/array.h>
 #include <hero/nn/training/report.h>
 
@@ -28,6 +29,10 @@ void write_report(const std::string& path) {
     if (step % 1000 == 0) report.write(step, {{"val/loss", loss + 0.1}});
   }
   report.sample("<i>said</i>", "</pre><script>document.title = 'taken'</script>");
+  report.image("<u>grey</u>", full({3, 2}, 0.5));
+  Array colours = Array::zeros({3, 2, 5}, kUInt8);  // red, green and blue planes of 2 rows
+  for (int64_t i = 0; i < 10; ++i) colours.data<uint8_t>()[i] = 200;
+  report.image("colours", Tensor(colours));
   report.finish();
 }
 
@@ -42,10 +47,29 @@ TEST_CASE("report: four charts with their lines, nothing asked for, nothing take
   CHECK(browser.evaluate("document.querySelectorAll('section:first-child polyline').length") == 2);
   CHECK(browser.evaluate("document.querySelector('polyline').points.length > 512") == true);
   CHECK(browser.evaluate("document.title") == "</title><script>document.title = 'taken'</script>");
-  CHECK(browser.evaluate("document.scripts.length + document.images.length") == 0);
+  CHECK(browser.evaluate("document.scripts.length") == 0);
   CHECK(browser.evaluate("document.querySelector('.state').textContent") == "finished");
   CHECK(browser.evaluate("document.querySelector('meta[http-equiv]')") == json());
-  CHECK(browser.requests() == std::vector<std::string>{"file://" + path});
+  std::vector<std::string> requests = browser.requests();
+  std::erase_if(requests, [](const auto& url) { return url.starts_with("data:"); });  // in the page
+  CHECK(requests == std::vector<std::string>{"file://" + path});
+  CHECK(browser.complaints().empty());
+}
+
+TEST_CASE("report: pictures have the size and the colours that they were given") {
+  NEED_CHROMIUM();
+  const TempDir folder;
+  const std::string path = folder / "run.html";
+  write_report(path);
+  Browser browser({}, path);
+  CHECK(browser.evaluate("[...document.images].map((i) => [i.alt, i.naturalWidth, "
+                         "i.naturalHeight])") ==
+        json::array({{"<u>grey</u>", 2, 3}, {"colours", 5, 2}}));
+  const std::string pixel =
+      "(n, x, y) => { const c = document.createElement('canvas').getContext('2d'); "
+      "c.drawImage(document.images[n], 0, 0); return [...c.getImageData(x, y, 1, 1).data]; }";
+  CHECK(browser.evaluate("(" + pixel + ")(0, 1, 2)") == json::array({128, 128, 128, 255}));
+  CHECK(browser.evaluate("(" + pixel + ")(1, 4, 1)") == json::array({200, 0, 0, 255}));
   CHECK(browser.complaints().empty());
 }
 

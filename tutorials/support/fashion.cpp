@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "device.h"
+#include "page.h"
 #include "pictures.h"
 
 #include <hero/autograd/autograd.h>
@@ -25,6 +26,8 @@ AnyDataset first_of(const AnyDataset& dataset, int64_t count) {
   std::iota(indices.begin(), indices.end(), 0);
   return Subset(dataset, indices);
 }
+
+thread_local int runs_on_page = 0;
 
 // Steps in a mean: a twentieth of all.
 size_t window(const Values& losses) { return std::max<size_t>(1, losses.size() / 20); }
@@ -50,11 +53,10 @@ double Training::last_loss() const {
 }
 
 Keeper::Keeper(Training& t, nn::data::DataLoader& loader, const FashionOptions& options) : t_(t) {
-  if (!options.report.empty()) {
-    report_.emplace(options.report, nn::ReportOptions{.title = "FashionMNIST"});
-    report_->configure("model", t.model.type_name());
-    report_->configure("parameters", std::to_string(t.model.parameter_count()));
-    report_->configure("epochs", std::to_string(t.epochs));
+  if (page()) {
+    run_ = "run " + std::to_string(++runs_on_page);
+    page()->configure(run_, t.model.type_name() + ", " + std::to_string(t.model.parameter_count()) +
+                                " parameters, " + std::to_string(t.epochs) + " epochs");
   }
   if (options.run.empty()) return;
   checkpoint_.emplace(options.run);
@@ -76,7 +78,7 @@ void Keeper::note(double loss) {
   if (metrics_ && t_.step % kNoteEvery == 0) {
     metrics_->write(t_.step, {{"train/loss", loss}, {"train/lr", t_.optimizer.lr()}});
   }
-  if (report_) report_->write(t_.step, {{"train/loss", loss}, {"rate", t_.optimizer.lr()}});
+  note_step(run_, {{"loss", loss}, {"rate", t_.optimizer.lr()}});
   if (checkpoint_ && t_.step % kSaveEvery == 0) checkpoint_->save(t_.step);
 }
 
@@ -85,17 +87,11 @@ void Keeper::end_epoch(const Score& score) {
   if (metrics_) {
     metrics_->write(t_.step, {{"test/accuracy", score.accuracy}, {"test/loss", score.loss}});
   }
-  if (report_) {
-    report_->write(t_.step, {{"test/loss", score.loss}, {"test/accuracy, %", score.accuracy}});
-  }
+  note_more(run_ + ", test", {{"loss", score.loss}, {"accuracy, %", score.accuracy}});
   if (checkpoint_) checkpoint_->save(t_.step);
   if (t_.show_every == 0) return;
   std::printf("Test Error: \n Accuracy: %.1f%%, Avg loss: %f \n\n", score.accuracy, score.loss);
   std::fflush(stdout);
-}
-
-void Keeper::finish() {
-  if (report_) report_->finish();
 }
 
 int Keeper::stopped(int code) {
@@ -148,6 +144,7 @@ void draw_predictions(nn::Module& model, const Fashion& data, const std::string&
     picture.text = data.classes.at(static_cast<size_t>(predicted[i]));
     if (!picture.good) picture.text += ", not " + data.classes.at(static_cast<size_t>(wanted[i]));
     pictures.push_back(picture);
+    if (page()) page()->image(picture.text, images[static_cast<int64_t>(i)]);
   }
   draw_pictures("What the network takes them for", pictures, kColumns, folder,
                 "07_fashion_mnist_images");

@@ -17,7 +17,6 @@ struct FashionOptions {
   bool quick = false, cnn = false, resume = false, silent = false;
   std::optional<int64_t> epochs, images;
   std::string run;              ///< folder of checkpoints and metrics, or none
-  std::string report;           ///< file of the page that shows the run, or none
   std::string out = "figures";  ///< folder for figures
   hero::Device device = hero::kCpu;
 };
@@ -51,8 +50,8 @@ struct Training {
   double last_loss() const;
 };
 
-/// Saves checkpoints and writes metrics where options.run names a folder, and a page where
-/// options.report names a file; else only takes notes.
+/// Saves checkpoints and writes metrics where options.run names a folder; takes notes, also for the
+/// page of page.h.
 class Keeper {
  public:
   /// Goes on from the newest checkpoint where that was asked for: sets t.step.
@@ -61,8 +60,6 @@ class Keeper {
   void note(double loss);
   /// Prints the score as the slides do.
   void end_epoch(const Score& score);
-  /// The run has come to its end.
-  void finish();
   /// Ctrl-C: saves, says so, and returns the exit code.
   int stopped(int code);
 
@@ -70,7 +67,7 @@ class Keeper {
   Training& t_;
   std::optional<hero::nn::Checkpointer> checkpoint_;
   std::optional<hero::nn::MetricsWriter> metrics_;
-  std::optional<hero::nn::Report> report_;
+  std::string run_;  // its name on the page
 };
 
 struct Curve {

@@ -13,7 +13,6 @@ void add_options(Command& command, GPTOptions& options) {
       .count("--vocab", options.vocab, "kinds of tokens; 0: characters", 0)
       .count("--seed", options.seed, "of first values, batches and samples", 0)
       .text("--run", options.run, "folder for checkpoints and metrics; none: nothing is kept")
-      .text("--report", options.report, "a page in HTML that shows the run, also while it goes on")
       .flag("--resume", options.resume, "go on from the newest checkpoint of --run")
       .text("--sample", options.sample, "the text that samples go on from")
       .number("--temperature", options.temperature, "of one sample; absent: two are shown")

@@ -14,7 +14,7 @@ struct GPTOptions {
   std::optional<int64_t> steps, layers, width, block, batch, vocab, seed, top_k, length;
   std::optional<double> lr, temperature;
   hero::Device device = hero::kCpu;
-  std::string run, report, sample = "In the beginning", out = "figures";
+  std::string run, sample = "In the beginning", out = "figures";
 };
 
 /// Makes the options known to a command.

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "device.h"
+#include "page.h"
 
 #include <hero/core/ledger.h>
 
@@ -150,7 +151,10 @@ void Report::step() {
   world_.traffic().reset();
 }
 
-void Report::loss(const Tensor& value) { losses_.push_back(value.item()); }
+void Report::loss(const Tensor& value) {
+  losses_.push_back(value.item());
+  note_step(title_, {{"loss", losses_.back()}});
+}
 
 void Report::line(const std::string& label, const Bytes& bytes) {
   char text[128];

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "page.h"
+
 namespace tutorial {
 
 // Below it an arrow is shorter than its head.
@@ -13,6 +15,7 @@ void Path::add(double at, double value, double gradient) {
   x.push_back(at);
   y.push_back(value);
   slope.push_back(gradient);
+  note_step("", {{"x", at}, {"value", value}, {"slope", gradient}});
 }
 
 std::string agreement(const Path& a, const Path& b) {

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "device.h"
 #include "number.h"
+#include "page.h"
 #include "trace.h"
 #include <CLI/CLI.hpp>
 
@@ -46,13 +47,18 @@ int run(int argc, char** argv, const Program& program,
   Command command(program.title);
   add_options(command, program, options);
   TraceOptions trace;
-  if (program.descends) add_trace(command, trace);
+  std::string report;
+  if (program.descends) {
+    add_trace(command, trace);
+    add_report(command, report);
+  }
   return command.run(argc, argv, [&] {
     const OnDevice device(options.device);
-    return traced(trace, options.device, [&] {
+    const auto run_body = [&] {
       body(options);
       return 0;
-    });
+    };
+    return traced(trace, options.device, [&] { return reported(report, program.title, run_body); });
   });
 }
 

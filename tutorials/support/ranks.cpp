@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "device.h"
+#include "page.h"
 #include "trace.h"
 
 #include <hero/core/error.h>
@@ -18,7 +19,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
               const std::function<void(Communicator& world, const RankOptions& options)>& body) {
   RankOptions options;
   TraceOptions trace;
-  std::string engine, timeout;
+  std::string engine, timeout, report;
   std::optional<int64_t> ranks, steps;
   std::optional<double> link;
   bool prefix = false;
@@ -33,10 +34,12 @@ int run_ranks(int argc, char** argv, const Ranked& program,
       .device(device)
       .text("--out", options.out, "folder for figures");
   add_trace(command, trace);
+  if (program.trains) add_report(command, report);
   if (program.steps) command.count("--steps", steps, "steps of the training run");
   const auto one_rank = [&](Communicator& world) {
     const OnDevice mine(device_of(world, device));
-    traced(trace, world, [&] { body(world, options); });
+    traced(trace, world,
+           [&] { reported(report, program.title, world, [&] { body(world, options); }); });
   };
   return command.run(argc, argv, [&] {
     options.link = link.value_or(0.0);

@@ -17,6 +17,7 @@ struct Ranked {
   std::string title;
   int ranks = 4;                      ///< threads where neither --ranks nor mpirun says how many
   std::optional<int64_t> steps = {};  ///< of a training run; present: there is an option --steps
+  bool trains = true;                 ///< there is an option --report, see page.h
 };
 
 /// What it was told.
@@ -27,8 +28,8 @@ struct RankOptions {
 };
 
 /// Runs `body` on every rank and its device (device.h). The options are launch()'s, --device,
-/// --out,
-/// --steps and those of trace.h; the exit status: 0, 1 after an error, 2 for wrong usage.
+/// --out, --steps, --report and those of trace.h; the exit status: 0, 1 after an error, 2 for wrong
+/// usage.
 int run_ranks(int argc, char** argv, const Ranked& program,
               const std::function<void(Communicator& world, const RankOptions& options)>& body);
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <hero/core/error.h>
+#include <hero/core/planned_device.h>
 #include <hero/core/random.h>
 #include <hero/dist/engines/rank_frame.h>
 #include <hero/dist/engines/simulated/engine.h>
@@ -28,6 +29,8 @@ void simulate(const char* what, int size, const RankProgram& program, const std:
   for (const int rank : chosen) {
     // the first of them prints
     const RankFrame frame(rank == chosen.front() ? 0 : 1, false, generator, output);
+    std::optional<core::PlannedDevice> planned;
+    if (recorder) planned.emplace(recorder->cluster().device);
     std::optional<RankRecorder> recording;
     if (recorder) recording.emplace(*recorder, rank, frame.state()->traffic);
     const std::shared_ptr<Engine> engine = make_simulated_engine(world, rank);
@@ -47,6 +50,13 @@ void simulate_ranks(int size, const RankProgram& program, const std::vector<int>
 Recording record_ranks(int size, const RankProgram& program, const Cluster& cluster,
                        const std::vector<int>& ranks) {
   Recorder recorder(size, cluster);
+  simulate("rehearse", size, program, ranks, &recorder);
+  return recorder.finish();
+}
+
+Recording record_parts(int size, const RankProgram& program, const Cluster& cluster,
+                       const std::vector<int>& ranks) {
+  Recorder recorder(size, cluster, true);
   simulate("rehearse", size, program, ranks, &recorder);
   return recorder.finish();
 }

@@ -7,10 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include <hero/autograd/ops.h>
 #include <hero/core/io/file.h>
 #include <hero/core/ledger.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/version.h>
 #include <hero/nn/training/report.h>
+#include <hero/nn/training/report/picture.h>
 #include <hero/nn/training/report/series.h>
 
 namespace hero::nn {
@@ -47,6 +50,10 @@ i.c3 { background: var(--c3); } i.c4 { background: var(--c4); } i.c5 { backgroun
 table { border-collapse: collapse; font-size: .9rem; } td, th { padding: .1rem .8rem .1rem 0;
   text-align: left; vertical-align: top; overflow-wrap: anywhere; }
 summary { color: var(--pale); cursor: pointer; } details { overflow-x: auto; }
+.pictures { display: flex; flex-wrap: wrap; gap: .8rem; }
+figure { margin: 0; } figcaption { color: var(--pale); font-size: .85rem; max-width: 160px;
+  overflow-wrap: anywhere; }
+img { display: block; min-width: 84px; max-width: 100%; image-rendering: pixelated; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; }
 )";
 
@@ -86,7 +93,8 @@ struct Report::State {
   std::string status = "running", error = {};
   bool is_told = false;  // that it cannot be written any more
   std::vector<std::pair<std::string, std::string>> configured = {}, samples = {};
-  std::vector<std::string> order = {};  // of the series
+  std::vector<std::pair<std::string, std::string>> pictures = {};  // titles and data URLs
+  std::vector<std::string> order = {};                             // of the series
   std::map<std::string, ReportSeries> series = {};
 
   double now() const { return options.now ? options.now() : report_clock(); }
@@ -96,6 +104,7 @@ struct Report::State {
   }
   void note_memory();
   std::string charts() const;
+  std::string shown_samples() const;
   std::string html() const;
   void put() const;
   void put_later(bool at_once);
@@ -127,9 +136,25 @@ std::string Report::State::charts() const {
   return html;
 }
 
+std::string Report::State::shown_samples() const {
+  if (samples.empty() && pictures.empty()) return "";
+  std::string html = "<section><h2>samples</h2>\n";
+  for (const auto& [title, text] : samples) {
+    html += "<h3>" + html_text(title) + "</h3><pre>" + html_text(text) + "</pre>\n";
+  }
+  if (!pictures.empty()) html += "<div class=\"pictures\">\n";
+  for (const auto& [title, url] : pictures) {
+    html += "<figure><img src=\"" + url + "\" alt=\"" + html_text(title) + "\"><figcaption>" +
+            html_text(title) + "</figcaption></figure>\n";
+  }
+  if (!pictures.empty()) html += "</div>\n";
+  return html + "</section>\n";
+}
+
 std::string Report::State::html() const {
   const bool runs = status == "running";
   const std::vector<std::pair<std::string, std::string>> machine = {
+      {"Hero", kVersion},
       {"compiler", __VERSION__},
       {"threads", std::to_string(num_threads())},
       {"cores", std::to_string(std::thread::hardware_concurrency())}};
@@ -144,11 +169,7 @@ std::string Report::State::html() const {
           "</p>\n";
   if (!error.empty()) page += "<p class=\"bad\">" + html_text(error) + "</p>\n";
   page += "<div class=\"grids\">" + charts() + "</div>\n";
-  if (!samples.empty()) page += "<section><h2>samples</h2>\n";
-  for (const auto& [title, text] : samples) {
-    page += "<h3>" + html_text(title) + "</h3><pre>" + html_text(text) + "</pre>\n";
-  }
-  if (!samples.empty()) page += "</section>\n";
+  page += shown_samples();
   page += "<div class=\"grids\"><section><h2>configuration</h2>" + rows_of(configured) +
           "</section>\n<section><h2>machine</h2>" + rows_of(machine) + "</section></div>\n";
   return page + "</body></html>\n";
@@ -176,6 +197,8 @@ void Report::State::put_later(bool at_once) {
 Report::Report(std::string path, const ReportOptions& options) : state_(std::make_unique<State>()) {
   check(options.every >= 0.0 && std::isfinite(options.every),
         "report: every is a number of seconds from 0 on: ", options.every);
+  check(options.per_step > 0.0 && std::isfinite(options.per_step),
+        "report: per_step must be above zero: ", options.per_step);
   state_->path = std::move(path);
   state_->options = options;
   state_->begun = state_->written = state_->last_time = state_->now();
@@ -204,7 +227,8 @@ void Report::write(int64_t step, std::span<const Metric> metrics) {
   const double time = s.now();
   const bool is_new = step > s.step;
   if (is_new && s.step >= 0 && time > s.last_time) {
-    s.add("steps a second", step, static_cast<double>(step - s.step) / (time - s.last_time));
+    const double steps = static_cast<double>(step - s.step) / (time - s.last_time);
+    s.add(s.options.unit + "s a second", step, s.options.per_step * steps);
   }
   s.step = step;
   s.last_time = time;
@@ -220,6 +244,36 @@ void Report::sample(const std::string& title, const std::string& text) {
   while (length < text.size() && (text[length] & 0xC0) == 0x80) --length;  // a whole letter
   samples.emplace_back(title, text.substr(0, length));
   if (samples.size() > kMost) samples.erase(samples.begin());
+  state_->put_later(false);
+}
+
+void Report::image(const std::string& title, const Tensor& picture) {
+  const Shape& shape = picture.shape();
+  const bool has_channels = shape.size() == 3 && (shape[0] == 1 || shape[0] == 3);
+  check((shape.size() == 2 || has_channels) && picture.numel() > 0, "report: a picture of shape ",
+        shape, "; it must be [H, W], [1, H, W] or [3, H, W]");
+  check(is_floating(picture.dtype()) || picture.dtype() == kUInt8, "report: a picture of ",
+        picture.dtype(), "; it must be floating or uint8");
+  const int64_t channels = has_channels ? shape[0] : 1;
+  ReportPicture made;
+  made.width = shape.back();
+  made.height = shape[shape.size() - 2];
+  made.channels = channels;
+  check(made.width * made.height <= 65536, "report: a picture of shape ", shape,
+        " has more than 65536 pixels; scale it down");
+  const double scale = picture.dtype() == kUInt8 ? 1.0 : 255.0;
+  const std::vector<double> values = picture.detach().to(kCpu).to(kFloat64).to_vector<double>();
+  const auto plane = static_cast<size_t>(made.width * made.height);
+  for (size_t i = 0; i < plane; ++i) {
+    for (size_t channel = 0; channel < static_cast<size_t>(channels); ++channel) {
+      const double value = values[channel * plane + i] * scale;
+      made.values.push_back(static_cast<uint8_t>(value >= 0.0 ? std::min(value, 255.0) + 0.5 : 0));
+    }
+  }
+  constexpr size_t kMost = 32;
+  auto& pictures = state_->pictures;
+  pictures.emplace_back(title, data_url(png_of(made)));
+  if (pictures.size() > kMost) pictures.erase(pictures.begin());
   state_->put_later(false);
 }
 

@@ -6,6 +6,7 @@
 
 #include <hero/dist/plan.h>
 #include <hero/dist/plan/program.h>
+#include <hero/dist/plan/stage_recordings.h>
 #include <hero/dist/rehearsal.h>
 
 namespace {
@@ -121,6 +122,38 @@ TEST_CASE("plan: many micro-batches are on the line through few") {
       CHECK(line.memory <= all.peak_bytes + 4 * s.micro_batches);  // a loss on another rank
     }
   }
+}
+
+TEST_CASE("plan: stages that are alike, recorded once, take the time and hold the bytes of all") {
+  PlanRequest request = small_request(8, 16);
+  request.model.n_layer = 8;
+  int64_t alike = 0;
+  for (const Strategy& s : strategies(request)) {
+    if (s.pipe == 1 || s.micro_batches < StageRecordings::kRecorded) continue;
+    CAPTURE(s.text());
+    const StageRecordings stages(request, s);
+    // what a pass that frees its units finds gathered depends on the one before
+    CHECK(stages.are_alike() == (s.rung < PlanRung::fsdp || !s.reshard));
+    if (!stages.are_alike()) continue;
+    ++alike;
+    const auto program = [&](Communicator& world) {
+      run_strategy(request, s, world, [] { begin_rehearsed_step(); });
+    };
+    const Rehearsal each = rehearse(8, program, request.cluster, {.ranks = stage_ranks(s)});
+    const Rehearsal few = replay(stages.of(s.micro_batches), request.cluster);
+    CHECK(few.seconds == Approx(each.seconds).epsilon(1e-9));
+    REQUIRE(few.ranks.size() == each.ranks.size());
+    for (size_t i = 0; i < few.ranks.size(); ++i) {
+      CAPTURE(i);
+      CHECK(few.ranks[i].rank == each.ranks[i].rank);
+      CHECK(few.ranks[i].peak_total == each.ranks[i].peak_total);
+      CHECK(few.ranks[i].flops == each.ranks[i].flops);
+      CHECK(few.ranks[i].sent_inside == each.ranks[i].sent_inside);
+      CHECK(few.ranks[i].sent_outside == each.ranks[i].sent_outside);
+      CHECK(few.ranks[i].messages == Approx(each.ranks[i].messages).margin(1e-9 * few.seconds));
+    }
+  }
+  CHECK(alike > 100);
 }
 
 TEST_CASE("plan: the best are those of a search through everything") {

@@ -30,6 +30,7 @@ TEST_CASE("a cluster is read back as it was written") {
   cluster.launch_seconds = 0.0;
   cluster.inside = {1e-7, 3e9};
   cluster.outside = {0.25, 5.5};
+  cluster.device = DeviceType::cpu;
   const Cluster back = parse_cluster(cluster_text(cluster));
   CHECK(back.per_host == cluster.per_host);
   CHECK(back.memory == cluster.memory);
@@ -42,6 +43,7 @@ TEST_CASE("a cluster is read back as it was written") {
   CHECK(back.inside.bytes_per_second == cluster.inside.bytes_per_second);
   CHECK(back.outside.latency == cluster.outside.latency);
   CHECK(back.outside.bytes_per_second == cluster.outside.bytes_per_second);
+  CHECK(back.device == DeviceType::cpu);
 }
 
 TEST_CASE("a cluster without keys is the default one, and memory may have a unit") {

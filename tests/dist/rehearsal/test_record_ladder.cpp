@@ -19,6 +19,8 @@ using namespace hero;
 using namespace hero::dist;
 using Kind = TimelineEvent::Kind;
 
+const Cluster kThreads = {.device = DeviceType::cpu};
+
 struct Rung {
   std::string name;
   std::function<DataParallel(nn::Module&, Communicator&)> wrap;
@@ -101,7 +103,7 @@ TEST_CASE("rehearsal: on every rung memory by tag and traffic by row are those o
         rows[me] = rows_of(world.traffic());
       });
       const Recording recording = record_ranks(
-          ranks, [&](Communicator& world) { train(rung, world, kMeta); }, Cluster());
+          ranks, [&](Communicator& world) { train(rung, world, kMeta); }, kThreads);
       REQUIRE(recording.ranks.size() == static_cast<size_t>(ranks));
       for (const RankTimeline& rank : recording.ranks) {
         CAPTURE(rung.name, ranks, rank.rank);
@@ -133,7 +135,7 @@ double hidden_behind(const RankTimeline& rank, Collective op) {
 TEST_CASE("rehearsal: every call of a step is waited for once, after it has begun") {
   for (const Rung& rung : rungs()) {
     const Recording recording =
-        record_ranks(4, [&](Communicator& world) { train(rung, world, kMeta); }, Cluster(), {0});
+        record_ranks(4, [&](Communicator& world) { train(rung, world, kMeta); }, kThreads, {0});
     std::vector<int64_t> under_way;
     for (const TimelineEvent& event : recording.ranks.front().events) {
       CAPTURE(rung.name, event.call);
@@ -152,7 +154,7 @@ TEST_CASE("rehearsal: every call of a step is waited for once, after it has begu
 TEST_CASE("rehearsal: gradients travel while backward computes, gathering while forward does") {
   for (const Rung& rung : rungs()) {
     const Recording recording =
-        record_ranks(4, [&](Communicator& world) { train(rung, world, kMeta); }, Cluster(), {0});
+        record_ranks(4, [&](Communicator& world) { train(rung, world, kMeta); }, kThreads, {0});
     const RankTimeline& rank = recording.ranks.front();
     CAPTURE(rung.name);
     // of a hybrid the all_reduce is waited for, which goes on where its reduce_scatter ends

@@ -3,6 +3,7 @@
 #include "support/catch.h"
 
 #include <hero/dist/autotune.h>
+#include <hero/dist/plan.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/nn.h>
 
@@ -86,6 +87,44 @@ TEST_CASE("autotune: bucket sizes of a trainer, which all begin with the same va
     expect(tuned.best >= 0 && tuned.entries.front().seconds > 0.0, "a best one");
     for (const double loss : first) expect(loss == first.front(), "the same first loss");
     expect(first.size() == 3 + 2, "two rounds of them: ", first.size());
+  });
+}
+
+TEST_CASE("autotune: the best of a plan, each tried, beside what was planned", "[threads]") {
+  PlanRequest request;
+  request.model = {.vocab_size = 64,
+                   .block_size = 16,
+                   .n_layer = 2,
+                   .n_head = 2,
+                   .n_embd = 32,
+                   .tie_weights = false};
+  request.ranks = 2;
+  request.global_batch = 8;
+  request.dtype = kFloat32;
+  request.best = 4;
+  request.cluster.per_host = 2;
+  request.cluster.device = DeviceType::cpu;
+  run_ranks(2, [&](Communicator& world) {
+    // [snippet: planned]
+    const Plan found = plan(request);  // the same on every rank
+    std::vector<TuneCandidate> candidates;
+    for (const PlanEntry& entry : found.best) {
+      const Config config = Config::parse(config_text(request, entry.strategy));
+      const auto make = [&request, &world, config]() -> std::function<void()> {
+        auto model = std::make_shared<nn::GPT>(request.model);
+        auto trainer = std::make_shared<Trainer>(*model, world, config);
+        const int64_t rows = config.micro_batch_size * config.accumulation_steps;
+        const Tensor tokens = randint(0, 64, {rows, request.model.block_size});
+        return [model, trainer, tokens] { trainer->train_batch(tokens, tokens); };
+      };
+      candidates.push_back({entry.strategy.text(), make, entry.cost->seconds});
+    }
+    const Tuned tuned = autotune(world, candidates);
+    const std::string text = tuned.table();
+    // [end]
+    expect(tuned.entries.size() == 4 && tuned.best >= 0, "four of them");
+    for (const TuneEntry& entry : tuned.entries) expect(entry.planned > 0.0, entry.name);
+    expect(text.find("     planned   ms a step") == 0, text);
   });
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("config: the file of the slides") {
 }
 
 TEST_CASE("config: every member is read, written, and read again") {
-  const std::string text = R"({
+  const std::string text = R"json({
     "train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4,
     "optimizer": {"type": "AdamW",
                   "params": {"lr": 0.001, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1,
@@ -59,8 +59,9 @@ TEST_CASE("config: every member is read, written, and read again") {
                           "offload_optimizer": {"device": "cpu", "pin_memory": true},
                           "offload_param": {"device": "cpu"}, "contiguous_gradients": true,
                           "sub_group_size": 1000000000},
-    "tensor": 2, "order": "ranks", "steps_per_print": 10, "wall_clock_breakdown": true
-  })";
+    "tensor": 2, "pipe": 3, "schedule": "interleaved(2)", "checkpoint_blocks": true,
+    "report": "run.html", "order": "ranks", "steps_per_print": 10, "wall_clock_breakdown": true
+  })json";
   const Config config = Config::parse(text);
   CHECK(config.optimizer.options.at("beta1") == 0.8);
   CHECK(config.optimizer.options.at("amsgrad") == 1.0);
@@ -73,6 +74,10 @@ TEST_CASE("config: every member is read, written, and read again") {
   CHECK(config.zero.offload_optimizer);
   CHECK(config.zero.offload_parameters);
   CHECK(config.tensor == 2);
+  CHECK(config.pipe == 3);
+  CHECK(config.schedule == "interleaved(2)");
+  CHECK(config.checkpoint_blocks);
+  CHECK(config.report == "run.html");
   CHECK(config.order == Order::ranks);
   CHECK(Config::parse(config.text()) == config);
   CHECK(Config::parse("{}") == Config());
@@ -104,15 +109,27 @@ TEST_CASE("config: one error lists all that is wrong, with lines and what to wri
 
 TEST_CASE("config: what cannot be done is refused, and what makes no difference is not") {
   for (const char* refused :
-       {R"({"pipe": 2})", R"({"context": 2})", R"({"schedule": "1f1b"})",
-        R"({"amp": {"enabled": true}})", R"({"zero_optimization": {"stage": 4}})",
+       {R"({"pipe": 0})",
+        R"({"context": 2})",
+        R"({"schedule": "1f1b"})",
+        R"({"pipe": 2, "schedule": "2f1b"})",
+        R"json({"pipe": 2, "schedule": "interleaved(0)"})json",
+        R"json({"pipe": 2, "schedule": "interleaved(2"})json",
+        R"({"pipeline": {"stages": 2}})",
+        R"({"amp": {"enabled": true}})",
+        R"({"zero_optimization": {"stage": 4}})",
         R"({"prescale_gradients": true})",
         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})",
-        R"({"optimizer": {"type": "OneBitAdam"}})", R"({"scheduler": {"type": "OneCycle"}})",
+        R"({"optimizer": {"type": "OneBitAdam"}})",
+        R"({"scheduler": {"type": "OneCycle"}})",
         R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})",
         R"({"zero_optimization": {"stage": 3, "reduce_bucket_size": 5}})",
-        R"({"wall_clock_breakdown": true})", R"({"gradient_clipping": -1})", R"({"tensor": 0})",
-        R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})", "[1]", "{",
+        R"({"wall_clock_breakdown": true})",
+        R"({"gradient_clipping": -1})",
+        R"({"tensor": 0})",
+        R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})",
+        "[1]",
+        "{",
         R"({"bf16": {}, "bf16": {}})"}) {
     CAPTURE(refused);
     CHECK(error_of(refused) != "");
@@ -120,6 +137,7 @@ TEST_CASE("config: what cannot be done is refused, and what makes no difference 
   for (
       const char* taken :
       {R"({"prescale_gradients": false, "sparse_gradients": false})", R"({"pipe": 1})",
+       R"json({"pipe": 2, "schedule": "interleaved(12)"})json", R"({"report": "run.html"})",
        R"({"tensorboard": {"enabled": false}})", R"({"zero_allow_untested_optimizer": true})",
        R"({"zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8, "allgather_bucket_size": 5e8,
             "overlap_comm": true, "reduce_scatter": true, "round_robin_gradients": false}})"}) {
@@ -144,7 +162,7 @@ TEST_CASE("config: of three batch sizes two make the third") {
   CHECK_THROWS_WITH(config.resolve(5), ContainsSubstring("train_batch_size 24"));
 }
 
-TEST_CASE("config: a plan's file without stages is one") {
+TEST_CASE("config: a plan's file is one, and says all of the strategy") {
   PlanRequest request;
   request.global_batch = 64;
   Strategy s{.tensor = 2, .replicate = 2, .shard = 4, .rung = PlanRung::hybrid};
@@ -158,8 +176,15 @@ TEST_CASE("config: a plan's file without stages is one") {
   CHECK_FALSE(config.zero.reshard);
   CHECK(config.tensor == 2);
   CHECK(config.compute == kBFloat16);
+  CHECK(config.pipe == 1);
+  CHECK_FALSE(config.checkpoint_blocks);
   s.pipe = 2;
-  CHECK_THROWS_WITH(Config::parse(config_text(request, s)), ContainsSubstring("dist::Pipeline"));
+  s.checkpoint = true;
+  s.schedule = Schedule::zero_bubble();
+  const Config stages = Config::parse(config_text(request, s));
+  CHECK(stages.pipe == 2);
+  CHECK(stages.schedule == "zero_bubble");
+  CHECK(stages.checkpoint_blocks);
 }
 
 }  // namespace

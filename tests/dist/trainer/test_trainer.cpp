@@ -244,7 +244,18 @@ TEST_CASE("trainer: misuse is one line") {
     CHECK_THROWS_WITH(trainer.backward(mean(model(ones({1, 2})))), ContainsSubstring("twice"));
     config.tensor = 2;
     nn::Linear other(2, 1);
-    CHECK_THROWS_WITH(Trainer(other, alone, config), ContainsSubstring("\"tensor\" is 2"));
+    CHECK_THROWS_WITH(Trainer(other, alone, config), ContainsSubstring("does not divide 1 ranks"));
+    config.tensor = 1;
+    config.checkpoint_blocks = true;
+    CHECK_THROWS_WITH(Trainer(other, alone, config), ContainsSubstring("is for an nn::GPT"));
+    trainer.step();
+    CHECK_THROWS_WITH(trainer.train_batch(ones({2, 2}), ones({2})),
+                      ContainsSubstring("train_batch() is for an nn::Chain"));
+    config.checkpoint_blocks = false;
+    nn::GPT gpt = make_model();
+    Trainer batches(gpt, alone, config);
+    CHECK_THROWS_WITH(batches.train_batch(tokens_of(0, 0), tokens_of(0, 0)),
+                      ContainsSubstring("2 micro-batches of 1"));
   });
 }
 

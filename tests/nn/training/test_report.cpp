@@ -6,8 +6,10 @@
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
+#include <hero/autograd/autograd.h>
 #include <hero/core/array.h>
 #include <hero/core/ledger.h>
+#include <hero/core/version.h>
 #include <hero/nn/training/report.h>
 #include <hero/nn/training/report/series.h>
 
@@ -108,6 +110,40 @@ TEST_CASE("report: merged points keep the least, the largest and the mean") {
   CHECK(all == sum);
   CHECK(series.no_numbers() == 1);
   CHECK(series.first_no_number() == kSteps);
+}
+
+TEST_CASE("report: a rate in what a step has, versions, and pictures") {
+  const TempDir folder;
+  const std::string path = folder / "run.html";
+  double time = 0.0;
+  nn::Report report(path, {.now = [&] { return time; }, .unit = "token", .per_step = 64});
+  report.write(1, {});
+  time = 2.0;
+  report.write(2, {});
+  report.image("a <picture>", full({2, 2}, 0.25));
+  report.finish();
+  CHECK_THAT(slurp(path), ContainsSubstring("tokens a second <b>32</b>"));
+  CHECK_THAT(slurp(path), ContainsSubstring(std::string("<th>Hero</th><td>") + kVersion));
+  CHECK_THAT(slurp(path), ContainsSubstring("alt=\"a &lt;picture&gt;\""));
+  CHECK_THAT(slurp(path), ContainsSubstring("src=\"data:image/png;base64,iVBORw0KGgo"));
+  CHECK_THROWS_WITH(report.image("", zeros({2, 2, 2})), ContainsSubstring("it must be [H, W]"));
+  CHECK_THROWS_WITH(report.image("", zeros({0, 2})),
+                    ContainsSubstring("a picture of shape [0, 2]"));
+  CHECK_THROWS_WITH(report.image("", zeros({2, 2}, {.dtype = kInt64})),
+                    ContainsSubstring("a picture of int64"));
+  CHECK_THROWS_WITH(report.image("", zeros({300, 300})), ContainsSubstring("65536 pixels"));
+  CHECK_THROWS_WITH(nn::Report(path, {.per_step = 0.0}), ContainsSubstring("per_step"));
+}
+
+TEST_CASE("report: 40 pictures are the last 32, and the file is bounded") {
+  const TempDir folder;
+  const std::string path = folder / "run.html";
+  nn::Report report(path, {.every = 1e9});
+  for (int i = 0; i < 40; ++i) report.image("no. " + std::to_string(i), rand({28, 28}));
+  report.finish();
+  CHECK_THAT(slurp(path), !ContainsSubstring("no. 7\""));
+  CHECK_THAT(slurp(path), ContainsSubstring("no. 8\""));
+  CHECK(std::filesystem::file_size(path) < 60'000);
 }
 
 TEST_CASE("report: what is wrong is one line, and a full disk ends no run") {

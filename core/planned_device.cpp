@@ -1,0 +1,23 @@
+#include <hero/core/error.h>
+#include <hero/core/planned_device.h>
+
+namespace hero::core {
+
+namespace {
+
+thread_local DeviceType planned_type = DeviceType::cpu;
+
+}  // namespace
+
+DeviceType kernels_of(Device device) {
+  return device.type == DeviceType::meta ? planned_type : device.type;
+}
+
+PlannedDevice::PlannedDevice(DeviceType type) : previous_(planned_type) {
+  check(type != DeviceType::meta, "planned device: meta has no kernels; name cpu or cuda");
+  planned_type = type;
+}
+
+PlannedDevice::~PlannedDevice() { planned_type = previous_; }
+
+}  // namespace hero::core

@@ -1,0 +1,42 @@
+#pragma once
+// The page that a Trainer writes where its Config names one.
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <hero/dist/communicator.h>
+#include <hero/dist/config.h>
+#include <hero/nn/module.h>
+#include <hero/nn/training/report.h>
+
+namespace hero::dist {
+
+/// What a step ended with.
+struct TrainerStep {
+  int64_t step = 0, skipped = 0;
+  double lr = 0.0, norm = 0.0, loss_scale = 1.0;
+};
+
+/// Of rank 0. Bytes sent are those that its traffic counts from one step to the next.
+class TrainerReport {
+ public:
+  TrainerReport(const Config& config, const Communicator& world, const nn::Module& model);
+  /// The run is finished, unless an exception ends it.
+  ~TrainerReport();
+  TrainerReport(const TrainerReport&) = delete;
+  TrainerReport& operator=(const TrainerReport&) = delete;
+
+  /// Of a micro-batch.
+  void loss(double value);
+  void write(const TrainerStep& step);
+
+ private:
+  const Config config_;
+  const Communicator& world_;
+  nn::Report report_;
+  double losses_ = 0.0;
+  int64_t count_ = 0;
+  std::map<std::string, int64_t> sent_;  // by axis, until the last step
+};
+
+}  // namespace hero::dist
