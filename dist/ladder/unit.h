@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <hero/autograd/partition.h>
+#include <hero/dist/comm_hook.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/ladder/disk_home.h>
 #include <hero/dist/ladder/home.h>
@@ -144,6 +145,14 @@ class Unit {
   /// Packs the gradients of all members that have one, or had one that the replicas wait for, and
   /// begins to average them over the ranks. Only a hybrid asks when.
   void begin_reduce(AllReduce when = AllReduce::now);
+  /// Stage::none: the next reduction goes by the hook, in place of the all_reduce; null: no hook.
+  void use_hook(const CommHook* hook, int index, bool is_last) {
+    hook_ = hook;
+    bucket_index_ = index;
+    is_last_bucket_ = is_last;
+  }
+  /// The next step of a hook's reduction that is under way.
+  void advance_hook();
   /// Begins the sums over the replicas where sums of passes before are added first; true when it
   /// has begun them, false where there is nothing to begin.
   bool begin_all_reduce();
@@ -173,6 +182,7 @@ class Unit {
     PartCounts counts;  // of the bucket: each rank's part of the packed gradients
     std::string name;
     Work work;
+    Future hooked;  // in place of `work`
   };
 
   void place_members();
@@ -199,6 +209,7 @@ class Unit {
   void give_gradient(Member& member, const Array& gradient);
   void drop_landing();
   void pack(Reduction& reduction);
+  GradBucket bucket_of(const Reduction& reduction, const CallOptions& mean) const;
   void keep_whole();
   void begin_reduce_over_replicas(Reduction& reduction);
   void begin_all_reduce(Reduction& reduction, const Work& after) const;
@@ -225,6 +236,9 @@ class Unit {
   uint32_t begun_version_ = 0;  // of shard_ when gathering began
   uint32_t full_version_ = 0;   // of full_ then
   std::unique_ptr<Reduction> reduction_;
+  const CommHook* hook_ = nullptr;
+  int bucket_index_ = 0;
+  bool is_last_bucket_ = false;
   std::unique_ptr<Home> home_;      // of shard_, where it lies apart from full_; or null
   std::unique_ptr<DiskHome> disk_;  // of shard_, where it lies in a file; or null
   std::vector<std::pair<Member*, Array>> landing_;  // gradients on their way home

@@ -129,7 +129,12 @@ void Unit::begin_reduce(AllReduce when) {
                             .unit = r.name};
   if (options_.stage == Stage::none) {
     r.own = r.bucket;
-    r.work = groups_.shard.all_reduce(r.bucket, mean);
+    if (hook_ == nullptr) {
+      r.work = groups_.shard.all_reduce(r.bucket, mean);
+    } else {
+      const UnitScope named(r.name);
+      r.hooked = hook_->run(bucket_of(r, mean));
+    }
     return;
   }
   if (groups_.replicas.defined()) return begin_reduce_over_replicas(r);
@@ -175,6 +180,31 @@ void Unit::begin_all_reduce(Reduction& r, const Work& after) const {
               .after = after});
 }
 
+GradBucket Unit::bucket_of(const Reduction& r, const CallOptions& mean) const {
+  const double ranks = groups_.ranks();
+  GradBucket bucket{groups_.shard,
+                    bucket_index_,
+                    is_last_bucket_,
+                    r.bucket,
+                    {},
+                    options_.divide_by > 0.0 ? options_.divide_by : ranks,
+                    mean};
+  int64_t end = 0;
+  for (const size_t i : r.members) {
+    const Member& member = members_[i];
+    const int64_t begin = r.as_row ? member.place.begin : end;
+    bucket.parameters.push_back({member.name, begin, member.shape});
+    end = begin + member.place.count;
+  }
+  return bucket;
+}
+
+void Unit::advance_hook() {
+  if (!reduction_) return;
+  const UnitScope named(reduction_->name);
+  reduction_->hooked.advance();
+}
+
 bool Unit::begin_all_reduce() {
   if (!reduction_ || !reduction_->within || reduction_->when == AllReduce::later) return false;
   end_within(*reduction_);
@@ -205,6 +235,10 @@ bool Unit::end_reduce() {
     return false;
   }
   r.work.wait();
+  {
+    const UnitScope named(r.name);
+    r.hooked.wait();
+  }
   r.bucket = {};
   if (groups_.replicas.defined()) r.own = r.own.to(r.dtype);
   if (home_) r.own = begin_down(r.own);
@@ -228,7 +262,10 @@ void Unit::each_part(const Reduction& r, const std::function<void(Member&, const
 }
 
 void Unit::drop_gradients() {
-  if (reduction_) reduction_->work.wait();
+  if (reduction_) {
+    reduction_->work.wait();
+    reduction_->hooked.abandon();
+  }
   reduction_.reset();
   drop_landing();
   for (Member& member : members_) {
