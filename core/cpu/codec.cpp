@@ -33,10 +33,12 @@ template <class Body>
 void each_block(int64_t rows, int64_t row, int64_t n, const Body& body) {
   const int64_t in_row = (row + kCodecBlock - 1) / kCodecBlock;
   parallel_for(rows * in_row, kBlocksAtOnce, [&](int64_t first, int64_t last) {
+    int64_t r = first / in_row, at = first % in_row;  // divisions take as long as a block
     for (int64_t i = first; i < last; ++i) {
-      const int64_t at = i % in_row, begin = i / in_row * row + at * kCodecBlock;
-      const int64_t end = std::min({begin + kCodecBlock, (i / in_row + 1) * row, n});
-      body(Block{i / in_row, at, begin, std::max<int64_t>(end - begin, 0)});
+      const int64_t begin = r * row + at * kCodecBlock;
+      const int64_t end = std::min({begin + kCodecBlock, (r + 1) * row, n});
+      body(Block{r, at, begin, std::max<int64_t>(end - begin, 0)});
+      if (++at == in_row) at = 0, ++r;
     }
   });
 }
@@ -106,9 +108,9 @@ float decode_block(const std::byte* from, float* values) {
   const auto* codes = reinterpret_cast<const int8_t*>(from + codecs::kScaleBytes);
   if constexpr (kNibbles<Format>) {
     for (int64_t i = 0; i < kCodecBlock / 2; ++i) {
-      const int both = codes[i];
-      values[i] = Format::value(static_cast<int8_t>(both << 4) >> 4) * scale;
-      values[i + kCodecBlock / 2] = Format::value(both >> 4) * scale;
+      const int low = codes[i] & 15, high = codes[i] >> 4 & 15;  // of two's complement
+      values[i] = Format::value((low ^ 8) - 8) * scale;
+      values[i + kCodecBlock / 2] = Format::value((high ^ 8) - 8) * scale;
     }
   } else {
     for (int64_t i = 0; i < kCodecBlock; ++i) values[i] = Format::value(codes[i]) * scale;

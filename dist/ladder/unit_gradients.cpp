@@ -145,6 +145,7 @@ void Unit::begin_reduce(AllReduce when) {
     const MemoryScope tag(MemoryTag::gradient);
     r.own = Array::empty({own.count}, r.bucket.dtype(), r.bucket.device());
   }
+  if (options_.quantize.gradients) return reduce_quantized(r);
   CallOptions parts = mean;
   parts.counts = r.counts;
   r.work = groups_.shard.reduce_scatter(r.own, r.bucket, parts);
@@ -197,6 +198,36 @@ GradBucket Unit::bucket_of(const Reduction& r, const CallOptions& mean) const {
     end = begin + member.place.count;
   }
   return bucket;
+}
+
+// Where some members have no gradient the parts are not equal: rows are then as long as the
+// longest.
+void Unit::reduce_quantized(Reduction& r) {
+  const UnitScope named(r.name);
+  const int ranks = groups_.shard.size();
+  int64_t longest = 0;
+  for (int i = 0; i < ranks; ++i) longest = std::max(longest, r.counts.count(i));
+  const double divide_by = options_.divide_by > 0.0 ? options_.divide_by : groups_.ranks();
+  const core::Codec codec = *options_.quantize.gradients;
+  if (longest * ranks == r.bucket.numel()) {
+    r.hooked = quantized_reduce_scatter(options_.route, codec, r.own, r.bucket, divide_by);
+    return;
+  }
+  const MemoryScope tag(MemoryTag::communication);
+  const Array rows = Array::zeros({longest * ranks}, r.bucket.dtype(), r.bucket.device());
+  const Array padded = Array::empty({longest}, r.own.dtype(), r.own.device());
+  for (int i = 0; i < ranks; ++i) {
+    const Part from = r.counts.part(i);
+    if (from.count == 0) continue;
+    core::backend(rows.device())
+        .copy(r.bucket.slice(0, from.begin, from.begin + from.count),
+              rows.slice(0, i * longest, i * longest + from.count));
+  }
+  r.hooked = quantized_reduce_scatter(options_.route, codec, padded, rows, divide_by)
+                 .then([padded, own = r.own] {
+                   if (own.numel() == 0) return;
+                   core::backend(own.device()).copy(padded.slice(0, 0, own.numel()), own);
+                 });
 }
 
 void Unit::advance_hook() {
