@@ -48,6 +48,16 @@ enum class PoolOp : uint8_t { max, average };
 enum class SoftmaxKind : uint8_t { softmax, log_softmax };
 enum class SumResult : uint8_t { value, root };
 
+/// How floating numbers become bytes; core/functions/codec.h has the format of each.
+enum class Codec : uint8_t {
+  sign1,     ///< one bit an element, and a scale for all
+  int8,      ///< eight bits, and a scale for every 256 elements
+  int4,      ///< four bits, and a scale for every 256 elements
+  fp8_e4m3,  ///< eight bits with four of exponent, and a scale for every 256 elements
+  fp8_e5m2,  ///< eight bits with five of exponent, and a scale for every 256 elements
+};
+enum class DecodeMode : uint8_t { assign, add, sum };
+
 /// Sliding windows over the last two dimensions of [N, C, H, W] (H = 1 for one dimension).
 struct Window {
   int64_t kernel[2] = {1, 1};
@@ -281,6 +291,13 @@ class Backend {
   /// for halves, float32.
   virtual void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
                       std::span<const double> coefficients) = 0;
+  /// As core/functions/codec.h says: x [n] contiguous, float32 or a half, in rows of `row` elements
+  /// to bytes [rows, encoded_bytes(codec, row)], contiguous and aligned to 4 bytes; error (may be
+  /// null) is contiguous float32 [n].
+  virtual void encode(Codec codec, const Array& x, int64_t row, const Array& bytes,
+                      const Array* error) = 0;
+  virtual void decode(Codec codec, const Array& bytes, int64_t row, DecodeMode mode,
+                      const Array& out) = 0;
 };
 
 /// The backend of a device; throws where it is not available.

@@ -70,6 +70,10 @@ class CudaBackend final : public core::Backend {
   void random_mask(const RandomFill& fill, double scale, const Array& x, const Array& out) override;
   void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
               std::span<const double> coefficients) override;
+  void encode(Codec codec, const Array& x, int64_t row, const Array& bytes,
+              const Array* error) override;
+  void decode(Codec codec, const Array& bytes, int64_t row, DecodeMode mode,
+              const Array& out) override;
 
  private:
   const int index_;  // of its device

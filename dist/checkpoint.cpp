@@ -111,6 +111,7 @@ void Checkpointer::track_optimizer(const std::string& name, optim::Optimizer& op
                                    Parameters parameters) {
   Tracked& tracked = add(name);
   tracked.optimizer = &optimizer;
+  tracked.own = dynamic_cast<RankStates*>(&optimizer);
   tracked.parameters = std::move(parameters);
 }
 
@@ -120,6 +121,8 @@ void Checkpointer::track(const std::string& name, std::function<StateDict()> sav
   tracked.save = std::move(save);
   tracked.load = std::move(load);
 }
+
+void Checkpointer::track(const std::string& name, RankStates& own) { add(name).own = &own; }
 
 void Checkpointer::track(const std::string& name, int64_t& number) { add(name).integer = &number; }
 

@@ -18,6 +18,7 @@
 
 #include <hero/core/random.h>
 #include <hero/dist/communicator.h>
+#include <hero/dist/rank_states.h>
 #include <hero/nn/module.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/optim/optimizer.h>
@@ -85,6 +86,10 @@ class Checkpointer {
   }
   void track(const std::string& name, std::function<StateDict()> save,
              std::function<void(const StateDict&)> load);
+  /// What each rank has of its own, as the errors of a communication hook: each rank gets its own
+  /// back, and other numbers of ranks begin anew. Where an optimizer has such (dist::OneBitAdam),
+  /// it is tracked with it.
+  void track(const std::string& name, RankStates& own);
   /// A number of the program: rank 0's, for all.
   void track(const std::string& name, int64_t& number);
   void track(const std::string& name, double& number);

@@ -71,6 +71,8 @@ std::vector<UnitInfo> DataParallel::units() const {
   return list;
 }
 
+std::shared_ptr<Replica> replica_of(const DataParallel& parallel) { return parallel.replica_; }
+
 DataParallel make_data_parallel(std::shared_ptr<Replica> replica) {
   return DataParallel(std::move(replica));
 }

@@ -23,6 +23,9 @@
 
 namespace hero::dist {
 
+class DataParallel;
+std::shared_ptr<Replica> replica_of(const DataParallel& parallel);  // for dist's own files
+
 /// One unit: what is gathered and reduced in one collective.
 struct UnitInfo {
   std::string name;
@@ -133,6 +136,7 @@ class DataParallel {
   std::shared_ptr<Replica> replica_;
 
   friend DataParallel make_data_parallel(std::shared_ptr<Replica> replica);
+  friend std::shared_ptr<Replica> replica_of(const DataParallel& parallel);
 };
 
 }  // namespace hero::dist

@@ -1,5 +1,6 @@
 #pragma once
 // This header has DDP, which trains one whole module on every rank, and its options.
+#include <hero/dist/comm_hook.h>
 #include <hero/dist/data_parallel.h>
 
 namespace hero::dist {
@@ -23,6 +24,14 @@ struct DDPOptions {
 class DDP : public DataParallel {
  public:
   DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options = {});
+
+  /// Averages gradients by this hook from the next backward on, in place of one all_reduce a
+  /// bucket; another call replaces it. A collective, between two steps: an Error on every rank
+  /// names who has another hook. Buckets then stay in the reverse order of registration, so that
+  /// what a hook carries from step to step has its place in every run. One rank alone sends
+  /// nothing, and its hook is not called. PyTorch's function of that name.
+  /// \snippet test_examples_ranks.cpp register_comm_hook
+  void register_comm_hook(CommHook hook) const { replica_->set_hook(std::move(hook)); }
 };
 
 }  // namespace hero::dist

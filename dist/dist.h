@@ -1,6 +1,7 @@
 #pragma once
 // The front header of dist: ranks and what they say to each other.
 #include <hero/dist/checkpoint.h>
+#include <hero/dist/comm_hook.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/config.h>
 #include <hero/dist/context_parallel.h>
@@ -9,6 +10,7 @@
 #include <hero/dist/fsdp.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
+#include <hero/dist/one_bit.h>
 #include <hero/dist/pipeline.h>
 #include <hero/dist/profile.h>
 #include <hero/dist/schedule.h>

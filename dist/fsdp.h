@@ -6,6 +6,7 @@
 #include <hero/dist/mesh.h>
 #include <hero/dist/offload.h>
 #include <hero/dist/policy.h>
+#include <hero/dist/quantize.h>
 
 namespace hero::dist {
 
@@ -29,6 +30,7 @@ struct FSDPOptions {
   Order order = Order::tree;  ///< in which the ranks' gradients are added up
   double divide_by = 0.0;     ///< what their sum is divided by, 1 keeps it; 0: the number of ranks
   Offload offload = {};       ///< shards, their gradients and states in the host's memory
+  Quantize quantize = {};     ///< what of gathers and reductions travels in bytes of a codec
 };
 
 /// Fully sharded data parallelism: every rank keeps one N-th of each unit's parameters, gradients

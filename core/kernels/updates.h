@@ -202,6 +202,20 @@ struct Adam {
     }
   };
 };
+/// States: mean, mean square; both stay as they are, but the mean of an element whose mean square
+/// is 0, which had no gradient while that was computed: it becomes 0. The gradient does not matter.
+struct FrozenAdam {
+  static constexpr auto name = "one_bit_adam";
+  static constexpr int states = 2;
+  template <class T>
+  struct Step {
+    T keep, lr, root, eps;  ///< as AdamStep's
+    HERO_HD void operator()(T& p, T /*g*/, T& m, T& v) const {
+      m = v > T(0) ? m : T(0);
+      p = p * keep - lr * m / (math::sqrt(v) / root + eps);
+    }
+  };
+};
 /// States: mean, mean square, its largest value so far.
 struct AdamAmsgrad {
   static constexpr auto name = "adam";
@@ -333,8 +347,8 @@ struct Lion {
 /// Every functor; a position in this list is an UpdateOp.
 using UpdateList =
     TypeList<SGD, SGDMomentum<false>, SGDMomentum<true>, NesterovLookahead, Adagrad, RMSprop,
-             RMSpropMomentum, RMSpropCentered, RMSpropCenteredMomentum, Adadelta, Adam, AdamAmsgrad,
-             Adamax, NAdam, RAdam, LambDirection, LambStep, Lion>;
+             RMSpropMomentum, RMSpropCentered, RMSpropCenteredMomentum, Adadelta, Adam, FrozenAdam,
+             AdamAmsgrad, Adamax, NAdam, RAdam, LambDirection, LambStep, Lion>;
 
 /// Functors whose coefficients depend on two numbers of the device, UpdateItem::norms.
 template <class F>

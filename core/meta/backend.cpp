@@ -62,6 +62,8 @@ class MetaBackend final : public Backend {
   void recurrent_cell_backward(CellKind, const CellStepBack&) override {}
   void random_mask(const RandomFill&, double, const Array&, const Array&) override {}
   void update(UpdateOp, DType, std::span<const UpdateItem>, std::span<const double>) override {}
+  void encode(Codec, const Array&, int64_t, const Array&, const Array*) override {}
+  void decode(Codec, const Array&, int64_t, DecodeMode, const Array&) override {}
 };
 
 }  // namespace

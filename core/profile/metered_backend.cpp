@@ -289,6 +289,18 @@ class MeteredBackend final : public Backend {
     const WorkScope inside(nullptr);
     inner_.update(op, dtype, items, coefficients);
   }
+  void encode(Codec codec, const Array& x, int64_t row, const Array& bytes,
+              const Array* error) override {
+    charge(encode_work(x, bytes, error));
+    const WorkScope inside(nullptr);
+    inner_.encode(codec, x, row, bytes, error);
+  }
+  void decode(Codec codec, const Array& bytes, int64_t row, DecodeMode mode,
+              const Array& out) override {
+    charge(decode_work(bytes, mode, out));
+    const WorkScope inside(nullptr);
+    inner_.decode(codec, bytes, row, mode, out);
+  }
 
  private:
   // Empty arrays start no kernel.

@@ -101,4 +101,22 @@ Work update_work(UpdateOp op, DType dtype, std::span<const UpdateItem> items) {
           .launches = (static_cast<int64_t>(items.size()) + kItemsOfALaunch - 1) / kItemsOfALaunch};
 }
 
+// A magnitude, a product and a rounding for each element; with the error a sum before and a
+// difference behind.
+Work encode_work(const Array& x, const Array& bytes, const Array* error) {
+  return {.kind = WorkKind::elementwise,
+          .dtype = x.dtype(),
+          .flops = (error ? 6 : 3) * x.numel(),
+          .bytes = x.nbytes() + bytes.nbytes() + 2 * stored_bytes(error)};
+}
+
+Work decode_work(const Array& bytes, DecodeMode mode, const Array& out) {
+  const int64_t rows = mode == DecodeMode::sum ? bytes.size(0) : 1;
+  const int64_t adds = mode == DecodeMode::add ? 1 : rows - 1;
+  return {.kind = WorkKind::elementwise,
+          .dtype = out.dtype(),
+          .flops = (rows + adds) * out.numel(),
+          .bytes = bytes.nbytes() + (mode == DecodeMode::add ? 2 : 1) * out.nbytes()};
+}
+
 }  // namespace hero::core

@@ -33,6 +33,8 @@ Work attention_backward_work(const AttentionScores& scores, const Array& q, cons
 Work normalize_work(const RowNorm& norm, const Array& x, const Array& out);
 Work normalize_backward_work(const RowNorm& norm, const Array& g, const Array& g_x);
 Work update_work(UpdateOp op, DType dtype, std::span<const UpdateItem> items);
+Work encode_work(const Array& x, const Array& bytes, const Array* error);
+Work decode_work(const Array& bytes, DecodeMode mode, const Array& out);
 /// \}
 
 }  // namespace hero::core

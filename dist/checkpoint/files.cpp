@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kDefaultGenerator = "default";
 constexpr const char* kExtension = ".safetensors";
+constexpr const char* kOwn = ".own";  // behind an object's name: what each rank has of it
 
 std::string part_file(const std::string& name, int rank, int ranks) {
   std::array<char, 64> text{};
@@ -122,6 +123,11 @@ std::string take_files(const Communicator& world, const TrackedList& tracked, co
     } else if (t->save && rank.first == 0) {
       sink({t->name + kExtension, t->name, false, {t->save()}});
     }
+    if (t->own != nullptr) {
+      const std::string object = t->name + kOwn;
+      sink(
+          {part_file(object, rank.first, rank.second), object, false, {t->own->rank_state_dict()}});
+    }
     if (t->generator != nullptr) snapshot.mine.generators[t->name] = {t->generator->state()};
     snapshot.all.tracked[t->name] = t->kind();
     if (t->integer != nullptr) snapshot.all.integers[t->name] = *t->integer;
@@ -161,6 +167,7 @@ const char* Tracked::kind() const {
   if (optimizer != nullptr) return "optimizer";
   if (integer != nullptr) return "integer";
   if (number != nullptr) return "number";
+  if (own != nullptr) return "rank states";
   return generator != nullptr ? "generator" : "object";
 }
 
@@ -248,13 +255,43 @@ std::string files_damage(const std::string& folder, const Communicator& world,
   return lines;
 }
 
+namespace {
+
+// This rank's own state of an object; nothing where other ranks saved it.
+std::optional<nn::StateDict> own_state(const std::string& folder, const Communicator& world,
+                                       const Manifest& manifest, const Tracked& object) {
+  const std::string name = object.name + kOwn;
+  const auto file = std::find_if(manifest.files.begin(), manifest.files.end(), [&](const auto& f) {
+    return f.second.object == name && f.second.rank == rank_of(world);
+  });
+  if (manifest.ranks == size_of(world) && file != manifest.files.end()) {
+    return core::load_safetensors(folder + "/" + file->first).arrays;
+  }
+  if (rank_of(world) == 0) {
+    const std::string line = "checkpoint: what each rank has of " + object.name +
+                             " begins anew: it was saved by " +
+                             std::to_string(file == manifest.files.end() ? 0 : manifest.ranks) +
+                             " ranks, and these are " + std::to_string(size_of(world)) + "\n";
+    std::fputs(line.c_str(), stderr);
+  }
+  return {};
+}
+
+void take_own(RankStates& own, const std::optional<nn::StateDict>& state) {
+  state ? own.load_rank_state_dict(*state) : own.reset_rank_state();
+}
+
+}  // namespace
+
 void load_files(const std::string& folder, const Communicator& world, const Manifest& manifest,
                 const TrackedList& tracked) {
   const Values values = values_of(world, tracked);
   std::vector<StagedModule> modules;
   std::vector<std::pair<const Tracked*, nn::StateDict>> dicts;
+  std::vector<std::pair<RankStates*, std::optional<nn::StateDict>>> owns, owns_before;
   agree(world, [&] {
     for (const auto& t : tracked) {
+      if (t->own != nullptr) owns.emplace_back(t->own, own_state(folder, world, manifest, *t));
       const std::vector<PartFile> files = manifest.files_of(t->name, folder);
       if (t->module != nullptr) {
         modules.push_back(stage_module(values.of_module[modules.size()], PartFiles(files), {}));
@@ -277,11 +314,16 @@ void load_files(const std::string& folder, const Communicator& world, const Mani
         t->optimizer != nullptr ? t->optimizer->load_state_dict(dict) : t->load(dict);
         dict.clear();
       }
+      for (auto& [own, state] : owns) {
+        owns_before.emplace_back(own, own->rank_state_dict());
+        take_own(*own, state);
+      }
     });
   } catch (...) {
     for (const auto& [t, dict] : before) {
       t->optimizer != nullptr ? t->optimizer->load_state_dict(dict) : t->load(dict);
     }
+    for (const auto& [own, state] : owns_before) take_own(*own, state);
     throw;
   }
   for (const StagedModule& module : modules) module.commit();

@@ -7,6 +7,7 @@
 
 #include <hero/dist/checkpoint/manifest.h>
 #include <hero/dist/communicator.h>
+#include <hero/dist/rank_states.h>
 #include <hero/nn/module.h>
 #include <hero/optim/optimizer.h>
 
@@ -24,8 +25,9 @@ struct Tracked {
   int64_t* integer = nullptr;
   double* number = nullptr;
   Generator* generator = nullptr;
+  RankStates* own = nullptr;  ///< beside an optimizer, or alone
 
-  /// "module", "optimizer", "object", "integer", "number", "generator".
+  /// "module", "optimizer", "object", "integer", "number", "generator", "rank states".
   const char* kind() const;
 };
 using TrackedList = std::vector<std::shared_ptr<Tracked>>;

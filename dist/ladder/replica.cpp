@@ -19,7 +19,9 @@ nn::Tensors converted(const nn::Tensors& list, std::optional<DType> dtype) {
 
 }  // namespace
 
-bool Replica::averages() const { return sync_ && (shards() || !AddUpScope::active()); }
+bool Replica::averages() const {
+  return sync_ && !gradients_stay_ && (shards() || !AddUpScope::active());
+}
 
 const char* name(Event::Kind kind) {
   constexpr const char* names[] = {"gather", "use", "free", "reduce", "reduced"};
@@ -320,7 +322,11 @@ void Replica::reduce(Unit& unit) {
   // home before had the time of one unit's backward.
   land();
   if (options_.units.stage >= Stage::gradients) advance_reductions();
+  if (hook_) hand_to_hook(unit);
   unit.begin_reduce(when_all_reduced(unit));
+  if (hook_) {
+    for (Unit* before : reducing_) before->advance_hook();
+  }
   emit(Event::Kind::reduce, unit);
   reducing_.push_back(&unit);
 }
@@ -372,7 +378,7 @@ void Replica::end_backward() {
     if (missing.empty()) finish_units();
   }
   end_reductions();
-  unsent_ = !averages();
+  unsent_ = !averages() && !gradients_stay_;
   in_backward_ = false;
   reset();
   if (sync_ && unsent_) {  // inside an AddUpScope
@@ -384,17 +390,6 @@ void Replica::end_backward() {
   check(missing.empty(),
         "backward: parameters without a gradient, which the other ranks wait for: ", missing,
         "; use them in forward, freeze them, or set find_unused_parameters");
-}
-
-// What was not complete in this pass: some of its parameters were not used.
-void Replica::finish_units() {
-  const bool buckets = options_.units.stage != Stage::parameters;
-  for (size_t i = buckets ? next_bucket_ : 0; i < units_.size(); ++i) {
-    Unit& unit = *units_[i];
-    if (!parameters_[unit.members().front().id].state->sync) continue;
-    if (buckets || unit.has_gradients(when_all_reduced(unit))) reduce(unit);
-  }
-  next_bucket_ = units_.size();
 }
 
 }  // namespace hero::dist

@@ -71,6 +71,10 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   std::optional<std::vector<HeldPart>> parts_of(const Tensor& leaf) const;
   /// What an optimizer holds of the parameter in a slot.
   Tensor leaf_of(const nn::Slot& slot) const;
+  /// What the sum of the ranks' gradients is divided by.
+  double divide_by() const {
+    return options_.units.divide_by > 0.0 ? options_.units.divide_by : groups_.ranks();
+  }
   bool sync() const { return sync_; }
   void set_sync(bool on) { sync_ = on; }
   /// The same for the units of the module at this path and below it, where both say so.
@@ -89,6 +93,11 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   void unshard(const std::string& path);
   void reshard(const std::string& path);
   void set_events(std::function<void(const Event&)> fn) { events_ = std::move(fn); }
+  /// Buckets go by a hook from now on, in the reverse order of registration; see
+  /// DDP::register_comm_hook(). A collective.
+  void set_hook(CommHook hook);
+  /// On: backward leaves gradients as this rank has them, from now on.
+  void keep_gradients_local(bool on) { gradients_stay_ = on; }
   /// Takes in the replica of a module at `path` below this one's, which goes on by itself, as a
   /// module that is not the outermost: nothing of it stays gathered between forward and backward.
   void nest(const std::string& path, std::shared_ptr<Replica> replica);
@@ -163,6 +172,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   void end_reduction(Unit& unit);
   void land();
   void finish_units();
+  void hand_to_hook(Unit& unit);
   void agree_on_unused();
   std::string unused_names() const;
   void broadcast_buffers() const;
@@ -171,6 +181,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   void shadow(int64_t word, const std::function<void()>& step);
   void index_parameters();
   void rebuild_buckets();
+  void make_buckets(const std::vector<int64_t>& order);
   ModuleState* next_to_prefetch() const;
   ModuleState* predecessor(const ModuleState& state) const;
   void emit(Event::Kind kind, const Unit& unit) const;
@@ -184,6 +195,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   std::vector<ParameterEntry> parameters_;                   // of every parameter, by Member::id
   std::vector<ModuleState*> order_, former_order_;  // of forward: this pass and the one before
   std::vector<size_t> ready_order_;                 // of the first backward, for rebuild_buckets()
+  std::unique_ptr<const CommHook> hook_;
   std::vector<Unit*> reducing_;
   std::vector<Unit*> landing_;  // whose averaged gradients are on their way home
   std::function<void(const Event&)> events_;
@@ -193,6 +205,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   bool sync_ = true;
   bool all_reduce_ = true;
   bool is_nested_ = false;
+  bool gradients_stay_ = false;  // this rank's own, for an optimizer that averages by itself
   bool keeps_gathered_ = false;
   bool touched_ = false;  // a parameter got its gradient in this backward
   bool unsent_ = false;   // gradients were added up under no_sync() and not yet averaged

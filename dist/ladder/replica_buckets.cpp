@@ -2,6 +2,7 @@
 // gradients become ready.
 #include <algorithm>
 
+#include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/ladder/divide.h>
 #include <hero/dist/ladder/replica.h>
 
@@ -35,6 +36,24 @@ void Replica::agree_on_unused() {
   }
 }
 
+// What was not complete in this pass: some of its parameters were not used.
+void Replica::finish_units() {
+  const bool buckets = options_.units.stage != Stage::parameters;
+  for (size_t i = buckets ? next_bucket_ : 0; i < units_.size(); ++i) {
+    Unit& unit = *units_[i];
+    if (!parameters_[unit.members().front().id].state->sync) continue;
+    if (buckets || unit.has_gradients(when_all_reduced(unit))) reduce(unit);
+  }
+  next_bucket_ = units_.size();
+}
+
+void Replica::hand_to_hook(Unit& unit) {
+  const auto found = std::find_if(units_.begin(), units_.end(),
+                                  [&](const auto& each) { return each.get() == &unit; });
+  const auto index = static_cast<int>(found - units_.begin());
+  unit.use_hook(hook_.get(), index, found + 1 == units_.end());
+}
+
 // PyTorch's DDP does this once, too: the first backward shows the real order.
 void Replica::rebuild_buckets() {
   rebuilt_ = true;
@@ -47,7 +66,23 @@ void Replica::rebuild_buckets() {
   for (size_t id = 0; id < parameters_.size(); ++id) append(id);  // those that were not used
   const Array shared = Array::from(order, {static_cast<int64_t>(order.size())});
   groups_.shard.broadcast(shared, 0, {.unit = "order of buckets"});
-  order = shared.to_vector<int64_t>();
+  make_buckets(shared.to_vector<int64_t>());
+}
+
+// A hook's steps, and what they carry on, are of the same buckets in each step and each run.
+void Replica::set_hook(CommHook hook) {
+  same_lines(groups_.shard, "ddp: ranks registered different communication hooks", hook.name + "\n",
+             "register the same hook on every rank", "communication hook");
+  check(!hook.name.empty() && hook.run, "ddp: a communication hook needs a name and a function");
+  check(!in_backward_ && !in_forward_, "ddp: register_comm_hook() within forward or backward");
+  hook_ = std::make_unique<const CommHook>(std::move(hook));
+  std::vector<int64_t> order;
+  for (size_t id = parameters_.size(); id-- > 0;) order.push_back(static_cast<int64_t>(id));
+  if (rebuilt_) make_buckets(order);
+  rebuilt_ = true;  // as they are
+}
+
+void Replica::make_buckets(const std::vector<int64_t>& order) {
   std::vector<Member> members;
   for (const int64_t id : order) {
     const ParameterEntry& entry = parameters_[static_cast<size_t>(id)];

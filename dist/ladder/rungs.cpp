@@ -99,6 +99,24 @@ void check_offload(const char* what, const Offload& offload, const Communicator&
         "rehearse without it");
 }
 
+// Where the bytes of gradients go; a collective with hosts.
+QuantizedRoute check_quantize(const nn::Module& module, const Quantize& quantize,
+                              const Groups& groups, const Offload& offload) {
+  if (!quantize.any()) return {};
+  for (const auto& [name, parameter] : module.named_parameters()) {
+    check(parameter.dtype() != kFloat64, "fully_shard: quantize: parameter '", name,
+          "' is float64, and codecs carry float32 and halves; convert the module");
+  }
+  check(!offload.any(), "fully_shard: quantize and offload do not go together yet; choose one");
+  check(!groups.replicas.defined() || !quantize.gradients,
+        "fully_shard: quantize.gradients needs one axis: a hybrid's replicas add up exact sums; "
+        "quantize.weights works there");
+  check(!quantize.secondary || quantize.ranks_of_host > 1,
+        "fully_shard: quantize.secondary keeps a part within each host; say ranks_of_host");
+  const bool routed = quantize.gradients || quantize.secondary;
+  return routed ? quantized_route(groups.shard, quantize.ranks_of_host) : QuantizedRoute{};
+}
+
 Unused unused_policy(bool find) { return find ? Unused::agree : Unused::error; }
 
 // The names of parameters that stay as they are: those that are named, those of modules that are,
@@ -173,6 +191,7 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
                                Tied tied) {
   check_divisor("fully_shard", options.divide_by);
   check_offload("fully_shard", options.offload, groups.shard);
+  const QuantizedRoute route = check_quantize(module, options.quantize, groups, options.offload);
   const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
   auto nested = sharded_below(module);
   const Names alone = left_alone("fully_shard", module, options.ignored_parameters,
@@ -189,7 +208,9 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
                                .order = options.order,
                                .divide_by = options.divide_by,
                                .device = options.device,
-                               .offload = options.offload},
+                               .offload = options.offload,
+                               .quantize = options.quantize,
+                               .route = route},
                      .unused = Unused::same,
                      .reshard_after_forward = options.reshard_after_forward,
                      .prefetch = options.prefetch,

@@ -217,6 +217,7 @@ void Unit::convert(DType dtype, Device device) {
     shard_ = is_apart() ? mine : part(full_, own_);
   }
   disk_ = std::move(disk);
+  secondary_ = {};
   full_version_ = full_.storage().version() - (owns_storage_ || was_true ? 0 : 1);
   shard_version_ = shard_.storage().version() - (is_apart() && !owns_storage_ && was_true ? 0 : 1);
   former.storage().bump_version();
@@ -274,6 +275,12 @@ void Unit::gather() {
   gathers_ = true;
   begun_version_ = shard_.storage().version();
   if (is_apart()) return gather_from_home();
+  if (has_secondary()) {
+    gather_ = options_.route.inner.all_gather(full_, secondary_, {.async = true, .unit = name_});
+    return;
+  }
+  secondary_ = {};
+  if (options_.quantize.weights && groups_.shard.size() > 1) return gather_quantized();
   Array mine = shard_;
   if (owns_storage_ && shard_.dtype() != full_.dtype()) {
     mine = part(full_, own_);
@@ -284,6 +291,32 @@ void Unit::gather() {
       groups_.shard.all_gather(full_, mine, {.async = true, .unit = name_, .counts = counts_});
 }
 
+// No shard was written since it was kept: so it is on every rank, or on none.
+bool Unit::has_secondary() const {
+  return secondary_.defined() && shard_.storage().version() == secondary_version_;
+}
+
+void Unit::keep_secondary() {
+  if (!owns_storage_ || groups_.shard.size() == 1 || has_secondary() || stale()) return;
+  const MemoryScope tag(MemoryTag::parameter);
+  const Communicator& host = options_.route.inner;
+  const int64_t count = total_ / host.size();
+  secondary_ = full_.slice(0, host.rank() * count, (host.rank() + 1) * count).clone();
+  secondary_version_ = shard_.storage().version();
+}
+
+// Every rank reads the same bytes, its own too, so all compute with the same values.
+void Unit::gather_quantized() {
+  const MemoryScope tag(MemoryTag::communication);
+  const core::Codec codec = *options_.quantize.weights;
+  const int64_t rank = groups_.shard.rank();
+  gathered_bytes_ = Array::empty({groups_.shard.size(), core::encoded_bytes(codec, own_.count)},
+                                 kUInt8, shard_.device());
+  const Array mine = gathered_bytes_.slice(0, rank, rank + 1);
+  core::encode(codec, shard_, own_.count, mine);
+  gather_ = groups_.shard.all_gather(gathered_bytes_, mine, {.async = true, .unit = name_});
+}
+
 bool Unit::stale() const {
   return state_ != State::sharded && owns_storage_ && shard_.storage().version() != begun_version_;
 }
@@ -291,6 +324,10 @@ bool Unit::stale() const {
 void Unit::wait_unsharded() {
   if (state_ == State::gathering) {
     gather_.wait();
+    if (gathered_bytes_.defined()) {
+      core::decode(*options_.quantize.weights, std::exchange(gathered_bytes_, {}), own_.count,
+                   full_);
+    }
     if (home_) home_->join_up();
     if (gathers_ && owns_storage_ && shard_.storage().version() == shard_version_) {
       full_.storage().restore_version(full_version_);
@@ -310,8 +347,10 @@ void Unit::wait_unsharded() {
 
 void Unit::reshard() {
   if (state_ == State::gathering) gather_.wait();
+  gathered_bytes_ = {};
   if (home_) home_->join_up();
   const bool gathered = state_ != State::sharded;
+  if (state_ == State::unsharded && options_.quantize.secondary) keep_secondary();
   state_ = State::sharded;
   if (options_.stage == Stage::none) return;
   if (gathered && owns_storage_) full_.storage().release();

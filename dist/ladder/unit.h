@@ -12,11 +12,14 @@
 #include <vector>
 
 #include <hero/autograd/partition.h>
+#include <hero/dist/comm_hook.h>
 #include <hero/dist/communicator.h>
+#include <hero/dist/compress/quantized_sum.h>
 #include <hero/dist/ladder/disk_home.h>
 #include <hero/dist/ladder/home.h>
 #include <hero/dist/ladder/owners.h>
 #include <hero/dist/offload.h>
+#include <hero/dist/quantize.h>
 #include <hero/nn/module.h>
 
 namespace hero::dist {
@@ -47,6 +50,8 @@ struct UnitOptions {
   double divide_by = 0.0;              ///< what their sum is divided by; 0: the number of ranks
   Device device = kCpu;                ///< where parameters made on meta get their bytes
   Offload offload = {};                ///< where shards lie while they are not needed
+  Quantize quantize = {};              ///< Stage::parameters: what travels in a codec's bytes
+  QuantizedRoute route = {};           ///< of its gradients
   std::shared_ptr<DiskOrder> disk_order = {};  ///< of the module's units, where that is a file
 };
 
@@ -144,6 +149,14 @@ class Unit {
   /// Packs the gradients of all members that have one, or had one that the replicas wait for, and
   /// begins to average them over the ranks. Only a hybrid asks when.
   void begin_reduce(AllReduce when = AllReduce::now);
+  /// Stage::none: the next reduction goes by the hook, in place of the all_reduce; null: no hook.
+  void use_hook(const CommHook* hook, int index, bool is_last) {
+    hook_ = hook;
+    bucket_index_ = index;
+    is_last_bucket_ = is_last;
+  }
+  /// The next step of a hook's reduction that is under way.
+  void advance_hook();
   /// Begins the sums over the replicas where sums of passes before are added first; true when it
   /// has begun them, false where there is nothing to begin.
   bool begin_all_reduce();
@@ -173,6 +186,7 @@ class Unit {
     PartCounts counts;  // of the bucket: each rank's part of the packed gradients
     std::string name;
     Work work;
+    Future hooked;  // in place of `work`
   };
 
   void place_members();
@@ -190,6 +204,10 @@ class Unit {
   const PartCounts& counts_of(const std::vector<size_t>& members);
   void gather();
   void gather_from_home();
+  void gather_quantized();
+  bool has_secondary() const;
+  void keep_secondary();
+  void reduce_quantized(Reduction& reduction);
   void copy_from_disk(const Array& mine) const;
   Array zeros_apart(DType dtype) const;
   std::unique_ptr<DiskHome> make_disk_home(const Array& shard) const;
@@ -201,6 +219,7 @@ class Unit {
   void give_gradient(Member& member, const Array& gradient);
   void drop_landing();
   void pack(Reduction& reduction);
+  GradBucket bucket_of(const Reduction& reduction, const CallOptions& mean) const;
   void keep_whole();
   void begin_reduce_over_replicas(Reduction& reduction);
   void begin_all_reduce(Reduction& reduction, const Work& after) const;
@@ -219,14 +238,20 @@ class Unit {
   PartCounts packed_counts_;    // of their gradients
   bool owns_storage_ = false;
   State state_ = State::sharded;
-  Array shard_;                 // this rank's part of the row
-  Array full_;                  // the row
-  Work gather_;                 // while state_ is gathering
-  bool gathers_ = false;        // the gathering now under way moves bytes
-  uint32_t shard_version_ = 0;  // of shard_ when full_ was last true
-  uint32_t begun_version_ = 0;  // of shard_ when gathering began
-  uint32_t full_version_ = 0;   // of full_ then
+  Array shard_;                     // this rank's part of the row
+  Array full_;                      // the row
+  Work gather_;                     // while state_ is gathering
+  Array secondary_;                 // this rank's part within its host of the row; or none
+  uint32_t secondary_version_ = 0;  // of shard_ when that was taken
+  Array gathered_bytes_;            // of quantised shards, while they are on their way
+  bool gathers_ = false;            // the gathering now under way moves bytes
+  uint32_t shard_version_ = 0;      // of shard_ when full_ was last true
+  uint32_t begun_version_ = 0;      // of shard_ when gathering began
+  uint32_t full_version_ = 0;       // of full_ then
   std::unique_ptr<Reduction> reduction_;
+  const CommHook* hook_ = nullptr;
+  int bucket_index_ = 0;
+  bool is_last_bucket_ = false;
   std::unique_ptr<Home> home_;      // of shard_, where it lies apart from full_; or null
   std::unique_ptr<DiskHome> disk_;  // of shard_, where it lies in a file; or null
   std::vector<std::pair<Member*, Array>> landing_;  // gradients on their way home

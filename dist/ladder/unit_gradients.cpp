@@ -137,7 +137,12 @@ void Unit::begin_reduce(AllReduce when) {
                             .unit = r.name};
   if (options_.stage == Stage::none) {
     r.own = r.bucket;
-    r.work = groups_.shard.all_reduce(r.bucket, mean);
+    if (hook_ == nullptr) {
+      r.work = groups_.shard.all_reduce(r.bucket, mean);
+    } else {
+      const UnitScope named(r.name);
+      r.hooked = hook_->run(bucket_of(r, mean));
+    }
     return;
   }
   if (groups_.replicas.defined()) return begin_reduce_over_replicas(r);
@@ -148,6 +153,7 @@ void Unit::begin_reduce(AllReduce when) {
     const MemoryScope tag(MemoryTag::gradient);
     r.own = Array::empty({own.count}, r.bucket.dtype(), r.bucket.device());
   }
+  if (options_.quantize.gradients) return reduce_quantized(r);
   CallOptions parts = mean;
   parts.counts = r.counts;
   r.work = groups_.shard.reduce_scatter(r.own, r.bucket, parts);
@@ -183,6 +189,61 @@ void Unit::begin_all_reduce(Reduction& r, const Work& after) const {
               .after = after});
 }
 
+GradBucket Unit::bucket_of(const Reduction& r, const CallOptions& mean) const {
+  const double ranks = groups_.ranks();
+  GradBucket bucket{groups_.shard,
+                    bucket_index_,
+                    is_last_bucket_,
+                    r.bucket,
+                    {},
+                    options_.divide_by > 0.0 ? options_.divide_by : ranks,
+                    mean};
+  int64_t end = 0;
+  for (const size_t i : r.members) {
+    const Member& member = members_[i];
+    const int64_t begin = r.as_row ? member.place.begin : end;
+    bucket.parameters.push_back({member.name, begin, member.shape});
+    end = begin + member.place.count;
+  }
+  return bucket;
+}
+
+// Where some members have no gradient the parts are not equal: rows are then as long as the
+// longest.
+void Unit::reduce_quantized(Reduction& r) {
+  const UnitScope named(r.name);
+  const int ranks = groups_.shard.size();
+  int64_t longest = 0;
+  for (int i = 0; i < ranks; ++i) longest = std::max(longest, r.counts.count(i));
+  const double divide_by = options_.divide_by > 0.0 ? options_.divide_by : groups_.ranks();
+  const core::Codec codec = *options_.quantize.gradients;
+  if (longest * ranks == r.bucket.numel()) {
+    r.hooked = quantized_reduce_scatter(options_.route, codec, r.own, r.bucket, divide_by);
+    return;
+  }
+  const MemoryScope tag(MemoryTag::communication);
+  const Array rows = Array::zeros({longest * ranks}, r.bucket.dtype(), r.bucket.device());
+  const Array padded = Array::empty({longest}, r.own.dtype(), r.own.device());
+  for (int i = 0; i < ranks; ++i) {
+    const Part from = r.counts.part(i);
+    if (from.count == 0) continue;
+    core::backend(rows.device())
+        .copy(r.bucket.slice(0, from.begin, from.begin + from.count),
+              rows.slice(0, i * longest, i * longest + from.count));
+  }
+  r.hooked = quantized_reduce_scatter(options_.route, codec, padded, rows, divide_by)
+                 .then([padded, own = r.own] {
+                   if (own.numel() == 0) return;
+                   core::backend(own.device()).copy(padded.slice(0, 0, own.numel()), own);
+                 });
+}
+
+void Unit::advance_hook() {
+  if (!reduction_) return;
+  const UnitScope named(reduction_->name);
+  reduction_->hooked.advance();
+}
+
 bool Unit::begin_all_reduce() {
   if (!reduction_ || !reduction_->within || reduction_->when == AllReduce::later) return false;
   end_within(*reduction_);
@@ -213,6 +274,10 @@ bool Unit::end_reduce() {
     return false;
   }
   r.work.wait();
+  {
+    const UnitScope named(r.name);
+    r.hooked.wait();
+  }
   r.bucket = {};
   if (groups_.replicas.defined()) r.own = r.own.to(r.dtype);
   if (home_) r.own = begin_down(r.own);
@@ -236,7 +301,10 @@ void Unit::each_part(const Reduction& r, const std::function<void(Member&, const
 }
 
 void Unit::drop_gradients() {
-  if (reduction_) reduction_->work.wait();
+  if (reduction_) {
+    reduction_->work.wait();
+    reduction_->hooked.abandon();
+  }
   reduction_.reset();
   drop_landing();
   for (Member& member : members_) {

@@ -85,6 +85,27 @@ std::vector<Case> passes() {
        [](Backend& b, Device d) {
          b.sort(f({2, 4}, d), 1, false, f({2, 4}, d), i({2, 4}, d));
        }},
+      {"encode", WorkKind::elementwise, 3 * 300, kFloat * 300 + 3 * 260,
+       [](Backend& b, Device d) {
+         b.encode(Codec::int8, f({300}, d), 256, zeros({3, 260}, kUInt8, d), nullptr);
+       }},
+      {"encode with an error", WorkKind::elementwise, 6 * 300, 3 * kFloat * 300 + 2 * 36,
+       [](Backend& b, Device d) {
+         const Array error = f({300}, d);
+         b.encode(Codec::sign1, f({300}, d), 256, zeros({2, 36}, kUInt8, d), &error);
+       }},
+      {"decode", WorkKind::elementwise, 300, 2 * 132 + kFloat * 300,
+       [](Backend& b, Device d) {
+         b.decode(Codec::int4, zeros({2, 132}, kUInt8, d), 256, DecodeMode::assign, f({300}, d));
+       }},
+      {"decode that adds", WorkKind::elementwise, 2 * 300, 2 * 132 + 2 * kFloat * 300,
+       [](Backend& b, Device d) {
+         b.decode(Codec::int4, zeros({2, 132}, kUInt8, d), 256, DecodeMode::add, f({300}, d));
+       }},
+      {"decode to a sum of rows", WorkKind::elementwise, 5 * 256, 3 * 260 + kFloat * 256,
+       [](Backend& b, Device d) {
+         b.decode(Codec::fp8_e5m2, zeros({3, 260}, kUInt8, d), 256, DecodeMode::sum, f({256}, d));
+       }},
       {"log_likelihood", WorkKind::reduce, 4 * 6, kFloat * (6 + 2),
        [](Backend& b, Device d) {
          b.log_likelihood(f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d));

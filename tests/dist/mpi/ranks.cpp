@@ -17,6 +17,7 @@
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
+#include "dist/one_bit.h"
 #include "dist/pipelines.h"
 #include "dist/seeded_bugs.h"
 #include <unistd.h>
@@ -109,6 +110,30 @@ void print_pipelines(Communicator& world) {
       world.out() << "\n" << world.traffic().table();
     }
   }
+}
+
+// What optimizers and hooks that send fewer bytes leave, and that one process leaves the same.
+void print_compressed(Communicator& world) {
+  const auto expected = simulate_one_bit_adam(Subject::mlp, world.size(), 6);
+  train_one_bit_adam(world, Subject::mlp, 6,
+                     [&](int step, const Floats& got, int64_t sent, OneBitAdam&) {
+                       const std::string off = unlike(got, expected[static_cast<size_t>(step)]);
+                       expect(off.empty(), "1-bit Adam, step ", step, ": ", off);
+                       world.out() << "1-bit Adam sent " << sent << "\n";
+                     });
+  const CommHook hooks[] = {fp16_compress_hook(), bf16_compress_hook(),
+                            CodecHook({.codec = Codec::sign1}), CodecHook(), PowerSGDHook()};
+  for (const CommHook& hook : hooks) {
+    const auto model = make_subject(Subject::gpt);
+    const DDP ddp(*model, world, {.bucket_bytes = 700, .first_bucket_bytes = 100});
+    ddp.register_comm_hook(hook);
+    for (int step = 0; step < 2; ++step) {
+      for (const Tensor& p : model->parameters()) p.set_grad({});
+      subject_loss(Subject::gpt, *model, step, world.rank()).backward();
+      for (const Tensor& p : model->parameters()) print_hash(world, hook.name, p.grad().array());
+    }
+  }
+  world.out() << world.traffic().table();
 }
 
 void check_collectives(Communicator& world) {
@@ -329,6 +354,7 @@ int main(int argc, char** argv) {
          print_ladder(world, 3, kSubjects, kMethods);
          print_pipelines(world);
          print_context(world);
+         print_compressed(world);
        })},
       {"ladder20",
        into_files([](Communicator& world) { print_ladder(world, 20, kSubjects, kMethods); })},

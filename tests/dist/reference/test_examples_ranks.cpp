@@ -56,6 +56,36 @@ TEST_CASE("example: async") {
   CHECK(sum == 1.0);
 }
 
+TEST_CASE("example: register_comm_hook") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    manual_seed(1);
+    nn::Linear model(8, 2);
+    const dist::DDP ddp(model, world);
+    //! [register_comm_hook]
+    // [snippet: hook]
+    // Gradients rounded to bfloat16 on their way, and float32 sums of them.
+    ddp.register_comm_hook(
+        {"rounded", [](const dist::GradBucket& bucket) {
+           const Array mine = bucket.buffer.to(kBFloat16);
+           const Array all = Array::empty({bucket.comm.size(), mine.numel()}, kBFloat16);
+           return dist::Future(bucket.comm.all_gather(all, mine, {.async = true}))
+               .then([bucket, mine, all] {
+                 const Tensor total = sum(Tensor(all).to(kFloat32), {0});
+                 Tensor(bucket.buffer).copy_(total / bucket.divide_by);
+               });
+         }});
+    // [end]
+    //! [register_comm_hook]
+    const double x = world.rank() + 1.0;
+    sum(model(full({1, 8}, x))).backward();
+    for (const float g : model.weight.grad().array().to_vector<float>()) {
+      if (g != 1.5f) right = false;
+    }
+  });
+  CHECK(right);
+}
+
 TEST_CASE("example: send") {
   std::atomic<double> got = 0.0;
   dist::run_ranks(2, [&](dist::Communicator& world) {

@@ -1,0 +1,138 @@
+#include <algorithm>
+
+#include <hero/core/backend.h>
+#include <hero/core/error.h>
+#include <hero/core/ledger.h>
+#include <hero/dist/compress/one_bit_link.h>
+#include <hero/optim/all_finite.h>
+
+namespace hero::dist {
+namespace {
+
+const Member* member_of(const Replica& replica, const Tensor& parameter) {
+  for (const auto& unit : replica.units()) {
+    for (const Member& member : unit->members()) {
+      if (is_same(member.leaf, parameter)) return &member;
+    }
+  }
+  return nullptr;
+}
+
+// 1 + the first parameter whose gradient is not finite, or 0.
+int64_t first_not_finite(const std::vector<Tensor>& parameters) {
+  std::vector<Array> gradients;
+  for (const Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad().array());
+  }
+  if (optim::all_finite(gradients)) return 0;
+  const auto bad = std::find_if(parameters.begin(), parameters.end(), [](const Tensor& p) {
+    return p.grad().defined() && !optim::all_finite({p.grad().array()});
+  });
+  return bad - parameters.begin() + 1;
+}
+
+}  // namespace
+
+OneBitLink::OneBitLink(const char* what, std::shared_ptr<Replica> replica,
+                       const std::vector<Tensor>& parameters, int64_t bucket_elements)
+    : what_(what), replica_(std::move(replica)), bucket_elements_(bucket_elements) {
+  check(!replica_->shards(), what,
+        ": needs a DDP, on which every rank holds whole gradients and states; under ZeRO and "
+        "fully_shard() use optim::AdamW or LAMB, or FSDP's quantised gathers and reductions");
+  device_ = parameters.front().device();
+  int64_t begin = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& parameter = parameters[i];
+    const Member* member = member_of(*replica_, parameter);
+    check(member != nullptr, what, ": parameter ", i, " of shape ", parameter.shape(),
+          " is no trainable parameter of the DDP's module");
+    check(parameter.dtype() != kFloat64, what, ": parameter '", member->name,
+          "' is float64, and bits stand for float32; convert the module");
+    check(parameter.device() == device_, what, ": parameter '", member->name, "' is on ",
+          parameter.device(), ", the first on ", device_);
+    names_.push_back(member->name);
+    shapes_.push_back(parameter.shape());
+    begins_.push_back(begin);
+    begin += parameter.numel();
+  }
+  begins_.push_back(begin);
+}
+
+OneBitLink::~OneBitLink() { keep_gradients_local(false); }
+
+void OneBitLink::check_found(int64_t found, int rank) const {
+  check(found == 0, what_, ": the gradient of '",
+        names_[static_cast<size_t>(std::max<int64_t>(found - 1, 0))], "' is not finite on rank ",
+        rank, "; nothing was changed: leave this step out on every rank, or use optim::GradScaler");
+}
+
+void OneBitLink::check_finite_here(const std::vector<Tensor>& parameters) const {
+  check_found(first_not_finite(parameters), comm().rank());
+}
+
+void OneBitLink::check_finite(const std::vector<Tensor>& parameters) const {
+  const int64_t mine = first_not_finite(parameters);
+  if (comm().engine_kind() == EngineKind::simulated) return;
+  const Array all = Array::empty({comm().size()}, kInt64);
+  const Array own = all.slice(0, comm().rank(), comm().rank() + 1);
+  own.data<int64_t>()[0] = mine;
+  comm().all_gather(all, own, {.unit = "finite gradients"});
+  for (int rank = 0; rank < comm().size(); ++rank) {
+    check_found(all.data<int64_t>()[rank], rank);
+  }
+}
+
+bool OneBitLink::all_say(bool mine) const {
+  if (comm().engine_kind() == EngineKind::simulated) return mine;
+  const Array word = Array::full({1}, mine ? 1 : 0, kInt64);
+  comm().all_reduce(word, {.op = ReduceOp::min, .unit = "finite gradients"});
+  return word.item() != 0.0;
+}
+
+Array OneBitLink::flat() const {
+  const MemoryScope tag(MemoryTag::optimizer);
+  return Array::empty({begins_.back()}, kFloat32, device_);
+}
+
+Array OneBitLink::part_of(const Array& flat, size_t parameter) const {
+  return flat.slice(0, begins_[parameter], begins_[parameter + 1]).reshape(shapes_[parameter]);
+}
+
+OneBitMean& OneBitLink::bits() {
+  if (!bits_) {
+    bits_ = std::make_unique<OneBitMean>(comm(), begins_.back(), device_, bucket_elements_,
+                                         replica_->divide_by());
+  }
+  return *bits_;
+}
+
+void OneBitLink::mean(const Array& flat) {
+  const UnitScope named(what_);
+  const std::vector<OneBitMean::Range> lost = bits().mean(flat);
+  if (lost.empty()) return;
+  std::string names;
+  for (const auto& [begin, end] : lost) names += names_between(begin, end);
+  fail(what_, ": what is sent in bits overflowed float32 in a bucket, among", names,
+       "; go on from the last checkpoint with a lower learning rate");
+}
+
+// The parameters that have elements in [begin, end).
+std::string OneBitLink::names_between(int64_t begin, int64_t end) const {
+  std::string names;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (begins_[i] < end && begins_[i + 1] > begin) names += " '" + names_[i] + "'";
+  }
+  return names;
+}
+
+optim::StateDict OneBitLink::errors() const { return bits_ ? bits_->errors() : optim::StateDict(); }
+
+void OneBitLink::set_errors(const optim::StateDict& dict) {
+  dict.empty() ? reset_errors() : bits().set_errors(what_, dict);
+}
+
+void OneBitLink::reset_errors() {
+  if (bits_) bits_->reset();
+}
+
+}  // namespace hero::dist

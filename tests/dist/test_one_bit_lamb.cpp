@@ -1,0 +1,225 @@
+// 1-bit LAMB against one process that does what N workers do, to the bit.
+#include <cmath>
+
+#include "dist/one_bit.h"
+#include "support/captured_stderr.h"
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/dist/checkpoint.h>
+#include <hero/optim/lamb.h>
+
+using namespace hero;
+using namespace hero::test;
+using namespace hero::dist;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+using Sizes = std::vector<size_t>;
+
+Sizes sizes_of(const std::vector<Tensor>& parameters) {
+  Sizes sizes;
+  for (const Tensor& p : parameters) sizes.push_back(static_cast<size_t>(p.numel()));
+  return sizes;
+}
+
+double norm_of(const float* x, size_t n) {
+  long double squares = 0.0L;
+  for (size_t i = 0; i < n; ++i) squares += static_cast<long double>(x[i]) * x[i];
+  return static_cast<double>(std::sqrt(squares));
+}
+
+float single(double x) { return static_cast<float>(x); }
+
+// The mean of the workers' gradients as DDP makes it, in the parameters.
+void average(const std::vector<Tensor>& parameters, Subject subject, nn::Module& model, int step,
+             int workers) {
+  optim::Accumulator gradients(parameters);
+  for (int w = 0; w < workers; ++w) {
+    subject_loss(subject, model, step, w).backward();
+    gradients.add();
+  }
+  gradients.mean();
+}
+
+const OneBitLAMBOptions kLAMB = {.lr = 0.01,
+                                 .weight_decay = 0.1,
+                                 .freeze_step = 3,
+                                 .bucket_elements = 128,
+                                 .max_coeff = 1e6,
+                                 .min_coeff = 1e-6};
+
+// What 1-bit LAMB keeps of each parameter beside arrays.
+struct LambNumbers {
+  double average = 0.0, seen = 0.0, scale = 0.0, factor = 1.0;
+};
+
+// One parameter's frozen step.
+void lamb_step(const OneBitLAMBOptions& o, double t, LambNumbers& numbers, size_t n, float* p,
+               const float* m, const float* before, const float* v, float* fresh) {
+  const double root = std::sqrt(1.0 - std::pow(o.betas[1], static_cast<double>(o.freeze_step)));
+  const double now = std::sqrt(1.0 - std::pow(o.betas[1], t));
+  Floats plain(n), direction(n);
+  float most = 0.0f;
+  for (size_t i = 0; i < n; ++i) {
+    const float g = (m[i] - before[i] * single(o.betas[0])) / single(1.0 - o.betas[0]);
+    fresh[i] = fresh[i] * single(o.betas[1]) + g * g * single(1.0 - o.betas[1]);
+    const float denominator = std::sqrt(v[i]) / single(root) + single(o.eps);
+    plain[i] = m[i] / single(1.0 - std::pow(o.betas[0], t)) / denominator;
+    direction[i] = plain[i] + p[i] * single(o.weight_decay);
+    most = std::max(most, denominator / (std::sqrt(fresh[i]) / single(now) + single(o.eps)));
+  }
+  const double length = norm_of(direction.data(), n);
+  const double share = std::min(1.0, norm_of(plain.data(), n) / length);
+  const double factor =
+      std::clamp(static_cast<double>(most) * share + (1.0 - share), o.factor_min, o.factor_max);
+  numbers.factor = std::clamp(factor, numbers.factor * (1.0 - o.factor_threshold),
+                              numbers.factor * (1.0 + o.factor_threshold));
+  const double c = numbers.average / (1.0 - std::pow(o.coeff_beta, numbers.seen));
+  for (size_t i = 0; i < n; ++i) p[i] = p[i] - direction[i] * single(o.lr * c * numbers.factor);
+}
+
+std::vector<Floats> simulate_lamb(int workers, int steps) {
+  const OneBitLAMBOptions& o = kLAMB;
+  const auto model = make_subject(Subject::mlp);
+  const std::vector<Tensor> parameters = model->parameters();
+  const Sizes sizes = sizes_of(parameters);
+  optim::LAMB lamb(parameters,
+                   {.lr = o.lr, .betas = o.betas, .eps = o.eps, .weight_decay = o.weight_decay});
+  const size_t n = flat_of(parameters).size();
+  OneBitSimulation bits(static_cast<size_t>(workers), n, o.bucket_elements);
+  std::vector<LambNumbers> numbers(sizes.size());
+  std::vector<Floats> after;
+  Floats m, v, fresh;
+  for (int step = 0; step < steps; ++step) {
+    const double t = step + 1;
+    if (step < o.freeze_step) {
+      const Floats p = flat_of(parameters);
+      average(parameters, Subject::mlp, *model, step, workers);
+      lamb.step();
+      lamb.zero_grad();
+      m = states_of(lamb, "exp_avg");
+      v = fresh = states_of(lamb, "exp_avg_sq");
+      for (size_t i = 0, at = 0; i < sizes.size(); at += sizes[i++]) {
+        Floats d(sizes[i]);
+        for (size_t j = 0; j < sizes[i]; ++j) {
+          d[j] =
+              m[at + j] / single(1.0 - std::pow(o.betas[0], t)) /
+                  (std::sqrt(v[at + j] / single(1.0 - std::pow(o.betas[1], t))) + single(o.eps)) +
+              single(o.weight_decay) * p[at + j];
+        }
+        const double c = norm_of(p.data() + at, sizes[i]) / norm_of(d.data(), sizes[i]);
+        numbers[i].average = o.coeff_beta * numbers[i].average + (1.0 - o.coeff_beta) * c;
+        numbers[i].seen += 1.0;
+      }
+    } else {
+      if (step == o.freeze_step) {
+        std::vector<double> roots;
+        double all = 0.0;
+        for (size_t i = 0, at = 0; i < sizes.size(); at += sizes[i++]) {
+          roots.push_back(norm_of(m.data() + at, sizes[i]) /
+                          std::sqrt(static_cast<double>(sizes[i])));
+          all += roots.back();
+        }
+        for (size_t i = 0; i < sizes.size(); ++i) {
+          numbers[i].scale = all / static_cast<double>(sizes.size()) / roots[i];
+        }
+      }
+      std::vector<Floats> momenta;
+      for (int w = 0; w < workers; ++w) {
+        Floats c = gradient_of(Subject::mlp, *model, step, w);
+        for (size_t i = 0, at = 0; i < sizes.size(); at += sizes[i++]) {
+          for (size_t j = at; j < at + sizes[i]; ++j) {
+            c[j] = (m[j] + single(1.0 - o.betas[0]) * (c[j] - m[j])) * single(numbers[i].scale);
+          }
+        }
+        momenta.push_back(std::move(c));
+      }
+      const Floats before = std::exchange(m, bits.mean(momenta));
+      Floats p = flat_of(parameters);
+      for (size_t i = 0, at = 0; i < sizes.size(); at += sizes[i++]) {
+        for (size_t j = at; j < at + sizes[i]; ++j) {
+          m[j] = v[j] > 0.0f ? m[j] / single(numbers[i].scale) : 0.0f;
+        }
+        lamb_step(o, t, numbers[i], sizes[i], p.data() + at, m.data() + at, before.data() + at,
+                  v.data() + at, fresh.data() + at);
+      }
+      write_flat(p, parameters);
+    }
+    after.push_back(flat_of(parameters));
+  }
+  return after;
+}
+
+}  // namespace
+
+TEST_CASE("one_bit: 1-bit LAMB has the bits of one process that simulates its workers") {
+  for (const int ranks : {1, 2, 3, 4}) {
+    CAPTURE(ranks);
+    const int steps = 8;
+    const std::vector<Floats> expected = simulate_lamb(ranks, steps);
+    run_ranks(ranks, [&](Communicator& world) {
+      const auto model = make_subject(Subject::mlp);
+      const DDP ddp(*model, world);
+      OneBitLAMB lamb(ddp, model->parameters(), kLAMB);
+      for (int step = 0; step < steps; ++step) {
+        const int64_t before = world.traffic().bytes();
+        subject_loss(Subject::mlp, *model, step, world.rank()).backward();
+        lamb.step();
+        lamb.zero_grad();
+        const Floats got = flat_of(model->parameters());
+        const std::string off = unlike(got, expected[static_cast<size_t>(step)]);
+        expect(off.empty(), "step ", step, " on rank ", world.rank(), ": ", off);
+        if (step < 3) continue;
+        const OneBitSimulation formula(static_cast<size_t>(ranks), got.size(), 128);
+        const int64_t bytes = formula.bytes() + 8 * (ranks - 1);
+        expect(world.traffic().bytes() - before == bytes && lamb.bytes_of_step() == bytes, "bytes");
+      }
+    });
+  }
+}
+
+TEST_CASE("one_bit: 1-bit LAMB resumes bit for bit, and begins errors anew elsewhere") {
+  const hero_test::TempDir dir;
+  std::vector<Floats> expected(2), got(2);
+  const auto train = [&](Communicator& world, bool resume, int to, std::vector<Floats>& ends) {
+    const auto model = make_subject(Subject::mlp);
+    const DDP ddp(*model, world);
+    OneBitLAMB lamb(ddp, model->parameters(), kLAMB);
+    Checkpointer checkpoint(dir / "run", world);
+    checkpoint.track("model", *model);
+    checkpoint.track("optimizer", lamb);
+    for (int step = static_cast<int>(resume ? checkpoint.resume().value() : 0); step < to; ++step) {
+      subject_loss(Subject::mlp, *model, step, world.rank()).backward();
+      lamb.step();
+      lamb.zero_grad();
+      if (!resume && step == 4) checkpoint.save(5);
+    }
+    ends[static_cast<size_t>(world.rank())] = flat_of(model->parameters());
+  };
+  run_ranks(2, [&](Communicator& world) { train(world, false, 8, expected); });
+  run_ranks(2, [&](Communicator& world) { train(world, true, 8, got); });
+  for (size_t rank = 0; rank < 2; ++rank) CHECK(unlike(got[rank], expected[rank]).empty());
+  hero_test::CapturedStderr captured;
+  std::vector<Floats> others(4);
+  run_ranks(4, [&](Communicator& world) { train(world, true, 7, others); });
+  CHECK_THAT(captured.text(), ContainsSubstring("begins anew: it was saved by 2 ranks"));
+  for (const float value : others[0]) REQUIRE(std::isfinite(value));
+}
+
+TEST_CASE("one_bit: options of 1-bit LAMB and 0/1 Adam, and their wrong pairings") {
+  CHECK_THROWS_WITH((OneBitLAMBOptions{.min_coeff = 0.0}.check_values()),
+                    "one_bit_lamb: 0 < min_coeff <= max_coeff must hold: 0, 10");
+  CHECK_THROWS_WITH((ZeroOneAdamOptions{.local_step_scaler = 0}.check_values()),
+                    "zero_one_adam: local_step_scaler must be positive: 0");
+  for (const bool lamb : {false, true}) {
+    const std::vector<std::string> errors = errors_of(2, [&](Communicator& world) {
+      const auto model = make_subject(Subject::mlp);
+      const DataParallel sharded = fully_shard(*model, world);
+      if (lamb) OneBitLAMB(sharded, model->parameters());
+      if (!lamb) ZeroOneAdam(sharded, model->parameters());
+    });
+    CHECK_THAT(errors[0], ContainsSubstring("needs a DDP, on which every rank holds whole"));
+  }
+}

@@ -1,0 +1,257 @@
+// FSDP whose gathers and reductions travel in bytes: what ranks compute with, what they add up, and
+// what they send.
+#include <cmath>
+
+#include "dist/one_bit.h"
+#include "support/catch.h"
+
+#include <hero/core/functions/codec.h>
+#include <hero/dist/fsdp.h>
+
+using namespace hero;
+using namespace hero::test;
+using namespace hero::dist;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+// 91, 143 and 55 elements, each a unit; no bias, so that a unit's row is its weight and zeros.
+struct Layers : nn::Module {
+  static constexpr nn::LinearOptions kBare = {.bias = false};
+  nn::Linear& fc1 = add<nn::Linear>("fc1", 7, 13, kBare);
+  nn::Linear& fc2 = add<nn::Linear>("fc2", 13, 11, kBare);
+  nn::Linear& fc3 = add<nn::Linear>("fc3", 11, 5, kBare);
+  Tensor forward(const Tensor& x) override { return fc3(tanh(fc2(relu(fc1(x))))); }
+};
+
+Tensor loss_of(nn::Module& model, int step, int rank) {
+  const auto seed = static_cast<uint64_t>(100 * step + rank + 1);
+  return sum(square(model(Tensor(noise({2, 7}, kFloat32, seed)))));
+}
+
+int64_t row_of(int64_t numel, int ranks) { return (numel + 8 * ranks - 1) / (8 * ranks) * 8; }
+
+// What a row of `row` elements for each rank is when each rank's part went in the codec's bytes.
+Floats through(Codec codec, const Floats& values, int ranks) {
+  const auto n = static_cast<int64_t>(values.size());
+  const int64_t row = row_of(n, ranks);
+  Floats padded = values;
+  padded.resize(static_cast<size_t>(row * ranks), 0.0f);
+  Floats out;
+  for (int r = 0; r < ranks; ++r) {
+    const Floats part(padded.begin() + r * row, padded.begin() + (r + 1) * row);
+    const Array x = Array::from(part, {row}), back = Array::empty({row});
+    const Array bytes = Array::empty({1, core::encoded_bytes(codec, row)}, kUInt8);
+    core::encode(codec, x, row, bytes);
+    core::decode(codec, bytes, row, back);
+    const Floats some = back.to_vector<float>();
+    out.insert(out.end(), some.begin(), some.end());
+  }
+  out.resize(values.size());
+  return out;
+}
+
+// One process that does what `ranks` do, hosts of `of_host` ranks; its masters after the steps.
+std::vector<Floats> simulate(const Quantize& q, int ranks, int steps, double lr) {
+  manual_seed(7);
+  Layers model;
+  const std::vector<Tensor> parameters = model.parameters();
+  std::vector<Floats> masters;
+  for (const Tensor& p : parameters) masters.push_back(flat_of(std::vector<Tensor>{p}));
+  for (int step = 0; step < steps; ++step) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      write_flat(q.weights ? through(*q.weights, masters[i], ranks) : masters[i], {parameters[i]});
+    }
+    std::vector<std::vector<Floats>> gradients(parameters.size());
+    for (int r = 0; r < ranks; ++r) {
+      for (const Tensor& p : parameters) p.set_grad({});
+      loss_of(model, step, r).backward();
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        gradients[i].push_back(flat_of(std::vector<Tensor>{parameters[i].grad()}));
+      }
+    }
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const int places = q.ranks_of_host, hosts = ranks / places;
+      Floats sum(masters[i].size(), 0.0f);
+      if (places == 1) {
+        for (int r = 0; r < ranks; ++r) {
+          const Floats part = through(*q.gradients, gradients[i][static_cast<size_t>(r)], ranks);
+          for (size_t j = 0; j < sum.size(); ++j) sum[j] = r == 0 ? part[j] : sum[j] + part[j];
+        }
+      } else {
+        for (int h = 0; h < hosts; ++h) {
+          Floats within(sum.size());
+          for (int g = 0; g < places; ++g) {
+            const auto r = static_cast<size_t>(h * places + g);
+            const Floats part = through(*q.gradients, gradients[i][r], ranks);
+            for (size_t j = 0; j < sum.size(); ++j)
+              within[j] = g == 0 ? part[j] : within[j] + part[j];
+          }
+          const Floats part = hosts > 1 ? through(*q.gradients, within, ranks) : within;
+          for (size_t j = 0; j < sum.size(); ++j) sum[j] = h == 0 ? part[j] : sum[j] + part[j];
+        }
+      }
+      for (size_t j = 0; j < sum.size(); ++j) {
+        const float mean = sum[j] / static_cast<float>(ranks);
+        masters[i][j] = masters[i][j] - static_cast<float>(lr) * mean;
+      }
+    }
+  }
+  return masters;
+}
+
+std::vector<Floats> train(const Communicator& world, const Quantize& q, int steps, double lr,
+                          std::vector<int64_t>* bytes = nullptr) {
+  manual_seed(7);
+  Layers model;
+  const DataParallel fsdp = fully_shard(model, world, {.unit = each<nn::Linear>(), .quantize = q});
+  optim::SGD sgd(model.parameters(), {.lr = lr});
+  for (int step = 0; step < steps; ++step) {
+    world.traffic().reset();
+    loss_of(model, step, world.rank()).backward();
+    sgd.step();
+    sgd.zero_grad();
+  }
+  if (bytes) {
+    *bytes = {world.traffic().bytes(), world.traffic().bytes_of_axis("within hosts"),
+              world.traffic().bytes_of_axis("between hosts")};
+  }
+  const auto whole = fsdp.summon_full_parameters();
+  std::vector<Floats> values;
+  for (const Tensor& p : model.parameters()) values.push_back(flat_of(std::vector<Tensor>{p}));
+  return values;
+}
+
+constexpr int64_t kSizes[] = {91, 143, 55};
+
+}  // namespace
+
+TEST_CASE("quantized: gathers and reductions have the bits of one process that simulates them") {
+  const std::vector<std::pair<int, Quantize>> cases = {
+      {2, {.weights = Codec::int8, .gradients = Codec::int8}},
+      {3, {.weights = Codec::int8, .gradients = Codec::int4}},
+      {4, {.weights = Codec::fp8_e4m3, .gradients = Codec::fp8_e5m2}},
+      {4, {.gradients = Codec::int4}},
+      {4, {.weights = Codec::int8, .gradients = Codec::int4, .ranks_of_host = 2}},
+      {6, {.gradients = Codec::int8, .ranks_of_host = 3}},
+      {4, {.gradients = Codec::int8, .ranks_of_host = 4}},
+      {4,
+       {.weights = Codec::int8, .gradients = Codec::int4, .secondary = true, .ranks_of_host = 2}},
+  };
+  for (const auto& [ranks, q] : cases) {
+    CAPTURE(ranks, q.ranks_of_host, q.secondary, q.weights.has_value());
+    const std::vector<Floats> expected = simulate(q, ranks, 3, 0.01);
+    run_ranks(ranks, [&, quantize = q](Communicator& world) {
+      const std::vector<Floats> got = train(world, quantize, 3, 0.01);
+      for (size_t i = 0; i < got.size(); ++i) {
+        const std::string off = unlike(got[i], expected[i]);
+        expect(off.empty(), "parameter ", i, " on rank ", world.rank(), ": ", off);
+      }
+    });
+  }
+}
+
+TEST_CASE("quantized: bytes are those of the formulas, within hosts and between them") {
+  run_ranks(4, [](Communicator& world) {
+    const auto sum_of = [](const auto& bytes) {
+      int64_t all = 0;
+      for (const int64_t n : kSizes) all += bytes(row_of(n, 4));
+      return all;
+    };
+    const auto encoded = [](Codec codec, int64_t row) { return core::encoded_bytes(codec, row); };
+    std::vector<int64_t> sent;
+    train(world, {.weights = Codec::int8}, 2, 0.01, &sent);
+    // each unit is gathered for forward and for backward
+    int64_t expected =
+        sum_of([&](int64_t row) { return 3 * (2 * encoded(Codec::int8, row) + 4 * row); });
+    expect(sent[0] == expected, "qwZ sent ", sent[0], ", not ", expected);
+    train(world, {.gradients = Codec::int4}, 2, 0.01, &sent);
+    expected = sum_of([&](int64_t row) { return 3 * (2 * 4 * row + encoded(Codec::int4, row)); });
+    expect(sent[0] == expected, "qgZ sent ", sent[0], ", not ", expected);
+    train(world, {.gradients = Codec::int4, .ranks_of_host = 2}, 2, 0.01, &sent);
+    // G = 2, H = 2: (G - 1) H parts within the host, H - 1 between
+    expected = sum_of([&](int64_t row) { return 2 * encoded(Codec::int4, row); });
+    expect(sent[1] == expected, "qgZ sent ", sent[1], " within a host, not ", expected);
+    expect(2 * sent[2] == expected, "qgZ sent ", sent[2], " between hosts");
+    train(world, {.secondary = true, .ranks_of_host = 2}, 2, 0.01, &sent);
+    expected = sum_of([&](int64_t row) { return 4 * 2 * row; });  // (G - 1) n / G elements
+    expect(sent[1] == expected, "hpZ sent ", sent[1], " within a host, not ", expected);
+    expected += sum_of([&](int64_t row) { return 3 * (4 * row + 4 * row); });
+    expect(sent[0] == expected, "hpZ sent ", sent[0], ", not ", expected);
+  });
+}
+
+TEST_CASE("quantized: a secondary shard changes no bit, also where nothing is quantised") {
+  run_ranks(4, [](Communicator& world) {
+    const std::vector<Floats> plain = train(world, {}, 4, 0.05);
+    const std::vector<Floats> kept = train(world, {.secondary = true, .ranks_of_host = 2}, 4, 0.05);
+    const std::vector<Floats> all = train(world, {.secondary = true, .ranks_of_host = 4}, 4, 0.05);
+    for (size_t i = 0; i < plain.size(); ++i) {
+      expect(unlike(kept[i], plain[i]).empty(), "hosts of 2: ", unlike(kept[i], plain[i]));
+      expect(unlike(all[i], plain[i]).empty(), "hosts of 4: ", unlike(all[i], plain[i]));
+    }
+  });
+}
+
+TEST_CASE("quantized: members without a gradient, several units' sizes, and a GPT") {
+  run_ranks(3, [](Communicator& world) {
+    // a frozen layer in the same unit: parts of the others are no longer equal
+    manual_seed(3);
+    Layers model;
+    model.fc2.weight.requires_grad_(false);
+    const DataParallel fsdp = fully_shard(model, world, {.quantize = {.gradients = Codec::int8}});
+    manual_seed(3);
+    Layers same;
+    same.fc2.weight.requires_grad_(false);
+    const DataParallel other = fully_shard(same, world);
+    loss_of(model, 0, world.rank()).backward();
+    loss_of(same, 0, world.rank()).backward();
+    const auto got = model.parameters(), expected = same.parameters();
+    for (size_t i = 0; i < got.size(); ++i) {
+      expect(got[i].grad().defined() == expected[i].grad().defined(), "which have gradients");
+      if (!got[i].grad().defined()) continue;
+      const Floats a = flat_of(std::vector<Tensor>{got[i].grad()});
+      const Floats b = flat_of(std::vector<Tensor>{expected[i].grad()});
+      for (size_t j = 0; j < a.size(); ++j) {
+        // three ranks' halves of a step of m / 127, m below 200
+        expect(std::fabs(a[j] - b[j]) < 1.0, "element ", j, ": ", a[j], " ", b[j]);
+      }
+    }
+  });
+  run_ranks(2, [](Communicator& world) {
+    const auto model = make_subject(Subject::gpt);
+    fully_shard(*model, world,
+                {.unit = each<nn::Block>(),
+                 .quantize = {.weights = Codec::int8, .gradients = Codec::int8}});
+    optim::AdamW adamw(model->parameters(), {.lr = 0.01});
+    double first = 0.0, last = 0.0;
+    for (int step = 0; step < 30; ++step) {
+      const Tensor loss = subject_loss(Subject::gpt, *model, 0, world.rank());
+      loss.backward();
+      adamw.step();
+      adamw.zero_grad();
+      (step == 0 ? first : last) = loss.item();
+    }
+    expect(last < 0.3 * first, "it learns: ", first, ", ", last);
+  });
+}
+
+TEST_CASE("quantized: what does not go together is an error that says what does") {
+  const auto error = [](const FSDPOptions& options, bool hybrid = false) {
+    return errors_of(4, [&](Communicator& world) {
+      Layers model;
+      if (!hybrid) fully_shard(model, world, options);
+      if (hybrid) fully_shard(model, Mesh(world, {{"replicate", 2}, {"shard", 2}}), options);
+    })[0];
+  };
+  CHECK_THAT(error({.quantize = {.gradients = Codec::int8, .ranks_of_host = 3}}),
+             ContainsSubstring("quantize.ranks_of_host 3 does not divide 4 ranks"));
+  CHECK_THAT(
+      error({.quantize = {.secondary = true}}),
+      ContainsSubstring("quantize.secondary keeps a part within each host; say ranks_of_host"));
+  CHECK_THAT(error({.quantize = {.gradients = Codec::int8}}, true),
+             ContainsSubstring("quantize.gradients needs one axis"));
+  CHECK(error({.quantize = {.weights = Codec::int8}}, true).empty());
+  CHECK_THAT(error({.offload = {.optimizer = true}, .quantize = {.weights = Codec::int8}}),
+             ContainsSubstring("quantize and offload do not go together yet"));
+}
