@@ -1,5 +1,6 @@
 // Borders of the operations beyond ops.h: what is refused, and what differs from PyTorch.
 #include <cmath>
+#include <functional>
 
 #include "support/catch.h"
 
@@ -79,6 +80,46 @@ TEST_CASE("halves are resampled, sampled and convolved in float32 and rounded on
   const Tensor volume = rand({1, 2, 3, 4, 3}).to(kBFloat16),
                w = rand({2, 2, 2, 2, 2}).to(kBFloat16);
   CHECK(equal(conv3d(volume, w), conv3d(volume.to(kFloat32), w.to(kFloat32)).to(kBFloat16)));
+}
+
+TEST_CASE("functions made of several operations round halves once") {
+  manual_seed(8);
+  const Tensor square = rand({4, 4}) + 0.5, volume = rand({1, 2, 4, 5, 6});
+  const Tensor kernel = rand({2, 2, 2, 2, 2});
+  const std::pair<std::vector<Tensor>, std::function<Tensor(const std::vector<Tensor>&)>> calls[] =
+      {
+          {{square}, [](const auto& in) { return polygamma(2, in[0]); }},
+          {{square}, [](const auto& in) { return diff(in[0], 2); }},
+          {{square}, [](const auto& in) { return matrix_power(in[0], 3); }},
+          {{square}, [](const auto& in) { return matrix_exp(in[0]); }},
+          {{square}, [](const auto& in) { return logcumsumexp(in[0], 1); }},
+          {{square}, [](const auto& in) { return normalize(in[0]); }},
+          {{square}, [](const auto& in) { return logit(in[0], 0.1); }},
+          {{square, square}, [](const auto& in) { return cdist(in[0], in[1]); }},
+          {{square, square, square}, [](const auto& in) { return multi_dot(in); }},
+          {{square, square, square}, [](const auto& in) { return addmm(in[0], in[1], in[2]); }},
+          {{volume},
+           [](const auto& in) {
+             return avg_pool3d(in[0], {2, 2, 2});
+           }},
+          {{volume},
+           [](const auto& in) {
+             return adaptive_avg_pool3d(in[0], {3, 2, 2});
+           }},
+          {{volume, kernel}, [](const auto& in) { return conv_transpose3d(in[0], in[1]); }},
+      };
+  for (const auto& [inputs, call] : calls) {
+    for (const DType dtype : {kFloat16, kBFloat16}) {
+      std::vector<Tensor> halves, wide;
+      for (const Tensor& input : inputs) {
+        halves.push_back(input.to(dtype));
+        wide.push_back(halves.back().to(kFloat32));
+      }
+      const Tensor found = call(halves);
+      CHECK(found.dtype() == dtype);
+      CHECK(equal(found, call(wide).to(dtype)));
+    }
+  }
 }
 
 TEST_CASE("interpolate has the same bits at any number of threads") {

@@ -2,6 +2,7 @@
 // over planes and then over the depth.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/checked.h>
@@ -97,6 +98,11 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose3dOptions& options) {
   constexpr auto kName = "conv_transpose3d";
+  if (detail::any_half(x, weight)) {
+    return detail::in_float32(kName, {x, weight, bias}, [options](const auto& in) {
+      return conv_transpose3d(in[0], in[1], in[2], options);
+    });
+  }
   return batched(x, 4, [&](const Tensor& volume) {
     check_volume(kName, volume, weight);
     const auto [stride, padding, extra, dilation, groups] = options;
@@ -187,6 +193,10 @@ Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& opti
       [&](const Tensor& lines) { return max_pool1d(lines, spec.kernel[0], spec.depth()); });
 }
 Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+  if (detail::any_half(x)) {
+    return detail::in_float32(
+        "avg_pool3d", {x}, [=](const auto& in) { return avg_pool3d(in[0], kernel_size, options); });
+  }
   const PoolSpec spec = spec_of(kernel_size, options);
   return pooled(
       "avg_pool3d", x,
@@ -194,6 +204,11 @@ Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& opti
       [&](const Tensor& lines) { return avg_pool1d(lines, spec.kernel[0], spec.depth()); });
 }
 Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
+  if (detail::any_half(x)) {
+    return detail::in_float32("adaptive_avg_pool3d", {x}, [=](const auto& in) {
+      return adaptive_avg_pool3d(in[0], output_size);
+    });
+  }
   return pooled(
       "adaptive_avg_pool3d", x,
       [&](const Tensor& planes) { return adaptive_avg_pool2d(planes, plane(output_size)); },
