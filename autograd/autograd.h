@@ -6,6 +6,8 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/gradcheck.h>
+#include <hero/autograd/image_ops.h>
+#include <hero/autograd/index.h>
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/math_ops.h>

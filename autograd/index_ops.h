@@ -36,6 +36,28 @@ std::vector<Tensor> where(const Tensor& condition);
 Tensor argwhere(const Tensor& x);
 /// \}
 
+/// \name Reductions by place
+/// \{
+enum class ScatterReduce { sum, mean, prod, amax, amin };
+/// out[index[i][j]][j] = the sum (mean, ...) of src[i][j] and, with include_self, of x[..], for dim
+/// 0; places that index does not name keep x. Equal largest elements share the gradient; the mean
+/// of integers is rounded down.
+Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                      ScatterReduce reduce, bool include_self = true);
+enum class BagMode { sum, mean, max };
+struct EmbeddingBagOptions {
+  Tensor offsets = {};  ///< int64 [B], where each bag of an index [N] begins
+  BagMode mode = BagMode::mean;
+  Tensor per_sample_weights = {};    ///< factors of the rows, of the index's shape; sums only
+  bool include_last_offset = false;  ///< the last offset is the end
+  std::optional<int64_t> padding_idx = {};  ///< rows that do not count
+};
+/// Sums, means or largest of rows of weight [V, D] over bags: the rows of index [B, N], or of [N]
+/// from one offset to the next; [B, D], 0 for empty bags.
+Tensor embedding_bag(const Tensor& weight, const Tensor& index,
+                     const EmbeddingBagOptions& options = {});
+/// \}
+
 /// \name Searches
 /// \{
 struct SearchOptions {

@@ -269,6 +269,8 @@ class Tensor : public TensorMembers {
   Tensor select(int64_t dim, int64_t index) const;
   /// select(0, index)
   Tensor operator[](int64_t index) const { return select(0, index); }
+  /// x[mask] and x[positions], as index() has it.
+  Tensor operator[](const Tensor& positions_or_mask) const;
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;
   Tensor unfold(int64_t dim, int64_t size, int64_t step) const;
   Tensor flip(const DimList& dims) const;
@@ -323,9 +325,11 @@ class Tensor : public TensorMembers {
   const Tensor& zero_() const;
   /// \}
 
-  using TensorMembers::clamp, TensorMembers::clamp_, TensorMembers::div, TensorMembers::fill_,
-      TensorMembers::masked_fill, TensorMembers::repeat_interleave, TensorMembers::round,
-      TensorMembers::squeeze;
+  using TensorMembers::clamp, TensorMembers::clamp_, TensorMembers::cumprod, TensorMembers::cumsum,
+      TensorMembers::div, TensorMembers::fill_, TensorMembers::log_softmax,
+      TensorMembers::masked_fill, TensorMembers::mean, TensorMembers::prod,
+      TensorMembers::repeat_interleave, TensorMembers::round, TensorMembers::scatter,
+      TensorMembers::softmax, TensorMembers::squeeze, TensorMembers::sum;
 
   friend bool is_same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
   detail::TensorImpl* impl() const { return impl_.get(); }

@@ -9,8 +9,15 @@
 
 namespace hero {
 
+class Index;
 class Tensor;
 enum class Rounding;
+enum class ScatterReduce;
+struct MinMax;
+struct QuantileOptions;
+struct UniqueOptions;
+struct Unique;
+struct ValuesIndices;
 
 /// The number of a dimension, given in place of a list of them.
 template <class T>
@@ -121,8 +128,64 @@ class TensorMembers {
   Tensor bernoulli() const;
   /// \}
 
-  /// norm(x - other, p)
+  /// \name Order, reductions and running functions: those of <hero/autograd/reduce_ops.h>
+  /// \{
+  Tensor sum(const DimList& dims, bool keepdim, DType dtype) const;
+  Tensor mean(const DimList& dims, bool keepdim, DType dtype) const;
+  Tensor prod(const DimList& dims, bool keepdim, DType dtype) const;
+  Tensor cumsum(int64_t dim, DType dtype) const;
+  Tensor cumprod(int64_t dim, DType dtype) const;
+  Tensor softmax(int64_t dim, DType dtype) const;
+  Tensor log_softmax(int64_t dim, DType dtype) const;
+  Tensor nansum(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor nanmean(const DimList& dims = {}, bool keepdim = false) const;
+  Tensor count_nonzero(const DimList& dims = {}) const;
+  MinMax aminmax(std::optional<int64_t> dim = {}, bool keepdim = false) const;
+  /// norm(x - other, p); as a function its name would be that of a namespace.
   Tensor dist(const Tensor& other, double p = 2.0) const;
+  Tensor median() const;
+  ValuesIndices median(int64_t dim, bool keepdim = false) const;
+  Tensor nanmedian() const;
+  ValuesIndices nanmedian(int64_t dim, bool keepdim = false) const;
+  ValuesIndices kthvalue(int64_t k, int64_t dim = -1, bool keepdim = false) const;
+  ValuesIndices mode(int64_t dim = -1, bool keepdim = false) const;
+  Tensor quantile(double q, const QuantileOptions& options) const;
+  Tensor nanquantile(double q, const QuantileOptions& options) const;
+  Tensor msort() const;
+  ValuesIndices cummax(int64_t dim) const;
+  ValuesIndices cummin(int64_t dim) const;
+  Tensor logcumsumexp(int64_t dim) const;
+  Tensor diff(int64_t n = 1, int64_t dim = -1) const;
+  /// \}
+
+  /// \name Places and products: functions of <hero/autograd/index_ops.h> and product_ops.h
+  /// \{
+  /// x({Slice(0, 2), None, Ellipsis, mask}): see <hero/autograd/index.h>.
+  Tensor operator()(std::initializer_list<Index> indices) const;
+  Tensor take(const Tensor& index) const;
+  Tensor put(const Tensor& index, const Tensor& src, bool accumulate = false) const;
+  Tensor take_along_dim(const Tensor& index, std::optional<int64_t> dim = {}) const;
+  Tensor index_fill(int64_t dim, const Tensor& index, Scalar value) const;
+  Tensor index_fill(int64_t dim, const Tensor& index, const Tensor& value) const;
+  Tensor index_copy(int64_t dim, const Tensor& index, const Tensor& src) const;
+  Tensor scatter(int64_t dim, const Tensor& index, Scalar value) const;
+  Tensor scatter_reduce(int64_t dim, const Tensor& index, const Tensor& src, ScatterReduce reduce,
+                        bool include_self = true) const;
+  Tensor masked_scatter(const Tensor& mask, const Tensor& src) const;
+  Tensor argwhere() const;
+  Unique unique(const UniqueOptions& options) const;
+  Unique unique_consecutive(const UniqueOptions& options) const;
+  Tensor bincount(const Tensor& weights, int64_t minlength = 0) const;
+  Tensor bincount() const;
+  Tensor histc(int64_t bins = 100, double low = 0.0, double high = 0.0) const;
+  Tensor mv(const Tensor& v) const;
+  Tensor inner(const Tensor& other) const;
+  Tensor vdot(const Tensor& other) const;
+  Tensor kron(const Tensor& other) const;
+  Tensor cross(const Tensor& other, int64_t dim = -1) const;
+  Tensor matrix_power(int64_t n) const;
+  Tensor matrix_exp() const;
+  /// \}
 
   /// \name In place: recorded like their counterparts. An Error on a leaf that requires grad while
   /// recording.

@@ -43,7 +43,7 @@ enum class ReduceKind : uint8_t {
 enum class ScanOp : uint8_t { sum, prod };
 enum class Direction : uint8_t { forward, backward };
 enum class ArgOp : uint8_t { max, min };
-enum class ScatterMode : uint8_t { assign, add };
+enum class ScatterMode : uint8_t { assign, add, multiply, maximum, minimum };
 enum class PoolOp : uint8_t { max, average };
 enum class SoftmaxKind : uint8_t { softmax, log_softmax };
 enum class SumResult : uint8_t { value, root };
@@ -90,6 +90,13 @@ struct LinearBack {
   /// Where x is gelu or gelu_tanh of rows u, contiguous: g_x is the gradient of u. Otherwise none.
   Activation activation = Activation::none;
   Array u;
+};
+
+/// A sparse matrix: row i has weights[e] in column places[e] for starts[i] <= e < starts[i + 1].
+struct SparseRows {
+  Array starts;   ///< int64 [rows + 1]
+  Array places;   ///< int64
+  Array weights;  ///< of the operands' dtype
 };
 
 /// How scores become probabilities: score * scale + bias, -inf where the mask is false or, if
@@ -218,7 +225,8 @@ class Backend {
   virtual Array checked_index(const char* op, const Array& index, int64_t size) = 0;
   /// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0; index is int64 with out's shape.
   virtual void gather(const Array& x, int dim, const Array& index, const Array& out) = 0;
-  /// The reverse of gather into `out`, in index order: later elements win, or all are added.
+  /// The reverse of gather into `out`, in index order: later elements win, or all are added (or
+  /// multiplied, or the largest or smallest taken, NaN before all) to what is there.
   virtual void scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
                        const Array& out) = 0;
   /// out[.., i, ..] = x[.., index[i], ..] along `dim`.
@@ -226,6 +234,9 @@ class Backend {
   /// out[.., index[i], ..] += alpha * src[.., i, ..] in index order.
   virtual void index_add(const Array& src, int dim, const Array& index, Scalar alpha,
                          const Array& out) = 0;
+  /// out[.., i, ..] = the sum of row i's weights times x[.., its places, ..] along `dim`, in order;
+  /// x and out contiguous, float32 or float64.
+  virtual void weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) = 0;
   /// Stable sort along `dim`; NaN is the largest. indices (int64) are positions in x.
   virtual void sort(const Array& x, int dim, bool descending, const Array& values,
                     const Array& indices) = 0;

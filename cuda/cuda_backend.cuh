@@ -38,6 +38,7 @@ class CudaBackend final : public core::Backend {
   void index_select(const Array& x, int dim, const Array& index, const Array& out) override;
   void index_add(const Array& src, int dim, const Array& index, Scalar alpha,
                  const Array& out) override;
+  void weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) override;
   void sort(const Array& x, int dim, bool descending, const Array& values,
             const Array& indices) override;
   Array nonzero(const Array& x) override;

@@ -2,7 +2,7 @@
 #include <map>
 
 #include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/image_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
@@ -182,12 +182,21 @@ PoolOptions flat_options(int64_t kernel_size, const Pool1dOptions& options) {
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options) {
+  return max_pool2d_with_indices(x, kernel_size, options).values;
+}
+
+ValuesIndices max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
+                                      const PoolOptions& options) {
   constexpr auto kName = "max_pool2d";
-  if (x.ndim() == 3) return squeeze(max_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
+  if (x.ndim() == 3) {
+    const ValuesIndices found = max_pool2d_with_indices(unsqueeze(x, 0), kernel_size, options);
+    return {squeeze(found.values, 0), squeeze(found.indices, 0)};
+  }
   check_image(kName, x);
   core::Window window = window_of(kName, kernel_size, options);
   const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
-  return record_multi(MaxPool(window, shape), x)[0];
+  const std::vector<Tensor> found = record_multi(MaxPool(window, shape), x);
+  return {found[0], found[1]};
 }
 
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options) {
@@ -222,9 +231,15 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
 
 // In one dimension: an image of height 1.
 Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {
+  return max_pool1d_with_indices(x, kernel_size, options).values;
+}
+
+ValuesIndices max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
+                                      const Pool1dOptions& options) {
   check_line("max_pool1d", x);
-  return squeeze(max_pool2d(unsqueeze(x, -2), {1, kernel_size}, flat_options(kernel_size, options)),
-                 -2);
+  const ValuesIndices found = max_pool2d_with_indices(unsqueeze(x, -2), {1, kernel_size},
+                                                      flat_options(kernel_size, options));
+  return {squeeze(found.values, -2), squeeze(found.indices, -2)};
 }
 
 Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {

@@ -6,6 +6,7 @@
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
 #include <hero/core/functions/indexing.h>
+#include <hero/core/kernels/scattered.h>
 #include <hero/core/kernels/wrapping.h>
 #include <hero/core/thread_pool.h>
 
@@ -61,7 +62,7 @@ void put(ScatterMode mode, T& target, Compute<T> value) {
   if (mode == ScatterMode::assign) {
     target = convert<T>(value);
   } else {
-    target = convert<T>(wrapping_add(convert<Compute<T>>(target), value));
+    target = convert<T>(kernels::scattered(mode, convert<Compute<T>>(target), value));
   }
 }
 

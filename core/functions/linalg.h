@@ -36,4 +36,27 @@ QR qr(const Array& a);
 /// with column pivoting; an Error names the first matrix without full column rank.
 Array lstsq(const Array& a, const Array& b);
 
+struct SVD {
+  Array u;   ///< [.., M, K], orthonormal columns; K = min(M, N)
+  Array s;   ///< [.., K], descending
+  Array vh;  ///< [.., K, N], orthonormal rows
+};
+/// a = u diag(s) vh, of a [.., M, N], by divide and conquer; an Error names the first matrix with
+/// an element that is not finite.
+SVD svd(const Array& a);
+
+struct Eigh {
+  Array values;   ///< [.., N], ascending
+  Array vectors;  ///< [.., N, N], orthonormal columns
+};
+/// Of symmetric a [.., N, N], reading only its lower triangle.
+Eigh eigh(const Array& a);
+
+struct Triangular {
+  bool upper = true;  ///< which triangle is read
+  bool unit = false;  ///< the diagonal counts as 1
+};
+/// X with a X = b, a [.., N, N] triangular, b [.., N, K], batches broadcast.
+Array solve_triangular(const Array& a, const Array& b, const Triangular& how);
+
 }  // namespace hero::core

@@ -34,6 +34,7 @@ class MetaBackend final : public Backend {
   void scatter(ScatterMode, const Array&, int, const Array&, const Array&) override {}
   void index_select(const Array&, int, const Array&, const Array&) override {}
   void index_add(const Array&, int, const Array&, Scalar, const Array&) override {}
+  void weigh(const SparseRows&, const Array&, int, const Array&) override {}
   void sort(const Array&, int, bool, const Array&, const Array&) override {}
   Array nonzero(const Array& x) override {
     fail("nonzero: the result's shape depends on values, and meta array ", x.shape(),

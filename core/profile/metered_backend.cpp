@@ -165,6 +165,12 @@ class MeteredBackend final : public Backend {
     const WorkScope inside(nullptr);
     inner_.index_add(src, dim, index, alpha, out);
   }
+  void weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) override {
+    const int64_t count = std::max<int64_t>(out.shape()[dim], 1);
+    charge(pass_work(kCopy, 2 * rows.weights.numel() / count, x, out));
+    const WorkScope inside(nullptr);
+    inner_.weigh(rows, x, dim, out);
+  }
   void sort(const Array& x, int dim, bool descending, const Array& values,
             const Array& indices) override {
     const double length = static_cast<double>(std::max<int64_t>(x.size(dim), 2));

@@ -4,7 +4,7 @@
 // added up in order.
 #include <bit>
 
-#include <hero/core/kernels/wrapping.h>
+#include <hero/core/kernels/scattered.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/index/index_lines.cuh>
 #include <hero/cuda/reduce/sort_pairs.cuh>
@@ -32,7 +32,7 @@ __device__ void put(ScatterMode mode, T& target, T value) {
   if (mode == ScatterMode::assign) {
     target = value;
   } else {
-    target = convert<T>(core::wrapping_add(convert<C>(target), convert<C>(value)));
+    target = convert<T>(core::kernels::scattered(mode, convert<C>(target), convert<C>(value)));
   }
 }
 
@@ -70,6 +70,7 @@ struct Rows {
   int64_t src_slab, src_row;  // elements from slab to slab and term to term
   int64_t out_slab;
   Layout places;  // of keys in a slab of out
+  ScatterMode mode = ScatterMode::add;
 };
 
 template <class T, class K, int V>
@@ -105,7 +106,8 @@ __global__ void add_chunks_kernel(const T* src, const K* keys, const int64_t* po
     const int64_t begin = chunk * kChunk, end = std::min<int64_t>(begin + kChunk, rows.n);
     K key = keys[begin];
     bool cut = begin > 0 && keys[begin - 1] == key;  // the run began in another chunk
-    C sum[V] = {};
+    C sum[V];
+    for (int v = 0; v < V; ++v) sum[v] = core::kernels::neutral<C>(rows.mode);
     if (!cut) S::load(sum, target + rows.places.at(static_cast<int64_t>(key)));
     const auto keep = [&](C* part) {
       for (int v = 0; v < V; ++v) part[task * V + v] = sum[v];
@@ -131,7 +133,7 @@ __global__ void add_chunks_kernel(const T* src, const K* keys, const int64_t* po
 #pragma unroll
         for (int v = 0; v < V; ++v) {
           const C term = core::wrapping_mul(convert<C>(ahead[j].at[v]), factor);
-          sum[v] = core::wrapping_add(sum[v], term);
+          sum[v] = core::kernels::scattered(rows.mode, sum[v], term);
         }
       }
     }
@@ -163,7 +165,9 @@ __global__ void join_chunks_kernel(const K* keys, Rows rows, const Compute<T>* b
     for (int v = 0; v < V; ++v) sum[v] = after[task * V + v];
     for (int64_t next = end, part = task + rows.columns; next < rows.n && keys[next] == key;
          next += kChunk, part += rows.columns) {
-      for (int v = 0; v < V; ++v) sum[v] = core::wrapping_add(sum[v], before[part * V + v]);
+      for (int v = 0; v < V; ++v) {
+        sum[v] = core::kernels::scattered(rows.mode, sum[v], before[part * V + v]);
+      }
       if (next + kChunk < rows.n && keys[next + kChunk - 1] != key) break;
     }
     const int64_t slab = column / rows.packs, first = (column - slab * rows.packs) * V;
@@ -258,7 +262,7 @@ void scatter_sorted(ScatterMode mode, const Array& src, int dim, const Array& in
              places, reinterpret_cast<W*>(out.bytes()));
     });
   }
-  const Rows rows{n, 1, 1, 0, 1, 0, places};
+  const Rows rows{n, 1, 1, 0, 1, 0, places, mode};
   dispatch(out.dtype(),
            [&]<class T>(TypeTag<T>) { add_sorted<T, 1>("scatter", values, sorted, rows, 1, out); });
 }

@@ -63,6 +63,7 @@ void add_shapes(Table& table);
 void add_networks(Table& table);
 void add_further(Table& table);
 void add_orders(Table& table);
+void add_images(Table& table);
 /// \}
 
 /// How the inputs of a case are laid out.

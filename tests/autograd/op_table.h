@@ -86,6 +86,7 @@ Rows order_rows();
 Rows product_rows();
 Rows more_product_rows();
 Rows linalg_rows();
+Rows image_rows();
 Rows network_rows();
 
 /// Checks every row in every layout. Each program that links the tables says what that means: on

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "autograd/op_table.h"
 #include "support/catch.h"
 
@@ -25,6 +27,71 @@ OpRow solver(const char* name, std::vector<Input> inputs, Call call) {
   OpRow row{name, std::move(inputs), std::move(call)};
   row.skip = {{Layout::empty, kSquare}};
   return row;
+}
+
+// What does not depend on the signs of singular vectors.
+Tensors singular_parts(const Tensors& x) {
+  const SVD found = svd(x[0]);
+  return {found.s, matmul(found.u * unsqueeze(sin(found.s), -2), found.vh)};
+}
+Tensors symmetric_parts(const Tensors& x) {
+  const Eigh found = eigh((x[0] + x[0].t()) / 2.0);
+  const Tensor v = found.eigenvectors;
+  return {found.eigenvalues, matmul(v * unsqueeze(sin(found.eigenvalues), -2), v.t())};
+}
+
+// Largest first, the roots of a^T a's characteristic polynomial.
+std::vector<double> singular_values_of_two(const Tensors& x) {
+  const auto a = x[0].to_vector<double>();
+  double p = 0.0, q = 0.0, r = 0.0;
+  for (size_t i = 0; i < a.size(); i += 2) {
+    p += a[i] * a[i];
+    q += a[i] * a[i + 1];
+    r += a[i + 1] * a[i + 1];
+  }
+  const double middle = (p + r) / 2.0, off = std::hypot((p - r) / 2.0, q);
+  return {std::sqrt(middle + off), std::sqrt(middle - off)};
+}
+
+Rows decomposition_rows() {
+  const auto triangular = [](const TriangularOptions& options) {
+    return [options](const Tensors& x) { return solve_triangular(dominant(x[0]), x[1], options); };
+  };
+  OpRow values = solver("svd", {{{3, 2}}}, singular_parts);
+  values.naive = singular_values_of_two;
+  Rows rows = {
+      values,
+      solver("svd (tall)", {{{2, 4, 3}}}, singular_parts),
+      solver("svd (wide)", {{{2, 3}}}, singular_parts),
+      solver("svdvals", {{{3, 3}}}, [](const Tensors& x) { return svdvals(x[0]); }),
+      solver("eigh", {{{2, 3, 3}}}, symmetric_parts),
+      solver("eigvalsh", {{{3, 3}}},
+             [](const Tensors& x) { return eigvalsh((x[0] + x[0].t()) / 2.0); }),
+      solver("pinv", {{{4, 2}}}, [](const Tensors& x) { return pinv(x[0]); }),
+      solver("pinv (wide)", {{{2, 2, 3}}}, [](const Tensors& x) { return pinv(x[0]); }),
+      solver("solve_triangular", {{{3, 3}}, {{3, 2}}}, triangular({})),
+      solver("solve_triangular (lower, from the right)", {{{2, 3, 3}}, {{2, 2, 3}}},
+             triangular({.upper = false, .left = false})),
+      solver("solve_triangular (ones)", {{{3, 3}}, {{2, 3, 2}}},
+             triangular({.upper = false, .unitriangular = true})),
+      solver("cholesky (upper)", {{{3, 3}}},
+             [](const Tensors& x) { return cholesky(definite(x[0]), Triangle::upper); }),
+      solver("cholesky_solve", {{{3, 3}}, {{3, 2}}},
+             [](const Tensors& x) { return cholesky_solve(x[1], cholesky(definite(x[0]))); }),
+      solver("cholesky_inverse", {{{3, 3}}},
+             [](const Tensors& x) { return cholesky_inverse(cholesky(definite(x[0]))); }),
+      solver("logdet", {{{3, 3}}}, [](const Tensors& x) { return logdet(definite(x[0])); }),
+      solver("matrix_norm", {{{2, 3, 2}}}, [](const Tensors& x) { return matrix_norm(x[0]); }),
+      solver("matrix_norm (nuc)", {{{3, 2}}},
+             [](const Tensors& x) { return matrix_norm(x[0], MatrixNorm::nuc); }),
+      solver("matrix_norm (two)", {{{3, 2}}},
+             [](const Tensors& x) { return matrix_norm(x[0], MatrixNorm::two); }),
+  };
+  for (OpRow& row : rows) {
+    row.skip[Layout::broadcast] = kRank;
+    row.skip[Layout::single] = kSquare;
+  }
+  return rows;
 }
 
 }  // namespace
@@ -59,6 +126,7 @@ Rows linalg_rows() {
       if (row.inputs[0].shape.size() == 2) row.skip[Layout::broadcast] = kRank;
     }
   }
+  for (const OpRow& row : decomposition_rows()) rows.push_back(row);
   return rows;
 }
 

@@ -216,11 +216,11 @@ Rows counting_rows() {
       of_values(constant(fixed(
           "unique_consecutive", {{{12}}},
           [](const Tensors& x) {
-            const Unique u = unique_consecutive(coarse(x[0] * 0.4), {.return_counts = true});
+            const Unique u = unique_consecutive(coarse(x[0] * 0.5), {.return_counts = true});
             return Tensors{u.values, u.counts};
           },
           [](const Tensors& x) {
-            auto v = coarse(x[0] * 0.4).to_vector<double>();
+            auto v = coarse(x[0] * 0.5).to_vector<double>();
             v.erase(std::unique(v.begin(), v.end()), v.end());
             return v;
           }))),

@@ -103,9 +103,9 @@ Rows inverse_rows() {
       one("deg2rad", deg2rad, [](double x) { return x * std::numbers::pi / 180.0; }),
       one("rad2deg", rad2deg, [](double x) { return x * 180.0 / std::numbers::pi; }),
       one(
-          "nan_to_num", [](const Tensor& x) { return nan_to_num(1.0 / where(x > 1, 0, x)); },
-          [](double x) { return x > 1.0 ? std::numeric_limits<double>::max() : 1.0 / x; },
-          {-2.0, 2.0, {0.0, 1.0}, 0.3}),
+          "nan_to_num",
+          [](const Tensor& x) { return nan_to_num(1.0 / where(x > 1, 0, x), {.posinf = 3.0}); },
+          [](double x) { return x > 1.0 ? 3.0 : 1.0 / x; }, {-2.0, 2.0, {0.0, 1.0}, 0.3}),
       one(
           "round", [](const Tensor& x) { return round(x, 1); },
           [](double x) { return std::nearbyint(x * 10.0) / 10.0; },

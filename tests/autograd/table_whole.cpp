@@ -34,7 +34,7 @@ OpRow constant(OpRow row) {
 }
 
 // Whole numbers from about -20 to 20.
-Tensor whole(const Tensor& x) { return (x * 10.0).to(kInt64); }
+Tensor whole(const Tensor& x) { return (x.to(kFloat64) * 10.0).to(kInt64); }
 int64_t whole(double x) { return static_cast<int64_t>(x * 10.0); }
 
 Rows quotient_rows() {

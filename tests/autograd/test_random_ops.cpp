@@ -56,7 +56,8 @@ TEST_CASE("multinomial without replacement draws no category twice, the first by
 TEST_CASE("multinomial refuses weights that give no distribution") {
   CHECK_THROWS_WITH(multinomial(tensor({1.0, -1.0}), 1), ContainsSubstring("finite and not"));
   CHECK_THROWS_WITH(multinomial(tensor({0.0, 0.0}), 1), ContainsSubstring("all 0"));
-  CHECK_THROWS_WITH(multinomial(tensor({1.0, std::nan("")}), 1), ContainsSubstring("finite and not"));
+  CHECK_THROWS_WITH(multinomial(tensor({1.0, std::nan("")}), 1),
+                    ContainsSubstring("finite and not"));
   CHECK_THROWS_WITH(multinomial(tensor({1.0, 0.0}), 2), ContainsSubstring("from 1 probabilities"));
   CHECK_THROWS_WITH(multinomial(tensor({1.0, 1.0}), 3), ContainsSubstring("from 2 categories"));
   CHECK_THROWS_WITH(multinomial(tensor({1, 2}), 1), ContainsSubstring("int64"));

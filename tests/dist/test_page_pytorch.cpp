@@ -62,7 +62,9 @@ TEST_CASE("the page for PyTorch's users: tensors") {
   CHECK(x.slice(1, 0, 2).shape() == Shape{2, 2, 4});
   CHECK(x.slice(2, 0, kEnd, 2).shape() == Shape{2, 3, 2});
   CHECK(x.index({tensor({0, 1}), tensor({2, 2})}).shape() == Shape{2, 4});
-  CHECK(x.masked_select(x > 0.5).ndim() == 1);
+  CHECK(x[x > 0.5].equal(x.masked_select(x > 0.5)));
+  CHECK(x({Slice(), None, Ellipsis, 0}).shape() == Shape{2, 1, 3});
+  CHECK(x({0, Slice(None, None, 2), Slice(1, 3)}).shape() == Shape{2, 2});
   CHECK(x.unsqueeze(0).squeeze(0).shape() == x.shape());
   CHECK(x.transpose(1, 2).reshape({2, -1}).shape() == Shape{2, 12});
   CHECK(x.permute({2, 0, 1}).contiguous().shape() == Shape{4, 2, 3});
@@ -75,6 +77,20 @@ TEST_CASE("the page for PyTorch's users: tensors") {
   CHECK(values.shape() == indices.shape());
   CHECK(where(x > 0.5, x, 0.0).equal(masked_fill(x, x <= 0.5, 0.0)));
   CHECK(clamp(x, 0.0, {}).equal(x));
+  CHECK(floor_divide(a, 2).equal(div(a, 2, Rounding::trunc)));
+  CHECK(x.sum(1, false, kFloat64).dtype() == kFloat64);
+  CHECK(quantile(x, 0.9, {.dim = 1}).shape() == Shape{2, 4});
+  const Tensor i = tensor({3, 1, 3}), index = zeros({2, 3, 4}, kInt64);
+  CHECK(unique(i, {.return_counts = true}).counts.equal(tensor({1, 2})));
+  CHECK(scatter_reduce(x, 1, index, x, ScatterReduce::amax).shape() == x.shape());
+  const Tensor p = tensor({0.2, 0.3, 0.5}), w = empty({4}), image = ones({1, 1, 2, 2});
+  CHECK(multinomial(p, 2).numel() == 2);
+  w.normal_(0, 0.02), w.uniform_(-1, 1);
+  CHECK(interpolate(image, {.scale_factor = {2}, .mode = Interpolation::bilinear})
+            .equal(ones({1, 1, 4, 4})));
+  CHECK(normalize(x, 2.0, -1).shape() == x.shape());
+  const auto [u, s, vh] = svd(m);
+  CHECK(allclose(matmul(u * s, vh), m, 1e-4, 1e-5));
   CHECK(((x > 0.2) & ~(x > 0.7)).dtype() == kBool);
   for (const DType dtype :
        {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64, kInt32, kUInt8, kBool}) {

@@ -9,11 +9,14 @@ result depends on values.
 import sys
 
 import op_cases
+import op_cases_images as images
 from op_cases_order import matrices, order, running, sums, without_nan
 from op_cases_places import dimensions, places, searches
 from op_cases_special import bits, pairs, special
 
 parts = [special, pairs, bits, dimensions, places, searches]
+parts += [images.resampling, images.sampling, images.folds, images.volumes]
+parts += [images.functions, images.places, images.decompositions]
 parts += [order, running, without_nan, sums, matrices]
 for part in parts:
     part()

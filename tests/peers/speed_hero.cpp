@@ -55,6 +55,40 @@ peers::Case rows(const Op& op) {
   return {1, [op] { return without_grad([op, x = values({10'000, 1'000})] { op(x); }); }};
 }
 
+// f of random values of this shape.
+template <class F>
+peers::Case of(const hero::Shape& shape, const F& f) {
+  return {1, [=] { return without_grad([f, x = values(shape)] { f(x); }); }};
+}
+
+peers::Cases further() {
+  using hero::Interpolation;
+  return {
+      {"bilinear_x2", of({8, 32, 64, 64},
+                         [](const Tensor& x) {
+                           hero::interpolate(
+                               x, {.scale_factor = {2.0}, .mode = Interpolation::bilinear});
+                         })},
+      {"bicubic_x2", of({8, 32, 64, 64},
+                        [](const Tensor& x) {
+                          hero::interpolate(
+                              x, {.scale_factor = {2.0}, .mode = Interpolation::bicubic});
+                        })},
+      {"nearest_x2",
+       of({8, 32, 64, 64}, [](const Tensor& x) { hero::interpolate(x, {.scale_factor = {2.0}}); })},
+      {"conv3d", of({2, 16, 16, 32, 32},
+                    [w = values({32, 16, 3, 3, 3})](const Tensor& x) {
+                      hero::conv3d(x, w, {}, {.padding = {1, 1, 1}});
+                    })},
+      {"unique", of({1'000'000},
+                    [](const Tensor& x) {
+                      static const Tensor whole = (x * 100.0).to(hero::kInt64);
+                      hero::unique(whole);
+                    })},
+      {"svd_256", of({256, 256}, [](const Tensor& x) { hero::svd(x); })},
+  };
+}
+
 // x [m, k] times w [k, n], or w [n, k] transposed.
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
@@ -106,4 +140,8 @@ peers::Cases cases() {
 
 }  // namespace
 
-int main() { return peers::answer(cases(), hero::set_num_threads); }
+int main() {
+  peers::Cases all = cases();
+  all.merge(further());
+  return peers::answer(all, hero::set_num_threads);
+}

@@ -44,6 +44,37 @@ peers::Case rows(const Op& op) {
   return {1, [op] { return without_grad([op, x = values({10'000, 1'000})] { op(x); }); }};
 }
 
+template <class F>
+peers::Case of(at::IntArrayRef shape, const F& f) {
+  return {1, [f, sizes = shape.vec()] { return without_grad([f, x = values(sizes)] { f(x); }); }};
+}
+
+peers::Cases further() {
+  const std::vector<double> twice = {2.0, 2.0};
+  return {
+      {"bilinear_x2", of({8, 32, 64, 64},
+                         [twice](const Tensor& x) {
+                           at::upsample_bilinear2d(x, at::OptionalIntArrayRef(), false, twice);
+                         })},
+      {"bicubic_x2", of({8, 32, 64, 64},
+                        [twice](const Tensor& x) {
+                          at::upsample_bicubic2d(x, at::OptionalIntArrayRef(), false, twice);
+                        })},
+      {"nearest_x2", of({8, 32, 64, 64},
+                        [twice](const Tensor& x) {
+                          at::upsample_nearest2d(x, at::OptionalIntArrayRef(), twice);
+                        })},
+      {"conv3d", of({2, 16, 16, 32, 32}, [w = values({32, 16, 3, 3, 3})](
+                                             const Tensor& x) { at::conv3d(x, w, {}, 1, 1); })},
+      {"unique", of({1'000'000},
+                    [](const Tensor& x) {
+                      static const Tensor whole = (x * 100.0).to(torch::kInt64);
+                      at::_unique2(whole);
+                    })},
+      {"svd_256", of({256, 256}, [](const Tensor& x) { at::linalg_svd(x, false); })},
+  };
+}
+
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
             const Tensor x = values({m, k});
@@ -101,4 +132,8 @@ peers::Cases cases() {
 
 }  // namespace
 
-int main() { return peers::answer(cases(), at::set_num_threads); }
+int main() {
+  peers::Cases all = cases();
+  all.merge(further());
+  return peers::answer(all, at::set_num_threads);
+}

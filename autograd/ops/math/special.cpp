@@ -117,7 +117,12 @@ Tensor digamma(const Tensor& x) { return record(Digamma{}, x); }
 
 Tensor polygamma(int64_t n, const Tensor& x) {
   check(n >= 0, "polygamma: negative order ", n);
-  return n == 0 ? digamma(x) : record(Polygamma(n), x);
+  if (n == 0) return digamma(x);
+  if (detail::any_half(x)) {
+    return detail::in_float32("polygamma", {x},
+                              [n](const auto& in) { return polygamma(n, in[0]); });
+  }
+  return record(Polygamma(n), x);
 }
 
 Tensor logit(const Tensor& x, std::optional<double> eps) { return logit_of(x, eps); }

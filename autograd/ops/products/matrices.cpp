@@ -69,6 +69,10 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
   check_squares("matrix_power", a);
   check(n > std::numeric_limits<int64_t>::min(), "matrix_power: the power ", n, " is too large");
   if (n == 0) return clone(expand(identity_like(a), a.shape()));
+  if (detail::any_half(a)) {
+    return detail::in_float32("matrix_power", {a},
+                              [n](const auto& in) { return matrix_power(in[0], n); });
+  }
   Tensor factor = n < 0 ? inv(a) : a, result;
   for (int64_t left = n < 0 ? -n : n; left > 0; left >>= 1) {
     if (left & 1) result = result.defined() ? matmul(result, factor) : factor;

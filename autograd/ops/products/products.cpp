@@ -1,4 +1,5 @@
 // Products by way of matmul and einsum's kin.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -176,6 +177,10 @@ Tensor cross(const Tensor& a, const Tensor& b, int64_t dim) {
 
 Tensor multi_dot(const std::vector<Tensor>& matrices) {
   check(matrices.size() >= 2, "multi_dot: needs two matrices at least: got ", matrices.size());
+  if (std::any_of(matrices.begin(), matrices.end(),
+                  [](const Tensor& matrix) { return detail::any_half(matrix); })) {
+    return detail::in_float32("multi_dot", matrices, [](const auto& in) { return multi_dot(in); });
+  }
   std::vector<Tensor> m = matrices;
   const bool row = m.front().ndim() == 1, column = m.back().ndim() == 1;
   if (row) m.front() = unsqueeze(m.front(), 0);

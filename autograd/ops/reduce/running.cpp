@@ -1,5 +1,6 @@
 // Running maxima and differences. Each round lets every element see twice as far back, so they are
 // log2(n) rounds of whole-array operations.
+#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/reduce_ops.h>
 
@@ -56,6 +57,9 @@ Tensor diff(const Tensor& x, int64_t n, int64_t dim) {
   check(x.ndim() > 0, "diff: a single number has no neighbours");
   check(n >= 0, "diff: negative number of times ", n);
   const int axis = normalize_dim("diff", dim, x.ndim());
+  if (n > 1 && detail::any_half(x)) {
+    return detail::in_float32("diff", {x}, [=](const auto& in) { return diff(in[0], n, dim); });
+  }
   Tensor result = x;
   for (int64_t i = 0; i < n && result.size(axis) > 0; ++i) {
     const Tensor after = slice(result, axis, 1), before = slice(result, axis, 0, -1);

@@ -1,0 +1,141 @@
+// x({..}): views first, from left to right, then what is indexed by tensors.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/index.h>
+#include <hero/autograd/shape_ops.h>
+
+namespace hero {
+
+namespace {
+
+// Dimensions of x that an index takes.
+int taken_dims(const Index& index) {
+  if (const auto* tensor = std::get_if<Tensor>(&index.kind())) {
+    return tensor->dtype() == kBool ? tensor->ndim() : 1;
+  }
+  const bool takes =
+      std::holds_alternative<int64_t>(index.kind()) || std::holds_alternative<Slice>(index.kind());
+  return takes ? 1 : 0;
+}
+
+// Elements start, start + step, ... as Python has them for a negative step.
+Tensor backwards(const Tensor& x, int dim, const Slice& slice_of) {
+  const int64_t size = x.size(dim), step = slice_of.step;
+  check(step > std::numeric_limits<int64_t>::min(), "index: step ", step, " is too large");
+  const auto bound = [size](const std::optional<int64_t>& at, int64_t absent) {
+    if (!at) return absent;
+    const int64_t counted = *at < 0 && *at >= -size ? *at + size : *at;
+    return std::clamp<int64_t>(counted, -1, size - 1);
+  };
+  const int64_t first = bound(slice_of.start.at(), size - 1);
+  const int64_t last = bound(slice_of.stop.at(), -1);
+  if (first <= last) return slice(x, dim, 0, 0);
+  // The lowest of them, then upwards, and turned round.
+  const int64_t count = (first - last - 1) / -step + 1, lowest = first + (count - 1) * step;
+  return flip(slice(x, dim, lowest, first + 1, -step), {dim});
+}
+
+// What is left to index by tensors: one a dimension.
+struct Pending {
+  Tensor x;
+  std::vector<Tensor> tensors;
+  Dims dims;
+};
+
+void add_tensor(Pending& pending, const Tensor& tensor, int dim) {
+  if (tensor.dtype() != kBool) {
+    pending.tensors.push_back(tensor);
+    pending.dims.push_back(dim);
+    return;
+  }
+  if (tensor.ndim() == 0) {
+    pending.x = unsqueeze(pending.x, dim);
+    add_tensor(pending, reshape(tensor, {1}), dim);
+    return;
+  }
+  const Shape& shape = pending.x.shape();
+  for (int i = 0; i < tensor.ndim(); ++i) {
+    check(dim + i < shape.size() && shape[dim + i] == tensor.shape()[i], "index: a mask of shape ",
+          tensor.shape(), " does not fit dim ", dim, " of an array of shape ", shape);
+  }
+  const Tensor places = nonzero(tensor);
+  for (int i = 0; i < tensor.ndim(); ++i) {
+    pending.tensors.push_back(select(places, 1, i));
+    pending.dims.push_back(dim + i);
+  }
+}
+
+// Views for all but tensors; gives back the dimensions of the result that each index makes.
+int apply(Pending& pending, const Index& index, int dim, int rest) {
+  const Index::Kind& kind = index.kind();
+  if (const auto* position = std::get_if<int64_t>(&kind)) {
+    pending.x = select(pending.x, dim, *position);
+    return 0;
+  }
+  if (const auto* part = std::get_if<Slice>(&kind)) {
+    check(part->step != 0, "index: the step of a slice is 0");
+    pending.x = part->step < 0 ? backwards(pending.x, dim, *part)
+                               : slice(pending.x, dim, part->start.at().value_or(0),
+                                       part->stop.at().value_or(kEnd), part->step);
+    return 1;
+  }
+  if (std::holds_alternative<NoneType>(kind)) {
+    pending.x = unsqueeze(pending.x, dim);
+    return 1;
+  }
+  if (std::holds_alternative<EllipsisType>(kind)) return rest;
+  if (const auto* one = std::get_if<bool>(&kind)) {
+    pending.x = unsqueeze(pending.x, dim);
+    add_tensor(pending, tensor(std::vector<bool>{*one}).to(pending.x.device()), dim);
+    return 1;
+  }
+  const auto& chosen = std::get<Tensor>(kind);
+  const bool new_dim = chosen.dtype() == kBool && chosen.ndim() == 0;
+  add_tensor(pending, chosen, dim);
+  return new_dim || chosen.dtype() != kBool ? 1 : chosen.ndim();
+}
+
+// The indexed dimensions moved to the front, read, and their result moved to where they were.
+Tensor read(const Pending& pending) {
+  if (pending.tensors.empty()) return pending.x;
+  const int count = pending.dims.size();
+  bool neighbours = true;
+  for (int i = 1; i < count; ++i) neighbours &= pending.dims[i] == pending.dims[i - 1] + 1;
+  Dims front;
+  for (int i = 0; i < count; ++i) front.push_back(i);
+  const Tensor first = movedim(pending.x, pending.dims, front);
+  const Tensor found = index(first, pending.tensors);
+  if (!neighbours || pending.dims[0] == 0) return found;
+  Dims from, to;
+  for (int i = 0; i < found.ndim() - (first.ndim() - count); ++i) {
+    from.push_back(i);
+    to.push_back(pending.dims[0] + i);
+  }
+  return movedim(found, from, to);
+}
+
+Tensor indexed(const Tensor& x, std::span<const Index> indices) {
+  int taken = 0, ellipses = 0;
+  for (const Index& one : indices) {
+    taken += taken_dims(one);
+    ellipses += std::holds_alternative<EllipsisType>(one.kind()) ? 1 : 0;
+  }
+  check(ellipses <= 1, "index: more than one Ellipsis");
+  check(taken <= x.ndim(), "index: ", taken, " indices for an array of shape ", x.shape());
+  Pending pending{x, {}, {}};
+  int dim = 0;
+  for (const Index& one : indices) dim += apply(pending, one, dim, x.ndim() - taken);
+  return read(pending);
+}
+
+}  // namespace
+
+Tensor TensorMembers::operator()(std::initializer_list<Index> indices) const {
+  return indexed(self(), std::span<const Index>(indices.begin(), indices.size()));
+}
+
+Tensor Tensor::operator[](const Tensor& positions_or_mask) const {
+  const Index only(positions_or_mask);
+  return indexed(*this, std::span<const Index>(&only, 1));
+}
+
+}  // namespace hero

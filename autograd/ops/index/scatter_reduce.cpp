@@ -1,0 +1,206 @@
+// scatter_reduce and what is made of it: bags of embeddings.
+#include <limits>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/index_ops.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/autograd/shape_ops.h>
+#include <hero/core/functions/indexing.h>
+
+namespace hero {
+
+namespace {
+
+using core::ScatterMode;
+
+// What a reduction of nothing gives.
+Scalar neutral(ScatterReduce reduce, DType dtype) {
+  if (reduce == ScatterReduce::prod) return 1;
+  if (reduce == ScatterReduce::sum || reduce == ScatterReduce::mean) return 0;
+  const bool largest = reduce == ScatterReduce::amax;
+  if (is_floating(dtype)) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return largest ? -kInfinity : kInfinity;
+  }
+  Scalar bound;
+  dispatch(dtype, [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_same_v<T, bool>) {
+      bound = !largest;
+    } else if constexpr (std::is_integral_v<T>) {
+      bound = static_cast<int64_t>(largest ? std::numeric_limits<T>::lowest()
+                                           : std::numeric_limits<T>::max());
+    }
+  });
+  return bound;
+}
+
+// The largest, smallest or product of x and what of src goes to the same place.
+struct ScatterExtreme : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
+  static constexpr unsigned kSaveOutputs = 1;
+  ScatterMode mode;
+  int dim;
+  ScatterExtreme(ScatterMode m, int d) : mode(m), dim(d) {}
+  const char* name() const override { return "scatter_reduce"; }
+  Array forward(const Array& x, const Array& index, const Array& src) {
+    return core::scatter(mode, x, dim, index, src);
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0), index = input(1), y = output();
+    // A source may be larger than its index.
+    Tensor src = input(2);
+    for (int i = 0; i < src.ndim(); ++i) src = narrow(src, i, 0, index.size(i));
+    const Grads found = mode == ScatterMode::multiply ? of_product(g, x, index, src, y)
+                                                      : of_extreme(g, x, index, src, y);
+    std::vector<int64_t> frame;
+    for (int i = src.ndim() - 1; i >= 0; --i) {
+      frame.push_back(0);
+      frame.push_back(input_shape(2)[i] - src.size(i));
+    }
+    return {found[0], Tensor(), pad(found[1], frame)};
+  }
+
+ private:
+  // All that are equal to the result share its gradient.
+  Grads of_extreme(const Tensor& g, const Tensor& x, const Tensor& index, const Tensor& src,
+                   const Tensor& y) const {
+    const Tensor chosen_x = x.detach() == y.detach();
+    const Tensor chosen_src = src.detach() == gather(y.detach(), dim, index);
+    const Tensor count = scatter_add(chosen_x.to(g.dtype()), dim, index, chosen_src.to(g.dtype()));
+    const Tensor part = g / where(count == 0, 1, count);
+    return {where(chosen_x, part, 0), where(chosen_src, gather(part, dim, index), 0)};
+  }
+
+  // The product of the others: the result over the factor, or, where one factor alone is 0, the
+  // product without it.
+  Grads of_product(const Tensor& g, const Tensor& x, const Tensor& index, const Tensor& src,
+                   const Tensor& y) const {
+    const Tensor zero_x = x == 0, zero_src = src == 0;
+    const Tensor zeros_at = scatter_add(zero_x.to(kInt64), dim, index, zero_src.to(kInt64));
+    const Tensor without = record(ScatterExtreme(ScatterMode::multiply, dim), where(zero_x, 1, x),
+                                  index, where(zero_src, 1, src));
+    const auto others = [](const Tensor& factor, const Tensor& zero, const Tensor& zeros,
+                           const Tensor& whole, const Tensor& rest) {
+      const Tensor plain = whole / where(zero, 1, factor);
+      return where(zero, where(zeros == 1, rest, 0), plain);
+    };
+    return {g * others(x, zero_x, zeros_at, y, without),
+            gather(g, dim, index) * others(src, zero_src, gather(zeros_at, dim, index),
+                                           gather(y, dim, index), gather(without, dim, index))};
+  }
+};
+
+Tensor as_line(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, {1}); }
+
+}  // namespace
+
+Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+                      ScatterReduce reduce, bool include_self) {
+  constexpr auto kName = "scatter_reduce";
+  const int axis = normalize_dim(kName, dim, x.ndim());
+  check(x.dtype() == src.dtype(), kName, ": src is ", src.dtype(), ", x is ", x.dtype(),
+        "; convert with to()");
+  check(index.dtype() == kInt64 || index.dtype() == kInt32, kName, ": the index is ", index.dtype(),
+        "; it must be int64 or int32");
+  if (index.numel() == 0) return clone(x);
+  const bool rounds = reduce == ScatterReduce::mean || reduce == ScatterReduce::prod;
+  if (rounds && detail::any_half(x)) {
+    return detail::in_float32(kName, {x, index, src}, [=](const auto& in) {
+      return scatter_reduce(in[0], dim, in[1], in[2], reduce, include_self);
+    });
+  }
+  const Tensor line = as_line(x), place = as_line(index).detach().to(kInt64), source = as_line(src);
+  const Tensor ones_there = ones(place.shape(), {.dtype = kInt64, .device = x.device()});
+  const Tensor none = zeros(line.shape(), {.dtype = kInt64, .device = x.device()});
+  Tensor base = line;
+  if (!include_self) {
+    const Tensor touched = scatter(none, axis, place, ones_there) > 0;
+    base = masked_fill(line, touched, neutral(reduce, x.dtype()));
+  }
+  Tensor result;
+  if (reduce == ScatterReduce::sum || reduce == ScatterReduce::mean) {
+    result = scatter_add(base, axis, place, source);
+    if (reduce == ScatterReduce::mean) {
+      const Tensor own = include_self ? ones_like(none) : none;
+      const Tensor count = clamp(scatter_add(own, axis, place, ones_there), 1, {}).to(x.dtype());
+      result = is_floating(x.dtype()) ? result / count : floor_divide(result, count);
+    }
+  } else {
+    const ScatterMode mode = reduce == ScatterReduce::prod   ? ScatterMode::multiply
+                             : reduce == ScatterReduce::amax ? ScatterMode::maximum
+                                                             : ScatterMode::minimum;
+    result = record(ScatterExtreme(mode, axis), base, place, source);
+  }
+  return reshape(result, x.shape());
+}
+
+namespace {
+
+// Which bag each position belongs to, and how many bags there are.
+struct Bags {
+  Tensor of;  // int64 [positions]
+  int64_t count = 0;
+};
+
+Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
+  if (index.ndim() == 2) {
+    const Tensor rows = arange(index.size(0), TensorOptions{.device = index.device()});
+    return {repeat_interleave(rows, index.size(1), 0), index.size(0)};
+  }
+  check(index.ndim() == 1 && o.offsets.defined() && o.offsets.ndim() == 1,
+        "embedding_bag: the index must be [B, N], or [N] with offsets [B]: got shape ",
+        index.shape());
+  const int64_t count = o.offsets.numel() - (o.include_last_offset ? 1 : 0);
+  check(count >= 0, "embedding_bag: include_last_offset needs an offset");
+  const Tensor starts = slice(o.offsets.detach().to(kInt64), 0, 0, count);
+  const Tensor places = arange(index.numel(), TensorOptions{.device = index.device()});
+  return {searchsorted(starts, places, {.right = true}) - 1, count};
+}
+
+}  // namespace
+
+Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingBagOptions& o) {
+  constexpr auto kName = "embedding_bag";
+  check(weight.ndim() == 2, kName, ": weight must be [V, D]: has shape ", weight.shape());
+  const bool weighs = o.per_sample_weights.defined();
+  check(!weighs || (o.mode == BagMode::sum && o.per_sample_weights.shape() == index.shape()), kName,
+        ": per_sample_weights are of sums, and of the index's shape");
+  if (detail::any_half(weight)) {
+    const Tensor weights = weighs ? o.per_sample_weights : Tensor();
+    return detail::in_float32(kName, {weight, index, weights}, [o](const auto& in) {
+      EmbeddingBagOptions wide = o;
+      wide.per_sample_weights = in[2];
+      return embedding_bag(in[0], in[1], wide);
+    });
+  }
+  const Bags bags = bags_of(index, o);
+  const Tensor flat = reshape(index, {index.numel()}).to(kInt64);
+  Tensor rows = embedding(weight, flat, o.padding_idx);
+  Tensor counts_one = ones({flat.numel()}, {.dtype = weight.dtype(), .device = weight.device()});
+  if (o.padding_idx) {
+    const int64_t padding = *o.padding_idx < 0 ? *o.padding_idx + weight.size(0) : *o.padding_idx;
+    counts_one = (flat != padding).to(weight.dtype());
+  }
+  const Tensor none =
+      zeros({bags.count, weight.size(1)}, {.dtype = weight.dtype(), .device = weight.device()});
+  if (o.mode == BagMode::max) {
+    const Tensor counts = unsqueeze(counts_one > 0, 1);
+    rows = where(counts, rows, -std::numeric_limits<double>::infinity());
+    const Tensor place = expand(unsqueeze(bags.of, 1), rows.shape());
+    const Tensor found = scatter_reduce(none, 0, place, rows, ScatterReduce::amax, false);
+    return where(found == -std::numeric_limits<double>::infinity(), 0, found);
+  }
+  rows =
+      rows * unsqueeze(weighs ? reshape(o.per_sample_weights, {-1}) * counts_one : counts_one, 1);
+  const Tensor sums = index_add(none, 0, bags.of, rows);
+  if (o.mode == BagMode::sum) return sums;
+  const Tensor zero_counts =
+      zeros({bags.count}, {.dtype = weight.dtype(), .device = weight.device()});
+  const Tensor total = index_add(zero_counts, 0, bags.of, counts_one);
+  return sums / unsqueeze(clamp(total, 1.0, {}), 1);
+}
+
+}  // namespace hero

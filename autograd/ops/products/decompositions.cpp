@@ -1,0 +1,210 @@
+// Singular values, symmetric eigenvalues, pseudoinverses, triangular systems and what follows.
+#include <limits>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/linalg.h>
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/functions/linalg.h>
+#include <hero/core/functions/map.h>
+
+namespace hero {
+
+namespace {
+
+Tensor diagonal_matrix(const Tensor& values) {
+  return unsqueeze(values, -1) *
+         eye(values.size(-1), {.dtype = values.dtype(), .device = values.device()});
+}
+
+// b_j - a_i with 1 on the diagonal: denominators.
+Tensor gaps(const Tensor& values) {
+  const Tensor difference = unsqueeze(values, -2) - unsqueeze(values, -1);
+  return difference + eye(values.size(-1), {.dtype = values.dtype(), .device = values.device()});
+}
+
+Tensor skew(const Tensor& x) { return x - x.t(); }
+
+// With E_ij = s_j^2 - s_i^2: dA = U (skew(U^T gU) / E S + S skew(V^T gV) / E + diag(gs)) V^T, and
+// what of gU and gV lies outside of the columns of U and V.
+struct SvdOp : MultiOp {
+  static constexpr unsigned kSaveOutputs = 0b111;
+  const char* name() const override { return "svd"; }
+  std::vector<Array> forward(const Array& a) {
+    core::SVD result = core::svd(a);
+    return {result.u, result.s, result.vh};
+  }
+  Grads backward(const Grads& grads) override {
+    const Tensor u = output(0), s = output(1), vh = output(2);
+    const int64_t rows = u.size(-2), columns = vh.size(-1), inner = s.size(-1);
+    if (input_shape(0).numel() == 0) {
+      return {zeros(input_shape(0), {.dtype = u.dtype(), .device = u.device()})};
+    }
+    Tensor middle = grads[1].defined() ? diagonal_matrix(grads[1]) : Tensor();
+    const auto add = [&middle](const Tensor& term) {
+      middle = middle.defined() ? middle + term : term;
+    };
+    const bool has_u = grads[0].defined(), has_v = grads[2].defined();
+    const Tensor row_s = unsqueeze(s, -2), column_s = unsqueeze(s, -1);
+    Tensor e, gv;
+    if (has_u || has_v) e = gaps(square(s));
+    if (has_u) add(skew(matmul(u.t(), grads[0])) / e * row_s);
+    if (has_v) {
+      gv = grads[2].t();
+      add(column_s * (skew(matmul(vh, gv)) / e));
+    }
+    if (!middle.defined()) return {Tensor()};
+    Tensor result = matmul(matmul(u, middle), vh);
+    if (has_u && rows > inner) {
+      const Tensor scaled = grads[0] / row_s;
+      result = result + matmul(scaled - matmul(u, matmul(u.t(), scaled)), vh);
+    }
+    if (has_v && columns > inner) {
+      const Tensor scaled = (gv / row_s).t();
+      result = result + matmul(u, scaled - matmul(matmul(scaled, vh.t()), vh));
+    }
+    return {result};
+  }
+};
+
+// dA = V (V^T gV / (l_j - l_i) + diag(gl)) V^T, made symmetric.
+struct EighOp : MultiOp {
+  static constexpr unsigned kSaveOutputs = 0b11;
+  const char* name() const override { return "eigh"; }
+  std::vector<Array> forward(const Array& a) {
+    core::Eigh result = core::eigh(a);
+    return {result.values, result.vectors};
+  }
+  Grads backward(const Grads& grads) override {
+    const Tensor values = output(0), vectors = output(1);
+    if (input_shape(0).numel() == 0) {
+      return {zeros(input_shape(0), {.dtype = values.dtype(), .device = values.device()})};
+    }
+    Tensor middle;
+    if (grads[1].defined()) {
+      const Tensor one = eye(values.size(-1), {.dtype = values.dtype(), .device = values.device()});
+      middle = matmul(vectors.t(), grads[1]) / gaps(values) * (1.0 - one);
+    }
+    if (grads[0].defined()) {
+      const Tensor own = diagonal_matrix(grads[0]);
+      middle = middle.defined() ? middle + own : own;
+    }
+    if (!middle.defined()) return {Tensor()};
+    const Tensor whole = matmul(matmul(vectors, middle), vectors.t());
+    return {(whole + whole.t()) * 0.5};
+  }
+};
+
+double tolerance_of(const Shape& shape, DType dtype, std::optional<double> rtol) {
+  const double epsilon = dtype == kFloat64 ? std::numeric_limits<double>::epsilon()
+                                           : double{std::numeric_limits<float>::epsilon()};
+  const int64_t longest = std::max(shape[shape.size() - 1], shape[shape.size() - 2]);
+  return rtol.value_or(epsilon * static_cast<double>(longest));
+}
+
+// True for singular values that count.
+Tensor counted_values(const Tensor& s, double rtol) {
+  if (s.size(-1) == 0) return s > 0;
+  return s > amax(s, Dims{-1}, true) * rtol;
+}
+
+struct Pinv : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  static constexpr unsigned kSaveOutputs = 1;
+  std::optional<double> rtol;
+  explicit Pinv(std::optional<double> r) : rtol(r) {}
+  const char* name() const override { return "pinv"; }
+  Array forward(const Array& a) {
+    const NoGrad no_grad;
+    const core::SVD found = core::svd(a);
+    const Tensor u(found.u), s(found.s), vh(found.vh);
+    const Tensor counts = counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol));
+    const Tensor inverse = where(counts, 1.0 / where(counts, s, 1), 0);
+    return matmul(vh.t() * unsqueeze(inverse, -2), u.t()).array();
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor a = input(0), p = output(), pt = p.t(), gt = g.t();
+    const Tensor direct = matmul(matmul(pt, g), pt);
+    const Tensor right = matmul(gt, matmul(p, pt)), left = matmul(matmul(pt, p), gt);
+    return {right - matmul(a, matmul(p, right)) + left - matmul(matmul(left, p), a) - direct};
+  }
+};
+
+// a^-1 b. dB = a^-T g, dA = -dB X^T within the triangle.
+struct SolveTriangular : Op {
+  static constexpr unsigned kSaveInputs = 0b01;
+  static constexpr unsigned kSaveOutputs = 1;
+  core::Triangular how;
+  explicit SolveTriangular(const core::Triangular& h) : how(h) {}
+  const char* name() const override { return "solve_triangular"; }
+  Array forward(const Array& a, const Array& b) { return core::solve_triangular(a, b, how); }
+  Grads backward(const Tensor& g) override {
+    const core::Triangular turned{.upper = !how.upper, .unit = how.unit};
+    const Tensor gb = record(SolveTriangular(turned), input(0).t(), g);
+    if (!needs(0)) return {Tensor(), gb};
+    const Tensor whole = -matmul(gb, output().t());
+    const int64_t beside = how.unit ? 1 : 0;
+    return {how.upper ? triu(whole, beside) : tril(whole, -beside), gb};
+  }
+};
+
+}  // namespace
+
+SVD svd(const Tensor& a) {
+  const std::vector<Tensor> results = record_multi(SvdOp{}, a);
+  return {results[0], results[1], results[2]};
+}
+Tensor svdvals(const Tensor& a) { return svd(a).s; }
+Eigh eigh(const Tensor& a) {
+  const std::vector<Tensor> results = record_multi(EighOp{}, a);
+  return {results[0], results[1]};
+}
+Tensor eigvalsh(const Tensor& a) { return eigh(a).eigenvalues; }
+Tensor pinv(const Tensor& a, std::optional<double> rtol) { return record(Pinv(rtol), a); }
+
+Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options) {
+  if (options.left) {
+    return record(SolveTriangular({.upper = options.upper, .unit = options.unitriangular}), a, b);
+  }
+  const core::Triangular turned{.upper = !options.upper, .unit = options.unitriangular};
+  return record(SolveTriangular(turned), a.t(), b.t()).t();
+}
+
+Tensor cholesky(const Tensor& a, Triangle triangle) {
+  return triangle == Triangle::lower ? cholesky(a) : cholesky(a.t()).t();
+}
+Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle) {
+  const Tensor lower = triangle == Triangle::lower ? factor : factor.t();
+  const Tensor half = solve_triangular(lower, b, {.upper = false});
+  return solve_triangular(lower.t(), half);
+}
+Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) {
+  const Tensor one = eye(factor.size(-1), {.dtype = factor.dtype(), .device = factor.device()});
+  return cholesky_solve(one, factor, triangle);
+}
+
+Tensor logdet(const Tensor& a) {
+  const SignLogDet found = slogdet(a);
+  return where(found.sign < 0, std::numeric_limits<double>::quiet_NaN(), found.logabsdet);
+}
+Tensor matrix_rank(const Tensor& a, std::optional<double> rtol) {
+  const Tensor s = svdvals(a.detach());
+  return sum(counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol)), Dims{-1});
+}
+Tensor matrix_norm(const Tensor& a, MatrixNorm which) {
+  check(a.ndim() >= 2, "matrix_norm: needs a matrix: got shape ", a.shape());
+  switch (which) {
+    case MatrixNorm::fro:
+      return norm(a, 2.0, Dims{-2, -1});
+    case MatrixNorm::nuc:
+      return sum(svdvals(a), Dims{-1});
+    case MatrixNorm::inf:
+      return amax(sum(abs(a), Dims{-1}), Dims{-1});
+    case MatrixNorm::one:
+      return amax(sum(abs(a), Dims{-2}), Dims{-1});
+    default:
+      return amax(svdvals(a), Dims{-1});
+  }
+}
+
+}  // namespace hero

@@ -1,0 +1,84 @@
+// Functions of torch.nn.functional made of others.
+#include <cmath>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/image_ops.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/shape_ops.h>
+
+namespace hero {
+
+Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
+  if (detail::any_half(x)) {
+    return detail::in_float32("normalize", {x},
+                              [=](const auto& in) { return normalize(in[0], p, dim, eps); });
+  }
+  return x / clamp(norm(x, p, Dims{dim}, true), eps, {});
+}
+
+Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double beta, double k) {
+  check(x.ndim() >= 3, "local_response_norm: x must be [N, C, ..]: got shape ", x.shape());
+  check(size > 0, "local_response_norm: size must be positive: ", size);
+  if (detail::any_half(x)) {
+    return detail::in_float32("local_response_norm", {x}, [=](const auto& in) {
+      return local_response_norm(in[0], size, alpha, beta, k);
+    });
+  }
+  if (x.numel() == 0) return clone(x);
+  std::vector<int64_t> padding(static_cast<size_t>(2 * (x.ndim() - 1)), 0);
+  padding[padding.size() - 2] = size / 2;
+  padding[padding.size() - 1] = (size - 1) / 2;
+  const Tensor means = mean(unfold(pad(square(x), padding), 1, size, 1), Dims{-1});
+  return x / pow(means * alpha + k, beta);
+}
+
+// Groups of one channel.
+Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  check(x.ndim() >= 3, "instance_norm: x must be [N, C, ..]: got shape ", x.shape());
+  return group_norm(x, x.size(1), weight, bias, eps);
+}
+
+Tensor alpha_dropout(const Tensor& x, double p, bool training) {
+  check(p >= 0.0 && p <= 1.0, "alpha_dropout: the probability is not in [0, 1]: ", p);
+  check(is_floating(x.dtype()), "alpha_dropout: x is ", x.dtype(), "; it must be floating");
+  if (!training || p == 0.0) return x;
+  if (p == 1.0) return x * 0.0;
+  constexpr double kDropped = -1.7580993408473766;  // selu at minus infinity
+  const double scale = 1.0 / std::sqrt((1.0 - p) * (1.0 + p * kDropped * kDropped));
+  const Tensor keeps = rand(x.shape(), {.device = x.device()}) >= p;
+  return where(keeps, x, kDropped) * scale - scale * p * kDropped;
+}
+
+Tensor dropout3d(const Tensor& x, double p, bool training) {
+  check(x.ndim() == 4 || x.ndim() == 5,
+        "dropout3d: x must be [N, C, D, H, W] or [C, D, H, W]: got ", x.shape());
+  if (x.ndim() == 5) return dropout2d(x, p, training);
+  return squeeze(dropout2d(unsqueeze(x, 0), p, training), 0);
+}
+
+Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  check((x.ndim() == 1 || x.ndim() == 2) && x.shape() == y.shape(),
+        "multilabel_margin_loss: scores ", x.shape(), " and classes ", y.shape(),
+        " must be [N, C] or [C]");
+  check(y.dtype() == kInt64, "multilabel_margin_loss: classes are ", y.dtype(),
+        "; they must be int64");
+  if (detail::any_half(x)) {
+    return detail::in_float32("multilabel_margin_loss", {x, y}, [reduction](const auto& in) {
+      return multilabel_margin_loss(in[0], in[1], reduction);
+    });
+  }
+  // What stands behind the first -1 does not count.
+  const Tensor listed = cumsum((y < 0).to(kInt64), -1) == 0;
+  const Tensor classes = where(listed, y, 0);
+  const Tensor marks = scatter_add(zeros_like(y), -1, classes, listed.to(kInt64));
+  const Tensor right = gather(x, -1, classes);
+  // [.., right j, wrong i]
+  const Tensor gap = relu(1.0 - (unsqueeze(right, -1) - unsqueeze(x, -2)));
+  const Tensor counts = logical_and(unsqueeze(listed, -1), unsqueeze(marks == 0, -2));
+  const Tensor loss = sum(where(counts, gap, 0), Dims{-2, -1}) / static_cast<double>(x.size(-1));
+  if (reduction == Reduction::none) return loss;
+  return reduction == Reduction::sum ? sum(loss) : mean(loss);
+}
+
+}  // namespace hero

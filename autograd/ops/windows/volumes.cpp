@@ -1,0 +1,263 @@
+// Volumes by way of images: convolutions take the taps along the depth as channels, pooling goes
+// over planes and then over the depth.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/place.h>
+#include <hero/autograd/shape_ops.h>
+#include <hero/core/checked.h>
+
+namespace hero {
+
+namespace {
+
+Pair plane(const Triple& three) { return {three[1], three[2]}; }
+
+void check_volume(const char* op, const Tensor& x, const Tensor& weight) {
+  check(x.ndim() == 5 && weight.ndim() == 5, op,
+        ": x must be [N, C, D, H, W] and weight 5-D too: got ", x.shape(), " and ", weight.shape());
+}
+
+void check_depth(const char* op, int64_t stride, int64_t padding, int64_t dilation,
+                 int64_t groups) {
+  check(stride > 0 && dilation > 0 && padding >= 0 && groups > 0, op,
+        ": stride, dilation and groups must be positive and padding not negative: ", stride, ", ",
+        dilation, ", ", groups, ", ", padding);
+}
+
+// x [N, C, D, H, W] as [N D, C, H, W].
+Tensor as_planes(const Tensor& x) {
+  const Tensor turned = transpose(x, 1, 2);
+  return reshape(turned, {x.size(0) * x.size(2), x.size(1), x.size(3), x.size(4)});
+}
+
+// Planes [N D, C, H, W] as [N, C, D, H, W].
+Tensor as_volume(const Tensor& planes, int64_t batch) {
+  const int64_t depth = batch == 0 ? 0 : planes.size(0) / batch;
+  const Tensor split =
+      reshape(planes, {batch, depth, planes.size(1), planes.size(2), planes.size(3)});
+  return contiguous(transpose(split, 1, 2));
+}
+
+// x [N, C, D, H, W] with one tap of the depth after another in the channels: [N places, C KD, H,
+// W].
+Tensor with_depth_taps(const Tensor& x, int64_t taps, int64_t stride, int64_t dilation) {
+  const int64_t places = (x.size(2) - dilation * (taps - 1) - 1) / stride + 1;
+  // Windows of all positions in reach, of which the taps are every dilation-th.
+  const Tensor windows = unfold(x, 2, dilation * (taps - 1) + 1, stride);  // [N, C, P, H, W, reach]
+  const Tensor chosen = slice(windows, 5, 0, kEnd, dilation);
+  const Tensor ordered = permute(chosen, {0, 2, 1, 5, 3, 4});  // [N, P, C, KD, H, W]
+  return reshape(ordered, {x.size(0) * places, x.size(1) * taps, x.size(3), x.size(4)});
+}
+
+Tensor pad_depth(const Tensor& x, int64_t before, int64_t after, double value = 0.0) {
+  if (before == 0 && after == 0) return x;
+  return pad(x, {0, 0, 0, 0, before, after}, PadMode::constant, value);
+}
+
+int64_t reach_of(const char* op, int64_t taps, int64_t dilation) {
+  return (core::Checked{op, dilation} * (taps - 1) + 1).value;
+}
+
+template <class Body>
+Tensor batched(const Tensor& x, int ndim, Body&& body) {
+  return x.ndim() == ndim ? squeeze(body(unsqueeze(x, 0)), 0) : body(x);
+}
+
+}  // namespace
+
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const Conv3dOptions& options) {
+  constexpr auto kName = "conv3d";
+  return batched(x, 4, [&](const Tensor& volume) {
+    check_volume(kName, volume, weight);
+    const auto [stride, padding, dilation, groups] = options;
+    check_depth(kName, stride[0], padding[0], dilation[0], groups);
+    check(volume.size(1) % groups == 0 && volume.size(1) / groups == weight.size(1), kName, ": x ",
+          volume.shape(), " does not fit weight ", weight.shape(), " with groups = ", groups,
+          "; weight is [O, C / groups, KD, KH, KW]");
+    const int64_t taps = weight.size(2), reach = reach_of(kName, taps, dilation[0]);
+    const int64_t padded = (core::Checked{kName, volume.size(2)} + padding[0] + padding[0]).value;
+    check(taps > 0 && padded >= reach, kName, ": kernel of reach ", reach,
+          " is larger than the padded input of ", padded, ": x ", volume.shape(), ", weight ",
+          weight.shape());
+    const Tensor planes = with_depth_taps(pad_depth(volume, padding[0], padding[0]), taps,
+                                          std::min(stride[0], padded), taps == 1 ? 1 : dilation[0]);
+    const Tensor w =
+        reshape(weight, {weight.size(0), weight.size(1) * taps, weight.size(3), weight.size(4)});
+    return as_volume(conv2d(planes, w, bias,
+                            {.stride = plane(stride),
+                             .padding = plane(padding),
+                             .dilation = plane(dilation),
+                             .groups = groups}),
+                     volume.size(0));
+  });
+}
+
+// Planes of all taps of the depth, added up where they meet.
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const ConvTranspose3dOptions& options) {
+  constexpr auto kName = "conv_transpose3d";
+  if (detail::any_half(x, weight)) {
+    return detail::in_float32(kName, {x, weight, bias}, [options](const auto& in) {
+      return conv_transpose3d(in[0], in[1], in[2], options);
+    });
+  }
+  return batched(x, 4, [&](const Tensor& volume) {
+    check_volume(kName, volume, weight);
+    const auto [stride, padding, extra, dilation, groups] = options;
+    check_depth(kName, stride[0], padding[0], dilation[0], groups);
+    check(extra[0] >= 0 && (extra[0] < stride[0] || extra[0] < dilation[0]), kName,
+          ": output_padding ", extra[0], " must be smaller than stride or dilation");
+    check(volume.size(1) == weight.size(0), kName, ": x ", volume.shape(), " does not fit weight ",
+          weight.shape(), "; weight is [C, O / groups, KD, KH, KW]");
+    const int64_t taps = weight.size(2), depth = volume.size(2), batch = volume.size(0);
+    const int64_t whole = (core::Checked{kName, depth - 1} * stride[0] +
+                           reach_of(kName, taps, dilation[0]) + extra[0])
+                              .value;
+    const int64_t size = (core::Checked{kName, whole} - padding[0] - padding[0]).value;
+    check(taps > 0 && depth > 0 && size > 0, kName, ": the output would be empty: x ",
+          volume.shape(), ", weight ", weight.shape());
+    const Tensor w =
+        reshape(weight, {weight.size(0), weight.size(1) * taps, weight.size(3), weight.size(4)});
+    const Tensor planes = conv_transpose2d(as_planes(volume), w, {},
+                                           {.stride = plane(stride),
+                                            .padding = plane(padding),
+                                            .output_padding = plane(extra),
+                                            .dilation = plane(dilation),
+                                            .groups = groups});
+    const int64_t outputs = planes.size(1) / taps, height = planes.size(2), width = planes.size(3);
+    // [N, D, O, KD, h, w] to [N, O, D KD, h, w], and each to its place.
+    const Tensor split = reshape(planes, {batch, depth, outputs, taps, height, width});
+    const Tensor lined =
+        reshape(permute(split, {0, 2, 1, 3, 4, 5}), {batch, outputs, depth * taps, height, width});
+    const Tensor from(detail::positions(depth, x.device()));
+    const Tensor tap(detail::positions(taps, x.device()));
+    const Tensor place = reshape(unsqueeze(from * stride[0], 1) + tap * dilation[0], {-1});
+    const Shape shape{batch, outputs, whole, height, width};
+    const Tensor sum = narrow(detail::index_zeros(lined, shape, 2, place), 2, padding[0], size);
+    const Tensor result = bias.defined() ? sum + reshape(bias, {bias.numel(), 1, 1, 1}) : sum;
+    return contiguous(result);
+  });
+}
+
+namespace {
+
+struct PoolSpec {
+  Triple kernel, stride, padding, dilation;
+  bool ceil_mode, count_include_pad;
+  PoolOptions planes() const {
+    return {.stride = plane(stride),
+            .padding = plane(padding),
+            .dilation = plane(dilation),
+            .ceil_mode = ceil_mode,
+            .count_include_pad = count_include_pad};
+  }
+  Pool1dOptions depth() const {
+    return {.stride = stride[0],
+            .padding = padding[0],
+            .dilation = dilation[0],
+            .ceil_mode = ceil_mode,
+            .count_include_pad = count_include_pad};
+  }
+};
+
+// over(x) of planes, and then along(x) of lines [N H W, C, D].
+template <class Over, class Along>
+Tensor pooled(const char* op, const Tensor& x, Over&& over, Along&& along) {
+  check(x.ndim() == 4 || x.ndim() == 5, op,
+        ": x must be [N, C, D, H, W] or [C, D, H, W]: got shape ", x.shape());
+  return batched(x, 4, [&](const Tensor& volume) {
+    const Tensor small = as_volume(over(as_planes(volume)), volume.size(0));
+    const Tensor lines = permute(small, {0, 3, 4, 1, 2});  // [N, h, w, C, D]
+    const int64_t batch = small.size(0), height = small.size(3), width = small.size(4);
+    const Tensor found =
+        along(reshape(lines, {batch * height * width, small.size(1), small.size(2)}));
+    const Tensor split = reshape(found, {batch, height, width, small.size(1), found.size(2)});
+    return contiguous(permute(split, {0, 3, 4, 1, 2}));
+  });
+}
+
+PoolSpec spec_of(Triple kernel, const Pool3dOptions& o) {
+  return {kernel,      o.stride.value_or(kernel), o.padding, o.dilation,
+          o.ceil_mode, o.count_include_pad};
+}
+
+}  // namespace
+
+Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+  const PoolSpec spec = spec_of(kernel_size, options);
+  return pooled(
+      "max_pool3d", x,
+      [&](const Tensor& planes) { return max_pool2d(planes, plane(spec.kernel), spec.planes()); },
+      [&](const Tensor& lines) { return max_pool1d(lines, spec.kernel[0], spec.depth()); });
+}
+Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+  if (detail::any_half(x)) {
+    return detail::in_float32(
+        "avg_pool3d", {x}, [=](const auto& in) { return avg_pool3d(in[0], kernel_size, options); });
+  }
+  const PoolSpec spec = spec_of(kernel_size, options);
+  return pooled(
+      "avg_pool3d", x,
+      [&](const Tensor& planes) { return avg_pool2d(planes, plane(spec.kernel), spec.planes()); },
+      [&](const Tensor& lines) { return avg_pool1d(lines, spec.kernel[0], spec.depth()); });
+}
+Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
+  if (detail::any_half(x)) {
+    return detail::in_float32("adaptive_avg_pool3d", {x}, [=](const auto& in) {
+      return adaptive_avg_pool3d(in[0], output_size);
+    });
+  }
+  return pooled(
+      "adaptive_avg_pool3d", x,
+      [&](const Tensor& planes) { return adaptive_avg_pool2d(planes, plane(output_size)); },
+      [&](const Tensor& lines) { return adaptive_avg_pool1d(lines, output_size[0]); });
+}
+Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size) {
+  return pooled(
+      "adaptive_max_pool3d", x,
+      [&](const Tensor& planes) { return adaptive_max_pool2d(planes, plane(output_size)); },
+      [&](const Tensor& lines) { return adaptive_max_pool1d(lines, output_size[0]); });
+}
+
+namespace {
+
+// Zeros on both sides, pairs from the last dimension backwards: the half of what the kernel reaches
+// beyond one element, the larger half behind.
+std::vector<int64_t> same_padding(const char* op, const Tensor& weight,
+                                  const std::vector<int64_t>& dilation) {
+  std::vector<int64_t> padding;
+  const int dims = static_cast<int>(dilation.size());
+  check(weight.ndim() == dims + 2, op, ": weight has shape ", weight.shape());
+  for (int i = dims - 1; i >= 0; --i) {
+    const int64_t total = reach_of(op, weight.size(2 + i), dilation[static_cast<size_t>(i)]) - 1;
+    padding.push_back(total / 2);
+    padding.push_back(total - total / 2);
+  }
+  return padding;
+}
+
+}  // namespace
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
+              int64_t dilation, int64_t groups) {
+  const bool same = padding == PaddingWord::same;
+  return conv1d(same ? pad(x, same_padding("conv1d", weight, {dilation})) : x, weight, bias,
+                {.dilation = dilation, .groups = groups});
+}
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
+              Pair dilation, int64_t groups) {
+  const bool same = padding == PaddingWord::same;
+  return conv2d(same ? pad(x, same_padding("conv2d", weight, {dilation[0], dilation[1]})) : x,
+                weight, bias, {.dilation = dilation, .groups = groups});
+}
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
+              Triple dilation, int64_t groups) {
+  const bool same = padding == PaddingWord::same;
+  return conv3d(
+      same ? pad(x, same_padding("conv3d", weight, {dilation[0], dilation[1], dilation[2]})) : x,
+      weight, bias, {.dilation = dilation, .groups = groups});
+}
+
+}  // namespace hero

@@ -1,0 +1,40 @@
+// Sparse rows times the lines of an array: a thread an element, its terms in order.
+#include <hero/cuda/cuda_backend.cuh>
+#include <hero/cuda/runtime/launch.cuh>
+
+namespace hero::cuda {
+
+namespace {
+
+template <class T>
+__global__ void weigh_kernel(const int64_t* starts, const int64_t* places, const T* weights,
+                             const T* x, int64_t size, int64_t count, int64_t inner, T* out,
+                             int64_t n) {
+  for (int64_t at = global_thread(); at < n; at += grid_threads()) {
+    const int64_t row = at / inner, j = at - row * inner, o = row / count, i = row - o * count;
+    const T* from = x + o * size * inner + j;
+    T sum = T(0);
+    for (int64_t e = starts[i]; e < starts[i + 1]; ++e) sum += weights[e] * from[places[e] * inner];
+    out[at] = sum;
+  }
+}
+
+}  // namespace
+
+void CudaBackend::weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) {
+  const int64_t n = out.numel();
+  if (n == 0) return;
+  const DeviceGuard guard(index_);
+  int64_t inner = 1;
+  for (int i = dim + 1; i < x.ndim(); ++i) inner *= x.shape()[i];
+  const auto start = [&]<class T>(TypeTag<T>) {
+    launch("weigh", weigh_kernel<T>, blocks_for(n), dim3(kThreads), 0,
+           reinterpret_cast<const int64_t*>(rows.starts.bytes()),
+           reinterpret_cast<const int64_t*>(rows.places.bytes()),
+           reinterpret_cast<const T*>(rows.weights.bytes()), reinterpret_cast<const T*>(x.bytes()),
+           x.shape()[dim], out.shape()[dim], inner, reinterpret_cast<T*>(out.bytes()), n);
+  };
+  out.dtype() == kFloat64 ? start(TypeTag<double>{}) : start(TypeTag<float>{});
+}
+
+}  // namespace hero::cuda

@@ -1,0 +1,173 @@
+// Borders of the operations beyond ops.h: what is refused, and what differs from PyTorch.
+#include <cmath>
+#include <functional>
+
+#include "support/catch.h"
+
+#include <hero/autograd/autograd.h>
+#include <hero/core/thread_pool.h>
+
+using Catch::Matchers::ContainsSubstring;
+using namespace hero;
+
+namespace {
+
+using Values = std::vector<double>;
+
+}  // namespace
+
+TEST_CASE("unique is sorted without being asked, mode names the last position") {
+  const Tensor x = tensor({3, 1, 2, 1});
+  CHECK(unique(x, {.sorted = false}).values.equal(tensor({1, 2, 3})));
+  CHECK(mode(x).indices.item<int64_t>() == 3);
+}
+
+TEST_CASE("the distance of two tensors is a member") {
+  CHECK(tensor({1.0, 2.0}).dist(tensor({4.0, 6.0})).item() == 5.0);
+}
+
+TEST_CASE("ctc_loss has the derivative of what it is given") {
+  // One step and one label: the loss is minus its log-probability.
+  const Tensor p = log_softmax(tensor({0.1, 0.2, 0.3}).reshape({1, 1, 3}), -1).detach();
+  p.requires_grad_();
+  ctc_loss(p, tensor({2}).reshape({1, 1}), tensor({1}).reshape({1}), tensor({1}).reshape({1}))
+      .backward();
+  CHECK(p.grad().to_vector<double>() == Values{0, 0, -1});
+}
+
+TEST_CASE("means of nothing and what is cut have the gradient 0") {
+  const Tensor x = full({2}, std::nan(""), {.requires_grad = true});
+  nanmean(x).backward();
+  CHECK(x.grad().to_vector<double>() == Values{0, 0});
+  const Tensor y = tensor({0.0, 0.5}, {.requires_grad = true});
+  const Tensor first = grad(sum(logit(y, 0.2)), y, {.create_graph = true});
+  CHECK(grad(sum(first), y).to_vector<double>() == Values{0, 0});
+}
+
+TEST_CASE("what cannot be aligned is infinite, or 0 where that is asked for") {
+  const Tensor p = log_softmax(rand({2, 1, 3}), -1);
+  const Tensor labels = tensor({1, 1}).reshape({1, 2}), two = full({1}, 2);
+  CHECK(std::isinf(ctc_loss(p, labels, two, two).item()));
+  CHECK(ctc_loss(p, labels, two, two, {.zero_infinity = true}).item() == 0.0);
+  CHECK_THROWS_WITH(ctc_loss(p, labels, full({1}, 3), two), ContainsSubstring("above the 2 steps"));
+  CHECK_THROWS_WITH(ctc_loss(p, labels, two, two, {.blank = 3}), ContainsSubstring("blank 3"));
+}
+
+TEST_CASE("resampling refuses what has no meaning") {
+  const Tensor x = ones({1, 1, 2, 2});
+  CHECK_THROWS_WITH(interpolate(x, {}), ContainsSubstring("either size or scale_factor"));
+  CHECK_THROWS_WITH(interpolate(x, {.size = {1}, .mode = Interpolation::linear}),
+                    ContainsSubstring("made for 1 dimensions"));
+  CHECK_THROWS_WITH(interpolate(x, {.size = {0}}), ContainsSubstring("must be positive"));
+  CHECK_THROWS_WITH(interpolate(x, {.size = {4}, .align_corners = true}),
+                    ContainsSubstring("align_corners is of the linear modes"));
+  CHECK_THROWS_WITH(grid_sample(x, ones({1, 2, 2, 3})), ContainsSubstring("grid_sample: x"));
+  CHECK_THROWS_WITH(conv3d(x, x), ContainsSubstring("conv3d"));
+  CHECK_THROWS_WITH(unfold(x, {3, 3}), ContainsSubstring("does not fit"));
+  CHECK_THROWS_WITH(fold(ones({1, 5, 4}), {2, 2}, {2, 2}), ContainsSubstring("fold: columns"));
+}
+
+TEST_CASE("halves are resampled, sampled and convolved in float32 and rounded once") {
+  manual_seed(5);
+  const Tensor x = rand({1, 2, 5, 4}), half = x.to(kBFloat16);
+  const InterpolateOptions options{.size = {7, 3}, .mode = Interpolation::bicubic};
+  const Tensor y = interpolate(half, options);
+  CHECK(y.dtype() == kBFloat16);
+  CHECK(equal(y, interpolate(half.to(kFloat32), options).to(kBFloat16)));
+  const Tensor grid = rand({1, 3, 3, 2}).to(kBFloat16);
+  CHECK(equal(grid_sample(half, grid),
+              grid_sample(half.to(kFloat32), grid.to(kFloat32)).to(kBFloat16)));
+  const Tensor volume = rand({1, 2, 3, 4, 3}).to(kBFloat16),
+               w = rand({2, 2, 2, 2, 2}).to(kBFloat16);
+  CHECK(equal(conv3d(volume, w), conv3d(volume.to(kFloat32), w.to(kFloat32)).to(kBFloat16)));
+}
+
+TEST_CASE("functions made of several operations round halves once") {
+  manual_seed(8);
+  const Tensor square = rand({4, 4}) + 0.5, volume = rand({1, 2, 4, 5, 6});
+  const Tensor kernel = rand({2, 2, 2, 2, 2});
+  const std::pair<std::vector<Tensor>, std::function<Tensor(const std::vector<Tensor>&)>> calls[] =
+      {
+          {{square}, [](const auto& in) { return polygamma(2, in[0]); }},
+          {{square}, [](const auto& in) { return diff(in[0], 2); }},
+          {{square}, [](const auto& in) { return matrix_power(in[0], 3); }},
+          {{square}, [](const auto& in) { return matrix_exp(in[0]); }},
+          {{square}, [](const auto& in) { return logcumsumexp(in[0], 1); }},
+          {{square}, [](const auto& in) { return normalize(in[0]); }},
+          {{square}, [](const auto& in) { return logit(in[0], 0.1); }},
+          {{square, square}, [](const auto& in) { return cdist(in[0], in[1]); }},
+          {{square, square, square}, [](const auto& in) { return multi_dot(in); }},
+          {{square, square, square}, [](const auto& in) { return addmm(in[0], in[1], in[2]); }},
+          {{volume},
+           [](const auto& in) {
+             return avg_pool3d(in[0], {2, 2, 2});
+           }},
+          {{volume},
+           [](const auto& in) {
+             return adaptive_avg_pool3d(in[0], {3, 2, 2});
+           }},
+          {{volume, kernel}, [](const auto& in) { return conv_transpose3d(in[0], in[1]); }},
+      };
+  for (const auto& [inputs, call] : calls) {
+    for (const DType dtype : {kFloat16, kBFloat16}) {
+      std::vector<Tensor> halves, wide;
+      for (const Tensor& input : inputs) {
+        halves.push_back(input.to(dtype));
+        wide.push_back(halves.back().to(kFloat32));
+      }
+      const Tensor found = call(halves);
+      CHECK(found.dtype() == dtype);
+      CHECK(equal(found, call(wide).to(dtype)));
+    }
+  }
+}
+
+TEST_CASE("interpolate has the same bits at any number of threads") {
+  manual_seed(6);
+  const Tensor x = rand({2, 3, 65, 70});
+  const InterpolateOptions options{.scale_factor = {2.0}, .mode = Interpolation::bilinear};
+  const Tensor expected = [&] {
+    const ThreadLimit limit(1);
+    return interpolate(x, options);
+  }();
+  for (int threads : {2, 3}) {
+    const ThreadLimit limit(threads);
+    CHECK(equal(interpolate(x, options), expected));
+  }
+}
+
+TEST_CASE("order statistics, searches and places refuse what they cannot do") {
+  const Tensor x = ones({2, 3});
+  CHECK_THROWS_WITH(kthvalue(x, 4), ContainsSubstring("k is 4"));
+  CHECK_THROWS_WITH(quantile(x, 1.5), ContainsSubstring("outside [0, 1]"));
+  CHECK_THROWS_WITH(quantile(tensor({1, 2}), 0.5), ContainsSubstring("x is int64"));
+  CHECK_THROWS_WITH(median(ones({2, 0}), 1), ContainsSubstring("has no elements"));
+  CHECK(std::isnan(median(ones({0})).item()));
+  CHECK_THROWS_WITH(searchsorted(x, ones({3, 1})), ContainsSubstring("leading dimensions"));
+  CHECK_THROWS_WITH(bincount(tensor({-1})), ContainsSubstring("-1 is negative"));
+  CHECK_THROWS_WITH(scatter_reduce(x, 0, tensor({0}), tensor({1}), ScatterReduce::sum),
+                    ContainsSubstring("src is int64"));
+  CHECK_THROWS_WITH(take(x, tensor({6})), ContainsSubstring("index 6"));
+  CHECK_THROWS_WITH(embedding_bag(x, tensor({0, 1})), ContainsSubstring("with offsets"));
+}
+
+TEST_CASE("matrices that are not finite, square or of one size are refused") {
+  const Tensor bad = full({2, 2}, std::nan(""));
+  CHECK_THROWS_WITH(svd(bad), ContainsSubstring("svd: the matrix is not finite"));
+  CHECK_THROWS_WITH(eigh(ones({2, 3})), ContainsSubstring("eigh: matrix is not square"));
+  CHECK_THROWS_WITH(matrix_exp(bad), ContainsSubstring("not finite"));
+  CHECK_THROWS_WITH(multi_dot({ones({2, 3}), ones({2, 3})}), ContainsSubstring("do not fit"));
+  CHECK_THROWS_WITH(cross(ones({2}), ones({2})), ContainsSubstring("3 elements"));
+  CHECK(std::isnan(logdet(tensor({{0.0, 1.0}, {1.0, 0.0}})).item()));
+}
+
+TEST_CASE("alpha_dropout keeps mean 0 and variance 1, dropout3d drops whole channels") {
+  manual_seed(7);
+  const Tensor x = randn({40000}), y = alpha_dropout(x, 0.3);
+  // Five standard deviations of the mean and about as many of the variance.
+  CHECK(std::abs(y.mean().item()) < 0.025);
+  CHECK(std::abs(y.var().item() - 1.0) < 0.05);
+  CHECK(equal(alpha_dropout(x, 0.3, false), x));
+  const Tensor channels = dropout3d(ones({4, 8, 2, 2, 2}), 0.5);
+  CHECK(equal(amax(channels, Dims{2, 3, 4}), amin(channels, Dims{2, 3, 4})));
+}
