@@ -294,7 +294,7 @@ class Module {
 
  private:
   struct Hooks;
-  // Tells the module made next on this thread where it stands; see module.cpp.
+  // Tells the module made next on this thread where it stands; see module/module.cpp.
   class Building {
    public:
     Building(Module& parent, const std::string& name);
