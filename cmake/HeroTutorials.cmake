@@ -12,6 +12,14 @@ set_target_properties(example_train PROPERTIES OUTPUT_NAME train RUNTIME_OUTPUT_
                                                ${PROJECT_BINARY_DIR}/tutorials/examples)
 target_link_libraries(example_train PRIVATE hero::hero)
 add_dependencies(hero_tutorials example_train)
+# the other examples, which the install test runs
+foreach(name IN ITEMS llama_lora policy_gradient)
+  add_executable(example_${name} ${PROJECT_SOURCE_DIR}/tutorials/examples/${name}.cpp)
+  set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY
+                                                   ${PROJECT_BINARY_DIR}/tutorials/examples)
+  target_link_libraries(example_${name} PRIVATE hero::cpu)
+  add_dependencies(hero_tutorials example_${name})
+endforeach()
 if(HERO_TESTS)
   add_test(NAME "tutorial: the example trains to the same bits on every rung, and resumes"
            COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_train $<TARGET_FILE:example_train>

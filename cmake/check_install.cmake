@@ -31,6 +31,34 @@ run("the first program" ${CMAKE_COMMAND} -E chdir ${first} ${first}/build/train 
 if(NOT EXISTS ${first}/runs/first/model.safetensors)
   message(FATAL_ERROR "the first program has saved no model")
 endif()
+# the programs of docs/pretrained.md and docs/distributions.md
+set(models ${SCRATCH}/outside/models)
+set(examples ${SOURCE}/../../tutorials/examples)
+file(COPY ${examples}/llama_lora.cpp ${examples}/policy_gradient.cpp DESTINATION ${models})
+run("configuring the examples" ${CMAKE_COMMAND} -G Ninja -S ${models} -B ${models}/build
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
+run("building the examples" ${CMAKE_COMMAND} --build ${models}/build)
+
+# the text of an example is that of its page
+function(run_and_compare name)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E chdir ${models} ${models}/build/${name} ${ARGN}
+                  OUTPUT_VARIABLE text ERROR_VARIABLE errors RESULT_VARIABLE result)
+  file(READ ${SOURCE}/${name}.txt expected)
+  if(NOT result EQUAL 0 OR NOT text STREQUAL expected)
+    message(FATAL_ERROR "${name} ended with ${result}\n${errors}\nand printed\n${text}\nnot\n${expected}")
+  endif()
+endfunction()
+run_and_compare(policy_gradient)
+set(tokens "")
+foreach(i RANGE 299) # a text of 61 tokens that has a rule
+  math(EXPR token "(7 * ${i} + ${i} / 10) % 61")
+  string(APPEND tokens "${token} ")
+endforeach()
+file(WRITE ${models}/tokens.txt "${tokens}\n")
+run_and_compare(llama_lora --ranks 2 --model ${SOURCE}/../golden/hugging_face/llama --tokens tokens.txt)
+if(NOT EXISTS ${models}/tuned/adapters.safetensors OR NOT EXISTS ${models}/tuned/config.json)
+  message(FATAL_ERROR "llama_lora has saved no model")
+endif()
 file(SIZE ${SCRATCH}/build/outside_cpu bytes)
 if(bytes GREATER 5000000)
   message(FATAL_ERROR "the stripped program without CUDA has ${bytes} bytes, more than 5000000")

@@ -10,10 +10,12 @@
 #include <hero/dist/fsdp.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/mesh.h>
+#include <hero/dist/metrics.h>
 #include <hero/dist/one_bit.h>
 #include <hero/dist/pipeline.h>
 #include <hero/dist/profile.h>
 #include <hero/dist/schedule.h>
+#include <hero/dist/sync_batch_norm.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/traffic.h>
 #include <hero/dist/trainer.h>

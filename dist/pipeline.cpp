@@ -167,25 +167,25 @@ Tensor Pipeline::operator()(const Tensor& x) {
 }
 
 Tensor Pipeline::generate(const Tensor& tokens, const nn::GenerateOptions& options) {
-  auto* model = dynamic_cast<nn::GPT*>(state_->parts.chain);
-  check(model != nullptr, "pipeline: generate() is for an nn::GPT, and the chain is a ",
+  auto* model = dynamic_cast<nn::DecoderChain*>(state_->parts.chain);
+  check(model != nullptr,
+        "pipeline: generate() is for a decoder, such as nn::GPT and nn::Llama, and the chain is a ",
         state_->parts.chain->root().type_name());
   PipelineParts& parts = state_->parts;
   parts.device = device_of(state_->values, parts.pipe, state_->options.device);
-  std::vector<nn::KeyValues> past;
-  const auto next = [&](const Tensor& fresh, int64_t offset, Generator& generator) {
-    if (offset == 0) past.assign(model->transformer.h.size(), {});
+  const auto next = [&](const Tensor& fresh, nn::KeyValueCache& cache, const nn::TokenRows& rows,
+                        Generator& generator) {
     const auto run_stage = [&](size_t begin, size_t end, const Tensor& x) {
-      return model->run_links_after(past, offset, begin, end, x);
+      return model->run_links_after(cache, begin, end, x);
     };
     const Tensor scores = run_stages(parts, state_->borders_for(fresh), fresh, run_stage);
     const Tensor drawn = scores.defined()
-                             ? nn::next_tokens(scores, options, generator).to(tokens.device())
+                             ? nn::next_tokens(scores, rows, options, generator).to(tokens.device())
                              : Tensor(Array::empty({fresh.size(0), 1}, kInt64, tokens.device()));
     parts.pipe.broadcast(drawn.array(), parts.pipe.size() - 1, {.unit = "tokens"});
     return drawn;
   };
-  return nn::generate(tokens, model->config().block_size, options, next);
+  return nn::generate(tokens, model->context_length(), options, next);
 }
 
 std::vector<Tensor> Pipeline::parameters() const {

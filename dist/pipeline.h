@@ -20,7 +20,7 @@
 #include <hero/dist/communicator.h>
 #include <hero/dist/schedule.h>
 #include <hero/nn/chain.h>
-#include <hero/nn/gpt.h>
+#include <hero/nn/generate.h>
 
 namespace hero::dist {
 
@@ -74,10 +74,11 @@ class Pipeline {
   /// What the module makes of x, unrecorded: on the last rank, undefined on the others.
   Tensor operator()(const Tensor& x);
 
-  /// nn::GPT::generate() where the chain is a GPT: the same tokens on every rank, and those of one
-  /// process. All ranks give the same tokens and options; the last one draws, from `seed` or its
-  /// thread's generator. Each rank keeps the keys and values of its own blocks. A token goes
-  /// through all stages one after the other, so while one rank works the others wait.
+  /// nn::Decoder::generate() where the chain is a GPT, a Llama or another DecoderChain: the same
+  /// tokens on every rank, and those of one process. All ranks give the same tokens and options;
+  /// the last one draws, from `seed` or its thread's generator. Each rank keeps the keys and values
+  /// of its own blocks. A token goes through all stages one after the other, so while one rank
+  /// works the others wait.
   Tensor generate(const Tensor& tokens, const nn::GenerateOptions& options = {});
 
   /// All parameters of the model, in its order; this rank's alone have elements.

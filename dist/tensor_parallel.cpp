@@ -2,6 +2,7 @@
 #include <hero/dist/parallel/plan.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/nn/gpt.h>
+#include <hero/nn/llama.h>
 #include <hero/nn/transformer.h>
 
 namespace hero::dist {
@@ -57,6 +58,13 @@ TensorPlan tensor_plan(nn::Module& module) {
     if (dynamic_cast<nn::GPT*>(found) != nullptr) {
       add("transformer.wte", Cut::vocabulary);
       add("lm_head", Cut::vocabulary);
+    } else if (dynamic_cast<nn::Llama*>(found) != nullptr) {
+      add("model.embed_tokens", Cut::vocabulary);
+      add("lm_head", Cut::vocabulary);
+    } else if (dynamic_cast<nn::LlamaMLP*>(found) != nullptr) {
+      add("gate_proj", Cut::rows);
+      add("up_proj", Cut::rows);
+      add("down_proj", Cut::columns);
     } else if (dynamic_cast<nn::FeedForward*>(found) != nullptr) {
       add("c_fc", Cut::rows);
       add("c_proj", Cut::columns);
@@ -64,6 +72,7 @@ TensorPlan tensor_plan(nn::Module& module) {
       add("linear1", Cut::rows);
       add("linear2", Cut::columns);
     } else if (dynamic_cast<nn::CausalSelfAttention*>(found) != nullptr ||
+               dynamic_cast<nn::LlamaAttention*>(found) != nullptr ||
                dynamic_cast<nn::MultiheadAttention*>(found) != nullptr) {
       add("", Cut::heads);
     }

@@ -26,12 +26,13 @@ enum class Cut : uint8_t {
   /// the slices' products is the output, on all ranks. The bias stays whole and is added to the
   /// sum.
   columns,
-  /// A CausalSelfAttention or MultiheadAttention by its heads: those of the queries with those of
+  /// A CausalSelfAttention, LlamaAttention or MultiheadAttention by its heads: those of the queries
+  /// with those of
   /// keys and values that belong to them, and the columns of the last projection.
   heads,
   /// An Embedding, or a Linear without bias that gives the scores of classes, by words: rows of the
   /// weight, as even as they go. Called, it gives the same on all ranks as it gave whole. Where
-  /// nn::GPT::loss (linear_cross_entropy) reads the weight the scores stay cut.
+  /// nn::GPT::loss or nn::Llama::loss (linear_cross_entropy) reads the weight the scores stay cut.
   vocabulary,
 };
 const char* name(Cut cut);
@@ -44,9 +45,10 @@ struct TensorPlanEntry {
 };
 using TensorPlan = std::vector<TensorPlanEntry>;
 
-/// The plan for what Hero knows below a module: heads of each CausalSelfAttention and
-/// MultiheadAttention, c_fc and c_proj of each FeedForward, linear1 and linear2 of each
-/// TransformerEncoderLayer, the vocabulary of a GPT's wte and lm_head.
+/// The plan for what Hero knows below a module: heads of each CausalSelfAttention, LlamaAttention
+/// and MultiheadAttention, c_fc and c_proj of each FeedForward, gate_proj, up_proj and down_proj of
+/// each LlamaMLP, linear1 and linear2 of each TransformerEncoderLayer, the vocabulary of a GPT's
+/// wte and a Llama's embed_tokens, and of lm_head.
 TensorPlan tensor_plan(nn::Module& module);
 
 struct TensorParallelOptions {

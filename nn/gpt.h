@@ -1,16 +1,18 @@
 #pragma once
 // GPT: a Transformer that reads from left to right. Radford et al., "Language Models are
 // Unsupervised Multitask Learners", 2019. B batch, T time, C embedding, V vocabulary.
-#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <hero/autograd/offload.h>
 #include <hero/nn/chain.h>
 #include <hero/nn/container.h>
 #include <hero/nn/embedding.h>
+#include <hero/nn/generate.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/norm.h>
+#include <hero/nn/pretrained.h>
 #include <hero/nn/rotary.h>
 #include <hero/nn/sequence.h>
 
@@ -31,11 +33,7 @@ struct GPTConfig {
   std::optional<OffloadOptions> offload = {};
   bool tie_weights = true;  ///< lm_head.weight is transformer.wte.weight
   Gelu gelu = Gelu::erf;    ///< OpenAI's weights were trained with Gelu::tanh
-};
-
-/// Keys and values of the positions that a block has seen: [B, H_kv, T, D], undefined at first.
-struct KeyValues {
-  Tensor k, v;
+  double norm_eps = 1e-5;   ///< of the norms
 };
 
 /// Attention of each position to itself and those before it. Children: c_attn [C + 2 C_kv, C] (rows
@@ -45,8 +43,8 @@ class CausalSelfAttention : public Module {
   using Options = GPTConfig;
   explicit CausalSelfAttention(const GPTConfig& config);
   using Module::operator();
-  /// x [B, T, C] follows the positions in `past`, which then holds x's too; with a past, T is 1.
-  Tensor operator()(const Tensor& x, KeyValues& past);
+  /// x [B, T, C] at the new positions of the cache, whose layer this is.
+  Tensor operator()(const Tensor& x, KeyValueCache& cache, size_t layer);
   /// Where c_attn gives the queries, keys and values of some heads alone, as a rank's part of it
   /// does (dist::tensor_parallel), it attends with these. Dropout is an Error then, in training:
   /// its mask belongs to all heads.
@@ -60,9 +58,14 @@ class CausalSelfAttention : public Module {
   Linear &c_attn, &c_proj;
 
  private:
-  Tensor run(const Tensor& x, KeyValues* past);
-  Tensor turned(const Tensor& x, int64_t offset);
-  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, bool is_causal) const;
+  /// A layer of a cache that x follows.
+  struct Past {
+    KeyValueCache& cache;
+    size_t layer;
+  };
+  Tensor run(const Tensor& x, const Past* past);
+  Tensor turned(const Tensor& x);
+  Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
   int64_t n_head_, n_kv_head_;
   double dropout_;
@@ -95,7 +98,8 @@ class Block : public Module {
   explicit Block(const GPTConfig& config);
   using Module::operator();
   /// As CausalSelfAttention's.
-  Tensor operator()(const Tensor& x, KeyValues& past);
+  Tensor operator()(const Tensor& x, KeyValueCache& cache, size_t layer);
+  LayerNorm& first_norm() { return ln_1; }
   /// From x and its norm by ln_1 to the block's result and its norm by `next`: the residual's sums
   /// and norms are one operation each, between blocks too.
   SumAndNorm operator()(const SumAndNorm& x, LayerNorm& next);
@@ -107,30 +111,13 @@ class Block : public Module {
   FeedForward& mlp;
 };
 
-struct GenerateOptions {
-  int64_t max_new_tokens = 100;
-  double temperature = 1.0;           ///< scores are divided by it; 0: always the likeliest token
-  std::optional<int64_t> top_k = {};  ///< only the k likeliest tokens (and their equals) are drawn
-  std::optional<uint64_t> seed = {};  ///< absent: the thread's generator draws
-};
-
-/// One token a row, drawn from scores [B, V]: int64 [B, 1].
-Tensor next_tokens(const Tensor& scores, const GenerateOptions& options, Generator& generator);
-/// GPT::generate() by one who says what comes next: `next` gets the tokens [B, T] that are new, the
-/// position of their first one, which is 0 where nothing before them counts any more, and the
-/// generator that draws; it gives the next token of each row, [B, 1].
-using NextTokens =
-    std::function<Tensor(const Tensor& tokens, int64_t offset, Generator& generator)>;
-Tensor generate(const Tensor& tokens, int64_t block_size, const GenerateOptions& options,
-                const NextTokens& next);
-
 /// Names and layouts of nanoGPT, which are Hugging Face's GPT-2 but for linear layers, kept [out,
 /// in] here: transformer.wte, transformer.wpe, transformer.h.0.{ln_1, attn.{c_attn, c_proj},
 /// ln_2, mlp.{c_fc, c_proj}}, transformer.ln_f, lm_head. First values as GPT-2's: normal with
 /// deviation 0.02, 0.02 / sqrt(2 n_layer) for each c_proj, biases 0. As a chain it has n_layer + 2
 /// links: the embedding of tokens [B, T], each block, and ln_f with lm_head.
 /// \snippet test_examples_networks.cpp GPT
-class GPT : public Module, public Chain {
+class GPT : public Module, public DecoderChain {
  public:
   using Options = GPTConfig;
   /// An Error unless n_head divides n_embd, n_kv_head divides n_head and sizes are positive.
@@ -143,10 +130,6 @@ class GPT : public Module, public Chain {
   /// by linear_cross_entropy: the scores never exist as a whole. Only where lm_head has hooks
   /// for values they do, for the hooks to see: then it is cross_entropy of what lm_head gives.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
-  /// tokens [B, T] or [T], T >= 1, with max_new_tokens more at the end, each drawn from
-  /// softmax(scores / temperature) given the block_size tokens before it. Runs as in eval(),
-  /// unrecorded.
-  Tensor generate(const Tensor& tokens, const GenerateOptions& options = {});
   /// From now on blocks keep only their input for backward and run twice, or do not: as
   /// GPTConfig::checkpoint says at first.
   void set_checkpoint(bool on) { config_.checkpoint = on; }
@@ -163,7 +146,20 @@ class GPT : public Module, public Chain {
   /// alone.
   void set_block_parts(int64_t parts) { block_parts_ = parts; }
 
+  /// The GPT-2 in a folder of Hugging Face's transformers: config.json and model.safetensors, or
+  /// the files that model.safetensors.index.json names. Its linear layers, kept [in, out] there,
+  /// are transposed by their names, also where they are square. An Error that names what is
+  /// missing, superfluous or mis-shaped, and what of the configuration a GPT does not have.
+  /// \snippet test_examples_models.cpp from_pretrained
+  static GPT from_pretrained(const std::string& folder, const PretrainedOptions& options = {});
+  /// Writes such a folder, which from_pretrained() and transformers read. An Error, before anything
+  /// is written, where GPT-2 has no word for a choice: no biases, rotary, grouped heads.
+  void save_pretrained(const std::string& folder, const SavePretrainedOptions& options = {}) const;
+
   const GPTConfig& config() const { return config_; }
+
+  int64_t context_length() const override { return config_.block_size; }
+  Tensor next_scores(const Tensor& tokens, KeyValueCache& cache) override;
 
   /// \name As a chain
   /// \{
@@ -172,11 +168,7 @@ class GPT : public Module, public Chain {
   Tensor run_links(size_t begin, size_t end, const Tensor& x) override;
   Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) override;
   std::vector<Module*> modules_of(size_t link) override;
-  /// As run_links() of x at the positions from `offset` on, whose keys and values follow those in
-  /// `past`, one for each block of the model, and are then there. The last link gives the scores
-  /// after the last position, [B, V].
-  Tensor run_links_after(std::vector<KeyValues>& past, int64_t offset, size_t begin, size_t end,
-                         const Tensor& x);
+  Tensor run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) override;
   /// \}
 
   /// All but the last projection; names only.
@@ -194,9 +186,8 @@ class GPT : public Module, public Chain {
 
  private:
   Tensor checked_tokens(const Tensor& tokens) const;
-  Tensor embed(const Tensor& tokens, int64_t offset);
-  enum class LastNorm : uint8_t { no, yes };
-  Tensor run_blocks(const Tensor& x, size_t begin, size_t end, LastNorm norm);
+  Tensor embed(const Tensor& tokens, const KeyValueCache* cache = nullptr);
+  Tensor run_range(const Tensor& x, size_t begin, size_t end, bool with_norm);
   Tensor run_to_head(size_t begin, const Tensor& x);
   Tensor head_loss(const Tensor& features, const Tensor& targets);
   Tensor shared_head_loss(const Tensor& features, const Tensor& targets);

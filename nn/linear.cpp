@@ -1,6 +1,8 @@
 #include <cmath>
 
+#include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/partition.h>
 #include <hero/nn/linear.h>
 
 namespace hero::nn {
@@ -23,7 +25,54 @@ Tensor Linear::forward(const Tensor& x) {
   // Of a slice of the layer there are fewer inputs than in_features.
   check(x.ndim() >= 1 && x.size(-1) == weight.size(-1), "Linear: expected [.., ", weight.size(-1),
         "], got ", x.shape());
-  return linear(x, weight, bias);
+  const Tensor y = linear(x, weight, bias);
+  if (!adapter_ || adapter_->merged) return y;
+  const Tensor in = dropout(x, adapter_->dropout, training());
+  return y + linear(linear(in, *adapter_->a), *adapter_->b) * adapter_->scale;
+}
+
+void Linear::add_adapter(const AdapterOptions& options) {
+  check(!adapter_, "Linear: it has an adapter already");
+  check(options.rank > 0, "Linear: an adapter's rank must be positive: got ", options.rank);
+  check(options.dropout >= 0.0 && options.dropout <= 1.0,
+        "Linear: an adapter's dropout is outside [0, 1]: ", options.dropout);
+  check(partition(weight) == nullptr, "Linear: its weight is a shard, ", describe_part(weight),
+        "; add adapters before the model is sharded");
+  const DeviceScope device(weight.device());
+  const int64_t rank = options.rank;
+  Tensor& a = parameter("lora_A", {rank, in_features}, init::kaiming_uniform({.a = std::sqrt(5.0)}),
+                        weight.dtype());
+  Tensor& b = parameter("lora_B", {out_features, rank}, init::zeros(), weight.dtype());
+  adapter_ = {&a, &b, options.alpha / static_cast<double>(rank), options.dropout};
+  set_called_alone(true);
+}
+
+void Linear::add_to_weight(double scale) {
+  check(partition(weight) == nullptr && partition(*adapter_->a) == nullptr,
+        "Linear: its weight is a shard, ", describe_part(weight),
+        "; merge adapters in a model that is whole");
+  const NoGrad no_grad;
+  weight.add_(matmul(*adapter_->b, *adapter_->a) * scale);
+}
+
+void Linear::merge_adapter() {
+  check(adapter_.has_value(), "Linear: it has no adapter to merge");
+  if (!adapter_->merged) add_to_weight(adapter_->scale);
+  adapter_->merged = true;
+}
+
+void Linear::unmerge_adapter() {
+  check(adapter_.has_value(), "Linear: it has no adapter to take out");
+  if (adapter_->merged) add_to_weight(-adapter_->scale);
+  adapter_->merged = false;
+}
+
+void Linear::remove_adapter() {
+  check(adapter_.has_value(), "Linear: it has no adapter to remove");
+  adapter_.reset();
+  remove_parameter("lora_A");
+  remove_parameter("lora_B");
+  set_called_alone(false);
 }
 
 std::string Linear::extra_repr() const {

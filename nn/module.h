@@ -141,6 +141,19 @@ class Module {
   /// The module, parameter or buffer at a path such as "layers.0.weight"; an Error that names what
   /// there is when it is missing. get_submodule("") is this module.
   Module& get_submodule(const std::string& path);
+  /// Another module in the place of the one at `path`, under its name: from now on calls, lists,
+  /// states and conversions go to it, also where a parent calls by a reference of its own. Such a
+  /// reference goes on to lead to the module that was there, whose members are no longer the
+  /// model's: use the one returned. An Error where there is none at the path or it has hooks, and,
+  /// when it is called, where the parent calls it with more than one tensor.
+  /// \snippet test_examples_models.cpp replace
+  Module& replace(const std::string& path, std::unique_ptr<Module> module);
+  template <class M>
+  M& replace(const std::string& path, M&& module) {
+    static_assert(!std::is_lvalue_reference_v<M>, "a module can be moved, not copied");
+    return static_cast<M&>(
+        replace(path, std::unique_ptr<Module>(std::make_unique<M>(std::forward<M>(module)))));
+  }
   Tensor get_parameter(const std::string& path);
   Tensor get_buffer(const std::string& path);
   /// All slots below this module with their full names; tied parameters under each name.
@@ -220,13 +233,14 @@ class Module {
   /// \{
   /// Hooks are there, of either kind.
   bool has_hooks() const;
-  /// Hooks are there that see inputs, outputs or their gradients: the module must be called.
+  /// Hooks are there that see inputs, outputs or their gradients, or the module was replaced or
+  /// does more than its class says: it must be called.
   bool has_hooks_for_values() const;
   /// body(x), which computes with this module's parameters, in place of a call, with the hooks that
   /// are for parameters around it. An Error where there are hooks for values.
   template <class F>
   Tensor run_fused(const Tensor& x, const F& body) {
-    if (!hooks_) {
+    if (!hooks_ && !called_alone_) {
       check_whole();
       return body(x);
     }
@@ -281,6 +295,8 @@ class Module {
   Tensor& parameter(const std::string& name, const Tensor& leaf);
   /// A name whose parameter an option left out: undefined, in no list.
   Tensor& no_parameter(const std::string& name);
+  /// Takes a parameter of its own out again; references to it end.
+  void remove_parameter(const std::string& name);
   /// Registers a tensor that is no parameter but moves and, unless not_saved, is saved with them.
   Tensor& buffer(const std::string& name, const Shape& shape, const Init& init,
                  DType dtype = kFloat32, Slot::Kind kind = Slot::Kind::buffer);
@@ -289,12 +305,14 @@ class Module {
   /// True of a module that computes with the boxes of its parameters that this rank holds, where
   /// they are cut into boxes (Partition::boxes); others need them whole.
   virtual bool computes_with_boxes() const { return false; }
+  /// From now on has_hooks_for_values(): nobody else computes what this module computes.
+  void set_called_alone(bool value) { called_alone_ = value; }
   /// Runs a forward of several tensors with the hooks around it.
   Tensors run_hooked(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& body);
 
  private:
   struct Hooks;
-  // Tells the module made next on this thread where it stands; see module.cpp.
+  // Tells the module made next on this thread where it stands; see module/module.cpp.
   class Building {
    public:
     Building(Module& parent, const std::string& name);
@@ -332,6 +350,9 @@ class Module {
   HookHandle add_backward_pre(BackwardPreHook hook, const HookOptions& options);
   HookHandle add_backward(BackwardHook hook, const HookOptions& options);
   Hooks& hooks();
+  // What stands in this module's place: its replacement, or itself.
+  Module& current() { return replacement_ ? replacement_->current() : *this; }
+  const Module& current() const { return replacement_ ? replacement_->current() : *this; }
   // An Error where a parameter of its own is a shard, with which nothing can be computed.
   void check_whole() const;
   Tensors run_around(const Tensors& inputs, const Forward& body, bool fused);
@@ -348,7 +369,9 @@ class Module {
   Origin origin_;                             // what first values hang on; see [note: first values]
   std::vector<std::unique_ptr<Slot>> slots_;  // pointers: references to the tensors stay good
   std::vector<std::unique_ptr<Module>> children_;
-  std::shared_ptr<Hooks> hooks_;  // shared only as that needs no complete type
+  std::unique_ptr<Module> replacement_;  // see replace()
+  std::shared_ptr<Hooks> hooks_;         // shared only as that needs no complete type
+  bool called_alone_ = false;
   mutable bool training_ = true;  // read and written as an atomic: see training()
 
   friend class ModuleWriter;

@@ -22,7 +22,6 @@ BatchNorm::BatchNorm(int64_t features, const BatchNormOptions& options)
                               : no_parameter("num_batches_tracked")),
       options_(options) {}
 
-// Counts the batch and says with which weight it enters the running statistics.
 double BatchNorm::next_momentum() {
   const NoGrad no_grad;
   const detail::LeafTurn turn(num_batches_tracked.impl()->lock);

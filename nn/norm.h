@@ -37,10 +37,13 @@ class BatchNorm : public Module {
   BatchNorm(int64_t features, const BatchNormOptions& options);
   /// Throws unless x has a shape for this layer.
   virtual void check_input(const Tensor& x) const = 0;
-
- private:
+  /// Counts a batch of training, and says with which weight it enters the running statistics.
   double next_momentum();
 
+ public:
+  const BatchNormOptions& options() const { return options_; }
+
+ private:
   BatchNormOptions options_;
 };
 

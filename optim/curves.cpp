@@ -104,6 +104,43 @@ Curve OneCycleLR::momentum() const {
   };
 }
 
+namespace {
+
+// The share of a cycle's height that is reached after t steps.
+double cyclic_share(const CyclicLR& o, int64_t t) {
+  check_positive("cyclic_lr", "step_size_up", o.step_size_up);
+  check(o.step_size_down >= 0, "cyclic_lr: step_size_down must be 0 or more: ", o.step_size_down);
+  const int64_t down = o.step_size_down == 0 ? o.step_size_up : o.step_size_down;
+  const int64_t length = o.step_size_up + down, cycle = t / length, at = t % length;
+  const double share =
+      at <= o.step_size_up ? real(at) / real(o.step_size_up) : real(length - at) / real(down);
+  if (o.mode == CyclicMode::triangular2) return share * std::pow(0.5, real(cycle));
+  return o.mode == CyclicMode::exp_range ? share * std::pow(o.gamma, real(t)) : share;
+}
+
+}  // namespace
+
+double CyclicLR::operator()(double base, int64_t t) const {
+  return base + (max_lr - base) * cyclic_share(*this, t);
+}
+
+Curve CyclicLR::momentum() const {
+  return [cycle = *this](double, int64_t t) {
+    return cycle.max_momentum - (cycle.max_momentum - cycle.base_momentum) * cyclic_share(cycle, t);
+  };
+}
+
+double LambdaLR::operator()(double base, int64_t t) const {
+  check(static_cast<bool>(factor), "lambda_lr: there is no factor");
+  return base * factor(t);
+}
+
+double MultiplicativeLR::operator()(double base, int64_t t) const {
+  check(static_cast<bool>(factor), "multiplicative_lr: there is no factor");
+  for (int64_t i = 1; i <= t; ++i) base *= factor(i);
+  return base;
+}
+
 double SequentialLR::operator()(double base, int64_t t) const {
   check(!curves.empty() && milestones.size() + 1 == curves.size(), "sequential_lr: ", curves.size(),
         " curves need one milestone between each two, not ", milestones.size());

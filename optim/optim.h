@@ -2,15 +2,18 @@
 // The front header of optim.
 #include <hero/optim/accumulator.h>
 #include <hero/optim/adadelta.h>
+#include <hero/optim/adafactor.h>
 #include <hero/optim/adagrad.h>
 #include <hero/optim/adam.h>
 #include <hero/optim/adamax.h>
 #include <hero/optim/clip.h>
+#include <hero/optim/ema.h>
 #include <hero/optim/grad_scaler.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/lbfgs.h>
 #include <hero/optim/lion.h>
 #include <hero/optim/master_weights.h>
+#include <hero/optim/muon.h>
 #include <hero/optim/nadam.h>
 #include <hero/optim/newton.h>
 #include <hero/optim/optimizer.h>

@@ -82,8 +82,9 @@ void Optimizer::prepare(int group, State& state) {
     arrays.push_back(
         found != state.arrays.end()
             ? *found
-            : NamedState{array, Array::full(param.shape(), first_value(group, array),
-                                            core::state_dtype(param.dtype()), param.device())});
+            : NamedState{array,
+                         Array::full(array_shape(array, param.shape()), first_value(group, array),
+                                     core::state_dtype(param.dtype()), param.device())});
   }
   state.arrays = std::move(arrays);
   if (state.steps > 0.0) return;
@@ -283,8 +284,8 @@ Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at
   }
   const Array& param = fresh.param.array();
   for (const char* item : array_names(group)) {
-    const Array* found =
-        lookup.array(state_key(at, item), param.shape(), core::state_dtype(param.dtype()));
+    const Array* found = lookup.array(state_key(at, item), array_shape(item, param.shape()),
+                                      core::state_dtype(param.dtype()));
     if (found) fresh.arrays.push_back({item, found->clone().to(param.device())});
   }
   return fresh;

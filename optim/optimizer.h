@@ -71,8 +71,9 @@ class Optimizer {
   void set_lr(double lr, int group) { set_option("lr", lr, group); }
   /// \}
 
-  /// True for a state that is one number a parameter, as "step" is, and no array shaped like it.
-  bool is_number(const std::string& state) const;
+  /// True for a state that is one number a parameter, as "step" is, or another array that is not
+  /// shaped like it.
+  virtual bool is_number(const std::string& state) const;
   /// Copies of all states and options: "state.<parameter>.<name>" and "group.<group>.<option>".
   virtual StateDict state_dict() const;
   /// Takes states and options over; training goes on bit for bit. An Error that lists every name
@@ -111,6 +112,8 @@ class Optimizer {
   virtual bool assign_option(int group, const std::string& name, double value) = 0;
   /// Names of the arrays a parameter's state holds, given the group's options.
   virtual std::vector<const char*> array_names(int group) const = 0;
+  /// The shape of such an array of a parameter of shape `param`.
+  virtual Shape array_shape(const char* /*name*/, const Shape& param) const { return param; }
   /// Names of the numbers it holds beside "step".
   virtual std::vector<const char*> number_names(int) const { return {}; }
   /// The least and the largest value that such a number can have in a state that is loaded.

@@ -101,6 +101,37 @@ struct OneCycleLR {
   Curve momentum() const;
 };
 
+enum class CyclicMode { triangular, triangular2, exp_range };
+
+/// Up from base to max_lr in step_size_up steps and down again in step_size_down, over and over.
+/// The height is halved with each cycle (triangular2), or multiplied by gamma^t (exp_range). Smith,
+/// arXiv 1506.01186.
+struct CyclicLR {
+  double max_lr = 0.0;
+  int64_t step_size_up = 2000;
+  int64_t step_size_down = 0;  ///< 0: step_size_up
+  CyclicMode mode = CyclicMode::triangular;
+  double gamma = 1.0;
+  double base_momentum = 0.8;
+  double max_momentum = 0.9;
+
+  double operator()(double base, int64_t t) const;
+  /// The opposite movement, for a Schedule of "momentum" or "beta1".
+  Curve momentum() const;
+};
+
+/// base * factor(t)
+struct LambdaLR {
+  std::function<double(int64_t t)> factor;
+  double operator()(double base, int64_t t) const;
+};
+
+/// base * factor(1) * ... * factor(t)
+struct MultiplicativeLR {
+  std::function<double(int64_t t)> factor;
+  double operator()(double base, int64_t t) const;
+};
+
 /// One curve after another: curves[i + 1] begins, at its own step 0, with step milestones[i].
 struct SequentialLR {
   std::vector<Curve> curves;

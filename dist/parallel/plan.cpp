@@ -3,6 +3,7 @@
 
 #include <hero/dist/parallel/plan.h>
 #include <hero/nn/gpt.h>
+#include <hero/nn/llama.h>
 #include <hero/nn/transformer.h>
 
 namespace hero::dist {
@@ -68,6 +69,11 @@ struct PlannedModule {
     fail("tensor_parallel: '", path, "' is a ", module.type_name(), ", which cannot be cut by ",
          dist::name(cut), "; ", what);
   }
+  void check_no_adapter() const {
+    const auto* linear = dynamic_cast<const nn::Linear*>(&module);
+    check(linear == nullptr || !linear->has_adapter(), "tensor_parallel: '", path,
+          "' has a low-rank adapter, which is not cut; merge and remove it before");
+  }
   // Appends a piece where the module has such a parameter.
   void add(std::vector<CutParameter>& pieces, const std::string& name, int dim,
            std::vector<int64_t> groups) const {
@@ -77,6 +83,7 @@ struct PlannedModule {
 };
 
 Region column_region(const PlannedModule& entry, std::vector<int64_t> groups) {
+  entry.check_no_adapter();
   Region region{Region::Kind::column, entry.path, &entry.module};
   entry.add(region.pieces, "weight", 0, groups);
   entry.add(region.pieces, "bias", 0, std::move(groups));
@@ -84,6 +91,7 @@ Region column_region(const PlannedModule& entry, std::vector<int64_t> groups) {
 }
 
 Region row_region(const PlannedModule& entry, int64_t in_features) {
+  entry.check_no_adapter();
   Region region{Region::Kind::row, entry.path, &entry.module};
   entry.add(region.pieces, "weight", 1, {in_features});
   region.bias = entry.slot("bias");
@@ -100,6 +108,17 @@ void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
         {entry.below("c_attn"), attention->c_attn, entry.cut, entry.ways}, {C, rows, rows}));
     regions.push_back(
         row_region({entry.below("c_proj"), attention->c_proj, entry.cut, entry.ways}, C));
+    return;
+  }
+  if (auto* attention = dynamic_cast<nn::LlamaAttention*>(&entry.module)) {
+    entry.check_divides("heads", attention->num_heads());
+    entry.check_divides("heads of keys and values", attention->num_key_value_heads());
+    for (nn::Linear* each : {&attention->q_proj, &attention->k_proj, &attention->v_proj}) {
+      regions.push_back(column_region({entry.below(each->name()), *each, entry.cut, entry.ways},
+                                      {each->out_features}));
+    }
+    regions.push_back(row_region({entry.below("o_proj"), attention->o_proj, entry.cut, entry.ways},
+                                 attention->o_proj.in_features));
     return;
   }
   auto* attention = dynamic_cast<nn::MultiheadAttention*>(&entry.module);
@@ -120,6 +139,7 @@ void add_heads(std::vector<Region>& regions, const PlannedModule& entry) {
 }
 
 void add_vocabulary(std::vector<Region>& regions, const PlannedModule& entry) {
+  entry.check_no_adapter();
   Region region{Region::Kind::scores, entry.path, &entry.module};
   if (auto* table = dynamic_cast<nn::Embedding*>(&entry.module)) {
     region.kind = Region::Kind::embedding;

@@ -82,13 +82,13 @@ TEST_CASE("sharded stages draw between steps what one process draws", "[pipeline
   });
 }
 
-TEST_CASE("only a GPT in stages draws text", "[pipeline]") {
+TEST_CASE("only a decoder in stages draws text", "[pipeline]") {
   const auto errors = errors_of(2, [](dist::Communicator& world) {
     PipeModel model = make_pipe_model(PipeSubject::layers);
     dist::Pipeline pipe(model.chain(), world);
     pipe.generate(prompts());
   });
   for (const std::string& error : errors) {
-    CHECK_THAT(error, ContainsSubstring("generate() is for an nn::GPT"));
+    CHECK_THAT(error, ContainsSubstring("generate() is for a decoder"));
   }
 }

@@ -57,9 +57,14 @@ def schedules():
         "one_cycle_three": (lambda o: S.OneCycleLR(o, three_phase=True, div_factor=10.0, **one), 19),
         "sequential": (sequential, 16),
         "chained": (chained, 14),
+        "cyclic": (lambda o: S.CyclicLR(o, [0.4, 0.04], [0.9, 0.9], 3, 5), 20),
+        "cyclic2": (lambda o: S.CyclicLR(o, [0.4, 0.04], [0.9, 0.9], 4, mode="triangular2"), 20),
+        "cyclic_exp": (lambda o: S.CyclicLR(o, [0.4, 0.04], [0.9, 0.9], 4, mode="exp_range", gamma=0.9), 20),
+        "multiplicative": (lambda o: S.MultiplicativeLR(o, lambda t: 1 - 0.05 * t), 6),
         "lambda": (lambda o: S.LambdaLR(o, lambda t: 1 / (1 + t)), 6),
     }
     result = {name: run_schedule(make, steps) for name, (make, steps) in made.items()}
+    result["cyclic_momentum"] = run_schedule(lambda o: S.CyclicLR(o, [0.4, 0.04], [0.9, 0.9], 3, 5), 20, momentum=True)
     result["one_cycle_momentum"] = run_schedule(lambda o: S.OneCycleLR(o, **one), 19, momentum=True)
 
     metrics = [1.0, 0.9, 0.95, 0.9, 0.89999, 0.91, 0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.4, 0.5,

@@ -34,7 +34,7 @@ bool close(double a, double b) { return std::fabs(a - b) <= 1e-14 * 0.4 + 1e-14 
 
 const OneCycleLR kCycle{.max_lr = 0.3, .total_steps = 20};
 
-std::map<std::string, Curve> curves() {
+std::multimap<std::string, Curve> curves() {
   return {
       {"step", StepLR{.step_size = 3, .gamma = 0.3}},
       {"multi_step", MultiStepLR{.milestones = {2, 5, 5, 9}, .gamma = 0.2}},
@@ -58,6 +58,13 @@ std::map<std::string, Curve> curves() {
                     {4, 10}}},
       {"chained", ChainedScheduler{{LinearLR{.start_factor = 0.1}, ExponentialLR{.gamma = 0.9},
                                     StepLR{.step_size = 3, .gamma = 0.5}}}},
+      {"cyclic", CyclicLR{.max_lr = 0.9, .step_size_up = 3, .step_size_down = 5}},
+      {"cyclic2", CyclicLR{.max_lr = 0.9, .step_size_up = 4, .mode = CyclicMode::triangular2}},
+      {"cyclic_exp",
+       CyclicLR{.max_lr = 0.9, .step_size_up = 4, .mode = CyclicMode::exp_range, .gamma = 0.9}},
+      {"multiplicative",
+       MultiplicativeLR{[](int64_t t) { return 1.0 - 0.05 * static_cast<double>(t); }}},
+      {"lambda", LambdaLR{[](int64_t t) { return 1.0 / static_cast<double>(1 + t); }}},
       {"lambda", [](double base, int64_t t) { return base / static_cast<double>(1 + t); }},
   };
 }
@@ -90,6 +97,20 @@ TEST_CASE("one cycle moves the momentum the other way") {
   }
   CHECK(two.sgd.option("momentum") == 0.95);
   CHECK(two.sgd.lr() == 0.4);
+}
+
+TEST_CASE("a cycle of rates moves the momentum the other way, and what it lacks is an error") {
+  const auto rows = golden().at("lr").at("cyclic_momentum").get<std::vector<std::vector<double>>>();
+  Two two;
+  const CyclicLR cycle{.max_lr = 0.9, .step_size_up = 3, .step_size_down = 5};
+  Schedule schedule(two.sgd, cycle.momentum(), "momentum");
+  for (const auto& row : rows) {
+    CHECK(close(two.sgd.option("momentum"), row[0]));
+    schedule.step();
+  }
+  CHECK_THROWS_WITH(CyclicLR{.step_size_up = 0}(1.0, 1), ContainsSubstring("step_size_up"));
+  CHECK_THROWS_WITH(LambdaLR{}(1.0, 1), ContainsSubstring("no factor"));
+  CHECK_THROWS_WITH(MultiplicativeLR{}(1.0, 1), ContainsSubstring("no factor"));
 }
 
 TEST_CASE("rates fall when a metric stops improving, as in the reference") {

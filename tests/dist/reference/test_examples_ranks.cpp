@@ -233,4 +233,18 @@ TEST_CASE("example: dist::Checkpointer") {
   CHECK(resumed == 1);
 }
 
+TEST_CASE("example: gather_metrics") {
+  double loss = 0.0;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [gather_metrics]
+    // of 10 samples here, 30 there: each counts alike
+    const double mine = world.rank() == 0 ? 1.0 : 2.0;
+    const auto all =
+        dist::gather_metrics(world, {{"loss", mine}}, {.weight = world.rank() == 0 ? 10.0 : 30.0});
+    if (world.rank() == 0) loss = all[0].mean;  // (10 x 1 + 30 x 2) / 40
+    //! [gather_metrics]
+  });
+  CHECK(loss == 1.75);
+}
+
 }  // namespace

@@ -58,7 +58,7 @@ bool any_of_kind(const std::vector<detail::Hook<F>>& list,
 }
 
 // What a hook returned takes the place of what it was given; nothing returned leaves it.
-void replace(Tensors& values, Tensors&& returned, const Module& module, const char* what) {
+void replace_values(Tensors& values, Tensors&& returned, const Module& module, const char* what) {
   if (returned.empty()) return;
   check(returned.size() == values.size(), what, ": a hook of ", module.type_name(), " returned ",
         returned.size(), " tensors in place of ", values.size());
@@ -76,8 +76,8 @@ struct BackwardPass {
   void leave(Tensors& grad_inputs) const {
     for (const auto& hook : hooks) {
       if (!*hook.alive) continue;
-      replace(grad_inputs, hook.call(*module, grad_inputs, grad_outputs), *module,
-              "full backward hook");
+      replace_values(grad_inputs, hook.call(*module, grad_inputs, grad_outputs), *module,
+                     "full backward hook");
     }
   }
 };
@@ -113,7 +113,7 @@ struct OutputEnd : PassingOp {
     Tensors list = as_tensors(grads);
     for (const auto& hook : pass->pre) {
       if (!*hook.alive) continue;
-      replace(list, hook.call(*pass->module, list), *pass->module, "full backward pre-hook");
+      replace_values(list, hook.call(*pass->module, list), *pass->module, "full backward pre-hook");
     }
     pass->grad_outputs = list;
     Tensors none;
@@ -170,10 +170,13 @@ void put_end(Tensors& list, End end, bool looked_at) {
 }  // namespace
 
 Module::Hooks& Module::hooks() {
+  if (replacement_) return replacement_->hooks();
   if (!hooks_) hooks_ = std::make_shared<Hooks>();
   return *hooks_;
 }
-bool Module::has_hooks_for_values() const { return hooks_ && any_alive(hooks_->for_values); }
+bool Module::has_hooks_for_values() const {
+  return called_alone_ || (hooks_ && any_alive(hooks_->for_values));
+}
 bool Module::has_hooks() const {
   return has_hooks_for_values() || (hooks_ && any_alive(hooks_->for_parameters));
 }
@@ -199,6 +202,8 @@ HookHandle Module::add_backward(BackwardHook hook, const HookOptions& options) {
 }
 
 Tensor Module::operator()(const Tensor& x) {
+  if (replacement_) [[unlikely]]
+    return (*replacement_)(x);
   if (hooks_) {
     return run_hooked({x}, [this](const Tensors& in) { return Tensors{forward(in[0])}; })[0];
   }
@@ -210,6 +215,10 @@ Tensor Module::operator()(const Tensor& x) {
 Tensors Module::run_hooked(const Tensors& inputs,
                            const std::function<Tensors(const Tensors&)>& body) {
   const PlaceScope place(path_);
+  if (replacement_) {
+    fail(type_name(), ": it was replaced by a ", current().type_name(),
+         ", which is called with one tensor, and its parent calls it with more");
+  }
   if (hooks_) return run_around(inputs, body, false);
   check_whole();
   return body(inputs);
@@ -258,7 +267,7 @@ Tensors Module::run_around(const Tensors& inputs, const Forward& body, bool fuse
   // By index: a hook may add hooks or remove itself.
   for (size_t i = 0; i < hooks_->forward_pre.size(); ++i) {
     const auto hook = hooks_->forward_pre[i];
-    if (*hook.alive) replace(in, hook.call(*this, in), *this, "forward pre-hook");
+    if (*hook.alive) replace_values(in, hook.call(*this, in), *this, "forward pre-hook");
   }
   const auto wrapper = std::find_if(hooks_->wrapper.begin(), hooks_->wrapper.end(),
                                     [](const auto& hook) { return hook.alive->load(); });
@@ -288,7 +297,7 @@ Tensors Module::run_around(const Tensors& inputs, const Forward& body, bool fuse
   }
   for (size_t i = 0; i < hooks_->forward.size(); ++i) {
     const auto hook = hooks_->forward[i];
-    if (*hook.alive) replace(out, hook.call(*this, in, out), *this, "forward hook");
+    if (*hook.alive) replace_values(out, hook.call(*this, in, out), *this, "forward hook");
   }
   if (pass && any_wants_grad(out)) {
     put_end(out, OutputEnd(pass, inputs_want_grad), pass->for_values);

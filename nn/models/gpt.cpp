@@ -1,13 +1,14 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 
 #include <hero/autograd/autocast.h>
-#include <hero/autograd/checkpoint.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/gpt.h>
+#include <hero/nn/models/blocks.h>
 #include <hero/nn/refill.h>
 #include <hero/nn/without_hooks.h>
 
@@ -27,6 +28,8 @@ const GPTConfig& checked(const GPTConfig& c) {
   return c;
 }
 
+LayerNormOptions norm_options(const GPTConfig& c) { return {.eps = c.norm_eps, .bias = c.bias}; }
+
 int64_t kv_rows(const GPTConfig& c) { return c.n_embd / c.n_head * c.n_kv_head.value_or(c.n_head); }
 
 }  // namespace
@@ -42,13 +45,14 @@ CausalSelfAttention::CausalSelfAttention(const GPTConfig& config)
       rotary_(config.rotary ? &add<RotaryEmbedding>("rotary", config.n_embd / config.n_head)
                             : nullptr) {}
 
-Tensor CausalSelfAttention::operator()(const Tensor& x, KeyValues& past) {
+Tensor CausalSelfAttention::operator()(const Tensor& x, KeyValueCache& cache, size_t layer) {
+  const Past past{cache, layer};
   return run_hooked({x}, [&](const Tensors& in) -> Tensors { return {run(in[0], &past)}; })[0];
 }
 
 Tensor CausalSelfAttention::forward(const Tensor& x) { return run(x, nullptr); }
 
-Tensor CausalSelfAttention::run(const Tensor& x, KeyValues* past) {
+Tensor CausalSelfAttention::run(const Tensor& x, const Past* past) {
   const Tensor qkv = c_attn(x);
   const int64_t B = qkv.size(0), T = qkv.size(1), D = x.size(2) / n_head_;
   const int64_t all = n_head_ + 2 * n_kv_head_;  // heads; here may be a part of them
@@ -63,28 +67,28 @@ Tensor CausalSelfAttention::run(const Tensor& x, KeyValues* past) {
   const auto heads = [&](const Tensor& part) {  // [B, T, H D] to [B, H, T, D]
     return transpose(part.reshape({B, T, part.size(2) / D, D}), 1, 2);
   };
-  Tensor q = heads(parts[0]), k = heads(parts[1]), v = heads(parts[2]);
-  const int64_t offset = past != nullptr && past->k.defined() ? past->k.size(2) : 0;
-  if (rotary_ != nullptr) {
-    q = turned(q, offset);
-    k = turned(k, offset);
-  }
-  if (past != nullptr) {
-    check(offset == 0 || T == 1, "CausalSelfAttention: ", T, " positions follow a past of ", offset,
-          "; give one at a time");
-    if (offset > 0) {
-      k = cat({past->k, k}, 2);
-      v = cat({past->v, v}, 2);
+  Tensor q = heads(parts[0]), k = heads(parts[1]);
+  const Tensor v = heads(parts[2]);
+  Tensor y;
+  if (past == nullptr) {
+    if (rotary_ != nullptr) {
+      q = turned(q);
+      k = turned(k);
     }
-    *past = {k, v};
+    y = attend(q, k, v);
+  } else {
+    if (rotary_ != nullptr) {
+      q = (*rotary_)(q, past->cache.first());
+      k = (*rotary_)(k, past->cache.first());
+    }
+    y = past->cache.attend(past->layer, q, k, v, {.enable_gqa = n_kv_head_ != n_head_});
   }
-  const Tensor y = attend(q, k, v, offset == 0);  // one position after a past sees all keys
   return dropout(c_proj(transpose(y, 1, 2).reshape({B, T, C})), dropout_, training());
 }
 
-// x [B, H, T, D] turned by the positions from `offset` on, or by those that this rank has.
-Tensor CausalSelfAttention::turned(const Tensor& x, int64_t offset) {
-  if (!sequence_) return (*rotary_)(x, offset);
+// x [B, H, T, D] turned by the positions from 0 on, or by those that this rank has.
+Tensor CausalSelfAttention::turned(const Tensor& x) {
+  if (!sequence_) return (*rotary_)(x);
   const std::vector<int64_t> begins = sequence_->begins(x.size(2));
   const std::vector<Tensor> runs = split(x, x.size(2) / static_cast<int64_t>(begins.size()), 2);
   std::vector<Tensor> parts;
@@ -92,9 +96,8 @@ Tensor CausalSelfAttention::turned(const Tensor& x, int64_t offset) {
   return cat(parts, 2);
 }
 
-Tensor CausalSelfAttention::attend(const Tensor& q, const Tensor& k, const Tensor& v,
-                                   bool is_causal) const {
-  const AttentionOptions options{.is_causal = is_causal,
+Tensor CausalSelfAttention::attend(const Tensor& q, const Tensor& k, const Tensor& v) const {
+  const AttentionOptions options{.is_causal = true,
                                  .dropout_p = training() ? dropout_ : 0.0,
                                  .enable_gqa = n_kv_head_ != n_head_};
   if (sequence_) return sequence_->attention(q, k, v, options);
@@ -129,14 +132,14 @@ Tensor FeedForward::fused(const Tensor& x) {
 }
 
 Block::Block(const GPTConfig& config)
-    : ln_1(add<LayerNorm>("ln_1", Shape{config.n_embd}, LayerNormOptions{.bias = config.bias})),
+    : ln_1(add<LayerNorm>("ln_1", Shape{config.n_embd}, norm_options(config))),
       attn(add<CausalSelfAttention>("attn", config)),
-      ln_2(add<LayerNorm>("ln_2", Shape{config.n_embd}, LayerNormOptions{.bias = config.bias})),
+      ln_2(add<LayerNorm>("ln_2", Shape{config.n_embd}, norm_options(config))),
       mlp(add<FeedForward>("mlp", config)) {}
 
-Tensor Block::operator()(const Tensor& x, KeyValues& past) {
+Tensor Block::operator()(const Tensor& x, KeyValueCache& cache, size_t layer) {
   return run_hooked({x}, [&](const Tensors& in) -> Tensors {
-    const auto [y, norm] = ln_2(in[0], attn(ln_1(in[0]), past));
+    const auto [y, norm] = ln_2(in[0], attn(ln_1(in[0]), cache, layer));
     return {y + mlp(norm)};
   })[0];
 }
@@ -161,7 +164,7 @@ GPT::Transformer::Transformer(const GPTConfig& config)
     : wte(add<Embedding>("wte", config.vocab_size, config.n_embd)),
       wpe(config.rotary ? nullptr : &add<Embedding>("wpe", config.block_size, config.n_embd)),
       h(add<ModuleListOf<Block>>("h")),
-      ln_f(add<LayerNorm>("ln_f", Shape{config.n_embd}, LayerNormOptions{.bias = config.bias})) {
+      ln_f(add<LayerNorm>("ln_f", Shape{config.n_embd}, norm_options(config))) {
   core::check_room("GPT", config.n_layer);
   for (int64_t i = 0; i < config.n_layer; ++i) h.append(config);
 }
@@ -196,66 +199,67 @@ void GPT::init_parameters() {
   }
 }
 
-// Tokens [B, T] at positions offset, offset + 1, ...: [B, T, C], of which a rank of several that
-// share the sequence has its own positions.
-Tensor GPT::embed(const Tensor& tokens, int64_t offset) {
+// Tokens [B, T] at the cache's new positions, or from 0 on: [B, T, C], of which a rank of several
+// that share the sequence has its own positions.
+Tensor GPT::embed(const Tensor& tokens, const KeyValueCache* cache) {
   check(!sequence_ || config_.dropout == 0.0 || !training(), "GPT: dropout ", config_.dropout,
         " would draw alike for the positions of several ranks that share a sequence "
         "(dist::context_parallel); train with dropout 0");
   Tensor x = transformer.wte(sequence_ ? sequence_->take(tokens, 1) : tokens);
   if (transformer.wpe != nullptr) {
-    const TensorOptions options{.dtype = kInt64, .device = tokens.device()};
-    const Tensor positions = arange(offset, offset + tokens.size(1), 1, options);
+    const Tensor positions = cache != nullptr
+                                 ? cache->positions(tokens.device())
+                                 : arange(Scalar(tokens.size(1)), {.device = tokens.device()});
     x = x + (*transformer.wpe)(sequence_ ? sequence_->take(positions, 0) : positions);
   }
   return dropout(x, config_.dropout, training());
 }
 
-// What blocks begin ... end - 1 make of x [B, T, C] or, where they are the last ones, its last
-// norm.
-Tensor GPT::run_blocks(const Tensor& x, size_t begin, size_t end, LastNorm norm) {
-  ModuleListOf<Block>& h = transformer.h;
-  bool chained =
-      norm == LastNorm::yes && begin < end && !config_.checkpoint && !config_.offload.has_value();
-  for (size_t i = begin; i < end; ++i) chained = chained && !h[i].has_hooks();
-  if (chained) {  // each block hands the next its norm
-    SumAndNorm y{x, h[begin].ln_1(x)};
-    for (size_t i = begin; i < end; ++i) {
-      y = h[i](y, i + 1 < end ? h[i + 1].ln_1 : transformer.ln_f);
-    }
-    return y.norm;
-  }
-  Tensor y = x;
-  for (size_t i = begin; i < end; ++i) {
-    const auto run = [this, block = &h[i]](const Tensor& in) {
-      if (!config_.checkpoint) return (*block)(in);
-      return checkpoint([block](const Tensor& given) { return (*block)(given); }, in);
-    };
-    y = config_.offload ? offload(*config_.offload, run, y) : run(y);
-  }
-  return norm == LastNorm::yes ? transformer.ln_f(y) : y;
+// As run_blocks() of this model's.
+Tensor GPT::run_range(const Tensor& x, size_t begin, size_t end, bool with_norm) {
+  return run_blocks(transformer.h, transformer.ln_f, {config_.checkpoint, &config_.offload}, begin,
+                    end, x, with_norm ? LastNorm::yes : LastNorm::no);
 }
 
 // What lm_head reads of what the links before `begin` made: [B, T, C].
 Tensor GPT::run_to_head(size_t begin, const Tensor& x) {
   if (begin == 0) return features(x);
-  return run_blocks(x, begin - 1, transformer.h.size(), LastNorm::yes);
+  return run_range(x, begin - 1, transformer.h.size(), true);
 }
 
 Tensor GPT::run_links(size_t begin, size_t end, const Tensor& x) {
   const size_t head = transformer.h.size() + 1;
   check(begin < end && end <= links(), "GPT: links ", begin, " to ", end, " of ", links());
   if (end > head) return lm_head(run_to_head(begin, x));
-  Tensor y = begin == 0 ? embed(checked_tokens(x), 0) : x;
+  Tensor y = begin == 0 ? embed(checked_tokens(x)) : x;
   // What takes the positions apart before the first block is a hook.
   const bool enters = begin <= 1 && end > 1 && WithoutHooks::active();
   if (enters) y = y.slice(1, 0, y.size(1) / block_parts_);
-  return run_blocks(y, begin == 0 ? 0 : begin - 1, end - 1, LastNorm::no);
+  return run_range(y, begin == 0 ? 0 : begin - 1, end - 1, false);
 }
 
 Tensor GPT::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
   check(begin < links(), "GPT: a loss from link ", begin, " of ", links());
   return head_loss(run_to_head(begin, x), target);
+}
+
+Tensor GPT::run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) {
+  const size_t head = transformer.h.size() + 1;
+  check(begin < end && end <= links(), "GPT: links ", begin, " to ", end, " of ", links());
+  Tensor y = begin == 0 ? embed(x, &cache) : x;
+  for (size_t i = std::max<size_t>(begin, 1); i < std::min(end, head); ++i) {
+    y = transformer.h[i - 1](y, cache, i - 1);
+  }
+  return end > head ? lm_head(transformer.ln_f(cache.last(y))) : y;
+}
+
+Tensor GPT::next_scores(const Tensor& tokens, KeyValueCache& cache) {
+  check(!sequence_,
+        "generate: ranks share each sequence of this model (dist::context_parallel), and one token "
+        "at a time is no sequence; load its state into a model of its own");
+  return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
+    return {run_links_after(cache, 0, links(), in[0])};
+  })[0];
 }
 
 std::vector<Module*> GPT::modules_of(size_t link) {
@@ -268,7 +272,7 @@ std::vector<Module*> GPT::modules_of(size_t link) {
 
 // What lm_head reads of tokens [B, T] or [T]: [B, T, C].
 Tensor GPT::features(const Tensor& tokens) {
-  return run_blocks(embed(checked_tokens(tokens), 0), 0, transformer.h.size(), LastNorm::yes);
+  return run_range(embed(checked_tokens(tokens)), 0, transformer.h.size(), true);
 }
 
 // Tokens [B, T] or [T] as [B, T].
@@ -298,10 +302,7 @@ Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) {
 // The loss of what features() gives, [B, T, C].
 Tensor GPT::head_loss(const Tensor& features, const Tensor& targets) {
   if (sequence_) return shared_head_loss(features, targets);
-  const Tensor x = flatten(features, 0, 1), target = flatten(targets);
-  if (lm_head.has_hooks_for_values()) return cross_entropy(lm_head(x), target);
-  return lm_head.run_fused(
-      x, [&](const Tensor& rows) { return linear_cross_entropy(rows, lm_head.weight, target); });
+  return head_loss_of(lm_head, features, targets);
 }
 
 // The same of features [B, T, C] at this rank's positions; targets are those of all positions.

@@ -82,6 +82,30 @@ Module& Module::adopt(const std::string& name, std::unique_ptr<Module> child) {
 void Module::set_path(const std::string& path) {
   path_ = path;
   for (const auto& child : children_) child->set_path(joined(path, child->name_));
+  if (replacement_) replacement_->set_path(path);
+}
+
+Module& Module::replace(const std::string& path, std::unique_ptr<Module> module) {
+  check(module != nullptr, "replace: the module for '", path, "' is null");
+  const size_t dot = path.rfind('.');
+  Module& parent = get_submodule(dot == std::string::npos ? "" : path.substr(0, dot));
+  const std::string name = path.substr(dot == std::string::npos ? 0 : dot + 1);
+  const auto child = std::find_if(parent.children_.begin(), parent.children_.end(),
+                                  [&](const auto& each) { return each->name_ == name; });
+  if (child == parent.children_.end()) {
+    fail("replace: ", parent.type_name(), " has no module '", name, "'",
+         path == name ? "" : ", in " + path.substr(0, dot));
+  }
+  const Module& old = (*child)->current();
+  check(!old.hooks_ || !old.has_hooks(), "replace: ", path, " has hooks, which the new ",
+        module->type_name(),
+        " would not; replace it before they are registered (and before DDP, "
+        "ZeRO, fully_shard() or tensor_parallel()), or remove them");
+  module->name_ = name;
+  module->set_path((*child)->path_);
+  (*child)->replacement_ = std::move(module);
+  (*child)->called_alone_ = true;
+  return *(*child)->replacement_;
 }
 
 Tensor& Module::add_slot(Slot slot) {
@@ -127,6 +151,13 @@ Tensor& Module::no_parameter(const std::string& name) {
   return add_slot({name, {}, {}, {}, Slot::Kind::parameter});
 }
 
+void Module::remove_parameter(const std::string& name) {
+  const auto removed = std::erase_if(slots_, [&](const auto& slot) {
+    return slot->name == name && slot->kind == Slot::Kind::parameter;
+  });
+  check(removed == 1, type_name(), ": has no parameter '", name, "' of its own");
+}
+
 Tensor& Module::buffer(const std::string& name, const Shape& shape, const Init& init, DType dtype,
                        Slot::Kind kind) {
   Slot slot{name, {}, init, stream_of(name), kind};
@@ -141,6 +172,7 @@ Tensor& Module::buffer(const std::string& name, const Tensor& values, Slot::Kind
 
 template <class Visit>
 void Module::visit(const std::string& prefix, Visit&& visit_module) {
+  if (replacement_) return replacement_->visit(prefix, visit_module);
   visit_module(prefix, *this);
   for (const auto& child : children_) child->visit(joined(prefix, child->name_), visit_module);
 }
@@ -194,7 +226,7 @@ Tensors Module::buffers() const { return without_names(named_buffers()); }
 
 Named<Module*> Module::named_children() const {
   Named<Module*> list;
-  for (const auto& child : children_) list.emplace_back(child->name_, child.get());
+  for (const auto& child : children_) list.emplace_back(child->name_, &child->current());
   return list;
 }
 std::vector<Module*> Module::children() const { return without_names(named_children()); }
@@ -249,7 +281,8 @@ std::string Module::type_name() const {
 // Prints the tree; a friend, as names of children are enough for nobody else.
 class ModuleWriter {
  public:
-  static std::string text(const Module& module, int depth) {
+  static std::string text(const Module& given, int depth) {
+    const Module& module = given.current();
     std::string out = module.type_name() + "(" + module.extra_repr();
     if (module.children_.empty()) return out + ")";
     const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');

@@ -42,6 +42,7 @@ void Module::zero_grad(bool set_to_none) {
 }
 
 void Module::apply(const std::function<void(Module&)>& fn) {
+  if (replacement_) return replacement_->apply(fn);
   for (const auto& child : children_) child->apply(fn);
   fn(*this);
 }

@@ -1,0 +1,120 @@
+#include <algorithm>
+
+#include <hero/autograd/collectives.h>
+#include <hero/autograd/creation.h>
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops.h>
+#include <hero/core/backend.h>
+#include <hero/core/functions/map.h>
+#include <hero/dist/ladder/owners.h>
+#include <hero/dist/sync_batch_norm.h>
+
+namespace hero::dist {
+namespace {
+
+// T[0, n) = T[0, p) + T[p, n) of the rows of x [N, C], p the largest power of two below n: [C].
+Array sum_of_rows(const Array& x) {
+  const int64_t rows = x.size(0);
+  if (rows == 1) return x.select(0, 0).clone();
+  int64_t half = 1;
+  while (2 * half < rows) half *= 2;
+  return core::map<core::kernels::Add>(sum_of_rows(x.slice(0, 0, half)),
+                                       sum_of_rows(x.slice(0, half)));
+}
+
+Tensor repeated_rows(const Tensor& x, int64_t rows);
+
+// The sum of the rows of x [N, C] in a tree: [C].
+struct SumOfRows : Op {
+  int64_t rows = 0;
+  const char* name() const override { return "sync_batch_norm_sum"; }
+  Array forward(const Array& x) {
+    rows = x.size(0);
+    return sum_of_rows(x);
+  }
+  Grads backward(const Tensor& g) override { return {repeated_rows(g, rows)}; }
+};
+
+// x [C] once for each of N rows, whose gradients are added up in a tree.
+struct RepeatedRows : Op {
+  int64_t rows;
+  explicit RepeatedRows(int64_t n) : rows(n) {}
+  const char* name() const override { return "sync_batch_norm_rows"; }
+  Array forward(const Array& x) const { return x.unsqueeze(0).expand({rows, x.size(0)}).clone(); }
+  Grads backward(const Tensor& g) override { return {record(SumOfRows(), g)}; }
+};
+
+Tensor repeated_rows(const Tensor& x, int64_t rows) { return record(RepeatedRows(rows), x); }
+
+// The sum over the rows of all ranks, whose gradient is that of all ranks' use of it.
+Tensor sum_of_all(const Tensor& summand, const std::shared_ptr<Owners>& group) {
+  return collectives::copy_in(collectives::sum_out(summand, group), group);
+}
+
+}  // namespace
+
+SyncBatchNorm::SyncBatchNorm(int64_t features, const Communicator& group,
+                             const nn::BatchNormOptions& options)
+    : BatchNorm(features, options) {
+  check(group.defined(), "SyncBatchNorm: the group of ranks is undefined");
+  group_ = std::make_shared<GroupOwners>(group);
+}
+
+void SyncBatchNorm::check_input(const Tensor& x) const {
+  check(x.ndim() >= 2 && x.size(1) == num_features && x.numel() > 0, "SyncBatchNorm: expected [N, ",
+        num_features, ", ..], got ", x.shape());
+}
+
+Tensor SyncBatchNorm::forward(const Tensor& x) {
+  if (!training() && running_mean.defined()) return BatchNorm::forward(x);
+  check_input(x);
+  const DType wide = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  const int64_t N = x.size(0), C = num_features;
+  const Tensor y = x.to(wide).reshape({N, C, -1});
+  const auto samples = [&](const Tensor& each) { return unsqueeze(repeated_rows(each, N), -1); };
+  const auto sum_of_samples = [](const Tensor& t) { return record(SumOfRows(), sum(t, {-1})); };
+  const Tensor size =
+      full({1}, static_cast<double>(N * y.size(2)), {.dtype = wide, .device = x.device()});
+  const Tensor first = sum_of_all(cat({sum_of_samples(y), size}, 0), group_);
+  const Tensor count = first.slice(0, C).detach();
+  const Tensor mean = first.slice(0, 0, C) / count;
+  const Tensor centred = y - samples(mean);
+  const Tensor variance = sum_of_all(sum_of_samples(square(centred)), group_) / count;
+  Tensor scale = 1 / sqrt(variance + options().eps);
+  if (weight.defined()) scale = scale * weight.to(wide);
+  Tensor out = centred * samples(scale);
+  if (bias.defined()) out = out + samples(bias.to(wide));
+  if (training() && running_mean.defined()) {
+    const NoGrad no_grad;
+    const double momentum = next_momentum();
+    const Tensor unbiased = variance.detach() * (count / (count - 1));
+    running_mean.copy_(running_mean * (1 - momentum) + mean.detach() * momentum);
+    running_var.copy_(running_var * (1 - momentum) + unbiased * momentum);
+  }
+  return out.reshape(x.shape()).to(x.dtype());
+}
+
+int convert_sync_batch_norm(nn::Module& module, const Communicator& group) {
+  nn::Named<nn::BatchNorm*> found;
+  for (const auto& [path, each] : module.named_modules()) {
+    auto* norm = dynamic_cast<nn::BatchNorm*>(each);
+    if (norm == nullptr || dynamic_cast<SyncBatchNorm*>(each) != nullptr) continue;
+    check(!path.empty(), "convert_sync_batch_norm: the module is a ", each->type_name(),
+          " itself; make a SyncBatchNorm in its place");
+    found.emplace_back(path, norm);
+  }
+  for (const auto& [path, norm] : found) {
+    const nn::DeviceScope planned(kMeta);  // its own parameters and buffers take no memory
+    auto made = std::make_unique<SyncBatchNorm>(norm->num_features, group, norm->options());
+    made->weight = norm->weight;
+    made->bias = norm->bias;
+    made->running_mean = norm->running_mean;
+    made->running_var = norm->running_var;
+    made->num_batches_tracked = norm->num_batches_tracked;
+    made->train(norm->training());
+    module.replace(path, std::unique_ptr<nn::Module>(std::move(made)));
+  }
+  return static_cast<int>(found.size());
+}
+
+}  // namespace hero::dist

@@ -1,0 +1,136 @@
+// Folders of Hugging Face's transformers with Llama, Qwen2 and Mistral.
+#include <nlohmann/json.hpp>
+
+#include <hero/nn/llama.h>
+#include <hero/nn/models/pretrained_config.h>
+#include <hero/nn/models/pretrained_weights.h>
+
+namespace hero::nn {
+
+namespace {
+
+PretrainedName same_name(const std::string& parameter) { return {parameter, false}; }
+
+// A window as wide as the longest sequence hides nothing.
+void check_window(PretrainedConfigReader& config, const std::string& type, int64_t longest) {
+  if (type == "llama") return;
+  const bool used = type == "mistral" || config.flag("use_sliding_window", false);
+  const bool hides = config.has("sliding_window") && config.integer("sliding_window") < longest;
+  if (used && hides) {
+    config.fail_key("sliding_window", "nn::Llama attends to all positions, of which there are " +
+                                          std::to_string(longest));
+  }
+  if (type == "qwen2") config.integer("max_window_layers", 0);
+}
+
+void check_layer_types(PretrainedConfigReader& config, const nlohmann::json* types) {
+  if (types == nullptr) return;
+  for (const auto& each : *types) {
+    if (each != "full_attention") config.fail_key("layer_types", "all are full_attention here");
+  }
+}
+
+nlohmann::ordered_json rope_of(const RotaryScaling& scaling) {
+  if (scaling.kind == RotaryScaling::Kind::none) return nullptr;
+  if (scaling.kind == RotaryScaling::Kind::linear) {
+    return {{"rope_type", "linear"}, {"factor", scaling.factor}};
+  }
+  return {{"rope_type", "llama3"},
+          {"factor", scaling.factor},
+          {"low_freq_factor", scaling.low_freq_factor},
+          {"high_freq_factor", scaling.high_freq_factor},
+          {"original_max_position_embeddings", scaling.original_positions}};
+}
+
+std::string llama_json(const LlamaConfig& c, DType dtype) {
+  const bool qwen = c.qkv_bias && !c.o_bias && !c.mlp_bias;
+  check(qwen || c.qkv_bias == c.o_bias,
+        "save_pretrained: transformers' Llama has biases of all four projections of attention or "
+        "of none, and its Qwen2 of q_proj, k_proj and v_proj without mlp_bias");
+  nlohmann::ordered_json config = {
+      {"architectures", {qwen ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
+      {"model_type", qwen ? "qwen2" : "llama"},
+      {"vocab_size", c.vocab_size},
+      {"hidden_size", c.hidden_size},
+      {"intermediate_size", c.intermediate_size},
+      {"num_hidden_layers", c.num_hidden_layers},
+      {"num_attention_heads", c.num_attention_heads},
+      {"num_key_value_heads", c.num_key_value_heads.value_or(c.num_attention_heads)},
+      {"head_dim", c.head_dim.value_or(c.hidden_size / c.num_attention_heads)},
+      {"max_position_embeddings", c.max_position_embeddings},
+      {"hidden_act", "silu"},
+      {"rms_norm_eps", c.rms_norm_eps},
+      {"rope_theta", c.rope_theta},
+      {"rope_scaling", rope_of(c.rope_scaling)},
+      {"tie_word_embeddings", c.tie_word_embeddings},
+      {"attention_dropout", 0.0},
+      {"initializer_range", c.initializer_range},
+      {"torch_dtype", pretrained_dtype(dtype)}};
+  if (qwen) {
+    config["use_sliding_window"] = false;
+  } else {
+    config["attention_bias"] = c.qkv_bias;
+    config["mlp_bias"] = c.mlp_bias;
+  }
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+LlamaConfig LlamaConfig::from_pretrained(const std::string& folder,
+                                         const PretrainedOptions& options) {
+  PretrainedConfigReader config("Llama", folder);
+  const std::string type = config.model_type({"llama", "qwen2", "mistral"});
+  LlamaConfig c;
+  c.vocab_size = config.integer("vocab_size");
+  c.hidden_size = config.integer("hidden_size");
+  c.intermediate_size = config.integer("intermediate_size");
+  c.num_hidden_layers = config.integer("num_hidden_layers");
+  c.num_attention_heads = config.integer("num_attention_heads");
+  c.num_key_value_heads = config.integer("num_key_value_heads", c.num_attention_heads);
+  if (config.has("head_dim")) c.head_dim = config.integer("head_dim");
+  c.max_position_embeddings = config.integer("max_position_embeddings", 2048);
+  c.rms_norm_eps = config.number("rms_norm_eps", 1e-6);
+  c.tie_word_embeddings = config.flag("tie_word_embeddings", false);
+  c.initializer_range = config.number("initializer_range", 0.02);
+  const RotaryOptions rotary = config.rotary(c.max_position_embeddings);
+  c.rope_theta = rotary.base;
+  c.rope_scaling = rotary.scaling;
+  c.qkv_bias = type == "qwen2" || config.flag("attention_bias", false);
+  c.o_bias = type != "qwen2" && c.qkv_bias;
+  c.mlp_bias = config.flag("mlp_bias", false);
+  if (config.text("hidden_act", "silu") != "silu") {
+    config.fail_key("hidden_act", "nn::Llama has silu");
+  }
+  if (config.number("attention_dropout", 0.0) != 0.0 && options.dropout.value_or(1.0) != 0.0) {
+    config.fail_key("attention_dropout", "nn::Llama has no dropout; give .dropout = 0 to go on");
+  }
+  check_window(config, type, c.max_position_embeddings);
+  check_layer_types(config, config.list("layer_types"));
+  config.finish(options.ignore_keys);
+  return c;
+}
+
+void LlamaConfig::save_pretrained(const std::string& folder, DType dtype) const {
+  save_pretrained_config(folder, llama_json(*this, dtype));
+}
+
+Llama Llama::from_pretrained(const std::string& folder, const PretrainedOptions& options) {
+  std::optional<DeviceScope> meta(kMeta);
+  Llama llama(LlamaConfig::from_pretrained(folder, options));
+  meta.reset();
+  const PretrainedWeights weights("Llama", folder);
+  const auto spare = [&](const std::string& name) {  // tables, and a tied head once more
+    return name.ends_with(".rotary_emb.inv_freq") ||
+           (llama.config().tie_word_embeddings && name == "lm_head.weight");
+  };
+  load_pretrained(llama, weights, same_name, spare, options);
+  return llama;
+}
+
+void Llama::save_pretrained(const std::string& folder, const SavePretrainedOptions& options) const {
+  const std::string config = llama_json(config_, model.embed_tokens.weight.dtype());
+  save_pretrained_folder(*this, folder, config, same_name, options);
+}
+
+}  // namespace hero::nn

@@ -1,0 +1,54 @@
+#pragma once
+// config.json of a folder of Hugging Face's transformers, read key by key: what no model here has
+// is an error that names the key, and so is a key that nobody knows.
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <hero/nn/pretrained.h>
+#include <hero/nn/rotary.h>
+
+namespace hero::nn {
+
+constexpr const char* kPretrainedConfig = "config.json";
+
+class PretrainedConfigReader {
+ public:
+  /// Opens folder/config.json for the model `reader` ("GPT"), which errors name.
+  PretrainedConfigReader(const char* reader, const std::string& folder);
+
+  /// What `model_type` says; an Error unless it is one of these, or where `architectures` names
+  /// none of their causal language models.
+  std::string model_type(const std::vector<std::string>& known);
+  /// \name Values; null counts as absent. An Error where one has another type.
+  /// \{
+  bool has(const char* key);
+  int64_t integer(const char* key);
+  int64_t integer(const char* key, int64_t absent);
+  double number(const char* key, double absent);
+  bool flag(const char* key, bool absent);
+  std::string text(const char* key, const std::string& absent);
+  /// Null where it is absent.
+  const nlohmann::json* list(const char* key);
+  /// \}
+  /// rope_theta and rope_scaling, or rope_parameters with both.
+  RotaryOptions rotary(int64_t max_positions);
+  [[noreturn]] void fail_key(const char* key, const std::string& why) const;
+  /// An Error unless every key was asked for, is one that changes nothing here, or is among these.
+  void finish(const std::vector<std::string>& ignored);
+
+ private:
+  const nlohmann::json* find(const char* key);
+
+  std::string reader_, path_;
+  nlohmann::json values_;
+  std::set<std::string> asked_;
+};
+
+/// The name that config.json has for a dtype, "bfloat16".
+std::string pretrained_dtype(DType dtype);
+
+}  // namespace hero::nn

@@ -1,0 +1,237 @@
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include <hero/autograd/partition.h>
+#include <hero/core/io/file.h>
+#include <hero/core/json/reader.h>
+#include <hero/nn/models/pretrained_config.h>
+#include <hero/nn/models/pretrained_weights.h>
+
+namespace hero::nn {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kOnlyWeights = "model.safetensors";
+constexpr const char* kWeightsIndex = "model.safetensors.index.json";
+constexpr uint64_t kMostIndexBytes = uint64_t{1} << 28;
+
+// The files that an index names.
+std::vector<std::string> files_of_index(const char* reader, const std::string& folder) {
+  const std::string path = folder + "/" + kWeightsIndex;
+  const json index = core::parse_json(read_file_text(path, kMostIndexBytes), reader, path);
+  std::set<std::string> names;
+  try {
+    for (const auto& [name, file] : core::json_object(index, "weight_map").items()) {
+      names.insert(core::json_text(file, "the file of " + name));
+    }
+  } catch (const Error& error) {
+    fail(reader, ": ", path, " is no index of safetensors files: ", error.what());
+  }
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    check(name.find('/') == std::string::npos && path_exists(folder + "/" + name), reader, ": ",
+          path, " names ", name, ", which is missing");
+    paths.push_back(folder + "/" + name);
+  }
+  return paths;
+}
+
+Shape swapped(Shape shape) {
+  std::swap(shape[0], shape[1]);
+  return shape;
+}
+
+// A parameter, tied ones once, and what it is called in the files.
+struct PretrainedSlot {
+  Slot* slot;
+  PretrainedName in_files;
+};
+
+std::vector<PretrainedSlot> pretrained_slots(Module& module, const PretrainedNames& names) {
+  std::vector<PretrainedSlot> list;
+  for (const auto& [name, slot] : module.slots()) {
+    const bool known = std::any_of(list.begin(), list.end(), [s = slot](const auto& other) {
+      return is_same(other.slot->tensor, s->tensor);
+    });
+    if (!known && slot->kind == Slot::Kind::parameter) list.push_back({slot, names(name)});
+  }
+  return list;
+}
+
+void append_name(std::string& list, const std::string& name) {
+  list += (list.empty() ? "" : ", ") + name;
+}
+
+}  // namespace
+
+PretrainedWeights::PretrainedWeights(const char* reader, const std::string& folder)
+    : reader_(reader), folder_(folder) {
+  if (path_exists(folder + "/" + kOnlyWeights)) {
+    open(folder + "/" + kOnlyWeights);
+    return;
+  }
+  check(path_exists(folder + "/" + kWeightsIndex), reader, ": ", folder, " holds neither ",
+        kOnlyWeights, " nor ", kWeightsIndex,
+        "; files of PyTorch's own format become these by save_pretrained() of transformers");
+  for (const std::string& path : files_of_index(reader, folder)) open(path);
+}
+
+void PretrainedWeights::open(const std::string& path) {
+  files_.push_back(std::make_unique<core::SafetensorsReader>(path));
+  for (const auto& entry : files_.back()->entries()) {
+    const bool is_new = places_.emplace(entry.name, Place{files_.back().get(), &entry}).second;
+    check(is_new, reader_, ": ", folder_, " has ", entry.name, " in two files");
+  }
+}
+
+std::vector<std::string> PretrainedWeights::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, place] : places_) names.push_back(name);
+  return names;
+}
+
+const core::SafetensorsReader::Entry* PretrainedWeights::find(const std::string& name) const {
+  const auto found = places_.find(name);
+  return found == places_.end() ? nullptr : found->second.entry;
+}
+
+Array PretrainedWeights::load(const std::string& name) const {
+  return places_.at(name).file->load(name);
+}
+
+void load_pretrained(Module& module, const PretrainedWeights& weights, const PretrainedNames& names,
+                     const std::function<bool(const std::string& name)>& spare,
+                     const PretrainedOptions& options) {
+  const std::vector<PretrainedSlot> slots = pretrained_slots(module, names);
+  std::string missing, superfluous, wrong;
+  std::set<std::string> used;
+  for (const auto& [slot, in_files] : slots) {
+    const auto& [name, transposed] = in_files;
+    used.insert(name);
+    const auto* entry = weights.find(name);
+    if (entry == nullptr) {
+      append_name(missing, name);
+      continue;
+    }
+    const Shape& own = slot->tensor.shape();
+    const Shape expected = transposed ? swapped(own) : own;
+    if (entry->shape != expected) {
+      append_name(wrong,
+                  name + " " + to_string(entry->shape) + " instead of " + to_string(expected));
+    } else if (!is_floating(entry->dtype)) {
+      append_name(wrong, name + " is " + to_string(entry->dtype));
+    }
+  }
+  for (const std::string& name : weights.names()) {
+    if (!used.contains(name) && !spare(name)) append_name(superfluous, name);
+  }
+  check(missing.empty() && superfluous.empty() && wrong.empty(),
+        "from_pretrained: ", weights.folder(), " does not fit ", module.type_name(),
+        missing.empty() ? "" : "; missing: " + missing,
+        superfluous.empty() ? "" : "; unexpected: " + superfluous,
+        wrong.empty() ? "" : "; wrong: " + wrong);
+  const NoGrad no_grad;
+  const MemoryScope tag(MemoryTag::parameter);
+  for (const auto& [slot, in_files] : slots) {
+    Array values = weights.load(in_files.name);
+    if (in_files.transposed) values = values.t();
+    slot->tensor.set_data(values.to(options.dtype).contiguous().to(options.device));
+  }
+}
+
+void save_pretrained_config(const std::string& folder, const std::string& config) {
+  make_folders("save_pretrained", folder);
+  OutputFile file(folder + "/" + kPretrainedConfig);
+  file.write(config);
+  file.commit();
+}
+
+namespace {
+
+// What goes into one file of several.
+struct WeightsFile {
+  std::string name = kOnlyWeights;
+  std::vector<PretrainedSlot> slots;
+  int64_t bytes = 0;
+};
+
+std::vector<WeightsFile> divided(const std::vector<PretrainedSlot>& slots, int64_t most) {
+  std::vector<WeightsFile> files(1);
+  for (const PretrainedSlot& each : slots) {
+    const int64_t bytes = each.slot->tensor.array().nbytes();
+    if (!files.back().slots.empty() && files.back().bytes + bytes > most) files.emplace_back();
+    files.back().slots.push_back(each);
+    files.back().bytes += bytes;
+  }
+  std::array<char, 64> text{};
+  for (size_t i = 0; files.size() > 1 && i < files.size(); ++i) {
+    std::snprintf(text.data(), text.size(), "model-%05zu-of-%05zu.safetensors", i + 1,
+                  files.size());
+    files[i].name = text.data();
+  }
+  return files;
+}
+
+void write_weights(const std::string& path, const std::vector<PretrainedSlot>& slots) {
+  std::vector<core::SafetensorsWriter::Entry> entries;
+  for (const auto& [slot, in_files] : slots) {
+    const Shape& own = slot->tensor.shape();
+    entries.push_back(
+        {in_files.name, slot->tensor.dtype(), in_files.transposed ? swapped(own) : own, 0, 0});
+  }
+  core::SafetensorsWriter writer(path, entries);
+  for (const size_t i : core::SafetensorsWriter::order_of(entries)) {
+    const Array values = slots[i].slot->tensor.array().to(kCpu);
+    writer.write(slots[i].in_files.transposed ? values.t().contiguous() : values.contiguous());
+  }
+  writer.commit();
+}
+
+}  // namespace
+
+void save_pretrained_folder(const Module& module, const std::string& folder,
+                            const std::string& config, const PretrainedNames& names,
+                            const SavePretrainedOptions& options) {
+  constexpr auto kName = "save_pretrained";
+  check(options.max_shard_bytes > 0, kName,
+        ": max_shard_bytes must be positive: ", options.max_shard_bytes);
+  const std::vector<PretrainedSlot> slots = pretrained_slots(const_cast<Module&>(module), names);
+  for (const auto& [slot, in_files] : slots) {
+    check(!slot->name.starts_with("lora_"), kName, ": ", in_files.name,
+          " is an adapter's; merge_lora() and remove_lora() before, or save_lora() alone");
+    check(partition(slot->tensor) == nullptr, kName, ": ", in_files.name, " is a shard, ",
+          describe_part(slot->tensor), "; write the weights with dist::save_full()");
+    check(slot->tensor.device().type != DeviceType::meta, kName, ": ", in_files.name,
+          " lies on meta and has no values; use materialize()");
+  }
+  const std::vector<WeightsFile> files = divided(slots, options.max_shard_bytes);
+  const bool indexed = files.size() > 1;
+  for (const char* other : {kWeightsIndex, kOnlyWeights}) {
+    if (!indexed && other == kOnlyWeights) continue;  // replaced in one act
+    check(!path_exists(folder + "/" + other), kName, ": ", folder, " holds ", other,
+          " already; remove it, or choose another folder");
+  }
+  make_folders(kName, folder);
+  json index = {{"metadata", {{"total_size", 0}}}, {"weight_map", json::object()}};
+  int64_t total = 0;
+  for (const WeightsFile& file : files) {
+    write_weights(folder + "/" + file.name, file.slots);
+    total += file.bytes;
+    for (const auto& each : file.slots) index["weight_map"][each.in_files.name] = file.name;
+  }
+  index["metadata"]["total_size"] = total;
+  if (indexed) {
+    OutputFile out(folder + "/" + kWeightsIndex);
+    out.write(index.dump(2) + "\n");
+    out.commit();
+  }
+  save_pretrained_config(folder, config);
+}
+
+}  // namespace hero::nn

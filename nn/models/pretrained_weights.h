@@ -1,0 +1,62 @@
+#pragma once
+// Weights of a folder of Hugging Face's transformers: safetensors files, one or several with an
+// index.
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <hero/core/safetensors.h>
+#include <hero/nn/module.h>
+#include <hero/nn/pretrained.h>
+
+namespace hero::nn {
+
+/// The tensors of a folder, whichever file each is in.
+class PretrainedWeights {
+ public:
+  PretrainedWeights(const char* reader, const std::string& folder);
+
+  const std::string& folder() const { return folder_; }
+  std::vector<std::string> names() const;
+  /// Null where there is none of that name.
+  const core::SafetensorsReader::Entry* find(const std::string& name) const;
+  /// Into cpu memory.
+  Array load(const std::string& name) const;
+
+ private:
+  struct Place {
+    const core::SafetensorsReader* file;
+    const core::SafetensorsReader::Entry* entry;
+  };
+  void open(const std::string& path);
+
+  std::string reader_, folder_;
+  std::vector<std::unique_ptr<core::SafetensorsReader>> files_;
+  std::map<std::string, Place> places_;
+};
+
+/// How a parameter is called in the files, and whether its matrix lies there as [in, out].
+struct PretrainedName {
+  std::string name;
+  bool transposed = false;
+};
+using PretrainedNames = std::function<PretrainedName(const std::string& parameter)>;
+
+/// Gives every parameter of a module on meta its values. One Error, before anything is read, lists
+/// all that is missing, superfluous (but for what `spare` says yes to) and mis-shaped.
+void load_pretrained(Module& module, const PretrainedWeights& weights, const PretrainedNames& names,
+                     const std::function<bool(const std::string& name)>& spare,
+                     const PretrainedOptions& options);
+
+/// Writes config.json and the module's parameters, each tied one under its first name alone.
+/// config.json comes last. An Error where the folder holds another set of files.
+void save_pretrained_folder(const Module& module, const std::string& folder,
+                            const std::string& config, const PretrainedNames& names,
+                            const SavePretrainedOptions& options);
+
+/// Writes folder/config.json and makes the folder where there is none.
+void save_pretrained_config(const std::string& folder, const std::string& config);
+
+}  // namespace hero::nn

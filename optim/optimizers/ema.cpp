@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include <hero/autograd/ops.h>
+#include <hero/optim/check_option.h>
+#include <hero/optim/ema.h>
+
+namespace hero::optim {
+
+template class OptimizerOf<EMAOptions>;
+
+void EMAOptions::check_values() const { check_fraction("ema", "decay", decay); }
+
+std::vector<const char*> EMA::array_names(int) const { return {"average"}; }
+
+// What is averaged is there without a gradient.
+Array EMA::gradient_of(int param) const { return state(param).param.array(); }
+
+void EMA::update(int group, State& state, const Array& /*grad*/) {
+  check(kept_.empty(), "ema: the parameters are averages now; call swap() before step()");
+  const EMAOptions& o = options(group);
+  const double t = state.steps - 1.0;
+  const double decay = o.warmup ? std::min(o.decay, (1.0 + t) / (10.0 + t)) : o.decay;
+  const Tensor average(state.arrays[0].array);
+  const Tensor p = Tensor(state.param.array()).to(average.dtype());
+  if (t == 0.0) {
+    average.copy_(p);
+  } else {
+    average.mul_(decay).add_(p, 1.0 - decay);
+  }
+}
+
+void EMA::swap() {
+  const NoGrad no_grad;
+  const int count = group_end(groups() - 1);
+  if (!kept_.empty()) {
+    for (int i = 0; i < count; ++i) {
+      state(i).param.copy_(Tensor(kept_[static_cast<size_t>(i)]));
+    }
+    kept_.clear();
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    check(!state(i).arrays.empty(), "ema: there are no averages before the first step()");
+  }
+  const MemoryScope scope(MemoryTag::optimizer);
+  std::vector<Array> kept;
+  for (int i = 0; i < count; ++i) kept.push_back(state(i).param.array().clone());
+  kept_ = std::move(kept);
+  for (int i = 0; i < count; ++i) state(i).param.copy_(Tensor(state(i).arrays[0].array));
+}
+
+}  // namespace hero::optim

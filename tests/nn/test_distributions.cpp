@@ -1,0 +1,191 @@
+// Distributions: values and gradients of torch.distributions, moments of draws, gradients of draws.
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "support/catch.h"
+#include "support/golden_dir.h"
+#include <nlohmann/json.hpp>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/gradcheck.h>
+#include <hero/autograd/ops.h>
+#include <hero/nn/distributions.h>
+
+using namespace hero;
+using namespace hero::distributions;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Tensor tensor_of(const json& values, bool wants_grad = false) {
+  const bool rows = values[0].is_array();
+  std::vector<double> flat;
+  const auto rows_of = static_cast<int64_t>(values.size());
+  for (const json& row : values) {
+    for (const json& x : rows ? row : json::array({row})) flat.push_back(x.get<double>());
+  }
+  const Shape shape =
+      rows ? Shape{rows_of, static_cast<int64_t>(flat.size()) / rows_of} : Shape{rows_of};
+  return Tensor(Array::from(flat, shape), wants_grad);
+}
+
+double number_of(const json& value) {
+  if (value.is_string()) return value == "inf" ? kInf : -kInf;
+  return value.get<double>();
+}
+
+// 1e-13: a few roundings of numbers up to 100
+void check_values(const Tensor& found, const json& expected) {
+  const std::vector<double> values = found.to_vector<double>();
+  REQUIRE(values.size() == expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double wanted = number_of(expected[i]);
+    INFO(values[i] << " and " << wanted);
+    CHECK((values[i] == wanted ||
+           std::fabs(values[i] - wanted) <= 1e-13 * (1.0 + std::fabs(wanted))));
+  }
+}
+
+Tensor finite_sum(const Tensor& x) { return sum(where(abs(x) < kInf, x, 0)); }
+
+template <class D>
+void check_case(const json& c, const D& p, const D& q,
+                const std::map<std::string, Tensor>& params) {
+  std::map<std::string, Tensor> out;
+  const json& expected = c.at("out");
+  out["log_prob"] = p.log_prob(tensor_of(c.at("value")));
+  out["entropy"] = p.entropy();
+  if (expected.contains("mean")) {
+    out["mean"] = p.mean();
+    out["variance"] = p.variance();
+  }
+  out["kl"] = kl_divergence(p, q);
+  out["kl_back"] = kl_divergence(q, p);
+  Tensor total = zeros({}, {.dtype = kFloat64});
+  for (const auto& [name, values] : out) {
+    INFO(name);
+    check_values(values, expected.at(name));
+    total = total + finite_sum(values);
+  }
+  total.backward();
+  for (const auto& [name, param] : params) {
+    INFO("gradient of " << name);
+    check_values(param.grad(), c.at("grad").at(name));
+  }
+}
+
+json distributions_golden() {
+  std::ifstream file(test::golden_dir() + "/distributions.json");
+  REQUIRE(file.good());
+  return json::parse(file);
+}
+
+// The mean and variance of draws along dimension 0, within 5 deviations of what they should be.
+void check_moments(const Distribution& d, double fourth) {
+  manual_seed(3);
+  const int64_t n = 20000;
+  const Tensor x = d.sample({n}).to(kFloat64);
+  CHECK(!x.requires_grad());
+  const Tensor mean_error = abs(mean(x, {0}) - d.mean()) / d.stddev();
+  CHECK(max(mean_error).item() < 5.0 / std::sqrt(static_cast<double>(n)));
+  const Tensor spread = mean(square(x - d.mean()), {0}) / d.variance() - 1;
+  CHECK(max(abs(spread)).item() < 5.0 * std::sqrt((fourth - 1.0) / static_cast<double>(n)));
+}
+
+}  // namespace
+
+TEST_CASE("distributions have PyTorch's log probabilities, entropies, divergences and gradients") {
+  const json all = distributions_golden();
+  for (const auto& [name, c] : all.items()) {
+    INFO(name);
+    std::map<std::string, Tensor> p, q;
+    for (const auto& [key, values] : c.at("params").items()) p[key] = tensor_of(values, true);
+    for (const auto& [key, values] : c.at("others").items()) q[key] = tensor_of(values);
+    if (name == "normal") {
+      check_case(c, Normal(p["loc"], p["scale"]), Normal(q["loc"], q["scale"]), p);
+    } else if (name == "uniform") {
+      check_case(c, Uniform(p["low"], p["high"]), Uniform(q["low"], q["high"]), p);
+    } else {
+      const auto odds = [](const std::map<std::string, Tensor>& given) {
+        Odds one;
+        if (given.contains("probs")) one.probs = given.at("probs");
+        if (given.contains("logits")) one.logits = given.at("logits");
+        return one;
+      };
+      if (name.starts_with("bernoulli")) {
+        check_case(c, Bernoulli(odds(p)), Bernoulli(odds(q)), p);
+      } else {
+        check_case(c, Categorical(odds(p)), Categorical(odds(q)), p);
+      }
+    }
+  }
+}
+
+TEST_CASE("draws have the moments of their distribution") {
+  const TensorOptions f64{.dtype = kFloat64};
+  check_moments(Normal(tensor({0.0, -3.0}, f64), tensor({1.0, 0.25}, f64)), 3.0);
+  check_moments(Uniform(tensor({0.0, -3.0}, f64), tensor({1.0, 5.0}, f64)), 1.8);
+  const double p = 0.3;  // the fourth moment over the variance's square
+  check_moments(Bernoulli({.probs = tensor({p}, f64)}), 1.0 / (p * (1.0 - p)) - 3.0);
+}
+
+TEST_CASE("categories come as often as their probabilities say, and impossible ones never") {
+  manual_seed(4);
+  const std::vector<double> odds = {0.0, 2.0, 5.0, 0.0, 3.0, 0.0};
+  const Categorical d({.probs = tensor(odds)});
+  const Tensor drawn = d.sample({10000});
+  CHECK(drawn.dtype() == kInt64);
+  for (size_t i = 0; i < odds.size(); ++i) {
+    const double count = sum(drawn == static_cast<int64_t>(i)).item(), q = odds[i] / 10.0;
+    CHECK(std::fabs(count - 1e4 * q) <= 5.0 * std::sqrt(1e4 * q * (1.0 - q)));
+  }
+  const Categorical rows({.logits = zeros({3, 4})});
+  CHECK(rows.sample().shape() == Shape{3});
+  CHECK(rows.sample({2, 5}).shape() == Shape{2, 5, 3});
+  CHECK(rows.log_prob(rows.sample({2, 5})).shape() == Shape{2, 5, 3});
+  CHECK(rows.batch_shape() == Shape{3});
+  CHECK_THROWS_WITH(rows.mean(), ContainsSubstring("Categorical: categories have no mean"));
+}
+
+TEST_CASE("draws by rsample have gradients with respect to the parameters") {
+  const auto normal = [](const std::vector<Tensor>& in) {
+    manual_seed(5);
+    return Normal(in[0], in[1]).rsample({3});
+  };
+  const auto uniform = [](const std::vector<Tensor>& in) {
+    manual_seed(5);
+    return Uniform(in[0], in[1]).rsample({3});
+  };
+  const TensorOptions leaf{.dtype = kFloat64, .requires_grad = true};
+  const std::vector<Tensor> in = {tensor({0.5, -1.0}, leaf), tensor({1.0, 2.0}, leaf)};
+  gradcheck(TensorFunction(normal), in);
+  gradcheck(TensorFunction(uniform), in);
+  manual_seed(5);
+  const Tensor drawn = Normal(in[0], in[1]).sample({3});
+  manual_seed(5);
+  CHECK(equal(drawn, Normal(in[0], in[1]).rsample({3})));  // the same numbers
+  CHECK_THROWS_WITH(Bernoulli({.probs = tensor({0.5})}).rsample(),
+                    ContainsSubstring("Bernoulli: a draw is discrete"));
+}
+
+TEST_CASE("parameters broadcast, stay on meta, and are checked") {
+  const Normal d(zeros({3, 1}), ones({4}));
+  CHECK(d.batch_shape() == Shape{3, 4});
+  CHECK(d.sample({2}).shape() == Shape{2, 3, 4});
+  const Normal planned(zeros({3}, {.device = kMeta}), ones({3}, {.device = kMeta}));
+  CHECK(planned.log_prob(planned.rsample({2})).shape() == Shape{2, 3});
+  CHECK_THROWS_WITH(Normal(zeros({2}), zeros({2})), ContainsSubstring("scale must be positive"));
+  CHECK_THROWS_WITH(Uniform(ones({2}), ones({2})), ContainsSubstring("low must be less than high"));
+  CHECK_THROWS_WITH(Bernoulli({.probs = tensor({1.5})}), ContainsSubstring("must be in [0, 1]"));
+  CHECK_THROWS_WITH(Bernoulli({}), ContainsSubstring("give probs or logits"));
+  CHECK_THROWS_WITH(Categorical({.probs = tensor({-0.5, 1.0})}),
+                    ContainsSubstring("must not be negative"));
+  CHECK_THROWS_WITH(Categorical({.probs = zeros({2})}), ContainsSubstring("must not all be 0"));
+  CHECK_THROWS_WITH(Categorical({.probs = zeros({2}), .logits = zeros({2})}),
+                    ContainsSubstring("not both"));
+  CHECK_THROWS_WITH(Categorical({.logits = zeros({})}), ContainsSubstring("[.., K]"));
+}

@@ -1,0 +1,147 @@
+// Low-rank adapters: what they add, what trains, how they are merged and saved alone.
+#include "support/arrays.h"
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/nn/nn.h>
+#include <hero/optim/adam.h>
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+nn::LlamaConfig lora_config() {
+  return {.vocab_size = 11,
+          .hidden_size = 8,
+          .intermediate_size = 12,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 2,
+          .max_position_embeddings = 8};
+}
+
+const nn::LoRAOptions kAdapters = {.rank = 2, .alpha = 6.0, .targets = {"q_proj", "down_proj"}};
+
+Tensor some_ids() { return remainder(arange(Scalar(8)) * 7, 11); }
+
+void train_adapters(nn::Llama& llama, int steps) {
+  optim::AdamW adamw(nn::lora_parameters(llama), {.lr = 0.05});
+  for (int step = 0; step < steps; ++step) {
+    adamw.zero_grad();
+    llama.loss(some_ids().slice(0, 0, 7), some_ids().slice(0, 1)).backward();
+    adamw.step();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("adapters change nothing at first, and are all that trains") {
+  manual_seed(3);
+  nn::Llama llama(lora_config());
+  const Tensor before = llama(some_ids()), loss = llama.loss(some_ids(), some_ids());
+  const nn::StateDict base = llama.state_dict();
+  std::vector<Array> kept;
+  for (const auto& entry : base) kept.push_back(entry.array.clone());
+  const auto paths = nn::add_lora(llama, kAdapters);
+  CHECK(paths == std::vector<std::string>{
+                     "model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj",
+                     "model.layers.0.mlp.down_proj", "model.layers.1.mlp.down_proj"});
+  CHECK(equal(llama(some_ids()), before));
+  CHECK(equal(llama.loss(some_ids(), some_ids()), loss));
+  CHECK(llama.parameter_count(true) == 2 * (2 * (8 + 8) + 2 * (12 + 8)));
+  CHECK(nn::lora_parameters(llama).size() == 8);
+  train_adapters(llama, 3);
+  for (size_t i = 0; i < base.size(); ++i) CHECK(test::same(base[i].array, kept[i]));
+  CHECK(!equal(llama(some_ids()), before));
+  for (const Tensor& p : llama.parameters()) CHECK(p.grad().defined() == p.requires_grad());
+}
+
+TEST_CASE("an adapter is two matrices beside the layer's own") {
+  manual_seed(4);
+  nn::Linear layer(5, 3);
+  layer.add_adapter({.rank = 2, .alpha = 3.0});
+  const Tensor a = layer.get_parameter("lora_A"), b = layer.get_parameter("lora_B");
+  CHECK(a.shape() == Shape{2, 5});
+  CHECK(b.shape() == Shape{3, 2});
+  {
+    const NoGrad no_grad;
+    b.copy_(Tensor(test::noise({3, 2})));
+  }
+  const Tensor x(test::noise({4, 5}));
+  const Tensor whole = layer.weight + 1.5 * matmul(b, a);
+  // 1e-6: products of rank 2 and 5 in another order
+  CHECK(allclose(layer(x), linear(x, whole, layer.bias), 1e-6, 1e-6));
+  const Tensor before = layer(x), weight = layer.weight.clone();
+  layer.merge_adapter();
+  layer.merge_adapter();  // once is enough
+  CHECK(allclose(layer.weight, whole, 1e-6, 1e-6));
+  CHECK(allclose(layer(x), before, 1e-6, 1e-6));
+  layer.unmerge_adapter();
+  CHECK(allclose(layer.weight, weight, 1e-6, 1e-6));
+  CHECK(allclose(layer(x), before, 1e-6, 1e-6));
+  layer.remove_adapter();
+  CHECK(layer.parameters().size() == 2);
+  CHECK(!layer.has_hooks());
+  CHECK_THROWS_WITH(layer.remove_adapter(), ContainsSubstring("no adapter"));
+}
+
+TEST_CASE("adapters are saved alone, and read into a model that has them") {
+  const hero_test::TempDir dir;
+  manual_seed(5);
+  nn::Llama llama(lora_config());
+  llama.save(dir / "base.safetensors");
+  nn::add_lora(llama, kAdapters);
+  train_adapters(llama, 3);
+  nn::save_lora(llama, dir / "adapters.safetensors");
+  CHECK(core::load_safetensors(dir / "adapters.safetensors").arrays.size() == 8);
+  manual_seed(99);
+  nn::Llama other(lora_config());
+  other.load(dir / "base.safetensors");
+  CHECK_THROWS_WITH(nn::load_lora(other, dir / "adapters.safetensors"),
+                    ContainsSubstring("unexpected: model.layers.0.self_attn.q_proj.lora_A"));
+  nn::add_lora(other, kAdapters);
+  nn::load_lora(other, dir / "adapters.safetensors");
+  CHECK(equal(other(some_ids()), llama(some_ids())));
+  CHECK_THROWS_WITH(other.save_pretrained(dir / "folder"), ContainsSubstring("merge_lora()"));
+  const Tensor before = other(some_ids());
+  nn::merge_lora(other);
+  nn::remove_lora(other);
+  other.save_pretrained(dir / "folder");
+  nn::Llama merged = nn::Llama::from_pretrained(dir / "folder");
+  CHECK(equal(merged(some_ids()), other(some_ids())));
+  CHECK(allclose(merged(some_ids()), before, 1e-5, 1e-5));  // weights were rounded once
+}
+
+TEST_CASE("a model on meta gets its adapters' values when it is materialised") {
+  const auto made = [](bool meta) {
+    manual_seed(6);
+    std::optional<nn::DeviceScope> scope;
+    if (meta) scope.emplace(kMeta);
+    auto llama = std::make_unique<nn::Llama>(lora_config());
+    nn::add_lora(*llama, kAdapters);
+    scope.reset();
+    if (meta) llama->materialize();
+    return llama;
+  };
+  const nn::StateDict a = made(false)->state_dict(), b = made(true)->state_dict();
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) CHECK(test::same(a[i].array, b[i].array));
+}
+
+TEST_CASE("targets that make no sense are errors, and change nothing") {
+  manual_seed(7);
+  nn::GPT gpt({.vocab_size = 7, .block_size = 6, .n_layer = 1, .n_head = 2, .n_embd = 8});
+  CHECK_THROWS_WITH(nn::add_lora(gpt, {}), ContainsSubstring("no targets"));
+  CHECK_THROWS_WITH(nn::add_lora(gpt, {.targets = {"c_attn", "q_proj"}}),
+                    ContainsSubstring("GPT has no module called 'q_proj'"));
+  CHECK_THROWS_WITH(nn::add_lora(gpt, {.targets = {"c_attn", "wte"}}),
+                    ContainsSubstring("'transformer.wte' is a Embedding"));
+  CHECK(gpt.parameter_count(true) == gpt.parameter_count());
+  CHECK_THROWS_WITH(nn::merge_lora(gpt), ContainsSubstring("GPT has no adapters"));
+  nn::add_lora(gpt, {.targets = {"c_attn", "c_fc"}});
+  CHECK_THROWS_WITH(nn::add_lora(gpt, {.targets = {"c_attn"}}),
+                    ContainsSubstring("has an adapter already"));
+  gpt.loss(zeros({4}, {.dtype = kInt64}), zeros({4}, {.dtype = kInt64})).backward();
+}

@@ -1,0 +1,247 @@
+// Folders of Hugging Face's transformers: what it computes with them, and what is refused.
+#include <filesystem>
+#include <fstream>
+
+#include "nn/pretrained.h"
+#include "support/arrays.h"
+#include "support/catch.h"
+#include "support/temp_dir.h"
+
+#include <hero/autograd/nn_ops.h>
+#include <hero/core/io/file.h>
+#include <hero/nn/gpt.h>
+#include <hero/nn/llama.h>
+
+using namespace hero;
+using Catch::Matchers::ContainsSubstring;
+using test::Pretrained;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kGPTs[] = {"gpt2", "gpt2_bare"};
+constexpr const char* kLlamas[] = {"llama", "llama3", "llama_linear", "qwen2", "mistral"};
+
+template <class Model>
+void check_same_logits(const Pretrained& case_, Model& model) {
+  const NoGrad no_grad;
+  model.eval();
+  const Tensor logits = model(case_.at("tokens"));
+  // 1e-5 of the largest, which is about 5: both compute in float32, with sums in other orders
+  CHECK(max(abs(logits - case_.at("logits"))).item() < 1e-5 * max(abs(logits)).item());
+  CHECK(max(abs(logits)).item() > 1.0);
+}
+
+// Written again and read again the model has the same bits, also in files of other sizes.
+template <class Model>
+void check_written_again(const Model& model, int64_t max_shard_bytes) {
+  const hero_test::TempDir dir;
+  const std::string folder = dir / "again";
+  model.save_pretrained(folder, {.max_shard_bytes = max_shard_bytes});
+  CHECK(path_exists(folder + "/model.safetensors.index.json") == (max_shard_bytes < 20000));
+  const Model again = Model::from_pretrained(folder);
+  const nn::StateDict a = model.state_dict(), b = again.state_dict();
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    INFO(a[i].name);
+    CHECK(a[i].name == b[i].name);
+    CHECK(test::same(a[i].array, b[i].array));
+  }
+}
+
+// A copy of a golden folder that may be spoilt.
+struct CopiedFolder {
+  explicit CopiedFolder(const std::string& name) : path(dir / name) {
+    fs::copy(Pretrained(name).folder, path);
+  }
+  void set(const std::string& key, const std::string& json) const {
+    const std::string file = path + "/config.json";
+    std::string text = read_file_text(file);
+    const size_t at = text.find("\"" + key + "\":");
+    if (at != std::string::npos) {
+      const size_t begin = text.find(':', at) + 1;
+      text.replace(begin, text.find_first_of(",\n", begin) - begin, " " + json);
+    } else {
+      text.insert(text.find('{') + 1, "\"" + key + "\": " + json + ",");
+    }
+    std::ofstream(file) << text;
+  }
+
+  hero_test::TempDir dir;
+  std::string path;
+};
+
+template <class Model>
+std::string error_of(const std::string& folder, const nn::PretrainedOptions& options = {}) {
+  try {
+    Model::from_pretrained(folder, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("a GPT-2 of transformers has its scores here, square matrices and all") {
+  for (const char* name : kGPTs) {
+    INFO(name);
+    const Pretrained golden(name);
+    nn::GPT gpt = nn::GPT::from_pretrained(golden.folder);
+    check_same_logits(golden, gpt);
+    for (const int64_t bytes : {20000, 1000000}) check_written_again(gpt, bytes - 1);
+  }
+}
+
+TEST_CASE("Llama, Qwen2 and Mistral of transformers have their scores here") {
+  for (const char* name : kLlamas) {
+    INFO(name);
+    const Pretrained golden(name);
+    nn::Llama llama = nn::Llama::from_pretrained(golden.folder);
+    check_same_logits(golden, llama);
+    for (const int64_t bytes : {15000, 1000000}) check_written_again(llama, bytes);
+  }
+}
+
+TEST_CASE("a folder is read, draws text and is written") {
+  const std::string folder = Pretrained("llama").folder;
+  const hero_test::TempDir dir;
+  const std::string out = dir / "out";
+  const Tensor prompt = tensor({3, 1, 4});
+  // [snippet: read]
+  nn::Llama model = nn::Llama::from_pretrained(folder, {.dtype = kBFloat16});
+  const Tensor text = model.generate(prompt, {.max_new_tokens = 20, .top_p = 0.9, .seed = 1});
+  model.save_pretrained(out);  // transformers reads it
+  // [end]
+  CHECK(text.shape() == Shape{23});
+  CHECK(equal(nn::Llama::from_pretrained(out, {.dtype = kBFloat16})(prompt), model(prompt)));
+}
+
+TEST_CASE("a model read in another dtype is that of the file converted") {
+  const Pretrained golden("llama3");  // bfloat16, tied
+  const nn::Llama wide = nn::Llama::from_pretrained(golden.folder);
+  nn::Llama half = nn::Llama::from_pretrained(golden.folder, {.dtype = kBFloat16});
+  CHECK(half.lm_head.weight.dtype() == kBFloat16);
+  CHECK(is_same(half.lm_head.weight, half.model.embed_tokens.weight));
+  half.to(kFloat32);
+  const nn::StateDict a = wide.state_dict(), b = half.state_dict();
+  for (size_t i = 0; i < a.size(); ++i) CHECK(test::same(a[i].array, b[i].array));
+}
+
+TEST_CASE("what is written keeps its dtype and says so") {
+  const hero_test::TempDir dir;
+  nn::Llama llama = nn::Llama::from_pretrained(Pretrained("llama_linear").folder);
+  llama.to(kFloat16);
+  llama.save_pretrained(dir / "");
+  CHECK_THAT(read_file_text(dir / "config.json"),
+             ContainsSubstring("\"torch_dtype\": \"float16\""));
+  CHECK(core::load_safetensors(dir / "model.safetensors").arrays[0].array.dtype() == kFloat16);
+  CHECK_THROWS_WITH(llama.save_pretrained(dir / "", {.max_shard_bytes = 10000}),
+                    ContainsSubstring("holds model.safetensors already"));
+}
+
+TEST_CASE("what of a configuration a model does not have is one error that names the key") {
+  const CopiedFolder gpt2("gpt2_bare"), llama("llama"), mistral("mistral");
+  const auto wrong = [](const CopiedFolder& copy, const char* key, const char* json) {
+    const std::string file = copy.path + "/config.json", before = read_file_text(file);
+    copy.set(key, json);
+    const bool is_gpt = copy.path.ends_with("gpt2_bare");
+    const std::string error =
+        is_gpt ? error_of<nn::GPT>(copy.path) : error_of<nn::Llama>(copy.path);
+    INFO(key << ": " << error);
+    CHECK_THAT(error, ContainsSubstring("config.json") && ContainsSubstring(key));
+    CHECK(error.find('\n') == std::string::npos);
+    std::ofstream(file) << before;
+  };
+  for (const auto& [key, json] : {std::pair("activation_function", "\"relu\""),
+                                  {"model_type", "\"bert\""},
+                                  {"n_inner", "100"},
+                                  {"n_layer", "1.5"},
+                                  {"scale_attn_weights", "false"},
+                                  {"add_cross_attention", "true"},
+                                  {"resid_pdrop", "0.5"},
+                                  {"tie_word_embeddings", "3"}}) {
+    wrong(gpt2, key, json);
+  }
+  for (const auto& [key, json] : {std::pair("hidden_act", "\"gelu\""),
+                                  {"model_type", "\"mamba\""},
+                                  {"num_attention_heads", "null"},
+                                  {"quantization_config", "{}"},
+                                  {"attention_dropout", "0.1"},
+                                  {"router_jitter_noise", "0.0"}}) {
+    wrong(llama, key, json);
+  }
+  wrong(mistral, "sliding_window", "8");
+  llama.set("router_jitter_noise", "0.0");
+  CHECK(error_of<nn::Llama>(llama.path, {.ignore_keys = {"router_jitter_noise"}}) == "no error");
+}
+
+TEST_CASE("a rotary scaling that is not known is an error of its own") {
+  const CopiedFolder llama("llama3");
+  const std::string file = llama.path + "/config.json", before = read_file_text(file);
+  const auto error_with = [&](const std::string& old, const std::string& now) {
+    std::string text = before;
+    text.replace(text.find(old), old.size(), now);
+    std::ofstream(file) << text;
+    return error_of<nn::Llama>(llama.path);
+  };
+  CHECK_THAT(
+      error_with("\"llama3\"", "\"yarn\""),
+      ContainsSubstring("rope_parameters") && ContainsSubstring("default, linear and llama3"));
+  CHECK_THAT(error_with("\"factor\": 8.0,", ""), ContainsSubstring("it has no factor"));
+  CHECK_THAT(error_with("\"low_freq_factor\": 1.0", "\"low_freq_factor\": 9.0"),
+             ContainsSubstring("low_freq_factor 9"));
+  CHECK_THAT(error_with("\"factor\": 8.0", "\"factor\": 8.0, \"beta_fast\": 3"),
+             ContainsSubstring("'beta_fast' is not known of type llama3"));
+}
+
+TEST_CASE("missing, superfluous and mis-shaped tensors are one error, and so are missing files") {
+  const CopiedFolder llama("mistral");
+  const std::string file = llama.path + "/model.safetensors";
+  auto arrays = core::load_safetensors(file).arrays;
+  for (auto& [name, array] : arrays) {
+    if (name == "model.norm.weight") name = "model.norm.scale";
+    if (name == "lm_head.weight") array = array.t().contiguous();
+  }
+  core::save_safetensors(file, arrays);
+  const std::string error = error_of<nn::Llama>(llama.path);
+  INFO(error);
+  CHECK_THAT(error, ContainsSubstring("missing: model.norm.weight") &&
+                        ContainsSubstring("unexpected: model.norm.scale") &&
+                        ContainsSubstring("wrong: lm_head.weight [24, 61] instead of [61, 24]"));
+  fs::remove(file);
+  CHECK_THAT(error_of<nn::Llama>(llama.path),
+             ContainsSubstring("holds neither model.safetensors nor"));
+  const CopiedFolder parts("gpt2");
+  fs::remove(parts.path + "/model-00002-of-00003.safetensors");
+  CHECK_THAT(error_of<nn::GPT>(parts.path),
+             ContainsSubstring("model-00002-of-00003.safetensors, which is missing"));
+  CHECK_THAT(error_of<nn::GPT>("no/such"), ContainsSubstring("no/such is no folder"));
+  // matrices of GPT-2 that somebody has turned already
+  const CopiedFolder turned("gpt2_bare");
+  auto weights = core::load_safetensors(turned.path + "/model.safetensors").arrays;
+  for (auto& [name, array] : weights) {
+    if (name == "h.0.mlp.c_fc.weight") array = array.t().contiguous();
+  }
+  core::save_safetensors(turned.path + "/model.safetensors", weights);
+  CHECK_THAT(error_of<nn::GPT>(turned.path),
+             ContainsSubstring("h.0.mlp.c_fc.weight [96, 24] instead of [24, 96]"));
+}
+
+TEST_CASE("a GPT that GPT-2 has no words for is not written") {
+  const hero_test::TempDir dir;
+  const nn::GPTConfig plain{
+      .vocab_size = 5, .block_size = 4, .n_layer = 1, .n_head = 2, .n_embd = 4};
+  nn::GPTConfig rotary = plain, grouped = plain, bare = plain;
+  rotary.rotary = true;
+  grouped.n_kv_head = 1;
+  bare.bias = false;
+  const std::string folder = dir / "out";
+  CHECK_THROWS_WITH(nn::GPT(rotary).save_pretrained(folder), ContainsSubstring("rotary"));
+  CHECK_THROWS_WITH(nn::GPT(grouped).save_pretrained(folder), ContainsSubstring("heads"));
+  CHECK_THROWS_WITH(nn::GPT(bare).save_pretrained(folder), ContainsSubstring("bias"));
+  const nn::DeviceScope meta(kMeta);
+  CHECK_THROWS_WITH(nn::GPT(plain).save_pretrained(folder), ContainsSubstring("lies on meta"));
+  CHECK(!path_exists(folder));
+}
