@@ -32,14 +32,13 @@ void round_rows(int64_t count, const float* from, BFloat16* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = BFloat16(from[i]);
 }
 
-// x is the sum of two halves, but for 2^-17 of it.
-void split_rows(int64_t count, const float* x, BFloat16* upper, BFloat16* lower) {
+// x becomes the sum of two halves, but for 2^-17 of it; it is left as what rounding took away. In
+// steps, each of which becomes vectors.
+void split_rows(int64_t count, float* x, BFloat16* upper, BFloat16* lower) {
+  round_rows(count, x, upper);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) {
-    const BFloat16 most(x[i]);
-    upper[i] = most;
-    lower[i] = BFloat16(x[i] - static_cast<float>(most));
-  }
+  for (int64_t i = 0; i < count; ++i) x[i] -= static_cast<float>(upper[i]);
+  round_rows(count, x, lower);
 }
 
 class HalfAttention {
@@ -77,11 +76,11 @@ class HalfAttention {
               false);
     const Head<BFloat16> to(out, b, h);
     for (int64_t r = 0; r < part.rows; ++r) {
-      const float* const upper = values.data() + r * width_;
+      float* const upper = values.data() + r * width_;
       const float* const lower = upper + part.rows * width_;
-      BFloat16* const row = to.data + (part.first + r) * to.row;
 #pragma GCC ivdep
-      for (int64_t j = 0; j < width_; ++j) row[j] = BFloat16(upper[j] + lower[j]);
+      for (int64_t j = 0; j < width_; ++j) upper[j] += lower[j];
+      round_rows(width_, upper, to.data + (part.first + r) * to.row);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <hero/core/cpu/gemm.h>
+#include <hero/core/cpu/gemm_few.h>
 #include <hero/core/cpu/gemm_kernel.h>
 #include <hero/core/cpu/gemm_pack.h>
 #include <hero/core/error.h>
@@ -237,6 +238,31 @@ void run_in_tiles(const Product<T>& p) {
   });
 }
 
+// The same chains with B turned in registers.
+template <class T>
+void run_few(const Product<T>& p) {
+  constexpr int64_t lanes = micro::kLanes<T>;
+  const auto kernel = micro::few_rows_kernel<T>(p.m);
+  const int64_t grain = std::max<int64_t>(1, kThreadWork / 4 / (p.k * lanes));
+  parallel_for(ceil_div(p.n, lanes), grain, [&](int64_t begin, int64_t end) {
+    T sums[micro::kFewRows * lanes];
+    for (int64_t j = begin * lanes; j < std::min(end * lanes, p.n); j += lanes) {
+      // The last columns are computed beside some of the vector before.
+      const int64_t first = std::min(j, p.n - lanes);
+      kernel(p.k, block_length(p.k), p.a, p.a_rs, p.b + first * p.b_cs, p.b_cs, sums);
+      for (int64_t i = 0; i < p.m; ++i) {
+        std::copy_n(sums + i * lanes + (j - first), first + lanes - j, p.c + i * p.c_rs + j);
+      }
+    }
+  });
+}
+
+template <class T>
+bool is_few(const Product<T>& p) {
+  return p.m <= micro::kFewRows && p.n >= micro::kLanes<T> && p.a_cs == 1 && p.b_rs == 1 &&
+         p.c_cs == 1 && !p.add;
+}
+
 // The same chains without panels. Needs k <= kDepth.
 template <class T>
 void run_tiny(const Product<T>& p) {
@@ -277,6 +303,8 @@ void run(const Product<T>& p) {
     run_in_tiles(p);
   } else if (p.k <= kDepth && p.m * p.n * p.k <= kTinyWork) {
     run_tiny(p);
+  } else if (is_few(p)) {
+    run_few(p);
   } else {
     run_in_tiles(better_transposed(p) ? transposed(p) : p);
   }

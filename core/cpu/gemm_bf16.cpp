@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kBlock = 4 * kBf16Chain;  // elements of k packed at a time
 constexpr int64_t kPartElements = 1 << 18;  // of A in the cache: 0.5 of a 1 MiB cache
 constexpr int64_t kWaitingColumns = 512;    // of a part whose sums wait
+constexpr int64_t kPackedTogether = 8;      // panels
+constexpr int64_t kPackedSteps = 64;        // of k
 constexpr int64_t kPackingCost = 6;         // rows or columns of a product, as in gemm.cpp
 constexpr int64_t kThreadSteps = 1 << 19;   // multiply-adds that are worth a thread (5 us)
 constexpr int64_t kTile = bf16::kRows * bf16::kColumns;
@@ -172,10 +174,15 @@ void run_parts(Bf16Product p) {
   if (cut.rows > 1) {
     const int64_t size = p.pairs() * kBf16Columns;
     all.emplace(p.panels() * size + bf16::kPackSlack);
-    const int64_t grain = std::max<int64_t>(1, kThreadSteps / 16 / std::max<int64_t>(1, size));
-    parallel_for(p.panels(), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        p.pack_panel(panel, 0, p.k, all->data() + panel * size);
+    // Some panels side by side and some steps of k at a time: where B lies by rows, what follows in
+    // memory is read next.
+    parallel_for(parts_for(p.panels(), kPackedTogether), 1, [&](int64_t begin, int64_t end) {
+      const int64_t last = std::min(p.panels(), end * kPackedTogether);
+      for (int64_t first = 0; first < p.k; first += kPackedSteps) {
+        for (int64_t panel = begin * kPackedTogether; panel < last; ++panel) {
+          p.pack_panel(panel, first, std::min(kPackedSteps, p.k - first),
+                       all->data() + panel * size + first / 2 * kBf16Columns);
+        }
       }
     });
     p.packed_b = all->data();
@@ -185,6 +192,23 @@ void run_parts(Bf16Product p) {
       Part(p, even_part(p.m, cut.rows, i / cut.columns),
            even_part(p.panels(), cut.columns, i % cut.columns))
           .run();
+    }
+  });
+}
+
+// A few rows and a weight as linear layers have it: B is read once, and not copied.
+bool is_few(const Bf16Product& p) { return p.m <= bf16::kFewRows && p.a.cs == 1 && p.b.rs == 1; }
+
+void run_few(const Bf16Product& p) {
+  constexpr int64_t kVector = 16;
+  const bf16::FewRows few{p.m, p.k, kBf16Chain, p.a.data, p.a.rs, p.b.cs};
+  const int64_t grain = std::max<int64_t>(1, kThreadSteps / 8 / (p.k * kVector));
+  parallel_for(parts_for(p.n, kVector), grain, [&](int64_t begin, int64_t end) {
+    float sums[bf16::kFewRows * kBf16Columns];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t column = i * kVector, columns = std::min(kVector, p.n - column);
+      bf16::multiply_few(few, columns, p.b.data + column * p.b.cs, sums);
+      p.to.take(0, column, p.m, columns, sums, kBf16Columns);
     }
   });
 }
@@ -246,7 +270,8 @@ void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16M
                const Bf16Sums& to) {
   if (m <= 0 || n <= 0) return;
   const Bf16Product product{m, n, k, a, b, to};
-  k > 0 ? run_parts(product) : hand_out_zeros(product);
+  if (k <= 0) return hand_out_zeros(product);
+  is_few(product) ? run_few(product) : run_parts(product);
 }
 
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,

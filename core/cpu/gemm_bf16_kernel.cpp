@@ -171,6 +171,66 @@ template <bool in_place, int rows, int vectors>
   }
 }
 
+// Sixteen columns of B times a few rows, turned in registers. `whole`: all columns exist.
+template <int rows, bool whole>
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] void few_rows(const FewRows& p,
+                                                                               int64_t columns,
+                                                                               const BFloat16* b,
+                                                                               float* sums) {
+  constexpr int kAhead = 256;  // elements of a column that are asked for before they are read
+  // Every fourth column has a pointer of its own: the three after it are reached by an index.
+  const BFloat16* column[4];
+  for (int g = 0; g < 4; ++g) column[g] = b + 4 * g * p.b_cs;
+  for (int64_t first = 0; first < p.k; first += p.chain) {
+    const int64_t end = std::min(p.k, first + p.chain);
+    __m512 chains[rows];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) chains[i] = _mm512_setzero_ps();
+    for (int64_t q = first; q < end; q += 32) {
+      const int64_t here = std::min<int64_t>(32, end - q);
+      const auto mask = here == 32 ? ~__mmask32{0} : (__mmask32{1} << here) - 1;
+      __m512i steps[16];
+#pragma GCC unroll 16
+      for (int j = 0; j < 16; ++j) {
+        const BFloat16* const from = column[j / 4] + (j % 4) * p.b_cs + q;
+        if (whole || j < columns) {
+          steps[j] = _mm512_maskz_loadu_epi16(mask, from);
+          __builtin_prefetch(from + kAhead, 0, 2);
+        } else {
+          steps[j] = _mm512_setzero_si512();
+        }
+      }
+      transpose_pairs(steps);
+      const auto pair_of_row = [&](int64_t i, int64_t pair) {
+        const BFloat16* const at = p.a + i * p.a_rs + q + 2 * pair;
+        return 2 * pair + 1 < here ? pair_at(reinterpret_cast<const std::byte*>(at))
+                                   : static_cast<int>(at->bits);
+      };
+      const int64_t pairs = (here + 1) / 2;
+#pragma GCC unroll 16
+      for (int pair = 0; pair < 16; ++pair) {
+        if (pair >= pairs) continue;
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; ++i) {
+          const __m512i x = _mm512_set1_epi32(pair_of_row(i, pair));
+          chains[i] = _mm512_dpbf16_ps(chains[i], (__m512bh)x, (__m512bh)steps[pair]);
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      float* const to = sums + i * kColumns;
+      _mm512_storeu_ps(to, first > 0 ? _mm512_add_ps(_mm512_loadu_ps(to), chains[i]) : chains[i]);
+    }
+  }
+}
+
+template <bool whole, int... i>
+constexpr auto few_rows_kernels(std::integer_sequence<int, i...>) {
+  using Kernel = void (*)(const FewRows&, int64_t, const BFloat16*, float*);
+  return std::array<Kernel, kFewRows>{few_rows<i + 1, whole>...};
+}
+
 using Multiply = void (*)(int64_t, const RowPairs&, const uint32_t*, float*, bool);
 
 template <bool in_place, int vectors, int... i>
@@ -198,6 +258,13 @@ void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, 
   pack_panel(count, k, from, line, step, to, kColumns);
 }
 
+void multiply_few(const FewRows& p, int64_t columns, const BFloat16* b, float* sums) {
+  using Rows = std::make_integer_sequence<int, kFewRows>;
+  static constexpr auto all = few_rows_kernels<true>(Rows{}),
+                        some = few_rows_kernels<false>(Rows{});
+  (columns == 16 ? all : some)[static_cast<size_t>(p.rows - 1)](p, columns, b, sums);
+}
+
 void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, const uint32_t* b,
               float* sums, bool add) {
   const Multiply kernel =
@@ -217,6 +284,7 @@ void pack_columns(int64_t, int64_t, const BFloat16*, int64_t, int64_t, uint32_t*
 void multiply(int64_t, int64_t, int64_t, const RowPairs&, const uint32_t*, float*, bool) {
   std::abort();
 }
+void multiply_few(const FewRows&, int64_t, const BFloat16*, float*) { std::abort(); }
 
 }  // namespace hero::core::cpu::bf16
 

@@ -33,4 +33,19 @@ struct RowPairs {
 void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, const uint32_t* b,
               float* sums, bool add);
 
+/// Rows of A up to which it is better to turn B in registers than to pack it.
+inline constexpr int kFewRows = 4;
+
+/// A few rows of A, element p of row i at a + i * a_rs + p, beside columns of B that lie one
+/// element of k after the other, b_cs apart; a chain ends after `chain` elements.
+struct FewRows {
+  int64_t rows, k, chain;
+  const BFloat16* a;
+  int64_t a_rs, b_cs;
+};
+
+/// sums[i * kColumns + j] = the sums of row i and column j, whose elements begin at b + j * b_cs;
+/// up to 16 columns, and 16 elements of each row of sums are written.
+void multiply_few(const FewRows& p, int64_t columns, const BFloat16* b, float* sums);
+
 }  // namespace hero::core::cpu::bf16

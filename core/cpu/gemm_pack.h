@@ -21,8 +21,9 @@ void exchange(Vector<T>& x, Vector<T>& y, std::integer_sequence<int, lane...>) {
   y = high;
 }
 
+// A call would send all rows through memory.
 template <class T, int d>
-void exchange_all(Vector<T> (&rows)[kLanes<T>]) {
+[[gnu::always_inline]] inline void exchange_all(Vector<T> (&rows)[kLanes<T>]) {
   if constexpr (d > 0) {
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes<T>; ++i) {
