@@ -2,7 +2,7 @@
 // Williams, 1992; the cart is that of Barto, Sutton and Anderson, 1983. docs/pretrained.md names
 // it, docs/distributions.md explains it.
 //
-//   ./policy_gradient --episodes 300
+//   ./policy_gradient --episodes 500
 // [snippet: program]
 #include <cmath>
 #include <cstdio>
@@ -69,7 +69,7 @@ Tensor returns_of(size_t steps) {
 }
 
 int main(int argc, char** argv) {
-  const int episodes = argc == 3 && std::string(argv[1]) == "--episodes" ? std::atoi(argv[2]) : 300;
+  const int episodes = argc == 3 && std::string(argv[1]) == "--episodes" ? std::atoi(argv[2]) : 500;
   manual_seed(3);
   nn::Sequential policy{nn::Linear(4, 64), nn::Tanh(), nn::Linear(64, 2)};
   optim::AdamW adamw(policy.parameters(), {.lr = 1e-2});
