@@ -193,7 +193,7 @@ TEST_CASE("quantized: a secondary shard changes no bit, also where nothing is qu
   });
 }
 
-TEST_CASE("quantized: members without a gradient, several units' sizes, and a GPT") {
+TEST_CASE("quantized: members without a gradient, and parts that are not equal") {
   run_ranks(3, [](Communicator& world) {
     // a frozen layer in the same unit: parts of the others are no longer equal
     manual_seed(3);
@@ -218,21 +218,27 @@ TEST_CASE("quantized: members without a gradient, several units' sizes, and a GP
       }
     }
   });
+}
+
+TEST_CASE("quantized: a GPT learns as it does without") {
   run_ranks(2, [](Communicator& world) {
-    const auto model = make_subject(Subject::gpt);
-    fully_shard(*model, world,
-                {.unit = each<nn::Block>(),
-                 .quantize = {.weights = Codec::int8, .gradients = Codec::int8}});
-    optim::AdamW adamw(model->parameters(), {.lr = 0.01});
-    double first = 0.0, last = 0.0;
-    for (int step = 0; step < 30; ++step) {
-      const Tensor loss = subject_loss(Subject::gpt, *model, 0, world.rank());
-      loss.backward();
-      adamw.step();
-      adamw.zero_grad();
-      (step == 0 ? first : last) = loss.item();
-    }
-    expect(last < 0.3 * first, "it learns: ", first, ", ", last);
+    const auto last_loss = [&](const Quantize& quantize) {
+      const auto model = make_subject(Subject::gpt);
+      fully_shard(*model, world, {.unit = each<nn::Block>(), .quantize = quantize});
+      optim::AdamW adamw(model->parameters(), {.lr = 0.01});
+      double loss = 0.0;
+      for (int step = 0; step < 30; ++step) {
+        const Tensor now = subject_loss(Subject::gpt, *model, 0, world.rank());
+        now.backward();
+        adamw.step();
+        adamw.zero_grad();
+        loss = now.item();
+      }
+      return loss;
+    };
+    const double exact = last_loss({});
+    const double bytes = last_loss({.weights = Codec::int8, .gradients = Codec::int8});
+    expect(exact < 1.5 && std::fabs(bytes - exact) < 0.05, "losses ", bytes, " and ", exact);
   });
 }
 
