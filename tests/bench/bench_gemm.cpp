@@ -1,6 +1,7 @@
 // Matrix products of float as a percentage of the peak of fused multiply-adds, which a loop of
 // nothing else measures in the same run. "peak%" is the share of the peak of as many cores as the
-// row has threads.
+// row has threads. Products of bfloat16 (gemm_bf16_..), where the processor has them, are beside
+// the same peak: twice as many of their multiply-adds fit into an instruction.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -11,6 +12,8 @@
 #include <benchmark/benchmark.h>
 
 #include <hero/core/cpu/gemm.h>
+#include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/half_products.h>
 #include <hero/core/thread_pool.h>
 
 namespace {
@@ -122,6 +125,19 @@ void run_product(benchmark::State& state, const Case& c, int threads) {
   });
 }
 
+void run_half_product(benchmark::State& state, const Case& c, int threads) {
+  const hero::ThreadLimit limit(threads);
+  const std::vector<hero::BFloat16> a(static_cast<size_t>(c.m * c.k), hero::BFloat16(1.1f));
+  const std::vector<hero::BFloat16> b(static_cast<size_t>(c.k * c.n), hero::BFloat16(0.9f));
+  std::vector<hero::BFloat16> result(static_cast<size_t>(c.m * c.n));
+  const hero::core::cpu::Bf16Matrix left{a.data(), c.a_transposed ? 1 : c.k,
+                                         c.a_transposed ? c.m : 1};
+  const hero::core::cpu::Bf16Matrix right{b.data(), c.b_transposed ? 1 : c.n,
+                                          c.b_transposed ? c.k : 1};
+  measure(state, 2.0 * static_cast<double>(c.m * c.n * c.k), threads,
+          [&] { hero::core::cpu::gemm_bf16(c.m, c.n, c.k, left, right, result.data(), c.n); });
+}
+
 // The products of attention: 48 heads of 64 positions, 32 wide.
 void run_attention(benchmark::State& state, int threads) {
   const hero::ThreadLimit limit(threads);
@@ -147,10 +163,14 @@ void run_region(benchmark::State& state, int threads) {
   for (const int threads : {1, 2}) {
     const std::string suffix = "/threads:" + std::to_string(threads);
     for (const Case& c : kCases) {
-      const std::string name = std::string("gemm_") + c.name + "/" + std::to_string(c.m) + "x" +
+      const std::string name = std::string(c.name) + "/" + std::to_string(c.m) + "x" +
                                std::to_string(c.n) + "x" + std::to_string(c.k) + suffix;
-      benchmark::RegisterBenchmark(name.c_str(), [&c, threads](benchmark::State& state) {
-        run_product(state, c, threads);
+      benchmark::RegisterBenchmark(("gemm_" + name).c_str(), [&c, threads](benchmark::State& s) {
+        run_product(s, c, threads);
+      })->UseRealTime();
+      if (!hero::native_half_products()) continue;
+      benchmark::RegisterBenchmark(("gemm_bf16_" + name).c_str(), [&c, threads](auto& s) {
+        run_half_product(s, c, threads);
       })->UseRealTime();
     }
     benchmark::RegisterBenchmark(
