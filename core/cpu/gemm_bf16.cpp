@@ -18,15 +18,15 @@ namespace {
 // of B a panel at a time down the rows. Where several parts read a panel, all of B is packed
 // beforehand. With one block of k a tile of sums lives in the first-level cache until it is handed
 // out; with several the part's sums wait in the second-level one, so its columns are bounded.
-constexpr int64_t kBlock = 4 * kBf16Chain;  // elements of k packed at a time
-constexpr int64_t kPartElements = 1 << 18;  // of A in the cache: 0.5 of a 1 MiB cache
-constexpr int64_t kWaitingColumns = 512;    // of a part whose sums wait
-constexpr int64_t kPackedTogether = 8;      // panels
-constexpr int64_t kPackedSteps = 64;        // of k
-constexpr int64_t kPackingCost = 6;         // rows or columns of a product, as in gemm.cpp
-constexpr int64_t kThreadSteps = 1 << 19;   // multiply-adds that are worth a thread (5 us)
+constexpr int64_t kBf16Block = 4 * kBf16Chain;  // elements of k packed at a time
+constexpr int64_t kPartElements = 1 << 18;      // of A in the cache: 0.5 of a 1 MiB cache
+constexpr int64_t kWaitingColumns = 512;        // of a part whose sums wait
+constexpr int64_t kPackedTogether = 8;          // panels
+constexpr int64_t kPackedSteps = 64;            // of k
+constexpr int64_t kBf16PackingCost = 6;         // rows or columns of a product, as in gemm.cpp
+constexpr int64_t kThreadSteps = 1 << 19;       // multiply-adds that are worth a thread (5 us)
 constexpr int64_t kTile = bf16::kRows * bf16::kColumns;
-static_assert(bf16::kColumns == kBf16Columns && kBlock % kBf16Chain == 0);
+static_assert(bf16::kColumns == kBf16Columns && kBf16Block % kBf16Chain == 0);
 
 int64_t parts_for(int64_t x, int64_t size) { return (x + size - 1) / size; }
 
@@ -57,8 +57,8 @@ class Part {
        std::pair<int64_t, int64_t> panels)
       : p_(product), top_(rows.first), m_(rows.second - rows.first), panels_(panels) {
     row_panels_ = parts_for(m_, bf16::kRows);
-    depth_ = std::min(kBlock, 2 * p_.pairs());
-    waits_ = p_.k > kBlock;
+    depth_ = std::min(kBf16Block, 2 * p_.pairs());
+    waits_ = p_.k > kBf16Block;
     // Rows that lie 4 KiB apart would share a few places of the first-level cache.
     const int64_t bytes = p_.a.rs * static_cast<int64_t>(sizeof(BFloat16));
     in_place_ = p_.a.cs == 1 && p_.k % 2 == 0 && bytes % 4096 != 0;
@@ -73,8 +73,8 @@ class Part {
   }
 
   void run() const {
-    for (int64_t first = 0; first < p_.k; first += kBlock) {
-      const int64_t length = std::min(kBlock, p_.k - first);
+    for (int64_t first = 0; first < p_.k; first += kBf16Block) {
+      const int64_t length = std::min(kBf16Block, p_.k - first);
       if (!in_place_) pack_a(first, length);
       for (int64_t panel = panels_.first; panel < panels_.second; ++panel) {
         run_panel(panel, first, length);
@@ -144,9 +144,9 @@ struct Cut {
 // The cut that ends first: the largest part, packing included, times the parts that one thread
 // gets. It may depend on the number of threads because the bits do not depend on it.
 Cut choose_cut(const Bf16Product& p, int64_t threads) {
-  const int64_t height = std::max<int64_t>(bf16::kRows, kPartElements / std::min(p.k, kBlock));
+  const int64_t height = std::max<int64_t>(bf16::kRows, kPartElements / std::min(p.k, kBf16Block));
   const int64_t row_parts = parts_for(p.m, height), panels = p.panels();
-  const int64_t least = p.k > kBlock ? parts_for(p.n, kWaitingColumns) : 1;
+  const int64_t least = p.k > kBf16Block ? parts_for(p.n, kWaitingColumns) : 1;
   Cut best{row_parts, least};
   int64_t best_cost = INT64_MAX;
   for (int64_t columns = least; columns <= std::min(std::max(threads, 2 * least), panels);
@@ -157,7 +157,7 @@ Cut choose_cut(const Bf16Product& p, int64_t threads) {
       const int64_t tall = parts_for(p.m, rows);
       const int64_t wide = parts_for(panels, columns) * kBf16Columns;
       const int64_t cost =
-          parts_for(rows * columns, threads) * (tall * wide + kPackingCost * (tall + wide));
+          parts_for(rows * columns, threads) * (tall * wide + kBf16PackingCost * (tall + wide));
       if (cost < best_cost) {
         best_cost = cost;
         best = {rows, columns};
