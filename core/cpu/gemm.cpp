@@ -87,9 +87,9 @@ std::pair<int64_t, int64_t> part_of(int64_t n, int64_t parts, int64_t i) {
 
 // One block of k of one tile, seen from its first element.
 template <class T>
-class Block {
+class ProductBlock {
  public:
-  explicit Block(const Product<T>& tile) : t_(tile) {
+  explicit ProductBlock(const Product<T>& tile) : t_(tile) {
     panels_ = ceil_div(t_.m, micro::kMaxRows);
     // A is read in place where its layout allows it and too few columns of B would pay for packing.
     const bool few_columns = t_.n <= 2 * micro::kMaxColumns<T>;
@@ -182,7 +182,7 @@ void run_tile(const Product<T>& tile) {
     block.a += p * tile.a_cs;
     block.b += p * tile.b_rs;
     block.add = tile.add || p > 0;
-    Block<T>(block).run();
+    ProductBlock<T>(block).run();
   }
 }
 

@@ -22,7 +22,7 @@ struct Name {
 constexpr Name kNames[] = {{"b1", kBool},    {"u1", kUInt8},   {"i4", kInt32},  {"i8", kInt64},
                            {"f2", kFloat16}, {"f4", kFloat32}, {"f8", kFloat64}};
 
-struct Header {
+struct NpyHeader {
   std::optional<DType> dtype;
   std::optional<bool> fortran;
   std::optional<std::vector<int64_t>> shape;
@@ -33,8 +33,8 @@ class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& label) : text_(text), label_(label) {}
 
-  Header parse() {
-    Header header;
+  NpyHeader parse() {
+    NpyHeader header;
     expect('{');
     while (!accept('}')) {
       const std::string_view key = quoted();
@@ -154,7 +154,7 @@ class HeaderParser {
 };
 
 struct Layout {
-  Header header;
+  NpyHeader header;
   uint64_t data_begin = 0;
 };
 
@@ -196,7 +196,7 @@ std::optional<int64_t> bytes_of(const std::vector<int64_t>& shape, DType dtype) 
   return empty ? 0 : padded;
 }
 
-Array load(const Source& source) {
+Array load_array(const Source& source) {
   const Layout layout = read_layout(source);
   const std::string label = source.label();
   const std::vector<int64_t>& sizes = *layout.header.shape;
@@ -251,11 +251,11 @@ std::string header_text(const Array& array) {
 Array load_npy(const std::string& path) {
   return with_file_errors("load_npy", path, [&] {
     const InputFile file(path);
-    return load(Source(file));
+    return load_array(Source(file));
   });
 }
 
-Array parse_npy(std::span<const std::byte> bytes) { return load(Source(bytes)); }
+Array parse_npy(std::span<const std::byte> bytes) { return load_array(Source(bytes)); }
 
 void save_npy(const std::string& path, const Array& array) {
   check(array.defined(), "save_npy: the array is undefined");

@@ -176,10 +176,10 @@ std::string SwapWorker::move(const Piece& piece, std::byte* buffer) {
   if (!error.empty()) return error;
   if (crc32c({data, size}) != sum) {
     std::string line;
-    detail::append(line, "other bytes than were written came back: ");
-    detail::append(line, bytes);
-    detail::append(line, " at ");
-    detail::append(line, job.first + piece.begin);
+    hero::detail::append(line, "other bytes than were written came back: ");
+    hero::detail::append(line, bytes);
+    hero::detail::append(line, " at ");
+    hero::detail::append(line, job.first + piece.begin);
     return line;
   }
   if (!in_place) std::memcpy(memory, buffer, size);
@@ -196,9 +196,9 @@ std::string SwapWorker::move_bytes(bool writing, std::byte* data, int64_t bytes,
     });
     if (now <= 0) {
       std::string line = writing ? "writing " : "reading ";
-      detail::append(line, bytes);
-      detail::append(line, " bytes at ");
-      detail::append(line, first);
+      hero::detail::append(line, bytes);
+      hero::detail::append(line, " bytes at ");
+      hero::detail::append(line, first);
       return line + ": " + (now < 0 ? system_text(errno) : "the file ends before");
     }
     moved += now;
