@@ -25,8 +25,8 @@ void few_rows(int64_t k, int64_t depth, const T* a, int64_t a_rs, const T* b, in
   constexpr int lanes = kLanes<T>;
   // Every fourth column has a pointer of its own: the three after it are reached by an index, so
   // registers suffice.
-  const T* column[lanes / 4];
-  for (int g = 0; g < lanes / 4; ++g) column[g] = b + 4 * g * b_cs;
+  const T* column[(lanes + 3) / 4];
+  for (int g = 0; g < (lanes + 3) / 4; ++g) column[g] = b + 4 * g * b_cs;
   Vector<T> totals[rows] = {};
   for (int64_t first = 0; first < k; first += depth) {
     const int64_t end = std::min(k, first + depth);
