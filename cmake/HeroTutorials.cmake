@@ -136,6 +136,14 @@ set_tests_properties(
   PROPERTIES LABELS tutorial TIMEOUT 3600 PASS_REGULAR_EXPRESSION
              "two threads on a link of 100 MB/s.*median error +[0-9]+ %, Kendall's tau")
 
+add_test(NAME "tutorial: 22_compressed on a throttled link"
+         COMMAND ${PROJECT_BINARY_DIR}/tutorials/22_compressed --ranks 2 --steps 10 --link 5e7 --out
+                 ${PROJECT_BINARY_DIR}/tests/tutorials/22_compressed.link)
+set_tests_properties(
+  "tutorial: 22_compressed on a throttled link"
+  PROPERTIES LABELS tutorial TIMEOUT 3600 PASS_REGULAR_EXPRESSION
+             "measured on a link of 50 MB/s, seconds.*\n  1-bit Adam [^\n]*, its bytes alone +[0-9.]+")
+
 add_test(NAME "tutorial: without a GPU --device cuda is one line"
          COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_no_gpu ${PROJECT_BINARY_DIR}/tutorials)
 set_tests_properties("tutorial: without a GPU --device cuda is one line"
