@@ -109,7 +109,7 @@ Tensor at_share(const char* op, const Tensor& x, const Tensor& q, const Quantile
 }
 
 Tensor share(const Tensor& x, double q) {
-  return full({}, q, {.dtype = x.dtype(), .device = x.device()});
+  return full({}, q, {.dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32, .device = x.device()});
 }
 
 }  // namespace

@@ -48,7 +48,18 @@ Resampling nearest_rows(const Axis& axis, bool exact) {
   return result;
 }
 
+// Every pixel for itself, where the size stays: then scale_factor does not count.
+Resampling same_rows(const Axis& axis) {
+  Resampling result{axis.in};
+  for (int64_t i = 0; i < axis.out; ++i) {
+    result.add(i, 1.0);
+    result.end_row();
+  }
+  return result;
+}
+
 Resampling linear_rows(const Axis& axis) {
+  if (axis.in == axis.out) return same_rows(axis);
   Resampling result{axis.in};
   for (int64_t i = 0; i < axis.out; ++i) {
     const double at = std::max(axis.at(i), 0.0);
@@ -124,7 +135,7 @@ Resampling smoothed_rows(const Axis& axis, bool is_cubic) {
 Resampling rows_of(const Axis& axis, const InterpolateOptions& options) {
   switch (options.mode) {
     case Interpolation::nearest:
-      return nearest_rows(axis, false);
+      return axis.in == axis.out ? same_rows(axis) : nearest_rows(axis, false);
     case Interpolation::nearest_exact:
       return nearest_rows(axis, true);
     case Interpolation::area:
