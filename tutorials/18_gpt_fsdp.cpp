@@ -126,7 +126,10 @@ void train(const Communicator& world, Run& run, int64_t from, int64_t until) {
     world.traffic().reset();
     const double loss = run.step(i, world.size());
     curves.back().losses.push_back(loss);
-    tutorial::note_step(curves.back().name, {{"loss", loss}, {"rate", run.adamw.lr()}});
+    tutorial::note_step(curves.back().name,
+                        {{"loss", loss},
+                         {"rate", run.adamw.lr()},
+                         {"sent, MB", 1e-6 * static_cast<double>(world.traffic().bytes())}});
     sum += loss;
     if ((i + 1) % every != 0) continue;
     say(run.ranks, "  step %3d  loss %.3f\n", static_cast<int>(i + 1),

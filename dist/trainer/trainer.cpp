@@ -79,7 +79,8 @@ Pipeline pipeline_of(nn::Module& model, const Mesh& mesh, const Config& config, 
   PipelineOptions options = {.schedule = Schedule::named(config.schedule),
                              .micro_batches = static_cast<int>(config.accumulation_steps),
                              .device = device};
-  const size_t stages = static_cast<size_t>(config.pipe * options.schedule.chunks());
+  const auto stages =
+      static_cast<size_t>(config.pipe) * static_cast<size_t>(options.schedule.chunks());
   nn::Chain& chain = chain_of(model, "a pipeline");
   const auto* gpt = dynamic_cast<nn::GPT*>(&model);
   const size_t blocks = gpt ? static_cast<size_t>(gpt->config().n_layer) : 0;
@@ -198,6 +199,7 @@ bool Trainer::State::end_step() {
 
 // Forward and backward of all micro-batches are one call, and count as backward.
 double Trainer::State::train_pipeline(const Tensor& x, const Tensor& y) {
+  if (report) report->begin();
   double loss = 0.0;
   {
     const Watch watch(backward_ms);
@@ -237,6 +239,7 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 Tensor Trainer::forward(const std::function<Tensor()>& run) {
   check(!state_->pipe, "trainer: a pipeline has no forward of its own; call train_batch()");
+  if (state_->report) state_->report->begin();
   const Watch watch(state_->forward_ms);
   const DType compute = state_->config.compute;
   if (compute == kFloat32) return run();
@@ -252,6 +255,7 @@ void Trainer::backward(const Tensor& loss) {
         "trainer: backward was called twice; call step() after each one, which "
         "steps at the end of ",
         s.config.accumulation_steps, " micro-batches");
+  if (s.report) s.report->begin();
   const Watch watch(s.backward_ms);
   if (s.scaler.is_enabled()) s.scaler.update(s.scaling.scale());  // a checkpoint may have set it
   s.parallel->set_requires_gradient_sync(s.is_boundary(s.micro_steps + 1));

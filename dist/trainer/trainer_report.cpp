@@ -1,4 +1,5 @@
 #include <exception>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -26,6 +27,16 @@ TrainerReport::~TrainerReport() {
   if (std::uncaught_exceptions() == 0) report_.finish();
 }
 
+std::map<std::string, int64_t> TrainerReport::sent_so_far() const {
+  std::map<std::string, int64_t> sent;
+  for (const Traffic::Row& row : world_.traffic().rows()) sent[row.axis] += row.bytes;
+  return sent;
+}
+
+void TrainerReport::begin() {
+  if (!std::exchange(has_begun_, true)) sent_ = sent_so_far();
+}
+
 void TrainerReport::loss(double value) {
   losses_ += value;
   ++count_;
@@ -40,14 +51,12 @@ void TrainerReport::write(const TrainerStep& step) {
     metrics.push_back({"loss scale", step.loss_scale});
     metrics.push_back({"skipped steps", static_cast<double>(step.skipped)});
   }
-  std::map<std::string, int64_t> sent;
-  for (const Traffic::Row& row : world_.traffic().rows()) sent[row.axis] += row.bytes;
-  for (const auto& [axis, bytes] : sent) {
+  for (const auto& [axis, bytes] : sent_so_far()) {
     const int64_t before = sent_[axis];  // more than now where the program has set it to zero
     const int64_t more = bytes - (before <= bytes ? before : 0);
     metrics.push_back({axis + "/sent, MB", static_cast<double>(more) / 1e6});
   }
-  sent_ = std::move(sent);
+  has_begun_ = false;
   losses_ = 0.0;
   count_ = 0;
   report_.write(step.step, metrics);

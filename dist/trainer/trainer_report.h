@@ -17,7 +17,7 @@ struct TrainerStep {
   double lr = 0.0, norm = 0.0, loss_scale = 1.0;
 };
 
-/// Of rank 0. Bytes sent are those that its traffic counts from one step to the next.
+/// Of rank 0.
 class TrainerReport {
  public:
   TrainerReport(const Config& config, const Communicator& world, const nn::Module& model);
@@ -26,17 +26,22 @@ class TrainerReport {
   TrainerReport(const TrainerReport&) = delete;
   TrainerReport& operator=(const TrainerReport&) = delete;
 
+  /// Before each forward and backward: from the first one on after write() bytes sent are a step's.
+  void begin();
   /// Of a micro-batch.
   void loss(double value);
   void write(const TrainerStep& step);
 
  private:
+  std::map<std::string, int64_t> sent_so_far() const;
+
   const Config config_;
   const Communicator& world_;
   nn::Report report_;
   double losses_ = 0.0;
   int64_t count_ = 0;
-  std::map<std::string, int64_t> sent_;  // by axis, until the last step
+  bool has_begun_ = false;
+  std::map<std::string, int64_t> sent_;  // by axis, when the step began
 };
 
 }  // namespace hero::dist

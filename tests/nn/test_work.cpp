@@ -1,7 +1,10 @@
 // The flops of a GPT by the formulas of the literature.
+#include <map>
+
 #include <support/catch.h>
 #include <support/work.h>
 
+#include <hero/core/planned_device.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
@@ -67,6 +70,41 @@ TEST_CASE("work: the same step on meta and on the cpu asks for the same") {
   CHECK(real.flops == planned.flops);
   CHECK(real.bytes == planned.bytes);
   CHECK(real.launches == planned.launches);
+}
+
+TEST_CASE("work: halves on meta are a GPU's where they are planned for one, else the CPU's") {
+  const nn::GPTConfig config = {
+      .vocab_size = 50, .block_size = 16, .n_layer = 2, .n_head = 2, .n_embd = 32};
+  // of products and attention in a step of a model of bfloat16, by the dtype that they compute in
+  const auto flops_of = [&](DType dtype) {
+    const nn::DeviceScope scope(kMeta);
+    nn::GPT model(config);
+    model.to(kBFloat16);
+    model.materialize(kMeta);
+    const Tensor tokens(Array::zeros({4, config.block_size}, kInt64, kMeta));
+    struct ByDType : core::WorkMeter {
+      void charge(const core::Work& work) override {
+        if (work.kind <= WorkKind::attention) flops[work.dtype] += work.flops;
+      }
+      std::map<DType, int64_t> flops;
+    } sum;
+    const core::WorkScope metered(&sum);
+    model.loss(tokens, tokens).backward();
+    return sum.flops[dtype];
+  };
+  CHECK(core::kernels_of(kMeta) == DeviceType::cpu);
+  CHECK(core::kernels_of(kCpu) == DeviceType::cpu);
+  CHECK(flops_of(kFloat32) > 0);
+  {
+    const core::PlannedDevice planned(DeviceType::cuda);
+    CHECK(core::kernels_of(kMeta) == DeviceType::cuda);
+    CHECK(core::kernels_of(kCpu) == DeviceType::cpu);
+    CHECK(flops_of(kFloat32) == 0);
+    CHECK(flops_of(kBFloat16) > 0);
+  }
+  CHECK(flops_of(kFloat32) > 0);
+  CHECK_THROWS_WITH(core::PlannedDevice(DeviceType::meta),
+                    Catch::Matchers::ContainsSubstring("meta has no kernels"));
 }
 
 TEST_CASE("work: AdamW reads and writes parameter and states, and reads the gradient") {

@@ -141,7 +141,16 @@ Trained train(const Rung& rung, const Communicator& world, Report& report) {
 Report::Report(const Communicator& world, std::string title)
     : world_(world), title_(std::move(title)) {}
 
+// The step that has ended, on the page of --report.
+void Report::note_page() {
+  if (losses_.size() == noted_) return;
+  noted_ = losses_.size();
+  const double sent = 1e-6 * static_cast<double>(world_.traffic().bytes());
+  note_step(title_, {{"loss", losses_.back()}, {"sent, MB", sent}});
+}
+
 void Report::step() {
+  note_page();
   const auto now = std::chrono::steady_clock::now();
   const std::chrono::duration<double> passed = now - begin_;
   if (!losses_.empty()) seconds_ = std::min(seconds_, passed.count());
@@ -151,10 +160,7 @@ void Report::step() {
   world_.traffic().reset();
 }
 
-void Report::loss(const Tensor& value) {
-  losses_.push_back(value.item());
-  note_step(title_, {{"loss", losses_.back()}});
-}
+void Report::loss(const Tensor& value) { losses_.push_back(value.item()); }
 
 void Report::line(const std::string& label, const Bytes& bytes) {
   char text[128];
@@ -180,7 +186,9 @@ void Report::note_peak() {
 }
 
 void Report::stop() {
-  if (sent_ < 0) sent_ = world_.traffic().bytes();
+  if (sent_ >= 0) return;
+  sent_ = world_.traffic().bytes();
+  note_page();
 }
 
 void Report::print(const Bytes& formula, int64_t sent_formula, uint64_t bits, uint64_t alone) {

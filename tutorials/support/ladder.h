@@ -89,12 +89,14 @@ class Report {
 
  private:
   void line(const std::string& moment, const Bytes& bytes);
+  void note_page();
 
   const Communicator& world_;
   std::string title_;
   std::string lines_;
   std::map<std::string, Bytes> held_;
   std::vector<double> losses_;  // of this rank
+  size_t noted_ = 0;            // of them, on the page
   std::chrono::steady_clock::time_point begin_;
   double seconds_ = std::numeric_limits<double>::infinity();
   int64_t sent_ = -1;  // until stop()

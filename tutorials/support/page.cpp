@@ -11,8 +11,7 @@ namespace {
 
 struct Page {
   hero::nn::Report report;
-  const hero::dist::Communicator* world = nullptr;
-  int64_t steps = 0, sent = 0;
+  int64_t steps = 0;
 };
 
 thread_local Page* open_page = nullptr;
@@ -30,7 +29,7 @@ class OpenPage {
  public:
   OpenPage(const std::string& file, const std::string& title,
            const hero::dist::Communicator* world = nullptr)
-      : page_{hero::nn::Report(file, {.title = title}), world} {
+      : page_{hero::nn::Report(file, {.title = title})} {
     if (world) page_.report.configure("ranks", std::to_string(world->size()));
     open_page = &page_;
   }
@@ -82,12 +81,6 @@ void note_step(const std::string& run, std::initializer_list<hero::nn::Metric> m
   if (!open_page) return;
   Page& page = *open_page;
   std::vector<hero::nn::Metric> all = named(run, metrics);
-  if (page.world) {
-    const int64_t sent = page.world->traffic().bytes();  // less than before: counted anew
-    const int64_t more = sent - (page.sent <= sent ? page.sent : 0);
-    all.push_back({"sent, MB", static_cast<double>(more) / 1e6});
-    page.sent = sent;
-  }
   page.report.write(++page.steps, all);
 }
 

@@ -26,8 +26,7 @@ void reported(const std::string& file, const std::string& title,
 hero::nn::Report* page();
 
 /// A step of a run, on the calling thread's page if there is one. Lines have the run's name; steps
-/// are counted through all runs of the program, which come one after the other. Ranks of a world
-/// also have the bytes that rank 0 sent since the step before.
+/// are counted through all runs of the program, which come one after the other.
 void note_step(const std::string& run, std::initializer_list<hero::nn::Metric> metrics);
 /// More of the step that was noted last.
 void note_more(const std::string& run, std::initializer_list<hero::nn::Metric> metrics);

@@ -12,9 +12,9 @@ namespace tutorial {
 
 namespace {
 
-hero::ProfilerOptions options_of(const TraceOptions& options, hero::Device device) {
+hero::ProfilerOptions options_of(const TraceOptions& options, hero::Device device, int64_t steps) {
   const bool gpu = device.type == hero::DeviceType::cuda;
-  return {.steps = static_cast<int>(options.steps.value_or(5)),
+  return {.steps = static_cast<int>(options.steps.value_or(steps)),
           .memory = device,
           .synchronize = gpu,
           .most_events = 200'000};
@@ -30,12 +30,12 @@ std::string report(const hero::Profile& profile, const TraceOptions& options) {
 
 void add_trace(Command& command, TraceOptions& options) {
   command.text("--trace", options.file, "a timeline of the first steps is written to this file")
-      .count("--trace-steps", options.steps, "how many steps it has: 5");
+      .count("--trace-steps", options.steps, "how many steps it has: 5, on ranks 25");
 }
 
 int traced(const TraceOptions& options, hero::Device device, const std::function<int()>& body) {
   if (options.file.empty()) return body();
-  hero::Profiler profiler(options_of(options, device));
+  hero::Profiler profiler(options_of(options, device, 5));
   const int status = body();
   profiler.stop();
   profiler.save(options.file);
@@ -46,7 +46,7 @@ int traced(const TraceOptions& options, hero::Device device, const std::function
 void traced(const TraceOptions& options, const hero::dist::Communicator& world,
             const std::function<void()>& body) {
   if (options.file.empty()) return body();
-  hero::Profiler profiler(options_of(options, device()));
+  hero::Profiler profiler(options_of(options, device(), 25));
   body();
   profiler.stop();
   const hero::Profile mine = profiler.profile();

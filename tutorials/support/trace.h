@@ -12,8 +12,10 @@
 namespace tutorial {
 
 struct TraceOptions {
-  std::string file;              ///< empty: nothing is recorded
-  std::optional<int64_t> steps;  ///< the first optimizer steps that are; 5 where it is not given
+  std::string file;  ///< empty: nothing is recorded
+  /// The first optimizer steps that are; where it is not given 5, and on ranks 25, since those
+  /// chapters begin with one process alone.
+  std::optional<int64_t> steps;
 };
 
 /// Adds both options.

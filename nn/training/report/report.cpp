@@ -36,6 +36,7 @@ h3 { font-size: .95rem; margin: .6rem 0 .2rem; color: var(--pale); }
   gap: 1rem; margin: 1rem 0; }
 section { border: 1px solid var(--edge); border-radius: 6px; padding: .8rem; min-width: 0; }
 svg { width: 100%; height: auto; } svg text { fill: var(--pale); font-size: 12px; }
+@media (max-width: 520px) { svg text { font-size: 20px; } }
 .grid { stroke: var(--edge); } .line { fill: none; stroke-width: 2; } .band { opacity: .2; }
 .line.c0 { stroke: var(--c0); } .line.c1 { stroke: var(--c1); } .line.c2 { stroke: var(--c2); }
 .line.c3 { stroke: var(--c3); } .line.c4 { stroke: var(--c4); } .line.c5 { stroke: var(--c5); }

@@ -249,11 +249,14 @@ TEST_CASE("trainer: the page of a run has losses, rates, norms, traffic and the 
   const std::string keys = R"("zero_optimization": {"stage": 2}, "fp16": {"enabled": true},
                              "report": ")" +
                            page + "\"";
+  double sent = 0.0;  // in the last step
   run_ranks(2, [&](Communicator& world) {
     nn::GPT model = untied_model();
     Trainer trainer(model, world, config_of(keys));
     for (int step = 0; step < kSteps; ++step) {
+      if (step == 2) world.traffic().reset();
       trainer.train_batch(batch_of(step, world.rank()), batch_of(step, world.rank()));
+      if (world.rank() == 0) sent = static_cast<double>(world.traffic().bytes_of_axis("data"));
       if (step == 0 && world.rank() == 0) {
         expect(hero_test::slurp(page).find(">running</span>") != std::string::npos, "it goes on");
       }
@@ -265,7 +268,9 @@ TEST_CASE("trainer: the page of a run has losses, rates, norms, traffic and the 
                             "samples a second", "memory, MB"}) {
     CHECK_THAT(text, ContainsSubstring(std::string("<h2>") + title + "</h2>"));
   }
-  CHECK_THAT(text, ContainsSubstring("</i>data <b>"));
+  char shown[64];
+  std::snprintf(shown, sizeof shown, "</i>data <b>%.4g</b>", sent / 1e6);
+  CHECK_THAT(text, ContainsSubstring(shown));
   CHECK_THAT(text, ContainsSubstring("<th>gradient_clipping</th><td>0.5</td>"));
   CHECK_THAT(text, ContainsSubstring("<th>engine</th><td>local</td>"));
 }
