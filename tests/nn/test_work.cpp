@@ -80,7 +80,6 @@ TEST_CASE("work: halves on meta are a GPU's where they are planned for one, else
     const nn::DeviceScope scope(kMeta);
     nn::GPT model(config);
     model.to(kBFloat16);
-    model.materialize(kMeta);
     const Tensor tokens(Array::zeros({4, config.block_size}, kInt64, kMeta));
     struct ByDType : core::WorkMeter {
       void charge(const core::Work& work) override {
