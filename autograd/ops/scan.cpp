@@ -15,7 +15,7 @@ namespace {
 
 using core::Direction;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Cumsum : Op {
   int dim;
@@ -88,13 +88,13 @@ struct LogCumSumExp : Op {
   Grads backward(const Tensor& g) override {
     if (input_shape(0).numel() == 0 || input_shape(0).empty()) return {g};
     const Tensor y = output();
-    return {share(input(0), y) * recurrence(share(y, moved(y, dim, -1, kInfinity)), g, dim)};
+    return {share(input(0), y) * recurrence(share(y, moved(y, dim, -1, kInfinite)), g, dim)};
   }
 
  private:
   // exp(part - whole) of logarithms, 0 where the part is nothing.
   static Tensor share(const Tensor& part, const Tensor& whole) {
-    const Tensor nothing = part == -kInfinity;
+    const Tensor nothing = part == -kInfinite;
     return where(nothing, 0, exp(where(nothing, 0, part) - where(nothing, 0, whole)));
   }
 };

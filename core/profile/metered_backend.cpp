@@ -166,8 +166,10 @@ class MeteredBackend final : public Backend {
     inner_.index_add(src, dim, index, alpha, out);
   }
   void weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) override {
-    const int64_t count = std::max<int64_t>(out.shape()[dim], 1);
-    charge(pass_work(kCopy, 2 * rows.weights.numel() / count, x, out));
+    Work work = pass_work(kWindow, 0, x, out);
+    const int64_t lines = out.numel() / std::max<int64_t>(out.shape()[dim], 1);
+    work.flops = 2 * rows.weights.numel() * lines;
+    charge(work);
     const WorkScope inside(nullptr);
     inner_.weigh(rows, x, dim, out);
   }

@@ -127,6 +127,10 @@ std::vector<Case> indexings_and_windows() {
        [](Backend& b, Device d) {
          b.gather(f({5, 3}, d), 0, i({2, 3}, d), f({2, 3}, d));
        }},
+      {"weigh", WorkKind::window, 2 * 6 * 2, kFloat * (8 + 6),
+       [](Backend& b, Device d) {
+         b.weigh({i({4}, d), i({6}, d), f({6}, d)}, f({2, 4}, d), 1, f({2, 3}, d));
+       }},
       {"im2col", WorkKind::window, 0, kFloat * (16 + 4 * 9),
        [](Backend& b, Device d) {
          b.im2col(f({1, 1, 4, 4}, d), {.kernel = {2, 2}}, f({1, 4, 9}, d));

@@ -93,7 +93,7 @@ struct ScatterExtreme : Op {
   }
 };
 
-Tensor as_line(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, {1}); }
+Tensor with_a_dimension(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, {1}); }
 
 }  // namespace
 
@@ -112,7 +112,8 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
       return scatter_reduce(in[0], dim, in[1], in[2], reduce, include_self);
     });
   }
-  const Tensor line = as_line(x), place = as_line(index).detach().to(kInt64), source = as_line(src);
+  const Tensor line = with_a_dimension(x), place = with_a_dimension(index).detach().to(kInt64),
+               source = with_a_dimension(src);
   const Tensor ones_there = ones(place.shape(), {.dtype = kInt64, .device = x.device()});
   const Tensor none = zeros(line.shape(), {.dtype = kInt64, .device = x.device()});
   Tensor base = line;

@@ -35,7 +35,7 @@ Tensor with_summand(const char* op, const Tensor& input, const Tensor& a, const 
   return scaled + (o.beta.real() == 1.0 ? input : input * o.beta);
 }
 
-void check_dims(const char* op, const Tensor& x, int ndim) {
+void check_rank(const char* op, const Tensor& x, int ndim) {
   check(x.ndim() == ndim, op, ": needs ", ndim, " dimensions: got shape ", x.shape());
 }
 
@@ -108,8 +108,8 @@ Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddPr
 }
 
 Tensor mv(const Tensor& a, const Tensor& v) {
-  check_dims("mv", a, 2);
-  check_dims("mv", v, 1);
+  check_rank("mv", a, 2);
+  check_rank("mv", v, 1);
   return matmul(a, v);
 }
 Tensor inner(const Tensor& a, const Tensor& b) {

@@ -13,7 +13,7 @@ Shape common_shape(const char* op, const std::vector<Tensor>& tensors) {
   return shape;
 }
 
-void check_image(const char* op, const Tensor& x) {
+void check_channels(const char* op, const Tensor& x) {
   check(x.ndim() >= 3, op, ": x must be [.., C, H, W]: got shape ", x.shape());
 }
 
@@ -109,7 +109,7 @@ Tensor atleast_2d(const Tensor& x) { return x.ndim() > 1 ? x : unsqueeze(atleast
 Tensor atleast_3d(const Tensor& x) { return x.ndim() > 2 ? x : unsqueeze(atleast_2d(x), -1); }
 
 Tensor pixel_shuffle(const Tensor& x, int64_t r) {
-  check_image("pixel_shuffle", x);
+  check_channels("pixel_shuffle", x);
   const int64_t channels = x.size(-3), height = x.size(-2), width = x.size(-1);
   int64_t cell = 0;
   check(r > 0 && !__builtin_mul_overflow(r, r, &cell) && channels % cell == 0,
@@ -127,7 +127,7 @@ Tensor pixel_shuffle(const Tensor& x, int64_t r) {
 }
 
 Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
-  check_image("pixel_unshuffle", x);
+  check_channels("pixel_unshuffle", x);
   const int64_t channels = x.size(-3), height = x.size(-2), width = x.size(-1);
   check(r > 0 && height % r == 0 && width % r == 0, "pixel_unshuffle: downscale_factor ", r,
         " does not divide height and width of shape ", x.shape());

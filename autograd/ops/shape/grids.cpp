@@ -27,7 +27,7 @@ Tensor triangle(const char* op, int64_t rows, int64_t columns, Device device, Wa
   return stack({tensor(row), tensor(column)}).to(device);
 }
 
-struct Columns {
+struct ColumnRange {
   int64_t first, last;
 };
 
@@ -102,12 +102,12 @@ Tensor combinations(const Tensor& x, int64_t r, bool with_replacement) {
 Tensor tril_indices(int64_t rows, int64_t columns, int64_t offset, Device device) {
   return triangle("tril_indices", rows, columns, device, [&](int64_t i) {
     const int64_t last = moved_by(i, offset);
-    return Columns{0, last < 0 ? 0 : (last < columns ? last + 1 : columns)};
+    return ColumnRange{0, last < 0 ? 0 : (last < columns ? last + 1 : columns)};
   });
 }
 Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset, Device device) {
   return triangle("triu_indices", rows, columns, device, [&](int64_t i) {
-    return Columns{std::clamp<int64_t>(moved_by(i, offset), 0, columns), columns};
+    return ColumnRange{std::clamp<int64_t>(moved_by(i, offset), 0, columns), columns};
   });
 }
 

@@ -45,12 +45,12 @@ struct Col2im : Op {
 Grads Im2col::backward(const Tensor& g) { return {record(Col2im(window, input_shape(0)), g)}; }
 
 // The window and its places over an image of these sizes.
-struct Places {
+struct WindowPlaces {
   core::Window window;
   int64_t count = 1;
 };
-Places places_of(const char* op, Pair size, Pair kernel, const UnfoldOptions& o) {
-  Places result;
+WindowPlaces window_places(const char* op, Pair size, Pair kernel, const UnfoldOptions& o) {
+  WindowPlaces result;
   for (size_t i = 0; i < 2; ++i) {
     const int axis = static_cast<int>(i);
     check(kernel[i] > 0 && o.stride[i] > 0 && o.dilation[i] > 0 && o.padding[i] >= 0, op,
@@ -76,7 +76,7 @@ Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& options) {
   if (x.ndim() == 3) return squeeze(unfold(unsqueeze(x, 0), kernel_size, options), 0);
   check(x.ndim() == 4, "unfold: x must be [N, C, H, W] or [C, H, W]: got shape ", x.shape());
   check(is_floating(x.dtype()), "unfold: x is ", x.dtype(), "; convert it to a floating dtype");
-  const Places places = places_of("unfold", {x.size(2), x.size(3)}, kernel_size, options);
+  const WindowPlaces places = window_places("unfold", {x.size(2), x.size(3)}, kernel_size, options);
   const int64_t rows = (core::Checked{"unfold", x.size(1)} * kernel_size[0] * kernel_size[1]).value;
   return record(Im2col(places.window, {x.size(0), rows, places.count}), x);
 }
@@ -90,7 +90,7 @@ Tensor fold(const Tensor& columns, Pair output_size, Pair kernel_size,
         columns.shape());
   check(is_floating(columns.dtype()), "fold: columns are ", columns.dtype(),
         "; convert them to a floating dtype");
-  const Places places = places_of("fold", output_size, kernel_size, options);
+  const WindowPlaces places = window_places("fold", output_size, kernel_size, options);
   const int64_t taps = (core::Checked{"fold", kernel_size[0]} * kernel_size[1]).value;
   check(columns.size(1) % taps == 0 && columns.size(2) == places.count, "fold: columns ",
         columns.shape(), " do not fit ", taps, " taps at ", places.count, " places");
