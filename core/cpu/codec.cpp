@@ -48,16 +48,14 @@ class BlockSource {
  public:
   explicit BlockSource(const Array& x) : reader_(x, x.shape(), kFloat32) {}
   const float* read(const Block& block, BlockValues& values) const {
-    if (reader_.direct()) {
-      const auto* from = reinterpret_cast<const float*>(reader_.read(block.begin, block.count, {}));
-      if (block.count == kCodecBlock) return from;
-      std::copy_n(from, block.count, values.at);
-    } else if (block.count > 0) {
-      const auto* from =
-          reader_.read(block.begin, block.count, reinterpret_cast<std::byte*>(values.at));
-      if (from != reinterpret_cast<std::byte*>(values.at)) {
-        std::memcpy(values.at, from, static_cast<size_t>(block.count) * sizeof(float));
+    if (block.count > 0) {  // else there is no address
+      auto* const scratch = reinterpret_cast<std::byte*>(values.at);
+      const std::byte* const from = reader_.read(block.begin, block.count, scratch);
+      if (reader_.direct() && block.count == kCodecBlock) {
+        return reinterpret_cast<const float*>(from);
       }
+      const auto bytes = static_cast<size_t>(block.count) * sizeof(float);
+      if (from != scratch) std::memcpy(scratch, from, bytes);
     }
     std::fill(values.at + block.count, values.at + kCodecBlock, 0.0f);
     return values.at;
@@ -172,7 +170,7 @@ void encode_blocks(const BlockFormat& format, const Array& x, int64_t row, const
     }
     std::byte* const to = bytes.bytes() + block.row * bytes.size(1) + block.in_row * format.bytes;
     format.encode(from, to);
-    if (!errors) return;
+    if (!errors || block.count == 0) return;
     const float scale = format.decode(to, decoded.at);
     keep_left_out(from, decoded.at, scale, block.count, errors + block.begin);
   });
@@ -208,7 +206,7 @@ void encode_sign_rows(const Array& x, int64_t row, const Array& bytes, const Arr
     const int64_t in_row = std::min(kCodecBlock, row - block.in_row * kCodecBlock);
     const float* const from = source.read(block, values);
     encode_signs(from, (in_row + 31) / 32, words);
-    if (!error) return;
+    if (!error || block.count == 0) return;
     float* const errors = error->data<float>() + block.begin;
     for (int64_t i = 0; i < block.count; ++i) {
       const auto sign = std::bit_cast<uint32_t>(from[i]) >> 31;
