@@ -18,9 +18,9 @@ namespace hero::dist {
 /// each. In evaluation each rank by itself.
 ///
 /// Every sample is summed up by itself, and samples and ranks in a tree: where ranks are 2^k and
-/// all have 2^j samples, outputs, running statistics and gradients of x have the same bits as on
-/// one rank that has all samples, and so have those of the parameters, once DDP has averaged them.
-/// Halves are computed in float32.
+/// all have 2^j samples, outputs, running statistics and, of a loss that is a sum over samples,
+/// gradients have the same bits as on one rank that has all samples. Halves are computed in
+/// float32.
 class SyncBatchNorm : public nn::BatchNorm {
  public:
   using Options = nn::BatchNormOptions;

@@ -46,11 +46,6 @@ struct RepeatedRows : Op {
 
 Tensor repeated_rows(const Tensor& x, int64_t rows) { return record(RepeatedRows(rows), x); }
 
-// The sum over the rows of all ranks, whose gradient is that of all ranks' use of it.
-Tensor sum_of_all(const Tensor& summand, const std::shared_ptr<Owners>& group) {
-  return collectives::copy_in(collectives::sum_out(summand, group), group);
-}
-
 }  // namespace
 
 SyncBatchNorm::SyncBatchNorm(int64_t features, const Communicator& group,
@@ -75,14 +70,16 @@ Tensor SyncBatchNorm::forward(const Tensor& x) {
   const auto sum_of_samples = [](const Tensor& t) { return record(SumOfRows(), sum(t, {-1})); };
   const Tensor size =
       full({1}, static_cast<double>(N * y.size(2)), {.dtype = wide, .device = x.device()});
-  const Tensor first = sum_of_all(cat({sum_of_samples(y), size}, 0), group_);
+  // Ranks add up what samples say of these, before it goes on to what they are made of: so
+  // gradients are sums over samples in a tree, whoever has them.
+  const auto copies = [this](const Tensor& whole) { return collectives::copy_in(whole, group_); };
+  const Tensor first = collectives::sum_out(cat({sum_of_samples(y), size}, 0), group_);
   const Tensor count = first.slice(0, C).detach();
   const Tensor mean = first.slice(0, 0, C) / count;
-  const Tensor centred = y - samples(mean);
-  const Tensor variance = sum_of_all(sum_of_samples(square(centred)), group_) / count;
-  Tensor scale = 1 / sqrt(variance + options().eps);
-  if (weight.defined()) scale = scale * weight.to(wide);
-  Tensor out = centred * samples(scale);
+  const Tensor centred = y - samples(copies(mean));
+  const Tensor variance = collectives::sum_out(sum_of_samples(square(centred)), group_) / count;
+  Tensor out = centred * samples(copies(1 / sqrt(variance + options().eps)));
+  if (weight.defined()) out = out * samples(weight.to(wide));
   if (bias.defined()) out = out + samples(bias.to(wide));
   if (training() && running_mean.defined()) {
     const NoGrad no_grad;
