@@ -13,7 +13,7 @@ set_target_properties(example_train PROPERTIES OUTPUT_NAME train RUNTIME_OUTPUT_
 target_link_libraries(example_train PRIVATE hero::hero)
 add_dependencies(hero_tutorials example_train)
 # the other examples, which the install test runs
-foreach(name IN ITEMS llama_lora policy_gradient)
+foreach(name IN ITEMS llama_lora policy_gradient unet)
   add_executable(example_${name} ${PROJECT_SOURCE_DIR}/tutorials/examples/${name}.cpp)
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY
                                                    ${PROJECT_BINARY_DIR}/tutorials/examples)

@@ -31,10 +31,11 @@ run("the first program" ${CMAKE_COMMAND} -E chdir ${first} ${first}/build/train 
 if(NOT EXISTS ${first}/runs/first/model.safetensors)
   message(FATAL_ERROR "the first program has saved no model")
 endif()
-# the programs of docs/pretrained.md and docs/distributions.md
+# the programs of docs/pretrained.md, docs/distributions.md and docs/layers.md
 set(models ${SCRATCH}/outside/models)
 set(examples ${SOURCE}/../../tutorials/examples)
-file(COPY ${examples}/llama_lora.cpp ${examples}/policy_gradient.cpp DESTINATION ${models})
+file(COPY ${examples}/llama_lora.cpp ${examples}/policy_gradient.cpp ${examples}/unet.cpp
+     DESTINATION ${models})
 run("configuring the examples" ${CMAKE_COMMAND} -G Ninja -S ${models} -B ${models}/build
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER})
 run("building the examples" ${CMAKE_COMMAND} --build ${models}/build)
@@ -49,6 +50,7 @@ function(run_and_compare name)
   endif()
 endfunction()
 run_and_compare(policy_gradient)
+run_and_compare(unet)
 set(tokens "")
 foreach(i RANGE 299) # a text of 61 tokens that has a rule
   math(EXPR token "(7 * ${i} + ${i} / 10) % 61")
