@@ -28,7 +28,9 @@ const GPTConfig& checked(const GPTConfig& c) {
   return c;
 }
 
-LayerNormOptions norm_options(const GPTConfig& c) { return {.eps = c.norm_eps, .bias = c.bias}; }
+LayerNormOptions gpt_norm_options(const GPTConfig& c) {
+  return {.eps = c.norm_eps, .bias = c.bias};
+}
 
 int64_t kv_rows(const GPTConfig& c) { return c.n_embd / c.n_head * c.n_kv_head.value_or(c.n_head); }
 
@@ -132,9 +134,9 @@ Tensor FeedForward::fused(const Tensor& x) {
 }
 
 Block::Block(const GPTConfig& config)
-    : ln_1(add<LayerNorm>("ln_1", Shape{config.n_embd}, norm_options(config))),
+    : ln_1(add<LayerNorm>("ln_1", Shape{config.n_embd}, gpt_norm_options(config))),
       attn(add<CausalSelfAttention>("attn", config)),
-      ln_2(add<LayerNorm>("ln_2", Shape{config.n_embd}, norm_options(config))),
+      ln_2(add<LayerNorm>("ln_2", Shape{config.n_embd}, gpt_norm_options(config))),
       mlp(add<FeedForward>("mlp", config)) {}
 
 Tensor Block::operator()(const Tensor& x, KeyValueCache& cache, size_t layer) {
@@ -164,7 +166,7 @@ GPT::Transformer::Transformer(const GPTConfig& config)
     : wte(add<Embedding>("wte", config.vocab_size, config.n_embd)),
       wpe(config.rotary ? nullptr : &add<Embedding>("wpe", config.block_size, config.n_embd)),
       h(add<ModuleListOf<Block>>("h")),
-      ln_f(add<LayerNorm>("ln_f", Shape{config.n_embd}, norm_options(config))) {
+      ln_f(add<LayerNorm>("ln_f", Shape{config.n_embd}, gpt_norm_options(config))) {
   core::check_room("GPT", config.n_layer);
   for (int64_t i = 0; i < config.n_layer; ++i) h.append(config);
 }
