@@ -251,6 +251,7 @@ TEST_CASE("the page for PyTorch's users: ranks") {
     const dist::Communicator mine = world.split(world.rank(), 0);
     Net ddp_model, zero_model, model, inner;
     dist::DDP ddp(ddp_model, world);
+    ddp.register_comm_hook(dist::fp16_compress_hook());
     {
       const auto local = ddp.no_sync();
       ddp(ones({2, 6})).sum().backward();
