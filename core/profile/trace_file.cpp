@@ -37,12 +37,18 @@ void append_number(std::string& out, double value) {
   out.append(text, end);
 }
 
-// Seconds as microseconds, which the format has, to the nanosecond.
-void append_time(std::string& out, double seconds) {
+double whole_nanoseconds(double seconds) { return std::round(seconds * 1e9); }
+
+// Nanoseconds as microseconds, which the format has.
+void append_nanoseconds(std::string& out, double nanoseconds) {
   char text[352];
   const auto end =
-      std::to_chars(text, text + sizeof text, seconds * 1e6, std::chars_format::fixed, 3).ptr;
+      std::to_chars(text, text + sizeof text, nanoseconds / 1e3, std::chars_format::fixed, 3).ptr;
   out.append(text, end);
+}
+
+void append_time(std::string& out, double seconds) {
+  append_nanoseconds(out, whole_nanoseconds(seconds));
 }
 
 void append_args(std::string& out, std::span<const TraceArg> args) {
@@ -107,7 +113,9 @@ void TraceFile::span(int process, int thread, std::string_view name, double begi
   file_->text += ",\"ts\":";
   append_time(file_->text, begin);
   file_->text += ",\"dur\":";
-  append_time(file_->text, seconds);
+  // from one whole nanosecond to another: a viewer drops a span that begins before the last one
+  // ends
+  append_nanoseconds(file_->text, whole_nanoseconds(begin + seconds) - whole_nanoseconds(begin));
   if (!args.empty()) append_args(file_->text, args);
   file_->end();
 }

@@ -1,4 +1,5 @@
 // Timelines as files: what is written is read back by another JSON reader.
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
@@ -41,6 +42,23 @@ TEST_CASE("trace file: spans, names and counters are events in microseconds") {
   CHECK(events[3].at("ph") == "C");
   CHECK(events[3].at("args").at("parameter") == int64_t{1} << 40);
   CHECK(events[3].at("args").at("gradient") == 0.5);
+}
+
+TEST_CASE("trace file: spans that follow each other do not overlap by their rounding") {
+  const TempDir folder;
+  TraceFile file(folder / "trace.json");
+  for (int i = 0; i < 1000; ++i) file.span(0, 0, "x", i / 3e6 + 80.0, 1 / 3e6);
+  file.close();
+  const auto events =
+      nlohmann::json::parse(hero_test::slurp(folder / "trace.json")).at("traceEvents");
+  const auto nanoseconds = [](const nlohmann::json& microseconds) {
+    return std::llround(microseconds.get<double>() * 1e3);
+  };
+  for (size_t i = 1; i < events.size(); ++i) {
+    const auto& before = events[i - 1];
+    CHECK(nanoseconds(before.at("ts")) + nanoseconds(before.at("dur")) ==
+          nanoseconds(events[i].at("ts")));
+  }
 }
 
 TEST_CASE("trace file: an arrow is two events of one id, of which no other arrow has it") {
