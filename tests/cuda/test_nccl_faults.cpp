@@ -139,7 +139,7 @@ TEST_CASE("nccl: what NCCL fails in on one rank, all ranks hear of, and nothing 
   for (const Fault& fault : {Fault{"GetUniqueId", 0, "an id for 'world'"},
                              Fault{"CommInitRankConfig", 1, "joining rank 1 of 'world'"},
                              Fault{"AllGather", 1, "all_gather (call 0 of 'world', unit 'fc1')"},
-                             Fault{"Send", 2, "all_reduce (call 1 of 'world')"},
+                             Fault{"Send", 1, "all_reduce (call 1 of 'world')"},
                              Fault{"Async", 0, "all_gather (call 0 of 'world', unit 'fc1')"}}) {
     CAPTURE(fault.function);
     const int open = cusim::open_communicators();
