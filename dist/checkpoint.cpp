@@ -135,7 +135,7 @@ void Checkpointer::track(const std::string& name, Generator& generator) {
 std::vector<int64_t> Checkpointer::steps() const {
   const PhaseScope loading(Phase::checkpoint);
   // What is being renamed could be taken for what a killed process left.
-  if (background_) background_->settle();
+  if (background_) background_->finish();
   return split(on_rank_0(world_, [&] { return join(checkpoints::complete_steps(root_)); }));
 }
 
@@ -198,7 +198,7 @@ void Checkpointer::wait() {
   const std::shared_ptr<BackgroundSave> ended = std::exchange(background_, nullptr);
   if (!ended) return;
   const PhaseScope saving(Phase::checkpoint);
-  ended->settle();
+  ended->finish();
   if (const std::exception_ptr failure = ended->take_failure()) std::rethrow_exception(failure);
 }
 

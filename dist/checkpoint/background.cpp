@@ -46,7 +46,7 @@ struct BackgroundSave::Shared {
   bool written = false;  // this rank's files, or it has failed
   std::string text;      // of this rank for the manifest
   std::string error;
-  std::vector<std::string> texts;  // of all ranks, from settle()
+  std::vector<std::string> texts;  // of all ranks, from finish()
   bool given_up = false;
 
   void end_writing(std::string own, std::string said) {
@@ -81,8 +81,8 @@ BackgroundSave::BackgroundSave(const Communicator& world, const TrackedList& tra
 }
 
 BackgroundSave::~BackgroundSave() {
-  if (!settled_ && work_->is_mine() && std::uncaught_exceptions() <= exceptions_) settle();
-  if (!settled_) give_up();
+  if (!finished_ && work_->is_mine() && std::uncaught_exceptions() <= exceptions_) finish();
+  if (!finished_) give_up();
   if (!failure_ || rank_of(world_) != 0) return;
   try {
     std::rethrow_exception(failure_);
@@ -106,7 +106,7 @@ void BackgroundSave::run(Shared& shared, const nn::BackgroundWork::Hurried& hurr
       note.write(text);
       note.commit();
     } catch (const Error&) {
-      // A disk without room for it; rank 0 hears of this rank in settle().
+      // A disk without room for it; rank 0 hears of this rank in finish().
     }
     return shared.end_writing(std::move(text), "");
   }
@@ -124,7 +124,7 @@ void BackgroundSave::run(Shared& shared, const nn::BackgroundWork::Hurried& hurr
   checkpoints::prune(target.root, target.step, target.keep);
 }
 
-// All ranks' texts, from their notes or from settle().
+// All ranks' texts, from their notes or from finish().
 std::vector<std::string> BackgroundSave::gather(Shared& shared,
                                                 const nn::BackgroundWork::Hurried& hurried) {
   constexpr std::chrono::milliseconds kPause{10};
@@ -167,9 +167,9 @@ void BackgroundSave::wait_for_all() {
   });
 }
 
-void BackgroundSave::settle() {
-  if (settled_) return;
-  settled_ = true;
+void BackgroundSave::finish() {
+  if (finished_) return;
+  finished_ = true;
   if (!work_->is_mine()) return;
   try {
     wait_for_all();

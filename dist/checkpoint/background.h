@@ -14,7 +14,7 @@ namespace hero::dist {
 
 /// Each rank's thread writes its files. Threads call no collective: a rank that is done leaves a
 /// note in the folder, and when all have, rank 0's thread writes the manifest and renames the
-/// folder. The ranks agree on the outcome in settle(), which rank 0's thread then need not look for
+/// folder. The ranks agree on the outcome in finish(), which rank 0's thread then need not look for
 /// notes for. Where a program leaves by an exception nobody can say whether the others still
 /// write: then the save is given up unless it is complete.
 class BackgroundSave {
@@ -29,13 +29,13 @@ class BackgroundSave {
 
   /// Copies what every rank saves, and begins to write. A collective.
   BackgroundSave(const Communicator& world, const TrackedList& tracked, Target target);
-  /// settle(), where nobody has called it, with what went wrong on rank 0's stderr.
+  /// finish(), where nobody has called it, with what went wrong on rank 0's stderr.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
   /// Returns when the checkpoint is complete or has failed, on all ranks. A collective.
-  void settle();
+  void finish();
   /// What went wrong, an Error that all ranks share; once.
   std::exception_ptr take_failure();
 
@@ -51,7 +51,7 @@ class BackgroundSave {
   std::shared_ptr<Shared> shared_;
   std::unique_ptr<nn::BackgroundWork> work_;
   int exceptions_;  // in flight when it began
-  bool settled_ = false;
+  bool finished_ = false;
   std::exception_ptr failure_;
 };
 
