@@ -140,6 +140,23 @@ TEST_CASE("four ways have the same bits on one or two or four ranks", "[tensor]"
   }
 }
 
+TEST_CASE("eight ways have the same bits on 1, 2, 4 and 8 ranks", "[tensor]") {
+  nn::GPTConfig config = tensor_gpt();
+  config.n_head = 8;
+  for (const bool shards : {false, true}) {
+    const int data = shards ? 2 : 1;
+    Whole expected;
+    train_on(config, {data, 1, 8, shards}, expected, 2);
+    REQUIRE(expected.size() > 20);
+    for (const int tensor : {2, 4, 8}) {
+      CAPTURE(shards, tensor);
+      Whole got;
+      train_on(config, {data, tensor, 8, shards}, got, 2);
+      CHECK(expected.difference(got) == "");
+    }
+  }
+}
+
 TEST_CASE("data parallelism of any kind around slices ends with the same bits", "[tensor]") {
   Whole ddp, fsdp;
   train_on(tensor_gpt(), {2, 2, 2, false}, ddp);
