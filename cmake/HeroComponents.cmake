@@ -66,3 +66,8 @@ find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 get_target_property(hero_eigen_include Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
 add_library(hero_eigen INTERFACE)
 target_include_directories(hero_eigen SYSTEM INTERFACE ${hero_eigen_include})
+
+# Eigen's decompositions are half as large at -O2, and a program has all of them.
+set_source_files_properties(
+  core/functions/decompositions.cpp PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>
+                                               SKIP_PRECOMPILE_HEADERS ON)

@@ -8,7 +8,7 @@
 namespace hero::dist {
 namespace {
 
-constexpr std::string_view kError = "error.", kMean = "mean.";
+constexpr std::string_view kErrorKey = "error.", kMeanKey = "mean.";
 
 bool same_places(const std::vector<BucketParameter>& a, const std::vector<BucketParameter>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
@@ -69,11 +69,12 @@ optim::StateDict ErrorFeedback::state_dict() const {
   optim::StateDict dict;
   for (const Bucket& bucket : buckets_) {
     for (const BucketParameter& parameter : bucket.parameters) {
-      dict.push_back({std::string(kError) + parameter.name,
+      dict.push_back({std::string(kErrorKey) + parameter.name,
                       slice_of(bucket.error, parameter).reshape(parameter.shape).clone()});
     }
   }
-  for (const auto& [key, error] : means_) dict.push_back({std::string(kMean) + key, error.clone()});
+  for (const auto& [key, error] : means_)
+    dict.push_back({std::string(kMeanKey) + key, error.clone()});
   return dict;
 }
 
@@ -81,13 +82,13 @@ void ErrorFeedback::load_state_dict(const char* what, const optim::StateDict& di
   const MemoryScope tag(MemoryTag::gradient);
   ErrorFeedback loaded;
   for (const auto& [name, array] : dict) {
-    const bool mean = name.starts_with(kMean);
-    check(mean || name.starts_with(kError), what, ": '", name, "' is no state of it");
+    const bool mean = name.starts_with(kMeanKey);
+    check(mean || name.starts_with(kErrorKey), what, ": '", name, "' is no state of it");
     check(array.dtype() == kFloat32, what, ": '", name, "' is ", array.dtype(), ", not float32");
     if (mean) {
-      loaded.means_[name.substr(kMean.size())] = array.reshape({array.numel()}).clone();
+      loaded.means_[name.substr(kMeanKey.size())] = array.reshape({array.numel()}).clone();
     } else {
-      loaded.buckets_.push_back({{{name.substr(kError.size()), 0, array.shape()}},
+      loaded.buckets_.push_back({{{name.substr(kErrorKey.size()), 0, array.shape()}},
                                  array.reshape({array.numel()}).clone()});
     }
   }

@@ -26,7 +26,7 @@ struct PowerSGDHook::State {
 
 namespace {
 
-constexpr std::string_view kFactor = "factor.";
+constexpr std::string_view kFactorKey = "factor.";
 
 void copy_into(const Array& from, const Array& to) {
   if (to.numel() > 0) core::backend(to.device()).copy(from, to);
@@ -207,7 +207,7 @@ PowerSGDHook::operator CommHook() const {
 optim::StateDict PowerSGDHook::rank_state_dict() const {
   optim::StateDict dict = state_->errors.state_dict();
   for (const auto& [name, factor] : state_->factors) {
-    dict.push_back({std::string(kFactor) + name, factor.clone()});
+    dict.push_back({std::string(kFactorKey) + name, factor.clone()});
   }
   return dict;
 }
@@ -216,13 +216,13 @@ void PowerSGDHook::load_rank_state_dict(const optim::StateDict& dict) {
   optim::StateDict errors;
   std::map<std::string, Array> factors;
   for (const auto& [name, array] : dict) {
-    if (!name.starts_with(kFactor)) {
+    if (!name.starts_with(kFactorKey)) {
       errors.push_back({name, array});
       continue;
     }
     check(array.dtype() == kFloat32 && array.ndim() == 2, "power_sgd: '", name, "' is ",
           array.dtype(), " ", array.shape(), ", not a float32 matrix");
-    factors[name.substr(kFactor.size())] = array.clone();
+    factors[name.substr(kFactorKey.size())] = array.clone();
   }
   state_->errors.load_state_dict("power_sgd", errors);
   state_->factors = std::move(factors);

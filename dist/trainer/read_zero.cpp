@@ -95,7 +95,7 @@ void read_stage3(JSONSection& section, Config::Zero& zero) {
   }
 }
 
-void refuse_rest(JSONSection& section) {
+void refuse_rest_of_zero(JSONSection& section) {
   const char* codec = "gradients and parameters travel in their own dtype";
   for (const char* key : {"zero_quantized_weights", "zero_quantized_gradients",
                           "zero_quantized_nontrainable_weights"}) {
@@ -140,7 +140,7 @@ Config::Zero read_zero(JSONSection& root) {
   read_offload(section, zero);
   read_stage3(section, zero);
   section.any("sub_group_size");  // a step makes no copies, so that its tiles have no size
-  refuse_rest(section);
+  refuse_rest_of_zero(section);
   section.finish();
   return zero;
 }

@@ -13,9 +13,9 @@ namespace nn = hero::nn;
 
 namespace {
 
-constexpr double kHigh = 1.0, kBoxWidth = 0.86;  // of the branches above the stream
+constexpr double kBranchHeight = 1.0, kBranchWidth = 0.86;  // of the branches above the stream
 
-struct Part {
+struct BranchPart {
   std::string name;    ///< of the module below the block, or what is done without one
   std::string inside;  ///< second line of its box
   std::string result;  ///< shape of what it gives
@@ -45,18 +45,19 @@ std::map<std::string, std::string> results_of(nn::Block& block, const hero::Tens
   return results;
 }
 
-void draw_branch(Figure& figure, const std::vector<Part>& parts, double x, const char* colour) {
-  Values from_x = {x}, from_y = {0.1}, dx = {1.0 - kBoxWidth / 2}, dy = {kHigh - 0.1};
+void draw_branch(Figure& figure, const std::vector<BranchPart>& parts, double x,
+                 const char* colour) {
+  Values from_x = {x}, from_y = {0.1}, dx = {1.0 - kBranchWidth / 2}, dy = {kBranchHeight - 0.1};
   for (size_t i = 0; i < parts.size(); ++i) {
     const double at = x + 1.0 + static_cast<double>(i);
-    figure.box(at - kBoxWidth / 2, kHigh - 0.24, kBoxWidth, 0.48, colour);
-    figure.label(tail(parts[i].name), at, kHigh + 0.08, "#111111");
-    figure.label(parts[i].inside, at, kHigh - 0.1, "#444444");
-    figure.label(parts[i].result, at, kHigh + (i % 2 == 0 ? 0.34 : 0.48), "#0072b2");
+    figure.box(at - kBranchWidth / 2, kBranchHeight - 0.24, kBranchWidth, 0.48, colour);
+    figure.label(tail(parts[i].name), at, kBranchHeight + 0.08, "#111111");
+    figure.label(parts[i].inside, at, kBranchHeight - 0.1, "#444444");
+    figure.label(parts[i].result, at, kBranchHeight + (i % 2 == 0 ? 0.34 : 0.48), "#0072b2");
     const bool last = i + 1 == parts.size();
-    from_x.push_back(at + kBoxWidth / 2), from_y.push_back(kHigh);
-    dx.push_back(last ? 1.0 - kBoxWidth / 2 - 0.1 : 1.0 - kBoxWidth);
-    dy.push_back(last ? -kHigh + 0.16 : 0.0);
+    from_x.push_back(at + kBranchWidth / 2), from_y.push_back(kBranchHeight);
+    dx.push_back(last ? 1.0 - kBranchWidth / 2 - 0.1 : 1.0 - kBranchWidth);
+    dy.push_back(last ? -kBranchHeight + 0.16 : 0.0);
   }
   figure.arrows("", from_x, from_y, dx, dy);
 }
@@ -71,7 +72,7 @@ void draw_block(nn::GPT& model, int64_t rows, const std::string& folder) {
   const auto results = results_of(block, x);
   const auto layer = [&](const std::string& name) {
     const hero::Tensor weight = block.get_submodule(name).named_parameters().front().second;
-    return Part{name, hero::to_string(weight.shape()), results.at(name)};
+    return BranchPart{name, hero::to_string(weight.shape()), results.at(name)};
   };
   const std::string heads =
       std::to_string(config.n_head) + " heads of " + std::to_string(config.n_embd / config.n_head);
@@ -92,9 +93,9 @@ void draw_block(nn::GPT& model, int64_t rows, const std::string& folder) {
   for (const double at : {-0.3, 2.5, 7.5, 10.5}) figure.label(stream, at, -0.22, "#0072b2");
   figure.label("x", -0.75, 0.0, "#111111").label("y", 10.95, 0.0, "#111111");
   figure.label("the stream, which goes on unchanged", 2.5, 0.14, "#777777");
-  figure.label("mixes positions: each looks at itself and those before it", 2.5, kHigh + 0.62,
-               "#111111");
-  figure.label("works on each position alone", 7.5, kHigh + 0.62, "#111111");
+  figure.label("mixes positions: each looks at itself and those before it", 2.5,
+               kBranchHeight + 0.62, "#111111");
+  figure.label("works on each position alone", 7.5, kBranchHeight + 0.62, "#111111");
   figure.x_range(-1.0, 11.2).y_range(-0.6, 2.1).bare().save(folder, "08_gpt_block");
 }
 

@@ -115,8 +115,9 @@ Resampling smoothed_rows(const Axis& axis, bool is_cubic) {
   const double support = (is_cubic ? 2.0 : 1.0) * stretch;
   for (int64_t i = 0; i < axis.out; ++i) {
     const double centre = scale * (static_cast<double>(i) + 0.5);
-    const int64_t first = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
-    const int64_t last = std::min(static_cast<int64_t>(centre + support + 0.5), axis.in);
+    const double from = centre - support + 0.5, to = centre + support + 0.5;
+    const int64_t first = std::max<int64_t>(static_cast<int64_t>(from), 0);
+    const int64_t last = std::min(static_cast<int64_t>(to), axis.in);
     std::vector<double> weights;
     double total = 0.0;
     for (int64_t place = first; place < last; ++place) {

@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kNap = std::chrono::milliseconds(20);  // of a thread that another works for
+constexpr auto kDriverNap = std::chrono::milliseconds(20);  // of a thread that another works for
 constexpr auto kBusyPause = std::chrono::microseconds(500);
 constexpr auto kIdlePause = std::chrono::microseconds(2000);
 constexpr auto kStuck = std::chrono::milliseconds(250);  // less than from SIGTERM to SIGKILL
@@ -78,7 +78,7 @@ void MpiWorld::run() {
     if (driven_.load() || !drive_.try_lock()) {
       watch_driver(stopped);
       std::unique_lock<std::mutex> lock(mutex_);
-      work_.wait_for(lock, kNap, [&] { return !driven_.load(); });
+      work_.wait_for(lock, kDriverNap, [&] { return !driven_.load(); });
       continue;
     }
     const bool moved = progress_->step();
@@ -108,7 +108,7 @@ void MpiWorld::wait(MpiCall& call) {
   {
     std::optional<Clock::time_point> stopped;
     std::unique_lock<std::timed_mutex> drive(drive_, std::defer_lock);
-    while (!drive.try_lock_for(kNap)) watch_driver(stopped);
+    while (!drive.try_lock_for(kDriverNap)) watch_driver(stopped);
     for (int idle = 0; call.state.load() == MpiCall::kBegun;) {
       const bool moved = progress_->step();
       look_at_time(call, start);
