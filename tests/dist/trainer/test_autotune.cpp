@@ -3,8 +3,8 @@
 #include "support/catch.h"
 
 #include <hero/dist/autotune.h>
-#include <hero/dist/plan.h>
 #include <hero/dist/dist.h>
+#include <hero/dist/plan.h>
 #include <hero/nn/nn.h>
 
 namespace {
