@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/strided_matrix.h"
 #include "support/catch.h"
 #include "support/sanitized.h"
 
@@ -19,56 +20,19 @@ namespace {
 using hero::ThreadLimit;
 using hero::core::cpu::gemm;
 using hero::core::cpu::gemm_batched;
+using hero_test::Order;
 
-// How an operand lies in memory. general leaves gaps in both directions, backward has negative
-// strides.
-enum class Order { rows, columns, padded_rows, general, backward };
 constexpr Order kOrders[] = {Order::rows, Order::columns, Order::padded_rows, Order::general,
                              Order::backward};
 
 template <class T>
-struct Matrix {
-  std::vector<T> values;
-  int64_t rs = 0;
-  int64_t cs = 0;
-  int64_t origin = 0;
+using Matrix = hero_test::StridedMatrix<T>;
 
-  const T* data() const { return values.data() + origin; }
-  T* data() { return values.data() + origin; }
-  T& at(int64_t i, int64_t j) { return data()[i * rs + j * cs]; }
-  T at(int64_t i, int64_t j) const { return data()[i * rs + j * cs]; }
-};
-
-// Gaps hold NaN, so that reading one shows.
 template <class T>
 Matrix<T> make(int64_t rows, int64_t columns, Order order, std::mt19937& random) {
-  Matrix<T> x;
-  switch (order) {
-    case Order::rows:
-      x.rs = columns, x.cs = 1;
-      break;
-    case Order::columns:
-      x.rs = 1, x.cs = rows;
-      break;
-    case Order::padded_rows:
-      x.rs = columns + 3, x.cs = 1;
-      break;
-    case Order::general:
-      x.rs = 3, x.cs = 3 * rows + 2;
-      break;
-    case Order::backward:
-      x.rs = -columns, x.cs = -1;
-      break;
-  }
-  const int64_t span = (rows - 1) * std::abs(x.rs) + (columns - 1) * std::abs(x.cs) + 1;
-  x.values.assign(static_cast<size_t>(rows * columns == 0 ? 0 : span),
-                  std::numeric_limits<T>::quiet_NaN());
-  if (order == Order::backward && rows * columns != 0) x.origin = span - 1;
   std::uniform_real_distribution<T> uniform(T{-1}, T{1});
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) x.at(i, j) = uniform(random);
-  }
-  return x;
+  return hero_test::make_strided(rows, columns, order, std::numeric_limits<T>::quiet_NaN(),
+                                 [&] { return uniform(random); });
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "core/strided_matrix.h"
 #include "support/catch.h"
 #include "support/sanitized.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 using namespace hero;
 using namespace hero::core::cpu;
+using namespace hero_test;
 
 float as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
 uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
@@ -46,14 +48,8 @@ float pair_step(float sum, BFloat16 a0, BFloat16 b0, BFloat16 a1, BFloat16 b1) {
   return flushed_fma(static_cast<float>(a0), static_cast<float>(b0), sum);
 }
 
-struct HalfMatrix {
-  std::vector<BFloat16> values;
-  int64_t rs = 0, cs = 0, origin = 0;
-  Bf16Matrix view() const { return {values.data() + origin, rs, cs}; }
-  BFloat16 at(int64_t i, int64_t j) const {
-    return values[static_cast<size_t>(origin + i * rs + j * cs)];
-  }
-};
+using HalfMatrix = StridedMatrix<BFloat16>;
+Bf16Matrix view(const HalfMatrix& x) { return {x.data(), x.rs, x.cs}; }
 
 float native_sum(int64_t i, int64_t j, int64_t k, const HalfMatrix& a, const HalfMatrix& b) {
   float total = 0.0f;
@@ -69,45 +65,14 @@ float native_sum(int64_t i, int64_t j, int64_t k, const HalfMatrix& a, const Hal
   return total;
 }
 
-enum class Order { rows, columns, padded_rows, general, backward, repeated };
 constexpr Order kOrders[] = {Order::rows,    Order::columns,  Order::padded_rows,
                              Order::general, Order::backward, Order::repeated};
 
-// Gaps hold NaN, so that reading one shows.
 template <class Draw>
 HalfMatrix make(int64_t rows, int64_t columns, Order order, Draw&& draw) {
-  HalfMatrix x;
-  switch (order) {
-    case Order::rows:
-      x.rs = columns, x.cs = 1;
-      break;
-    case Order::columns:
-      x.rs = 1, x.cs = rows;
-      break;
-    case Order::padded_rows:
-      x.rs = columns + 3, x.cs = 1;
-      break;
-    case Order::general:
-      x.rs = 3, x.cs = 3 * rows + 2;
-      break;
-    case Order::backward:
-      x.rs = -columns, x.cs = -1;
-      break;
-    case Order::repeated:
-      x.rs = 0, x.cs = 1;
-      break;
-  }
-  const int64_t span = (rows - 1) * std::abs(x.rs) + (columns - 1) * std::abs(x.cs) + 1;
   BFloat16 gap;
   gap.bits = 0x7FC0;
-  x.values.assign(static_cast<size_t>(rows * columns == 0 ? 0 : span), gap);
-  if (order == Order::backward && rows * columns != 0) x.origin = span - 1;
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) {
-      x.values[static_cast<size_t>(x.origin + i * x.rs + j * x.cs)] = draw();
-    }
-  }
-  return x;
+  return make_strided(rows, columns, order, gap, draw);
 }
 
 auto uniform(std::mt19937& random) {
@@ -141,7 +106,7 @@ auto huge(std::mt19937& random) {
 std::vector<float> product(int64_t m, int64_t n, int64_t k, const HalfMatrix& a,
                            const HalfMatrix& b) {
   std::vector<float> c(static_cast<size_t>(m * (n + 2)), -7.0f);  // wider: gaps must stay
-  gemm_bf16(m, n, k, a.view(), b.view(), c.data(), n + 2, false);
+  gemm_bf16(m, n, k, view(a), view(b), c.data(), n + 2, false);
   return c;
 }
 
@@ -247,7 +212,7 @@ TEST_CASE("a native product of no steps is zero, and one may be added", "[core][
   REQUIRE(c == std::vector<float>{0, 0, 5, 0, 0, 5});
   const HalfMatrix a{{BFloat16(2.0f), BFloat16(3.0f)}, 1, 1, 0};
   const HalfMatrix b{{BFloat16(10.0f), BFloat16(20.0f)}, 2, 1, 0};
-  gemm_bf16(2, 2, 1, a.view(), b.view(), c.data(), 3, true);
+  gemm_bf16(2, 2, 1, view(a), view(b), c.data(), 3, true);
   REQUIRE(c == std::vector<float>{20, 40, 5, 30, 60, 5});
 }
 
