@@ -132,6 +132,16 @@ inline Floats gradient_of(Subject subject, nn::Module& model, int step, int work
   }
   return flat_of(gradients);
 }
+/// The mean of the workers' gradients as DDP makes it, in the parameters.
+inline void average_gradients(const std::vector<Tensor>& parameters, Subject subject,
+                              nn::Module& model, int step, int workers) {
+  optim::Accumulator gradients(parameters);
+  for (int w = 0; w < workers; ++w) {
+    subject_loss(subject, model, step, w).backward();
+    gradients.add();
+  }
+  gradients.mean();
+}
 /// The states of that name of all parameters.
 inline Floats states_of(const optim::Optimizer& optimizer, const std::string& name) {
   std::vector<Array> arrays;
@@ -163,12 +173,7 @@ inline std::vector<Floats> simulate_one_bit_adam(Subject subject, int workers, i
   Floats m, v;
   for (int step = 0; step < steps; ++step) {
     if (step < o.freeze_step) {
-      optim::Accumulator gradients(parameters);
-      for (int w = 0; w < workers; ++w) {
-        subject_loss(subject, *model, step, w).backward();
-        gradients.add();
-      }
-      gradients.mean();
+      average_gradients(parameters, subject, *model, step, workers);
       adamw.step();
       adamw.zero_grad();
       m = states_of(adamw, "exp_avg");

@@ -32,17 +32,6 @@ double norm_of(const float* x, size_t n) {
 
 float single(double x) { return static_cast<float>(x); }
 
-// The mean of the workers' gradients as DDP makes it, in the parameters.
-void average(const std::vector<Tensor>& parameters, Subject subject, nn::Module& model, int step,
-             int workers) {
-  optim::Accumulator gradients(parameters);
-  for (int w = 0; w < workers; ++w) {
-    subject_loss(subject, model, step, w).backward();
-    gradients.add();
-  }
-  gradients.mean();
-}
-
 const OneBitLAMBOptions kLAMB = {.lr = 0.01,
                                  .weight_decay = 0.1,
                                  .freeze_step = 3,
@@ -96,7 +85,7 @@ std::vector<Floats> simulate_lamb(int workers, int steps) {
     const double t = step + 1;
     if (step < o.freeze_step) {
       const Floats p = flat_of(parameters);
-      average(parameters, Subject::mlp, *model, step, workers);
+      average_gradients(parameters, Subject::mlp, *model, step, workers);
       lamb.step();
       lamb.zero_grad();
       m = states_of(lamb, "exp_avg");

@@ -15,17 +15,6 @@ namespace {
 
 float single(double x) { return static_cast<float>(x); }
 
-// The mean of the workers' gradients as DDP makes it, in the parameters.
-void average(const std::vector<Tensor>& parameters, Subject subject, nn::Module& model, int step,
-             int workers) {
-  optim::Accumulator gradients(parameters);
-  for (int w = 0; w < workers; ++w) {
-    subject_loss(subject, model, step, w).backward();
-    gradients.add();
-  }
-  gradients.mean();
-}
-
 const ZeroOneAdamOptions kZeroOne = {.lr = 0.01,
                                      .weight_decay = 0.1,
                                      .var_freeze_step = 7,
@@ -71,7 +60,7 @@ ZeroOneRun simulate_zero_one(int workers, int steps) {
       ++updates;
       write_flat(p[0], parameters);
       for (const Tensor& each : parameters) each.set_grad({});
-      average(parameters, Subject::mlp, *model, step, workers);
+      average_gradients(parameters, Subject::mlp, *model, step, workers);
       std::vector<Tensor> gradients;
       for (const Tensor& each : parameters) gradients.push_back(each.grad());
       const Floats g = flat_of(gradients);
