@@ -6,11 +6,12 @@
 
 namespace hero::optim {
 
-/// Adds up the gradients of micro-batches in the order in which dist adds up those of ranks
-/// (dist::Order::tree): the sum of n is that of the first p and that of the rest, p the largest
-/// power of two below n. backward() alone adds each one to the sum of all before it, and from four
-/// on that rounds otherwise. So one process that takes the micro-batches of N ranks ends with their
-/// bits, which is what the ladder's tests and tutorials compare.
+/// Adds up the gradients of micro-batches in the order in which dist adds up the gradients of ranks
+/// (dist::Order::tree): the sum of n gradients is the sum of the first p plus the sum of the rest,
+/// where p is the largest power of two below n. backward() alone adds each gradient to the sum of
+/// all earlier ones, which rounds differently from four gradients on. With an accumulator, one
+/// process that computes the micro-batches of N ranks ends with the same bits as these ranks; the
+/// tests and tutorials of the ladder compare the two.
 ///
 ///     optim::Accumulator gradients(model.parameters());
 ///     for (const Batch& part : parts) {
@@ -20,22 +21,25 @@ namespace hero::optim {
 ///     gradients.mean();
 ///     optimizer.step();
 ///
-/// Halves are added up in float32 and rounded once, at the end. Of m micro-batches at most
-/// 1 + log2(m) sums are held, each as large as the gradients.
+/// Gradients of half precision are added up in float32 and rounded once, at the end. For m
+/// micro-batches at most 1 + log2(m) sums are in memory, each as large as the gradients.
 /// \snippet test_examples_optim.cpp Accumulator
 class Accumulator {
  public:
+  /// Makes an accumulator for these parameters, which are leaves of floating dtype. It is empty at
+  /// first.
   explicit Accumulator(std::vector<Tensor> parameters);
 
-  /// Takes the gradients over: the parameters have none afterwards. A parameter without a gradient
-  /// adds nothing.
+  /// Adds the parameters' present gradients and takes them away: afterwards the parameters have
+  /// none. A parameter without a gradient adds nothing.
   void add();
   /// How many micro-batches have been added since the beginning, or since the last result.
   int64_t count() const { return count_; }
-  /// The parameters' gradients become the sum of what was added, and the accumulator is empty
-  /// again. An Error when nothing was, or when a parameter has got a gradient since.
+  /// Makes the sum of everything added the parameters' gradient, and empties the accumulator.
+  /// Throws an Error if nothing was added, or if a parameter has received a gradient since the last
+  /// add().
   void sum() { finish("sum", 1.0); }
-  /// The same for the mean: the sum divided by count(), once.
+  /// Does the same with the mean: the sum is divided by count(), once.
   void mean() { finish("mean", static_cast<double>(count_)); }
 
  private:

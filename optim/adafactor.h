@@ -4,16 +4,24 @@
 
 namespace hero::optim {
 
+/// Options of Adafactor.
 struct AdafactorOptions {
-  double lr = 1e-2;
-  double beta2_decay = -0.8;  ///< the newest gradient counts as step^beta2_decay
-  double eps1 = 0.0;          ///< the least rms that is divided by; 0: the machine epsilon
-  double eps2 = 1e-3;         ///< the least rms of a parameter that a step is measured by
-  double d = 1.0;             ///< the largest rms of an update, which is shortened to it
+  double lr = 1e-2;  ///< upper limit of the relative step size
+  /// After t steps the newest squared gradient has the weight t^beta2_decay.
+  double beta2_decay = -0.8;
+  /// Lower limit of the root mean square that is divided by; 0: the dtype's machine epsilon.
+  double eps1 = 0.0;
+  /// Lower limit of the parameter's root mean square, by which a step is scaled.
+  double eps2 = 1e-3;
+  /// Upper limit of the root mean square of an update; a larger update is scaled down.
+  double d = 1.0;
+  /// Decoupled decay: the parameter is multiplied by 1 - lr * weight_decay.
   double weight_decay = 0.0;
-  bool maximize = false;
+  bool maximize = false;  ///< true: steps go up the gradient, which maximises the loss
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("beta2_decay", self.beta2_decay);
@@ -26,17 +34,20 @@ struct AdafactorOptions {
 };
 extern template class OptimizerOf<AdafactorOptions>;
 
-/// Adam without its memory: of the second moments of a matrix only the means of rows and of columns
-/// are kept, v = row column^T / mean(row); a step is as large as the parameter's rms times min(lr,
-/// 1 / sqrt(step)). Vectors keep whole moments; of more dimensions the last two are a matrix's.
-/// Shazeer and Stern, arXiv 1804.04235; torch.optim.Adafactor.
+/// Adam with far less memory: of the second moments of a matrix, only the means of its rows and of
+/// its columns are kept, and v = row column^T / mean(row). A step is as large as the parameter's
+/// root mean square times min(lr, 1 / sqrt(t)). Vectors keep all their second moments; in a
+/// parameter of more than two dimensions, the last two are those of matrices. Shazeer and Stern,
+/// arXiv 1804.04235; torch.optim.Adafactor.
 ///
-/// A step needs whole parameters: of shards (fully_shard(), ZeRO) it is an Error; under DDP each
-/// rank steps all. Halves are computed in float32.
+/// A step needs whole parameters: for shards (fully_shard(), ZeRO) it throws an Error; under DDP
+/// each rank steps all parameters. Parameters of half precision are computed in float32.
 class Adafactor : public OptimizerOf<AdafactorOptions> {
  public:
+  /// Makes an optimizer for these parameters, all with the same options.
   explicit Adafactor(const std::vector<Tensor>& params, const AdafactorOptions& options = {})
       : OptimizerOf("adafactor", params, options) {}
+  /// Makes an optimizer for groups of parameters, each group with options of its own.
   explicit Adafactor(const std::vector<Group>& groups) : OptimizerOf("adafactor", groups) {}
 
   bool is_number(const std::string& state) const override;

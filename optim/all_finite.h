@@ -7,8 +7,8 @@
 
 namespace hero::optim {
 
-/// True when no element of any array is infinite or NaN; true on meta. All arrays of a GPU are a
-/// few launches, and the host waits for one answer.
+/// True if no element of any array is infinite or NaN; always true for arrays on meta. All arrays
+/// on a GPU take a few launches together, and the host waits once, for the answer.
 inline bool all_finite(const std::vector<Array>& xs) {
   std::vector<Array> elsewhere;
   for (const Array& x : xs) {

@@ -17,7 +17,7 @@ inline void check_fraction(const char* optimizer, const char* option, double val
   check(value >= 0.0 && value < 1.0, optimizer, ": ", option, " must be in [0, 1): ", value);
 }
 
-/// The options that every optimizer of the Adam family has.
+/// Checks the options that every optimizer of the Adam family has.
 template <class Options>
 void check_adam_options(const char* optimizer, const Options& o) {
   check_not_negative(optimizer, "lr", o.lr);

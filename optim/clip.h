@@ -6,18 +6,20 @@
 
 namespace hero::optim {
 
+/// Options of clip_grad_norm().
 struct ClipOptions {
-  double norm = 2.0;  ///< p of the norm; infinity: the largest magnitude
-  bool error_if_nonfinite =
-      false;  ///< an Error, before anything changes, when the norm is not finite
+  double norm = 2.0;  ///< the p of the p-norm; infinity takes the largest magnitude
+  /// True: a norm that is not finite is an Error, and nothing is changed.
+  bool error_if_nonfinite = false;
 };
 
-/// Scales all gradients together so that their norm, taken over every element of every gradient, is
-/// at most max_norm: by max_norm / (norm + 1e-6) where that is below 1. Returns the norm before,
-/// grad_norm(), whose value item() gives. Pascanu, Mikolov and Bengio, arXiv 1211.5063.
+/// Scales all gradients by one factor so that their norm, taken over every element of every
+/// gradient together, is at most max_norm: the factor is min(1, max_norm / (norm + 1e-6)). Returns
+/// the norm from before, as grad_norm() does; item() gives its value. Pascanu, Mikolov and Bengio,
+/// arXiv 1211.5063.
 ///
-/// On a GPU the norm stays there and the gradients are read and scaled in a few launches for any
-/// number of them, shards too; the host waits only with error_if_nonfinite.
+/// On a GPU the norm stays on the device, and any number of gradients, shards included, are read
+/// and scaled in a few launches; the host waits only if error_if_nonfinite is set.
 /// \snippet test_examples_optim.cpp clip_grad_norm
 Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
                       const ClipOptions& options = {});
@@ -27,14 +29,15 @@ void clip_grad_value(const std::vector<Tensor>& params, double limit);
 
 /// \name The parts of clip_grad_norm
 /// \{
-/// (sum of |g|^p)^(1/p) over the gradients of `params`, or the largest |g| for infinite p: float64
-/// of shape [] on the device of the first gradient. The sum is exact (for other p than 1 and 2 the
-/// powers are doubles), so the norm has the same bits for any order and number of threads, and
-/// whether parameters are whole or shards: where they are shards (<hero/autograd/partition.h>) this
-/// is a collective of their owners on that device, and gives the norm of the whole to each.
-/// For p of 1 and 2 all gradients of a GPU are a few launches, for others a few a gradient.
+/// Returns (sum of |g|^p)^(1/p) over the gradients of `params`, or the largest |g| if p is
+/// infinite: a float64 tensor of shape [] on the device of the first gradient. The sum is exact (if
+/// p is neither 1 nor 2, the powers are rounded to doubles first), so the norm has the same bits in
+/// any order, on any number of threads, and for whole parameters as for shards. If parameters are
+/// shards (<hero/autograd/partition.h>), this is a collective of their owners on that device, and
+/// each of them gets the norm of the whole. If p is 1 or 2, all gradients of a GPU take a few
+/// launches together; otherwise each gradient takes a few.
 Tensor grad_norm(const std::vector<Tensor>& params, double p = 2.0);
-/// Multiplies the gradients as clip_grad_norm does for that norm, a tensor of one element.
+/// Scales the gradients as clip_grad_norm() does, given their norm as a tensor of one element.
 void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm,
                           const Tensor& total_norm);
 /// \}

@@ -11,12 +11,15 @@
 
 namespace hero::optim {
 
+/// Options of EMA.
 struct EMAOptions {
-  double decay = 0.999;
-  /// Of the first steps the decay is (1 + t) / (10 + t) where that is less.
+  double decay = 0.999;  ///< weight of the old average in each step, in [0, 1)
+  /// True: step t takes the decay (1 + t) / (10 + t) while that is below `decay`.
   bool warmup = false;
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("decay", self.decay);
     visit("warmup", self.warmup);
@@ -24,22 +27,24 @@ struct EMAOptions {
 };
 extern template class OptimizerOf<EMAOptions>;
 
-/// An average of each parameter, which is no optimizer but has an optimizer's state: e = p at the
-/// first step(), then e = decay e + (1 - decay) p. float32 where p is a half. Saved and resumed as
-/// an optimizer's states are, by a checkpointer too; of shards each rank averages its own,
-/// elementwise, so that the bits are those of the whole. Parameters need no gradient. Buffers are
-/// not averaged.
+/// Keeps an exponential moving average e of each parameter p: e = p at the first step(), then e =
+/// decay e + (1 - decay) p. It changes no parameter, but it has the state of an optimizer, and is
+/// saved and resumed like one, by a checkpointer too. Averages of parameters of half precision are
+/// float32. Each rank averages its own shards elementwise, so the bits are those of whole
+/// parameters. Parameters need no gradient. Buffers are not averaged.
 class EMA : public OptimizerOf<EMAOptions> {
  public:
+  /// Makes averages of these parameters, all with the same options.
   explicit EMA(const std::vector<Tensor>& params, const EMAOptions& options = {})
       : OptimizerOf("ema", params, options) {}
+  /// Makes averages of groups of parameters, each group with options of its own.
   explicit EMA(const std::vector<Group>& groups) : OptimizerOf("ema", groups) {}
 
-  /// Parameters and averages change places, and again. Between steps; an Error before the first.
-  /// Averages of halves are rounded to them, and what comes back from there is what the parameters
-  /// were.
+  /// Exchanges parameters and averages; a second call exchanges them back. Call it between steps;
+  /// before the first step it throws an Error. For parameters of half precision the averages are
+  /// rounded, and the second call restores the parameters' exact bits.
   void swap();
-  /// swap() now and again at the end.
+  /// Calls swap() when it is made, and again when it goes out of scope.
   class Scope {
    public:
     explicit Scope(EMA& ema) : ema_(ema) { ema_.swap(); }

@@ -6,49 +6,58 @@
 
 namespace hero::optim {
 
+/// Options of GradScaler.
 struct GradScalerOptions {
-  double init_scale = 65536.0;
-  double growth_factor = 2.0;      ///< > 1
-  double backoff_factor = 0.5;     ///< in (0, 1)
-  int64_t growth_interval = 2000;  ///< steps without an overflow before the scale grows
-  bool enabled = true;             ///< false: scale(), step() and update() do nothing of their own
+  double init_scale = 65536.0;  ///< the first scale
+  double growth_factor = 2.0;   ///< the scale grows by this factor, which is above 1
+  double backoff_factor = 0.5;  ///< the scale shrinks by this factor, in (0, 1), after an overflow
+  /// Steps in a row without an overflow after which the scale grows.
+  int64_t growth_interval = 2000;
+  bool enabled = true;  ///< false: scale() returns the loss, step() steps, update() does nothing
 };
 
-/// Multiplies the loss by a scale, divides the gradients by it again, leaves a step out when one of
-/// them overflowed, and lowers the scale then; after growth_interval good steps in a row it is
-/// raised. PyTorch's torch.amp.GradScaler; Micikevicius et al., arXiv 1710.03740.
+/// Multiplies the loss by a scale and divides the gradients by it again. If a gradient overflowed,
+/// the step is skipped and the scale is lowered; after growth_interval good steps in a row it is
+/// raised. It behaves like torch.amp.GradScaler. Micikevicius et al., arXiv 1710.03740.
 ///
 ///   scaler.scale(loss).backward();
 ///   scaler.unscale_(adamw);  // only to look at the gradients or to clip them
 ///   scaler.step(adamw);
 ///   scaler.update();
 ///
-/// Where parameters are shards, their owners agree on whether one of them found an overflow:
-/// unscale_(), or step() without it, is a collective then.
-/// float16 parameters need MasterWeights: unscaled in float16 the small gradients would be lost.
+/// If parameters are shards, their owners agree on whether any of them found an overflow;
+/// unscale_(), or step() if unscale_() was not called, is then a collective. Parameters in float16
+/// need MasterWeights, since small gradients would be lost if they were unscaled in float16.
 /// \snippet test_examples_optim.cpp GradScaler
 class GradScaler {
  public:
+  /// Makes a scaler. Throws an Error unless the options lie in their ranges.
   explicit GradScaler(const GradScalerOptions& options = {});
 
-  /// loss * scale, in float32 at least (65536 is infinite in float16).
+  /// Returns loss * scale, in float32 or a wider dtype (65536 is infinite in float16).
   Tensor scale(const Tensor& loss) const;
-  /// Divides the optimizer's gradients by the scale; once a step.
+  /// Divides the optimizer's gradients by the scale. Call it at most once in a step.
   void unscale_(Optimizer& optimizer);
-  /// optimizer.step() with unscaled gradients if all are finite. True when it stepped.
+  /// Calls optimizer.step() with unscaled gradients if all of them are finite. Returns true if it
+  /// did.
   bool step(Optimizer& optimizer);
-  /// Sets the scale for the next step, from what was found in this one or to `new_scale`.
+  /// Sets the scale for the next step, by whether this step overflowed, or to `new_scale`.
   void update(std::optional<double> new_scale = {});
 
+  /// The present scale; 1 if the scaler is not enabled.
   double get_scale() const { return options_.enabled ? scale_ : 1.0; }
-  /// Good steps since the scale last changed.
+  /// The number of good steps since the scale last changed.
   int64_t growth_tracker() const { return tracker_; }
+  /// The options that the scaler was made with.
   const GradScalerOptions& options() const { return options_; }
+  /// Whether the scaler does anything; see GradScalerOptions::enabled.
   bool is_enabled() const { return options_.enabled; }
 
-  /// "scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker".
+  /// The state as named numbers, under PyTorch's names: "scale", "growth_factor", "backoff_factor",
+  /// "growth_interval" and "_growth_tracker".
   StateDict state_dict() const;
-  /// An Error that lists what does not fit leaves the scaler as it was.
+  /// Restores a state. Throws an Error that lists what does not fit, and then leaves the scaler as
+  /// it was.
   void load_state_dict(const StateDict& dict);
 
  private:

@@ -4,14 +4,18 @@
 
 namespace hero::optim {
 
+/// Options of LAMB.
 struct LAMBOptions {
-  double lr = 1e-3;
+  double lr = 1e-3;  ///< learning rate
+  /// Decay of the running means of g and of g^2, each in [0, 1).
   std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-6;
-  double weight_decay = 0.0;
-  bool maximize = false;
+  double eps = 1e-6;          ///< added to the root that is divided by
+  double weight_decay = 0.0;  ///< this times the parameter is added to its direction d
+  bool maximize = false;      ///< true: steps go up the gradient, which maximises the loss
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("beta1", self.betas[0]);
@@ -23,19 +27,21 @@ struct LAMBOptions {
 };
 extern template class OptimizerOf<LAMBOptions>;
 
-/// Adam's direction at the length of the parameter, for large batches. Two stages: d = m / (1 -
-/// beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay * p; then p -= lr * (|p| / |d|) * d
-/// with Euclidean norms over the whole parameter, whose quotient counts as 1 where either is 0. You
-/// et al., arXiv 1904.00962.
+/// Takes Adam's direction, scaled to the length of the parameter, for training with large batches.
+/// A step has two stages: d = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay *
+/// p; then p -= lr * (|p| / |d|) * d with Euclidean norms over the whole parameter; the quotient
+/// counts as 1 if either norm is 0. You et al., arXiv 1904.00962.
 ///
 /// Norms stay on the parameters' device, and the host does not wait for them. The bits do not
-/// depend on whether parameters are cut into shards: their owners make one collective a step. A
-/// step holds the directions of all shards, and those of whole parameters up to 16 MiB (on the CPU
-/// 64 KiB) and one more.
+/// depend on whether parameters are cut into shards: the owners of shards make one collective in
+/// each step. During a step, memory holds the directions d of all shards, and of whole parameters
+/// up to 16 MiB (64 KiB on the CPU) plus those of one parameter.
 class LAMB : public OptimizerOf<LAMBOptions> {
  public:
+  /// Makes an optimizer for these parameters, all with the same options.
   explicit LAMB(const std::vector<Tensor>& params, const LAMBOptions& options = {})
       : OptimizerOf("lamb", params, options) {}
+  /// Makes an optimizer for groups of parameters, each group with options of its own.
   explicit LAMB(const std::vector<Group>& groups) : OptimizerOf("lamb", groups) {}
 
   void step() override;

@@ -6,18 +6,23 @@
 
 namespace hero::optim {
 
+/// How LBFGS chooses the length of a step along its direction.
 enum class LineSearch { none, strong_wolfe };
 
+/// Options of LBFGS.
 struct LBFGSOptions {
-  double lr = 1.0;
-  int max_iter = 20;                          ///< iterations in one step()
-  int max_eval = 0;                           ///< evaluations in one step(); 0: max_iter * 5 / 4
-  double tolerance_grad = 1e-7;               ///< stops where no gradient is larger
-  double tolerance_change = 1e-9;             ///< stops where steps or losses change less
-  int history_size = 100;                     ///< pairs of differences kept
-  LineSearch line_search = LineSearch::none;  ///< none: each iteration takes lr times the direction
+  double lr = 1.0;    ///< step length, or the first one that the line search tries
+  int max_iter = 20;  ///< largest number of iterations in one step()
+  int max_eval = 0;   ///< largest number of evaluations in one step(); 0: max_iter * 5 / 4
+  double tolerance_grad = 1e-7;    ///< stop when no element of the gradient is larger
+  double tolerance_change = 1e-9;  ///< stop when the step or the loss changes by less
+  int history_size = 100;          ///< how many pairs of differences are kept
+  /// None: every iteration moves by lr times the direction.
+  LineSearch line_search = LineSearch::none;
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("max_iter", self.max_iter);
@@ -29,23 +34,25 @@ struct LBFGSOptions {
 };
 extern template class OptimizerOf<LBFGSOptions>;
 
-/// Quasi-Newton steps from the last differences of points and gradients, for smooth functions
-/// without noise; one group. Each step() runs up to max_iter iterations and calls the closure for
-/// every point it looks at. Liu and Nocedal, "On the limited memory BFGS method for large scale
-/// optimization", 1989; strong Wolfe conditions: Nocedal and Wright, "Numerical Optimization",
-/// chapter 3. A shard of a parameter is an Error at the step.
+/// Takes quasi-Newton steps, estimating the curvature from the last differences of points and of
+/// gradients; for smooth functions without noise. All parameters are in one group. Each step() runs
+/// up to max_iter iterations and calls the closure at every point that it evaluates. Liu and
+/// Nocedal, "On the limited memory BFGS method for large scale optimization", 1989; strong Wolfe
+/// conditions: Nocedal and Wright, "Numerical Optimization", chapter 3. A step throws an Error if a
+/// parameter is a shard.
 class LBFGS : public OptimizerOf<LBFGSOptions> {
  public:
+  /// Makes an optimizer for these parameters.
   explicit LBFGS(const std::vector<Tensor>& params, const LBFGSOptions& options = {})
       : OptimizerOf("lbfgs", params, options) {}
 
-  /// `closure` clears the gradients, evaluates the loss, calls backward and returns the loss.
-  /// Returns the loss before the step.
+  /// Minimises for up to max_iter iterations. `closure` clears the gradients, computes the loss,
+  /// calls backward() and returns the loss. Returns the loss at the point where the step began.
   Tensor step(const std::function<Tensor()>& closure);
-  /// An Error: evaluations need the closure.
+  /// Throws an Error, because LBFGS has to evaluate the loss: call step(closure).
   void step() override;
 
-  /// The history is kept too: "lbfgs.steps" and "lbfgs.changes" are [pairs, elements].
+  /// Contains the history as well: "lbfgs.steps" and "lbfgs.changes", each [pairs, elements].
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& dict) override;
 

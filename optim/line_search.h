@@ -9,20 +9,23 @@ namespace hero::optim {
 struct LinePoint {
   double t = 0.0;
   double loss = 0.0;
-  double slope = 0.0;  ///< gradient . d
+  double slope = 0.0;  ///< the gradient times the direction d
   Array gradient;
 };
 
+/// Options of strong_wolfe().
 struct StrongWolfeOptions {
-  double decrease = 1e-4;    ///< of the first slope's promise that must be kept
-  double curvature = 0.9;    ///< of the first slope that may remain
-  double least_width = 0.0;  ///< stops when the bracket is narrower
-  int max_eval = 25;
+  /// Share of the decrease which the first slope promises that a step must achieve.
+  double decrease = 1e-4;
+  double curvature = 0.9;    ///< share of the first slope that may remain at the end of a step
+  double least_width = 0.0;  ///< stop when the bracket is narrower than this
+  int max_eval = 25;         ///< largest number of evaluations
 };
 
-/// A step length that meets the strong Wolfe conditions, by bracketing and cubic interpolation, or
-/// the best found. `start` has t = 0; the first point looked at is `first`. Nocedal and Wright,
-/// "Numerical Optimization", algorithms 3.5 and 3.6.
+/// Finds a step length that meets the strong Wolfe conditions, by bracketing and cubic
+/// interpolation; if none is found, returns the best point seen. `start` is the point t = 0, and
+/// `first` is the step length that is tried first. Nocedal and Wright, "Numerical Optimization",
+/// algorithms 3.5 and 3.6.
 LinePoint strong_wolfe(const std::function<LinePoint(double t)>& look, const LinePoint& start,
                        double first, const StrongWolfeOptions& options);
 

@@ -1,25 +1,26 @@
 #pragma once
-// Training parameters of 16 bits with an optimizer of 32. Micikevicius et al., arXiv 1710.03740.
+// Training parameters of 16 bits with an optimizer that computes in 32. Micikevicius et al., arXiv
+// 1710.03740.
 #include <hero/optim/optimizer.h>
 
 namespace hero::optim {
 
 namespace detail {
 
-/// A float32 leaf with the values of a float16 or bfloat16 parameter, charged to
-/// MemoryTag::optimizer; the parameter itself for other dtypes.
+/// Returns a float32 leaf with the values of a float16 or bfloat16 parameter, charged to
+/// MemoryTag::optimizer; for other dtypes, the parameter itself.
 Tensor master_of(const Tensor& param);
 std::vector<Tensor> masters_of(const std::vector<Tensor>& params);
-/// param = master, rounded to the nearest; nothing when they are the same tensor.
+/// Copies master into param, rounded to nearest; does nothing if they are the same tensor.
 void round_to_param(const Tensor& master, const Tensor& param);
-/// param's gradient in float32, times factor.
+/// The gradient of param in float32, times factor.
 Array wide_gradient(const Tensor& param, double factor);
-/// Bytes that wide_gradient takes; 0 where it is the gradient itself.
+/// The bytes that wide_gradient() allocates; 0 if it returns the gradient itself.
 int64_t wide_gradient_bytes(const Tensor& param, double factor);
-/// Moves every param's gradient, in float32, to its master.
+/// Moves the gradient of every param, converted to float32, to its master.
 void move_gradients(const std::vector<Tensor>& params, const std::vector<Tensor>& masters);
 bool gradients_are_finite(const std::vector<Tensor>& params);
-/// "master.<parameter>" entries of a state dict, and the dict without them.
+/// Adds the entries "master.<parameter>" to a state dict, or takes them out of one.
 void add_masters(StateDict& dict, const std::vector<Tensor>& params,
                  const std::vector<Tensor>& masters);
 StateDict take_masters(const char* optimizer, const StateDict& dict,
@@ -27,16 +28,15 @@ StateDict take_masters(const char* optimizer, const StateDict& dict,
 
 }  // namespace detail
 
-/// The optimizer O over float32 copies ("masters") of float16 and bfloat16 parameters. step() reads
-/// the parameters' gradients, converting no more at a time than the largest parameter has, updates
-/// the masters with the bits that O has on float32 parameters given the same gradients, and rounds
-/// them into the parameters.
-/// Parameters of other dtypes are their own masters. O is any of optim's optimizers that step
-/// without a closure and without lookahead().
+/// Runs the optimizer O on float32 copies ("masters") of float16 and bfloat16 parameters. step()
+/// reads the parameters' gradients, of which it converts no more at a time than the largest
+/// parameter has; updates the masters, with the bits that O gives float32 parameters with the same
+/// gradients; and rounds the masters into the parameters. Parameters of other dtypes are their own
+/// masters. O is any optimizer of optim that steps without a closure and without lookahead().
 ///
 ///   optim::MasterWeights<optim::AdamW> adamw(model.parameters(), {.lr = 3e-4});
 ///
-/// parameters() are the masters. state_dict() holds them too, as "master.<parameter>".
+/// parameters() returns the masters. state_dict() contains them as "master.<parameter>".
 template <class O>
 class MasterWeights : public O {
   static_assert(
@@ -46,14 +46,18 @@ class MasterWeights : public O {
   using Group = typename O::Group;
   using Options = decltype(Group::options);
 
+  /// Makes masters of these parameters and an optimizer O of the masters, all with the same
+  /// options.
   explicit MasterWeights(const std::vector<Tensor>& params, const Options& options = {})
       : O(detail::masters_of(params), options), params_(params) {}
+  /// Makes masters of groups of parameters, each group with options of its own.
   explicit MasterWeights(const std::vector<Group>& groups)
       : O(master_groups(groups)), params_(all_params(groups)) {}
 
-  /// The parameters of the model.
+  /// The parameters of the model, which the masters are rounded into.
   const std::vector<Tensor>& model_parameters() const { return params_; }
-  /// Takes the parameters' values over, after somebody else wrote to them (a loaded checkpoint).
+  /// Copies the parameters' values into the masters. Call it after something else has written to
+  /// the parameters, such as a loaded checkpoint.
   void refresh() {
     const NoGrad no_grad;
     const std::vector<Tensor> masters = this->parameters();
@@ -61,8 +65,9 @@ class MasterWeights : public O {
       if (!is_same(masters[i], params_[i])) masters[i].copy_(params_[i]);
     }
   }
-  /// Moves the gradients, in float32, to the masters, so that clip_grad_norm(parameters()) sees
-  /// them; GradScaler::unscale_ does it too. Costs 4 bytes an element; step() alone does not.
+  /// Moves the gradients, converted to float32, to the masters, so that
+  /// clip_grad_norm(parameters()) sees them; GradScaler::unscale_() does so too. It takes 4 bytes
+  /// for each element, which step() alone does not.
   void take_gradients() { detail::move_gradients(params_, this->parameters()); }
 
   void zero_grad(bool set_to_none = true) override {

@@ -4,19 +4,24 @@
 
 namespace hero::optim {
 
+/// Options of Muon.
 struct MuonOptions {
-  double lr = 1e-3;
+  double lr = 1e-3;  ///< learning rate
+  /// Decoupled decay: the parameter is multiplied by 1 - lr * weight_decay.
   double weight_decay = 0.1;
-  double momentum = 0.95;
-  bool nesterov = true;
-  int64_t ns_steps = 5;  ///< of Newton and Schulz, whose fifth-order polynomial has these numbers:
+  double momentum = 0.95;  ///< decay of the momentum m, in [0, 1)
+  bool nesterov = true;    ///< true: O is taken of g + momentum (m - g) instead of m
+  int64_t ns_steps = 5;    ///< iterations of Newton and Schulz
+  /// The coefficients a, b and c of their polynomial, which is of degree five.
   std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
-  double eps = 1e-7;  ///< the least norm that a direction is divided by
-  /// lr is multiplied by 0.2 sqrt(max(rows, columns)), so that a step is as large as AdamW's, in
-  /// place of sqrt(max(1, rows / columns)). Liu et al., arXiv 2502.16982.
+  double eps = 1e-7;  ///< lower limit of the norm that a direction is divided by
+  /// True: lr is multiplied by 0.2 sqrt(max(rows, columns)), which makes a step as large as
+  /// AdamW's, instead of by sqrt(max(1, rows / columns)). Liu et al., arXiv 2502.16982.
   bool match_rms_adamw = false;
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("weight_decay", self.weight_decay);
@@ -32,20 +37,21 @@ struct MuonOptions {
 };
 extern template class OptimizerOf<MuonOptions>;
 
-/// Matrices step along a momentum whose singular values are all made about 1: m = momentum m + (1 -
-/// momentum) g; p = p (1 - lr weight_decay) - lr' O(m), with nesterov of g + momentum (m - g)
-/// instead of m. O divides by the Frobenius norm and runs ns_steps steps of X = a X + (b X X^T + c
-/// (X X^T)^2) X. Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024;
-/// torch.optim.Muon.
+/// Steps matrices along a momentum whose singular values are all brought close to 1: m = momentum m
+/// + (1 - momentum) g; p = p (1 - lr weight_decay) - lr' O(m), where lr' is lr times the factor of
+/// match_rms_adamw. O divides by the Frobenius norm and runs ns_steps iterations of X = a X + (b X
+/// X^T + c (X X^T)^2) X. Jordan et al., "Muon: An optimizer for hidden layers in neural networks",
+/// 2024. It behaves like torch.optim.Muon.
 ///
-/// For weights of two dimensions, of hidden layers; embeddings, heads, norms and biases belong to
-/// AdamW. A step needs whole matrices: of shards (fully_shard(), ZeRO) it is an Error; under DDP
-/// each rank steps all. Products are of float32, of float64 parameters in that; PyTorch's are of
-/// bfloat16.
+/// Use it for the two-dimensional weights of hidden layers, and AdamW for embeddings, output
+/// layers, norms and biases. A step needs whole matrices: for shards (fully_shard(), ZeRO) it
+/// throws an Error; under DDP each rank steps all parameters. Matrix products are computed in
+/// float32, or in float64 for float64 parameters; PyTorch computes them in bfloat16.
 class Muon : public OptimizerOf<MuonOptions> {
  public:
-  /// An Error unless every parameter has two dimensions.
+  /// Makes an optimizer for these parameters. Throws an Error unless each has two dimensions.
   explicit Muon(const std::vector<Tensor>& params, const MuonOptions& options = {});
+  /// Makes an optimizer for groups of parameters, each group with options of its own.
   explicit Muon(const std::vector<Group>& groups);
 
  protected:

@@ -14,8 +14,8 @@
 
 namespace hero::optim {
 
-/// Everything an optimizer remembers, as named arrays: numbers are float64 of shape []. It travels
-/// through core::save_safetensors and core::load_safetensors(path).arrays.
+/// Everything an optimizer remembers, as named arrays; numbers are float64 of shape []. Save it
+/// with core::save_safetensors() and load it with core::load_safetensors(path).arrays.
 using StateDict = std::vector<core::NamedArray>;
 
 class StateLookup;
@@ -23,61 +23,72 @@ class StateLookup;
 /// Parameters with options of their own.
 template <class Options>
 struct ParamGroup {
-  std::vector<Tensor> params;
-  Options options = {};
+  std::vector<Tensor> params;  ///< the parameters of the group, each a leaf of floating dtype
+  Options options = {};        ///< the options of these parameters
 };
 
-/// Changes parameters from their gradients. Parameters are leaves of floating dtype; those without
-/// a gradient are left alone. States are made at a parameter's first step, shaped like it (float32
-/// where it is float16 or bfloat16) and charged to MemoryTag::optimizer.
+/// Updates parameters by their gradients. Parameters are leaves of floating dtype; those without a
+/// gradient are left alone. States are made at a parameter's first step, in its shape (in float32
+/// if the parameter is float16 or bfloat16), and are charged to MemoryTag::optimizer.
 ///
 /// A shard is a parameter like any other: a leaf over a slice of an array, which may be empty, with
-/// a slice of the gradient. Steps are elementwise, so shards stepped one by one have the bits of
-/// the whole; LAMB asks the owners of the other slices for norms (<hero/autograd/partition.h>).
+/// a slice of the gradient. Steps are elementwise, so shards that are stepped one by one get the
+/// bits of the whole; LAMB asks the owners of the other slices for norms
+/// (<hero/autograd/partition.h>).
 ///
-/// step() gives the parameters to their device many at a time, so that a GPU steps a model's in a
-/// few launches. Parameters do not overlap.
+/// step() gives many parameters to their device at a time, so that a GPU steps a whole model in a
+/// few launches. Parameters must not overlap in memory.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Forgets the gradients of all parameters, or fills them with zeros.
+  /// Removes the gradients of all parameters, or fills them with zeros if set_to_none is false.
   virtual void zero_grad(bool set_to_none = true);
-  /// One update of every parameter that has a gradient.
+  /// Updates every parameter that has a gradient, once.
   virtual void step();
 
   /// \name What GradScaler needs
   /// \{
   /// True when every element of every gradient is finite.
   virtual bool gradients_finite() const;
-  /// Multiplies every gradient; an Error for float16 ones, of which small values would be lost.
+  /// Multiplies every gradient by factor. Throws an Error for gradients in float16, of which small
+  /// values would be lost.
   virtual void scale_gradients(double factor);
-  /// scale_gradients(factor) and step().
+  /// Does what scale_gradients(factor) and then step() do.
   virtual void step_scaled(double factor);
   /// \}
 
   /// All parameters, in the order of the groups.
   std::vector<Tensor> parameters() const;
+  /// The number of groups.
   int groups() const { return static_cast<int>(group_ends_.size()); }
   /// \name An option of a group by its name: "lr", "momentum", "beta1", "weight_decay", ...
   /// Flags read as 0 or 1. Schedules use these.
   /// \{
+  /// True if the optimizer has an option of that name.
   bool has_option(const std::string& name) const;
+  /// The value of an option in a group. Throws an Error if there is no such option or group.
   double option(const std::string& name, int group = 0) const;
+  /// Sets an option of a group. Throws an Error if there is no such option, or the value is out of
+  /// range.
   void set_option(const std::string& name, double value, int group = 0);
+  /// The learning rate of a group.
   double lr(int group = 0) const { return option("lr", group); }
   /// Sets the learning rate of every group.
   void set_lr(double lr);
+  /// Sets the learning rate of one group.
   void set_lr(double lr, int group) { set_option("lr", lr, group); }
   /// \}
 
-  /// True for a state that is one number a parameter, as "step" is, or another array that is not
-  /// shaped like it.
+  /// True if this state is one number for each parameter, as "step" is, or an array that does not
+  /// have the parameter's shape.
   virtual bool is_number(const std::string& state) const;
-  /// Copies of all states and options: "state.<parameter>.<name>" and "group.<group>.<option>".
+  /// Returns copies of all states and options, under "state.<parameter>.<name>" and
+  /// "group.<group>.<option>".
   virtual StateDict state_dict() const;
-  /// Takes states and options over; training goes on bit for bit. An Error that lists every name
-  /// that is missing, unexpected or mis-shaped leaves the optimizer as it was.
+  /// Restores states and options, so that training resumes with the same bits. Throws an Error that
+  /// lists every name that is missing, unexpected or of the wrong shape, and then leaves the
+  /// optimizer as it was.
   virtual void load_state_dict(const StateDict& dict);
 
  protected:
@@ -108,65 +119,66 @@ class Optimizer {
   void check_any() const;
 
   virtual std::vector<Option> list_options(int group) const = 0;
-  /// False when there is no such option; throws when the value is out of range.
+  /// Sets an option. Returns false if there is none of that name; throws if the value is out of
+  /// range.
   virtual bool assign_option(int group, const std::string& name, double value) = 0;
-  /// Names of the arrays a parameter's state holds, given the group's options.
+  /// The names of the arrays in the state of a parameter, given its group's options.
   virtual std::vector<const char*> array_names(int group) const = 0;
-  /// The shape of such an array of a parameter of shape `param`.
+  /// The shape of such an array for a parameter of shape `param`.
   virtual Shape array_shape(const char* /*name*/, const Shape& param) const { return param; }
-  /// Names of the numbers it holds beside "step".
+  /// The names of the numbers in the state beside "step".
   virtual std::vector<const char*> number_names(int) const { return {}; }
-  /// The least and the largest value that such a number can have in a state that is loaded.
+  /// The smallest and the largest value that such a number may have in a state that is loaded.
   virtual std::array<double, 2> number_range(const char* /*name*/) const {
     constexpr double kMost = std::numeric_limits<double>::max();
     return {-kMost, kMost};
   }
-  /// First values of arrays and numbers; zeros unless a class says otherwise.
+  /// The initial value of an array's elements or of a number; 0 unless a class overrides it.
   virtual double first_value(int /*group*/, const char* /*name*/) const { return 0.0; }
-  /// One parameter's step, taken or handed to run(); state.steps already counts it.
+  /// Makes the step of one parameter, or hands it to run(); state.steps already counts this step.
   virtual void update(int group, State& state, const Array& grad) = 0;
 
-  /// The gradient that step() takes for a parameter; undefined where there is none.
+  /// The gradient that step() uses for a parameter; undefined if there is none.
   virtual Array gradient_of(int param) const;
-  /// Bytes that gradient_of() takes for it; 0 where the gradient is there already. step() holds no
-  /// more of them at a time than the largest parameter needs.
+  /// The bytes that gradient_of() allocates; 0 if the gradient is there already. step() has no more
+  /// of these in memory at a time than the largest parameter needs.
   virtual int64_t gradient_bytes(int /*param*/) const { return 0; }
-  /// What comes before the step of a parameter that has a gradient; its states may still be made.
+  /// Called before the step of a parameter that has a gradient; its states may not exist yet.
   virtual void entered(int /*param*/) {}
-  /// What follows when a batch of what was handed to run() has run, once or more in a step.
+  /// Called whenever a batch of what was handed to run() has run, once or more in a step.
   virtual void batch_done() {}
-  /// What follows the last batch of a step; not called after an error.
+  /// Called after the last batch of a step, unless there was an error.
   virtual void step_done() {}
-  /// What follows the step of a parameter, once all are done.
+  /// Called for each parameter that was stepped, after all of them have been.
   virtual void updated(int /*param*/) {}
 
-  /// Makes the arrays and numbers that are not there yet, at the first step or when an option that
+  /// Makes the arrays and numbers that do not exist yet: at the first step, or after an option that
   /// needs them was switched on.
   void prepare(int group, State& state);
-  /// The functor F is to run over a parameter and the arrays of its state; it does so together with
-  /// others, before step() returns; until then the arrays must live. The gradient does.
+  /// Queues the functor F to run over a parameter and the arrays of its state. It runs together
+  /// with others before step() returns, and the arrays must live until then; the gradient does.
   template <class F>
   void run(const typename F::template Step<double>& step, const State& state, const Array& grad) {
     std::array<const Array*, static_cast<size_t>(F::states)> arrays;
     for (size_t i = 0; i < arrays.size(); ++i) arrays[i] = &state.arrays.at(i).array;
     run<F>(step, state, grad, arrays);
   }
-  /// The same over other arrays than those of the state.
+  /// Does the same with other arrays than those of the state.
   template <class F>
   void run(const typename F::template Step<double>& step, const State& state, const Array& grad,
            std::span<const Array* const> arrays) {
     batch_.add<F>(step, state.param.array(), grad, arrays);
   }
-  /// Runs at once what was handed to run(), then batch_done().
+  /// Runs at once everything that was handed to run(), then calls batch_done().
   void run_batch();
   /// \name Parts of state_dict() and load_state_dict().
   /// \{
   void add_options(StateDict& dict) const;
   void load_options(StateLookup& lookup);
-  /// Runs body; puts all options back when it throws.
+  /// Runs body, and restores all options if it throws.
   void keep_options(const std::function<void()>& body);
   /// \}
-  /// Position of a group; throws when there is none.
+  /// The index of a group; throws if there is no such group.
   size_t group_at(int group) const;
   int group_begin(int group) const { return group == 0 ? 0 : group_ends_[group_at(group) - 1]; }
   int group_end(int group) const { return group_ends_[group_at(group)]; }
@@ -190,10 +202,11 @@ class Optimizer {
   std::vector<int> stepped_;
 };
 
-/// An optimizer whose groups each hold an Options struct. For each optimizer of the library its
-/// .cpp instantiates this class (`template class OptimizerOf<SGDOptions>;`), and its header tells
-/// users' sources so (`extern template class ...`), which then do not compile these virtual
-/// functions again. An optimizer of your own needs neither: the class is here in full.
+/// An optimizer whose groups each have an Options struct. For each optimizer of the library, its
+/// .cpp file instantiates this class (`template class OptimizerOf<SGDOptions>;`), and its header
+/// declares that (`extern template class ...`), so that the sources of users do not compile these
+/// virtual functions again. An optimizer of your own needs neither, because the class is complete
+/// here.
 template <class Options>
 class OptimizerOf : public Optimizer {
  public:
@@ -201,6 +214,7 @@ class OptimizerOf : public Optimizer {
 
   /// The options of a group; lr and the others may be changed between steps.
   Options& options(int group = 0) { return options_[group_at(group)]; }
+  /// The options of a group, to read.
   const Options& options(int group = 0) const { return options_[group_at(group)]; }
 
  protected:

@@ -1,5 +1,5 @@
 #pragma once
-// What optimizers ask about parameters that are shards of larger ones.
+// What optimizers ask about parameters that are shards.
 #include <algorithm>
 #include <vector>
 
@@ -7,14 +7,14 @@
 
 namespace hero::optim {
 
-/// Who holds the other parts of a parameter; null for one that is whole.
+/// The owners of the other shards of a parameter; null if the parameter is whole.
 inline Owners* owners_of(const Tensor& param) {
   const Partition* part = partition(param);
   return part ? part->owners.get() : nullptr;
 }
 
-/// All owners of the parameters, each once, in the order of their first parameter. Null is among
-/// them where a parameter is whole.
+/// All owners of the parameters, each once, in the order of their first parameter. If a parameter
+/// is whole, null is among them.
 inline std::vector<Owners*> all_owners(const std::vector<Tensor>& params) {
   std::vector<Owners*> all;
   for (const Tensor& param : params) {
@@ -24,7 +24,7 @@ inline std::vector<Owners*> all_owners(const std::vector<Tensor>& params) {
   return all;
 }
 
-/// Those who hold other parameters of the models that these belong to, each once.
+/// The owners of other parameters of the same models, each once.
 inline std::vector<Owners*> all_elsewhere(const std::vector<Tensor>& params) {
   std::vector<Owners*> all;
   for (Owners* owners : all_owners(params)) {
@@ -34,7 +34,7 @@ inline std::vector<Owners*> all_elsewhere(const std::vector<Tensor>& params) {
   return all;
 }
 
-/// Throws where a parameter is a shard: for optimizers that look at all elements at once.
+/// Throws an Error if a parameter is a shard; for optimizers that need all elements at once.
 inline void check_whole(const char* optimizer, const std::vector<Tensor>& params) {
   for (size_t i = 0; i < params.size(); ++i) {
     const Partition* part = partition(params[i]);

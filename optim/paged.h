@@ -1,5 +1,5 @@
 #pragma once
-// Optimizer states that lie in a file and come into memory for their step alone.
+// Optimizer states in a file, which are in memory only during their step.
 #include <concepts>
 #include <functional>
 #include <memory>
@@ -13,33 +13,35 @@
 
 namespace hero::optim {
 
+/// Options of Paged.
 struct PagedOptions {
-  int64_t window_bytes = int64_t{256} << 20;  ///< states that are read, stepped, written together
+  /// Bytes of states that are read, stepped and written together.
+  int64_t window_bytes = int64_t{256} << 20;
 };
 
 namespace detail {
 
-/// Which states are in memory: those of one window of parameters are stepped, those of the next are
-/// being read and those of the one before are being written.
+/// Decides which states are in memory: while the states of one window of parameters are stepped,
+/// those of the next are being read, and those of the previous one are being written.
 class StatePager {
  public:
-  /// The states of a parameter, in memory or not.
+  /// Returns the states of a parameter, whether or not they are in memory.
   using States = std::function<std::vector<Array>(int param)>;
 
-  /// Parameters with so many bytes of states each are divided into windows, of which each has one
-  /// parameter or no more than window_bytes.
+  /// Divides parameters, of which parameter i has bytes[i] bytes of states, into windows. A window
+  /// has either one parameter or states of at most window_bytes.
   StatePager(core::SwapFile& file, const PagedOptions& options, const std::vector<int64_t>& bytes,
              States states);
 
-  /// True when the parameter's window is the one in memory.
+  /// True if the window of the parameter is the one in memory.
   bool holds(int param) const;
-  /// Brings the window of a parameter into memory, and begins to read the next.
+  /// Reads the window of a parameter into memory, and begins to read the next window.
   void bring(int param);
-  /// Begins to write the window in memory; none is afterwards.
+  /// Begins to write the window that is in memory; afterwards no window is.
   void leave();
   /// Waits until no state is in memory.
   void finish();
-  /// Brings all states into memory; put_back() writes what is there, and waits.
+  /// bring_all() reads all states into memory; put_back() writes what is in memory, and waits.
   void bring_all();
   void put_back();
 
@@ -64,22 +66,23 @@ class StatePager {
 
 }  // namespace detail
 
-/// The optimizer O with its states in a SwapFile. A step reads them window by window, with the next
-/// on its way in and the last on its way out, so that no more than three windows of
-/// `window_bytes` (or of the largest parameter's states) are in memory; between two steps none is.
-/// The bits are those of O, since the same numbers are stepped in the same order. A step reads and
-/// writes the states of every window that has a gradient once: 8 bytes an element for AdamW and 12
-/// with MasterWeights, in whole blocks of 4 KiB a state. O is any of optim's optimizers that
-/// steps each element by itself (LAMB does not), or MasterWeights of one; the masters are states
-/// too, and all lie in memory until the constructor ends.
+/// Runs the optimizer O with its states in a SwapFile. A step reads them window by window; while
+/// one window is stepped, the next is read and the previous one is written, so at most three
+/// windows of `window_bytes` (or of the largest parameter's states) are in memory, and none is
+/// between two steps. The bits are those of O, because the same numbers are stepped in the same
+/// order. A step reads and writes the states of every window that has a gradient once: 8 bytes per
+/// element for AdamW and 12 with MasterWeights, in whole blocks of 4 KiB per state. O is any
+/// optimizer of optim that steps each element by itself (LAMB does not), or MasterWeights of one;
+/// the masters are states too, and all of them are in memory until the constructor returns.
 ///
 ///   core::SwapFile disk("/nvme", {.bytes = int64_t{200} << 30});
 ///   optim::Paged<optim::MasterWeights<optim::AdamW>> adamw(disk, model.parameters(), {.lr =
 ///   3e-4});
 ///
-/// An Error of the disk in a step names it; which parameters were stepped is then unknown: resume
-/// from a checkpoint. state_dict() and load_state_dict() hold all states in memory while they run.
-/// Rajbhandari et al., "ZeRO-Infinity", arXiv 2104.07857, section 5.1.
+/// If the disk fails during a step, an Error says so; it is then unknown which parameters were
+/// stepped, and you have to resume from a checkpoint. state_dict() and load_state_dict() have all
+/// states in memory while they run. Rajbhandari et al., "ZeRO-Infinity", arXiv 2104.07857, section
+/// 5.1.
 template <class O>
 class Paged : public O {
   static_assert(!std::derived_from<O, LAMB>, "LAMB steps by norms of whole parameters");
@@ -90,11 +93,13 @@ class Paged : public O {
   using Group = typename O::Group;
   using Options = decltype(Group::options);
 
+  /// Makes an optimizer O for these parameters, with its states in `file`, which must outlive it.
   Paged(core::SwapFile& file, const std::vector<Tensor>& params, const Options& options = {},
         const PagedOptions& paged = {})
       : O(params, options) {
     page(file, paged);
   }
+  /// Makes an optimizer O for groups of parameters, each group with options of its own.
   Paged(core::SwapFile& file, const std::vector<Group>& groups, const PagedOptions& paged = {})
       : O(groups) {
     page(file, paged);

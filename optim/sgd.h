@@ -4,15 +4,18 @@
 
 namespace hero::optim {
 
+/// Options of SGD.
 struct SGDOptions {
-  double lr = 1e-3;
-  double momentum = 0.0;
-  double dampening = 0.0;
-  double weight_decay = 0.0;
-  bool nesterov = false;
-  bool maximize = false;
+  double lr = 1e-3;           ///< learning rate
+  double momentum = 0.0;      ///< decay of the momentum b; 0: no momentum
+  double dampening = 0.0;     ///< share of the newest gradient that does not enter the momentum
+  double weight_decay = 0.0;  ///< L2 penalty: this times the parameter is added to its gradient
+  bool nesterov = false;      ///< true: step along g + momentum * b instead of b
+  bool maximize = false;      ///< true: steps go up the gradient, which maximises the loss
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("momentum", self.momentum);
@@ -24,14 +27,17 @@ struct SGDOptions {
 };
 extern template class OptimizerOf<SGDOptions>;
 
-/// Stochastic gradient descent: g += weight_decay * p; with momentum b = momentum * b + (1 -
-/// dampening) * g (b = g at the first step) and g = b, or g + momentum * b for nesterov; p -= lr *
-/// g. Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
+/// Stochastic gradient descent: g += weight_decay * p; p -= lr * g. With momentum, b = momentum * b
+/// + (1 - dampening) * g, which begins as b = g, and the step is along b instead of g; with
+/// nesterov it is along g + momentum * b. Sutskever et al., "On the importance of initialization
+/// and momentum in deep learning", 2013.
 /// \snippet test_examples_optim.cpp SGD
 class SGD : public OptimizerOf<SGDOptions> {
  public:
+  /// Makes an optimizer for these parameters, all with the same options.
   explicit SGD(const std::vector<Tensor>& params, const SGDOptions& options = {})
       : OptimizerOf("sgd", params, options) {}
+  /// Makes an optimizer for groups of parameters, each group with options of its own.
   explicit SGD(const std::vector<Group>& groups) : OptimizerOf("sgd", groups) {}
 
  protected:
@@ -39,12 +45,15 @@ class SGD : public OptimizerOf<SGDOptions> {
   void update(int group, State& state, const Array& grad) override;
 };
 
+/// Options of NesterovLookahead.
 struct NesterovLookaheadOptions {
-  double lr = 1e-3;
-  double momentum = 0.9;
-  bool maximize = false;
+  double lr = 1e-3;       ///< learning rate
+  double momentum = 0.9;  ///< decay of the velocity v, in [0, 1)
+  bool maximize = false;  ///< true: steps go up the gradient, which maximises the loss
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("momentum", self.momentum);
@@ -53,24 +62,26 @@ struct NesterovLookaheadOptions {
 };
 extern template class OptimizerOf<NesterovLookaheadOptions>;
 
-/// Nesterov's accelerated gradient in its first form: the gradient is taken where the momentum is
-/// about to carry the parameter. v = momentum * v - lr * grad(p + momentum * v); p += v. Call
-/// lookahead() before the forward pass and step() after the backward pass; in between the
-/// parameters are the points looked at. Nesterov, "A method of solving a convex programming problem
-/// with convergence rate O(1/k^2)", 1983.
+/// Nesterov's accelerated gradient in its original form: the gradient is taken at the point to
+/// which the momentum is about to carry the parameter. v = momentum * v - lr * grad(p + momentum *
+/// v); p += v. Call lookahead() before the forward pass and step() after the backward pass; in
+/// between, the parameters are at the points ahead. Nesterov, "A method of solving a convex
+/// programming problem with convergence rate O(1/k^2)", 1983.
 class NesterovLookahead : public OptimizerOf<NesterovLookaheadOptions> {
  public:
+  /// Makes an optimizer for these parameters, all with the same options.
   explicit NesterovLookahead(const std::vector<Tensor>& params,
                              const NesterovLookaheadOptions& options = {})
       : OptimizerOf("nesterov_lookahead", params, options) {}
+  /// Makes an optimizer for groups of parameters, each group with options of its own.
   explicit NesterovLookahead(const std::vector<Group>& groups)
       : OptimizerOf("nesterov_lookahead", groups) {}
 
-  /// Moves every parameter to p + momentum * v. An Error when it has already moved.
+  /// Moves every parameter to p + momentum * v. Throws an Error if called twice without step().
   void lookahead();
-  /// Moves on from where lookahead() started; parameters without a gradient go back there.
+  /// Steps from the point where lookahead() started; parameters without a gradient return to it.
   void step() override;
-  /// An Error between lookahead() and step().
+  /// Returns the states and options. Throws an Error between lookahead() and step().
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& dict) override;
 

@@ -29,7 +29,7 @@ class StateLookup {
 
   /// True when there is an entry of that name.
   bool contains(const std::string& name) const { return entries_.count(name) > 0; }
-  /// The array of that name; null, and noted, when it is missing or does not fit.
+  /// The array of that name; null if it is missing or does not fit, which finish() then reports.
   const Array* array(const std::string& name, const Shape& shape, DType dtype) {
     const auto found = entries_.find(name);
     if (found == entries_.end()) {
@@ -43,13 +43,14 @@ class StateLookup {
                         ", not " + to_string(dtype) + " " + to_string(shape));
     return nullptr;
   }
-  /// A float64 of shape []; 0, and noted, when it is missing or does not fit.
+  /// The value of a float64 of shape []; 0, and reported by finish(), if it is missing or does not
+  /// fit.
   double number(const std::string& name) {
     const Array* found = array(name, {}, kFloat64);
     return found ? found->item() : 0.0;
   }
-  /// The same of a number from `least` to `most`; `least`, and noted, when it is another, as NaN
-  /// is.
+  /// The same for a number from `least` to `most`; `least`, and reported, for any other, NaN
+  /// included.
   double number(const std::string& name, double least, double most) {
     const Array* found = array(name, {}, kFloat64);
     if (!found) return least;
@@ -58,13 +59,13 @@ class StateLookup {
     note_value(name, value, "a number from " + text_of(least) + " to " + text_of(most));
     return least;
   }
-  /// The same of any number but NaN and the infinities.
+  /// The same for any number except NaN and the infinities.
   double finite(const std::string& name) {
     constexpr double kMost = std::numeric_limits<double>::max();
     return number(name, -kMost, kMost);
   }
-  /// The same of something counted: a whole number from 0 that a double holds exactly and that can
-  /// be cast to an int64.
+  /// The same for a count: a whole number from 0 that a double represents exactly and an int64 can
+  /// hold.
   double count(const std::string& name, double most = 0x1p53) {
     const Array* found = array(name, {}, kFloat64);
     if (!found) return 0.0;
@@ -73,7 +74,7 @@ class StateLookup {
     note_value(name, value, "a whole number from 0 to " + text_of(most));
     return 0.0;
   }
-  /// Throws one message that says all there is to say.
+  /// Throws one Error that lists everything that did not fit; does nothing if all did.
   void finish() const {
     std::string unexpected;
     for (const auto& [name, entry] : entries_) {
