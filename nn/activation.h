@@ -1,6 +1,6 @@
 #pragma once
-// Activations as modules; formulas stand at the functions in <hero/autograd/ops.h> and
-// <hero/autograd/nn_ops.h>. x may have any shape unless said otherwise.
+// Activations as modules. The functions in <hero/autograd/ops.h> and <hero/autograd/nn_ops.h> say
+// more about each formula. x may have any shape unless the text says otherwise.
 #include <hero/autograd/nn_ops.h>
 #include <hero/nn/module.h>
 
@@ -8,50 +8,63 @@ namespace hero::nn {
 
 /// \name Without options
 /// \{
+/// Max(0, x), elementwise.
 class ReLU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return relu(x); }
 };
+/// Min(max(0, x), 6), elementwise.
 class ReLU6 : public Module {
  public:
   Tensor forward(const Tensor& x) override { return relu6(x); }
 };
+/// ELU with fixed constants: scale * x, or scale * alpha (exp(x) - 1) if x is negative. Klambauer
+/// et al., arXiv 1706.02515.
 class SELU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return selu(x); }
 };
+/// X sigmoid(x), also called swish. Hendrycks and Gimpel, arXiv 1606.08415.
 class SiLU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return silu(x); }
 };
+/// X tanh(softplus(x)). Misra, arXiv 1908.08681.
 class Mish : public Module {
  public:
   Tensor forward(const Tensor& x) override { return mish(x); }
 };
+/// 1 / (1 + exp(-x)).
 class Sigmoid : public Module {
  public:
   Tensor forward(const Tensor& x) override { return sigmoid(x); }
 };
+/// Log(1 / (1 + exp(-x))).
 class LogSigmoid : public Module {
  public:
   Tensor forward(const Tensor& x) override { return logsigmoid(x); }
 };
+/// Min(max(0, x + 3), 6) / 6, a sigmoid of straight lines.
 class Hardsigmoid : public Module {
  public:
   Tensor forward(const Tensor& x) override { return hardsigmoid(x); }
 };
+/// X hardsigmoid(x). Howard et al., arXiv 1905.02244.
 class Hardswish : public Module {
  public:
   Tensor forward(const Tensor& x) override { return hardswish(x); }
 };
+/// Tanh(x).
 class Tanh : public Module {
  public:
   Tensor forward(const Tensor& x) override { return tanh(x); }
 };
+/// X - tanh(x).
 class Tanhshrink : public Module {
  public:
   Tensor forward(const Tensor& x) override { return tanhshrink(x); }
 };
+/// X / (1 + |x|).
 class Softsign : public Module {
  public:
   Tensor forward(const Tensor& x) override { return softsign(x); }
@@ -60,8 +73,10 @@ class Softsign : public Module {
 
 /// \name With options
 /// \{
+/// X Phi(x), with the normal distribution function Phi. Hendrycks and Gimpel, arXiv 1606.08415.
 class GELU : public Module {
  public:
+  /// Makes the layer; Gelu::tanh approximates Phi by a hyperbolic tangent.
   explicit GELU(Gelu approximate = Gelu::erf) : approximate_(approximate) {}
   Tensor forward(const Tensor& x) override { return gelu(x, approximate_); }
   std::string extra_repr() const override;
@@ -69,8 +84,10 @@ class GELU : public Module {
  private:
   Gelu approximate_;
 };
+/// X, or negative_slope * x if x is negative.
 class LeakyReLU : public Module {
  public:
+  /// Makes the layer with this slope for negative x.
   explicit LeakyReLU(double negative_slope = 0.01) : slope_(negative_slope) {}
   Tensor forward(const Tensor& x) override { return leaky_relu(x, slope_); }
   std::string extra_repr() const override;
@@ -78,8 +95,10 @@ class LeakyReLU : public Module {
  private:
   double slope_;
 };
+/// X, or alpha (exp(x) - 1) if x is negative. Clevert et al., arXiv 1511.07289.
 class ELU : public Module {
  public:
+  /// Makes the layer; -alpha is its limit for small x.
   explicit ELU(double alpha = 1.0) : alpha_(alpha) {}
   Tensor forward(const Tensor& x) override { return elu(x, alpha_); }
   std::string extra_repr() const override;
@@ -87,8 +106,10 @@ class ELU : public Module {
  private:
   double alpha_;
 };
+/// X, or alpha (exp(x / alpha) - 1) if x is negative. Barron, arXiv 1704.07483.
 class CELU : public Module {
  public:
+  /// Makes the layer; -alpha is its limit for small x.
   explicit CELU(double alpha = 1.0) : alpha_(alpha) {}
   Tensor forward(const Tensor& x) override { return celu(x, alpha_); }
   std::string extra_repr() const override;
@@ -96,8 +117,10 @@ class CELU : public Module {
  private:
   double alpha_;
 };
+/// X limited to [min_val, max_val].
 class Hardtanh : public Module {
  public:
+  /// Makes the layer with these limits.
   explicit Hardtanh(double min_val = -1.0, double max_val = 1.0) : low_(min_val), high_(max_val) {}
   Tensor forward(const Tensor& x) override { return hardtanh(x, low_, high_); }
   std::string extra_repr() const override;
@@ -105,8 +128,10 @@ class Hardtanh : public Module {
  private:
   double low_, high_;
 };
+/// Log(1 + exp(beta x)) / beta, a smooth ReLU; x itself if beta x is above threshold.
 class Softplus : public Module {
  public:
+  /// Makes the layer.
   explicit Softplus(double beta = 1.0, double threshold = 20.0)
       : beta_(beta), threshold_(threshold) {}
   Tensor forward(const Tensor& x) override { return softplus(x, beta_, threshold_); }
@@ -115,8 +140,10 @@ class Softplus : public Module {
  private:
   double beta_, threshold_;
 };
+/// X - lambda, x + lambda or 0, if x is above lambda, below -lambda or between the two.
 class Softshrink : public Module {
  public:
+  /// Makes the layer with this lambda.
   explicit Softshrink(double lambda = 0.5) : lambda_(lambda) {}
   Tensor forward(const Tensor& x) override { return softshrink(x, lambda_); }
   std::string extra_repr() const override;
@@ -124,8 +151,10 @@ class Softshrink : public Module {
  private:
   double lambda_;
 };
+/// X, or 0 if x lies in [-lambda, lambda].
 class Hardshrink : public Module {
  public:
+  /// Makes the layer with this lambda.
   explicit Hardshrink(double lambda = 0.5) : lambda_(lambda) {}
   Tensor forward(const Tensor& x) override { return hardshrink(x, lambda_); }
   std::string extra_repr() const override;
@@ -133,8 +162,10 @@ class Hardshrink : public Module {
  private:
   double lambda_;
 };
+/// X if it is above threshold, else value.
 class Threshold : public Module {
  public:
+  /// Makes the layer.
   Threshold(double threshold, double value) : threshold_(threshold), value_(value) {}
   Tensor forward(const Tensor& x) override { return hero::threshold(x, threshold_, value_); }
   std::string extra_repr() const override;
@@ -142,18 +173,22 @@ class Threshold : public Module {
  private:
   double threshold_, value_;
 };
-/// weight [num_parameters]: one slope for all, or one a channel of dimension 1; starts at `init`.
+/// x, or weight * x if x is negative, with a learnt weight [num_parameters]: one slope for all
+/// channels, or one for each channel of dimension 1. He et al., arXiv 1502.01852.
 class PReLU : public Module {
  public:
+  /// Makes the layer; all slopes start at `init`.
   explicit PReLU(int64_t num_parameters = 1, double init = 0.25);
   Tensor forward(const Tensor& x) override { return prelu(x, weight); }
   std::string extra_repr() const override;
 
   Tensor& weight;
 };
-/// The size of `dim` halves.
+/// a sigmoid(b), where a and b are the two halves of x along dimension `dim`, whose size is halved.
+/// Dauphin et al., arXiv 1612.08083.
 class GLU : public Module {
  public:
+  /// Makes the layer. Negative dimensions count from the end.
   explicit GLU(int64_t dim = -1) : dim_(dim) {}
   Tensor forward(const Tensor& x) override { return glu(x, dim_); }
   std::string extra_repr() const override;
@@ -161,8 +196,10 @@ class GLU : public Module {
  private:
   int64_t dim_;
 };
+/// Exp(x_i) / sum_j exp(x_j) along dimension `dim`.
 class Softmax : public Module {
  public:
+  /// Makes the layer. Negative dimensions count from the end.
   explicit Softmax(int64_t dim) : dim_(dim) {}
   Tensor forward(const Tensor& x) override { return softmax(x, dim_); }
   std::string extra_repr() const override;
@@ -170,8 +207,10 @@ class Softmax : public Module {
  private:
   int64_t dim_;
 };
+/// The logarithm of Softmax, computed without overflow.
 class LogSoftmax : public Module {
  public:
+  /// Makes the layer. Negative dimensions count from the end.
   explicit LogSoftmax(int64_t dim) : dim_(dim) {}
   Tensor forward(const Tensor& x) override { return log_softmax(x, dim_); }
   std::string extra_repr() const override;
@@ -179,8 +218,10 @@ class LogSoftmax : public Module {
  private:
   int64_t dim_;
 };
+/// The softmax of -x.
 class Softmin : public Module {
  public:
+  /// Makes the layer. Negative dimensions count from the end.
   explicit Softmin(int64_t dim) : dim_(dim) {}
   Tensor forward(const Tensor& x) override { return softmin(x, dim_); }
   std::string extra_repr() const override;

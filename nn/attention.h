@@ -1,69 +1,80 @@
 #pragma once
-// Attention with several heads. N batch, T queries, S keys, E embedding, H heads.
+// Multi-head attention. N batch, T queries, S keys, E embedding, H heads.
 #include <hero/autograd/nn_ops.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/sequence.h>
 
 namespace hero::nn {
 
+/// Options of MultiheadAttention.
 struct MultiheadAttentionOptions {
-  double dropout = 0.0;              ///< of the attention weights, in training
-  bool bias = true;                  ///< of the four projections
-  std::optional<int64_t> kdim = {};  ///< features of a key; embed_dim when absent
-  std::optional<int64_t> vdim = {};  ///< features of a value; embed_dim when absent
-  bool batch_first = false;          ///< inputs and output are [N, T, E] instead of [T, N, E]
-  /// Heads of keys and values, each shared by num_heads / num_kv_heads heads of queries; num_heads
-  /// when absent. Ainslie et al., arXiv 2305.13245.
+  double dropout = 0.0;              ///< rate of dropout on the attention weights, in training
+  bool bias = true;                  ///< whether the four projections have biases
+  std::optional<int64_t> kdim = {};  ///< features of each key; embed_dim when absent
+  std::optional<int64_t> vdim = {};  ///< features of each value; embed_dim when absent
+  bool batch_first = false;          ///< true: inputs and output are [N, T, E] instead of [T, N, E]
+  /// Number of heads of keys and values, each shared by num_heads / num_kv_heads heads of queries;
+  /// num_heads when absent. Ainslie et al., arXiv 2305.13245.
   std::optional<int64_t> num_kv_heads = {};
 };
 
+/// What a call of MultiheadAttention takes beside query, key and value.
 struct MultiheadAttentionInputs {
-  /// [N, S] or [S]: bool, true = the key is ignored; or numbers added to the scores.
+  /// [N, S] or [S]: bool, where true means that the key is ignored, or numbers that are added to
+  /// the scores.
   Tensor key_padding_mask = {};
-  bool need_weights = true;  ///< false is faster
-  /// [T, S] or [N H, T, S]: bool, true = not attended; or numbers added to the scores.
+  bool need_weights = true;  ///< whether the result has the weights; false is faster
+  /// [T, S] or [N H, T, S]: bool, where true means that the query does not attend to the key, or
+  /// numbers that are added to the scores.
   Tensor attn_mask = {};
-  bool average_attn_weights = true;
-  bool is_causal = false;  ///< a query sees keys up to its own position; no mask is needed
+  bool average_attn_weights = true;  ///< true: weights are averaged over the heads
+  bool is_causal = false;  ///< true: a query sees keys up to its own position; needs no mask
 };
 
+/// What a call of MultiheadAttention returns.
 struct MultiheadAttentionResult {
-  Tensor output;   ///< as the queries, [T, N, E]
-  Tensor weights;  ///< [N, T, S], or [N, H, T, S] when not averaged; undefined unless needed
+  Tensor output;   ///< in the shape of the queries, [T, N, E]
+  Tensor weights;  ///< [N, T, S], or [N, H, T, S] if not averaged; undefined if not needed
 };
 
 /// Concat(heads) W_o with head_i = softmax(q_i k_i^T / sqrt(E / H)) v_i. Vaswani et al., arXiv
 /// 1706.03762. Parameters: in_proj_weight [3 E, E] (rows of queries, keys, values), in_proj_bias [3
 /// E], out_proj.weight [E, E], out_proj.bias [E]; with kdim or vdim, q_proj_weight, k_proj_weight
 /// and v_proj_weight in place of in_proj_weight. With num_kv_heads, keys and values have E
-/// num_kv_heads / H rows each. Where the weights hold the rows of some heads alone, as a rank's
-/// part of them does (dist::tensor_parallel), it attends with these; weights and, in training,
-/// dropout are of all heads, and an Error then.
+/// num_kv_heads / H rows each. If the weights have only the rows of some heads, as a rank's shard
+/// has them (dist::tensor_parallel), the layer attends with these heads; asking for attention
+/// weights or, in training, dropout is then an Error, since both concern all heads.
 /// \snippet test_examples_networks.cpp MultiheadAttention
 class MultiheadAttention : public Module {
  public:
   using Options = MultiheadAttentionOptions;
-  /// An Error unless num_kv_heads divides num_heads and num_heads divides embed_dim.
+  /// Makes the layer. Throws an Error unless num_kv_heads divides num_heads and num_heads divides
+  /// embed_dim.
   MultiheadAttention(int64_t embed_dim, int64_t num_heads,
                      const MultiheadAttentionOptions& options = {});
 
   using Module::operator();
-  /// query [T, N, E], key [S, N, kdim], value [S, N, vdim]; without N for a single sequence. The
-  /// heads of a query that may attend to nothing are 0, and so are its weights.
+  /// Attends with query [T, N, E], key [S, N, kdim] and value [S, N, vdim], or without N for a
+  /// single sequence. If a query may attend to no key, its heads and its weights are 0.
   MultiheadAttentionResult operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const MultiheadAttentionInputs& inputs = {});
-  /// Self-attention without masks: the output alone.
+  /// Self-attention without masks; returns the output alone.
   Tensor forward(const Tensor& x) override;
+  /// The number of heads of queries, of the whole layer.
   int64_t num_heads() const { return sizes_.heads; }
+  /// The number of heads of keys and values, of the whole layer.
   int64_t num_kv_heads() const { return sizes_.kv_heads; }
+  /// Whether inputs are [N, T, E].
   bool batch_first() const { return options_.batch_first; }
-  /// From now on query, key and value have the same number of positions each, those of this rank,
-  /// and attend to those of all ranks, causally or not. Masks, weights and, in training, dropout
-  /// are Errors then. Null: sequences are whole again. dist::context_parallel() calls it.
+  /// From now on query, key and value have the positions of this rank, equally many on each, and
+  /// attend to the positions of all ranks, causally or not. Masks, attention weights and, in
+  /// training, dropout are then Errors. Null makes sequences whole again. dist::context_parallel()
+  /// calls this function.
   void set_sequence(std::shared_ptr<const SequencePart> sequence);
 
-  /// Those that the options leave out are undefined.
+  /// The parameters, of which those that the options leave out are undefined.
   Tensor &q_proj_weight, &k_proj_weight, &v_proj_weight, &in_proj_weight, &in_proj_bias;
+  /// The output projection, [E, E].
   Linear& out_proj;
 
  private:

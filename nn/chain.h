@@ -1,5 +1,5 @@
 #pragma once
-// Chain: a network as links that run one after the other, for those who cut it between links.
+// Chain: a network as a sequence of links, which pipelines cut between two links.
 #include <functional>
 #include <utility>
 #include <vector>
@@ -8,29 +8,30 @@
 
 namespace hero::nn {
 
-/// What a module is that can be cut into stages: links 0 ... links() - 1, each of which makes one
-/// tensor of the one before it, and a loss behind the last. Running all links one range after the
-/// other has the bits of the module's forward, wherever it is cut. Hooks of the root are the
-/// caller's to run, as run_fused() does; those of modules below it run.
+/// A network that can be cut into stages: links 0 to links() - 1, each of which maps one tensor to
+/// one tensor, and a loss after the last. Running all links, range by range, gives the bits of the
+/// module's forward wherever the ranges are cut. Hooks of the root do not run; the caller can run
+/// them by run_fused(). Hooks of the modules below it do run.
 class Chain {
  public:
   virtual ~Chain() = default;
-  /// The module whose links these are.
+  /// The module that has these links.
   virtual Module& root() = 0;
-  virtual size_t links() const = 0;
-  /// What links begin ... end - 1 make of x; begin < end.
+  virtual size_t links() const = 0;  ///< the number of links
+  /// The output of links begin to end - 1 for the input x; begin < end.
   virtual Tensor run_links(size_t begin, size_t end, const Tensor& x) = 0;
-  /// The loss, of shape [], of what links begin ... links() - 1 make of x.
+  /// The loss, of shape [], of the output of links begin to links() - 1 for the input x.
   virtual Tensor loss_from(size_t begin, const Tensor& x, const Tensor& target) = 0;
-  /// The modules with whose parameters and buffers a link computes.
+  /// The modules whose parameters and buffers a link uses.
   virtual std::vector<Module*> modules_of(size_t link) = 0;
 };
 
-/// A Sequential, whose children are the links, and a loss of its output and the target.
+/// A Sequential as a chain: its children are the links, and a function gives the loss.
 class SequentialChain : public Chain {
  public:
+  /// Maps the output and the target to a loss of shape [].
   using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
-  /// `net` must outlive it.
+  /// Makes a chain of `net`, which must outlive it.
   SequentialChain(Sequential& net, Loss loss) : net_(&net), loss_(std::move(loss)) {}
   Module& root() override { return *net_; }
   size_t links() const override { return net_->size(); }

@@ -8,13 +8,15 @@ namespace hero::nn {
 ///
 ///   nn::Sequential net{nn::Linear(784, 512), nn::ReLU(), nn::Linear(512, 10)};
 ///
-/// Write braces: they make the modules from left to right, which fixes whose random numbers come
-/// first.
+/// Write braces, which make the modules from left to right; this fixes the order in which they draw
+/// random numbers.
 /// \snippet test_examples_networks.cpp Sequential
 class Sequential : public Module {
  public:
+  /// Makes an empty container.
   Sequential() = default;
   Sequential(Sequential&&) noexcept = default;
+  /// Takes the modules in order, under the names "0", "1", ...
   template <class First, class... Rest>
   requires(std::is_base_of_v<Module, First> && !std::is_lvalue_reference_v<First> &&
            (std::is_base_of_v<Module, Rest> && ...) &&
@@ -27,12 +29,12 @@ class Sequential : public Module {
 
   Tensor forward(const Tensor& x) override;
 
-  /// Makes a module at the end.
+  /// Makes a module of type M and appends it.
   template <class M, class... Args>
   M& append(Args&&... args) {
     return add<M>(std::to_string(size()), std::forward<Args>(args)...);
   }
-  /// With the options in braces, as Module::add.
+  /// Does the same with options in braces, as Module::add() takes them.
   template <class M>
   requires TakesOptions<M> M& append(const typename M::Options& options) {
     return add<M>(std::to_string(size()), options);
@@ -51,28 +53,31 @@ class Sequential : public Module {
     return add<M>(std::to_string(size()), std::forward<A>(a), std::forward<B>(b),
                   std::forward<C>(c), options);
   }
-  /// Takes a module made elsewhere.
+  /// Appends a module made elsewhere, which is moved into the container.
   template <class M>
   M& push_back(M&& module) {
     static_assert(!std::is_lvalue_reference_v<M>, "a module can be moved, not copied");
     return static_cast<M&>(
         adopt(std::to_string(size()), std::make_unique<M>(std::forward<M>(module))));
   }
+  /// The number of modules.
   size_t size() const { return children().size(); }
+  /// The module at position i. Throws an Error if there is none.
   Module& operator[](size_t i);
 };
 
-/// A list of modules of one type, named "0", "1", ..., that the owner runs as it likes.
+/// A list of modules of one type, named "0", "1", ..., which the owner calls in any way it likes.
+/// It has no forward of its own.
 template <class M>
 class ModuleListOf : public Module {
  public:
   std::string type_name() const override { return "ModuleList"; }
-  /// Makes a module at the end.
+  /// Makes a module and appends it.
   template <class N = M, class... Args>
   N& append(Args&&... args) {
     return listed(add<N>(std::to_string(list_.size()), std::forward<Args>(args)...));
   }
-  /// With the options in braces, as Module::add.
+  /// Does the same with options in braces, as Module::add() takes them.
   template <class N = M>
   requires TakesOptions<N> N& append(const typename N::Options& options) {
     return listed(add<N>(std::to_string(list_.size()), options));
@@ -92,20 +97,22 @@ class ModuleListOf : public Module {
     return listed(add<N>(std::to_string(list_.size()), std::forward<A>(a), std::forward<B>(b),
                          std::forward<C>(c), options));
   }
-  /// Takes a module made elsewhere.
+  /// Appends a module made elsewhere, which is moved into the list.
   template <class N>
   N& push_back(N&& module) {
     static_assert(!std::is_lvalue_reference_v<N>, "a module can be moved, not copied");
     return listed(static_cast<N&>(
         adopt(std::to_string(list_.size()), std::make_unique<N>(std::forward<N>(module)))));
   }
+  /// The number of modules.
   size_t size() const { return list_.size(); }
+  /// The module at position i. Throws an Error if there is none.
   M& operator[](size_t i) {
     check(i < list_.size(), "ModuleList: no module ", i, " of ", list_.size());
     return *list_[i];
   }
 
-  /// Walks over the modules themselves: for (Block& block : blocks).
+  /// Iterates over the modules themselves: for (Block& block : blocks).
   class Iterator {
    public:
     explicit Iterator(M* const* at) : at_(at) {}
@@ -136,11 +143,12 @@ using ModuleList = ModuleListOf<Module>;
 /// Modules by name.
 class ModuleDict : public Module {
  public:
+  /// Makes a module of type M under this name.
   template <class M, class... Args>
   M& insert(const std::string& name, Args&&... args) {
     return add<M>(name, std::forward<Args>(args)...);
   }
-  /// With the options in braces, as Module::add.
+  /// Does the same with options in braces, as Module::add() takes them.
   template <class M>
   requires TakesOptions<M> M& insert(const std::string& name, const typename M::Options& options) {
     return add<M>(name, options);
@@ -160,7 +168,9 @@ class ModuleDict : public Module {
                                               const typename M::Options& options) {
     return add<M>(name, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), options);
   }
+  /// The module of this name. Throws an Error if there is none.
   Module& operator[](const std::string& name);
+  /// True if there is a module of this name.
   bool contains(const std::string& name) const;
 };
 

@@ -8,20 +8,26 @@
 
 namespace hero::nn {
 
-/// Elements beside the input, a side: numbers, or "same" (the output has the input's size, stride 1
-/// only) or "valid" (none).
+/// How many elements are added on each side of the input: numbers, "same" (as many as give the
+/// output the input's size, for stride 1 only) or "valid" (none).
 class Padding {
  public:
+  /// The same number on every side.
   Padding(int64_t both) : size_(both) {}
+  /// One number above and below, another to the left and right.
   Padding(int64_t height, int64_t width) : size_(height, width) {}
+  /// {height, width}.
   Padding(const Pair& pair) : size_(pair) {}
+  /// "same" or "valid"; throws an Error for any other word.
   Padding(const std::string& word);
   template <size_t N>
   Padding(const char (&word)[N]) : Padding(std::string(word)) {}
 
+  /// True for "same".
   bool is_same() const { return word_ == "same"; }
+  /// The numbers; 0 for a word.
   const Size2& size() const { return size_; }
-  /// "same" or "valid", or "" for numbers.
+  /// "same" or "valid"; "" for numbers.
   const std::string& word() const { return word_; }
 
  private:
@@ -29,55 +35,60 @@ class Padding {
   std::string word_;
 };
 
-/// What the elements beside the input are: zeros, or the input mirrored, its edge repeated, or its
-/// other end.
+/// What the added elements are: zeros, the input mirrored, its edge repeated, or its opposite end.
 enum class PaddingMode { zeros, reflect, replicate, circular };
 
+/// Options of Conv1d.
 struct Conv1dOptions {
-  int64_t stride = 1;
-  Padding padding = 0;
-  int64_t dilation = 1;
-  int64_t groups = 1;
-  bool bias = true;
-  PaddingMode padding_mode = PaddingMode::zeros;
+  int64_t stride = 1;    ///< positions from one window to the next
+  Padding padding = 0;   ///< elements added on each side
+  int64_t dilation = 1;  ///< positions from one tap to the next
+  int64_t groups = 1;    ///< groups of channels that are convolved separately
+  bool bias = true;      ///< whether the layer has a bias
+  PaddingMode padding_mode = PaddingMode::zeros;  ///< what the added elements are
 };
 
+/// Options of Conv2d.
 struct Conv2dOptions {
-  Size2 stride = 1;
-  Padding padding = 0;
-  Size2 dilation = 1;
-  int64_t groups = 1;
-  bool bias = true;
-  PaddingMode padding_mode = PaddingMode::zeros;
+  Size2 stride = 1;     ///< positions from one window to the next
+  Padding padding = 0;  ///< elements added on each side
+  Size2 dilation = 1;   ///< positions from one tap to the next
+  int64_t groups = 1;   ///< groups of channels that are convolved separately
+  bool bias = true;     ///< whether the layer has a bias
+  PaddingMode padding_mode = PaddingMode::zeros;  ///< what the added elements are
 };
 
+/// Options of ConvTranspose1d.
 struct ConvTranspose1dOptions {
-  int64_t stride = 1;
-  int64_t padding = 0;
-  int64_t output_padding = 0;
-  int64_t groups = 1;
-  bool bias = true;
-  int64_t dilation = 1;
+  int64_t stride = 1;          ///< positions of the output from one input element to the next
+  int64_t padding = 0;         ///< elements that are cut off on each side of the output
+  int64_t output_padding = 0;  ///< elements that the output has more at its end
+  int64_t groups = 1;          ///< groups of channels that are convolved separately
+  bool bias = true;            ///< whether the layer has a bias
+  int64_t dilation = 1;        ///< positions from one tap to the next
 };
 
+/// Options of ConvTranspose2d.
 struct ConvTranspose2dOptions {
-  Size2 stride = 1;
-  Size2 padding = 0;
-  Size2 output_padding = 0;
-  int64_t groups = 1;
-  bool bias = true;
-  Size2 dilation = 1;
+  Size2 stride = 1;          ///< positions of the output from one input element to the next
+  Size2 padding = 0;         ///< elements that are cut off on each side of the output
+  Size2 output_padding = 0;  ///< elements that the output has more at its end
+  int64_t groups = 1;        ///< groups of channels that are convolved separately
+  bool bias = true;          ///< whether the layer has a bias
+  Size2 dilation = 1;        ///< positions from one tap to the next
 };
 
-/// What the four share: their sizes, parameters and description. An Error unless groups divides
-/// both numbers of channels.
+/// The common base of the four convolutions: sizes, parameters and description. Throws an Error
+/// unless groups divides both numbers of channels.
 class Convolution : public Module {
  public:
   std::string extra_repr() const override;
 
+  /// Numbers of channels.
   const int64_t in_channels, out_channels;
+  /// The taps; each class says in which shape.
   Tensor& weight;
-  Tensor& bias;  ///< undefined without bias
+  Tensor& bias;  ///< [O]; undefined without bias
 
  protected:
   /// Sizes in as many numbers as there are spatial dimensions.
@@ -90,53 +101,61 @@ class Convolution : public Module {
     PaddingMode mode;
   };
   Convolution(int64_t in, int64_t out, const Spec& spec);
-  /// Throws unless x is a batch of [in_channels, ..] or one of them.
+  /// Throws an Error unless x is [N, in_channels, ..] or [in_channels, ..].
   void check_input(const Tensor& x) const;
   struct Sides {
     int64_t before, after;
   };
   Sides sides(int axis) const;
-  /// Padding that the product itself can add: 0 where padded() has done it.
+  /// The padding that the convolution itself adds; 0 if padded() has added it.
   int64_t product_padding(int axis) const;
-  /// x with what the product cannot add: uneven or not of zeros.
+  /// x with the padding that the convolution cannot add: an uneven one, or one that is not zeros.
   Tensor padded(const Tensor& x) const;
 
   Spec spec_;
 };
 
-/// x [N, C, L] or [C, L]. Parameters: weight [O, C / groups, K], bias [O].
+/// The correlation of x [N, C, L] or [C, L] with K taps; the output has floor((L + 2 padding -
+/// dilation (K - 1) - 1) / stride) + 1 positions. Parameters: weight [O, C / groups, K], bias [O].
 class Conv1d : public Convolution {
  public:
   using Options = Conv1dOptions;
+  /// Makes the layer. Throws an Error unless the sizes are positive.
   Conv1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
          const Conv1dOptions& options = {});
   Tensor forward(const Tensor& x) override;
 };
 
-/// x [N, C, H, W] or [C, H, W]. Parameters: weight [O, C / groups, KH, KW], bias [O].
+/// The correlation of images x [N, C, H, W] or [C, H, W] with KH x KW taps; the output has floor((H
+/// + 2 padding - dilation (KH - 1) - 1) / stride) + 1 rows, and columns likewise. Parameters:
+/// weight [O, C / groups, KH, KW], bias [O].
 /// \snippet test_examples_networks.cpp Conv2d
 class Conv2d : public Convolution {
  public:
   using Options = Conv2dOptions;
+  /// Makes the layer. Throws an Error unless the sizes are positive.
   Conv2d(int64_t in_channels, int64_t out_channels, const Size2& kernel_size,
          const Conv2dOptions& options = {});
   Tensor forward(const Tensor& x) override;
 };
 
-/// The transpose of Conv1d. Parameters: weight [C, O / groups, K], bias [O].
+/// The transpose of Conv1d: maps [N, C, L] to [N, O, (L - 1) stride - 2 padding + dilation (K - 1)
+/// + output_padding + 1]. Parameters: weight [C, O / groups, K], bias [O].
 class ConvTranspose1d : public Convolution {
  public:
   using Options = ConvTranspose1dOptions;
+  /// Makes the layer. Throws an Error unless the sizes are positive.
   ConvTranspose1d(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                   const ConvTranspose1dOptions& options = {});
   Tensor forward(const Tensor& x) override;
 };
 
-/// The transpose of Conv2d: x [N, C, H, W] to [N, O, (H - 1) stride - 2 padding + dilation (KH - 1)
-/// + output_padding + 1, ..]. Parameters: weight [C, O / groups, KH, KW], bias [O].
+/// The transpose of Conv2d: maps x [N, C, H, W] to [N, O, (H - 1) stride - 2 padding + dilation (KH
+/// - 1) + output_padding + 1, ..]. Parameters: weight [C, O / groups, KH, KW], bias [O].
 class ConvTranspose2d : public Convolution {
  public:
   using Options = ConvTranspose2dOptions;
+  /// Makes the layer. Throws an Error unless the sizes are positive.
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, const Size2& kernel_size,
                   const ConvTranspose2dOptions& options = {});
   Tensor forward(const Tensor& x) override;

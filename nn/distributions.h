@@ -15,26 +15,31 @@
 
 namespace hero::distributions {
 
+/// The common base of the distributions.
 class Distribution {
  public:
   virtual ~Distribution() = default;
-  /// The logarithm of the probability, or density, of each value; values broadcast with the batch.
+  /// The logarithm of the probability or density of each value; values broadcast with the batch.
   virtual Tensor log_prob(const Tensor& value) const = 0;
-  /// In nats, of the batch shape.
+  /// The entropy in nats, of the batch shape.
   virtual Tensor entropy() const = 0;
+  /// The mean, of the batch shape.
   virtual Tensor mean() const = 0;
+  /// The variance, of the batch shape.
   virtual Tensor variance() const = 0;
+  /// The square root of the variance.
   Tensor stddev() const;
   /// Draws of shape [shape .., batch ..], without gradients.
   Tensor sample(const Shape& shape = {}) const;
-  /// The same with gradients with respect to the parameters, by Kingma and Welling, arXiv
-  /// 1312.6114. An Error for what is discrete.
+  /// Draws with gradients with respect to the parameters: the reparametrisation of Kingma and
+  /// Welling, arXiv 1312.6114. Throws an Error for discrete distributions.
   virtual Tensor rsample(const Shape& shape = {}) const;
+  /// The shape that the parameters have together.
   const Shape& batch_shape() const { return batch_shape_; }
 
  protected:
   explicit Distribution(const Shape& batch_shape) : batch_shape_(batch_shape) {}
-  /// Draws of that whole shape, for sample(); recording is off.
+  /// Draws of shape `whole`, for sample(); nothing is recorded.
   virtual Tensor draw(const Shape& whole) const = 0;
   Shape extended(const Shape& shape) const;
   virtual const char* name() const = 0;
@@ -43,10 +48,10 @@ class Distribution {
   Shape batch_shape_;
 };
 
-/// Density exp(-(x - loc)^2 / (2 scale^2)) / (scale sqrt(2 pi)).
+/// The normal distribution, of density exp(-(x - loc)^2 / (2 scale^2)) / (scale sqrt(2 pi)).
 class Normal : public Distribution {
  public:
-  /// An Error unless scale is positive.
+  /// Makes a distribution; loc and scale broadcast. Throws an Error unless scale is positive.
   Normal(const Tensor& loc, const Tensor& scale);
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
@@ -62,10 +67,11 @@ class Normal : public Distribution {
   const char* name() const override { return "Normal"; }
 };
 
-/// Density 1 / (high - low) from low to below high; elsewhere log_prob is -inf.
+/// The uniform distribution, of density 1 / (high - low) in [low, high); elsewhere log_prob() is
+/// -inf.
 class Uniform : public Distribution {
  public:
-  /// An Error unless low is less than high.
+  /// Makes a distribution; low and high broadcast. Throws an Error unless low is less than high.
   Uniform(const Tensor& low, const Tensor& high);
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
@@ -81,20 +87,22 @@ class Uniform : public Distribution {
   const char* name() const override { return "Uniform"; }
 };
 
-/// One of the two, as in PyTorch.
+/// The parameter of a discrete distribution; give one of the two, as in PyTorch.
 struct Odds {
   Tensor probs = {};   ///< probabilities
-  Tensor logits = {};  ///< their logarithms up to a constant; of Bernoulli log(p / (1 - p))
+  Tensor logits = {};  ///< logarithms of the probabilities, [.., K]
 };
 
-/// 1 with probability p, else 0.
+/// The Bernoulli distribution: 1 with probability p, else 0.
 class Bernoulli : public Distribution {
  public:
-  /// An Error unless one of the two is there and probabilities are in [0, 1].
+  /// Makes a distribution. Throws an Error unless exactly one of the two is given, and
+  /// probabilities lie in [0, 1].
   explicit Bernoulli(const Odds& odds);
-  /// Of values 0 and 1.
+  /// The log probability of values 0 and 1.
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
+  /// The probabilities, [.., K].
   Tensor mean() const override { return probs; }
   Tensor variance() const override;
 
@@ -105,17 +113,18 @@ class Bernoulli : public Distribution {
   const char* name() const override { return "Bernoulli"; }
 };
 
-/// i with probability probs[.., i], i = 0, ..., K - 1; the batch shape is that of the parameter
-/// without its last dimension.
+/// The categorical distribution: i = 0, ..., K - 1 with probability probs[.., i]. The batch shape
+/// is that of the parameter without its last dimension.
 class Categorical : public Distribution {
  public:
-  /// Probabilities are divided by their sum. An Error unless one of the two is there, of a
-  /// dimension at least, and probabilities are not negative and not all 0.
+  /// Makes a distribution; probabilities are divided by their sum. Throws an Error unless exactly
+  /// one of the two is given, with at least one dimension, and probabilities are neither negative
+  /// nor all 0.
   explicit Categorical(const Odds& odds);
-  /// Of whole numbers 0 to K - 1.
+  /// The log probability of whole numbers from 0 to K - 1.
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
-  /// An Error: numbers of categories have none.
+  /// Throws an Error, as variance() does: numbers of categories have no mean.
   Tensor mean() const override;
   Tensor variance() const override;
 
@@ -128,7 +137,8 @@ class Categorical : public Distribution {
 };
 
 /// \name KL(p || q), the mean under p of log p - log q
-/// inf where q has no probability for what p has. Of the batch shape.
+/// The divergence is infinite if p has probability where q has none. The result has the batch
+/// shape.
 /// \{
 Tensor kl_divergence(const Normal& p, const Normal& q);
 Tensor kl_divergence(const Uniform& p, const Uniform& q);

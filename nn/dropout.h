@@ -1,14 +1,15 @@
 #pragma once
-// Dropout: in training, zeroes at random and scales what stays by 1 / (1 - p); in evaluation,
-// nothing. Srivastava et al., JMLR 15, 2014.
+// Dropout: in training, it zeroes elements at random and scales the others by 1 / (1 - p); in
+// evaluation, it does nothing. Srivastava et al., JMLR 15, 2014.
 #include <hero/autograd/nn_ops.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
 
-/// Single elements; x of any shape. An Error unless p is in [0, 1].
+/// Zeroes each element of x by itself with probability p; x has any shape.
 class Dropout : public Module {
  public:
+  /// Makes the layer. Throws an Error unless p lies in [0, 1].
   explicit Dropout(double p = 0.5);
   Tensor forward(const Tensor& x) override { return dropout(x, p_, training()); }
   std::string extra_repr() const override;
@@ -17,9 +18,10 @@ class Dropout : public Module {
   double p_;
 };
 
-/// Whole channels of x [N, C, L] or [C, L].
+/// Zeroes whole channels of x [N, C, L] or [C, L].
 class Dropout1d : public Module {
  public:
+  /// Makes the layer. Throws an Error unless p lies in [0, 1].
   explicit Dropout1d(double p = 0.5);
   Tensor forward(const Tensor& x) override { return dropout1d(x, p_, training()); }
   std::string extra_repr() const override;
@@ -28,9 +30,10 @@ class Dropout1d : public Module {
   double p_;
 };
 
-/// Whole channels of x [N, C, H, W] or [C, H, W].
+/// Zeroes whole channels of x [N, C, H, W] or [C, H, W].
 class Dropout2d : public Module {
  public:
+  /// Makes the layer. Throws an Error unless p lies in [0, 1].
   explicit Dropout2d(double p = 0.5);
   Tensor forward(const Tensor& x) override { return dropout2d(x, p_, training()); }
   std::string extra_repr() const override;

@@ -6,22 +6,25 @@
 
 namespace hero::nn {
 
+/// Options of Embedding.
 struct EmbeddingOptions {
   /// A row that starts at zero and gets no gradient; negative numbers count from the end.
   std::optional<int64_t> padding_idx = {};
-  /// Rows that are looked up and longer than this are first shortened to it, in place.
+  /// Rows that are looked up are first scaled down, in place, to at most this norm.
   std::optional<double> max_norm = {};
-  double norm_type = 2.0;  ///< the p of max_norm
+  double norm_type = 2.0;  ///< the p of the p-norm that max_norm limits
 };
 
-/// Rows of a table: x int64 [..] to [.., embedding_dim]. Parameter: weight [num_embeddings,
-/// embedding_dim], normal(0, 1).
+/// Looks up rows of a table: maps int64 x [..] to [.., embedding_dim]. Parameter: weight
+/// [num_embeddings, embedding_dim], drawn from a normal distribution of mean 0 and variance 1.
 class Embedding : public Module {
  public:
   using Options = EmbeddingOptions;
+  /// Makes the table. Throws an Error unless padding_idx is a row and max_norm is positive.
   Embedding(int64_t num_embeddings, int64_t embedding_dim, const EmbeddingOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
+  /// The options that the layer was made with.
   const EmbeddingOptions& options() const { return options_; }
 
  private:
@@ -31,7 +34,7 @@ class Embedding : public Module {
   EmbeddingOptions options_;
 
  public:
-  Tensor& weight;
+  Tensor& weight;  ///< [num_embeddings, embedding_dim]
 };
 
 }  // namespace hero::nn

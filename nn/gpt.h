@@ -1,6 +1,6 @@
 #pragma once
-// GPT: a Transformer that reads from left to right. Radford et al., "Language Models are
-// Unsupervised Multitask Learners", 2019. B batch, T time, C embedding, V vocabulary.
+// GPT: a Transformer decoder. Radford et al., "Language Models are Unsupervised Multitask
+// Learners", 2019. B batch, T time, C embedding, V vocabulary.
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,43 +18,50 @@
 
 namespace hero::nn {
 
+/// Sizes and options of a GPT.
 struct GPTConfig {
-  int64_t vocab_size = 50304;
-  int64_t block_size = 1024;  ///< longest sequence
-  int64_t n_layer = 12;
-  int64_t n_head = 12;
-  int64_t n_embd = 768;
-  double dropout = 0.0;
-  bool bias = true;                       ///< of the linear layers and norms
+  int64_t vocab_size = 50304;             ///< tokens in the vocabulary, V
+  int64_t block_size = 1024;              ///< length of the longest sequence
+  int64_t n_layer = 12;                   ///< blocks
+  int64_t n_head = 12;                    ///< heads of queries
+  int64_t n_embd = 768;                   ///< embedding size, C
+  double dropout = 0.0;                   ///< rate of dropout, in training
+  bool bias = true;                       ///< whether linear layers and norms have biases
   std::optional<int64_t> n_kv_head = {};  ///< heads of keys and values; n_head when absent
-  bool rotary = false;      ///< positions by rotating queries and keys instead of transformer.wpe
-  bool checkpoint = false;  ///< blocks keep only their input for backward and run twice
-  /// What blocks keep for backward lies elsewhere until then, see offload(); absent: it stays.
+  bool rotary = false;      ///< true: rotary embedding of positions instead of transformer.wpe
+  bool checkpoint = false;  ///< true: blocks save only their input for backward, and run again then
+  /// Where the tensors that blocks save for backward are kept until then, see offload(); when
+  /// absent, they stay where they are.
   std::optional<OffloadOptions> offload = {};
-  bool tie_weights = true;  ///< lm_head.weight is transformer.wte.weight
-  Gelu gelu = Gelu::erf;    ///< OpenAI's weights were trained with Gelu::tanh
-  double norm_eps = 1e-5;   ///< of the norms
+  bool tie_weights = true;  ///< true: lm_head.weight is transformer.wte.weight
+  Gelu gelu = Gelu::erf;    ///< form of GELU; OpenAI trained with Gelu::tanh
+  double norm_eps = 1e-5;   ///< added to the variance in the norms
 };
 
-/// Attention of each position to itself and those before it. Children: c_attn [C + 2 C_kv, C] (rows
-/// of queries, keys, values), c_proj [C, C].
+/// Causal self-attention: each position attends to itself and to those before it. Children: c_attn
+/// [C + 2 C_kv, C] (rows of queries, keys, values), c_proj [C, C].
 class CausalSelfAttention : public Module {
  public:
   using Options = GPTConfig;
+  /// Makes the layer for this configuration.
   explicit CausalSelfAttention(const GPTConfig& config);
   using Module::operator();
-  /// x [B, T, C] at the new positions of the cache, whose layer this is.
+  /// Attends with x [B, T, C] at the cache's new positions; this is the cache's layer number
+  /// `layer`.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, size_t layer);
-  /// Where c_attn gives the queries, keys and values of some heads alone, as a rank's part of it
-  /// does (dist::tensor_parallel), it attends with these. Dropout is an Error then, in training:
-  /// its mask belongs to all heads.
+  /// Attends with x [B, T, C]. If c_attn gives queries, keys and values of only some heads, as a
+  /// rank's shard does (dist::tensor_parallel), it attends with these; dropout in training is then
+  /// an Error, since its mask belongs to all heads.
   Tensor forward(const Tensor& x) override;
+  /// The number of heads of queries, of the whole layer.
   int64_t n_head() const { return n_head_; }
+  /// The number of heads of keys and values, of the whole layer.
   int64_t n_kv_head() const { return n_kv_head_; }
-  /// From now on x has this rank's positions alone, and attends to those of all ranks; null: x is
-  /// whole again. Dropout in training and a past are Errors then.
+  /// From now on x has only this rank's positions, and attends to those of all ranks; null makes x
+  /// whole again. Dropout in training and calls with a cache are then Errors.
   void set_sequence(std::shared_ptr<const SequencePart> sequence);
 
+  /// The projections before and after attention.
   Linear &c_attn, &c_proj;
 
  private:
@@ -73,15 +80,17 @@ class CausalSelfAttention : public Module {
   std::shared_ptr<const SequencePart> sequence_;
 };
 
-/// c_proj(gelu(c_fc(x))), four times as wide inside: one operation, by linear_gelu_linear, unless
-/// c_fc or c_proj has hooks for values, which see what passes. On a GPU gelu by tanh has other last
-/// bits then.
+/// c_proj(gelu(c_fc(x))), four times as wide inside. It is one operation, linear_gelu_linear(),
+/// unless c_fc or c_proj has hooks for values, which see what passes. On a GPU, Gelu::tanh has
+/// other last bits in the two cases.
 class FeedForward : public Module {
  public:
   using Options = GPTConfig;
+  /// Makes the layer for this configuration.
   explicit FeedForward(const GPTConfig& config);
   Tensor forward(const Tensor& x) override;
 
+  /// The linear layers, [4 C, C] and [C, 4 C].
   Linear &c_fc, &c_proj;
 
  private:
@@ -91,17 +100,20 @@ class FeedForward : public Module {
   Gelu gelu_;
 };
 
-/// One layer: x + attn(ln_1(x)), then x + mlp(ln_2(x)).
+/// One layer of a GPT: x + attn(ln_1(x)), then x + mlp(ln_2(x)).
 class Block : public Module {
  public:
   using Options = GPTConfig;
+  /// Makes the layer for this configuration.
   explicit Block(const GPTConfig& config);
   using Module::operator();
-  /// As CausalSelfAttention's.
+  /// Maps x [B, T, C] at the cache's new positions, as CausalSelfAttention does.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, size_t layer);
+  /// The norm that the block begins with.
   LayerNorm& first_norm() { return ln_1; }
-  /// From x and its norm by ln_1 to the block's result and its norm by `next`: the residual's sums
-  /// and norms are one operation each, between blocks too.
+  /// Maps x and its norm by ln_1 to the block's output and its norm by `next`, the next block's
+  /// first norm. So each sum of the residual and the norm after it are one operation, between
+  /// blocks too.
   SumAndNorm operator()(const SumAndNorm& x, LayerNorm& next);
   Tensor forward(const Tensor& x) override;
 
@@ -111,51 +123,56 @@ class Block : public Module {
   FeedForward& mlp;
 };
 
-/// Names and layouts of nanoGPT, which are Hugging Face's GPT-2 but for linear layers, kept [out,
-/// in] here: transformer.wte, transformer.wpe, transformer.h.0.{ln_1, attn.{c_attn, c_proj},
-/// ln_2, mlp.{c_fc, c_proj}}, transformer.ln_f, lm_head. First values as GPT-2's: normal with
-/// deviation 0.02, 0.02 / sqrt(2 n_layer) for each c_proj, biases 0. As a chain it has n_layer + 2
-/// links: the embedding of tokens [B, T], each block, and ln_f with lm_head.
+/// A GPT with the names and layouts of nanoGPT, which are those of Hugging Face's GPT-2 except that
+/// linear layers are [out, in]: transformer.wte, transformer.wpe, transformer.h.0.{ln_1,
+/// attn.{c_attn, c_proj}, ln_2, mlp.{c_fc, c_proj}}, transformer.ln_f, lm_head. Weights are
+/// initialised as in GPT-2: normal with standard deviation 0.02, or 0.02 / sqrt(2 n_layer) for each
+/// c_proj; biases are 0. As a chain it has n_layer + 2 links: the embedding of tokens [B, T], each
+/// block, and ln_f with lm_head.
 /// \snippet test_examples_networks.cpp GPT
 class GPT : public Module, public DecoderChain {
  public:
   using Options = GPTConfig;
-  /// An Error unless n_head divides n_embd, n_kv_head divides n_head and sizes are positive.
+  /// Makes a model. Throws an Error unless n_head divides n_embd, n_kv_head divides n_head and
+  /// sizes are positive.
   explicit GPT(const GPTConfig& config);
 
-  /// tokens [B, T] or [T], int64, T at most block_size: scores of the next token at each position,
-  /// [B, T, V] or [T, V].
+  /// Maps tokens [B, T] or [T], int64, with T at most block_size, to the scores of the next token
+  /// at each position, [B, T, V] or [T, V].
   Tensor forward(const Tensor& tokens) override;
-  /// The mean cross entropy of the scores with targets of tokens' shape, of which -100 is ignored,
-  /// by linear_cross_entropy: the scores never exist as a whole. Only where lm_head has hooks
-  /// for values they do, for the hooks to see: then it is cross_entropy of what lm_head gives.
+  /// The mean cross entropy of the scores with `targets`, which have the shape of tokens; positions
+  /// of target -100 are ignored. It is computed by linear_cross_entropy(), so that the scores are
+  /// never in memory as a whole, unless lm_head has hooks for values: then it is cross_entropy() of
+  /// the output of lm_head, which the hooks see.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
-  /// From now on blocks keep only their input for backward and run twice, or do not: as
-  /// GPTConfig::checkpoint says at first.
+  /// Switches GPTConfig::checkpoint on or off from now on.
   void set_checkpoint(bool on) { config_.checkpoint = on; }
   /// From now on the ranks of a group share each sequence: tokens and targets are whole on all of
-  /// them, features are those of this rank's positions, and so are the scores of forward(). loss()
-  /// is the mean over all positions, with gradients that are to be averaged over the ranks. Null:
-  /// sequences are whole again. dist::context_parallel() calls it. generate() and dropout in
-  /// training are Errors then.
+  /// them, but features, and the scores of forward(), are those of this rank's positions. loss() is
+  /// the mean over all positions, with gradients that are to be averaged over the ranks. generate()
+  /// and dropout in training are then Errors. Null makes sequences whole again.
+  /// dist::context_parallel() calls this function.
   void set_sequence(const std::shared_ptr<const SequencePart>& sequence);
 
-  /// From now on something around the blocks gives them one of `parts` equal parts of the positions
-  /// each and joins these behind the last block (dist::tensor_parallel with .sequence): what
-  /// run_links() gives after a block then has so many fewer, also where it is asked for shapes
-  /// alone.
+  /// From now on a wrapper around the blocks gives each of them one of `parts` equal parts of the
+  /// positions, and joins the parts after the last block (dist::tensor_parallel with .sequence):
+  /// the output of run_links() after a block then has as many times fewer positions, also if it is
+  /// asked only for shapes.
   void set_block_parts(int64_t parts) { block_parts_ = parts; }
 
-  /// The GPT-2 in a folder of Hugging Face's transformers: config.json and model.safetensors, or
-  /// the files that model.safetensors.index.json names. Its linear layers, kept [in, out] there,
-  /// are transposed by their names, also where they are square. An Error that names what is
-  /// missing, superfluous or mis-shaped, and what of the configuration a GPT does not have.
+  /// Reads a GPT-2 from a folder of Hugging Face's transformers: config.json and model.safetensors,
+  /// or the files that model.safetensors.index.json names. Its linear layers, which are [in, out]
+  /// there, are recognised by their names and transposed. Throws an Error that names what is
+  /// missing, superfluous or of the wrong shape, or what in the configuration a GPT does not
+  /// support.
   /// \snippet test_examples_models.cpp from_pretrained
   static GPT from_pretrained(const std::string& folder, const PretrainedOptions& options = {});
-  /// Writes such a folder, which from_pretrained() and transformers read. An Error, before anything
-  /// is written, where GPT-2 has no word for a choice: no biases, rotary, grouped heads.
+  /// Writes such a folder, which from_pretrained() and transformers can read. Throws an Error,
+  /// before anything is written, if GPT-2's configuration cannot express this one: no biases,
+  /// rotary embedding, or grouped heads.
   void save_pretrained(const std::string& folder, const SavePretrainedOptions& options = {}) const;
 
+  /// The configuration.
   const GPTConfig& config() const { return config_; }
 
   int64_t context_length() const override { return config_.block_size; }
@@ -171,18 +188,18 @@ class GPT : public Module, public DecoderChain {
   Tensor run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) override;
   /// \}
 
-  /// All but the last projection; names only.
+  /// Everything except the last projection; it only gives the parameters their names.
   class Transformer : public Module {
    public:
     using Options = GPTConfig;
     explicit Transformer(const GPTConfig& config);
     Embedding& wte;
-    Embedding* const wpe;  ///< null with rotary embedding
+    Embedding* const wpe;  ///< the embedding of positions; null with rotary embedding
     ModuleListOf<Block>& h;
     LayerNorm& ln_f;
   };
   Transformer& transformer;
-  Linear& lm_head;
+  Linear& lm_head;  ///< the projection to scores, [V, C]
 
  private:
   Tensor checked_tokens(const Tensor& tokens) const;

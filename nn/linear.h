@@ -6,45 +6,52 @@
 
 namespace hero::nn {
 
+/// Options of Linear.
 struct LinearOptions {
-  bool bias = true;
+  bool bias = true;  ///< whether the layer has a bias
 };
 
+/// Options of Linear::add_adapter().
 struct AdapterOptions {
-  int64_t rank = 8;
-  double alpha = 16.0;   ///< what the adapter adds is scaled by alpha / rank
-  double dropout = 0.0;  ///< of what goes into the adapter, in training
+  int64_t rank = 8;      ///< inner size of the adapter's two matrices
+  double alpha = 16.0;   ///< the output of the adapter is scaled by alpha / rank
+  double dropout = 0.0;  ///< rate of dropout on the adapter's input, in training
 };
 
-/// y = x weight^T + bias: x [.., in_features] to [.., out_features]. weight [out, in] and bias
-/// [out] start uniform in +-1 / sqrt(in_features).
+/// y = x weight^T + bias, which maps x [.., in_features] to [.., out_features]. The parameters
+/// weight [out_features, in_features] and bias [out_features] are initialised uniformly within +-1
+/// / sqrt(in_features).
 /// \snippet test_examples_networks.cpp Linear
 class Linear : public Module {
  public:
   using Options = LinearOptions;
+  /// Makes the layer for these sizes.
   Linear(int64_t in_features, int64_t out_features, const LinearOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
-  /// \name A low-rank adapter: add_lora() gives them to the layers of a model
+  /// \name A low-rank adapter, such as add_lora() gives to the layers of a model
   /// \{
-  /// From now on the parameters lora_A [rank, in_features], uniform as weight, and lora_B
-  /// [out_features, rank], zeros, add alpha / rank x lora_A^T lora_B^T to the output. Weight and
-  /// bias train as before. An Error where there is an adapter or the weight is a shard.
+  /// From now on, alpha / rank x lora_A^T lora_B^T is added to the output, with the new parameters
+  /// lora_A [rank, in_features], initialised as the weight is, and lora_B [out_features, rank],
+  /// zeros. Weight and bias train as before. Throws an Error if there is an adapter already, or if
+  /// the weight is a shard.
   void add_adapter(const AdapterOptions& options);
+  /// True if there is an adapter.
   bool has_adapter() const { return adapter_.has_value(); }
-  /// Adds alpha / rank lora_B lora_A to the weight, after which forward leaves the adapter out; no
-  /// more where it is merged already.
+  /// Adds alpha / rank lora_B lora_A to the weight, after which forward() leaves the adapter out.
+  /// Does nothing if it is merged already.
   void merge_adapter();
-  /// Takes it out of the weight again, which rounds as merging does.
+  /// Subtracts the adapter from the weight again, which rounds once more.
   void unmerge_adapter();
-  /// Takes its parameters away; a merged weight stays so.
+  /// Removes the adapter's parameters; a merged weight stays merged.
   void remove_adapter();
   /// \}
 
+  /// Sizes of the last dimension of input and output.
   const int64_t in_features, out_features;
-  Tensor& weight;
-  Tensor& bias;  ///< undefined without
+  Tensor& weight;  ///< [out_features, in_features]
+  Tensor& bias;    ///< [out_features]; undefined without bias
 
  private:
   struct Adapter {
@@ -57,7 +64,7 @@ class Linear : public Module {
   std::optional<Adapter> adapter_;
 };
 
-/// The input, unchanged.
+/// Returns its input unchanged.
 class Identity : public Module {
  public:
   Tensor forward(const Tensor& x) override { return x; }

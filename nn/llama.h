@@ -1,7 +1,7 @@
 #pragma once
-// Llama: a Transformer that reads from left to right, with RMS norms, rotary positions, gated
-// feed-forward layers and fewer heads of keys and values than of queries. Touvron et al., arXiv
-// 2302.13971; Dubey et al., arXiv 2407.21783. B batch, T time, C hidden size, V vocabulary.
+// Llama: a Transformer decoder with RMS norms, rotary embedding, gated feed-forward layers, and
+// fewer heads of keys and values than of queries. Touvron et al., arXiv 2302.13971; Dubey et al.,
+// arXiv 2407.21783. B batch, T time, C hidden size, V vocabulary.
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,50 +17,56 @@
 
 namespace hero::nn {
 
-/// Sizes and choices under the names that config.json has for them.
+/// Sizes and options of a Llama, under the names that they have in config.json.
 struct LlamaConfig {
-  int64_t vocab_size = 32000;
-  int64_t hidden_size = 4096;
-  int64_t intermediate_size = 11008;
-  int64_t num_hidden_layers = 32;
-  int64_t num_attention_heads = 32;
-  std::optional<int64_t> num_key_value_heads = {};  ///< num_attention_heads when absent
-  std::optional<int64_t> head_dim = {};    ///< hidden_size / num_attention_heads when absent
-  int64_t max_position_embeddings = 2048;  ///< longest sequence
-  double rms_norm_eps = 1e-6;
-  double rope_theta = 10000.0;
-  RotaryScaling rope_scaling = {};
-  bool tie_word_embeddings = false;  ///< lm_head.weight is model.embed_tokens.weight
-  bool qkv_bias = false;             ///< of q_proj, k_proj and v_proj, as Qwen2 has them
-  bool o_bias = false;               ///< of o_proj; with qkv_bias transformers' attention_bias
-  bool mlp_bias = false;
-  double initializer_range = 0.02;  ///< deviation of the first values of all matrices
-  bool checkpoint = false;          ///< layers keep only their input for backward and run twice
-  /// What layers keep for backward lies elsewhere until then, see offload(); absent: it stays.
+  int64_t vocab_size = 32000;         ///< tokens in the vocabulary, V
+  int64_t hidden_size = 4096;         ///< features of a token, C
+  int64_t intermediate_size = 11008;  ///< width of the feed-forward layers
+  int64_t num_hidden_layers = 32;     ///< layers
+  int64_t num_attention_heads = 32;   ///< heads of queries, H
+  /// Heads of keys and values, H_kv; H when absent.
+  std::optional<int64_t> num_key_value_heads = {};
+  std::optional<int64_t> head_dim = {};    ///< size of a head, D; C / H when absent
+  int64_t max_position_embeddings = 2048;  ///< length of the longest sequence
+  double rms_norm_eps = 1e-6;              ///< added to the mean square in the norms
+  double rope_theta = 10000.0;             ///< base of the rotary embedding
+  RotaryScaling rope_scaling = {};         ///< changes its rates, for longer sequences
+  bool tie_word_embeddings = false;        ///< true: lm_head.weight is model.embed_tokens.weight
+  bool qkv_bias = false;  ///< whether q_proj, k_proj and v_proj have biases, as in Qwen2
+  bool o_bias = false;    ///< whether o_proj has; both together are transformers' attention_bias
+  bool mlp_bias = false;  ///< whether the feed-forward layers have biases
+  double initializer_range = 0.02;  ///< standard deviation of all matrices at first
+  bool checkpoint = false;  ///< true: layers save only their input for backward, and run again then
+  /// Where the tensors that layers save for backward are kept until then, see offload(); when
+  /// absent, they stay where they are.
   std::optional<OffloadOptions> offload = {};
 
-  /// What folder/config.json says, as Llama::from_pretrained() reads it. With
-  /// dist::load_full(folder, ..), which reads the weights, a model that was made on meta and
-  /// sharded is loaded without being whole anywhere.
+  /// The configuration in folder/config.json, as Llama::from_pretrained() reads it. Together with
+  /// dist::load_full(folder, ..), which reads the weights, it loads a model that was made on meta
+  /// and sharded, which is then never whole on any rank.
   static LlamaConfig from_pretrained(const std::string& folder,
                                      const PretrainedOptions& options = {});
-  /// Writes folder/config.json for weights of that dtype, which dist::save_full(folder, ..) writes.
+  /// Writes folder/config.json for weights of this dtype, which dist::save_full(folder, ..) writes.
   void save_pretrained(const std::string& folder, DType dtype = kFloat32) const;
 };
 
-/// Attention of each position to itself and those before it. Children: q_proj [H D, C], k_proj and
-/// v_proj [H_kv D, C], o_proj [C, H D].
+/// Causal self-attention: each position attends to itself and to those before it. Children: q_proj
+/// [H D, C], k_proj and v_proj [H_kv D, C], o_proj [C, H D].
 class LlamaAttention : public Module {
  public:
   using Options = LlamaConfig;
+  /// Makes the layer for this configuration.
   explicit LlamaAttention(const LlamaConfig& config);
   using Module::operator();
-  /// x [B, T, C] at the new positions of the cache, whose layer this is.
+  /// Attends with x [B, T, C] at the cache's new positions; this is the cache's layer number
+  /// `layer`.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, size_t layer);
-  /// Where the projections give some heads alone, as a rank's part of them does
+  /// Attends with x [B, T, C]. If the projections give only some heads, as a rank's shards do
   /// (dist::tensor_parallel), it attends with these.
   Tensor forward(const Tensor& x) override;
+  /// The number of heads of queries, of the whole layer.
   int64_t num_heads() const { return heads_; }
+  /// The number of heads of keys and values, of the whole layer.
   int64_t num_key_value_heads() const { return kv_heads_; }
 
   Linear &q_proj, &k_proj, &v_proj, &o_proj;
@@ -76,27 +82,33 @@ class LlamaAttention : public Module {
   int64_t heads_, kv_heads_, dim_;
 };
 
-/// down_proj(silu(gate_proj(x)) * up_proj(x)). Shazeer, arXiv 2002.05202.
+/// The gated feed-forward layer down_proj(silu(gate_proj(x)) * up_proj(x)). Shazeer, arXiv
+/// 2002.05202.
 class LlamaMLP : public Module {
  public:
   using Options = LlamaConfig;
+  /// Makes the layer for this configuration.
   explicit LlamaMLP(const LlamaConfig& config);
   Tensor forward(const Tensor& x) override;
 
   Linear &gate_proj, &up_proj, &down_proj;
 };
 
-/// One layer: x + self_attn(input_layernorm(x)), then x + mlp(post_attention_layernorm(x)).
+/// One layer of a Llama: x + self_attn(input_layernorm(x)), then x +
+/// mlp(post_attention_layernorm(x)).
 class LlamaDecoderLayer : public Module {
  public:
   using Options = LlamaConfig;
+  /// Makes the layer for this configuration.
   explicit LlamaDecoderLayer(const LlamaConfig& config);
   using Module::operator();
-  /// As LlamaAttention's.
+  /// Maps x [B, T, C] at the cache's new positions, as LlamaAttention does.
   Tensor operator()(const Tensor& x, KeyValueCache& cache, size_t layer);
+  /// The norm that the layer begins with.
   RMSNorm& first_norm() { return input_layernorm; }
-  /// From x and its norm by input_layernorm to the layer's result and its norm by `next`: the
-  /// residual's sums and norms are one operation each, between layers too.
+  /// Maps x and its norm by input_layernorm to the layer's output and its norm by `next`, the next
+  /// layer's first norm. So each sum of the residual and the norm after it are one operation,
+  /// between layers too.
   SumAndNorm operator()(const SumAndNorm& x, RMSNorm& next);
   Tensor forward(const Tensor& x) override;
 
@@ -105,36 +117,38 @@ class LlamaDecoderLayer : public Module {
   RMSNorm &input_layernorm, &post_attention_layernorm;
 };
 
-/// Names, order and layouts are those of transformers' LlamaForCausalLM, Qwen2ForCausalLM
-/// (qkv_bias) and MistralForCausalLM without a window: model.embed_tokens,
+/// A Llama with the names, order and layouts of transformers' LlamaForCausalLM, Qwen2ForCausalLM
+/// (with qkv_bias) and MistralForCausalLM without a sliding window: model.embed_tokens,
 /// model.layers.0.{self_attn.{q_proj, k_proj, v_proj, o_proj}, mlp.{gate_proj, up_proj, down_proj},
-/// input_layernorm, post_attention_layernorm}, model.norm, lm_head. First values are normal with
-/// deviation initializer_range, biases 0. As a chain it has num_hidden_layers + 2 links: the
-/// embedding of tokens [B, T], each layer, and norm with lm_head.
+/// input_layernorm, post_attention_layernorm}, model.norm, lm_head. Matrices are initialised by a
+/// normal distribution of standard deviation initializer_range, biases by 0. As a chain it has
+/// num_hidden_layers + 2 links: the embedding of tokens [B, T], each layer, and norm with lm_head.
 /// \snippet test_examples_models.cpp Llama
 class Llama : public Module, public DecoderChain {
  public:
   using Options = LlamaConfig;
-  /// An Error unless sizes are positive and heads and sizes divide.
+  /// Makes a model. Throws an Error unless the sizes are positive and the numbers of heads divide
+  /// what they have to.
   explicit Llama(const LlamaConfig& config);
 
-  /// tokens [B, T] or [T], int64, T at most max_position_embeddings: scores of the next token at
-  /// each position, [B, T, V] or [T, V].
+  /// Maps tokens [B, T] or [T], int64, with T at most max_position_embeddings, to the scores of the
+  /// next token at each position, [B, T, V] or [T, V].
   Tensor forward(const Tensor& tokens) override;
-  /// The mean cross entropy of the scores with targets of tokens' shape, of which -100 is ignored,
-  /// by linear_cross_entropy: the scores never exist as a whole unless lm_head has hooks for
-  /// values.
+  /// The mean cross entropy of the scores with `targets`, which have the shape of tokens; positions
+  /// of target -100 are ignored. It is computed by linear_cross_entropy(), so that the scores are
+  /// never in memory as a whole, unless lm_head has hooks for values.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
 
-  /// The model in a folder of Hugging Face's transformers: config.json and model.safetensors, or
-  /// the files that model.safetensors.index.json names; of the types llama, qwen2 and mistral. An
-  /// Error that names what is missing, superfluous or mis-shaped, and what of the configuration a
-  /// Llama does not have.
+  /// Reads a model of type llama, qwen2 or mistral from a folder of Hugging Face's transformers:
+  /// config.json and model.safetensors, or the files that model.safetensors.index.json names.
+  /// Throws an Error that names what is missing, superfluous or of the wrong shape, or what in the
+  /// configuration a Llama does not support.
   static Llama from_pretrained(const std::string& folder, const PretrainedOptions& options = {});
-  /// Writes such a folder, which from_pretrained() and transformers read: of type qwen2 where
-  /// qkv_bias alone is set, else of type llama.
+  /// Writes such a folder, which from_pretrained() and transformers can read: of type qwen2 if
+  /// qkv_bias is set and o_bias is not, else of type llama.
   void save_pretrained(const std::string& folder, const SavePretrainedOptions& options = {}) const;
 
+  /// The configuration.
   const LlamaConfig& config() const { return config_; }
 
   int64_t context_length() const override { return config_.max_position_embeddings; }
@@ -150,7 +164,7 @@ class Llama : public Module, public DecoderChain {
   Tensor run_links_after(KeyValueCache& cache, size_t begin, size_t end, const Tensor& x) override;
   /// \}
 
-  /// All but the last projection; names only.
+  /// Everything except the last projection; it only gives the parameters their names.
   class Body : public Module {
    public:
     using Options = LlamaConfig;
@@ -161,7 +175,7 @@ class Llama : public Module, public DecoderChain {
     RMSNorm& norm;
   };
   Body& model;
-  Linear& lm_head;
+  Linear& lm_head;  ///< the projection to scores, [V, C]
 
  private:
   Tensor checked_tokens(const Tensor& tokens) const;

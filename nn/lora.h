@@ -1,6 +1,6 @@
 #pragma once
-// LoRA: a trained model stays as it is, and small adapters beside its linear layers are trained. Hu
-// et al., arXiv 2106.09685.
+// LoRA: a trained model stays unchanged, while small adapters beside its linear layers are trained.
+// Hu et al., arXiv 2106.09685.
 //
 //   nn::Llama model = nn::Llama::from_pretrained(folder);
 //   nn::add_lora(model, {.rank = 8, .alpha = 16.0, .targets = {"q_proj", "v_proj"}});
@@ -14,36 +14,38 @@
 
 namespace hero::nn {
 
+/// Options of add_lora().
 struct LoRAOptions {
-  int64_t rank = 8;
-  double alpha = 16.0;   ///< what an adapter adds is scaled by alpha / rank
-  double dropout = 0.0;  ///< of what goes into the adapters, in training
-  /// Which linear layers get one: those whose path is one of these or ends in "." and one of them.
+  int64_t rank = 8;      ///< inner size of each adapter's two matrices
+  double alpha = 16.0;   ///< the output of an adapter is scaled by alpha / rank
+  double dropout = 0.0;  ///< rate of dropout on the adapters' input, in training
+  /// Which linear layers get an adapter: those whose path is one of these, or ends in "." and one
+  /// of these.
   std::vector<std::string> targets = {};
 };
 
-/// Gives the layers an adapter each, which changes no output yet, and freezes all other parameters.
-/// Returns their paths. Before fully_shard(), DDP and ZeRO, of which each unit then holds its
-/// adapters too; a model on meta may have them. An Error, before anything is changed, for a target
-/// that no module has, or that is no Linear.
+/// Gives each of these layers an adapter, which does not change any output yet, and freezes all
+/// other parameters. Returns the paths of the layers. Call it before fully_shard(), DDP or ZeRO,
+/// whose units then contain the adapters; the model may be on meta. Throws an Error, before
+/// anything is changed, if no module has a target's name, or a module of that name is not a Linear.
 /// \snippet test_examples_models.cpp add_lora
 std::vector<std::string> add_lora(Module& model, const LoRAOptions& options);
-/// The adapters' parameters, which are all that train.
+/// The parameters of all adapters, which are the only ones that train.
 std::vector<Tensor> lora_parameters(const Module& model);
-/// Those entries of a state that are adapters': of Module::state_dict(), or of what
-/// dist::full_state_dict() gathers from shards.
+/// The entries of a state that belong to adapters. The state comes from Module::state_dict(), or
+/// from dist::full_state_dict(), which gathers shards.
 StateDict lora_state_dict(const StateDict& state);
-/// Writes the adapters alone, or reads them into a model that has them: an Error that lists what is
-/// missing, unexpected or mis-shaped.
+/// Writes only the adapters, or reads them into a model that has them. Throws an Error that lists
+/// what is missing, unexpected or of the wrong shape.
 void save_lora(const Module& model, const std::string& path);
 void load_lora(Module& model, const std::string& path);
 
-/// \name The adapters of all layers below a model: Linear::merge_adapter() and so on. An Error
-/// where there is none.
+/// \name Linear::merge_adapter() and its like, for the adapters of all layers of a model
+/// They throw an Error if the model has none.
 /// \{
 void merge_lora(Module& model);
 void unmerge_lora(Module& model);
-/// What was frozen stays frozen; requires_grad_() thaws it.
+/// Frozen parameters stay frozen; requires_grad_() makes them train again.
 void remove_lora(Module& model);
 /// \}
 

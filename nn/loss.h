@@ -1,6 +1,6 @@
 #pragma once
-// Losses as modules; formulas, shapes and errors stand at the functions in
-// <hero/autograd/nn_ops.h>, whose option structs these take. Call them with the prediction first:
+// Losses as modules. The functions in <hero/autograd/nn_ops.h>, whose option structs these take,
+// say more about formulas, shapes and errors. The prediction is the first argument:
 //
 //   nn::CrossEntropyLoss loss({.label_smoothing = 0.1});
 //   loss(model(x), target).backward();
@@ -9,34 +9,38 @@
 
 namespace hero::nn {
 
-/// A loss of a prediction and a target.
+/// The common base of losses of a prediction and a target.
 class Loss : public Module {
  public:
   using Module::forward;
+  /// The loss of prediction x: of shape [], or of the shape that the reduction says.
   virtual Tensor forward(const Tensor& x, const Tensor& target) = 0;
   using Module::operator();
-  /// forward with hooks around it.
+  /// Calls forward() with the hooks around it.
   Tensor operator()(const Tensor& x, const Tensor& target);
 
  protected:
-  /// A buffer of these values, or an undefined one.
+  /// Registers a buffer of these values, or an undefined one if values are undefined.
   Tensor& optional_buffer(const std::string& name, const Tensor& values);
 };
 
-/// A loss of three tensors.
+/// The common base of losses of three tensors.
 class Loss3 : public Module {
  public:
   using Module::forward;
+  /// The loss; each class says what the three are.
   virtual Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c) = 0;
   using Module::operator();
-  /// forward with hooks around it.
+  /// Calls forward() with the hooks around it.
   Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c);
 };
 
 /// \name Numbers
 /// \{
+/// The mean of (x - target)^2.
 class MSELoss : public Loss {
  public:
+  /// Makes the loss; see Reduction for what it does with the losses of single elements.
   explicit MSELoss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -44,8 +48,10 @@ class MSELoss : public Loss {
  private:
   Reduction reduction_;
 };
+/// The mean of |x - target|.
 class L1Loss : public Loss {
  public:
+  /// Makes the loss.
   explicit L1Loss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -53,8 +59,11 @@ class L1Loss : public Loss {
  private:
   Reduction reduction_;
 };
+/// (x - target)^2 / 2 within delta of the target, delta (|x - target| - delta / 2) beyond. Huber,
+/// 1964.
 class HuberLoss : public Loss {
  public:
+  /// Makes the loss. Throws an Error unless delta is positive, when it is called.
   explicit HuberLoss(double delta = 1.0, Reduction reduction = Reduction::mean)
       : delta_(delta), reduction_(reduction) {}
   using Loss::forward;
@@ -64,8 +73,10 @@ class HuberLoss : public Loss {
   double delta_;
   Reduction reduction_;
 };
+/// HuberLoss divided by its delta, which is called beta here. Girshick, arXiv 1504.08083.
 class SmoothL1Loss : public Loss {
  public:
+  /// Makes the loss.
   explicit SmoothL1Loss(double beta = 1.0, Reduction reduction = Reduction::mean)
       : beta_(beta), reduction_(reduction) {}
   using Loss::forward;
@@ -75,9 +86,11 @@ class SmoothL1Loss : public Loss {
   double beta_;
   Reduction reduction_;
 };
+/// The negative log likelihood of counts under Poisson distributions; see poisson_nll_loss().
 class PoissonNLLLoss : public Loss {
  public:
   using Options = PoissonNllOptions;
+  /// Makes the loss.
   explicit PoissonNLLLoss(const PoissonNllOptions& options = {}) : options_(options) {}
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -85,10 +98,12 @@ class PoissonNLLLoss : public Loss {
  private:
   PoissonNllOptions options_;
 };
-/// Prediction, target, variance.
+/// The negative log likelihood of the target under normal distributions; the arguments are
+/// prediction, target and variance. See gaussian_nll_loss().
 class GaussianNLLLoss : public Loss3 {
  public:
   using Options = GaussianNllOptions;
+  /// Makes the loss.
   explicit GaussianNLLLoss(const GaussianNllOptions& options = {}) : options_(options) {}
   using Loss3::forward;
   Tensor forward(const Tensor& x, const Tensor& target, const Tensor& variance) override;
@@ -98,23 +113,27 @@ class GaussianNLLLoss : public Loss3 {
 };
 /// \}
 
-/// \name Classes and probabilities. Weights are buffers: "weight", "pos_weight".
+/// \name Classes and probabilities. Weights are buffers, "weight" and "pos_weight".
 /// \{
+/// -log of the softmax of the scores at the target class; see cross_entropy().
 class CrossEntropyLoss : public Loss {
  public:
   using Options = CrossEntropyOptions;
+  /// Makes the loss.
   explicit CrossEntropyLoss(const CrossEntropyOptions& options = {});
   using Loss::forward;
-  /// Scores [N, C, ..]; classes int64 [N, ..] or probabilities [N, C, ..].
+  /// Takes scores [N, C, ..], and as the target classes int64 [N, ..] or probabilities [N, C, ..].
   Tensor forward(const Tensor& x, const Tensor& target) override;
 
  private:
   CrossEntropyOptions options_;
   Tensor& weight_;
 };
+/// -x at the target class, of log-probabilities x [N, C, ..] and classes int64 [N, ..].
 class NLLLoss : public Loss {
  public:
   using Options = NllOptions;
+  /// Makes the loss.
   explicit NLLLoss(const NllOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -123,9 +142,11 @@ class NLLLoss : public Loss {
   NllOptions options_;
   Tensor& weight_;
 };
+/// The binary cross entropy of probabilities x with probabilities as the target.
 class BCELoss : public Loss {
  public:
   using Options = BceOptions;
+  /// Makes the loss.
   explicit BCELoss(const BceOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -134,9 +155,11 @@ class BCELoss : public Loss {
   BceOptions options_;
   Tensor& weight_;
 };
+/// The binary cross entropy of logits x with probabilities as the target.
 class BCEWithLogitsLoss : public Loss {
  public:
   using Options = BceWithLogitsOptions;
+  /// Makes the loss.
   explicit BCEWithLogitsLoss(const BceWithLogitsOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -145,8 +168,10 @@ class BCEWithLogitsLoss : public Loss {
   BceWithLogitsOptions options_;
   Tensor &weight_, &pos_weight_;
 };
+/// Target (log target - x), of log-probabilities x; with log_target, the target is a logarithm too.
 class KLDivLoss : public Loss {
  public:
+  /// Makes the loss.
   explicit KLDivLoss(KlReduction reduction = KlReduction::mean, bool log_target = false)
       : reduction_(reduction), log_target_(log_target) {}
   using Loss::forward;
@@ -160,8 +185,10 @@ class KLDivLoss : public Loss {
 
 /// \name Margins
 /// \{
+/// X where the target is 1, max(0, margin - x) where it is -1.
 class HingeEmbeddingLoss : public Loss {
  public:
+  /// Makes the loss.
   explicit HingeEmbeddingLoss(double margin = 1.0, Reduction reduction = Reduction::mean)
       : margin_(margin), reduction_(reduction) {}
   using Loss::forward;
@@ -171,8 +198,10 @@ class HingeEmbeddingLoss : public Loss {
   double margin_;
   Reduction reduction_;
 };
+/// Log(1 + exp(-target x)), for targets 1 and -1.
 class SoftMarginLoss : public Loss {
  public:
+  /// Makes the loss.
   explicit SoftMarginLoss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -180,9 +209,11 @@ class SoftMarginLoss : public Loss {
  private:
   Reduction reduction_;
 };
+/// The hinge loss of many classes; see multi_margin_loss().
 class MultiMarginLoss : public Loss {
  public:
   using Options = MultiMarginOptions;
+  /// Makes the loss.
   explicit MultiMarginLoss(const MultiMarginOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -191,9 +222,11 @@ class MultiMarginLoss : public Loss {
   MultiMarginOptions options_;
   Tensor& weight_;
 };
+/// The mean of BCEWithLogitsLoss over the classes of each sample.
 class MultiLabelSoftMarginLoss : public Loss {
  public:
   using Options = BceOptions;
+  /// Makes the loss.
   explicit MultiLabelSoftMarginLoss(const BceOptions& options = {});
   using Loss::forward;
   Tensor forward(const Tensor& x, const Tensor& target) override;
@@ -202,9 +235,11 @@ class MultiLabelSoftMarginLoss : public Loss {
   Reduction reduction_;
   Tensor& weight_;
 };
-/// First, second, sign.
+/// Max(0, margin - target (a - b)): the arguments are a, b and a target of 1 or -1, which says that
+/// a should be above or below b.
 class MarginRankingLoss : public Loss3 {
  public:
+  /// Makes the loss.
   explicit MarginRankingLoss(double margin = 0.0, Reduction reduction = Reduction::mean)
       : margin_(margin), reduction_(reduction) {}
   using Loss3::forward;
@@ -214,9 +249,11 @@ class MarginRankingLoss : public Loss3 {
   double margin_;
   Reduction reduction_;
 };
-/// First, second, sign.
+/// 1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1; the arguments
+/// are a, b and the target.
 class CosineEmbeddingLoss : public Loss3 {
  public:
+  /// Makes the loss.
   explicit CosineEmbeddingLoss(double margin = 0.0, Reduction reduction = Reduction::mean)
       : margin_(margin), reduction_(reduction) {}
   using Loss3::forward;
@@ -226,10 +263,12 @@ class CosineEmbeddingLoss : public Loss3 {
   double margin_;
   Reduction reduction_;
 };
-/// Anchor, positive, negative.
+/// max(0, d(anchor, positive) - d(anchor, negative) + margin), with the distance d; see
+/// triplet_margin_loss().
 class TripletMarginLoss : public Loss3 {
  public:
   using Options = TripletMarginOptions;
+  /// Makes the loss.
   explicit TripletMarginLoss(const TripletMarginOptions& options = {}) : options_(options) {}
   using Loss3::forward;
   Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) override;
@@ -241,8 +280,11 @@ class TripletMarginLoss : public Loss3 {
 
 /// \name Distances
 /// \{
+/// The cosine of the angle between a and b along dimension `dim`. It is no loss, but has the same
+/// form.
 class CosineSimilarity : public Loss {
  public:
+  /// Makes the module; eps is the lower limit of the lengths that are divided by.
   explicit CosineSimilarity(int64_t dim = 1, double eps = 1e-8) : dim_(dim), eps_(eps) {}
   using Loss::forward;
   Tensor forward(const Tensor& a, const Tensor& b) override;
@@ -251,8 +293,10 @@ class CosineSimilarity : public Loss {
   int64_t dim_;
   double eps_;
 };
+/// The p-norm of a - b + eps along the last dimension.
 class PairwiseDistance : public Loss {
  public:
+  /// Makes the module; with keepdim the last dimension stays, with size 1.
   explicit PairwiseDistance(double p = 2.0, double eps = 1e-6, bool keepdim = false)
       : p_(p), eps_(eps), keepdim_(keepdim) {}
   using Loss::forward;

@@ -22,47 +22,51 @@ namespace hero::nn {
 
 class Module;
 
-/// Named arrays, as optimizers have them too; travels through core::save_safetensors.
+/// Named arrays, as optimizers have them too. core::save_safetensors() writes them.
 using StateDict = std::vector<core::NamedArray>;
 using Tensors = std::vector<Tensor>;
 
 template <class T>
 using Named = std::vector<std::pair<std::string, T>>;
 
-/// Called before forward with its inputs; what it returns replaces them unless empty.
+/// Called before forward() with its inputs. What it returns, unless it is empty, replaces them.
 using ForwardPreHook = std::function<Tensors(Module& module, const Tensors& inputs)>;
-/// Called after forward; what it returns replaces the outputs unless empty.
+/// Called after forward(). What it returns, unless it is empty, replaces the outputs.
 using ForwardHook =
     std::function<Tensors(Module& module, const Tensors& inputs, const Tensors& outputs)>;
-/// Called in place of forward, with the inputs and with forward itself, which it may call any
-/// number of times with inputs of its own; what it returns are the module's outputs.
+/// The forward pass of a module, as a function.
 using Forward = std::function<Tensors(const Tensors& inputs)>;
+/// Called in place of forward(), with the inputs and with forward() itself, which it may call any
+/// number of times with inputs of its own. It returns the module's outputs.
 using ForwardWrapper =
     std::function<Tensors(Module& module, const Tensors& inputs, const Forward& forward)>;
-/// for_parameters: the hook has to do with the module's parameters alone, which must be there while
-/// it computes, and takes whatever tensors pass; a parent's fused form then has it around.
+/// Options of hooks.
 struct HookOptions {
+  /// The hook only prepares parameters, so a parent may fuse the module.
   bool for_parameters = false;
 };
+/// Options of forward hooks.
 struct ForwardHookOptions {
-  bool always_call = false;
-  bool for_parameters = false;
+  bool always_call = false;     ///< the hook runs, without outputs, also if forward() throws
+  bool for_parameters = false;  ///< as in HookOptions
 };
-/// Called when the gradients of the outputs are known; what it returns replaces them unless empty.
+/// Called when the gradients of the outputs are known. What it returns, unless it is empty,
+/// replaces them.
 using BackwardPreHook = std::function<Tensors(Module& module, const Tensors& grad_outputs)>;
-/// Called when the gradients of the inputs are known (undefined where none is wanted); what it
-/// returns replaces the latter unless empty.
+/// Called when the gradients of the inputs are known; they are undefined for inputs that need none.
+/// What it returns, unless it is empty, replaces these.
 using BackwardHook =
     std::function<Tensors(Module& module, const Tensors& grad_inputs, const Tensors& grad_outputs)>;
 
-/// Modules made on this thread while it lives have their parameters and buffers on that device. On
-/// meta (as after to(kMeta)) they are a plan that no rank's ledger knows, see planned_ledger():
-/// what takes memory is what they become, whole by materialize() or shard by shard under
-/// dist::fully_shard(). DDP and ZeRO charge a rank with what stays on meta, as simulated ranks have
-/// it.
+/// While it lives, modules made on this thread have their parameters and buffers on the given
+/// device. On meta (as after to(kMeta)) they are only planned and in no rank's ledger, see
+/// planned_ledger(): memory is taken when materialize() makes them, or dist::fully_shard() their
+/// shards. For parameters that stay on meta, as on simulated ranks, DDP and ZeRO charge each rank's
+/// ledger.
 /// \snippet test_examples_networks.cpp DeviceScope
 class DeviceScope {
  public:
+  /// Begins the scope.
   explicit DeviceScope(Device device);
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
@@ -72,8 +76,8 @@ class DeviceScope {
   Device previous_;
 };
 
-/// Modules called on this thread while it lives compute as in evaluation, whatever their modes:
-/// what other threads do with them is not touched.
+/// While it lives, modules called on this thread compute as in evaluation, whatever their modes
+/// are. Other threads that call the same modules are not affected.
 class EvalScope {
  public:
   EvalScope();
@@ -82,34 +86,36 @@ class EvalScope {
   EvalScope& operator=(const EvalScope&) = delete;
 };
 
-/// One registered parameter or buffer: the tensor and how to fill it again.
+/// A registered parameter or buffer: the tensor, and how it is initialised.
 struct Slot {
   enum class Kind : uint8_t { parameter, buffer, buffer_not_saved };
-  std::string name;
-  Tensor tensor;  ///< undefined for one that an option left out
-  Init init;      ///< no recipe: the values were given
-  Stream stream;
-  Kind kind = Kind::parameter;
+  std::string name;             ///< its name in the module
+  Tensor tensor;                ///< undefined if an option left it out
+  Init init;                    ///< its initialiser; empty if the values were given
+  Stream stream;                ///< the random stream that its initial values come from
+  Kind kind = Kind::parameter;  ///< what it is
 };
 
+/// Options of Module::load_state_dict().
 struct LoadOptions {
-  bool strict = true;  ///< names that are missing or unexpected are an Error
+  bool strict = true;  ///< true: names that are missing or unexpected are an Error
 };
-/// Names that did not meet; both empty after a strict load.
+/// Which names did not match; both lists are empty after a strict load.
 struct LoadResult {
+  /// Names without an entry, and entries without a name.
   std::vector<std::string> missing, unexpected;
-  std::string stripped;  ///< a wrapper's prefix that all names had and that was taken off
+  std::string stripped;  ///< the prefix of a wrapper that all names had and that was removed
 };
 
-/// A module that is made of these arguments and the options that it names as its `Options`.
+/// True if M can be made from arguments of types Args followed by its `Options`.
 template <class M, class... Args>
 concept TakesOptions = requires {
   typename M::Options;
 }
 &&std::constructible_from<M, Args..., const typename M::Options&>;
 
-/// Base of all networks and layers. Names, order and behaviour are those of torch.nn.Module. A
-/// module cannot be copied; it can be moved while nobody holds a reference to it.
+/// The base class of all networks and layers. Names, order and behaviour are those of
+/// torch.nn.Module. A module cannot be copied; it can be moved as long as nothing refers to it.
 /// \snippet test_examples_networks.cpp Module
 class Module {
  public:
@@ -118,34 +124,35 @@ class Module {
   Module(Module&&) noexcept;
   Module& operator=(Module&&) noexcept;
 
-  /// What the module computes of one tensor; modules with other signatures have their own
-  /// operator() beside this.
+  /// Computes the module's output for one tensor. Modules with other signatures have an operator()
+  /// of their own beside this function.
   virtual Tensor forward(const Tensor& x);
-  /// forward with hooks around it. Errors thrown inside end with the path below the outermost
-  /// module: "..., in encoder.fc2".
+  /// Calls forward() with the hooks around it. The message of an Error that is thrown inside ends
+  /// with the module's path below the outermost module: "..., in encoder.fc2".
   Tensor operator()(const Tensor& x);
 
-  /// \name Members, in the order of registration: own first, then those of the children
+  /// \name Members, in the order of registration: the module's own first, then those of its
+  /// children
   /// \{
-  /// Each parameter once, also when tied under several names.
+  /// All parameters, each once, also if tied under several names.
   Tensors parameters() const;
   Named<Tensor> named_parameters() const;
   Tensors buffers() const;
   Named<Tensor> named_buffers() const;
-  /// Direct children.
+  /// The direct children.
   Named<Module*> named_children() const;
   std::vector<Module*> children() const;
-  /// This module under the name "" and all below it.
+  /// This module, under the name "", and all modules below it.
   Named<Module*> named_modules();
   std::vector<Module*> modules();
-  /// The module, parameter or buffer at a path such as "layers.0.weight"; an Error that names what
-  /// there is when it is missing. get_submodule("") is this module.
+  /// The module, parameter or buffer at a path such as "layers.0.weight"; throws an Error that
+  /// lists the names that exist if there is none. get_submodule("") is this module.
   Module& get_submodule(const std::string& path);
-  /// Another module in the place of the one at `path`, under its name: from now on calls, lists,
-  /// states and conversions go to it, also where a parent calls by a reference of its own. Such a
-  /// reference goes on to lead to the module that was there, whose members are no longer the
-  /// model's: use the one returned. An Error where there is none at the path or it has hooks, and,
-  /// when it is called, where the parent calls it with more than one tensor.
+  /// Puts another module in the place of the one at `path`, under the same name: from now on calls,
+  /// lists, states and conversions reach the new module, also if a parent calls it by a reference
+  /// of its own. Such a reference still refers to the old module, whose members no longer belong to
+  /// the model, so use the one returned. Throws an Error if there is no module at the path or it
+  /// has hooks; a later call with more than one tensor throws, too.
   /// \snippet test_examples_models.cpp replace
   Module& replace(const std::string& path, std::unique_ptr<Module> module);
   template <class M>
@@ -156,88 +163,97 @@ class Module {
   }
   Tensor get_parameter(const std::string& path);
   Tensor get_buffer(const std::string& path);
-  /// All slots below this module with their full names; tied parameters under each name.
+  /// All slots of this module and those below, with full names; tied parameters come under each
+  /// name.
   Named<Slot*> slots();
-  /// Number of elements of all parameters.
+  /// The number of elements of all parameters, or only of those that require gradients.
   int64_t parameter_count(bool trainable_only = false) const;
   /// \}
 
   /// \name Modes and conversions of the module and everything below it
   /// \{
+  /// Sets training or evaluation mode.
   void train(bool on = true);
   void eval() { train(false); }
-  /// True in training; false while an EvalScope lives on this thread.
+  /// True in training mode; false in evaluation mode, or while an EvalScope lives on this thread.
   bool training() const;
-  /// Floating parameters and buffers (and gradients) change dtype; tensors keep their identity, so
-  /// an optimizer made before goes on with them. Shards too, on every rank and between two steps: a
-  /// part of what is gathered together cannot be converted alone, an Error says so.
+  /// Converts floating parameters and buffers, and gradients, to a dtype. The tensors stay the same
+  /// objects, so an existing optimizer keeps working. Shards are converted too; call it on every
+  /// rank and between two steps. Throws an Error if only some of the parameters that are gathered
+  /// together would be converted.
   void to(DType dtype);
+  /// Moves parameters, buffers and gradients to a device.
   void to(Device device);
-  /// Freezes (false) or thaws all parameters.
+  /// Makes all parameters train (true), or freezes them (false).
   void requires_grad_(bool value = true);
+  /// Removes all gradients, or fills them with zeros if set_to_none is false.
   void zero_grad(bool set_to_none = true);
-  /// Calls fn with each module below, children first, then with this one.
+  /// Calls fn with each module below this one, children before parents, then with this one.
   void apply(const std::function<void(Module&)>& fn);
-  /// Draws new first values for all parameters and buffers that have a recipe; Tensors tied or
-  /// given keep the first recipe they have, or their values.
+  /// Initialises all parameters and buffers anew. Tied tensors use their first initialiser; tensors
+  /// whose values were given keep them.
   void reset_parameters();
-  /// Gives everything that lies on meta bytes on `device` and the first values that building the
-  /// module there would have given. On meta nothing gets bytes: what was a plan is from now on in
-  /// the ledger, as a rehearsed rank's own.
+  /// Allocates everything that is on meta on `device`, with the initial values that the module
+  /// would have had if it had been made there. If `device` is meta, nothing is allocated, but from
+  /// now on the tensors are in the ledger, as a rehearsed rank's own.
   void materialize(Device device = kCpu);
   /// \}
 
   /// \name State
   /// \{
   /// Parameters and persistent buffers by full name. The arrays are the module's own, not copies.
-  /// All four below are an Error on a module whose parameters are shards: dist::save_full() and
-  /// dist::load_full() know the whole.
+  /// If parameters are shards, these four functions throw an Error: use dist::save_full() and
+  /// dist::load_full().
   StateDict state_dict() const;
-  /// Copies values in, converting dtypes; what lies on meta gets bytes on the cpu. One Error lists
-  /// all missing, unexpected and mis-shaped names, and then nothing has changed. A tied parameter
-  /// may come under any of its names. The prefixes "module." and "_orig_mod." are taken off where
-  /// all names have them.
+  /// Copies values into the module, converting dtypes; tensors on meta are allocated on the cpu.
+  /// Throws one Error that lists all missing, unexpected and mis-shaped names, and then has changed
+  /// nothing. A tied parameter may come under any of its names. If all names begin with "module."
+  /// or "_orig_mod.", the prefix is removed.
   LoadResult load_state_dict(const StateDict& dict, const LoadOptions& options = {});
-  /// The same through a .safetensors file, which Python opens too.
+  /// Writes or reads a .safetensors file, which Python can open, too.
   /// \snippet test_examples_networks.cpp save
   void save(const std::string& path) const;
   LoadResult load(const std::string& path, const LoadOptions& options = {});
   /// \}
 
-  /// \name Hooks, run in the order of registration. A lambda that returns nothing will do.
+  /// \name Hooks, which run in the order of registration. A lambda may return nothing.
   /// \{
+  /// Registers a hook that runs before forward().
   template <class F>
   HookHandle register_forward_pre_hook(F hook, const HookOptions& options = {}) {
     return add_forward_pre(ForwardPreHook(returning_tensors(std::move(hook))), options);
   }
-  /// always_call: also when forward throws, with no outputs; what it returns does not count then.
+  /// Registers a hook that runs after forward(). With always_call it runs, without outputs, also if
+  /// forward() throws; what it returns is then ignored.
   template <class F>
   HookHandle register_forward_hook(F hook, const ForwardHookOptions& options = {}) {
     return add_forward(ForwardHook(returning_tensors(std::move(hook))), options);
   }
-  /// Runs inside the other hooks and sees to the parameters, which may be parts while it begins.
-  /// Where it is for_parameters, a parent's fused form computes without it. One a module; an Error
-  /// for a second.
+  /// Registers a wrapper of forward(), which runs inside the other hooks. Parameters may still be
+  /// shards when it begins. A parent that fuses the module computes without a wrapper that is
+  /// for_parameters. A second wrapper is an Error.
   HookHandle register_forward_wrapper(ForwardWrapper wrapper, const HookOptions& options = {});
+  /// Registers a hook of the gradients of the outputs.
   template <class F>
   HookHandle register_full_backward_pre_hook(F hook, const HookOptions& options = {}) {
     return add_backward_pre(BackwardPreHook(returning_tensors(std::move(hook))), options);
   }
+  /// Registers a hook of the gradients of the inputs.
   template <class F>
   HookHandle register_full_backward_hook(F hook, const HookOptions& options = {}) {
     return add_backward(BackwardHook(returning_tensors(std::move(hook))), options);
   }
   /// \}
 
-  /// \name What a parent asks that may compute a child's work itself, fused with more
+  /// \name For parents that compute a child's work themselves, fused with more
   /// \{
-  /// Hooks are there, of either kind.
+  /// True if there are hooks, of either kind.
   bool has_hooks() const;
-  /// Hooks are there that see inputs, outputs or their gradients, or the module was replaced or
-  /// does more than its class says: it must be called.
+  /// True if the module has to be called: it has hooks for values or gradients, it was replaced, or
+  /// it does more than its class.
   bool has_hooks_for_values() const;
-  /// body(x), which computes with this module's parameters, in place of a call, with the hooks that
-  /// are for parameters around it. An Error where there are hooks for values.
+  /// Runs body(x), which computes with this module's parameters, in place of a call, with the hooks
+  /// for parameters around it. Throws an Error if there are hooks for values.
   template <class F>
   Tensor run_fused(const Tensor& x, const F& body) {
     if (!hooks_ && !called_alone_) {
@@ -250,22 +266,22 @@ class Module {
   }
   /// \}
 
-  /// The name under which the parent holds it; "" at the root.
+  /// Its name in the parent; "" at the root.
   const std::string& name() const { return name_; }
-  /// The class's name, "Linear".
+  /// The name of the class, such as "Linear".
   virtual std::string type_name() const;
-  /// Its options as PyTorch prints them, "in_features=784, out_features=512, bias=True".
+  /// The options as PyTorch prints them, such as "in_features=784, out_features=512, bias=True".
   virtual std::string extra_repr() const { return ""; }
 
  protected:
-  /// Makes and registers a child; its parameters' first values depend on the root's seed and their
-  /// full name.
+  /// Makes a child and registers it. The initial values of its parameters depend on the root's seed
+  /// and on their full names.
   template <class M, class... Args>
   M& add(const std::string& name, Args&&... args) {
     return make<M>(name, std::forward<Args>(args)...);
   }
-  /// With the options in braces: add<nn::Linear>("q", 3, 4, {.bias = false}). A layer of your own
-  /// takes them so if it names them: `using Options = MyOptions;`.
+  /// Does the same with options in braces: add<nn::Linear>("q", 3, 4, {.bias = false}). A layer of
+  /// your own takes them like that if it declares `using Options = MyOptions;`.
   template <class M>
   requires TakesOptions<M> M& add(const std::string& name, const typename M::Options& options) {
     return make<M>(name, options);
@@ -287,27 +303,27 @@ class Module {
   }
   /// Registers a child made elsewhere.
   Module& adopt(const std::string& name, std::unique_ptr<Module> child);
-  /// Registers a parameter with first values by a recipe. The reference stays good; assigning
+  /// Registers a parameter, which `init` initialises. The reference remains valid; assigning
   /// another module's parameter to it ties the two.
   Tensor& parameter(const std::string& name, const Shape& shape, const Init& init,
                     DType dtype = kFloat32);
-  /// Registers a leaf with values of its own.
+  /// Registers a leaf that has its values already.
   Tensor& parameter(const std::string& name, const Tensor& leaf);
-  /// A name whose parameter an option left out: undefined, in no list.
+  /// Registers the name of a parameter that an option left out: it is undefined and in no list.
   Tensor& no_parameter(const std::string& name);
-  /// Takes a parameter of its own out again; references to it end.
+  /// Removes one of the module's own parameters; references to it become invalid.
   void remove_parameter(const std::string& name);
   /// Registers a tensor that is no parameter but moves and, unless not_saved, is saved with them.
   Tensor& buffer(const std::string& name, const Shape& shape, const Init& init,
                  DType dtype = kFloat32, Slot::Kind kind = Slot::Kind::buffer);
   Tensor& buffer(const std::string& name, const Tensor& values,
                  Slot::Kind kind = Slot::Kind::buffer);
-  /// True of a module that computes with the boxes of its parameters that this rank holds, where
-  /// they are cut into boxes (Partition::boxes); others need them whole.
+  /// True if the module needs only this rank's boxes of parameters that are cut into boxes
+  /// (Partition::boxes); other modules need whole parameters.
   virtual bool computes_with_boxes() const { return false; }
-  /// From now on has_hooks_for_values(): nobody else computes what this module computes.
+  /// Makes has_hooks_for_values() true from now on, so that no parent computes this module's work.
   void set_called_alone(bool value) { called_alone_ = value; }
-  /// Runs a forward of several tensors with the hooks around it.
+  /// Runs a forward pass of several tensors with the hooks around it.
   Tensors run_hooked(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& body);
 
  private:
@@ -377,7 +393,7 @@ class Module {
   friend class ModuleWriter;
 };
 
-/// The tree of modules as PyTorch prints it.
+/// The tree of modules, as PyTorch prints it.
 std::string to_string(const Module& module);
 std::ostream& operator<<(std::ostream& out, const Module& module);
 

@@ -7,50 +7,58 @@
 
 namespace hero::nn {
 
+/// Options of BatchNorm1d and BatchNorm2d.
 struct BatchNormOptions {
-  double eps = 1e-5;
-  /// Weight of the newest batch in the running statistics; absent: they are the mean of all
+  double eps = 1e-5;  ///< added to the variance
+  /// Weight of the newest batch in the running statistics; when absent, they are the mean over all
   /// batches.
   std::optional<double> momentum = 0.1;
-  bool affine = true;  ///< learn weight and, unless bias is false, bias
-  bool bias = true;
-  /// Keep running statistics and use them in evaluation; else each batch's own, always.
+  bool affine = true;  ///< true: the layer has a weight and, unless bias is false, a bias
+  bool bias = true;    ///< whether there is a bias, if affine
+  /// True: running statistics are kept and used in evaluation. False: each batch's own statistics
+  /// are used, also in evaluation.
   bool track_running_stats = true;
 };
 
-/// What BatchNorm1d and BatchNorm2d share. Parameters: weight [C] ones, bias [C] zeros. Buffers:
-/// running_mean [C], running_var [C], num_batches_tracked (int64). Ioffe and Szegedy, arXiv
-/// 1502.03167.
+/// The common base of BatchNorm1d and BatchNorm2d: (x - mean) / sqrt(var + eps) * weight + bias for
+/// each channel, with mean and variance over the batch and all positions. Parameters: weight [C]
+/// ones, bias [C] zeros. Buffers: running_mean [C], running_var [C], num_batches_tracked (int64).
+/// Ioffe and Szegedy, arXiv 1502.03167.
 class BatchNorm : public Module {
  public:
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
+  /// The number of channels, C.
   const int64_t num_features;
-  Tensor& weight;               ///< undefined without affine
-  Tensor& bias;                 ///< undefined without affine
-  Tensor& running_mean;         ///< undefined without running statistics
-  Tensor& running_var;          ///< undefined without running statistics
-  Tensor& num_batches_tracked;  ///< undefined without running statistics
+  Tensor& weight;        ///< [C]; undefined without affine
+  Tensor& bias;          ///< [C]; undefined without affine or bias
+  Tensor& running_mean;  ///< [C]; undefined without running statistics
+  Tensor& running_var;   ///< [C]; undefined without running statistics
+  /// Batches of training so far; undefined without running statistics.
+  Tensor& num_batches_tracked;
 
  protected:
   BatchNorm(int64_t features, const BatchNormOptions& options);
-  /// Throws unless x has a shape for this layer.
+  /// Throws an Error unless x has a shape for this layer.
   virtual void check_input(const Tensor& x) const = 0;
-  /// Counts a batch of training, and says with which weight it enters the running statistics.
+  /// Counts a batch of training, and returns the weight with which it enters the running
+  /// statistics.
   double next_momentum();
 
  public:
+  /// The options that the layer was made with.
   const BatchNormOptions& options() const { return options_; }
 
  private:
   BatchNormOptions options_;
 };
 
-/// x [N, C] or [N, C, L].
+/// Batch normalisation of x [N, C] or [N, C, L].
 class BatchNorm1d : public BatchNorm {
  public:
   using Options = BatchNormOptions;
+  /// Makes the layer for this number of channels.
   explicit BatchNorm1d(int64_t features, const BatchNormOptions& options = {})
       : BatchNorm(features, options) {}
 
@@ -58,10 +66,11 @@ class BatchNorm1d : public BatchNorm {
   void check_input(const Tensor& x) const override;
 };
 
-/// x [N, C, H, W].
+/// Batch normalisation of images x [N, C, H, W].
 class BatchNorm2d : public BatchNorm {
  public:
   using Options = BatchNormOptions;
+  /// Makes the layer for this number of channels.
   explicit BatchNorm2d(int64_t features, const BatchNormOptions& options = {})
       : BatchNorm(features, options) {}
 
@@ -69,39 +78,45 @@ class BatchNorm2d : public BatchNorm {
   void check_input(const Tensor& x) const override;
 };
 
+/// Options of LayerNorm.
 struct LayerNormOptions {
-  double eps = 1e-5;
-  bool elementwise_affine = true;  ///< learn weight and, unless bias is false, bias
-  bool bias = true;
+  double eps = 1e-5;  ///< added to the variance
+  /// True: the layer has a weight and, unless bias is false, a bias.
+  bool elementwise_affine = true;
+  bool bias = true;  ///< whether there is a bias, if elementwise_affine
 };
 
-/// A norm that may follow a residual.
+/// The common base of norms that may follow a residual connection.
 class ResidualNorm : public Module {
  public:
   using Module::operator();
-  /// x + residual and its norm, in one operation (add_layer_norm, add_rms_norm) unless the module
-  /// has hooks, which see the sum.
+  /// Returns x + residual and its norm, in one operation (add_layer_norm(), add_rms_norm()) unless
+  /// the module has hooks, which see the sum.
   SumAndNorm operator()(const Tensor& x, const Tensor& residual);
 
  protected:
-  /// The same of tensors of one shape, without hooks.
+  /// Does the same for tensors of one shape, without hooks.
   virtual SumAndNorm forward_sum(const Tensor& x, const Tensor& residual) = 0;
 };
 
-/// Over the trailing dimensions `normalized_shape`. Parameters: weight ones, bias zeros, of that
-/// shape. Ba et al., arXiv 1607.06450.
+/// Layer normalisation over the trailing dimensions `normalized_shape`: (x - mean) / sqrt(var +
+/// eps) * weight + bias. Parameters: weight ones, bias zeros, of that shape. Ba et al., arXiv
+/// 1607.06450.
 class LayerNorm : public ResidualNorm {
  public:
   using Options = LayerNormOptions;
+  /// Makes the layer for these trailing dimensions.
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
+  /// Makes the layer for a last dimension of this size.
   explicit LayerNorm(int64_t size, const LayerNormOptions& options = {})
       : LayerNorm(Shape{size}, options) {}
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
+  /// The trailing dimensions that are normalised together.
   const Shape normalized_shape;
-  Tensor& weight;  ///< undefined without elementwise_affine
-  Tensor& bias;    ///< undefined without bias
+  Tensor& weight;  ///< of shape normalized_shape; undefined without elementwise_affine
+  Tensor& bias;    ///< of shape normalized_shape; undefined without bias
 
  protected:
   SumAndNorm forward_sum(const Tensor& x, const Tensor& residual) override;
@@ -110,24 +125,29 @@ class LayerNorm : public ResidualNorm {
   double eps_;
 };
 
+/// Options of RMSNorm.
 struct RMSNormOptions {
-  std::optional<double> eps = {};  ///< the machine epsilon of x's dtype when absent
-  bool elementwise_affine = true;
+  /// Added to the mean square; when absent, the machine epsilon of x's dtype.
+  std::optional<double> eps = {};
+  bool elementwise_affine = true;  ///< whether the layer has a weight
 };
 
-/// x / sqrt(mean(x^2) + eps) weight, over the trailing dimensions `normalized_shape`. Parameter:
-/// weight ones. Zhang and Sennrich, arXiv 1910.07467.
+/// x / sqrt(mean(x^2) + eps) * weight, with the mean over the trailing dimensions
+/// `normalized_shape`. Parameter: weight ones. Zhang and Sennrich, arXiv 1910.07467.
 class RMSNorm : public ResidualNorm {
  public:
   using Options = RMSNormOptions;
+  /// Makes the layer for these trailing dimensions.
   explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& options = {});
+  /// Makes the layer for a last dimension of this size.
   explicit RMSNorm(int64_t size, const RMSNormOptions& options = {})
       : RMSNorm(Shape{size}, options) {}
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
+  /// The trailing dimensions that are normalised together.
   const Shape normalized_shape;
-  Tensor& weight;  ///< undefined without elementwise_affine
+  Tensor& weight;  ///< of shape normalized_shape; undefined without elementwise_affine
 
  protected:
   SumAndNorm forward_sum(const Tensor& x, const Tensor& residual) override;
@@ -136,60 +156,65 @@ class RMSNorm : public ResidualNorm {
   std::optional<double> eps_;
 };
 
+/// Options of GroupNorm.
 struct GroupNormOptions {
-  double eps = 1e-5;
-  bool affine = true;  ///< learn weight and, unless bias is false, bias
-  bool bias = true;
+  double eps = 1e-5;   ///< added to the variance
+  bool affine = true;  ///< true: the layer has a weight and, unless bias is false, a bias
+  bool bias = true;    ///< whether there is a bias, if affine
 };
 
-/// Over groups of channels of x [N, C, ..]. Parameters: weight [C] ones, bias [C] zeros. Wu and He,
-/// arXiv 1803.08494.
+/// Normalises each group of channels of each sample of x [N, C, ..] by itself. Parameters: weight
+/// [C] ones, bias [C] zeros. Wu and He, arXiv 1803.08494.
 class GroupNorm : public Module {
  public:
   using Options = GroupNormOptions;
-  /// An Error unless num_groups divides num_channels.
+  /// Makes the layer. Throws an Error unless num_groups divides num_channels.
   GroupNorm(int64_t num_groups, int64_t num_channels, const GroupNormOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
+  /// The numbers of groups and of channels.
   const int64_t num_groups, num_channels;
-  Tensor& weight;  ///< undefined without affine
-  Tensor& bias;    ///< undefined without affine
+  Tensor& weight;  ///< [C]; undefined without affine
+  Tensor& bias;    ///< [C]; undefined without affine or bias
 
  private:
   double eps_;
 };
 
+/// Options of InstanceNorm1d and InstanceNorm2d.
 struct InstanceNormOptions {
-  double eps = 1e-5;
-  bool affine = false;  ///< learn weight and, unless bias is false, bias
-  bool bias = true;
+  double eps = 1e-5;    ///< added to the variance
+  bool affine = false;  ///< true: the layer has a weight and, unless bias is false, a bias
+  bool bias = true;     ///< whether there is a bias, if affine
 };
 
-/// What InstanceNorm1d and InstanceNorm2d share: each channel of each sample by itself, without
-/// running statistics. Ulyanov et al., arXiv 1607.08022.
+/// The common base of InstanceNorm1d and InstanceNorm2d, which normalise each channel of each
+/// sample by itself, without running statistics. Ulyanov et al., arXiv 1607.08022.
 class InstanceNorm : public Module {
  public:
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
+  /// The number of channels, C.
   const int64_t num_features;
-  Tensor& weight;  ///< undefined without affine
-  Tensor& bias;    ///< undefined without affine
+  Tensor& weight;  ///< [C]; undefined without affine
+  Tensor& bias;    ///< [C]; undefined without affine or bias
 
  protected:
   InstanceNorm(int64_t features, const InstanceNormOptions& options);
-  /// Number of dimensions of a batch.
+  /// The number of dimensions of a batch.
   virtual int batched_ndim() const = 0;
 
  private:
   double eps_;
 };
 
-/// x [N, C, L] or [C, L].
+/// Instance normalisation of x [N, C, L] or [C, L].
 class InstanceNorm1d : public InstanceNorm {
  public:
   using Options = InstanceNormOptions;
+  /// Makes the layer for this number of channels.
   explicit InstanceNorm1d(int64_t features, const InstanceNormOptions& options = {})
       : InstanceNorm(features, options) {}
 
@@ -197,10 +222,11 @@ class InstanceNorm1d : public InstanceNorm {
   int batched_ndim() const override { return 3; }
 };
 
-/// x [N, C, H, W] or [C, H, W].
+/// Instance normalisation of images x [N, C, H, W] or [C, H, W].
 class InstanceNorm2d : public InstanceNorm {
  public:
   using Options = InstanceNormOptions;
+  /// Makes the layer for this number of channels.
   explicit InstanceNorm2d(int64_t features, const InstanceNormOptions& options = {})
       : InstanceNorm(features, options) {}
 

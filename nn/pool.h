@@ -1,6 +1,6 @@
 #pragma once
 // Pooling. N batch, C channels, L or H, W positions; inputs [N, C, ..] or [C, ..]. The window moves
-// by `stride`, which is its own size when absent.
+// by `stride`, which is the size of the window when absent.
 #include <optional>
 
 #include <hero/nn/module.h>
@@ -8,16 +8,19 @@
 
 namespace hero::nn {
 
+/// Options of MaxPool1d.
 struct MaxPool1dOptions {
-  std::optional<int64_t> stride = {};
-  int64_t padding = 0;  ///< of minus infinity, at most half the window
-  int64_t dilation = 1;
-  bool ceil_mode = false;  ///< keep a last window that hangs over the end
+  std::optional<int64_t> stride = {};  ///< positions from one window to the next
+  int64_t padding = 0;     ///< elements of minus infinity on each side, at most half the window
+  int64_t dilation = 1;    ///< positions from one element of the window to the next
+  bool ceil_mode = false;  ///< true: keep a last window that extends over the end
 };
 
+/// The largest value in each window of x [N, C, L] or [C, L].
 class MaxPool1d : public Module {
  public:
   using Options = MaxPool1dOptions;
+  /// Makes the layer for windows of this size.
   explicit MaxPool1d(int64_t kernel_size, const MaxPool1dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
@@ -28,16 +31,19 @@ class MaxPool1d : public Module {
   MaxPool1dOptions options_;
 };
 
+/// Options of MaxPool2d.
 struct MaxPool2dOptions {
-  std::optional<Size2> stride = {};
-  Size2 padding = 0;  ///< of minus infinity, at most half the window
-  Size2 dilation = 1;
-  bool ceil_mode = false;  ///< keep a last window that hangs over the end
+  std::optional<Size2> stride = {};  ///< positions from one window to the next
+  Size2 padding = 0;       ///< elements of minus infinity on each side, at most half the window
+  Size2 dilation = 1;      ///< positions from one element of the window to the next
+  bool ceil_mode = false;  ///< true: keep a last window that extends over the end
 };
 
+/// The largest value in each window of images x [N, C, H, W] or [C, H, W].
 class MaxPool2d : public Module {
  public:
   using Options = MaxPool2dOptions;
+  /// Makes the layer for windows of this size.
   explicit MaxPool2d(const Size2& kernel_size, const MaxPool2dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
@@ -48,16 +54,19 @@ class MaxPool2d : public Module {
   MaxPool2dOptions options_;
 };
 
+/// Options of AvgPool1d.
 struct AvgPool1dOptions {
-  std::optional<int64_t> stride = {};
-  int64_t padding = 0;  ///< of zeros, at most half the window
-  bool ceil_mode = false;
-  bool count_include_pad = true;  ///< divide by the window's size, padding and all
+  std::optional<int64_t> stride = {};  ///< positions from one window to the next
+  int64_t padding = 0;                 ///< zeros on each side, at most half the window
+  bool ceil_mode = false;              ///< true: keep a last window that extends over the end
+  bool count_include_pad = true;  ///< true: divide by the size of the window, including padding
 };
 
+/// The mean of each window of x [N, C, L] or [C, L].
 class AvgPool1d : public Module {
  public:
   using Options = AvgPool1dOptions;
+  /// Makes the layer for windows of this size.
   explicit AvgPool1d(int64_t kernel_size, const AvgPool1dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
@@ -68,16 +77,19 @@ class AvgPool1d : public Module {
   AvgPool1dOptions options_;
 };
 
+/// Options of AvgPool2d.
 struct AvgPool2dOptions {
-  std::optional<Size2> stride = {};
-  Size2 padding = 0;  ///< of zeros, at most half the window
-  bool ceil_mode = false;
-  bool count_include_pad = true;  ///< divide by the window's size, padding and all
+  std::optional<Size2> stride = {};  ///< positions from one window to the next
+  Size2 padding = 0;                 ///< zeros on each side, at most half the window
+  bool ceil_mode = false;            ///< true: keep a last window that extends over the end
+  bool count_include_pad = true;     ///< true: divide by the size of the window, including padding
 };
 
+/// The mean of each window of images x [N, C, H, W] or [C, H, W].
 class AvgPool2d : public Module {
  public:
   using Options = AvgPool2dOptions;
+  /// Makes the layer for windows of this size.
   explicit AvgPool2d(const Size2& kernel_size, const AvgPool2dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
@@ -88,9 +100,11 @@ class AvgPool2d : public Module {
   AvgPool2dOptions options_;
 };
 
-/// Cell i of o is the mean of positions floor(i n / o) .. ceil((i + 1) n / o).
+/// Means of n positions in output_size cells: cell i is the mean of positions floor(i n / o) to
+/// ceil((i + 1) n / o) - 1, with o = output_size.
 class AdaptiveAvgPool1d : public Module {
  public:
+  /// Makes the layer for this size of the output.
   explicit AdaptiveAvgPool1d(int64_t output_size) : size_(output_size) {}
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
@@ -99,9 +113,10 @@ class AdaptiveAvgPool1d : public Module {
   int64_t size_;
 };
 
-/// The same in two dimensions.
+/// AdaptiveAvgPool1d in two dimensions.
 class AdaptiveAvgPool2d : public Module {
  public:
+  /// Makes the layer for this size of the output.
   explicit AdaptiveAvgPool2d(const Size2& output_size) : size_(output_size) {}
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
@@ -110,9 +125,10 @@ class AdaptiveAvgPool2d : public Module {
   Size2 size_;
 };
 
-/// The largest value of the cells of AdaptiveAvgPool1d.
+/// The largest value in each of the cells that AdaptiveAvgPool1d has.
 class AdaptiveMaxPool1d : public Module {
  public:
+  /// Makes the layer for this size of the output.
   explicit AdaptiveMaxPool1d(int64_t output_size) : size_(output_size) {}
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
@@ -121,9 +137,10 @@ class AdaptiveMaxPool1d : public Module {
   int64_t size_;
 };
 
-/// The same in two dimensions.
+/// AdaptiveMaxPool1d in two dimensions.
 class AdaptiveMaxPool2d : public Module {
  public:
+  /// Makes the layer for this size of the output.
   explicit AdaptiveMaxPool2d(const Size2& output_size) : size_(output_size) {}
   Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;

@@ -1,5 +1,5 @@
 #pragma once
-// Folders of Hugging Face's transformers: what reading and writing one may be asked.
+// Options of reading and writing folders of Hugging Face's transformers.
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,18 +9,20 @@
 
 namespace hero::nn {
 
+/// Options of reading a model, as by GPT::from_pretrained().
 struct PretrainedOptions {
-  DType dtype = kFloat32;  ///< of the model; files may have any floating dtype
-  Device device = kCpu;    ///< where the weights go, one by one
-  /// In place of the rates of dropout that config.json names.
+  DType dtype = kFloat32;  ///< dtype of the model; the files may have any floating dtype
+  Device device = kCpu;    ///< where the model is made; weights are moved there one by one
+  /// Rate of dropout, instead of the rates in config.json.
   std::optional<double> dropout = {};
   /// Keys of config.json that are unknown here and do not change what the model computes. Any other
   /// unknown key is an Error.
   std::vector<std::string> ignore_keys = {};
 };
 
+/// Options of writing a model, as by GPT::save_pretrained().
 struct SavePretrainedOptions {
-  int64_t max_shard_bytes = 5'000'000'000;  ///< more than one file where the weights are larger
+  int64_t max_shard_bytes = 5'000'000'000;  ///< if the weights are larger, they go to several files
 };
 
 }  // namespace hero::nn

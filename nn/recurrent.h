@@ -1,6 +1,6 @@
 #pragma once
 // Recurrent layers and cells. T time, N batch, I inputs, H hidden units, L layers, D directions (1
-// or 2). Initial values: uniform within 1 / sqrt(H), as PyTorch's.
+// or 2). Parameters are initialised uniformly within +-1 / sqrt(H), as in PyTorch.
 #include <string>
 #include <vector>
 
@@ -9,50 +9,58 @@
 
 namespace hero::nn {
 
+/// Options of LSTM and GRU.
 struct RecurrentOptions {
-  int64_t num_layers = 1;
-  bool bias = true;
-  bool batch_first = false;    ///< x and output are [N, T, ..] instead of [T, N, ..]
-  double dropout = 0.0;        ///< of each layer's output but the last's, in training
-  bool bidirectional = false;  ///< a second run from the end; outputs lie side by side
+  int64_t num_layers = 1;      ///< layers, L; each reads the output of the one before
+  bool bias = true;            ///< whether the layers have biases
+  bool batch_first = false;    ///< true: x and output are [N, T, ..] instead of [T, N, ..]
+  double dropout = 0.0;        ///< rate of dropout after every layer but the last, in training
+  bool bidirectional = false;  ///< true: a second run from the end; outputs are concatenated
 };
 
 using LSTMOptions = RecurrentOptions;
 using GRUOptions = RecurrentOptions;
 
+/// Options of RNN.
 struct RNNOptions {
-  int64_t num_layers = 1;
-  Nonlinearity nonlinearity = Nonlinearity::tanh;
-  bool bias = true;
-  bool batch_first = false;
-  double dropout = 0.0;
-  bool bidirectional = false;
+  int64_t num_layers = 1;  ///< layers, L; each reads the output of the one before
+  Nonlinearity nonlinearity = Nonlinearity::tanh;  ///< tanh or relu
+  bool bias = true;                                ///< whether the layers have biases
+  bool batch_first = false;    ///< true: x and output are [N, T, ..] instead of [T, N, ..]
+  double dropout = 0.0;        ///< rate of dropout after every layer but the last, in training
+  bool bidirectional = false;  ///< true: a second run from the end; outputs are concatenated
 };
 
+/// What RNN and GRU return.
 struct RecurrentResult {
-  Tensor output;  ///< [T, N, D H]: the last layer's state after each step
+  Tensor output;  ///< [T, N, D H]: the last layer's state h after each step
   Tensor h;       ///< [L D, N, H]: each layer's last state
 };
 
+/// What LSTM returns.
 struct LSTMResult {
-  Tensor output;    ///< [T, N, D H]
-  LstmState state;  ///< h and c, [L D, N, H]
+  Tensor output;    ///< [T, N, D H]: the last layer's state h after each step
+  LstmState state;  ///< each layer's last h and c, [L D, N, H]
 };
 
-/// The places of a cell's parameters in their module; biases may be undefined.
+/// Pointers to a cell's parameters in their module; biases may be undefined.
 struct CellParameters {
   Tensor *w_ih, *w_hh, *b_ih, *b_hh;
   CellWeights weights() const { return {*w_ih, *w_hh, *b_ih, *b_hh}; }
 };
 
-/// What RNN, LSTM and GRU share. Parameters, a layer l and direction ("" or "_reverse"):
-/// weight_ih_l0 [G H, I or D H], weight_hh_l0 [G H, H], bias_ih_l0 [G H], bias_hh_l0 [G H] with G
-/// gates. Called through Module it returns the output alone.
+/// The common base of RNN, LSTM and GRU. Parameters of each layer and direction, here those of
+/// layer 0 (names of the second direction end in "_reverse"): weight_ih_l0 [G H, I or D H],
+/// weight_hh_l0 [G H, H], bias_ih_l0 [G H], bias_hh_l0 [G H] with G gates. If called with one
+/// tensor through Module, it returns the output alone.
 class Recurrent : public Module {
  public:
   Tensor forward(const Tensor& x) override;
+  /// The number of inputs, I.
   int64_t input_size() const { return input_size_; }
+  /// The number of hidden units, H.
   int64_t hidden_size() const { return hidden_size_; }
+  /// The options that the layer was made with.
   const RecurrentOptions& options() const { return options_; }
 
  protected:
@@ -67,7 +75,8 @@ class Recurrent : public Module {
   virtual Run run(const Tensor& x, const LstmState& first, const CellWeights& weights,
                   TimeOrder order) const = 0;
   virtual bool has_cell() const { return false; }
-  /// All layers, from x and initial states as the user gave them (undefined: zeros).
+  /// Runs all layers, given x and the initial states as the caller passed them (zeros if
+  /// undefined).
   LSTMResult run_layers(const Tensor& x, const LstmState& first);
 
  private:
@@ -87,8 +96,10 @@ class Recurrent : public Module {
 class RNN : public Recurrent {
  public:
   using Options = RNNOptions;
+  /// Makes the layers for these sizes.
   RNN(int64_t input_size, int64_t hidden_size, const RNNOptions& options = {});
-  /// x [T, N, I] or [T, I]; h [L D, N, H] or [L D, H], zeros when undefined.
+  /// Runs over x [T, N, I] or [T, I], from the state h [L D, N, H] or [L D, H], which is zeros if
+  /// undefined.
   RecurrentResult operator()(const Tensor& x, const Tensor& h = {});
 
  protected:
@@ -105,8 +116,10 @@ class RNN : public Recurrent {
 class LSTM : public Recurrent {
  public:
   using Options = RecurrentOptions;
+  /// Makes the layers for these sizes.
   LSTM(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options = {});
-  /// x [T, N, I] or [T, I]; h and c [L D, N, H] or [L D, H], zeros when undefined.
+  /// Runs over x [T, N, I] or [T, I], from the states h and c [L D, N, H] or [L D, H], which are
+  /// zeros if undefined.
   LSTMResult operator()(const Tensor& x, const LstmState& state = {});
 
  protected:
@@ -120,8 +133,10 @@ class LSTM : public Recurrent {
 class GRU : public Recurrent {
  public:
   using Options = RecurrentOptions;
+  /// Makes the layers for these sizes.
   GRU(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options = {});
-  /// x [T, N, I] or [T, I]; h [L D, N, H] or [L D, H], zeros when undefined.
+  /// Runs over x [T, N, I] or [T, I], from the state h [L D, N, H] or [L D, H], which is zeros if
+  /// undefined.
   RecurrentResult operator()(const Tensor& x, const Tensor& h = {});
 
  protected:
@@ -129,24 +144,29 @@ class GRU : public Recurrent {
           TimeOrder order) const override;
 };
 
+/// Options of LSTMCell and GRUCell.
 struct CellOptions {
-  bool bias = true;
+  bool bias = true;  ///< whether the cell has biases
 };
 
+/// Options of RNNCell.
 struct RNNCellOptions {
-  bool bias = true;
-  Nonlinearity nonlinearity = Nonlinearity::tanh;
+  bool bias = true;                                ///< whether the cell has biases
+  Nonlinearity nonlinearity = Nonlinearity::tanh;  ///< tanh or relu
 };
 
-/// What the cells share: weight_ih [G H, I], weight_hh [G H, H], bias_ih [G H], bias_hh [G H].
+/// The common base of the cells. Parameters: weight_ih [G H, I], weight_hh [G H, H], bias_ih [G H],
+/// bias_hh [G H].
 class RecurrentCell : public Module {
  public:
+  /// The number of inputs, I.
   int64_t input_size() const { return input_size_; }
+  /// The number of hidden units, H.
   int64_t hidden_size() const { return hidden_size_; }
 
  protected:
   RecurrentCell(const char* kind, int64_t gates, std::pair<int64_t, int64_t> sizes, bool bias);
-  /// The state given, or zeros [N, H] (x [N, I]) or [H] (x [I]).
+  /// The state that was given, or else zeros: [N, H] for x [N, I], or [H] for x [I].
   Tensor state_for(const Tensor& x, const Tensor& given) const;
   CellWeights weights() const { return parameters_.weights(); }
 
@@ -159,8 +179,9 @@ class RecurrentCell : public Module {
 class RNNCell : public RecurrentCell {
  public:
   using Options = RNNCellOptions;
+  /// Makes the cell for these sizes.
   RNNCell(int64_t input_size, int64_t hidden_size, const RNNCellOptions& options = {});
-  /// x [N, I] or [I], h [N, H] or [H] (zeros when undefined): the new h.
+  /// Returns the new h for x [N, I] or [I] and h [N, H] or [H], which is zeros if undefined.
   Tensor operator()(const Tensor& x, const Tensor& h = {});
   Tensor forward(const Tensor& x) override;
 
@@ -168,12 +189,14 @@ class RNNCell : public RecurrentCell {
   Nonlinearity nonlinearity_;
 };
 
-/// One step of an LSTM. Called through Module it returns h.
+/// One step of an LSTM. If called with one tensor through Module, it returns h.
 class LSTMCell : public RecurrentCell {
  public:
   using Options = CellOptions;
+  /// Makes the cell for these sizes.
   LSTMCell(int64_t input_size, int64_t hidden_size, const CellOptions& options = {});
-  /// x [N, I] or [I], h and c [N, H] or [H] (zeros when undefined): the new h and c.
+  /// Returns the new h and c for x [N, I] or [I] and states [N, H] or [H], which are zeros if
+  /// undefined.
   LstmState operator()(const Tensor& x, const LstmState& state = {});
   Tensor forward(const Tensor& x) override;
 };
@@ -182,8 +205,9 @@ class LSTMCell : public RecurrentCell {
 class GRUCell : public RecurrentCell {
  public:
   using Options = CellOptions;
+  /// Makes the cell for these sizes.
   GRUCell(int64_t input_size, int64_t hidden_size, const CellOptions& options = {});
-  /// x [N, I] or [I], h [N, H] or [H] (zeros when undefined): the new h.
+  /// Returns the new h for x [N, I] or [I] and h [N, H] or [H], which is zeros if undefined.
   Tensor operator()(const Tensor& x, const Tensor& h = {});
   Tensor forward(const Tensor& x) override;
 };

@@ -1,6 +1,7 @@
 #pragma once
-// Sequences whose positions lie with several ranks: what attention and a GPT ask then. The ranks
-// are those of dist::context_parallel(). T positions here, of one sequence.
+// Sequences whose positions are divided among several ranks: the interface that attention and a GPT
+// use. The ranks are those of dist::context_parallel(). T positions of each sequence are on this
+// rank.
 #include <memory>
 #include <vector>
 
@@ -8,8 +9,8 @@
 
 namespace hero::nn {
 
-/// The positions that this rank has of every sequence, as one or more runs of neighbours, all
-/// equally long and laid one behind the other; the other ranks have the others.
+/// The positions that this rank has of every sequence: one or more runs of consecutive positions,
+/// all of the same length, one after the other. Other ranks have the other positions.
 class SequencePart {
  public:
   SequencePart() = default;
@@ -17,35 +18,35 @@ class SequencePart {
   SequencePart& operator=(const SequencePart&) = delete;
   virtual ~SequencePart() = default;
 
-  /// This rank's positions along `dim` of x, which all ranks have whole. An Error where they do not
-  /// divide.
+  /// Takes this rank's positions along `dim` of x, which all ranks have whole. Throws an Error if
+  /// the positions cannot be divided evenly.
   virtual Tensor take(const Tensor& x, int64_t dim) const = 0;
-  /// The position in the whole sequence at which each run begins, where T positions are here.
+  /// The position in the whole sequence at which each run begins, if T positions are on this rank.
   virtual std::vector<int64_t> begins(int64_t T) const = 0;
-  /// Attention of the queries here, q [B, H, T, D], to the keys and values of all ranks, of which k
-  /// and v [B, G, T, D] are those here: [B, H, T, D]. A collective. Takes is_causal, scale and
-  /// enable_gqa; first_query is its own.
+  /// The attention [B, H, T, D] of this rank's queries q [B, H, T, D] to the keys and values of all
+  /// ranks; k and v [B, G, T, D] are those of this rank. It is a collective. Of the options it
+  /// takes is_causal, scale and enable_gqa; it sets first_query itself.
   virtual Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                            const AttentionOptions& options) const = 0;
 
   /// \name Slices: [note: slices of a rank] in autograd/collectives.h
   /// \{
-  /// Equal parts of the T positions; products of weights and the losses are computed for each by
-  /// itself.
+  /// How many equal parts the T positions have; products with weights and losses are computed for
+  /// each part by itself.
   virtual int slices() const = 0;
-  /// The parameter, once for each slice; their gradients are added up in a tree.
+  /// A copy of the parameter for each slice; the gradients of the copies are added up in a tree.
   virtual std::vector<Tensor> copies(const Tensor& parameter) const = 0;
-  /// While the result lives copies() of this parameter are the same tensors: of one that is used in
-  /// two places, each slice's gradients of both are added up first.
+  /// While the result lives, copies() returns the same tensors for this parameter: if it is used in
+  /// two places, each slice's gradients from both are added up first.
   virtual std::shared_ptr<void> keep_copies(const Tensor& parameter) const = 0;
-  /// The mean of a loss over the positions of all ranks: sums of it over each slice, divided by
-  /// `count`, the number of terms on all ranks. A collective. Its gradients are those of this
-  /// rank's part, times the number of ranks: the mean over the ranks is that of the loss.
+  /// The mean of a loss over the positions of all ranks, given its sum over each slice and `count`,
+  /// the number of terms on all ranks. It is a collective. Its gradients are those of this rank's
+  /// terms, times the number of ranks, so their mean over the ranks is the gradient of the loss.
   virtual Tensor mean(const std::vector<Tensor>& sums, const Tensor& count) const = 0;
   /// \}
 };
 
-/// x [.., T, ..] slice by slice along `dim`.
+/// The slices of x [.., T, ..] along `dim`.
 std::vector<Tensor> slices_of(const SequencePart& part, const Tensor& x, int64_t dim);
 
 }  // namespace hero::nn

@@ -6,13 +6,14 @@
 
 namespace hero::nn {
 
-/// Runs `example` through the module (without recording, in eval mode, which is put back) and lists
-/// each module called, in the order of the tree: path, type, shape of its output, parameters of its
-/// own and their bytes; then the totals. On meta nothing is computed.
+/// Runs `example` through the module, without recording and in evaluation mode, and lists each
+/// module that was called, in the order of the tree: path, type, shape of the output, the number of
+/// its own parameters and their bytes; the totals come last. The mode is restored. On meta nothing
+/// is computed.
 std::string summary(Module& module, const Tensor& example);
-/// The same for float32 zeros of that shape on the module's device.
+/// Does the same with float32 zeros of this shape on the module's device.
 std::string summary(Module& module, const Shape& input_shape);
-/// Without output shapes: nothing is run.
+/// Does the same without output shapes, and runs nothing.
 std::string summary(Module& module);
 
 }  // namespace hero::nn

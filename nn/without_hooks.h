@@ -2,15 +2,15 @@
 
 namespace hero::nn {
 
-/// Modules called on this thread while it lives compute without their hooks: for one who asks what
-/// shapes they give, and wants nothing gathered, freed or looked at for it.
+/// While it lives, modules called on this thread compute without their hooks; for callers that only
+/// ask for the shapes of outputs, for which nothing should be gathered or freed.
 class WithoutHooks {
  public:
   WithoutHooks();
   ~WithoutHooks();
   WithoutHooks(const WithoutHooks&) = delete;
   WithoutHooks& operator=(const WithoutHooks&) = delete;
-  /// True while one lives on this thread.
+  /// True while a WithoutHooks lives on this thread.
   static bool active();
 };
 
