@@ -1,6 +1,5 @@
 #pragma once
-// What a DataLoader is made of: the plan of one pass, and the threads that carry it out ahead of
-// its user.
+// The parts of a DataLoader: the plan of a pass, and the threads that make its batches in advance.
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -15,7 +14,7 @@
 
 namespace hero::nn::data {
 
-/// All that a batch of one pass depends on.
+/// Everything that the batches of a pass depend on.
 struct PassPlan {
   AnyDataset dataset;
   std::function<Example(const std::vector<Example>&)> collate;  ///< may be empty
@@ -24,30 +23,31 @@ struct PassPlan {
   int64_t batches;
   uint64_t seed;
   int64_t epoch;
-  Ledger* ledger;    ///< the consumer's
-  Share turns = {};  ///< of the ranks that share the order, and have numbers of their own
+  Ledger* ledger;    ///< the ledger of the thread that uses the batches
+  Share turns = {};  ///< how ranks share the order, if they do
 
-  /// Batch number `batch`; leaves the calling thread's generator as it was.
+  /// Makes batch number `batch`; leaves the calling thread's generator as it was.
   Example make(int64_t batch) const;
 };
 
-/// Threads that make the batches of a pass from `first` on, each at most `prefetch` ahead. In a
-/// forked child they do not exist: whoever finds them foreign() there begins others.
+/// Threads that make the batches of a pass from batch `first` on, each at most `prefetch` batches
+/// in advance. They do not exist in a forked child, where foreign() is true and others have to be
+/// started.
 class BatchWorkers {
  public:
-  /// The plan must outlive them.
+  /// Starts the threads. The plan must outlive them.
   BatchWorkers(const PassPlan& plan, int64_t first, int workers, int prefetch);
-  /// Waits for batches in the making, no more are begun.
+  /// Waits for the batches that are being made; no more are begun.
   ~BatchWorkers();
   BatchWorkers(const BatchWorkers&) = delete;
   BatchWorkers& operator=(const BatchWorkers&) = delete;
 
-  /// The next batch in order; throws what its making threw.
+  /// Returns the next batch in order; throws what making it threw.
   Example take();
-  /// Of the process that this one was forked from.
+  /// True if the threads belong to the process that this one was forked from.
   bool foreign() const;
-  /// Ends the workers, or, where they are foreign, keeps what they shared: nobody could wait for
-  /// them, and their locks may be held for ever.
+  /// Ends the workers. If they are foreign, it keeps what they shared instead, because nothing can
+  /// wait for them and their locks may be held for ever.
   struct End {
     void operator()(BatchWorkers* workers) const;
   };

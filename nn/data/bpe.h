@@ -14,41 +14,44 @@ namespace hero::nn::data {
 
 struct BPEModel;
 
+/// Options of BPETokenizer::train().
 struct BPETrainOptions {
-  int64_t vocab_size = 1024;  ///< 256 bytes, merged tokens and special tokens together
-  std::vector<std::string> special_tokens = {};  ///< numbered last, in this order
-  int64_t min_frequency =
-      2;  ///< pairs seen less often are not merged; the vocabulary stays smaller
+  int64_t vocab_size = 1024;  ///< bytes (256), merged tokens and special tokens together
+  /// Texts of special tokens, which get the last numbers, in this order.
+  std::vector<std::string> special_tokens = {};
+  /// Pairs that occur less often are not merged.
+  int64_t min_frequency = 2;
 };
 
 /// What encode() does with the text of a special token.
 enum class SpecialTokens {
-  refuse,  ///< an Error: text of strangers must not control a model
-  encode,  ///< it becomes the special token; the longest where several begin at one place
-  ignore,  ///< it is text like any other
+  refuse,  ///< it is an Error, so that untrusted text cannot control a model
+  encode,  ///< it becomes the special token; the longest if several begin there
+  ignore,  ///< it is treated like any other text
 };
 
-/// Tokens are byte strings: any bytes at all, UTF-8 or not, come back from decode() as they went
-/// into encode(). Text is cut into pieces by GPT-2's pattern (bpe_split.h), and in each piece the
-/// pair that was learned first is merged until none is left. A cheap handle; encode() may be called
-/// from several threads at once.
+/// A tokenizer whose tokens are byte strings: any bytes, UTF-8 or not, come back from decode() as
+/// they went into encode(). Text is cut into pieces by GPT-2's pattern (bpe_split.h), and in each
+/// piece the pair that was learned first is merged, until there is none. It is a cheap handle, and
+/// several threads may call encode() at once.
 class BPETokenizer : public Tokenizer {
  public:
-  /// Learns merges from a text: again and again the pair that occurs most often, of several the one
-  /// with the smaller left, then right token. The result depends on the text alone. Tokens 0 to 255
-  /// are the bytes, in GPT-2's order.
+  /// Learns merges from a text. Each merges the pair that then occurs most often; of equally
+  /// frequent pairs, the one with the smaller left token, then the smaller right token. The result
+  /// depends only on the text. Tokens 0 to 255 are the bytes, in GPT-2's order.
   static BPETokenizer train(std::string_view text, const BPETrainOptions& options = {});
 
   /// \name Files
-  /// A tokenizer.json of Hugging Face's tokenizers, byte-level BPE without normalisation, and
-  /// GPT-2's pair encoder.json and vocab.bpe, in which an entry that no merge makes is a special
-  /// token. An Error names the file and what is wrong in it, a tokenizer of another kind included.
+  /// Formats are tokenizer.json of Hugging Face's tokenizers, for byte-level BPE without
+  /// normalisation, and GPT-2's pair of encoder.json and vocab.bpe, in which an entry that no merge
+  /// makes is a special token. An Error names the file and what is wrong in it, also if it holds a
+  /// tokenizer of another kind.
   /// \{
   void save(const std::string& path) const;
   static BPETokenizer load(const std::string& path);
   void save_gpt2(const std::string& encoder_json, const std::string& vocab_bpe) const;
   static BPETokenizer load_gpt2(const std::string& encoder_json, const std::string& vocab_bpe);
-  /// The same from a text; `label` names it in errors.
+  /// Reads the same from a text; `label` names it in errors.
   static BPETokenizer parse(std::string_view json, const std::string& label);
   static BPETokenizer parse_gpt2(std::string_view encoder, std::string_view merges,
                                  const std::string& label);
@@ -65,9 +68,9 @@ class BPETokenizer : public Tokenizer {
 
   /// The bytes of one token.
   const std::string& bytes(int64_t token) const;
-  /// The number of a special token; an Error when there is none of that text.
+  /// The number of the special token with this text. Throws an Error if there is none.
   int64_t special_token(std::string_view text) const;
-  /// The special tokens' texts, by number.
+  /// The texts of the special tokens, in the order of their numbers.
   std::vector<std::string> special_tokens() const;
 
  private:

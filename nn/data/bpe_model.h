@@ -1,5 +1,5 @@
 #pragma once
-// What a BPETokenizer knows, in the form in which encoding is fast.
+// The data of a BPETokenizer, in a form in which encoding is fast.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -13,11 +13,12 @@ struct BPEMerge {
   int32_t left, right, result;
 };
 
-/// GPT-2's order of the bytes: those that print, then the others. Token i of a trained tokenizer is
-/// byte bpe_byte_order()[i].
+/// GPT-2's order of the bytes: printable ones first, then the others. Token i of a trained
+/// tokenizer is byte bpe_byte_order()[i].
 const std::array<uint8_t, 256>& bpe_byte_order();
 
-/// Pair of tokens to rank: open addressing in one table of a power of two.
+/// Maps a pair of tokens to the rank of its merge: a hash table with open addressing, of a power of
+/// two.
 class BPEPairTable {
  public:
   static constexpr int32_t kNone = 0x7fffffff;
@@ -29,7 +30,7 @@ class BPEPairTable {
 
   BPEPairTable() : entries_(1) {}
   explicit BPEPairTable(const std::vector<BPEMerge>& merges);
-  /// The merge of two tokens; rank kNone where there is none.
+  /// The merge of two tokens; its rank is kNone if there is none.
   const Entry& find(int32_t left, int32_t right) const {
     const uint64_t pair = key(left, right);
     for (size_t at = slot(pair);; at = (at + 1) & mask_) {
@@ -58,10 +59,10 @@ struct BPEModel {
   std::array<int32_t, 256> byte_tokens{};
   BPEPairTable table;
 
-  /// Checks and completes: every byte has a token, every merge makes what it says, special tokens
-  /// are distinct texts. `label` names the source in errors.
+  /// Checks and completes the data: every byte has a token, every merge makes the token it says,
+  /// and special tokens have distinct texts. `label` names the source in errors.
   void finish(const std::string& label);
-  /// Appends the tokens of a piece, merged from its bytes.
+  /// Appends the tokens of a piece of text, merged from its bytes.
   void merge_piece(std::string_view piece, std::vector<int32_t>& out) const;
 };
 

@@ -14,7 +14,7 @@ namespace hero::nn::data {
 /// letter nor a number.
 size_t bpe_piece_end(std::string_view text, size_t at);
 
-/// All pieces; joined they are the text.
+/// All pieces, which together are the text.
 std::vector<std::string_view> bpe_split(std::string_view text);
 
 }  // namespace hero::nn::data

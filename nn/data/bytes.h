@@ -1,5 +1,6 @@
 #pragma once
-// Whole files as bytes, gzip undone; and where data sets are looked for.
+// Reading whole files as bytes, decompressed if they are .gz files, and where data sets are looked
+// for.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,25 +10,26 @@
 
 namespace hero::nn::data {
 
-/// The file's bytes; those of a file whose name ends in .gz are decompressed. An Error that names
-/// the file where it is missing, truncated, no gzip file, or unpacks to more than 1 GiB.
+/// The bytes of a file; a file whose name ends in .gz is decompressed. Throws an Error that names
+/// the file if it is missing or truncated, is not a gzip file, or decompresses to more than 1 GiB.
 std::vector<std::byte> read_bytes(const std::string& path);
 
-/// The file's bytes as text.
+/// The same bytes as text.
 std::string read_text(const std::string& path);
 
-/// What a .gz file may unpack to: 1 GiB. A file of 2 MB can claim 2 GB, and does so on purpose.
+/// The largest size that a .gz file may decompress to, 1 GiB; a malicious file of 2 MB can
+/// decompress to 2 GB.
 inline constexpr uint64_t kMaxUnpackedBytes = uint64_t{1} << 30;
 
-/// Decompresses gzip members, one or several, checking length and CRC-32 of each. `label` names
-/// the source in errors. More than `limit` bytes are an Error, found before they are all made.
+/// Decompresses one or several gzip members, and checks the length and CRC-32 of each. `label`
+/// names the source in errors. Throws an Error as soon as there are more than `limit` bytes.
 std::vector<std::byte> gunzip(std::span<const std::byte> bytes, const std::string& label,
                               uint64_t limit = kMaxUnpackedBytes);
 
 /// True for an existing regular file.
 bool is_file(const std::string& path);
 
-/// The folder that the environment variable HERO_DATA names; "" where it is not set.
+/// The folder that the environment variable HERO_DATA names; "" if it is not set.
 std::string data_folder();
 
 }  // namespace hero::nn::data

@@ -9,29 +9,31 @@
 
 namespace hero::nn::data {
 
+/// Options of load_csv() and parse_csv().
 struct CSVOptions {
-  char delimiter = ',';
-  char quote = '"';    ///< a quoted field may hold delimiters and line ends; twice it is itself
-  bool header = true;  ///< the first row has the columns' names; else they are "0", "1", ...
-  std::vector<std::string> columns = {};  ///< which to read, in this order; empty: all
-  DType dtype = kFloat32;                 ///< float32 or float64
-  std::optional<double> missing = {};     ///< stands for an empty field, which else is an Error
+  char delimiter = ',';  ///< what separates two fields
+  /// Quoted fields may contain delimiters and line ends; written twice, it is itself.
+  char quote = '"';
+  bool header = true;  ///< whether the first row has names; else they are "0", "1", ...
+  std::vector<std::string> columns = {};  ///< which columns to read, in this order; empty: all
+  DType dtype = kFloat32;                 ///< dtype of the values: float32 or float64
+  std::optional<double> missing = {};  ///< value of an empty field, which is an Error when absent
 };
 
-/// Columns by name, and their numbers.
+/// Named columns of numbers.
 struct CSVTable {
-  std::vector<std::string> names;
-  Array values;  ///< [rows, names.size()]
+  std::vector<std::string> names;  ///< the names of the columns
+  Array values;                    ///< [rows, names.size()]
 
-  /// One column, [rows]; an Error that lists the names when there is none of that name.
+  /// One column, [rows]. Throws an Error that lists the names if there is no column of this name.
   Array column(std::string_view name) const;
 };
 
-/// Reads a CSV file, plain or .gz; lines that are empty are passed over. Only the columns asked for
-/// must be numbers. A row that is malformed is an Error with file, line and column.
+/// Reads a CSV file, plain or .gz; empty lines are skipped. Only the columns that are read need to
+/// be numbers. A malformed row is an Error with file, line and column.
 CSVTable load_csv(const std::string& path, const CSVOptions& options = {});
 
-/// The same from a text; `label` names it in errors.
+/// Reads the same from a text; `label` names it in errors.
 CSVTable parse_csv(std::string_view text, const std::string& label, const CSVOptions& options = {});
 
 }  // namespace hero::nn::data

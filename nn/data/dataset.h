@@ -1,5 +1,5 @@
 #pragma once
-// Datasets: a number of samples, each found by its index; and how to combine them.
+// Datasets, which are samples found by index, and how to combine them.
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -12,16 +12,17 @@
 
 namespace hero::nn::data {
 
-/// Samples by index. Loaders call get() and get_batch() from several threads at once.
+/// The interface of datasets: samples, found by index. Loaders call get() and get_batch() from
+/// several threads at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  /// Number of samples.
+  /// The number of samples.
   virtual int64_t size() const = 0;
-  /// Sample `index`, 0 <= index < size().
+  /// Returns sample `index`, 0 <= index < size().
   virtual Example get(int64_t index) const = 0;
-  /// The samples as one batch; the same as collating get() of each, where a dataset knows a faster
-  /// way.
+  /// Returns the samples as one batch: the same as collate() of their get(), for which a dataset
+  /// may have a faster way.
   virtual Example get_batch(std::span<const int64_t> indices) const;
 
  protected:
@@ -32,10 +33,11 @@ class Dataset {
   void check_index(const char* dataset, int64_t index) const;
 };
 
-/// A shared handle to a dataset of any kind, taken by value wherever one is kept. Datasets of this
-/// library are cheap to copy; move your own in where a copy would cost.
+/// A shared handle to a dataset of any kind, which is passed by value wherever a dataset is kept.
+/// The datasets of this library are cheap to copy; move your own in if a copy is expensive.
 class AnyDataset {
  public:
+  /// Takes the dataset.
   template <std::derived_from<Dataset> D>
   AnyDataset(D dataset) : dataset_(std::make_shared<const D>(std::move(dataset))) {}
   const Dataset& operator*() const { return *dataset_; }
@@ -45,13 +47,16 @@ class AnyDataset {
   std::shared_ptr<const Dataset> dataset_;
 };
 
-/// Sample i is row i of each tensor: the tensors' first dimensions must agree. Cpu only.
+/// A dataset whose sample i is row i of each tensor.
 class TensorDataset : public Dataset {
  public:
+  /// Makes a dataset. Throws an Error unless the tensors are on the cpu and have equal first
+  /// dimensions.
   explicit TensorDataset(std::vector<Tensor> tensors);
   int64_t size() const override;
   Example get(int64_t index) const override;
   Example get_batch(std::span<const int64_t> indices) const override;
+  /// The tensors.
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
  private:
@@ -61,10 +66,12 @@ class TensorDataset : public Dataset {
 /// The samples of another dataset at `indices`, in that order.
 class Subset : public Dataset {
  public:
+  /// Makes a subset. Throws an Error for an index outside of the dataset.
   Subset(AnyDataset dataset, std::vector<int64_t> indices);
   int64_t size() const override { return static_cast<int64_t>(indices_->size()); }
   Example get(int64_t index) const override;
   Example get_batch(std::span<const int64_t> indices) const override;
+  /// The indices in the other dataset.
   const std::vector<int64_t>& indices() const { return *indices_; }
 
  private:
@@ -72,9 +79,10 @@ class Subset : public Dataset {
   std::shared_ptr<const std::vector<int64_t>> indices_;
 };
 
-/// Datasets one after the other.
+/// The samples of several datasets, one dataset after the other.
 class ConcatDataset : public Dataset {
  public:
+  /// Joins the datasets, in this order.
   explicit ConcatDataset(std::vector<AnyDataset> datasets);
   int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   Example get(int64_t index) const override;
@@ -91,12 +99,14 @@ class ConcatDataset : public Dataset {
   std::vector<int64_t> ends_;
 };
 
-/// Each sample of another dataset passed through a function: augmentation, conversion. Random
-/// operations inside it draw from numbers that the loader's seed, the epoch and the batch fix, so
-/// they do not depend on the number of workers.
+/// The samples of another dataset, each passed through a function, such as an augmentation. Random
+/// operations in the function draw numbers that depend on the loader's seed, the epoch and the
+/// batch, and not on the number of workers.
 class MapDataset : public Dataset {
  public:
+  /// Maps a sample to a sample. It is called by several threads at once.
   using Function = std::function<Example(const Example& sample)>;
+  /// Makes a dataset of the function's results, which are computed whenever they are asked for.
   MapDataset(AnyDataset dataset, Function function);
   int64_t size() const override { return dataset_->size(); }
   Example get(int64_t index) const override { return function_(dataset_->get(index)); }
@@ -106,10 +116,10 @@ class MapDataset : public Dataset {
   Function function_;
 };
 
-/// \name Random parts without overlap
-/// By lengths that add up to the size, or by fractions that add up to 1: each part gets its share
-/// rounded down, what is left goes one by one to the first parts (PyTorch's rule). The order is the
-/// permutation that `seed` gives.
+/// \name Random subsets without overlap
+/// Lengths add up to the size of the dataset; fractions add up to 1: each subset gets its share
+/// rounded down, and the samples that are left go one by one to the first subsets, as in PyTorch.
+/// The order is the permutation that `seed` gives.
 /// \{
 std::vector<Subset> random_split(const AnyDataset& dataset, const std::vector<int64_t>& lengths,
                                  uint64_t seed = 0);

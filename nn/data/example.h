@@ -1,5 +1,5 @@
 #pragma once
-// Example: what datasets and loaders give out. One sample or a batch of them, as a list of tensors.
+// Example: one sample or a batch of samples, as a list of tensors. Datasets and loaders return it.
 #include <cstddef>
 #include <initializer_list>
 #include <tuple>
@@ -10,27 +10,31 @@
 
 namespace hero::nn::data {
 
-/// Tensors that belong together, one a field: an input and its target, say. An example of two
-/// fields comes apart by `auto [x, y] = example`.
+/// Tensors that belong together, one for each field, such as an input and its target. An example of
+/// two fields can be unpacked by `auto [x, y] = example`.
 class Example {
  public:
+  /// Makes an example without fields.
   Example() = default;
+  /// Makes an example of these fields.
   Example(std::initializer_list<Tensor> fields) : fields_(fields) {}
+  /// Makes an example of these fields.
   explicit Example(std::vector<Tensor> fields) : fields_(std::move(fields)) {}
 
-  /// Number of fields.
+  /// The number of fields.
   int size() const { return static_cast<int>(fields_.size()); }
-  /// A field; an Error when there is none of that number.
+  /// A field. Throws an Error if there is none of that number.
   const Tensor& operator[](int field) const;
+  /// All fields.
   const std::vector<Tensor>& fields() const { return fields_; }
-  /// The same fields on a device.
+  /// Copies the fields to a device.
   Example to(Device device) const;
 
  private:
   std::vector<Tensor> fields_;
 };
 
-/// For `auto [x, y] = example`; an Error unless there are exactly two fields.
+/// Makes `auto [x, y] = example` work. Throws an Error unless there are exactly two fields.
 template <size_t I>
 Tensor get(const Example& example) {
   static_assert(I < 2);
@@ -39,8 +43,8 @@ Tensor get(const Example& example) {
   return example[static_cast<int>(I)];
 }
 
-/// Stacks samples along a new first dimension, field by field. All must have as many fields as the
-/// first, each with the same shape and dtype.
+/// Stacks samples along a new first dimension, field by field. All samples must have as many fields
+/// as the first, with the same shapes and dtypes.
 Example collate(const std::vector<Example>& samples);
 
 }  // namespace hero::nn::data

@@ -13,10 +13,10 @@ namespace hero::nn::data {
 /// float64.
 Array load_idx(const std::string& path);
 
-/// The same from the bytes of a plain file; `label` names the source in errors.
+/// Reads the same from the bytes of a plain file; `label` names the source in errors.
 Array parse_idx(std::span<const std::byte> bytes, const std::string& label = "bytes in memory");
 
-/// Writes a plain IDX file; dtypes as above.
+/// Writes a plain IDX file of one of these dtypes.
 void save_idx(const std::string& path, const Array& array);
 
 }  // namespace hero::nn::data

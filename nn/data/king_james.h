@@ -4,13 +4,15 @@
 
 namespace hero::nn::data {
 
+/// Options of king_james().
 struct KingJamesOptions {
-  bool references = true;  ///< keep "Ge1:1 " in front of each verse
+  bool references = true;  ///< true: each verse begins with its reference, such as "Ge1:1 "
 };
 
-/// The text, a verse a line, from Genesis to Revelation: the file king_james.txt in the folder
-/// named by HERO_DATA, else what the program of Debian's package bible-kjv prints. An Error that
-/// names the package where there is neither, or where the program does not print the whole book.
+/// The text from Genesis to Revelation, with one verse per line: the file king_james.txt in the
+/// folder that HERO_DATA names, or else what the program of Debian's package bible-kjv prints.
+/// Throws an Error that names the package if there is neither, or if the program does not print the
+/// whole book.
 std::string king_james(const KingJamesOptions& options = {});
 
 }  // namespace hero::nn::data

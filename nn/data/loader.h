@@ -1,6 +1,6 @@
 #pragma once
-// DataLoader: batches of a dataset, made by background threads where asked for, in an order and
-// with bits that depend on the seed and the epoch alone.
+// DataLoader: batches of a dataset, made by background threads if you like, in an order and with
+// bits that depend only on the seed and the epoch.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,54 +13,60 @@
 
 namespace hero::nn::data {
 
+/// Options of DataLoader.
 struct DataLoaderOptions {
-  int64_t batch_size = 1;
-  bool shuffle = false;  ///< another random order each epoch
-  uint64_t seed = 0;     ///< of the order, and of random operations inside the dataset
-  bool drop_last = false;
-  int workers = 0;             ///< background threads; 0: batches are made when asked for
-  int prefetch = 2;            ///< batches a worker may make ahead
-  Device device = kCpu;        ///< where batches are handed out; they are made on cpu
+  int64_t batch_size = 1;      ///< samples in a batch
+  bool shuffle = false;        ///< true: a new random order in each epoch
+  uint64_t seed = 0;           ///< seed of the order, and of random operations in the dataset
+  bool drop_last = false;      ///< true: leave out a last batch that is smaller
+  int workers = 0;             ///< background threads; 0: batches are made when they are asked for
+  int prefetch = 2;            ///< batches that each worker may make in advance
+  Device device = kCpu;        ///< where batches are delivered; they are made on the cpu
   Sampler* sampler = nullptr;  ///< decides the order instead of `shuffle`; must outlive the loader
-  /// Makes a batch from samples; empty: collate().
+  /// Makes a batch from samples; when empty, collate() does.
   std::function<Example(const std::vector<Example>& samples)> collate = {};
 };
 
-/// Batches of a dataset:
+/// Makes batches of a dataset:
 ///
 ///     DataLoader loader(train, {.batch_size = 64, .shuffle = true});
 ///     for (const auto& [images, labels] : loader) ...
 ///
 /// Each begin() starts a pass: the next epoch from its first batch, or after load_state_dict() the
-/// rest of the saved one. An exception thrown by the dataset in a worker is thrown again where the
-/// batch is asked for. Leaving a pass early ends its workers. Batches are charged to
-/// MemoryTag::other; operations inside the dataset are not recorded and draw from numbers that the
-/// seed, the epoch and the batch fix.
+/// rest of the saved epoch. An exception that the dataset throws in a worker is thrown again when
+/// the batch is asked for. Leaving a pass early ends its workers. Batches are charged to
+/// MemoryTag::other. Operations in the dataset are not recorded, and draw random numbers that
+/// depend on the seed, the epoch and the batch.
 /// \snippet test_examples_networks.cpp DataLoader
 class DataLoader {
  public:
+  /// What Iterator is compared with at the end of a pass.
   struct End {};
   class Iterator;
 
+  /// Makes a loader.
   explicit DataLoader(AnyDataset dataset, const DataLoaderOptions& options = {});
   ~DataLoader();
   DataLoader(DataLoader&&) noexcept;
 
-  /// Batches of a whole pass.
+  /// The number of batches in a whole pass.
   int64_t size() const;
-  /// The epoch of the pass that is under way, else of the next one; from 0.
+  /// The epoch of the pass that is under way, or else of the next one; the first is 0.
   int64_t epoch() const;
-  /// The next pass starts epoch `epoch` from its first batch.
+  /// Makes the next pass start epoch `epoch` from its first batch.
   void set_epoch(int64_t epoch);
+  /// Starts a pass.
   Iterator begin();
+  /// The end of every pass.
   End end() const { return {}; }
 
-  /// Where the loader stands: epoch and batches handed out (where ranks take turns: to all of them
-  /// together), with what must be the same when it goes on. Numbers are int64 arrays of shape []
-  /// that travel through safetensors.
+  /// The position of the loader: the epoch and the number of batches delivered (to all ranks
+  /// together, if ranks take turns), with everything that must be the same when it resumes. Numbers
+  /// are int64 arrays of shape [], which core::save_safetensors() can write.
   std::vector<core::NamedArray> state_dict() const;
-  /// The next pass goes on after the last batch that had been handed out, with the same bits. An
-  /// Error, and no change, where the state is of another dataset size, batch size, order or seed.
+  /// Makes the next pass resume after the last batch that had been delivered, with the same bits.
+  /// Throws an Error, and changes nothing, if the state has another dataset size, batch size, order
+  /// or seed.
   void load_state_dict(const std::vector<core::NamedArray>& state);
 
  private:
@@ -68,7 +74,7 @@ class DataLoader {
   std::shared_ptr<State> state_;
 };
 
-/// One pass; ended by letting it go.
+/// One pass, which its destructor ends.
 class DataLoader::Iterator {
  public:
   using value_type = Example;

@@ -9,18 +9,22 @@
 
 namespace hero::nn::data {
 
+/// Options of MNIST and FashionMNIST.
 struct MNISTOptions {
-  bool train = true;
-  /// Folder with the four IDX files, plain or .gz. Empty: the data set's folder, or the files
-  /// themselves, in the folder named by HERO_DATA; then where Debian's package puts them.
+  bool train = true;  ///< true: the 60000 images for training, else the 10000 for testing
+  /// The folder with the four IDX files, plain or .gz. When empty, they are looked for in the
+  /// folder that the environment variable HERO_DATA names, in a subfolder or in itself, then where
+  /// Debian's package installs them.
   std::string root = {};
-  DType dtype = kFloat32;  ///< of the images: float32 in 0..1, or kUInt8 in 0..255
+  DType dtype = kFloat32;  ///< dtype of images: float32 from 0 to 1, or kUInt8 from 0 to 255
 };
 
-/// LeCun's handwritten digits. A sample is {image [1, 28, 28], class (int64, shape [])}. The images
-/// lie in memory as uint8; batches are converted as they are made.
+/// LeCun's handwritten digits. A sample is {image [1, 28, 28], class (int64, shape [])}. Images are
+/// in memory as uint8, and are converted when a batch is made.
 class MNIST : public Dataset {
  public:
+  /// Reads the files. Throws an Error that names the places where they were looked for if there are
+  /// none.
   explicit MNIST(const MNISTOptions& options = {});
   int64_t size() const override { return images_.size(0); }
   Example get(int64_t index) const override;
@@ -30,7 +34,7 @@ class MNIST : public Dataset {
   Tensor images() const { return Tensor(images_); }
   /// All classes, int64 [N].
   Tensor targets() const { return Tensor(targets_); }
-  /// The classes' names.
+  /// The names of the classes.
   const std::vector<std::string>& classes() const { return classes_; }
 
  protected:
@@ -52,6 +56,7 @@ class MNIST : public Dataset {
 /// Zalando's articles of clothing (Xiao et al., arXiv 1708.07747); Debian: dataset-fashion-mnist.
 class FashionMNIST : public MNIST {
  public:
+  /// Reads the files, as MNIST does.
   explicit FashionMNIST(const MNISTOptions& options = {});
 };
 

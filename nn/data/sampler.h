@@ -1,6 +1,6 @@
 #pragma once
-// Samplers: the order in which a pass goes through a dataset. An order depends on seed and epoch
-// alone, not on what was drawn before.
+// Samplers: the order in which a pass goes through a dataset. It depends only on seed and epoch,
+// and not on what was drawn before.
 #include <cstdint>
 #include <vector>
 
@@ -8,36 +8,41 @@
 
 namespace hero::nn::data {
 
-/// How a sampler's indices are a part of an order that ranks share: runs of `turn` indices, of
-/// which rank r of N takes the r-th, the (N + r)-th, ... 0 where it shares none.
+/// How a sampler's indices are part of an order that ranks share: of the runs of `turn` indices
+/// each, rank r of N takes run r, run N + r, and so on. turn is 0 if the order is not shared.
 struct Share {
-  int64_t ranks = 1;
-  int64_t rank = 0;
-  int64_t turn = 0;
+  int64_t ranks = 1;  ///< how many ranks share the order, N
+  int64_t rank = 0;   ///< the rank of this sampler, r
+  int64_t turn = 0;   ///< indices in a run
 };
 
-/// The indices of one pass; shuffling samplers give each epoch another order.
+/// The interface of samplers, which give the indices of a pass; shuffling samplers give each epoch
+/// another order.
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// Number of indices of a pass.
+  /// The number of indices in a pass.
   virtual int64_t size() const = 0;
-  /// The indices of a pass in the epoch that is set.
+  /// The indices of a pass in the present epoch.
   virtual std::vector<int64_t> indices() const = 0;
-  /// What of a shared order the indices are.
+  /// How the indices are part of an order that ranks share.
   virtual Share share() const { return {}; }
-  /// The epoch of the next pass, from 0. A DataLoader moves on by one each time a pass begins.
+  /// The epoch of the next pass; the first is 0. A DataLoader increases it by one whenever a pass
+  /// begins.
   int64_t epoch() const { return epoch_; }
+  /// Sets the epoch of the next pass.
   void set_epoch(int64_t epoch);
 
  private:
   int64_t epoch_ = 0;
 };
 
-/// 0, 1, ... size - 1.
+/// The indices 0, 1, ..., size - 1 in order.
 class SequentialSampler : public Sampler {
  public:
+  /// Makes a sampler for a dataset of this size.
   explicit SequentialSampler(int64_t size);
+  /// Makes a sampler for this dataset.
   explicit SequentialSampler(const Dataset& dataset) : SequentialSampler(dataset.size()) {}
   int64_t size() const override { return size_; }
   std::vector<int64_t> indices() const override;
@@ -46,17 +51,20 @@ class SequentialSampler : public Sampler {
   int64_t size_;
 };
 
+/// Options of RandomSampler.
 struct RandomSamplerOptions {
-  uint64_t seed = 0;
-  bool replacement = false;  ///< draw each index anew, so that some come twice
-  int64_t num_samples = -1;  ///< indices of a pass; -1: as many as the dataset has
+  uint64_t seed = 0;         ///< seed of the order
+  bool replacement = false;  ///< true: draw with replacement, so that an index can come twice
+  int64_t num_samples = -1;  ///< indices in a pass; -1: as many as the dataset has samples
 };
 
-/// A random permutation each epoch; more than one, one after the other, when num_samples asks for
-/// it.
+/// A random permutation in each epoch, or several, one after the other, if num_samples exceeds the
+/// size.
 class RandomSampler : public Sampler {
  public:
+  /// Makes a sampler for a dataset of this size.
   explicit RandomSampler(int64_t size, const RandomSamplerOptions& options = {});
+  /// Makes a sampler for this dataset.
   explicit RandomSampler(const Dataset& dataset, const RandomSamplerOptions& options = {})
       : RandomSampler(dataset.size(), options) {}
   int64_t size() const override { return options_.num_samples; }
@@ -67,15 +75,17 @@ class RandomSampler : public Sampler {
   RandomSamplerOptions options_;
 };
 
+/// Options of WeightedRandomSampler.
 struct WeightedRandomSamplerOptions {
-  uint64_t seed = 0;
-  bool replacement = true;
+  uint64_t seed = 0;        ///< seed of the order
+  bool replacement = true;  ///< true: draw with replacement, so that an index can come twice
 };
 
-/// Index i with probability weights[i] / sum; without replacement by Efraimidis and Spirakis's keys
-/// (2006).
+/// Draws index i with probability weights[i] / sum; without replacement, by the keys of Efraimidis
+/// and Spirakis, "Weighted random sampling with a reservoir", 2006.
 class WeightedRandomSampler : public Sampler {
  public:
+  /// Makes a sampler. Throws an Error unless weights are finite, not negative and not all 0.
   WeightedRandomSampler(std::vector<double> weights, int64_t num_samples,
                         const WeightedRandomSamplerOptions& options = {});
   int64_t size() const override { return num_samples_; }
@@ -87,26 +97,30 @@ class WeightedRandomSampler : public Sampler {
   WeightedRandomSamplerOptions options_;
 };
 
+/// Options of DistributedSampler.
 struct DistributedSamplerOptions {
-  int64_t num_replicas = 1;
-  int64_t rank = 0;
-  bool shuffle = true;
-  uint64_t seed = 0;
-  bool drop_last = false;  ///< drop the tail that does not divide, instead of padding
-  /// Indices that a rank takes at a time. With the loader's batch size the ranks take turns with
-  /// the batches of one order: they are the same batches on any number of ranks, with the same
-  /// random numbers, and a loader's state is how many of them all ranks have taken together, so
-  /// that other numbers of ranks can go on from it.
+  int64_t num_replicas = 1;  ///< the number of ranks
+  int64_t rank = 0;          ///< the rank of this sampler
+  bool shuffle = true;       ///< true: a new random order in each epoch
+  uint64_t seed = 0;         ///< seed of the order, the same on all ranks
+  bool drop_last = false;    ///< true: drop indices that do not divide among the ranks; false: pad
+  /// Indices that a rank takes at a time. If this is the loader's batch size, the ranks take turns
+  /// with the batches of one order: the batches are the same on any number of ranks, with the same
+  /// random numbers, and a loader's state says how many of them all ranks have taken together, so
+  /// that another number of ranks can resume from it.
   int64_t turn = 1;
 };
 
-/// Every num_replicas-th index, from rank on, of an order that all ranks share: PyTorch's
-/// DistributedSampler. All ranks get equally many: the order is padded by repeating it from its
-/// start, or cut. The shared order is RandomSampler's for the same seed and epoch, so N ranks with
-/// batches of b see, step by step, the samples that one process sees in batches of N * b.
+/// Every num_replicas-th index, beginning with index `rank`, of an order that all ranks share, like
+/// PyTorch's DistributedSampler. All ranks get equally many indices: the order is padded by
+/// repeating its beginning, or cut. The shared order is that of RandomSampler for the same seed and
+/// epoch, so in each step N ranks with batches of b samples see the samples that one process sees
+/// with batches of N * b.
 class DistributedSampler : public Sampler {
  public:
+  /// Makes a sampler for a dataset of this size.
   explicit DistributedSampler(int64_t size, const DistributedSamplerOptions& options = {});
+  /// Makes a sampler for this dataset.
   explicit DistributedSampler(const Dataset& dataset, const DistributedSamplerOptions& options = {})
       : DistributedSampler(dataset.size(), options) {}
   int64_t size() const override { return num_samples_; }
@@ -119,14 +133,15 @@ class DistributedSampler : public Sampler {
   DistributedSamplerOptions options_;
 };
 
-/// A sampler's indices in groups of batch_size; the last one is smaller, or dropped. The sampler
-/// must outlive it.
+/// Groups a sampler's indices into batches.
 class BatchSampler {
  public:
+  /// Makes groups of batch_size indices; the last one is smaller, or dropped. The sampler must
+  /// outlive it.
   BatchSampler(const Sampler& sampler, int64_t batch_size, bool drop_last = false);
-  /// Number of batches.
+  /// The number of batches in a pass.
   int64_t size() const;
-  /// The batches of a pass in the sampler's epoch.
+  /// The batches of a pass in the sampler's present epoch.
   std::vector<std::vector<int64_t>> batches() const;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace hero::nn::data {
 
-/// What lies at one place of a text.
+/// A code point in a text.
 struct CodePoint {
   uint32_t value;  ///< kInvalidCodePoint for a byte that is not UTF-8
   size_t length;   ///< bytes, at least 1
@@ -14,7 +14,7 @@ struct CodePoint {
 inline constexpr uint32_t kInvalidCodePoint = 0xffffffff;
 
 /// The code point that begins at byte `at` < text.size(). Overlong forms, surrogates, numbers above
-/// 10ffff and cut sequences are invalid, byte by byte.
+/// 10ffff and truncated sequences are invalid, byte by byte.
 inline CodePoint code_point_at(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return static_cast<uint32_t>(static_cast<unsigned char>(text[i]));

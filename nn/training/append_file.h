@@ -1,5 +1,6 @@
 #pragma once
-// A file that only grows: each piece is on its way to the disk when append() returns.
+// A file to which text is only appended: each piece has been handed to the system when append()
+// returns.
 #include <cstdint>
 #include <string>
 
@@ -17,12 +18,13 @@ class AppendFile {
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;
 
-  /// Hands all of `bytes` to the system, so that they survive the end of this process. Where only a
-  /// part of them fits, on a full disk, that part is taken back: the file ends with a whole piece.
+  /// Hands all of `bytes` to the system, so that they survive the end of this process. If only a
+  /// part of them fits on a full disk, that part is removed again, so the file always ends with a
+  /// whole piece.
   void append(const std::string& bytes);
-  /// Bytes in the file.
+  /// The size of the file in bytes.
   uint64_t size() const;
-  /// Takes back what was appended since the file had this size.
+  /// Removes what was appended since the file had this size.
   void cut_back(uint64_t size) noexcept;
   const std::string& path() const { return path_; }
 

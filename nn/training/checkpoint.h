@@ -1,5 +1,5 @@
 #pragma once
-// Checkpointer: everything a run needs to go on as if it had never stopped.
+// Checkpointer: saves everything a run needs to resume as if it had never stopped.
 //
 //   nn::Checkpointer checkpoint("runs/mlp", {.keep = 2});
 //   checkpoint.track("model", model);
@@ -20,60 +20,67 @@
 
 namespace hero::nn {
 
+/// Options of Checkpointer.
 struct CheckpointerOptions {
-  int keep = 2;  ///< complete checkpoints that stay when a new one is complete; 0: all
-  /// How long to wait for another process that writes to the folder; one that was just killed may
-  /// take a moment to end.
+  int keep = 2;  ///< complete checkpoints that are kept; 0: all
+  /// Seconds to wait for another process that writes to the folder; a process that was just killed
+  /// may take a moment to end.
   double patience_seconds = 5.0;
 };
 
+/// Options of Checkpointer::save().
 struct SaveOptions {
-  /// save() returns when the states are copied; a thread writes the files.
+  /// True: save() returns as soon as the states are copied, and a thread writes the files.
   bool async = false;
 };
 
+/// What a program does about the checkpoints in a run's folder.
 enum class Resume {
-  no,            ///< a new run: an Error where the folder holds checkpoints
-  newest,        ///< the newest complete checkpoint; an Error where a file of it is damaged
-  newest_intact  ///< passes over those that are damaged or cannot be read, with a line on stderr
-                 ///< for each; an Error where that leaves none
+  no,      ///< begin a new run; an Error if the folder has checkpoints
+  newest,  ///< load the newest complete checkpoint; an Error if one of its files is damaged
+  /// Load the newest that is intact, and say on stderr which ones are not; an Error if none is.
+  newest_intact
 };
 
-/// Saves and restores what it tracks, and always the state of this thread's default generator:
+/// Saves and restores the objects that it tracks, and always the state of this thread's default
+/// generator:
 ///
 ///   run/checkpoints/step-00000500/model.safetensors      one file for each tracked object
 ///                                 optimizer.safetensors
 ///                                 trainer_state.json     step, numbers, random state, checksums
 ///                                 COMPLETE               checksum of trainer_state.json
 ///
-/// A checkpoint is written beside its place, flushed and renamed: killed at any moment, a run finds
-/// the older one or the whole new one. The .safetensors files open in Python as they are.
+/// A checkpoint is written into another folder, flushed and renamed: if a run is killed at any
+/// moment, it finds either the old checkpoint or the whole new one. Python can open the
+/// .safetensors files as they are.
 ///
-/// With save(step, {.async = true}) training goes on while the files are written. The checkpoint is
-/// of the moment of the call, and its files have the bytes that save(step) writes. It is complete,
-/// and older ones are removed, when the thread has renamed it; wait() returns then. What goes wrong
-/// on the thread is the Error of the next call of save(), wait(), resume() or load(), which then
-/// does nothing else; the checkpoints before are as they were. A second save waits for the first.
-/// Memory: the states once more while they are written, MemoryTag::other, in page-locked memory
-/// where they lie on a device. The last copy of a checkpointer that is destroyed waits, and says on
-/// stderr what went wrong; so does exit(). In a forked child nothing is under way.
+/// With save(step, {.async = true}), training continues while the files are written. The checkpoint
+/// has the states from the moment of the call, and its files have the bytes that save(step) writes.
+/// It is complete, and older ones are removed, when the thread has renamed it; wait() returns then.
+/// If something goes wrong on the thread, the next call of save(), wait(), resume() or load()
+/// throws the Error and does nothing else; earlier checkpoints are unharmed. A second save waits
+/// for the first. While they are written, the states are in memory once more, charged to
+/// MemoryTag::other, and in page-locked memory if they come from a device. The last copy of a
+/// checkpointer waits in its destructor, and says on stderr what went wrong; so does exit(). In a
+/// forked child no save is under way.
 ///
-/// One process writes to a folder at a time: resume() and save() take the lock of the folder
-/// (run/LOCK) and the checkpointer holds it; in another process they are an Error that names this
-/// one; a save that is under way holds it too. load() and steps() read beside a writer.
+/// Only one process at a time writes to a folder: resume() and save() take the lock of the folder
+/// (run/LOCK), which the checkpointer and a save under way hold; in another process they throw an
+/// Error that names this one. load() and steps() can read while another process writes.
 /// \snippet test_examples_networks.cpp Checkpointer
 class Checkpointer {
  public:
   using StateDict = std::vector<core::NamedArray>;
 
-  /// Checkpoints of the run in the folder `run`, which need not exist yet.
+  /// Makes a checkpointer for the run in the folder `run`, which need not exist yet.
   explicit Checkpointer(const std::string& run, const CheckpointerOptions& options = {});
 
   /// \name What belongs to the state
-  /// Names are of letters, digits, '-', '_' and differ; objects must outlive the checkpointer.
+  /// Names consist of letters, digits, '-' and '_', and differ; objects must outlive the
+  /// checkpointer.
   /// \{
-  /// A module, an optimizer, a schedule: whatever has state_dict() and load_state_dict(dict), which
-  /// changes nothing when it throws.
+  /// Tracks a module, an optimizer, a schedule, or anything else with state_dict() and a
+  /// load_state_dict(dict) that changes nothing if it throws.
   template <class T>
   requires requires(T& t, StateDict& dict) {
     dict = t.state_dict();
@@ -84,32 +91,36 @@ class Checkpointer {
         name, [&object] { return StateDict(object.state_dict()); },
         [&object](const StateDict& dict) { (void)object.load_state_dict(dict); });
   }
+  /// Tracks a state by two functions; `load` must change nothing if it throws.
   void track(const std::string& name, std::function<StateDict()> save,
              std::function<void(const StateDict&)> load);
-  /// A number of the program: an epoch, the best loss so far.
+  /// Tracks a number of the program, such as the epoch or the best loss so far.
   void track(const std::string& name, int64_t& number);
   void track(const std::string& name, double& number);
-  /// A generator beside the default one.
+  /// Tracks a generator beside the default one.
   void track(const std::string& name, Generator& generator);
   /// \}
 
-  /// Writes step >= 0, then removes the oldest beyond `keep`. An older checkpoint of the same step
-  /// is replaced; those of later steps, which a run that went on from an earlier one has abandoned,
-  /// are removed, or with keep = 0 renamed to "step-00000500.abandoned". Those that resume() passed
-  /// over are not removed but renamed, to "step-00000500.damaged".
+  /// Writes the checkpoint of step >= 0, then removes the oldest ones until `keep` are left. An
+  /// older checkpoint of the same step is replaced. Checkpoints of later steps, left from before
+  /// the run resumed at an earlier step, are removed, or with keep = 0 renamed to
+  /// "step-00000500.abandoned". Those that resume() could not read are not removed but renamed to
+  /// "step-00000500.damaged".
   void save(int64_t step, const SaveOptions& options = {});
-  /// Returns when no save is under way. An Error says what went wrong with the last one.
+  /// Waits until no save is under way. Throws an Error that says what went wrong with the last one,
+  /// if anything did.
   void wait();
-  /// Loads as `which` says and returns the step; nothing where there is no complete checkpoint.
-  /// One Error lists everything that does not fit, and then nothing has changed. Where there are
-  /// checkpoints and none can be read it is an Error too: the run does not begin anew by itself.
+  /// Loads a checkpoint as `which` says and returns its step, or nothing if there is no complete
+  /// checkpoint. Throws one Error that lists everything that does not fit, and then has changed
+  /// nothing. It is also an Error if there are checkpoints and none can be read: a run does not
+  /// restart from the beginning by itself.
   std::optional<int64_t> resume(Resume which = Resume::newest);
   /// Loads the checkpoint of that step.
   void load(int64_t step);
 
-  /// Steps of the complete checkpoints, ascending.
+  /// The steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;
-  /// The folder of a step's checkpoint.
+  /// The folder of the checkpoint of a step.
   std::string folder(int64_t step) const;
 
  private:
@@ -143,7 +154,7 @@ class Checkpointer {
   std::vector<Value<double>> numbers_;
   std::vector<Value<Generator>> generators_;
   std::shared_ptr<FolderLock> lock_;
-  std::shared_ptr<Writing> writing_;  ///< the save that is under way, or whose end nobody asked for
+  std::shared_ptr<Writing> writing_;  ///< the save that is under way, or was not waited for
   std::vector<int64_t> passed_over_;  ///< steps that resume() could not read
   bool may_save_ = false;             ///< the checkpoints that are there are this run's
 };

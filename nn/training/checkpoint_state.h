@@ -1,5 +1,5 @@
 #pragma once
-// What stands in one process's checkpoints; internal to nn::Checkpointer.
+// Names in the checkpoints of one process; internal to nn::Checkpointer.
 #include <string>
 
 namespace hero::nn::checkpoints {

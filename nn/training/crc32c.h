@@ -9,11 +9,12 @@
 
 namespace hero::nn {
 
-/// The checksum of `bytes`; given the checksum of what came before, that of both together.
+/// The checksum of `bytes`, or, given the checksum of earlier bytes, that of both together.
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 uint32_t crc32c(std::string_view text);
 
-/// The same by tables alone; crc32c() uses the processor's instruction where it is compiled in.
+/// The same, computed only by tables; crc32c() uses the processor's instruction if it was compiled
+/// for it.
 uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before = 0);
 
 /// Size and checksum of a file.

@@ -19,16 +19,16 @@ std::string event_record(std::string_view payload);
 std::string event_file_version(double wall_time);
 /// One record with a scalar (float32) for each metric.
 std::string event_scalars(double wall_time, int64_t step, std::span<const Metric> metrics);
-/// The record by which a run says that it began anew at `step`: readers forget what they had from
+/// The record by which a run says that it restarted at `step`: readers discard what they had from
 /// there on.
 std::string event_restart(double wall_time, int64_t step);
 
-/// A record found in the bytes of a file, frame included, and the step of its event.
+/// A record in the bytes of a file, including its frame, and the step of its event.
 struct EventRecord {
   std::string_view bytes;
   int64_t step = 0;
 };
-/// The records up to the first that is cut off or damaged; views into `bytes`.
+/// The records up to the first that is truncated or damaged, as views into `bytes`.
 std::vector<EventRecord> read_event_records(std::string_view bytes);
 
 }  // namespace hero::nn

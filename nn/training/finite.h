@@ -1,5 +1,5 @@
 #pragma once
-// Stopping at the first NaN, with the operation that made it.
+// Stopping at the first NaN, with the name of the operation that produced it.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace hero::nn {
 
-/// loss = forward(); loss.backward(); and the loss, of one element, is returned.
+/// Runs loss = forward() and loss.backward(), and returns the loss, of one element.
 ///
-/// Where the loss is NaN or infinite, or a gradient of `parameters` is, an Error says so with the
-/// step and the name of the first operation that made it: the step is run again, with the same
-/// random numbers, under DetectAnomaly (of an infinite loss the first infinity is named). Until
-/// then nothing costs but a look at the loss and one pass over the gradients (none without
-/// parameters: a bad gradient then shows in the next step's loss). `forward` must compute the same
-/// when called again; the parameters are left as they were, their gradients are not.
+/// If the loss or a gradient of `parameters` is NaN or infinite, throws an Error with the step and
+/// the name of the first operation that produced it: the step is run again, with the same random
+/// numbers, under DetectAnomaly (for an infinite loss, the operation of the first infinity is
+/// named). Otherwise it costs only a test of the loss and one pass over the gradients; without
+/// `parameters` gradients are not read, and a bad one shows in the next step's loss. `forward` must
+/// compute the same when it is called again. Parameters are not changed, but their gradients are.
 ///
 ///   Tensor loss = nn::finite_backward(step, [&] { return cross_entropy(model(x), y); });
 Tensor finite_backward(int64_t step, const std::function<Tensor()>& forward,

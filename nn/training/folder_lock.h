@@ -1,28 +1,29 @@
 #pragma once
-// One process at a time writes to a folder; internal to what writes to the folder of a run.
+// Lets only one process at a time write to a folder; internal to what writes to the folder of a
+// run.
 #include <memory>
 #include <string>
 
 namespace hero::nn {
 
-/// The lock of a folder: the file LOCK in it, held (flock) until the last handle of this process is
-/// gone or the process ends, however it ends. The file stays; it says who had it last. Objects of
-/// one process share the lock.
+/// The lock of a folder: the file LOCK in it, held by flock() until the last handle of this process
+/// is destroyed or the process ends, however it ends. The file remains and says which process had
+/// it last. Objects of one process share the lock.
 class FolderLock {
  public:
-  /// What a folder that cannot be written to is: an Error, or without a lock, since nothing will be
-  /// written there.
+  /// What happens for a folder that cannot be written to: an Error, or no lock is taken, since
+  /// nothing will be written there.
   enum class Unwritable { error, no_lock };
 
-  /// Takes the lock of `folder`, which is made where it is missing. Where another process has it
-  /// and still has it after `patience_seconds` (one that was just killed may take a moment to end),
-  /// an Error of `op` names that process. Null where the file system has no locks, which it says on
-  /// stderr.
+  /// Takes the lock of `folder`, which is created if it is missing. If another process has the lock
+  /// and still has it after `patience_seconds` (a process that was just killed may take a moment to
+  /// end), throws an Error of `op` that names that process. Returns null, and says so on stderr, if
+  /// the file system has no locks.
   static std::shared_ptr<FolderLock> take(const char* op, const std::string& folder,
                                           double patience_seconds,
                                           Unwritable unwritable = Unwritable::error);
-  /// The same at once and without an Error: null where another process has the lock, or where no
-  /// lock can be made.
+  /// Does the same without waiting and without an Error: returns null if another process has the
+  /// lock, or no lock can be made.
   static std::shared_ptr<FolderLock> attempt(const std::string& folder);
 
   ~FolderLock();
@@ -37,7 +38,7 @@ class FolderLock {
   int fd_;
 };
 
-/// The name of this machine, "localhost" where it has none.
+/// The name of this machine; "localhost" if it has none.
 std::string host_name();
 
 }  // namespace hero::nn

@@ -1,10 +1,10 @@
 #pragma once
-// A number with its name, as training reports it.
+// A named number that training reports.
 #include <string>
 
 namespace hero::nn {
 
-/// {"train/loss", 0.5}; NaN and infinities are values too.
+/// A name and a value, such as {"train/loss", 0.5}; NaN and infinities are allowed.
 struct Metric {
   std::string name;
   double value = 0.0;

@@ -12,9 +12,10 @@ struct KeptLines {
   size_t torn_bytes = 0;  ///< of a last line that was not written whole
 };
 
-/// What a run that goes on from step `last` keeps of its lines. The last line may be torn: the disk
-/// was full, or the process was killed as it wrote. Any other that is no line of metrics was not
-/// written by MetricsWriter and is not its to throw away: an Error with the line's number.
+/// The lines that a run keeps when it resumes from step `last`. The last line may be torn, because
+/// the disk was full or the process was killed while it wrote. If any other line is not one of
+/// metrics, something else has written it, so it is not dropped: throws an Error with the line's
+/// number.
 KeptLines kept_lines(std::string_view text, int64_t last, const std::string& path);
 
 }  // namespace hero::nn

@@ -1,5 +1,5 @@
 #pragma once
-// Progress: how far a run is, for the person who waits.
+// Progress: shows how far a run is.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,22 +12,24 @@
 
 namespace hero::nn {
 
+/// How Progress shows its line.
 enum class ProgressStyle {
-  automatic,  ///< terminal where stderr is one (and TERM is not "dumb"), else lines
+  automatic,  ///< terminal if stderr is one (and TERM is not "dumb"), else lines
   terminal,   ///< one line that is rewritten, cut to the terminal's width
   lines,      ///< a line every ProgressOptions::every steps and at the end
   silent      ///< nothing
 };
 
+/// Options of Progress.
 struct ProgressOptions {
-  int64_t total = 0;  ///< steps of the whole run; 0: not known, no time left is told
-  int64_t start = 0;  ///< steps done before (of a run that was resumed)
-  ProgressStyle style = ProgressStyle::automatic;
-  int64_t every = 100;        ///< steps between plain lines
-  double interval = 0.1;      ///< least seconds between two rewritings
-  double window = 10.0;       ///< the rate is that of about so many last seconds
+  int64_t total = 0;  ///< steps of the whole run; 0: unknown, so no time left is shown
+  int64_t start = 0;  ///< steps that were done before a resumed run
+  ProgressStyle style = ProgressStyle::automatic;  ///< how the line is shown
+  int64_t every = 100;                             ///< steps between plain lines
+  double interval = 0.1;      ///< seconds between two rewritings of the line, at least
+  double window = 10.0;       ///< the rate is the mean of about this many last seconds
   std::string unit = "step";  ///< what the rate counts: "image", "token"
-  double per_step = 1.0;      ///< how many of them a step has
+  double per_step = 1.0;      ///< how many of these units a step has
 
   /// \name For tests; empty: seconds of a steady clock, stderr, the terminal's columns.
   /// \{
@@ -39,25 +41,26 @@ struct ProgressOptions {
 
 /// step 500/4690  11%  loss 0.5321  lr 0.001  78.1k images/s  0:52 left
 ///
-/// Never an error, never in the way: goes to stderr, and a program's own output on stdout is the
-/// same in every style.
+/// A line like this goes to stderr, so a program's own output on stdout is the same in every style.
+/// Progress never throws.
 class Progress {
  public:
+  /// Begins to show progress.
   explicit Progress(const ProgressOptions& options);
   /// Ends the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `step` steps are done. Metrics are shown by name and value in their order.
+  /// Says that `step` steps are done. Metrics are shown by name and value, in their order.
   void update(int64_t step, std::span<const Metric> metrics);
   void update(int64_t step, std::initializer_list<Metric> metrics = {}) {
     update(step, std::span(metrics.begin(), metrics.size()));
   }
-  /// Takes the line off the terminal, so that other text can be printed; the next update shows it
-  /// again at once.
+  /// Removes the line from the terminal, so that other text can be printed; the next update shows
+  /// it again at once.
   void clear();
-  /// Shows the last state whatever the throttle says, and ends the line.
+  /// Shows the last state at once, and ends the line.
   void finish();
 
  private:

@@ -11,22 +11,23 @@ namespace hero::nn {
 ///     if (stop.requested()) { checkpoint.save(step); return stop.exit_code(); }
 ///   }
 ///
-/// A line on stderr says that the stop is coming; a second signal (later than a tenth of a
-/// second after the first) ends the process at once, as it would have without this. One at a time
-/// in a process; the old handlers come back with its end.
+/// A line on stderr says that the program will stop. A second signal, if it comes more than a tenth
+/// of a second after the first, ends the process at once, as it would have without a StopSignal. A
+/// process has at most one at a time; the destructor restores the old handlers.
 class StopSignal {
  public:
-  /// An Error while another one lives.
+  /// Installs the handlers. Throws an Error if another StopSignal lives.
   StopSignal();
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// True once a signal came. Any thread may ask.
+  /// True once a signal has come. Any thread may ask.
   bool requested() const { return signal() != 0; }
-  /// The first signal that came; 0: none.
+  /// The first signal that came; 0 if none did.
   int signal() const;
-  /// What a program that stops returns, 128 + signal: 130 for Ctrl-C, 143 for SIGTERM, 0 for none.
+  /// The exit status for a program that stops, 128 + signal: 130 for Ctrl-C, 143 for SIGTERM; 0 if
+  /// no signal came.
   int exit_code() const { return requested() ? 128 + signal() : 0; }
 };
 
