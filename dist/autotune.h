@@ -1,6 +1,6 @@
 #pragma once
-// What a plan cannot know is tried out: bucket sizes, prefetching, micro-batches, by short runs on
-// the ranks at hand.
+// Tries out what a plan cannot know, such as bucket sizes, prefetching and micro-batches, in short
+// runs on the ranks at hand.
 //
 //   std::vector<dist::TuneCandidate> candidates;
 //   for (const int64_t bucket : {1 << 20, 4 << 20, 16 << 20}) {
@@ -17,45 +17,49 @@
 
 namespace hero::dist {
 
-/// One way to take a step. `make` builds everything anew, a model and what is around it, and
-/// returns what takes a step; that is destroyed when the candidate's turn is over.
+/// One way to make a step. `make` builds everything from the beginning, the model and what is
+/// around it, and returns a function that makes a step; the function is destroyed when the
+/// candidate's turn is over.
 struct TuneCandidate {
-  std::string name;
+  std::string name;  ///< its name in the table
+  /// Builds everything and returns a function that makes a step.
   std::function<std::function<void()>()> make;
-  double planned = 0.0;  ///< seconds of a step that a plan foretells, shown beside; 0: none
+  double planned = 0.0;  ///< seconds per step that a plan predicted, shown in the table; 0: none
 };
 
+/// Options of autotune().
 struct AutotuneOptions {
-  int steps = 3;  ///< timed in the first round, behind one that is not; twice as many in each
-                  ///< further one
-  std::function<double()> clock = {};  ///< seconds, for tests; empty: the steady clock
-  int64_t memory = 0;                  ///< most bytes that a rank may hold; 0: as many as it likes
+  /// Steps that are timed in the first round, after one that is not; each further round times twice
+  /// as many.
+  int steps = 3;
+  std::function<double()> clock = {};  ///< a clock in seconds, for tests; empty: the steady clock
+  int64_t memory = 0;                  ///< bytes that a rank may have in memory; 0: no limit
 };
 
-/// What became of a candidate.
+/// The result of a candidate.
 struct TuneEntry {
-  std::string name;
+  std::string name;      ///< the candidate's name
   double planned = 0.0;  ///< the candidate's
-  double seconds = 0.0;  ///< a step's median in its last round, of the slowest rank
-  int64_t memory = 0;    ///< most bytes that a rank held
-  int steps = 0;         ///< timed in all rounds
-  int rounds = 0;        ///< 0: it holds too much
+  double seconds = 0.0;  ///< median of a step in its last round, on the slowest rank
+  int64_t memory = 0;    ///< peak memory of a rank, in bytes
+  int steps = 0;         ///< steps that were timed, in all rounds
+  int rounds = 0;        ///< rounds that it took part in; 0: it needs too much memory
 };
 
-/// All candidates, the best first: those that lived longest, of these the fastest.
+/// All candidates, the best first: those that were dropped last, and of these the fastest first.
 struct Tuned {
-  std::vector<TuneEntry> entries;
-  /// Of the candidates, the number of the best; -1 where all hold too much.
+  std::vector<TuneEntry> entries;  ///< the results, the best first
+  /// The index of the best candidate; -1 if all need too much memory.
   int best = -1;
-  /// A line a candidate, with what was planned where something was.
+  /// A table with a line for each candidate, and the planned times if there are any.
   std::string table() const;
 };
 
-/// Runs all candidates by turns and drops the slower half after each round, until one is left:
-/// successive halving (Jamieson and Talwalkar, arXiv 1502.07943). What holds more than `memory` in
-/// its first step is dropped then. All ranks call it with the same candidates, and all get the same
-/// answer; an Error of a candidate is the caller's, on all ranks as ever. Between candidates the
-/// default generator is as it was before the first one.
+/// Runs all candidates in turn and drops the slower half after each round, until one is left:
+/// successive halving (Jamieson and Talwalkar, arXiv 1502.07943). A candidate that needs more than
+/// `memory` is dropped after its first step. All ranks call it with the same candidates, and all
+/// get the same answer; an Error that a candidate throws reaches the caller, on all ranks. Before
+/// each candidate, the default generator is set to its initial state.
 Tuned autotune(const Communicator& world, const std::vector<TuneCandidate>& candidates,
                const AutotuneOptions& options = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// Checkpoints of runs on several ranks: each rank saves its own parts, and any number of ranks, on
-// any rung of the ladder, goes on from them.
+// Checkpoints of runs on several ranks: each rank saves its own shards, and any number of ranks, on
+// any rung of the ladder, can resume from them.
 //
 //   dist::Checkpointer checkpoint("runs/gpt", world, {.keep = 2});
 //   checkpoint.track("model", model);      // before or after fully_shard(), DDP, ZeRO
@@ -29,8 +29,8 @@ class BackgroundSave;
 struct Manifest;
 struct Tracked;
 
-/// nn::Checkpointer for several ranks. Its calls are collectives between two steps; what goes wrong
-/// on one rank is one Error on all, which names the rank.
+/// nn::Checkpointer for several ranks. Its calls are collectives, made between two steps. If
+/// something goes wrong on one rank, all ranks throw an Error that names the rank.
 ///
 ///   run/checkpoints/step-00000500/model-rank-00000-of-00004.safetensors  one for each module,
 ///                                 optimizer-rank-00000-of-00004.safetensors  optimizer and rank
@@ -38,34 +38,38 @@ struct Tracked;
 ///                                 trainer_state.json      step, numbers, SHA-256 of every file
 ///                                 COMPLETE                checksum of trainer_state.json
 ///
-/// Each rank writes the parts that it owns; what several ranks hold is written by the lowest of
-/// them. No tensor travels. A part of a parameter is flat, and the file's metadata say where it
-/// belongs; optimizer states go by the parameter's name, "state.fc1.weight.exp_avg". The folder is
-/// written beside its place, the manifest when all ranks have flushed their files, and then it is
-/// renamed: killed at any moment, a run finds the older checkpoint or the whole new one. Ranks
-/// share the file system. An undefined `world` is one process alone.
+/// Each rank writes the shards that it owns; what several ranks have is written by the lowest of
+/// them. No tensor is sent. A shard of a parameter is flat, and the metadata of the file say where
+/// it belongs; optimizer states go by the name of the parameter, such as
+/// "state.fc1.weight.exp_avg". Files are written into another folder, the manifest when all ranks
+/// have flushed their files, and then the folder is renamed: if a run is killed at any moment, it
+/// finds either the old checkpoint or the whole new one. Ranks share the file system. An undefined
+/// `world` stands for one process.
 ///
-/// save(step, {.async = true}) is as nn::Checkpointer's: each rank copies what it saves, and its
-/// thread writes it; when all have, rank 0's renames the folder, whatever the ranks do meanwhile.
-/// What goes wrong on one rank is the Error on all in the next call of save(), wait(), resume(),
-/// load() or, where it is steps(), in the one after it. The destructor of a checkpointer with such
-/// a save is a collective too, unless an exception is on its way: then a save that is not complete
-/// is given up, and the next one removes what there is of it.
+/// save(step, {.async = true}) works like that of nn::Checkpointer: each rank copies what it saves,
+/// and a thread of the rank writes it; when all have, the thread of rank 0 renames the folder,
+/// whatever the ranks do meanwhile. If something goes wrong on one rank, the next call of save(),
+/// wait(), resume() or load() throws an Error on all ranks (if the next call is steps(), the call
+/// after it does). The destructor of a checkpointer with such a save is a collective, too, unless
+/// it runs because of an exception: then an incomplete save is abandoned, and the next one removes
+/// what there is of it.
 /// \snippet test_examples_ranks.cpp dist_Checkpointer
 class Checkpointer {
  public:
   using StateDict = nn::Checkpointer::StateDict;
 
-  /// Checkpoints of the run in the folder `run`, which need not exist yet.
+  /// Makes a checkpointer for the run in the folder `run`, which need not exist yet. A collective.
   Checkpointer(const std::string& run, const Communicator& world,
                const nn::CheckpointerOptions& options = {});
 
   /// \name What belongs to the state
-  /// Names are of letters, digits, '-', '_' and differ; objects must outlive the checkpointer.
+  /// Names consist of letters, digits, '-' and '_', and differ; objects must outlive the
+  /// checkpointer.
   /// \{
-  /// A module: parameters and saved buffers (rank 0's). An optimizer, MasterWeights too, of tracked
-  /// modules' parameters. Any other object with state_dict() and load_state_dict(dict), which
-  /// changes nothing when it throws: rank 0's state, for all.
+  /// Tracks a module, with its parameters and its saved buffers (those of rank 0); or an optimizer,
+  /// such as MasterWeights, for parameters of tracked modules; or any other object with
+  /// state_dict() and a load_state_dict(dict) that changes nothing if it throws, of which rank 0
+  /// saves its state for all.
   template <class T>
   requires requires(T& t, StateDict& dict) {
     dict = t.state_dict();
@@ -84,39 +88,41 @@ class Checkpointer {
           [&object](const StateDict& dict) { (void)object.load_state_dict(dict); });
     }
   }
+  /// Tracks a state by two functions, of which rank 0's saves for all.
   void track(const std::string& name, std::function<StateDict()> save,
              std::function<void(const StateDict&)> load);
-  /// What each rank has of its own, as the errors of a communication hook: each rank gets its own
-  /// back, and other numbers of ranks begin anew. Where an optimizer has such (dist::OneBitAdam),
-  /// it is tracked with it.
+  /// Tracks state that differs from rank to rank, such as the errors of a communication hook: each
+  /// rank gets its own state back; if the number of ranks has changed, it is reset. The rank states
+  /// of an optimizer (dist::OneBitAdam) are tracked together with the optimizer.
   void track(const std::string& name, RankStates& own);
-  /// A number of the program: rank 0's, for all.
+  /// Tracks a number of the program; rank 0 saves its number for all.
   void track(const std::string& name, int64_t& number);
   void track(const std::string& name, double& number);
-  /// A generator beside the default one. Each rank gets its own state back; ranks that were not
-  /// there get rank 0's with their rank added to the seed, or all the one that all had.
+  /// Tracks a generator beside the default one. Each rank gets its own state back. A rank that did
+  /// not exist before gets the state of rank 0 with its rank added to the seed, or, if all ranks
+  /// had the same state, this one.
   void track(const std::string& name, Generator& generator);
   /// \}
 
-  /// Writes step >= 0, then removes the oldest beyond `keep`, and those of later steps, which a run
-  /// that went on from an earlier one has abandoned; with keep 0 nothing is removed, and damaged
-  /// ones that resume() passed over are renamed. An Error on all ranks, before anything is written,
-  /// where they are at different steps or track different things.
+  /// Writes the checkpoint of step >= 0, then removes the oldest ones until `keep` are left, and
+  /// those of later steps, left from before the run resumed at an earlier step. With keep 0 nothing
+  /// is removed; damaged checkpoints that resume() skipped are renamed. Throws an Error on all
+  /// ranks, before anything is written, if they are at different steps or track different objects.
   void save(int64_t step, const nn::SaveOptions& options = {});
-  /// Returns when no save is under way. An Error on all ranks says what went wrong with the last
-  /// one.
+  /// Waits until no save is under way. Throws an Error on all ranks that says what went wrong with
+  /// the last one, if anything did.
   void wait();
-  /// Loads as `which` says and returns the step; nothing where there is no complete checkpoint.
-  /// One Error lists what is damaged, missing or does not fit, and then nothing has changed.
-  /// newest_intact passes over what is damaged or cannot be read, and is an Error where nothing
-  /// is left.
+  /// Loads a checkpoint as `which` says and returns its step, or nothing if there is no complete
+  /// checkpoint. Throws one Error that lists what is damaged, missing or does not fit, and then has
+  /// changed nothing. newest_intact skips checkpoints that are damaged or cannot be read, and
+  /// throws an Error if none is left.
   std::optional<int64_t> resume(nn::Resume which = nn::Resume::newest);
   /// Loads the checkpoint of that step.
   void load(int64_t step);
 
-  /// Steps of the complete checkpoints, ascending.
+  /// The steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;
-  /// The folder of a step's checkpoint.
+  /// The folder of the checkpoint of a step.
   std::string folder(int64_t step) const;
 
  private:
@@ -145,22 +151,26 @@ class Checkpointer {
   bool may_save_ = false;                  ///< the checkpoints that are there are this run's
 };
 
+/// Options of save_full().
 struct FullOptions {
-  int64_t max_shard_bytes = 5'000'000'000;  ///< of one file's tensors, as Hugging Face tools cut
-  core::Metadata metadata = {};             ///< free text for every file
+  /// Bytes of tensors in one file, as Hugging Face's tools divide them.
+  int64_t max_shard_bytes = 5'000'000'000;
+  core::Metadata metadata = {};  ///< free text for every file
 };
 
-/// Writes whole parameters and saved buffers under their own names, whatever the rung; a
-/// collective. A path that ends in ".safetensors" is one file; any other is a folder, which gets
-/// "model.safetensors" or, where that would be larger than max_shard_bytes,
-/// "model-00001-of-00003.safetensors", ... and "model.safetensors.index.json", written last. Rank 0
-/// writes and collects one parameter at a time. A folder that holds another set is an Error.
+/// Writes whole parameters and saved buffers under their own names, whatever the rung is. It is a
+/// collective. A path that ends in ".safetensors" is one file; any other path is a folder, which
+/// gets "model.safetensors" or, if that would be larger than max_shard_bytes,
+/// "model-00001-of-00003.safetensors", ... and at last "model.safetensors.index.json". Rank 0
+/// gathers and writes one parameter at a time. Throws an Error if the folder has another set of
+/// files.
 void save_full(const std::string& path, const Communicator& world, nn::Module& module,
                const FullOptions& options = {});
 
-/// Reads what save_full(), Module::save() or Python wrote: a .safetensors file, an index, a folder
-/// that holds either; or the only module's files of a Checkpointer's folder. Each rank reads its
-/// own parts only, converted to its dtype. As Module::load() in all else.
+/// Reads what save_full(), Module::save() or Python wrote: a .safetensors file, an index, or a
+/// folder with either of them; or the files of the only module in a Checkpointer's folder. Each
+/// rank reads only its own shards, and converts them to its dtype. In all else it is like
+/// Module::load().
 nn::LoadResult load_full(const std::string& path, const Communicator& world, nn::Module& module,
                          const nn::LoadOptions& options = {});
 

@@ -1,5 +1,5 @@
 #pragma once
-// Communication hooks: what DDP does with a bucket of gradients in place of the all_reduce.
+// Communication hooks: what DDP does with a bucket of gradients instead of the all_reduce.
 //
 //   dist::CodecHook hook({.codec = dist::Codec::int8});
 //   ddp.register_comm_hook(hook);   // a quarter of the bytes
@@ -19,15 +19,17 @@ namespace hero::dist {
 
 using core::Codec;
 
-/// Calls that are under way, and what follows when they are complete: steps, one behind the other,
+/// Calls that are under way, and the steps that follow when they are complete, one after the other,
 /// each of which may make further calls. Steps run on the rank's own thread, at the same places of
 /// the program on every rank.
 class Future {
  public:
+  /// Makes a future that has nothing to wait for.
   Future() = default;
+  /// Makes a future that waits for a call.
   explicit Future(Work work) : work_(std::move(work)) {}
-  /// Adds a step, a function without arguments that returns a Work, which the next step waits for,
-  /// or nothing.
+  /// Adds a step: a function without arguments that returns nothing, or a Work that the next step
+  /// waits for.
   template <class F>
   Future then(F step) && {
     if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
@@ -40,11 +42,11 @@ class Future {
     }
     return std::move(*this);
   }
-  /// Waits for the call under way and runs the next step, where there is one.
+  /// Waits for the call under way and runs the next step, if there is one.
   void advance();
-  /// Returns when everything is done.
+  /// Waits until everything is done.
   void wait();
-  /// Waits for the call under way and forgets the steps.
+  /// Waits for the call under way and drops the steps.
   void abandon();
 
  private:
@@ -53,60 +55,69 @@ class Future {
   size_t next_ = 0;
 };
 
-/// One parameter's gradient in a bucket.
+/// The gradient of one parameter in a bucket.
 struct BucketParameter {
-  std::string name;
-  int64_t begin = 0;  ///< its first element in the buffer
-  Shape shape;
+  std::string name;   ///< the name of the parameter in the module
+  int64_t begin = 0;  ///< index of its first element in the buffer
+  Shape shape;        ///< the shape of the parameter
 };
 
-/// Gradients that DDP averages together. A handle, to be copied into steps.
+/// A bucket of gradients, which DDP averages together. It is a handle, which you may copy into
+/// steps.
 struct GradBucket {
-  Communicator comm;
-  int index = 0;         ///< among DDP's buckets, in the order in which they are averaged
-  bool is_last = false;  ///< of this backward
-  /// [n], contiguous, of the gradients' dtype: this rank's gradients one behind the other, with
-  /// zeros in gaps of fewer than 8 elements. The hook leaves the mean over the ranks in it.
+  Communicator comm;  ///< the ranks that average it
+  int index = 0;      ///< its number among DDP's buckets, in the order in which they are averaged
+  bool is_last = false;  ///< true for the last bucket of this backward pass
+  /// [n], contiguous, in the gradients' dtype: this rank's gradients one after the other, with
+  /// zeros in gaps of fewer than 8 elements. The hook replaces them by the mean over the ranks.
   Array buffer;
-  std::vector<BucketParameter> parameters;
-  double divide_by = 1.0;  ///< what the sum of the ranks' gradients is divided by
-  /// Options of the all_reduce that DDP makes without a hook: an asynchronous mean.
+  std::vector<BucketParameter> parameters;  ///< which parameters have their gradients in the buffer
+  double divide_by = 1.0;                   ///< what the sum over the ranks is divided by
+  /// The options of the all_reduce that DDP makes if there is no hook: an asynchronous mean.
   CallOptions mean;
 };
 
-/// A function of a bucket under a name that all ranks give it. It begins the calls that every rank
-/// makes, with arrays that live until these are complete (in the steps), and returns at once: the
-/// calls go on while backward does. The first step of a bucket runs when the next bucket has begun,
-/// the second when the one after it has, and what is left at the end of backward. Its calls are
-/// named like DDP's own in Traffic and in errors.
+/// A function of a bucket, with a name that is the same on all ranks. It begins calls, the same on
+/// every rank, with arrays that live until these are complete (hold them in the steps), and returns
+/// at once, so that the calls overlap with backward. The first step of a bucket runs when the next
+/// bucket has begun, the second when the bucket after that has, and the remaining ones at the end
+/// of backward. In Traffic and in errors its calls have the same names as DDP's own.
 struct CommHook {
-  std::string name;
+  std::string name;  ///< a name, the same on all ranks
+  /// Begins the calls for a bucket and returns what follows them.
   std::function<Future(const GradBucket&)> run;
 };
 
-/// \name Gradients travel in a half: the mean over the ranks of gradients rounded to it, added up
-/// in float32 and rounded once. Half the bytes of float32. What float16 does not hold becomes
-/// infinite, as optim::GradScaler expects.
+/// \name Gradients in half precision
 /// \{
+/// Sends gradients as float16: they are rounded, added up in float32, and the mean is rounded once.
+/// It sends half the bytes of float32. Values beyond the range of float16 become infinite, as
+/// optim::GradScaler expects.
 CommHook fp16_compress_hook();
+/// Sends gradients as bfloat16, in the same way.
 CommHook bf16_compress_hook();
 /// \}
 
+/// Options of CodecHook.
 struct CodecHookOptions {
-  Codec codec = Codec::int8;
-  bool error_feedback = true;  ///< what the bytes leave out is added to the next step's gradients
+  Codec codec = Codec::int8;  ///< the format of what is sent
+  /// True: errors of the rounding are added to the next step's gradients.
+  bool error_feedback = true;
 };
 
-/// Gradients travel in bytes of a codec: every rank sends each rank its part of the bucket, adds up
-/// the parts that it gets in the order of ranks, divides, and sends the mean to all in the same
-/// codec. A bucket of n elements on N ranks sends 2 (N - 1) encoded_bytes(codec, row) bytes, row =
-/// row_elements(codec, n, N). With error feedback a rank holds 4 bytes an element for its own
-/// gradients and 4 for its part of the mean. Float32 and half gradients.
+/// Sends gradients in the format of a codec: every rank sends each other rank its part of the
+/// bucket, adds up the parts that it receives in the order of ranks, divides, and sends the mean to
+/// all ranks in the same format. For a bucket of n elements, each of N ranks sends 2 (N - 1)
+/// encoded_bytes(codec, row) bytes, where row = row_elements(codec, n, N). With error feedback a
+/// rank needs 4 bytes for each element of its own gradients, and 4 for each element of its part of
+/// the mean. Gradients are float32 or of half precision.
 ///
-/// A handle; each rank makes its own, one for each DDP. Where a gradient is not finite the mean of
-/// its block, or of its part of the bucket for signs, is NaN on every rank, and errors stay finite.
+/// It is a handle; each rank makes its own, one for each DDP. If a gradient is not finite, the mean
+/// of its block (of its part of the bucket for a codec of signs) is NaN on every rank, and errors
+/// stay finite.
 class CodecHook : public RankStates {
  public:
+  /// Makes a hook whose errors are 0.
   explicit CodecHook(const CodecHookOptions& options = {});
   operator CommHook() const;  // NOLINT(google-explicit-constructor)
   optim::StateDict rank_state_dict() const override;
@@ -119,24 +130,28 @@ class CodecHook : public RankStates {
   std::shared_ptr<State> state_;
 };
 
+/// Options of PowerSGDHook.
 struct PowerSGDOptions {
-  int64_t rank = 1;                   ///< of the two factors that stand for a matrix
-  double min_compression_rate = 2.0;  ///< matrices that would shrink by less travel whole
+  int64_t rank = 1;  ///< the rank of the two factors that stand for a matrix
+  /// Matrices that would shrink by a smaller factor are sent whole.
+  double min_compression_rate = 2.0;
+  /// True: what the factors leave out is added to the next step's gradients.
   bool error_feedback = true;
-  bool warm_start = true;  ///< a step begins with the last one's factor
-  uint64_t seed = 0;       ///< of the first factors
+  bool warm_start = true;  ///< true: a step begins with the factor of the last step
+  uint64_t seed = 0;       ///< seed of the initial factors
 };
 
-/// Gradients of matrices travel as products of two thin ones: P = M Q, the mean of P over the
-/// ranks, its columns made orthonormal, Q = M^T P, the mean of Q; M becomes P Q^T. A gradient of
-/// shape [m, ..] counts as a matrix [m, numel / m] and sends 4 r (m + numel / m) bytes in place of
-/// 4 numel, twice (N - 1) / N of them as every all_reduce; vectors travel whole beside P. Float32
-/// gradients. Vogels, Karimireddy and Jaggi, arXiv 1905.13727.
+/// Sends the gradient M of a matrix as a product of two thin matrices: P = M Q is averaged over the
+/// ranks and its columns are made orthonormal; Q = M^T P is averaged; then M is replaced by P Q^T.
+/// A gradient of shape [m, ..] counts as a matrix [m, numel / m], and the two all_reduces are of 4
+/// r (m + numel / m) bytes, with r = rank, instead of 4 numel; vectors are sent whole together with
+/// P. Gradients are float32. Vogels, Karimireddy and Jaggi, arXiv 1905.13727.
 ///
-/// A handle; each rank makes its own, one for each DDP. A matrix with a gradient that is not finite
-/// becomes NaN on every rank, and its error 0.
+/// It is a handle; each rank makes its own, one for each DDP. A matrix with a gradient that is not
+/// finite becomes NaN on every rank, and its error becomes 0.
 class PowerSGDHook : public RankStates {
  public:
+  /// Makes a hook whose errors are 0.
   explicit PowerSGDHook(const PowerSGDOptions& options = {});
   operator CommHook() const;  // NOLINT(google-explicit-constructor)
   optim::StateDict rank_state_dict() const override;

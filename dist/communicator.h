@@ -1,7 +1,7 @@
 #pragma once
-// Communicator: what a rank says to the others. Every rank of a group makes the same calls in the
-// same order; where they do not, every rank gets an Error that names the call and who differs.
-// After such an error the whole world is unusable.
+// Communicator: how a rank communicates with the others. Every rank of a group makes the same calls
+// in the same order; if one does not, every rank gets an Error that names the call and the rank
+// that differs. After such an error the whole world is unusable.
 #include <iosfwd>
 #include <memory>
 #include <span>
@@ -15,21 +15,23 @@
 
 namespace hero::dist {
 
-/// A call that may not be complete. Until it is, its arrays must not be written, freed or, where
-/// they are outputs, read. Dropping the handle is allowed: the call goes on during this rank's next
-/// calls and is complete before the rank ends.
+/// A call that may not be complete yet. Until it is, its arrays must not be written or freed, and
+/// its outputs must not be read. You may drop the handle: the call then continues during this
+/// rank's next calls and is complete before the rank ends.
 /// \snippet test_examples_ranks.cpp async
 class Work {
  public:
+  /// A call that is complete.
   Work() = default;
-  /// `observed`: the call's number with the core::Observer that heard of it; 0: none did.
+  /// For engines. `observed` is the number of the call in the core::Observer that observes it; 0 if
+  /// none does.
   explicit Work(std::shared_ptr<Pending> pending, int64_t observed = 0)
       : pending_(std::move(pending)), observed_(observed) {}
-  /// What the engine knows the call by; null when it is complete.
+  /// The engine's record of the call; null if it is complete.
   const std::shared_ptr<Pending>& pending() const { return pending_; }
-  /// Returns when the call is complete; harmless when it already is.
+  /// Waits until the call is complete; does nothing if it already is.
   void wait();
-  /// Goes on as far as possible without waiting; true when the call is complete.
+  /// Continues the call as far as possible without waiting. Returns true if it is complete.
   bool test();
 
  private:
@@ -37,36 +39,39 @@ class Work {
   int64_t observed_ = 0;
 };
 
-/// How a collective is made. In Order::tree and Order::ranks the ranks exchange their contributions
-/// and add up by themselves: every engine gives the same bits. A reduction in `Order::native` is
-/// MPI's own: with Open MPI 4.1 faster for the smallest arrays only (docs/performance.md), and its
-/// bits are its own: for float32 they differ from those of Order::ranks by up to (N - 1) 2^-23 of
-/// the sum of magnitudes, by number of ranks, host and library, and what becomes of a NaN in min
-/// and max is not said. Halves are an Error, as MPI does not know them, and so are more than 2^31 -
-/// 1 elements. On GPUs of the nccl engine it is NCCL's own, for all dtypes, whose bits depend on
-/// NCCL's choice of rings and trees. The engines without a library behind them, local and
-/// simulated, take it as Order::tree.
+/// Options of a collective. For Order::tree and Order::ranks, the ranks exchange their
+/// contributions and add them up themselves, so every engine gives the same bits.
+///
+/// Order::native is the reduction of the library behind the engine. MPI's is faster only for the
+/// smallest arrays with Open MPI 4.1 (docs/performance.md). Its bits depend on the number of ranks,
+/// the host and the library: for float32 they differ from those of Order::ranks by up to (N - 1)
+/// 2^-23 of the sum of magnitudes, and it is unspecified what min and max do with NaN. It throws an
+/// Error for half precision, which MPI does not have, and for more than 2^31 - 1 elements. On GPUs
+/// of the nccl engine it is NCCL's reduction, for all dtypes, whose bits depend on the rings and
+/// trees that NCCL chooses. The engines without a library, local and simulated, treat it as
+/// Order::tree.
 struct CallOptions {
-  ReduceOp op = ReduceOp::sum;  ///< reductions only
-  Order order = Order::tree;    ///< reductions only
-  double divide_by = 0.0;       ///< means only: divides the sum by this; 0: by the number of ranks
-  bool async = false;           ///< true: returns at once, the Work tells when it is complete
-  std::string unit = {};        ///< named in errors and in Traffic; "": the UnitScope's
-  PartCounts counts = {};       ///< elements of each rank's part; empty: even parts
-  Work after = {};              ///< reductions only: begins when this rank's other call is complete
+  ReduceOp op = ReduceOp::sum;  ///< for reductions: what is computed
+  Order order = Order::tree;    ///< for reductions: the order of the additions
+  double divide_by = 0.0;       ///< for means: the divisor of the sum; 0: the number of ranks
+  bool async = false;           ///< true: return at once; Work tells when it is complete
+  std::string unit = {};        ///< name in errors and in Traffic; "": that of the UnitScope
+  PartCounts counts = {};       ///< elements in each rank's part; empty: equal parts
+  Work after = {};              ///< for reductions: begin when this call is complete
 };
 
-/// How an all_to_all is made.
+/// Options of an all_to_all.
 struct AllToAllOptions {
-  bool async = false;
-  std::string unit = {};
-  PartCounts send_counts = {};  ///< elements to each rank; empty: even parts
-  PartCounts recv_counts = {};  ///< elements from each rank; empty: even parts
+  bool async = false;           ///< true: return at once; Work tells when it is complete
+  std::string unit = {};        ///< name in errors and in Traffic; "": that of the UnitScope
+  PartCounts send_counts = {};  ///< elements to each rank; empty: equal parts
+  PartCounts recv_counts = {};  ///< elements from each rank; empty: equal parts
 };
 
-/// Names what this thread's calls move while it lives.
+/// While it lives, it gives a unit name to the calls of this thread.
 class UnitScope {
  public:
+  /// Begins the scope.
   explicit UnitScope(std::string unit);
   ~UnitScope();
   UnitScope(const UnitScope&) = delete;
@@ -78,76 +83,87 @@ class UnitScope {
 
 struct RankState;
 
-/// One rank's end of a group: a cheap handle, for the rank's own thread. Arrays must be defined,
-/// contiguous and of one dtype, on the cpu (simulated ranks: on meta, see simulate_ranks(); local:
-/// on the cpu or on one GPU that the ranks share; nccl: on the cpu or on the rank's own GPU). On a
-/// GPU a call is in order with what the rank's thread asks of its stream, and its host never waits
-/// for the device. Their shapes do not matter, only their numbers of elements. Parts of an array
-/// are laid out one behind the other in rank order. Wherever an operation has an output and an
-/// input, these may not overlap, but the input of an all_gather or gather may be the output's own
-/// part, and the output of a reduce_scatter or scatter the input's own part. All may be empty. A
-/// default-made Communicator is undefined.
+/// One rank's handle of a group of ranks. It is cheap to copy, and for the rank's own thread.
+///
+/// Arrays must be defined, contiguous and of one dtype. They are on the cpu; or, on the local
+/// engine, on a GPU that all ranks share; or, on the nccl engine, on the rank's own GPU; or, for
+/// simulated ranks, on meta (see simulate_ranks()). On a GPU a call is ordered with the other work
+/// in the stream of the rank's thread, and the host never waits for the device. The shapes of
+/// arrays do not matter, only their numbers of elements. The parts of an array lie one after the
+/// other in the order of ranks. The output and the input of an operation must not overlap, except
+/// that the input of an all_gather or gather may be the rank's own part of the output, and the
+/// output of a reduce_scatter or scatter its own part of the input. Arrays may be empty.
+///
+/// A default-constructed Communicator is undefined.
 class Communicator {
  public:
   Communicator() = default;
   /// For engines; programs get theirs from launch(), run_ranks() or simulate_ranks().
   Communicator(std::shared_ptr<Engine> engine, std::shared_ptr<RankState> state, std::string axis);
 
+  /// True if this is a group of ranks, and not undefined.
   bool defined() const { return static_cast<bool>(engine_); }
+  /// This rank's number in the group, from 0.
   int rank() const { return engine().rank(); }
+  /// The number of ranks in the group.
   int size() const { return engine().size(); }
   /// This rank's number in the whole world.
   int world_rank() const { return engine().world_ranks()[static_cast<size_t>(rank())]; }
-  /// The members' numbers in the whole world, in their order here.
+  /// The numbers of the group's ranks in the whole world, in the order of the group.
   std::span<const int> world_ranks() const { return engine().world_ranks(); }
   /// The name of this group in errors and in Traffic: "world", or a mesh's axis.
   const std::string& axis() const { return axis_; }
+  /// The engine that makes the calls.
   EngineKind engine_kind() const { return engine().kind(); }
-  /// nccl: this rank's own GPU; other engines: the cpu.
+  /// This rank's own GPU on the nccl engine; the cpu on others.
   Device device() const { return engine().device(); }
 
-  /// x becomes the reduction of all ranks' x, on every rank, in place.
+  /// Replaces x by the reduction of all ranks' x, on every rank.
   Work all_reduce(const Array& x, const CallOptions& options = {}) const;
-  /// As all_reduce, on rank `root` alone; the others keep theirs.
+  /// Like all_reduce(), but only on rank `root`; the others keep their x.
   Work reduce(const Array& x, int root, const CallOptions& options = {}) const;
-  /// output becomes this rank's part of the reduction of all inputs. The output of halves may be
-  /// float32, for sums that go on elsewhere: then it is not rounded.
+  /// Sets output to this rank's part of the reduction of all inputs. For inputs of half precision
+  /// the output may be float32, which is then not rounded; for sums that are added up further.
   Work reduce_scatter(const Array& output, const Array& input,
                       const CallOptions& options = {}) const;
-  /// output becomes all inputs, one behind the other.
+  /// Sets output to all inputs, one after the other.
   /// \snippet test_examples_ranks.cpp all_gather
   Work all_gather(const Array& output, const Array& input, const CallOptions& options = {}) const;
-  /// x becomes the root's x.
+  /// Sets x to the root's x.
   Work broadcast(const Array& x, int root, const CallOptions& options = {}) const;
-  /// output becomes this rank's part of the root's input; the others may leave theirs undefined.
+  /// Sets output to this rank's part of the root's input; on other ranks the input may be
+  /// undefined.
   Work scatter(const Array& output, const Array& input, int root,
                const CallOptions& options = {}) const;
-  /// The root's output becomes all inputs; the others may leave theirs undefined.
+  /// Sets the root's output to all inputs, one after the other; on other ranks the output may be
+  /// undefined.
   Work gather(const Array& output, const Array& input, int root,
               const CallOptions& options = {}) const;
-  /// Part j of this rank's input becomes part rank() of rank j's output.
+  /// Sends part j of this rank's input to rank j, where it becomes part rank() of the output.
   Work all_to_all(const Array& output, const Array& input,
                   const AllToAllOptions& options = {}) const;
-  /// x goes to rank `to`, whose recv with as many elements must come: a send without async returns
-  /// when it has. The n-th send to a rank meets its n-th recv from this one.
+  /// Sends x to rank `to`, which must call recv() with as many elements; without async it returns
+  /// when that has happened. The n-th send to a rank matches its n-th recv from this rank.
   /// \snippet test_examples_ranks.cpp send
   Work send(const Array& x, int to, const CallOptions& options = {}) const;
+  /// Receives x from rank `from`, which must call send() with as many elements.
   Work recv(const Array& x, int from, const CallOptions& options = {}) const;
-  /// Returns when every rank has come here.
+  /// Returns when every rank of the group has called it.
   void barrier(const CallOptions& options = {}) const;
 
-  /// Ranks with the same color form a group, in order of (key, rank); a negative color belongs to
-  /// none and gets an undefined Communicator. All ranks of this group must call it; an Error on
-  /// simulated ranks, which cannot ask the others.
+  /// Divides the group: ranks with the same color form a group, in the order of (key, rank); a rank
+  /// with a negative color belongs to none and gets an undefined Communicator. All ranks of this
+  /// group must call it. Throws an Error on simulated ranks, which cannot ask the others.
   Communicator split(int color, int key, const std::string& axis = "split") const;
-  /// The group of these ranks in this order. All ranks of this group must call it: members with
-  /// their own list, others with an empty one, which gives an undefined Communicator.
+  /// Makes the group of these ranks, in this order. All ranks of this group must call it: members
+  /// of the new group with their list, others with an empty one, which gives an undefined
+  /// Communicator.
   Communicator group(std::span<const int> ranks, const std::string& axis = "group") const;
 
-  /// What this rank has sent, over all its groups.
+  /// What this rank has sent, in all its groups.
   Traffic& traffic() const;
-  /// This rank's output: rank 0 prints; the others' text is dropped or, with prefixes, every rank's
-  /// lines begin with "[rank] ".
+  /// A stream for this rank's output: rank 0 prints, and the text of other ranks is dropped; or,
+  /// with prefixes, every rank prints, and its lines begin with "[rank] ".
   std::ostream& out() const;
 
  private:

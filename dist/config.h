@@ -1,6 +1,6 @@
 #pragma once
-// Config: a training run as a file in DeepSpeed's JSON describes it. docs/deepspeed.md says of
-// every key what it does here, or why it is refused.
+// Config: a training run, as a file in DeepSpeed's JSON format describes it. docs/deepspeed.md says
+// what every key does here, or why it is refused.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -10,82 +10,89 @@
 
 namespace hero::dist {
 
-/// What dist::Trainer builds. A member that a file does not name keeps the value it has here.
+/// What dist::Trainer builds. A member that a file does not set keeps the default value given here.
 struct Config {
-  /// \name Batches, in samples; 0: not given
-  /// resolve() makes the third of the two that are given: train_batch_size = micro_batch_size x
+  /// \name Batch sizes, in samples; 0: not given
+  /// Given two of them, resolve() computes the third: train_batch_size = micro_batch_size x
   /// accumulation_steps x data ranks.
   /// \{
-  int64_t train_batch_size = 0;    ///< of all data ranks in one step
-  int64_t micro_batch_size = 0;    ///< of one rank in one backward
-  int64_t accumulation_steps = 0;  ///< backwards of a rank in one step
+  int64_t train_batch_size = 0;    ///< samples of all data ranks in one step
+  int64_t micro_batch_size = 0;    ///< samples of one rank in one backward pass
+  int64_t accumulation_steps = 0;  ///< backward passes of a rank in one step
   /// \}
 
-  /// "Adam", "AdamW", "SGD", "Lamb", "Lion", "Adagrad", "RMSprop", and that optimizer's options by
-  /// the names of optim::Optimizer::option(). "Adam" decouples the weight decay, as DeepSpeed's
-  /// does; with adam_w_mode false the file's type is read as "AdamL2". Decay is 0 unless given.
+  /// An optimizer or a schedule: its type, and its numbers by name. Optimizers are "Adam", "AdamW",
+  /// "SGD", "Lamb", "Lion", "Adagrad" and "RMSprop", with the names of optim::Optimizer::option().
+  /// "Adam" decouples the weight decay, as DeepSpeed's does; with adam_w_mode false the type in the
+  /// file is read as "AdamL2". The decay is 0 unless given.
   struct Method {
-    std::string type = {};
-    std::map<std::string, double> options = {};
+    std::string type = {};                       ///< which one
+    std::map<std::string, double> options = {};  ///< its numbers by name
     bool operator==(const Method&) const = default;
   };
+  /// The optimizer.
   Method optimizer = {};
 
-  /// "WarmupLR", "WarmupDecayLR", "WarmupCosineLR" or "" for a constant rate; numbers by
-  /// DeepSpeed's names, and warmup_type as 0 (log) or 1 (linear).
+  /// The schedule of the rate: "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", or "" for a constant
+  /// rate; numbers have DeepSpeed's names, and warmup_type is 0 (log) or 1 (linear).
   Method scheduler = {};
 
-  /// dtype of the products in forward (hero::Autocast); parameters, gradients and states stay as
-  /// the model has them, so that parameters are what DeepSpeed calls master weights.
+  /// dtype of matrix products in forward (hero::Autocast); parameters, gradients and states keep
+  /// the model's dtypes, so the parameters are what DeepSpeed calls master weights.
   DType compute = kFloat32;
 
-  /// The factor of the loss, for float16 alone.
+  /// How the loss is scaled, for float16.
   struct LossScale {
-    double fixed = 0.0;          ///< 0: dynamic
-    int64_t initial_power = 16;  ///< begins at 2 to that power
-    int64_t window = 1000;       ///< steps without an overflow before it is doubled
-    int64_t hysteresis = 2;      ///< overflows before it is halved
-    bool consecutive = false;    ///< only overflows without a good step between them count
-    double least = 1.0;          ///< it is not halved below
+    double fixed = 0.0;          ///< the scale; 0: dynamic
+    int64_t initial_power = 16;  ///< the first scale is 2 to this power
+    int64_t window = 1000;       ///< steps without an overflow after which it is doubled
+    int64_t hysteresis = 2;      ///< overflows after which it is halved
+    bool consecutive = false;    ///< true: only overflows without a good step in between count
+    double least = 1.0;          ///< the smallest scale
     bool operator==(const LossScale&) const = default;
   };
+  /// How the loss is scaled, for float16.
   LossScale loss_scale = {};
 
-  double gradient_clipping = 0.0;  ///< largest norm of all gradients; 0: none
+  double gradient_clipping = 0.0;  ///< largest norm of all gradients together; 0: no clipping
 
-  /// The rung: 0 DDP, 1 to 3 ZeRO's stages.
+  /// The rung of the ladder.
   struct Zero {
-    int stage = 0;
-    int64_t bucket_elements = 0;      ///< stages 1 and 2: reduced and gathered together; 0: 25 MiB
-    bool prefetch = true;             ///< stage 3: the next unit is gathered while one computes
-    bool reshard = true;              ///< stage 3: units are freed between forward and backward
-    int replicas_of = 0;              ///< stage 3: shards lie in groups of so many ranks; 0: in all
-    bool offload_optimizer = false;   ///< to the host's memory: see Offload
+    int stage = 0;                ///< 0: DDP; 1 to 3: the stages of ZeRO
+    int64_t bucket_elements = 0;  ///< stages 1 and 2: elements in a bucket; 0: 25 MiB
+    /// Stage 3: parameters in host memory: gather the next unit while one computes.
+    bool prefetch = true;
+    bool reshard = true;              ///< stage 3: free units between forward and backward
+    int replicas_of = 0;              ///< stage 3: shard within groups of this many ranks; 0: all
+    bool offload_optimizer = false;   ///< optimizer states in host memory, see Offload
     bool offload_parameters = false;  ///< stage 3
     bool operator==(const Zero&) const = default;
   };
+  /// The rung of the ladder.
   Zero zero = {};
 
-  int tensor = 1;  ///< ranks that compute each layer together
-  int pipe = 1;    ///< stages of a pipeline, whose micro-batches are accumulation_steps
-  std::string schedule = "1f1b";   ///< of a pipeline: what Schedule::name() says
-  bool checkpoint_blocks = false;  ///< blocks of an nn::GPT keep their input alone and run twice
-  Order order = Order::tree;       ///< in which the ranks' gradients are added up
+  int tensor = 1;  ///< ranks that compute each layer together, in tensor parallelism
+  int pipe = 1;    ///< stages of a pipeline, which runs accumulation_steps micro-batches
+  std::string schedule = "1f1b";   ///< the pipeline's schedule, by Schedule::name()
+  bool checkpoint_blocks = false;  ///< true: checkpoint the activations of an nn::GPT's blocks
+  Order order = Order::tree;       ///< order in which the ranks' gradients are added up
 
-  int64_t steps_per_print = 0;  ///< a line of rank 0 every so many steps; 0: none
-  std::string report = {};      ///< rank 0 writes the run as a page to this file: see nn::Report
-  bool wall_clock_breakdown = false;  ///< and with it the milliseconds of forward, backward, step
+  int64_t steps_per_print = 0;  ///< steps between two lines that rank 0 prints; 0: none
+  std::string report = {};      ///< file to which rank 0 writes a page of the run, see nn::Report
+  /// True: lines have the milliseconds of forward, backward and step.
+  bool wall_clock_breakdown = false;
 
-  /// Reads a file. One Error names all keys that are unknown, refused or have a wrong value, each
-  /// with its line and the reason or the nearest key.
+  /// Reads a file. Throws one Error that names all keys that are unknown, refused or have a wrong
+  /// value, each with its line and the reason or the most similar key.
   static Config load(const std::string& path);
-  /// The same of text; `label` stands for the file's name in errors.
+  /// Reads the same from a text; `label` stands for the file's name in errors.
   static Config parse(const std::string& text, const std::string& label = "config");
-  /// The JSON of what differs from a Config's first values; parse(text()) is this Config.
+  /// The JSON of everything that differs from the defaults; parse(text()) is this Config.
   std::string text() const;
 
-  /// With all three batch sizes, for so many data ranks; without any of them one sample a rank and
-  /// one backward a step. An Error with the four numbers where they do not fit.
+  /// Returns this Config with all three batch sizes, for this many data ranks; if none is given,
+  /// one sample per rank and one backward pass per step. Throws an Error with the four numbers if
+  /// they do not fit together.
   Config resolve(int data_ranks) const;
 
   bool operator==(const Config&) const = default;

@@ -1,7 +1,7 @@
 #pragma once
-// DataParallel: a module that several ranks train, each on its own part of the batch. DDP, ZeRO and
-// FSDP are its rungs: each shards one thing more. A program changes one line to go from one to the
-// next.
+// DataParallel: a module that several ranks train, each on its own part of the batch. DDP, the
+// stages of ZeRO and FSDP are the rungs of a ladder, of which each shards one thing more. A program
+// changes one line to move from one rung to the next.
 //
 //   dist::DDP ddp(model, world);                     // every rank holds everything
 //   dist::ZeRO zero(model, world, {.stage = 1});     // optimizer states are sharded
@@ -26,24 +26,28 @@ namespace hero::dist {
 class DataParallel;
 std::shared_ptr<Replica> replica_of(const DataParallel& parallel);  // for dist's own files
 
-/// One unit: what is gathered and reduced in one collective.
+/// A unit: parameters that are gathered and reduced together in one collective.
 struct UnitInfo {
-  std::string name;
-  int64_t numel;  ///< elements of all its parameters
-  int64_t row;    ///< elements of what is gathered: those, gaps behind parameters of odd sizes and,
-                  ///< where it is cut, zeros up to a multiple of 8 elements a rank
-  Part own;       ///< this rank's part of the row; those of all ranks are equal where it is cut
-  std::vector<std::string> parameters;
+  std::string name;  ///< the path of its module
+  int64_t numel;     ///< elements of all its parameters
+  /// Elements of what is gathered: the parameters, gaps after those of odd sizes, and in sharded
+  /// units zeros up to a multiple of 8 elements per rank.
+  int64_t row;
+  Part own;  ///< this rank's part of the row; in sharded units all ranks have equal parts
+  std::vector<std::string> parameters;  ///< the names of its parameters
 };
 
+/// Options of DataParallel::summon_full_parameters().
 struct SummonOptions {
-  bool writeback = true;  ///< what was written to the whole parameters is kept
+  bool writeback = true;  ///< true: what is written to the whole parameters is kept
 };
 
-/// Shows the module's whole parameters, in their own dtype, while it lives; costs their memory.
-/// Making it is a collective, ending it is not. No forward or backward may run meanwhile.
+/// While it lives, the module has its whole parameters, in their own dtype, and needs the memory
+/// for them. Its constructor is a collective, its destructor is not. No forward or backward pass
+/// may run meanwhile.
 class FullParameters {
  public:
+  /// For DataParallel::summon_full_parameters().
   FullParameters(std::shared_ptr<Replica> replica, const SummonOptions& options);
   ~FullParameters();
   FullParameters(const FullParameters&) = delete;
@@ -55,10 +59,11 @@ class FullParameters {
   bool writeback_;
 };
 
-/// Lets backward add up gradients on each rank alone while it lives; the first backward after it
-/// averages the sum. Costs the memory of whole gradients.
+/// While it lives, backward adds up gradients on each rank by itself; the first backward pass after
+/// it averages the sum. It needs the memory of whole gradients.
 class NoSync {
  public:
+  /// For DataParallel::no_sync().
   explicit NoSync(std::shared_ptr<Replica> replica);
   ~NoSync();
   NoSync(const NoSync&) = delete;
@@ -69,64 +74,72 @@ class NoSync {
   std::vector<bool> previous_;  // of each replica
 };
 
-/// A handle; the module itself carries the rung, so the handle may be dropped. Between two steps a
-/// sharded module's parameters() are its shards: leaves with one dimension, perhaps empty, that
-/// partition() describes; they are the same tensors that the module had before, so an optimizer
-/// made then goes on. Inside forward and backward the module sees whole parameters.
-/// An Error in forward or backward, on all ranks, leaves everything between two steps.
+/// The common base of DDP, ZeRO and FSDP. It is a handle, which you may drop, since the module
+/// itself keeps what belongs to the rung. Between two steps the parameters() of a sharded module
+/// are its shards: leaves with one dimension, perhaps empty, that partition() describes. They are
+/// the same tensors that the module had before, so an optimizer that was made then keeps working.
+/// In forward and backward the module sees whole parameters. After an Error in forward or backward,
+/// which all ranks get, everything is as between two steps.
 class DataParallel {
  public:
-  /// module()(x)
+  /// Calls module()(x).
   Tensor operator()(const Tensor& x) const { return module()(x); }
+  /// The module.
   nn::Module& module() const { return replica_->module(); }
-  /// What an optimizer steps on this rank: module().parameters() between two steps.
+  /// What an optimizer steps on this rank: module().parameters(), between two steps.
   std::vector<Tensor> parameters() const;
 
+  /// Adds up gradients without averaging them, while the result lives.
   [[nodiscard]] NoSync no_sync() const { return NoSync(replica_); }
-  /// As no_sync(), from now on: false for micro-batches whose gradients are only added up.
+  /// Does from now on what no_sync() does for a while: false for micro-batches whose gradients are
+  /// only added up.
   void set_requires_gradient_sync(bool on) const {
     for (Replica* each : replica_->all()) each->set_sync(on);
   }
-  /// The same for the units of the module at a path and below it: their gradients are averaged
-  /// where this and the other are on. fully_shard() and ZeRO-3.
+  /// Does the same for the units of the module at a path and below it: their gradients are averaged
+  /// if both settings are on. For fully_shard() and ZeRO-3.
   void set_requires_gradient_sync(bool on, const std::string& path) const {
     replica_->set_sync(on, path);
   }
-  /// Hybrids: false for micro-batches whose gradients are added up within each group of shards
-  /// alone. Every rank keeps its shard of these sums, in float32 where they are halves, and the
-  /// next backward with it on averages them over the replicas, at 2 n / G (H - 1) / H bytes a step
-  /// in place of a micro-batch. The bits are those of the groups' sums, added up in the order of
-  /// the passes and then over the replicas in Order::tree. An Error in backward drops what waits.
-  /// On every other rung it changes nothing, as in PyTorch: there are no replicas of shards.
+  /// For hybrid sharding: false for micro-batches whose gradients are only added up within each
+  /// group of shards. Every rank keeps its shard of these sums, in float32 if gradients have half
+  /// precision, and the next backward pass with the setting on averages them over the replicas: 2 n
+  /// / G (H - 1) / H bytes for each step instead of each micro-batch. The bits are those of the
+  /// groups' sums, added up in the order of the passes and then over the replicas in Order::tree.
+  /// An Error in backward drops the sums that are waiting. On every other rung it changes nothing,
+  /// as in PyTorch, because shards have no replicas there.
   void set_requires_all_reduce(bool on) const {
     for (Replica* each : replica_->all()) each->set_all_reduce(on);
   }
-  /// The same for the units of the module at a path and below it: their gradients go to the
-  /// replicas where this and the other are on. fully_shard() and ZeRO-3.
+  /// Does the same for the units of the module at a path and below it: their gradients are averaged
+  /// over the replicas if both settings are on. For fully_shard() and ZeRO-3.
   void set_requires_all_reduce(bool on, const std::string& path) const {
     replica_->set_all_reduce(on, path);
   }
-  /// Begins to gather the units of the module at `path` and below it ("": all), between two steps,
-  /// and returns at once: the next forward finds them. A collective; fully_shard() and ZeRO-3.
+  /// Begins to gather the units of the module at `path` and below it ("": all units), between two
+  /// steps, and returns at once; the next forward pass uses them. A collective, for fully_shard()
+  /// and ZeRO-3.
   void unshard(const std::string& path) const { replica_->unshard(path); }
   /// Frees what unshard() gathered.
   void reshard(const std::string& path) const { replica_->reshard(path); }
+  /// Gathers the whole parameters, while the result lives. A collective.
   [[nodiscard]] FullParameters summon_full_parameters(const SummonOptions& options = {}) const {
     return FullParameters(replica_, options);
   }
   /// Runs `body`, a loop over this rank's batches, of which ranks may have different numbers. A
-  /// rank whose body has ended takes part in the others' steps with gradients of zero (the mean is
-  /// still over all ranks) and runs `step` after each, which does what body does after backward; so
-  /// all ranks end with the same bits. DDP and ZeRO stages 1 and 2.
+  /// rank whose body has ended takes part in the steps of the others with gradients of zero (the
+  /// mean is still over all ranks), and after each it runs `step`, which does what body does after
+  /// backward. So all ranks end with the same bits. For DDP and stages 1 and 2 of ZeRO.
   void join(const std::function<void()>& body, const std::function<void()>& step) const {
     replica_->join(body, step);
   }
-  /// The state of the whole module, copied, on every rank; a collective.
+  /// A copy of the whole module's state, on every rank. A collective.
   nn::StateDict full_state_dict() const;
+  /// The units, in order.
   std::vector<UnitInfo> units() const;
-  /// Called with everything that units do, in order, to show or to time it.
-  /// At Event::Kind::reduced the unit's shards have their gradients: a program may step and clear
-  /// them there, so that no more than one unit has gradients.
+  /// Calls `fn` with everything that units do, in order, so that you can show it or measure its
+  /// time. At Event::Kind::reduced the shards of the unit have their gradients: a program may step
+  /// the shards and clear the gradients there, so that at most one unit has gradients.
   void on_event(const std::function<void(const Event&)>& fn) const {
     for (Replica* each : replica_->all()) each->set_events(fn);
   }

@@ -5,31 +5,34 @@
 
 namespace hero::dist {
 
+/// Options of DDP.
 struct DDPOptions {
-  int64_t bucket_bytes = 25 << 20;       ///< gradients reduced in one call
-  int64_t first_bucket_bytes = 1 << 20;  ///< the first, so that the reductions begin early
-  bool broadcast_buffers = true;         ///< rank 0's, before each forward in training
-  bool find_unused_parameters = false;   ///< parameters may go without gradient; costs the overlap
-  bool broadcast_parameters = true;      ///< rank 0's first values, to all
-  Order order = Order::tree;             ///< in which the ranks' gradients are added up
-  double divide_by = 0.0;  ///< what their sum is divided by, 1 keeps it; 0: the number of ranks
-  std::vector<std::string> ignored_modules = {};  ///< paths; their parameters are left alone
+  int64_t bucket_bytes = 25 << 20;       ///< bytes of gradients that are reduced in one call
+  int64_t first_bucket_bytes = 1 << 20;  ///< those of the first call, small so that it begins early
+  bool broadcast_buffers = true;  ///< rank 0 sends its buffers before each forward in training
+  bool find_unused_parameters = false;  ///< parameters may lack a gradient; costs the overlap
+  bool broadcast_parameters = true;     ///< rank 0 sends its initial parameters
+  Order order = Order::tree;            ///< order in which the ranks' gradients are added up
+  double divide_by = 0.0;               ///< divisor of their sum; 0: the number of ranks
+  std::vector<std::string> ignored_modules = {};  ///< paths of modules that are not averaged
 };
 
-/// Distributed data parallelism: every rank holds the whole module, and gradients are averaged
-/// while backward runs, bucket by bucket. Buckets follow the reverse order of registration and,
-/// after the first backward, the order in which gradients became ready. A trainable parameter
-/// without a gradient is an Error that names it. Li et al., arXiv 2006.15704.
+/// Distributed data parallelism: every rank has the whole module, and gradients are averaged while
+/// backward runs, bucket by bucket. Buckets follow the reverse order of registration and, after the
+/// first backward, the order in which gradients became ready. If a trainable parameter gets no
+/// gradient, an Error names it. Li et al., arXiv 2006.15704.
 /// \snippet test_examples_ranks.cpp DDP
 class DDP : public DataParallel {
  public:
+  /// Puts the module on this rung. A collective; the module must be the same on all ranks.
   DDP(nn::Module& module, const Communicator& comm, const DDPOptions& options = {});
 
-  /// Averages gradients by this hook from the next backward on, in place of one all_reduce a
-  /// bucket; another call replaces it. A collective, between two steps: an Error on every rank
-  /// names who has another hook. Buckets then stay in the reverse order of registration, so that
-  /// what a hook carries from step to step has its place in every run. One rank alone sends
-  /// nothing, and its hook is not called. PyTorch's function of that name.
+  /// From the next backward pass on, averages gradients by this hook instead of one all_reduce for
+  /// each bucket; another call replaces the hook. A collective, between two steps: if a rank has
+  /// another hook, an Error on every rank names it. Buckets then stay in the reverse order of
+  /// registration, so that state which a hook carries from step to step belongs to the same bucket
+  /// in every run. A single rank sends nothing, and its hook is not called. It is PyTorch's
+  /// function of the same name.
   /// \snippet test_examples_ranks.cpp register_comm_hook
   void register_comm_hook(CommHook hook) const { replica_->set_hook(std::move(hook)); }
 };

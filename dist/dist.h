@@ -1,5 +1,5 @@
 #pragma once
-// The front header of dist: ranks and what they say to each other.
+// The front header of dist: ranks and how they communicate.
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/comm_hook.h>
 #include <hero/dist/communicator.h>

@@ -7,81 +7,88 @@
 
 namespace hero::dist {
 
-/// What a rank does.
+/// What every rank runs.
 using RankProgram = std::function<void(Communicator& world)>;
 
+/// Options of run_ranks().
 struct RunOptions {
-  /// Seconds a rank waits for the others in one call of a step; 0: HERO_TIMEOUT, or else 600.
+  /// Seconds that a rank waits for the others in a call; 0: the environment's HERO_TIMEOUT, or else
+  /// 600.
   double timeout = 0.0;
-  bool prefix = false;                    ///< every rank prints, and its lines begin with "[rank] "
-  double link_bytes_per_second = 0.0;     ///< 0: as fast as memory; else see run_ranks()
-  EngineKind engine = EngineKind::local;  ///< local, or nccl: rank i has GPU i to itself
-  /// The same until a rank's first call is complete, and where groups are made; 0:
+  bool prefix = false;  ///< true: every rank prints, and its lines begin with "[rank] "
+  double link_bytes_per_second = 0.0;  ///< rate of a simulated link, see run_ranks(); 0: no limit
+  EngineKind engine = EngineKind::local;  ///< local, or nccl, where rank i has GPU i to itself
+  /// Seconds that it waits until its first call is complete, and while groups are made; 0:
   /// HERO_TIMEOUT_JOIN, HERO_TIMEOUT, or else 600.
   double timeout_join = 0.0;
-  /// The same where a checkpoint is saved or loaded; 0: HERO_TIMEOUT_CHECKPOINT, HERO_TIMEOUT, or
-  /// else 600.
+  /// Seconds that it waits while a checkpoint is saved or loaded; 0: HERO_TIMEOUT_CHECKPOINT,
+  /// HERO_TIMEOUT, or else 600.
   double timeout_checkpoint = 0.0;
 };
 
-/// Runs `program` on `ranks` threads of this process (one rank: on the calling thread) and returns
-/// when all have ended. Each rank has its own Ledger and Traffic, and its default generator begins
-/// where the caller's stands; together the ranks use at most num_threads() threads for kernels, or
-/// one each. What the first rank to fail threw is thrown again here; the others are stopped by an
-/// Error in their next call. With link_bytes_per_second a call is complete no earlier than the
-/// bytes that its ranks send would have left them at that rate: each rank's leave one after the
-/// other, beginning when all ranks of their call have made it. Ranks compute meanwhile: so one
-/// machine shows how much of its communication a program hides.
+/// Runs `program` on `ranks` threads of this process (a single rank on the calling thread), and
+/// returns when all have ended. Each rank has its own Ledger and Traffic, and its default generator
+/// begins with the state of the caller's; together the ranks use at most num_threads() threads for
+/// kernels, or one each. If a rank fails, what the first one threw is thrown again here, and the
+/// others are stopped by an Error in their next call. With link_bytes_per_second, a call is not
+/// complete before the bytes that its ranks send could have left them at this rate: the bytes of
+/// each rank leave one after the other, from when all ranks have made the call. Ranks compute
+/// meanwhile, so one machine can show how much of its communication a program hides.
 /// \snippet test_examples_ranks.cpp run_ranks
 void run_ranks(int ranks, const RankProgram& program, const RunOptions& options = {});
 
 /// Runs `program` for ranks of a world of `size`, one after the other on the calling thread, on
-/// meta arrays: the same code counts its memory (current_ledger()) and traffic (world.traffic())
-/// for any number of ranks. `ranks`: which of them, each once; empty for all. Ranks whose calls
-/// differ are an Error, as it is when they run: collectives, the two ends of a message, the counts
-/// of an all_to_all. Cpu arrays of up to 1 MiB, by which programs agree on something, are taken as
-/// if all ranks had said the same: a sum is N times this rank's, a mean or maximum the same,
-/// gathered parts are copies; so a program goes one way on all ranks. Messages carry none of them.
+/// meta arrays: so the same code counts its memory (current_ledger()) and traffic (world.traffic())
+/// for any number of ranks. `ranks` says which of them run, each once; empty for all. If the calls
+/// of ranks differ, that is an Error, as it is in a real run: in collectives, the two ends of a
+/// message, or the counts of an all_to_all. Arrays on the cpu of up to 1 MiB, by which programs
+/// agree on something, are treated as if all ranks had the same values: a sum is N times this
+/// rank's value, a mean or maximum is the value, and gathered parts are copies; so the program
+/// takes the same way on all ranks. Messages cannot be arrays on the cpu.
 /// \snippet test_examples_ranks.cpp simulate_ranks
 void simulate_ranks(int size, const RankProgram& program, const std::vector<int>& ranks = {});
 
+/// Options of launch().
 struct LaunchOptions {
-  int default_ranks = 1;          ///< threads where there is no --ranks
-  int restarts = 0;               ///< how often a program that fails is started again; see launch()
-  std::vector<int> elastic = {};  ///< numbers of ranks it may run on; empty: as many as it is told
+  int default_ranks = 1;  ///< number of ranks (threads) without --ranks
+  int restarts = 0;       ///< how often a failed program is restarted, see launch()
+  /// Numbers of ranks it may run on; empty: only the one it is given.
+  std::vector<int> elastic = {};
 };
 
-/// The body of main(): runs `program` and returns the exit code: 1 when a rank failed, with its
-/// message on stderr. There is one rank, or as many threads as `--ranks N` or default_ranks say;
-/// but where mpirun or srun has started this process, there is one rank in each process of that MPI
-/// world, on the mpi engine. Takes its options out of argc and argv: --ranks N (in an MPI world its
-/// size, or an Error), --prefix, --timeout SECONDS, --timeout-join SECONDS, --timeout-checkpoint
-/// SECONDS (see RunOptions), --engine local, mpi (without
-/// mpirun a world of one process) or nccl (threads or processes as without it, each with one of its
-/// machine's GPUs), --link BYTES_PER_SECOND (threads only; see
-/// run_ranks()). MPI is finalised when the process ends.
+/// The body of main(): runs `program` on all ranks and returns the exit code, which is 1 if a rank
+/// failed, with its message on stderr. Ranks are as many threads as `--ranks N` or default_ranks
+/// say; but if mpirun or srun has started this process, each process of that MPI world is one rank,
+/// on the mpi engine. launch() takes its options out of argc and argv: --ranks N (in an MPI world
+/// it must be the size of the world), --prefix, --timeout SECONDS, --timeout-join SECONDS,
+/// --timeout-checkpoint SECONDS (see RunOptions), --engine local, mpi (without mpirun a world of
+/// one process) or nccl (threads or processes as without it, each with one of its machine's GPUs),
+/// and --link BYTES_PER_SECOND (for threads only; see run_ranks()). MPI is finalised when the
+/// process ends.
 ///
 /// With `restarts`, or --restarts N, the calling process becomes a supervisor: the program runs in
-/// a child, and where that fails it is started anew, at most N times in all, whatever it has
-/// reached. A program that begins with resume() of a dist::Checkpointer goes on from the newest
-/// checkpoint, with the bits of one that was not disturbed. It has failed when it ends with an exit
-/// code other than 0 or by a signal; a line on stderr says how, from which step it goes on and on
-/// how many ranks. It is not started again after exit code 2 (wrong options) or 127 (no such
-/// command), nor when two attempts in a row were ended by an error, and no signal, before they
-/// saved a checkpoint, nor after SIGINT, SIGTERM or SIGHUP, which are passed on. launch() returns
-/// in the child. The supervisor ends with the child's exit code, or 128 + n after signal n, and
-/// leaves no process behind.
+/// a child process, and is restarted if it fails, at most N times in all, however far it got. A
+/// program that begins with resume() of a dist::Checkpointer resumes from the newest checkpoint,
+/// with the bits of a run that was not interrupted. A program has failed if it ends with an exit
+/// code other than 0 or by a signal; a line on stderr says how it ended, from which step it
+/// resumes, and on how many ranks. It is not restarted after exit code 2 (wrong options) or 127 (no
+/// such command), nor after SIGINT, SIGTERM or SIGHUP, which are passed on to it, nor if two
+/// attempts in a row ended by an error, and not a signal, before they saved a checkpoint. launch()
+/// returns in the child. The supervisor ends with the child's exit code, or 128 + n after signal n,
+/// and leaves no process behind.
 ///
-/// Ranks that are threads are a fork of the calling process, which must have no other threads yet.
-/// With --engine mpi or --mpirun "COMMAND" (words between blanks; "mpirun") the child is `COMMAND
-/// -n RANKS PROGRAM ..` with the words of this process's command line. Where mpirun or srun has
-/// started the program `restarts` does nothing, and --restarts is an Error.
+/// If ranks are threads, the child is a fork of the calling process, which must have no other
+/// threads yet. With --engine mpi or --mpirun "COMMAND" (words separated by blanks; "mpirun" by
+/// default) the child is `COMMAND -n RANKS PROGRAM ..` with the words of this process's command
+/// line. If mpirun or srun has started the program, `restarts` does nothing, and --restarts is an
+/// Error.
 ///
-/// With `elastic`, --elastic=8,4,2,1, or --elastic (--ranks and its halves, as long as they are
-/// whole) an attempt has the largest of these numbers of ranks, up to --ranks, for which there is
-/// room: after a failure one rank less than before. But --hosts "COMMAND" is a command of the shell
-/// that prints what there is, asked before every attempt: a host and its slots a line ("node1
-/// slots=2", as in Open MPI's hostfile), of which mpirun gets as many as it needs (--host).
+/// With `elastic`, --elastic=8,4,2,1, or --elastic (which stands for --ranks and its halves, as
+/// long as they are whole numbers), an attempt has the largest of these numbers of ranks that is at
+/// most --ranks and, after a failure, smaller than before. With --hosts "COMMAND" instead, the
+/// shell runs the command before every attempt; it prints the available hosts with their slots, one
+/// per line ("node1 slots=2", as in Open MPI's hostfile), and mpirun gets as many of them as it
+/// needs (--host).
 int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& options = {});
 
 }  // namespace hero::dist

@@ -6,32 +6,35 @@
 
 namespace hero::dist {
 
-/// One dimension of a mesh.
+/// An axis of a mesh.
 struct Axis {
-  std::string name;
-  int size = 1;
+  std::string name;  ///< its name, such as "shard"
+  int size = 1;      ///< the number of ranks along it
 };
 
-/// Ranks laid out as a grid with named axes, row-major: of {{"replicate", 2}, {"shard", 4}} rank 5
-/// has the coordinates (1, 1). mesh["shard"] is the group of the ranks that differ from this one in
-/// that coordinate only, in its order; Traffic counts it under the axis's name.
+/// Ranks arranged as a row-major grid with named axes: in {{"replicate", 2}, {"shard", 4}}, rank 5
+/// has the coordinates (1, 1). mesh["shard"] is the group of the ranks that differ from this one
+/// only in that coordinate, in its order; Traffic counts its calls under the name of the axis.
 /// \snippet test_examples_ranks.cpp Mesh
 class Mesh {
  public:
-  /// All ranks of `world` must make the same mesh; the sizes' product must be its size.
+  /// Makes a mesh. All ranks of `world` must make the same mesh, and the product of the sizes must
+  /// be the size of the world.
   Mesh(const Communicator& world, std::vector<Axis> axes);
 
-  /// The group along an axis; an Error that lists the axes if there is none of that name.
+  /// The group along an axis. Throws an Error that lists the axes if there is none of this name.
   const Communicator& operator[](const std::string& name) const;
-  /// The mesh of some axes, in the order in which they are named: its world() are the ranks that
-  /// differ from this one in these coordinates alone, row-major. Of {{"pipe", 2}, {"replicate", 2},
-  /// {"shard", 4}} sub({"replicate", "shard"}) are the eight ranks of a stage, and its groups along
-  /// the axes are those of this mesh. All ranks of this mesh must call it. An Error for an axis
-  /// that is not there or is named twice.
+  /// The mesh of some of the axes, in the order in which they are named: its world() has the ranks
+  /// that differ from this one only in these coordinates, row-major. For {{"pipe", 2},
+  /// {"replicate", 2}, {"shard", 4}}, sub({"replicate", "shard"}) has the eight ranks of a stage,
+  /// and its groups along the axes are those of this mesh. All ranks of this mesh must call it.
+  /// Throws an Error for an axis that does not exist or is named twice.
   Mesh sub(const std::vector<std::string>& names) const;
-  /// This rank's place along an axis, which is its rank in that group.
+  /// This rank's coordinate along an axis, which is its rank in that group.
   int coordinate(const std::string& name) const;
+  /// The axes.
   const std::vector<Axis>& axes() const { return axes_; }
+  /// The group of all ranks of the mesh.
   const Communicator& world() const { return world_; }
 
  private:

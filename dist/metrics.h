@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that ranks measure, brought together.
+// Gathering numbers that ranks measure.
 #include <span>
 #include <string>
 #include <vector>
@@ -9,22 +9,24 @@
 
 namespace hero::dist {
 
-/// One number of all ranks.
+/// A metric of all ranks.
 struct GatheredMetric {
-  std::string name;
-  std::vector<double> values;  ///< by rank
-  double mean = 0.0;           ///< weighted
-  double sum = 0.0, min = 0.0, max = 0.0;
+  std::string name;                        ///< the name of the metric
+  std::vector<double> values;              ///< the value of each rank
+  double mean = 0.0;                       ///< their weighted mean
+  double sum = 0.0, min = 0.0, max = 0.0;  ///< unweighted, over all ranks
 };
 
+/// Options of gather_metrics() and mean_metrics().
 struct GatherMetricsOptions {
-  /// How much this rank's numbers count in the mean, such as its number of samples; not negative,
+  /// The weight of this rank's numbers in the mean, such as its number of samples; not negative,
   /// and not 0 on all ranks.
   double weight = 1.0;
 };
 
-/// The same names in the same order on every rank; every rank gets the same numbers, to the bit:
-/// sums are made in the order of ranks. A collective; an Error on every rank where names differ.
+/// Gathers metrics, which have the same names in the same order on every rank. Every rank gets the
+/// same numbers, to the bit, as sums are made in the order of ranks. A collective; throws an Error
+/// on every rank if the names differ.
 /// \snippet test_examples_ranks.cpp gather_metrics
 std::vector<GatheredMetric> gather_metrics(const Communicator& world,
                                            std::span<const nn::Metric> metrics,
@@ -32,7 +34,7 @@ std::vector<GatheredMetric> gather_metrics(const Communicator& world,
 std::vector<GatheredMetric> gather_metrics(const Communicator& world,
                                            std::initializer_list<nn::Metric> metrics,
                                            const GatherMetricsOptions& options = {});
-/// The means alone, which nn::MetricsWriter::write() takes.
+/// Gathers only the means, which nn::MetricsWriter::write() takes. A collective.
 std::vector<nn::Metric> mean_metrics(const Communicator& world, std::span<const nn::Metric> metrics,
                                      const GatherMetricsOptions& options = {});
 

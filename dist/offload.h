@@ -1,6 +1,5 @@
 #pragma once
-// What ZeRO and fully_shard() may keep in the host's memory, or in a file, in place of the
-// device's.
+// What ZeRO and fully_shard() can keep in host memory, or in a file, instead of device memory.
 
 namespace hero::core {
 class SwapFile;
@@ -8,23 +7,25 @@ class SwapFile;
 
 namespace hero::dist {
 
-/// Where shards lie while nothing is computed with them. On a module that lies on the cpu, where
-/// the two memories are one, `optimizer` and `parameters` change nothing. Simulated ranks refuse
-/// all three.
+/// Where shards are kept while nothing is computed with them. For a module on the cpu, where the
+/// two memories are the same, `optimizer` and `parameters` change nothing. Simulated ranks support
+/// none of the three.
 struct Offload {
-  /// The shards that the optimizer steps lie in page-locked memory of the host: so do their
-  /// gradients and the optimizer's states, and the step is taken by the cpu. Stages 1 and 2 keep
-  /// the whole parameters on the device beside them; stage 3 and fully_shard() have no others, so
-  /// there it is the same as `parameters`.
+  /// True: the shards that the optimizer steps are in page-locked host memory, with their gradients
+  /// and the optimizer's states, and the cpu makes the step. Stages 1 and 2 keep the whole
+  /// parameters on the device besides; stage 3 and fully_shard() have only the shards, so there it
+  /// is the same as `parameters`.
   bool optimizer = false;
-  /// Stage 3 and fully_shard(): parameters are on the device from their gathering to their freeing.
+  /// True, for stage 3 and fully_shard(): parameters are on the device only while they are
+  /// gathered.
   bool parameters = false;
-  /// The shards lie in this file, each unit's in a slot of its own, and come into memory to be
-  /// gathered and to be stepped; their gradients lie in the host's memory. The optimizer's states
-  /// do, too, unless it is an optim::Paged. The file must outlive the module, and each rank has its
-  /// own or all have one.
+  /// The shards are in this file, those of each unit in a slot of its own, and are read into memory
+  /// to be gathered and to be stepped; their gradients are in host memory. So are the optimizer's
+  /// states, unless it is an optim::Paged. The file must outlive the module; either every rank has
+  /// a file or none does.
   core::SwapFile* disk = nullptr;
 
+  /// True if any of the three is set.
   bool any() const { return optimizer || parameters || disk != nullptr; }
 };
 

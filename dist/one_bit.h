@@ -1,6 +1,6 @@
 #pragma once
-// Optimizers over DDP whose ranks tell each other one bit an element: 1-bit Adam, 1-bit LAMB and
-// 0/1 Adam.
+// Optimizers on top of DDP whose ranks send each other one bit for each element: 1-bit Adam, 1-bit
+// LAMB and 0/1 Adam.
 //
 //   dist::DDP ddp(model, world);
 //   dist::OneBitAdam adam(ddp, model.parameters(), {.lr = 1e-3, .freeze_step = 300});
@@ -20,15 +20,21 @@ namespace hero::dist {
 
 class OneBitLink;
 
+/// Options of OneBitAdam.
 struct OneBitAdamOptions {
-  double lr = 1e-3;
+  double lr = 1e-3;  ///< learning rate
+  /// Decay of the running means of g and of g^2, each in [0, 1).
   std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
+  double eps = 1e-8;  ///< added to the root that is divided by
+  /// Decoupled decay: the parameter is multiplied by 1 - lr * weight_decay.
   double weight_decay = 0.0;
-  int64_t freeze_step = 100'000;               ///< steps of warm-up; the same for all groups
-  int64_t bucket_elements = int64_t{4} << 20;  ///< of momentum, sent together; likewise
+  int64_t freeze_step = 100'000;  ///< steps of warm-up; the same for all groups
+  /// Elements of momentum that are sent together; the same for all groups.
+  int64_t bucket_elements = int64_t{4} << 20;
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("beta1", self.betas[0]);
@@ -40,34 +46,35 @@ struct OneBitAdamOptions {
   }
 };
 
-/// 1-bit Adam. The first freeze_step steps are AdamW's of the gradients that DDP averages. Then the
-/// mean squares v stay, with their correction, and backward leaves each rank its own gradients g:
-/// m = m + (1 - beta1) (g - m) becomes the ranks' mean of that in bits, with error feedback on both
-/// sides (rows of bits go to the ranks, their means' bits to all), and p = p (1 - lr weight_decay)
-/// - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^freeze) + eps). Tang et al., arXiv
-/// 2102.02888.
+/// 1-bit Adam. The first freeze_step steps are AdamW's, with the gradients that DDP averages. After
+/// that, the mean squares v and their correction stay fixed, and backward leaves each rank its own
+/// gradients g: m = m + (1 - beta1) (g - m) becomes the mean over the ranks of that, sent in bits
+/// with error feedback on both sides (each rank gets its row of bits from all, and sends the bits
+/// of the mean to all), and p = p (1 - lr weight_decay) - lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1
+/// - beta2^freeze) + eps). Tang et al., arXiv 2102.02888.
 ///
 /// Every rank ends each step with the same bits, those of one process that does the same with N
 /// gradients, on every engine. A frozen step of a bucket of n elements on N ranks sends 2 (N - 1)
-/// (4
-/// + row / 8) bytes, row = n / N rounded up to 32, and 8 (N - 1) for all buckets together; see
-/// bytes_of_step(). Memory beside Adam's: errors of 4 bytes an element, and of 4 / N. They are each
-/// rank's own: a Checkpointer that tracks the optimizer saves them by rank.
+/// (4 + row / 8) bytes, row = n / N rounded up to 32, and 8 (N - 1) for all buckets together; see
+/// bytes_of_step(). Beside Adam's memory, errors take 4 bytes and 4 / N bytes for each element.
+/// They differ from rank to rank: a Checkpointer that tracks the optimizer saves them by rank.
 ///
-/// Frozen steps: gradients of several backwards are added up as ever and need no no_sync();
-/// clip_grad_norm() sees this rank's gradients alone; a parameter without one has a gradient of 0.
-/// Elements whose v is 0 had no gradient in the warm-up: they stay, as do those of an embedding
-/// that no batch had; still_elements() counts them. A gradient that is not finite on any rank is an
-/// Error on all, which names rank and parameter, before anything has changed; optim::GradScaler
-/// passes over such a step on every rank.
+/// In frozen steps, gradients of several backward passes are added up as usual and need no
+/// no_sync(); clip_grad_norm() sees only this rank's gradients; a parameter without a gradient has
+/// a gradient of 0. Elements whose v is 0 got no gradient in the warm-up, such as rows of an
+/// embedding that no batch contained: frozen steps do not change them, and still_elements() counts
+/// them. If a gradient on any rank is not finite, all ranks throw an Error, which names rank and
+/// parameter, before anything has changed; optim::GradScaler skips such a step on every rank.
 ///
-/// `ddp` is a DDP of the module whose parameters these are, all or some of them, in float32 or
-/// halves; of ZeRO or FSDP, which keep only parts of gradients and states on a rank, it is an
-/// Error.
+/// `ddp` is a DDP of the module to which the parameters belong, all or some of them, in float32 or
+/// half precision. For ZeRO or FSDP, which keep only shards of gradients and states on a rank, it
+/// throws an Error.
 class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public RankStates {
  public:
+  /// Makes an optimizer for these parameters, all with the same options.
   OneBitAdam(const DataParallel& ddp, const std::vector<Tensor>& params,
              const OneBitAdamOptions& options = {});
+  /// Makes an optimizer for groups of parameters, each group with options of its own.
   OneBitAdam(const DataParallel& ddp, const std::vector<Group>& groups);
   ~OneBitAdam() override;
 
@@ -75,14 +82,14 @@ class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public RankStat
   bool gradients_finite() const override;
   void load_state_dict(const optim::StateDict& dict) override;
 
-  /// Whether the next step's momentum travels in bits.
+  /// True if the next step is a frozen one, which sends its momentum in bits.
   bool frozen() const;
-  /// Bytes that this rank sends in a frozen step.
+  /// The bytes that this rank sends in a frozen step.
   int64_t bytes_of_step();
-  /// Elements that no frozen step moves; 0 before.
+  /// The number of elements that no frozen step changes; 0 in the warm-up.
   int64_t still_elements() const;
 
-  /// \name The errors, of the frozen steps; a checkpoint has none before
+  /// \name The errors of frozen steps; a checkpoint from the warm-up has none
   /// \{
   optim::StateDict rank_state_dict() const override;
   void load_rank_state_dict(const optim::StateDict& dict) override;
@@ -100,21 +107,26 @@ class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public RankStat
   std::unique_ptr<OneBitLink> link_;
 };
 
+/// Options of OneBitLAMB.
 struct OneBitLAMBOptions {
-  double lr = 1e-3;
+  double lr = 1e-3;  ///< learning rate
+  /// Decay of the running means of g and of g^2, each in [0, 1).
   std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-6;
-  double weight_decay = 0.0;
-  int64_t freeze_step = 100'000;               ///< steps of warm-up; the same for all groups
-  int64_t bucket_elements = int64_t{4} << 20;  ///< of momentum, sent together; likewise
-  double max_coeff = 10.0;                     ///< of the quotient |p| / |d| in the warm-up
-  double min_coeff = 0.01;
-  double coeff_beta = 0.9;  ///< of the quotient's running mean, which stays at the freeze
-  double factor_max = 4.0;  ///< of the factor that it gets in a frozen step
-  double factor_min = 0.5;
-  double factor_threshold = 0.1;  ///< by which part that may change from step to step
+  double eps = 1e-6;              ///< added to the root that is divided by
+  double weight_decay = 0.0;      ///< this times the parameter is added to its direction d
+  int64_t freeze_step = 100'000;  ///< steps of warm-up; the same for all groups
+  /// Elements of momentum that are sent together; the same for all groups.
+  int64_t bucket_elements = int64_t{4} << 20;
+  double max_coeff = 10.0;  ///< upper limit of the quotient |p| / |d| in the warm-up
+  double min_coeff = 0.01;  ///< lower limit of it
+  double coeff_beta = 0.9;  ///< decay of its running mean, which stays fixed after the warm-up
+  double factor_max = 4.0;  ///< upper limit of the factor f that it gets in a frozen step
+  double factor_min = 0.5;  ///< lower limit of it
+  double factor_threshold = 0.1;  ///< the share by which f may change from one step to the next
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("beta1", self.betas[0]);
@@ -142,19 +154,23 @@ struct OneBitLAMBOptions {
 /// towards 1 by the share of the decay in d, within [factor_min, factor_max] and within
 /// factor_threshold of the last step's. Li et al., arXiv 2104.06069, algorithm 1.
 ///
-/// Bytes, errors, pairing, checkpoints and what else is said of OneBitAdam hold here, too. Beside
-/// those errors it has one array more, v'.
+/// What is said of OneBitAdam about bytes, errors, checkpoints and DDP is true here, too. It has
+/// one more array for each parameter, v'.
 class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public RankStates {
  public:
+  /// Makes an optimizer for these parameters, all with the same options.
   OneBitLAMB(const DataParallel& ddp, const std::vector<Tensor>& params,
              const OneBitLAMBOptions& options = {});
+  /// Makes an optimizer for groups of parameters, each group with options of its own.
   OneBitLAMB(const DataParallel& ddp, const std::vector<Group>& groups);
   ~OneBitLAMB() override;
 
   void step() override;
   bool gradients_finite() const override;
   void load_state_dict(const optim::StateDict& dict) override;
+  /// True if the next step is a frozen one, which sends its momentum in bits.
   bool frozen() const;
+  /// The bytes that this rank sends in a frozen step.
   int64_t bytes_of_step();
 
   optim::StateDict rank_state_dict() const override;
@@ -177,18 +193,25 @@ class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public RankStat
   std::vector<std::pair<int, State*>> directed_;  // of the warm-up step now running, by group
 };
 
+/// Options of ZeroOneAdam. Numbers of steps count those of all groups.
 struct ZeroOneAdamOptions {
-  double lr = 1e-3;
+  double lr = 1e-3;  ///< learning rate
+  /// Decay of the running means of g and of g^2, each in [0, 1).
   std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
+  double eps = 1e-8;  ///< added to the root that is divided by
+  /// Decoupled decay: the parameter is multiplied by 1 - lr * weight_decay.
   double weight_decay = 0.0;
-  int64_t var_freeze_step = 100'000;   ///< the last step that may update v
-  int64_t var_update_scaler = 16;      ///< updates of v after which the steps between two double
-  int64_t local_step_scaler = 32'768;  ///< local steps after which those between two means double
-  int64_t local_step_clipper = 16;     ///< the most of them
-  int64_t bucket_elements = int64_t{4} << 20;
+  int64_t var_freeze_step = 100'000;  ///< the last step that may update v
+  /// Updates of v after which the interval between two of them doubles.
+  int64_t var_update_scaler = 16;
+  /// Local steps after which the interval between two means doubles.
+  int64_t local_step_scaler = 32'768;
+  int64_t local_step_clipper = 16;             ///< upper limit of that interval
+  int64_t bucket_elements = int64_t{4} << 20;  ///< elements that are sent together
 
+  /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
+  /// Calls visit(name, value) for every option; OptimizerOf reads and writes options by it.
   static void each(auto& self, auto&& visit) {
     visit("lr", self.lr);
     visit("beta1", self.betas[0]);
@@ -203,25 +226,28 @@ struct ZeroOneAdamOptions {
   }
 };
 
-/// 0/1 Adam. Up to var_freeze_step, v is updated in every k-th step alone, by gradients that DDP
-/// averages; in the others each rank keeps its own and their mean in bits (with error feedback on
-/// both sides) goes into m. k doubles after var_update_scaler updates. Then v stays, errors begin
-/// anew, and ranks step by themselves, each with its own m and parameters, adding up u = sum of r
-/// m, r = lr / (1 - beta1^t). After every h such steps, where h doubles after local_step_scaler
-/// steps up to local_step_clipper, u becomes the ranks' mean in bits, parameters go back to where
-/// they were after the last mean, p -= u / denominator, and m = u / (sum of r). Lu et al., arXiv
-/// 2202.06009, algorithm 1; m and v are corrected for their start at zero, as Adam's.
+/// 0/1 Adam. Up to var_freeze_step, v is updated only in every k-th step, by gradients that DDP
+/// averages; in the other steps each rank keeps its own gradients, and their mean, sent in bits
+/// with error feedback on both sides, enters m. k doubles after var_update_scaler updates. After
+/// that, v stays fixed, errors are reset, and ranks make local steps, each with its own m and
+/// parameters, and add up u = sum of r m, with r = lr / (1 - beta1^t). After every h local steps,
+/// where h doubles after local_step_scaler steps up to local_step_clipper, u is replaced by its
+/// mean over the ranks, sent in bits; parameters return to where they were after the last mean; p
+/// -= u / denominator; and m = u / (sum of r). Lu et al., arXiv 2202.06009, algorithm 1; m and v
+/// are corrected for their start at zero, as Adam's.
 ///
-/// Between two means ranks have different parameters: state_dict() is an Error there that names the
-/// next one, and synchronize() makes one. After it all ranks have the same bits. Bytes: those of
-/// DDP's all_reduce where v is updated, OneBitAdam's where bits travel, none in local steps. What
-/// else is said of OneBitAdam holds here, too; a gradient that is not finite in a local step is
-/// that rank's Error, which the others hear of in their next call. Options count the steps of all
-/// groups.
+/// Between two means the ranks have different parameters: state_dict() then throws an Error that
+/// names the step of the next mean, and synchronize() makes one at once. After a mean all ranks
+/// have the same bits. A step sends the bytes of DDP's all_reduce if v is updated, those of
+/// OneBitAdam if bits are sent, and none if it is local. What else is said of OneBitAdam is true
+/// here, too; a gradient that is not finite in a local step is an Error of that rank, which the
+/// others get in their next call.
 class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public RankStates {
  public:
+  /// Makes an optimizer for these parameters, all with the same options.
   ZeroOneAdam(const DataParallel& ddp, const std::vector<Tensor>& params,
               const ZeroOneAdamOptions& options = {});
+  /// Makes an optimizer for groups of parameters, each group with options of its own.
   ZeroOneAdam(const DataParallel& ddp, const std::vector<Group>& groups);
   ~ZeroOneAdam() override;
 
@@ -230,14 +256,15 @@ class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public RankSt
   optim::StateDict state_dict() const override;
   void load_state_dict(const optim::StateDict& dict) override;
 
-  /// How the ranks' next step goes.
+  /// What a step does: it updates v by averaged gradients, averages in bits, or is local.
   enum class Kind : uint8_t { variance, bits, local };
+  /// What the next step does.
   Kind next_step() const;
-  /// The ranks' parameters are the same.
+  /// True if the parameters are the same on all ranks.
   bool synchronized() const { return local_steps_ == 0; }
-  /// Makes them the same now, where they are not. A collective.
+  /// Makes a mean now, unless the parameters are the same already. A collective.
   void synchronize();
-  /// Bytes that this rank sends where bits travel.
+  /// The bytes that this rank sends in a step that averages in bits.
   int64_t bytes_of_mean();
 
   optim::StateDict rank_state_dict() const override;

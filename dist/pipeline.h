@@ -1,6 +1,6 @@
 #pragma once
-// Pipeline: a model cut between its links over the ranks of a group, each of which holds one stage
-// of it, or several chunks, and works on one micro-batch while the others work on other ones.
+// Pipeline: a model that is cut between its links into stages, of which each rank of a group has
+// one, or several chunks, and computes one micro-batch while the others compute other ones.
 //
 //   std::optional<nn::DeviceScope> meta(kMeta);
 //   nn::GPT model(config);  // shapes alone, on every rank; with tie_weights = false
@@ -24,66 +24,71 @@
 
 namespace hero::dist {
 
+/// Options of Pipeline.
 struct PipelineOptions {
-  Schedule schedule = Schedule::one_f_one_b();
+  Schedule schedule = Schedule::one_f_one_b();  ///< the order of forward and backward passes
   int micro_batches = 1;  ///< equal parts of a batch along its first dimension
-  /// The first link of each stage, from 0 on, a stage for each chunk of each rank: chunk c of rank
-  /// r is stage c p + r. Empty: as many links each as they go, the first ones one more.
+  /// The first link of each stage, beginning with 0; there is a stage for each chunk of each rank,
+  /// and chunk c of rank r is stage c p + r, with p ranks. When empty, links are divided evenly,
+  /// and the first stages have one more if need be.
   std::vector<size_t> first_links = {};
-  Device device = kCpu;  ///< where what was made on meta gets its values, if all of it was
+  Device device = kCpu;  ///< where a module that was made on meta is initialised
 };
 
+/// Options of Pipeline::step().
 struct PipelineStepOptions {
-  double scale = 1.0;  ///< of the loss whose gradients are added: a GradScaler's get_scale()
+  double scale = 1.0;  ///< factor of the loss in backward, such as GradScaler::get_scale()
 };
 
-/// One rank's end of a pipeline. The module is whole on every rank and may lie on meta; parameters
-/// and buffers of this rank's links get bytes and the first values that building the whole would
-/// have given them, all others become leaves of no elements, whose partition() says so. Names stay
-/// the model's, so a dist::Checkpointer saves and loads it on any number of ranks. Optimizers,
-/// norms and scalers take parameters(), or the module's own, which are the same.
+/// One rank's handle of a pipeline. The module is whole on every rank and may be on meta.
+/// Parameters and buffers of this rank's links are allocated, with the initial values that they
+/// would have in the whole module; all others become leaves without elements, whose partition()
+/// says so. Names do not change, so a dist::Checkpointer saves and loads the model on any number of
+/// ranks. Optimizers, norms and scalers take parameters(), or the module's own, which are the same.
 ///
-/// The gradients of a step are, to the bit, those of one process that adds up the same
-/// micro-batches by backward() of (loss / m), one after the other, under every schedule and number
-/// of ranks. The exceptions: a parameter tied over stages, as GPT's wte and lm_head, whose gradient
-/// is the sum of its stages' sums (the same bits for one micro-batch alone); and dropout, which
-/// draws from each rank's own generator.
+/// Under every schedule and on any number of ranks, the gradients of a step have the bits of one
+/// process that calls backward() of (loss / m) for the same m micro-batches, one after the other.
+/// There are two exceptions: the gradient of a parameter that is tied over stages, such as GPT's
+/// wte and lm_head, is the sum of the sums of its stages (with the same bits only for one
+/// micro-batch); and dropout draws from each rank's own generator.
 ///
-/// Along another axis of the mesh fully_shard() or ZeRO may follow, where each rank divides what it
-/// holds: gradients are averaged in each chunk's last backward. A parameter tied over stages cannot
-/// be sharded. Huang et al., arXiv 1811.06965.
+/// Along another axis of the mesh, fully_shard() or ZeRO can be applied afterwards, and divides
+/// what each rank has: gradients are averaged in the last backward pass of each chunk. A parameter
+/// that is tied over stages cannot be sharded. Huang et al., arXiv 1811.06965.
 /// \snippet test_examples_ranks.cpp Pipeline
 class Pipeline {
  public:
-  /// A collective of `comm`: an Error on every rank where ranks name other options or models. So it
-  /// is where there are fewer links than stages, where a parameter belongs to no link, or where it
-  /// is sharded already. `chain` must outlive the pipeline.
+  /// Makes a pipeline. A collective of `comm`: throws an Error on every rank if ranks give
+  /// different options or models, if there are fewer links than stages, or if a parameter belongs
+  /// to no link or is sharded already. `chain` must outlive the pipeline.
   Pipeline(nn::Chain& chain, const Communicator& comm, const PipelineOptions& options = {});
   ~Pipeline();
   Pipeline(Pipeline&&) noexcept;
   Pipeline& operator=(Pipeline&&) noexcept;
 
-  /// Forward and backward of a batch: adds the gradients of its mean loss to the parameters and
-  /// returns that loss, the same number on every rank (NaN on simulated ranks, which have none).
-  /// The first dimensions of x and y must be multiples of the number of micro-batches, each of
-  /// which counts alike. Every rank needs x, of which only the first one reads the values and the
-  /// others the shape; y is read by the last one alone and may be undefined elsewhere.
+  /// Runs forward and backward for a batch: adds the gradients of its mean loss to those of the
+  /// parameters, and returns that loss, the same number on every rank (NaN on simulated ranks,
+  /// which compute none). The first dimensions of x and y must be multiples of the number of
+  /// micro-batches, which all have the same weight. Every rank needs x, of which the first rank
+  /// reads the values and the others only the shape; only the last rank reads y, which may be
+  /// undefined elsewhere.
   double step(const Tensor& x, const Tensor& y, const PipelineStepOptions& options = {});
-  /// The mean loss alone, unrecorded.
+  /// Computes only the mean loss, without recording.
   double loss(const Tensor& x, const Tensor& y);
-  /// What the module makes of x, unrecorded: on the last rank, undefined on the others.
+  /// Computes the module's output for x without recording. The result is defined only on the last
+  /// rank.
   Tensor operator()(const Tensor& x);
 
-  /// nn::Decoder::generate() where the chain is a GPT, a Llama or another DecoderChain: the same
-  /// tokens on every rank, and those of one process. All ranks give the same tokens and options;
-  /// the last one draws, from `seed` or its thread's generator. Each rank keeps the keys and values
-  /// of its own blocks. A token goes through all stages one after the other, so while one rank
-  /// works the others wait.
+  /// Does what nn::Decoder::generate() does, if the chain is a GPT, a Llama or another
+  /// DecoderChain: every rank returns the same tokens, which are those of one process. All ranks
+  /// pass the same tokens and options; the last rank draws, from `seed` or its thread's generator.
+  /// Each rank keeps the keys and values of its own blocks. A token passes through all stages one
+  /// after the other, so while one rank computes, the others wait.
   Tensor generate(const Tensor& tokens, const nn::GenerateOptions& options = {});
 
-  /// All parameters of the model, in its order; this rank's alone have elements.
+  /// All parameters of the model, in its order; only those of this rank have elements.
   std::vector<Tensor> parameters() const;
-  /// The links of one of this rank's chunks: the first and the one behind the last.
+  /// The links of one of this rank's chunks: the first one, and the one after the last.
   std::pair<size_t, size_t> links(int chunk = 0) const;
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
-// Before a run: which of all ways to divide a GPT's training among the devices of a cluster is the
-// fastest that fits. Every way is bounded by formulas, and the promising ones are rehearsed: the
-// program itself runs on meta arrays, one rank of each stage, and what it recorded is played on a
-// model of the cluster. No device is needed.
+// Planning a run: which of all ways to divide the training of a GPT among the devices of a cluster
+// is the fastest that fits into memory. Formulas give bounds for every way, and the promising ones
+// are rehearsed: the program itself runs on meta arrays, one rank of each stage, and what it
+// records is replayed on a model of the cluster. No device is needed.
 //
 //   const dist::Plan plan = dist::plan(dist::load_plan_request("gpt3.json"));
 //   std::puts(table(plan).c_str());
@@ -21,28 +21,28 @@ namespace hero::dist {
 
 /// How replicas of the model share the work of data parallelism.
 enum class PlanRung : uint8_t {
-  ddp,    ///< each holds everything; with one replica: no data parallelism
+  ddp,    ///< each replica has everything; with one replica: no data parallelism
   zero1,  ///< optimizer states are divided
   zero2,  ///< and gradients
   fsdp,   ///< and parameters (ZeRO-3), by block
-  hybrid  ///< as fsdp, within a host; replicas of that among hosts
+  hybrid  ///< like fsdp within a host, replicated among hosts
 };
 /// "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "hybrid".
 const char* name(PlanRung rung);
 
-/// One way to run a step. Ranks are tensor x replicate x shard x pipe, of which tensor varies
+/// One way to run a step. There are tensor x replicate x shard x pipe ranks, where tensor varies
 /// fastest and pipe slowest.
 struct Strategy {
-  int tensor = 1;     ///< ranks that compute a layer together
-  int pipe = 1;       ///< stages
+  int tensor = 1;     ///< ranks that compute each layer together
+  int pipe = 1;       ///< stages of a pipeline
   int replicate = 1;  ///< replicas whose states are not divided among each other
   int shard = 1;      ///< ranks among which the rung divides; 1 for DDP
   PlanRung rung = PlanRung::ddp;
-  int64_t micro_batch = 1;                      ///< sequences that a rank takes at a time
-  int64_t micro_batches = 1;                    ///< of those, in a step
-  Schedule schedule = Schedule::one_f_one_b();  ///< matters where there are stages
-  bool reshard = true;      ///< fsdp, hybrid: blocks are freed between forward and backward
-  bool checkpoint = false;  ///< blocks keep their input alone and run twice
+  int64_t micro_batch = 1;                      ///< sequences that a rank computes at a time
+  int64_t micro_batches = 1;                    ///< micro-batches in a step
+  Schedule schedule = Schedule::one_f_one_b();  ///< the pipeline's schedule
+  bool reshard = true;      ///< fsdp and hybrid: free blocks between forward and backward
+  bool checkpoint = false;  ///< checkpoint the activations of blocks
 
   int data() const { return replicate * shard; }
   int ranks() const { return tensor * pipe * data(); }
@@ -50,40 +50,40 @@ struct Strategy {
   std::string text() const;
 };
 
-/// What a step of a strategy costs.
+/// The cost seconds per step of a strategy.
 struct PlanCost {
   double seconds = 0.0;  ///< of a step
-  int64_t memory = 0;    ///< most bytes that a rank held
+  int64_t memory = 0;    ///< peak memory of the fullest rank, in bytes
   double inside = 0.0;   ///< bytes that the busiest rank sends within its host in a step
-  double outside = 0.0;  ///< and to other hosts
+  double outside = 0.0;  ///< bytes that it sends to other hosts
 };
 
-/// What is to be planned.
+/// A request for a plan.
 struct PlanRequest {
   nn::GPTConfig model;  ///< block_size is the length of sequences
   Cluster cluster;
   int ranks = 8;
   int64_t global_batch = 8;  ///< sequences of a step
-  /// kBFloat16: parameters and gradients of two bytes with float32 masters and moments, 16 bytes a
-  /// parameter in all; kFloat32: as many in float32 alone.
+  /// kBFloat16: parameters and gradients of two bytes with float32 masters and moments, 16 bytes
+  /// for each parameter in all; kFloat32: as many bytes, all in float32.
   DType dtype = kBFloat16;
-  int best = 10;                ///< strategies to tell
-  int64_t rehearsals = 64;      ///< at most; the rest is judged by its bound and said to be so
+  int best = 10;                ///< strategies that are returned
+  int64_t rehearsals = 64;      ///< rehearsals at most; other strategies are judged by their bounds
   int64_t max_micro_batch = 8;  ///< sequences
-  /// In place of a rehearsal, for tests; empty: rehearse_strategy(). May be called from several
-  /// threads.
+  /// Replaces the rehearsal, for tests; empty: rehearse_strategy(). Several threads may call it.
   std::function<PlanCost(const PlanRequest&, const Strategy&)> rehearse = {};
 };
 
-/// A strategy and what is known of it.
+/// A strategy and what is known about it.
 struct PlanEntry {
   Strategy strategy;
-  int64_t memory_bound = 0;    ///< no step holds fewer bytes on its fullest rank
-  double seconds_bound = 0.0;  ///< no step takes less
+  int64_t memory_bound = 0;    ///< lower bound of the fullest rank's memory, in bytes
+  double seconds_bound = 0.0;  ///< lower bound of the time of a step
   std::optional<PlanCost> cost = {};
 };
 
-/// Strategies with as many tensor ranks and stages, and why they are not among the best.
+/// All strategies with these numbers of tensor ranks and stages, and why they are not among the
+/// best.
 struct PlanGroup {
   int tensor = 1, pipe = 1;
   int64_t strategies = 0;

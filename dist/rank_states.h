@@ -1,20 +1,20 @@
 #pragma once
-// RankStates: what every rank has of its own between two steps, for checkpoints.
+// RankStates: state that differs from rank to rank, for checkpoints.
 #include <hero/optim/optimizer.h>
 
 namespace hero::dist {
 
-/// State that differs from rank to rank, such as the errors that compressed sums carry on. A
-/// Checkpointer saves each rank's beside the rest and gives it back where as many ranks go on;
-/// where they are others it begins anew, and rank 0 says so on stderr.
+/// The interface of state that differs from rank to rank between two steps, such as the errors that
+/// compressed sums carry from step to step. A Checkpointer saves each rank's state beside the rest
+/// and restores it if as many ranks resume; otherwise it is reset, and rank 0 says so on stderr.
 class RankStates {
  public:
   virtual ~RankStates() = default;
-  /// Copies of this rank's own.
+  /// Returns copies of this rank's state.
   virtual optim::StateDict rank_state_dict() const = 0;
-  /// Takes them over; an Error leaves everything as it was.
+  /// Restores the state; after an Error everything is as it was.
   virtual void load_rank_state_dict(const optim::StateDict& dict) = 0;
-  /// As it was before the first step.
+  /// Resets the state to that before the first step.
   virtual void reset_rank_state() = 0;
 };
 

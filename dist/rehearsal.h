@@ -1,7 +1,7 @@
 #pragma once
-// Rehearsals: a program's ranks run on shapes alone, one after the other, and what they would do is
-// written down: how long they compute, which calls they make and wait for, what memory they hold.
-// Played on the description of a cluster it says how long a step takes there.
+// Rehearsals: the ranks of a program run on shapes only, one after the other, and what they would
+// do is recorded: how long they compute, which calls they make and wait for, and which memory they
+// need. Replayed on the description of a cluster, the recording says how long a step takes there.
 //
 //   const auto program = [](dist::Communicator& world) {
 //     const nn::DeviceScope meta(kMeta);
@@ -26,31 +26,33 @@
 
 namespace hero::dist {
 
+/// Options of rehearse().
 struct RehearsalOptions {
-  /// Which ranks run; empty: all. Others are taken to do what those do that share a group with
-  /// them. Of a pipeline along the first axis of a mesh one rank of each stage will do, of all else
-  /// rank 0.
+  /// Which ranks run; empty: all. The others are assumed to do what a rank does that shares a group
+  /// with them. For a pipeline along the first axis of a mesh, one rank of each stage suffices; for
+  /// everything else, rank 0 does.
   std::vector<int> ranks = {};
-  /// Keeps what each rank did when, for write_trace().
+  /// True: keep what each rank did when, for write_trace().
   bool spans = false;
 };
 
-/// simulate_ranks(), written down, with kernels that take as long as they would on the cluster's
-/// devices. What it says there of programs holds here. Work that does not go through a backend
-/// (solvers, what a program computes itself) takes no time.
+/// Records what simulate_ranks() runs, with kernels that take as long as they would on the devices
+/// of the cluster. What simulate_ranks() says about programs is true here. Work that does not go
+/// through a backend (solvers, and what a program computes itself) takes no time.
 Recording record_ranks(int size, const RankProgram& program, const Cluster& cluster,
                        const std::vector<int>& ranks = {});
 
-/// replay() of record_ranks().
+/// Replays what record_ranks() recorded.
 Rehearsal rehearse(int size, const RankProgram& program, const Cluster& cluster,
                    const RehearsalOptions& options = {});
 
 /// \name For the program that is rehearsed; elsewhere they do nothing
 /// \{
-/// What was recorded before is dropped, but for the memory's peak: so the first steps, which make
-/// optimizer states and learn an order, do not count. No call may be under way.
+/// Drops what was recorded before, except for the peak of memory, so that the first steps, which
+/// make optimizer states and learn an order, do not count. No call may be under way.
 void begin_rehearsed_step();
-/// From here on until the next one the rank computes this part of a step: "forward", "optimizer".
+/// From here to the next call of this function, the rank computes this part of a step, such as
+/// "forward" or "optimizer".
 void rehearsed_part(const std::string& name);
 /// \}
 

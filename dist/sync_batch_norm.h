@@ -12,18 +12,19 @@
 
 namespace hero::dist {
 
-/// nn::BatchNorm1d and BatchNorm2d of x [N, C, ..] whose mean and variance in training are those of
-/// the elements of all ranks, of which each may have its own N; running statistics are then alike
-/// on all ranks. A collective in training, forward and backward: two sums of C + 1 and C numbers
-/// each. In evaluation each rank by itself.
+/// Batch normalisation of x [N, C, ..] like nn::BatchNorm1d and BatchNorm2d, but in training with
+/// the mean and variance over the elements of all ranks, of which each may have a different N; so
+/// running statistics are the same on all ranks. In training, forward and backward are collectives:
+/// two sums of C + 1 and C numbers each. In evaluation each rank computes by itself.
 ///
-/// Every sample is summed up by itself, and samples and ranks in a tree: where ranks are 2^k and
-/// all have 2^j samples, outputs, running statistics and, of a loss that is a sum over samples,
-/// gradients have the same bits as on one rank that has all samples. Halves are computed in
-/// float32.
+/// Each sample is summed up by itself, and samples and ranks are added up in a tree: if there are
+/// 2^k ranks with 2^j samples each, then outputs, running statistics and, for a loss that is a sum
+/// over samples, gradients have the same bits as on one rank with all samples. Half precision is
+/// computed in float32.
 class SyncBatchNorm : public nn::BatchNorm {
  public:
   using Options = nn::BatchNormOptions;
+  /// Makes a layer for this number of channels. convert_sync_batch_norm() makes them for you.
   SyncBatchNorm(int64_t features, const Communicator& group,
                 const nn::BatchNormOptions& options = {});
   Tensor forward(const Tensor& x) override;
@@ -35,9 +36,9 @@ class SyncBatchNorm : public nn::BatchNorm {
   std::shared_ptr<Owners> group_;
 };
 
-/// Replaces every BatchNorm1d and BatchNorm2d below a module by a SyncBatchNorm that has its
-/// parameters and buffers, which stay the same tensors, and its options. Before DDP, ZeRO and
-/// fully_shard(). Returns how many there were.
+/// Replaces every BatchNorm1d and BatchNorm2d below a module by a SyncBatchNorm with its options,
+/// parameters and buffers, which stay the same tensors. Call it before DDP, ZeRO or fully_shard().
+/// Returns how many there were.
 int convert_sync_batch_norm(nn::Module& module, const Communicator& group);
 
 }  // namespace hero::dist

@@ -1,6 +1,6 @@
 #pragma once
-// Tensor parallelism: ranks that compute one layer together, each with a slice of its weights, on
-// the same batch. Shoeybi et al., arXiv 1909.08053.
+// Tensor parallelism: ranks compute each layer together, each with a slice of its weights, on the
+// same batch. Shoeybi et al., arXiv 1909.08053.
 //
 //   const dist::Mesh mesh(world, {{"data", 4}, {"tensor", 2}});
 //   nn::GPT model(config);
@@ -18,70 +18,73 @@ namespace hero::dist {
 
 /// How a module is cut into `ways` slices.
 enum class Cut : uint8_t {
-  /// A Linear by its outputs: rows of weight and bias. Every rank gets the whole input and gives
-  /// its
-  /// part of the outputs, for a layer that is cut by columns.
+  /// A Linear by its outputs: rows of weight and bias. Every rank takes the whole input and returns
+  /// its part of the outputs, for a layer that is cut by columns.
   rows,
-  /// A Linear by its inputs: columns of weight. Every rank takes its part of the inputs; the sum of
-  /// the slices' products is the output, on all ranks. The bias stays whole and is added to the
-  /// sum.
+  /// A Linear by its inputs: columns of the weight. Every rank takes its part of the inputs; the
+  /// output is the sum of the slices' products, on all ranks. The bias stays whole and is added to
+  /// the sum.
   columns,
-  /// A CausalSelfAttention, LlamaAttention or MultiheadAttention by its heads: those of the queries
-  /// with those of
-  /// keys and values that belong to them, and the columns of the last projection.
+  /// A CausalSelfAttention, LlamaAttention or MultiheadAttention by its heads: those of queries
+  /// together with those of keys and values that belong to them, and the columns of the last
+  /// projection.
   heads,
-  /// An Embedding, or a Linear without bias that gives the scores of classes, by words: rows of the
-  /// weight, as even as they go. Called, it gives the same on all ranks as it gave whole. Where
-  /// nn::GPT::loss or nn::Llama::loss (linear_cross_entropy) reads the weight the scores stay cut.
+  /// An Embedding, or a Linear without bias that computes the scores of classes, by words: rows of
+  /// the weight, divided as evenly as possible. If it is called, it returns the whole result on all
+  /// ranks. If nn::GPT::loss() or nn::Llama::loss() (linear_cross_entropy()) reads the weight, the
+  /// scores stay divided.
   vocabulary,
 };
 const char* name(Cut cut);
 
-/// Modules and how they are cut. `path` is that of a module, with * for any characters:
+/// How a module is cut. `path` is the path of the module, where * stands for any characters:
 /// {"*.mlp.c_fc", Cut::rows}.
 struct TensorPlanEntry {
-  std::string path;
-  Cut cut = Cut::rows;
+  std::string path;     ///< the path, where * stands for any characters
+  Cut cut = Cut::rows;  ///< how it is cut
 };
 using TensorPlan = std::vector<TensorPlanEntry>;
 
-/// The plan for what Hero knows below a module: heads of each CausalSelfAttention, LlamaAttention
-/// and MultiheadAttention, c_fc and c_proj of each FeedForward, gate_proj, up_proj and down_proj of
-/// each LlamaMLP, linear1 and linear2 of each TransformerEncoderLayer, the vocabulary of a GPT's
-/// wte and a Llama's embed_tokens, and of lm_head.
+/// The plan for all layers below a module that Hero knows: heads of each CausalSelfAttention,
+/// LlamaAttention and MultiheadAttention, c_fc and c_proj of each FeedForward, gate_proj, up_proj
+/// and down_proj of each LlamaMLP, linear1 and linear2 of each TransformerEncoderLayer, the
+/// vocabulary of a GPT's wte and a Llama's embed_tokens, and of lm_head.
 TensorPlan tensor_plan(nn::Module& module);
 
+/// Options of tensor_parallel().
 struct TensorParallelOptions {
-  TensorPlan plan = {};  ///< empty: tensor_plan(module)
-  /// Slices that each module is defined by; 0: as many as ranks. A multiple 2^k of the number of
-  /// ranks, or any number on one rank.
+  TensorPlan plan = {};  ///< which modules are cut, and how; empty: tensor_plan(module)
+  /// The number of slices of each module; 0: as many as ranks. It is the number of ranks times a
+  /// power of two, or any number on one rank.
   int ways = 0;
-  /// A GPT's ranks hold T / ranks of the T positions between the cut modules of its blocks: norms
-  /// and residuals compute with these, and their activations are divided by the number of ranks. T
-  /// is a multiple of `ways`; generate() is an Error. Korthikanti et al., arXiv 2205.05198.
+  /// True, for a GPT: between the cut modules of its blocks, each rank has T / ranks of the T
+  /// positions: norms and residuals compute with these, and their activations are divided by the
+  /// number of ranks. T must be a multiple of `ways`; generate() throws an Error. Korthikanti et
+  /// al., arXiv 2205.05198.
   bool sequence = false;
 };
 
-/// Cuts a module's weights among the ranks of `group`, which all have the same module and run it on
-/// the same inputs; every rank gets the same outputs and the same gradients of all that stays
-/// whole.
+/// Divides a module's weights among the ranks of `group`, which all have the same module and run it
+/// on the same inputs; every rank gets the same outputs, and the same gradients of everything that
+/// stays whole.
 ///
-/// Every slice is a product of its own, and sums over slices are made in Order::tree: so 1, 2, 4
-/// and 8 ranks with `.ways = 8` give the same bits, in training too, where the number of ranks
-/// divides the ways by a power of two. They are not those of the whole layer, whose sums are made
-/// otherwise.
+/// The product with each slice is computed by itself, and sums over slices are made in Order::tree:
+/// so 1, 2, 4 and 8 ranks with `.ways = 8` give the same bits, in training too; in general, if ways
+/// / ranks is a power of two. These are not the bits of the whole layer, whose sums have another
+/// order.
 ///
-/// Weights keep their names, and their whole shape in checkpoints: a leaf is boxes of the whole
-/// (Partition), one for each slice, or one for queries, keys and values of each. Each is the same
-/// tensor as before. A module on meta stays there, cut; materialize() or fully_shard() gives it the
-/// slices of the values that it would have had whole. DDP, ZeRO and fully_shard() over another axis
-/// of the mesh come after this; a unit may not lie within a MultiheadAttention. An error, the same
-/// on all ranks, for a plan that does not fit the module or that ranks do not have in common.
+/// Weights keep their names, and in checkpoints their whole shape: a leaf consists of boxes of the
+/// whole (Partition), one for each slice, or three for queries, keys and values of each. Each is
+/// the same tensor as before. A module on meta stays there, cut; materialize() or fully_shard()
+/// gives it its slices of the values that it would have had. Apply DDP, ZeRO or fully_shard() over
+/// another axis of the mesh after this; a unit must not lie within a MultiheadAttention. Throws an
+/// Error, the same on all ranks, if the plan does not fit the module or is not the same on all
+/// ranks.
 ///
-/// Of n bytes of activations a Transformer's block sends, over `group`, 4 x 2 n (t - 1) / t forward
-/// and backward on t ranks. What draws random numbers outside the cut modules (dropout of
-/// residuals) must draw the same on all ranks of the group: give them the same seed. Dropout inside
-/// what is cut is an Error in training.
+/// For n bytes of activations and t ranks, a Transformer block sends 4 x 2 n (t - 1) / t bytes over
+/// `group` in forward and backward. Random draws outside of cut modules (dropout of residuals) must
+/// be the same on all ranks of the group, so give them the same seed. Dropout inside a cut module
+/// is an Error in training.
 /// \snippet test_examples_ranks.cpp tensor_parallel
 void tensor_parallel(nn::Module& module, const Communicator& group,
                      const TensorParallelOptions& options = {});

@@ -1,5 +1,5 @@
 #pragma once
-// The traffic ledger: what one rank has sent, by operation, unit and axis.
+// The traffic ledger: the bytes that a rank has sent, by operation, unit and axis.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -9,36 +9,39 @@
 
 namespace hero::dist {
 
-/// Between which memories of one rank bytes are copied: the host's, a device's, a file.
+/// Between which memories of a rank bytes are copied: the host's, a device's, a file.
 enum class Transfer : uint8_t { to_device, to_host, from_disk, to_disk };
 inline constexpr int kTransferCount = 4;
 const char* name(Transfer transfer);
 
-/// Counts calls and the bytes this rank sent to others, padding included; one for each rank, filled
-/// by all its communicators. Of n bytes an N-rank operation sends: all_reduce n - own part to the
-/// reduction and (N - 1) own parts of the result, together 2 n (N - 1) / N where N divides n;
-/// reduce_scatter n - own part; all_gather (N - 1) own parts; all_to_all all parts but the own;
-/// broadcast and scatter the root alone, (N - 1) n and n - own part; reduce and gather n each but
-/// the root; send n; barrier and the forming of groups nothing. A rank's own thread only.
+/// Counts the calls of a rank and the bytes that it sent to others, including padding. Each rank
+/// has one, into which all its communicators count; only the rank's own thread may use it. For n
+/// bytes and N ranks, operations count: all_reduce n - own part for the reduction and (N - 1) own
+/// parts of the result, together 2 n (N - 1) / N if N divides n; reduce_scatter n - own part;
+/// all_gather (N - 1) own parts; all_to_all all parts but the own; broadcast and scatter on the
+/// root only, (N - 1) n and n - own part; reduce and gather n on each rank but the root; send n;
+/// barriers and the forming of groups nothing.
 class Traffic {
  public:
-  /// One line of the ledger.
+  /// A line of the ledger.
   struct Row {
-    Collective op;
-    std::string unit;
-    std::string axis;
-    int64_t calls = 0;
-    int64_t bytes = 0;
+    Collective op;      ///< the operation
+    std::string unit;   ///< the unit that was named in the call
+    std::string axis;   ///< the group: "world", or an axis of a mesh
+    int64_t calls = 0;  ///< how many calls
+    int64_t bytes = 0;  ///< how many bytes this rank sent
   };
 
+  /// Counts a call.
   void add(Collective op, const std::string& unit, const std::string& axis, int64_t bytes);
 
-  /// Counts bytes of shards that have a home elsewhere (see Offload): no rank sends them. Copies
-  /// that a program makes itself are not counted.
+  /// Counts bytes that are copied between memories for offloaded shards (see Offload), which no
+  /// rank sends. Copies that a program makes itself are not counted.
   void move(Transfer transfer, int64_t bytes) { moved_[static_cast<size_t>(transfer)] += bytes; }
+  /// The bytes that were copied between these memories.
   int64_t moved(Transfer transfer) const { return moved_[static_cast<size_t>(transfer)]; }
 
-  /// \name Sums over rows.
+  /// \name Sums over rows
   /// \{
   int64_t bytes() const;
   int64_t bytes(Collective op) const;
@@ -50,12 +53,13 @@ class Traffic {
 
   /// All rows in the order of their first call.
   const std::vector<Row>& rows() const { return rows_; }
+  /// Sets all counts to zero.
   void reset() {
     rows_.clear();
     moved_ = {};
   }
-  /// A printed table: axis, operation, unit, calls, bytes, a line with the totals, and one for each
-  /// kind of transfer that there was.
+  /// The ledger as a table: axis, operation, unit, calls and bytes, with a line of totals and one
+  /// for each kind of transfer that occurred.
   std::string table() const;
 
  private:
@@ -63,7 +67,7 @@ class Traffic {
   std::array<int64_t, kTransferCount> moved_ = {};
 };
 
-/// Bytes that `rank` of `ranks` sends in this call, by the formulas of Traffic.
+/// The bytes that `rank` of `ranks` sends in this call, by the formulas of Traffic.
 int64_t bytes_sent(const Call& call, int rank, int ranks);
 
 }  // namespace hero::dist

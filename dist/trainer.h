@@ -20,78 +20,93 @@
 
 namespace hero::dist {
 
+/// Options of Trainer.
 struct TrainerOptions {
-  /// Stage 3: which modules are units, and a module made on meta is then filled shard by shard.
-  /// Empty: each with parameters. A hybrid of a model with tied parameters needs it.
+  /// For stage 3: which modules are units; a module made on meta is then initialised shard by
+  /// shard. When empty, every module with parameters is one. Hybrid sharding of a model with tied
+  /// parameters needs it.
   UnitPolicy unit = {};
   Device device = kCpu;  ///< where a module made on meta computes
 };
 
-/// Puts a module on the rung that a Config names and steps its optimizer. All ranks make one with
-/// the same module and Config and call the same. The module and the communicator must outlive it.
+/// Trains a module as a Config says: on the rung that it names, with its optimizer. All ranks make
+/// a trainer with the same module and Config and make the same calls. The module and the
+/// communicator must outlive it.
 ///
-/// Loss and gradients are those of the same program by hand, to the bit: backward() divides the
-/// loss by the accumulation steps and scales it, ranks average with the last backward of a step
-/// alone, and step() then unscales, clips, steps the optimizer, moves the rate and empties the
-/// gradients; other calls of step() only count. train_batch() does all of that for a batch.
+/// Loss and gradients have the bits of the same program written out: backward() divides the loss by
+/// the accumulation steps and scales it; ranks average only in the last backward pass of a step;
+/// and step() then unscales, clips, steps the optimizer, changes the rate and clears the gradients,
+/// while other calls of step() only count. train_batch() does all this for a batch.
 ///
-/// With "pipe" above 1 the module must be an nn::Chain, as nn::GPT is, with blocks that the stages
-/// divide or links that they do not outnumber; it may lie on meta, and train_batch() is the only
-/// way through it.
+/// With "pipe" above 1 the module must be an nn::Chain, such as nn::GPT, with a number of blocks
+/// that the stages divide, or at least as many links as stages; it may be on meta, and you can
+/// train it only by train_batch().
 class Trainer {
  public:
+  /// Makes a trainer. A collective; throws an Error if the Config does not fit the module or the
+  /// ranks.
   Trainer(nn::Module& model, const Communicator& world, const Config& config,
           const TrainerOptions& options = {});
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  /// What `run` gives, its products in the Config's dtype. A forward outside of it is in the
-  /// parameters' dtype.
+  /// Returns the result of `run`, in which matrix products have the Config's dtype. A forward pass
+  /// outside of this function has the parameters' dtype.
   Tensor forward(const std::function<Tensor()>& run);
-  /// Adds the gradients of the mean over the micro-batches of a step.
+  /// Adds the gradients of a micro-batch's loss, as a part of the mean over those of a step.
   void backward(const Tensor& loss);
-  /// True when parameters were stepped: not between the micro-batches of a step, and not where a
+  /// Returns true if parameters were stepped: not between the micro-batches of a step, and not if a
   /// float16 gradient overflowed.
   bool step();
 
-  /// A whole step: forward and backward of each micro-batch of x and y, whose first dimension is
-  /// this rank's part of a batch, then step(). Returns the mean loss over them, on every stage of a
-  /// pipeline. An Error where the module is no nn::Chain, which knows its loss, or the first
-  /// dimension is not train_micro_batch_size_per_gpu() x gradient_accumulation_steps().
+  /// Makes a whole step: forward and backward for each micro-batch of x and y, whose first
+  /// dimension is this rank's part of a batch, then step(). Returns the mean loss over the
+  /// micro-batches, on every stage of a pipeline. Throws an Error if the module is not an
+  /// nn::Chain, which knows its loss, or if the first dimension is not
+  /// train_micro_batch_size_per_gpu() x gradient_accumulation_steps().
   double train_batch(const Tensor& x, const Tensor& y);
 
-  /// Which replica of the model this rank is of, of how many: those that share one by "tensor" or
-  /// "pipe" have the same and take the same samples.
+  /// The replica of the model to which this rank belongs, and how many there are. Ranks that share
+  /// a replica by "tensor" or "pipe" have the same number and take the same samples.
   int data_rank() const;
   int data_ranks() const;
 
-  /// The backward that comes next, or was the last before step(), is the last one of a step.
+  /// True if the next backward pass, or the last one before step(), is the last one of a step.
   bool is_gradient_accumulation_boundary() const;
-  /// With all three batch sizes.
+  /// The configuration, with all three batch sizes.
   const Config& config() const;
+  /// Samples of all data ranks in one step.
   int64_t train_batch_size() const { return config().train_batch_size; }
+  /// Samples of this rank in one backward pass.
   int64_t train_micro_batch_size_per_gpu() const { return config().micro_batch_size; }
+  /// Backward passes of a rank in one step.
   int64_t gradient_accumulation_steps() const { return config().accumulation_steps; }
 
-  /// Steps of the optimizer that were due, with those that were skipped.
+  /// Steps of the optimizer, including skipped ones.
   int64_t global_steps() const;
-  int64_t micro_steps() const;    ///< backwards
-  int64_t skipped_steps() const;  ///< for an overflow
+  /// Backward passes so far.
+  int64_t micro_steps() const;
+  /// Steps that were skipped because of an overflow.
+  int64_t skipped_steps() const;
+  /// The present learning rate.
   double lr() const;
-  double loss_scale() const;  ///< 1 without float16
-  /// Of all gradients in the last step, before clipping; 0 before the first one and without
-  /// gradient_clipping.
+  /// The factor of the loss; 1 without float16.
+  double loss_scale() const;
+  /// The norm of all gradients in the last step, before clipping; 0 before the first step, and
+  /// without gradient_clipping.
   double global_grad_norm() const;
 
+  /// The module.
   nn::Module& module() const;
-  /// The whole module's state on every rank; a collective. An Error with "tensor" or "pipe" above
-  /// 1: there dist::save_full() writes whole modules.
+  /// The state of the whole module, on every rank. A collective. Throws an Error if "tensor" or
+  /// "pipe" is above 1: use dist::save_full() then.
   nn::StateDict full_state_dict() const;
+  /// The optimizer.
   optim::Optimizer& optimizer() const;
-  /// The model, the optimizer, the rate's steps, the loss's scale and the counts, for
-  /// checkpoint.save() and resume(): training goes on bit for bit, on any number of ranks that has
-  /// the same batch. Between two steps.
+  /// Tracks the model, the optimizer, the steps of the rate, the scale of the loss and the counts,
+  /// for checkpoint.save() and resume(): training resumes with the same bits, on any number of
+  /// ranks with the same batch size. Call it between two steps.
   void track(Checkpointer& checkpoint);
 
  private:
