@@ -3,8 +3,9 @@
 
 namespace hero {
 
-/// The node of a leaf: adds what arrives to the leaf's grad(). It belongs to the leaf, is made by
-/// the first operation recorded on it, and all graphs of all threads share it.
+/// The node of a leaf, which adds the gradients that arrive to the leaf's grad(). It belongs to the
+/// leaf, is made when the first operation is recorded on it, and all graphs of all threads share
+/// it.
 ///
 /// [note: who keeps a leaf] Edges to the node keep the leaf alive, together by one reference, which
 /// the first edge takes and the last gives back; so a graph keeps its leaves and not the other way
@@ -19,7 +20,8 @@ class AccumulateGrad final : public Node {
 
   /// An edge to the node of `leaf`, which the caller holds.
   static Ref<Node> of(detail::TensorImpl& leaf);
-  /// The leaf goes on without its node: graphs recorded before know that they were left behind.
+  /// Separates the leaf from its node, so that graphs recorded before know that they are out of
+  /// date.
   static void leave(detail::TensorImpl& leaf);
 
   const char* name() const override { return "accumulate_grad"; }

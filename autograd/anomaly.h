@@ -1,21 +1,23 @@
 #pragma once
-// Finding the operation that made a NaN.
+// Finding the operation that produced a NaN.
 #include <hero/autograd/tensor.h>
 
 namespace hero {
 
+/// Options of DetectAnomaly.
 struct AnomalyOptions {
-  bool infinities = false;  ///< an infinity made from finite numbers is an anomaly too
+  bool infinities = false;  ///< true: an infinity from finite numbers is an anomaly, too
 };
 
-/// While it lives, the first operation on this thread that makes a NaN is an Error that names the
-/// operation, its input shapes and the module (PlaceScope) it runs in; in backward it names the
-/// operation whose derivative made the NaN and the module where that operation was recorded (inside
-/// the scope). A NaN that came in from outside is an Error where it first shows in a result. Costs
-/// a pass over every result, and nothing when no scope is open. Writes in place that are not
-/// recorded are not looked at.
+/// While it lives, the first operation on this thread that produces a NaN throws an Error with the
+/// name of the operation, the shapes of its inputs, and the module (PlaceScope) in which it runs;
+/// in backward, with the operation whose derivative produced the NaN and the module where this
+/// operation was recorded (inside the scope). A NaN that comes from outside is an Error where it
+/// first appears in a result. It costs a pass over every result, and nothing if no scope is open.
+/// Writes in place that are not recorded are not checked.
 class DetectAnomaly {
  public:
+  /// Begins the scope.
   explicit DetectAnomaly(const AnomalyOptions& options = {});
   ~DetectAnomaly();
   DetectAnomaly(const DetectAnomaly&) = delete;

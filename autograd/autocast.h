@@ -1,5 +1,6 @@
 #pragma once
-// Mixed precision by a fixed, readable policy: which operations run in a half, which in float32.
+// Mixed precision by a fixed, readable policy: which operations run in half precision, and which in
+// float32.
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,26 +9,29 @@
 
 namespace hero {
 
+/// Options of Autocast.
 struct AutocastOptions {
   DType dtype = kBFloat16;  ///< kBFloat16 or kFloat16
-  bool enabled = true;      ///< false: no casts while it lives, inside another scope too
-  bool cache = true;        ///< a parameter is cast once, not at every use
+  bool enabled = true;      ///< false: no casts while it lives, also inside another scope
+  bool cache = true;        ///< true: cast a parameter once, and not at every use
 };
 
-/// While it lives, operations on this thread take their floating inputs as autocast_policy() says:
-/// products in `dtype` (float32 accumulators, rounded once), softmax, normalisation, losses and
-/// reductions in float32, all others as they come, by promotion. float64 is never cast. Casts are
-/// recorded, so gradients arrive in the dtype of the leaf. Off inside backward, whose operations
-/// follow the dtypes of forward. Micikevicius et al., arXiv 1710.03740.
+/// While it lives, operations on this thread cast their floating inputs as autocast_policy() says:
+/// matrix products take them in `dtype` (they accumulate in float32 and round once); softmax,
+/// normalisation, losses and reductions take them in float32; all other operations take them as
+/// they are, and promote dtypes. float64 is never cast. Casts are recorded, so gradients arrive in
+/// the dtype of the leaf. Casts are off inside backward, whose operations follow the dtypes of
+/// forward. Micikevicius et al., arXiv 1710.03740.
 ///
 ///   { Autocast autocast({.dtype = kBFloat16}); loss = cross_entropy(model(x), y); }
 ///   loss.backward();
 ///
-/// A cached cast is used until the leaf is written to, its graph was freed by backward, or the
+/// A cached cast is used until the leaf is written to, backward has freed the cast's graph, or the
 /// outermost scope ends.
 /// \snippet test_examples_gradients.cpp Autocast
 class Autocast {
  public:
+  /// Begins the scope.
   explicit Autocast(const AutocastOptions& options = {});
   ~Autocast();
   Autocast(const Autocast&) = delete;
@@ -37,25 +41,27 @@ class Autocast {
   AutocastOptions previous_;
 };
 
-/// True where operations are cast now.
+/// True if operations on this thread are cast now.
 bool autocast_enabled();
-/// The innermost scope's options; enabled = false outside of all.
+/// The options of the innermost scope; enabled is false outside of all scopes.
 const AutocastOptions& autocast_options();
 
 /// How an operation's inputs are treated: cast to the scope's dtype, cast up to float32, or left
 /// to promotion.
 enum class CastRule { low, float32, promote };
+/// An operation and how its inputs are treated.
 struct CastEntry {
   std::string_view op;
   CastRule rule;
 };
-/// Every operation that is cast; those not listed are CastRule::promote.
+/// All operations that are cast; for operations not listed the rule is CastRule::promote.
 std::span<const CastEntry> cast_entries();
+/// The rule of an operation.
 CastRule cast_rule(std::string_view op);
-/// The policy as text: a line a rule with its operations.
+/// The policy as text: a line for each rule, with its operations.
 std::string autocast_policy();
 
-/// The first line of an operation that is made of others:
+/// Casts the inputs of an operation that is composed of others, as its first line:
 ///
 ///   if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
 ///     return linear(in[0], in[1], in[2]);

@@ -1,6 +1,7 @@
 #pragma once
-// Activation checkpointing: forward a second time in place of remembering the first. Chen, Xu,
-// Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174.
+// Activation checkpointing: forward runs a second time, instead of saving the activations of the
+// first. Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", arXiv
+// 1604.06174.
 #include <functional>
 #include <memory>
 #include <type_traits>
@@ -10,16 +11,16 @@
 
 namespace hero {
 
-/// fn(inputs...), recorded without keeping the activations made inside: backward calls fn once more
-/// on the same inputs, under the random state and Autocast of the first time, when it first needs
-/// one. fn takes Tensors and returns what it likes: a Tensor, several, a struct.
+/// Returns fn(inputs...), recorded without saving the activations inside: when backward first needs
+/// one, it calls fn again on the same inputs, with the same random state and Autocast. fn takes
+/// Tensors and may return anything: a Tensor, several, or a struct.
 ///
-/// The graph is the one that would be recorded without: gradients have the same bits, parameters
-/// that fn captures get theirs, hooks fire once, grad(), create_graph and retain_graph work, calls
-/// nest. fn must do the same both times: an Error says so when the arrays it saves differ, or when
-/// an input or parameter was changed in place in between. An Error, too, if fn runs backward.
-/// Memory: the inputs, until backward; in backward one call's activations at a time.
-/// fn itself is copied or moved in; one that cannot be copied, such as a module, is referred to and
+/// The graph is the same as without a checkpoint: gradients have the same bits, parameters that fn
+/// captures get theirs, hooks run once, grad(), create_graph and retain_graph work, and calls nest.
+/// fn must do the same both times: an Error says so if the arrays that it saves differ, or if an
+/// input or parameter was changed in place in between. It is also an Error if fn runs backward.
+/// Only the inputs stay in memory until backward; in backward, the activations of one call at a
+/// time do. fn is copied or moved; if it cannot be copied, as a module, a reference is kept, and it
 /// must live until backward.
 /// \snippet test_examples_gradients.cpp checkpoint
 template <class F, std::same_as<Tensor>... In>
@@ -39,15 +40,15 @@ auto checkpoint(F&& fn, const In&... inputs) {
   }
 }
 
-/// functions.back()(... functions[0](x)) in `segments` pieces of floor(n / segments) functions,
-/// each a checkpoint(); the last piece takes the rest and is run as it is, since its activations
-/// are needed at once. With sqrt(n) segments of n equal layers about 2 sqrt(n) activations are
-/// alive.
+/// Returns functions.back()(... functions[0](x)), run in `segments` segments of floor(n / segments)
+/// functions, each of which is a checkpoint(). The last segment takes the remaining functions and
+/// is run without one, because backward needs its activations at once. With sqrt(n) segments of n
+/// equal layers, about 2 sqrt(n) activations are in memory.
 Tensor checkpoint_sequential(const std::vector<std::function<Tensor(const Tensor&)>>& functions,
                              int segments, const Tensor& x);
 
-/// The same for modules, which must live until backward:
-/// checkpoint_sequential(net.children(), 4, x).
+/// Does the same for modules, which must live until backward: checkpoint_sequential(net.children(),
+/// 4, x).
 template <class M>
 Tensor checkpoint_sequential(const std::vector<M*>& modules, int segments, const Tensor& x) {
   std::vector<std::function<Tensor(const Tensor&)>> functions;
@@ -57,8 +58,9 @@ Tensor checkpoint_sequential(const std::vector<M*>& modules, int segments, const
   return checkpoint_sequential(functions, segments, x);
 }
 
-/// True while a checkpoint runs its function again: what fn does besides computing its result
-/// (counting, running statistics) was done the first time.
+/// True while a checkpoint runs its function again. Whatever fn does besides computing its result,
+/// such as counting or updating running statistics, it should not do then, since it did so the
+/// first time.
 bool recomputing();
 
 }  // namespace hero

@@ -1,5 +1,5 @@
 #pragma once
-// What a checkpoint() keeps in place of activations; for op.h, node.cpp and checkpoint.h.
+// What a checkpoint() keeps instead of activations; for op.h, node.cpp and checkpoint.h.
 #include <functional>
 #include <vector>
 
@@ -30,7 +30,7 @@ class CheckpointFrame : public Counted {
   uint32_t keep(const Array& array);
   /// The array of that number.
   const SavedArray& fetch(uint32_t index);
-  /// Lets an array go; fetch() can bring it back.
+  /// Releases an array; fetch() can restore it.
   void forget(uint32_t index);
   /// Replaces the array by a copy if it lies in `storage`, which is about to be overwritten.
   void protect(uint32_t index, const core::Storage& storage);

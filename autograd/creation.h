@@ -1,32 +1,34 @@
 #pragma once
-// Making tensors. Random ones draw from this thread's generator (manual_seed in core/random.h).
+// Making tensors. Random tensors are drawn from this thread's generator (manual_seed() in
+// core/random.h).
 #include <hero/autograd/tensor.h>
 #include <hero/core/random.h>
 
 namespace hero {
 
+/// What a new tensor is like.
 struct TensorOptions {
-  std::optional<DType> dtype = {};  ///< float32 where floats are expected, else int64 or bool
-  Device device = kCpu;
-  bool requires_grad = false;
+  std::optional<DType> dtype = {};  ///< when absent, each function says which dtype it takes
+  Device device = kCpu;             ///< where it is made
+  bool requires_grad = false;       ///< true: gradients are computed for it
 };
 
-/// What lists and rows may be made of.
+/// The types of elements in lists and rows.
 template <class T>
 concept RowElement = std::same_as<T, double> || std::same_as<T, float> || std::same_as<T, int> ||
     std::same_as<T, int64_t> || std::same_as<T, bool>;
 
-/// \name From values: floats become float32, integers int64, bools bool, unless a dtype is given
-/// That includes doubles, single ones and vectors of them, as PyTorch's tensor() of Python's
-/// floats; {.dtype = kFloat64} keeps all their digits.
+/// \name From values: unless a dtype is given, floats become float32 and integers int64
+/// Doubles become float32, too, as Python's floats do in PyTorch's tensor(); {.dtype = kFloat64}
+/// keeps all their digits.
 /// \{
-/// A number, as a tensor without dimensions.
+/// Makes a tensor without dimensions from a number.
 /// \snippet test_examples_tensors.cpp tensor
 Tensor tensor(Scalar value, const TensorOptions& options = {});
-/// The elements are of one type. A template, so that {{1.0}, {2.0}} can be nothing but rows.
+/// Makes a vector of elements, which all have the same type.
 template <RowElement T>
 Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {});
-/// Rows of equal length, also of one element each.
+/// Makes a matrix of rows, which have equal lengths.
 template <RowElement T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
               const TensorOptions& options = {});
@@ -41,42 +43,45 @@ Tensor empty(const Shape& shape, const TensorOptions& options = {});
 /// \snippet test_examples_tensors.cpp zeros
 Tensor zeros(const Shape& shape, const TensorOptions& options = {});
 Tensor ones(const Shape& shape, const TensorOptions& options = {});
-/// Every element is the value; float32, int64 or bool as the value is, unless a dtype is given.
+/// A tensor whose elements all have this value; float32, int64 or bool, as the value is, unless a
+/// dtype is given.
 Tensor full(const Shape& shape, Scalar value, const TensorOptions& options = {});
 Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);
-/// start, start + step, ... below end; int64 for integer arguments, else float32. With an integer
-/// dtype given, start and step lose their fractions first, as in PyTorch.
+/// The values start, start + step, ... that lie before end; int64 if all arguments are integers,
+/// else float32. If an integer dtype is given, the fractions of start and step are cut off first,
+/// as in PyTorch.
 /// \snippet test_examples_tensors.cpp arange
 Tensor arange(Scalar start, Scalar end, Scalar step = 1, const TensorOptions& options = {});
 Tensor arange(Scalar end, const TensorOptions& options = {});
-/// `steps` values from start to end, both included. With an integer dtype given, both lose their
-/// fractions first, and each value loses its own.
+/// `steps` equally spaced values from start to end, both included. If an integer dtype is given,
+/// the fractions of start and end are cut off first, and then those of the values.
 Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options = {});
 Tensor eye(int64_t n, const TensorOptions& options = {});
 Tensor eye(int64_t n, int64_t m, const TensorOptions& options = {});
-/// int64 [.., num_classes], 1 at each index of `x`; -1: one class more than the largest index.
+/// int64 [.., num_classes] with a 1 at each index in `x`; if num_classes is -1, there is one class
+/// more than the largest index.
 Tensor one_hot(const Tensor& x, int64_t num_classes = -1);
-/// Uniform in [0, 1).
+/// Uniform random numbers in [0, 1).
 Tensor rand(const Shape& shape, const TensorOptions& options = {});
-/// Standard normal.
+/// Random numbers from the standard normal distribution.
 /// \snippet test_examples_tensors.cpp randn
 Tensor randn(const Shape& shape, const TensorOptions& options = {});
-/// Integers in [low, high), int64.
+/// Random integers in [low, high), int64.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOptions& options = {});
-/// A random order of 0 .. n - 1, int64.
+/// A random permutation of 0 to n - 1, int64.
 Tensor randperm(int64_t n, const TensorOptions& options = {});
 /// 1 with the probability given by each element of p, else 0.
 Tensor bernoulli(const Tensor& p);
-/// num_samples positions (int64) in p [C] or in each row of p [N, C], each drawn with a probability
-/// in proportion to its element of p, which is not negative; without replacement no position comes
-/// twice. Without replacement those with the largest p / E win, E exponential: Efraimidis and
-/// Spirakis, Information Processing Letters 97, 2006.
+/// Draws num_samples positions (int64) in p [C], or in each row of p [N, C], each with a
+/// probability proportional to its element of p, which is not negative. Without replacement no
+/// position is drawn twice: those with the largest p / E are drawn, where E is exponentially
+/// distributed. Efraimidis and Spirakis, Information Processing Letters 97, 2006.
 Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement = false);
-/// Normal with the mean and the standard deviation (not negative) of each element; tensors
-/// broadcast, and have no gradient.
+/// Random numbers from normal distributions with these means and standard deviations, which are not
+/// negative; tensors broadcast, and get no gradient.
 Tensor normal(const Tensor& mean, const Tensor& std);
 Tensor normal(const Tensor& mean, double std = 1.0);
 Tensor normal(double mean, const Tensor& std);
@@ -84,8 +89,8 @@ Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& 
 Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
 
-/// \name With a dtype in place of options: zeros({2}, kInt64)
-/// Templates, so that {} stays the options.
+/// \name With a dtype instead of options: zeros({2}, kInt64)
+/// They are templates, so that {} still means the options.
 /// \{
 template <std::same_as<DType> D>
 Tensor empty(const Shape& shape, D dtype) {

@@ -1,5 +1,5 @@
 #pragma once
-// This header has the walk through a recorded graph that backward() and grad() make.
+// The walk through a recorded graph that backward() and grad() make.
 #include <hero/autograd/node.h>
 
 namespace hero {
@@ -11,7 +11,7 @@ struct BegunNode {
   bool known = false;  // backward has run: the gradients must only be passed on
 };
 
-/// What one backward pass is asked to do.
+/// The request of a backward pass.
 struct Walk {
   std::vector<Edge> roots;
   std::vector<Tensor> gradients;  // one a root
@@ -22,12 +22,13 @@ struct Walk {
   Walk* rest = nullptr;  // of a first part: gets what does not lead to a captured gradient
 };
 
-/// The outputs with their gradients, ones where none are given. `op` names the caller in messages.
+/// Makes a walk from outputs and their gradients, which are ones if none are given. `op` names the
+/// caller in messages.
 Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
                const std::vector<Tensor>& gradients);
 
-/// Runs the pass: newest node first, leaves before all others. Returns the captured gradients. See
-/// engine.cpp.
+/// Runs the pass: newest nodes first, and leaves before all others. Returns the captured gradients.
+/// See engine.cpp.
 std::vector<Tensor> run_walk(Walk walk);
 
 /// True while a backward pass (backward() or grad()) runs on this thread, in its hooks too.

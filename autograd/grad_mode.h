@@ -5,9 +5,10 @@ namespace hero {
 /// True while operations on this thread are recorded for backward.
 bool grad_enabled();
 
-/// Sets recording on this thread while it lives.
+/// While it lives, switches recording on this thread on or off.
 class GradMode {
  public:
+  /// Begins the scope.
   explicit GradMode(bool enabled);
   ~GradMode();
   GradMode(const GradMode&) = delete;
@@ -17,13 +18,13 @@ class GradMode {
   bool previous_;
 };
 
-/// Operations are not recorded while it lives: `NoGrad no_grad;`.
+/// While it lives, operations on this thread are not recorded: `NoGrad no_grad;`.
 /// \snippet test_examples_gradients.cpp NoGrad
 struct NoGrad : GradMode {
   NoGrad() : GradMode(false) {}
 };
 
-/// Operations are recorded while it lives, also inside a NoGrad.
+/// While it lives, operations on this thread are recorded, also inside a NoGrad.
 struct EnableGrad : GradMode {
   EnableGrad() : GradMode(true) {}
 };

@@ -1,6 +1,5 @@
 #pragma once
-// HostCopy: the bytes of one storage in the host's memory, or in a file, while the storage is
-// released.
+// HostCopy: the bytes of a storage in host memory, or in a file, while the storage is released.
 #include <memory>
 #include <string>
 
@@ -9,8 +8,8 @@
 
 namespace hero::detail {
 
-/// Made with the bytes on their way out and the storage released. The storage is alive in each
-/// call. Nobody waits but where it is said.
+/// When it is made, the bytes are on their way and the storage is released. The storage is alive in
+/// each call. No function waits unless it says so.
 class HostCopy {
  public:
   HostCopy() = default;
@@ -18,20 +17,20 @@ class HostCopy {
   HostCopy& operator=(const HostCopy&) = delete;
   virtual ~HostCopy() = default;
 
-  /// Into page-locked memory from a device or, from anywhere, into a file. An Error where there is
-  /// no room: the storage then has its bytes.
+  /// Copies from a device into page-locked memory or, from anywhere, into a file. Throws an Error
+  /// if there is not enough space, and then the storage keeps its bytes.
   static std::unique_ptr<HostCopy> make(const Ref<core::Storage>& storage, core::SwapFile* disk,
                                         OffloadTraffic& traffic);
 
-  /// Returns when the bytes have arrived: "", or why the disk did not take them. end_back() gives
-  /// them then, without begin_back().
+  /// Waits until the bytes have arrived. Returns "", or why the disk did not take them; end_back()
+  /// then restores them without begin_back().
   virtual std::string wait_out() = 0;
-  /// Begins to bring the bytes; what comes lies in memory of its own. They have arrived before.
+  /// Begins to bring the bytes back, into memory of their own. Call it after wait_out().
   virtual void begin_back() = 0;
-  /// Gives the storage its bytes; what the calling thread asks of the device from now on finds
-  /// them. An Error where the disk gives other bytes, and then the storage has none.
+  /// Gives the storage its bytes, which are there for all later work of the calling thread on the
+  /// device. Throws an Error if the disk returns other bytes, and then the storage has none.
   virtual void end_back(const Ref<core::Storage>& storage) = 0;
-  /// Forgets what begin_back() brought; the copy can bring it again.
+  /// Drops what begin_back() brought; the copy can bring it back again.
   virtual void drop() = 0;
 };
 

@@ -1,117 +1,150 @@
 #pragma once
-// Images: sizes changed, points sampled, windows taken apart and put together; vectors scaled to
-// length 1 and other functions of torch.nn.functional that nn_ops.h leaves out.
+// Operations on images: resampling, sampling at points, windows as columns and back; also
+// normalize() and other functions of torch.nn.functional that nn_ops.h does not have.
 #include <hero/autograd/nn_ops.h>
 
 namespace hero {
 
 /// \name Resampling
 /// \{
+/// How interpolate() computes new pixels.
 enum class Interpolation {
-  nearest,        ///< pixel floor(i in / out)
-  nearest_exact,  ///< pixel floor((i + 1/2) in / out)
-  linear,         ///< of [N, C, L]
-  bilinear,       ///< of [N, C, H, W]
-  bicubic,        ///< of [N, C, H, W]; Keys, IEEE TASSP 29, 1981, with a = -0.75
-  trilinear,      ///< of [N, C, D, H, W]
-  area            ///< means of the cells of adaptive_avg_pool2d
+  /// Pixel floor(i in / out).
+  nearest,
+  /// Pixel floor((i + 1/2) in / out).
+  nearest_exact,
+  /// Linear, for [N, C, L].
+  linear,
+  /// Bilinear, for [N, C, H, W].
+  bilinear,
+  /// Bicubic, for [N, C, H, W], with a = -0.75. Keys, IEEE TASSP 29, 1981.
+  bicubic,
+  /// Trilinear, for [N, C, D, H, W].
+  trilinear,
+  area  ///< means of the cells of adaptive_avg_pool2d
 };
+/// Options of interpolate().
 struct InterpolateOptions {
-  /// Sizes of what follows N and C, or one for all of them; either these or scale_factor.
+  /// The new sizes of the dimensions after N and C, or one for all of them. Give either these or
+  /// scale_factor.
   std::vector<int64_t> size = {};
-  /// New size over old, which is cut to a whole number; one for each dimension or for all.
+  /// The new size divided by the old one, for each dimension or one for all; new sizes are rounded
+  /// down.
   std::vector<double> scale_factor = {};
-  Interpolation mode = Interpolation::nearest;
-  /// The corners' centres keep their values; of the linear modes and bicubic only.
+  Interpolation mode = Interpolation::nearest;  ///< how new pixels are computed
+  /// True: the centres of the corner pixels keep their values; for the linear modes and bicubic
+  /// only.
   bool align_corners = false;
-  /// Positions follow from the sizes, not from scale_factor.
+  /// True: positions are computed from the sizes, not from scale_factor.
   bool recompute_scale_factor = false;
-  /// Smaller images are means over as many pixels as are left out; of bilinear and bicubic (whose a
-  /// is then -0.5) only, without align_corners.
+  /// True: when an image shrinks, each new pixel is a mean over all old pixels that it covers; for
+  /// bilinear and bicubic only (for which a is then -0.5), without align_corners.
   bool antialias = false;
 };
-/// x [N, C, ..] with one to three dimensions behind C, resampled. Derivatives of any order.
+/// Resamples x [N, C, ..], which has one to three dimensions after C. It has derivatives of any
+/// order.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
-/// interpolate() by its older name.
+/// The older name of interpolate().
 Tensor upsample(const Tensor& x, const InterpolateOptions& options);
 
+/// How grid_sample() computes values between pixels.
 enum class GridMode { bilinear, nearest, bicubic };
+/// What grid_sample() takes for pixels outside of the image.
 enum class GridPadding { zeros, border, reflection };
+/// Options of grid_sample().
 struct GridSampleOptions {
-  GridMode mode = GridMode::bilinear;  ///< of volumes bilinear is trilinear, and bicubic refused
-  GridPadding padding_mode = GridPadding::zeros;
+  /// For volumes bilinear is trilinear, and bicubic is an Error.
+  GridMode mode = GridMode::bilinear;
+  GridPadding padding_mode = GridPadding::zeros;  ///< what lies outside of the image
+  /// True: -1 and 1 are the centres of corner pixels, else their edges.
   bool align_corners = false;
 };
-/// x [N, C, H, W] at the points grid [N, h, w, 2] (x before y, -1 and 1 at the borders), as [N, C,
-/// h, w]; or x [N, C, D, H, W] at grid [N, d, h, w, 3]. Beyond the border lie zeros, the border's
-/// pixels, or the image reflected. NaN counts as -1. Jaderberg et al., arXiv 1506.02025.
+/// Samples x [N, C, H, W] at the points grid [N, h, w, 2] (x before y, with -1 and 1 at the
+/// borders), which gives [N, C, h, w]; or x [N, C, D, H, W] at grid [N, d, h, w, 3]. Outside of the
+/// image there are zeros, the border's pixels, or the image reflected. NaN counts as -1. Jaderberg
+/// et al., arXiv 1506.02025.
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
-/// The grid of theta [N, 2, 3] for size [N, C, H, W], or of theta [N, 3, 4] for [N, C, D, H, W].
+/// The grid of points for grid_sample() that the affine maps theta [N, 2, 3] give for images of
+/// size [N, C, H, W], or theta [N, 3, 4] for volumes of size [N, C, D, H, W].
 Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners = false);
 /// \}
 
 /// \name Windows
 /// \{
+/// Options of unfold() and fold().
 struct UnfoldOptions {
-  Pair dilation = {1, 1};
-  Pair padding = {0, 0};
-  Pair stride = {1, 1};
+  Pair dilation = {1, 1};  ///< pixels from one element of a window to the next
+  Pair padding = {0, 0};   ///< zeros on each side
+  Pair stride = {1, 1};    ///< pixels from one window to the next
 };
-/// Windows of x [N, C, H, W] or [C, H, W] as columns [N, C KH KW, places]: im2col.
+/// The windows of images x [N, C, H, W] or [C, H, W] as columns [N, C KH KW, windows]: im2col.
 Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& options = {});
-/// Columns [N, C KH KW, places] or without N, added up to images [N, C, output_size]: unfold's
-/// derivative.
+/// Adds columns [N, C KH KW, windows], or without N, up to images [N, C, output_size]: the
+/// transpose of unfold().
 Tensor fold(const Tensor& columns, Pair output_size, Pair kernel_size,
             const UnfoldOptions& options = {});
-/// max_pool2d and where the largest lie: int64 positions in H W.
+/// max_pool2d() together with the positions of the largest elements, int64 in the flattened H W.
 ValuesIndices max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
                                       const PoolOptions& options = {});
+/// Max_pool1d() together with the positions of the largest elements, int64.
 ValuesIndices max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
                                       const Pool1dOptions& options = {});
-/// x [N, C, h, w] or [C, h, w] put at the positions that max pooling found, zeros elsewhere.
+/// Puts x [N, C, h, w] or [C, h, w] at the positions that max pooling found, with zeros elsewhere.
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair output_size);
+/// Does the same in one dimension.
 Tensor max_unpool1d(const Tensor& x, const Tensor& indices, int64_t output_size);
 /// \}
 
 /// \name Volumes: x [N, C, D, H, W] or [C, D, H, W]
 /// \{
 using Triple = std::array<int64_t, 3>;
+/// Options of conv3d().
 struct Conv3dOptions {
-  Triple stride = {1, 1, 1};
-  Triple padding = {0, 0, 0};
-  Triple dilation = {1, 1, 1};
-  int64_t groups = 1;
+  Triple stride = {1, 1, 1};    ///< positions from one window to the next
+  Triple padding = {0, 0, 0};   ///< zeros on each side
+  Triple dilation = {1, 1, 1};  ///< positions from one tap to the next
+  int64_t groups = 1;           ///< groups of channels that are convolved separately
 };
-/// weight [O, C / groups, KD, KH, KW], bias [O]: conv2d of slices whose channels hold the taps
-/// along D.
+/// Convolution with weight [O, C / groups, KD, KH, KW] and bias [O]. It is computed by conv2d() of
+/// slices, whose channels are the taps along D.
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv3dOptions& options = {});
+/// Options of conv_transpose3d().
 struct ConvTranspose3dOptions {
-  Triple stride = {1, 1, 1};
-  Triple padding = {0, 0, 0};
-  Triple output_padding = {0, 0, 0};
-  Triple dilation = {1, 1, 1};
-  int64_t groups = 1;
+  Triple stride = {1, 1, 1};   ///< positions of the output from one input element to the next
+  Triple padding = {0, 0, 0};  ///< elements that are cut off on each side of the output
+  Triple output_padding = {0, 0, 0};  ///< elements that the output has more at its end
+  Triple dilation = {1, 1, 1};        ///< positions from one tap to the next
+  int64_t groups = 1;                 ///< groups of channels that are convolved separately
 };
-/// weight [C, O / groups, KD, KH, KW], bias [O].
+/// The transpose of conv3d(), with weight [C, O / groups, KD, KH, KW] and bias [O].
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose3dOptions& options = {});
+/// Options of max_pool3d() and avg_pool3d().
 struct Pool3dOptions {
-  std::optional<Triple> stride = {};  ///< the kernel size when absent
-  Triple padding = {0, 0, 0};
-  Triple dilation = {1, 1, 1};  ///< max pooling only
-  bool ceil_mode = false;
-  bool count_include_pad = true;  ///< average pooling only
+  /// Positions from one window to the next; the kernel size when absent.
+  std::optional<Triple> stride = {};
+  Triple padding = {0, 0, 0};  ///< elements on each side, which do not count or are 0
+  /// For max pooling: positions from one element of a window to the next.
+  Triple dilation = {1, 1, 1};
+  bool ceil_mode = false;  ///< true: keep a last window that extends over the end
+  /// For average pooling: divide by the size of the window, including padding.
+  bool count_include_pad = true;
 };
+/// The largest element in each window.
 Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options = {});
+/// The mean of each window.
 Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options = {});
+/// Means of the cells of adaptive_avg_pool2d(), in three dimensions.
 Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size);
+/// The largest elements of the same cells.
 Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size);
 /// \}
 
 /// \name Convolutions that keep the size: stride 1, zeros on both sides, one more behind where the
 /// kernel's reach is even
 /// \{
+/// Same: as many zeros as keep the size; valid: none.
 enum class PaddingWord { same, valid };
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
               int64_t dilation = 1, int64_t groups = 1);
@@ -123,33 +156,35 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, Padding
 
 /// \name Functions of torch.nn.functional
 /// \{
-/// x / max(norm(x, p, dim), eps)
+/// x / max(norm(x, p, dim), eps): scales vectors along `dim` to length 1.
 Tensor normalize(const Tensor& x, double p = 2.0, int64_t dim = 1, double eps = 1e-12);
-/// x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta, x [N, C, ..]; zeros beyond the
-/// channels. Krizhevsky et al., NIPS 2012.
+/// x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta, for x [N, C, ..], with zeros
+/// beyond the first and the last channel. Krizhevsky et al., NIPS 2012.
 Tensor local_response_norm(const Tensor& x, int64_t size, double alpha = 1e-4, double beta = 0.75,
                            double k = 1.0);
-/// Each channel of each x [N, C, ..] brought to mean 0 and variance 1, with its own statistics.
-/// Ulyanov et al., arXiv 1607.08022.
+/// Normalises each channel of each sample of x [N, C, ..] to mean 0 and variance 1, then applies
+/// weight [C] and bias [C], which may be undefined. Ulyanov et al., arXiv 1607.08022.
 Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                      double eps = 1e-5);
-/// dropout that keeps mean 0 and variance 1 behind selu: what is dropped becomes -1.758.
-/// Klambauer et al., arXiv 1706.02515.
+/// Dropout that keeps mean 0 and variance 1 after selu(): dropped elements become -1.758, and all
+/// are then scaled and shifted. Klambauer et al., arXiv 1706.02515.
 Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
-/// dropout of whole channels of x [N, C, D, H, W] or [C, D, H, W].
+/// Dropout of whole channels of x [N, C, D, H, W] or [C, D, H, W].
 Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true);
-/// Scores x [N, C] or [C]; y of the same shape holds the right classes up to the first -1. Sum over
-/// right j and wrong i of max(0, 1 - (x[j] - x[i])) / C.
+/// The sum over right classes j and wrong classes i of max(0, 1 - (x[j] - x[i])) / C, for scores x
+/// [N, C] or [C]; y, of the same shape, contains the right classes, up to the first -1.
 Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y,
                               Reduction reduction = Reduction::mean);
+/// Options of ctc_loss().
 struct CtcOptions {
   int64_t blank = 0;                      ///< the class between labels
-  Reduction reduction = Reduction::mean;  ///< mean: of losses over target lengths
-  bool zero_infinity = false;             ///< what cannot be aligned costs 0, not infinity
+  Reduction reduction = Reduction::mean;  ///< mean: the mean of losses divided by target lengths
+  bool zero_infinity = false;  ///< true: targets that cannot be aligned cost 0, not infinity
 };
-/// -log of the probability of the targets over all alignments: log_probs [T, N, C] (log_softmax),
-/// or [T, C]; targets int64 [N, S], or one behind the other [sum of lengths]; lengths int64 [N].
-/// Where there is no alignment there is no gradient. Graves et al., ICML 2006.
+/// Connectionist temporal classification: -log of the probability of the targets, summed over all
+/// alignments. log_probs is [T, N, C], from log_softmax(), or [T, C]; targets is int64 [N, S], or
+/// [sum of lengths] with one target after the other; lengths are int64 [N]. If there is no
+/// alignment, there is no gradient. Graves et al., ICML 2006.
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CtcOptions& options = {});
 /// \}

@@ -6,17 +6,19 @@
 
 namespace hero {
 
-/// Stands for a new dimension of size 1, and for a bound of a Slice that is left out.
+/// Stands for a new dimension of size 1, or for a bound of a Slice that is left out.
 struct NoneType {};
 inline constexpr NoneType None{};
 
-/// Stands for as many whole dimensions as the other indices leave.
+/// Stands for as many whole dimensions as the other indices leave over.
 struct EllipsisType {};
 inline constexpr EllipsisType Ellipsis{};
 
-/// start:stop:step of a dimension. Bounds count from the end where they are negative, and are cut
-/// to the dimension. A negative step goes backwards from start, in a copy; PyTorch refuses it.
+/// Stands for start:stop:step of a dimension. Negative bounds count from the end, and bounds are
+/// limited to the dimension. A negative step goes backwards from start, in a copy; PyTorch does not
+/// support it.
 struct Slice {
+  /// A position, or None.
   class Bound {
    public:
     Bound(NoneType) {}
@@ -28,14 +30,16 @@ struct Slice {
     std::optional<int64_t> at_;
   };
 
+  /// Makes a slice, by default of the whole dimension.
   Slice(Bound from = None, Bound to = None, int64_t by = 1) : start(from), stop(to), step(by) {}
 
-  Bound start, stop;
-  int64_t step = 1;
+  Bound start, stop;  ///< the bounds
+  int64_t step = 1;   ///< elements from one to the next; not 0
 };
 
-/// One of the indices of x({..}): a position (negative: from the end), a Slice, None, Ellipsis, a
-/// bool (a new dimension of size 1 or 0), or a tensor of positions (int64, int32) or a mask.
+/// One of the indices in x({..}): a position (a negative one counts from the end), a Slice, None,
+/// Ellipsis, a bool (a new dimension of size 1 or 0), a tensor of positions (int64 or int32), or a
+/// mask.
 class Index {
  public:
   using Kind = std::variant<int64_t, Slice, NoneType, EllipsisType, bool, Tensor>;

@@ -1,6 +1,6 @@
 #pragma once
-// Layouts: which elements of a row-major array a part holds. The part is an interval of boxes that
-// lie one behind the other, and in memory it is some contiguous runs of the array.
+// Layouts: which elements of a row-major array belong to a part. A part is an interval of boxes,
+// one box after the other, and corresponds to contiguous runs of the array.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace hero {
 
-/// A box of a larger array, with as many dimensions: its elements are those at offset[d] ...
-/// offset[d] + extent[d] - 1 of every dimension d, in row-major order.
+/// A box of a larger array, with the same number of dimensions: its elements are those at offset[d]
+/// to offset[d] + extent[d] - 1 in every dimension d, in row-major order.
 struct Box {
   Shape offset, extent;
 
@@ -19,8 +19,8 @@ struct Box {
 
 namespace layout {
 
-/// Elements whole ... whole + count - 1 of an array, which are elements part ... part + count - 1
-/// of a part of it.
+/// Elements whole to whole + count - 1 of an array, which are elements part to part + count - 1 of
+/// a part of it.
 struct Run {
   int64_t whole = 0, part = 0, count = 0;
 
@@ -30,25 +30,25 @@ struct Run {
 /// True when the box has the dimensions of `whole` and lies in it.
 bool is_inside(const Shape& whole, const Box& box);
 
-/// An Error, which names `op` and the box, where one does not lie in an array of shape `whole`, or
-/// where two share elements.
+/// Throws an Error that names `op` and the box if a box does not lie in an array of shape `whole`,
+/// or two boxes share elements.
 void check_boxes(const char* op, const Shape& whole, const std::vector<Box>& boxes);
 
-/// The number of elements of all boxes together; of the whole array where there are none. An Error
-/// where that is 2^63 or more.
+/// The number of elements of all boxes together, or of the whole array if there are no boxes.
+/// Throws an Error if it is 2^63 or more.
 int64_t numel(const Shape& whole, const std::vector<Box>& boxes);
 
 /// "0:13,2:3;0:13,5:1": offset and extent of each dimension, of each box.
 std::string text(const std::vector<Box>& boxes);
 
-/// The contiguous runs of a part, in the order of the part and as long as they can be, one at a
-/// time: the part may have many. The part is elements first ... first + count - 1 of the boxes of
-/// an array of shape `whole`, one behind the other, each row-major; without boxes, of the array.
-/// An Error where a box or the interval lies outside.
+/// Gives the contiguous runs of a part, in the order of the part, each as long as possible, one at
+/// a time, since a part may have many. The part is elements first to first + count - 1 of the boxes
+/// of an array of shape `whole`, one box after the other, each row-major; without boxes, of the
+/// array. Throws an Error if a box or the interval lies outside.
 class Runs {
  public:
   Runs(const Shape& whole, std::vector<Box> boxes, int64_t first, int64_t count);
-  /// The next run, which has one element or more; false when all have been given.
+  /// Sets `run` to the next run, which is not empty. Returns false if there is none.
   bool next(Run& run);
 
  private:

@@ -4,8 +4,8 @@
 
 namespace hero::detail {
 
-/// A mutex of one byte, one of which every tensor has: threads that run backward through shared
-/// leaves take turns at each leaf. A thread that waits sleeps.
+/// A mutex of one byte, which every tensor has: threads that run backward through shared leaves
+/// take turns at each leaf. A waiting thread sleeps.
 class LeafLock {
  public:
   LeafLock() = default;

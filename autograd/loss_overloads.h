@@ -42,7 +42,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   return triplet_margin_loss(anchor, positive, negative,
                              TripletMarginOptions{.reduction = reduction});
 }
-/// PyTorch's order: the reduction before the number.
+/// PyTorch's order of arguments: the reduction before the number.
 inline Tensor huber_loss(const Tensor& x, const Tensor& y, Reduction reduction,
                          double delta = 1.0) {
   return huber_loss(x, y, delta, reduction);
@@ -58,8 +58,9 @@ inline Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, Reduction r
 
 /// \name By name
 /// \{
+/// Options of losses that have only a reduction.
 struct LossOptions {
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
 inline Tensor mse_loss(const Tensor& x, const Tensor& y, const LossOptions& options) {
   return mse_loss(x, y, options.reduction);
@@ -70,23 +71,26 @@ inline Tensor l1_loss(const Tensor& x, const Tensor& y, const LossOptions& optio
 inline Tensor soft_margin_loss(const Tensor& x, const Tensor& y, const LossOptions& options) {
   return soft_margin_loss(x, y, options.reduction);
 }
+/// Options of huber_loss().
 struct HuberOptions {
-  Reduction reduction = Reduction::mean;
-  double delta = 1.0;
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+  double delta = 1.0;                     ///< the difference beyond which the loss is linear
 };
 inline Tensor huber_loss(const Tensor& x, const Tensor& y, const HuberOptions& options) {
   return huber_loss(x, y, options.delta, options.reduction);
 }
+/// Options of smooth_l1_loss().
 struct SmoothL1Options {
-  Reduction reduction = Reduction::mean;
-  double beta = 1.0;
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+  double beta = 1.0;                      ///< the difference beyond which the loss is linear
 };
 inline Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, const SmoothL1Options& options) {
   return smooth_l1_loss(x, y, options.beta, options.reduction);
 }
+/// Options of losses with a margin.
 struct MarginOptions {
-  std::optional<double> margin = {};  ///< the loss's own default when absent
-  Reduction reduction = Reduction::mean;
+  std::optional<double> margin = {};      ///< when absent, the default of the loss
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
 inline Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, const MarginOptions& options) {
   return hinge_embedding_loss(x, y, options.margin.value_or(1.0), options.reduction);
@@ -99,9 +103,10 @@ inline Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tens
                                     const MarginOptions& options) {
   return cosine_embedding_loss(a, b, y, options.margin.value_or(0.0), options.reduction);
 }
+/// Options of kl_div().
 struct KlDivOptions {
-  KlReduction reduction = KlReduction::mean;
-  bool log_target = false;
+  KlReduction reduction = KlReduction::mean;  ///< none, mean, sum or batchmean
+  bool log_target = false;                    ///< true: the target is given as a logarithm, too
 };
 inline Tensor kl_div(const Tensor& x, const Tensor& y, const KlDivOptions& options) {
   return kl_div(x, y, options.reduction, options.log_target);

@@ -1,5 +1,6 @@
 #pragma once
-// Differentiable operations of networks, functions without state: PyTorch's torch.nn.functional.
+// Differentiable operations of networks, as functions without state, like PyTorch's
+// torch.nn.functional.
 #include <array>
 
 #include <hero/autograd/ops.h>
@@ -9,92 +10,100 @@ namespace hero {
 /// \snippet test_examples_tensors.cpp softmax
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
-/// x1 W_o x2 + b_o: x1 [.., in1], x2 [.., in2], weight [out, in1, in2], bias [out].
+/// [out], or undefined.
 Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias = {});
 /// softmax(-x)
 Tensor softmin(const Tensor& x, int64_t dim);
 
 /// \name Activations, beside those in <hero/autograd/ops.h>
 /// \{
-/// Klambauer et al., arXiv 1706.02515.
+/// elu() with fixed constants, scaled. Klambauer et al., arXiv 1706.02515.
 Tensor selu(const Tensor& x);
-/// x above 0, alpha (exp(x / alpha) - 1) below.
+/// x if it is positive, else alpha (exp(x / alpha) - 1).
 Tensor celu(const Tensor& x, double alpha = 1.0);
 /// relu6(x + 3) / 6
 Tensor hardsigmoid(const Tensor& x);
-/// x cut to [min_val, max_val]; the gradient is 0 on the bounds, unlike clamp's.
+/// x clamped to [min_val, max_val]; on the bounds the gradient is 0, other than that of clamp().
 Tensor hardtanh(const Tensor& x, double min_val = -1.0, double max_val = 1.0);
 /// x - tanh(x)
 Tensor tanhshrink(const Tensor& x);
-/// Moved towards 0 by lambda; 0 within [-lambda, lambda].
+/// x moved towards 0 by lambda; 0 within [-lambda, lambda].
 Tensor softshrink(const Tensor& x, double lambda = 0.5);
 /// 0 within [-lambda, lambda], else x.
 Tensor hardshrink(const Tensor& x, double lambda = 0.5);
-/// x above the threshold, else value.
+/// x if it is above the threshold, else value.
 Tensor threshold(const Tensor& x, double threshold, double value);
-/// x above 0, weight x below; weight [1] or [C], one a channel of dimension 1. He et al., arXiv
-/// 1502.01852.
+/// x if it is positive, else weight x; weight is [1], or [C] with a number for each channel of
+/// dimension 1. He et al., arXiv 1502.01852.
 Tensor prelu(const Tensor& x, const Tensor& weight);
-/// a sigmoid(b) of the halves a, b of x along dim. Dauphin et al., arXiv 1612.08083.
+/// a sigmoid(b), where a and b are the two halves of x along dim. Dauphin et al., arXiv 1612.08083.
 Tensor glu(const Tensor& x, int64_t dim = -1);
 /// \}
 
-/// relu(linear(x, weight, bias)) in one operation that keeps only its input and output.
+/// relu(linear(x, weight, bias)) in one operation, which saves only its input and output for
+/// backward.
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// gelu(linear(x, weight, bias)) in one operation.
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    Gelu approximate = Gelu::erf);
-/// What a linear layer computes with: weight [out, in], perhaps bias [out].
+/// The parameters of a linear layer.
 struct LinearWeights {
   Tensor weight;
   Tensor bias = {};
 };
-/// linear(gelu(linear(x, in..)), out..) in one operation: in its backward a GPU can make gelu's
-/// derivative with the product before it.
+/// linear(gelu(linear(x, in..)), out..) in one operation: in backward, a GPU can compute the
+/// derivative of gelu together with the product before it.
 Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const LinearWeights& out,
                           Gelu approximate = Gelu::erf);
 
 /// \name Losses
 /// \{
+/// What a loss returns: the losses of all elements or rows, their mean, or their sum.
 enum class Reduction { none, mean, sum };
+/// Options of cross_entropy().
 struct CrossEntropyOptions {
-  Tensor weight = {};  ///< [C]
-  Reduction reduction = Reduction::mean;
-  int64_t ignore_index = -100;
-  double label_smoothing = 0.0;
+  Tensor weight = {};                     ///< [C], a weight for each class
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+  int64_t ignore_index = -100;            ///< rows with this target do not count
+  double label_smoothing = 0.0;  ///< share of the target's probability that all classes get
 };
-/// Scores x [N, C, ...], int64 targets [N, ...]; mean divides by the weights of targets not
-/// ignored. Targets of x's shape and a floating dtype are class probabilities; mean then divides by
-/// the number of rows.
+/// -log softmax(x) at the target class, for scores x [N, C, ...] and int64 targets [N, ...]. The
+/// mean divides by the sum of the weights of all targets that are not ignored. Targets of a
+/// floating dtype, in x's shape, are probabilities of the classes; the mean then divides by the
+/// number of rows.
 /// \snippet test_examples_tensors.cpp cross_entropy
 Tensor cross_entropy(const Tensor& x, const Tensor& target,
                      const CrossEntropyOptions& options = {});
+/// Options of linear_cross_entropy().
 struct LinearCrossEntropyOptions {
-  Tensor linear_bias = {};                ///< [C]
-  Reduction reduction = Reduction::mean;  ///< mean or sum: the loss of single rows is no help here
-  int64_t ignore_index = -100;
-  double label_smoothing = 0.0;
-  /// Rows whose scores exist at one time; absent: 2^24 / C on the CPU and 2^30 / C on a GPU, there
-  /// in chunks of one length, but at least 1024.
+  Tensor linear_bias = {};                ///< [C], or undefined
+  Reduction reduction = Reduction::mean;  ///< mean or sum; none is an Error
+  int64_t ignore_index = -100;            ///< rows with this target do not count
+  double label_smoothing = 0.0;  ///< share of the target's probability that all classes get
+  /// Number of rows whose scores are in memory at a time; when absent, 2^24 / C on the CPU, and
+  /// 2^30 / C, but at least 1024, on a GPU, where all chunks have the same length.
   std::optional<int64_t> batch_chunk_size = {};
 };
-/// cross_entropy(linear(x, weight, linear_bias), target) of rows x [N, K] or [K] with int64 targets
-/// [N] or [], weight [C, K]. The scores [N, C] never exist as a whole: they are made chunk by chunk
-/// of rows, and so are, while recording, the gradients of x, weight and bias, in forward already;
-/// backward only scales them. The second derivative is that of the two operations.
+/// cross_entropy(linear(x, weight, linear_bias), target) for rows x [N, K] or [K], int64 targets
+/// [N] or [], and weight [C, K]. The scores [N, C] are never in memory as a whole: they are
+/// computed for one chunk of rows after the other, and so are, if the operation is recorded, the
+/// gradients of x, weight and bias, already in forward; backward only scales them. The second
+/// derivative is that of the two operations.
 ///
-/// A weight that holds boxes of rows of [C, K] (partition.h), as tensor parallelism cuts a
-/// vocabulary, gives the scores of these classes: the owners join each row's largest score, its sum
-/// of exponentials and its target's score, all three in float32 for halves, and every rank gets the
-/// loss over all C. It is a collective of the owners, forward and backward; each box is a slice
-/// ([note: slices of a rank] in collectives.h). The exponentials [N, C / owners] stay for backward.
-/// Without bias and label smoothing.
+/// If the weight consists of boxes of rows of [C, K] (partition.h), as tensor parallelism cuts a
+/// vocabulary, it gives the scores of these classes: the owners combine, for each row, the largest
+/// score, the sum of exponentials and the score of the target, in float32 for half precision, and
+/// every rank gets the loss over all C classes. It is then a collective of the owners, in forward
+/// and backward; each box is a slice ([note: slices of a rank] in collectives.h), and the
+/// exponentials [N, C / owners] are kept for backward. Bias and label smoothing are not supported
+/// then.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const LinearCrossEntropyOptions& options = {});
+/// Options of nll_loss().
 struct NllOptions {
-  Tensor weight = {};
-  Reduction reduction = Reduction::mean;
-  int64_t ignore_index = -100;
+  Tensor weight = {};                     ///< [C], a weight for each class
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+  int64_t ignore_index = -100;            ///< rows with this target do not count
 };
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target,
                 const NllOptions& options = {});
@@ -104,246 +113,282 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta = 1.0,
                   Reduction reduction = Reduction::mean);
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta = 1.0,
                       Reduction reduction = Reduction::mean);
+/// Options of binary_cross_entropy().
 struct BceOptions {
-  Tensor weight = {};  ///< broadcasts to x
-  Reduction reduction = Reduction::mean;
+  Tensor weight = {};                     ///< a weight for each element; broadcasts to x
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
-/// Of probabilities x with probabilities y, both in [0, 1]; logarithms are cut at -100.
+/// -(y log x + (1 - y) log(1 - x)), for probabilities x and y in [0, 1]; logarithms are at least
+/// -100.
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& options = {});
+/// Options of binary_cross_entropy_with_logits().
 struct BceWithLogitsOptions {
-  Tensor weight = {};      ///< of elements; broadcasts to x
-  Tensor pos_weight = {};  ///< of positive answers; broadcasts to x
-  Reduction reduction = Reduction::mean;
+  Tensor weight = {};                     ///< a weight for each element; broadcasts to x
+  Tensor pos_weight = {};                 ///< a factor of the term with y; broadcasts to x
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                                         const BceWithLogitsOptions& options = {});
-/// Binary cross entropy of logits x with probabilities y.
+/// The short name of binary_cross_entropy_with_logits().
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight = {},
                        Reduction reduction = Reduction::mean);
+/// What kl_div() returns; batchmean is the sum divided by the size of the first dimension.
 enum class KlReduction { none, mean, sum, batchmean };
-/// Pointwise y * (log y - x) for log-probabilities x; log_target: y is given as a logarithm too.
+/// y (log y - x), elementwise, for log-probabilities x; with log_target, y is given as a logarithm,
+/// too.
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction = KlReduction::mean,
               bool log_target = false);
-/// x where y is 1, max(0, margin - x) where y is -1.
+/// x if y is 1, and max(0, margin - x) if y is -1.
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin = 1.0,
                             Reduction reduction = Reduction::mean);
-/// log(1 + exp(-y x)), y 1 or -1.
+/// log(1 + exp(-y x)), for y of 1 or -1.
 Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction = Reduction::mean);
-/// max(0, margin - y (a - b)): a should be above b where y is 1, below where it is -1.
+/// max(0, margin - y (a - b)): a should be above b if y is 1, and below b if y is -1.
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin = 0.0,
                            Reduction reduction = Reduction::mean);
-/// Rows [N, D] or [D]: 1 - cos where y [N] is 1, max(0, cos - margin) where it is -1.
+/// For rows [N, D] or [D] of a and b: 1 - cos(a, b) if y [N] is 1, and max(0, cos(a, b) - margin)
+/// if it is -1.
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin = 0.0,
                              Reduction reduction = Reduction::mean);
+/// Options of multi_margin_loss().
 struct MultiMarginOptions {
-  int64_t p = 1;  ///< 1 or 2
-  double margin = 1.0;
-  Tensor weight = {};  ///< [C]
-  Reduction reduction = Reduction::mean;
+  int64_t p = 1;                          ///< exponent, 1 or 2
+  double margin = 1.0;                    ///< by how much the right class should win
+  Tensor weight = {};                     ///< [C], a weight for each class
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
-/// Scores x [N, C], classes [N]: sum over wrong classes of max(0, margin - x_right + x)^p / C.
+/// The sum over wrong classes of max(0, margin - x_right + x)^p / C, for scores x [N, C] and
+/// classes [N].
 Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
                          const MultiMarginOptions& options = {});
-/// Mean over the last dimension of the binary cross entropy of scores x with labels y, 0 or 1.
+/// The mean over the last dimension of the binary cross entropy of scores x and labels y of 0 or 1.
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight = {},
                                    Reduction reduction = Reduction::mean);
+/// Options of triplet_margin_loss().
 struct TripletMarginOptions {
-  double margin = 1.0;
-  double p = 2.0;  ///< of the distance
-  double eps = 1e-6;
-  bool swap = false;  ///< take the smaller of the negative's distances to anchor and positive
-  Reduction reduction = Reduction::mean;
+  double margin = 1.0;  ///< by how much the negative should be farther away
+  double p = 2.0;       ///< the p of the distance
+  double eps = 1e-6;    ///< added to the differences
+  bool swap = false;  ///< true: take the smaller of the negative's distances to anchor and positive
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
-/// max(0, |anchor - positive| - |anchor - negative| + margin), rows [.., D].
+/// max(0, |anchor - positive| - |anchor - negative| + margin), for rows [.., D].
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& options = {});
+/// Options of poisson_nll_loss().
 struct PoissonNllOptions {
-  bool log_input = true;  ///< x is the logarithm of the rate
-  bool full = false;      ///< add Stirling's approximation of log y!
-  double eps = 1e-8;      ///< added to the rate before its logarithm
-  Reduction reduction = Reduction::mean;
+  bool log_input = true;                  ///< true: x is the logarithm of the rate
+  bool full = false;                      ///< true: add Stirling's approximation of log y!
+  double eps = 1e-8;                      ///< added to the rate before its logarithm
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
-/// exp(x) - y x, or x - y log(x + eps) of a rate.
+/// exp(x) - y x, or x - y log(x + eps) if x is the rate itself.
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options = {});
+/// Options of gaussian_nll_loss().
 struct GaussianNllOptions {
-  bool full = false;  ///< add log(2 pi) / 2
-  double eps = 1e-6;  ///< the smallest variance
-  Reduction reduction = Reduction::mean;
+  bool full = false;                      ///< true: add log(2 pi) / 2
+  double eps = 1e-6;                      ///< lower limit of the variance
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
 };
-/// (log v + (x - y)^2 / v) / 2; the variance v has x's shape, that with 1 in one dimension, that
-/// without the last dimension (one variance a sample), or [].
+/// (log v + (x - y)^2 / v) / 2. The variance v has x's shape, or 1 in one of its dimensions, or
+/// lacks the last one (one variance for each sample), or is [].
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
                          const GaussianNllOptions& options = {});
-/// |a - b + eps|_p over the last dimension.
+/// The p-norm of a - b + eps over the last dimension.
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2.0, double eps = 1e-6,
                          bool keepdim = false);
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim = 1, double eps = 1e-8);
 /// \}
 
 /// \name Normalisation
-/// Results have x's dtype, whatever the parameters' and statistics' are.
+/// Results have the dtype of x, whatever the dtypes of parameters and statistics are.
 /// \{
-/// Over the trailing `normalized_shape`; weight and bias may be undefined. Ba et al., arXiv
-/// 1607.06450.
+/// Normalises x to mean 0 and variance 1 over the trailing `normalized_shape`, then applies weight
+/// and bias of that shape, which may be undefined. Ba et al., arXiv 1607.06450.
 /// \snippet test_examples_tensors.cpp layer_norm
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
-/// x / sqrt(mean(x^2, last) + eps) * weight. eps, where absent, is that of the dtype computed in:
-/// 2^-52 for float64, else 2^-23. Zhang and Sennrich, arXiv 1910.07467.
+/// x / sqrt(mean(x^2) + eps) * weight, with the mean over the last dimension. When absent, eps is
+/// the machine epsilon of the dtype that is computed in: 2^-52 for float64, else 2^-23. Zhang and
+/// Sennrich, arXiv 1910.07467.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, std::optional<double> eps = {});
+/// What add_layer_norm() and add_rms_norm() return.
 struct SumAndNorm {
   Tensor sum;   ///< x + residual
-  Tensor norm;  ///< the sum normalised
+  Tensor norm;  ///< the normalised sum
 };
-/// {x + residual, layer_norm(x + residual, ...)}, with the same values. Where x and residual are
-/// contiguous and of one shape, and of one dtype or float32 and a half (a residual under Autocast),
-/// it is one operation: one pass over memory forward, and one backward that gives x and residual
-/// their common gradient, each in its dtype.
+/// Returns {x + residual, layer_norm(x + residual, ...)}, with the same values. If x and residual
+/// are contiguous and of the same shape, and of one dtype or of float32 and half precision (a
+/// residual under Autocast), it is one operation: one pass over memory in forward, and one in
+/// backward, which gives x and residual their common gradient, each in its dtype.
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
                           const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
-/// The same with rms_norm.
+/// Does the same with rms_norm().
 SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight = {},
                         std::optional<double> eps = {});
-/// x [N, C, ...]. Wu and He, arXiv 1803.08494.
+/// Normalises each of num_groups groups of channels of each sample of x [N, C, ...], then applies
+/// weight [C] and bias [C], which may be undefined. Wu and He, arXiv 1803.08494.
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5);
+/// Options of batch_norm().
 struct BatchNormOptions {
-  Tensor weight = {};
-  Tensor bias = {};
-  bool training = false;
-  double momentum = 0.1;
-  double eps = 1e-5;
+  Tensor weight = {};     ///< [C], or undefined
+  Tensor bias = {};       ///< [C], or undefined
+  bool training = false;  ///< true: use the batch's statistics, and update the running ones
+  double momentum = 0.1;  ///< weight of the batch in the running statistics
+  double eps = 1e-5;      ///< added to the variance
 };
-/// x [N, C, ...]. In training the batch's statistics are used and running_mean and running_var (may
-/// be undefined) are updated in place, the latter with the unbiased variance. arXiv 1502.03167.
+/// Normalises each channel of x [N, C, ...]. In training it uses the batch's mean and variance, and
+/// updates running_mean and running_var (which may be undefined) in place, the latter with the
+/// unbiased variance; otherwise it uses these two. Ioffe and Szegedy, arXiv 1502.03167.
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options = {});
 /// \}
 
 /// \name Convolution (cross-correlation) and pooling
 /// \{
+/// Options of conv1d().
 struct Conv1dOptions {
-  int64_t stride = 1;
-  int64_t padding = 0;
-  int64_t dilation = 1;
-  int64_t groups = 1;
+  int64_t stride = 1;    ///< positions from one window to the next
+  int64_t padding = 0;   ///< zeros on each side
+  int64_t dilation = 1;  ///< positions from one tap to the next
+  int64_t groups = 1;    ///< groups of channels that are convolved separately
 };
-/// x [N, C, L], weight [O, C / groups, K], bias [O].
+/// Convolution of x [N, C, L] with weight [O, C / groups, K] and bias [O], which may be undefined.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
 using Pair = std::array<int64_t, 2>;
+/// Options of conv2d().
 struct Conv2dOptions {
-  Pair stride = {1, 1};
-  Pair padding = {0, 0};
-  Pair dilation = {1, 1};
-  int64_t groups = 1;
+  Pair stride = {1, 1};    ///< positions from one window to the next
+  Pair padding = {0, 0};   ///< zeros on each side
+  Pair dilation = {1, 1};  ///< positions from one tap to the next
+  int64_t groups = 1;      ///< groups of channels that are convolved separately
 };
-/// x [N, C, H, W], weight [O, C / groups, KH, KW], bias [O].
+/// Convolution of x [N, C, H, W] with weight [O, C / groups, KH, KW] and bias [O], which may be
+/// undefined.
 /// \snippet test_examples_tensors.cpp conv2d
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv2dOptions& options = {});
-/// relu(conv2d(x, weight, bias, options)) in one operation that keeps only its input and output.
+/// relu(conv2d(x, weight, bias, options)) in one operation, which saves only its input and output
+/// for backward.
 Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    const Conv2dOptions& options = {});
+/// Options of conv_transpose2d().
 struct ConvTranspose2dOptions {
-  Pair stride = {1, 1};
-  Pair padding = {0, 0};
-  Pair output_padding = {0, 0};
-  Pair dilation = {1, 1};
-  int64_t groups = 1;
+  Pair stride = {1, 1};          ///< positions of the output from one input element to the next
+  Pair padding = {0, 0};         ///< elements that are cut off on each side of the output
+  Pair output_padding = {0, 0};  ///< elements that the output has more at its end
+  Pair dilation = {1, 1};        ///< positions from one tap to the next
+  int64_t groups = 1;            ///< groups of channels that are convolved separately
 };
-/// x [N, C, H, W], weight [C, O / groups, KH, KW], bias [O].
+/// The transpose of conv2d(), for x [N, C, H, W], weight [C, O / groups, KH, KW] and bias [O].
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
+/// Options of conv_transpose1d().
 struct ConvTranspose1dOptions {
-  int64_t stride = 1;
-  int64_t padding = 0;
-  int64_t output_padding = 0;
-  int64_t dilation = 1;
-  int64_t groups = 1;
+  int64_t stride = 1;          ///< positions of the output from one input element to the next
+  int64_t padding = 0;         ///< elements that are cut off on each side of the output
+  int64_t output_padding = 0;  ///< elements that the output has more at its end
+  int64_t dilation = 1;        ///< positions from one tap to the next
+  int64_t groups = 1;          ///< groups of channels that are convolved separately
 };
-/// x [N, C, L], weight [C, O / groups, K], bias [O].
+/// The transpose of conv1d(), for x [N, C, L], weight [C, O / groups, K] and bias [O].
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose1dOptions& options = {});
+/// Options of max_pool2d() and avg_pool2d().
 struct PoolOptions {
-  std::optional<Pair> stride = {};  ///< the kernel size when absent
-  Pair padding = {0, 0};
-  Pair dilation = {1, 1};  ///< max pooling only
-  bool ceil_mode = false;
-  bool count_include_pad = true;  ///< average pooling only
+  std::optional<Pair> stride = {};  ///< windows' distance; the kernel size when absent
+  Pair padding = {0, 0};            ///< elements on each side, which do not count or are 0
+  Pair dilation = {1, 1};           ///< for max pooling: distance of a window's elements
+  bool ceil_mode = false;           ///< true: keep a last window that extends over the end
+  bool count_include_pad = true;    ///< for average pooling: divide by the whole window's size
 };
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options = {});
-/// Cell i of o covers floor(i n / o) .. ceil((i + 1) n / o).
+/// Means of cells: cell i of o covers positions floor(i n / o) to ceil((i + 1) n / o) - 1 of n.
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size);
-/// The same cells as adaptive_avg_pool2d.
+/// The largest elements in the cells of adaptive_avg_pool2d().
 Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size);
+/// Options of max_pool1d() and avg_pool1d().
 struct Pool1dOptions {
-  std::optional<int64_t> stride = {};  ///< the kernel size when absent
-  int64_t padding = 0;
-  int64_t dilation = 1;  ///< max pooling only
-  bool ceil_mode = false;
-  bool count_include_pad = true;  ///< average pooling only
+  std::optional<int64_t> stride = {};  ///< windows' distance; the kernel size when absent
+  int64_t padding = 0;                 ///< elements on each side, which do not count or are 0
+  int64_t dilation = 1;                ///< for max pooling: distance of a window's elements
+  bool ceil_mode = false;              ///< true: keep a last window that extends over the end
+  bool count_include_pad = true;       ///< for average pooling: divide by the whole window's size
 };
-/// x [N, C, L] or [C, L].
+/// The largest element in each window of x [N, C, L] or [C, L].
 Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options = {});
 Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options = {});
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size);
 Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size);
-/// Pixel i of o takes the value of pixel floor(i n / o).
+/// Nearest neighbours: pixel i of o takes the value of pixel floor(i n / o) of n.
 Tensor upsample_nearest2d(const Tensor& x, Pair output_size);
 /// \}
 
 /// \name Attention and recurrence
 /// \{
+/// Options of scaled_dot_product_attention().
 struct AttentionOptions {
-  Tensor mask = {};                  ///< bool, true = attend; broadcasts to [.., T, S]
+  Tensor mask = {};                  ///< bool, where true means attend; broadcasts to [.., T, S]
   Tensor bias = {};                  ///< added to the scores
-  bool is_causal = false;            ///< query t sees keys 0 ... first_query + t
-  std::optional<double> scale = {};  ///< 1 / sqrt(D) when absent
-  double dropout_p = 0.0;            ///< probabilities are dropped out; 0 outside of training
-  bool enable_gqa = false;           ///< q [B, H, T, D] with k, v [B, G, S, ..], H % G == 0
-  int64_t first_query = 0;           ///< the first query's position among the keys, for is_causal
+  bool is_causal = false;            ///< true: query t sees keys 0 to first_query + t
+  std::optional<double> scale = {};  ///< factor of the scores; 1 / sqrt(D) when absent
+  double dropout_p = 0.0;            ///< rate of dropout on the weights; use 0 outside of training
+  bool enable_gqa = false;  ///< true: q [B, H, T, D] with k, v [B, G, S, ..], where G divides H
+  int64_t first_query = 0;  ///< the first query's position among the keys, for is_causal
 };
-/// softmax(q k^T scale + bias) v: q [.., T, D], k [.., S, D], v [.., S, E]. A query to which mask,
-/// causal order and bias (-inf) leave no key gives 0, with finite gradients. With enable_gqa, H / G
-/// neighbouring heads of q share a head of k, v.
+/// softmax(q k^T scale + bias) v, for q [.., T, D], k [.., S, D] and v [.., S, E]. If mask, causal
+/// order and bias (-inf) leave no key to a query, its result is 0, with finite gradients. With
+/// enable_gqa, H / G neighbouring heads of q share a head of k and v. Vaswani et al., arXiv
+/// 1706.03762.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
+/// The activation of a plain recurrent network.
 enum class Nonlinearity { tanh, relu };
+/// The parameters of a recurrent cell with G gates.
 struct CellWeights {
-  Tensor w_ih, w_hh, b_ih, b_hh;  ///< biases may be undefined
+  /// The weights w_ih [G H, I], w_hh [G H, H]; biases [G H], which may be undefined.
+  Tensor w_ih, w_hh, b_ih, b_hh;
 };
 Tensor rnn_cell(const Tensor& x, const Tensor& h, const CellWeights& weights,
                 Nonlinearity nonlinearity = Nonlinearity::tanh);
+/// The state of an LSTM.
 struct LstmState {
-  Tensor h, c;
+  Tensor h, c;  ///< each [N, H]
 };
-/// Gate rows i, f, g, o.
+/// One step of an LSTM, for x [N, I]; the rows of the weights are those of the gates i, f, g, o.
+/// Hochreiter and Schmidhuber, Neural Computation 9(8), 1997.
 LstmState lstm_cell(const Tensor& x, const LstmState& state, const CellWeights& weights);
-/// Gate rows r, z, n.
+/// One step of a GRU, for x [N, I]; the rows of the weights are those of the gates r, z, n. Cho et
+/// al., arXiv 1406.1078.
 Tensor gru_cell(const Tensor& x, const Tensor& h, const CellWeights& weights);
+/// Whether a recurrent layer begins with the first or the last step.
 enum class TimeOrder { forward, reverse };
+/// What rnn() and gru() return.
 struct RnnOutput {
-  Tensor output;  ///< [T, N, H]
+  Tensor output;  ///< [T, N, H]: the state after every step
   Tensor h;       ///< the state after the last step, [N, H]
 };
+/// What lstm() returns.
 struct LstmOutput {
-  Tensor output, h, c;
+  Tensor output, h, c;  ///< [T, N, H], and the state after the last step, each [N, H]
 };
-/// One layer in one direction over whole sequences, time first: x [T, N, I], h and c [N, H].
-/// TimeOrder::reverse begins at the last step; outputs stay in the order of x.
+/// A layer in one direction over whole sequences x [T, N, I], from the state h (and c) [N, H].
+/// TimeOrder::reverse begins with the last step; outputs keep the order of x.
 RnnOutput rnn(const Tensor& x, const Tensor& h, const CellWeights& weights,
               Nonlinearity nonlinearity = Nonlinearity::tanh, TimeOrder order = TimeOrder::forward);
 LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weights,
                 TimeOrder order = TimeOrder::forward);
 RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights,
               TimeOrder order = TimeOrder::forward);
-/// Zeroes elements with probability p and scales the rest by 1 / (1 - p); identity unless training.
+/// Zeroes elements with probability p and scales the others by 1 / (1 - p); returns x unless
+/// training.
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
-/// The same for whole channels of x [N, C, L] or [C, L]. Tompson et al., arXiv 1411.4280.
+/// Does the same with whole channels of x [N, C, L] or [C, L]. Tompson et al., arXiv 1411.4280.
 Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true);
-/// The same for whole channels of x [N, C, ...] or [C, H, W].
+/// Does the same with whole channels of x [N, C, ...] or [C, H, W].
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 /// \}
 
