@@ -7,20 +7,20 @@
 
 namespace hero {
 
-/// Gradients, one a slot; an undefined tensor stands for zero.
+/// Gradients, one for each slot; an undefined tensor stands for zero.
 using Grads = InlineVector<Tensor, 4>;
 
 class Keeper;
 class Node;
 struct Partition;
 
-/// One input of a node: output `index` of an earlier node. No node: no gradient wanted.
+/// An input of a node: output `index` of an earlier node. Without a node, no gradient is wanted.
 struct Edge {
   Ref<Node> node;
   int index = 0;
 };
 
-/// Shape, dtype and device a gradient must have.
+/// The shape, dtype and device that a gradient must have.
 struct GradSpec {
   explicit GradSpec(const Array& array)
       : shape(array.shape()), dtype(array.dtype()), device(array.device()) {}
@@ -55,10 +55,11 @@ class Node : public Counted {
 
   /// The operation's name, for messages.
   virtual const char* name() const = 0;
-  /// Gradients of the inputs, one an input (undefined where needs(i) is false or the gradient is
-  /// zero). A gradient of the broadcast shape is allowed: the engine sums it to the input's.
+  /// Computes the gradients of the inputs, one for each; undefined if needs(i) is false or the
+  /// gradient is zero. A gradient may have the broadcast shape: the engine sums it to the input's
+  /// shape.
   virtual Grads run(const Grads& output_grads) = 0;
-  /// The input in whose memory output `i` may lie, -1 where it has memory of its own.
+  /// The input whose memory output `i` may share; -1 if it has memory of its own.
   virtual int viewed_input(int) const { return -1; }
   /// Drops what was saved for backward.
   virtual void release() {}
@@ -73,7 +74,7 @@ class Node : public Counted {
   int output_count() const { return outputs_.size(); }
   bool released() const { return released_; }
 
-  /// As Counted's, but a leaf's node counts in a way of its own; see AccumulateGrad.
+  /// Like Counted::drop(), except for the node of a leaf, see AccumulateGrad.
   bool drop() const { return sequence_ == kLeaf ? drop_of_leaf() : Counted::drop(); }
   static void destroy(Node* node);
 

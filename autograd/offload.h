@@ -1,7 +1,7 @@
 #pragma once
-// Activation offload: what backward needs lies in the host's memory, or in a file, until backward
-// comes there. Rhu, Gimelshein, Clemons, Zulfiqar and Keckler, "vDNN: Virtualized Deep Neural
-// Networks for Scalable, Memory-Efficient Neural Network Design", arXiv 1602.08124.
+// Activation offloading: what backward needs is kept in host memory, or in a file, until backward
+// needs it. Rhu, Gimelshein, Clemons, Zulfiqar and Keckler, "vDNN: Virtualized Deep Neural Networks
+// for Scalable, Memory-Efficient Neural Network Design", arXiv 1602.08124.
 #include <concepts>
 #include <cstdint>
 #include <utility>
@@ -15,23 +15,24 @@ class SwapFile;
 
 namespace hero {
 
+/// Options of offload().
 struct OffloadOptions {
-  /// Where the bytes go: into this file, which must outlive the graph. Null: those of a GPU go into
-  /// page-locked memory of the host, and those that lie on the cpu stay where they are.
+  /// The file to which the bytes go, which must outlive the graph. If it is null, bytes of a GPU go
+  /// to page-locked host memory, and bytes on the cpu stay where they are.
   core::SwapFile* disk = nullptr;
 };
 
-/// Bytes that offload() has moved, those of files in whole blocks of SwapFile::kBlock.
+/// The bytes that offload() has moved; to and from files in whole blocks of SwapFile::kBlock.
 struct OffloadTraffic {
   int64_t to_host = 0;    ///< from a device, in forward
-  int64_t to_device = 0;  ///< and back, in backward
-  int64_t to_disk = 0;
-  int64_t from_disk = 0;
+  int64_t to_device = 0;  ///< back to the device, in backward
+  int64_t to_disk = 0;    ///< to a file, in forward
+  int64_t from_disk = 0;  ///< back from the file, in backward
 
   friend bool operator==(const OffloadTraffic&, const OffloadTraffic&) = default;
 };
 
-/// Of the calling thread's calls, since the thread began.
+/// The bytes moved by the calling thread, since the thread began.
 OffloadTraffic offload_traffic();
 
 namespace detail {
@@ -43,7 +44,7 @@ class OffloadScope {
   ~OffloadScope();
   OffloadScope(const OffloadScope&) = delete;
   OffloadScope& operator=(const OffloadScope&) = delete;
-  /// The function has returned: what it saved goes.
+  /// Call it when the function has returned: what it saved begins to leave.
   void finish() const;
 
  private:
@@ -53,20 +54,22 @@ class OffloadScope {
 
 }  // namespace detail
 
-/// fn(inputs...), which returns one value, recorded as without; but what its operations save for
-/// backward leaves the memory and comes back when backward asks. The calls of a thread are blocks:
-/// while the backward of one runs, what the one before it in forward order saved is on its way, and
-/// in forward what one of them saved goes while the next is computed. So two blocks at most are in
-/// memory; a pass that retains the graph holds what it has brought until it ends.
+/// Returns fn(inputs...), one value, recorded as usual; but what its operations save for backward
+/// leaves memory, and comes back when backward asks for it. The calls of a thread are blocks: in
+/// forward, what one block saved leaves while the next block is computed, and while the backward of
+/// a block runs, what the block before it saved is on its way back. So at most two blocks are in
+/// memory; a pass that retains the graph keeps what it has brought back until it ends.
 ///
-/// A storage goes when nobody holds it but the graph: at the end of the call or, as a block's input
-/// and its result, at the beginning of one of the next two. Leaves, such as parameters, stay, and
-/// so does what the program holds. The bits are those without; hooks, grad(), create_graph,
-/// retain_graph and nesting work. A checkpoint() inside leaves its inputs so, which are all that it
-/// keeps; offload() inside a checkpoint() moves nothing, as nothing is kept there.
+/// A storage leaves once only the graph refers to it: at the end of the call or, for the input and
+/// the result of a block, at the beginning of one of the next two calls. Leaves, such as
+/// parameters, stay, and so does everything to which the program refers. Bits do not change; hooks,
+/// grad(), create_graph, retain_graph and nesting work. A checkpoint() inside offload() moves its
+/// inputs, which are all that it keeps; offload() inside a checkpoint() moves nothing, since
+/// nothing is kept there.
 ///
-/// An Error where the file has no room or cannot be written: what did not leave is in memory. An
-/// Error of the backward that needs it where the file gives other bytes than were written.
+/// Throws an Error if the file is full or cannot be written; what did not leave is then in memory.
+/// If the file returns other bytes than were written, the backward pass that needs them throws an
+/// Error.
 template <class F, std::same_as<Tensor>... In>
 auto offload(const OffloadOptions& options, F&& fn, const In&... inputs) {
   if (!grad_enabled()) return fn(inputs...);

@@ -1,6 +1,6 @@
 #pragma once
 // How an operation is written: a struct with `forward` on arrays and `backward` in tensor
-// operations, so that its second derivative needs no code. A user's own op looks the same:
+// operations, so that its second derivative needs no code. An operation of your own looks the same:
 //
 //   #include <hero/core/functions/map.h>  // elementwise kernels on arrays
 //   struct Cube : hero::Op {
@@ -19,31 +19,32 @@
 
 namespace hero {
 
-/// Base of operations with several outputs.
+/// The base of operations with several outputs.
 class MultiOp : public Node {
  public:
-  /// Which inputs (bit i) and outputs are kept for backward; a struct may hide these with its own,
-  /// or write `bool saves_input(int i) const` for a choice that depends on needs().
+  /// Which inputs (bit i) and outputs are saved for backward. A struct may hide these with its own,
+  /// or define `bool saves_input(int i) const` for a choice that depends on needs().
   static constexpr unsigned kSaveInputs = 0;
   static constexpr unsigned kSaveOutputs = 0;
 
-  /// Gradients of the inputs from those of the outputs, some of which may be undefined (zero).
+  /// Computes the gradients of the inputs from those of the outputs, some of which may be
+  /// undefined, which stands for zero.
   virtual Grads backward(const Grads& grads) = 0;
   Grads run(const Grads& grads) override { return backward(grads); }
   void release() override;
 
  protected:
-  /// A saved input as a tensor with its history; an Error when it was changed in place since.
+  /// A saved input, as a tensor with its history. Throws an Error if it was changed in place since.
   Tensor input(int i) const { return saved(i); }
-  /// A saved output as a tensor with its history.
+  /// A saved output, as a tensor with its history.
   Tensor output(int i = 0) const { return saved(-1 - i); }
-  /// Keeps an array of forward's own making for backward; does nothing unless it is recorded.
+  /// Saves an array that forward made for backward; does nothing if the operation is not recorded.
   void stash(const Array& array, int i) {
     if (input_count() > 0) save(array, kKept - i);
   }
-  /// What stash() kept under i.
+  /// What stash() saved under i.
   Array stashed(int i) const { return saved(kKept - i).array(); }
-  /// The shape of input i, saved or not.
+  /// The shape of input i, whether or not it was saved.
   const Shape& input_shape(int i) const { return inputs_[i].spec.shape; }
 
  private:
@@ -55,20 +56,20 @@ class MultiOp : public Node {
   Ref<CheckpointFrame> frame_;  // of a checkpoint: saved_ holds numbers in it, no arrays
 };
 
-/// Base of operations with one output.
+/// The base of operations with one output.
 class Op : public MultiOp {
  public:
-  /// Gradients of the inputs from that of the output.
+  /// Computes the gradients of the inputs from that of the output.
   virtual Grads backward(const Tensor& g) = 0;
   Grads backward(const Grads& grads) final { return backward(grads[0]); }
 };
 
-/// Base of identities, output i of input i, that only want to know when backward comes through.
-/// Gradients go past them, so that sums are made behind, in the order that they have without. Where
-/// somebody looks at a gradient of its outputs it is summed and backward() runs, as ever.
+/// The base of identities, whose output i is input i, that only need to know when backward reaches
+/// them. Gradients bypass them, so that sums are made in the same order as without them. If a hook
+/// or grad() asks for a gradient of an output, the gradient is summed and backward() runs as usual.
 class PassingOp : public MultiOp {
  public:
-  /// In place of backward(): gradients went past.
+  /// Called instead of backward(), when gradients have bypassed the operation.
   virtual void passed() = 0;
 
  protected:
@@ -188,8 +189,8 @@ inline std::vector<const Tensor*> pointers_to(const std::vector<Tensor>& inputs)
 
 }  // namespace detail
 
-/// Runs a one-output operation and, if some input requires grad while recording, adds it to the
-/// graph.
+/// Runs an operation with one output and, if recording is on and an input requires gradients, adds
+/// it to the graph.
 template <class O, std::same_as<Tensor>... In>
 Tensor record(O op, const In&... inputs) {
   const Tensor* list[] = {&inputs...};
@@ -197,7 +198,7 @@ Tensor record(O op, const In&... inputs) {
   return watcher.look(detail::run_one(op, list, detail::forward_each(list)));
 }
 
-/// The same for any number of inputs; forward takes std::span<const Array>.
+/// Does the same for any number of inputs; forward takes std::span<const Array>.
 template <class O>
 Tensor record_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list = detail::pointers_to(inputs);
@@ -206,8 +207,8 @@ Tensor record_list(O op, const std::vector<Tensor>& inputs) {
       detail::run_one(op, list, [&list](auto& where) { return detail::run_forward(where, list); }));
 }
 
-/// Runs an operation with several outputs: forward returns std::vector<Array>. Integer outputs get
-/// no gradient.
+/// Runs an operation with several outputs; its forward returns std::vector<Array>. Integer outputs
+/// get no gradient.
 template <class O, std::same_as<Tensor>... In>
 std::vector<Tensor> record_multi(O op, const In&... inputs) {
   const Tensor* list[] = {&inputs...};
@@ -215,7 +216,7 @@ std::vector<Tensor> record_multi(O op, const In&... inputs) {
   return watcher.look(detail::run_multi(op, list, detail::forward_each(list)));
 }
 
-/// The same for any number of inputs; forward takes std::span<const Array>.
+/// Does the same for any number of inputs; forward takes std::span<const Array>.
 template <class O>
 std::vector<Tensor> record_multi_list(O op, const std::vector<Tensor>& inputs) {
   std::vector<const Tensor*> list = detail::pointers_to(inputs);

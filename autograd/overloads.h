@@ -1,6 +1,6 @@
 #pragma once
-// Second ways to call the functions of ops.h, which includes this file: one dimension in place of a
-// list, and lists in place of options.
+// Other ways to call the functions of ops.h, which includes this file: with one dimension instead
+// of a list, and with lists instead of options.
 #include <hero/autograd/ops.h>
 
 namespace hero {
@@ -54,8 +54,8 @@ Tensor norm(const Tensor& x, double p, I dim, bool keepdim = false) {
 }
 /// \}
 
-/// \name var and std as the other reductions are called: var(x, -1), std(x, {0, 1}, true)
-/// The lists are templates, so that {} stays the options.
+/// \name var and std, called like the other reductions: var(x, -1), std(x, {0, 1}, true)
+/// The lists are templates, so that {} still means the options.
 /// \{
 template <std::same_as<Dims> D>
 Tensor var(const Tensor& x, const D& dims, bool keepdim = false) {
@@ -83,7 +83,7 @@ Tensor std(const Tensor& x, std::initializer_list<I> dims, bool keepdim = false)
 }
 /// \}
 
-/// \name std by a name that is no namespace's: after `using namespace hero` std(x) is ambiguous
+/// \name std under another name, since std(x) is ambiguous after `using namespace hero`
 /// \{
 inline Tensor stddev(const Tensor& x, const VarOptions& options = {}) {
   return hero::std(x, options);

@@ -1,60 +1,64 @@
 #pragma once
-// Products beyond those of ops.h: with a summand, over any dimensions, of Kronecker and of vectors
-// in space; distances, powers and exponentials of matrices.
+// Products beyond those of ops.h: products that are added to a tensor, products over any
+// dimensions, the Kronecker and the cross product; distances, powers and exponentials of matrices.
 #include <hero/autograd/ops.h>
 
 namespace hero {
 
-/// \name Products with a summand: beta * input + alpha * product
-/// With beta = 0 the input's values do not count, NaN included. Halves are rounded once.
+/// \name Products that are added: beta * input + alpha * product
+/// With beta = 0 the values of input have no effect, not even NaN. Half precision is rounded only
+/// once.
 /// \{
+/// Factors of addmm() and its like.
 struct AddProduct {
-  Scalar beta = 1;
-  Scalar alpha = 1;
+  Scalar beta = 1;   ///< factor of the input
+  Scalar alpha = 1;  ///< factor of the product
 };
-/// input [M, N] (broadcast) and a [M, K] b [K, N].
+/// The product of a [M, K] and b [K, N], added to input [M, N], which broadcasts.
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options = {});
-/// input [M] and a [M, K] v [K].
+/// The product of a [M, K] and v [K], added to input [M].
 Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddProduct& options = {});
-/// input [M, N] and the outer product of u [M] and v [N].
+/// The outer product of u [M] and v [N], added to input [M, N].
 Tensor addr(const Tensor& input, const Tensor& u, const Tensor& v, const AddProduct& options = {});
-/// input [B, M, N] and a [B, M, K] b [B, K, N].
+/// The products of a [B, M, K] and b [B, K, N], added to input [B, M, N].
 Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b,
                const AddProduct& options = {});
-/// input [M, N] and the sum over the batch of a [B, M, K] b [B, K, N].
+/// The sum over the batch of the products of a [B, M, K] and b [B, K, N], added to input [M, N].
 Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b,
               const AddProduct& options = {});
 /// \}
 
 /// \name Products over other dimensions
 /// \{
-/// [M, K] x [K]
+/// The product of a matrix [M, K] and a vector [K].
 Tensor mv(const Tensor& a, const Tensor& v);
-/// Sums over the last dimension of both; the product where one is a number.
+/// Sums of products over the last dimension of both; the product if one has no dimensions.
 Tensor inner(const Tensor& a, const Tensor& b);
-/// dot() by its other name: there are no complex numbers.
+/// Another name of dot(), as there are no complex numbers.
 Tensor vdot(const Tensor& a, const Tensor& b);
-/// Sums over dimensions of one and dimensions of the other of the same sizes, in their order.
+/// Sums of products over dims_a of a and dims_b of b, which have the same sizes in this order.
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b);
-/// Over the last `dims` dimensions of a and the first of b.
+/// Sums of products over the last `dims` dimensions of a and the first `dims` of b.
 Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims = 2);
-/// Kronecker's product: each element of a times b, in its place.
+/// The Kronecker product: each element of a is replaced by itself times b.
 Tensor kron(const Tensor& a, const Tensor& b);
-/// Of vectors of three elements along `dim`.
+/// The cross product of vectors of three elements along `dim`.
 Tensor cross(const Tensor& a, const Tensor& b, int64_t dim = -1);
 /// The product of matrices (the first and the last may be vectors), in the order that takes the
 /// fewest multiplications. Cormen et al., Introduction to Algorithms, 14.2.
 Tensor multi_dot(const std::vector<Tensor>& matrices);
 /// \}
 
-/// \name Of matrices
+/// \name Functions of matrices
 /// \{
-/// |a_i - b_j|_p of rows a [.., P, D] and b [.., R, D], as [.., P, R]; 0 has the gradient 0. For p
-/// = 2 and more than 25 rows it comes from a matrix product, as in PyTorch.
+/// The distances |a_i - b_j|_p of rows a [.., P, D] and b [.., R, D], as [.., P, R]; a distance of
+/// 0 has the gradient 0. If p = 2 and there are more than 25 rows, it is computed by a matrix
+/// product, as in PyTorch.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2.0);
-/// a [.., N, N] to the n-th power; the inverse's where n is negative.
+/// The n-th power of a [.., N, N]; if n is negative, the power of the inverse.
 Tensor matrix_power(const Tensor& a, int64_t n);
-/// The sum of a^k / k!, of [.., N, N]: 16 terms of the matrix scaled below 1/2, squared back.
+/// The matrix exponential, the sum of a^k / k!, of a [.., N, N]: 16 terms for the matrix scaled to
+/// a norm below 1/2, which is then squared repeatedly.
 Tensor matrix_exp(const Tensor& a);
 /// \}
 

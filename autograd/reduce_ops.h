@@ -1,6 +1,6 @@
 #pragma once
-// Reductions, order statistics and running functions beyond those of ops.h. Reductions run over
-// `dims`, all of them when empty.
+// Reductions, order statistics and running functions beyond those of ops.h. Reductions are over
+// `dims`, or over all dimensions when empty.
 #include <hero/autograd/nn_ops.h>
 
 namespace hero {
@@ -23,15 +23,17 @@ Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype);
 /// \name Without NaN, and counts
 /// \{
 Tensor nansum(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// NaN where there is nothing else.
+/// The mean of all elements that are not NaN; NaN if there are none.
 Tensor nanmean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-/// int64.
+/// The number of elements that are not 0, int64.
 Tensor count_nonzero(const Tensor& x, const Dims& dims = {});
+/// What aminmax() returns.
 struct MinMax {
   Tensor min, max;
 };
-/// amin and amax over one dimension, or all.
+/// amin() and amax() over one dimension, or over all.
 MinMax aminmax(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false);
+/// What var_mean() returns.
 struct VarMean {
   Tensor var, mean;
 };
@@ -39,30 +41,33 @@ VarMean var_mean(const Tensor& x, const VarOptions& options = {});
 /// \}
 
 /// \name Order statistics
-/// NaN is the largest number. Indices are int64; of equal elements they name one.
+/// NaN counts as the largest number. Indices are int64; among equal elements they name one.
 /// \{
-/// The lower of the two in the middle; NaN where there is one. Without a dimension, equal elements
-/// share the gradient.
+/// The median, which is the lower of the two elements in the middle, and NaN if there is a NaN.
+/// Without a dimension, equal elements share the gradient.
 Tensor median(const Tensor& x);
 ValuesIndices median(const Tensor& x, int64_t dim, bool keepdim = false);
-/// The median of what is not NaN.
+/// The median of all elements that are not NaN.
 Tensor nanmedian(const Tensor& x);
 ValuesIndices nanmedian(const Tensor& x, int64_t dim, bool keepdim = false);
-/// The k-th smallest, k >= 1.
+/// The k-th smallest element along dim, k >= 1.
 ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t dim = -1, bool keepdim = false);
-/// The most frequent element, the smallest of several, and its last position.
+/// The most frequent element (the smallest, if there are several) and its last position.
 ValuesIndices mode(const Tensor& x, int64_t dim = -1, bool keepdim = false);
+/// How quantile() computes a value between two elements.
 enum class Quantile { linear, lower, higher, midpoint, nearest };
+/// Options of quantile() and nanquantile().
 struct QuantileOptions {
-  std::optional<int64_t> dim = {};  ///< all elements when absent
-  bool keepdim = false;
-  Quantile interpolation = Quantile::linear;
+  std::optional<int64_t> dim = {};            ///< the dimension; all elements when absent
+  bool keepdim = false;                       ///< true: the reduced dimension stays, with size 1
+  Quantile interpolation = Quantile::linear;  ///< the rule between two elements
 };
-/// The number below which the share q in [0, 1] of the elements lies, between neighbours by
-/// `interpolation`; NaN where there is one. q [Q] makes a first dimension of Q.
+/// The number below which a share q in [0, 1] of the elements lies; between two elements,
+/// `interpolation` decides. It is NaN if there is a NaN. For q [Q] the result has a first dimension
+/// of size Q.
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options = {});
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {});
-/// The quantile of what is not NaN.
+/// The quantile of all elements that are not NaN.
 Tensor nanquantile(const Tensor& x, double q, const QuantileOptions& options = {});
 Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {});
 /// sort(x, 0).values
@@ -71,12 +76,12 @@ Tensor msort(const Tensor& x);
 
 /// \name Running functions along a dimension
 /// \{
-/// Largest element so far and its last position; NaN once there is one.
+/// The largest element so far and its last position; NaN as soon as there is a NaN.
 ValuesIndices cummax(const Tensor& x, int64_t dim);
 ValuesIndices cummin(const Tensor& x, int64_t dim);
 /// log(cumsum(exp(x))) without overflow.
 Tensor logcumsumexp(const Tensor& x, int64_t dim);
-/// Differences of neighbours, n times.
+/// Differences of neighbours, taken n times.
 Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1);
 /// \}
 

@@ -1,5 +1,5 @@
 #pragma once
-// Tensor: an Array that remembers how it was made.
+// Tensor: an Array that records how it was computed.
 #include <atomic>
 #include <concepts>
 #include <functional>
@@ -47,12 +47,12 @@ struct TensorImpl : Counted {
 
 }  // namespace detail
 
-/// Called with a gradient; what it returns replaces the gradient unless undefined.
+/// Called with a gradient. What it returns, unless it is undefined, replaces the gradient.
 using TensorHook = std::function<Tensor(const Tensor& grad)>;
-/// Called with the leaf whose gradient is complete.
+/// Called with a leaf whose gradient is complete.
 using LeafHook = std::function<void(const Tensor& leaf)>;
 
-/// Removes a hook. A default-made handle does nothing; letting one go keeps the hook.
+/// Removes a hook. A default-constructed handle does nothing; destroying a handle keeps the hook.
 class HookHandle {
  public:
   HookHandle() = default;
@@ -63,17 +63,19 @@ class HookHandle {
   std::weak_ptr<std::atomic<bool>> alive_;
 };
 
+/// Options of backward().
 struct BackwardOptions {
-  bool retain_graph = false;  ///< keep saved values so that backward can run again
-  bool create_graph = false;  ///< record the backward pass itself, for higher derivatives
+  bool retain_graph = false;  ///< true: keep saved values, so that backward can run again
+  bool create_graph = false;  ///< true: record the backward pass itself, for higher derivatives
 };
 
 /// A handle to an n-dimensional array in the graph of recorded operations. Copies of a handle are
-/// the same tensor: they share values, gradient and history. A default-made Tensor is undefined.
+/// the same tensor: they share values, gradient and history. A default-constructed Tensor is
+/// undefined.
 class Tensor : public TensorMembers {
  public:
   Tensor() = default;
-  /// A leaf over `array`, sharing its storage.
+  /// Makes a leaf that shares the storage of `array`.
   explicit Tensor(Array array, bool requires_grad = false);
 
   bool defined() const { return static_cast<bool>(impl_); }
@@ -88,7 +90,7 @@ class Tensor : public TensorMembers {
   DType dtype() const { return array().dtype(); }
   Device device() const { return array().device(); }
   bool is_contiguous() const { return array().is_contiguous(); }
-  /// The only element's value.
+  /// The value of the only element.
   template <class T = double>
   T item() const {
     return array().item<T>();
@@ -100,34 +102,35 @@ class Tensor : public TensorMembers {
 
   /// \name Gradients
   /// \{
-  /// True when operations on this tensor are recorded.
+  /// True if operations on this tensor are recorded.
   bool requires_grad() const;
-  /// Marks a leaf of floating dtype; returns the same tensor.
+  /// Switches gradients on or off for a leaf of floating dtype; returns the same tensor.
   const Tensor& requires_grad_(bool value = true) const;
-  /// True when no recorded operation made this tensor.
+  /// True if no recorded operation made this tensor.
   bool is_leaf() const;
   /// The accumulated gradient; undefined before the first backward.
   Tensor grad() const;
-  /// Replaces the gradient (same shape, dtype and device); an undefined tensor clears it.
+  /// Replaces the gradient by one of the same shape, dtype and device; an undefined tensor clears
+  /// it.
   void set_grad(const Tensor& grad) const;
-  /// The gradient of a non-leaf is kept too.
+  /// Keeps the gradient of a tensor that is not a leaf.
   const Tensor& retain_grad() const;
-  /// Adds d(this)/d(leaf) to every leaf's grad(); this must have one element.
+  /// Adds d(this)/d(leaf) to grad() of every leaf; this tensor must have one element.
   /// \snippet test_examples_gradients.cpp backward
   void backward(const BackwardOptions& options = {}) const;
-  /// The same with the gradient of some scalar with respect to this tensor.
+  /// Does the same, given the gradient of a scalar with respect to this tensor.
   void backward(const Tensor& gradient, const BackwardOptions& options = {}) const;
-  /// The same values without history; shares storage.
+  /// A tensor with the same storage, but without history.
   /// \snippet test_examples_gradients.cpp detach
   Tensor detach() const;
-  /// Lets a leaf hold other values of its shape, of any dtype (floating if it requires grad) and
-  /// device; it stays the same tensor, its hooks stay, and grad() is converted with it. A graph
-  /// recorded before can no longer run backward through the leaf: an Error says so.
+  /// Gives a leaf other values of its shape, of any dtype (floating if it requires gradients) and
+  /// device; it stays the same tensor and keeps its hooks, and grad() is converted with it. A graph
+  /// recorded before cannot run backward through the leaf any more: an Error says so.
   const Tensor& set_data(const Array& array) const;
-  /// Called with this tensor's gradient, once complete, in each backward.
+  /// Registers a hook that is called with this tensor's complete gradient in each backward.
   /// \snippet test_examples_gradients.cpp register_hook
   HookHandle register_hook(TensorHook hook) const;
-  /// Called after this leaf's grad() has received its complete gradient.
+  /// Registers a hook that is called when grad() of this leaf is complete.
   HookHandle register_leaf_hook(LeafHook hook) const;
   /// The operation that made this tensor; null for a leaf.
   const Node* grad_fn() const;
@@ -253,11 +256,11 @@ class Tensor : public TensorMembers {
   /// \name Shape: functions of <hero/autograd/ops.h> as members
   /// \{
   Tensor reshape(const Shape& shape) const;
-  /// As reshape, but an Error where only a copy could have that shape.
+  /// Like reshape(), but throws an Error if only a copy could have this shape.
   Tensor view(const Shape& shape) const;
   Tensor permute(const Dims& dims) const;
   Tensor transpose(int64_t dim0, int64_t dim1) const;
-  /// Last two dimensions swapped; itself where there are fewer.
+  /// Swaps the last two dimensions; returns itself if there are fewer.
   Tensor t() const;
   Tensor expand(const Shape& shape) const;
   Tensor squeeze() const;
@@ -269,7 +272,7 @@ class Tensor : public TensorMembers {
   Tensor select(int64_t dim, int64_t index) const;
   /// select(0, index)
   Tensor operator[](int64_t index) const { return select(0, index); }
-  /// x[mask] and x[positions], as index() has it.
+  /// x[mask] and x[positions], as in index().
   Tensor operator[](const Tensor& positions_or_mask) const;
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;
   Tensor unfold(int64_t dim, int64_t size, int64_t step) const;
@@ -309,7 +312,8 @@ class Tensor : public TensorMembers {
   /// \}
 
   /// \name In place
-  /// Recorded like their counterparts. An Error on a leaf that requires grad while recording.
+  /// Recorded like their counterparts. An Error on a leaf that requires gradients, unless in
+  /// NoGrad.
   /// \{
   const Tensor& add_(const Tensor& other, Scalar alpha = 1) const;
   const Tensor& add_(Scalar value) const;
@@ -342,42 +346,43 @@ class Tensor : public TensorMembers {
   Ref<detail::TensorImpl> impl_;
 };
 
-/// True when the handles name the same tensor.
+/// True if both handles are the same tensor.
 bool is_same(const Tensor& a, const Tensor& b);
 
+/// Options of grad().
 struct GradOptions {
   std::vector<Tensor> grad_outputs =
-      {};  ///< gradients of the outputs; ones for one-element outputs
-  bool retain_graph = false;
-  bool create_graph = false;
-  bool allow_unused =
-      false;  ///< an input that outputs do not depend on gives an undefined gradient
+      {};                     ///< gradients of the outputs; ones for one-element outputs
+  bool retain_graph = false;  ///< as in BackwardOptions
+  bool create_graph = false;  ///< as in BackwardOptions
+  /// True: an input without effect gets an undefined gradient.
+  bool allow_unused = false;
 };
 
-/// Gradients of the outputs' sum with respect to `inputs`; no tensor's grad() changes.
+/// Gradients of the outputs' sum with respect to `inputs`; grad() of no tensor changes.
 /// \snippet test_examples_gradients.cpp grad
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options = {});
 
-/// The gradient of one output with respect to one input. A template, so that grad({y}, {x}) means
-/// the lists above.
+/// The gradient of one output with respect to one input. It is a template, so that grad({y}, {x})
+/// means the lists above.
 template <std::same_as<Tensor> T>
 Tensor grad(const T& output, const T& input, const GradOptions& options = {}) {
   return grad(std::vector<Tensor>{output}, std::vector<Tensor>{input}, options)[0];
 }
 
-/// Gradients for several outputs at once; see Tensor::backward.
+/// Does what Tensor::backward() does, for several outputs at once.
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients = {},
               const BackwardOptions& options = {});
 
-/// Runs `callback` once when the backward pass now running on this thread has ended, in the order
-/// of registration; an Error outside of one.
+/// Calls `callback` once when the backward pass that runs on this thread has ended, in the order of
+/// registration. Throws an Error outside of a backward pass.
 void on_backward_end(std::function<void()> callback);
 
-/// Nodes made and not yet freed by this thread: 0 when no graph is held.
+/// The number of nodes that this thread has made and not freed: 0 if there is no graph.
 int64_t live_nodes();
 
-/// Values as NumPy prints them, and a line with shape, dtype, device and requires_grad.
+/// The values as NumPy prints them, and a line with shape, dtype, device and requires_grad.
 std::string to_string(const Tensor& tensor);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 

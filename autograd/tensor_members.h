@@ -1,6 +1,6 @@
 #pragma once
-// Members of Tensor that are functions of math_ops.h, shape_ops.h and their like, and operations in
-// place beyond those of arithmetic. Tensor derives from what is declared here.
+// Members of Tensor that are functions of math_ops.h, shape_ops.h and their like, and in-place
+// operations beyond arithmetic. Tensor derives from the class declared here.
 #include <concepts>
 #include <optional>
 #include <vector>
@@ -19,7 +19,7 @@ struct UniqueOptions;
 struct Unique;
 struct ValuesIndices;
 
-/// The number of a dimension, given in place of a list of them.
+/// The number of a dimension, instead of a list of them.
 template <class T>
 concept DimNumber = std::integral<T> && !std::same_as<T, bool>;
 
@@ -34,6 +34,7 @@ class DimList : public Dims {
   DimList(I dim) : Dims{static_cast<int64_t>(dim)} {}
 };
 
+/// The base of Tensor, with more of its members.
 class TensorMembers {
  public:
   /// \name Elementwise: functions of <hero/autograd/math_ops.h> as members
@@ -141,7 +142,7 @@ class TensorMembers {
   Tensor nanmean(const DimList& dims = {}, bool keepdim = false) const;
   Tensor count_nonzero(const DimList& dims = {}) const;
   MinMax aminmax(std::optional<int64_t> dim = {}, bool keepdim = false) const;
-  /// norm(x - other, p); as a function its name would be that of a namespace.
+  /// norm(x - other, p). It is a member only, since its name is that of a namespace.
   Tensor dist(const Tensor& other, double p = 2.0) const;
   Tensor median() const;
   ValuesIndices median(int64_t dim, bool keepdim = false) const;
@@ -158,7 +159,7 @@ class TensorMembers {
   Tensor diff(int64_t n = 1, int64_t dim = -1) const;
   /// \}
 
-  /// \name Places and products: functions of <hero/autograd/index_ops.h> and product_ops.h
+  /// \name Indexing and products: functions of <hero/autograd/index_ops.h> and product_ops.h
   /// \{
   /// x({Slice(0, 2), None, Ellipsis, mask}): see <hero/autograd/index.h>.
   Tensor operator()(std::initializer_list<Index> indices) const;
@@ -260,13 +261,14 @@ class TensorMembers {
   const Tensor& fill_diagonal_(Scalar value) const;
   /// \}
 
-  /// \name In place, random: from this thread's generator; what was there has the gradient 0
+  /// \name In place, random: drawn from this thread's generator; replaced values have the gradient
+  /// 0
   /// \{
   const Tensor& uniform_(double from = 0.0, double to = 1.0) const;
   const Tensor& normal_(double mean = 0.0, double std = 1.0) const;
   const Tensor& exponential_(double rate = 1.0) const;
   const Tensor& bernoulli_(double p = 0.5) const;
-  /// Whole numbers in [low, high), of any dtype.
+  /// Random integers in [low, high), for any dtype.
   const Tensor& random_(int64_t low, int64_t high) const;
   /// \}
 

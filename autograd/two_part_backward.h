@@ -6,11 +6,11 @@
 
 namespace hero {
 
-/// A base, beside Op, of operations to which the gradients of some inputs are work apart from those
-/// of the others: products, above all. grad_first() may call backward() of such an operation twice,
-/// each time with needs(i) true for those inputs alone whose gradients are wanted then; a backward
-/// that minds needs() does nothing twice. It must not ask for a saved input that only the other
-/// part needs, since parameters may be freed in between.
+/// A base, beside Op, of operations that can compute the gradients of some inputs separately from
+/// those of the others, above all products. grad_first() may call backward() of such an operation
+/// twice, each time with needs(i) true only for the inputs whose gradients are wanted then; a
+/// backward that respects needs() does nothing twice. It must not ask for a saved input that only
+/// the other part needs, since parameters may be freed in between.
 class TwoPartBackward {
  public:
   enum class Part : uint8_t { whole, first, second };

@@ -1,6 +1,6 @@
 #pragma once
 // What open scopes (DetectAnomaly, Autocast, Profiler) do around every operation; for op.h, the
-// engine and the files of the scopes.
+// engine, and the scopes themselves.
 #include <span>
 #include <string>
 
