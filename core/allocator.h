@@ -1,37 +1,37 @@
 #pragma once
-// The CPU's caching allocator: freed blocks are kept and handed out again, so that a training step
-// costs no page faults after the first.
+// The CPU's caching allocator: freed blocks are kept and reused, so that only the first training
+// step has page faults.
 #include <cstdint>
 
 namespace hero::core {
 
-/// Every block is aligned to this many bytes: one cache line, one AVX-512 register.
+/// Every block is aligned to this many bytes, the size of a cache line and of an AVX-512 register.
 inline constexpr int64_t kAlignment = 64;
 
-/// A block of at least `bytes` bytes, uninitialised. Throws hero::Error when memory is exhausted
-/// even with all that the caches hold given back.
+/// Allocates an uninitialised block of at least `bytes` bytes. Throws an Error if memory is
+/// exhausted even after the caches were emptied.
 void* allocate(int64_t bytes);
 
-/// Takes a block back; `bytes` is what allocate() was asked for. Needs no memory of its own.
+/// Frees a block; `bytes` is what allocate() was asked for. It needs no memory of its own.
 void deallocate(void* block, int64_t bytes) noexcept;
 
-/// An Error of `op` where `count` tensors, or things of a tensor's size, are more than fit into
+/// Throws an Error of `op` if `count` tensors, or objects of a tensor's size, cannot fit into
 /// memory, before they fill it one by one.
 void check_room(const char* op, int64_t count);
 
-/// Another source of the host's memory than the system (page-locked memory, for one).
+/// A source of host memory other than the system, such as page-locked memory.
 class HostMemory {
  public:
   virtual ~HostMemory() = default;
-  /// bytes > 0
+  /// Allocates a block; bytes > 0.
   virtual void* allocate(int64_t bytes) = 0;
-  /// Takes a block back, from any thread; false when it is not its own. Quick: every block of the
-  /// process is asked for.
+  /// Frees a block, on any thread. Returns false if the block is not from here. It must be fast,
+  /// since it is asked about every block of the process.
   virtual bool deallocate(void* block) noexcept = 0;
 };
 
-/// While it lives the calling thread's blocks come from `memory`, which lives as long as the
-/// process and is the only one of it; deallocate() takes them back as all others.
+/// While it lives, the calling thread's blocks come from `memory`, which must live as long as the
+/// process and be the only such source; deallocate() frees these blocks like all others.
 class HostMemoryScope {
  public:
   explicit HostMemoryScope(HostMemory& memory);
@@ -40,10 +40,10 @@ class HostMemoryScope {
   HostMemoryScope& operator=(const HostMemoryScope&) = delete;
 };
 
-/// Bytes held in free blocks of at least 4 KiB, ready to be handed out again.
+/// The bytes in free blocks of at least 4 KiB that are kept for reuse.
 int64_t cached_bytes();
 
-/// Returns all those free blocks to the system.
+/// Returns all these free blocks to the system.
 void empty_cache();
 
 }  // namespace hero::core

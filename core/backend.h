@@ -1,6 +1,7 @@
 #pragma once
-// Backend: what a device must be able to do. Families of kernels, all pure virtual: a device that
-// lacks one does not compile. Callers have checked shapes and dtypes; backends trust.
+// Backend: the kernels that a device has to provide. All functions are pure virtual, so a device
+// that lacks one does not compile. Callers have checked shapes and dtypes; backends do not check
+// them again.
 #include <array>
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 #pragma once
-// Sums and products of sizes that come from a caller: an Error where they do not fit into 64 bits.
+// Sums and products of sizes that come from a caller: an Error if they do not fit into 64 bits.
 #include <cstdint>
 
 #include <hero/core/error.h>

@@ -1,6 +1,6 @@
 #pragma once
-// Dims: a short inline vector of sizes, strides or axis numbers. No heap: a shape is copied with
-// every array handle.
+// Dims: a short inline vector of sizes, strides or numbers of dimensions. It needs no heap memory,
+// because a shape is copied with every array handle.
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace hero {
 
 inline constexpr int kMaxDims = 8;
 
-/// Up to kMaxDims int64 values. Used for shapes (elements per dimension), strides (elements) and
-/// lists of dimensions.
+/// Up to kMaxDims int64 values, used for shapes (elements in each dimension), strides (in elements)
+/// and lists of dimensions.
 class Dims {
  public:
   Dims() = default;
@@ -27,7 +27,7 @@ class Dims {
     for (int64_t value : values) push_back(value);
   }
   Dims(const std::vector<int64_t>& values) : Dims(std::span<const int64_t>(values)) {}
-  /// From a vector of another integer type.
+  /// Converts a vector of another integer type.
   template <std::integral T>
   requires(!std::same_as<T, bool>) Dims(const std::vector<T>& values) {
     for (T value : values) push_back(static_cast<int64_t>(value));
@@ -65,9 +65,9 @@ class Dims {
     --size_;
   }
   bool contains(int64_t value) const { return std::find(begin(), end(), value) != end(); }
-  /// Product of the entries: the number of elements of a shape (1 for none). An Error, which names
-  /// `op`, for a negative size and where the sizes, those of 0 left out, multiply to 2^63 or more:
-  /// no stride and no position within such a shape could be told.
+  /// The product of the entries: the number of elements of a shape, 1 without dimensions. Throws an
+  /// Error that names `op` for a negative size, or if the product of all sizes but 0 is 2^63 or
+  /// more, since then strides and positions do not fit into 64 bits.
   int64_t numel(const char* op = "shape") const {
     int64_t product = 1;
     bool fits = true, empty = false;
@@ -103,21 +103,22 @@ using Shape = Dims;
 /// "[2, 3]".
 std::string to_string(const Dims& dims);
 
-/// Row-major strides of a contiguous array of this shape.
+/// The row-major strides of a contiguous array of this shape.
 Dims contiguous_strides(const Shape& shape);
 
-/// The position of the last element of a view: `offset` plus what sizes and strides reach. An Error
-/// for negative sizes, strides and offsets, and for positions beyond 64 bits.
+/// The position of the last element of a view, given by sizes, strides and `offset`. Throws an
+/// Error for negative sizes, strides and offsets, and for positions beyond 64 bits.
 int64_t last_position(const char* op, const Shape& shape, const Dims& strides, int64_t offset);
 
-/// The shape that both broadcast to (NumPy's rule); `op` names the caller in the error.
+/// The shape to which both broadcast by NumPy's rules; `op` names the caller in the error.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
-/// `dim` counted from the front, for an array of `ndim` dimensions; negative dims count from the
-/// end.
+/// Returns `dim` counted from the front, for an array of `ndim` dimensions; a negative `dim` counts
+/// from the end.
 int normalize_dim(const char* op, int64_t dim, int ndim);
 
-/// Every dim normalized, duplicates refused; an empty list means all dimensions.
+/// Normalizes every dimension of a list. Duplicates are an Error; an empty list means all
+/// dimensions.
 Dims normalize_dims(const char* op, const Dims& dims, int ndim);
 
 }  // namespace hero

@@ -8,7 +8,8 @@
 
 namespace hero {
 
-/// Element type of an array. The order is the promotion order, float16 and bfloat16 excepted.
+/// The type of an array's elements. The order is that of promotion, except for float16 and
+/// bfloat16.
 enum class DType : uint8_t { boolean, uint8, int32, int64, float16, bfloat16, float32, float64 };
 
 inline constexpr DType kBool = DType::boolean;
@@ -21,7 +22,7 @@ inline constexpr DType kFloat32 = DType::float32;
 inline constexpr DType kFloat64 = DType::float64;
 inline constexpr int kDTypeCount = 8;
 
-/// Bytes of one element.
+/// The bytes of one element.
 constexpr int64_t item_size(DType dtype) {
   constexpr int64_t sizes[kDTypeCount] = {1, 1, 4, 8, 2, 2, 4, 8};
   return sizes[static_cast<int>(dtype)];
@@ -38,12 +39,12 @@ constexpr int kind(DType dtype) {
   return is_floating(dtype) ? 2 : (dtype == DType::boolean ? 0 : 1);
 }
 
-/// NumPy's name: "float32", "bool", ...
+/// NumPy's name, such as "float32" or "bool".
 const char* name(DType dtype);
 inline std::string to_string(DType dtype) { return name(dtype); }
 
-/// The dtype of an operation between arrays of these two, both with dimensions or both without
-/// (PyTorch's promotion table); of any operands it is Promotion's.
+/// The dtype of an operation between arrays of these dtypes, both with dimensions or both without
+/// (PyTorch's promotion table); see Promotion for operands in general.
 constexpr DType promote(DType a, DType b) {
   if (a == b) return a;
   const bool halves = (a == kFloat16 && b == kBFloat16) || (a == kBFloat16 && b == kFloat16);
@@ -122,7 +123,7 @@ struct TypeTag {
   using type = T;
 };
 
-/// The one dispatcher over dtypes: calls body(TypeTag<T>{}) with the element type of `dtype`.
+/// Calls body(TypeTag<T>{}) with the element type T of `dtype`: the only dispatcher over dtypes.
 template <class Body>
 constexpr decltype(auto) dispatch(DType dtype, Body&& body) {
   switch (dtype) {
@@ -146,7 +147,8 @@ constexpr decltype(auto) dispatch(DType dtype, Body&& body) {
   return std::forward<Body>(body)(TypeTag<float>{});
 }
 
-/// Converts one element value; halves go through float, integers wrap, floats truncate to integers.
+/// Converts the value of an element. Half precision is converted by way of float, integers wrap,
+/// and floats are truncated to integers.
 template <class To, class From>
 HERO_HD inline To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {

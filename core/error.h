@@ -1,5 +1,6 @@
 #pragma once
-// hero::Error and check(): every failure is one line, "op: what is wrong: values; what to do".
+// hero::Error and check(): every error message is one line, "op: what is wrong: values; what to
+// do".
 #include <cstdint>
 #include <new>
 #include <stdexcept>
@@ -9,14 +10,14 @@
 
 namespace hero {
 
-/// The one exception type of the library; what() is a single line.
+/// The exception type of the library; what() is a single line.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// While it lives, errors thrown on this thread end with ", in <place>": a module's path such as
-/// "mlp.fc2". The innermost scope counts.
+/// While it lives, messages of errors thrown on this thread end with ", in <place>", where the
+/// place is a module's path such as "mlp.fc2". The innermost scope counts.
 class PlaceScope {
  public:
   explicit PlaceScope(const std::string& place) : previous_(current()) { current() = &place; }
@@ -75,15 +76,15 @@ template <class... Parts>
   }
 }
 
-/// Throws hero::Error with the joined parts when `ok` is false; the parts are only formatted then.
+/// Throws hero::Error with the joined parts if `ok` is false; the parts are formatted only then.
 template <class... Parts>
 inline void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
     fail(parts...);
 }
 
-/// What `body` returns. Memory that the standard library cannot get there for a list as long as a
-/// caller asked for becomes an Error of `op`.
+/// Returns what `body` returns. If the standard library runs out of memory there, for a list as
+/// long as a caller asked for, throws an Error of `op`.
 template <class Body>
 auto within_memory(const char* op, Body&& body) {
   try {

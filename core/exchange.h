@@ -1,6 +1,6 @@
 #pragma once
-// The interface through which ranks exchange what lies on a device: copies, sums in rank order, and
-// the order between their streams. The host waits for none of it.
+// The interface by which ranks exchange arrays on a device: copies, sums in the order of ranks, and
+// the order between their streams. The host does not wait.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,25 +12,24 @@
 
 namespace hero::core {
 
-/// A place in the work of a stream, between what it was asked for before and after. Any thread may
-/// use it, for as long as it likes.
+/// A point in the work of a stream. Any thread may use it at any time.
 class Point {
  public:
   virtual ~Point() = default;
-  /// What the calling thread asks of its current stream, on the point's device, from now on begins
+  /// Makes all later work in the calling thread's current stream, on the point's device, begin
   /// after the point.
   virtual void join() = 0;
-  /// Whether the device has come there.
+  /// True if the device has reached the point.
   virtual bool reached() = 0;
-  /// Returns when it has: the host waits.
+  /// Makes the host wait until the device has reached the point.
   virtual void wait() = 0;
 };
 
-/// What a device does for ranks whose arrays lie on it, in the calling thread's current stream.
+/// What a device does for ranks whose arrays are on it, in the calling thread's current stream.
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  /// The place after all that the stream has been asked for so far.
+  /// The point after all work that the stream has been given so far.
   virtual std::shared_ptr<Point> point() = 0;
   virtual void copy(const std::byte* from, std::byte* to, int64_t bytes) = 0;
   /// output[i] = inputs[0][i] (op) inputs[1][i] (op) ... in the fold's order, with the bits of the
@@ -39,11 +38,11 @@ class Exchange {
                        std::byte* output, int64_t count) = 0;
 };
 
-/// Where the calling thread's streams stand on all devices that the process has used; for a thread
-/// whose work goes on in another one.
+/// The present points of the calling thread's streams, on all devices that the process has used;
+/// for work that continues on another thread.
 std::vector<std::shared_ptr<Point>> points_of_thread();
 
-/// Joins all of them.
+/// Calls join() of all points.
 void join_all(std::span<const std::shared_ptr<Point>> points);
 
 }  // namespace hero::core

@@ -1,44 +1,43 @@
 #pragma once
-// Fetcher: who has the bytes of storages that are released, and brings them when they are asked
-// for.
+// Fetcher: restores the bytes of released storages when they are needed.
 #include <hero/core/array.h>
 
 namespace hero::core {
 
-/// Who has the bytes of one storage while it is released. Any thread may ask.
+/// Has the bytes of a storage while it is released. Any thread may ask for them.
 class Fetcher {
  public:
   Fetcher() = default;
   Fetcher(const Fetcher&) = delete;
   Fetcher& operator=(const Fetcher&) = delete;
   virtual ~Fetcher() = default;
-  /// Returns when the storage has its bytes; they stay.
+  /// Restores the bytes of the storage, and waits until they are there; they stay.
   virtual void fetch() = 0;
-  /// The same, and lets go of those of other storages that it brought so before.
+  /// Does the same, and releases the bytes of other storages that it restored by this call before.
   virtual void bring() = 0;
-  /// Lets go of all that was brought.
+  /// Releases all bytes that bring() restored.
   virtual void put_back() = 0;
-  /// The storage ends and asks nobody any more; called where its last reference went.
+  /// Called when the storage is destroyed.
   virtual void ended() {}
 };
 
-/// From now on an array that is asked for the bytes of the storage, which is released, asks this
-/// one first; null: nobody, as before. Must be set to null before the fetcher ends.
+/// From now on, if the bytes of the storage are needed while it is released, this fetcher restores
+/// them; null removes it. It must be set to null before the fetcher is destroyed.
 void set_fetcher(const Storage& storage, Fetcher* fetcher);
-/// Who was set; null: nobody.
+/// The fetcher of the storage; null if there is none.
 Fetcher* fetcher_of(const Storage& storage);
-/// How many references to the storage there are, which tells one who knows some of them whether
-/// there are others.
+/// The number of references to the storage, by which a caller that knows some of them finds out
+/// whether there are others.
 uint32_t reference_count(const Storage& storage);
 
-/// \name For a program that goes over many arrays, one after the other
-/// Arrays whose storages have their bytes, and those that nobody fetches, are left as they are.
+/// \name For a program that uses many arrays, one after the other
+/// Arrays whose storages have their bytes, and those without a fetcher, are left as they are.
 /// \{
-/// The array's bytes are not in memory, and somebody fetches them.
+/// True if the array's bytes are not in memory, and there is a fetcher.
 bool is_away(const Array& array);
-/// Brings them. What needs the bytes of arrays that came before must be done.
+/// Restores the bytes. Everything that needs the bytes of earlier arrays must be done.
 void bring(const Array& array);
-/// Lets go of all that the calling thread brought since it did so last.
+/// Releases everything that the calling thread restored since it last called this.
 void put_back();
 /// \}
 

@@ -1,5 +1,5 @@
 #pragma once
-// The memory ledger: every byte of every storage is charged to a tag, per device kind.
+// The memory ledger: every byte of every storage is charged to a tag, for each kind of device.
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace hero {
 
-/// What bytes are for.
+/// What memory is used for.
 enum class MemoryTag : uint8_t { parameter, gradient, optimizer, activation, communication, other };
 inline constexpr int kMemoryTagCount = 6;
 
 const char* name(MemoryTag tag);
 
-/// Counts live and peak bytes by tag. One ledger stands for one rank; threads charge the ledger
-/// that is current on them. A ledger must outlive the storages charged to it.
+/// Counts live and peak bytes by tag. A ledger stands for one rank; each thread charges its current
+/// ledger. A ledger must outlive the storages that are charged to it.
 class Ledger {
  public:
   Ledger() = default;
@@ -25,17 +25,17 @@ class Ledger {
   void charge(DeviceType device, MemoryTag tag, int64_t bytes);
   void discharge(DeviceType device, MemoryTag tag, int64_t bytes);
 
-  /// Bytes now held under `tag`.
+  /// The bytes now in memory under `tag`.
   int64_t live(MemoryTag tag, DeviceType device = DeviceType::cpu) const;
-  /// Bytes now held under all tags.
+  /// The bytes now in memory under all tags.
   int64_t live(DeviceType device = DeviceType::cpu) const;
-  /// The most bytes ever held under `tag` since the last reset.
+  /// The most bytes that were in memory under `tag` since the last reset.
   int64_t peak(MemoryTag tag, DeviceType device = DeviceType::cpu) const;
-  /// The most bytes ever held in all; at most the sum of the tags' peaks.
+  /// The most bytes that were in memory in all; at most the sum of the tags' peaks.
   int64_t peak(DeviceType device = DeviceType::cpu) const;
-  /// Peaks restart from what is live now.
+  /// Makes the peaks begin again with what is live now.
   void reset_peak();
-  /// A printed table: tag, live, peak, in bytes and in readable units.
+  /// A table of live and peak bytes by tag, in bytes and in readable units.
   std::string table(DeviceType device = DeviceType::cpu) const;
 
  private:
@@ -47,14 +47,14 @@ class Ledger {
   Account accounts_[kDeviceTypeCount];
 };
 
-/// The ledger charged by this thread (the process's own unless a LedgerScope is open).
+/// The ledger that this thread charges: the process's own, unless a LedgerScope is open.
 Ledger& current_ledger();
 
-/// The ledger of values that are only planned, nobody's: those of modules made on meta, which take
-/// memory when somebody gives them bytes, not before. See core::Storage::charge_to().
+/// The ledger of values that are only planned and belong to no rank: those of modules made on meta,
+/// which need no memory until they are allocated. See core::Storage::charge_to().
 Ledger& planned_ledger();
 
-/// Charges this thread's allocations to `ledger` while it lives.
+/// While it lives, charges this thread's allocations to `ledger`.
 class LedgerScope {
  public:
   explicit LedgerScope(Ledger& ledger);
@@ -66,10 +66,10 @@ class LedgerScope {
   Ledger* previous_;
 };
 
-/// The tag given to this thread's new storages: activation unless a MemoryScope is open.
+/// The tag of this thread's new storages: activation, unless a MemoryScope is open.
 MemoryTag current_tag();
 
-/// Tags this thread's new storages while it lives.
+/// While it lives, this thread's new storages have this tag.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryTag tag);

@@ -8,14 +8,14 @@
 
 namespace hero::core {
 
-/// Reads a .npy file into a new cpu array (row-major, also when the file is in Fortran order).
+/// Reads a .npy file into a new cpu array, which is row-major even if the file is in Fortran order.
 /// Element types: bool, uint8, int32, int64, float16, float32, float64.
 Array load_npy(const std::string& path);
 
-/// The same from the bytes of a file.
+/// Reads the same from the bytes of a file.
 Array parse_npy(std::span<const std::byte> bytes);
 
-/// Writes version 1.0, row-major; the file appears whole or not at all. NumPy has no bfloat16:
+/// Writes version 1.0, row-major; the file appears whole or not at all. NumPy has no bfloat16, so
 /// convert it first.
 void save_npy(const std::string& path, const Array& array);
 

@@ -1,6 +1,6 @@
 #pragma once
-// NumPy's legacy generator (RandomState, np.random.seed and its kin) bit for bit: the Mersenne
-// Twister of Matsumoto and Nishimura (1998) and the draws that NumPy makes from it.
+// NumPy's legacy generator (RandomState, np.random.seed and its like) with the same bits: the
+// Mersenne Twister of Matsumoto and Nishimura (1998) and the draws that NumPy makes from it.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -9,22 +9,22 @@
 
 namespace hero {
 
-/// np.random.RandomState. Normal numbers are computed without fused multiply-adds.
+/// Like np.random.RandomState. Normal numbers are computed without fused multiply-adds.
 class NumpyRandom {
  public:
   explicit NumpyRandom(uint32_t seed = 0) { this->seed(seed); }
   explicit NumpyRandom(std::span<const uint32_t> key) { seed(key); }
 
-  /// Starts again; a kept normal number is forgotten.
+  /// Seeds the generator; a normal number that was kept is dropped.
   void seed(uint32_t seed);
-  /// Seeding with a list of words, as np.random.seed([...]); not empty.
+  /// Seeds it with a list of words that is not empty, as np.random.seed([...]).
   void seed(std::span<const uint32_t> key);
 
   /// The next raw words of the Mersenne Twister.
   uint32_t next_uint32();
   uint64_t next_uint64();
 
-  /// Uniform in [0, 1), 53 bits; random_sample is NumPy's other name for it.
+  /// Uniform in [0, 1), with 53 bits; random_sample() is NumPy's other name for it.
   double rand();
   double random_sample() { return rand(); }
   std::vector<double> rand(int64_t n);
@@ -34,7 +34,7 @@ class NumpyRandom {
   double uniform(double low, double high);
   std::vector<double> uniform(double low, double high, int64_t n);
 
-  /// Standard normal by Marsaglia's polar method; every second number is kept for the next call.
+  /// Standard normal, by Marsaglia's polar method; every second number is kept for the next call.
   double randn();
   std::vector<double> randn(int64_t n);
 
@@ -46,7 +46,7 @@ class NumpyRandom {
   int64_t randint(int64_t low, int64_t high);
   std::vector<int64_t> randint(int64_t low, int64_t high, int64_t n);
 
-  /// A random order of 0 ... n - 1.
+  /// A random permutation of 0 to n - 1.
   std::vector<int64_t> permutation(int64_t n);
 
   /// Shuffles in place.

@@ -3,9 +3,9 @@
 
 namespace hero::core {
 
-/// A value of each thread that may still be asked for when the thread's own objects are gone:
-/// static objects are destroyed after them, and their destructors may compute. It is then made anew
-/// and never destroyed. `Tag` tells values of one type apart.
+/// A thread-local value that can be used even after the thread's own objects are destroyed: static
+/// objects are destroyed later, and their destructors may compute. The value is then made again and
+/// never destroyed. `Tag` distinguishes values of the same type.
 template <class T, class Tag>
 class PerThread {
  public:

@@ -1,16 +1,16 @@
 #pragma once
-// For which kind of device arrays on meta are planned.
+// The kind of device for which arrays on meta are planned.
 #include <hero/core/device.h>
 
 namespace hero::core {
 
-/// The kind of device whose kernels an array there would meet: its own, and of meta that of the
-/// innermost PlannedDevice of this thread, or else the CPU. Operations ask it where kinds of
-/// devices differ in what kernels take, so that a plan has the dtypes and pieces of the real
-/// program.
+/// The kind of device whose kernels would compute with arrays on this device: its own, or for meta
+/// that of the innermost PlannedDevice on this thread, or else the CPU. Operations ask for it if
+/// kinds of devices differ in what their kernels take, so that a plan has the dtypes and sizes of
+/// the real program.
 DeviceType kernels_of(Device device);
 
-/// While it lives, arrays on meta are planned for devices of this kind on this thread.
+/// While it lives, arrays on meta are planned for devices of this kind, on this thread.
 class PlannedDevice {
  public:
   explicit PlannedDevice(DeviceType type);

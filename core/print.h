@@ -1,5 +1,6 @@
 #pragma once
-// Text for arrays in NumPy's layout: aligned columns, nested brackets, summarised when long.
+// Text for arrays in NumPy's layout: aligned columns and nested brackets, summarised if they are
+// long.
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace hero::core {
 
-/// How arrays are printed; the defaults are NumPy's, four digits excepted.
+/// How arrays are printed. The defaults are NumPy's, except for the four digits.
 struct PrintOptions {
   int precision = 4;            // digits behind the point, at most; fewer where fewer say it all
   int64_t threshold = 1000;     // arrays with more elements are summarised
@@ -19,17 +20,18 @@ struct PrintOptions {
   std::string_view separator = " ";
 };
 
-/// The nested block of values alone. A meta array has none: the text is empty.
+/// Only the nested block of values, which is empty for an array on meta.
 std::string format_values(const Array& array, const PrintOptions& options = {});
 
 /// "[2, 3] float32 cpu".
 std::string describe(const Array& array);
 
-/// The block and below it `trailer`.
+/// The block of values, and `trailer` below it.
 std::string to_string(const Array& array, std::string_view trailer,
                       const PrintOptions& options = {});
 
-/// The block and below it "Array[2, 3] float32 cpu"; "Array undefined" for an undefined one.
+/// The block of values, and "Array[2, 3] float32 cpu" below it; "Array undefined" for an undefined
+/// array.
 std::string to_string(const Array& array, const PrintOptions& options = {});
 
 std::ostream& operator<<(std::ostream& out, const Array& array);

@@ -1,13 +1,14 @@
 #pragma once
-// Which dtype an operation of several operands computes in, and what may be stored where. The one
-// home of PyTorch's rule.
+// The dtype in which an operation of several operands computes, and which values an array can
+// store, by PyTorch's rules.
 #include <hero/core/scalar.h>
 
 namespace hero {
 
-/// The dtype of an operation of several operands. Operands of the highest kind (bool < integer <
-/// floating) decide, and of those arrays with dimensions before arrays of none, and these before
-/// numbers: a single float32 number, also as a tensor, leaves rows of bfloat16 what they are.
+/// The dtype of an operation of several operands. The operands of the highest kind (bool < integer
+/// < floating) decide, and among these, arrays with dimensions before arrays without, and these
+/// before numbers: a single float32 number, even as a tensor, does not change the dtype of a
+/// bfloat16 vector.
 class Promotion {
  public:
   constexpr void add(DType dtype, int ndim) {
@@ -24,15 +25,15 @@ class Promotion {
   DType dimensioned_ = kBool, single_ = kBool, number_ = kBool;
 };
 
-/// True where values of dtype `from` may be stored in place in an array of dtype `to`: of a lower
-/// kind they would be cut.
+/// True if values of dtype `from` may be stored in place in an array of dtype `to`; an array of a
+/// lower kind cannot represent them.
 constexpr bool can_store(DType from, DType to) { return kind(from) <= kind(to); }
 
-/// True where `dtype` holds the number, its fraction aside. Negative numbers fit uint8 down to
-/// -255 and wrap, as in PyTorch.
+/// True if `dtype` can represent the number, apart from its fraction. Negative numbers down to -255
+/// fit uint8 and wrap, as in PyTorch.
 bool fits(const Scalar& number, DType dtype);
 
-/// The number as an array of `dtype` holds it: without its fraction where that is an integer.
+/// The number as an array of `dtype` stores it: for an integer dtype, without its fraction.
 Scalar cut_to(const Scalar& number, DType dtype);
 
 }  // namespace hero

@@ -1,13 +1,13 @@
 #pragma once
-// Ref<T>: an intrusive reference-counted pointer. One word, no control block; the count lies in the
-// object, so a handle can be made again from a raw pointer.
+// Ref<T>: an intrusive reference-counted pointer of one word, without a control block. The count is
+// in the object, so a handle can be made from a raw pointer.
 #include <atomic>
 #include <cstdint>
 #include <utility>
 
 namespace hero {
 
-/// Base of counted objects. Deletion goes through T::destroy(T*), found by the static type.
+/// The base of counted objects. They are destroyed by T::destroy(T*), for the static type T.
 class Counted {
  public:
   Counted() = default;
@@ -15,7 +15,7 @@ class Counted {
   Counted& operator=(const Counted&) = delete;
 
   void retain() const { count_.fetch_add(1, std::memory_order_relaxed); }
-  /// True when the caller held the last reference.
+  /// True if the caller had the last reference.
   bool drop() const {
     // The sole owner needs no atomic subtraction: nobody else can be counting.
     if (count_.load(std::memory_order_acquire) == 1) return true;
@@ -25,7 +25,7 @@ class Counted {
 
  protected:
   ~Counted() = default;
-  /// For a class that counts in a way of its own.
+  /// For a class that counts in its own way.
   std::atomic<uint32_t>& count() const { return count_; }
 
  private:
@@ -37,7 +37,7 @@ template <class T>
 class Ref {
  public:
   Ref() = default;
-  /// Takes over the reference that the creator of `object` holds.
+  /// Takes over the reference of the creator of `object`.
   static Ref adopt(T* object) {
     Ref ref;
     ref.object_ = object;
@@ -65,7 +65,7 @@ class Ref {
   void reset() {
     if (T* object = std::exchange(object_, nullptr); object && object->drop()) T::destroy(object);
   }
-  /// Gives the reference to the caller, who must adopt it again.
+  /// Returns the reference to the caller, which must adopt it again.
   T* release() { return std::exchange(object_, nullptr); }
   void swap(Ref& other) { std::swap(object_, other.object_); }
   T* get() const { return object_; }

@@ -1,6 +1,6 @@
 #pragma once
-// safetensors files: a JSON header and the raw little-endian bytes of named arrays, the format in
-// which weights travel to and from Python.
+// safetensors files: a JSON header and the raw little-endian bytes of named arrays, a format for
+// exchanging weights with Python.
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -13,34 +13,34 @@
 
 namespace hero::core {
 
+/// An array with a name.
 struct NamedArray {
   std::string name;
   Array array;
 };
 
-/// Free text of a file, key to value.
+/// Free text in a file, as keys and values.
 using Metadata = std::map<std::string, std::string>;
 
-/// What a file holds; arrays in the order of its header.
+/// The contents of a file, with arrays in the order of its header.
 struct NamedArrays {
   std::vector<NamedArray> arrays;
   Metadata metadata;
 
-  /// The array of that name; an error that lists what there is when it is missing.
+  /// The array of this name. Throws an Error that lists the names that exist if it is missing.
   const Array& at(std::string_view name) const;
 };
 
-/// Writes the arrays under their names; the file appears whole or not at all. Names must differ.
-/// "format": "pt" is added to the metadata unless it has a format, so that Python's loaders take
-/// it.
+/// Writes the arrays under their names, which must differ; the file appears whole or not at all.
+/// Unless the metadata has a "format", "format": "pt" is added, which Python's loaders expect.
 void save_safetensors(const std::string& path, std::span<const NamedArray> arrays,
                       const Metadata& metadata = {});
 
-/// A file written array by array, so that they need not be in memory together. As with
-/// save_safetensors() the file appears when commit() returns, or not at all.
+/// Writes a file array by array, so that they need not be in memory together. The file appears when
+/// commit() returns, or not at all.
 class SafetensorsWriter {
  public:
-  /// What a file says about one array.
+  /// The entry of an array in the header of a file.
   struct Entry {
     std::string name;
     DType dtype = kFloat32;
@@ -48,15 +48,16 @@ class SafetensorsWriter {
     uint64_t begin = 0, end = 0;  // bytes, from the start of the data
   };
 
-  /// `entries` say what will come; their begin and end do not matter.
+  /// Begins a file with these entries, whose begin and end are ignored.
   SafetensorsWriter(const std::string& path, std::vector<Entry> entries,
                     const Metadata& metadata = {});
   ~SafetensorsWriter();
-  /// The order in which the arrays must come, as indices of `entries`: widest elements first.
+  /// The order in which the arrays have to be written, as indices into `entries`: widest elements
+  /// first.
   static std::vector<size_t> order_of(const std::vector<Entry>& entries);
-  /// The next of the arrays.
+  /// Writes the next array.
   void write(const Array& array);
-  /// An Error where an array has not come.
+  /// Completes the file. Throws an Error if an array is missing.
   void commit();
 
  private:
@@ -67,7 +68,7 @@ class SafetensorsWriter {
 /// Reads every array into cpu memory.
 NamedArrays load_safetensors(const std::string& path);
 
-/// The same from the bytes of a file.
+/// Reads the same from the bytes of a file.
 NamedArrays parse_safetensors(std::span<const std::byte> bytes);
 
 /// An open file whose header is read and validated; arrays are read one by one on request.
@@ -75,19 +76,20 @@ class SafetensorsReader {
  public:
   using Entry = SafetensorsWriter::Entry;
 
+  /// Opens a file and validates its header.
   explicit SafetensorsReader(const std::string& path);
   ~SafetensorsReader();
   SafetensorsReader(SafetensorsReader&&) noexcept;
 
-  /// In the order of the header.
+  /// The entries, in the order of the header.
   const std::vector<Entry>& entries() const;
   std::vector<std::string> names() const;
   const Metadata& metadata() const;
   bool contains(std::string_view name) const;
   /// Reads one array into cpu memory.
   Array load(std::string_view name) const;
-  /// Reads elements first ... first + target.numel() - 1 of the row-major array into `target`, a
-  /// contiguous cpu array of its dtype.
+  /// Reads elements first to first + target.numel() - 1 of the row-major array into `target`, a
+  /// contiguous cpu array of the same dtype.
   void read(const Entry& entry, int64_t first, const Array& target) const;
 
  private:

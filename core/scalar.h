@@ -5,8 +5,9 @@
 
 namespace hero {
 
-/// A number given beside arrays: it takes the array's dtype and costs no array. Integers keep all
-/// 64 bits; a floating scalar lifts integer arrays to float32, as in PyTorch.
+/// A number as an argument beside arrays: it takes the dtype of the array and needs no array of its
+/// own. Integers keep all 64 bits; a floating scalar promotes integer arrays to float32, as in
+/// PyTorch.
 class Scalar {
  public:
   constexpr Scalar() = default;
@@ -30,7 +31,7 @@ class Scalar {
     }
   }
   constexpr double real() const { return real_; }
-  /// What it is as an array of its own: float32, int64 or bool.
+  /// The dtype that it has as an array: float32, int64 or bool.
   constexpr DType dtype() const {
     return kind_ == Kind::floating ? kFloat32 : (kind_ == Kind::boolean ? kBool : kInt64);
   }
@@ -44,7 +45,8 @@ class Scalar {
   Kind kind_ = Kind::floating;
 };
 
-/// `higher`, whose operands decide, unless `lower` is of a higher kind (bool < integer < floating).
+/// Returns `higher`, whose operands decide, unless `lower` is of a higher kind (bool < integer <
+/// floating).
 constexpr DType promote_over(DType higher, DType lower) {
   return kind(lower) > kind(higher) ? lower : higher;
 }

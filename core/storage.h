@@ -9,43 +9,43 @@
 
 namespace hero::core {
 
-/// The bytes behind arrays. They can be released and refilled without changing identity: views and
-/// saved tensors keep pointing at the storage while its bytes are away. Every byte is charged to a
-/// tag of the ledger that was current when the storage was made, until it is moved to another.
+/// The memory of arrays. It can be released and refilled without changing its identity: views and
+/// saved tensors keep referring to the storage while its bytes are released. Every byte is charged
+/// to a tag of the ledger that was current when the storage was made, until it is moved to another.
 class Storage : public Counted {
  public:
-  /// Uninitialised bytes on `device`; on meta only their number is kept (and charged). Throws where
-  /// the device is not available.
+  /// Allocates uninitialised bytes on `device`; on meta only their number is kept and charged.
+  /// Throws an Error if the device is not available.
   static Ref<Storage> create(int64_t bytes, Device device);
-  /// As create, but without bytes until refill().
+  /// Like create(), but without bytes until refill().
   static Ref<Storage> create_released(int64_t bytes, Device device);
   static void destroy(Storage* storage);
 
-  /// The first byte; on cuda an address that only the device may read.
+  /// The address of the first byte; on cuda, an address of the device.
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   Device device() const { return device_; }
   MemoryTag tag() const { return tag_; }
   /// Moves the bytes to another tag of the ledger.
   void retag(MemoryTag tag);
-  /// The ledger that the bytes are charged to.
+  /// The ledger to which the bytes are charged.
   Ledger& ledger() const { return *ledger_; }
   /// Moves the bytes to another ledger.
   void charge_to(Ledger& ledger);
 
-  /// Gives the bytes back; harmless when already released. Values are lost.
+  /// Frees the bytes, whose values are lost; does nothing if they are already released.
   void release();
-  /// Allocates the bytes again, uninitialised; harmless when present.
+  /// Allocates the bytes again, uninitialised; does nothing if they are there.
   void refill();
   bool released() const { return released_; }
 
-  /// Counts writes made through any array over this storage; saved tensors compare it.
+  /// Counts the writes through any array of this storage; saved tensors compare it.
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
-  /// For one who wrote back the very values that were here at `version`: what was saved then is
-  /// good again.
+  /// For a caller that has restored the values that were here at `version`: what was saved then is
+  /// valid again.
   void restore_version(uint32_t version) { version_.store(version, std::memory_order_relaxed); }
-  /// Counts recorded in-place operations: a view made before one no longer knows its history.
+  /// Counts recorded in-place operations, after which the history of older views is out of date.
   uint32_t history() const { return history_.load(std::memory_order_relaxed); }
   void bump_history() { history_.fetch_add(1, std::memory_order_relaxed); }
 

@@ -1,6 +1,6 @@
 #pragma once
-// SwapFile: a file in which storages leave their bytes while nobody needs them, and from which its
-// own threads bring them back. What lies there are the bytes themselves: no bit changes.
+// SwapFile: a file that keeps the bytes of storages while they are not needed, and from which
+// threads of its own read them back. The bytes are stored as they are, so no bit changes.
 //
 //   core::SwapFile disk("/nvme", {.bytes = int64_t{200} << 30});
 //   core::Swapped states(disk, array.storage_ref());
@@ -11,7 +11,7 @@
 //   ...
 //   states.wait();          // the storage holds its bytes again
 //
-// Rajbhandari et al., "ZeRO-Infinity", arXiv 2104.07857, keeps optimizer states so.
+// Rajbhandari et al., "ZeRO-Infinity", arXiv 2104.07857, keeps optimizer states in this way.
 #include <memory>
 #include <string>
 
@@ -21,21 +21,23 @@ namespace hero::core {
 
 class SwapWorker;
 
+/// Options of SwapFile.
 struct SwapOptions {
-  int64_t bytes = 0;   ///< size of the file, which is taken from the disk at once
-  int threads = 2;     ///< that read and write; 1 to 64
-  bool direct = true;  ///< past the system's page cache (O_DIRECT), where the file system can
+  int64_t bytes = 0;   ///< size of the file, which is allocated on the disk at once
+  int threads = 2;     ///< threads that read and write, 1 to 64
+  bool direct = true;  ///< bypass the system's page cache (O_DIRECT) if the file system can
 };
 
-/// A file without a name in a folder: it takes its space while the object lives and gives it back
-/// at its end, also when the process is killed. May be used by several threads. Must outlive the
+/// A file without a name in a folder: it uses its space while the object lives and frees it
+/// afterwards, also if the process is killed. Several threads may use it. It must outlive every
 /// Swapped in it.
 class SwapFile {
  public:
-  /// Bytes that a slot begins at and is rounded up to, and that are written at least.
+  /// Slots begin at multiples of this many bytes and are rounded up to them.
   static constexpr int64_t kBlock = 4096;
 
-  /// An Error where the folder cannot be written to or its disk has not so many bytes free.
+  /// Makes the file. Throws an Error if the folder cannot be written to, or its disk does not have
+  /// enough space.
   SwapFile(const std::string& folder, const SwapOptions& options);
   ~SwapFile();
   SwapFile(const SwapFile&) = delete;
@@ -43,16 +45,16 @@ class SwapFile {
 
   /// The folder.
   const std::string& folder() const;
-  /// Bytes of the file.
+  /// The size of the file in bytes.
   int64_t bytes() const;
-  /// Bytes of slots that are in use.
+  /// The bytes of slots that are in use.
   int64_t used() const;
-  /// Bytes that were read from the file, or written to it, since it was made.
+  /// The bytes that were read from the file, or written to it, since it was made.
   int64_t read_bytes() const;
   int64_t written_bytes() const;
-  /// True where it goes past the page cache.
+  /// True if it bypasses the page cache.
   bool direct() const;
-  /// The open file's descriptor, to look at it or, in a test, to damage it.
+  /// The descriptor of the open file, to inspect it or, in a test, to damage it.
   int descriptor() const;
 
  private:
@@ -60,28 +62,28 @@ class SwapFile {
   std::unique_ptr<SwapWorker> worker_;
 };
 
-/// A storage on the cpu with a slot in a SwapFile. One thread at a time uses it, and the storage's
-/// bytes belong to the file from begin_write() or begin_read() until wait().
+/// A storage on the cpu with a slot in a SwapFile. Only one thread at a time may use it, and
+/// nothing may use the storage's bytes from begin_write() or begin_read() until wait().
 class Swapped {
  public:
-  /// Takes a slot; an Error where the file has no room left, with the sizes.
+  /// Takes a slot. Throws an Error with the sizes if the file has not enough space left.
   Swapped(SwapFile& file, Ref<Storage> storage);
-  /// Waits. The slot is free again; a storage that was released stays so, without its bytes.
+  /// Waits, and frees the slot; a storage that was released stays so, without its bytes.
   ~Swapped();
   Swapped(const Swapped&) = delete;
   Swapped& operator=(const Swapped&) = delete;
 
   const Ref<Storage>& storage() const;
-  /// Begins to write the bytes; wait() then releases them. Harmless when they are not in memory.
+  /// Begins to write the bytes, which wait() then releases. Does nothing if they are not in memory.
   void begin_write();
-  /// Releases bytes that were not changed since they were read or written: nothing is written. An
-  /// Error where the slot does not hold them.
+  /// Releases bytes that have not changed since they were read or written, without writing them.
+  /// Throws an Error if the slot does not have them.
   void drop();
-  /// Refills the storage and begins to read. Harmless when its bytes are in memory.
+  /// Refills the storage and begins to read. Does nothing if its bytes are in memory.
   void begin_read();
-  /// Waits for what was begun. An Error when the disk failed or gave other bytes than were written
-  /// (a checksum of every 4 MiB tells): after a write the bytes are in memory as they were, after a
-  /// read the storage is released.
+  /// Waits for what was begun. Throws an Error if the disk failed, or returned other bytes than
+  /// were written (every 4 MiB have a checksum): after a failed write the bytes are in memory as
+  /// they were, and after a failed read the storage is released.
   void wait();
 
  private:

@@ -6,22 +6,22 @@
 
 namespace hero {
 
-// Threads that take part in a parallel region, the caller included. Starts as HERO_NUM_THREADS if
-// that is set (an Error if it is not a whole number from 1 to 1024), else as the number of hardware
-// threads.
+// The number of threads that take part in a parallel region, including the caller. It begins as
+// HERO_NUM_THREADS if that is set (an Error if it is not a whole number from 1 to 1024), else as
+// the number of hardware threads.
 int num_threads();
 
-// Changes num_threads() for the whole process; waits for a running region to end. What is set while
-// a ThreadLimit lives ends with it. Error if n is outside [1, 1024] or if called from inside a
-// region.
+// Changes num_threads() for the whole process; waits for a running region to end. A number that is
+// set while a ThreadLimit lives ends with it. Throws an Error if n is outside [1, 1024], or if
+// called from inside a region.
 void set_num_threads(int n);
 
 // True while the calling thread works on a chunk of a parallel region; a region started there runs
 // inline.
 bool in_parallel_region();
 
-// Regions started by this thread run on it alone while it lives: for threads that must leave the
-// pool to others.
+// While it lives, regions that this thread starts run only on this thread; for threads that must
+// leave the pool to others.
 class SerialRegion {
  public:
   SerialRegion();
@@ -34,8 +34,8 @@ class SerialRegion {
 };
 
 // Sets the number of threads for a scope. Scopes may overlap in any order, as those of several
-// threads do: the newest one that lives counts, and after the last the number is what
-// it was before the first. Error as for set_num_threads().
+// threads do: the newest one that lives counts, and after the last one the number is what it was
+// before the first. Throws an Error as set_num_threads() does.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int n);
@@ -51,10 +51,10 @@ void run_chunks(int64_t n, int64_t grain, ChunkFn fn, void* context);
 
 // Calls body(begin, end) once for each chunk [i * grain, min(n, (i + 1) * grain)) of [0, n), on
 // num_threads() threads, and returns when all are done. The chunks are the same for any number of
-// threads, only who runs which differs, so work that is done chunk by chunk keeps its bits. Runs on
-// the calling thread alone when one chunk is enough, inside another region, and while another
-// thread's region keeps the pool busy. The first exception thrown by body is thrown again here, and
-// chunks not begun by then are dropped. grain must be positive.
+// threads, and only the thread that runs each chunk differs, so results have the same bits. It runs
+// on the calling thread alone if one chunk is enough, inside another region, and while another
+// thread's region keeps the pool busy. The first exception that body throws is thrown again here,
+// and chunks that have not begun by then are dropped. grain must be positive.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, F&& body) {
   if (n <= grain) {

@@ -1,9 +1,9 @@
 #pragma once
-// Which Hero this is.
+// The version of Hero.
 
 namespace hero {
 
-/// CMakeLists.txt has the same number: configuring looks.
+/// The version, which configuring compares with that in CMakeLists.txt.
 inline constexpr const char* kVersion = "0.1.0";
 
 }  // namespace hero

@@ -1,7 +1,7 @@
 #pragma once
-// What a program may ask of the GPUs. Tensors get there with x.to({DeviceType::cuda, 0}) or with
-// `.device` in their options; nothing here is needed for that. In a build without CUDA all of this
-// exists, and there are no devices: what needs one throws.
+// What a program can ask of the GPUs. Tensors are moved to a GPU by x.to({DeviceType::cuda, 0}), or
+// made there by `.device` in their options, for which nothing in this header is needed. In a build
+// without CUDA, all of this exists, but there are no devices, and what needs one throws an Error.
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,108 +12,111 @@
 
 namespace hero::cuda {
 
-/// Whether this build has the CUDA backend.
+/// True if this build has the CUDA backend.
 bool is_built();
 
-/// GPUs that can be used now; 0 without a driver, and in a build without CUDA.
+/// The number of GPUs that can be used now; 0 without a driver, and in a build without CUDA.
 int device_count();
 
-/// Whether there is at least one.
+/// True if there is at least one.
 inline bool is_available() { return device_count() > 0; }
 
-/// Why there is none, in one line; "" where there is one.
+/// Why there is none, in one line; "" if there is one.
 std::string reason();
 
+/// Properties of a GPU.
 struct DeviceProperties {
-  std::string name;
-  int64_t memory = 0;        ///< bytes
-  int multiprocessors = 0;   ///< SMs
+  std::string name;          ///< the name of the model
+  int64_t memory = 0;        ///< bytes of device memory
+  int multiprocessors = 0;   ///< streaming multiprocessors
   int major = 0, minor = 0;  ///< compute capability
-  std::string uuid;          ///< 32 hexadecimal digits: the same GPU in every process, and no other
+  std::string uuid;  ///< 32 hexadecimal digits that identify the GPU, the same in every process
 };
 DeviceProperties device_properties(Device device = {DeviceType::cuda, 0});
 
-/// Waits until the GPU has done everything that the calling thread's current stream was asked for;
-/// throws what went wrong meanwhile, with the operations that may have been it.
+/// Waits until the GPU has done all work in the calling thread's current stream. If something went
+/// wrong, throws an Error with the operations that may have caused it.
 void synchronize(Device device = {DeviceType::cuda, 0});
 
-/// Whether products of float32 may round their factors to TF32 (11 bits), which tensor cores
-/// multiply several times as fast. For the whole process; false unless set.
+/// Whether matrix products of float32 may round their factors to TF32 (11 bits), which tensor cores
+/// multiply several times as fast. It is for the whole process, and false unless set.
 void set_allow_tf32(bool allow);
 bool allow_tf32();
 
-/// Whose kernels compute attention, for the whole process: our own unless set. cuDNN's take halves
-/// in sizes of a multiple of 8 up to 128, without mask and bias; everything else stays ours. Its
-/// backward pass needs a workspace of one half for every score. An Error where the build or the
-/// system has no cuDNN (HERO_CUDNN=0 in the environment hides it, any other text names its file),
-/// and in attention where it refuses a shape.
+/// Which kernels compute attention, for the whole process: Hero's own unless set. cuDNN's kernels
+/// take half precision and head sizes that are multiples of 8 up to 128, without mask and bias;
+/// everything else is computed by Hero's own. Their backward pass needs a workspace of one element
+/// of half precision for every score. Throws an Error if the build or the system has no cuDNN
+/// (HERO_CUDNN=0 in the environment hides it, any other text names its file); attention throws one
+/// if cuDNN refuses a shape.
 enum class AttentionLibrary { own, cudnn };
 void set_attention_library(AttentionLibrary library);
 AttentionLibrary attention_library();
 
-/// How often this process set a shape of product up for cuBLASLt (the quickest of several
-/// algorithms is found by measuring; HERO_CUDA_AUTOTUNE=0 in the environment takes the library's
-/// first), and how often it found one set up.
+/// How often this process has set up cuBLASLt for a shape of matrix product (it measures several
+/// algorithms and takes the fastest; with HERO_CUDA_AUTOTUNE=0 in the environment it takes the
+/// library's first), and how often it has reused one.
 struct ProductPlans {
   int64_t made = 0, reused = 0;
 };
 ProductPlans product_plans();
 
 /// \name Memory
-/// Blocks of freed arrays are kept and handed out again. HERO_CUDA_CACHE=0 in the environment
-/// turns that off, for memory checkers.
+/// Blocks of freed arrays are kept and reused. HERO_CUDA_CACHE=0 in the environment turns that off,
+/// for memory checkers.
 /// \{
 MemoryStats memory_stats(Device device = {DeviceType::cuda, 0});
-/// Peaks restart from what is held now.
+/// Makes the peaks begin again with what is allocated now.
 void reset_peak_memory(Device device = {DeviceType::cuda, 0});
-/// Gives memory that no array uses back to the devices.
+/// Returns memory that no array uses to the devices.
 void empty_cache();
 /// \}
 
 /// \name Where the GPU's time goes
-/// With HERO_CUDA_TIMES=1 in the environment an event stands before and after whatever the library
-/// launches, and at the program's end the times between them are printed to stderr, summed by
-/// operation and by module (that of the forward pass also for its derivatives). A graph's replay is
-/// one operation. With HERO_CUDA_NVTX=1 operations and modules are ranges in NVIDIA's profilers.
+/// With HERO_CUDA_TIMES=1 in the environment, everything that the library launches is between two
+/// events, and when the program ends the times between them are printed to stderr, summed by
+/// operation and by module (derivatives count for the module of their forward pass). The replay of
+/// a graph is one operation. With HERO_CUDA_NVTX=1, operations and modules are ranges in NVIDIA's
+/// profilers.
 /// \{
 struct OperationTime {
-  std::string op, module;  ///< module: its path, "" outside of any
+  std::string op, module;  ///< module is its path, "" outside of any
   int64_t launches = 0;
   double milliseconds = 0.0;
 };
-/// Begins or ends it in the program itself, whatever the environment says.
+/// Begins or ends the measurement, whatever the environment says.
 void time_operations(bool on);
-/// The sums so far, the longest first; waits for the work.
+/// The sums so far, the longest first; waits for work that is not done.
 std::vector<OperationTime> operation_times();
-/// The same as the printed tables; "" where nothing was timed.
+/// The sums as the tables that are printed; "" if nothing was measured.
 std::string operation_times_text();
 void reset_operation_times();
-/// Begins or ends what a profiler collects that was told not to begin by itself.
+/// Begins or ends collecting in a profiler that was started without collecting.
 void profile(bool on);
 /// \}
 
 class Event;
 
-/// A queue of work of one device: what is asked of it is done in order, beside what other streams
-/// do. Copies are the same stream. The driver's stream goes back to a stock when the last copy is
-/// gone; work that it still has is done all the same.
+/// A queue of work for a device: its work is done in order, concurrently with that of other
+/// streams. Copies of a handle are the same stream. When the last copy is destroyed, the driver's
+/// stream is kept for reuse; work that it still has is done.
 class Stream {
  public:
-  /// Another stream than those in use.
+  /// Makes a stream other than those in use.
   explicit Stream(Device device = {DeviceType::cuda, 0});
   /// The calling thread's current stream: its own, unless a StreamScope is open.
   static Stream current(Device device = {DeviceType::cuda, 0});
 
   Device device() const;
-  /// An event at the end of what was asked until now.
+  /// An event after all work given so far.
   Event record() const;
-  /// What is asked from now on starts after the event; the host does not wait.
+  /// Makes all later work start after the event; the host does not wait.
   void wait(const Event& event) const;
-  /// As wait(), for all that `other` was asked for until now.
+  /// Makes all later work start after all work given to `other` so far.
   void wait(const Stream& other) const;
-  /// The host waits for all that was asked; throws what went wrong.
+  /// Makes the host wait for all work given so far; throws an Error if something went wrong.
   void synchronize() const;
-  /// Whether everything is done.
+  /// True if all work is done.
   bool query() const;
   /// The cudaStream_t.
   void* handle() const;
@@ -126,17 +129,19 @@ class Stream {
   std::shared_ptr<State> state_;
 };
 
-/// A point in a stream's work. Copies are the same event; one that was never recorded has passed.
+/// A point in the work of a stream. Copies are the same event; an event that was never recorded
+/// counts as passed.
 class Event {
  public:
-  /// Only events with `timing` know when they passed.
+  /// Makes an event; only events with `timing` know when they passed.
   explicit Event(bool timing = false);
-  /// Moves it to the end of what the stream was asked for until now.
+  /// Moves the event after all work that the stream was given so far.
   void record(const Stream& stream);
   bool query() const;
-  /// The host waits for it; throws what went wrong.
+  /// Makes the host wait for the event; throws an Error if something went wrong.
   void synchronize() const;
-  /// Milliseconds from `start` to this event on the GPU; both have `timing` and are waited for.
+  /// The milliseconds from `start` to this event on the GPU; waits for both, which must have
+  /// `timing`.
   double elapsed_ms(const Event& start) const;
 
  private:
@@ -145,9 +150,9 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-/// Makes a stream the calling thread's current one of its device while it lives: work goes there,
-/// and arrays made meanwhile belong to it. An array that is used on another stream than that of
-/// its making needs both an event between them and record_use().
+/// While it lives, a stream is the calling thread's current one for its device: work goes there,
+/// and new arrays belong to it. An array that is used on another stream than that on which it was
+/// made needs both an event between the two and record_use().
 class StreamScope {
  public:
   explicit StreamScope(const Stream& stream);
@@ -160,21 +165,23 @@ class StreamScope {
   Stream previous_;
 };
 
-/// The array's memory, once freed, is reused only after what `stream` is asked for until then.
+/// Makes the array's memory, once it is freed, be reused only after all work that `stream` was
+/// given until then.
 void record_use(const Array& array, const Stream& stream);
 
 /// \name Page-locked host memory
-/// The GPU copies from and to it beside the host's work. It is slow to get and is taken from all
-/// programs of the machine: for what is copied again and again.
+/// The GPU copies from and to it while the host works. It is slow to allocate, and all programs of
+/// the machine have less memory for it, so use it for what is copied again and again.
 /// \{
-/// An uninitialised cpu array. Bytes that its storage releases and refills are ordinary ones.
+/// An uninitialised cpu array in such memory. If its storage is released and refilled, it has
+/// ordinary memory.
 Array pinned(const Shape& shape, DType dtype = kFloat32);
-/// A copy of a cpu array there; itself when it lies there already.
+/// A copy of a cpu array in such memory; the array itself if it is there already.
 Array pin_memory(const Array& array);
 bool is_pinned(const Array& array);
-/// Copies between a pinned array and one on cuda, both contiguous and of one shape and dtype, on
-/// the current stream and without waiting: until the event neither side may be changed, and the
-/// values are not there. Can be part of a graphed step.
+/// Copies between a pinned array and one on cuda, both contiguous and of the same shape and dtype,
+/// in the current stream and without waiting. Until the returned event has passed, the values are
+/// not there, and neither side may be changed. It can be part of a graphed step.
 Event copy_async(const Array& src, const Array& dst);
 /// \}
 

@@ -1,5 +1,5 @@
 #pragma once
-// CUDA graphs of whole training steps: hundreds of kernels are given to the GPU as one thing.
+// CUDA graphs of whole training steps: hundreds of kernels are launched at once.
 #include <functional>
 #include <memory>
 #include <vector>
@@ -8,20 +8,22 @@
 
 namespace hero::cuda {
 
+/// Options of GraphedStep.
 struct GraphOptions {
-  /// Calls that run as they are before one is captured; at least 1. They are steps like all others.
+  /// Number of calls that run as usual before one is captured; at least 1. They are steps like all
+  /// others.
   int warmup = 2;
-  /// The step's host code runs in every call and its graph is updated, so that numbers which change
-  /// from step to step (learning rates, Adam's corrections) are always those of this step. Nothing
-  /// like PyTorch's `capturable` makes Adam do without: step counts and rates are numbers of the
-  /// host, where state dicts, schedules and option() read and set them.
-  /// Without it the host code runs no more once captured: quicker, and an error where the last
-  /// warm-up call and the captured one differ in such a number.
+  /// True: the host code of the step runs in every call and the graph is updated, so that numbers
+  /// which change from step to step (learning rates, Adam's corrections) are always those of this
+  /// step. Adam needs it: step counts and rates are numbers on the host, where state dicts,
+  /// schedules and option() read and set them, and there is nothing like PyTorch's `capturable`.
+  /// False: the host code does not run any more once it is captured, which is faster, and it is an
+  /// Error if the last warm-up call and the captured one differ in such a number.
   bool recapture = false;
-  Device device{DeviceType::cuda, 0};
+  Device device{DeviceType::cuda, 0};  ///< the device of the step
 };
 
-/// A step that is captured once and replayed. Each call is one step, with the bits it would have
+/// A step that is captured once and then replayed. Each call is one step, with the bits that it has
 /// without a graph:
 ///
 ///     cuda::GraphedStep step([&](const std::vector<Array>& in) {
@@ -31,30 +33,31 @@ struct GraphOptions {
 ///     });
 ///     for (...) losses = step({tokens, targets});
 ///
-/// What the step does must be work of the device: a host read (item(), to(kCpu), printing), a copy
-/// from memory that is not page-locked end the capture with an error that names the operation; the
-/// stream stays usable. Random numbers of the calling thread's default generator are other ones in
-/// every call, the same as without a graph. Arrays that the step reads or writes and did not make
-/// (parameters, optimizer states) must live as long as it is replayed and are changed in place.
+/// The step must consist of work for the device: reading a value on the host (item(), to(kCpu),
+/// printing) or copying from memory that is not page-locked ends the capture with an Error that
+/// names the operation; the stream stays usable. Random numbers of the calling thread's default
+/// generator differ in every call, as they do without a graph. Arrays that the step reads or writes
+/// and did not make, such as parameters and optimizer states, must live as long as it is replayed,
+/// and are changed in place.
 class GraphedStep {
  public:
   using Step = std::function<std::vector<Array>(const std::vector<Array>& inputs)>;
 
-  /// Throws where the device is not available.
+  /// Makes a step. Throws an Error if the device is not available.
   explicit GraphedStep(Step step, const GraphOptions& options = {});
   ~GraphedStep();
   GraphedStep(const GraphedStep&) = delete;
   GraphedStep& operator=(const GraphedStep&) = delete;
 
-  /// One step on these inputs, cpu or cuda, whose dtypes and shapes are those of the first call:
-  /// they are copied to fixed arrays, which the step sees. Work is given in the order of the
-  /// calling thread's current stream. What the step returned; without recapture the next call
-  /// overwrites it.
+  /// Makes one step with these inputs, on cpu or cuda, whose dtypes and shapes are those of the
+  /// first call: they are copied to fixed arrays, which are passed to the step. Work is in the
+  /// order of the calling thread's current stream. Returns what the step returned, which without
+  /// recapture the next call overwrites.
   std::vector<Array> operator()(const std::vector<Array>& inputs);
 
-  /// Whether a graph is there.
+  /// True if there is a graph.
   bool captured() const;
-  /// Kernels and copies of the graph.
+  /// The number of kernels and copies in the graph.
   int64_t nodes() const;
 
  private:

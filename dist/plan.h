@@ -87,19 +87,19 @@ struct PlanEntry {
 struct PlanGroup {
   int tensor = 1, pipe = 1;
   int64_t strategies = 0;
-  int64_t too_large = 0;       ///< by their bound or their rehearsal
-  int64_t least_memory = 0;    ///< of those, the least
-  int64_t slower = 0;          ///< by their bound: than the last of the best
-  double least_seconds = 0.0;  ///< of those, the least bound
-  int64_t rehearsed = 0;       ///< of those that fit
-  double best_seconds = 0.0;   ///< of those
-  int64_t not_rehearsed = 0;   ///< for which no rehearsal was left
+  int64_t too_large = 0;     ///< strategies that do not fit, by their bound or their rehearsal
+  int64_t least_memory = 0;  ///< the least among these
+  int64_t slower = 0;  ///< strategies that are slower, by their bound, than the last of the best
+  double least_seconds = 0.0;  ///< the least bound among these
+  int64_t rehearsed = 0;       ///< strategies that were rehearsed
+  double best_seconds = 0.0;   ///< the best time of a rehearsal
+  int64_t not_rehearsed = 0;   ///< strategies for which no rehearsal was left
 };
 
 struct Plan {
   PlanRequest request;
-  std::vector<PlanEntry> best;    ///< by their time
-  std::vector<PlanGroup> groups;  ///< all strategies
+  std::vector<PlanEntry> best;    ///< the best strategies, fastest first
+  std::vector<PlanGroup> groups;  ///< all strategies, by tensor ranks and stages
   int64_t strategies = 0;
   int64_t rehearsed = 0;
 };

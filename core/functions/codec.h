@@ -1,6 +1,6 @@
 #pragma once
-// Codecs: arrays of floating numbers as fewer bytes, for links and files. The bytes are the same
-// on every device and for any number of threads.
+// Codecs: encoding arrays of floating numbers in fewer bytes, for links and files. The bytes are
+// the same on every device and for any number of threads.
 #include <string>
 
 #include <hero/core/backend.h>
@@ -10,7 +10,7 @@ namespace hero::core {
 /// "sign1", "int8", "int4", "fp8_e4m3" or "fp8_e5m2".
 const char* name(Codec codec);
 
-/// Bytes of `elements` elements, of which `block` is 256:
+/// The bytes of `elements` elements, with a block of 256 elements:
 ///   sign1      4 + 4 ceil(elements / 32)         a float32, then 32-bit words
 ///   int8, fp8  260 ceil(elements / block)        each block a float32 and 256 codes
 ///   int4       132 ceil(elements / block)        each block a float32 and 128 bytes

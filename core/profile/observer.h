@@ -1,31 +1,32 @@
 #pragma once
-// What a profiler hears of its thread from all components: parts of the program, calls to other
-// ranks and the waits for them. With none listening each of these costs one comparison.
+// What all components tell a profiler about its thread: parts of the program, calls to other ranks,
+// and waiting for them. Without a profiler each of these costs one comparison.
 #include <cstdint>
 #include <string_view>
 
 namespace hero::core {
 
-/// A call to other ranks, as it begins.
+/// A call to other ranks that begins.
 struct ObservedCall {
   std::string_view op;    ///< "all_gather", ..
   std::string_view axis;  ///< name of the group
-  std::string_view unit;  ///< what it moves, "" where it has no name
-  int64_t bytes = 0;      ///< that this rank sends, as Traffic counts them
+  std::string_view unit;  ///< what it sends; "" if that has no name
+  int64_t bytes = 0;      ///< bytes that this rank sends, as Traffic counts them
 };
 
-/// Listens to one thread. Numbers that it gives are above 0, and differ from those of any other
-/// observer that the thread ever had; numbers of others are ignored.
+/// Observes one thread. The numbers that it returns are above 0 and differ from those of all other
+/// observers that the thread ever had; numbers of others are ignored.
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// A part of the program begins on this thread; `step` is true of an optimizer's step.
+  /// Called when a part of the program begins on this thread; `step` is true for the step of an
+  /// optimizer.
   virtual int64_t begin_part(std::string_view name, bool step) = 0;
   virtual void end_part(int64_t part) noexcept = 0;
   virtual int64_t begin_call(const ObservedCall& call) = 0;
-  /// The thread waits for the call; ended by end_part().
+  /// Called when the thread begins to wait for the call; end_part() ends it.
   virtual int64_t begin_wait(int64_t call) = 0;
-  /// The thread knows now that the call is complete; harmless when it already knew.
+  /// Called when the thread knows that the call is complete, perhaps more than once.
   virtual void complete_call(int64_t call) noexcept = 0;
 };
 
@@ -36,11 +37,12 @@ extern constinit thread_local Observer* observer;
 
 namespace hero {
 
-/// Names a part of a program, such as "data" or "evaluation", while it lives, for the Profiler that
-/// is open on this thread; with none it costs one comparison. Parts and operations inside it are
-/// its children. PyTorch has it as record_function.
+/// While it lives, this part of the program has a name, such as "data" or "evaluation", in the
+/// Profiler that is open on this thread; without one it costs one comparison. Parts and operations
+/// inside it are its children. PyTorch calls it record_function.
 class ProfileScope {
  public:
+  /// Begins the part.
   explicit ProfileScope(std::string_view name) : ProfileScope(name, false) {}
   ~ProfileScope() {
     if (part_ != 0 && core::observer != nullptr) [[unlikely]]
@@ -49,7 +51,7 @@ class ProfileScope {
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 
-  /// A part that is a whole step of training, by which Profiler counts: for optimizers.
+  /// A part that is a whole training step, which Profiler counts; for optimizers.
   struct Step;
 
  protected:

@@ -1,12 +1,12 @@
 #pragma once
-// Work: what kernels are asked to do, counted where a family of a backend is called.
+// Work: what kernels do, counted where a backend is called.
 #include <cstdint>
 
 #include <hero/core/dtype.h>
 
 namespace hero::core {
 
-/// Kinds of kernels whose speeds differ: a machine has one efficiency for each.
+/// Kinds of kernels whose speeds differ, so that a machine has an efficiency for each.
 enum class WorkKind : uint8_t {
   matmul,       ///< products of matrices, with and without bias and activation
   attention,    ///< fused attention
@@ -19,19 +19,18 @@ inline constexpr int kWorkKindCount = 6;
 
 const char* name(WorkKind kind);
 
-/// One call of a family. A multiply-add is two flops; bytes are those of the operands that the
-/// kernel must read and of the results that it must write, each once, as if caches held nothing
-/// before and everything during the call.
+/// The work of one call. A multiply-add counts as two flops; bytes are those of the operands that
+/// the kernel must read and of the results that it must write, each once, as if the caches were
+/// empty before the call and unlimited during it.
 struct Work {
   WorkKind kind = WorkKind::elementwise;
-  DType dtype = kFloat32;  ///< that the arithmetic is done with; of products that of the operands
+  DType dtype = kFloat32;  ///< dtype of the arithmetic; for products, that of the operands
   int64_t flops = 0;
   int64_t bytes = 0;
-  int64_t launches = 1;  ///< kernels that a GPU would start
+  int64_t launches = 1;  ///< kernels that a GPU would launch
 };
 
-/// Is told of all work that its thread asks backends for, on every device, while a WorkScope is
-/// open.
+/// Counts all work that its thread gives to backends, on every device, while a WorkScope is open.
 class WorkMeter {
  public:
   virtual ~WorkMeter() = default;
@@ -41,8 +40,7 @@ class WorkMeter {
 /// The meter of this thread, or null.
 WorkMeter* current_work_meter();
 
-/// Charges this thread's work to `meter`, and to it alone, while the scope lives; to nobody where
-/// that is null.
+/// While it lives, this thread's work is charged to `meter` only, or to none if it is null.
 class WorkScope {
  public:
   explicit WorkScope(WorkMeter* meter);
