@@ -115,6 +115,7 @@ class ModuleListOf : public Module {
   /// Iterates over the modules themselves: for (Block& block : blocks).
   class Iterator {
    public:
+    /// Begins at a position of the list.
     explicit Iterator(M* const* at) : at_(at) {}
     M& operator*() const { return **at_; }
     Iterator& operator++() {

@@ -100,6 +100,7 @@ class Convolution : public Module {
     bool transposed, has_bias;
     PaddingMode mode;
   };
+  /// Makes the parameters for these sizes.
   Convolution(int64_t in, int64_t out, const Spec& spec);
   /// Throws an Error unless x is [N, in_channels, ..] or [in_channels, ..].
   void check_input(const Tensor& x) const;

@@ -38,6 +38,7 @@ class Distribution {
   const Shape& batch_shape() const { return batch_shape_; }
 
  protected:
+  /// For derived classes, which know the shape that their parameters have together.
   explicit Distribution(const Shape& batch_shape) : batch_shape_(batch_shape) {}
   /// Draws of shape `whole`, for sample(); nothing is recorded.
   virtual Tensor draw(const Shape& whole) const = 0;

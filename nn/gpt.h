@@ -192,6 +192,7 @@ class GPT : public Module, public DecoderChain {
   class Transformer : public Module {
    public:
     using Options = GPTConfig;
+    /// Makes the parameters for this configuration.
     explicit Transformer(const GPTConfig& config);
     Embedding& wte;
     Embedding* const wpe;  ///< the embedding of positions; null with rotary embedding

@@ -168,6 +168,7 @@ class Llama : public Module, public DecoderChain {
   class Body : public Module {
    public:
     using Options = LlamaConfig;
+    /// Makes the parameters for this configuration.
     explicit Body(const LlamaConfig& config);
     std::string type_name() const override { return "LlamaModel"; }
     Embedding& embed_tokens;

@@ -39,6 +39,7 @@ class BatchNorm : public Module {
   Tensor& num_batches_tracked;
 
  protected:
+  /// Makes parameters and buffers for this number of channels.
   BatchNorm(int64_t features, const BatchNormOptions& options);
   /// Throws an Error unless x has a shape for this layer.
   virtual void check_input(const Tensor& x) const = 0;
@@ -202,6 +203,7 @@ class InstanceNorm : public Module {
   Tensor& bias;    ///< [C]; undefined without affine or bias
 
  protected:
+  /// Makes the parameters for this number of channels.
   InstanceNorm(int64_t features, const InstanceNormOptions& options);
   /// The number of dimensions of a batch.
   virtual int batched_ndim() const = 0;

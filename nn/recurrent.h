@@ -64,6 +64,7 @@ class Recurrent : public Module {
   const RecurrentOptions& options() const { return options_; }
 
  protected:
+  /// Makes the parameters of all layers; `kind` names the layer in errors.
   Recurrent(const char* kind, int64_t gates, std::pair<int64_t, int64_t> sizes,
             const RecurrentOptions& options);
 
@@ -165,6 +166,7 @@ class RecurrentCell : public Module {
   int64_t hidden_size() const { return hidden_size_; }
 
  protected:
+  /// Makes the parameters; `kind` names the cell in errors.
   RecurrentCell(const char* kind, int64_t gates, std::pair<int64_t, int64_t> sizes, bool bias);
   /// The state that was given, or else zeros: [N, H] for x [N, I], or [H] for x [I].
   Tensor state_for(const Tensor& x, const Tensor& given) const;

@@ -47,6 +47,7 @@ class EMA : public OptimizerOf<EMAOptions> {
   /// Calls swap() when it is made, and again when it goes out of scope.
   class Scope {
    public:
+    /// Exchanges parameters and averages.
     explicit Scope(EMA& ema) : ema_(ema) { ema_.swap(); }
     ~Scope() { ema_.swap(); }
     Scope(const Scope&) = delete;

@@ -109,6 +109,7 @@ class Optimizer {
     bool just_made = false;  ///< arrays were made in this step
   };
 
+  /// For derived classes; `name` names the optimizer in errors.
   explicit Optimizer(const char* name) : name_(name) {}
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -218,8 +219,10 @@ class OptimizerOf : public Optimizer {
   const Options& options(int group = 0) const { return options_[group_at(group)]; }
 
  protected:
+  /// Makes one group of these parameters, with these options.
   OptimizerOf(const char* name, const std::vector<Tensor>& params, const Options& options)
       : OptimizerOf(name, std::vector<Group>{Group{params, options}}) {}
+  /// Makes these groups. Throws an Error for options out of range, or if there is no parameter.
   OptimizerOf(const char* name, const std::vector<Group>& groups) : Optimizer(name) {
     for (const Group& group : groups) {
       group.options.check_values();

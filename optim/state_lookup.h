@@ -18,6 +18,7 @@ inline core::NamedArray state_number(std::string name, double value) {
 /// Looks names up in a state dict and collects everything that does not fit.
 class StateLookup {
  public:
+  /// Looks names up in `dict`; `optimizer` names the optimizer in errors.
   StateLookup(const char* optimizer, const std::vector<core::NamedArray>& dict)
       : optimizer_(optimizer) {
     for (const core::NamedArray& entry : dict) {

@@ -1,7 +1,6 @@
 #pragma once
-// Decompositions and solvers of matrices: the last two dimensions of float32 or float64 cpu arrays
-//, leading dimensions are batches. On the
-// meta device only shapes are computed.
+// Decompositions and solvers of matrices, which are the last two dimensions of float32 or float64
+// arrays on the cpu; leading dimensions are batches. On meta only shapes are computed.
 #include <hero/core/array.h>
 
 namespace hero::core {

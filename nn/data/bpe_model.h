@@ -29,6 +29,7 @@ class BPEPairTable {
   };
 
   BPEPairTable() : entries_(1) {}
+  /// Makes a table of these merges, whose ranks are their positions.
   explicit BPEPairTable(const std::vector<BPEMerge>& merges);
   /// The merge of two tokens; its rank is kNone if there is none.
   const Entry& find(int32_t left, int32_t right) const {

@@ -45,6 +45,7 @@ class MNIST : public Dataset {
     const char* package;  // Debian's, or null
     std::vector<std::string> classes;
   };
+  /// Reads the files of another data set in the same format.
   MNIST(const MNISTOptions& options, Kind kind);
 
  private:

@@ -67,6 +67,7 @@ class TokenDataset : public Dataset {
  public:
   /// Makes a dataset. Throws an Error unless there is at least one sample.
   explicit TokenDataset(Tokens tokens, const TokenDatasetOptions& options = {});
+  /// Copies the tokens into memory first.
   explicit TokenDataset(std::span<const int64_t> tokens, const TokenDatasetOptions& options = {})
       : TokenDataset(Tokens(tokens), options) {}
   int64_t size() const override;
