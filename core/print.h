@@ -12,12 +12,12 @@ namespace hero::core {
 
 /// How arrays are printed. The defaults are NumPy's, except for the four digits.
 struct PrintOptions {
-  int precision = 4;            // digits behind the point, at most; fewer where fewer say it all
-  int64_t threshold = 1000;     // arrays with more elements are summarised
-  int64_t edge_items = 3;       // elements kept at both ends of a summarised dimension
-  int64_t line_width = 75;      // columns
-  bool suppress_small = false;  // never scientific notation for the sake of small numbers
-  std::string_view separator = " ";
+  int precision = 4;            ///< digits after the decimal point, at most; fewer if they suffice
+  int64_t threshold = 1000;     ///< arrays with more elements are summarised
+  int64_t edge_items = 3;       ///< elements at both ends of a summarised dimension
+  int64_t line_width = 75;      ///< columns of a line
+  bool suppress_small = false;  ///< true: no scientific notation because of small numbers
+  std::string_view separator = " ";  ///< what is between two elements
 };
 
 /// Only the nested block of values, which is empty for an array on meta.

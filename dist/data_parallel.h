@@ -145,6 +145,7 @@ class DataParallel {
   }
 
  protected:
+  /// For the rungs, which make the replica.
   explicit DataParallel(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) {}
   std::shared_ptr<Replica> replica_;
 

@@ -20,6 +20,7 @@ class Padding {
   Padding(const Pair& pair) : size_(pair) {}
   /// "same" or "valid"; throws an Error for any other word.
   Padding(const std::string& word);
+  /// "same" or "valid"; throws an Error for any other word.
   template <size_t N>
   Padding(const char (&word)[N]) : Padding(std::string(word)) {}
 

@@ -31,11 +31,12 @@ struct ProgressOptions {
   std::string unit = "step";  ///< what the rate counts: "image", "token"
   double per_step = 1.0;      ///< how many of these units a step has
 
-  /// \name For tests; empty: seconds of a steady clock, stderr, the terminal's columns.
+  /// \name For tests
   /// \{
-  std::function<double()> now = {};
+  std::function<double()> now = {};  ///< seconds of a clock; empty: a steady clock
+  /// Takes what is to be written; empty: stderr.
   std::function<void(const std::string&)> write = {};
-  std::function<int()> columns = {};
+  std::function<int()> columns = {};  ///< width of the terminal; empty: asks the terminal
   /// \}
 };
 
