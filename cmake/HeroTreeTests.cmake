@@ -38,7 +38,7 @@ hero_tree_test("the link check finds what is broken" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_links)
 hero_tree_test("the page of questions has every environment variable" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_faq)
-hero_tree_test("the check of the reference finds functions without a text" docs
+hero_tree_test("the check of the reference finds functions and fields without a text" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_reference)
 hero_tree_test("every translation from PyTorch is compiled" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_pytorch_page)
