@@ -110,7 +110,9 @@ class MeteredBackend final : public Backend {
   }
   void linear_backward(const LinearBack& back) override {
     const int64_t m = back.g.size(0), n = back.g.size(1);
-    const int64_t k = back.x.defined() ? back.x.size(1) : back.w.size(1);
+    // neither is there where the gradient of the bias is wanted alone
+    const Array& with_k = back.x.defined() ? back.x : back.w;
+    const int64_t k = with_k.defined() ? with_k.size(1) : 0;
     const DType dtype = back.g.dtype();
     if (back.g_x.defined()) {
       charge(product_work(

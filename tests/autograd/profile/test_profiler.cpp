@@ -191,6 +191,15 @@ TEST_CASE("flops and bytes are those that the work meter sees") {
   CHECK(row_of(without.profile(), "matmul", "net.first", ProfilePhase::forward).flops == 0);
 }
 
+TEST_CASE("the gradient of a bias alone is metered") {
+  const Tensor x = ones({4, 5}), w = ones({2, 5}), bias = weight({2});
+  const Profiler profiler;
+  sum(linear(x, w, bias)).backward();
+  const ProfileRow row = row_of(profiler.profile(), "linear", "", ProfilePhase::backward);
+  CHECK(row.calls == 1);
+  CHECK(row.flops == 4 * 2);
+}
+
 TEST_CASE("an error inside leaves no interval open") {
   Profiler profiler;
   {
