@@ -52,7 +52,7 @@ function(hero_mpi_tests)
   target_link_libraries(hero_mpi_ranks PRIVATE hero::dist Threads::Threads)
   add_dependencies(hero_tests hero_mpi_ranks)
   add_dependencies(hero_test_dist hero_mpi_ranks)
-  foreach(case IN ITEMS hashes ladder20 checks staging bugs failures launch resume resume100)
+  foreach(case IN ITEMS hashes ladder20 checks staging ways bugs failures launch resume resume100)
     set(name "dist: processes under mpirun, ${case}")
     add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi ${case}
                                   $<TARGET_FILE:hero_mpi_ranks> "${HERO_MPIEXEC}")

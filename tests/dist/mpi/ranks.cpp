@@ -17,6 +17,7 @@
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
+#include "dist/mpi/ways.h"
 #include "dist/one_bit.h"
 #include "dist/pipelines.h"
 #include "dist/seeded_bugs.h"
@@ -367,6 +368,7 @@ int main(int argc, char** argv) {
        }},
       {"staging", check_staging},
       {"resume", train_on},
+      {"ways", train_eight_ways},
       {"restarts", train_and_die},
       {"print", [](Communicator& world) {
          world.out() << "rank " << world.rank() << " of " << world.size() << " on "
