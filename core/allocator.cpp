@@ -146,8 +146,10 @@ void* system_block(int64_t bytes) {
     small_cache.clear();
     block = ask();
   }
-  check(block != nullptr, "allocate: out of memory: ", bytes_text(bytes),
-        " asked for; use smaller batches or release tensors");
+  if (block == nullptr) [[unlikely]] {
+    fail("allocate: out of memory: ", bytes_text(bytes),
+         " asked for; use smaller batches or release tensors");
+  }
   // Fewer page faults and TLB misses on long arrays; advice only, so failure changes nothing.
   if (bytes >= kHugeBytes) madvise(block, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   return block;
@@ -166,9 +168,10 @@ HostMemoryScope::~HostMemoryScope() { chosen_memory = nullptr; }
 
 void* allocate(int64_t bytes) {
   // Beyond it the rounded size would not be a number of 64 bits.
-  check(static_cast<uint64_t>(bytes) <= static_cast<uint64_t>(kMostBytes),
-        "allocate: out of memory: ", bytes_text(bytes),
-        " asked for; use smaller batches or release tensors");
+  if (static_cast<uint64_t>(bytes) > static_cast<uint64_t>(kMostBytes)) [[unlikely]] {
+    fail("allocate: out of memory: ", bytes_text(bytes),  // which no allocation is to pay for
+         " asked for; use smaller batches or release tensors");
+  }
   if (chosen_memory) [[unlikely]]
     return chosen_memory->allocate(bytes);
   const int64_t size = block_bytes(bytes);

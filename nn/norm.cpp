@@ -185,10 +185,11 @@ InstanceNorm::InstanceNorm(int64_t features, const InstanceNormOptions& options)
 
 Tensor InstanceNorm::forward(const Tensor& x) {
   const int batched = batched_ndim();
-  check((x.ndim() == batched || x.ndim() == batched - 1) &&
-            x.size(x.ndim() - batched + 1) == num_features,
-        type_name(), ": expected ", num_features, " channels in dimension 1 of ", batched,
-        " (or 0 of ", batched - 1, "), got ", x.shape());
+  if ((x.ndim() != batched && x.ndim() != batched - 1) ||
+      x.size(x.ndim() - batched + 1) != num_features) {
+    fail(type_name(), ": expected ", num_features, " channels in dimension 1 of ", batched,
+         " (or 0 of ", batched - 1, "), got ", x.shape());
+  }
   if (x.ndim() == batched) return group_norm(x, num_features, weight, bias, eps_);
   return squeeze(group_norm(unsqueeze(x, 0), num_features, weight, bias, eps_), 0);
 }

@@ -29,8 +29,9 @@ bool MessagePlan::has_output(int rank, const Action& action) const {
 }
 
 Message MessagePlan::output(int rank, const Action& action) const {
-  check(has_output(rank, action), "pipeline: nobody waits for ", to_string(action), " of rank ",
-        rank);
+  if (!has_output(rank, action)) {
+    fail("pipeline: nobody waits for ", to_string(action), " of rank ", rank);
+  }
   const int to = stage(rank, action.chunk) + (action.kind == Kind::forward ? 1 : -1);
   return {{action.kind, to / ranks_, action.micro}, rank, to % ranks_};
 }

@@ -84,7 +84,7 @@ void PipelineRun::post(const Message& message) {
 
 Array PipelineRun::take(const Action& action) {
   auto node = arriving_.extract(key(action));
-  check(!node.empty(), "pipeline: nothing was received for ", to_string(action));
+  if (node.empty()) fail("pipeline: nothing was received for ", to_string(action));
   node.mapped().work.wait();
   return node.mapped().array;
 }

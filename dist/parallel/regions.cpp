@@ -37,10 +37,10 @@ void check_gathered(const Region& region, const std::string& name, const nn::Slo
                    slot.tensor.numel() == layout::numel(part->whole, part->boxes)
              // in a pipeline, one box
              : part == nullptr || (!part->boxes.empty() && slot.tensor.shape() == part->whole);
-  check(good, "tensor_parallel: ", name, " is not there as it was cut but ",
-        describe_part(slot.tensor),
-        "; call the module that was sharded, and make no module inside ",
-        region.module->type_name(), " '", region.path, "' a unit of it");
+  if (good) return;
+  fail("tensor_parallel: ", name, " is not there as it was cut but ", describe_part(slot.tensor),
+       "; call the module that was sharded, and make no module inside ", region.module->type_name(),
+       " '", region.path, "' a unit of it");
 }
 
 // A piece's slices, as tensors of their own that say nothing of the whole.

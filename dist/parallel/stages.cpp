@@ -141,8 +141,10 @@ std::vector<StageValue> stage_values(nn::Chain& chain, const std::vector<size_t>
   std::vector<StageValue> values;
   for (const auto& [name, slot] : chain.root().slots()) {
     if (!slot->tensor.defined()) continue;
-    check(users.count(slot) > 0, "pipeline: '", name, "' of ", chain.root().type_name(),
-          " belongs to no link; modules_of() must name its module");
+    if (users.count(slot) == 0) {
+      fail("pipeline: '", name, "' of ", chain.root().type_name(),
+           " belongs to no link; modules_of() must name its module");
+    }
     auto known = std::find_if(values.begin(), values.end(), [s = slot](const StageValue& value) {
       return is_same(value.leaf(), s->tensor);
     });

@@ -60,19 +60,20 @@ Tensor Module::forward(const Tensor& /*x*/) {
 }
 
 void Module::check_name(const char* what, const std::string& name) const {
-  check(!name.empty() && name.find('.') == std::string::npos, type_name(), ": ", what, " name '",
-        name, "' must be neither empty nor hold a dot");
-  for (const auto& slot : slots_) {
-    check(slot->name != name, type_name(), ": '", name, "' is there already");
+  if (name.empty() || name.find('.') != std::string::npos) {
+    fail(type_name(), ": ", what, " name '", name, "' must be neither empty nor hold a dot");
   }
-  for (const auto& child : children_) {
-    check(child->name_ != name, type_name(), ": '", name, "' is there already");
+  const auto has_name = [&](const auto& each) { return each->name == name; };
+  if (std::any_of(slots_.begin(), slots_.end(), has_name) ||
+      std::any_of(children_.begin(), children_.end(),
+                  [&](const auto& child) { return child->name_ == name; })) {
+    fail(type_name(), ": '", name, "' is there already");
   }
 }
 
 Module& Module::adopt(const std::string& name, std::unique_ptr<Module> child) {
   check_name("module", name);
-  check(child != nullptr, type_name(), ": module '", name, "' is null");
+  if (child == nullptr) fail(type_name(), ": module '", name, "' is null");
   child->name_ = name;
   child->set_path(joined(path_, name));
   children_.push_back(std::move(child));
@@ -133,16 +134,18 @@ Tensor first_tensor(const Slot& slot, const Shape& shape, DType dtype) {
 
 Tensor& Module::parameter(const std::string& name, const Shape& shape, const Init& init,
                           DType dtype) {
-  check(is_floating(dtype), type_name(), ": parameter '", name, "' needs a floating dtype, not ",
-        dtype);
+  if (!is_floating(dtype)) {
+    fail(type_name(), ": parameter '", name, "' needs a floating dtype, not ", dtype);
+  }
   Slot slot{name, {}, init, stream_of(name), Slot::Kind::parameter};
   slot.tensor = first_tensor(slot, shape, dtype);
   return add_slot(std::move(slot));
 }
 
 Tensor& Module::parameter(const std::string& name, const Tensor& leaf) {
-  check(leaf.defined() && leaf.is_leaf(), type_name(), ": parameter '", name,
-        "' is not a leaf; give it detached values");
+  if (!leaf.defined() || !leaf.is_leaf()) {
+    fail(type_name(), ": parameter '", name, "' is not a leaf; give it detached values");
+  }
   leaf.requires_grad_();
   return add_slot({name, leaf, {}, {}, Slot::Kind::parameter});
 }

@@ -57,7 +57,7 @@ MpiWorld::~MpiWorld() {
 void MpiWorld::post(const std::shared_ptr<MpiCall>& call) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    check(!over_, call->where(), ": the run has ended");
+    if (over_) fail(call->where(), ": the run has ended");
     if (!failure_) {
       posted_.push_back(call);
       if (!call->call.awaited) work_.notify_one();

@@ -27,8 +27,10 @@ void await(const Timeouts& timeouts, Phase phase, const std::string& where,
   for (int looks = 0; !ready(); ++looks) {
     patience();
     const std::chrono::duration<double> waited = Clock::now() - start;
-    check(waited.count() < timeouts.of(phase), where, ": ", timeouts.text(phase),
-          ": NCCL still waits for other ranks", timeout_advice(phase));
+    if (waited.count() >= timeouts.of(phase)) {
+      fail(where, ": ", timeouts.text(phase), ": NCCL still waits for other ranks",
+           timeout_advice(phase));
+    }
     if (looks < kLooks) {
       std::this_thread::yield();
     } else {

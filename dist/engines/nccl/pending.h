@@ -47,8 +47,10 @@ struct GpuRank : FreeGate {
   // Between two looks at what others have begun; an Error when the time since `start` is over.
   void pause(Clock::time_point start, const std::string& where) const {
     const std::chrono::duration<double> waited = Clock::now() - start;
-    check(waited.count() < terms.timeouts.step, where, ": ", terms.timeouts.text(Phase::step),
-          "; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
+    if (waited.count() >= terms.timeouts.step) {
+      fail(where, ": ", terms.timeouts.text(Phase::step),
+           "; set HERO_TIMEOUT to more seconds if the other ranks only need longer");
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   // After an error: nothing of this rank is under way any more.
