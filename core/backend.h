@@ -158,6 +158,10 @@ struct UpdateItem {
   const std::byte* grad = nullptr;
   std::array<std::byte*, kMaxUpdateStates> states = {};
   const double* norms = nullptr;  ///< two numbers on the device, for functors that take them
+  /// A copy of a float32 parameter in 16 bits, of dtype `low_dtype`, which is also the gradient's;
+  /// none where it is null. No functor has norms and a copy.
+  std::byte* low = nullptr;
+  DType low_dtype = DType::float32;
 };
 
 /// Which numbers a random fill draws.
@@ -300,7 +304,7 @@ class Backend {
   /// \}
   /// One optimizer step over the elements of all items, whose parameters do not overlap: params and
   /// states are updated in place from gradients. param and grad are of `dtype`, states of that or,
-  /// for halves, float32.
+  /// for halves, float32. An item's `low` is set to its parameter, rounded.
   virtual void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
                       std::span<const double> coefficients) = 0;
   /// As core/functions/codec.h says: x [n] contiguous, float32 or a half, in rows of `row` elements

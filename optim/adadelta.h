@@ -39,6 +39,7 @@ class Adadelta : public OptimizerOf<AdadeltaOptions> {
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool is_elementwise() const override { return true; }
 };
 
 }  // namespace hero::optim

@@ -42,6 +42,7 @@ class Adagrad : public OptimizerOf<AdagradOptions> {
   std::vector<const char*> array_names(int group) const override;
   double first_value(int group, const char* name) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool is_elementwise() const override { return true; }
 };
 
 }  // namespace hero::optim

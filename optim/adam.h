@@ -45,6 +45,7 @@ class Adam : public OptimizerOf<AdamOptions> {
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool is_elementwise() const override { return true; }
 };
 
 /// Options of AdamW.
@@ -87,6 +88,7 @@ class AdamW : public OptimizerOf<AdamWOptions> {
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool is_elementwise() const override { return true; }
 };
 
 }  // namespace hero::optim

@@ -41,6 +41,7 @@ class Adamax : public OptimizerOf<AdamaxOptions> {
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool is_elementwise() const override { return true; }
 };
 
 }  // namespace hero::optim

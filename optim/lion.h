@@ -40,6 +40,7 @@ class Lion : public OptimizerOf<LionOptions> {
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool is_elementwise() const override { return true; }
 };
 
 }  // namespace hero::optim

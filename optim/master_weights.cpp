@@ -48,6 +48,14 @@ Array wide_gradient(const Tensor& param, double factor) {
   return wide;
 }
 
+Array low_copy(const Tensor& param) {
+  const Array& values = param.array();
+  const Tensor grad = param.grad();
+  const bool fits = is_half(values.dtype()) && values.is_contiguous() && !core::is_away(values) &&
+                    grad.defined() && grad.dtype() == values.dtype();
+  return fits ? values : Array();
+}
+
 int64_t wide_gradient_bytes(const Tensor& param, double factor) {
   const Tensor grad = param.grad();
   const bool made = grad.defined() && (is_half(grad.dtype()) || factor != 1.0);

@@ -15,6 +15,9 @@ std::vector<Tensor> masters_of(const std::vector<Tensor>& params);
 void round_to_param(const Tensor& master, const Tensor& param);
 /// The gradient of param in float32, times factor.
 Array wide_gradient(const Tensor& param, double factor);
+/// The array of a 16-bit parameter that one pass can set while it reads the gradient; undefined if
+/// it is not contiguous, not in memory, or the gradient has another dtype.
+Array low_copy(const Tensor& param);
 /// The bytes that wide_gradient() allocates; 0 if it returns the gradient itself.
 int64_t wide_gradient_bytes(const Tensor& param, double factor);
 /// Moves the gradient of every param, converted to float32, to its master.
@@ -29,10 +32,12 @@ StateDict take_masters(const char* optimizer, const StateDict& dict,
 }  // namespace detail
 
 /// Runs the optimizer O on float32 copies ("masters") of float16 and bfloat16 parameters. step()
-/// reads the parameters' gradients, of which it converts no more at a time than the largest
-/// parameter has; updates the masters, with the bits that O gives float32 parameters with the same
-/// gradients; and rounds the masters into the parameters. Parameters of other dtypes are their own
-/// masters. O is any optimizer of optim that steps without a closure and without lookahead().
+/// reads the parameters' gradients; updates the masters, with the bits that O gives float32
+/// parameters with the same gradients; and rounds the masters into the parameters. It does all three
+/// in one pass if O is elementwise, as all of optim's are but LAMB, Adafactor and Muon; otherwise it
+/// converts no more gradients at a time than the largest parameter has. Parameters of other dtypes
+/// are their own masters. O is any optimizer of optim that steps without a closure and without
+/// lookahead().
 ///
 ///   optim::MasterWeights<optim::AdamW> adamw(model.parameters(), {.lr = 3e-4});
 ///
@@ -120,13 +125,24 @@ class MasterWeights : public O {
 
  protected:
   Array gradient_of(int param) const override {
+    if (this->state(param).low.defined()) return with_gradient(param).grad().array();
     return detail::wide_gradient(with_gradient(param), factor_);
   }
   int64_t gradient_bytes(int param) const override {
+    if (low_of(param).defined()) return 0;
     return detail::wide_gradient_bytes(with_gradient(param), factor_);
   }
+  /// The parameter, if one pass can read its gradient, update the master and round it.
+  Array low_of(int param) const override {
+    if (!this->is_elementwise() || factor_ != 1.0 || own(param)) return {};
+    return detail::low_copy(with_gradient(param));
+  }
   void updated(int param) override {
-    detail::round_to_param(this->state(param).param, params_[static_cast<size_t>(param)]);
+    if (Array& low = this->state(param).low; low.defined()) {
+      low = {};
+    } else {
+      detail::round_to_param(this->state(param).param, params_[static_cast<size_t>(param)]);
+    }
   }
 
  private:

@@ -49,6 +49,7 @@ class NAdam : public OptimizerOf<NAdamOptions> {
   double first_value(int group, const char* name) const override;
   std::array<double, 2> number_range(const char* name) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool is_elementwise() const override { return true; }
 };
 
 }  // namespace hero::optim

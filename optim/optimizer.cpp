@@ -120,12 +120,13 @@ void Optimizer::step_params() {
         held = 0;
       }
       held += bytes;
-      step_param(group, i, bytes > 0);
+      step_param(group, i);
     }
   }
 }
 
-void Optimizer::step_param(int group, int param, bool made) {
+void Optimizer::step_param(int group, int param) {
+  state(param).low = low_of(param);
   const Array grad = gradient_of(param);
   if (!grad.defined()) return;
   const Array& values = state(param).param.array();
@@ -134,7 +135,7 @@ void Optimizer::step_param(int group, int param, bool made) {
     core::bring(values);
   }
   entered(param);
-  if (made) made_.push_back(grad);
+  gradients_.push_back(grad);
   prepare(group, state(param));
   state(param).steps += 1.0;
   update(group, state(param), grad);
@@ -142,7 +143,7 @@ void Optimizer::step_param(int group, int param, bool made) {
 }
 
 void Optimizer::run_batch() {
-  const std::vector<Array> made = std::exchange(made_, {});
+  const std::vector<Array> gradients = std::exchange(gradients_, {});
   batch_.run();
   batch_done();
 }

@@ -107,6 +107,7 @@ class Optimizer {
     std::vector<double> numbers;
     Array scratch;           ///< a class's own between two calls; not saved
     bool just_made = false;  ///< arrays were made in this step
+    Array low;               ///< the 16-bit copy that this step sets; see low_of()
   };
 
   /// For derived classes; `name` names the optimizer in errors.
@@ -144,6 +145,11 @@ class Optimizer {
   /// The bytes that gradient_of() allocates; 0 if the gradient is there already. step() has no more
   /// of these in memory at a time than the largest parameter needs.
   virtual int64_t gradient_bytes(int /*param*/) const { return 0; }
+  /// True for a class whose update() hands the gradient to run() and does not read it elsewhere.
+  virtual bool is_elementwise() const { return false; }
+  /// For elementwise classes: a contiguous 16-bit copy of a float32 parameter, which the pass of the
+  /// step sets, and whose dtype gradient_of() has; undefined if there is none.
+  virtual Array low_of(int /*param*/) const { return {}; }
   /// Called before the step of a parameter that has a gradient; its states may not exist yet.
   virtual void entered(int /*param*/) {}
   /// Called whenever a batch of what was handed to run() has run, once or more in a step.
@@ -168,7 +174,8 @@ class Optimizer {
   template <class F>
   void run(const typename F::template Step<double>& step, const State& state, const Array& grad,
            std::span<const Array* const> arrays) {
-    batch_.add<F>(step, state.param.array(), grad, arrays);
+    batch_.add<F>(step, state.param.array(), grad, arrays, nullptr,
+                  state.low.defined() ? &state.low : nullptr);
   }
   /// Runs at once everything that was handed to run(), then calls batch_done().
   void run_batch();
@@ -190,16 +197,16 @@ class Optimizer {
  private:
   State read_state(StateLookup& lookup, int group, size_t at) const;
   void step_params();
-  void step_param(int group, int param, bool made);
+  void step_param(int group, int param);
   void finish_step();
 
   const char* name_;
   std::vector<State> states_;
   std::vector<int> group_ends_;
-  // Of the step now running: updates that wait to be run together, gradients made for them, and the
+  // Of the step now running: updates that wait to be run together, their gradients, and the
   // parameters stepped.
   core::UpdateBatch batch_;
-  std::vector<Array> made_;
+  std::vector<Array> gradients_;
   std::vector<int> stepped_;
 };
 

@@ -43,6 +43,7 @@ class SGD : public OptimizerOf<SGDOptions> {
  protected:
   std::vector<const char*> array_names(int group) const override;
   void update(int group, State& state, const Array& grad) override;
+  bool is_elementwise() const override { return true; }
 };
 
 /// Options of NesterovLookahead.

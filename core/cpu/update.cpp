@@ -1,4 +1,5 @@
 // Optimizer steps: each functor of UpdateList as one loop over contiguous elements.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -78,12 +79,43 @@ UpdateKernel update_kernel(uint16_t index, DType dtype) {
   }
 }
 
+// Where the gradient and a copy of the parameter have 16 bits: the gradient is widened, the kernel
+// run and the parameter rounded for so many elements at a time, which stay in the nearest cache.
+constexpr int64_t kLowElements = 1024;
+
+template <class H>
+void run_low(UpdateKernel kernel, const UpdateItem& chunk, std::span<const double> coefficients) {
+  alignas(64) float wide[kLowElements];
+  UpdateItem part = chunk;
+  part.grad = reinterpret_cast<const std::byte*>(wide);
+  const auto* grad = reinterpret_cast<const H*>(chunk.grad);
+  auto* low = reinterpret_cast<H*>(chunk.low);
+  for (int64_t begin = 0; begin < chunk.n; begin += kLowElements) {
+    part.n = std::min(kLowElements, chunk.n - begin);
+    for (int64_t i = 0; i < part.n; ++i) wide[i] = convert<float>(grad[begin + i]);
+    kernel(part, coefficients);
+    const auto* param = reinterpret_cast<const float*>(part.param);
+    for (int64_t i = 0; i < part.n; ++i) low[begin + i] = convert<H>(param[i]);
+    part.param += part.n * item_size(kFloat32);
+    for (std::byte*& state : part.states) {
+      if (state) state += part.n * item_size(kFloat32);
+    }
+  }
+}
+
+void run_chunk(UpdateKernel kernel, const UpdateItem& chunk, std::span<const double> coefficients) {
+  if (chunk.low == nullptr) return kernel(chunk, coefficients);
+  chunk.low_dtype == DType::float16 ? run_low<Float16>(kernel, chunk, coefficients)
+                                    : run_low<BFloat16>(kernel, chunk, coefficients);
+}
+
 // Elements [begin, end) of an item whose parameter has this dtype.
 UpdateItem chunk_of(const UpdateItem& item, DType dtype, int64_t begin, int64_t end) {
   UpdateItem chunk = item;
   chunk.n = end - begin;
   chunk.param += begin * item_size(dtype);
-  chunk.grad += begin * item_size(dtype);
+  chunk.grad += begin * item_size(chunk.low ? chunk.low_dtype : dtype);
+  if (chunk.low) chunk.low += begin * item_size(chunk.low_dtype);
   for (std::byte*& state : chunk.states) {
     if (state) state += begin * item_size(state_dtype(dtype));
   }
@@ -99,7 +131,7 @@ void CpuBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> it
   for (const UpdateItem& item : items) pieces.append(item.n);
   parallel_for(pieces.length(), kGrain, [&](int64_t begin, int64_t end) {
     pieces.each(begin, end, [&](size_t i, int64_t from, int64_t to) {
-      kernel(chunk_of(items[i], dtype, from, to), coefficients);
+      run_chunk(kernel, chunk_of(items[i], dtype, from, to), coefficients);
     });
   });
 }

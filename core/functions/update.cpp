@@ -7,12 +7,21 @@ namespace hero::core {
 namespace {
 
 void check_update(const UpdateInfo& info, const Array& param, const Array& grad,
-                  std::span<const Array* const> states, const Array* norms) {
+                  std::span<const Array* const> states, const Array* norms, const Array* low) {
   check(is_floating(param.dtype()), info.name, ": parameter has dtype ", param.dtype(),
         "; only floating dtypes can be optimised");
   check_same_device(info.name, param, grad);
-  check(grad.shape() == param.shape() && grad.dtype() == param.dtype(), info.name, ": gradient is ",
-        grad.dtype(), " ", grad.shape(), ", its parameter ", param.dtype(), " ", param.shape());
+  const DType grad_dtype = low ? low->dtype() : param.dtype();
+  check(grad.shape() == param.shape() && grad.dtype() == grad_dtype, info.name, ": gradient is ",
+        grad.dtype(), " ", grad.shape(), ", its parameter ", grad_dtype, " ", param.shape());
+  if (low) {
+    check_same_device(info.name, param, *low);
+    check(!info.takes_norms && param.dtype() == kFloat32 && is_half(low->dtype()) &&
+              low->shape() == param.shape() && low->is_contiguous(),
+          info.name, ": a copy in 16 bits must be contiguous, of a float32 parameter ",
+          param.shape(), " whose step takes no norms: it is ", low->dtype(), " ", low->shape(),
+          ", of ", param.dtype());
+  }
   check(static_cast<int>(states.size()) == info.states, info.name, ": takes ", info.states,
         " states, not ", states.size());
   for (const Array* state : states) {
@@ -39,8 +48,8 @@ std::byte* bytes_of(const Array& x) {
 
 void UpdateBatch::add(const UpdateInfo& info, std::span<const double> coefficients,
                       const Array& param, const Array& grad, std::span<const Array* const> states,
-                      const Array* norms) {
-  check_update(info, param, grad, states, norms);
+                      const Array* norms, const Array* low) {
+  check_update(info, param, grad, states, norms, low);
   UpdateItem& item = kind_of(info.op, coefficients, param).items.emplace_back();
   item.param = dense_bytes(param, true);
   item.grad = dense_bytes(grad, false);
@@ -49,6 +58,11 @@ void UpdateBatch::add(const UpdateInfo& info, std::span<const double> coefficien
     states[i]->storage().bump_version();
   }
   if (norms) item.norms = reinterpret_cast<const double*>(bytes_of(*norms));
+  if (low) {
+    item.low = bytes_of(*low);
+    item.low_dtype = low->dtype();
+    low->storage().bump_version();
+  }
   param.storage().bump_version();
   item.n = param.numel();  // last, so that an item on which something threw has nothing to do
 }

@@ -29,11 +29,14 @@ class UpdateBatch {
   /// shape and device, and states are contiguous. Parameters of a batch do not overlap. float16 and
   /// bfloat16 are computed in float32 and rounded once. Slices of the same elements of each give
   /// the same bits as the whole. `norms`, for functors that take them only: float64 [2] on the same
-  /// device. Defined in core/functions/update_step.h, for the files of optimizers: the functors and
-  /// their arithmetic are not for every program to read.
+  /// device. `low`, for functors without norms and float32 parameters: a float16 or bfloat16 array
+  /// of the parameter's shape, contiguous, which is set to the rounded parameter; the gradient has
+  /// its dtype then. Defined in core/functions/update_step.h, for the files of optimizers: the
+  /// functors and their arithmetic are not for every program to read.
   template <class F>
   void add(const typename F::template Step<double>& step, const Array& param, const Array& grad,
-           std::span<const Array* const> states, const Array* norms = nullptr);
+           std::span<const Array* const> states, const Array* norms = nullptr,
+           const Array* low = nullptr);
   /// Takes all steps; the batch is empty then, after an error too.
   void run();
 
@@ -53,7 +56,8 @@ class UpdateBatch {
   };
 
   void add(const UpdateInfo& info, std::span<const double> coefficients, const Array& param,
-           const Array& grad, std::span<const Array* const> states, const Array* norms);
+           const Array& grad, std::span<const Array* const> states, const Array* norms,
+           const Array* low);
   std::byte* dense_bytes(const Array& x, bool back);
   Kind& kind_of(UpdateOp op, std::span<const double> coefficients, const Array& param);
   void run_all();

@@ -10,12 +10,13 @@ namespace hero::core {
 
 template <class F>
 void UpdateBatch::add(const typename F::template Step<double>& step, const Array& param,
-                      const Array& grad, std::span<const Array* const> states, const Array* norms) {
+                      const Array& grad, std::span<const Array* const> states, const Array* norms,
+                      const Array* low) {
   static_assert(F::states <= kMaxUpdateStates);
   using Packed = std::array<double, kernels::kCoefficients<F>>;
   const auto coefficients = std::bit_cast<Packed>(step);
   add({{kernels::UpdateList::index_of<F>()}, F::name, F::states, kernels::TakesNorms<F>},
-      coefficients, param, grad, states, norms);
+      coefficients, param, grad, states, norms, low);
 }
 
 }  // namespace hero::core

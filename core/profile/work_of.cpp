@@ -91,13 +91,17 @@ Work normalize_backward_work(const RowNorm& norm, const Array& g, const Array& g
 
 Work update_work(UpdateOp op, DType dtype, std::span<const UpdateItem> items) {
   const int states = kUpdateStates[op.index];
-  int64_t n = 0;
-  for (const UpdateItem& item : items) n += item.n;
+  int64_t n = 0, low = 0;
+  for (const UpdateItem& item : items) {
+    n += item.n;
+    if (is_half(item.low_dtype)) low += item.n;
+  }
   const int64_t state_size = std::max<int64_t>(item_size(dtype), 4);  // of halves float32
   return {.kind = WorkKind::elementwise,
           .dtype = dtype,
           .flops = (3 + 5 * states) * n,
-          .bytes = n * (3 * item_size(dtype) + 2 * states * state_size),
+          .bytes = n * (3 * item_size(dtype) + 2 * states * state_size) +
+                   low * (2 * 2 - item_size(dtype)),  // the gradient read and the copy written
           .launches = (static_cast<int64_t>(items.size()) + kItemsOfALaunch - 1) / kItemsOfALaunch};
 }
 

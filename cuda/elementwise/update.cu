@@ -23,7 +23,9 @@ struct UpdateTable {
   std::byte* param[kMaxTensors];
   const std::byte* grad[kMaxTensors];
   std::byte* states[kMaxUpdateStates][kMaxTensors];
-  const double* norms[kMaxTensors];
+  /// Two numbers for functors that take them, or a parameter's copy in 16 bits, or null.
+  void* beside[kMaxTensors];
+  DType low_dtype = DType::float32;  ///< of gradients and copies, where they have 16 bits: of all
 };
 
 // A Step<T> is nothing but its coefficients in order.
@@ -38,10 +40,12 @@ typename F::template Step<T> make_step(std::span<const double> coefficients) {
 template <class P>
 inline constexpr int kUpdateVector = kVectorBytes / sizeof(ComputeOf<P>);
 
-template <class F, class P, size_t... I>
+// H: what the gradient has; where it is not P, `low` becomes the parameter in it.
+template <class F, class H, class P, size_t... I>
 __device__ void step_vector(const typename F::template Step<ComputeOf<P>>& step, P* param,
-                            const P* grad, [[maybe_unused]] ComputeOf<P>* const* states,
-                            int64_t have, bool whole, std::index_sequence<I...>) {
+                            const H* grad, [[maybe_unused]] H* low,
+                            [[maybe_unused]] ComputeOf<P>* const* states, int64_t have, bool whole,
+                            std::index_sequence<I...>) {
   using T = ComputeOf<P>;
   constexpr int kVector = kUpdateVector<P>;
   T p[kVector], g[kVector], s[F::states + 1][kVector];
@@ -52,6 +56,7 @@ __device__ void step_vector(const typename F::template Step<ComputeOf<P>>& step,
   for (int j = 0; j < kVector; ++j) step(p[j], g[j], s[I][j]...);
   write_vector(param, have, p, whole);
   (write_vector(states[I], have, s[I], whole), ...);
+  if constexpr (!std::is_same_v<H, P>) write_vector(low, have, p, whole);
 }
 
 /// What coefficients are converted to on the host; those that depend on norms are not done then.
@@ -68,6 +73,15 @@ __device__ typename F::template Step<T> step_of(const Given& given,
   }
 }
 
+template <class F, class H, class P>
+__device__ void step_low(const typename F::template Step<float>& step, const UpdateTable& table,
+                         int tensor, P* param, float* const* states, int64_t e, int64_t have) {
+  constexpr std::make_index_sequence<F::states> kStates;
+  step_vector<F>(step, param, reinterpret_cast<const H*>(table.grad[tensor]) + e,
+                 static_cast<H*>(table.beside[tensor]) + e, states, have, table.vectors[tensor],
+                 kStates);
+}
+
 template <class F, class P>
 __global__ void __launch_bounds__(kThreads, 4)
     update_kernel(const UpdateTable table, const typename F::template Step<GivenOf<F, P>> given) {
@@ -79,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   const auto* grad = reinterpret_cast<const P*>(table.grad[tensor]);
   const int64_t block = blockIdx.x - table.blocks.first[tensor];
   const int64_t begin = block * (kThreads * kVectorsAThread * kVector);
-  const auto step = step_of<F, T>(given, table.norms[tensor]);
+  const auto step = step_of<F, T>(given, static_cast<const double*>(table.beside[tensor]));
 #pragma unroll 1
   for (int i = 0; i < kVectorsAThread; ++i) {
     const int64_t e = begin + (i * kThreads + static_cast<int>(threadIdx.x)) * kVector;
@@ -89,8 +103,19 @@ __global__ void __launch_bounds__(kThreads, 4)
     for (int k = 0; k < F::states; ++k) {
       states[k] = reinterpret_cast<T*>(table.states[k][tensor]) + e;
     }
+    if constexpr (std::is_same_v<P, float> && !core::kernels::TakesNorms<F>) {
+      if (table.low_dtype == DType::bfloat16) {
+        step_low<F, BFloat16>(step, table, tensor, param + e, states, e, n - e);
+        continue;
+      }
+      if (table.low_dtype == DType::float16) {
+        step_low<F, Float16>(step, table, tensor, param + e, states, e, n - e);
+        continue;
+      }
+    }
     constexpr std::make_index_sequence<F::states> kStates;
-    step_vector<F>(step, param + e, grad + e, states, n - e, table.vectors[tensor], kStates);
+    step_vector<F>(step, param + e, grad + e, static_cast<P*>(nullptr), states, n - e,
+                   table.vectors[tensor], kStates);
   }
 }
 
@@ -128,11 +153,15 @@ void append(UpdateTable& table, DType dtype, const UpdateItem& item) {
   const int64_t vector = kVectorBytes / (dtype == kFloat64 ? 8 : 4);
   const int at = table.blocks.append(item.n, kThreads * kVectorsAThread * vector);
   const auto bytes = static_cast<size_t>(vector * item_size(dtype));
+  const auto low_bytes = static_cast<size_t>(vector * item_size(item.low_dtype));
   table.sizes[at] = item.n;
   table.param[at] = item.param;
   table.grad[at] = item.grad;
-  table.norms[at] = item.norms;
-  table.vectors[at] = aligned(item.param, bytes) && aligned(item.grad, bytes);
+  table.beside[at] = item.low ? static_cast<void*>(item.low) : const_cast<double*>(item.norms);
+  table.low_dtype = item.low_dtype;
+  table.vectors[at] = aligned(item.param, bytes) &&
+                      aligned(item.grad, item.low ? low_bytes : bytes) &&
+                      (!item.low || aligned(item.low, low_bytes));
   for (size_t k = 0; k < item.states.size(); ++k) {
     table.states[k][at] = item.states[k];
     table.vectors[at] = table.vectors[at] && aligned(item.states[k], kVectorBytes);
@@ -147,13 +176,16 @@ void CudaBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> i
   note_values("update", coefficients);
   const UpdateLaunch run = update_launch(op.index, dtype);
   UpdateTable table;
-  for (const UpdateItem& item : items) {
-    if (item.n > 0) append(table, dtype, item);
-    const bool last = &item == &items.back();
-    if (table.blocks.tensors == 0 || !(last || table.blocks.full())) continue;
-    run(table, coefficients);
+  const auto flush = [&] {
+    if (table.blocks.tensors > 0) run(table, coefficients);
     table.blocks = {};
+  };
+  for (const UpdateItem& item : items) {
+    if (item.n == 0) continue;
+    if (table.blocks.full() || item.low_dtype != table.low_dtype) flush();
+    append(table, dtype, item);
   }
+  flush();
 }
 
 }  // namespace hero::cuda

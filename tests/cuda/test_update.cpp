@@ -1,4 +1,6 @@
 // Optimizer steps and what follows a product, against the CPU's.
+#include <optional>
+
 #include "cuda/close.h"
 
 #include <hero/core/functions/map.h>
@@ -44,10 +46,16 @@ struct Both {
   Array param, grad, gpu_param, gpu_grad;
   Array norms = noise({2}, kFloat64, 9), gpu_norms;
   std::vector<Array> states, gpu_states;
+  Array low, gpu_low;  // copies in 16 bits, where there are any
 
-  Both(int count, int64_t n, DType dtype, int64_t shift, uint64_t seed) {
+  Both(int count, int64_t n, DType dtype, int64_t shift, uint64_t seed,
+       std::optional<DType> low_dtype = {}) {
     param = at_offset(noise({n}, dtype, seed), shift);
-    grad = at_offset(noise({n}, dtype, seed + 1), shift);
+    grad = at_offset(noise({n}, low_dtype.value_or(dtype), seed + 1), shift);
+    if (low_dtype) {
+      low = at_offset(Array::zeros({n}, *low_dtype), shift);
+      gpu_low = on_gpu(low);
+    }
     gpu_param = on_gpu(param);
     gpu_grad = on_gpu(grad);
     core::map_into<k::Abs>(norms, norms);
@@ -64,14 +72,19 @@ struct Both {
   template <class F>
   void add(core::UpdateBatch& here, core::UpdateBatch& there) const {
     constexpr bool kNorms = k::TakesNorms<F>;
-    here.add<F>(coefficients<F>(), param, grad, pointers(states), kNorms ? &norms : nullptr);
+    here.add<F>(coefficients<F>(), param, grad, pointers(states), kNorms ? &norms : nullptr,
+                low.defined() ? &low : nullptr);
     there.add<F>(coefficients<F>(), gpu_param, gpu_grad, pointers(gpu_states),
-                 kNorms ? &gpu_norms : nullptr);
+                 kNorms ? &gpu_norms : nullptr, low.defined() ? &gpu_low : nullptr);
   }
   void check() const {
     INFO(to_string(param.shape()) << " of " << to_string(param.dtype()) << ", shifted by "
                                   << param.offset());
     CHECK(same_bits(gpu_param, param));
+    if (low.defined()) {
+      CHECK(same_bits(gpu_low, low));
+      CHECK(same_bits(low, param.to(low.dtype())));
+    }
     for (size_t i = 0; i < states.size(); ++i) CHECK(same_bits(gpu_states[i], states[i]));
   }
 };
@@ -128,6 +141,24 @@ TEST_CASE("many parameters of any size, place and dtype are stepped together") {
       params.emplace_back(F::states, n, dtype, i % 3 == 2 ? 1 : 0, static_cast<uint64_t>(i));
     }
     compare<F>(params);
+  });
+}
+
+TEST_CASE("gradients and copies of 16 bits are read and set in the same pass") {
+  HERO_NEEDS_GPU();
+  each_update(k::UpdateList{}, [](auto tag) {
+    using F = typename decltype(tag)::type;
+    if constexpr (!k::TakesNorms<F>) {
+      std::vector<Both> params;
+      // both dtypes, and parameters without a copy, among each other
+      for (int64_t i = 0; i < 40; ++i) {
+        const std::optional<DType> dtypes[] = {kBFloat16, kFloat16, std::nullopt};
+        const int64_t n = i % 7 == 3 ? 0 : i % 20 == 10 ? 4097 + i : i * 5 % 37;
+        params.emplace_back(F::states, n, kFloat32, i % 5 == 2 ? 1 : 0, static_cast<uint64_t>(i),
+                            dtypes[i / 3 % 3]);
+      }
+      compare<F>(params);
+    }
   });
 }
 
