@@ -33,11 +33,11 @@ StateDict take_masters(const char* optimizer, const StateDict& dict,
 
 /// Runs the optimizer O on float32 copies ("masters") of float16 and bfloat16 parameters. step()
 /// reads the parameters' gradients; updates the masters, with the bits that O gives float32
-/// parameters with the same gradients; and rounds the masters into the parameters. It does all three
-/// in one pass if O is elementwise, as all of optim's are but LAMB, Adafactor and Muon; otherwise it
-/// converts no more gradients at a time than the largest parameter has. Parameters of other dtypes
-/// are their own masters. O is any optimizer of optim that steps without a closure and without
-/// lookahead().
+/// parameters with the same gradients; and rounds the masters into the parameters. It does all
+/// three in one pass if O is elementwise, as all of optim's are but LAMB, Adafactor and Muon;
+/// otherwise it converts no more gradients at a time than the largest parameter has. Parameters of
+/// other dtypes are their own masters. O is any optimizer of optim that steps without a closure and
+/// without lookahead().
 ///
 ///   optim::MasterWeights<optim::AdamW> adamw(model.parameters(), {.lr = 3e-4});
 ///

@@ -147,8 +147,8 @@ class Optimizer {
   virtual int64_t gradient_bytes(int /*param*/) const { return 0; }
   /// True for a class whose update() hands the gradient to run() and does not read it elsewhere.
   virtual bool is_elementwise() const { return false; }
-  /// For elementwise classes: a contiguous 16-bit copy of a float32 parameter, which the pass of the
-  /// step sets, and whose dtype gradient_of() has; undefined if there is none.
+  /// For elementwise classes: a contiguous 16-bit copy of a float32 parameter, which the pass of
+  /// the step sets, and whose dtype gradient_of() has; undefined if there is none.
   virtual Array low_of(int /*param*/) const { return {}; }
   /// Called before the step of a parameter that has a gradient; its states may not exist yet.
   virtual void entered(int /*param*/) {}
