@@ -18,9 +18,15 @@ inline dist::RankProgram into_files(dist::RankProgram print) {
     const char* const folder = std::getenv("HERO_TEXTS");
     check(folder != nullptr, "HERO_TEXTS names the folder");
     std::ofstream file(std::string(folder) + "/" + std::to_string(world.rank()));
-    std::streambuf* const before = world.out().rdbuf(file.rdbuf());
-    print(world);
-    world.out().rdbuf(before);
+    struct Redirected {  // also where `print` throws
+      std::ostream& out;
+      std::streambuf* const before;
+      ~Redirected() { out.rdbuf(before); }
+    };
+    {
+      const Redirected redirected{world.out(), world.out().rdbuf(file.rdbuf())};
+      print(world);
+    }
     file.flush();
     check(file.good(), "cannot write to ", folder);
   };

@@ -9,8 +9,8 @@
 
 namespace hero::test {
 
-/// Trains a GPT cut over all ranks, and one cut over half of them in two shards; the parameters that
-/// they end with become files in the folder HERO_RUN.
+/// Trains a GPT cut over all ranks, and one cut over half of them in two shards; the parameters
+/// that they end with become files in the folder HERO_RUN.
 inline void train_eight_ways(dist::Communicator& world) {
   const char* const run = std::getenv("HERO_RUN");
   check(run != nullptr, "ways: HERO_RUN names the folder");
