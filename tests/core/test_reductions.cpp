@@ -5,6 +5,8 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 
+#include <hero/core/functions/indexing.h>
+#include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 
 namespace {
@@ -189,6 +191,43 @@ TEST_CASE("sort keeps all 64 bits of integers and doubles", "[core]") {
   const int64_t big = int64_t{1} << 60;
   const Array x = Array::from(Ints{big + 1, -big, big, INT64_MIN, INT64_MAX}, {5});
   REQUIRE(sort(x).values.to_vector<int64_t>() == Ints{INT64_MIN, -big, big, big + 1, INT64_MAX});
+}
+
+TEST_CASE("sort matches std::stable_sort on long rows, of narrow and of wide ranges", "[core]") {
+  constexpr int64_t kLength = 3001;
+  const Array wide = noise({2, kLength}, kFloat64);
+  const auto whole = [&](double scale) {
+    return core::map<core::kernels::Mul>(wide, scale).to(kInt64);
+  };
+  const Array odd = wide.clone();
+  for (const int64_t i : {5, 700, 2999})
+    backend(kCpu).fill(odd.select(0, 1).slice(0, i, i + 1), kNan);
+  backend(kCpu).fill(odd.select(0, 0).slice(0, 0, kLength, 7), -0.0);
+  for (const Array& x : {wide, wide.to(kFloat32), wide.to(kBFloat16), whole(0x1p60), whole(100.0),
+                         whole(0x1p60).to(kInt32), whole(60.0).to(kUInt8), odd.to(kFloat32),
+                         Array::full({2, kLength}, 3.5)}) {
+    INFO(name(x.dtype()));
+    for (const Order order : {Order::ascending, Order::descending}) {
+      const SortResult got = sort(x, 1, order);
+      const auto index = got.indices.to_vector<int64_t>();
+      const bool exact = x.dtype() == kInt64;  // whose 64 bits a double does not hold
+      const auto rows = x.to(exact ? kInt64 : kFloat64).contiguous();
+      const auto before = [&](int64_t row, int64_t a, int64_t b) {
+        if (order == Order::descending) std::swap(a, b);
+        if (exact) return rows.data<int64_t>()[row + a] < rows.data<int64_t>()[row + b];
+        const double u = rows.data<double>()[row + a], v = rows.data<double>()[row + b];
+        return u < v || (v != v && u == u);
+      };
+      for (const int64_t row : {int64_t{0}, kLength}) {
+        std::vector<int64_t> expected(static_cast<size_t>(kLength));
+        std::iota(expected.begin(), expected.end(), 0);
+        std::stable_sort(expected.begin(), expected.end(),
+                         [&](int64_t a, int64_t b) { return before(row, a, b); });
+        REQUIRE(std::equal(expected.begin(), expected.end(), index.begin() + row));
+      }
+      REQUIRE(same(got.values, gather(x, 1, got.indices)));
+    }
+  }
 }
 
 TEST_CASE("topk takes the largest or the smallest", "[core]") {
