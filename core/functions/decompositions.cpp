@@ -1,4 +1,4 @@
-// Singular values, eigenvalues of symmetric matrices and triangular systems, by Eigen.
+// Singular values; eigenvalues of symmetric matrices and triangular systems, by Eigen.
 #include <cmath>
 #include <limits>
 
@@ -7,8 +7,8 @@
 #define EIGEN_DONT_VECTORIZE
 #define Eigen hero_eigen
 #include <Eigen/Eigenvalues>
-#include <Eigen/SVD>
 
+#include <hero/core/cpu/jacobi_svd.h>
 #include <hero/core/cpu/matrix_batch.h>
 #include <hero/core/functions/linalg.h>
 
@@ -32,12 +32,21 @@ SVD svd(const Array& a) {
   if (!has_bytes(a) || a.numel() == 0) return out;
   with_floats(a, [&]<class T>(TypeTag<T>) {
     const Batch<T> matrix(a, batch), u(out.u, batch), vh(out.vh, batch);
+    const bool tall = rows > columns;
     for_each_matrix("svd", batch, "not finite", [&](int64_t i) {
       if (!matrix[i].allFinite()) return false;
-      const Eigen::BDCSVD<Matrix<T>> found(matrix[i], Eigen::ComputeThinU | Eigen::ComputeThinV);
-      u[i] = found.matrixU();
-      vh[i] = found.matrixV().transpose();
-      View<T>(out.s.data<T>() + i * inner, 1, inner) = found.singularValues().transpose();
+      Matrix<T> left(inner, rows), right(inner, columns);
+      const cpu::WideSVD<T> wide{.rows = inner,
+                                 .columns = std::max(rows, columns),
+                                 .a = matrix[i].data(),
+                                 .row_step = tall ? 1 : columns,
+                                 .column_step = tall ? columns : 1,
+                                 .p = tall ? right.data() : left.data(),
+                                 .s = out.s.data<T>() + i * inner,
+                                 .q = tall ? left.data() : right.data()};
+      wide.run();
+      u[i] = left.transpose();
+      vh[i] = right;
       return true;
     });
   });
