@@ -124,6 +124,15 @@ struct RowNorm {
   const Array* g_residual = nullptr;
 };
 
+/// Channels of x [N, C, L], each brought to mean 0 and mean square 1 over N and L, then scaled and
+/// shifted.
+struct ChannelNorm {
+  const Array* weight = nullptr;  ///< [C]
+  const Array* bias = nullptr;    ///< [C]
+  double eps = 0.0;
+  bool fixed = false;  ///< mean and variance are given, and constant; else they are those of x
+};
+
 /// A matrix [K, N] in the order in which a device's products read it; see Backend::pack_matrix.
 struct PackedMatrix {
   int64_t rows = 0, columns = 0;
@@ -279,6 +288,15 @@ class Backend {
   virtual void normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
                                        const Array& mean, const Array& scale, const Array& g_x,
                                        const Array* g_weight, const Array* g_bias) = 0;
+  /// x [N, C, L] to out = (x - mean) / sqrt(variance + eps) weight + bias; mean and the biased
+  /// variance are [C], of x's dtype, and set unless they are fixed. No halves.
+  virtual void normalize_channels(const ChannelNorm& norm, const Array& x, const Array& out,
+                                  const Array& mean, const Array& variance) = 0;
+  /// The gradients of x, weight and bias from g, each of which may be null.
+  virtual void normalize_channels_backward(const ChannelNorm& norm, const Array& g, const Array& x,
+                                           const Array& mean, const Array& variance,
+                                           const Array* g_x, const Array* g_weight,
+                                           const Array* g_bias) = 0;
   /// out [B, H, T, E] = softmax(scores of q k^T) v: q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]
   /// of any strides, H / G neighbouring heads share one of k and v; out has unit last stride.
   /// log_sum [B, H, T]: logs of sums of exponentials; beside halves (cuda only) float32, as bias.

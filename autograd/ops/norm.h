@@ -10,6 +10,9 @@ Tensor standardize(const Tensor& x, const Dims& dims, double eps);
 /// x weight + bias, either of which may be undefined.
 Tensor scale_and_shift(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
+/// A parameter [C], which may be undefined, as [1, C, 1, ..] of `ndim` dimensions.
+Tensor per_channel(const Tensor& parameter, int ndim);
+
 /// \name Throw unless x is floating and a parameter, where there is one, has the shape.
 /// \{
 void check_floating(const char* op, const Tensor& x);

@@ -51,6 +51,11 @@ class CpuBackend final : public Backend {
   void normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
                                const Array& mean, const Array& scale, const Array& g_x,
                                const Array* g_weight, const Array* g_bias) override;
+  void normalize_channels(const ChannelNorm& norm, const Array& x, const Array& out,
+                          const Array& mean, const Array& variance) override;
+  void normalize_channels_backward(const ChannelNorm& norm, const Array& g, const Array& x,
+                                   const Array& mean, const Array& variance, const Array* g_x,
+                                   const Array* g_weight, const Array* g_bias) override;
   void attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,
                  const Array& out, const Array& log_sum) override;
   void attention_backward(const AttentionScores& scores, const Array& g, const Array& q,

@@ -51,6 +51,11 @@ class MetaBackend final : public Backend {
                       const Array&) override {}
   void normalize_rows_backward(const RowNorm&, const Array&, const Array&, const Array&,
                                const Array&, const Array&, const Array*, const Array*) override {}
+  void normalize_channels(const ChannelNorm&, const Array&, const Array&, const Array&,
+                          const Array&) override {}
+  void normalize_channels_backward(const ChannelNorm&, const Array&, const Array&, const Array&,
+                                   const Array&, const Array*, const Array*,
+                                   const Array*) override {}
   void attention(const AttentionScores&, const Array&, const Array&, const Array&, const Array&,
                  const Array&) override {}
   void attention_backward(const AttentionScores&, const Array&, const Array&, const Array&,

@@ -249,6 +249,19 @@ class MeteredBackend final : public Backend {
     const WorkScope inside(nullptr);
     inner_.normalize_rows_backward(norm, g, x, mean, scale, g_x, g_weight, g_bias);
   }
+  void normalize_channels(const ChannelNorm& norm, const Array& x, const Array& out,
+                          const Array& mean, const Array& variance) override {
+    charge(pass_work(WorkKind::reduce, norm.fixed ? 3 : 7, x, out));
+    const WorkScope inside(nullptr);
+    inner_.normalize_channels(norm, x, out, mean, variance);
+  }
+  void normalize_channels_backward(const ChannelNorm& norm, const Array& g, const Array& x,
+                                   const Array& mean, const Array& variance, const Array* g_x,
+                                   const Array* g_weight, const Array* g_bias) override {
+    charge(normalize_channels_backward_work(norm, g, x, g_x, g_weight));
+    const WorkScope inside(nullptr);
+    inner_.normalize_channels_backward(norm, g, x, mean, variance, g_x, g_weight, g_bias);
+  }
   void attention(const AttentionScores& scores, const Array& q, const Array& k, const Array& v,
                  const Array& out, const Array& log_sum) override {
     charge(attention_work(scores, q, k, v, out));

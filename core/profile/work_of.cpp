@@ -89,6 +89,15 @@ Work normalize_backward_work(const RowNorm& norm, const Array& g, const Array& g
   return work;
 }
 
+Work normalize_channels_backward_work(const ChannelNorm& norm, const Array& g, const Array& x,
+                                      const Array* g_x, const Array* g_weight) {
+  const bool reads_x = !norm.fixed || g_weight != nullptr;
+  return {.kind = WorkKind::reduce,
+          .dtype = x.dtype(),
+          .flops = (reads_x ? 11 : 2) * x.numel(),
+          .bytes = g.nbytes() + (reads_x ? x.nbytes() : 0) + stored_bytes(g_x)};
+}
+
 Work update_work(UpdateOp op, DType dtype, std::span<const UpdateItem> items) {
   const int states = kUpdateStates[op.index];
   int64_t n = 0, low = 0;

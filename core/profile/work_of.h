@@ -32,6 +32,9 @@ Work attention_backward_work(const AttentionScores& scores, const Array& q, cons
                              const Array& v, const Array& out);
 Work normalize_work(const RowNorm& norm, const Array& x, const Array& out);
 Work normalize_backward_work(const RowNorm& norm, const Array& g, const Array& g_x);
+/// Reads g and, unless its statistics are fixed and nobody wants the weight's gradient, x.
+Work normalize_channels_backward_work(const ChannelNorm& norm, const Array& g, const Array& x,
+                                      const Array* g_x, const Array* g_weight);
 Work update_work(UpdateOp op, DType dtype, std::span<const UpdateItem> items);
 Work encode_work(const Array& x, const Array& bytes, const Array* error);
 Work decode_work(const Array& bytes, DecodeMode mode, const Array& out);

@@ -106,6 +106,22 @@ std::vector<Case> passes() {
        [](Backend& b, Device d) {
          b.decode(Codec::fp8_e5m2, zeros({3, 260}, kUInt8, d), 256, DecodeMode::sum, f({256}, d));
        }},
+      {"normalize_channels", WorkKind::reduce, 7 * 24, kFloat * 2 * 24,
+       [](Backend& b, Device d) {
+         const Array mean = f({3}, d), variance = f({3}, d);
+         b.normalize_channels({.eps = 1.0}, f({2, 3, 4}, d), f({2, 3, 4}, d), mean, variance);
+       }},
+      {"normalize_channels_backward", WorkKind::reduce, 11 * 24, kFloat * 3 * 24,
+       [](Backend& b, Device d) {
+         const Array x = f({2, 3, 4}, d), g_x = f({2, 3, 4}, d), c = f({3}, d);
+         b.normalize_channels_backward({.eps = 1.0}, x, x, c, c, &g_x, nullptr, nullptr);
+       }},
+      {"normalize_channels_backward by given statistics", WorkKind::reduce, 2 * 24, kFloat * 2 * 24,
+       [](Backend& b, Device d) {
+         const Array x = f({2, 3, 4}, d), g_x = f({2, 3, 4}, d), c = f({3}, d);
+         b.normalize_channels_backward({.eps = 1.0, .fixed = true}, x, x, c, c, &g_x, nullptr,
+                                       nullptr);
+       }},
       {"log_likelihood", WorkKind::reduce, 4 * 6, kFloat * (6 + 2),
        [](Backend& b, Device d) {
          b.log_likelihood(f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d));
