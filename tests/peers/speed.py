@@ -16,7 +16,11 @@ CASES = [  # name, threads, unit in nanoseconds, unit's name
     ("gelu_erf", (1, 2), 1e6, "ms"), ("gelu_tanh", (1, 2), 1e6, "ms"), ("add", (1, 2), 1e6, "ms"),
     ("sum_all", (1, 2), 1e6, "ms"), ("sum_rows", (1, 2), 1e6, "ms"), ("sum_columns", (1, 2), 1e6, "ms"),
     ("softmax", (1, 2), 1e6, "ms"), ("matmul_512", (1, 2), 1e6, "ms"), ("matmul_1024", (1, 2), 1e6, "ms"),
-    ("linear_64x784x512", (1, 2), 1e6, "ms"), ("adamw", (1, 2), 1e6, "ms"),
+    ("linear_64x784x512", (1, 2), 1e6, "ms"),
+    ("linear_1x4096x4096", (1, 2), 1e6, "ms"), ("linear_8x4096x4096", (1, 2), 1e6, "ms"),
+    ("norm_56", (1, 2), 1e6, "ms"), ("norm_14", (1, 2), 1e6, "ms"), ("norm_28", (1, 2), 1e6, "ms"),
+    ("norm_56_back", (1, 2), 1e6, "ms"), ("norm_14_back", (1, 2), 1e6, "ms"), ("norm_28_back", (1, 2), 1e6, "ms"),
+    ("adamw", (1, 2), 1e6, "ms"),
     ("bilinear_x2", (1, 2), 1e6, "ms"), ("bicubic_x2", (1, 2), 1e6, "ms"), ("nearest_x2", (1, 2), 1e6, "ms"),
     ("conv3d", (1, 2), 1e6, "ms"), ("unique", (1, 2), 1e6, "ms"), ("svd_256", (1, 2), 1e6, "ms"),
 ]

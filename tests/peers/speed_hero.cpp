@@ -89,6 +89,25 @@ peers::Cases further() {
   };
 }
 
+// The norm of a batch's channels, and its gradients alone.
+peers::Case channel_norm(const hero::Shape& shape) {
+  return {1, [=] {
+            return without_grad([x = values(shape), w = one(1.0).expand({shape[1]}).clone()] {
+              hero::batch_norm(x, {}, {}, {.weight = w, .bias = w, .training = true});
+            });
+          }};
+}
+peers::Case channel_norm_back(const hero::Shape& shape) {
+  return {1, [=]() -> Work {
+            const Tensor x = values(shape).requires_grad_(), g = values(shape);
+            const Tensor w = Tensor(hero::Array::full({shape[1]}, 1.0), true);
+            const Tensor b = Tensor(hero::Array::full({shape[1]}, 0.0), true);
+            const Tensor y =
+                hero::batch_norm(x, {}, {}, {.weight = w, .bias = b, .training = true});
+            return [=] { hero::grad({y}, {x, w, b}, {.grad_outputs = {g}, .retain_graph = true}); };
+          }};
+}
+
 // x [m, k] times w [k, n], or w [n, k] transposed.
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
@@ -134,6 +153,14 @@ peers::Cases cases() {
       {"matmul_512", product(512, 512, 512, false)},
       {"matmul_1024", product(1024, 1024, 1024, false)},
       {"linear_64x784x512", product(64, 784, 512, true)},
+      {"linear_1x4096x4096", product(1, 4096, 4096, true)},
+      {"linear_8x4096x4096", product(8, 4096, 4096, true)},
+      {"norm_56", channel_norm({32, 64, 56, 56})},
+      {"norm_14", channel_norm({32, 256, 14, 14})},
+      {"norm_28", channel_norm({64, 32, 28, 28})},
+      {"norm_56_back", channel_norm_back({32, 64, 56, 56})},
+      {"norm_14_back", channel_norm_back({32, 256, 14, 14})},
+      {"norm_28_back", channel_norm_back({64, 32, 28, 28})},
       {"adamw", {1, adamw}},
   };
 }

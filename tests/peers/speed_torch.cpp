@@ -75,6 +75,23 @@ peers::Cases further() {
   };
 }
 
+peers::Case channel_norm(std::vector<int64_t> shape) {
+  return {1, [=] {
+            return without_grad([x = values(shape), w = torch::ones({shape[1]})] {
+              at::batch_norm(x, w, w, {}, {}, true, 0.1, 1e-5, false);
+            });
+          }};
+}
+peers::Case channel_norm_back(std::vector<int64_t> shape) {
+  return {1, [=]() -> Work {
+            const Tensor x = values(shape).requires_grad_(), g = values(shape);
+            const Tensor w = torch::ones({shape[1]}, torch::requires_grad());
+            const Tensor b = torch::zeros({shape[1]}, torch::requires_grad());
+            const Tensor y = at::batch_norm(x, w, b, {}, {}, true, 0.1, 1e-5, false);
+            return [=] { torch::autograd::grad({y}, {x, w, b}, {g}, true); };
+          }};
+}
+
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
             const Tensor x = values({m, k});
@@ -126,6 +143,14 @@ peers::Cases cases() {
       {"matmul_512", product(512, 512, 512, false)},
       {"matmul_1024", product(1024, 1024, 1024, false)},
       {"linear_64x784x512", product(64, 784, 512, true)},
+      {"linear_1x4096x4096", product(1, 4096, 4096, true)},
+      {"linear_8x4096x4096", product(8, 4096, 4096, true)},
+      {"norm_56", channel_norm({32, 64, 56, 56})},
+      {"norm_14", channel_norm({32, 256, 14, 14})},
+      {"norm_28", channel_norm({64, 32, 28, 28})},
+      {"norm_56_back", channel_norm_back({32, 64, 56, 56})},
+      {"norm_14_back", channel_norm_back({32, 256, 14, 14})},
+      {"norm_28_back", channel_norm_back({64, 32, 28, 28})},
       {"adamw", {1, adamw}},
   };
 }

@@ -163,6 +163,57 @@ Step convolutional() {
   return train(p, adam, loss);
 }
 
+struct ConvNorm {
+  Tensor w, scale, shift, mean, variance;
+  int64_t stride, padding;
+  ConvNorm(Parameters& p, int64_t in, int64_t out, int64_t kernel, int64_t step)
+      : w(p.uniform({out, in, kernel, kernel}, in * kernel * kernel)),
+        scale(p.add(ones({out}))),
+        shift(p.add(zeros({out}))),
+        mean(zeros({out})),
+        variance(ones({out})),
+        stride(step),
+        padding(kernel / 2) {}
+  Tensor operator()(const Tensor& x) const {
+    const Tensor y = conv2d(x, w, {}, {.stride = {stride, stride}, .padding = {padding, padding}});
+    return batch_norm(y, mean, variance, {.weight = scale, .bias = shift, .training = true});
+  }
+};
+
+struct BasicBlock {
+  ConvNorm first, second;
+  std::shared_ptr<ConvNorm> shortcut;
+  BasicBlock(Parameters& p, int64_t in, int64_t out, int64_t stride)
+      : first(p, in, out, 3, stride), second(p, out, out, 3, 1) {
+    if (stride != 1) shortcut = std::make_shared<ConvNorm>(p, in, out, 1, stride);
+  }
+  Tensor operator()(const Tensor& x) const {
+    return relu(second(relu(first(x))) + (shortcut ? (*shortcut)(x) : x));
+  }
+};
+
+// He et al., "Deep residual learning for image recognition" (2015): ResNet-18.
+Step resnet18() {
+  auto p = std::make_shared<Parameters>();
+  const ConvNorm stem(*p, 3, 64, 7, 2);
+  std::vector<BasicBlock> blocks;
+  int64_t in = 64;
+  for (const int64_t out : {64, 128, 256, 512}) {
+    blocks.emplace_back(*p, in, out, in == out ? 1 : 2);
+    blocks.emplace_back(*p, out, out, 1);
+    in = out;
+  }
+  const Linear head(*p, 512, 1000);
+  const Tensor x = rand({8, 3, 224, 224}), y = randint(0, 1000, {8});
+  auto sgd = std::make_shared<optim::SGD>(p->all, optim::SGDOptions{.lr = 1e-3, .momentum = 0.9});
+  const auto loss = [=] {
+    Tensor h = max_pool2d(relu(stem(x)), {3, 3}, {.stride = Pair{2, 2}, .padding = {1, 1}});
+    for (const BasicBlock& block : blocks) h = block(h);
+    return cross_entropy(head(mean(h, {2, 3})), y);
+  };
+  return train(p, sgd, loss);
+}
+
 #if defined(__AVX512F__)
 typedef float Vector __attribute__((vector_size(64)));
 #else
@@ -213,6 +264,7 @@ const std::map<std::string, std::function<Step()>>& networks() {
        }},
       {"lstm", recurrent},
       {"cnn", convolutional},
+      {"resnet18", resnet18},
   };
   return all;
 }

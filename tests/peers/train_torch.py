@@ -99,9 +99,32 @@ def cnn():
     return train(model, adam, lambda: F.cross_entropy(model(x), y))
 
 
+class BasicBlock(nn.Module):
+    def __init__(self, ins, outs, stride):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(ins, outs, 3, stride, 1, bias=False), nn.BatchNorm2d(outs)
+        self.conv2, self.norm2 = nn.Conv2d(outs, outs, 3, 1, 1, bias=False), nn.BatchNorm2d(outs)
+        self.shortcut = nn.Identity() if stride == 1 else nn.Sequential(
+            nn.Conv2d(ins, outs, 1, stride, bias=False), nn.BatchNorm2d(outs))
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+
+
+def resnet18():
+    blocks = [BasicBlock(max(64, outs // 2) if i == 0 else outs, outs, 2 if i == 0 and outs > 64 else 1)
+              for outs in (64, 128, 256, 512) for i in range(2)]
+    model = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1),
+                          *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+    x, y = torch.rand(8, 3, 224, 224), torch.randint(0, 1000, (8,))
+    sgd = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
+    return train(model, sgd, lambda: F.cross_entropy(model(x), y))
+
+
 NETWORKS = {"mlp": mlp, "gpt_128": lambda: gpt(4, 4, 128, 64, 12), "gpt_384": lambda: gpt(6, 6, 384, 256, 8),
             "gpt2": lambda: gpt(12, 12, 768, 256, 4, 50304),
-            "lstm": lstm, "cnn": cnn}
+            "lstm": lstm, "cnn": cnn, "resnet18": resnet18}
 
 
 def step_of(case):
