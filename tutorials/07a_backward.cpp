@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/activations.h"
 #include "support/backward.h"
 #include "support/device.h"
 #include "support/engine.h"
@@ -341,6 +342,7 @@ int main(int argc, char** argv) {
     apart_and_together();
     layer();
     differences(w, x, b, options.out);
+    tutorial::draw_activations(options.out);
     print_kept();
   });
 }

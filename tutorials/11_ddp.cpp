@@ -2,6 +2,7 @@
 #include "support/ladder.h"
 #include "support/overlap.h"
 #include "support/rows.h"
+#include "support/sharing.h"
 
 #include <hero/nn/nn.h>
 
@@ -203,6 +204,7 @@ int main(int argc, char** argv) {
     }
     show_model(world, options.out);
     draw_buckets(world, ready, options.out);
+    if (world.rank() == 0) tutorial::draw_order(options.out);
     tutorial::show_times(world, options.link, {&by_hand, &overlapped, &library});
   });
 }

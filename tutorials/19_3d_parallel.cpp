@@ -6,6 +6,7 @@
 #include "support/mesh.h"
 #include "support/page.h"
 #include "support/ranks.h"
+#include "support/sharing.h"
 
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
@@ -231,7 +232,9 @@ int main(int argc, char** argv) {
       {.title = "Pipeline, tensor and data parallelism together.", .ranks = 8, .steps = 21},
       [](Communicator& world, const tutorial::RankOptions& options) {
         train(world, static_cast<int>(options.steps), options.out);
+        tutorial::draw_context(world, options.out);
         if (world.rank() > 0) return;
+        tutorial::draw_experts(options.out);
         using dist::Schedule;
         tutorial::draw_schedules({Schedule::gpipe(), Schedule::one_f_one_b(),
                                   Schedule::interleaved(2), Schedule::zero_bubble()},
