@@ -54,11 +54,13 @@ std::string misfit(const Manifest& saved, const TrackedList& tracked) {
   return text;
 }
 
-// "model (module), adamw (optimizer)": in order, as ranks go through them together.
+// "model (module), adamw (optimizer, int8)": in order, as ranks go through them together.
 std::string names_of(const TrackedList& tracked) {
   std::string text;
   for (const auto& t : tracked) {
-    text += (text.empty() ? "" : ", ") + t->name + " (" + t->kind() + ")";
+    const std::string codecs = t->encoding.text();
+    text += (text.empty() ? "" : ", ") + t->name + " (" + t->kind() +
+            (codecs.empty() ? "" : ", " + codecs) + ")";
   }
   return text.empty() ? "nothing" : text;
 }
@@ -123,6 +125,16 @@ void Checkpointer::track(const std::string& name, std::function<StateDict()> sav
 }
 
 void Checkpointer::track(const std::string& name, RankStates& own) { add(name).own = &own; }
+
+void Checkpointer::encode(const std::string& name, const core::Encoding& encoding) {
+  encoding.check_codecs("checkpoint");
+  const auto found = std::find_if(tracked_.begin(), tracked_.end(), [&](const auto& t) {
+    return t->name == name && (t->module != nullptr || t->optimizer != nullptr);
+  });
+  check(found != tracked_.end(), "checkpoint: encode: no module or optimizer '", name,
+        "' is tracked; track it before");
+  (*found)->encoding = encoding;
+}
 
 void Checkpointer::track(const std::string& name, int64_t& number) { add(name).integer = &number; }
 

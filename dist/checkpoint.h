@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <hero/core/encoding.h>
 #include <hero/core/random.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/rank_states.h>
@@ -102,6 +103,11 @@ class Checkpointer {
   /// not exist before gets the state of rank 0 with its rank added to the seed, or, if all ranks
   /// had the same state, this one.
   void track(const std::string& name, Generator& generator);
+  /// Keeps arrays of a tracked module or optimizer in bytes of a codec, as
+  /// nn::Checkpointer::encode() does. Each rank encodes its parts, so that the bits that are kept
+  /// depend on how the saving ranks cut them, and not on who reads them. What each rank has of its
+  /// own stays exact.
+  void encode(const std::string& name, const core::Encoding& encoding);
   /// \}
 
   /// Writes the checkpoint of step >= 0, then removes the oldest ones until `keep` are left, and

@@ -53,12 +53,24 @@ void check_bools(const Source& source, const Entry& entry, std::span<const std::
         "' is BOOL and has a byte that is neither 0 nor 1, at element ", bad - bytes.begin());
 }
 
-Array read_array(const Source& source, uint64_t data_begin, const Entry& entry) {
-  Array array = Array::empty(entry.shape, entry.dtype);
-  if (entry.begin == entry.end) return array;
-  const std::span bytes(array.bytes(), entry.end - entry.begin);
-  source.read(data_begin + entry.begin, bytes);
+// Elements of an array from `first` on, into cpu memory.
+void read_elements(const Source& source, const Opened& opened, const Entry& entry, int64_t first,
+                   const Array& into) {
+  if (into.numel() == 0) return;
+  const uint64_t begin = opened.data_begin + entry.begin;
+  if (const Codec* codec = opened.header.codec_of(entry)) {
+    return safetensors::read_encoded(
+        *codec, first, into,
+        [&](uint64_t at, std::span<std::byte> bytes) { source.read(begin + at, bytes); });
+  }
+  const std::span bytes(into.bytes(), static_cast<size_t>(into.nbytes()));
+  source.read(begin + static_cast<uint64_t>(first * item_size(entry.dtype)), bytes);
   check_bools(source, entry, bytes);
+}
+
+Array read_array(const Source& source, const Opened& opened, const Entry& entry) {
+  Array array = Array::empty(entry.shape, entry.dtype);
+  read_elements(source, opened, entry, 0, array);
   return array;
 }
 
@@ -66,7 +78,7 @@ NamedArrays load(const Source& source) {
   Opened opened = open(source);
   NamedArrays result;
   for (const Entry& entry : opened.header.entries) {
-    result.arrays.push_back({entry.name, read_array(source, opened.data_begin, entry)});
+    result.arrays.push_back({entry.name, read_array(source, opened, entry)});
   }
   result.metadata = std::move(opened.header.metadata);
   return result;
@@ -119,6 +131,8 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<Entry>
   }
   Header header = {std::move(entries), metadata};
   header.metadata.emplace("format", "pt");
+  safetensors::Header readable = header;
+  safetensors::take_codecs(readable, "save_safetensors");
   std::string text = safetensors::header_text(header);
   text.append((8 - text.size() % 8) % 8, ' ');  // the data begin at a multiple of 8
   check(text.size() <= safetensors::kMaxHeaderBytes, "save_safetensors: the header for ",
@@ -222,27 +236,21 @@ bool SafetensorsReader::contains(std::string_view name) const {
 
 Array SafetensorsReader::load(std::string_view name) const {
   for (const Entry& entry : entries()) {
-    if (entry.name == name)
-      return read_array(Source(file_->input), file_->opened.data_begin, entry);
+    if (entry.name == name) return read_array(Source(file_->input), file_->opened, entry);
   }
   fail_missing(name, entries());
 }
 
 void SafetensorsReader::read(const Entry& entry, int64_t first, const Array& target) const {
-  const auto item = static_cast<uint64_t>(item_size(entry.dtype));
-  const auto offset = static_cast<uint64_t>(first) * item;
-  const auto size = static_cast<uint64_t>(target.nbytes());
+  const int64_t elements = entry.shape.numel();
   check(target.dtype() == entry.dtype && target.is_contiguous() && first >= 0 &&
-            offset + size <= entry.end - entry.begin,
+            first <= elements && target.numel() <= elements - first,
         "safetensors: cannot read elements ", first, " ... of '", entry.name, "' (", entry.dtype,
         " ", entry.shape, ") into ", target.dtype(), " ", target.shape());
-  if (size == 0) return;
+  if (target.numel() == 0) return;
   const bool here = target.device().type == DeviceType::cpu;
   const Array read = here ? target : Array::empty(target.shape(), target.dtype());
-  const std::span bytes(read.bytes(), size);
-  const Source source(file_->input);
-  source.read(file_->opened.data_begin + entry.begin + offset, bytes);
-  check_bools(source, entry, bytes);
+  read_elements(Source(file_->input), file_->opened, entry, first, read);
   if (!here) backend(target.device()).copy(read, target);
 }
 

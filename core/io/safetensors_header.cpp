@@ -21,14 +21,8 @@ constexpr Name kNames[] = {{"F32", kFloat32}, {"F64", kFloat64}, {"BF16", kBFloa
                            {"F16", kFloat16}, {"I64", kInt64},   {"I32", kInt32},
                            {"U8", kUInt8},    {"BOOL", kBool}};
 
-// Names come from outside: errors show the start of a long one.
-std::string shown(std::string_view name) {
-  constexpr size_t kMost = 80;
-  std::string text = "'";
-  text += name.substr(0, kMost);
-  text += name.size() > kMost ? "...'" : "'";
-  return text;
-}
+// Names come from outside.
+std::string shown(std::string_view name) { return start_of(name); }
 
 // Receives the JSON piece by piece and accepts nothing but the format: an object of objects with
 // three known keys. Depth is bounded by refusing what is deeper, and no tree is built.
@@ -151,9 +145,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   DType dtype_named(std::string_view text) const {
-    for (const Name& name : kNames) {
-      if (name.text == text) return name.dtype;
-    }
+    if (const std::optional<DType> dtype = dtype_of(text)) return *dtype;
     fail("load_safetensors: ", label_, ": tensor ", shown(entry_.name), " has dtype ", shown(text),
          ", which is none of F32 F64 BF16 F16 I64 I32 U8 BOOL; convert it first");
   }
@@ -205,6 +197,28 @@ void check_cover(const Header& header, uint64_t data_bytes, const std::string& l
 
 }  // namespace
 
+std::string_view name_of(DType dtype) {
+  for (const Name& name : kNames) {
+    if (name.dtype == dtype) return name.text;
+  }
+  return "";
+}
+
+std::optional<DType> dtype_of(std::string_view text) {
+  for (const Name& name : kNames) {
+    if (name.text == text) return name.dtype;
+  }
+  return {};
+}
+
+std::string start_of(std::string_view name) {
+  constexpr size_t kMost = 80;
+  std::string text = "'";
+  text += name.substr(0, kMost);
+  text += name.size() > kMost ? "...'" : "'";
+  return text;
+}
+
 Header parse_header(std::string_view text, uint64_t data_bytes, const std::string& label) {
   check(!text.empty() && text[0] == '{', "load_safetensors: the header of ", label,
         " does not begin with '{'; it is not a safetensors file");
@@ -213,6 +227,7 @@ Header parse_header(std::string_view text, uint64_t data_bytes, const std::strin
   Header header = reader.take();
   for (const Entry& entry : header.entries) check_extent(entry, label);
   check_cover(header, data_bytes, label);
+  take_codecs(header, "load_safetensors: " + label);
   return header;
 }
 
@@ -222,12 +237,8 @@ std::string header_text(const Header& header) {
   // ordered_json looks a key up by walking, so entries are appended to its vector directly.
   auto& members = root.get_ref<nlohmann::ordered_json::object_t&>();
   for (const Entry& entry : header.entries) {
-    std::string_view dtype;
-    for (const Name& name : kNames) {
-      if (name.dtype == entry.dtype) dtype = name.text;
-    }
     nlohmann::ordered_json value;
-    value["dtype"] = dtype;
+    value["dtype"] = name_of(entry.dtype);
     value["shape"] = std::vector<int64_t>(entry.shape.begin(), entry.shape.end());
     value["data_offsets"] = {entry.begin, entry.end};
     members.push_back({entry.name, std::move(value)});

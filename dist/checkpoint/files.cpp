@@ -90,17 +90,18 @@ Saves saves_of(const Tracked& object, const std::vector<Held>* module, const std
 using FileSink = std::function<void(RankFile&& file)>;
 
 // Hands this rank's file of one object to `sink`, where it has something to write.
-void hand_over(const std::string& object, std::vector<NamedPart> parts, std::pair<int, int> rank,
+void hand_over(const Tracked& object, std::vector<NamedPart> parts, std::pair<int, int> rank,
                const FileSink& sink) {
   if (parts.empty() && rank.first > 0) return;
   const bool boxes = std::any_of(parts.begin(), parts.end(),
                                  [](const NamedPart& part) { return !part.range.boxes.empty(); });
-  sink({part_file(object, rank.first, rank.second), object, boxes, content_of(std::move(parts))});
+  sink({part_file(object.name, rank.first, rank.second), object.name, boxes,
+        content_of(std::move(parts)), object.encoding});
 }
 
 void write_file(const std::string& folder, const RankFile& file, int rank, Manifest& mine) {
   const std::string path = folder + "/" + file.name;
-  core::save_safetensors(path, file.content.arrays, file.content.metadata);
+  core::save_safetensors(path, file.content.arrays, file.content.metadata, file.encoding);
   if (file.boxes) mine.format = 2;
   mine.files[file.name] = {hash_file(path), file.object, rank};
 }
@@ -117,7 +118,7 @@ std::string take_files(const Communicator& world, const TrackedList& tracked, co
     if (t->module != nullptr || t->optimizer != nullptr) {
       const auto* module = t->module != nullptr ? &values.of_module[modules++] : nullptr;
       Saves saves = saves_of(*t, module, values.all, rank.first);
-      hand_over(t->name, std::move(saves.mine), rank, sink);
+      hand_over(*t, std::move(saves.mine), rank, sink);
       snapshot.indices[t->name] = std::move(saves.of_rank);
       saved += saves.values;
     } else if (t->save && rank.first == 0) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <hero/core/encoding.h>
 #include <hero/dist/checkpoint/manifest.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/rank_states.h>
@@ -25,7 +26,8 @@ struct Tracked {
   int64_t* integer = nullptr;
   double* number = nullptr;
   Generator* generator = nullptr;
-  RankStates* own = nullptr;  ///< beside an optimizer, or alone
+  RankStates* own = nullptr;     ///< beside an optimizer, or alone
+  core::Encoding encoding = {};  ///< of a module's or an optimizer's arrays
 
   /// "module", "optimizer", "object", "integer", "number", "generator", "rank states".
   const char* kind() const;
@@ -48,6 +50,7 @@ struct RankFile {
   std::string object;  ///< whose state it is
   bool boxes = false;  ///< a part of it lies in boxes
   FileContent content = {};
+  core::Encoding encoding = {};
 };
 /// What this rank saves, of the moment it was taken.
 struct Snapshot {

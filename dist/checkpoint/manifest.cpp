@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <hero/core/error.h>
+#include <hero/core/functions/codec.h>
 #include <hero/core/json/reader.h>
 #include <hero/dist/checkpoint/manifest.h>
 
@@ -61,12 +62,20 @@ SavedPart saved_part(const std::string& name, const std::string& text) {
   fail("the part of '", name.substr(0, 100), "' is not '", text.substr(0, 200), "'");
 }
 
+// The fewest bytes that a file needs for elements: those of the codec that needs fewest.
+int64_t least_bytes(const SavedPart& saved) {
+  const int64_t plain = saved.range.count * item_size(saved.dtype);
+  const bool may_be_encoded = saved.dtype == kFloat32 || is_half(saved.dtype);
+  return may_be_encoded ? std::min(plain, core::encoded_bytes(core::Codec::int4, saved.range.count))
+                        : plain;
+}
+
 FileIndex index_of(const json& text, int64_t bytes) {
   check(text.is_object(), "the parts of a file are no object");
   FileIndex index;
   for (const auto& [name, part] : text.items()) {
     const SavedPart& saved = index[name] = saved_part(name, part.get<std::string>());
-    check(saved.range.count <= bytes / item_size(saved.dtype), "a file of ", bytes,
+    check(saved.range.count <= 2 * bytes && least_bytes(saved) <= bytes, "a file of ", bytes,
           " bytes cannot hold ", saved.range.count, " ", saved.dtype, " of '", name.substr(0, 100),
           "'");
   }

@@ -111,6 +111,15 @@ void Checkpointer::track(const std::string& name, std::function<StateDict()> sav
   objects_.push_back({name, std::move(save), std::move(load)});
 }
 
+void Checkpointer::encode(const std::string& name, const core::Encoding& encoding) {
+  encoding.check_codecs("checkpoint");
+  const auto object = std::find_if(objects_.begin(), objects_.end(),
+                                   [&](const Object& each) { return each.name == name; });
+  check(object != objects_.end(), "checkpoint: encode: no object '", name,
+        "' is tracked; track it before");
+  object->encoding = encoding;
+}
+
 void Checkpointer::track(const std::string& name, int64_t& number) {
   check_name(name);
   integers_.push_back({name, &number});

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <hero/core/encoding.h>
 #include <hero/core/random.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/training/folder_lock.h>
@@ -99,6 +100,9 @@ class Checkpointer {
   void track(const std::string& name, double& number);
   /// Tracks a generator beside the default one.
   void track(const std::string& name, Generator& generator);
+  /// Keeps arrays of a tracked object in bytes of a codec: files are smaller, and what goes on from
+  /// them has what the bytes say. The running program's own values stay exact.
+  void encode(const std::string& name, const core::Encoding& encoding);
   /// \}
 
   /// Writes the checkpoint of step >= 0, then removes the oldest ones until `keep` are left. An
@@ -128,6 +132,7 @@ class Checkpointer {
     std::string name;
     std::function<StateDict()> save;
     std::function<void(const StateDict&)> load;
+    core::Encoding encoding = {};
   };
   template <class T>
   struct Value {

@@ -21,9 +21,14 @@ using nlohmann::json;
 
 // What save() writes, of the moment of the call.
 struct Checkpointer::Snapshot {
-  std::vector<std::pair<std::string, StateDict>> copies;  // of objects, where a thread writes them
-  json files = json::object();                            // of those that are written
-  json state;                                             // all else
+  struct Copy {
+    std::string name;
+    StateDict dict;
+    core::Encoding encoding;
+  };
+  std::vector<Copy> copies;     // of objects, where a thread writes them
+  json files = json::object();  // of those that are written
+  json state;                   // all else
 };
 
 // A save on a thread.
@@ -65,9 +70,10 @@ json generator_json(const Generator::State& state) {
 
 // Writes an object's file and notes it.
 void write_object(const std::string& folder, const std::string& name,
-                  const Checkpointer::StateDict& dict, json& files) {
+                  const Checkpointer::StateDict& dict, const core::Encoding& encoding,
+                  json& files) {
   const std::string file = checkpoints::object_file(folder, name);
-  core::save_safetensors(file, dict);
+  core::save_safetensors(file, dict, {}, encoding);
   const FileDigest digest = digest_file(file);
   files[name] = {{"bytes", digest.bytes}, {"crc32c", checkpoints::hex(digest.crc32c)}};
 }
@@ -126,7 +132,7 @@ void Checkpointer::save(int64_t step, const SaveOptions& options) {
     } else {
       Snapshot taken;
       for (const Object& object : objects_) {
-        write_object(folder, object.name, object.save(), taken.files);
+        write_object(folder, object.name, object.save(), object.encoding, taken.files);
       }
       take_numbers(step, taken);
       write_state(root_, step, folder, taken.files, taken.state);
@@ -141,14 +147,14 @@ void Checkpointer::begin_writing(int64_t step, const std::string& folder) {
     const MemoryScope tagged(MemoryTag::other);
     StateDict dict = object.save();
     take_copies(dict);
-    taken->copies.emplace_back(object.name, std::move(dict));
+    taken->copies.push_back({object.name, std::move(dict), object.encoding});
   }
   take_numbers(step, *taken);
   auto work = [taken, step, folder, root = root_, keep = options_.keep,
                lock = lock_](const BackgroundWork::Hurried&) {
     or_nothing(folder, [&] {
-      for (auto& [name, dict] : taken->copies) {
-        write_object(folder, name, dict, taken->files);
+      for (auto& [name, dict, encoding] : taken->copies) {
+        write_object(folder, name, dict, encoding, taken->files);
         dict.clear();
       }
       write_state(root, step, folder, taken->files, taken->state);

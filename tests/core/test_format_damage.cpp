@@ -9,6 +9,8 @@
 #include "support/damage.h"
 #include "support/temp_dir.h"
 
+#include <hero/core/encoding.h>
+
 namespace {
 
 using hero::core::Array;
@@ -31,6 +33,10 @@ TEST_CASE("damaged safetensors files load or are refused, nothing else",
        {"h", Array::full({3}, 1.0, hero::kBFloat16)},
        {"i", Array::full({2, 1, 2}, 9, hero::kInt64)},
        {"\xc3\xa9\n", Array::full({1}, 3, hero::kUInt8)}});
+  hero::core::save_safetensors(
+      dir / "x", std::vector<hero::core::NamedArray>{{"w", Array::full({7, 10}, 1.5)}}, {},
+      {.all = hero::core::Codec::int4});
+  seeds.push_back(slurp(dir / "x"));
   for (const auto& seed : seeds) CHECK(hero_fuzz::feed_safetensors(std::as_bytes(std::span(seed))));
   const int valid = damage_and_feed(seeds, 20000, hero_fuzz::feed_safetensors);
   CHECK(valid > 100);    // some damage hits only values: the mutations reach behind the header

@@ -9,6 +9,7 @@
 #include "support/temp_dir.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/functions/codec.h>
 #include <hero/nn/training/checkpoint.h>
 #include <hero/optim/optim.h>
 
@@ -81,6 +82,37 @@ void flip_byte(const std::string& file, size_t at) {
 }
 
 }  // namespace
+
+TEST_CASE("checkpoint: an object's arrays are kept in a codec where that is asked for") {
+  const TempDir dir;
+  hero::manual_seed(3);
+  Tensor w = hero::randn({40, 50});
+  double best = 2.0;
+  Checkpointer checkpoint(dir / "run");
+  checkpoint.track(
+      "model",
+      [&] {
+        return StateDict{{"w", w.array()}};
+      },
+      [&](const StateDict& dict) { w = Tensor(dict.at(0).array); });
+  checkpoint.track("best", best);
+  CHECK_THROWS_WITH(checkpoint.encode("best", {.all = hero::core::Codec::int8}),
+                    "checkpoint: encode: no object 'best' is tracked; track it before");
+  checkpoint.encode("model", {.all = hero::core::Codec::int8});
+  const Tensor before = w;
+  checkpoint.save(1);
+  checkpoint.save(2, {.async = true});
+  checkpoint.wait();
+  CHECK(hash(w.array()) == hash(before.array()));
+  CHECK(slurp(dir / "run/checkpoints/step-00000001/model.safetensors") ==
+        slurp(dir / "run/checkpoints/step-00000002/model.safetensors"));
+  CHECK(fs::file_size(dir / "run/checkpoints/step-00000002/model.safetensors") < 2400);
+  w = hero::zeros({40, 50});
+  checkpoint.resume();
+  CHECK(hash(w.array()) != hash(before.array()));
+  // half of a step of the block's largest magnitude over 127
+  CHECK(amax(abs(w - before)).item() <= amax(abs(before)).item() / 127.0 * 0.5000001);
+}
 
 TEST_CASE("a run that resumes goes on bit for bit") {
   const TempDir dir;
