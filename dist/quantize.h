@@ -7,7 +7,9 @@
 namespace hero::dist {
 
 /// The three parts of ZeRO++ (Wang et al., arXiv 2306.10209), each by itself or with the others. A
-/// unit's row of n elements is cut into N parts of n / N elements for N ranks.
+/// unit's row of n elements is cut into N parts of n / N elements for N ranks. With
+/// offload the host encodes the weights, so that the bytes go up to the device in their place, and
+/// `secondary` keeps its part in the device's memory.
 struct Quantize {
   /// qwZ: shards are gathered in the format of this codec, in forward and backward; every rank
   /// computes with the decoded values, those of its own shard included, and steps its exact shards.
@@ -16,7 +18,8 @@ struct Quantize {
   /// qgZ: each rank sends each other rank its part of the gradients in the format of this codec,
   /// and adds up the parts that it receives in float32, in the order of ranks: values are rounded
   /// once, while a ring would round N - 1 times. Each reduction sends (N - 1) encoded_bytes(codec,
-  /// n / N) bytes.
+  /// n / N) bytes. In a hybrid, N is the number of shards, and the replicas add up
+  /// the sums of their groups in float32.
   std::optional<core::Codec> gradients = {};
   /// hpZ: of what forward gathered, each of the G ranks of a host keeps 1 / G, so that backward
   /// gathers only within the host: it sends (G - 1) n / G elements, in the parameters' dtype, on

@@ -3,6 +3,7 @@
 #include <hero/dist/data_parallel.h>
 #include <hero/dist/offload.h>
 #include <hero/dist/policy.h>
+#include <hero/dist/quantize.h>
 
 namespace hero::dist {
 
@@ -20,6 +21,7 @@ struct ZeROOptions {
   double divide_by = 0.0;               ///< divisor of their sum; 0: the number of ranks
   std::vector<std::string> ignored_modules = {};  ///< paths of modules that are not averaged
   Offload offload = {};                           ///< what is kept in host memory or a file
+  Quantize quantize = {};                         ///< stage 3: as in FSDPOptions
 };
 
 /// The zero redundancy optimizer, for any optimizer whose steps are elementwise, and LAMB. For a

@@ -101,16 +101,12 @@ void check_offload(const char* what, const Offload& offload, const Communicator&
 
 // Where the bytes of gradients go; a collective with hosts.
 QuantizedRoute check_quantize(const nn::Module& module, const Quantize& quantize,
-                              const Groups& groups, const Offload& offload) {
+                              const Groups& groups) {
   if (!quantize.any()) return {};
   for (const auto& [name, parameter] : module.named_parameters()) {
     check(parameter.dtype() != kFloat64, "fully_shard: quantize: parameter '", name,
           "' is float64, and codecs carry float32 and halves; convert the module");
   }
-  check(!offload.any(), "fully_shard: quantize and offload do not go together yet; choose one");
-  check(!groups.replicas.defined() || !quantize.gradients,
-        "fully_shard: quantize.gradients needs one axis: a hybrid's replicas add up exact sums; "
-        "quantize.weights works there");
   check(!quantize.secondary || quantize.ranks_of_host > 1,
         "fully_shard: quantize.secondary keeps a part within each host; say ranks_of_host");
   const bool routed = quantize.gradients || quantize.secondary;
@@ -191,7 +187,7 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
                                Tied tied) {
   check_divisor("fully_shard", options.divide_by);
   check_offload("fully_shard", options.offload, groups.shard);
-  const QuantizedRoute route = check_quantize(module, options.quantize, groups, options.offload);
+  const QuantizedRoute route = check_quantize(module, options.quantize, groups);
   const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
   auto nested = sharded_below(module);
   const Names alone = left_alone("fully_shard", module, options.ignored_parameters,
@@ -231,6 +227,8 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
   check_offload("zero", options.offload, comm);
   check(options.stage == 3 || !options.offload.parameters, "zero: stage ", options.stage,
         " keeps whole parameters on the device; offload the optimizer, or use stage 3");
+  check(options.stage == 3 || !options.quantize.any(), "zero: quantize needs stage 3; stage ",
+        options.stage, " gathers and reduces in the parameters' dtype");
   check(options.bucket_bytes > 0, "zero: bucket_bytes must be positive: ", options.bucket_bytes);
   const Groups groups = {comm, {}};
   if (options.stage == 3) {
@@ -242,7 +240,8 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                   .sync_module_states = options.broadcast_parameters,
                   .order = options.order,
                   .divide_by = options.divide_by,
-                  .offload = options.offload},
+                  .offload = options.offload,
+                  .quantize = options.quantize},
                  Tied::to_root);
   }
   const Names alone = left_alone("zero", module, {}, options.ignored_modules, {});

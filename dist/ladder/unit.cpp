@@ -274,13 +274,13 @@ bool Unit::is_changed() const {
 void Unit::gather() {
   gathers_ = true;
   begun_version_ = shard_.storage().version();
-  if (is_apart()) return gather_from_home();
   if (has_secondary()) {
     gather_ = options_.route.inner.all_gather(full_, secondary_, {.async = true, .unit = name_});
     return;
   }
   secondary_ = {};
   if (options_.quantize.weights && groups_.shard.size() > 1) return gather_quantized();
+  if (is_apart()) return gather_from_home();
   Array mine = shard_;
   if (owns_storage_ && shard_.dtype() != full_.dtype()) {
     mine = part(full_, own_);
@@ -305,14 +305,16 @@ void Unit::keep_secondary() {
   secondary_version_ = shard_.storage().version();
 }
 
-// Every rank reads the same bytes, its own too, so all compute with the same values.
+// Every rank reads the same bytes, its own too, so all compute with the same values. They are made
+// where the shards lie: from the host's memory fewer bytes go up.
 void Unit::gather_quantized() {
   const MemoryScope tag(MemoryTag::communication);
   const core::Codec codec = *options_.quantize.weights;
   const int64_t rank = groups_.shard.rank();
   gathered_bytes_ = Array::empty({groups_.shard.size(), core::encoded_bytes(codec, own_.count)},
-                                 kUInt8, shard_.device());
+                                 kUInt8, full_.device());
   const Array mine = gathered_bytes_.slice(0, rank, rank + 1);
+  if (is_apart()) return gather_bytes_from_home(mine);
   core::encode(codec, shard_, own_.count, mine);
   gather_ = groups_.shard.all_gather(gathered_bytes_, mine, {.async = true, .unit = name_});
 }

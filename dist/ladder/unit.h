@@ -186,7 +186,7 @@ class Unit {
     PartCounts counts;  // of the bucket: each rank's part of the packed gradients
     std::string name;
     Work work;
-    Future hooked;  // in place of `work`
+    Future hooked;  // in place of `work`, or of what `within` says of it
   };
 
   void place_members();
@@ -205,9 +205,11 @@ class Unit {
   void gather();
   void gather_from_home();
   void gather_quantized();
+  void gather_bytes_from_home(const Array& mine);
+  std::unique_ptr<core::Aside> before_gather(std::unique_ptr<core::Aside> aside) const;
   bool has_secondary() const;
   void keep_secondary();
-  void reduce_quantized(Reduction& reduction);
+  void reduce_quantized(Reduction& reduction, double divide_by);
   void copy_from_disk(const Array& mine) const;
   Array zeros_apart(DType dtype) const;
   std::unique_ptr<DiskHome> make_disk_home(const Array& shard) const;

@@ -153,7 +153,10 @@ void Unit::begin_reduce(AllReduce when) {
     const MemoryScope tag(MemoryTag::gradient);
     r.own = Array::empty({own.count}, r.bucket.dtype(), r.bucket.device());
   }
-  if (options_.quantize.gradients) return reduce_quantized(r);
+  if (options_.quantize.gradients) {
+    return reduce_quantized(
+        r, options_.divide_by > 0.0 ? options_.divide_by : static_cast<double>(groups_.ranks()));
+  }
   CallOptions parts = mean;
   parts.counts = r.counts;
   r.work = groups_.shard.reduce_scatter(r.own, r.bucket, parts);
@@ -163,16 +166,22 @@ void Unit::begin_reduce(AllReduce when) {
 // them; then the ranks that hold the same shard add up these sums. In a tree that is the sum over
 // all ranks where a group has 2^k of them, since such a group is a subtree; so halves are not
 // rounded in between, and the division comes last. Both are under way while backward goes on. The
-// groups' sums of passes before that are owed to the replicas are added in between.
+// groups' sums of passes before that are owed to the replicas are added in between. Sums in a
+// codec's bytes are made in steps, behind which the replicas' begin.
 void Unit::begin_reduce_over_replicas(Reduction& r) {
   const MemoryScope tag(MemoryTag::gradient);
-  const bool exact = options_.order != Order::native && is_half(r.dtype);
+  const bool quantized = options_.quantize.gradients.has_value();
+  const bool exact = (quantized || options_.order != Order::native) && is_half(r.dtype);
   r.own = Array::empty({r.counts.count(groups_.shard.rank())}, exact ? kFloat32 : r.dtype,
                        r.bucket.device());
-  r.work = groups_.shard.reduce_scatter(
-      r.own, r.bucket,
-      {.order = options_.order, .async = true, .unit = r.name, .counts = r.counts});
-  r.within = r.when == AllReduce::later ||
+  if (quantized) {
+    reduce_quantized(r, 1.0);
+  } else {
+    r.work = groups_.shard.reduce_scatter(
+        r.own, r.bucket,
+        {.order = options_.order, .async = true, .unit = r.name, .counts = r.counts});
+  }
+  r.within = quantized || r.when == AllReduce::later ||
              std::any_of(r.members.begin(), r.members.end(),
                          [&](size_t i) { return members_[i].partial.defined(); });
   if (!r.within) begin_all_reduce(r, r.work);
@@ -208,14 +217,13 @@ GradBucket Unit::bucket_of(const Reduction& r, const CallOptions& mean) const {
   return bucket;
 }
 
-// Where some members have no gradient the parts are not equal: rows are then as long as the
-// longest.
-void Unit::reduce_quantized(Reduction& r) {
+// The sum within the group. Where some members have no gradient the parts are not equal: rows are
+// then as long as the longest.
+void Unit::reduce_quantized(Reduction& r, double divide_by) {
   const UnitScope named(r.name);
   const int ranks = groups_.shard.size();
   int64_t longest = 0;
   for (int i = 0; i < ranks; ++i) longest = std::max(longest, r.counts.count(i));
-  const double divide_by = options_.divide_by > 0.0 ? options_.divide_by : groups_.ranks();
   const core::Codec codec = *options_.quantize.gradients;
   if (longest * ranks == r.bucket.numel()) {
     r.hooked = quantized_reduce_scatter(options_.route, codec, r.own, r.bucket, divide_by);
@@ -254,6 +262,11 @@ bool Unit::begin_all_reduce() {
 // The group's sums are there: what was owed before is added to them, in the order of the passes.
 void Unit::end_within(Reduction& r) {
   r.work.wait();
+  {
+    const UnitScope named(r.name);
+    r.hooked.wait();
+    r.hooked = {};
+  }
   r.bucket = {};
   r.within = false;
   each_part(r, [](Member& member, const Array& mine) {

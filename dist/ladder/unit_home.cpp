@@ -21,12 +21,33 @@ void Unit::gather_from_home() {
     aside = home_->begin_up(shard_, mine);
   }
   if (groups_.shard.size() == 1) return;
-  if (aside && groups_.shard.engine_kind() != EngineKind::nccl) {
-    aside.reset();
-    home_->join_up();
-  }
+  const auto beside = before_gather(std::move(aside));
   gather_ =
       groups_.shard.all_gather(full_, mine, {.async = true, .unit = name_, .counts = counts_});
+}
+
+// The same of the shard's bytes in a codec, which the host makes.
+void Unit::gather_bytes_from_home(const Array& mine) {
+  const core::Codec codec = *options_.quantize.weights;
+  std::unique_ptr<core::Aside> aside;
+  if (home_) {
+    const Array bytes = home_->zeros(mine.numel(), kUInt8).reshape(mine.shape());
+    core::encode(codec, shard_, own_.count, bytes);
+    aside = home_->begin_up(bytes, mine);
+  } else {
+    core::encode(codec, shard_, own_.count, mine);
+  }
+  if (disk_) disk_->leave();
+  const auto beside = before_gather(std::move(aside));
+  gather_ = groups_.shard.all_gather(gathered_bytes_, mine, {.async = true, .unit = name_});
+}
+
+// Beside which the gathering is asked for; see [note: streams of gathering].
+std::unique_ptr<core::Aside> Unit::before_gather(std::unique_ptr<core::Aside> aside) const {
+  if (!aside || groups_.shard.engine_kind() == EngineKind::nccl) return aside;
+  aside.reset();
+  home_->join_up();
+  return aside;
 }
 
 // What comes from the disk lies in ordinary memory, from which the host copies itself.
@@ -62,7 +83,8 @@ void Unit::wait_home() {
 }
 
 void Unit::read_ahead() const {
-  if (disk_ && state_ == State::sharded && (owns_storage_ || is_changed())) disk_->begin_fetch();
+  const bool gathers = state_ == State::sharded && (owns_storage_ || is_changed());
+  if (disk_ && gathers && !has_secondary()) disk_->begin_fetch();
 }
 
 // Gradients of 16 bits go down as they are and become wider there, which is exact.

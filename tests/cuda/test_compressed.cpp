@@ -3,6 +3,7 @@
 #include "dist/one_bit.h"
 
 #include <hero/dist/comm_hook.h>
+#include <hero/dist/fsdp.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -56,11 +57,69 @@ std::vector<Floats> gradients_by(const MakeHook& make, int ranks, const RunOptio
   return all;
 }
 
+// Rank 0's losses and whole parameters after three steps of ZeRO++, and the bytes of weights that
+// went up to its device.
+struct Quantized {
+  Floats values;
+  int64_t up = 0;
+};
+Quantized train_quantized(int ranks, const FSDPOptions& options, const RunOptions& run) {
+  Quantized ended;
+  run_ranks(
+      ranks,
+      [&](Communicator& world) {
+        const auto model = make_subject(Subject::mlp);
+        const Device device = world.engine_kind() == EngineKind::nccl ? world.device() : kGpu;
+        model->to(device);
+        const DataParallel fsdp = fully_shard(*model, world, options);
+        optim::SGD sgd(model->parameters(), {.lr = 0.1});
+        Floats losses;
+        const int64_t before = world.traffic().moved(Transfer::to_device);
+        for (int step = 0; step < 3; ++step) {
+          const Tensor loss = subject_loss(Subject::mlp, *model, step, world.rank(), device);
+          losses.push_back(static_cast<float>(loss.item()));
+          loss.backward();
+          finish_step(*model, sgd, 0.0);
+        }
+        const int64_t up = world.traffic().moved(Transfer::to_device) - before;
+        const auto whole = fsdp.summon_full_parameters();
+        const Floats values = flat_of(model->parameters());
+        if (world.rank() > 0) return;
+        ended.up = up;
+        ended.values = losses;
+        ended.values.insert(ended.values.end(), values.begin(), values.end());
+      },
+      run);
+  return ended;
+}
+
+void check_quantized_offload(int ranks, const RunOptions& run) {
+  FSDPOptions options = {.unit = each<nn::Linear>(),
+                         .quantize = {.weights = Codec::int8, .gradients = Codec::int4}};
+  const Quantized there = train_quantized(ranks, options, run);
+  options.offload.parameters = true;
+  const Quantized home = train_quantized(ranks, options, run);
+  CHECK(unlike(home.values, there.values).empty());
+  CHECK(there.up == 0);
+  // three units' shards in one block each, in two gatherings of each of three steps
+  CHECK(home.up == 3 * 2 * 3 * core::encoded_bytes(Codec::int8, 80));
+}
+
 }  // namespace
 
 TEST_CASE("1-bit Adam on a GPU that ranks share has the bits of one process") {
   HERO_NEEDS_GPU();
   for (const int ranks : {1, 2, 3}) check_one_bit(ranks, {});
+}
+
+TEST_CASE("quantised gathers of shards that lie on the host have the bits of those on a GPU") {
+  HERO_NEEDS_GPU();
+  for (const int ranks : {2, 3}) check_quantized_offload(ranks, {});
+}
+
+TEST_CASE("nccl: quantised gathers of shards that lie on the host") {
+  HERO_NEEDS_GPUS(2);
+  check_quantized_offload(2, kNccl);
 }
 
 TEST_CASE("nccl: 1-bit Adam has the bits of one process") {

@@ -136,6 +136,17 @@ void print_compressed(Communicator& world) {
       for (const Tensor& p : model->parameters()) print_hash(world, hook.name, p.grad().array());
     }
   }
+  const auto model = make_subject(Subject::gpt);
+  const DataParallel fsdp = fully_shard(
+      *model, world,
+      {.unit = each<nn::Block>(), .quantize = {.weights = Codec::int8, .gradients = Codec::int4}});
+  optim::SGD sgd(model->parameters(), {.lr = 0.1});
+  for (int step = 0; step < 2; ++step) {
+    subject_loss(Subject::gpt, *model, step, world.rank()).backward();
+    finish_step(*model, sgd, 0.0);
+  }
+  const auto whole = fsdp.summon_full_parameters();
+  for (const Tensor& p : model->parameters()) print_hash(world, "ZeRO++", p.array());
   world.out() << world.traffic().table();
 }
 
