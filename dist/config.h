@@ -22,9 +22,10 @@ struct Config {
   /// \}
 
   /// An optimizer or a schedule: its type, and its numbers by name. Optimizers are "Adam", "AdamW",
-  /// "SGD", "Lamb", "Lion", "Adagrad" and "RMSprop", with the names of optim::Optimizer::option().
-  /// "Adam" decouples the weight decay, as DeepSpeed's does; with adam_w_mode false the type in the
-  /// file is read as "AdamL2". The decay is 0 unless given.
+  /// "SGD", "Lamb", "Lion", "Adagrad" and "RMSprop", or, with stage 0, "OneBitAdam", "OneBitLamb"
+  /// and "ZeroOneAdam", with the names of optim::Optimizer::option(). "Adam" decouples the weight
+  /// decay, as DeepSpeed's does; with adam_w_mode false the type in the file is read as "AdamL2".
+  /// The decay is 0 unless given.
   struct Method {
     std::string type = {};                       ///< which one
     std::map<std::string, double> options = {};  ///< its numbers by name
@@ -62,9 +63,12 @@ struct Config {
     int64_t bucket_elements = 0;  ///< stages 1 and 2: elements in a bucket; 0: 25 MiB
     /// Stage 3: parameters in host memory: gather the next unit while one computes.
     bool prefetch = true;
-    bool reshard = true;              ///< stage 3: free units between forward and backward
-    int replicas_of = 0;              ///< stage 3: shard within groups of this many ranks; 0: all
-    bool offload_optimizer = false;   ///< optimizer states in host memory, see Offload
+    bool reshard = true;               ///< stage 3: free units between forward and backward
+    int replicas_of = 0;               ///< stage 3: shard within groups of this many ranks; 0: all
+    bool offload_optimizer = false;    ///< optimizer states in host memory, see Offload
+    bool quantized_weights = false;    ///< stage 3: gather shards in int8; see Quantize
+    bool quantized_gradients = false;  ///< stage 3: reduce gradients in int4
+    int secondary_of = 0;  ///< stage 3: hosts of so many ranks, in which backward gathers; 0: none
     bool offload_parameters = false;  ///< stage 3
     bool operator==(const Zero&) const = default;
   };

@@ -2,6 +2,7 @@
 #include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
 #include <hero/dist/schedule.h>
+#include <hero/dist/trainer/methods.h>
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {
@@ -102,6 +103,9 @@ json write_zero(const Config::Zero& zero) {
   if (zero.bucket_elements != 0) section["reduce_bucket_size"] = zero.bucket_elements;
   if (!zero.prefetch) section["overlap_comm"] = false;
   if (!zero.reshard) section["reshard"] = false;
+  if (zero.quantized_weights) section["zero_quantized_weights"] = true;
+  if (zero.quantized_gradients) section["zero_quantized_gradients"] = true;
+  if (zero.secondary_of != 0) section["zero_hpz_partition_size"] = zero.secondary_of;
   if (zero.replicas_of != 0) section["mics_shard_size"] = zero.replicas_of;
   if (zero.offload_optimizer) section["offload_optimizer"] = {{"device", "cpu"}};
   if (zero.offload_parameters) section["offload_param"] = {{"device", "cpu"}};
@@ -157,6 +161,9 @@ Config Config::parse(const std::string& text, const std::string& label) {
   config.gradient_clipping = root.number("gradient_clipping", 0.0);
   config.zero = read_zero(root);
   read_own(root, config);
+  if (const std::string wrong = pairing_problem(config); !wrong.empty()) {
+    problems.add("optimizer.type", wrong);
+  }
   config.steps_per_print = root.integer("steps_per_print", 0);
   config.wall_clock_breakdown = root.flag("wall_clock_breakdown", false);
   if (config.wall_clock_breakdown && config.steps_per_print == 0) {

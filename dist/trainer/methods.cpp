@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include <hero/dist/one_bit.h>
 #include <hero/dist/trainer/methods.h>
 #include <hero/optim/adagrad.h>
 #include <hero/optim/adam.h>
@@ -16,7 +17,8 @@ namespace {
 
 using Parameters = std::vector<Tensor>;
 
-std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves) {
+std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves,
+                                               const DataParallel& rung) {
   if (type == "Adam" || type == "AdamW") {
     return std::make_unique<optim::AdamW>(leaves, optim::AdamWOptions{.weight_decay = 0.0});
   }
@@ -26,8 +28,12 @@ std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Pa
   if (type == "Lion") return std::make_unique<optim::Lion>(leaves);
   if (type == "Adagrad") return std::make_unique<optim::Adagrad>(leaves);
   if (type == "RMSprop") return std::make_unique<optim::RMSprop>(leaves);
+  if (type == "OneBitAdam") return std::make_unique<OneBitAdam>(rung, leaves);
+  if (type == "OneBitLamb") return std::make_unique<OneBitLAMB>(rung, leaves);
+  if (type == "ZeroOneAdam") return std::make_unique<ZeroOneAdam>(rung, leaves);
   fail("trainer: optimizer '", type,
-       "'; there are Adam, AdamW, SGD, Lamb, Lion, Adagrad and RMSprop");
+       "'; there are Adam, AdamW, SGD, Lamb, Lion, Adagrad, RMSprop, OneBitAdam, OneBitLamb and "
+       "ZeroOneAdam");
 }
 
 // Options of a schedule, or what DeepSpeed takes where they are absent.
@@ -73,10 +79,29 @@ double cosine(const Warmup& warmup, double taken) {
 }  // namespace
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
-                                                 const Parameters& parameters) {
-  auto optimizer = first_values(method.type, parameters);
+                                                 const Parameters& parameters,
+                                                 const DataParallel& rung) {
+  auto optimizer = first_values(method.type, parameters, rung);
   for (const auto& [name, value] : method.options) optimizer->set_option(name, value);
   return optimizer;
+}
+
+// Ranks that cut layers or stages among them would make bits of different rows: what they hold
+// twice would come apart, and a step that one of them leaves out the others would take.
+std::string pairing_problem(const Config& config) {
+  const std::string& type = config.optimizer.type;
+  if (type != "OneBitAdam" && type != "OneBitLamb" && type != "ZeroOneAdam") return "";
+  if (config.zero.stage > 0) {
+    return "is '" + type +
+           "', which needs \"stage\": 0, where every rank has whole gradients and " +
+           "states; with stage " + std::to_string(config.zero.stage) + " use Adam or Lamb" +
+           (config.zero.stage == 3 ? ", and zero_quantized_gradients for fewer bytes" : "");
+  }
+  if (config.tensor > 1 || config.pipe > 1) {
+    return "is '" + type +
+           "', which needs \"tensor\": 1 and \"pipe\": 1; with these use Adam or Lamb";
+  }
+  return "";
 }
 
 optim::Curve make_curve(const Config::Method& method) {

@@ -1,17 +1,24 @@
 #pragma once
 // Optimizers, rates and loss scales that a Config names; for dist's own files.
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <hero/dist/config.h>
+#include <hero/dist/data_parallel.h>
 #include <hero/optim/optimizer.h>
 #include <hero/optim/schedules.h>
 
 namespace hero::dist {
 
-/// An Error for a type that is not known, and where an option is out of range.
+/// An Error for a type that is not known, and where an option is out of range. `rung` holds the
+/// parameters.
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
-                                                 const std::vector<Tensor>& parameters);
+                                                 const std::vector<Tensor>& parameters,
+                                                 const DataParallel& rung);
+/// Why the config's optimizer cannot step what the rest of it describes, and what can; "" where it
+/// can.
+std::string pairing_problem(const Config& config);
 /// DeepSpeed's rate of each step (deepspeed/runtime/lr_schedules.py, 0.16): the first step has the
 /// warm-up's lowest rate, and step number t >= 1 that of t - 1 steps taken.
 optim::Curve make_curve(const Config::Method& method);

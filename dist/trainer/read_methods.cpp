@@ -16,6 +16,7 @@ struct Known {
   Names numbers;
   Names flags;
   bool betas;
+  Names counts = {};  // whole numbers above 0
 };
 
 // Options by the names that file and optimizer have in common.
@@ -30,7 +31,19 @@ const std::vector<Known>& optimizers() {
        {"lr", "lr_decay", "initial_accumulator_value", "eps", "weight_decay"},
        {},
        false},
-      {"RMSprop", {"lr", "alpha", "eps", "weight_decay", "momentum"}, {"centered"}, false}};
+      {"RMSprop", {"lr", "alpha", "eps", "weight_decay", "momentum"}, {"centered"}, false},
+      {"OneBitAdam", {"lr", "eps", "weight_decay"}, {}, true, {"freeze_step"}},
+      {"OneBitLamb",
+       {"lr", "eps", "weight_decay", "max_coeff", "min_coeff", "coeff_beta", "factor_max",
+        "factor_min", "factor_threshold"},
+       {},
+       true,
+       {"freeze_step"}},
+      {"ZeroOneAdam",
+       {"lr", "eps", "weight_decay"},
+       {},
+       true,
+       {"var_freeze_step", "var_update_scaler", "local_step_scaler", "local_step_clipper"}}};
   return list;
 }
 
@@ -47,6 +60,22 @@ void read_numbers(JSONSection& section, const Names& names, Numbers& into) {
     else
       section.any(name);
   }
+}
+
+void read_counts(JSONSection& section, const Names& names, Numbers& into) {
+  for (const char* name : names) {
+    const int64_t count = section.integer(name, 0, 1);
+    if (count > 0) into[name] = static_cast<double>(count);
+  }
+}
+
+// What DeepSpeed's optimizers in bits have beside numbers.
+void read_bits(JSONSection& params) {
+  params.any("cuda_aware");         // the engine of the ranks knows
+  params.any("comm_backend_name");  // ranks have one engine for everything
+  params.only("amsgrad", false, "v stays after the freeze");
+  params.only("eps_inside_sqrt", false, "eps is added to the root");
+  params.only("max_grad_norm", 0.0, "write gradient_clipping");
 }
 
 void read_warmup_type(JSONSection& params, Numbers& into) {
@@ -100,6 +129,8 @@ Config::Method read_optimizer(JSONSection section) {
     return method;
   }
   read_numbers(params, known->numbers, method.options);
+  read_counts(params, known->counts, method.options);
+  if (!known->counts.empty()) read_bits(params);
   for (const char* name : known->flags) {
     if (params.flag(name, false)) method.options[name] = 1.0;
   }

@@ -88,20 +88,23 @@ void read_stage3(JSONSection& section, Config::Zero& zero) {
     }
     zero.reshard = section.flag("reshard", true);
     zero.replicas_of = static_cast<int>(section.integer("mics_shard_size", 0, 1));
+    zero.quantized_weights = section.flag("zero_quantized_weights", false);
+    zero.quantized_gradients = section.flag("zero_quantized_gradients", false);
+    const int64_t secondary = section.integer("zero_hpz_partition_size", 1, 1);
+    zero.secondary_of = secondary == 1 ? 0 : static_cast<int>(secondary);
   } else {
     for (const char* key : {"stage3_max_reuse_distance", "reshard", "mics_shard_size"}) {
       section.refuse(key, "it needs stage 3");
     }
+    section.only("zero_quantized_weights", false, "it needs stage 3");
+    section.only("zero_quantized_gradients", false, "it needs stage 3");
+    section.only("zero_hpz_partition_size", 1, "it needs stage 3");
   }
 }
 
 void refuse_rest_of_zero(JSONSection& section) {
-  const char* codec = "gradients and parameters travel in their own dtype";
-  for (const char* key : {"zero_quantized_weights", "zero_quantized_gradients",
-                          "zero_quantized_nontrainable_weights"}) {
-    section.only(key, false, codec);
-  }
-  section.only("zero_hpz_partition_size", 1, "for shards within a host use mics_shard_size");
+  section.only("zero_quantized_nontrainable_weights", false,
+               "zero_quantized_weights quantises all that is gathered");
   section.only("mics_hierarchical_params_gather", false, "parameters are gathered in one call");
   section.only("contiguous_gradients", true, "gradients of a bucket lie in one array");
   section.only("reduce_scatter", true, "gradients are reduced to their owners");

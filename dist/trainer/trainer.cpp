@@ -39,6 +39,16 @@ Mesh mesh_of(const Config& config, const Communicator& world) {
       world, {{"pipe", pipe}, {"replicate", data / shards}, {"shard", shards}, {"tensor", tensor}});
 }
 
+// As ZeRO++ has them: weights in int8, gradients in int4.
+Quantize quantize_of(const Config::Zero& zero) {
+  Quantize quantize;
+  if (zero.quantized_weights) quantize.weights = core::Codec::int8;
+  if (zero.quantized_gradients) quantize.gradients = core::Codec::int4;
+  quantize.secondary = zero.secondary_of > 0;
+  quantize.ranks_of_host = std::max(zero.secondary_of, 1);
+  return quantize;
+}
+
 DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
                     const TrainerOptions& options) {
   const Config::Zero& zero = config.zero;
@@ -46,12 +56,14 @@ DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
                            .parameters = zero.offload_parameters};
   const int64_t bucket = 4 * zero.bucket_elements;
   if (zero.stage == 0) return DDP(model, mesh["data"], {.order = config.order});
+  const Quantize quantize = quantize_of(zero);
   if (zero.replicas_of == 0 && (zero.stage < 3 || !options.unit)) {
     ZeROOptions rung = {.stage = zero.stage,
                         .reshard_after_forward = zero.reshard,
                         .prefetch = zero.prefetch,
                         .order = config.order,
-                        .offload = offload};
+                        .offload = offload,
+                        .quantize = quantize};
     if (bucket > 0) rung.bucket_bytes = bucket;
     return ZeRO(model, mesh["data"], rung);
   }
@@ -61,7 +73,8 @@ DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
                             .sync_module_states = true,
                             .device = options.device,
                             .order = config.order,
-                            .offload = offload};
+                            .offload = offload,
+                            .quantize = quantize};
   if (zero.replicas_of > 0) return fully_shard(model, mesh.sub({"replicate", "shard"}), rung);
   return fully_shard(model, mesh["data"], rung);
 }
@@ -120,6 +133,8 @@ struct Trainer::State {
                 .growth_interval = int64_t{1} << 62,
                 .enabled = given.compute == kFloat16}) {
     check(!given.optimizer.type.empty(), "trainer: the config has no \"optimizer\"");
+    const std::string wrong = pairing_problem(given);
+    check(wrong.empty(), "trainer: optimizer.type ", wrong);
     if (config.checkpoint_blocks) {
       auto* gpt = dynamic_cast<nn::GPT*>(&model);
       check(gpt != nullptr,
@@ -134,7 +149,7 @@ struct Trainer::State {
       model.materialize(options.device);
     }
     parallel.emplace(put_on(config, model, mesh, options));
-    optimizer = make_optimizer(config.optimizer, model.parameters());
+    optimizer = make_optimizer(config.optimizer, model.parameters(), *parallel);
     if (!config.scheduler.type.empty()) {
       schedule.emplace(*optimizer, make_curve(config.scheduler));
     }

@@ -57,6 +57,8 @@ TEST_CASE("config: every member is read, written, and read again") {
     "gradient_clipping": 0.5,
     "zero_optimization": {"stage": 3, "overlap_comm": false, "reshard": false, "mics_shard_size": 2,
                           "offload_optimizer": {"device": "cpu", "pin_memory": true},
+                          "zero_quantized_weights": true, "zero_quantized_gradients": true,
+                          "zero_hpz_partition_size": 4,
                           "offload_param": {"device": "cpu"}, "contiguous_gradients": true,
                           "sub_group_size": 1000000000},
     "tensor": 2, "pipe": 3, "schedule": "interleaved(2)", "checkpoint_blocks": true,
@@ -73,6 +75,9 @@ TEST_CASE("config: every member is read, written, and read again") {
   CHECK_FALSE(config.zero.reshard);
   CHECK(config.zero.offload_optimizer);
   CHECK(config.zero.offload_parameters);
+  CHECK(config.zero.quantized_weights);
+  CHECK(config.zero.quantized_gradients);
+  CHECK(config.zero.secondary_of == 4);
   CHECK(config.tensor == 2);
   CHECK(config.pipe == 3);
   CHECK(config.schedule == "interleaved(2)");
@@ -120,7 +125,6 @@ TEST_CASE("config: what cannot be done is refused, and what makes no difference 
         R"({"zero_optimization": {"stage": 4}})",
         R"({"prescale_gradients": true})",
         R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})",
-        R"({"optimizer": {"type": "OneBitAdam"}})",
         R"({"scheduler": {"type": "OneCycle"}})",
         R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})",
         R"({"zero_optimization": {"stage": 3, "reduce_bucket_size": 5}})",
@@ -144,6 +148,56 @@ TEST_CASE("config: what cannot be done is refused, and what makes no difference 
     CAPTURE(taken);
     CHECK(error_of(taken) == "");
   }
+}
+
+TEST_CASE("config: optimizers in bits have DeepSpeed's options, and need DDP") {
+  const auto method = [](const std::string& text) {
+    const Config config = Config::parse("{\"optimizer\": " + text + "}");
+    CHECK(Config::parse(config.text()) == config);
+    return config.optimizer;
+  };
+  const Config::Method adam = method(R"({"type": "OneBitAdam", "params": {
+    "lr": 4e-4, "freeze_step": 23000, "betas": [0.9, 0.99], "eps": 1e-6, "weight_decay": 0.01,
+    "bias_correction": true, "cuda_aware": false, "comm_backend_name": "nccl", "max_grad_norm": 0,
+    "amsgrad": false, "eps_inside_sqrt": false}})");
+  CHECK(adam.options == std::map<std::string, double>{{"lr", 4e-4},
+                                                      {"freeze_step", 23000},
+                                                      {"beta1", 0.9},
+                                                      {"beta2", 0.99},
+                                                      {"eps", 1e-6},
+                                                      {"weight_decay", 0.01}});
+  const Config::Method lamb = method(R"({"type": "OneBitLamb", "params": {
+    "lr": 11e-3, "weight_decay": 0.01, "freeze_step": 1000, "max_coeff": 0.3, "min_coeff": 0.01,
+    "coeff_beta": 0.8, "factor_max": 4, "factor_min": 0.5, "factor_threshold": 0.1,
+    "cuda_aware": false, "comm_backend_name": "mpi"}})");
+  CHECK(lamb.options.at("max_coeff") == 0.3);
+  CHECK(lamb.options.at("coeff_beta") == 0.8);
+  CHECK(lamb.options.at("freeze_step") == 1000);
+  const Config::Method zero_one = method(R"({"type": "ZeroOneAdam", "params": {
+    "lr": 1e-3, "var_freeze_step": 1000, "var_update_scaler": 8, "local_step_scaler": 500,
+    "local_step_clipper": 4}})");
+  CHECK(zero_one.options.at("var_freeze_step") == 1000);
+  CHECK(zero_one.options.at("var_update_scaler") == 8);
+  CHECK(zero_one.options.at("local_step_scaler") == 500);
+  CHECK(zero_one.options.at("local_step_clipper") == 4);
+
+  CHECK(error_of(R"({"optimizer": {"type": "OneBitAdam"},
+    "zero_optimization": {"stage": 1}})") ==
+        "config: ds.json: line 1: optimizer.type is 'OneBitAdam', which needs \"stage\": 0, where "
+        "every rank has whole gradients and states; with stage 1 use Adam or Lamb");
+  CHECK_THAT(
+      error_of(R"({"optimizer": {"type": "OneBitLamb"}, "zero_optimization": {"stage": 3}})"),
+      ContainsSubstring("with stage 3 use Adam or Lamb, and zero_quantized_gradients"));
+  for (const char* axis : {R"("tensor": 2)", R"("pipe": 2)"}) {
+    const std::string text = std::string(R"({"optimizer": {"type": "ZeroOneAdam"}, )") + axis + "}";
+    CHECK_THAT(error_of(text), ContainsSubstring("needs \"tensor\": 1 and \"pipe\": 1"));
+  }
+  CHECK_THAT(error_of(R"({"optimizer": {"type": "OneBitAdam", "params": {"freeze_step": 1.5}}})"),
+             ContainsSubstring("freeze_step is 1.5, not a whole number from 1 on"));
+  CHECK_THAT(error_of(R"({"optimizer": {"type": "OneBitAdam", "params": {"max_grad_norm": 1}}})"),
+             ContainsSubstring("write gradient_clipping"));
+  CHECK_THAT(error_of(R"({"optimizer": {"type": "OneBitAdam", "params": {"freeze_steps": 1}}})"),
+             ContainsSubstring("the nearest is 'freeze_step'"));
 }
 
 TEST_CASE("config: of three batch sizes two make the third") {
