@@ -35,13 +35,14 @@ struct Times {
 };
 
 Times train(Communicator& world, Method method, int steps) {
-  constexpr int kWarm = 3;
+  constexpr int kWarm = 8;
   nn::GPT model(kModel);
   const DDP ddp(model, world, {.bucket_bytes = 2 << 20, .first_bucket_bytes = 1 << 18});
   std::unique_ptr<optim::Optimizer> optimizer;
   if (method == Method::one_bit) {
-    optimizer = std::make_unique<OneBitAdam>(ddp, model.parameters(),
-                                             OneBitAdamOptions{.lr = 3e-4, .freeze_step = 1});
+    optimizer = std::make_unique<OneBitAdam>(
+        ddp, model.parameters(),
+        OneBitAdamOptions{.lr = 3e-4, .eps = 1e-4, .freeze_step = kWarm - 2});
   } else {
     optimizer = std::make_unique<optim::Adam>(model.parameters(), optim::AdamOptions{.lr = 3e-4});
   }
