@@ -21,6 +21,7 @@ struct Encoding {
   /// "exp_avg_sq" in "state.0.exp_avg_sq".
   std::map<std::string, Codec, std::less<>> named = {};
 
+  /// The codec of an array of that name, if it has one.
   std::optional<Codec> of(std::string_view name) const;
   /// "" for none; "int8, exp_avg_sq in fp8_e5m2".
   std::string text() const;

@@ -24,6 +24,8 @@ class ExactSum {
   /// fetched when the host asks for the sum.
   void add_squares(std::span<const Array> xs);
   void add_squares(const Array& x) { add_squares({&x, 1}); }
+  /// The same of n numbers in the host's memory.
+  void add_squares(const float* x, int64_t n);
   void add_magnitudes(std::span<const Array> xs);
   void add_magnitudes(const Array& x) { add_magnitudes({&x, 1}); }
 
@@ -72,6 +74,7 @@ class ExactSum {
   void add_span(const T* x, int64_t n);
   template <class Term>
   bool add_block(const float* x, int64_t n);
+  bool add_close_squares(const float* x);
   int64_t& not_finite() { return words_[exact::kDigits]; }
 
   std::vector<Array> elsewhere_;  // words of other devices

@@ -125,6 +125,23 @@ TEST_CASE("exact sums are what addition on paper gives, rounded once") {
   }
 }
 
+TEST_CASE("squares of numbers of all bits are exact however far their exponents lie apart") {
+  for (const int top : {-100, 0, 120}) {
+    for (const int apart : {0, 12, 22, 23, 24, 25, 40}) {
+      for (const size_t each : {2, 8, 511}) {  // so many large numbers for a small one
+        INFO(top << " " << apart << " " << each);
+        std::vector<double> values(512, std::ldexp(0x1.fffffep0, top));
+        for (size_t i = 0; i < values.size(); i += each) {
+          values[i] = std::ldexp(-0x1.fffffep0, std::max(top - apart, -126));
+        }
+        const Array x = array_of(values, kFloat32);
+        check_against_paper(x, top);
+        CHECK(words_of(squares(x)) == words_of(squares(x.to(kFloat64))));  // one by one
+      }
+    }
+  }
+}
+
 TEST_CASE("a sum of halves of a last place is rounded to even, and one bit far below decides") {
   const auto sum_of = [](const std::vector<double>& terms) {
     ExactSum sum;
