@@ -186,10 +186,10 @@ class ChannelColumns {
  public:
   explicit ChannelColumns(const ChannelProblem<T>& problem)
       : p_(problem),
-        M_(p_.C * p_.L),
+        row_width_(p_.C * p_.L),
         height_(std::max(kStripOfRows, (p_.N + kStripsOfRows - 1) / kStripsOfRows)) {}
 
-  int64_t M() const { return M_; }
+  int64_t row_width() const { return row_width_; }
   // value(c) of each column's channel.
   template <class Value>
   void spread(T* columns, Value&& value) const {
@@ -198,39 +198,41 @@ class ChannelColumns {
   // Calls body(first, end) for parts of all rows.
   template <class Body>
   void each_rows(Body&& body) const {
-    parallel_for(p_.N, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, M_)), body);
+    parallel_for(p_.N, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_width_)), body);
   }
   // sums [kSums, C] over the channels; add(at, column, width, sums) adds the terms of the elements
   // at.., which lie in columns column .. column + width of a row, to sums [kSums, width].
   template <int kSums, class Add>
   void sum(T* sums, Add&& add) const {
-    const int64_t pieces = (M_ + kBlock - 1) / kBlock, strips = (p_.N + height_ - 1) / height_;
-    const Workspace<T> parts(std::max<int64_t>(1, strips) * kSums * M_);
-    std::fill_n(parts.data(), kSums * M_, T(0));  // where there are no rows
-    const int64_t work = std::min(p_.N, height_) * std::min(M_, kBlock);
-    parallel_for(strips * pieces, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),
-                 [&](int64_t begin, int64_t end) {
-                   const int64_t most = kSums * std::min(M_, kBlock);
-                   const Workspace<T> room((1 + row_levels(height_)) * most);
-                   for (int64_t task = begin; task < end; ++task) {
-                     const int64_t s = task / pieces, column = task % pieces * kBlock;
-                     const int64_t width = std::min(kBlock, M_ - column), first = s * height_;
-                     sum_rows(
-                         first, std::min(height_, p_.N - first), kSums * width,
-                         [&](int64_t row, T* into) { add(row * M_ + column, column, width, into); },
-                         room.data(), room.data() + kSums * width);
-                     for (int k = 0; k < kSums; ++k) {
-                       std::copy_n(room.data() + k * width, width,
-                                   parts.data() + (s * kSums + k) * M_ + column);
-                     }
-                   }
-                 });
+    const int64_t pieces = (row_width_ + kBlock - 1) / kBlock,
+                  strips = (p_.N + height_ - 1) / height_;
+    const Workspace<T> parts(std::max<int64_t>(1, strips) * kSums * row_width_);
+    std::fill_n(parts.data(), kSums * row_width_, T(0));  // where there are no rows
+    const int64_t work = std::min(p_.N, height_) * std::min(row_width_, kBlock);
+    parallel_for(
+        strips * pieces, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),
+        [&](int64_t begin, int64_t end) {
+          const int64_t most = kSums * std::min(row_width_, kBlock);
+          const Workspace<T> room((1 + row_levels(height_)) * most);
+          for (int64_t task = begin; task < end; ++task) {
+            const int64_t s = task / pieces, column = task % pieces * kBlock;
+            const int64_t width = std::min(kBlock, row_width_ - column), first = s * height_;
+            sum_rows(
+                first, std::min(height_, p_.N - first), kSums * width,
+                [&](int64_t row, T* into) { add(row * row_width_ + column, column, width, into); },
+                room.data(), room.data() + kSums * width);
+            for (int k = 0; k < kSums; ++k) {
+              std::copy_n(room.data() + k * width, width,
+                          parts.data() + (s * kSums + k) * row_width_ + column);
+            }
+          }
+        });
     for (int k = 0; k < kSums; ++k) {
-      T* const total = parts.data() + k * M_;
+      T* const total = parts.data() + k * row_width_;
       for (int64_t s = 1; s < strips; ++s) {
-        const T* part = total + s * kSums * M_;
+        const T* part = total + s * kSums * row_width_;
 #pragma GCC ivdep
-        for (int64_t i = 0; i < M_; ++i) total[i] += part[i];
+        for (int64_t i = 0; i < row_width_; ++i) total[i] += part[i];
       }
       for (int64_t c = 0; c < p_.C; ++c) {
         T value = T(0);
@@ -242,7 +244,7 @@ class ChannelColumns {
 
  private:
   const ChannelProblem<T>& p_;
-  int64_t M_, height_;
+  int64_t row_width_, height_;
 };
 
 template <class T>
@@ -253,7 +255,7 @@ void statistics_of_columns(const ChannelProblem<T>& p, const ChannelColumns<T>& 
     for (int64_t i = 0; i < width; ++i) sums[i] += x[i];
   });
   for (int64_t c = 0; c < p.C; ++c) p.mean[c] *= p.share();
-  const Workspace<T> mean(columns.M());
+  const Workspace<T> mean(columns.row_width());
   columns.spread(mean.data(), [&](int64_t c) { return p.mean[c]; });
   columns.template sum<1>(p.variance, [&](int64_t at, int64_t column, int64_t width, T* sums) {
     const T *x = p.x + at, *center = mean.data() + column;
@@ -266,7 +268,7 @@ void statistics_of_columns(const ChannelProblem<T>& p, const ChannelColumns<T>& 
 template <class T>
 void forward_columns(const ChannelProblem<T>& p) {
   const ChannelColumns<T> columns(p);
-  const int64_t M = columns.M();
+  const int64_t M = columns.row_width();
   if (!p.fixed) statistics_of_columns(p, columns);
   const Workspace<T> mean(M), factor(M), bias(M);
   columns.spread(mean.data(), [&](int64_t c) { return p.mean[c]; });
@@ -286,7 +288,7 @@ void forward_columns(const ChannelProblem<T>& p) {
 template <class T>
 void backward_columns(const ChannelProblem<T>& p) {
   const ChannelColumns<T> columns(p);
-  const int64_t M = columns.M();
+  const int64_t M = columns.row_width();
   const Workspace<T> mean(M), scale(M), factor(M), along_one(M), along_x(M), totals(2 * p.C);
   columns.spread(mean.data(), [&](int64_t c) { return p.mean[c]; });
   columns.spread(scale.data(), [&](int64_t c) { return p.channel(c).scale; });
