@@ -1,6 +1,7 @@
 // What data parallelism keeps N times, and what the three stages of ZeRO make of it
 #include "support/device.h"
 #include "support/ladder.h"
+#include "support/sharing.h"
 #include "support/stages.h"
 
 #include <hero/optim/optim.h>
@@ -137,5 +138,6 @@ int main(int argc, char** argv) {
                                if (world.rank() > 0) return;
                                slides(world, options.out);
                                paper(world, options.out);
+                               tutorial::draw_resumed(options.out);
                              });
 }

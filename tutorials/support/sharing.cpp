@@ -1,5 +1,7 @@
 #include "sharing.h"
 
+#include <algorithm>
+
 #include "plot.h"
 
 #include <hero/dist/context_parallel.h>
@@ -98,6 +100,67 @@ void draw_experts(const std::string& folder) {
   const double right = 1.6 * at(kExperts - 1, kPerRank) + 1.6;
   figure.x_range(-4.0, right + 0.2).y_range(-at(kRanks * kTokens, kTokens) - 0.1, 1.5);
   figure.bare().save(folder, "19_experts");
+}
+
+namespace {
+
+// Ends of the parts of a block's parameters on so many ranks, without what pads the last ones.
+std::vector<int64_t> part_ends(int ranks, int64_t& numel) {
+  std::vector<int64_t> ends;
+  hero::dist::simulate_ranks(
+      ranks,
+      [&](Communicator& world) {
+        const hero::nn::DeviceScope meta(hero::kMeta);
+        hero::nn::GPT model(
+            {.vocab_size = 64, .block_size = 32, .n_layer = 1, .n_head = 4, .n_embd = 64});
+        const auto sharded =
+            hero::dist::fully_shard(model, world, {.unit = hero::dist::each<hero::nn::Block>()});
+        for (const auto& unit : sharded.units()) {
+          if (unit.name != "transformer.h.0") continue;
+          numel = unit.numel;
+          for (int rank = 1; rank <= ranks; ++rank) {
+            ends.push_back(std::min(numel, rank * (unit.row / ranks)));
+          }
+        }
+      },
+      {0});
+  return ends;
+}
+
+}  // namespace
+
+void draw_resumed(const std::string& folder) {
+  Figure figure("A block's parameters in a checkpoint of four ranks, and who reads them", "", "");
+  int64_t numel = 0;
+  const std::vector<int64_t> saved = part_ends(kRanks, numel);
+  double y = 0.0;
+  for (const int ranks : {kRanks, 3, 1}) {
+    const std::vector<int64_t> read = part_ends(ranks, numel);
+    int64_t begin = 0;
+    for (size_t rank = 0; rank < read.size(); ++rank) {
+      figure.box(static_cast<double>(begin), y - 1.04, static_cast<double>(read[rank] - begin), 1.0,
+                 "#555555");
+      int64_t from = begin;
+      for (size_t part = 0; part < saved.size(); ++part) {
+        const int64_t to = std::min(saved[part], read[rank]);
+        if (to <= from) continue;
+        const double inset = 0.002 * static_cast<double>(numel);
+        const double width = static_cast<double>(to - from) - 2 * inset;
+        figure.box(static_cast<double>(from) + inset, y - 0.98, width, 0.88, kRankColours[part]);
+        from = to;
+      }
+      figure.label(rank_text(static_cast<int>(rank)), 0.5 * static_cast<double>(begin + read[rank]),
+                   y - 0.54, "#111111");
+      begin = read[rank];
+    }
+    const std::string text = ranks == kRanks ? "saved by 4 ranks"
+                             : ranks == 1    ? "resumed on 1 rank"
+                                             : "resumed on 3 ranks";
+    figure.label(text, -0.13 * static_cast<double>(numel), y - 0.54, "#333333");
+    y -= 1.5;
+  }
+  const double all = static_cast<double>(numel);
+  figure.x_range(-0.26 * all, 1.02 * all).y_range(y + 0.2, 0.3).bare().save(folder, "12_resumed");
 }
 
 void draw_order(const std::string& folder) {

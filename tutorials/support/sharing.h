@@ -1,6 +1,7 @@
 #pragma once
-// Pictures that other pages than a chapter show: the order of samples (chapter 11 draws it), and
-// what ranks share along a context axis and an expert axis (chapter 19).
+// Pictures that other pages than a chapter show: the order of samples (chapter 11 draws it), a
+// checkpoint that other ranks resume from (chapter 12), and what ranks share along a context axis
+// and an expert axis (chapter 19).
 #include <string>
 
 #include "ranks.h"
@@ -19,5 +20,9 @@ void draw_experts(const std::string& folder);
 /// Draws the orders in which two ranks go through 24 samples in three epochs, by a
 /// DistributedSampler that takes turns with batches of four. Into folder/11_order.
 void draw_order(const std::string& folder);
+
+/// Draws the shards of a GPT's block that four ranks save, and what three ranks and one read of
+/// them, to scale, as fully_shard() divides the block on simulated ranks. Into folder/12_resumed.
+void draw_resumed(const std::string& folder);
 
 }  // namespace tutorial
