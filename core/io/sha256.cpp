@@ -6,7 +6,8 @@
 #include <hero/core/io/file.h>
 #include <hero/core/io/sha256.h>
 
-#ifdef __SHA__
+#ifdef __x86_64__
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -30,9 +31,18 @@ uint32_t big_endian(const std::byte* bytes) {
   return word;
 }
 
-#ifdef __SHA__
+#ifdef __x86_64__
+bool has_instructions() {
+  static const bool has = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
+  }();
+  return has;
+}
+
 // Four rounds at a time; the instructions keep the state as (a, b, e, f) and (c, d, g, h).
-void block_by_instructions(std::array<uint32_t, 8>& state, const std::byte* bytes) {
+[[gnu::target("sha,sse4.1")]] void block_by_instructions(std::array<uint32_t, 8>& state,
+                                                         const std::byte* bytes) {
   auto* const words = reinterpret_cast<__m128i*>(state.data());
   const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128(words), 0xb1);
@@ -64,8 +74,8 @@ void block_by_instructions(std::array<uint32_t, 8>& state, const std::byte* byte
 }  // namespace
 
 void Sha256::block(const std::byte* bytes) {
-#ifdef __SHA__
-  if (!by_words_) return block_by_instructions(state_, bytes);
+#ifdef __x86_64__
+  if (!by_words_ && has_instructions()) return block_by_instructions(state_, bytes);
 #endif
   block_by_words(bytes);
 }

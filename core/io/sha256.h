@@ -31,7 +31,7 @@ class Sha256 {
 /// The hash of `bytes`.
 std::string sha256(std::span<const std::byte> bytes);
 
-/// The same without the processor's instructions, which sha256() uses where they are compiled in.
+/// The same without the processor's instructions, which sha256() uses where there are any.
 std::string sha256_by_words(std::span<const std::byte> bytes);
 
 /// Size and hash of a file.
