@@ -8,10 +8,26 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 # The libraries may become part of a shared one; their functions call each other directly even so.
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
-# g++ 12 tunes Eigen's products badly for some Zen processors: the instruction set of this machine,
-# but generic tuning.
-set(hero_flags -march=${HERO_ARCH} -mtune=generic -fno-math-errno -fno-trapping-math
-               -ffp-contract=off -fno-semantic-interposition)
+# HERO_ARCH is the instruction set of everything, for experiments. Without it the library is for every
+# x86-64 processor with AVX2, and has kernels for more beside (cmake/HeroLevels.cmake); under the
+# sanitizers, which need no second copy, it is for this one.
+set(hero_arch "${HERO_ARCH}")
+set(HERO_LEVELS OFF)
+if(NOT hero_arch AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  if(HERO_SANITIZE)
+    set(hero_arch native)
+  else()
+    set(hero_arch x86-64-v3)
+    set(HERO_LEVELS ON)
+  endif()
+endif()
+set(hero_flags -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-semantic-interposition)
+# Functions that a user's program never calls are left out of it (--gc-sections, cmake/HeroInstall.cmake).
+list(APPEND hero_flags -ffunction-sections -fdata-sections)
+if(hero_arch)
+  # g++ 12 tunes Eigen's products badly for some Zen processors: generic tuning
+  list(APPEND hero_flags -march=${hero_arch} -mtune=generic)
+endif()
 set(hero_warnings -Wall -Wextra -Wshadow -Wconversion -Wpedantic)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees overlapping copies, and copies beyond the end, in "text" + std::string (GCC bug

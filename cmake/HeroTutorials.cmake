@@ -2,9 +2,8 @@
 # tutorials/expected/: NN_name.txt is what the program prints without options; NN_name.<tag>.txt
 # begins with the line "# args: ..." that holds its options. The same objects linked with
 # tests/cusim in place of the CUDA runtime are the programs of <build>/tests/tutorials_cusim/, which
-# tests/scripts/test_tutorials_cuda runs with --device cuda. Linked with kernels for x86-64-v3 they
-# are the programs of <build>/tests/tutorials_portable/, whose texts, label `portable`, are the same:
-# digits do not depend on the instruction set.
+# tests/scripts/test_tutorials_cuda runs with --device cuda. By the kernels for x86-64-v3 they print the
+# same once more, label `levels`: digits do not depend on the instruction set.
 # tutorials/examples/train.cpp, the program that docs/first_program.md shows, needs nothing but the library.
 add_custom_target(hero_tutorials)
 add_executable(example_train ${PROJECT_SOURCE_DIR}/tutorials/examples/train.cpp)
@@ -54,23 +53,6 @@ if(TARGET hero_nccl_sim AND NOT HERO_SANITIZE)
   set(over_cusim ON)
   add_custom_target(hero_tutorials_cusim)
 endif()
-set(portable OFF)
-# A library in batches would define more than is replaced.
-if(HERO_TESTS AND NOT HERO_SANITIZE AND NOT CMAKE_UNITY_BUILD)
-  set(portable ON)
-  add_custom_target(hero_tutorials_portable)
-  # Only sources of core ask for the instruction set, which tests/layers/check holds the others to; so
-  # core alone is compiled again, and what adds up over ranks. As objects, since the linker takes the
-  # members of an archive where it needs them, and these must come before those of the libraries.
-  get_target_property(sources hero_core SOURCES)
-  add_library(hero_portable_kernels OBJECT EXCLUDE_FROM_ALL
-              ${sources} ${PROJECT_SOURCE_DIR}/dist/engines/ordered_reduce.cpp)
-  set_target_properties(hero_portable_kernels PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
-  # batches have warnings of their own: cmake/HeroFlags.cmake
-  target_compile_options(hero_portable_kernels PRIVATE -march=x86-64-v3 -Wno-error)
-  target_link_libraries(hero_portable_kernels PRIVATE hero_core hero_eigen
-                                                      nlohmann_json::nlohmann_json)
-endif()
 foreach(source IN LISTS hero_tutorial_sources)
   cmake_path(GET source STEM name)
   add_library(tutorial_objects_${name} OBJECT ${source})
@@ -81,12 +63,6 @@ foreach(source IN LISTS hero_tutorial_sources)
   if(over_cusim)
     hero_tutorial(tutorial_cusim_${name} ${name} tests/tutorials_cusim hero_nccl_sim)
     add_dependencies(hero_tutorials_cusim tutorial_cusim_${name})
-  endif()
-  if(portable)
-    hero_tutorial(tutorial_portable_${name} ${name} tests/tutorials_portable
-                  hero_portable_kernels hero::cpu)
-    set_target_properties(tutorial_portable_${name} PROPERTIES EXCLUDE_FROM_ALL ON)
-    add_dependencies(hero_tutorials_portable tutorial_portable_${name})
   endif()
 endforeach()
 
@@ -112,8 +88,9 @@ foreach(text IN LISTS hero_tutorial_texts)
     message(FATAL_ERROR "hero: tutorials/expected/${file} belongs to no tutorials/${name}.cpp")
   endif()
   hero_text_test(tutorial ${case} tutorial_${name})
-  if(portable)
-    hero_text_test(portable ${case} tutorial_portable_${name})
+  if(HERO_LEVELS)
+    hero_text_test(levels ${case} tutorial_${name})
+    set_tests_properties("levels: ${case}" PROPERTIES ENVIRONMENT HERO_CPU=v3)
   endif()
 endforeach()
 

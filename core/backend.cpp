@@ -1,13 +1,13 @@
 #include <hero/core/accelerator.h>
 #include <hero/core/backend.h>
-#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/profile/metered_backend.h>
 
 namespace hero::core {
 
 Backend& cpu_backend() {
-  static auto* const backend = new cpu::CpuBackend;  // leaked: destructors of statics may compute
-  return *backend;
+  static Backend& chosen = cpu::kernels().backend;
+  return chosen;
 }
 
 namespace {

@@ -1,16 +1,25 @@
 #include <cstdlib>
 #include <string>
 
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/level.h>
 #include <hero/core/error.h>
 
 namespace hero::core::cpu {
+
+const Kernels& kernels_v3();  // kernels.cpp, compiled once for each
+const Kernels& kernels_v4();
 
 namespace {
 
 constexpr Level kLevels[] = {Level::v3, Level::v4, Level::v4_bf16};
 
 Level chosen_level() {
+#if defined(HERO_CPU_LEVELS)
+  check(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
+        "cpu: this processor has no AVX2, which the library was built for; build it there with "
+        "-DHERO_ARCH=native");
+#endif
   const char* const text = std::getenv("HERO_CPU");
   return text == nullptr || *text == '\0' ? machine_level() : level_named(text, machine_level());
 }
@@ -39,6 +48,18 @@ Level level_named(const char* name, Level most) {
 
 Level level() {
   static const Level chosen = chosen_level();
+  return chosen;
+}
+
+const Kernels& kernels_of([[maybe_unused]] Level level) {
+#if defined(HERO_CPU_LEVELS)
+  if (level >= Level::v4) return kernels_v4();
+#endif
+  return kernels_v3();
+}
+
+const Kernels& kernels() {
+  static const Kernels& chosen = kernels_of(level());
   return chosen;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which kernels a program runs: some are compiled for several levels of x86-64 and chosen at their
+// Which kernels a program runs: they are compiled for several levels of x86-64 and chosen at their
 // first use by what the processor has.
 #include <cstdint>
 

@@ -257,9 +257,8 @@ void reduce_op(ReduceKind op, const Array& x, const Array* center, const Array& 
     case ReduceKind::min:
       return reduce_as<Smallest, T>(x, center, out, compute);
     case ReduceKind::any:
-      return reduce_as<Any, T>(x, center, out, compute);
     case ReduceKind::all:
-      return reduce_as<All, T>(x, center, out, compute);
+      return;  // of truth values: CpuBackend::reduce
     case ReduceKind::sum_abs:
       return reduce_as<SumAbs, T>(x, center, out, compute);
     case ReduceKind::sum_square:
@@ -275,9 +274,8 @@ void reduce_op(ReduceKind op, const Array& x, const Array* center, const Array& 
 
 void CpuBackend::reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) {
   // any and all read every input as a truth value, stored as a byte.
-  if (op == ReduceKind::any || op == ReduceKind::all) {
-    return reduce_op<uint8_t>(op, x, center, out, kBool);
-  }
+  if (op == ReduceKind::any) return reduce_as<Any, uint8_t>(x, center, out, kBool);
+  if (op == ReduceKind::all) return reduce_as<All, uint8_t>(x, center, out, kBool);
   switch (out.dtype()) {
     case DType::float64:
       return reduce_op<double>(op, x, center, out, kFloat64);

@@ -9,6 +9,7 @@
 #include <Eigen/Eigenvalues>
 
 #include <hero/core/cpu/jacobi_svd.h>
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/matrix_batch.h>
 #include <hero/core/functions/linalg.h>
 
@@ -44,7 +45,7 @@ SVD svd(const Array& a) {
                                  .p = tall ? right.data() : left.data(),
                                  .s = out.s.data<T>() + i * inner,
                                  .q = tall ? left.data() : right.data()};
-      wide.run();
+      cpu::kernels().matrices<T>().svd(wide);
       u[i] = left.transpose();
       vh[i] = right;
       return true;

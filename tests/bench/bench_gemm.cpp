@@ -11,8 +11,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <hero/core/cpu/gemm.h>
-#include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/half_products.h>
 #include <hero/core/thread_pool.h>
 
@@ -119,9 +118,9 @@ void run_product(benchmark::State& state, const Case& c, int threads) {
   const int64_t a_cs = c.a_transposed ? c.m : 1;
   const int64_t b_rs = c.b_transposed ? 1 : c.n;
   const int64_t b_cs = c.b_transposed ? c.k : 1;
+  const auto gemm = hero::core::cpu::kernels().of_float.gemm;
   measure(state, 2.0 * static_cast<double>(c.m * c.n * c.k), threads, [&] {
-    hero::core::cpu::gemm(c.m, c.n, c.k, a.data(), a_rs, a_cs, b.data(), b_rs, b_cs, result.data(),
-                          c.n);
+    gemm(c.m, c.n, c.k, a.data(), a_rs, a_cs, b.data(), b_rs, b_cs, result.data(), c.n);
   });
 }
 
@@ -134,8 +133,9 @@ void run_half_product(benchmark::State& state, const Case& c, int threads) {
                                          c.a_transposed ? c.m : 1};
   const hero::core::cpu::Bf16Matrix right{b.data(), c.b_transposed ? 1 : c.n,
                                           c.b_transposed ? c.k : 1};
+  const auto gemm = hero::core::cpu::kernels().gemm_bf16_rounded;
   measure(state, 2.0 * static_cast<double>(c.m * c.n * c.k), threads,
-          [&] { hero::core::cpu::gemm_bf16(c.m, c.n, c.k, left, right, result.data(), c.n); });
+          [&] { gemm(c.m, c.n, c.k, left, right, result.data(), c.n); });
 }
 
 // The products of attention: 48 heads of 64 positions, 32 wide.
@@ -144,10 +144,10 @@ void run_attention(benchmark::State& state, int threads) {
   constexpr int64_t kHeads = 48, kTime = 64, kWide = 32;
   const std::vector<float> q(kHeads * kTime * kWide, 1.1f);
   std::vector<float> scores(kHeads * kTime * kTime);
+  const auto gemm_batched = hero::core::cpu::kernels().of_float.gemm_batched;
   measure(state, 2.0 * kHeads * kTime * kTime * kWide, threads, [&] {
-    hero::core::cpu::gemm_batched(kHeads, kTime, kTime, kWide, q.data(), kTime * kWide, kWide,
-                                  int64_t{1}, q.data(), kTime * kWide, int64_t{1}, kWide,
-                                  scores.data(), kTime * kTime, kTime);
+    gemm_batched(kHeads, kTime, kTime, kWide, q.data(), kTime * kWide, kWide, 1, q.data(),
+                 kTime * kWide, 1, kWide, scores.data(), kTime * kTime, kTime);
   });
 }
 

@@ -12,14 +12,13 @@
 #include "support/catch.h"
 #include "support/sanitized.h"
 
-#include <hero/core/cpu/gemm.h>
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/thread_pool.h>
 
 namespace {
 
 using hero::ThreadLimit;
-using hero::core::cpu::gemm;
-using hero::core::cpu::gemm_batched;
+using hero::core::cpu::kernels;
 using hero_test::Order;
 
 constexpr Order kOrders[] = {Order::rows, Order::columns, Order::padded_rows, Order::general,
@@ -41,7 +40,7 @@ Matrix<T> product(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Mat
   c.rs = n + 2;  // wider than the result: what lies between the rows must stay
   c.cs = 1;
   c.values.assign(static_cast<size_t>(m * c.rs), T{-7});
-  gemm(m, n, k, a.data(), a.rs, a.cs, b.data(), b.rs, b.cs, c.data(), c.rs);
+  kernels().matrices<T>().gemm(m, n, k, a.data(), a.rs, a.cs, b.data(), b.rs, b.cs, c.data(), c.rs);
   return c;
 }
 
@@ -170,7 +169,7 @@ TEMPLATE_TEST_CASE("gemm has the same bits for any number of threads and run",
 
 TEMPLATE_TEST_CASE("a product with a packed operand has the bits of gemm", "[core][gemm][threads]",
                    float, double) {
-  using namespace hero::core::cpu;
+  const auto& products = kernels().matrices<TestType>();
   std::mt19937 random(8);
   std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
   shapes.insert(shapes.end(), {{32, 1024, 256}, {500, 70, 300}, {32, 128, 520}});
@@ -179,12 +178,12 @@ TEMPLATE_TEST_CASE("a product with a packed operand has the bits of gemm", "[cor
       const auto a = make<TestType>(s.m, s.k, order, random);
       const auto b = make<TestType>(s.k, s.n, order, random);
       const auto expected = product(s.m, s.n, s.k, a, b);
-      std::vector<TestType> packed(static_cast<size_t>(packed_size<TestType>(s.k, s.n)));
-      gemm_pack(s.k, s.n, b.data(), b.rs, b.cs, packed.data());
+      std::vector<TestType> packed(static_cast<size_t>(products.packed_size(s.k, s.n)));
+      products.gemm_pack(s.k, s.n, b.data(), b.rs, b.cs, packed.data());
       for (const int threads : {1, 2, 3}) {
         const ThreadLimit limit(threads);
         std::vector<TestType> c(static_cast<size_t>(s.m * s.n), TestType{3});
-        gemm_packed(s.m, s.n, s.k, a.data(), a.rs, a.cs, packed.data(), c.data(), s.n);
+        products.gemm_packed(s.m, s.n, s.k, a.data(), a.rs, a.cs, packed.data(), c.data(), s.n);
         for (int64_t i = 0; i < s.m * s.n; ++i) {
           REQUIRE(c[static_cast<size_t>(i)] == expected.at(i / s.n, i % s.n));
         }
@@ -200,8 +199,8 @@ TEST_CASE("a row of a product does not depend on the other rows", "[core][gemm]"
   const auto all = product<float>(70, 90, 300, a, b);
   for (const int64_t row : {0, 13, 69}) {
     std::vector<float> alone(90);
-    gemm<float>(1, 90, 300, a.data() + row * a.rs, a.rs, a.cs, b.data(), b.rs, b.cs, alone.data(),
-                90);
+    kernels().of_float.gemm(1, 90, 300, a.data() + row * a.rs, a.rs, a.cs, b.data(), b.rs, b.cs,
+                            alone.data(), 90);
     for (int64_t j = 0; j < 90; ++j) {
       REQUIRE(alone[static_cast<size_t>(j)] == all.at(row, j));
     }
@@ -224,11 +223,11 @@ TEST_CASE("gemm reads broadcast operands with stride zero", "[core][gemm]") {
 
 TEST_CASE("gemm of no steps is zero and of no rows or columns does nothing", "[core][gemm]") {
   std::vector<float> c(12, 5.0f);
-  gemm<float>(2, 3, 0, nullptr, 0, 1, nullptr, 3, 1, c.data(), 4);
+  kernels().of_float.gemm(2, 3, 0, nullptr, 0, 1, nullptr, 3, 1, c.data(), 4);
   REQUIRE(c == std::vector<float>{0, 0, 0, 5, 0, 0, 0, 5, 5, 5, 5, 5});
-  gemm<float>(0, 3, 4, nullptr, 4, 1, c.data(), 3, 1, nullptr, 3);
-  gemm<float>(3, 0, 4, c.data(), 4, 1, nullptr, 0, 1, nullptr, 0);
-  gemm<float>(0, 0, 0, nullptr, 0, 0, nullptr, 0, 0, nullptr, 0);
+  kernels().of_float.gemm(0, 3, 4, nullptr, 4, 1, c.data(), 3, 1, nullptr, 3);
+  kernels().of_float.gemm(3, 0, 4, c.data(), 4, 1, nullptr, 0, 1, nullptr, 0);
+  kernels().of_float.gemm(0, 0, 0, nullptr, 0, 0, nullptr, 0, 0, nullptr, 0);
 }
 
 TEMPLATE_TEST_CASE("gemm carries nan and infinity to their rows and columns only", "[core][gemm]",
@@ -260,6 +259,7 @@ TEMPLATE_TEST_CASE("gemm carries nan and infinity to their rows and columns only
 
 TEMPLATE_TEST_CASE("gemm_batched has the bits of single products", "[core][gemm][threads]", float,
                    double) {
+  const auto& products = kernels().matrices<TestType>();
   std::mt19937 random(7);
   struct Batch {
     int64_t batch, m, n, k;
@@ -272,14 +272,14 @@ TEMPLATE_TEST_CASE("gemm_batched has the bits of single products", "[core][gemm]
       const auto size = static_cast<size_t>(s.batch * s.m * s.n);
       std::vector<TestType> expected(size);
       for (int64_t p = 0; p < s.batch; ++p) {
-        gemm(s.m, s.n, s.k, a.data() + p * s.m * s.k, s.k, int64_t{1}, b.data() + p * b_bs,
-             int64_t{1}, s.k, expected.data() + p * s.m * s.n, s.n);
+        products.gemm(s.m, s.n, s.k, a.data() + p * s.m * s.k, s.k, 1, b.data() + p * b_bs, 1, s.k,
+                      expected.data() + p * s.m * s.n, s.n);
       }
       for (const int threads : {1, 2, 3}) {
         const ThreadLimit limit(threads);
         std::vector<TestType> c(size, TestType{3});
-        gemm_batched(s.batch, s.m, s.n, s.k, a.data(), s.m * s.k, s.k, int64_t{1}, b.data(), b_bs,
-                     int64_t{1}, s.k, c.data(), s.m * s.n, s.n);
+        products.gemm_batched(s.batch, s.m, s.n, s.k, a.data(), s.m * s.k, s.k, 1, b.data(), b_bs,
+                              1, s.k, c.data(), s.m * s.n, s.n);
         REQUIRE(c == expected);
       }
     }

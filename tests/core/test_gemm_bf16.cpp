@@ -12,8 +12,7 @@
 #include "support/catch.h"
 #include "support/sanitized.h"
 
-#include <hero/core/cpu/gemm_bf16.h>
-#include <hero/core/cpu/level.h>
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/half_products.h>
 #include <hero/core/thread_pool.h>
 
@@ -106,7 +105,7 @@ auto huge(std::mt19937& random) {
 std::vector<float> product(int64_t m, int64_t n, int64_t k, const HalfMatrix& a,
                            const HalfMatrix& b) {
   std::vector<float> c(static_cast<size_t>(m * (n + 2)), -7.0f);  // wider: gaps must stay
-  gemm_bf16(m, n, k, view(a), view(b), c.data(), n + 2, false);
+  kernels().gemm_bf16(m, n, k, view(a), view(b), c.data(), n + 2, false);
   return c;
 }
 
@@ -208,11 +207,11 @@ TEST_CASE("a native product has the same bits for any number of threads and any 
 TEST_CASE("a native product of no steps is zero, and one may be added", "[core][gemm][half]") {
   if (!has_instruction()) return;
   std::vector<float> c(6, 5.0f);
-  gemm_bf16(2, 2, 0, {nullptr, 0, 1}, {nullptr, 2, 1}, c.data(), 3, false);
+  kernels().gemm_bf16(2, 2, 0, {nullptr, 0, 1}, {nullptr, 2, 1}, c.data(), 3, false);
   REQUIRE(c == std::vector<float>{0, 0, 5, 0, 0, 5});
   const HalfMatrix a{{BFloat16(2.0f), BFloat16(3.0f)}, 1, 1, 0};
   const HalfMatrix b{{BFloat16(10.0f), BFloat16(20.0f)}, 2, 1, 0};
-  gemm_bf16(2, 2, 1, view(a), view(b), c.data(), 3, true);
+  kernels().gemm_bf16(2, 2, 1, view(a), view(b), c.data(), 3, true);
   REQUIRE(c == std::vector<float>{20, 40, 5, 30, 60, 5});
 }
 

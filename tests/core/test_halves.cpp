@@ -5,8 +5,7 @@
 #include "support/catch.h"
 
 #include <hero/core/backend.h>
-#include <hero/core/cpu/gemm_bf16.h>
-#include <hero/core/cpu/level.h>
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/matmul.h>
 #include <hero/core/half_products.h>
 #include <hero/core/kernels/elementwise.h>
@@ -36,7 +35,7 @@ Array activated(Activation activation, const Array& z) {
 Array sums_of(const Array& x, const Array& w) {
   if (!native_half_products()) return matmul(x.to(kFloat32), w.t().to(kFloat32));
   const Array sums = Array::empty({x.size(0), w.size(0)});
-  cpu::gemm_bf16(
+  cpu::kernels().gemm_bf16(
       x.size(0), w.size(0), x.size(1), {x.data<BFloat16>(), x.strides()[0], x.strides()[1]},
       {w.data<BFloat16>(), w.strides()[1], w.strides()[0]}, sums.data<float>(), w.size(0), false);
   return sums;

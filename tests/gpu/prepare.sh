@@ -43,7 +43,7 @@ prepare_programs() {
   # files that change while they are compiled make programs of neither
   made_of=$(sources)
   say "building the programs that travel, which takes minutes; see ${log#"$root"/}"
-  if ! (cd "$root" && cmake --preset portable -B "$build" -DHERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90-real \
+  if ! (cd "$root" && cmake --preset release -B "$build" -DHERO_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90-real \
     -DCMAKE_CUDA_FLAGS=--no-compress -DHERO_MPI=OFF -DHERO_TUTORIALS=OFF -DHERO_INSTALL=OFF -DZLIB_USE_STATIC_LIBS=ON \
     -DHERO_GPU_PACKED=ON &&
     cmake --build "$build" --parallel "${HERO_GPU_BUILD_JOBS:-$(nproc)}" --target hero_test_gpu hero_bench_gpu) >"$log" 2>&1 </dev/null; then

@@ -1,0 +1,46 @@
+# One library for every x86-64 processor with AVX2: the files of core/cpu are part of hero_core like all
+# others, compiled for x86-64-v3. Those that compute with floating-point numbers, and the exact sums that
+# they call, are compiled once more, for AVX-512, and what a program starts with chooses between the two
+# tables (core/cpu/kernels.h).
+#
+# Inline functions and templates are weak symbols: of all copies in a program the linker keeps one, and
+# it must not be one for AVX-512 that other code then calls on a processor that lacks it. So the objects
+# of the level are joined, and all that they define but the name of the table becomes local. What they
+# do not define (arrays, the thread pool, kernels of integers) they call in the rest of the library.
+# tests/levels/check_objects looks at the result.
+if(NOT HERO_LEVELS)
+  return()
+endif()
+
+set(sources "")
+get_target_property(candidates hero_core SOURCES)
+foreach(source IN LISTS candidates)
+  # not: what chooses, what has its instructions by attribute, what compares, moves or adds up integers, or
+  # takes numbers one at a time
+  if(source MATCHES "/core/(cpu/|functions/exact_sum\\.cpp)" AND NOT source MATCHES
+     "/(level|gemm_bf16_kernel|map_int32|map_int64|map_uint8|indexing|sort|arg_reduce|scan|weigh|im2col)\\.cpp$")
+    list(APPEND sources ${source})
+  endif()
+endforeach()
+add_library(hero_cpu_v4 OBJECT EXCLUDE_FROM_ALL ${sources})
+# without the kind of symbol that objcopy does not make local
+target_compile_options(hero_cpu_v4 PRIVATE -march=x86-64-v4 -mtune=generic -fno-gnu-unique)
+target_compile_definitions(hero_cpu_v4 PRIVATE HERO_CPU_KERNELS=kernels_v4)
+target_compile_features(hero_cpu_v4 PRIVATE cxx_std_20)
+target_include_directories(hero_cpu_v4 PRIVATE ${hero_include_dir})
+set_target_properties(hero_cpu_v4 PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+hero_standard_headers(hero_cpu_v4)
+
+set(joined ${PROJECT_BINARY_DIR}/hero_cpu_v4.o)
+set(objects "$<FILTER:$<TARGET_OBJECTS:hero_cpu_v4>,INCLUDE,o$>") # not the precompiled headers
+add_custom_command(
+  OUTPUT ${joined}
+  COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${joined}.all ${objects}
+  COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=*10kernels_v4Ev ${joined}.all ${joined}
+  COMMAND ${CMAKE_COMMAND} -E rm ${joined}.all
+  DEPENDS hero_cpu_v4 ${objects}
+  COMMENT "Joining the kernels for x86-64-v4"
+  COMMAND_EXPAND_LISTS VERBATIM)
+target_sources(hero_core PRIVATE ${joined})
+# of this file alone: the precompiled headers are shared
+set_source_files_properties(core/cpu/level.cpp PROPERTIES COMPILE_DEFINITIONS HERO_CPU_LEVELS)

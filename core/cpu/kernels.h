@@ -1,0 +1,56 @@
+#pragma once
+// What the kernels of a level offer to the rest of the library. Most of core/cpu is compiled once
+// for each level (cmake/HeroLevels.cmake). Of the higher levels nothing but their table can be seen
+// from outside, so that no function compiled for them is ever taken for one that every machine can
+// run.
+#include <type_traits>
+
+#include <hero/core/backend.h>
+#include <hero/core/cpu/gemm.h>
+#include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/cpu/jacobi_svd.h>
+#include <hero/core/cpu/level.h>
+
+namespace hero::core::cpu {
+
+/// What works on plain matrices of T, float or double: the functions of gemm.h, and svd.
+template <class T>
+struct MatrixKernels {
+  std::add_pointer_t<decltype(cpu::gemm<T>)> gemm;
+  std::add_pointer_t<decltype(cpu::gemm_batched<T>)> gemm_batched;
+  std::add_pointer_t<decltype(cpu::packed_size<T>)> packed_size;
+  std::add_pointer_t<decltype(cpu::gemm_pack<T>)> gemm_pack;
+  std::add_pointer_t<decltype(cpu::gemm_packed<T>)> gemm_packed;
+  void (*svd)(const WideSVD<T>& matrix);  ///< its run()
+};
+
+struct Kernels {
+  Backend& backend;
+
+  /// \name What is called by itself: the products by tests and benchmarks.
+  /// \{
+  MatrixKernels<float> of_float;
+  MatrixKernels<double> of_double;
+  void (*gemm_bf16)(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
+                    float* c, int64_t c_rs, bool add);
+  void (*gemm_bf16_rounded)(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
+                            const Bf16Matrix& b, BFloat16* c, int64_t c_rs);
+  template <class T>
+  const MatrixKernels<T>& matrices() const {
+    if constexpr (std::is_same_v<T, float>) {
+      return of_float;
+    } else {
+      return of_double;
+    }
+  }
+  /// \}
+};
+
+/// Those of a level, which the processor must have. A library that was built for one kind of
+/// processor (HERO_ARCH) has the same ones for all levels.
+const Kernels& kernels_of(Level level);
+
+/// Those of level().
+const Kernels& kernels();
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,269 @@
+// Kernels of all levels that this processor has, called side by side in one program: the same bits.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/arrays.h"
+#include "support/catch.h"
+#include "support/functors.h"
+
+#include <hero/core/cpu/kernels.h>
+#include <hero/core/functions/codec.h>
+#include <hero/core/kernels/updates.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::core;
+using cpu::Level;
+using hero::test::awkward;
+using hero::test::noise;
+
+using Results = std::vector<Array>;
+
+// Arithmetic does not promise which NaN it gives.
+Array without_nan_kinds(const Array& x) {
+  const Array dense = x.clone();
+  const auto make_one = [&]<class T>(T* values) {
+    for (int64_t i = 0; i < dense.numel(); ++i) {
+      if (std::isnan(values[i])) values[i] = std::numeric_limits<T>::quiet_NaN();
+    }
+  };
+  if (x.dtype() == kFloat32) make_one(dense.data<float>());
+  if (x.dtype() == kFloat64) make_one(dense.data<double>());
+  return dense;
+}
+
+// `call` gives results computed by the backend that it is given.
+void compare(const std::string& name, const std::function<Results(Backend&)>& call) {
+  const Results expected = call(cpu::kernels_of(Level::v3).backend);
+  for (const Level level : {Level::v4, Level::v4_bf16}) {
+    if (level > cpu::machine_level()) break;
+    const Results results = call(cpu::kernels_of(level).backend);
+    REQUIRE(results.size() == expected.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      CAPTURE(name, i, cpu::name_of(level));
+      REQUIRE(hero::test::same(without_nan_kinds(results[i]), without_nan_kinds(expected[i])));
+    }
+  }
+}
+
+template <class... Fs, class Body>
+void update_functors(TypeList<Fs...>, const Body& body) {
+  (body(TypeTag<Fs>{}), ...);
+}
+
+Array room(const Shape& shape, DType dtype) { return Array::zeros(shape, dtype); }
+
+TEST_CASE("levels: elementwise functions have the same bits", "[core]") {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    const DType compute = dtype == kBFloat16 ? kFloat32 : dtype;
+    std::vector<Array> inputs;
+    for (uint64_t seed : {1, 2, 3, 4}) inputs.push_back(noise({37, 61}, dtype, seed));
+    inputs[1] = awkward(inputs[1]);
+    hero::test::each_functor([&](auto tag) {
+      using F = typename decltype(tag)::type;
+      const bool computes =
+          compute == kFloat32 ? hero::test::kComputes<F, float> : hero::test::kComputes<F, double>;
+      if (!computes) return;
+      const MapOp op{kernels::MapList::index_of<F>()};
+      const std::vector<Operand> operands(inputs.begin(), inputs.begin() + F::arity);
+      compare("functor " + std::to_string(op.index), [&](Backend& backend) {
+        const Array out = room({37, 61}, F::predicate ? kBool : compute);
+        backend.map(op, operands, compute, out);
+        return Results{out};
+      });
+    });
+  }
+}
+
+TEST_CASE("levels: reductions, sums and softmaxes have the same bits", "[core]") {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const Array x = noise({43, 299}, dtype);
+    for (const Shape& shape : {Shape{43, 1}, Shape{1, 299}, Shape{1, 1}}) {
+      const Array center = noise(shape, dtype, 2);
+      for (int kind = 0; kind <= static_cast<int>(ReduceKind::sum_exp); ++kind) {
+        const auto op = static_cast<ReduceKind>(kind);
+        const bool centered = op == ReduceKind::sum_deviation || op == ReduceKind::sum_exp;
+        const bool tells = op == ReduceKind::any || op == ReduceKind::all;
+        compare("reduce " + std::to_string(kind), [&](Backend& backend) {
+          const Array out = room(shape, tells ? kBool : dtype);
+          backend.reduce(op, x, centered ? &center : nullptr, out);
+          return Results{out};
+        });
+      }
+    }
+    for (const auto kind : {SoftmaxKind::softmax, SoftmaxKind::log_softmax}) {
+      for (const int dim : {0, 1}) {
+        compare("softmax", [&](Backend& backend) {
+          const Array y = room(x.shape(), dtype), back = room(x.shape(), dtype);
+          backend.softmax(kind, x, dim, y);
+          backend.softmax_backward(kind, noise(x.shape(), dtype, 3), y, dim, back);
+          return Results{y, back};
+        });
+      }
+    }
+    compare("scan", [&](Backend& backend) {
+      const Array out = room(x.shape(), dtype);
+      backend.scan(ScanOp::sum, Direction::forward, x, 1, out);
+      return Results{out};
+    });
+    compare("log_likelihood", [&](Backend& backend) {
+      const Array classes = hero::test::make(
+          {43}, [](int64_t i) { return static_cast<double>(i); }, kInt64);
+      const Array out = room({43}, dtype), log_sum = room({43}, dtype),
+                  back = room({43, 299}, dtype);
+      backend.log_likelihood(x, classes, out, log_sum);
+      backend.log_likelihood_backward(noise({43}, dtype, 4), x, classes, log_sum, back);
+      return Results{out, log_sum, back};
+    });
+  }
+}
+
+TEST_CASE("levels: products have the same bits", "[core][gemm]") {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    struct Sizes {
+      int64_t batch, m, n, k;
+    };
+    for (const auto& s : {Sizes{1, 1, 90, 300}, Sizes{1, 64, 130, 784}, Sizes{3, 37, 29, 61},
+                          Sizes{1, 200, 10, 512}, Sizes{40, 3, 2, 5}}) {
+      const Array a = noise({s.batch, s.m, s.k}, dtype, 1),
+                  b = noise({s.batch, s.k, s.n}, dtype, 2);
+      compare("matmul", [&](Backend& backend) {
+        const Array c = room({s.batch, s.m, s.n}, dtype), d = room({s.batch, s.n, s.m}, dtype);
+        backend.matmul(a, b, c);
+        backend.matmul(b.transpose(1, 2), a.transpose(1, 2), d);
+        return Results{c, d};
+      });
+    }
+    const Array x = noise({45, 70}, dtype, 1), w = noise({300, 70}, dtype, 2);
+    const Array bias = noise({300}, dtype, 3);
+    for (const auto activation :
+         {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
+      compare("linear", [&](Backend& backend) {
+        const Array out = room({45, 300}, dtype), z = room({45, 300}, dtype);
+        backend.linear(activation, x, w, &bias, out, &z);
+        LinearBack back{.g = out,
+                        .x = x,
+                        .w = w,
+                        .g_x = room({45, 70}, dtype),
+                        .g_w = room({300, 70}, dtype),
+                        .g_bias = room({300}, dtype),
+                        .activation = Activation::none,
+                        .u = {}};
+        backend.linear_backward(back);
+        return Results{out, z, back.g_x, back.g_w, back.g_bias};
+      });
+    }
+  }
+}
+
+TEST_CASE("levels: singular values have the same bits", "[core]") {
+  const auto of_type = [&]<class T>(TypeTag<T>) {
+    const Array a = noise({40, 75}, kDTypeOf<T>);
+    std::vector<Results> all;
+    for (const Level level : {Level::v3, Level::v4}) {
+      if (level > cpu::machine_level()) break;
+      const Results parts{room({40, 40}, kDTypeOf<T>), room({40}, kDTypeOf<T>),
+                          room({40, 75}, kDTypeOf<T>)};
+      cpu::kernels_of(level).matrices<T>().svd({.rows = 40,
+                                                .columns = 75,
+                                                .a = a.data<T>(),
+                                                .row_step = 75,
+                                                .column_step = 1,
+                                                .p = parts[0].data<T>(),
+                                                .s = parts[1].data<T>(),
+                                                .q = parts[2].data<T>()});
+      for (size_t i = 0; i < parts.size(); ++i) {
+        REQUIRE(hero::test::same(parts[i], all.empty() ? parts[i] : all.front()[i]));
+      }
+      all.push_back(parts);
+    }
+  };
+  of_type(TypeTag<float>{});
+  of_type(TypeTag<double>{});
+}
+
+TEST_CASE("levels: norms, attention and recurrent cells have the same bits", "[core]") {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const Array x = noise({33, 259}, dtype), g = noise({33, 259}, dtype, 2);
+    const Array weight = noise({259}, dtype, 3), bias = noise({259}, dtype, 4);
+    compare("normalize_rows", [&](Backend& backend) {
+      const RowNorm norm{.weight = &weight, .bias = &bias, .eps = 1e-5};
+      const Array out = room({33, 259}, dtype), mean = room({33}, dtype), scale = room({33}, dtype);
+      backend.normalize_rows(norm, x, out, mean, scale);
+      const Array g_x = room({33, 259}, dtype), g_w = room({259}, dtype), g_b = room({259}, dtype);
+      backend.normalize_rows_backward(norm, g, x, mean, scale, g_x, &g_w, &g_b);
+      return Results{out, mean, scale, g_x, g_w, g_b};
+    });
+    const Shape heads{2, 3, 70, 24};
+    const Array q = noise(heads, dtype, 1), k = noise(heads, dtype, 2), v = noise(heads, dtype, 3);
+    compare("attention", [&](Backend& backend) {
+      const AttentionScores scores{.scale = 0.2, .is_causal = true};
+      const Array out = room(heads, dtype), log_sum = room({2, 3, 70}, dtype);
+      backend.attention(scores, q, k, v, out, log_sum);
+      const Array g_q = room(heads, dtype), g_k = room(heads, dtype), g_v = room(heads, dtype);
+      backend.attention_backward(scores, noise(heads, dtype, 4), q, k, v, out, log_sum, g_q, g_k,
+                                 g_v);
+      return Results{out, log_sum, g_q, g_k, g_v};
+    });
+    compare("recurrent_cell", [&](Backend& backend) {
+      CellStep step;
+      step.of_x = noise({5, 4 * 33}, dtype, 1);
+      step.of_h = noise({5, 4 * 33}, dtype, 2);
+      step.h_before = noise({5, 33}, dtype, 3);
+      step.c_before = noise({5, 33}, dtype, 4);
+      step.h = room({5, 33}, dtype);
+      step.c = room({5, 33}, dtype);
+      backend.recurrent_cell(CellKind::lstm, step);
+      return Results{step.of_x, step.h, step.c};
+    });
+  }
+}
+
+TEST_CASE("levels: random numbers, codecs and steps of optimizers have the same bits", "[core]") {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (int kind = 0; kind <= static_cast<int>(RandomFill::Kind::exponential); ++kind) {
+      compare("random " + std::to_string(kind), [&](Backend& backend) {
+        const Array out = room({1003}, dtype);
+        backend.random(
+            {.kind = static_cast<RandomFill::Kind>(kind), .seed = 7, .a = 0.5, .high = 9}, 3, out);
+        return Results{out};
+      });
+    }
+    update_functors(kernels::UpdateList{}, [&]<class F>(TypeTag<F>) {
+      // any numbers do
+      std::vector<double> coefficients(sizeof(typename F::template Step<double>) / sizeof(double));
+      for (size_t i = 0; i < coefficients.size(); ++i) {
+        coefficients[i] = 0.9 - 0.01 * static_cast<double>(i);
+      }
+      compare(F::name, [&](Backend& backend) {
+        Results values;
+        for (uint64_t seed = 0; seed < 5; ++seed) values.push_back(noise({1003}, dtype, seed));
+        const double norms[] = {3.0, 2.0};
+        const UpdateItem item{.n = 1003,
+                              .param = values[0].bytes(),
+                              .grad = values[1].bytes(),
+                              .states = {values[2].bytes(), values[3].bytes(), values[4].bytes()},
+                              .norms = norms};
+        backend.update({kernels::UpdateList::index_of<F>()}, dtype, {&item, 1}, coefficients);
+        return values;
+      });
+    });
+  }
+  const Array x = noise({1003});
+  for (int kind = 0; kind <= static_cast<int>(Codec::fp8_e5m2); ++kind) {
+    const auto codec = static_cast<Codec>(kind);
+    compare(name(codec), [&](Backend& backend) {
+      const Array bytes = room({1, encoded_bytes(codec, 1024)}, kUInt8), error = noise({1003}),
+                  out = room({1003}, kFloat32);
+      backend.encode(codec, x, 1024, bytes, &error);
+      backend.decode(codec, bytes, 1024, DecodeMode::assign, out);
+      return Results{bytes, error, out};
+    });
+  }
+}
+
+}  // namespace
