@@ -1,11 +1,13 @@
-# cmake --install lays include/hero/<component>/*.h, the libraries, and what find_package(hero) reads.
+# cmake --install lays include/hero/<component>/*.h, the libraries, and what find_package(hero) and
+# pkg-config read. All of it is the install component `dev`, programs are `tools`: cmake/HeroPackages.cmake
+# makes a package of each.
 include(CMakePackageConfigHelpers)
 
 set(hero_installed hero hero_cpu)
 foreach(component IN LISTS hero_components)
   list(APPEND hero_installed hero_${component})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${component} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hero
-          FILES_MATCHING PATTERN "*.h"
+          COMPONENT dev FILES_MATCHING PATTERN "*.h"
           REGEX "/(${hero_private_folders})$" EXCLUDE)
 endforeach()
 if(TARGET hero_nccl)
@@ -13,13 +15,34 @@ if(TARGET hero_nccl)
 endif()
 target_link_options(hero_core INTERFACE $<INSTALL_INTERFACE:LINKER:--gc-sections>)
 set(hero_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hero)
-install(TARGETS ${hero_installed} EXPORT hero-targets)
-install(EXPORT hero-targets NAMESPACE hero:: DESTINATION ${hero_cmake_dir})
+install(TARGETS ${hero_installed} EXPORT hero-targets COMPONENT dev)
+install(EXPORT hero-targets NAMESPACE hero:: DESTINATION ${hero_cmake_dir} COMPONENT dev)
 configure_package_config_file(
   ${PROJECT_SOURCE_DIR}/cmake/hero-config.cmake.in ${PROJECT_BINARY_DIR}/hero-config.cmake
   INSTALL_DESTINATION ${hero_cmake_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/hero-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/hero-config.cmake
-              ${PROJECT_BINARY_DIR}/hero-config-version.cmake DESTINATION ${hero_cmake_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+              ${PROJECT_BINARY_DIR}/hero-config-version.cmake DESTINATION ${hero_cmake_dir} COMPONENT dev)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+
+# pkg-config's file names the libraries from dist down to core, as a linker reads them, and then what they need.
+set(hero_pc_libs "-L\${libdir}")
+if(TARGET hero_nccl)
+  string(APPEND hero_pc_libs " -Wl,--undefined=hero_nccl_registered -lhero_nccl")
+endif()
+string(APPEND hero_pc_libs " -Wl,--undefined=hero_cuda_registered -lhero_cuda")
+foreach(component IN ITEMS dist optim nn autograd core)
+  string(APPEND hero_pc_libs " -lhero_${component}")
+endforeach()
+get_target_property(uses hero_dist LINK_LIBRARIES)
+list(FILTER uses INCLUDE REGEX "^-")
+string(REPLACE ";" " " uses "${uses}")
+string(APPEND hero_pc_libs " ${uses}")
+if(HERO_HAS_CUDA)
+  string(APPEND hero_pc_libs " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
+endif()
+string(APPEND hero_pc_libs " -lz -pthread -Wl,--gc-sections")
+file(RELATIVE_PATH hero_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/hero.pc.in ${PROJECT_BINARY_DIR}/hero.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/hero.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)

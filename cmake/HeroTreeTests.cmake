@@ -114,3 +114,9 @@ hero_tree_test(
   ${PROJECT_SOURCE_DIR}/cmake/check_install.cmake)
 set_tests_properties("install: an outside project finds, links and runs the library"
                      PROPERTIES RESOURCE_LOCK tree COST 100)
+
+hero_tree_test("Debian packages install, serve a program, and are removed" install
+                ${PROJECT_SOURCE_DIR}/tests/install/packages ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER}
+                ${CMAKE_CURRENT_BINARY_DIR}/packages)
+set_tests_properties("install: Debian packages install, serve a program, and are removed"
+                     PROPERTIES RESOURCE_LOCK tree SKIP_RETURN_CODE 77)

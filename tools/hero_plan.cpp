@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include <hero/core/error.h>
+#include <hero/core/version.h>
 #include <hero/dist/plan.h>
 #include <hero/dist/rehearsal/cluster_file.h>
 
@@ -69,14 +70,15 @@ int main(int argc, char** argv) {
   app.add_option("--ranks", options.calibrate_ranks, "of --calibrate: threads of this machine")
       ->check(CLI::Range(1, 4096))
       ->needs(calibrates);
+  app.set_version_flag("--version", std::string("hero ") + hero::kVersion);
   try {
     app.parse(argc, argv);
     hero::check(options.calibrate || !options.config.empty(),
                 "hero-plan: --config FILE or --calibrate is needed; --help shows all options");
     options.calibrate ? calibrate(options) : plan(options);
     return 0;
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
+  } catch (const CLI::Success& asked) {  // for help, or the version
+    return app.exit(asked);
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "hero-plan: %s\n", error.what());
     return 2;
