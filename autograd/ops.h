@@ -56,7 +56,7 @@ Tensor gelu(const Tensor& x, Gelu approximate = Gelu::erf);
 Tensor softplus(const Tensor& x, double beta = 1.0, double threshold = 20.0);
 /// Limits x to [low, high]; either bound may be absent, and a bound of NaN gives NaN. For an
 /// integer dtype, a bound outside its range has no effect, or is an Error if no number could lie
-/// within the bounds. The gradient is 1 on the bounds.
+/// within the bounds. The gradient is 0 on the bounds.
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high);
 /// \}
 

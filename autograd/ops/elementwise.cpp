@@ -180,14 +180,20 @@ struct Softplus : Op {
     return {where(scaled > threshold, g, g * sigmoid(scaled))};
   }
 };
+// The gradient goes where x lies between the bounds; on one it is 0, as in PyTorch.
 struct Clamp : Op {
   static constexpr unsigned kSaveInputs = 1;
   Scalar low, high;
-  Clamp(Scalar l, Scalar h) : low(l), high(h) {}
+  bool has_low, has_high;
+  Clamp(const detail::Bounds& bounds, bool l, bool h)
+      : low(bounds.low), high(bounds.high), has_low(l), has_high(h) {}
   const char* name() const override { return "clamp"; }
   Array forward(const Array& x) { return core::map<k::Clamp>(x, low, high); }
   Grads backward(const Tensor& g) override {
-    return {where(logical_and(input(0) >= low, input(0) <= high), g, 0)};
+    const Tensor x = input(0);
+    if (!has_high) return {where(x > low, g, 0)};
+    if (!has_low) return {where(x < high, g, 0)};
+    return {where(logical_and(x > low, x < high), g, 0)};
   }
 };
 
@@ -234,9 +240,9 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
 }
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   const detail::Bounds bounds = detail::clamp_bounds("clamp", x.dtype(), low, high);
-  return record(Clamp(bounds.low, bounds.high), x);
+  return record(Clamp(bounds, low.has_value(), high.has_value()), x);
 }
-// The gradient at 0 and 6 is 0, unlike clamp's.
+// The gradient of NaN goes through, unlike clamp's.
 Tensor relu6(const Tensor& x) { return where(x >= 6, 6, relu(x)); }
 
 }  // namespace hero

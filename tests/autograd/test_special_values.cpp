@@ -75,6 +75,20 @@ TEST_CASE("activations let the gradient of NaN through, whose result is NaN") {
   CHECK(gradient(selu(x), x)[0] == gradient(selu(x), x)[1]);
 }
 
+TEST_CASE(
+    "clamp gives no gradient on a bound, of NaN or beyond, and an absent bound binds nothing") {
+  for (const DType dtype : kFloats) {
+    INFO(std::string(name(dtype)));
+    const Tensor x = leaf({-kInf, 0.0, 0.5, 1.0, kInf, kNan}, dtype);
+    same(gradient(clamp(x, 0, 1), x), {0, 0, 2, 0, 0, 0});
+    same(gradient(clamp(x, 0, {}), x), {0, 0, 2, 2, 2, 0});
+    same(gradient(clamp(x, {}, 1), x), {2, 2, 2, 0, 0, 0});
+    same(gradient(clamp(x, 1, 0), x), {0, 0, 0, 0, 0, 0});
+    same(gradient(clamp(x, -kInf, 1), x), {0, 2, 2, 0, 0, 0});
+    same(gradient(clamp(x, kNan, 1), x), {0, 0, 0, 0, 0, 0});
+  }
+}
+
 TEST_CASE("linear and conv2d with relu let the gradient of NaN through") {
   const Tensor x = leaf({kNan, 1.0, 1.0, 2.0}).reshape({2, 2}).detach().requires_grad_();
   const Tensor w = ones({1, 2}), bias = zeros({1}, {.requires_grad = true});

@@ -98,7 +98,11 @@ Tensor logit_of(const Tensor& x, std::optional<double> eps) {
   if (detail::any_half(x)) {
     return detail::in_float32("logit", {x}, [eps](const auto& in) { return logit_of(in[0], eps); });
   }
-  const Tensor cut = eps ? clamp(x, *eps, 1.0 - *eps) : x;
+  // On the bounds, unlike clamp's, the gradient goes through.
+  const auto bounded = [&](double low, double high) {
+    return where(x < low, low, where(x > high, high, x));
+  };
+  const Tensor cut = eps ? bounded(*eps, 1.0 - *eps) : x;
   return log(cut / (1.0 - cut));
 }
 
