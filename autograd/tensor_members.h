@@ -13,6 +13,7 @@ class Index;
 class Tensor;
 enum class Rounding;
 enum class ScatterReduce;
+struct AddProduct;
 struct MinMax;
 struct QuantileOptions;
 struct UniqueOptions;
@@ -200,6 +201,7 @@ class TensorMembers {
   const Tensor& log2_() const;
   const Tensor& log10_() const;
   const Tensor& log1p_() const;
+  const Tensor& logit_(std::optional<double> eps = {}) const;
   const Tensor& sqrt_() const;
   const Tensor& rsqrt_() const;
   const Tensor& square_() const;
@@ -213,6 +215,10 @@ class TensorMembers {
   const Tensor& sinh_() const;
   const Tensor& cosh_() const;
   const Tensor& tanh_() const;
+  const Tensor& asinh_() const;
+  const Tensor& acosh_() const;
+  const Tensor& atanh_() const;
+  const Tensor& sinc_() const;
   const Tensor& sigmoid_() const;
   const Tensor& relu_() const;
   const Tensor& floor_() const;
@@ -221,7 +227,18 @@ class TensorMembers {
   const Tensor& trunc_() const;
   const Tensor& frac_() const;
   const Tensor& erf_() const;
+  const Tensor& erfc_() const;
+  const Tensor& erfinv_() const;
+  const Tensor& lgamma_() const;
+  const Tensor& digamma_() const;
+  const Tensor& deg2rad_() const;
+  const Tensor& rad2deg_() const;
+  const Tensor& nan_to_num_() const;
   const Tensor& sign_() const;
+  const Tensor& atan2_(const Tensor& abscissa) const;
+  const Tensor& xlogy_(const Tensor& other) const;
+  const Tensor& hypot_(const Tensor& other) const;
+  const Tensor& copysign_(const Tensor& other) const;
   const Tensor& pow_(const Tensor& exponent) const;
   const Tensor& pow_(Scalar exponent) const;
   const Tensor& remainder_(const Tensor& other) const;
@@ -231,7 +248,9 @@ class TensorMembers {
   const Tensor& floor_divide_(const Tensor& other) const;
   const Tensor& floor_divide_(Scalar other) const;
   const Tensor& clamp_(const Tensor& low, const Tensor& high) const;
+  const Tensor& clamp_min_(const Tensor& low) const;
   const Tensor& clamp_min_(Scalar low) const;
+  const Tensor& clamp_max_(const Tensor& high) const;
   const Tensor& clamp_max_(Scalar high) const;
   const Tensor& lerp_(const Tensor& end, double weight) const;
   const Tensor& lerp_(const Tensor& end, const Tensor& weight) const;
@@ -247,18 +266,38 @@ class TensorMembers {
   const Tensor& bitwise_or_(const Tensor& other) const;
   const Tensor& bitwise_xor_(const Tensor& other) const;
   const Tensor& bitwise_not_() const;
+  const Tensor& bitwise_left_shift_(const Tensor& places) const;
+  const Tensor& bitwise_right_shift_(const Tensor& places) const;
   const Tensor& tril_(int64_t diagonal = 0) const;
   const Tensor& triu_(int64_t diagonal = 0) const;
   const Tensor& cumsum_(int64_t dim) const;
   const Tensor& cumprod_(int64_t dim) const;
   const Tensor& scatter_(int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& scatter_(int64_t dim, const Tensor& index, Scalar value) const;
   const Tensor& scatter_add_(int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& scatter_reduce_(int64_t dim, const Tensor& index, const Tensor& src,
+                                ScatterReduce reduce, bool include_self = true) const;
+  const Tensor& masked_scatter_(const Tensor& mask, const Tensor& src) const;
+  const Tensor& put_(const Tensor& index, const Tensor& src, bool accumulate = false) const;
+  const Tensor& index_fill_(int64_t dim, const Tensor& index, Scalar value) const;
+  const Tensor& index_fill_(int64_t dim, const Tensor& index, const Tensor& value) const;
+  const Tensor& index_copy_(int64_t dim, const Tensor& index, const Tensor& src) const;
   const Tensor& index_add_(int64_t dim, const Tensor& index, const Tensor& src,
                            double alpha = 1.0) const;
   const Tensor& index_put_(const std::vector<Tensor>& indices, const Tensor& values,
                            bool accumulate = false) const;
   const Tensor& fill_(const Tensor& value) const;
   const Tensor& fill_diagonal_(Scalar value) const;
+  const Tensor& addmm_(const Tensor& a, const Tensor& b) const;
+  const Tensor& addmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const;
+  const Tensor& addmv_(const Tensor& a, const Tensor& v) const;
+  const Tensor& addmv_(const Tensor& a, const Tensor& v, const AddProduct& options) const;
+  const Tensor& addr_(const Tensor& u, const Tensor& v) const;
+  const Tensor& addr_(const Tensor& u, const Tensor& v, const AddProduct& options) const;
+  const Tensor& baddbmm_(const Tensor& a, const Tensor& b) const;
+  const Tensor& baddbmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const;
+  const Tensor& addbmm_(const Tensor& a, const Tensor& b) const;
+  const Tensor& addbmm_(const Tensor& a, const Tensor& b, const AddProduct& options) const;
   /// \}
 
   /// \name In place, random: drawn from this thread's generator; replaced values have the gradient

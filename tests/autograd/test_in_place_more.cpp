@@ -1,7 +1,11 @@
+#include <cmath>
+
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/index_ops.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/product_ops.h>
 #include <hero/autograd/shape_ops.h>
 
 using Catch::Matchers::ContainsSubstring;
@@ -27,6 +31,8 @@ void check_same(const Tensor& x, InPlace&& in_place, Other&& other) {
   if (a.grad().defined()) CHECK(equal(a.grad(), b.grad()));
 }
 
+const TensorOptions kDouble{.dtype = kFloat64};
+
 const Tensor& positive() {
   static const Tensor x = tensor({{0.3, 0.7, 0.1}, {0.9, 0.5, 0.2}}, {.dtype = kFloat64});
   return x;
@@ -37,37 +43,27 @@ const Tensor& positive() {
 TEST_CASE("functions of one tensor in place have the values and gradients of their counterparts") {
   using Write = const Tensor& (TensorMembers::*)() const;
   using Function = Tensor (*)(const Tensor&);
-  const std::pair<Write, Function> pairs[] = {{&TensorMembers::abs_, abs},
-                                              {&TensorMembers::neg_, neg},
-                                              {&TensorMembers::exp_, exp},
-                                              {&TensorMembers::exp2_, exp2},
-                                              {&TensorMembers::expm1_, expm1},
-                                              {&TensorMembers::log_, log},
-                                              {&TensorMembers::log2_, log2},
-                                              {&TensorMembers::log10_, log10},
-                                              {&TensorMembers::log1p_, log1p},
-                                              {&TensorMembers::sqrt_, sqrt},
-                                              {&TensorMembers::rsqrt_, rsqrt},
-                                              {&TensorMembers::square_, square},
-                                              {&TensorMembers::sin_, sin},
-                                              {&TensorMembers::cos_, cos},
-                                              {&TensorMembers::tan_, tan},
-                                              {&TensorMembers::asin_, asin},
-                                              {&TensorMembers::acos_, acos},
-                                              {&TensorMembers::atan_, atan},
-                                              {&TensorMembers::sinh_, sinh},
-                                              {&TensorMembers::cosh_, cosh},
-                                              {&TensorMembers::tanh_, tanh},
-                                              {&TensorMembers::sigmoid_, sigmoid},
-                                              {&TensorMembers::relu_, relu},
-                                              {&TensorMembers::floor_, floor},
-                                              {&TensorMembers::ceil_, ceil},
-                                              {&TensorMembers::round_, round},
-                                              {&TensorMembers::trunc_, trunc},
-                                              {&TensorMembers::frac_, frac},
-                                              {&TensorMembers::erf_, erf},
-                                              {&TensorMembers::sign_, sign},
-                                              {&TensorMembers::reciprocal_, reciprocal}};
+  const std::pair<Write, Function> pairs[] = {
+      {&TensorMembers::abs_, abs},         {&TensorMembers::neg_, neg},
+      {&TensorMembers::exp_, exp},         {&TensorMembers::exp2_, exp2},
+      {&TensorMembers::expm1_, expm1},     {&TensorMembers::log_, log},
+      {&TensorMembers::log2_, log2},       {&TensorMembers::log10_, log10},
+      {&TensorMembers::log1p_, log1p},     {&TensorMembers::sqrt_, sqrt},
+      {&TensorMembers::rsqrt_, rsqrt},     {&TensorMembers::square_, square},
+      {&TensorMembers::sin_, sin},         {&TensorMembers::cos_, cos},
+      {&TensorMembers::tan_, tan},         {&TensorMembers::asin_, asin},
+      {&TensorMembers::acos_, acos},       {&TensorMembers::atan_, atan},
+      {&TensorMembers::sinh_, sinh},       {&TensorMembers::cosh_, cosh},
+      {&TensorMembers::tanh_, tanh},       {&TensorMembers::sigmoid_, sigmoid},
+      {&TensorMembers::relu_, relu},       {&TensorMembers::floor_, floor},
+      {&TensorMembers::ceil_, ceil},       {&TensorMembers::round_, round},
+      {&TensorMembers::trunc_, trunc},     {&TensorMembers::frac_, frac},
+      {&TensorMembers::erf_, erf},         {&TensorMembers::sign_, sign},
+      {&TensorMembers::erfc_, erfc},       {&TensorMembers::erfinv_, erfinv},
+      {&TensorMembers::lgamma_, lgamma},   {&TensorMembers::digamma_, digamma},
+      {&TensorMembers::asinh_, asinh},     {&TensorMembers::atanh_, atanh},
+      {&TensorMembers::sinc_, sinc},       {&TensorMembers::deg2rad_, deg2rad},
+      {&TensorMembers::rad2deg_, rad2deg}, {&TensorMembers::reciprocal_, reciprocal}};
   for (const auto& [write, function] : pairs) {
     check_same(
         positive(), [w = write](const Tensor& x) -> const Tensor& { return (x.*w)(); }, function);
@@ -93,6 +89,13 @@ TEST_CASE("operations of several tensors in place have the values and gradients 
   HERO_SAME(clamp, (y - 0.2, y));
   HERO_SAME(clamp_min, (0.4));
   HERO_SAME(clamp_max, (0.4));
+  HERO_SAME(clamp_min, (y));
+  HERO_SAME(clamp_max, (y));
+  HERO_SAME(logit, (0.2));
+  HERO_SAME(atan2, (y));
+  HERO_SAME(xlogy, (y));
+  HERO_SAME(hypot, (y));
+  HERO_SAME(copysign, (y - 1.0));
   HERO_SAME(lerp, (y, 0.3));
   HERO_SAME(lerp, (y, x));
   HERO_SAME(addcmul, (y, y, 2.0));
@@ -107,7 +110,44 @@ TEST_CASE("operations of several tensors in place have the values and gradients 
   HERO_SAME(scatter_add, (1, index, src));
   HERO_SAME(index_add, (1, tensor({0, 2}), src, 0.5));
   HERO_SAME(index_put, ({tensor({0, 1})}, y));
+  HERO_SAME(scatter, (1, index, 3));
+  HERO_SAME(scatter_reduce, (1, index, src, ScatterReduce::prod));
+  HERO_SAME(scatter_reduce, (1, index, src, ScatterReduce::mean, false));
+  HERO_SAME(masked_scatter, (mask, y));
+  HERO_SAME(put, (tensor({5, 0, -2}), src.flatten().slice(0, 1), true));
+  HERO_SAME(index_fill, (1, tensor({2, 0}), 7));
+  HERO_SAME(index_fill, (1, tensor({2, 0}), tensor(7.0)));
+  HERO_SAME(index_copy, (1, tensor({2, 0}), src));
 #undef HERO_SAME
+}
+
+TEST_CASE("products are added in place with the values and gradients of their counterparts") {
+  const Tensor x = positive(), a = ones({2, 2}, kFloat64) * 0.5, b = positive() + 1.0;
+  const Tensor u = tensor({2.0, 3.0}, kDouble), v = tensor({1.0, -1.0, 0.5}, kDouble);
+  const AddProduct how{.beta = 0.5, .alpha = 2.0};
+  const Tensor stack = unsqueeze(x, 0), left = unsqueeze(a, 0), right = unsqueeze(b, 0);
+#define HERO_ADDS(self, member, first, second)                                                 \
+  check_same(                                                                                  \
+      self, [&](const Tensor& t) -> const Tensor& { return t.member##_(first, second); },      \
+      [&](const Tensor& t) { return member(t, first, second); });                              \
+  check_same(                                                                                  \
+      self, [&](const Tensor& t) -> const Tensor& { return t.member##_(first, second, how); }, \
+      [&](const Tensor& t) { return member(t, first, second, how); })
+  HERO_ADDS(x, addmm, a, b);
+  HERO_ADDS(u, addmv, a, u);
+  HERO_ADDS(x, addr, u, v);
+  HERO_ADDS(stack, baddbmm, left, right);
+  HERO_ADDS(x, addbmm, left, right);
+#undef HERO_ADDS
+}
+
+TEST_CASE("one operation in place over numbers, infinities and bits") {
+  const Tensor x = tensor({std::nan(""), -HUGE_VAL, 1.5}, kDouble);
+  CHECK(equal(x.clone().nan_to_num_(), nan_to_num(x)));
+  CHECK(equal(tensor({1.5, 2.0}, kDouble).acosh_(), acosh(tensor({1.5, 2.0}, kDouble))));
+  const Tensor n = tensor({1, 5, -8});
+  n.bitwise_left_shift_(tensor({3, 1, 0})).bitwise_right_shift_(tensor({1, 1, 2}));
+  CHECK(n.to_vector<int64_t>() == std::vector<int64_t>{4, 5, -2});
 }
 
 TEST_CASE("masks and integers are changed in place") {

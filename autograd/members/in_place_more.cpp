@@ -1,27 +1,11 @@
 // Operations in place whose values are those of their counterparts: computed, then copied over.
 #include <hero/autograd/math_ops.h>
-#include <hero/autograd/ops/in_place.h>
+#include <hero/autograd/ops/in_place_by_copy.h>
 #include <hero/autograd/shape_ops.h>
 
 namespace hero {
 
-namespace {
-
-bool wants(const Tensor& x) { return x.defined() && x.requires_grad(); }
-
-template <class F>
-const Tensor& become(const char* op, const Tensor& x, bool others_want_grad, F&& result) {
-  return detail::write_in_place(op, x, others_want_grad, result, [&](const Array& a) {
-    const NoGrad no_grad;
-    detail::overwrite(op, a, result().array());
-  });
-}
-
-const Tensor& become(const char* op, const Tensor& x, Tensor (*f)(const Tensor&)) {
-  return become(op, x, false, [&] { return f(x); });
-}
-
-}  // namespace
+using detail::become, detail::wants;
 
 const Tensor& TensorMembers::abs_() const { return become("abs_", self(), hero::abs); }
 const Tensor& TensorMembers::neg_() const { return become("neg_", self(), hero::neg); }
@@ -32,6 +16,9 @@ const Tensor& TensorMembers::log_() const { return become("log_", self(), hero::
 const Tensor& TensorMembers::log2_() const { return become("log2_", self(), hero::log2); }
 const Tensor& TensorMembers::log10_() const { return become("log10_", self(), hero::log10); }
 const Tensor& TensorMembers::log1p_() const { return become("log1p_", self(), hero::log1p); }
+const Tensor& TensorMembers::logit_(std::optional<double> eps) const {
+  return become("logit_", self(), false, [&] { return hero::logit(self(), eps); });
+}
 const Tensor& TensorMembers::sqrt_() const { return become("sqrt_", self(), hero::sqrt); }
 const Tensor& TensorMembers::rsqrt_() const { return become("rsqrt_", self(), hero::rsqrt); }
 const Tensor& TensorMembers::square_() const { return become("square_", self(), hero::square); }
@@ -47,6 +34,10 @@ const Tensor& TensorMembers::atan_() const { return become("atan_", self(), hero
 const Tensor& TensorMembers::sinh_() const { return become("sinh_", self(), hero::sinh); }
 const Tensor& TensorMembers::cosh_() const { return become("cosh_", self(), hero::cosh); }
 const Tensor& TensorMembers::tanh_() const { return become("tanh_", self(), hero::tanh); }
+const Tensor& TensorMembers::asinh_() const { return become("asinh_", self(), hero::asinh); }
+const Tensor& TensorMembers::acosh_() const { return become("acosh_", self(), hero::acosh); }
+const Tensor& TensorMembers::atanh_() const { return become("atanh_", self(), hero::atanh); }
+const Tensor& TensorMembers::sinc_() const { return become("sinc_", self(), hero::sinc); }
 const Tensor& TensorMembers::sigmoid_() const { return become("sigmoid_", self(), hero::sigmoid); }
 const Tensor& TensorMembers::relu_() const { return become("relu_", self(), hero::relu); }
 const Tensor& TensorMembers::floor_() const { return become("floor_", self(), hero::floor); }
@@ -55,7 +46,28 @@ const Tensor& TensorMembers::round_() const { return become("round_", self(), he
 const Tensor& TensorMembers::trunc_() const { return become("trunc_", self(), hero::trunc); }
 const Tensor& TensorMembers::frac_() const { return become("frac_", self(), hero::frac); }
 const Tensor& TensorMembers::erf_() const { return become("erf_", self(), hero::erf); }
+const Tensor& TensorMembers::erfc_() const { return become("erfc_", self(), hero::erfc); }
+const Tensor& TensorMembers::erfinv_() const { return become("erfinv_", self(), hero::erfinv); }
+const Tensor& TensorMembers::lgamma_() const { return become("lgamma_", self(), hero::lgamma); }
+const Tensor& TensorMembers::digamma_() const { return become("digamma_", self(), hero::digamma); }
+const Tensor& TensorMembers::deg2rad_() const { return become("deg2rad_", self(), hero::deg2rad); }
+const Tensor& TensorMembers::rad2deg_() const { return become("rad2deg_", self(), hero::rad2deg); }
+const Tensor& TensorMembers::nan_to_num_() const {
+  return become("nan_to_num_", self(), false, [&] { return hero::nan_to_num(self()); });
+}
 const Tensor& TensorMembers::sign_() const { return become("sign_", self(), hero::sign); }
+const Tensor& TensorMembers::atan2_(const Tensor& other) const {
+  return become("atan2_", self(), wants(other), [&] { return hero::atan2(self(), other); });
+}
+const Tensor& TensorMembers::xlogy_(const Tensor& other) const {
+  return become("xlogy_", self(), wants(other), [&] { return hero::xlogy(self(), other); });
+}
+const Tensor& TensorMembers::hypot_(const Tensor& other) const {
+  return become("hypot_", self(), wants(other), [&] { return hero::hypot(self(), other); });
+}
+const Tensor& TensorMembers::copysign_(const Tensor& other) const {
+  return become("copysign_", self(), wants(other), [&] { return hero::copysign(self(), other); });
+}
 const Tensor& TensorMembers::pow_(const Tensor& exponent) const {
   return become("pow_", self(), wants(exponent), [&] { return hero::pow(self(), exponent); });
 }
@@ -85,8 +97,14 @@ const Tensor& TensorMembers::clamp_(const Tensor& low, const Tensor& high) const
   return become("clamp_", self(), wants(low) || wants(high),
                 [&] { return hero::clamp(self(), low, high); });
 }
+const Tensor& TensorMembers::clamp_min_(const Tensor& low) const {
+  return become("clamp_min_", self(), wants(low), [&] { return hero::clamp_min(self(), low); });
+}
 const Tensor& TensorMembers::clamp_min_(Scalar low) const {
   return become("clamp_min_", self(), false, [&] { return hero::clamp_min(self(), low); });
+}
+const Tensor& TensorMembers::clamp_max_(const Tensor& high) const {
+  return become("clamp_max_", self(), wants(high), [&] { return hero::clamp_max(self(), high); });
 }
 const Tensor& TensorMembers::clamp_max_(Scalar high) const {
   return become("clamp_max_", self(), false, [&] { return hero::clamp_max(self(), high); });
@@ -144,6 +162,14 @@ const Tensor& TensorMembers::bitwise_xor_(const Tensor& other) const {
 const Tensor& TensorMembers::bitwise_not_() const {
   return become("bitwise_not_", self(), false, [&] { return hero::bitwise_not(self()); });
 }
+const Tensor& TensorMembers::bitwise_left_shift_(const Tensor& places) const {
+  return become("bitwise_left_shift_", self(), wants(places),
+                [&] { return hero::bitwise_left_shift(self(), places); });
+}
+const Tensor& TensorMembers::bitwise_right_shift_(const Tensor& places) const {
+  return become("bitwise_right_shift_", self(), wants(places),
+                [&] { return hero::bitwise_right_shift(self(), places); });
+}
 const Tensor& TensorMembers::tril_(int64_t diagonal) const {
   return become("tril_", self(), false, [&] { return hero::tril(self(), diagonal); });
 }
@@ -156,26 +182,6 @@ const Tensor& TensorMembers::cumsum_(int64_t dim) const {
 const Tensor& TensorMembers::cumprod_(int64_t dim) const {
   return become("cumprod_", self(), false, [&] { return hero::cumprod(self(), dim); });
 }
-const Tensor& TensorMembers::scatter_(int64_t dim, const Tensor& index, const Tensor& src) const {
-  return become("scatter_", self(), wants(index) || wants(src),
-                [&] { return hero::scatter(self(), dim, index, src); });
-}
-const Tensor& TensorMembers::scatter_add_(int64_t dim, const Tensor& index,
-                                          const Tensor& src) const {
-  return become("scatter_add_", self(), wants(index) || wants(src),
-                [&] { return hero::scatter_add(self(), dim, index, src); });
-}
-const Tensor& TensorMembers::index_add_(int64_t dim, const Tensor& index, const Tensor& src,
-                                        double alpha) const {
-  return become("index_add_", self(), wants(index) || wants(src),
-                [&] { return hero::index_add(self(), dim, index, src, alpha); });
-}
-const Tensor& TensorMembers::index_put_(const std::vector<Tensor>& indices, const Tensor& values,
-                                        bool accumulate) const {
-  return become("index_put_", self(), wants(values),
-                [&] { return hero::index_put(self(), indices, values, accumulate); });
-}
-
 const Tensor& TensorMembers::fill_(const Tensor& value) const {
   check(value.ndim() == 0, "fill_: the value has shape ", value.shape(),
         "; it must be a single number without dimensions");
