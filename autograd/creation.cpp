@@ -117,6 +117,20 @@ Tensor full_like(const Tensor& x, Scalar value) {
   return Tensor(Array::full(x.shape(), value, x.dtype(), x.device()));
 }
 
+TensorOptions detail::options_like(const Tensor& x, const LikeOptions& options) {
+  return {.dtype = options.dtype.value_or(x.dtype()),
+          .device = options.device.value_or(x.device()),
+          .requires_grad = options.requires_grad};
+}
+Tensor empty_like(const Tensor& x, const LikeOptions& options) {
+  return empty(x.shape(), detail::options_like(x, options));
+}
+Tensor zeros_like(const Tensor& x, const LikeOptions& options) { return full_like(x, 0, options); }
+Tensor ones_like(const Tensor& x, const LikeOptions& options) { return full_like(x, 1, options); }
+Tensor full_like(const Tensor& x, Scalar value, const LikeOptions& options) {
+  return full(x.shape(), value, detail::options_like(x, options));
+}
+
 namespace {
 
 // value(i) for each i, computed as T and converted; meta arrays have only the shape.

@@ -50,6 +50,23 @@ Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor full_like(const Tensor& x, Scalar value);
+/// Options of tensors that are made in the shape of another.
+struct LikeOptions {
+  std::optional<DType> dtype = {};    ///< that of the other tensor when absent
+  std::optional<Device> device = {};  ///< that of the other tensor when absent
+  bool requires_grad = false;         ///< whether operations on the tensor are recorded
+};
+namespace detail {
+/// What a tensor of x's shape is made with.
+TensorOptions options_like(const Tensor& x, const LikeOptions& options);
+}  // namespace detail
+/// \name In the shape of x, and in its dtype and on its device unless others are given
+/// \{
+Tensor empty_like(const Tensor& x, const LikeOptions& options);
+Tensor zeros_like(const Tensor& x, const LikeOptions& options);
+Tensor ones_like(const Tensor& x, const LikeOptions& options);
+Tensor full_like(const Tensor& x, Scalar value, const LikeOptions& options);
+/// \}
 /// The values start, start + step, ... that lie before end; int64 if all arguments are integers,
 /// else float32. If an integer dtype is given, the fractions of start and step are cut off first,
 /// as in PyTorch.
@@ -88,6 +105,10 @@ Tensor normal(double mean, const Tensor& std);
 Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& options = {});
 Tensor rand_like(const Tensor& x);
 Tensor randn_like(const Tensor& x);
+Tensor rand_like(const Tensor& x, const LikeOptions& options);
+Tensor randn_like(const Tensor& x, const LikeOptions& options);
+/// Integers in [low, high), in x's dtype unless another is given.
+Tensor randint_like(const Tensor& x, int64_t low, int64_t high, const LikeOptions& options = {});
 
 /// \name With a dtype instead of options: zeros({2}, kInt64)
 /// They are templates, so that {} still means the options.

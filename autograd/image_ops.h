@@ -83,12 +83,17 @@ Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& options = 
 /// transpose of unfold().
 Tensor fold(const Tensor& columns, Pair output_size, Pair kernel_size,
             const UnfoldOptions& options = {});
-/// max_pool2d() together with the positions of the largest elements, int64 in the flattened H W.
+/// max_pool2d() together with the positions of the largest elements, int64 in the flattened H W; of
+/// equal elements the first.
 ValuesIndices max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
                                       const PoolOptions& options = {});
 /// Max_pool1d() together with the positions of the largest elements, int64.
 ValuesIndices max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
                                       const Pool1dOptions& options = {});
+/// adaptive_max_pool2d() together with the positions of the largest elements.
+ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size);
+/// adaptive_max_pool1d() together with the positions of the largest elements.
+ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size);
 /// Puts x [N, C, h, w] or [C, h, w] at the positions that max pooling found, with zeros elsewhere.
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair output_size);
 /// Does the same in one dimension.
@@ -130,15 +135,24 @@ struct Pool3dOptions {
   bool ceil_mode = false;  ///< true: keep a last window that extends over the end
   /// For average pooling: divide by the size of the window, including padding.
   bool count_include_pad = true;
+  /// For average pooling: what sums of windows are divided by, in place of their size.
+  std::optional<int64_t> divisor_override = {};
 };
 /// The largest element in each window.
 Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options = {});
+/// max_pool3d() together with the positions of the largest elements, int64 in the flattened D H W.
+ValuesIndices max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
+                                      const Pool3dOptions& options = {});
 /// The mean of each window.
 Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options = {});
 /// Means of the cells of adaptive_avg_pool2d(), in three dimensions.
 Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size);
 /// The largest elements of the same cells.
 Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size);
+/// adaptive_max_pool3d() together with the positions of the largest elements.
+ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_size);
+/// Puts x [N, C, d, h, w] or [C, d, h, w] at the positions that max pooling found.
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Triple output_size);
 /// \}
 
 /// \name Convolutions that keep the size: stride 1, zeros on both sides, one more behind where the
@@ -166,6 +180,19 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha = 1e-4, d
 /// weight [C] and bias [C], which may be undefined. Ulyanov et al., arXiv 1607.08022.
 Tensor instance_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                      double eps = 1e-5);
+/// Options of instance_norm() with running statistics.
+struct InstanceNormOptions {
+  Tensor weight = {};  ///< [C]; may be undefined
+  Tensor bias = {};    ///< [C]; may be undefined
+  /// True: each channel's own statistics normalise it. False: running_mean and running_var do.
+  bool use_input_stats = true;
+  double momentum = 0.1;  ///< weight of the newest statistics in the running ones
+  double eps = 1e-5;      ///< added to the variance
+};
+/// The same with running statistics [C], which may be undefined. With use_input_stats they are
+/// updated in place, by the means over the batch of the channels' means and unbiased variances.
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const InstanceNormOptions& options);
 /// Dropout that keeps mean 0 and variance 1 after selu(): dropped elements become -1.758, and all
 /// are then scaled and shifted. Klambauer et al., arXiv 1706.02515.
 Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);

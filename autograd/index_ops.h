@@ -73,6 +73,9 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index,
 struct SearchOptions {
   bool right = false;      ///< true: positions after equal numbers, not before them
   bool out_int32 = false;  ///< true: the result is int32 instead of int64
+  /// Positions, int64 in the shape of the numbers, that bring these into order; when undefined,
+  /// they are in order.
+  Tensor sorter = {};
 };
 /// The position, int64, at which each value would have to be inserted into the sorted last
 /// dimension of `sorted`, which is [N] or has the same leading dimensions as values.

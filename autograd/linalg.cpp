@@ -156,6 +156,13 @@ Tensor solve(const Tensor& a, const Tensor& b) {
   return record(Solve{}, a, b);
 }
 
+Tensor solve(const Tensor& a, const Tensor& b, SolveSide side) {
+  if (side == SolveSide::left) return solve(a, b);
+  check_matrix("solve", a);
+  check_matrix("solve", b);
+  return record(Solve{}, a.t(), b.t()).t();
+}
+
 Tensor inv(const Tensor& a) { return record(Inv{}, a); }
 
 Tensor det(const Tensor& a) { return record(Det{}, a); }
@@ -177,6 +184,46 @@ QR qr(const Tensor& a) {
   // The first square part decides Q; the other columns of R are Q^T A.
   const QR square = qr(slice(a, -1, 0, rows));
   return {square.q, cat({square.r, matmul(square.q.t(), slice(a, -1, rows))}, -1)};
+}
+
+namespace {
+
+// A basis of what is orthogonal to a's columns, [.., M, M - N], orthonormal where these are
+// independent: the further columns of Q after columns of the identity beside them.
+Tensor complement(const Tensor& a) {
+  const NoGrad no_grad;
+  const int64_t rows = a.size(-2), columns = a.size(-1);
+  Shape shape = a.shape();
+  shape.back() = rows - columns;
+  const Tensor one = eye(rows, rows - columns, {.dtype = a.dtype(), .device = a.device()});
+  return slice(qr(cat({a.detach(), one.expand(shape)}, -1)).q, -1, columns);
+}
+
+}  // namespace
+
+QR qr(const Tensor& a, QRMode mode) {
+  check_matrix("qr", a);
+  if (mode == QRMode::reduced) return qr(a);
+  const int64_t rows = a.size(-2), columns = a.size(-1);
+  const bool has_gradient = mode == QRMode::complete && rows <= columns;
+  check(has_gradient || !(grad_enabled() && a.requires_grad()), "qr: a mode without derivative, ",
+        mode == QRMode::r ? "r" : "complete of more rows than columns",
+        "; use QRMode::reduced, or detach()");
+  const QR found = qr(a);
+  if (mode == QRMode::r) return {Tensor(), found.r};
+  if (rows <= columns) return found;
+  Shape below = found.r.shape();
+  below[below.size() - 2] = rows - columns;
+  const Tensor none = zeros(below, {.dtype = a.dtype(), .device = a.device()});
+  return {cat({found.q, complement(a)}, -1), cat({found.r, none}, -2)};
+}
+
+SVD svd(const Tensor& a, const SVDOptions& options) {
+  const auto [u, s, vh] = svd(a);
+  if (!options.full_matrices) return {u, s, vh};
+  const int64_t rows = u.size(-2), columns = vh.size(-1), inner = s.size(-1);
+  return {rows > inner ? cat({u, complement(u)}, -1) : u, s,
+          columns > inner ? cat({vh, complement(vh.t()).t()}, -2) : vh};
 }
 
 Tensor lstsq(const Tensor& a, const Tensor& b) {

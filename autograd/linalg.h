@@ -9,6 +9,10 @@ namespace hero {
 /// [.., N] with a's batch (or one vector), which gives [.., N]. Throws an Error that names the
 /// first singular matrix.
 Tensor solve(const Tensor& a, const Tensor& b);
+/// The side of the unknown on which the matrix stands.
+enum class SolveSide { left, right };
+/// The same, or for SolveSide::right the solution X of X a = b, for b [.., K, N].
+Tensor solve(const Tensor& a, const Tensor& b, SolveSide side);
 
 /// The inverse of a [.., N, N]. Throws an Error that names the first singular matrix.
 Tensor inv(const Tensor& a);
@@ -38,6 +42,14 @@ struct QR {
 /// The reduced QR decomposition of a [.., M, N], by Householder reflections. The derivative exists
 /// if the first min(M, N) columns are independent. Derivative: Walter and Lehmann, arXiv 1009.6112.
 QR qr(const Tensor& a);
+/// What qr() computes.
+enum class QRMode {
+  reduced,   ///< q [.., M, min(M, N)] and r [.., min(M, N), N]
+  complete,  ///< q [.., M, M] and r [.., M, N], without derivative if M > N
+  r          ///< r alone, without derivative; q is undefined
+};
+/// The same in this mode.
+QR qr(const Tensor& a, QRMode mode);
 
 /// The X that minimises |a X - b|, for a [.., M, N] with M >= N and b [.., M, K], whose batches
 /// broadcast; or for one vector b [M], which gives [.., N]. Throws an Error that names the first
@@ -57,6 +69,14 @@ struct SVD {
 /// if none is 0, too; what depends on the signs of u's columns has no derivative. Townsend,
 /// "Differentiating the singular value decomposition", 2016.
 SVD svd(const Tensor& a);
+/// Options of svd().
+struct SVDOptions {
+  /// True: u is [.., M, M] and vh is [.., N, N]. The further columns and rows complete them to
+  /// orthonormal bases, and have no derivative.
+  bool full_matrices = false;
+};
+/// The same with options.
+SVD svd(const Tensor& a, const SVDOptions& options);
 /// The singular values [.., min(M, N)] alone, descending.
 Tensor svdvals(const Tensor& a);
 /// What eigh() returns.
@@ -70,6 +90,11 @@ struct Eigh {
 Eigh eigh(const Tensor& a);
 /// The eigenvalues [.., N] alone, ascending.
 Tensor eigvalsh(const Tensor& a);
+/// Which triangle of a matrix is read, or which factor is returned.
+enum class Triangle { lower, upper };
+/// The same, where this triangle of a is read.
+Eigh eigh(const Tensor& a, Triangle triangle);
+Tensor eigvalsh(const Tensor& a, Triangle triangle);
 /// \}
 
 /// \name Inverses and systems
@@ -87,8 +112,6 @@ struct TriangularOptions {
 /// The solution X of a X = b for triangular a [.., N, N] and b [.., N, K]; batches broadcast. A 0
 /// on the diagonal gives infinities and NaN.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options = {});
-/// Which triangle of a matrix is read, or which factor is returned.
-enum class Triangle { lower, upper };
 /// The factor L of a = L L^T, or for Triangle::upper the factor U of a = U^T U; only that triangle
 /// of a is read.
 Tensor cholesky(const Tensor& a, Triangle triangle);

@@ -303,10 +303,13 @@ struct PoolOptions {
   Pair dilation = {1, 1};           ///< for max pooling: distance of a window's elements
   bool ceil_mode = false;           ///< true: keep a last window that extends over the end
   bool count_include_pad = true;    ///< for average pooling: divide by the whole window's size
+  /// For average pooling: what sums of windows are divided by, in place of their size.
+  std::optional<int64_t> divisor_override = {};
 };
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options = {});
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options = {});
 /// Means of cells: cell i of o covers positions floor(i n / o) to ceil((i + 1) n / o) - 1 of n.
+/// Here and in all adaptive pooling, an output size of -1 (PyTorch's None) is that of x.
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size);
 /// The largest elements in the cells of adaptive_avg_pool2d().
 Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size);

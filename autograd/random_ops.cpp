@@ -33,8 +33,6 @@ Tensor floats(const char* op, RandomFill::Kind kind, const Shape& shape,
   return Tensor(drawn(fill, shape, dtype, options.device), options.requires_grad);
 }
 
-TensorOptions like(const Tensor& x) { return {.dtype = x.dtype(), .device = x.device()}; }
-
 }  // namespace
 
 Tensor rand(const Shape& shape, const TensorOptions& options) {
@@ -197,7 +195,16 @@ const Tensor& TensorMembers::random_(int64_t low, int64_t high) const {
   return redraw("random_", self(), {.kind = RandomFill::Kind::integer, .low = low, .high = high});
 }
 
-Tensor rand_like(const Tensor& x) { return rand(x.shape(), like(x)); }
-Tensor randn_like(const Tensor& x) { return randn(x.shape(), like(x)); }
+Tensor rand_like(const Tensor& x) { return rand_like(x, {}); }
+Tensor randn_like(const Tensor& x) { return randn_like(x, {}); }
+Tensor rand_like(const Tensor& x, const LikeOptions& options) {
+  return rand(x.shape(), detail::options_like(x, options));
+}
+Tensor randn_like(const Tensor& x, const LikeOptions& options) {
+  return randn(x.shape(), detail::options_like(x, options));
+}
+Tensor randint_like(const Tensor& x, int64_t low, int64_t high, const LikeOptions& options) {
+  return randint(low, high, x.shape(), detail::options_like(x, options));
+}
 
 }  // namespace hero

@@ -18,6 +18,9 @@ Tensor cumsum(const Tensor& x, int64_t dim, DType dtype);
 Tensor cumprod(const Tensor& x, int64_t dim, DType dtype);
 Tensor softmax(const Tensor& x, int64_t dim, DType dtype);
 Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype);
+Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype);
+Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype);
+Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, DType dtype);
 /// \}
 
 /// \name Without NaN, and counts

@@ -13,6 +13,10 @@ Tensor scale_and_shift(const Tensor& x, const Tensor& weight, const Tensor& bias
 /// A parameter [C], which may be undefined, as [1, C, 1, ..] of `ndim` dimensions.
 Tensor per_channel(const Tensor& parameter, int ndim);
 
+/// running = (1 - momentum) running + momentum factor batch, in place, unless it is undefined or a
+/// forward pass is being repeated.
+void update_running(const Tensor& running, const Array& batch, double momentum, double factor);
+
 /// \name Throw unless x is floating and a parameter, where there is one, has the shape.
 /// \{
 void check_floating(const char* op, const Tensor& x);

@@ -131,17 +131,6 @@ std::vector<Tensor> record_channels(const Tensor& x, const ChannelStatistics& gi
   return record_multi_list(NormalizeChannels(has, eps, given), inputs);
 }
 
-// running = (1 - momentum) running + momentum batch
-void update_running(const Tensor& running, const Array& batch, double momentum, double factor) {
-  if (!running.defined() || recomputing()) return;
-  const NoGrad no_grad;
-  const Tensor value = Tensor(batch.reshape(running.shape())).to(running.dtype());
-  // Threads that share the statistics update them one after the other.
-  const detail::LeafTurn turn(running.impl()->lock);
-  running.mul_(1.0 - momentum);
-  running.add_(value, momentum * factor);
-}
-
 Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                            const BatchNormOptions& options) {
   const int64_t count = x.size(1) > 0 ? x.numel() / x.size(1) : 0;
@@ -161,8 +150,8 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
                                      })
           : record_channels(x, {}, options.weight, options.bias, options.eps);
   const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
-  update_running(running_mean, outputs[1].array(), options.momentum, 1.0);
-  update_running(running_var, outputs[2].array(), options.momentum, unbiased);
+  detail::update_running(running_mean, outputs[1].array(), options.momentum, 1.0);
+  detail::update_running(running_var, outputs[2].array(), options.momentum, unbiased);
   return outputs[0].to(x.dtype());
 }
 
@@ -186,6 +175,17 @@ Tensor batch_norm_evaluation(const Tensor& x, const ChannelStatistics& running,
 }
 
 }  // namespace
+
+void detail::update_running(const Tensor& running, const Array& batch, double momentum,
+                            double factor) {
+  if (!running.defined() || recomputing()) return;
+  const NoGrad no_grad;
+  const Tensor value = Tensor(batch.reshape(running.shape())).to(running.dtype());
+  // Threads that share the statistics update them one after the other.
+  const LeafTurn turn(running.impl()->lock);
+  running.mul_(1.0 - momentum);
+  running.add_(value, momentum * factor);
+}
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {

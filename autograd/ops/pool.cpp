@@ -132,6 +132,31 @@ Shape pooled_shape(const char* op, const Tensor& x, core::Window& window, bool c
   return shape;
 }
 
+// Sums over windows, divided by a number: means that count the padding, over x padded so that no
+// window hangs over the end.
+Tensor divided_pool(const Tensor& x, const core::Window& window, const Shape& shape,
+                    int64_t divisor) {
+  core::Window whole = window;
+  whole.count_padding = true;
+  std::vector<int64_t> hanging;  // pairs from the last dimension backwards
+  for (const int axis : {1, 0}) {
+    const int64_t last = (shape[2 + axis] - 1) * window.stride[axis] + window.kernel[axis];
+    hanging.push_back(0);
+    hanging.push_back(std::max<int64_t>(0, last - x.size(2 + axis) - 2 * window.padding[axis]));
+  }
+  const bool hangs = hanging[1] > 0 || hanging[3] > 0;
+  const double count =
+      static_cast<double>(window.kernel[0]) * static_cast<double>(window.kernel[1]);
+  const Tensor means = record(AveragePool(whole, shape), hangs ? pad(x, hanging) : x);
+  return means * (count / static_cast<double>(divisor));
+}
+
+// An adaptive pooling's output size, in which -1 stands for the input's.
+Pair whole_where_absent(Pair output_size, const Tensor& x) {
+  return {output_size[0] == -1 ? x.size(-2) : output_size[0],
+          output_size[1] == -1 ? x.size(-1) : output_size[1]};
+}
+
 // Means of the cells along dimension `dim`. Cells of one length are taken together; there are few
 // lengths. An infinite element reaches the cells that cover it and no others.
 Tensor cell_means(const Tensor& x, int dim, int64_t cells) {
@@ -206,7 +231,12 @@ Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
   check(options.dilation == Pair{1, 1}, kName, ": dilation is for max_pool2d only");
   core::Window window = window_of(kName, kernel_size, options);
   const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
-  return record(AveragePool(window, shape), x);
+  if (!options.divisor_override) return record(AveragePool(window, shape), x);
+  const int64_t divisor = *options.divisor_override;
+  check(divisor != 0, kName, ": divisor_override is 0");
+  if (!detail::is_half(x)) return divided_pool(x, window, shape, divisor);
+  return detail::in_float32(
+      kName, {x}, [=](const auto& in) { return divided_pool(in[0], window, shape, divisor); });
 }
 
 // Cells of equal size are a pooling; else a mean over a rectangle is one over rows of one over
@@ -216,7 +246,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
   if (x.ndim() == 3) return squeeze(adaptive_avg_pool2d(unsqueeze(x, 0), output_size), 0);
   check_image(kName, x);
   const int64_t height = x.size(2), width = x.size(3);
-  const auto [rows, columns] = output_size;
+  const auto [rows, columns] = whole_where_absent(output_size, x);
   check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
         x.shape(), ", output_size ", Shape{rows, columns});
   if (height % rows == 0 && width % columns == 0) {

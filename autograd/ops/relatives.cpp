@@ -1,7 +1,8 @@
 // Adaptive maxima, transposed convolution and whole-channel dropout by way of their two-dimensional
 // or plain relatives, and nearest-neighbour upsampling.
 #include <hero/autograd/creation.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/image_ops.h>
+#include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>
@@ -10,11 +11,15 @@ namespace hero {
 
 namespace {
 
+void check_lines(const char* op, const Tensor& x) {
+  check(x.ndim() == 2 || x.ndim() == 3, op, ": x must be [N, C, L] or [C, L]: got shape ",
+        x.shape());
+}
+
 // Calls body with x as images of height 1 and gives the result back as lines.
 template <class Body>
 Tensor as_image(const char* op, const Tensor& x, Body&& body) {
-  check(x.ndim() == 2 || x.ndim() == 3, op, ": x must be [N, C, L] or [C, L]: got shape ",
-        x.shape());
+  check_lines(op, x);
   return squeeze(body(unsqueeze(x, -2)), -2);
 }
 
@@ -56,37 +61,50 @@ Tensor nearest(int64_t count, int64_t size, Device device) {
 }  // namespace
 
 Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) {
-  return as_image("adaptive_max_pool1d", x, [&](const Tensor& image) {
-    return adaptive_max_pool2d(image, {1, output_size});
-  });
+  return adaptive_max_pool1d_with_indices(x, output_size).values;
+}
+
+ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) {
+  check_lines("adaptive_max_pool1d", x);
+  const ValuesIndices found = adaptive_max_pool2d_with_indices(unsqueeze(x, -2), {1, output_size});
+  return {squeeze(found.values, -2), squeeze(found.indices, -2)};
 }
 
 Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
+  return adaptive_max_pool2d_with_indices(x, output_size).values;
+}
+
+ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size) {
   constexpr auto kName = "adaptive_max_pool2d";
   check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
         x.shape());
   const int64_t height = x.size(-2), width = x.size(-1);
-  const auto [rows, columns] = output_size;
+  const int64_t rows = output_size[0] == -1 ? height : output_size[0];
+  const int64_t columns = output_size[1] == -1 ? width : output_size[1];
   check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
         x.shape(), ", output_size ", Shape{rows, columns});
   if (height % rows == 0 && width % columns == 0) {
-    return max_pool2d(x, {height / rows, width / columns});
+    return max_pool2d_with_indices(x, {height / rows, width / columns});
   }
   core::check_room(kName, (core::Checked{kName, rows} * columns).value);
-  std::vector<Tensor> cells;
+  std::vector<Tensor> values, places;
   for (int64_t i = 0; i < rows; ++i) {
     const Range down = cell(i, rows, height);
     const Tensor band = slice(x, -2, down.first, down.last);
     for (int64_t j = 0; j < columns; ++j) {
       const Range across = cell(j, columns, width);
       const Tensor area = slice(band, -1, across.first, across.last);
-      cells.push_back(max(flatten(area, -2, -1), -1).values);
+      const auto [largest, at] = max(flatten(area, -2, -1), -1);
+      const int64_t length = across.last - across.first;
+      const Tensor row = floor_divide(at, length);
+      values.push_back(largest);
+      places.push_back((row + down.first) * width + (at - row * length + across.first));
     }
   }
   Shape shape = x.shape();
   shape[x.ndim() - 2] = rows;
   shape[x.ndim() - 1] = columns;
-  return reshape(stack(cells, -1), shape);
+  return {reshape(stack(values, -1), shape), reshape(stack(places, -1), shape)};
 }
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -178,7 +178,8 @@ UniqueOptions unique_options(const Call& c) {
 
 void add_searches(Table& table) {
   table["searchsorted"] = [](const Call& c) -> Results {
-    return {searchsorted(c.in("a"), c.in("b"), {.right = c.get<bool>("right", false)})};
+    return {searchsorted(c.in("a"), c.in("b"),
+                         {.right = c.get<bool>("right", false), .sorter = c.in("sorter")})};
   };
   table["bucketize"] = [](const Call& c) -> Results {
     return {bucketize(c.in("b"), c.in("a"), {.right = c.get<bool>("right", false)})};

@@ -80,10 +80,12 @@ void add_sampling(Table& table) {
 }
 
 Pool3dOptions pool_options(const Call& c) {
-  return {.stride = triple(c, "stride"),
-          .padding = triple(c, "padding"),
-          .ceil_mode = c.get<bool>("ceil", false),
-          .count_include_pad = c.get<bool>("count", true)};
+  Pool3dOptions options{.stride = triple(c, "stride"),
+                        .padding = triple(c, "padding"),
+                        .ceil_mode = c.get<bool>("ceil", false),
+                        .count_include_pad = c.get<bool>("count", true)};
+  if (c.has("divisor")) options.divisor_override = c.integer("divisor");
+  return options;
 }
 
 void add_volumes(Table& table) {
@@ -107,6 +109,11 @@ void add_volumes(Table& table) {
   };
   table["avg_pool3d"] = [](const Call& c) -> Results {
     return {avg_pool3d(c.x(), triple(c, "kernel"), pool_options(c))};
+  };
+  table["max_pool3d_with_indices"] = [](const Call& c) -> Results {
+    const ValuesIndices found =
+        max_pool3d_with_indices(c.x(), triple(c, "kernel"), pool_options(c));
+    return {found.values, found.indices};
   };
   table["adaptive_avg_pool3d"] = [](const Call& c) -> Results {
     return {adaptive_avg_pool3d(c.x(), triple(c, "output"))};

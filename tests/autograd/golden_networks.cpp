@@ -95,6 +95,7 @@ PoolOptions pool_options(const Call& c) {
                       .ceil_mode = c.get("ceil_mode", false),
                       .count_include_pad = c.get("count_include_pad", true)};
   if (c.has("stride")) options.stride = c.pair("stride", 1);
+  if (c.has("divisor")) options.divisor_override = c.integer("divisor");
   return options;
 }
 

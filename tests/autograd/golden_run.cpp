@@ -214,6 +214,7 @@ Suite::Suite(const std::string& folder) : data_(std::make_unique<Data>()) {
   add_further(data_->table);
   add_orders(data_->table);
   add_images(data_->table);
+  add_options(data_->table);
 }
 
 Suite::~Suite() = default;

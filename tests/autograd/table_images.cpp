@@ -153,6 +153,33 @@ Rows window_rows() {
                    [](const Tensors& x) {
                      return adaptive_max_pool3d(x[0], {2, 3, 2});
                    })),
+      untied(sized("max_pool3d_with_indices", {{volume}},
+                   [](const Tensors& x) {
+                     return max_pool3d_with_indices(x[0], {2, 2, 2}, {.padding = {1, 0, 1}});
+                   })),
+      untied(sized("adaptive_max_pool1d_with_indices", {{{1, 2, 5}}},
+                   [](const Tensors& x) { return adaptive_max_pool1d_with_indices(x[0], 3); })),
+      untied(sized("adaptive_max_pool2d_with_indices", {{{1, 1, 4, 5}}},
+                   [](const Tensors& x) {
+                     return adaptive_max_pool2d_with_indices(x[0], {3, -1});
+                   })),
+      untied(sized("adaptive_max_pool3d_with_indices", {{volume}},
+                   [](const Tensors& x) {
+                     return adaptive_max_pool3d_with_indices(x[0], {2, 3, -1});
+                   })),
+      sized("avg_pool2d (divisor_override)", {{{1, 2, 4, 5}}},
+            [](const Tensors& x) {
+              return avg_pool2d(x[0], {2, 3}, {.ceil_mode = true, .divisor_override = 5});
+            }),
+      sized("avg_pool3d (divisor_override)", {{volume}},
+            [](const Tensors& x) {
+              return avg_pool3d(x[0], {2, 2, 2}, {.ceil_mode = true, .divisor_override = 3});
+            }),
+      sized("max_unpool3d", {{{1, 1, 1, 2, 1}}},
+            [](const Tensors& x) {
+              const Tensor index = reshape(tensor({5, 2}).to(x[0].device()), {1, 1, 1, 2, 1});
+              return max_unpool3d(x[0], index, {2, 2, 2});
+            }),
       untied(sized("max_pool2d_with_indices", {{{1, 2, 4, 5}}},
                    [](const Tensors& x) {
                      return max_pool2d_with_indices(x[0], {2, 2});
@@ -196,6 +223,12 @@ Rows function_rows() {
             [](const Tensors& x) { return local_response_norm(x[0], 3, 0.3, 0.75, 2.0); }),
       sized("instance_norm", {{{2, 2, 4}}, {{2}}, {{2}}},
             [](const Tensors& x) { return instance_norm(x[0], x[1], x[2]); }),
+      sized("instance_norm (running statistics)", {{{2, 2, 4}}, {{2}}, {{2}}},
+            [](const Tensors& x) {
+              const Tensor one = ones({2}, {.dtype = kFloat64, .device = x[0].device()});
+              return instance_norm(x[0], one, one * 2.0,
+                                   {.weight = x[1], .bias = x[2], .use_input_stats = false});
+            }),
       sized(
           "multilabel_margin_loss", {{{3}, {-0.2, 0.2}}},
           [](const Tensors& x) {

@@ -118,6 +118,13 @@ Rows linalg_rows() {
       solver("qr", {{{2, 4, 3}}}, decomposition),
       solver("qr (square)", {{{3, 3}}}, decomposition),
       solver("qr (wide)", {{{2, 4}}}, decomposition),
+      solver("qr (complete)", {{{2, 4}}},
+             [](const Tensors& x) {
+               const QR result = qr(x[0], QRMode::complete);
+               return Tensors{result.q, result.r};
+             }),
+      solver("solve (from the right)", {{{2, 3, 3}}, {{2, 1, 3}}},
+             [](const Tensors& x) { return solve(dominant(x[0]), x[1], SolveSide::right); }),
       solver("lstsq", {{{5, 3}}, {{5, 2}}}, squares),
       solver("lstsq (batches)", {{{2, 1, 3, 2}}, {{2, 3, 1}}}, squares),
   };

@@ -101,3 +101,37 @@ TEST_CASE("linalg works on empty matrices and empty batches") {
   CHECK(to_string(qr(zeros({3, 0})).q.shape()) == "[3, 0]");
   CHECK(to_string(cholesky(zeros({2, 0, 0})).shape()) == "[2, 0, 0]");
 }
+
+TEST_CASE("complete decompositions add orthonormal directions without derivative") {
+  for (const Shape& shape : {Shape{2, 6, 3}, Shape{3, 5}, Shape{4, 4}, Shape{3, 0}}) {
+    INFO(to_string(shape));
+    const Tensor a = random_matrices(shape).requires_grad_();
+    const int64_t rows = a.size(-2), columns = a.size(-1);
+    const SVD full = svd(a, {.full_matrices = true}), thin = svd(a);
+    CHECK(full.u.shape().back() == rows);
+    CHECK(full.vh.size(-2) == columns);
+    const auto orthonormal = [](const Tensor& q) {
+      const Tensor one = eye(q.size(-1), kDouble);
+      return near(matmul(q.t(), q), expand(one, matmul(q.t(), q).shape()));
+    };
+    CHECK(orthonormal(full.u));
+    CHECK(orthonormal(full.vh));
+    const int64_t inner = thin.s.size(-1);
+    CHECK(equal(slice(full.u, -1, 0, inner), thin.u));
+    CHECK(equal(slice(full.vh, -2, 0, inner), thin.vh));
+    CHECK(equal(full.s, thin.s));
+    const QR complete = qr(a.detach(), QRMode::complete), r = qr(a.detach(), QRMode::r);
+    CHECK(complete.q.size(-1) == rows);
+    CHECK(complete.r.shape() == a.shape());
+    CHECK(orthonormal(complete.q));
+    CHECK(near(matmul(complete.q, complete.r), a.detach()));
+    CHECK_FALSE(r.q.defined());
+    CHECK(equal(r.r, qr(a.detach()).r));
+    CHECK_THROWS_WITH(qr(a, QRMode::r), ContainsSubstring("without derivative"));
+    if (rows > columns) {
+      CHECK_THROWS_WITH(qr(a, QRMode::complete), ContainsSubstring("more rows than columns"));
+    } else {
+      CHECK(qr(a, QRMode::complete).q.requires_grad());
+    }
+  }
+}

@@ -10,6 +10,7 @@ import sys
 
 import op_cases
 import op_cases_images as images
+import op_cases_options as options
 from op_cases_order import matrices, order, running, sums, without_nan
 from op_cases_places import dimensions, places, searches
 from op_cases_special import bits, pairs, special
@@ -18,6 +19,7 @@ parts = [special, pairs, bits, dimensions, places, searches]
 parts += [images.resampling, images.sampling, images.folds, images.volumes]
 parts += [images.functions, images.places, images.decompositions]
 parts += [order, running, without_nan, sums, matrices]
+parts += [options.pools, options.statistics, options.bounds, options.matrices]
 for part in parts:
     part()
 op_cases.write(sys.argv[1])

@@ -160,6 +160,10 @@ Eigh eigh(const Tensor& a) {
   return {results[0], results[1]};
 }
 Tensor eigvalsh(const Tensor& a) { return eigh(a).eigenvalues; }
+Eigh eigh(const Tensor& a, Triangle triangle) {
+  return eigh(triangle == Triangle::lower ? a : a.t());
+}
+Tensor eigvalsh(const Tensor& a, Triangle triangle) { return eigh(a, triangle).eigenvalues; }
 Tensor pinv(const Tensor& a, std::optional<double> rtol) { return record(Pinv(rtol), a); }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options) {

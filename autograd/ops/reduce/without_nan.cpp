@@ -45,6 +45,16 @@ Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
   return nansum(x, dims, keepdim) / count.to(x.dtype());
 }
 
+Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  return nansum(x.to(dtype), dims, keepdim).to(dtype);
+}
+Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  return nanmean(x.to(dtype), dims, keepdim);
+}
+Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, DType dtype) {
+  return norm(x.to(dtype), p, dims, keepdim);
+}
+
 Tensor count_nonzero(const Tensor& x, const Dims& dims) { return sum(x != 0, dims); }
 
 MinMax aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {

@@ -112,6 +112,20 @@ Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair output_size) {
   return reshape(put, {x.size(0), x.size(1), output_size[0], output_size[1]});
 }
 
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Triple output_size) {
+  check(x.ndim() == 4 || x.ndim() == 5,
+        "max_unpool3d: x must be [N, C, d, h, w] or [C, d, h, w]: ", "got shape ", x.shape());
+  check(x.shape() == indices.shape(), "max_unpool3d: x ", x.shape(), " and indices ",
+        indices.shape(), " must have one shape");
+  // As images whose rows are planes.
+  const auto [depth, height, width] = output_size;
+  const int64_t row = Shape{height, width}.numel("max_unpool3d");
+  const Tensor put = max_unpool2d(flatten(x, -2, -1), flatten(indices, -2, -1), {depth, row});
+  Shape shape = x.shape();
+  for (int i = 0; i < 3; ++i) shape[x.ndim() - 3 + i] = output_size[static_cast<size_t>(i)];
+  return reshape(put, shape);
+}
+
 Tensor max_unpool1d(const Tensor& x, const Tensor& indices, int64_t output_size) {
   check(x.ndim() == 2 || x.ndim() == 3, "max_unpool1d: x must be [N, C, L] or [C, L]: got shape ",
         x.shape());

@@ -5,6 +5,8 @@
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/norm.h>
+#include <hero/autograd/reduce_ops.h>
 #include <hero/autograd/shape_ops.h>
 
 namespace hero {
@@ -37,6 +39,33 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double b
 Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   check(x.ndim() >= 3, "instance_norm: x must be [N, C, ..]: got shape ", x.shape());
   return group_norm(x, x.size(1), weight, bias, eps);
+}
+
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                     const InstanceNormOptions& options) {
+  constexpr auto kName = "instance_norm";
+  check(x.ndim() >= 3, kName, ": x must be [N, C, ..]: got shape ", x.shape());
+  check(is_floating(x.dtype()), kName, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  check(running_mean.defined() == running_var.defined(), kName,
+        ": give both running_mean and running_var, or none");
+  if (!options.use_input_stats) {
+    return batch_norm(x, running_mean, running_var,
+                      {.weight = options.weight, .bias = options.bias, .eps = options.eps});
+  }
+  const Tensor y = instance_norm(x, options.weight, options.bias, options.eps);
+  if (!running_mean.defined() || x.numel() == 0) return y;
+  for (const Tensor& running : {running_mean, running_var}) {
+    check(running.shape() == Shape{x.size(1)}, kName, ": running statistics of shape ",
+          running.shape(), " for ", x.size(1), " channels");
+  }
+  const int64_t count = x.numel() / (x.size(0) * x.size(1));
+  check(count > 1, kName, ": running statistics need more than one value a channel: ", x.shape());
+  const NoGrad no_grad;
+  const Tensor wide = detail::is_half(x) ? x.detach().to(kFloat32) : x.detach();
+  const VarMean found = var_mean(flatten(wide, 2, -1), {.dims = {2}});
+  detail::update_running(running_mean, mean(found.mean, Dims{0}).array(), options.momentum, 1.0);
+  detail::update_running(running_var, mean(found.var, Dims{0}).array(), options.momentum, 1.0);
+  return y;
 }
 
 Tensor alpha_dropout(const Tensor& x, double p, bool training) {

@@ -162,20 +162,58 @@ struct PoolSpec {
   }
 };
 
-// over(x) of planes, and then along(x) of lines [N H W, C, D].
-template <class Over, class Along>
-Tensor pooled(const char* op, const Tensor& x, Over&& over, Along&& along) {
+void check_pooled(const char* op, const Tensor& x) {
   check(x.ndim() == 4 || x.ndim() == 5, op,
         ": x must be [N, C, D, H, W] or [C, D, H, W]: got shape ", x.shape());
+}
+
+// A volume [N, C, D, H, W] as lines [N H W, C, D].
+Tensor as_lines(const Tensor& volume) {
+  const Tensor turned = permute(volume, {0, 3, 4, 1, 2});  // [N, H, W, C, D]
+  return reshape(
+      turned, {volume.size(0) * volume.size(3) * volume.size(4), volume.size(1), volume.size(2)});
+}
+
+// Lines [N H W, C, D] as a volume whose other sizes are those of `like`.
+Tensor from_lines(const Tensor& lines, const Tensor& like) {
+  const Shape sizes{like.size(0), like.size(3), like.size(4), like.size(1), lines.size(2)};
+  return contiguous(permute(reshape(lines, sizes), {0, 3, 4, 1, 2}));
+}
+
+// over(x) of planes, and then along(x) of lines.
+template <class Over, class Along>
+Tensor pooled(const char* op, const Tensor& x, Over&& over, Along&& along) {
+  check_pooled(op, x);
   return batched(x, 4, [&](const Tensor& volume) {
     const Tensor small = as_volume(over(as_planes(volume)), volume.size(0));
-    const Tensor lines = permute(small, {0, 3, 4, 1, 2});  // [N, h, w, C, D]
-    const int64_t batch = small.size(0), height = small.size(3), width = small.size(4);
-    const Tensor found =
-        along(reshape(lines, {batch * height * width, small.size(1), small.size(2)}));
-    const Tensor split = reshape(found, {batch, height, width, small.size(1), found.size(2)});
-    return contiguous(permute(split, {0, 3, 4, 1, 2}));
+    return from_lines(along(as_lines(small)), small);
   });
+}
+
+// The same of maxima and their places: that along the depth, and the one that its plane had there.
+template <class Over, class Along>
+ValuesIndices max_pooled(const char* op, const Tensor& x, Over&& over, Along&& along) {
+  check_pooled(op, x);
+  if (x.ndim() == 4) {
+    const ValuesIndices found = max_pooled(op, unsqueeze(x, 0), over, along);
+    return {squeeze(found.values, 0), squeeze(found.indices, 0)};
+  }
+  const int64_t batch = x.size(0), plane_size = x.size(3) * x.size(4);
+  const ValuesIndices planes = over(as_planes(x));
+  const Tensor small = as_volume(planes.values, batch);
+  const ValuesIndices lines = along(as_lines(small));
+  const Tensor in_plane = gather(as_lines(as_volume(planes.indices, batch)), 2, lines.indices);
+  return {from_lines(lines.values, small),
+          from_lines(lines.indices * plane_size + in_plane, small)};
+}
+
+// Options of lines as those of images of height 1.
+PoolOptions as_row(const Pool1dOptions& line) {
+  return {.stride = Pair{1, *line.stride},
+          .padding = {0, line.padding},
+          .dilation = {1, line.dilation},
+          .ceil_mode = line.ceil_mode,
+          .count_include_pad = line.count_include_pad};
 }
 
 PoolSpec spec_of(Triple kernel, const Pool3dOptions& o) {
@@ -186,11 +224,19 @@ PoolSpec spec_of(Triple kernel, const Pool3dOptions& o) {
 }  // namespace
 
 Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+  return max_pool3d_with_indices(x, kernel_size, options).values;
+}
+ValuesIndices max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
+                                      const Pool3dOptions& options) {
   const PoolSpec spec = spec_of(kernel_size, options);
-  return pooled(
+  return max_pooled(
       "max_pool3d", x,
-      [&](const Tensor& planes) { return max_pool2d(planes, plane(spec.kernel), spec.planes()); },
-      [&](const Tensor& lines) { return max_pool1d(lines, spec.kernel[0], spec.depth()); });
+      [&](const Tensor& planes) {
+        return max_pool2d_with_indices(planes, plane(spec.kernel), spec.planes());
+      },
+      [&](const Tensor& lines) {
+        return max_pool1d_with_indices(lines, spec.kernel[0], spec.depth());
+      });
 }
 Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
   if (detail::any_half(x)) {
@@ -198,10 +244,17 @@ Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& opti
         "avg_pool3d", {x}, [=](const auto& in) { return avg_pool3d(in[0], kernel_size, options); });
   }
   const PoolSpec spec = spec_of(kernel_size, options);
+  PoolOptions over = spec.planes(), along = as_row(spec.depth());
+  if (options.divisor_override) {  // sums of sums
+    over.divisor_override = 1;
+    along.divisor_override = options.divisor_override;
+  }
   return pooled(
       "avg_pool3d", x,
-      [&](const Tensor& planes) { return avg_pool2d(planes, plane(spec.kernel), spec.planes()); },
-      [&](const Tensor& lines) { return avg_pool1d(lines, spec.kernel[0], spec.depth()); });
+      [&](const Tensor& planes) { return avg_pool2d(planes, plane(spec.kernel), over); },
+      [&](const Tensor& lines) {
+        return squeeze(avg_pool2d(unsqueeze(lines, 2), {1, spec.kernel[0]}, along), 2);
+      });
 }
 Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
   if (detail::any_half(x)) {
@@ -215,10 +268,15 @@ Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
       [&](const Tensor& lines) { return adaptive_avg_pool1d(lines, output_size[0]); });
 }
 Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size) {
-  return pooled(
+  return adaptive_max_pool3d_with_indices(x, output_size).values;
+}
+ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_size) {
+  return max_pooled(
       "adaptive_max_pool3d", x,
-      [&](const Tensor& planes) { return adaptive_max_pool2d(planes, plane(output_size)); },
-      [&](const Tensor& lines) { return adaptive_max_pool1d(lines, output_size[0]); });
+      [&](const Tensor& planes) {
+        return adaptive_max_pool2d_with_indices(planes, plane(output_size));
+      },
+      [&](const Tensor& lines) { return adaptive_max_pool1d_with_indices(lines, output_size[0]); });
 }
 
 namespace {
