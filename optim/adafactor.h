@@ -40,8 +40,10 @@ extern template class OptimizerOf<AdafactorOptions>;
 /// parameter of more than two dimensions, the last two are those of matrices. Shazeer and Stern,
 /// arXiv 1804.04235; torch.optim.Adafactor.
 ///
-/// A step needs whole parameters: for shards (fully_shard(), ZeRO) it throws an Error; under DDP
-/// each rank steps all parameters. Parameters of half precision are computed in float32.
+/// A step needs whole parameters. For shards (fully_shard(), ZeRO) each rank gathers the values and
+/// the gradient of one parameter at a time, in two collectives, computes the step with them and
+/// keeps its part, so the bits are those of one process; the means are those of the whole, on every
+/// rank. Under DDP each rank steps all parameters. Half precision is computed in float32.
 class Adafactor : public OptimizerOf<AdafactorOptions> {
  public:
   /// Makes an optimizer for these parameters, all with the same options.

@@ -44,9 +44,11 @@ extern template class OptimizerOf<MuonOptions>;
 /// 2024. It behaves like torch.optim.Muon.
 ///
 /// Use it for the two-dimensional weights of hidden layers, and AdamW for embeddings, output
-/// layers, norms and biases. A step needs whole matrices: for shards (fully_shard(), ZeRO) it
-/// throws an Error; under DDP each rank steps all parameters. Matrix products are computed in
-/// float32, or in float64 for float64 parameters; PyTorch computes them in bfloat16.
+/// layers, norms and biases. A step needs whole matrices. For shards (fully_shard(), ZeRO) each
+/// rank gathers one matrix at a time, in a collective for each, computes the step and keeps its
+/// part, so the bits are those of one process; under DDP each rank steps all parameters. Products
+/// are computed in float32, or in float64 for float64 parameters; PyTorch computes them in
+/// bfloat16.
 class Muon : public OptimizerOf<MuonOptions> {
  public:
   /// Makes an optimizer for these parameters. Throws an Error unless each has two dimensions.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <hero/autograd/partition.h>
 #include <hero/core/fetcher.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/profile/observer.h>
@@ -66,6 +67,15 @@ void Optimizer::zero_grad(bool set_to_none) {
   }
 }
 
+Shape Optimizer::state_shape(const char* array, const Tensor& param) const {
+  return array_shape(array, is_number(array) ? whole_shape(param) : param.shape());
+}
+
+Array Optimizer::fresh_array(int group, const char* array, const Tensor& param) const {
+  return Array::full(state_shape(array, param), first_value(group, array),
+                     core::state_dtype(param.dtype()), param.device());
+}
+
 void Optimizer::prepare(int group, State& state) {
   const auto names = array_names(group);
   const auto same = [](const NamedState& a, const char* b) {
@@ -74,17 +84,13 @@ void Optimizer::prepare(int group, State& state) {
   state.just_made =
       !std::equal(state.arrays.begin(), state.arrays.end(), names.begin(), names.end(), same);
   if (!state.just_made && state.steps > 0.0) return;
-  const Array& param = state.param.array();
   std::vector<NamedState> arrays;
   for (const char* array : names) {
     const auto found = std::find_if(state.arrays.begin(), state.arrays.end(),
                                     [&](const NamedState& s) { return same(s, array); });
-    arrays.push_back(
-        found != state.arrays.end()
-            ? *found
-            : NamedState{array,
-                         Array::full(array_shape(array, param.shape()), first_value(group, array),
-                                     core::state_dtype(param.dtype()), param.device())});
+    arrays.push_back(found != state.arrays.end()
+                         ? *found
+                         : NamedState{array, fresh_array(group, array, state.param)});
   }
   state.arrays = std::move(arrays);
   if (state.steps > 0.0) return;
@@ -285,7 +291,7 @@ Optimizer::State Optimizer::read_state(StateLookup& lookup, int group, size_t at
   }
   const Array& param = fresh.param.array();
   for (const char* item : array_names(group)) {
-    const Array* found = lookup.array(state_key(at, item), array_shape(item, param.shape()),
+    const Array* found = lookup.array(state_key(at, item), state_shape(item, fresh.param),
                                       core::state_dtype(param.dtype()));
     if (found) fresh.arrays.push_back({item, found->clone().to(param.device())});
   }

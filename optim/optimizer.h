@@ -33,8 +33,8 @@ struct ParamGroup {
 ///
 /// A shard is a parameter like any other: a leaf over a slice of an array, which may be empty, with
 /// a slice of the gradient. Steps are elementwise, so shards that are stepped one by one get the
-/// bits of the whole; LAMB asks the owners of the other slices for norms
-/// (<hero/autograd/partition.h>).
+/// bits of the whole; LAMB asks the owners of the other slices for norms,
+/// and Muon and Adafactor ask for the slices themselves (<hero/autograd/partition.h>).
 ///
 /// step() gives many parameters to their device at a time, so that a GPU steps a whole model in a
 /// few launches. Parameters must not overlap in memory.
@@ -81,7 +81,7 @@ class Optimizer {
   /// \}
 
   /// True if this state is one number for each parameter, as "step" is, or an array that does not
-  /// have the parameter's shape.
+  /// have the parameter's shape and that every rank has as a whole.
   virtual bool is_number(const std::string& state) const;
   /// Returns copies of all states and options, under "state.<parameter>.<name>" and
   /// "group.<group>.<option>".
@@ -126,7 +126,8 @@ class Optimizer {
   virtual bool assign_option(int group, const std::string& name, double value) = 0;
   /// The names of the arrays in the state of a parameter, given its group's options.
   virtual std::vector<const char*> array_names(int group) const = 0;
-  /// The shape of such an array for a parameter of shape `param`.
+  /// The shape of such an array for a parameter of shape `param`: the shape of the whole parameter
+  /// if is_number() is true of the state, else that of the leaf.
   virtual Shape array_shape(const char* /*name*/, const Shape& param) const { return param; }
   /// The names of the numbers in the state beside "step".
   virtual std::vector<const char*> number_names(int) const { return {}; }
@@ -196,6 +197,8 @@ class Optimizer {
 
  private:
   State read_state(StateLookup& lookup, int group, size_t at) const;
+  Array fresh_array(int group, const char* array, const Tensor& param) const;
+  Shape state_shape(const char* array, const Tensor& param) const;
   void step_params();
   void step_param(int group, int param);
   void finish_step();

@@ -5,7 +5,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/optim/adafactor.h>
 #include <hero/optim/check_option.h>
-#include <hero/optim/owners.h>
+#include <hero/optim/whole.h>
 
 namespace hero::optim {
 
@@ -58,11 +58,13 @@ Shape Adafactor::array_shape(const char* name, const Shape& param) const {
 
 void Adafactor::update(int group, State& state, const Array& grad) {
   const AdafactorOptions& o = options(group);
-  check_whole("adafactor", {state.param});
   const Tensor values(state.param.array());
   const DType wide = state.arrays[0].array.dtype();
-  const Tensor p = values.to(wide);
-  const Tensor g = o.maximize ? -Tensor(grad).to(wide) : Tensor(grad).to(wide);
+  const auto whole = [&](const Array& part) {
+    return Tensor(gathered("adafactor", state.param, part)).to(wide);
+  };
+  const Tensor p = whole(values.array());
+  const Tensor g = o.maximize ? -whole(grad) : whole(grad);
   const double eps1 = o.eps1 > 0.0 ? o.eps1 : epsilon_of(values.dtype());
   const double newest = std::pow(state.steps, o.beta2_decay);
   const double rho = std::min(o.lr, 1.0 / std::sqrt(state.steps));
@@ -80,7 +82,8 @@ void Adafactor::update(int group, State& state, const Array& grad) {
   }
   const Tensor direction = g / sqrt(clamp(second, eps1 * eps1, {}));
   const Tensor shortened = clamp(rms(direction) / o.d, 1.0, {});
-  values.copy_(p * (1.0 - o.lr * o.weight_decay) - direction * (length / shortened));
+  const Tensor moved = p * (1.0 - o.lr * o.weight_decay) - direction * (length / shortened);
+  values.copy_(Tensor(own_part(state.param, moved.array())));
 }
 
 }  // namespace hero::optim

@@ -2,9 +2,10 @@
 #include <cmath>
 
 #include <hero/autograd/ops.h>
+#include <hero/autograd/partition.h>
 #include <hero/optim/check_option.h>
 #include <hero/optim/muon.h>
-#include <hero/optim/owners.h>
+#include <hero/optim/whole.h>
 
 namespace hero::optim {
 
@@ -56,12 +57,14 @@ std::vector<const char*> Muon::array_names(int) const { return {"momentum_buffer
 
 void Muon::update(int group, State& state, const Array& grad) {
   const MuonOptions& o = options(group);
-  check_whole("muon", {state.param});
   const Tensor m(state.arrays[0].array);
   const Tensor g = Tensor(grad).to(m.dtype());
   m.mul_(o.momentum).add_(g, 1.0 - o.momentum);
-  const Tensor direction = orthogonal(o.nesterov ? g + (m - g) * o.momentum : m, o);
-  const auto rows = static_cast<double>(g.size(0)), columns = static_cast<double>(g.size(1));
+  const Tensor towards = o.nesterov ? g + (m - g) * o.momentum : m;
+  const Tensor whole(gathered("muon", state.param, towards.array()));
+  const Tensor direction(own_part(state.param, orthogonal(whole, o).array()));
+  const auto rows = static_cast<double>(whole.size(0)),
+             columns = static_cast<double>(whole.size(1));
   const double factor = o.match_rms_adamw ? 0.2 * std::sqrt(std::max(rows, columns))
                                           : std::sqrt(std::max(1.0, rows / columns));
   const Tensor p(state.param.array());

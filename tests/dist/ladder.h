@@ -188,7 +188,7 @@ inline void climb(Rung rung, Subject subject, nn::Module& model, const dist::Com
   }
 }
 
-enum class Method { sgd, adamw, lamb };
+enum class Method { sgd, adamw, lamb, adafactor, muon };
 
 inline std::unique_ptr<optim::Optimizer> make_method(Method method,
                                                      const std::vector<Tensor>& parameters,
@@ -206,6 +206,15 @@ inline std::unique_ptr<optim::Optimizer> make_method(Method method,
       return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions{.lr = 0.01});
     case Method::lamb:
       return std::make_unique<optim::LAMB>(parameters, optim::LAMBOptions{.lr = 0.01});
+    case Method::adafactor:
+      return std::make_unique<optim::Adafactor>(parameters, optim::AdafactorOptions{.lr = 0.02});
+    case Method::muon: {  // the other parameters stay as they are
+      std::vector<Tensor> matrices;
+      for (const Tensor& p : parameters) {
+        if (whole_shape(p).size() == 2) matrices.push_back(p);
+      }
+      return std::make_unique<optim::Muon>(matrices, optim::MuonOptions{.lr = 0.02});
+    }
   }
   return nullptr;
 }
@@ -292,6 +301,11 @@ inline void add_state(Whole& whole, nn::Module& model, const optim::Optimizer& o
     const size_t dot = entry.name.find('.', 6);
     const auto index = static_cast<size_t>(std::stoi(entry.name.substr(6, dot - 6)));
     const Tensor& leaf = parameters.at(index);
+    const std::string what = entry.name.substr(dot + 1);
+    if (what != "step" && optimizer.is_number(what)) {
+      whole.add(entry.name, entry.array.numel(), 0, entry.array);  // in full on every rank
+      continue;
+    }
     if (entry.array.shape() == leaf.shape() && entry.array.dtype() == leaf.dtype()) {
       add(entry.name, leaf, entry.array);
     }

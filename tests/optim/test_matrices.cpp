@@ -142,7 +142,7 @@ TEST_CASE("muon and adafactor keep float32 states for halves, and round once") {
   CHECK(problem.params[0].dtype() == kBFloat16);
 }
 
-TEST_CASE("muon takes matrices alone, and both refuse shards") {
+TEST_CASE("muon takes matrices alone, and both refuse shards that nobody else holds") {
   const Tensor vector = ones({4}, {.requires_grad = true});
   CHECK_THROWS_WITH(optim::Muon({vector}), ContainsSubstring("parameter 0 is [4], no matrix"));
   const Tensor matrix = ones({4, 3}, {.requires_grad = true});

@@ -102,7 +102,8 @@ void check_all_pairs(Job job) {
 TEST_CASE("a checkpoint of any rung goes on on another, on other numbers of ranks, bit for bit") {
   const Stand stands[] = {{Rung::single, 1}, {Rung::ddp, 3},  {Rung::zero1, 2}, {Rung::zero2, 3},
                           {Rung::zero3, 2},  {Rung::fsdp, 3}, {Rung::hybrid, 4}};
-  for (const Job job : {Job{Subject::mlp, Method::sgd}, Job{Subject::odd, Method::adamw}}) {
+  for (const Job job : {Job{Subject::mlp, Method::sgd}, Job{Subject::odd, Method::adamw},
+                        Job{Subject::odd, Method::adafactor}}) {
     Checkpoints checkpoints(job);
     for (size_t i = 0; i < std::size(stands); ++i) {
       for (const size_t shift : {size_t{1}, size_t{3}}) {
@@ -125,6 +126,10 @@ TEST_CASE("all pairs of rungs and sizes: frozen, tied, scalar, tiny, AdamW", "[.
 
 TEST_CASE("all pairs of rungs and sizes: GPT, LAMB", "[.][stress]") {
   check_all_pairs({Subject::gpt, Method::lamb});
+}
+
+TEST_CASE("all pairs of rungs and sizes: frozen, tied, scalar, tiny, Adafactor", "[.][stress]") {
+  check_all_pairs({Subject::odd, Method::adafactor});
 }
 
 TEST_CASE("ranks save their own parts, replicas nothing") {
