@@ -9,6 +9,7 @@
 #include <hero/dist/parallel/shared_sequence.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/gpt.h>
+#include <hero/nn/llama.h>
 
 namespace hero::dist {
 namespace {
@@ -29,12 +30,18 @@ int checked_slices(const Communicator& group, int ways) {
 // The modules that ask where a sequence's positions are, by their paths.
 struct Sharers {
   nn::Named<nn::GPT*> models;
+  nn::Named<nn::Llama*> llamas;
   nn::Named<nn::CausalSelfAttention*> causal;
+  nn::Named<nn::LlamaAttention*> llama_attention;
   nn::Named<nn::MultiheadAttention*> attention;
 
   explicit Sharers(nn::Module& module) {
     for (const auto& [path, found] : module.named_modules()) {
       if (auto* model = dynamic_cast<nn::GPT*>(found)) models.emplace_back(path, model);
+      if (auto* model = dynamic_cast<nn::Llama*>(found)) llamas.emplace_back(path, model);
+      if (auto* layer = dynamic_cast<nn::LlamaAttention*>(found)) {
+        llama_attention.emplace_back(path, layer);
+      }
       if (auto* layer = dynamic_cast<nn::CausalSelfAttention*>(found)) {
         causal.emplace_back(path, layer);
       }
@@ -43,9 +50,11 @@ struct Sharers {
       }
     }
   }
+  bool any() const { return !causal.empty() || !llama_attention.empty() || !attention.empty(); }
   std::string text(int ways) const {
     std::string all = std::to_string(ways) + " ways";
     for (const auto& [path, layer] : causal) all += ", '" + path + "'";
+    for (const auto& [path, layer] : llama_attention) all += ", '" + path + "'";
     for (const auto& [path, layer] : attention) all += ", '" + path + "'";
     return all;
   }
@@ -75,11 +84,10 @@ void check_sliceable(nn::Module& module, const Sharers& sharers) {
     const auto any = [&below](const auto& list) {
       return std::any_of(list.begin(), list.end(), below);
     };
-    check(
-        any(sharers.models) || any(sharers.attention),
-        "context_parallel: more ways than ranks are for nn::GPT and nn::MultiheadAttention alone, "
-        "and '",
-        name, "' is outside of them; set ways to 0");
+    check(any(sharers.models) || any(sharers.llamas) || any(sharers.attention),
+          "context_parallel: more ways than ranks are for nn::GPT, nn::Llama and "
+          "nn::MultiheadAttention alone, and '",
+          name, "' is outside of them; set ways to 0");
     check(
         partition(slot->tensor) == nullptr, "context_parallel: '", name,
         "' is cut (tensor_parallel), so a rank can have one slice of the sequence alone; set ways "
@@ -101,14 +109,30 @@ void slice_model(nn::GPT& model, const std::shared_ptr<const SharedSequence>& se
   compute_in_slices(model.lm_head, sequence);  // its loss has slices of its own
 }
 
+void slice_model(nn::Llama& model, const std::shared_ptr<const SharedSequence>& sequence) {
+  compute_in_slices(model.model.embed_tokens, sequence);
+  for (size_t i = 0; i < model.model.layers.size(); ++i) {
+    nn::LlamaDecoderLayer& layer = model.model.layers[i];
+    nn::LlamaAttention& attention = layer.self_attn;
+    for (nn::Linear* each :
+         {&attention.q_proj, &attention.k_proj, &attention.v_proj, &attention.o_proj}) {
+      compute_in_slices(*each, sequence);
+    }
+    compute_in_slices(layer.input_layernorm, sequence);
+    compute_in_slices(layer.post_attention_layernorm, sequence);
+    compute_in_slices(layer.mlp, sequence);
+  }
+  compute_in_slices(model.model.norm, sequence);
+  compute_in_slices(model.lm_head, sequence);  // its loss has slices of its own
+}
+
 }  // namespace
 
 ContextParallel context_parallel(nn::Module& module, const Communicator& group,
                                  const ContextParallelOptions& options) {
   const int ways = checked_slices(group, options.ways);
   const Sharers sharers(module);
-  check(!sharers.causal.empty() || !sharers.attention.empty(),
-        "context_parallel: ", module.type_name(),
+  check(sharers.any(), "context_parallel: ", module.type_name(),
         " has no attention, whose keys and values the ranks would share");
   check_alike(group, sharers.text(ways));
   const auto sequence = std::make_shared<const SharedSequence>(group, ways);
@@ -116,13 +140,16 @@ ContextParallel context_parallel(nn::Module& module, const Communicator& group,
   if (sequence->slices() > 1) {
     check_sliceable(module, sharers);
     for (const auto& [path, model] : sharers.models) slice_model(*model, sequence);
+    for (const auto& [path, model] : sharers.llamas) slice_model(*model, sequence);
     for (const auto& [path, layer] : sharers.attention) {
       compute_in_slices(layer->out_proj, sequence);
     }
   }
   for (const auto& [path, layer] : sharers.causal) layer->set_sequence(sequence);
+  for (const auto& [path, layer] : sharers.llama_attention) layer->set_sequence(sequence);
   for (const auto& [path, layer] : sharers.attention) layer->set_sequence(sequence);
   for (const auto& [path, model] : sharers.models) model->set_sequence(sequence);
+  for (const auto& [path, model] : sharers.llamas) model->set_sequence(sequence);
   return ContextParallel(sequence);
 }
 

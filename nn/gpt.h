@@ -36,6 +36,13 @@ struct GPTConfig {
   bool tie_weights = true;  ///< true: lm_head.weight is transformer.wte.weight
   Gelu gelu = Gelu::erf;    ///< form of GELU; OpenAI trained with Gelu::tanh
   double norm_eps = 1e-5;   ///< added to the variance in the norms
+  TokenIds token_ids = {};  ///< tokens around a text, which are only read and written
+
+  /// The configuration in folder/config.json, as GPT::from_pretrained() reads it.
+  static GPTConfig from_pretrained(const std::string& folder,
+                                   const PretrainedOptions& options = {});
+  /// Writes folder/config.json for weights of this dtype. Throws as GPT::save_pretrained() does.
+  void save_pretrained(const std::string& folder, DType dtype = kFloat32) const;
 };
 
 /// Causal self-attention: each position attends to itself and to those before it. Children: c_attn
@@ -71,7 +78,6 @@ class CausalSelfAttention : public Module {
     size_t layer;
   };
   Tensor run(const Tensor& x, const Past* past);
-  Tensor turned(const Tensor& x);
   Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
   int64_t n_head_, n_kv_head_;
@@ -208,7 +214,6 @@ class GPT : public Module, public DecoderChain {
   Tensor run_range(const Tensor& x, size_t begin, size_t end, bool with_norm);
   Tensor run_to_head(size_t begin, const Tensor& x);
   Tensor head_loss(const Tensor& features, const Tensor& targets);
-  Tensor shared_head_loss(const Tensor& features, const Tensor& targets);
   Tensor features(const Tensor& tokens);
   void init_parameters();
 

@@ -1,4 +1,8 @@
 #pragma once
+// Llama: a Transformer that reads from left to right, with RMS norms, rotary positions, gated
+// feed-forward layers and fewer heads of keys and values than of queries. Touvron et al., arXiv
+// 2302.13971; Dubey et al., arXiv 2407.21783. B batch, T time, C hidden size, V vocabulary.
+#include <memory>
 // Llama: a Transformer decoder with RMS norms, rotary embedding, gated feed-forward layers, and
 // fewer heads of keys and values than of queries. Touvron et al., arXiv 2302.13971; Dubey et al.,
 // arXiv 2407.21783. B batch, T time, C hidden size, V vocabulary.
@@ -14,6 +18,7 @@
 #include <hero/nn/norm.h>
 #include <hero/nn/pretrained.h>
 #include <hero/nn/rotary.h>
+#include <hero/nn/sequence.h>
 
 namespace hero::nn {
 
@@ -36,6 +41,7 @@ struct LlamaConfig {
   bool o_bias = false;    ///< whether o_proj has; both together are transformers' attention_bias
   bool mlp_bias = false;  ///< whether the feed-forward layers have biases
   double initializer_range = 0.02;  ///< standard deviation of all matrices at first
+  TokenIds token_ids = {};          ///< tokens around a text, which are only read and written
   bool checkpoint = false;  ///< true: layers save only their input for backward, and run again then
   /// Where the tensors that layers save for backward are kept until then, see offload(); when
   /// absent, they stay where they are.
@@ -64,6 +70,9 @@ class LlamaAttention : public Module {
   /// Attends with x [B, T, C]. If the projections give only some heads, as a rank's shards do
   /// (dist::tensor_parallel), it attends with these.
   Tensor forward(const Tensor& x) override;
+  /// From now on, x has only this rank's positions, which attend to those of all ranks; null: x is
+  /// whole again. A cache throws an Error then.
+  void set_sequence(std::shared_ptr<const SequencePart> sequence);
   /// The number of heads of queries, of the whole layer.
   int64_t num_heads() const { return heads_; }
   /// The number of heads of keys and values, of the whole layer.
@@ -80,6 +89,7 @@ class LlamaAttention : public Module {
   Tensor run(const Tensor& x, const Past* past);
 
   int64_t heads_, kv_heads_, dim_;
+  std::shared_ptr<const SequencePart> sequence_;
 };
 
 /// The gated feed-forward layer down_proj(silu(gate_proj(x)) * up_proj(x)). Shazeer, arXiv
@@ -139,6 +149,11 @@ class Llama : public Module, public DecoderChain {
   /// never in memory as a whole, unless lm_head has hooks for values.
   Tensor loss(const Tensor& tokens, const Tensor& targets);
 
+  /// Does what GPT::set_sequence() does, for dist::context_parallel().
+  void set_sequence(const std::shared_ptr<const SequencePart>& sequence);
+  /// Does what GPT::set_block_parts() does, for dist::tensor_parallel() with .sequence.
+  void set_block_parts(int64_t parts) { block_parts_ = parts; }
+
   /// Reads a model of type llama, qwen2 or mistral from a folder of Hugging Face's transformers:
   /// config.json and model.safetensors, or the files that model.safetensors.index.json names.
   /// Throws an Error that names what is missing, superfluous or of the wrong shape, or what in the
@@ -182,9 +197,13 @@ class Llama : public Module, public DecoderChain {
   Tensor checked_tokens(const Tensor& tokens) const;
   Tensor run_range(const Tensor& x, size_t begin, size_t end, bool with_norm);
   Tensor features_from(size_t begin, const Tensor& x);
+  Tensor embed(const Tensor& tokens);
+  Tensor head_loss(const Tensor& features, const Tensor& targets);
   void init_parameters();
 
   LlamaConfig config_;
+  int64_t block_parts_ = 1;
+  std::shared_ptr<const SequencePart> sequence_;
 };
 
 }  // namespace hero::nn

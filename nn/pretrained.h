@@ -20,6 +20,17 @@ struct PretrainedOptions {
   std::vector<std::string> ignore_keys = {};
 };
 
+/// The tokens that a tokenizer puts around a text: bos_token_id, eos_token_id and pad_token_id of
+/// config.json. Models compute nothing with them; they are written as they were read, and eos can
+/// be given as GenerateOptions::stop_tokens.
+struct TokenIds {
+  std::optional<int64_t> bos = {};  ///< begins a text
+  std::vector<int64_t> eos = {};    ///< each of these ends a text
+  std::optional<int64_t> pad = {};  ///< fills a text up
+
+  friend bool operator==(const TokenIds&, const TokenIds&) = default;
+};
+
 /// Options of writing a model, as by GPT::save_pretrained().
 struct SavePretrainedOptions {
   int64_t max_shard_bytes = 5'000'000'000;  ///< if the weights are larger, they go to several files

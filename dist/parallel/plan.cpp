@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <hero/dist/parallel/plan.h>
 #include <hero/nn/gpt.h>
@@ -239,35 +240,71 @@ std::vector<Region> regions_of(nn::Module& module, const TensorPlan& plan, int w
   return regions;
 }
 
+namespace {
+
+// A model that knows where its sequence is cut and joined: its blocks, each with its norms, and the
+// last norm.
+struct SequenceModel {
+  std::string blocks_path, last_path;
+  std::vector<nn::Module*> blocks;
+  std::vector<std::vector<nn::Module*>> norms;
+  nn::Module* last;
+};
+
+std::optional<SequenceModel> sequence_model(const std::string& path, nn::Module& found) {
+  const std::string before = path.empty() ? "" : path + ".";
+  if (auto* gpt = dynamic_cast<nn::GPT*>(&found)) {
+    SequenceModel model{
+        before + "transformer.h", before + "transformer.ln_f", {}, {}, &gpt->transformer.ln_f};
+    for (size_t i = 0; i < gpt->transformer.h.size(); ++i) {
+      nn::Block& block = gpt->transformer.h[i];
+      model.blocks.push_back(&block);
+      model.norms.push_back({&block.ln_1, &block.ln_2});
+    }
+    return model;
+  }
+  if (auto* llama = dynamic_cast<nn::Llama*>(&found)) {
+    SequenceModel model{before + "model.layers", before + "model.norm", {}, {}, &llama->model.norm};
+    for (size_t i = 0; i < llama->model.layers.size(); ++i) {
+      nn::LlamaDecoderLayer& layer = llama->model.layers[i];
+      model.blocks.push_back(&layer);
+      model.norms.push_back({&layer.input_layernorm, &layer.post_attention_layernorm});
+    }
+    return model;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 void cut_sequence(nn::Module& module, std::vector<Region>& regions) {
   bool any = false;
   for (const auto& [path, found] : module.named_modules()) {
-    auto* gpt = dynamic_cast<nn::GPT*>(found);
-    if (gpt == nullptr) continue;
+    const std::optional<SequenceModel> model = sequence_model(path, *found);
+    if (!model) continue;
     any = true;
-    const std::string transformer = path.empty() ? "transformer" : path + ".transformer";
     for (Region& region : regions) {
-      region.sequence = region.sequence || region.path.rfind(transformer + ".h.", 0) == 0;
+      region.sequence = region.sequence || region.path.rfind(model->blocks_path + ".", 0) == 0;
     }
-    for (size_t i = 0; i < gpt->transformer.h.size(); ++i) {
-      const std::string block = transformer + ".h." + std::to_string(i);
-      nn::Block& layer = gpt->transformer.h[i];
-      for (nn::LayerNorm* norm : {&layer.ln_1, &layer.ln_2}) {
+    for (size_t i = 0; i < model->blocks.size(); ++i) {
+      const std::string block = model->blocks_path + "." + std::to_string(i);
+      for (nn::Module* norm : model->norms[i]) {
         Region region{Region::Kind::norm, block + "." + norm->name(), norm};
         for (const auto& [name, slot] : norm->slots()) region.shared.push_back(slot);
         regions.push_back(std::move(region));
       }
-      if (i == 0) regions.push_back({Region::Kind::enter, block, &layer});
+      if (i == 0) regions.push_back({Region::Kind::enter, block, model->blocks[i]});
     }
-    regions.push_back({Region::Kind::leave, transformer + ".ln_f", &gpt->transformer.ln_f});
+    regions.push_back({Region::Kind::leave, model->last_path, model->last});
   }
-  check(any, "tensor_parallel: .sequence is for an nn::GPT, which ", module.type_name(),
-        " has not: it is known where a GPT's sequence is cut and joined");
+  check(any, "tensor_parallel: .sequence is for an nn::GPT or nn::Llama, which ",
+        module.type_name(), " has not: it is known where their sequences are cut and joined");
 }
 
 void tell_sequence(nn::Module& module, int ranks) {
   for (nn::Module* found : module.modules()) {
     if (auto* gpt = dynamic_cast<nn::GPT*>(found)) gpt->set_block_parts(ranks);
+    if (auto* llama = dynamic_cast<nn::Llama*>(found)) llama->set_block_parts(ranks);
   }
 }
 

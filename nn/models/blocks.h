@@ -8,6 +8,8 @@
 #include <hero/autograd/offload.h>
 #include <hero/nn/container.h>
 #include <hero/nn/linear.h>
+#include <hero/nn/rotary.h>
+#include <hero/nn/sequence.h>
 
 namespace hero::nn {
 
@@ -54,5 +56,19 @@ inline Tensor head_loss_of(Linear& lm_head, const Tensor& features, const Tensor
   return lm_head.run_fused(
       x, [&](const Tensor& rows) { return linear_cross_entropy(rows, lm_head.weight, target); });
 }
+
+/// \name Where ranks share each sequence (dist::context_parallel)
+/// \{
+/// x [B, H, T, D] turned by the positions from 0 on or, with a sequence, by those of this rank.
+Tensor turned_by_position(RotaryEmbedding& rotary, const Tensor& x, const SequencePart* sequence);
+
+/// head_loss_of() of features at this rank's positions; targets are those of all positions. `model`
+/// names errors.
+Tensor shared_head_loss(const char* model, Linear& lm_head, const SequencePart& sequence,
+                        const Tensor& features, const Tensor& targets);
+
+/// An Error where a model whose ranks share sequences is asked for one token at a time.
+void check_generates(const SequencePart* sequence);
+/// \}
 
 }  // namespace hero::nn

@@ -74,8 +74,8 @@ Tensor CausalSelfAttention::run(const Tensor& x, const Past* past) {
   Tensor y;
   if (past == nullptr) {
     if (rotary_ != nullptr) {
-      q = turned(q);
-      k = turned(k);
+      q = turned_by_position(*rotary_, q, sequence_.get());
+      k = turned_by_position(*rotary_, k, sequence_.get());
     }
     y = attend(q, k, v);
   } else {
@@ -86,16 +86,6 @@ Tensor CausalSelfAttention::run(const Tensor& x, const Past* past) {
     y = past->cache.attend(past->layer, q, k, v, {.enable_gqa = n_kv_head_ != n_head_});
   }
   return dropout(c_proj(transpose(y, 1, 2).reshape({B, T, C})), dropout_, training());
-}
-
-// x [B, H, T, D] turned by the positions from 0 on, or by those that this rank has.
-Tensor CausalSelfAttention::turned(const Tensor& x) {
-  if (!sequence_) return (*rotary_)(x);
-  const std::vector<int64_t> begins = sequence_->begins(x.size(2));
-  const std::vector<Tensor> runs = split(x, x.size(2) / static_cast<int64_t>(begins.size()), 2);
-  std::vector<Tensor> parts;
-  for (size_t i = 0; i < runs.size(); ++i) parts.push_back((*rotary_)(runs[i], begins[i]));
-  return cat(parts, 2);
 }
 
 Tensor CausalSelfAttention::attend(const Tensor& q, const Tensor& k, const Tensor& v) const {
@@ -256,9 +246,7 @@ Tensor GPT::run_links_after(KeyValueCache& cache, size_t begin, size_t end, cons
 }
 
 Tensor GPT::next_scores(const Tensor& tokens, KeyValueCache& cache) {
-  check(!sequence_,
-        "generate: ranks share each sequence of this model (dist::context_parallel), and one token "
-        "at a time is no sequence; load its state into a model of its own");
+  check_generates(sequence_.get());
   return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
     return {run_links_after(cache, 0, links(), in[0])};
   })[0];
@@ -303,38 +291,8 @@ Tensor GPT::loss(const Tensor& tokens, const Tensor& targets) {
 
 // The loss of what features() gives, [B, T, C].
 Tensor GPT::head_loss(const Tensor& features, const Tensor& targets) {
-  if (sequence_) return shared_head_loss(features, targets);
+  if (sequence_) return shared_head_loss("GPT", lm_head, *sequence_, features, targets);
   return head_loss_of(lm_head, features, targets);
-}
-
-// The same of features [B, T, C] at this rank's positions; targets are those of all positions.
-Tensor GPT::shared_head_loss(const Tensor& features, const Tensor& targets) {
-  constexpr int64_t kIgnored = -100;
-  check(features.dtype() != kFloat16 || autocast_enabled(),
-        "GPT: sums of losses of positions leave the range of float16 where ranks share sequences "
-        "(dist::context_parallel); use bfloat16, or float32 under autocast");
-  const Tensor all = targets.ndim() == 1 ? unsqueeze(targets, 0) : targets;
-  const Tensor count = sum(all != kIgnored);
-  std::vector<Tensor> target = slices_of(*sequence_, sequence_->take(all, 1), 1);
-  for (Tensor& each : target) each = flatten(each);
-  const auto joined = [&](const Tensor& x, const auto& loss_of_rows) {
-    const std::vector<Tensor> rows = slices_of(*sequence_, x, 1);
-    std::vector<Tensor> sums;
-    for (size_t i = 0; i < rows.size(); ++i)
-      sums.push_back(loss_of_rows(i, flatten(rows[i], 0, 1)));
-    return sequence_->mean(sums, count);
-  };
-  if (lm_head.has_hooks_for_values()) {
-    return joined(lm_head(features), [&](size_t i, const Tensor& scores) {
-      return cross_entropy(scores, target[i], {.reduction = Reduction::sum});
-    });
-  }
-  return lm_head.run_fused(features, [&](const Tensor& x) {
-    const std::vector<Tensor> weights = sequence_->copies(lm_head.weight);
-    return joined(x, [&](size_t i, const Tensor& rows) {
-      return linear_cross_entropy(rows, weights[i], target[i], {.reduction = Reduction::sum});
-    });
-  });
 }
 
 void GPT::set_sequence(const std::shared_ptr<const SequencePart>& sequence) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <hero/core/checked.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
@@ -33,7 +34,9 @@ double dropout_of(PretrainedConfigReader& config, std::optional<double> given) {
   return rates[0];
 }
 
-GPTConfig read_gpt_config(const std::string& folder, const PretrainedOptions& options) {
+}  // namespace
+
+GPTConfig GPTConfig::from_pretrained(const std::string& folder, const PretrainedOptions& options) {
   PretrainedConfigReader config("GPT", folder);
   config.model_type({"gpt2"});
   GPTConfig c;
@@ -46,10 +49,12 @@ GPTConfig read_gpt_config(const std::string& folder, const PretrainedOptions& op
   c.tie_weights = config.flag("tie_word_embeddings", true);
   c.gelu = gelu_of(config);
   c.norm_eps = config.number("layer_norm_epsilon", 1e-5);
+  c.token_ids = config.token_ids({.bos = 50256, .eos = {50256}});  // as transformers
   if (config.integer("n_ctx", c.block_size) != c.block_size) {
     config.fail_key("n_ctx", "it is n_positions here");
   }
-  if (config.integer("n_inner", 4 * c.n_embd) != 4 * c.n_embd) {
+  const core::Checked inner = core::Checked{"GPT: n_embd", c.n_embd} * 4;
+  if (config.integer("n_inner", inner.value) != inner.value) {
     config.fail_key("n_inner", "nn::GPT is four times as wide as n_embd inside");
   }
   if (!config.flag("scale_attn_weights", true)) {
@@ -63,6 +68,8 @@ GPTConfig read_gpt_config(const std::string& folder, const PretrainedOptions& op
   config.finish(options.ignore_keys);
   return c;
 }
+
+namespace {
 
 bool has_suffix(const std::string& name, std::initializer_list<const char*> ends) {
   return std::any_of(ends.begin(), ends.end(),
@@ -82,7 +89,7 @@ std::string gpt2_config(const GPTConfig& c, DType dtype) {
         " has as many heads of keys as of "
         "queries, and this GPT has ",
         c.n_kv_head.value_or(0), " and ", c.n_head);
-  const nlohmann::ordered_json config = {
+  nlohmann::ordered_json config = {
       {"architectures", {"GPT2LMHeadModel"}},
       {"model_type", "gpt2"},
       {"vocab_size", c.vocab_size},
@@ -98,16 +105,23 @@ std::string gpt2_config(const GPTConfig& c, DType dtype) {
       {"layer_norm_epsilon", c.norm_eps},
       {"tie_word_embeddings", c.tie_weights},
       {"torch_dtype", pretrained_dtype(dtype)}};
+  write_token_ids(config, c.token_ids);
   return config.dump(2) + "\n";
 }
 
 }  // namespace
 
+void GPTConfig::save_pretrained(const std::string& folder, DType dtype) const {
+  save_pretrained_config(folder, gpt2_config(*this, dtype));
+}
+
 GPT GPT::from_pretrained(const std::string& folder, const PretrainedOptions& options) {
-  std::optional<DeviceScope> meta(kMeta);
-  GPT gpt(read_gpt_config(folder, options));
-  meta.reset();
+  const GPTConfig config = GPTConfig::from_pretrained(folder, options);
   const PretrainedWeights weights("GPT", folder);
+  check_layers("GPT", folder, config.n_layer, weights.names().size());
+  std::optional<DeviceScope> meta(kMeta);
+  GPT gpt(config);
+  meta.reset();
   // a model that was saved without its head has names without the first part
   constexpr std::string_view kBody = "transformer.";
   const bool bare = weights.find("wte.weight") != nullptr;

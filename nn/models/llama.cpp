@@ -4,6 +4,7 @@
 #include <hero/nn/llama.h>
 #include <hero/nn/models/blocks.h>
 #include <hero/nn/refill.h>
+#include <hero/nn/without_hooks.h>
 
 namespace hero::nn {
 
@@ -70,14 +71,22 @@ Tensor LlamaAttention::run(const Tensor& x, const Past* past) {
   const bool grouped = heads_ != kv_heads_;
   Tensor y;
   if (past == nullptr) {
-    y = scaled_dot_product_attention(rotary_emb(q), rotary_emb(k), v,
-                                     {.is_causal = true, .enable_gqa = grouped});
+    const Tensor turned_q = turned_by_position(rotary_emb, q, sequence_.get());
+    const Tensor turned_k = turned_by_position(rotary_emb, k, sequence_.get());
+    const AttentionOptions options{.is_causal = true, .enable_gqa = grouped};
+    y = sequence_ ? sequence_->attention(turned_q, turned_k, v, options)
+                  : scaled_dot_product_attention(turned_q, turned_k, v, options);
   } else {
+    check_generates(sequence_.get());
     const auto first = past->cache.first();
     y = past->cache.attend(past->layer, rotary_emb(q, first), rotary_emb(k, first), v,
                            {.enable_gqa = grouped});
   }
   return o_proj(transpose(y, 1, 2).reshape({y.size(0), y.size(2), y.size(1) * dim_}));
+}
+
+void LlamaAttention::set_sequence(std::shared_ptr<const SequencePart> sequence) {
+  sequence_ = std::move(sequence);
 }
 
 LlamaMLP::LlamaMLP(const LlamaConfig& c)
@@ -164,9 +173,16 @@ Tensor Llama::run_range(const Tensor& x, size_t begin, size_t end, bool with_nor
                     with_norm ? LastNorm::yes : LastNorm::no);
 }
 
+// Tokens [B, T] or [T] as [B, T, C], of which a rank of several that share the sequence has its own
+// positions.
+Tensor Llama::embed(const Tensor& tokens) {
+  const Tensor rows = checked_tokens(tokens);
+  return model.embed_tokens(sequence_ ? sequence_->take(rows, 1) : rows);
+}
+
 // What lm_head reads of what the links before `begin` made: [B, T, C].
 Tensor Llama::features_from(size_t begin, const Tensor& x) {
-  const Tensor y = begin == 0 ? model.embed_tokens(checked_tokens(x)) : x;
+  const Tensor y = begin == 0 ? embed(x) : x;
   return run_range(y, begin == 0 ? 0 : begin - 1, model.layers.size(), true);
 }
 
@@ -179,20 +195,35 @@ Tensor Llama::loss(const Tensor& tokens, const Tensor& targets) {
   return run_hooked({tokens, targets}, [this](const Tensors& in) -> Tensors {
     check(in[0].shape() == in[1].shape(), "Llama: targets ", in[1].shape(), " do not fit tokens ",
           in[0].shape());
-    return {head_loss_of(lm_head, features_from(0, in[0]), in[1])};
+    const bool keeps = sequence_ && is_same(lm_head.weight, model.embed_tokens.weight);
+    const auto kept = keeps ? sequence_->keep_copies(lm_head.weight) : nullptr;
+    return {head_loss(features_from(0, in[0]), in[1])};
   })[0];
+}
+
+Tensor Llama::head_loss(const Tensor& features, const Tensor& targets) {
+  if (sequence_) return shared_head_loss("Llama", lm_head, *sequence_, features, targets);
+  return head_loss_of(lm_head, features, targets);
+}
+
+void Llama::set_sequence(const std::shared_ptr<const SequencePart>& sequence) {
+  sequence_ = sequence;
+  for (size_t i = 0; i < model.layers.size(); ++i) model.layers[i].self_attn.set_sequence(sequence);
 }
 
 Tensor Llama::run_links(size_t begin, size_t end, const Tensor& x) {
   check(begin < end && end <= links(), "Llama: links ", begin, " to ", end, " of ", links());
   if (end == links()) return lm_head(features_from(begin, x));
-  const Tensor y = begin == 0 ? model.embed_tokens(checked_tokens(x)) : x;
+  Tensor y = begin == 0 ? embed(x) : x;
+  // What takes the positions apart before the first layer is a hook.
+  const bool enters = begin <= 1 && end > 1 && WithoutHooks::active();
+  if (enters) y = y.slice(1, 0, y.size(1) / block_parts_);
   return run_range(y, begin == 0 ? 0 : begin - 1, end - 1, false);
 }
 
 Tensor Llama::loss_from(size_t begin, const Tensor& x, const Tensor& target) {
   check(begin < links(), "Llama: a loss from link ", begin, " of ", links());
-  return head_loss_of(lm_head, features_from(begin, x), target);
+  return head_loss(features_from(begin, x), target);
 }
 
 std::vector<Module*> Llama::modules_of(size_t link) {
@@ -213,6 +244,7 @@ Tensor Llama::run_links_after(KeyValueCache& cache, size_t begin, size_t end, co
 }
 
 Tensor Llama::next_scores(const Tensor& tokens, KeyValueCache& cache) {
+  check_generates(sequence_.get());
   return run_hooked({tokens}, [&](const Tensors& in) -> Tensors {
     return {run_links_after(cache, 0, links(), in[0])};
   })[0];

@@ -15,8 +15,11 @@ PretrainedName same_name(const std::string& parameter) { return {parameter, fals
 void check_window(PretrainedConfigReader& config, const std::string& type, int64_t longest) {
   if (type == "llama") return;
   const bool used = type == "mistral" || config.flag("use_sliding_window", false);
-  const bool hides = config.has("sliding_window") && config.integer("sliding_window") < longest;
-  if (used && hides) {
+  // transformers' default where the key is missing; null is none
+  constexpr int64_t kDefault = 4096;
+  const bool is_default = used && !config.names("sliding_window");
+  const int64_t window = config.integer("sliding_window", is_default ? kDefault : longest);
+  if (used && window < longest) {
     config.fail_key("sliding_window", "nn::Llama attends to all positions, of which there are " +
                                           std::to_string(longest));
   }
@@ -43,6 +46,8 @@ nlohmann::ordered_json rope_of(const RotaryScaling& scaling) {
 }
 
 std::string llama_json(const LlamaConfig& c, DType dtype) {
+  check(c.num_attention_heads > 0, "save_pretrained: num_attention_heads is ",
+        c.num_attention_heads, "; it must be positive");
   const bool qwen = c.qkv_bias && !c.o_bias && !c.mlp_bias;
   check(qwen || c.qkv_bias == c.o_bias,
         "save_pretrained: transformers' Llama has biases of all four projections of attention or "
@@ -66,6 +71,7 @@ std::string llama_json(const LlamaConfig& c, DType dtype) {
       {"attention_dropout", 0.0},
       {"initializer_range", c.initializer_range},
       {"torch_dtype", pretrained_dtype(dtype)}};
+  write_token_ids(config, c.token_ids);
   if (qwen) {
     config["use_sliding_window"] = false;
   } else {
@@ -87,9 +93,16 @@ LlamaConfig LlamaConfig::from_pretrained(const std::string& folder,
   c.intermediate_size = config.integer("intermediate_size");
   c.num_hidden_layers = config.integer("num_hidden_layers");
   c.num_attention_heads = config.integer("num_attention_heads");
-  c.num_key_value_heads = config.integer("num_key_value_heads", c.num_attention_heads);
+  const bool is_mistral = type == "mistral";
+  c.num_key_value_heads =
+      config.integer("num_key_value_heads", is_mistral ? 8 : c.num_attention_heads);
   if (config.has("head_dim")) c.head_dim = config.integer("head_dim");
-  c.max_position_embeddings = config.integer("max_position_embeddings", 2048);
+  // What is missing is what transformers takes for each type.
+  const bool is_llama = type == "llama", is_qwen = type == "qwen2";
+  c.max_position_embeddings = config.integer("max_position_embeddings", is_llama  ? 2048
+                                                                        : is_qwen ? 32768
+                                                                                  : 131072);
+  c.token_ids = config.token_ids(is_qwen ? TokenIds{} : TokenIds{.bos = 1, .eos = {2}});
   c.rms_norm_eps = config.number("rms_norm_eps", 1e-6);
   c.tie_word_embeddings = config.flag("tie_word_embeddings", false);
   c.initializer_range = config.number("initializer_range", 0.02);
@@ -116,10 +129,12 @@ void LlamaConfig::save_pretrained(const std::string& folder, DType dtype) const 
 }
 
 Llama Llama::from_pretrained(const std::string& folder, const PretrainedOptions& options) {
-  std::optional<DeviceScope> meta(kMeta);
-  Llama llama(LlamaConfig::from_pretrained(folder, options));
-  meta.reset();
+  const LlamaConfig config = LlamaConfig::from_pretrained(folder, options);
   const PretrainedWeights weights("Llama", folder);
+  check_layers("Llama", folder, config.num_hidden_layers, weights.names().size());
+  std::optional<DeviceScope> meta(kMeta);
+  Llama llama(config);
+  meta.reset();
   const auto spare = [&](const std::string& name) {  // tables, and a tied head once more
     return name.ends_with(".rotary_emb.inv_freq") ||
            (llama.config().tie_word_embeddings && name == "lm_head.weight");

@@ -164,6 +164,48 @@ std::string PretrainedConfigReader::model_type(const std::vector<std::string>& k
   return type;
 }
 
+TokenIds PretrainedConfigReader::token_ids(const TokenIds& absent) {
+  const auto one = [&](const char* key, const std::optional<int64_t>& otherwise) {
+    if (!names(key)) return otherwise;
+    return has(key) ? std::optional<int64_t>(integer(key)) : std::nullopt;
+  };
+  TokenIds ids{.bos = one("bos_token_id", absent.bos), .pad = one("pad_token_id", absent.pad)};
+  constexpr auto kEos = "eos_token_id";
+  const json* eos = find(kEos);
+  if (!names(kEos)) {
+    ids.eos = absent.eos;
+  } else if (eos != nullptr && eos->is_array()) {
+    for (const json& each : *eos) {
+      try {
+        ids.eos.push_back(core::json_integer<int64_t>(each, kEos));
+      } catch (const Error&) {
+        fail_key(kEos, "whole numbers are needed");
+      }
+    }
+  } else if (eos != nullptr) {
+    ids.eos = {integer(kEos)};
+  }
+  return ids;
+}
+
+void write_token_ids(nlohmann::ordered_json& config, const TokenIds& ids) {
+  const auto put = [&](const char* key, const std::optional<int64_t>& id) {
+    config[key] = id ? nlohmann::ordered_json(*id) : nlohmann::ordered_json();
+  };
+  put("bos_token_id", ids.bos);
+  if (ids.eos.size() > 1) {
+    config["eos_token_id"] = ids.eos;
+  } else {
+    put("eos_token_id", ids.eos.empty() ? std::nullopt : std::optional<int64_t>(ids.eos[0]));
+  }
+  put("pad_token_id", ids.pad);
+}
+
+void check_layers(const char* reader, const std::string& folder, int64_t layers, size_t tensors) {
+  check(layers <= static_cast<int64_t>(tensors), reader, ": ", folder, "/", kPretrainedConfig,
+        " says ", layers, " layers, and there are only ", tensors, " tensors beside it");
+}
+
 RotaryOptions PretrainedConfigReader::rotary(int64_t max_positions) {
   RotaryOptions rotary{.base = number("rope_theta", 10000.0)};
   const char* key = has("rope_parameters") ? "rope_parameters" : "rope_scaling";
@@ -201,8 +243,12 @@ RotaryOptions PretrainedConfigReader::rotary(int64_t max_positions) {
     scaling.factor = number_of("factor", {});
     scaling.low_freq_factor = number_of("low_freq_factor", {});
     scaling.high_freq_factor = number_of("high_freq_factor", {});
-    scaling.original_positions = static_cast<int64_t>(
-        number_of("original_max_position_embeddings", static_cast<double>(max_positions)));
+    const double before =
+        number_of("original_max_position_embeddings", static_cast<double>(max_positions));
+    if (!(before >= 1.0 && before <= 0x1p53)) {
+      fail_key(key, "original_max_position_embeddings must be a positive whole number");
+    }
+    scaling.original_positions = static_cast<int64_t>(before);
   } else if (type != "default") {
     fail_key(key, "of the types of rotary scaling default, linear and llama3 are known");
   }

@@ -26,6 +26,8 @@ class PretrainedConfigReader {
   /// \name Values; null counts as absent. An Error where one has another type.
   /// \{
   bool has(const char* key);
+  /// True also of null.
+  bool names(const char* key) const { return values_.contains(key); }
   int64_t integer(const char* key);
   int64_t integer(const char* key, int64_t absent);
   double number(const char* key, double absent);
@@ -34,6 +36,9 @@ class PretrainedConfigReader {
   /// Null where it is absent.
   const nlohmann::json* list(const char* key);
   /// \}
+  /// bos_token_id, eos_token_id (one or a list) and pad_token_id; those of `absent` for keys that
+  /// are not there, none for those that are null.
+  TokenIds token_ids(const TokenIds& absent);
   /// rope_theta and rope_scaling, or rope_parameters with both.
   RotaryOptions rotary(int64_t max_positions);
   [[noreturn]] void fail_key(const char* key, const std::string& why) const;
@@ -47,6 +52,13 @@ class PretrainedConfigReader {
   nlohmann::json values_;
   std::set<std::string> asked_;
 };
+
+/// The three keys as token_ids() reads them; null where there is none.
+void write_token_ids(nlohmann::ordered_json& config, const TokenIds& ids);
+
+/// An Error where a folder says more layers than its files have tensors, before a model of so many
+/// is made.
+void check_layers(const char* reader, const std::string& folder, int64_t layers, size_t tensors);
 
 /// The name that config.json has for a dtype, "bfloat16".
 std::string pretrained_dtype(DType dtype);

@@ -1,11 +1,15 @@
 // Folders of Hugging Face's transformers: what it computes with them, and what is refused.
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "fuzz/config_formats.h"
 #include "nn/pretrained.h"
 #include "support/arrays.h"
 #include "support/catch.h"
+#include "support/damage.h"
 #include "support/temp_dir.h"
+#include <nlohmann/json.hpp>
 
 #include <hero/autograd/nn_ops.h>
 #include <hero/core/io/file.h>
@@ -68,6 +72,13 @@ struct CopiedFolder {
     std::ofstream(file) << text;
   }
 
+  void drop(const std::string& key) const {
+    const std::string file = path + "/config.json";
+    auto config = nlohmann::ordered_json::parse(read_file_text(file));
+    config.erase(key);
+    std::ofstream(file) << config.dump(2);
+  }
+
   hero_test::TempDir dir;
   std::string path;
 };
@@ -102,6 +113,73 @@ TEST_CASE("Llama, Qwen2 and Mistral of transformers have their scores here") {
     check_same_logits(golden, llama);
     for (const int64_t bytes : {15000, 1000000}) check_written_again(llama, bytes);
   }
+}
+
+TEST_CASE("a configuration is written as it was read, tokens and ties too") {
+  // Names that transformers had before version 5, and what Mistral's is written as.
+  const std::set<std::string> renamed = {"dtype",        "torch_dtype", "rope_theta",
+                                         "rope_scaling", "model_type",  "architectures"};
+  struct Ids {
+    const char *bos, *eos, *pad;
+    nn::TokenIds ids;
+  };
+  const Ids all[] = {{"null", "null", "null", {}},
+                     {"1", "2", "null", {.bos = 1, .eos = {2}}},
+                     {"0", "[5, 7]", "60", {.bos = 0, .eos = {5, 7}, .pad = 60}}};
+  const auto check_ids = [&]<class Config>(const char* name, const Config&) {
+    for (const Ids& each : all) {
+      const CopiedFolder copy(name);
+      copy.set("bos_token_id", each.bos);
+      copy.set("eos_token_id", each.eos);
+      copy.set("pad_token_id", each.pad);
+      const std::string before = read_file_text(copy.path + "/config.json");
+      const Config config = Config::from_pretrained(copy.path);
+      CHECK(config.token_ids == each.ids);
+      config.save_pretrained(copy.path);
+      const auto read = nlohmann::json::parse(before);
+      const auto written = nlohmann::json::parse(read_file_text(copy.path + "/config.json"));
+      for (const auto& [key, value] : written.items()) {
+        INFO(name << " " << key);
+        if (!renamed.contains(key) && read.contains(key)) CHECK(read[key] == value);
+      }
+      CHECK(Config::from_pretrained(copy.path).token_ids == each.ids);
+    }
+  };
+  for (const char* name : kGPTs) check_ids(name, nn::GPTConfig());
+  for (const char* name : kLlamas) check_ids(name, nn::LlamaConfig());
+}
+
+TEST_CASE("what a configuration leaves out is what transformers takes") {
+  const CopiedFolder llama("llama"), gpt("gpt2"), mistral("mistral"), qwen("qwen2");
+  for (const CopiedFolder* each : {&llama, &gpt, &mistral, &qwen}) {
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) each->drop(key);
+  }
+  CHECK(nn::LlamaConfig::from_pretrained(llama.path).token_ids ==
+        nn::TokenIds{.bos = 1, .eos = {2}});
+  CHECK(nn::LlamaConfig::from_pretrained(qwen.path).token_ids == nn::TokenIds{});
+  CHECK(nn::GPTConfig::from_pretrained(gpt.path).token_ids ==
+        nn::TokenIds{.bos = 50256, .eos = {50256}});
+  mistral.drop("sliding_window");
+  CHECK_NOTHROW(nn::LlamaConfig::from_pretrained(mistral.path));
+  mistral.set("max_position_embeddings", "5000");
+  CHECK_THROWS_WITH(nn::LlamaConfig::from_pretrained(mistral.path),
+                    ContainsSubstring("sliding_window is missing"));
+}
+
+TEST_CASE("damaged configurations are read or refused, nothing else", "[nn][fuzz]") {
+  std::vector<std::string> seeds;
+  for (const char* name : {"gpt2", "llama3", "qwen2", "mistral"}) {
+    seeds.push_back(read_file_text(Pretrained(name).folder + "/config.json"));
+    CHECK(hero_fuzz::feed_config(std::as_bytes(std::span(seeds.back()))));
+  }
+  const int valid = hero_test::damage_and_feed(seeds, 4000, hero_fuzz::feed_config);
+  CHECK(valid > 5);
+  CHECK(valid < 3000);
+  const std::string many = "{\"model_type\":\"llama\",\"num_hidden_layers\":1000000000000}";
+  CHECK_FALSE(hero_fuzz::feed_config(std::as_bytes(std::span(many))));
+  const CopiedFolder deep("llama");
+  deep.set("num_hidden_layers", "1000000000000");
+  CHECK_THAT(error_of<nn::Llama>(deep.path), ContainsSubstring("says 1000000000000 layers"));
 }
 
 TEST_CASE("a folder is read, draws text and is written") {
