@@ -29,6 +29,11 @@ std::string PReLU::extra_repr() const { return "num_parameters=" + std::to_strin
 
 std::string GLU::extra_repr() const { return "dim=" + std::to_string(dim_); }
 std::string Softmax::extra_repr() const { return "dim=" + std::to_string(dim_); }
+Tensor Softmax2d::forward(const Tensor& x) {
+  check(x.ndim() == 3 || x.ndim() == 4, "Softmax2d: expected [N, C, H, W] or [C, H, W], got ",
+        x.shape());
+  return softmax(x, -3);
+}
 std::string LogSoftmax::extra_repr() const { return "dim=" + std::to_string(dim_); }
 std::string Softmin::extra_repr() const { return "dim=" + std::to_string(dim_); }
 

@@ -207,6 +207,11 @@ class Softmax : public Module {
  private:
   int64_t dim_;
 };
+/// Softmax over the channels of images x [N, C, H, W] or [C, H, W].
+class Softmax2d : public Module {
+ public:
+  Tensor forward(const Tensor& x) override;
+};
 /// The logarithm of Softmax, computed without overflow.
 class LogSoftmax : public Module {
  public:

@@ -10,6 +10,8 @@ namespace hero::nn {
 namespace {
 
 Dims both(const Size2& size) { return {size.height, size.width}; }
+Dims three(const Size3& size) { return {size.depth, size.height, size.width}; }
+Triple triple(const Dims& sizes) { return {sizes[0], sizes[1], sizes[2]}; }
 
 bool all_are(const Dims& sizes, int64_t value) {
   for (const int64_t size : sizes) {
@@ -59,6 +61,15 @@ Padding::Padding(const std::string& word) : size_(0), word_(word) {
         "' is neither \"same\" nor \"valid\"");
 }
 
+Dims Padding::sizes(const char* layer, int dimensions) const {
+  check(count_ == 1 || count_ == dimensions, layer, ": padding of ", count_, " numbers for ",
+        dimensions, dimensions == 1 ? " dimension" : " dimensions");
+  const Dims all{size_.depth, size_.height, size_.width};
+  Dims result;
+  for (int i = 3 - dimensions; i < 3; ++i) result.push_back(all[i]);
+  return result;
+}
+
 Convolution::Convolution(int64_t in, int64_t out, const Spec& spec)
     : in_channels(in),
       out_channels(out),
@@ -67,7 +78,8 @@ Convolution::Convolution(int64_t in, int64_t out, const Spec& spec)
                        init::kaiming_uniform({.a = std::sqrt(5.0)}))),
       bias(spec.has_bias ? parameter("bias", {out}, init::uniform_fan(fan_in(weight.shape())))
                          : no_parameter("bias")),
-      spec_(spec) {
+      spec_(spec),
+      padding_(spec.padding.sizes(spec.layer, spec.kernel.size())) {
   for (int i = 0; i < spec.kernel.size(); ++i) {
     check(spec.stride[i] > 0 && spec.dilation[i] > 0, spec.layer,
           ": stride and dilation must be positive: ", spec.stride, ", ", spec.dilation);
@@ -80,7 +92,8 @@ void Convolution::check_input(const Tensor& x) const {
   const int spatial = spec_.kernel.size();
   const bool fits =
       (x.ndim() == spatial + 1 || x.ndim() == spatial + 2) && x.size(-1 - spatial) == in_channels;
-  const char* places = spatial == 1 ? ", L]" : ", H, W]";
+  constexpr const char* kPlaces[] = {", L]", ", H, W]", ", D, H, W]"};
+  const char* places = kPlaces[spatial - 1];
   check(fits, spec_.layer, ": expected [N, ", in_channels, places, " or [", in_channels, places,
         ", got ", x.shape());
 }
@@ -91,9 +104,7 @@ Convolution::Sides Convolution::sides(int axis) const {
     const int64_t total = (dilation * (spec_.kernel[axis] - 1)).value;
     return {total / 2, total - total / 2};
   }
-  const Size2& size = spec_.padding.size();
-  const int64_t side = axis == 0 && spec_.kernel.size() == 2 ? size.height : size.width;
-  return {side, side};
+  return {padding_[axis], padding_[axis]};
 }
 
 int64_t Convolution::product_padding(int axis) const {
@@ -122,12 +133,10 @@ std::string Convolution::extra_repr() const {
   std::string result = std::to_string(in_channels) + ", " + std::to_string(out_channels) +
                        ", kernel_size=" + repr::tuple(s.kernel) +
                        ", stride=" + repr::tuple(s.stride);
-  const Size2& size = s.padding.size();
-  const Dims padding = s.kernel.size() == 2 ? both(size) : Dims{size.width};
   if (!s.padding.word().empty()) {
     result += ", padding=" + s.padding.word();
-  } else if (!all_are(padding, 0)) {
-    result += ", padding=" + repr::tuple(padding);
+  } else if (!all_are(padding_, 0)) {
+    result += ", padding=" + repr::tuple(padding_);
   }
   if (!all_are(s.dilation, 1)) result += ", dilation=" + repr::tuple(s.dilation);
   if (!all_are(s.output_padding, 0)) result += ", output_padding=" + repr::tuple(s.output_padding);
@@ -181,6 +190,28 @@ Tensor Conv2d::forward(const Tensor& x) {
                  .groups = spec_.groups});
 }
 
+Conv3d::Conv3d(int64_t in, int64_t out, const Size3& kernel_size, const Conv3dOptions& o)
+    : Convolution(in, out,
+                  {.layer = "Conv3d",
+                   .kernel = three(kernel_size),
+                   .stride = three(o.stride),
+                   .dilation = three(o.dilation),
+                   .output_padding = {0, 0, 0},
+                   .padding = o.padding,
+                   .groups = o.groups,
+                   .transposed = false,
+                   .has_bias = o.bias,
+                   .mode = o.padding_mode}) {}
+
+Tensor Conv3d::forward(const Tensor& x) {
+  check_input(x);
+  return conv3d(padded(x), weight, bias,
+                {.stride = triple(spec_.stride),
+                 .padding = {product_padding(0), product_padding(1), product_padding(2)},
+                 .dilation = triple(spec_.dilation),
+                 .groups = spec_.groups});
+}
+
 ConvTranspose1d::ConvTranspose1d(int64_t in, int64_t out, int64_t kernel_size,
                                  const ConvTranspose1dOptions& o)
     : Convolution(in, out,
@@ -199,7 +230,7 @@ Tensor ConvTranspose1d::forward(const Tensor& x) {
   check_input(x);
   return conv_transpose1d(x, weight, bias,
                           {.stride = spec_.stride[0],
-                           .padding = spec_.padding.size().width,
+                           .padding = padding_[0],
                            .output_padding = spec_.output_padding[0],
                            .dilation = spec_.dilation[0],
                            .groups = spec_.groups});
@@ -223,9 +254,33 @@ Tensor ConvTranspose2d::forward(const Tensor& x) {
   check_input(x);
   return conv_transpose2d(x, weight, bias,
                           {.stride = {spec_.stride[0], spec_.stride[1]},
-                           .padding = spec_.padding.size(),
+                           .padding = {padding_[0], padding_[1]},
                            .output_padding = {spec_.output_padding[0], spec_.output_padding[1]},
                            .dilation = {spec_.dilation[0], spec_.dilation[1]},
+                           .groups = spec_.groups});
+}
+
+ConvTranspose3d::ConvTranspose3d(int64_t in, int64_t out, const Size3& kernel_size,
+                                 const ConvTranspose3dOptions& o)
+    : Convolution(in, out,
+                  {.layer = "ConvTranspose3d",
+                   .kernel = three(kernel_size),
+                   .stride = three(o.stride),
+                   .dilation = three(o.dilation),
+                   .output_padding = three(o.output_padding),
+                   .padding = Triple(o.padding),
+                   .groups = o.groups,
+                   .transposed = true,
+                   .has_bias = o.bias,
+                   .mode = PaddingMode::zeros}) {}
+
+Tensor ConvTranspose3d::forward(const Tensor& x) {
+  check_input(x);
+  return conv_transpose3d(x, weight, bias,
+                          {.stride = triple(spec_.stride),
+                           .padding = triple(padding_),
+                           .output_padding = triple(spec_.output_padding),
+                           .dilation = triple(spec_.dilation),
                            .groups = spec_.groups});
 }
 

@@ -1,10 +1,11 @@
 #pragma once
-// Convolutions. N batch, C input channels, O output channels, L or H, W positions, K taps. Weights
-// and biases start uniform within 1 / sqrt(fan_in), where fan_in is weight.size(1) times the taps.
+// Convolutions. N batch, C input channels, O output channels, L or (D,) H, W positions, K taps.
+// Weights and biases start uniform within 1 / sqrt(fan_in), where fan_in is weight.size(1) times
+// the taps.
 #include <string>
 
 #include <hero/nn/module.h>
-#include <hero/nn/size2.h>
+#include <hero/nn/sizes.h>
 
 namespace hero::nn {
 
@@ -13,11 +14,15 @@ namespace hero::nn {
 class Padding {
  public:
   /// The same number on every side.
-  Padding(int64_t both) : size_(both) {}
+  Padding(int64_t all) : size_(all) {}
   /// One number above and below, another to the left and right.
-  Padding(int64_t height, int64_t width) : size_(height, width) {}
+  Padding(int64_t height, int64_t width) : size_(0, height, width), count_(2) {}
+  /// One number in front and behind, one above and below, one to the left and right.
+  Padding(int64_t depth, int64_t height, int64_t width) : size_(depth, height, width), count_(3) {}
   /// {height, width}.
-  Padding(const Pair& pair) : size_(pair) {}
+  Padding(const Pair& pair) : Padding(pair[0], pair[1]) {}
+  /// {depth, height, width}.
+  Padding(const Triple& three) : size_(three), count_(3) {}
   /// "same" or "valid"; throws an Error for any other word.
   Padding(const std::string& word);
   /// "same" or "valid"; throws an Error for any other word.
@@ -26,13 +31,15 @@ class Padding {
 
   /// True for "same".
   bool is_same() const { return word_ == "same"; }
-  /// The numbers; 0 for a word.
-  const Size2& size() const { return size_; }
+  /// As many numbers as there are dimensions, 0 for a word. Throws an Error that names `layer` if
+  /// another number of them was given.
+  Dims sizes(const char* layer, int dimensions) const;
   /// "same" or "valid"; "" for numbers.
   const std::string& word() const { return word_; }
 
  private:
-  Size2 size_;
+  Size3 size_;
+  int count_ = 1;  // numbers given
   std::string word_;
 };
 
@@ -59,6 +66,16 @@ struct Conv2dOptions {
   PaddingMode padding_mode = PaddingMode::zeros;  ///< what the added elements are
 };
 
+/// Options of Conv3d.
+struct Conv3dOptions {
+  Size3 stride = 1;     ///< positions from one window to the next
+  Padding padding = 0;  ///< elements added on each side
+  Size3 dilation = 1;   ///< positions from one tap to the next
+  int64_t groups = 1;   ///< groups of channels that are convolved separately
+  bool bias = true;     ///< whether the layer has a bias
+  PaddingMode padding_mode = PaddingMode::zeros;  ///< what the added elements are
+};
+
 /// Options of ConvTranspose1d.
 struct ConvTranspose1dOptions {
   int64_t stride = 1;          ///< positions of the output from one input element to the next
@@ -79,7 +96,17 @@ struct ConvTranspose2dOptions {
   Size2 dilation = 1;        ///< positions from one tap to the next
 };
 
-/// The common base of the four convolutions: sizes, parameters and description. Throws an Error
+/// Options of ConvTranspose3d.
+struct ConvTranspose3dOptions {
+  Size3 stride = 1;          ///< positions of the output from one input element to the next
+  Size3 padding = 0;         ///< elements that are cut off on each side of the output
+  Size3 output_padding = 0;  ///< elements that the output has more at its end
+  int64_t groups = 1;        ///< groups of channels that are convolved separately
+  bool bias = true;          ///< whether the layer has a bias
+  Size3 dilation = 1;        ///< positions from one tap to the next
+};
+
+/// The common base of the six convolutions: sizes, parameters and description. Throws an Error
 /// unless groups divides both numbers of channels.
 class Convolution : public Module {
  public:
@@ -115,6 +142,7 @@ class Convolution : public Module {
   Tensor padded(const Tensor& x) const;
 
   Spec spec_;
+  Dims padding_;  ///< in numbers; zeros where a word was given
 };
 
 /// The correlation of x [N, C, L] or [C, L] with K taps; the output has floor((L + 2 padding -
@@ -141,6 +169,17 @@ class Conv2d : public Convolution {
   Tensor forward(const Tensor& x) override;
 };
 
+/// The correlation of volumes x [N, C, D, H, W] or [C, D, H, W] with KD KH KW taps. Parameters:
+/// weight [O, C / groups, KD, KH, KW], bias [O].
+class Conv3d : public Convolution {
+ public:
+  using Options = Conv3dOptions;
+  /// Makes the layer for these numbers of channels and of taps.
+  Conv3d(int64_t in_channels, int64_t out_channels, const Size3& kernel_size,
+         const Conv3dOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+};
+
 /// The transpose of Conv1d: maps [N, C, L] to [N, O, (L - 1) stride - 2 padding + dilation (K - 1)
 /// + output_padding + 1]. Parameters: weight [C, O / groups, K], bias [O].
 class ConvTranspose1d : public Convolution {
@@ -160,6 +199,16 @@ class ConvTranspose2d : public Convolution {
   /// Makes the layer. Throws an Error unless the sizes are positive.
   ConvTranspose2d(int64_t in_channels, int64_t out_channels, const Size2& kernel_size,
                   const ConvTranspose2dOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+};
+
+/// The transpose of Conv3d. Parameters: weight [C, O / groups, KD, KH, KW], bias [O].
+class ConvTranspose3d : public Convolution {
+ public:
+  using Options = ConvTranspose3dOptions;
+  /// Makes the layer for these numbers of channels and of taps.
+  ConvTranspose3d(int64_t in_channels, int64_t out_channels, const Size3& kernel_size,
+                  const ConvTranspose3dOptions& options = {});
   Tensor forward(const Tensor& x) override;
 };
 

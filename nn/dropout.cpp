@@ -23,4 +23,10 @@ std::string Dropout1d::extra_repr() const { return describe(p_); }
 Dropout2d::Dropout2d(double p) : p_(checked("Dropout2d", p)) {}
 std::string Dropout2d::extra_repr() const { return describe(p_); }
 
+Dropout3d::Dropout3d(double p) : p_(checked("Dropout3d", p)) {}
+std::string Dropout3d::extra_repr() const { return describe(p_); }
+
+AlphaDropout::AlphaDropout(double p) : p_(checked("AlphaDropout", p)) {}
+std::string AlphaDropout::extra_repr() const { return describe(p_); }
+
 }  // namespace hero::nn

@@ -1,7 +1,7 @@
 #pragma once
 // Dropout: in training, it zeroes elements at random and scales the others by 1 / (1 - p); in
 // evaluation, it does nothing. Srivastava et al., JMLR 15, 2014.
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/image_ops.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
@@ -36,6 +36,30 @@ class Dropout2d : public Module {
   /// Makes the layer. Throws an Error unless p lies in [0, 1].
   explicit Dropout2d(double p = 0.5);
   Tensor forward(const Tensor& x) override { return dropout2d(x, p_, training()); }
+  std::string extra_repr() const override;
+
+ private:
+  double p_;
+};
+
+/// Whole channels of x [N, C, D, H, W] or [C, D, H, W].
+class Dropout3d : public Module {
+ public:
+  /// Makes the layer. Throws an Error unless p is in [0, 1].
+  explicit Dropout3d(double p = 0.5);
+  Tensor forward(const Tensor& x) override { return dropout3d(x, p_, training()); }
+  std::string extra_repr() const override;
+
+ private:
+  double p_;
+};
+
+/// Dropout that keeps mean 0 and variance 1 behind selu. Klambauer et al., arXiv 1706.02515.
+class AlphaDropout : public Module {
+ public:
+  /// Makes the layer. Throws an Error unless p is in [0, 1].
+  explicit AlphaDropout(double p = 0.5);
+  Tensor forward(const Tensor& x) override { return alpha_dropout(x, p_, training()); }
   std::string extra_repr() const override;
 
  private:

@@ -1,7 +1,8 @@
 #pragma once
-// This header has the layer Embedding, which looks up rows of a table, and its options.
+// Layers that look up rows of a table, one by one or as sums, means or maxima of bags of them.
 #include <optional>
 
+#include <hero/autograd/index_ops.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
@@ -28,10 +29,47 @@ class Embedding : public Module {
   const EmbeddingOptions& options() const { return options_; }
 
  private:
-  void shorten_rows(const Tensor& x);
-
   int64_t rows_, columns_;
   EmbeddingOptions options_;
+
+ public:
+  Tensor& weight;  ///< [num_embeddings, embedding_dim]
+};
+
+/// Options of EmbeddingBag.
+struct EmbeddingBagOptions {
+  /// Rows that are looked up are first scaled down, in place, to at most this norm.
+  std::optional<double> max_norm = {};
+  double norm_type = 2.0;            ///< the p of the p-norm that max_norm limits
+  BagMode mode = BagMode::mean;      ///< what a bag gives
+  bool include_last_offset = false;  ///< true: the last offset is the end of the last bag
+  /// A row that does not count and gets no gradient; negative numbers count from the end.
+  std::optional<int64_t> padding_idx = {};
+};
+
+/// The sum, the mean or the largest of some rows of a table: maps int64 x [B, N], with a bag in
+/// each row, or [N] with int64 offsets [B] at which bags begin, to [B, embedding_dim]; an empty bag
+/// gives 0. Parameter: weight [num_embeddings, embedding_dim], drawn from a normal distribution of
+/// mean 0 and variance 1.
+class EmbeddingBag : public Module {
+ public:
+  using Options = EmbeddingBagOptions;
+  /// Makes the table. Throws an Error unless padding_idx is a row and max_norm is positive.
+  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim,
+               const EmbeddingBagOptions& options = {});
+  Tensor forward(const Tensor& x) override { return forward(x, {}); }
+  /// per_sample_weights, of x's shape, are factors of the rows, for sums only.
+  Tensor forward(const Tensor& x, const Tensor& offsets, const Tensor& per_sample_weights = {});
+  using Module::operator();
+  /// Calls forward(), with hooks around it.
+  Tensor operator()(const Tensor& x, const Tensor& offsets, const Tensor& per_sample_weights = {});
+  std::string extra_repr() const override;
+  /// The options that the layer was made with.
+  const EmbeddingBagOptions& options() const { return options_; }
+
+ private:
+  int64_t rows_, columns_;
+  EmbeddingBagOptions options_;
 
  public:
   Tensor& weight;  ///< [num_embeddings, embedding_dim]

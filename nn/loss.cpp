@@ -67,6 +67,17 @@ Tensor BCEWithLogitsLoss::forward(const Tensor& x, const Tensor& target) {
       x, target, {.weight = weight_, .pos_weight = pos_weight_, .reduction = options_.reduction});
 }
 
+Tensor CTCLoss::forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                        const Tensor& target_lengths) {
+  return ctc_loss(log_probs, targets, input_lengths, target_lengths, options_);
+}
+Tensor CTCLoss::operator()(const Tensor& log_probs, const Tensor& targets,
+                           const Tensor& input_lengths, const Tensor& target_lengths) {
+  return run_hooked({log_probs, targets, input_lengths, target_lengths}, [this](const Tensors& in) {
+    return Tensors{forward(in[0], in[1], in[2], in[3])};
+  })[0];
+}
+
 Tensor KLDivLoss::forward(const Tensor& x, const Tensor& target) {
   return kl_div(x, target, reduction_, log_target_);
 }
@@ -88,6 +99,9 @@ Tensor MultiMarginLoss::forward(const Tensor& x, const Tensor& target) {
 
 MultiLabelSoftMarginLoss::MultiLabelSoftMarginLoss(const BceOptions& options)
     : reduction_(options.reduction), weight_(optional_buffer("weight", options.weight)) {}
+Tensor MultiLabelMarginLoss::forward(const Tensor& x, const Tensor& target) {
+  return multilabel_margin_loss(x, target, reduction_);
+}
 Tensor MultiLabelSoftMarginLoss::forward(const Tensor& x, const Tensor& target) {
   return multilabel_soft_margin_loss(x, target, weight_, reduction_);
 }

@@ -4,7 +4,7 @@
 //
 //   nn::CrossEntropyLoss loss({.label_smoothing = 0.1});
 //   loss(model(x), target).backward();
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/image_ops.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
@@ -168,6 +168,23 @@ class BCEWithLogitsLoss : public Loss {
   BceWithLogitsOptions options_;
   Tensor &weight_, &pos_weight_;
 };
+/// Connectionist temporal classification of log-probabilities [T, N, C] or [T, C], see ctc_loss().
+class CTCLoss : public Module {
+ public:
+  using Options = CtcOptions;
+  /// Makes the loss.
+  explicit CTCLoss(const CtcOptions& options = {}) : options_(options) {}
+  using Module::forward;
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                 const Tensor& target_lengths);
+  using Module::operator();
+  /// Calls forward(), with hooks around it.
+  Tensor operator()(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                    const Tensor& target_lengths);
+
+ private:
+  CtcOptions options_;
+};
 /// Target (log target - x), of log-probabilities x; with log_target, the target is a logarithm too.
 class KLDivLoss : public Loss {
  public:
@@ -221,6 +238,17 @@ class MultiMarginLoss : public Loss {
  private:
   MultiMarginOptions options_;
   Tensor& weight_;
+};
+/// The hinge between right and wrong classes, see multilabel_margin_loss().
+class MultiLabelMarginLoss : public Loss {
+ public:
+  /// Makes the loss.
+  explicit MultiLabelMarginLoss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
+  using Loss::forward;
+  Tensor forward(const Tensor& x, const Tensor& target) override;
+
+ private:
+  Reduction reduction_;
 };
 /// The mean of BCEWithLogitsLoss over the classes of each sample.
 class MultiLabelSoftMarginLoss : public Loss {

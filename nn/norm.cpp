@@ -1,5 +1,6 @@
 #include <limits>
 
+#include <hero/autograd/image_ops.h>
 #include <hero/nn/norm.h>
 #include <hero/nn/repr.h>
 
@@ -56,6 +57,11 @@ void BatchNorm1d::check_input(const Tensor& x) const {
 void BatchNorm2d::check_input(const Tensor& x) const {
   check(x.ndim() == 4 && x.size(1) == num_features, "BatchNorm2d: expected [N, ", num_features,
         ", H, W], got ", x.shape());
+}
+
+void BatchNorm3d::check_input(const Tensor& x) const {
+  check(x.ndim() == 5 && x.size(1) == num_features, "BatchNorm3d: expected [N, ", num_features,
+        ", D, H, W], got ", x.shape());
 }
 
 namespace {
@@ -181,7 +187,14 @@ InstanceNorm::InstanceNorm(int64_t features, const InstanceNormOptions& options)
                             : no_parameter("weight")),
       bias(options.affine && options.bias ? parameter("bias", {features}, init::zeros())
                                           : no_parameter("bias")),
-      eps_(options.eps) {}
+      running_mean(options.track_running_stats ? buffer("running_mean", {features}, init::zeros())
+                                               : no_parameter("running_mean")),
+      running_var(options.track_running_stats ? buffer("running_var", {features}, init::ones())
+                                              : no_parameter("running_var")),
+      num_batches_tracked(options.track_running_stats
+                              ? buffer("num_batches_tracked", {}, init::zeros(), kInt64)
+                              : no_parameter("num_batches_tracked")),
+      options_(options) {}
 
 Tensor InstanceNorm::forward(const Tensor& x) {
   const int batched = batched_ndim();
@@ -190,14 +203,30 @@ Tensor InstanceNorm::forward(const Tensor& x) {
     fail(type_name(), ": expected ", num_features, " channels in dimension 1 of ", batched,
          " (or 0 of ", batched - 1, "), got ", x.shape());
   }
-  if (x.ndim() == batched) return group_norm(x, num_features, weight, bias, eps_);
-  return squeeze(group_norm(unsqueeze(x, 0), num_features, weight, bias, eps_), 0);
+  if (x.ndim() < batched) return squeeze(forward(unsqueeze(x, 0)), 0);
+  if (!running_mean.defined()) return group_norm(x, num_features, weight, bias, options_.eps);
+  return instance_norm(x, running_mean, running_var,
+                       {.weight = weight,
+                        .bias = bias,
+                        .use_input_stats = training(),
+                        .momentum = options_.momentum.value_or(0.0),
+                        .eps = options_.eps});
 }
 
 std::string InstanceNorm::extra_repr() const {
-  return std::to_string(num_features) + ", eps=" + text(eps_) +
-         ", momentum=0.1, affine=" + text(weight.defined()) + ", bias=" + text(bias.defined()) +
-         ", track_running_stats=False";
+  const std::string momentum = options_.momentum ? text(*options_.momentum) : "None";
+  return std::to_string(num_features) + ", eps=" + text(options_.eps) + ", momentum=" + momentum +
+         ", affine=" + text(weight.defined()) + ", bias=" + text(bias.defined()) +
+         ", track_running_stats=" + text(options_.track_running_stats);
+}
+
+Tensor LocalResponseNorm::forward(const Tensor& x) {
+  return local_response_norm(x, size_, options_.alpha, options_.beta, options_.k);
+}
+
+std::string LocalResponseNorm::extra_repr() const {
+  return std::to_string(size_) + ", alpha=" + text(options_.alpha) +
+         ", beta=" + text(options_.beta) + ", k=" + text(options_.k);
 }
 
 }  // namespace hero::nn

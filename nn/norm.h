@@ -7,7 +7,7 @@
 
 namespace hero::nn {
 
-/// Options of BatchNorm1d and BatchNorm2d.
+/// Options of BatchNorm1d, 2d and 3d.
 struct BatchNormOptions {
   double eps = 1e-5;  ///< added to the variance
   /// Weight of the newest batch in the running statistics; when absent, they are the mean over all
@@ -20,7 +20,7 @@ struct BatchNormOptions {
   bool track_running_stats = true;
 };
 
-/// The common base of BatchNorm1d and BatchNorm2d: (x - mean) / sqrt(var + eps) * weight + bias for
+/// The common base of BatchNorm1d, 2d and 3d: (x - mean) / sqrt(var + eps) * weight + bias for
 /// each channel, with mean and variance over the batch and all positions. Parameters: weight [C]
 /// ones, bias [C] zeros. Buffers: running_mean [C], running_var [C], num_batches_tracked (int64).
 /// Ioffe and Szegedy, arXiv 1502.03167.
@@ -73,6 +73,18 @@ class BatchNorm2d : public BatchNorm {
   using Options = BatchNormOptions;
   /// Makes the layer for this number of channels.
   explicit BatchNorm2d(int64_t features, const BatchNormOptions& options = {})
+      : BatchNorm(features, options) {}
+
+ protected:
+  void check_input(const Tensor& x) const override;
+};
+
+/// Batch normalisation of volumes x [N, C, D, H, W].
+class BatchNorm3d : public BatchNorm {
+ public:
+  using Options = BatchNormOptions;
+  /// Makes the layer for this number of channels.
+  explicit BatchNorm3d(int64_t features, const BatchNormOptions& options = {})
       : BatchNorm(features, options) {}
 
  protected:
@@ -183,15 +195,23 @@ class GroupNorm : public Module {
   double eps_;
 };
 
-/// Options of InstanceNorm1d and InstanceNorm2d.
+/// Options of InstanceNorm1d, 2d and 3d.
 struct InstanceNormOptions {
-  double eps = 1e-5;    ///< added to the variance
+  double eps = 1e-5;  ///< added to the variance
+  /// Weight of the newest batch in the running statistics; when absent it is 0, and they stay as
+  /// they are.
+  std::optional<double> momentum = 0.1;
   bool affine = false;  ///< true: the layer has a weight and, unless bias is false, a bias
   bool bias = true;     ///< whether there is a bias, if affine
+  /// True: running statistics are kept and used in evaluation. False: each channel's own statistics
+  /// are used, also in evaluation.
+  bool track_running_stats = false;
 };
 
-/// The common base of InstanceNorm1d and InstanceNorm2d, which normalise each channel of each
-/// sample by itself, without running statistics. Ulyanov et al., arXiv 1607.08022.
+/// The common base of InstanceNorm1d, 2d and 3d, which normalise each channel of each sample by
+/// itself. Parameters: weight [C] ones, bias [C] zeros. Buffers, with running statistics:
+/// running_mean [C], running_var [C], num_batches_tracked (int64, which stays 0 as in PyTorch).
+/// Ulyanov et al., arXiv 1607.08022.
 class InstanceNorm : public Module {
  public:
   Tensor forward(const Tensor& x) override;
@@ -199,8 +219,11 @@ class InstanceNorm : public Module {
 
   /// The number of channels, C.
   const int64_t num_features;
-  Tensor& weight;  ///< [C]; undefined without affine
-  Tensor& bias;    ///< [C]; undefined without affine or bias
+  Tensor& weight;               ///< [C]; undefined without affine
+  Tensor& bias;                 ///< [C]; undefined without affine or bias
+  Tensor& running_mean;         ///< [C]; undefined without running statistics
+  Tensor& running_var;          ///< [C]; undefined without running statistics
+  Tensor& num_batches_tracked;  ///< undefined without running statistics
 
  protected:
   /// Makes the parameters for this number of channels.
@@ -209,7 +232,7 @@ class InstanceNorm : public Module {
   virtual int batched_ndim() const = 0;
 
  private:
-  double eps_;
+  InstanceNormOptions options_;
 };
 
 /// Instance normalisation of x [N, C, L] or [C, L].
@@ -234,6 +257,41 @@ class InstanceNorm2d : public InstanceNorm {
 
  protected:
   int batched_ndim() const override { return 4; }
+};
+
+/// Instance normalisation of volumes x [N, C, D, H, W] or [C, D, H, W].
+class InstanceNorm3d : public InstanceNorm {
+ public:
+  using Options = InstanceNormOptions;
+  /// Makes the layer for this number of channels.
+  explicit InstanceNorm3d(int64_t features, const InstanceNormOptions& options = {})
+      : InstanceNorm(features, options) {}
+
+ protected:
+  int batched_ndim() const override { return 5; }
+};
+
+/// Options of LocalResponseNorm.
+struct LocalResponseNormOptions {
+  double alpha = 1e-4;  ///< factor of the mean of squares
+  double beta = 0.75;   ///< exponent
+  double k = 1.0;       ///< added to the mean of squares
+};
+
+/// x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta, x [N, C, ..]. Krizhevsky et
+/// al., NIPS 2012.
+class LocalResponseNorm : public Module {
+ public:
+  using Options = LocalResponseNormOptions;
+  /// Makes the layer for so many neighbouring channels.
+  explicit LocalResponseNorm(int64_t size, const LocalResponseNormOptions& options = {})
+      : size_(size), options_(options) {}
+  Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
+
+ private:
+  int64_t size_;
+  LocalResponseNormOptions options_;
 };
 
 }  // namespace hero::nn

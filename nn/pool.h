@@ -1,10 +1,10 @@
 #pragma once
-// Pooling. N batch, C channels, L or H, W positions; inputs [N, C, ..] or [C, ..]. The window moves
-// by `stride`, which is the size of the window when absent.
+// Pooling. N batch, C channels, L or (D,) H, W positions; inputs [N, C, ..] or [C, ..]. The window
+// moves by `stride`, which is the size of the window when absent.
 #include <optional>
 
 #include <hero/nn/module.h>
-#include <hero/nn/size2.h>
+#include <hero/nn/sizes.h>
 
 namespace hero::nn {
 
@@ -24,6 +24,9 @@ class MaxPool1d : public Module {
   explicit MaxPool1d(int64_t kernel_size, const MaxPool1dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
+  /// The largest values together with their positions in L, PyTorch's return_indices; without
+  /// hooks.
+  ValuesIndices forward_with_indices(const Tensor& x) const;
   std::string extra_repr() const override;
 
  private:
@@ -47,11 +50,40 @@ class MaxPool2d : public Module {
   explicit MaxPool2d(const Size2& kernel_size, const MaxPool2dOptions& options = {})
       : kernel_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override;
+  /// The largest values together with their positions in H W, PyTorch's return_indices; without
+  /// hooks.
+  ValuesIndices forward_with_indices(const Tensor& x) const;
   std::string extra_repr() const override;
 
  private:
   Size2 kernel_;
   MaxPool2dOptions options_;
+};
+
+/// Options of MaxPool3d.
+struct MaxPool3dOptions {
+  std::optional<Size3> stride = {};  ///< positions from one window to the next
+  Size3 padding = 0;       ///< elements of minus infinity on each side, at most half the window
+  Size3 dilation = 1;      ///< positions from one element of the window to the next
+  bool ceil_mode = false;  ///< true: keep a last window that extends over the end
+};
+
+/// The largest value in each window of volumes x [N, C, D, H, W] or [C, D, H, W].
+class MaxPool3d : public Module {
+ public:
+  using Options = MaxPool3dOptions;
+  /// Makes the layer for windows of this size.
+  explicit MaxPool3d(const Size3& kernel_size, const MaxPool3dOptions& options = {})
+      : kernel_(kernel_size), options_(options) {}
+  Tensor forward(const Tensor& x) override;
+  /// The largest values together with their positions in D H W, PyTorch's return_indices; without
+  /// hooks.
+  ValuesIndices forward_with_indices(const Tensor& x) const;
+  std::string extra_repr() const override;
+
+ private:
+  Size3 kernel_;
+  MaxPool3dOptions options_;
 };
 
 /// Options of AvgPool1d.
@@ -83,6 +115,8 @@ struct AvgPool2dOptions {
   Size2 padding = 0;                 ///< zeros on each side, at most half the window
   bool ceil_mode = false;            ///< true: keep a last window that extends over the end
   bool count_include_pad = true;     ///< true: divide by the size of the window, including padding
+  /// What sums of windows are divided by, in place of their size.
+  std::optional<int64_t> divisor_override = {};
 };
 
 /// The mean of each window of images x [N, C, H, W] or [C, H, W].
@@ -100,8 +134,34 @@ class AvgPool2d : public Module {
   AvgPool2dOptions options_;
 };
 
+/// Options of AvgPool3d.
+struct AvgPool3dOptions {
+  std::optional<Size3> stride = {};  ///< positions from one window to the next
+  Size3 padding = 0;                 ///< zeros on each side, at most half the window
+  bool ceil_mode = false;            ///< true: keep a last window that extends over the end
+  bool count_include_pad = true;     ///< true: divide by the size of the window, including padding
+  /// What sums of windows are divided by, in place of their size.
+  std::optional<int64_t> divisor_override = {};
+};
+
+/// The mean of each window of volumes x [N, C, D, H, W] or [C, D, H, W].
+class AvgPool3d : public Module {
+ public:
+  using Options = AvgPool3dOptions;
+  /// Makes the layer for windows of this size.
+  explicit AvgPool3d(const Size3& kernel_size, const AvgPool3dOptions& options = {})
+      : kernel_(kernel_size), options_(options) {}
+  Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
+
+ private:
+  Size3 kernel_;
+  AvgPool3dOptions options_;
+};
+
 /// Means of n positions in output_size cells: cell i is the mean of positions floor(i n / o) to
-/// ceil((i + 1) n / o) - 1, with o = output_size.
+/// ceil((i + 1) n / o) - 1, with o = output_size. Here and in the layers below, an output size of
+/// -1 (PyTorch's None) is that of the input.
 class AdaptiveAvgPool1d : public Module {
  public:
   /// Makes the layer for this size of the output.
@@ -131,6 +191,9 @@ class AdaptiveMaxPool1d : public Module {
   /// Makes the layer for this size of the output.
   explicit AdaptiveMaxPool1d(int64_t output_size) : size_(output_size) {}
   Tensor forward(const Tensor& x) override;
+  /// The largest values together with their positions in L, PyTorch's return_indices; without
+  /// hooks.
+  ValuesIndices forward_with_indices(const Tensor& x) const;
   std::string extra_repr() const override;
 
  private:
@@ -143,10 +206,102 @@ class AdaptiveMaxPool2d : public Module {
   /// Makes the layer for this size of the output.
   explicit AdaptiveMaxPool2d(const Size2& output_size) : size_(output_size) {}
   Tensor forward(const Tensor& x) override;
+  /// The largest values together with their positions in H W, PyTorch's return_indices; without
+  /// hooks.
+  ValuesIndices forward_with_indices(const Tensor& x) const;
   std::string extra_repr() const override;
 
  private:
   Size2 size_;
+};
+
+/// AdaptiveAvgPool1d in three dimensions.
+class AdaptiveAvgPool3d : public Module {
+ public:
+  /// Makes the layer for this size of the output.
+  explicit AdaptiveAvgPool3d(const Size3& output_size) : size_(output_size) {}
+  Tensor forward(const Tensor& x) override;
+  std::string extra_repr() const override;
+
+ private:
+  Size3 size_;
+};
+
+/// AdaptiveMaxPool1d in three dimensions.
+class AdaptiveMaxPool3d : public Module {
+ public:
+  /// Makes the layer for this size of the output.
+  explicit AdaptiveMaxPool3d(const Size3& output_size) : size_(output_size) {}
+  Tensor forward(const Tensor& x) override;
+  /// The largest values together with their positions in D H W, PyTorch's return_indices; without
+  /// hooks.
+  ValuesIndices forward_with_indices(const Tensor& x) const;
+  std::string extra_repr() const override;
+
+ private:
+  Size3 size_;
+};
+
+/// The common base of MaxUnpool1d, 2d and 3d, which put values back at the positions that max
+/// pooling found, with zeros elsewhere. They are called with the values, [N, C, ..] or [C, ..], and
+/// their positions.
+class MaxUnpool : public Module {
+ public:
+  using Module::forward;
+  /// If output_size is empty, it is (size - 1) stride + kernel_size - 2 padding; any other must be
+  /// less than a stride from it.
+  Tensor forward(const Tensor& x, const Tensor& indices, const Dims& output_size = {});
+  using Module::operator();
+  /// Calls forward(), with hooks around it.
+  Tensor operator()(const Tensor& x, const Tensor& indices, const Dims& output_size = {});
+  std::string extra_repr() const override;
+
+ protected:
+  /// Makes the layer, with one number for each dimension.
+  MaxUnpool(const Dims& kernel, const Dims& stride, const Dims& padding)
+      : kernel_(kernel), stride_(stride), padding_(padding) {}
+
+ private:
+  Dims kernel_, stride_, padding_;
+};
+
+/// Options of MaxUnpool1d: those of the max pooling.
+struct MaxUnpool1dOptions {
+  std::optional<int64_t> stride = {};  ///< positions from one window to the next
+  int64_t padding = 0;                 ///< elements on each side
+};
+/// MaxUnpool in one dimension.
+class MaxUnpool1d : public MaxUnpool {
+ public:
+  using Options = MaxUnpool1dOptions;
+  /// Makes the layer for windows of this size.
+  explicit MaxUnpool1d(int64_t kernel_size, const MaxUnpool1dOptions& options = {});
+};
+
+/// Options of MaxUnpool2d: those of the max pooling.
+struct MaxUnpool2dOptions {
+  std::optional<Size2> stride = {};  ///< positions from one window to the next
+  Size2 padding = 0;                 ///< elements on each side
+};
+/// MaxUnpool in two dimensions.
+class MaxUnpool2d : public MaxUnpool {
+ public:
+  using Options = MaxUnpool2dOptions;
+  /// Makes the layer for windows of this size.
+  explicit MaxUnpool2d(const Size2& kernel_size, const MaxUnpool2dOptions& options = {});
+};
+
+/// Options of MaxUnpool3d: those of the max pooling.
+struct MaxUnpool3dOptions {
+  std::optional<Size3> stride = {};  ///< positions from one window to the next
+  Size3 padding = 0;                 ///< elements on each side
+};
+/// MaxUnpool in three dimensions.
+class MaxUnpool3d : public MaxUnpool {
+ public:
+  using Options = MaxUnpool3dOptions;
+  /// Makes the layer for windows of this size.
+  explicit MaxUnpool3d(const Size3& kernel_size, const MaxUnpool3dOptions& options = {});
 };
 
 }  // namespace hero::nn

@@ -1,4 +1,3 @@
-#include <hero/core/checked.h>
 #include <hero/nn/repr.h>
 #include <hero/nn/shape.h>
 
@@ -31,32 +30,107 @@ std::string Unflatten::extra_repr() const {
   return "dim=" + std::to_string(dim_) + ", unflattened_size=" + repr::tuple(sizes_);
 }
 
-std::string ZeroPad2d::extra_repr() const {
-  return repr::tuple({padding_[0], padding_[1], padding_[2], padding_[3]});
+Pad::Pad(int dimensions, const PadWidths& widths, PadMode mode, Scalar value)
+    : dimensions_(dimensions), widths_(widths), mode_(mode), value_(value) {
+  const size_t all = 2 * static_cast<size_t>(dimensions);
+  if (widths_.size() == 1) widths_.resize(all, widths_[0]);
+  check(widths_.size() == all, "Pad: ", widths.size(), " widths for ", dimensions,
+        dimensions == 1 ? " dimension" : " dimensions", "; give one, or two for each");
+}
+
+Tensor Pad::forward(const Tensor& x) {
+  check(mode_ == PadMode::constant || x.ndim() == dimensions_ + 1 || x.ndim() == dimensions_ + 2,
+        type_name(), ": expected ", dimensions_, " dimensions behind the channels, got ",
+        x.shape());
+  return pad(x, widths_, mode_, value_.to<double>());
+}
+
+std::string Pad::widths() const {
+  Dims all;
+  for (const int64_t width : widths_) all.push_back(width);
+  return repr::tuple(all);
+}
+
+std::string Pad::extra_repr() const { return widths(); }
+
+std::string ConstantPad::extra_repr() const {
+  const std::string number =
+      value().is_floating() ? repr::text(value().real()) : std::to_string(value().to<int64_t>());
+  return "padding=" + widths() + ", value=" + number;
 }
 
 Upsample::Upsample(const UpsampleOptions& options) : options_(options) {
-  check(options.size.has_value() != options.scale_factor.has_value(),
+  check(options.size.empty() != options.scale_factor.empty(),
         "Upsample: give either size or scale_factor");
 }
 
 Tensor Upsample::forward(const Tensor& x) {
-  if (options_.size) return upsample_nearest2d(x, *options_.size);
-  check(x.ndim() == 3 || x.ndim() == 4, "Upsample: x must be [N, C, H, W] or [C, H, W]: got shape ",
-        x.shape());
-  const Size2 scale = *options_.scale_factor;
-  const core::Checked height{"Upsample", x.size(-2)}, width{"Upsample", x.size(-1)};
-  return upsample_nearest2d(x, {(height * scale.height).value, (width * scale.width).value});
+  return interpolate(x, {.size = options_.size,
+                         .scale_factor = options_.scale_factor,
+                         .mode = options_.mode,
+                         .align_corners = options_.align_corners,
+                         .recompute_scale_factor = options_.recompute_scale_factor});
 }
 
+namespace {
+
+std::string size_text(int64_t size) { return std::to_string(size); }
+std::string size_text(double factor) { return repr::text(factor); }
+
+// One number, or several in brackets.
+template <class T>
+std::string one_or_each(const std::vector<T>& numbers) {
+  if (numbers.size() == 1) return size_text(numbers[0]);
+  std::string result;
+  for (const T& number : numbers) result += (result.empty() ? "(" : ", ") + size_text(number);
+  return result + ")";
+}
+
+std::string one_or_both(const Size2& size) {
+  return size.height == size.width ? std::to_string(size.height)
+                                   : repr::tuple({size.height, size.width});
+}
+
+std::string describe_windows(const Size2& kernel, const FoldOptions& o) {
+  return "kernel_size=" + one_or_both(kernel) + ", dilation=" + one_or_both(o.dilation) +
+         ", padding=" + one_or_both(o.padding) + ", stride=" + one_or_both(o.stride);
+}
+
+}  // namespace
+
 std::string Upsample::extra_repr() const {
-  const auto pair = [](const Size2& s) { return repr::tuple({s.height, s.width}); };
-  const auto number = [](int64_t n) { return repr::text(static_cast<double>(n)); };
-  const std::string end = ", mode='nearest'";
-  if (options_.size) return "size=" + pair(*options_.size) + end;
-  const Size2 scale = *options_.scale_factor;
-  if (scale.height == scale.width) return "scale_factor=" + number(scale.height) + end;
-  return "scale_factor=(" + number(scale.height) + ", " + number(scale.width) + ")" + end;
+  constexpr const char* kModes[] = {"nearest", "nearest-exact", "linear", "bilinear",
+                                    "bicubic", "trilinear",     "area"};
+  const std::string size = options_.size.empty()
+                               ? "scale_factor=" + one_or_each(options_.scale_factor)
+                               : "size=" + one_or_each(options_.size);
+  return size + ", mode='" + kModes[static_cast<int>(options_.mode)] + "'";
+}
+
+std::string PixelShuffle::extra_repr() const { return "upscale_factor=" + std::to_string(factor_); }
+
+std::string PixelUnshuffle::extra_repr() const {
+  return "downscale_factor=" + std::to_string(factor_);
+}
+
+std::string ChannelShuffle::extra_repr() const { return "groups=" + std::to_string(groups_); }
+
+Tensor Unfold::forward(const Tensor& x) {
+  return unfold(
+      x, kernel_,
+      {.dilation = options_.dilation, .padding = options_.padding, .stride = options_.stride});
+}
+
+std::string Unfold::extra_repr() const { return describe_windows(kernel_, options_); }
+
+Tensor Fold::forward(const Tensor& x) {
+  return fold(
+      x, output_, kernel_,
+      {.dilation = options_.dilation, .padding = options_.padding, .stride = options_.stride});
+}
+
+std::string Fold::extra_repr() const {
+  return "output_size=" + one_or_both(output_) + ", " + describe_windows(kernel_, options_);
 }
 
 }  // namespace hero::nn

@@ -13,6 +13,10 @@ import layer_cases_windows
 
 # Layers that are not called as layer(*inputs).
 CALLS = dict(layer_cases_sequences.CALLS)
+# Offsets are integers, factors of the rows are not.
+CALLS["EmbeddingBag"] = lambda m, x, second=None: (
+    m(x, per_sample_weights=second) if second is not None and second.is_floating_point() else m(x, second)
+)
 TENSOR_ARGUMENTS = ("weight", "pos_weight")
 
 
@@ -117,11 +121,19 @@ def linear(add):
     add("Embedding", dict(num_embeddings=5, embedding_dim=3, padding_idx=-2), index)
     add("Embedding", dict(num_embeddings=5, embedding_dim=3, max_norm=0.5), index)
     add("Embedding", dict(num_embeddings=5, embedding_dim=3, max_norm=0.5, norm_type=1.0), index)
+    for mode in ["sum", "mean", "max"]:
+        table = dict(num_embeddings=5, embedding_dim=3, mode=mode)
+        add("EmbeddingBag", table, index)
+        add("EmbeddingBag", table | dict(padding_idx=-2), index.flatten(), torch.tensor([0, 2, 2]))
+    add("EmbeddingBag", table | dict(include_last_offset=True), index.flatten(), torch.tensor([0, 4, 6]))
+    add("EmbeddingBag", dict(num_embeddings=5, embedding_dim=3, max_norm=0.5, mode="sum"), index, R(2, 3))
 
 
 def norms(add):
     x2, x3, x4 = R(4, 3) * 2 + 1, R(3, 3, 4) * 2 + 1, R(2, 3, 3, 2) * 2 + 1
-    for layer, x in [("BatchNorm1d", x2), ("BatchNorm1d", x3), ("BatchNorm2d", x4)]:
+    x5 = R(2, 3, 2, 1, 2) * 2 + 1
+    batches = [("BatchNorm1d", x2), ("BatchNorm1d", x3), ("BatchNorm2d", x4), ("BatchNorm3d", x5)]
+    for layer, x in batches:
         for train in [True, False]:
             add(layer, dict(num_features=3), x, train=train)
         add(layer, dict(num_features=3, momentum=None, eps=1e-3), x, calls=3)
@@ -142,6 +154,14 @@ def norms(add):
     add("InstanceNorm1d", dict(num_features=4), x)
     add("InstanceNorm1d", dict(num_features=4, affine=True), x[0])
     add("InstanceNorm2d", dict(num_features=3, affine=True, eps=1e-3), x4)
+    add("InstanceNorm3d", dict(num_features=3, affine=True), x5)
+    tracks = dict(num_features=3, affine=True, track_running_stats=True)
+    for train in [True, False]:
+        add("InstanceNorm1d", tracks, x3, train=train, calls=2)
+        add("InstanceNorm2d", tracks | dict(momentum=0.3, affine=False), x4[0], train=train)
+    add("InstanceNorm3d", tracks | dict(momentum=None), x5)
+    add("LocalResponseNorm", dict(size=2), x3)
+    add("LocalResponseNorm", dict(size=3, alpha=0.5, beta=0.6, k=2.0), x4)
 
 
 def activations(add):
@@ -171,13 +191,41 @@ def activations(add):
         add(layer, dict(p=0.3), R(2, 3), train=False)
     add("Dropout", dict(p=0.0), x)
     add("Dropout2d", dict(p=0.3), R(2, 3, 2, 2), train=False)
+    add("Dropout3d", dict(p=0.3), R(2, 1, 2, 2, 1), train=False)
+    add("AlphaDropout", dict(p=0.3), x, train=False)
+    add("Softmax2d", {}, R(2, 3, 2, 2))
     add("Flatten", {}, R(2, 3, 2))
     add("Flatten", dict(start_dim=0, end_dim=1), R(2, 3, 2))
     add("Unflatten", dict(dim=1, unflattened_size=(2, -1)), x)
     add("ZeroPad2d", dict(padding=2), R(1, 2, 2, 2))
     add("ZeroPad2d", dict(padding=(1, 0, 2, -1)), R(2, 2, 2))
-    add("Upsample", dict(scale_factor=2), R(1, 2, 2, 3))
-    add("Upsample", dict(size=(3, 5)), R(1, 2, 2, 3))
+    for layer in ["ZeroPad", "ReflectionPad", "ReplicationPad", "CircularPad"]:
+        add(layer + "1d", dict(padding=(2, 1)), R(1, 2, 4))
+        if layer != "ZeroPad":
+            add(layer + "2d", dict(padding=1), R(1, 2, 3, 2))
+        add(layer + "3d", dict(padding=(1, 0, 1, 1, 0, 2)), R(1, 3, 2, 3))
+    for d in [1, 2, 3]:
+        add(f"ConstantPad{d}d", dict(padding=1, value=0.5), R(1, 2, *[2] * d))
+    add("ConstantPad1d", dict(padding=(-1, 2), value=3), R(2, 3))
+    image = R(1, 2, 2, 3)
+    add("Upsample", dict(scale_factor=2), image)
+    add("Upsample", dict(size=(3, 5)), image)
+    add("Upsample", dict(size=5), R(1, 2, 3))
+    add("Upsample", dict(scale_factor=(1.5, 2.0), mode="bilinear"), image)
+    add("Upsample", dict(scale_factor=1.7, mode="bicubic", align_corners=True), image)
+    add("Upsample", dict(scale_factor=1.6, mode="linear", recompute_scale_factor=True), R(1, 2, 3))
+    add("Upsample", dict(size=(3, 2, 3), mode="trilinear"), R(1, 1, 2, 2, 2))
+    add("Upsample", dict(size=(3, 4), mode="nearest-exact"), image)
+    add("Upsample", dict(size=(1, 2), mode="area"), image)
+    add("UpsamplingNearest2d", dict(scale_factor=2), image)
+    add("UpsamplingBilinear2d", dict(size=(3, 5)), image)
+    add("PixelShuffle", dict(upscale_factor=2), R(1, 4, 2, 3))
+    add("PixelUnshuffle", dict(downscale_factor=2), R(1, 1, 2, 4))
+    add("ChannelShuffle", dict(groups=2), R(1, 4, 2))
+    add("Unfold", dict(kernel_size=2), R(1, 2, 3, 3))
+    add("Unfold", dict(kernel_size=(2, 1), dilation=2, padding=(1, 0), stride=(1, 2)), R(2, 3, 3))
+    add("Fold", dict(output_size=(3, 4), kernel_size=2), R(1, 4, 6))
+    add("Fold", dict(output_size=(3, 4), kernel_size=(1, 2), stride=2), R(2, 4))
 
 
 def collect(parts):

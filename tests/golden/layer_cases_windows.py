@@ -44,6 +44,46 @@ def small(add):
     add("AdaptiveAvgPool2d", dict(output_size=(2, 3)), image)
     add("AdaptiveMaxPool1d", dict(output_size=3), line)
     add("AdaptiveMaxPool2d", dict(output_size=(2, 3)), image[0])
+    add("AdaptiveAvgPool2d", dict(output_size=(None, 2)), image)
+    add("AdaptiveMaxPool2d", dict(output_size=(2, None)), image)
+    add("AvgPool2d", dict(kernel_size=2, ceil_mode=True, divisor_override=3), image)
+    add("AvgPool2d", dict(kernel_size=3, stride=2, padding=1, divisor_override=-2), image)
+    volumes(add)
+    unpooling(add)
+
+
+def volumes(add):
+    volume = R(1, 2, 3, 5, 4)
+    conv(add, "Conv3d", (2, 2, 2), volume)
+    conv(add, "Conv3d", (2, 4, (1, 3, 2)), volume, stride=(1, 2, 1), padding=(0, 1, 2),
+         dilation=(1, 1, 2), groups=2, bias=False)
+    conv(add, "Conv3d", (2, 1, (2, 3, 2)), volume, padding="same")
+    for mode in ["reflect", "replicate", "circular"]:
+        conv(add, "Conv3d", (2, 1, 2), volume, padding=(1, 0, 2), padding_mode=mode)
+    conv(add, "Conv3d", (2, 1, 2), volume[0], padding=1)
+    conv(add, "ConvTranspose3d", (2, 1, 2), R(1, 2, 2, 2, 3))
+    conv(add, "ConvTranspose3d", (2, 2, (2, 1, 3)), R(1, 2, 2, 2, 3), stride=(2, 1, 3),
+         padding=(1, 0, 1), output_padding=(1, 0, 2), groups=2, bias=False)
+    conv(add, "ConvTranspose3d", (2, 1, 2), R(2, 2, 2, 2), dilation=2)
+    add("MaxPool3d", dict(kernel_size=2), volume)
+    add("MaxPool3d", dict(kernel_size=(2, 3, 2), stride=(1, 2, 1), padding=(1, 1, 0),
+                          dilation=(1, 1, 2), ceil_mode=True), volume)
+    add("AvgPool3d", dict(kernel_size=2), volume[0])
+    add("AvgPool3d", dict(kernel_size=(2, 3, 2), stride=(1, 2, 1), padding=(1, 1, 0),
+                          ceil_mode=True, count_include_pad=False), volume)
+    add("AvgPool3d", dict(kernel_size=(1, 2, 3), ceil_mode=True, divisor_override=5), volume)
+    add("AdaptiveAvgPool3d", dict(output_size=(2, None, 3)), volume)
+    add("AdaptiveMaxPool3d", dict(output_size=(2, 2, 3)), volume)
+
+
+def unpooling(add):
+    for layer, x in [("1d", R(1, 2, 7)), ("2d", R(2, 5, 4)), ("3d", R(1, 1, 4, 2, 4))]:
+        pool = getattr(torch.nn, "MaxPool" + layer)(2, return_indices=True)
+        values, indices = pool(x)
+        add("MaxUnpool" + layer, dict(kernel_size=2), values, indices)
+    values, indices = torch.nn.MaxPool2d(3, 2, 1, return_indices=True)(R(1, 1, 5, 4))
+    add("MaxUnpool2d", dict(kernel_size=3, stride=2, padding=1), values, indices,
+        call=dict(output_size=(5, 4)))
 
 
 def more(add):

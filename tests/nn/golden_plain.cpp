@@ -40,17 +40,28 @@ Subject batch_norm(const Json& a, const Json&) {
 
 template <class M>
 Subject instance_norm(const Json& a, const Json&) {
-  return layer<M>(a["num_features"].get<I>(),
-                  nn::InstanceNormOptions{.eps = get(a, "eps", 1e-5),
-                                          .affine = get(a, "affine", false),
-                                          .bias = get(a, "bias", true)});
+  return layer<M>(
+      a["num_features"].get<I>(),
+      nn::InstanceNormOptions{.eps = get(a, "eps", 1e-5),
+                              .momentum = optional(a, "momentum", 0.1),
+                              .affine = get(a, "affine", false),
+                              .bias = get(a, "bias", true),
+                              .track_running_stats = get(a, "track_running_stats", false)});
 }
 
 void add_norms(Makers& m) {
   m["BatchNorm1d"] = batch_norm<nn::BatchNorm1d>;
   m["BatchNorm2d"] = batch_norm<nn::BatchNorm2d>;
+  m["BatchNorm3d"] = batch_norm<nn::BatchNorm3d>;
   m["InstanceNorm1d"] = instance_norm<nn::InstanceNorm1d>;
   m["InstanceNorm2d"] = instance_norm<nn::InstanceNorm2d>;
+  m["InstanceNorm3d"] = instance_norm<nn::InstanceNorm3d>;
+  m["LocalResponseNorm"] = [](const Json& a, const Json&) {
+    return layer<nn::LocalResponseNorm>(
+        a["size"].get<I>(),
+        nn::LocalResponseNormOptions{
+            .alpha = get(a, "alpha", 1e-4), .beta = get(a, "beta", 0.75), .k = get(a, "k", 1.0)});
+  };
   m["LayerNorm"] = [](const Json& a, const Json&) {
     return layer<nn::LayerNorm>(
         shape_of(a["normalized_shape"]),
@@ -131,6 +142,9 @@ void add_activations(Makers& m) {
   m["Dropout"] = number<nn::Dropout>("p", 0.5);
   m["Dropout1d"] = number<nn::Dropout1d>("p", 0.5);
   m["Dropout2d"] = number<nn::Dropout2d>("p", 0.5);
+  m["Dropout3d"] = number<nn::Dropout3d>("p", 0.5);
+  m["AlphaDropout"] = number<nn::AlphaDropout>("p", 0.5);
+  m["Softmax2d"] = plain<nn::Softmax2d>;
 }
 
 void add_shapes(Makers& m) {
@@ -139,17 +153,6 @@ void add_shapes(Makers& m) {
   };
   m["Unflatten"] = [](const Json& a, const Json&) {
     return layer<nn::Unflatten>(a["dim"].get<I>(), shape_of(a["unflattened_size"]));
-  };
-  m["ZeroPad2d"] = [](const Json& a, const Json&) {
-    const Json& p = a["padding"];
-    if (p.is_number()) return layer<nn::ZeroPad2d>(p.get<I>());
-    return layer<nn::ZeroPad2d>(p[0].get<I>(), p[1].get<I>(), p[2].get<I>(), p[3].get<I>());
-  };
-  m["Upsample"] = [](const Json& a, const Json&) {
-    nn::UpsampleOptions options;
-    if (a.contains("size")) options.size = size2(a["size"]);
-    if (a.contains("scale_factor")) options.scale_factor = size2(a["scale_factor"]);
-    return layer<nn::Upsample>(options);
   };
 }
 

@@ -6,9 +6,23 @@
 
 namespace hero::test {
 
+namespace {
+// null stands for the input's size.
+int64_t number(const Json& value) { return value.is_null() ? -1 : value.get<int64_t>(); }
+}  // namespace
+
 nn::Size2 size2(const Json& value) {
-  if (value.is_array()) return {value[0].get<int64_t>(), value[1].get<int64_t>()};
+  if (value.is_array()) return {number(value[0]), number(value[1])};
   return value.get<int64_t>();
+}
+
+nn::Size3 size3(const Json& value) {
+  if (value.is_array()) return {number(value[0]), number(value[1]), number(value[2])};
+  return value.get<int64_t>();
+}
+
+nn::Size3 size3(const Json& args, const char* name, int64_t otherwise) {
+  return args.contains(name) ? size3(args[name]) : nn::Size3(otherwise);
 }
 
 nn::Size2 size2(const Json& args, const char* name, int64_t otherwise) {
@@ -25,6 +39,8 @@ Subject make_subject(const Json& description) {
     Makers all;
     add_plain_layers(all);
     add_window_layers(all);
+    add_volume_layers(all);
+    add_image_layers(all);
     add_losses(all);
     add_sequence_layers(all);
     return all;

@@ -13,6 +13,7 @@ using I = int64_t;
 nn::Padding padding(const Json& a) {
   if (!a.contains("padding")) return 0;
   if (a["padding"].is_string()) return a["padding"].get<std::string>();
+  if (a["padding"].is_number()) return a["padding"].get<I>();
   return Pair(size2(a["padding"]));
 }
 
@@ -71,6 +72,11 @@ std::optional<nn::Size2> stride2(const Json& a) {
   return a.contains("stride") ? std::optional<nn::Size2>(size2(a["stride"])) : std::nullopt;
 }
 
+std::optional<I> divisor(const Json& a) {
+  if (!a.contains("divisor_override")) return {};
+  return a["divisor_override"].get<I>();
+}
+
 }  // namespace
 
 void add_window_layers(Makers& m) {
@@ -103,7 +109,8 @@ void add_window_layers(Makers& m) {
         nn::AvgPool2dOptions{.stride = stride2(a),
                              .padding = size2(a, "padding", 0),
                              .ceil_mode = get(a, "ceil_mode", false),
-                             .count_include_pad = get(a, "count_include_pad", true)});
+                             .count_include_pad = get(a, "count_include_pad", true),
+                             .divisor_override = divisor(a)});
   };
   m["AdaptiveAvgPool1d"] = [](const Json& a, const Json&) {
     return layer<nn::AdaptiveAvgPool1d>(a["output_size"].get<I>());

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <hero/nn/module.h>
-#include <hero/nn/size2.h>
+#include <hero/nn/sizes.h>
 
 namespace hero::test {
 
@@ -29,6 +29,8 @@ using Makers = std::map<std::string, Maker>;
 /// Each adds the layers of a family.
 void add_plain_layers(Makers& makers);
 void add_window_layers(Makers& makers);
+void add_volume_layers(Makers& makers);
+void add_image_layers(Makers& makers);
 void add_losses(Makers& makers);
 void add_sequence_layers(Makers& makers);
 
@@ -51,6 +53,16 @@ T get(const Json& args, const char* name, const T& otherwise) {
 /// A number or a pair.
 nn::Size2 size2(const Json& value);
 nn::Size2 size2(const Json& args, const char* name, int64_t otherwise);
+/// The same of three.
+nn::Size3 size3(const Json& value);
+nn::Size3 size3(const Json& args, const char* name, int64_t otherwise);
+/// One number or several.
+template <class T>
+nn::OneOrEach<T> one_or_each(const Json& args, const char* name) {
+  if (!args.contains(name)) return {};
+  return args[name].is_array() ? nn::OneOrEach<T>(args[name].get<std::vector<T>>())
+                               : nn::OneOrEach<T>(args[name].get<T>());
+}
 /// A list of numbers, or undefined.
 Tensor weights(const Json& args, const char* name);
 /// \}

@@ -169,12 +169,12 @@ std::vector<Case> cases() {
       {"Upsample",
        {6, 8},
        [](N n) {
-         return nn::Upsample({.size = nn::Size2(n[0], n[1])})(x({1, 2, 3, 4}));
+         return nn::Upsample({.size = {n[0], n[1]}})(x({1, 2, 3, 4}));
        }},
       {"Upsample by a factor",
        {2, 3},
        [](N n) {
-         return nn::Upsample({.scale_factor = nn::Size2(n[0], n[1])})(x({1, 2, 3, 4}));
+         return nn::Upsample({.scale_factor = {double(n[0]), double(n[1])}})(x({1, 2, 3, 4}));
        }},
       {"rotary_embedding",
        {5},

@@ -163,3 +163,38 @@ TEST_CASE("a small convolutional network learns to tell two patterns apart") {
   }
   CHECK(loss(net(x), y).item() < 0.1);
 }
+
+TEST_CASE("CTCLoss and MultiLabelMarginLoss are their functions with hooks around") {
+  manual_seed(3);
+  const Tensor p = log_softmax(randn({5, 2, 4}), -1), targets = tensor({{1, 2}, {3, 3}});
+  const Tensor inputs = tensor({5, 4}), lengths = tensor({2, 1});
+  nn::CTCLoss ctc({.blank = 0, .reduction = Reduction::sum});
+  int calls = 0;
+  ctc.register_forward_hook([&](nn::Module&, const nn::Tensors& in, const nn::Tensors&) {
+    CHECK(in.size() == 4);
+    ++calls;
+  });
+  CHECK(equal(ctc(p, targets, inputs, lengths),
+              ctc_loss(p, targets, inputs, lengths, {.reduction = Reduction::sum})));
+  CHECK(calls == 1);
+  const Tensor x = randn({2, 4}), y = tensor({{3, 0, -1, 1}, {1, -1, 2, 3}});
+  nn::MultiLabelMarginLoss margin(Reduction::none);
+  CHECK(equal(margin(x, y), multilabel_margin_loss(x, y, Reduction::none)));
+}
+
+TEST_CASE("max pooling names places, from which MaxUnpool puts the values back") {
+  manual_seed(4);
+  const Tensor x = randn({1, 2, 4, 6});
+  nn::MaxPool2d pool(2);
+  const auto [values, places] = pool.forward_with_indices(x);
+  CHECK(equal(values, pool(x)));
+  CHECK(equal(gather(flatten(x, 2), 2, flatten(places, 2)), flatten(values, 2)));
+  const Tensor back = nn::MaxUnpool2d(2)(values, places);
+  CHECK(back.shape() == x.shape());
+  CHECK(equal(pool(back).clamp(0.0, {}), values.clamp(0.0, {})));
+  CHECK_THROWS_WITH(nn::MaxUnpool2d(2)(values, places, {6, 6}),
+                    ContainsSubstring("output_size 6 in dimension 0 is not less than a stride"));
+  CHECK_THROWS_WITH(nn::ReflectionPad2d({1, 2, 3}), ContainsSubstring("3 widths for 2 dimensions"));
+  CHECK_THROWS_WITH(nn::Conv1d(2, 2, 3, {.padding = Pair{1, 2}}),
+                    ContainsSubstring("padding of 2 numbers for 1 dimension"));
+}
