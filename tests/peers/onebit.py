@@ -165,7 +165,7 @@ def main():
                     ("DeepSpeed, 1-bit Adam", lambda: train_peer(path, options.ranks, "onebit", port + 1))):
                 losses, sent[name] = run()
                 curves.setdefault(name, []).append(losses)
-    marks = [m for m in (10, FREEZE, FREEZE + 20, 150, 250, options.steps) if m <= options.steps]
+    marks = sorted({m for m in (10, FREEZE, FREEZE + 20, 150, 250) if m < options.steps} | {options.steps})
     print(f"{options.ranks} ranks, {options.seeds} seeds: mean loss of the ten steps up to a step, and the "
           "spread of the last over the seeds; bytes of a rank in the last step")
     print(f"{'':24}" + "".join(f"{mark:>9}" for mark in marks) + "   spread       bytes")
