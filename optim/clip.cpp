@@ -28,10 +28,14 @@ std::vector<Array> gradients_of(const std::vector<Tensor>& params, const Owners*
   return list;
 }
 
-// That of the first gradient; of the first parameter where there is none.
+// That of the first gradient with elements, since what other stages have is empty here and lies
+// where nothing is offloaded; else of the first gradient, or parameter.
 Device device_of(const std::vector<Tensor>& params) {
-  for (const Tensor& param : params) {
-    if (param.grad().defined()) return param.grad().device();
+  for (const bool empty_too : {false, true}) {
+    for (const Tensor& param : params) {
+      const Tensor grad = param.grad();
+      if (grad.defined() && (empty_too || grad.numel() > 0)) return grad.device();
+    }
   }
   return params.empty() ? kCpu : params[0].device();
 }
