@@ -3,6 +3,8 @@
 #include <hero/core/accelerator.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
+#include <hero/core/meta/planned_accelerator.h>
+#include <hero/core/planned_device.h>
 
 namespace hero::core {
 
@@ -13,6 +15,7 @@ std::atomic<Accelerator*> registered = nullptr;
 void set_accelerator(Accelerator* accelerator) { registered = accelerator; }
 
 Accelerator& accelerator(const char* op, Device device) {
+  if (device == kMeta && kernels_of(kMeta) == DeviceType::cuda) return planned_accelerator();
   Accelerator* const found = registered;
   check(found != nullptr, op, ": device ", device,
         " is not available: this program was linked without the CUDA backend; link hero::hero, or "

@@ -67,8 +67,8 @@ class Accelerator {
 /// Registers the one accelerator of the process, which must outlive all arrays.
 void set_accelerator(Accelerator* accelerator);
 
-/// The accelerator, if `device` is one of its devices. Otherwise throws an Error that begins with
-/// `op` and says what is missing.
+/// The accelerator, if `device` is one of its devices, and for meta that is planned for a GPU one
+/// that is planned, too. Otherwise throws an Error that begins with `op` and says what is missing.
 Accelerator& accelerator(const char* op, Device device);
 
 }  // namespace hero::core

@@ -141,12 +141,13 @@ Array Array::to(DType dtype) const {
 
 Array Array::to(Device target) const {
   if (target == device()) return *this;
-  check(device().type != DeviceType::meta, "to: meta array ", shape_, " has no values to copy to ",
-        target, "; create it there instead");
+  const bool planned = device().type == DeviceType::meta && target.type == DeviceType::meta;
+  check(planned || device().type != DeviceType::meta, "to: meta array ", shape_,
+        " has no values to copy to ", target, "; create it there instead");
   Array result = empty(shape_, dtype_, target);
   // Only a device's own backend knows how to reach its memory.
   const Device worker = target.type == DeviceType::cpu ? device() : target;
-  if (target.type != DeviceType::meta) backend(worker).copy(*this, result);
+  if (planned || target.type != DeviceType::meta) backend(worker).copy(*this, result);
   return result;
 }
 

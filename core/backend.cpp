@@ -1,6 +1,8 @@
 #include <hero/core/accelerator.h>
 #include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
+#include <hero/core/meta/planned_host.h>
+#include <hero/core/planned_device.h>
 #include <hero/core/profile/metered_backend.h>
 
 namespace hero::core {
@@ -14,6 +16,7 @@ namespace {
 
 Backend& plain_backend(Device device) {
   if (device.type == DeviceType::cpu) return cpu_backend();
+  if (device == kPlannedHost) return planned_host_backend();
   if (device.type == DeviceType::meta) return meta_backend();
   return accelerator("backend", device).backend(device.index);
 }
@@ -22,7 +25,8 @@ Backend& plain_backend(Device device) {
 
 Backend& backend(Device device) {
   Backend& plain = plain_backend(device);
-  return work_meter ? metered(plain) : plain;
+  if (!work_meter) return plain;
+  return metered(plain, device == kPlannedHost ? WorkPlace::host : WorkPlace::device);
 }
 
 }  // namespace hero::core

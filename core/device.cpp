@@ -1,10 +1,12 @@
 #include <hero/core/device.h>
 #include <hero/core/error.h>
+#include <hero/core/planned_device.h>
 
 namespace hero {
 
 std::string to_string(const Device& device) {
   if (device.type == DeviceType::cpu) return "cpu";
+  if (device == core::kPlannedHost) return "meta (the host)";
   if (device.type == DeviceType::meta) return "meta";
   return "cuda:" + std::to_string(device.index);
 }

@@ -10,7 +10,13 @@ thread_local DeviceType planned_type = DeviceType::cpu;
 }  // namespace
 
 DeviceType kernels_of(Device device) {
+  if (device == kPlannedHost) return DeviceType::cpu;
   return device.type == DeviceType::meta ? planned_type : device.type;
+}
+
+Device host_of(Device device) {
+  if (device.type != DeviceType::meta) return kCpu;
+  return kernels_of(device) == DeviceType::cpu ? device : kPlannedHost;
 }
 
 PlannedDevice::PlannedDevice(DeviceType type) : previous_(planned_type) {

@@ -1,14 +1,22 @@
 #pragma once
-// The kind of device for which arrays on meta are planned.
+// The kind of device for which arrays on meta are planned, and the host memory beside it.
 #include <hero/core/device.h>
 
 namespace hero::core {
+
+/// Host memory in a plan for a GPU: arrays there have shapes but no bytes, as all arrays on meta,
+/// and are charged to the ledger like arrays on the cpu. The host computes with them.
+inline constexpr Device kPlannedHost{DeviceType::meta, 1};
 
 /// The kind of device whose kernels would compute with arrays on this device: its own, or for meta
 /// that of the innermost PlannedDevice on this thread, or else the CPU. Operations ask for it if
 /// kinds of devices differ in what their kernels take, so that a plan has the dtypes and sizes of
 /// the real program.
 DeviceType kernels_of(Device device);
+
+/// Where arrays in host memory are, beside arrays on this device: kCpu; beside meta that is planned
+/// for a GPU kPlannedHost; and beside meta that is planned for the CPU that itself.
+Device host_of(Device device);
 
 /// While it lives, arrays on meta are planned for devices of this kind, on this thread.
 class PlannedDevice {

@@ -4,9 +4,18 @@
 #include <hero/core/allocator.h>
 #include <hero/core/error.h>
 #include <hero/core/fetcher.h>
+#include <hero/core/planned_device.h>
 #include <hero/core/storage.h>
 
 namespace hero::core {
+namespace {
+
+// Whose memory the bytes take.
+DeviceType account_of(Device device) {
+  return device == kPlannedHost ? DeviceType::cpu : device.type;
+}
+
+}  // namespace
 
 Storage::Storage(int64_t bytes, Device device)
     : bytes_(bytes), ledger_(&current_ledger()), device_(device), tag_(current_tag()) {}
@@ -35,8 +44,8 @@ void Storage::destroy(Storage* storage) {
 
 void Storage::retag(MemoryTag tag) {
   if (!released_) {
-    ledger_->discharge(device_.type, tag_, bytes_);
-    ledger_->charge(device_.type, tag, bytes_);
+    ledger_->discharge(account_of(device_), tag_, bytes_);
+    ledger_->charge(account_of(device_), tag, bytes_);
   }
   tag_ = tag;
 }
@@ -44,8 +53,8 @@ void Storage::retag(MemoryTag tag) {
 void Storage::charge_to(Ledger& ledger) {
   if (&ledger == ledger_) return;
   if (!released_) {
-    ledger_->discharge(device_.type, tag_, bytes_);
-    ledger.charge(device_.type, tag_, bytes_);
+    ledger_->discharge(account_of(device_), tag_, bytes_);
+    ledger.charge(account_of(device_), tag_, bytes_);
   }
   ledger_ = &ledger;
 }
@@ -59,7 +68,7 @@ void Storage::release() {
     }
   }
   data_ = nullptr;
-  ledger_->discharge(device_.type, tag_, bytes_);
+  ledger_->discharge(account_of(device_), tag_, bytes_);
   released_ = true;
 }
 
@@ -72,7 +81,7 @@ void Storage::refill() {
       data_ = static_cast<std::byte*>(block);
     }
   }
-  ledger_->charge(device_.type, tag_, bytes_);
+  ledger_->charge(account_of(device_), tag_, bytes_);
   released_ = false;
 }
 

@@ -2,6 +2,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/swap_worker.h>
+#include <hero/core/profile/transfers.h>
 #include <hero/core/swap_file.h>
 
 namespace hero::core {
@@ -23,14 +24,22 @@ struct Swapped::Slot {
   Ref<Storage> storage;
   int64_t bytes;  // of the slot
   SwapJob job;
-  bool begun = false;   // a transfer that nobody has waited for
-  bool stored = false;  // the slot holds the storage's bytes
+  bool begun = false;     // a transfer that nobody has waited for
+  bool stored = false;    // the slot holds the storage's bytes
+  int64_t transfer = -1;  // of a storage on meta, what the thread's meter calls it
+
+  bool planned() const { return storage->device().type == DeviceType::meta; }
+  // A slot of a plan is taken, or given back.
+  void hold(int64_t change) const {
+    if (planned() && transfer_meter != nullptr) transfer_meter->hold_in_file(change);
+  }
 
   // Ends the transfer that was begun; what failed, or "".
   std::string finish() {
     if (!begun) return {};
     begun = false;
-    std::string error = worker.wait(job);
+    if (planned() && transfer_meter != nullptr) transfer_meter->wait_transfer(transfer);
+    std::string error = planned() ? std::string() : worker.wait(job);
     if (job.writing) {
       stored = error.empty();
       if (stored) storage->release();
@@ -43,23 +52,33 @@ struct Swapped::Slot {
   void begin(bool writing) {
     job.data = storage->data();
     job.writing = writing;
-    worker.begin(job);
+    planned() ? count(writing) : worker.begin(job);
     begun = true;
+  }
+  void count(bool writing) {
+    worker.count(writing, bytes);
+    const Transfer way = writing ? Transfer::to_disk : Transfer::from_disk;
+    transfer = transfer_meter != nullptr ? transfer_meter->begin_transfer(way, bytes) : -1;
   }
 };
 
 Swapped::Swapped(SwapFile& file, Ref<Storage> storage) {
-  check(storage->device() == kCpu, "swap file: only storages on the cpu can lie there, not on ",
-        storage->device());
+  const bool planned = storage->device().type == DeviceType::meta;
+  check(storage->device() == kCpu || planned,
+        "swap file: only storages on the cpu can lie there, not on ", storage->device());
+  check(planned || !file.worker_->planned(), "swap file: a planned one has no room for bytes on ",
+        storage->device(), "; make it without .planned, or rehearse on meta");
   const int64_t bytes = whole_blocks(storage->bytes());
   SwapJob job;
   job.bytes = storage->bytes();
   job.first = bytes > 0 ? file.worker_->take(bytes) : 0;
   slot_ = std::make_unique<Slot>(Slot{*file.worker_, std::move(storage), bytes, std::move(job)});
+  slot_->hold(bytes);
 }
 
 Swapped::~Swapped() {
   slot_->finish();
+  slot_->hold(-slot_->bytes);
   if (slot_->bytes > 0) slot_->worker.give_back(slot_->job.first, slot_->bytes);
 }
 

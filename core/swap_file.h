@@ -26,6 +26,9 @@ struct SwapOptions {
   int64_t bytes = 0;   ///< size of the file, which is allocated on the disk at once
   int threads = 2;     ///< threads that read and write, 1 to 64
   bool direct = true;  ///< bypass the system's page cache (O_DIRECT) if the file system can
+  /// True: there is no file, and the folder need not exist; slots and bytes are only counted. Such
+  /// a file takes only storages on meta, for the rehearsal of a machine with a disk.
+  bool planned = false;
 };
 
 /// A file without a name in a folder: it uses its space while the object lives and frees it
@@ -54,7 +57,8 @@ class SwapFile {
   int64_t written_bytes() const;
   /// True if it bypasses the page cache.
   bool direct() const;
-  /// The descriptor of the open file, to inspect it or, in a test, to damage it.
+  /// The descriptor of the open file, to inspect it or, in a test, to damage it; -1 if it is
+  /// planned.
   int descriptor() const;
 
  private:
@@ -63,10 +67,12 @@ class SwapFile {
 };
 
 /// A storage on the cpu with a slot in a SwapFile. Only one thread at a time may use it, and
-/// nothing may use the storage's bytes from begin_write() or begin_read() until wait().
+/// nothing may use the storage's bytes from begin_write() or begin_read() until wait(). A storage
+/// on meta can have a slot, too: its bytes are counted as if there were any.
 class Swapped {
  public:
-  /// Takes a slot. Throws an Error with the sizes if the file has not enough space left.
+  /// Takes a slot. Throws an Error with the sizes if the file has not enough space left, and one if
+  /// the file is planned and the storage is not on meta.
   Swapped(SwapFile& file, Ref<Storage> storage);
   /// Waits, and frees the slot; a storage that was released stays so, without its bytes.
   ~Swapped();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/core/fetcher.h>
 #include <hero/core/profile/observer.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/engines/rank_state.h>
@@ -13,10 +14,13 @@ namespace {
 
 thread_local std::string current_unit;
 
-// meta arrays have no bytes, empty ones need none
+// Meta arrays have no bytes, but those that lie in a planned file are read from there; empty ones
+// need none.
 std::byte* pointer(const Array& array) {
-  if (!array.defined() || array.numel() == 0 || array.device() == kMeta) return nullptr;
-  return array.bytes();
+  if (!array.defined() || array.numel() == 0) return nullptr;
+  if (array.device().type != DeviceType::meta) return array.bytes();
+  if (core::is_away(array)) core::fetcher_of(array.storage())->fetch();
+  return nullptr;
 }
 
 // True when the arrays share bytes, but for b lying exactly `begin` elements into a.

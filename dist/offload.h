@@ -1,5 +1,6 @@
 #pragma once
 // What ZeRO and fully_shard() can keep in host memory, or in a file, instead of device memory.
+#include <memory>
 
 namespace hero::core {
 class SwapFile;
@@ -8,8 +9,8 @@ class SwapFile;
 namespace hero::dist {
 
 /// Where shards are kept while nothing is computed with them. For a module on the cpu, where the
-/// two memories are the same, `optimizer` and `parameters` change nothing. Simulated ranks support
-/// none of the three.
+/// two memories are the same, `optimizer` and `parameters` change nothing; nor do they on simulated
+/// ranks, except in a rehearsal for a cluster of GPUs, where host memory is planned as well.
 struct Offload {
   /// True: the shards that the optimizer steps are in page-locked host memory, with their gradients
   /// and the optimizer's states, and the cpu makes the step. Stages 1 and 2 keep the whole
@@ -24,6 +25,8 @@ struct Offload {
   /// states, unless it is an optim::Paged. The file must outlive the module; either every rank has
   /// a file or none does.
   core::SwapFile* disk = nullptr;
+  /// The same file, if nobody else keeps it while the module lives.
+  std::shared_ptr<core::SwapFile> own_disk = {};
 
   /// True if any of the three is set.
   bool any() const { return optimizer || parameters || disk != nullptr; }

@@ -89,11 +89,6 @@ std::string Traffic::table() const {
   return text;
 }
 
-const char* name(Transfer transfer) {
-  constexpr const char* names[kTransferCount] = {"to device", "to host", "from disk", "to disk"};
-  return names[static_cast<int>(transfer)];
-}
-
 int64_t bytes_sent(const Call& call, int rank, int ranks) {
   const int64_t own = call.counts.empty() ? 0 : call.counts.count(rank);
   const int64_t others = ranks - 1;

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
+#include <hero/core/profile/transfers.h>
 #include <hero/dist/engines/call.h>
 
 namespace hero::dist {
 
 /// Between which memories of a rank bytes are copied: the host's, a device's, a file.
-enum class Transfer : uint8_t { to_device, to_host, from_disk, to_disk };
-inline constexpr int kTransferCount = 4;
-const char* name(Transfer transfer);
+using core::kTransferCount;
+using core::Transfer;
 
 /// Counts the calls of a rank and the bytes that it sent to others, including padding. Each rank
 /// has one, into which all its communicators count; only the rank's own thread may use it. For n

@@ -319,6 +319,7 @@ bool ExactSum::none_here() const {
 }
 
 Array ExactSum::words_on(Device device) const {
+  if (device.type == DeviceType::meta) return Array::zeros({exact::kWords}, kInt64, device);
   if (none_here()) {
     if (elsewhere_.empty()) return Array::zeros({exact::kWords}, kInt64, device);
     if (elsewhere_.size() == 1 && elsewhere_[0].device() == device) return elsewhere_[0].clone();

@@ -36,6 +36,7 @@ SwapWorker::SwapWorker(const std::string& folder, const SwapOptions& options)
         "swap file: it has 1 to 64 threads: ", options.threads);
   bytes_ = whole_blocks(options.bytes);
   slots_ = SwapSlots(bytes_);
+  if (options.planned) return;
   try {
     open_file();
     if (options.direct) go_past_the_cache();

@@ -46,6 +46,9 @@ class SwapWorker {
   void begin(SwapJob& job);
   /// What failed, or "".
   std::string wait(SwapJob& job);
+  /// Bytes that are written or read in a plan.
+  void count(bool writing, int64_t bytes) { (writing ? written_bytes_ : read_bytes_) += bytes; }
+  bool planned() const { return fd_ < 0; }
 
   const std::string& folder() const { return folder_; }
   int64_t bytes() const { return bytes_; }

@@ -1,16 +1,31 @@
 // The meta device: shapes without bytes. Every family has nothing to compute; what needs values
 // fails.
 #include <hero/core/backend.h>
+#include <hero/core/fetcher.h>
+#include <hero/core/meta/planned_host.h>
 
 namespace hero::core {
 
 namespace {
 
+// Of an array that lies in a planned file other devices would ask for the bytes.
+void ask_for(const Array& array) {
+  if (array.numel() > 0 && is_away(array)) fetcher_of(array.storage())->fetch();
+}
+
 class MetaBackend final : public Backend {
  public:
-  void map(MapOp, std::span<const Operand>, DType, const Array&) override {}
-  void copy(const Array&, const Array&) override {}
-  void fill(const Array&, Scalar) override {}
+  void map(MapOp, std::span<const Operand> inputs, DType, const Array& out) override {
+    for (const Operand& input : inputs) {
+      if (input.array != nullptr) ask_for(*input.array);
+    }
+    ask_for(out);
+  }
+  void copy(const Array& src, const Array& dst) override {
+    ask_for(src);
+    ask_for(dst);
+  }
+  void fill(const Array& out, Scalar) override { ask_for(out); }
   void reduce(ReduceKind, const Array&, const Array*, const Array&) override {}
   void exact_sum(ReduceKind, std::span<const Array>, const Array&) override {}
   void exact_result(SumResult, const Array&, const Array&) override {}
@@ -68,7 +83,7 @@ class MetaBackend final : public Backend {
   void recurrent_cell_backward(CellKind, const CellStepBack&) override {}
   void random_mask(const RandomFill&, double, const Array&, const Array&) override {}
   void update(UpdateOp, DType, std::span<const UpdateItem>, std::span<const double>) override {}
-  void encode(Codec, const Array&, int64_t, const Array&, const Array*) override {}
+  void encode(Codec, const Array& x, int64_t, const Array&, const Array*) override { ask_for(x); }
   void decode(Codec, const Array&, int64_t, DecodeMode, const Array&) override {}
 };
 
@@ -76,6 +91,11 @@ class MetaBackend final : public Backend {
 
 Backend& meta_backend() {
   static auto* const backend = new MetaBackend;  // leaked, as that of the cpu
+  return *backend;
+}
+
+Backend& planned_host_backend() {
+  static auto* const backend = new MetaBackend;
   return *backend;
 }
 

@@ -2,6 +2,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include <hero/core/planned_device.h>
 #include <hero/core/profile/metered_backend.h>
 #include <hero/core/profile/work_of.h>
 
@@ -28,7 +29,7 @@ DType dtype_of(std::span<const Array> xs) { return xs.empty() ? kFloat32 : xs.fr
 // Inside of a call nothing is charged: a family may be made of others.
 class MeteredBackend final : public Backend {
  public:
-  explicit MeteredBackend(Backend& inner) : inner_(inner) {}
+  MeteredBackend(Backend& inner, WorkPlace place) : inner_(inner), place_(place) {}
 
   void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) override {
     charge(map_work(inputs, compute, out));
@@ -36,7 +37,12 @@ class MeteredBackend final : public Backend {
     inner_.map(op, inputs, compute, out);
   }
   void copy(const Array& src, const Array& dst) override {
-    charge(pass_work(kCopy, 0, src, dst));
+    const bool between = (src.device() == kPlannedHost) != (dst.device() == kPlannedHost);
+    charge(between ? Work{.kind = kCopy,
+                          .dtype = dst.dtype(),
+                          .bytes = dst.nbytes(),
+                          .place = WorkPlace::between}
+                   : pass_work(kCopy, 0, src, dst));
     const WorkScope inside(nullptr);
     inner_.copy(src, dst);
   }
@@ -327,8 +333,10 @@ class MeteredBackend final : public Backend {
 
  private:
   // Empty arrays start no kernel.
-  static void charge(const Work& work) {
-    if (work.flops > 0 || work.bytes > 0) work_meter->charge(work);
+  void charge(Work work) const {
+    if (work.flops <= 0 && work.bytes <= 0) return;
+    if (work.place == WorkPlace::device) work.place = place_;
+    work_meter->charge(work);
   }
   // Elements that an index chooses, read or written so many times.
   static Work moved(const Array& index, const Array& elements, int64_t times) {
@@ -338,15 +346,16 @@ class MeteredBackend final : public Backend {
   }
 
   Backend& inner_;
+  const WorkPlace place_;
 };
 
 }  // namespace
 
-Backend& metered(Backend& inner) {
+Backend& metered(Backend& inner, WorkPlace place) {
   static auto* const mutex = new std::mutex;  // leaked, as the backends
   static auto* const made = new std::unordered_map<Backend*, MeteredBackend>;
   const std::lock_guard lock(*mutex);
-  return made->try_emplace(&inner, inner).first->second;
+  return made->try_emplace(&inner, inner, place).first->second;
 }
 
 }  // namespace hero::core

@@ -9,7 +9,8 @@ namespace hero::core {
 extern constinit thread_local WorkMeter* work_meter;
 
 /// `inner` behind one that charges each call of a family to the thread's meter, which there must
-/// be, and then makes it. It lives as long as the process; one for each `inner`.
-Backend& metered(Backend& inner);
+/// be, as done at `place`, and then makes it. It lives as long as the process; one for each
+/// `inner`.
+Backend& metered(Backend& inner, WorkPlace place);
 
 }  // namespace hero::core

@@ -19,6 +19,13 @@ inline constexpr int kWorkKindCount = 6;
 
 const char* name(WorkKind kind);
 
+/// Where work is done, in a rehearsal; elsewhere all of it is the device's.
+enum class WorkPlace : uint8_t {
+  device,  ///< on the device
+  host,    ///< on the host, with arrays on kPlannedHost
+  between  ///< a copy between the two, for which both wait
+};
+
 /// The work of one call. A multiply-add counts as two flops; bytes are those of the operands that
 /// the kernel must read and of the results that it must write, each once, as if the caches were
 /// empty before the call and unlimited during it.
@@ -28,6 +35,7 @@ struct Work {
   int64_t flops = 0;
   int64_t bytes = 0;
   int64_t launches = 1;  ///< kernels that a GPU would launch
+  WorkPlace place = WorkPlace::device;
 };
 
 /// Counts all work that its thread gives to backends, on every device, while a WorkScope is open.

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/core/planned_device.h>
+#include <hero/core/profile/work.h>
 #include <hero/dist/ladder/disk_home.h>
 
 namespace hero::dist {
@@ -19,11 +21,17 @@ Ref<core::Storage> released_like(const core::Storage& storage) {
   return core::Storage::create_released(storage.bytes(), storage.device());
 }
 
-// From one storage to the other, which had none.
+// From one storage to the other, which had none. Where both are planned that takes time alone.
 void move_bytes(core::Storage& from, core::Storage& to) {
   to.refill();
-  if (from.bytes() > 0) {
+  const Device device = from.device();
+  if (from.data() != nullptr) {
     std::memcpy(to.data(), from.data(), static_cast<size_t>(from.bytes()));
+  } else if (core::WorkMeter* const meter = core::current_work_meter(); meter && from.bytes() > 0) {
+    const bool on_host = device == core::kPlannedHost;
+    meter->charge({.kind = core::WorkKind::copy,
+                   .bytes = 2 * from.bytes(),
+                   .place = on_host ? core::WorkPlace::host : core::WorkPlace::device});
   }
   from.release();
 }

@@ -21,7 +21,7 @@ Array Home::pinned(int64_t count, DType dtype) const {
 
 Array Home::zeros(int64_t count, DType dtype) const {
   const Array values = pinned(count, dtype);
-  if (count > 0) core::cpu_backend().fill(values, 0);
+  if (count > 0) core::backend(values.device()).fill(values, 0);
   return values;
 }
 
@@ -39,7 +39,7 @@ const Array& Home::rounded(const Array& values, DType dtype) {
     const MemoryScope tag(MemoryTag::communication);
     rounded_ = pinned(values.numel(), dtype);
   }
-  core::cpu_backend().copy(values, rounded_);
+  core::backend(rounded_.device()).copy(values, rounded_);
   rounded_version_ = version;
   return rounded_;
 }

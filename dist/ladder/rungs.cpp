@@ -93,12 +93,6 @@ void check_divisor(const char* what, double divide_by) {
         ": divide_by must be positive, or 0 for the number of ranks: ", divide_by);
 }
 
-void check_offload(const char* what, const Offload& offload, const Communicator& group) {
-  check(!offload.any() || group.engine_kind() != EngineKind::simulated, what,
-        ": simulated ranks have one memory, meta, and cannot tell what offload leaves on a device; "
-        "rehearse without it");
-}
-
 // Where the bytes of gradients go; a collective with hosts.
 QuantizedRoute check_quantize(const nn::Module& module, const Quantize& quantize,
                               const Groups& groups) {
@@ -186,7 +180,6 @@ std::vector<std::pair<std::string, std::shared_ptr<Replica>>> sharded_below(nn::
 std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const FSDPOptions& options,
                                Tied tied) {
   check_divisor("fully_shard", options.divide_by);
-  check_offload("fully_shard", options.offload, groups.shard);
   const QuantizedRoute route = check_quantize(module, options.quantize, groups);
   const bool simulated = groups.shard.engine_kind() == EngineKind::simulated;
   auto nested = sharded_below(module);
@@ -224,7 +217,6 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                                    const ZeROOptions& options) {
   check(options.stage >= 1 && options.stage <= 3, "zero: stage must be 1, 2 or 3: ", options.stage);
   check_divisor("zero", options.divide_by);
-  check_offload("zero", options.offload, comm);
   check(options.stage == 3 || !options.offload.parameters, "zero: stage ", options.stage,
         " keeps whole parameters on the device; offload the optimizer, or use stage 3");
   check(options.stage == 3 || !options.quantize.any(), "zero: quantize needs stage 3; stage ",

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <hero/core/backend.h>
+#include <hero/core/planned_device.h>
 #include <hero/dist/ladder/unit.h>
 
 namespace hero::dist {
@@ -146,7 +147,7 @@ void Unit::cut(const UnitOptions& options) {
   const bool meta = groups_.shard.engine_kind() == EngineKind::simulated;
   const bool converts = options.gathered && *options.gathered != dtype;
   const Device device = meta ? kMeta : device_of(members_, options);
-  if (options.offload.any() && device.type == DeviceType::cuda) {
+  if (options.offload.any() && core::kernels_of(device) == DeviceType::cuda) {
     home_ = std::make_unique<Home>(device, groups_.shard.traffic());
   }
   const bool apart = home_ || options.offload.disk != nullptr;

@@ -4,13 +4,15 @@
 #include <utility>
 
 #include <hero/core/backend.h>
+#include <hero/core/planned_device.h>
 #include <hero/dist/ladder/unit.h>
 
 namespace hero::dist {
 
 // [note: streams of gathering] The gathering is asked for beside the copy of this rank's part, so
 // that what computes meanwhile waits for neither: an engine with streams of its own goes on behind
-// the stream in which it is asked. The engines without use the thread's, which must wait.
+// the stream in which it is asked. The engines without use the thread's, which must wait; simulated
+// ranks stand for those of NCCL.
 void Unit::gather_from_home() {
   const Array mine = full_.slice(0, own_.begin, own_.begin + own_.count);
   std::unique_ptr<core::Aside> aside;
@@ -44,7 +46,8 @@ void Unit::gather_bytes_from_home(const Array& mine) {
 
 // Beside which the gathering is asked for; see [note: streams of gathering].
 std::unique_ptr<core::Aside> Unit::before_gather(std::unique_ptr<core::Aside> aside) const {
-  if (!aside || groups_.shard.engine_kind() == EngineKind::nccl) return aside;
+  const EngineKind engine = groups_.shard.engine_kind();
+  if (!aside || engine == EngineKind::nccl || engine == EngineKind::simulated) return aside;
   aside.reset();
   home_->join_up();
   return aside;
@@ -53,6 +56,7 @@ std::unique_ptr<core::Aside> Unit::before_gather(std::unique_ptr<core::Aside> as
 // What comes from the disk lies in ordinary memory, from which the host copies itself.
 void Unit::copy_from_disk(const Array& mine) const {
   if (mine.numel() > 0) {
+    disk_->fetch();
     core::backend(mine.device()).copy(shard_, mine);
     if (home_) groups_.shard.traffic().move(Transfer::to_device, mine.nbytes());
   }
@@ -61,7 +65,9 @@ void Unit::copy_from_disk(const Array& mine) const {
 
 Array Unit::zeros_apart(DType dtype) const {
   const bool pinned = home_ && options_.offload.disk == nullptr;
-  return pinned ? home_->zeros(own_.count, dtype) : Array::zeros({own_.count}, dtype);
+  if (pinned) return home_->zeros(own_.count, dtype);
+  const bool simulated = groups_.shard.engine_kind() == EngineKind::simulated;
+  return Array::zeros({own_.count}, dtype, simulated ? core::host_of(kMeta) : kCpu);
 }
 
 std::unique_ptr<DiskHome> Unit::make_disk_home(const Array& shard) const {
@@ -97,7 +103,7 @@ Array Unit::begin_down(const Array& gradient) {
 
 void Unit::give_gradient(Member& member, const Array& gradient) {
   if (!home_) return add_gradient(member, gradient);
-  const bool there = gradient.device().type != DeviceType::cpu;
+  const bool there = core::kernels_of(gradient.device()) != DeviceType::cpu;
   landing_.emplace_back(&member, there ? begin_down(gradient) : gradient);
 }
 

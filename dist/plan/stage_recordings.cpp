@@ -116,7 +116,8 @@ bool RecordedStage::repeats_by_itself() const {
     for (size_t at = begin(i); at < end(i); ++at) {
       const TimelineEvent& event = timeline_.events[at];
       const bool message = event.op == Collective::send || event.op == Collective::recv;
-      if (event.kind == TimelineEvent::Kind::begin && !message) begun[event.call] = i;
+      const bool moves = event.kind == TimelineEvent::Kind::move;
+      if (moves || (event.kind == TimelineEvent::Kind::begin && !message)) begun[event.call] = i;
       if (event.kind != TimelineEvent::Kind::wait || !begun.contains(event.call)) continue;
       const size_t from = begun[event.call];
       if (from != i && (repeated.contains(from) || repeated.contains(i))) return false;
@@ -136,6 +137,7 @@ class StageWriter {
 
   void write(const MessagePlan& plan, int me, const Strategy& s, int64_t more_tokens) {
     live_ = stage_.part(0).live + more_tokens;
+    host_live_ = stage_.part(0).host_live;
     copy(0);
     const std::vector<Action>& actions = plan.actions(me);
     const auto receives = plan.receives(me);
@@ -153,6 +155,8 @@ class StageWriter {
     live_ = stage_.part(last).live + more_tokens;  // what the last stage kept of each is gone
     copy(last);
     hold(stage_.timeline().most_before + more_tokens);  // while the first step made states
+    made_.host_peak_total = std::max(made_.host_peak_total, stage_.timeline().host_most_before);
+    made_.disk_peak = stage_.timeline().disk_peak;
     all_.ranks.push_back(std::move(made_));
   }
 
@@ -173,7 +177,9 @@ class StageWriter {
   void copy(size_t part) {
     for (size_t at = stage_.begin(part); at < stage_.end(part); ++at) {
       TimelineEvent event = stage_.timeline().events[at];
-      if (event.kind == TimelineEvent::Kind::begin) {
+      if (event.kind == TimelineEvent::Kind::move) {
+        event.call = calls_[event.call] = next_call_++;
+      } else if (event.kind == TimelineEvent::Kind::begin) {
         event.group = group(event.group);
         if (event.op == Collective::send) event.peer += further_;
         if (event.after >= 0) event.after = calls_.at(event.after);
@@ -185,7 +191,11 @@ class StageWriter {
     }
     const TimelinePart& recorded = stage_.part(part);
     hold(live_ + recorded.most - recorded.live);
-    if (part + 1 < stage_.parts()) live_ += stage_.part(part + 1).live - recorded.live;
+    made_.host_peak_total =
+        std::max(made_.host_peak_total, host_live_ + recorded.host_most - recorded.host_live);
+    if (part + 1 == stage_.parts()) return;
+    live_ += stage_.part(part + 1).live - recorded.live;
+    host_live_ += stage_.part(part + 1).host_live - recorded.host_live;
   }
 
   // The group that has the place among this stage's ranks which a recorded one has among its own;
@@ -208,7 +218,7 @@ class StageWriter {
   Recording& all_;
   const int offset_, further_;
   RankTimeline made_;
-  int64_t live_ = 0, next_call_ = 0;
+  int64_t live_ = 0, host_live_ = 0, next_call_ = 0;
   std::map<int64_t, int64_t> calls_;       // the newest call that is like a recorded one
   std::map<std::string, int64_t> posted_;  // receives, by what waits for them
   std::map<int32_t, int32_t> groups_;

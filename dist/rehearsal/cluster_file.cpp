@@ -38,15 +38,15 @@ double bytes_of(const std::string& text) {
   return -1.0;
 }
 
-void read_memory(Keys& keys, int64_t& memory) {
-  const nlohmann::json* member = keys.find("memory");
+void read_cluster_bytes(Keys& keys, const char* key, int64_t& memory) {
+  const nlohmann::json* member = keys.find(key);
   if (member == nullptr) return;
   double bytes = -1.0;
   if (member->is_number()) bytes = member->get<double>();
   if (member->is_string()) bytes = bytes_of(member->get<std::string>());
   if (!(bytes >= 1.0 && bytes < 1e18)) {
-    keys.refuse("memory", "is " + core::shown(*member) +
-                              "; it must be a number of bytes or a text like \"80 GB\"");
+    keys.refuse(key, "is " + core::shown(*member) +
+                         "; it must be a number of bytes or a text like \"80 GB\"");
   }
   memory = std::llround(bytes);
 }
@@ -87,12 +87,37 @@ void read_device(Keys& keys, DeviceType& device) {
   device = *member == "cuda" ? DeviceType::cuda : DeviceType::cpu;
 }
 
+// Where there is offload.
+void read_host(Keys& keys, Cluster& cluster) {
+  if (keys.find("host") != nullptr) {
+    Keys host = keys.object("host");
+    if (host.find("memory") == nullptr) host.refuse("memory", "is missing");
+    read_cluster_bytes(host, "memory", cluster.host_memory);
+    host.positive("bytes_per_second", cluster.host_bytes_per_second);
+    host.not_negative("latency", cluster.host_link.latency);
+    host.positive("link", cluster.host_link.bytes_per_second);
+    host.end();
+  }
+  if (keys.find("disk") == nullptr) return;
+  Keys disk = keys.object("disk");
+  if (disk.find("bytes") == nullptr) disk.refuse("bytes", "is missing");
+  read_cluster_bytes(disk, "bytes", cluster.disk);
+  disk.positive("bytes_per_second", cluster.disk_bytes_per_second);
+  if (const nlohmann::json* folder = disk.find("folder")) {
+    if (!folder->is_string() || folder->get<std::string>().empty()) {
+      disk.refuse("folder", "is " + core::shown(*folder) + "; it must be the name of a folder");
+    }
+    cluster.disk_folder = folder->get<std::string>();
+  }
+  disk.end();
+}
+
 }  // namespace
 
 Cluster read_cluster(Keys keys) {
   Cluster cluster;
   keys.count("per_host", cluster.per_host);
-  read_memory(keys, cluster.memory);
+  read_cluster_bytes(keys, "memory", cluster.memory);
   keys.positive("float32_flops", cluster.float32_flops);
   keys.positive("bf16_flops", cluster.half_flops);
   read_efficiency(keys, cluster);
@@ -101,6 +126,7 @@ Cluster read_cluster(Keys keys) {
   read_link(keys, "inside", cluster.inside);
   read_link(keys, "outside", cluster.outside);
   read_device(keys, cluster.device);
+  read_host(keys, cluster);
   keys.end();
   return cluster;
 }
@@ -114,16 +140,28 @@ nlohmann::ordered_json cluster_json(const Cluster& cluster) {
     return nlohmann::ordered_json{{"latency", spec.latency},
                                   {"bytes_per_second", spec.bytes_per_second}};
   };
-  return {{"per_host", cluster.per_host},
-          {"memory", cluster.memory},
-          {"float32_flops", cluster.float32_flops},
-          {"bf16_flops", cluster.half_flops},
-          {"efficiency", efficiency},
-          {"hbm", cluster.memory_bytes_per_second},
-          {"launch", cluster.launch_seconds},
-          {"inside", link(cluster.inside)},
-          {"outside", link(cluster.outside)},
-          {"device", cluster.device == DeviceType::cuda ? "cuda" : "cpu"}};
+  nlohmann::ordered_json json = {{"per_host", cluster.per_host},
+                                 {"memory", cluster.memory},
+                                 {"float32_flops", cluster.float32_flops},
+                                 {"bf16_flops", cluster.half_flops},
+                                 {"efficiency", efficiency},
+                                 {"hbm", cluster.memory_bytes_per_second},
+                                 {"launch", cluster.launch_seconds},
+                                 {"inside", link(cluster.inside)},
+                                 {"outside", link(cluster.outside)},
+                                 {"device", cluster.device == DeviceType::cuda ? "cuda" : "cpu"}};
+  if (cluster.host_memory > 0) {
+    json["host"] = {{"memory", cluster.host_memory},
+                    {"bytes_per_second", cluster.host_bytes_per_second},
+                    {"latency", cluster.host_link.latency},
+                    {"link", cluster.host_link.bytes_per_second}};
+  }
+  if (cluster.disk > 0) {
+    json["disk"] = {{"bytes", cluster.disk},
+                    {"bytes_per_second", cluster.disk_bytes_per_second},
+                    {"folder", cluster.disk_folder}};
+  }
+  return json;
 }
 
 Cluster parse_cluster(const std::string& text, const std::string& label) {

@@ -41,6 +41,13 @@ Meetings::Way& Meetings::way(size_t rank, const TimelineEvent& begin) {
   return ways_[rank].emplace_back(Way{begin.group, peer, sends, place->second});
 }
 
+size_t Meetings::alone(double complete) {
+  Meeting& meeting = meetings_.emplace_back();
+  meeting.known = true;
+  meeting.complete = complete;
+  return meetings_.size() - 1;
+}
+
 size_t Meetings::meet(size_t rank, const TimelineEvent& begin) {
   Way& mine = way(rank, begin);
   Lane& lane = lanes_[mine.lane];

@@ -10,7 +10,8 @@
 
 namespace hero::dist {
 
-/// A call that ranks meet in: a collective of a group, or a message.
+/// A call that ranks meet in: a collective of a group, or a message; or a rank's own transfer, in
+/// which it meets nobody.
 struct Meeting {
   Collective op = Collective::barrier;
   int group = -1;
@@ -29,7 +30,9 @@ class Meetings {
 
   /// The meeting of a call that a rank begins now. An Error where others called something else.
   size_t meet(size_t rank, const TimelineEvent& begin);
-  /// References hold until the next meet().
+  /// That of a transfer which begins now and is complete at a time.
+  size_t alone(double complete);
+  /// References hold until the next meet() or alone().
   Meeting& operator[](size_t meeting) { return meetings_[meeting]; }
   const Meeting& operator[](size_t meeting) const { return meetings_[meeting]; }
 

@@ -41,24 +41,33 @@ int32_t Recorder::label(const std::string& text) {
 }
 
 RankRecorder::RankRecorder(Recorder& recorder, int rank, Traffic& traffic)
-    : recorder_(recorder), traffic_(traffic), scope_(this), previous_(current_recorder) {
+    : recorder_(recorder),
+      traffic_(traffic),
+      scope_(this),
+      previous_(current_recorder),
+      previous_transfers_(std::exchange(core::transfer_meter, this)) {
   timeline_.rank = rank;
   current_recorder = this;
 }
 
-RankRecorder::~RankRecorder() { current_recorder = previous_; }
+RankRecorder::~RankRecorder() {
+  current_recorder = previous_;
+  core::transfer_meter = previous_transfers_;
+}
 
 RankRecorder* RankRecorder::current() { return current_recorder; }
 
 void RankRecorder::charge(const core::Work& work) {
   const Cluster& cluster = recorder_.cluster();
   computing_.seconds += cluster.seconds(work);
+  if (work.place != core::WorkPlace::device) return;
   computing_.flops += work.flops;
   computing_.peak_seconds += static_cast<double>(work.flops) / cluster.peak_flops(work.dtype);
 }
 
 void RankRecorder::add(TimelineEvent event) {
   event.live = current_ledger().live(DeviceType::meta);
+  event.live_on_host = current_ledger().live(DeviceType::cpu);
   timeline_.events.push_back(event);
 }
 
@@ -69,11 +78,15 @@ void RankRecorder::flush() {
 
 void RankRecorder::begin_step() {
   note_peaks();
-  if (!timeline_.parts.empty()) timeline_.most_before = timeline_.parts.back().most;
+  if (!timeline_.parts.empty()) {
+    timeline_.most_before = timeline_.parts.back().most;
+    timeline_.host_most_before = timeline_.parts.back().host_most;
+  }
   timeline_.events.clear();
   timeline_.parts.clear();
   computing_ = {};
   first_call_ = calls_;
+  waited_.clear();
   traffic_.reset();
 }
 
@@ -89,7 +102,8 @@ void RankRecorder::begin_part() {
   ledger.reset_peak();
   timeline_.parts.push_back({.label = computing_.label,
                              .first = timeline_.events.size(),
-                             .live = ledger.live(DeviceType::meta)});
+                             .live = ledger.live(DeviceType::meta),
+                             .host_live = ledger.live(DeviceType::cpu)});
 }
 
 // Of the program and of the part that lasts.
@@ -98,10 +112,28 @@ void RankRecorder::note_peaks() {
   for (int tag = 0; tag < kMemoryTagCount; ++tag) {
     int64_t& most = timeline_.peak[static_cast<size_t>(tag)];
     most = std::max(most, ledger.peak(static_cast<MemoryTag>(tag), DeviceType::meta));
+    int64_t& on_host = timeline_.host_peak[static_cast<size_t>(tag)];
+    on_host = std::max(on_host, ledger.peak(static_cast<MemoryTag>(tag), DeviceType::cpu));
   }
-  const int64_t most = ledger.peak(DeviceType::meta);
+  const int64_t most = ledger.peak(DeviceType::meta), on_host = ledger.peak(DeviceType::cpu);
   timeline_.peak_total = std::max(timeline_.peak_total, most);
-  if (!timeline_.parts.empty()) timeline_.parts.back().most = most;
+  timeline_.host_peak_total = std::max(timeline_.host_peak_total, on_host);
+  if (timeline_.parts.empty()) return;
+  timeline_.parts.back().most = most;
+  timeline_.parts.back().host_most = on_host;
+}
+
+int64_t RankRecorder::begin_transfer(Transfer transfer, int64_t bytes) {
+  flush();
+  add({.kind = TimelineEvent::Kind::move, .transfer = transfer, .call = calls_, .bytes = bytes});
+  waited_.resize(static_cast<size_t>(calls_ - first_call_));
+  waited_.push_back(false);
+  return calls_++;
+}
+
+void RankRecorder::hold_in_file(int64_t bytes) {
+  in_files_ += bytes;
+  timeline_.disk_peak = std::max(timeline_.disk_peak, in_files_);
 }
 
 std::shared_ptr<Pending> RankRecorder::begin(const Call& call, const void* group_key,
@@ -115,16 +147,21 @@ std::shared_ptr<Pending> RankRecorder::begin(const Call& call, const void* group
   event.call = calls_++;
   if (const auto* after = dynamic_cast<const Recorded*>(call.after.get())) {
     if (after->call >= first_call_) event.after = after->call;
+  } else if (behind_ >= first_call_) {
+    event.after = behind_;
   }
   event.bytes = bytes_sent(call, me, static_cast<int>(ranks.size()));
   add(event);
   return std::make_shared<Recorded>(*this, event.call);
 }
 
-void RankRecorder::wait(int64_t call) {
-  if (call < first_call_) return;  // begun in a step that does not count
+void RankRecorder::wait(int64_t number) {
+  if (number < first_call_) return;  // begun in a step that does not count
+  const auto at = static_cast<size_t>(number - first_call_);
+  if (at < waited_.size() && waited_[at]) return;  // a transfer, for the second time
+  if (at < waited_.size()) waited_[at] = true;
   flush();
-  add({.kind = TimelineEvent::Kind::wait, .call = call});
+  add({.kind = TimelineEvent::Kind::wait, .call = number});
 }
 
 void RankRecorder::end() {

@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include <hero/core/profile/transfers.h>
 #include <hero/core/profile/work.h>
 #include <hero/dist/engines/engine.h>
 #include <hero/dist/launch.h>
@@ -37,8 +39,9 @@ class Recorder {
   std::map<std::string, int32_t> labels_;
 };
 
-/// One rank's events, on its thread, while it runs: its work (it is the thread's meter), its calls.
-class RankRecorder : public core::WorkMeter {
+/// One rank's events, on its thread, while it runs: its work and its transfers (it is the thread's
+/// meter of both), its calls.
+class RankRecorder : public core::WorkMeter, public core::TransferMeter {
  public:
   RankRecorder(Recorder& recorder, int rank, Traffic& traffic);
   ~RankRecorder() override;
@@ -49,13 +52,17 @@ class RankRecorder : public core::WorkMeter {
   static RankRecorder* current();
 
   void charge(const core::Work& work) override;
+  int64_t begin_transfer(Transfer transfer, int64_t bytes) override;
+  void wait_transfer(int64_t transfer) override { wait(transfer); }
+  void call_behind(int64_t transfer) override { behind_ = transfer; }
+  void hold_in_file(int64_t bytes) override;
   void begin_step();
   void part(const std::string& name);
   /// A call that member `me` of the group begins; it counts as waited for when the rank says wait()
   /// to what is returned, for the first time.
   std::shared_ptr<Pending> begin(const Call& call, const void* group_key, const std::string& axis,
                                  std::span<const int> ranks, int me);
-  void wait(int64_t call);
+  void wait(int64_t number);
   /// The rank has ended: gives its timeline to the recorder.
   void end();
 
@@ -69,9 +76,13 @@ class RankRecorder : public core::WorkMeter {
   Traffic& traffic_;
   RankTimeline timeline_;
   TimelineEvent computing_;
-  int64_t calls_ = 0, first_call_ = 0;
+  int64_t calls_ = 0, first_call_ = 0;  // and transfers
+  int64_t behind_ = -1;                 // a transfer that calls wait for
+  std::vector<bool> waited_;            // of the transfers of this step, by their numbers
+  int64_t in_files_ = 0;
   core::WorkScope scope_;
   RankRecorder* previous_;
+  core::TransferMeter* previous_transfers_;
 };
 
 /// record_ranks() that also keeps what each part of a program held at most. The ledgers' own peaks

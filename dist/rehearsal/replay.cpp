@@ -21,6 +21,7 @@ struct Player {
   std::vector<Begun> begun;  // by call of the rank, from the first recorded one
   int64_t first_call = -1;
   double free_inside = 0.0, free_outside = 0.0;  // when a port is free again
+  double free_up = 0.0, free_down = 0.0, free_disk = 0.0;
   double end = 0.0;
   bool ended = false;
 };
@@ -93,7 +94,8 @@ class Play {
         at(now + event.seconds, rank);
         return;
       }
-      begin(rank, event, now);
+      event.kind == TimelineEvent::Kind::move ? transfer(rank, event, now)
+                                              : begin(rank, event, now);
     }
     player.end = now;
     player.ended = true;
@@ -109,7 +111,35 @@ class Play {
                           .label = event.label,
                           .begin = now,
                           .end = now + event.seconds,
-                          .bytes = event.live});
+                          .bytes = event.live,
+                          .on_host = event.live_on_host});
+  }
+
+  // A device has a link to its host, and a part of the host's disk.
+  void transfer(size_t rank, const TimelineEvent& event, double now) {
+    Player& player = players_[rank];
+    if (player.first_call < 0) player.first_call = event.call;
+    const bool up = event.transfer == Transfer::to_device,
+               down = event.transfer == Transfer::to_host;
+    const bool disk = !up && !down;
+    double& way = up ? player.free_up : down ? player.free_down : player.free_disk;
+    const double rate = disk ? cluster_.disk_bytes_per_second / cluster_.per_host
+                             : cluster_.host_link.bytes_per_second;
+    const double from = std::max(now, way);
+    way = from + static_cast<double>(event.bytes) / rate;
+    const double complete = way + (disk ? 0.0 : cluster_.host_link.latency);
+    player.begun.push_back({meetings_.alone(complete), &event});
+    result_.ranks[rank].moved[static_cast<size_t>(event.transfer)] += event.bytes;
+    if (!spans_) return;
+    using Track = ReplaySpan::Track;
+    result_.ranks[rank].spans.push_back({.track = up     ? Track::to_device
+                                                  : down ? Track::to_host
+                                                         : Track::disk,
+                                         .transfer = event.transfer,
+                                         .label = event.label,
+                                         .begin = from,
+                                         .end = way,
+                                         .bytes = event.bytes});
   }
 
   void begin(size_t rank, const TimelineEvent& event, double now) {
@@ -198,6 +228,8 @@ class Play {
     ReplayRank& sums = result_.ranks[rank];
     const double seconds = meeting.complete - since;
     const TimelineEvent& call = *begun(rank, event.call).event;
+    if (call.kind == TimelineEvent::Kind::move)
+      return add_wait(rank, call, since, meeting.complete);
     ReplayCall& waited = waits_[{call.label, call.op}];
     ++waited.waits;
     waited.seconds += seconds;
@@ -208,6 +240,16 @@ class Play {
                           .label = call.label,
                           .begin = since,
                           .end = meeting.complete});
+  }
+
+  void add_wait(size_t rank, const TimelineEvent& transfer, double since, double until) {
+    result_.ranks[rank].transfers += until - since;
+    if (!spans_ || until <= since) return;
+    result_.ranks[rank].spans.push_back({.track = ReplaySpan::Track::wait,
+                                         .transfer = transfer.transfer,
+                                         .label = transfer.label,
+                                         .begin = since,
+                                         .end = until});
   }
 
   const Begun& begun(size_t rank, int64_t call) const {
@@ -251,7 +293,7 @@ class Play {
     result_.world_size = recording_.world_size;
     result_.labels = recording_.labels;
     for (const Player& player : players_) result_.seconds = std::max(result_.seconds, player.end);
-    double bubble = 0.0, exposed = 0.0, peak_compute = 0.0, flops = 0.0;
+    double bubble = 0.0, exposed = 0.0, transfers = 0.0, peak_compute = 0.0, flops = 0.0;
     for (size_t i = 0; i < players_.size(); ++i) {
       const RankTimeline& timeline = recording_.ranks[i];
       ReplayRank& rank = result_.ranks[i];
@@ -259,8 +301,12 @@ class Play {
       rank.after_end = result_.seconds - players_[i].end;
       rank.peak = timeline.peak;
       rank.peak_total = timeline.peak_total;
+      rank.host_peak = timeline.host_peak;
+      rank.host_peak_total = timeline.host_peak_total;
+      rank.disk_peak = timeline.disk_peak;
       bubble += rank.messages + rank.after_end;
       exposed += rank.collectives;
+      transfers += rank.transfers;
       peak_compute += rank.peak_compute;
       flops += static_cast<double>(rank.flops);
       if (rank.peak_total > result_.peak_bytes) {
@@ -273,6 +319,7 @@ class Play {
     const double all = std::max(result_.seconds, 1e-300) * ranks;
     result_.bubble = bubble / all;
     result_.exposed = exposed / all;
+    result_.transfers = transfers / all;
     result_.mfu = peak_compute / all;
     add_waits(ranks);
     result_.flops = flops * (recording_.world_size / ranks);
@@ -315,6 +362,11 @@ Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans)
         "replay: a cluster has at least one rank a host and links of more than 0 bytes a second: ",
         cluster.per_host, ", ", cluster.inside.bytes_per_second, ", ",
         cluster.outside.bytes_per_second);
+  check(cluster.host_bytes_per_second > 0 && cluster.host_link.bytes_per_second > 0 &&
+            cluster.disk_bytes_per_second > 0,
+        "replay: the host's memory, its link and its disk move more than 0 bytes a second: ",
+        cluster.host_bytes_per_second, ", ", cluster.host_link.bytes_per_second, ", ",
+        cluster.disk_bytes_per_second);
   return Play(recording, cluster, spans).run();
 }
 

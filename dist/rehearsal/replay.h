@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,14 @@ namespace hero::dist {
 
 /// What a rank did from `begin` to `end`, in seconds since the step began.
 struct ReplaySpan {
-  enum class Track : uint8_t { compute, wait, inside, outside };
+  enum class Track : uint8_t { compute, wait, inside, outside, to_device, to_host, disk };
   Track track = Track::compute;
-  Collective op = Collective::barrier;  ///< of all tracks but compute
-  int32_t label = -1;                   ///< of Rehearsal::labels
+  Collective op = Collective::barrier;    ///< of calls, and of waiting for them
+  std::optional<Transfer> transfer = {};  ///< of transfers, and of waiting for them
+  int32_t label = -1;                     ///< of Rehearsal::labels
   double begin = 0.0, end = 0.0;
-  int64_t bytes = 0;  ///< that left; of compute those that are held at its end
+  int64_t bytes = 0;    ///< that left; of compute those that are held at its end
+  int64_t on_host = 0;  ///< of compute: those that are then held in the host's memory
 };
 
 /// Where one rank's step went; seconds. The sum of all but `compute` is time in which it did
@@ -28,12 +31,17 @@ struct ReplayRank {
   double compute = 0.0;
   double collectives = 0.0;   ///< waiting for collectives: what communication no computing hides
   double messages = 0.0;      ///< waiting for messages: in a pipeline its bubble and its borders
+  double transfers = 0.0;     ///< waiting for bytes that are offloaded, or come back
   double after_end = 0.0;     ///< from its own end to that of the last rank
   double peak_compute = 0.0;  ///< what its flops take at the devices' peak
   int64_t flops = 0;
   int64_t sent_inside = 0, sent_outside = 0;       ///< bytes
   std::array<int64_t, kMemoryTagCount> peak = {};  ///< bytes of memory by tag
   int64_t peak_total = 0;
+  std::array<int64_t, kMemoryTagCount> host_peak = {};  ///< where the host's memory is another
+  int64_t host_peak_total = 0;
+  int64_t disk_peak = 0;                           ///< bytes of places in files
+  std::array<int64_t, kTransferCount> moved = {};  ///< bytes of the step
   std::vector<ReplaySpan> spans;
 };
 
@@ -60,6 +68,7 @@ struct Rehearsal {
   double seconds = 0.0;    ///< from the first rank's beginning to the last one's end
   double bubble = 0.0;     ///< fraction of the step in messages and after_end
   double exposed = 0.0;    ///< fraction of the step in collectives
+  double transfers = 0.0;  ///< fraction of the step waiting for what is offloaded
   double mfu = 0.0;        ///< model flops utilisation: the flops at peak over the step
   double flops = 0.0;      ///< of all ranks of the world, if the others are as those that ran
   int64_t peak_bytes = 0;  ///< the most memory that a rank held
@@ -81,12 +90,18 @@ struct Rehearsal {
 /// bytes have left, for both ends. The ports' rates are those of large messages; what the library
 /// adds to each call is not in it.
 ///
+/// What is offloaded goes over a device's link to its host, one transfer after the other each way,
+/// and to and from the device's part of the host's disk, which does one thing at a time; each
+/// begins where the rank asked for it and overlaps with what the rank does until it waits. The
+/// optimizer's step of what lies in the host's memory is computing, at the host's rate.
+///
 /// An Error that names the ranks and calls where ranks wait for each other for ever, where a call
 /// is not begun by all, and where the ranks of a group call different things.
 Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans = false);
 
 /// Writes the spans as a trace file, which Perfetto and chrome://tracing open: a process for each
-/// of the first `most` ranks, with tracks of computing, waiting and its ports, and its memory;
+/// of the first `most` ranks, with tracks of computing, waiting and its ports, the ways to and from
+/// the host's memory and the disk where it uses them, and its memory;
 /// arrows lead from messages to what their receiver computes next. An Error where the rehearsal
 /// kept no spans.
 void write_trace(const Rehearsal& rehearsal, const std::string& path, int most = 64);

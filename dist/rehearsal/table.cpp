@@ -36,11 +36,40 @@ void line(std::string& out, const std::string& name, const std::string& value,
   out += text;
 }
 
-constexpr int kTracks = 4;
-constexpr const char* kTrackNames[kTracks] = {"compute", "wait", "inside the host", "outside"};
+constexpr int kTracks = 7, kTracksOfAll = 4;
+constexpr const char* kTrackNames[kTracks] = {
+    "compute", "wait", "inside the host", "outside", "to device", "to host", "disk"};
 
 std::string label_text(const Rehearsal& rehearsal, int32_t label) {
   return label < 0 ? "" : rehearsal.labels[static_cast<size_t>(label)];
+}
+
+// Whether something of the rank is offloaded.
+bool moves_bytes(const ReplayRank& rank) {
+  return std::any_of(rank.moved.begin(), rank.moved.end(), [](int64_t bytes) { return bytes > 0; });
+}
+
+void add_offload(std::string& out, const Rehearsal& step) {
+  const auto peak = std::find_if(step.ranks.begin(), step.ranks.end(), [&](const ReplayRank& rank) {
+    return rank.rank == step.peak_rank;
+  });
+  const bool offloads = std::any_of(step.ranks.begin(), step.ranks.end(), moves_bytes);
+  if (!offloads || peak == step.ranks.end()) return;
+  line(out, "waiting for offloaded bytes", percent(step.transfers), "of the step, a rank");
+  line(out, "memory of the host, at most", bytes_text(peak->host_peak_total), "of that rank");
+  for (int tag = 0; tag < kMemoryTagCount; ++tag) {
+    const int64_t bytes = peak->host_peak[static_cast<size_t>(tag)];
+    if (bytes == 0) continue;
+    line(out, std::string("  ") + name(static_cast<MemoryTag>(tag)), bytes_text(bytes),
+         "at its own peak");
+  }
+  if (peak->disk_peak > 0) line(out, "disk, at most", bytes_text(peak->disk_peak), "of that rank");
+  for (int i = 0; i < kTransferCount; ++i) {
+    const int64_t bytes = peak->moved[static_cast<size_t>(i)];
+    if (bytes == 0) continue;
+    line(out, std::string("moved ") + name(static_cast<Transfer>(i)), bytes_text(bytes),
+         "by that rank");
+  }
 }
 
 std::string text_of(Collective op, const std::string& label) {
@@ -63,17 +92,27 @@ void write_messages(core::TraceFile& file, const Rehearsal& rehearsal, size_t wr
 void write_rank(core::TraceFile& file, const Rehearsal& rehearsal, const ReplayRank& rank) {
   file.name_process(rank.rank, "rank " + std::to_string(rank.rank));
   for (int track = 0; track < kTracks; ++track) {
-    file.name_thread(rank.rank, track, kTrackNames[track]);
+    const auto lies_there = [&](const ReplaySpan& span) {
+      return static_cast<int>(span.track) == track;
+    };
+    const bool used = std::any_of(rank.spans.begin(), rank.spans.end(), lies_there);
+    if (track < kTracksOfAll || used) file.name_thread(rank.rank, track, kTrackNames[track]);
   }
+  const bool offloads = moves_bytes(rank);
   for (const ReplaySpan& span : rank.spans) {
     const bool computes = span.track == ReplaySpan::Track::compute;
     const std::string label = label_text(rehearsal, span.label);
     const std::string name =
-        computes ? (label.empty() ? "compute" : label) : text_of(span.op, label);
+        computes ? (label.empty() ? "compute" : label)
+                 : (span.transfer ? core::name(*span.transfer) : text_of(span.op, label));
     const std::vector<core::TraceArg> args = {{computes ? "live bytes" : "bytes", span.bytes}};
     file.span(rank.rank, static_cast<int>(span.track), name, span.begin, span.end - span.begin,
               args);
-    if (computes) file.counter(rank.rank, "memory", span.end, args);
+    if (!computes) continue;
+    file.counter(rank.rank, "memory", span.end, args);
+    if (!offloads) continue;
+    const std::vector<core::TraceArg> on_host = {{"live bytes", span.on_host}};
+    file.counter(rank.rank, "memory of the host", span.end, on_host);
   }
 }
 
@@ -103,6 +142,7 @@ std::string Rehearsal::table() const {
              "at its own peak");
     }
   }
+  add_offload(out, *this);
   for (const auto& [axis, bytes] : bytes_by_axis) {
     line(out, "sent over " + axis, bytes_text(bytes), "a rank");
   }

@@ -31,6 +31,12 @@ TEST_CASE("a cluster is read back as it was written") {
   cluster.inside = {1e-7, 3e9};
   cluster.outside = {0.25, 5.5};
   cluster.device = DeviceType::cpu;
+  cluster.host_memory = 777;
+  cluster.host_bytes_per_second = 1.5e11;
+  cluster.host_link = {3e-6, 2.2e10};
+  cluster.disk = int64_t{1} << 42;
+  cluster.disk_bytes_per_second = 5e9;
+  cluster.disk_folder = "/fast disk";
   const Cluster back = parse_cluster(cluster_text(cluster));
   CHECK(back.per_host == cluster.per_host);
   CHECK(back.memory == cluster.memory);
@@ -44,6 +50,13 @@ TEST_CASE("a cluster is read back as it was written") {
   CHECK(back.outside.latency == cluster.outside.latency);
   CHECK(back.outside.bytes_per_second == cluster.outside.bytes_per_second);
   CHECK(back.device == DeviceType::cpu);
+  CHECK(back.host_memory == cluster.host_memory);
+  CHECK(back.host_bytes_per_second == cluster.host_bytes_per_second);
+  CHECK(back.host_link.latency == cluster.host_link.latency);
+  CHECK(back.host_link.bytes_per_second == cluster.host_link.bytes_per_second);
+  CHECK(back.disk == cluster.disk);
+  CHECK(back.disk_bytes_per_second == cluster.disk_bytes_per_second);
+  CHECK(back.disk_folder == cluster.disk_folder);
 }
 
 TEST_CASE("a cluster without keys is the default one, and memory may have a unit") {
@@ -79,6 +92,12 @@ TEST_CASE("values of a plan that make no sense are errors that name the key") {
   refused(R"({"inside": {"latency": -1}})", "inside.latency is -1; it must not be negative");
   refused(R"({"inside": 3})", "inside is 3, not an object");
   refused(R"({"efficiency": 1.5})", "efficiency has a part of the peak above 1");
+  refused(R"({"host": {"link": 1e9}})", "host.memory is missing");
+  refused(R"({"host": {"memory": "1 XB"}})", "host.memory is \"1 XB\"; it must be a number of");
+  refused(R"({"host": {"memory": "1 TB", "link": 0}})", "host.link is 0; it must be above zero");
+  refused(R"({"disk": {"bytes_per_second": 1e9}})", "disk.bytes is missing");
+  refused(R"({"disk": {"bytes": 5, "folder": 3}})", "disk.folder is 3; it must be the name of a");
+  refused(R"({"disk": {"bytes": "7 TB", "rate": 1}})", "unknown keys: 'disk.rate'");
   CHECK_THROWS_WITH(parse_cluster("{", "c.json"), ContainsSubstring("c.json is not JSON"));
   CHECK_THROWS_WITH(parse_plan_request("{}", "p.json"),
                     ContainsSubstring("p.json: model is missing"));

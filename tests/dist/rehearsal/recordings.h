@@ -45,6 +45,13 @@ class HandMade {
     event.after = after;
     return event.call = calls_[static_cast<size_t>(rank)]++;
   }
+  /// Begins a transfer; its number.
+  int64_t move(int rank, hero::dist::Transfer transfer, int64_t bytes) {
+    TimelineEvent& event = add(rank, TimelineEvent::Kind::move);
+    event.transfer = transfer;
+    event.bytes = bytes;
+    return event.call = calls_[static_cast<size_t>(rank)]++;
+  }
   void wait(int rank, int64_t call) { add(rank, TimelineEvent::Kind::wait).call = call; }
 
   Recording recording;

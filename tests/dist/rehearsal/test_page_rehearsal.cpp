@@ -1,14 +1,18 @@
 // The programs of docs/rehearsal.md, and what the page says that they tell.
 #include <algorithm>
+#include <cstdio>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 #include <support/catch.h>
 #include <support/temp_dir.h>
 
+#include <hero/core/swap_file.h>
 #include <hero/dist/dist.h>
 #include <hero/dist/rehearsal.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
+#include <hero/optim/paged.h>
 
 namespace {
 
@@ -67,6 +71,58 @@ TEST_CASE("the rehearsal page: the same step as a trace file") {
   }
   CHECK(computes);
   CHECK(gathers);
+}
+
+// [snippet: offloaded]
+// One GPU, with shards and states in its host's memory or, where there is a file, in that.
+void train_offloaded(dist::Communicator& world, core::SwapFile* disk) {
+  const nn::DeviceScope meta(kMeta);
+  nn::GPT model(config);
+  model.to(kBFloat16);
+  dist::fully_shard(
+      model, world,
+      {.unit = dist::each<nn::Block>(), .offload = {.parameters = disk == nullptr, .disk = disk}});
+  std::unique_ptr<optim::Optimizer> adamw;
+  if (disk != nullptr) {
+    using Paged = optim::Paged<optim::MasterWeights<optim::AdamW>>;
+    adamw = std::make_unique<Paged>(*disk, model.parameters());
+  } else {
+    adamw = std::make_unique<optim::MasterWeights<optim::AdamW>>(model.parameters());
+  }
+  const Tensor tokens(Array::empty({4, config.block_size}, kInt64, kMeta));
+  for (int step = 0; step < 2; ++step) {
+    dist::begin_rehearsed_step();
+    model.loss(tokens, tokens).backward();
+    adamw->step();
+    adamw->zero_grad();
+  }
+}
+// [end]
+
+TEST_CASE("the rehearsal page: a GPT whose states lie on the host, or on disk") {
+  // [snippet: disk]
+  dist::Cluster cluster;
+  cluster.per_host = 1;
+  cluster.host_bytes_per_second = 100e9;  // of the host's memory
+  cluster.host_link.bytes_per_second = 25e9;
+  cluster.disk_bytes_per_second = 6e9;
+  core::SwapFile disk("/nvme", {.bytes = int64_t{1} << 40, .planned = true});  // no file
+  const auto host_home = [](dist::Communicator& world) { train_offloaded(world, nullptr); };
+  const auto disk_home = [&](dist::Communicator& world) { train_offloaded(world, &disk); };
+  const dist::Rehearsal on_host = dist::rehearse(1, host_home, cluster);
+  const dist::Rehearsal on_disk = dist::rehearse(1, disk_home, cluster);
+  // [end]
+  const auto text = [](const dist::Rehearsal& step) {
+    char line[120];
+    const dist::ReplayRank& rank = step.ranks.front();
+    std::snprintf(line, sizeof line, "%.2f s, %.1f GB, %.1f GB, %.1f GB", step.seconds,
+                  static_cast<double>(step.peak_bytes) / 1e9,
+                  static_cast<double>(rank.host_peak_total) / 1e9,
+                  static_cast<double>(rank.disk_peak) / 1e9);
+    return std::string(line);
+  };
+  CHECK(text(on_host) == "0.99 s, 14.2 GB, 21.5 GB, 0.0 GB");  // as the page says
+  CHECK(text(on_disk) == "7.50 s, 14.2 GB, 7.9 GB, 18.4 GB");
 }
 
 TEST_CASE("the rehearsal page: what a slower network costs") {

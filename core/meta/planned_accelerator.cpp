@@ -1,0 +1,101 @@
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <hero/core/array.h>
+#include <hero/core/backend.h>
+#include <hero/core/error.h>
+#include <hero/core/exchange.h>
+#include <hero/core/meta/planned_accelerator.h>
+#include <hero/core/planned_device.h>
+#include <hero/core/profile/transfers.h>
+
+namespace hero::core {
+namespace {
+
+constexpr const char* kNoBytes = "planned device: it has no bytes";
+
+// Copies of this thread: the last one of each way, and the way aside which it now asks for others.
+struct PlannedCopies {
+  std::array<int64_t, 2> last = {-1, -1};
+  std::optional<Way> way = {};
+};
+thread_local PlannedCopies planned_copies;
+
+int64_t& last_copy(Way way) { return planned_copies.last[static_cast<size_t>(way)]; }
+
+// Behind a copy; of the thread's own stream, where all is done at once, behind nothing.
+class PlannedPoint final : public Point {
+ public:
+  explicit PlannedPoint(int64_t copy) : copy_(copy) {}
+  void join() override { wait(); }
+  bool reached() override { return true; }
+  void wait() override {
+    if (copy_ >= 0 && transfer_meter != nullptr) transfer_meter->wait_transfer(copy_);
+  }
+
+ private:
+  int64_t copy_;
+};
+
+class PlannedAside final : public Aside {
+ public:
+  explicit PlannedAside(Way way) : previous_(std::exchange(planned_copies.way, way)) {}
+  ~PlannedAside() override {
+    planned_copies.way = previous_;
+    if (transfer_meter != nullptr) transfer_meter->call_behind(-1);
+  }
+
+ private:
+  std::optional<Way> previous_;
+};
+
+class PlannedExchange final : public Exchange {
+ public:
+  std::shared_ptr<Point> point() override {
+    return std::make_shared<PlannedPoint>(planned_copies.way ? last_copy(*planned_copies.way) : -1);
+  }
+  void copy(const std::byte*, std::byte*, int64_t) override { fail(kNoBytes); }
+  void combine(const Fold&, std::span<const std::byte* const>, std::byte*, int64_t) override {
+    fail(kNoBytes);
+  }
+};
+
+class PlannedAccelerator final : public Accelerator {
+ public:
+  int device_count() override { return 1; }
+  std::string reason() override { return {}; }
+  Backend& backend(int) override { return core::backend(kMeta); }
+  void* allocate(int64_t, int) override { fail(kNoBytes); }
+  void deallocate(void*, int64_t, int) noexcept override {}
+  HostMemory& host_memory() override { fail(kNoBytes); }
+  Exchange& exchange(int) override { return exchange_; }
+  Array pinned(const Shape& shape, DType dtype) override {
+    return Array::empty(shape, dtype, kPlannedHost);
+  }
+  void copy_async(const Array& src, const Array& dst) override {
+    if (transfer_meter == nullptr) return;
+    const bool up = dst.device() != kPlannedHost;
+    const int64_t copy =
+        transfer_meter->begin_transfer(up ? Transfer::to_device : Transfer::to_host, src.nbytes());
+    last_copy(up ? Way::to_device : Way::to_host) = copy;
+    if (planned_copies.way) transfer_meter->call_behind(copy);
+  }
+  std::unique_ptr<Aside> aside(Way way, int) override {
+    return std::make_unique<PlannedAside>(way);
+  }
+  std::vector<std::shared_ptr<Point>> points() override { return {}; }
+
+ private:
+  PlannedExchange exchange_;
+};
+
+}  // namespace
+
+Accelerator& planned_accelerator() {
+  static auto* const accelerator = new PlannedAccelerator;  // leaked, as the backends
+  return *accelerator;
+}
+
+}  // namespace hero::core
