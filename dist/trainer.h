@@ -34,7 +34,8 @@ struct TrainerOptions {
 /// communicator must outlive it.
 ///
 /// Loss and gradients have the bits of the same program written out: backward() divides the loss by
-/// the accumulation steps and scales it; ranks average only in the last backward pass of a step;
+/// the accumulation steps and scales it; ranks average only in the last backward pass of a step,
+/// or with "reduce_each" in each;
 /// and step() then unscales, clips, steps the optimizer, changes the rate and clears the gradients,
 /// while other calls of step() only count. train_batch() does all this for a batch.
 ///
@@ -51,8 +52,9 @@ class Trainer {
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  /// Returns the result of `run`, in which matrix products have the Config's dtype. A forward pass
-  /// outside of this function has the parameters' dtype.
+  /// Returns the result of `run`, in which matrix products are in float16 if the Config says so.
+  /// All else, and a forward pass outside of this function, has the parameters' dtype, which is
+  /// bfloat16 with "bf16"; floating-point inputs must have it, too.
   Tensor forward(const std::function<Tensor()>& run);
   /// Adds the gradients of a micro-batch's loss, as a part of the mean over those of a step.
   void backward(const Tensor& loss);

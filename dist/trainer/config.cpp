@@ -106,9 +106,17 @@ json write_zero(const Config::Zero& zero) {
   if (zero.quantized_weights) section["zero_quantized_weights"] = true;
   if (zero.quantized_gradients) section["zero_quantized_gradients"] = true;
   if (zero.secondary_of != 0) section["zero_hpz_partition_size"] = zero.secondary_of;
+  if (zero.reduce_each) section["reduce_each"] = true;
   if (zero.replicas_of != 0) section["mics_shard_size"] = zero.replicas_of;
-  if (zero.offload_optimizer) section["offload_optimizer"] = {{"device", "cpu"}};
-  if (zero.offload_parameters) section["offload_param"] = {{"device", "cpu"}};
+  const auto place = [&](const char* key, bool on_host, const std::string& folder) {
+    if (!folder.empty()) {
+      section[key] = {{"device", "nvme"}, {"nvme_path", folder}};
+    } else if (on_host) {
+      section[key] = {{"device", "cpu"}};
+    }
+  };
+  place("offload_optimizer", zero.offload_optimizer, zero.states_folder);
+  place("offload_param", zero.offload_parameters, zero.parameters_folder);
   return section;
 }
 

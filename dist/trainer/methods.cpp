@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <numbers>
 
 #include <hero/dist/one_bit.h>
@@ -8,6 +9,8 @@
 #include <hero/optim/adam.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/lion.h>
+#include <hero/optim/master_weights.h>
+#include <hero/optim/paged.h>
 #include <hero/optim/rmsprop.h>
 #include <hero/optim/sgd.h>
 
@@ -17,17 +20,43 @@ namespace {
 
 using Parameters = std::vector<Tensor>;
 
-std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves,
-                                               const DataParallel& rung) {
-  if (type == "Adam" || type == "AdamW") {
-    return std::make_unique<optim::AdamW>(leaves, optim::AdamWOptions{.weight_decay = 0.0});
+template <class O>
+std::unique_ptr<optim::Optimizer> paged_optimizer(core::SwapFile& file, const Parameters& leaves,
+                                                  const auto&... options) {
+  if constexpr (std::derived_from<O, optim::LAMB>) {
+    fail(
+        "trainer: Lamb steps by norms of whole parameters, so its states cannot lie in a file; "
+        "write \"offload_optimizer\": {\"device\": \"cpu\"}");
+  } else {
+    return std::make_unique<optim::Paged<O>>(file, leaves, options...);
   }
-  if (type == "AdamL2") return std::make_unique<optim::Adam>(leaves);
-  if (type == "SGD") return std::make_unique<optim::SGD>(leaves);
-  if (type == "Lamb") return std::make_unique<optim::LAMB>(leaves);
-  if (type == "Lion") return std::make_unique<optim::Lion>(leaves);
-  if (type == "Adagrad") return std::make_unique<optim::Adagrad>(leaves);
-  if (type == "RMSprop") return std::make_unique<optim::RMSprop>(leaves);
+}
+
+template <class O>
+std::unique_ptr<optim::Optimizer> made_optimizer(core::SwapFile* file, const Parameters& leaves,
+                                                 const auto&... options) {
+  const bool has_halves = std::any_of(leaves.begin(), leaves.end(),
+                                      [](const Tensor& leaf) { return is_half(leaf.dtype()); });
+  if (has_halves) {
+    using Masters = optim::MasterWeights<O>;
+    if (file != nullptr) return paged_optimizer<Masters>(*file, leaves, options...);
+    return std::make_unique<Masters>(leaves, options...);
+  }
+  if (file != nullptr) return paged_optimizer<O>(*file, leaves, options...);
+  return std::make_unique<O>(leaves, options...);
+}
+
+std::unique_ptr<optim::Optimizer> first_values(const std::string& type, const Parameters& leaves,
+                                               core::SwapFile* file, const DataParallel& rung) {
+  if (type == "Adam" || type == "AdamW") {
+    return made_optimizer<optim::AdamW>(file, leaves, optim::AdamWOptions{.weight_decay = 0.0});
+  }
+  if (type == "AdamL2") return made_optimizer<optim::Adam>(file, leaves);
+  if (type == "SGD") return made_optimizer<optim::SGD>(file, leaves);
+  if (type == "Lamb") return made_optimizer<optim::LAMB>(file, leaves);
+  if (type == "Lion") return made_optimizer<optim::Lion>(file, leaves);
+  if (type == "Adagrad") return made_optimizer<optim::Adagrad>(file, leaves);
+  if (type == "RMSprop") return made_optimizer<optim::RMSprop>(file, leaves);
   if (type == "OneBitAdam") return std::make_unique<OneBitAdam>(rung, leaves);
   if (type == "OneBitLamb") return std::make_unique<OneBitLAMB>(rung, leaves);
   if (type == "ZeroOneAdam") return std::make_unique<ZeroOneAdam>(rung, leaves);
@@ -80,8 +109,8 @@ double cosine(const Warmup& warmup, double taken) {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
                                                  const Parameters& parameters,
-                                                 const DataParallel& rung) {
-  auto optimizer = first_values(method.type, parameters, rung);
+                                                 const DataParallel& rung, core::SwapFile* file) {
+  auto optimizer = first_values(method.type, parameters, file, rung);
   for (const auto& [name, value] : method.options) optimizer->set_option(name, value);
   return optimizer;
 }
@@ -96,6 +125,9 @@ std::string pairing_problem(const Config& config) {
            "', which needs \"stage\": 0, where every rank has whole gradients and " +
            "states; with stage " + std::to_string(config.zero.stage) + " use Adam or Lamb" +
            (config.zero.stage == 3 ? ", and zero_quantized_gradients for fewer bytes" : "");
+  }
+  if (config.compute == kBFloat16) {
+    return "is '" + type + "', which steps float32 parameters; with bf16 use Adam or Lamb";
   }
   if (config.tensor > 1 || config.pipe > 1) {
     return "is '" + type +

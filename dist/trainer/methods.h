@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <hero/core/swap_file.h>
 #include <hero/dist/config.h>
 #include <hero/dist/data_parallel.h>
 #include <hero/optim/optimizer.h>
@@ -11,11 +12,13 @@
 
 namespace hero::dist {
 
-/// An Error for a type that is not known, and where an option is out of range. `rung` holds the
-/// parameters.
+/// Of parameters of 16 bits it steps float32 copies: optim::MasterWeights. With a file the states
+/// lie there: optim::Paged. An Error for a type that is not known or not paged, and where an option
+/// is out of range. `rung` holds the parameters.
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
                                                  const std::vector<Tensor>& parameters,
-                                                 const DataParallel& rung);
+                                                 const DataParallel& rung,
+                                                 core::SwapFile* file = nullptr);
 /// Why the config's optimizer cannot step what the rest of it describes, and what can; "" where it
 /// can.
 std::string pairing_problem(const Config& config);

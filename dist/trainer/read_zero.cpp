@@ -8,13 +8,17 @@ using nlohmann::json;
 
 namespace {
 
-// True for the host's memory.
-bool read_place(JSONSection& section) {
+// True for the host's memory; a folder for a file.
+bool read_place(JSONSection& section, std::string& folder) {
   const std::string device = section.text("device", "none", {"none", "cpu", "nvme"});
   section.any("pin_memory");  // shards of the host are always page-locked; see docs/deepspeed.md
-  section.refuse("nvme_path", "for files write Offload::disk and optim::Paged in the program");
-  if (device == "nvme") {
-    section.problem("device", "is nvme; for files write Offload::disk and optim::Paged");
+  folder = section.text("nvme_path", "");
+  if (device == "nvme" && folder.empty()) {
+    section.problem("device", "is nvme and needs \"nvme_path\", a folder on that disk");
+  }
+  if (device != "nvme" && !folder.empty()) {
+    section.problem("nvme_path", "needs \"device\": \"nvme\"");
+    folder.clear();
   }
   return device == "cpu";
 }
@@ -22,27 +26,27 @@ bool read_place(JSONSection& section) {
 void read_offload(JSONSection& section, Config::Zero& zero) {
   JSONSection optimizer = section.section("offload_optimizer");
   if (optimizer.present()) {
-    zero.offload_optimizer = read_place(optimizer);
-    const char* window = "it is of files, for which see optim::Paged";
+    zero.offload_optimizer = read_place(optimizer, zero.states_folder);
+    const char* window = "windows of 256 MiB are read ahead and written behind";
     optimizer.refuse("buffer_count", window);
     optimizer.only("pipeline", true, window);
     optimizer.only("pipeline_read", true, window);
     optimizer.only("pipeline_write", true, window);
     optimizer.only("fast_init", false, "states are made at the first step");
     optimizer.only("ratio", 1.0, "all states are offloaded or none");
-    if (zero.stage == 0 && zero.offload_optimizer) {
+    if (zero.stage == 0 && (zero.offload_optimizer || !zero.states_folder.empty())) {
       optimizer.problem("device", "needs stage 1, 2 or 3");
     }
     optimizer.finish();
   }
   JSONSection parameters = section.section("offload_param");
   if (!parameters.present()) return;
-  zero.offload_parameters = read_place(parameters);
+  zero.offload_parameters = read_place(parameters, zero.parameters_folder);
   const char* slots = "each unit has a slot of its own size in the file";
   parameters.refuse("buffer_count", slots);
   parameters.refuse("buffer_size", slots);
   parameters.refuse("max_in_cpu", slots);
-  if (zero.stage != 3 && zero.offload_parameters) {
+  if (zero.stage != 3 && (zero.offload_parameters || !zero.parameters_folder.empty())) {
     parameters.problem("device", "needs stage 3, which alone has parameters in shards");
   }
   parameters.finish();
@@ -68,6 +72,13 @@ void read_buckets(JSONSection& section, Config::Zero& zero) {
     zero.prefetch = section.flag("overlap_comm", true);
   } else {
     section.only("overlap_comm", true, "buckets are reduced while backward runs");
+  }
+}
+
+void read_reduction(JSONSection& section, Config::Zero& zero) {
+  zero.reduce_each = section.flag("reduce_each", false);
+  if (zero.reduce_each && zero.stage < 2) {
+    section.problem("reduce_each", "needs stage 2 or 3; the others keep whole gradients anyhow");
   }
 }
 
@@ -142,6 +153,7 @@ Config::Zero read_zero(JSONSection& root) {
   read_buckets(section, zero);
   read_offload(section, zero);
   read_stage3(section, zero);
+  read_reduction(section, zero);
   section.any("sub_group_size");  // a step makes no copies, so that its tiles have no size
   refuse_rest_of_zero(section);
   section.finish();

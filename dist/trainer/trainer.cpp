@@ -49,11 +49,32 @@ Quantize quantize_of(const Config::Zero& zero) {
   return quantize;
 }
 
+// The file of a rank, with room for its shards and its optimizer's states, of which each takes
+// whole blocks; null where nothing lies in one.
+std::shared_ptr<core::SwapFile> file_of(const Config& config, nn::Module& model, const Mesh& mesh,
+                                        const std::string& folder, bool states) {
+  if (folder.empty()) return nullptr;
+  constexpr int64_t kStates = 4;  // a master and at most three more
+  const int shards = config.zero.replicas_of > 0 ? config.zero.replicas_of : mesh["data"].size();
+  int64_t bytes = core::SwapFile::kBlock;
+  for (const Tensor& leaf : model.parameters()) {
+    const int64_t own = leaf.numel() / shards + 32;  // with gaps, and what makes parts equal
+    bytes += own * std::max<int64_t>(item_size(leaf.dtype()), 4) + core::SwapFile::kBlock;
+  }
+  if (states) bytes *= kStates;
+  const bool planned = mesh.world().engine_kind() == EngineKind::simulated;
+  return std::make_shared<core::SwapFile>(folder,
+                                          core::SwapOptions{.bytes = bytes, .planned = planned});
+}
+
 DataParallel put_on(const Config& config, nn::Module& model, const Mesh& mesh,
                     const TrainerOptions& options) {
   const Config::Zero& zero = config.zero;
-  const Offload offload = {.optimizer = zero.offload_optimizer,
-                           .parameters = zero.offload_parameters};
+  const auto shards = file_of(config, model, mesh, zero.parameters_folder, false);
+  const Offload offload = {.optimizer = zero.offload_optimizer || !zero.states_folder.empty(),
+                           .parameters = zero.offload_parameters,
+                           .disk = shards.get(),
+                           .own_disk = shards};
   const int64_t bucket = 4 * zero.bucket_elements;
   if (zero.stage == 0) return DDP(model, mesh["data"], {.order = config.order});
   const Quantize quantize = quantize_of(zero);
@@ -142,20 +163,24 @@ struct Trainer::State {
             model.type_name(), "; call checkpoint() in its forward");
       gpt->set_checkpoint(true);
     }
+    if (config.compute == kBFloat16) model.to(kBFloat16);
     if (config.tensor > 1) tensor_parallel(model, mesh["tensor"]);
     if (config.pipe > 1) {
       pipe.emplace(pipeline_of(model, mesh, config, options.device));
     } else if (config.zero.stage < 3 || !options.unit) {
       model.materialize(options.device);
     }
+    states = file_of(config, model, mesh, config.zero.states_folder, true);
     parallel.emplace(put_on(config, model, mesh, options));
-    optimizer = make_optimizer(config.optimizer, model.parameters(), *parallel);
+    optimizer = make_optimizer(config.optimizer, model.parameters(), *parallel, states.get());
     if (!config.scheduler.type.empty()) {
       schedule.emplace(*optimizer, make_curve(config.scheduler));
     }
     if (!config.report.empty() && comm.rank() == 0) report.emplace(config, comm, model);
   }
 
+  /// Forward casts its products; with bfloat16 the parameters have that dtype themselves.
+  bool casts() const { return config.compute == kFloat16; }
   bool is_boundary(int64_t backwards) const { return backwards % config.accumulation_steps == 0; }
   bool take_step();
   bool end_step();
@@ -170,6 +195,7 @@ struct Trainer::State {
   optim::GradScaler scaler;
   std::optional<Pipeline> pipe = {};
   std::optional<DataParallel> parallel = {};
+  std::shared_ptr<core::SwapFile> states = {};  // of the optimizer
   std::unique_ptr<optim::Optimizer> optimizer = {};
   std::optional<optim::Schedule> schedule = {};
   std::optional<TrainerReport> report = {};  // of rank 0
@@ -221,9 +247,7 @@ double Trainer::State::train_pipeline(const Tensor& x, const Tensor& y) {
     scaler.update(scaling.scale());
     // Each micro-batch has a backward of its own, which a cast made for all would not outlive.
     std::optional<Autocast> autocast;
-    if (config.compute != kFloat32) {
-      autocast.emplace(AutocastOptions{.dtype = config.compute, .cache = false});
-    }
+    if (casts()) autocast.emplace(AutocastOptions{.dtype = config.compute, .cache = false});
     loss = pipe->step(x, y, {.scale = scaler.is_enabled() ? scaler.get_scale() : 1.0});
   }
   if (report) report->loss(loss);
@@ -256,9 +280,8 @@ Tensor Trainer::forward(const std::function<Tensor()>& run) {
   check(!state_->pipe, "trainer: a pipeline has no forward of its own; call train_batch()");
   if (state_->report) state_->report->begin();
   const Watch watch(state_->forward_ms);
-  const DType compute = state_->config.compute;
-  if (compute == kFloat32) return run();
-  const Autocast autocast({.dtype = compute});
+  if (!state_->casts()) return run();
+  const Autocast autocast({.dtype = state_->config.compute});
   return run();
 }
 
@@ -273,7 +296,8 @@ void Trainer::backward(const Tensor& loss) {
   if (s.report) s.report->begin();
   const Watch watch(s.backward_ms);
   if (s.scaler.is_enabled()) s.scaler.update(s.scaling.scale());  // a checkpoint may have set it
-  s.parallel->set_requires_gradient_sync(s.is_boundary(s.micro_steps + 1));
+  s.parallel->set_requires_gradient_sync(s.config.zero.reduce_each ||
+                                         s.is_boundary(s.micro_steps + 1));
   const auto parts = static_cast<double>(s.config.accumulation_steps);
   if (s.report) s.report->loss(loss.item());
   s.scaler.scale(parts == 1.0 ? loss : loss / parts).backward();

@@ -1,5 +1,6 @@
 // Trainer against the same program by hand, to the bit.
 #include <map>
+#include <optional>
 
 #include "dist/ranks.h"
 #include "support/catch.h"
@@ -110,7 +111,12 @@ TEST_CASE("trainer: every rung ends with the bits of the program by hand", "[thr
         R"("zero_optimization": {"stage": 3})",
         R"("zero_optimization": {"stage": 3, "overlap_comm": false, "reshard": false})",
         R"("zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"},
-                                 "offload_param": {"device": "cpu"}})"}) {
+                                 "offload_param": {"device": "cpu"}})",
+        R"("zero_optimization": {"stage": 1, "offload_optimizer": {"device": "nvme",
+                                                                   "nvme_path": "/tmp"}})",
+        R"("zero_optimization": {"stage": 3,
+            "offload_optimizer": {"device": "nvme", "nvme_path": "/tmp"},
+            "offload_param": {"device": "nvme", "nvme_path": "/tmp"}})"}) {
     CAPTURE(rung);
     CHECK(by_trainer(4, rung) == expected);
   }
@@ -120,6 +126,109 @@ TEST_CASE("trainer: every rung ends with the bits of the program by hand", "[thr
     CAPTURE(rung);
     CHECK(by_trainer(4, rung, 1, blocks) == expected);
   }
+}
+
+// In bfloat16 with float32 masters, with a step of one backward or more.
+Ended halves_by_hand(int ranks, const std::string& rung, int micro, bool each) {
+  Ended ended;
+  run_ranks(ranks, [&](Communicator& world) {
+    nn::GPT model = make_model();
+    model.to(kBFloat16);
+    std::optional<DataParallel> parallel;
+    if (rung == "ddp") parallel = DDP(model, world);
+    if (rung == "zero2") parallel = ZeRO(model, world, {.stage = 2});
+    optim::MasterWeights<optim::AdamW> adamw(model.parameters(), {.lr = 0.01, .weight_decay = 0.1});
+    for (int64_t n = 0; n < int64_t{kSteps} * micro; ++n) {
+      const bool last = (n + 1) % micro == 0;
+      parallel->set_requires_gradient_sync(each || last);
+      const Tensor tokens = tokens_of(n, world.rank());
+      const Tensor loss = model.loss(tokens, tokens);
+      if (world.rank() == 0) ended.losses.push_back(loss.item());
+      (micro == 1 ? loss : loss / static_cast<double>(micro)).backward();
+      if (!last) continue;
+      optim::clip_grad_norm(model.parameters(), 0.5);
+      adamw.step();
+      adamw.zero_grad();
+    }
+    const nn::StateDict whole = parallel->full_state_dict();
+    if (world.rank() == 0) {
+      for (const auto& [name, values] : whole) {
+        ended.values[name] = values.to(kFloat32).to_vector<float>();
+      }
+    }
+  });
+  return ended;
+}
+
+TEST_CASE("trainer: bf16 is parameters of bfloat16 with float32 masters", "[threads]") {
+  for (const auto& [rung, stage] : {std::pair{"ddp", 0}, {"zero2", 2}}) {
+    for (const auto& [micro, each] : {std::pair{1, false}, {2, false}, {2, true}}) {
+      if (each && stage < 2) continue;
+      CAPTURE(rung, micro, each);
+      std::string keys = R"({"bf16": {"enabled": true}, "gradient_clipping": 0.5,
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "weight_decay": 0.1}},
+        "gradient_accumulation_steps": )" +
+                         std::to_string(micro) + R"(, "zero_optimization": {"stage": )" +
+                         std::to_string(stage) + (each ? R"(, "reduce_each": true}})" : "}}");
+      const Config config = Config::parse(keys);
+      Ended ended;
+      run_ranks(2, [&](Communicator& world) {
+        nn::GPT model = make_model();
+        Trainer trainer(model, world, config);
+        expect(model.parameters().front().dtype() == kBFloat16, "parameters");
+        expect(trainer.optimizer().parameters().front().dtype() == kFloat32, "masters");
+        for (int64_t n = 0; n < int64_t{kSteps} * micro; ++n) {
+          const Tensor tokens = tokens_of(n, world.rank());
+          const Tensor loss = trainer.forward([&] { return model.loss(tokens, tokens); });
+          if (world.rank() == 0) ended.losses.push_back(loss.item());
+          trainer.backward(loss);
+          trainer.step();
+        }
+        const nn::StateDict whole = trainer.full_state_dict();
+        if (world.rank() > 0) return;
+        for (const auto& [name, values] : whole) {
+          ended.values[name] = values.to(kFloat32).to_vector<float>();
+        }
+      });
+      CHECK(ended == halves_by_hand(2, rung, micro, each));
+    }
+  }
+}
+
+TEST_CASE(
+    "trainer: nvme keeps no state in memory between steps, and a shard's file with its module",
+    "[threads]") {
+  const std::string nvme = R"({"device": "nvme", "nvme_path": "/tmp"})";
+  const auto config_of = [&](const std::string& type, const std::string& path) {
+    return Config::parse(R"({"optimizer": {"type": ")" + type + R"("}, "zero_optimization":
+      {"stage": 3, "offload_optimizer": )" +
+                         nvme + R"(, "offload_param": {"device": "nvme", "nvme_path": ")" + path +
+                         R"("}}})");
+  };
+  run_ranks(2, [&](Communicator& world) {
+    nn::GPT model = make_model();
+    {
+      Trainer trainer(model, world, config_of("AdamW", "/tmp"), {.unit = each<nn::Block>()});
+      const Tensor tokens = tokens_of(0, world.rank());
+      trainer.backward(trainer.forward([&] { return model.loss(tokens, tokens); }));
+      trainer.step();
+      expect(current_ledger().live(MemoryTag::optimizer) == 0, "states");
+      expect(current_ledger().live(MemoryTag::parameter) == 0, "shards");
+    }
+    model.loss(tokens_of(1, 0), tokens_of(1, 0));  // the shards are still there to be read
+  });
+  const auto error = [&](const Config& config) {
+    return error_of([&] {
+      run_ranks(1, [&](Communicator& world) {
+        nn::GPT model = make_model();
+        const Trainer trainer(model, world, config);
+      });
+    });
+  };
+  CHECK(error(config_of("Lamb", "/tmp")).find("Lamb steps by norms of whole parameters") !=
+        std::string::npos);
+  CHECK(error(config_of("AdamW", "/no/such/folder")).find("swap file: cannot make a file in") !=
+        std::string::npos);
 }
 
 TEST_CASE("trainer: slices of layers beside shards", "[threads]") {
