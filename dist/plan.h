@@ -30,6 +30,13 @@ enum class PlanRung : uint8_t {
 /// "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "hybrid".
 const char* name(PlanRung rung);
 
+/// Where what a rung divides is kept while nothing is computed with it, see Offload.
+enum class PlanOffload : uint8_t {
+  none,  ///< on the device
+  host,  ///< in host memory: optimizer states and gradients, and parameters for fsdp and hybrid
+  disk   ///< like host, but the states, and parameters for fsdp and hybrid, in a file
+};
+
 /// One way to run a step. There are tensor x replicate x shard x pipe ranks, where tensor varies
 /// fastest and pipe slowest.
 struct Strategy {
@@ -43,10 +50,11 @@ struct Strategy {
   Schedule schedule = Schedule::one_f_one_b();  ///< the pipeline's schedule
   bool reshard = true;      ///< fsdp and hybrid: free blocks between forward and backward
   bool checkpoint = false;  ///< checkpoint the activations of blocks
+  PlanOffload offload = PlanOffload::none;  ///< on all rungs but DDP, also with one replica
 
   int data() const { return replicate * shard; }
   int ranks() const { return tensor * pipe * data(); }
-  /// "t 8 p 4 x FSDP 32, 16 x 1 sequences, 1f1b, checkpoint".
+  /// "t 8 p 4 x FSDP 32, 16 x 1 sequences, 1f1b, checkpoint, offload".
   std::string text() const;
 };
 
@@ -56,6 +64,8 @@ struct PlanCost {
   int64_t memory = 0;    ///< peak memory of the fullest rank, in bytes
   double inside = 0.0;   ///< bytes that the busiest rank sends within its host in a step
   double outside = 0.0;  ///< bytes that it sends to other hosts
+  int64_t host = 0;      ///< peak of a rank's bytes in host memory
+  int64_t disk = 0;      ///< peak of a rank's bytes on disk
 };
 
 /// A request for a plan.
@@ -79,6 +89,8 @@ struct PlanEntry {
   Strategy strategy;
   int64_t memory_bound = 0;    ///< lower bound of the fullest rank's memory, in bytes
   double seconds_bound = 0.0;  ///< lower bound of the time of a step
+  int64_t host_bound = 0;      ///< lower bound of a rank's bytes in host memory
+  int64_t disk_bound = 0;      ///< lower bound of a rank's bytes on disk
   std::optional<PlanCost> cost = {};
 };
 
@@ -87,8 +99,10 @@ struct PlanEntry {
 struct PlanGroup {
   int tensor = 1, pipe = 1;
   int64_t strategies = 0;
-  int64_t too_large = 0;     ///< strategies that do not fit, by their bound or their rehearsal
-  int64_t least_memory = 0;  ///< the least among these
+  int64_t too_large = 0;       ///< strategies that do not fit, by their bound or their rehearsal
+  int64_t least_memory = 0;    ///< the least among these
+  int64_t host_too_large = 0;  ///< strategies that do not fit the hosts' memory or disks
+  int64_t least_over = 0;      ///< the least number of bytes by which a rank of these does not fit
   int64_t slower = 0;  ///< strategies that are slower, by their bound, than the last of the best
   double least_seconds = 0.0;  ///< the least bound among these
   int64_t rehearsed = 0;       ///< strategies that were rehearsed
@@ -107,8 +121,10 @@ struct Plan {
 /// All strategies of a request, without regard to memory: tensor divides the heads, the width and a
 /// host's ranks; pipe divides the blocks; what is left is data parallel and divides the batch.
 /// Micro-batches are powers of two that divide a replica's batch. Interleaved schedules are tried
-/// where the stages divide the micro-batches, and replicas, if any, are on FSDP or a hybrid. An
-/// Error for a request that makes no sense.
+/// where the stages divide the micro-batches, and replicas, if any, are on FSDP or a hybrid. If
+/// the cluster says how much memory its hosts have, each rung that divides something is tried with
+/// offload, too, and if it says what their disks have, also with that. An Error for a request that
+/// makes no sense.
 std::vector<Strategy> strategies(const PlanRequest& request);
 
 /// Bytes that the fullest rank holds at least. Of a stage's parameters P (12 C^2 a block and the
@@ -119,11 +135,21 @@ std::vector<Strategy> strategies(const PlanRequest& request);
 /// sequences of s positions each block keeps s b C (8 + 26 / t) bytes in halves, where Korthikanti
 /// et al. (arXiv 2205.05198, equation 1 and 2) have s b C (10 + 24 / t + 5 a s / (C t)): Hero keeps
 /// no matrix of attention and no dropout. A checkpointed block keeps 2 s b C, one at a time as much
-/// as the others.
+/// as the others. What is offloaded is not counted.
 int64_t memory_bound(const PlanRequest& request, const Strategy& strategy);
+/// Bytes that the fullest rank holds at least in host memory: 16 for each parameter that it steps
+/// there, for shard, gradient and states, less what is on disk; 0 without offload.
+int64_t host_bound(const PlanRequest& request, const Strategy& strategy);
+/// Bytes that the fullest rank has on disk at least.
+int64_t disk_bound(const PlanRequest& request, const Strategy& strategy);
+/// A rank's part of its host's memory.
+int64_t host_share(const PlanRequest& request);
+/// A rank's part of its host's disk.
+int64_t disk_share(const PlanRequest& request);
 /// Seconds that a step takes at least: the products and attention of the stage with the most of
-/// them at the cluster's speed, the bytes of tensor parallelism inside the host, and what a
-/// schedule waits for at its ends; or, if that is more, the gradients' way over the network.
+/// them at the cluster's speed, the bytes of tensor parallelism inside the host, what a schedule
+/// waits for at its ends, and for what is offloaded the step at the speed of the host's memory or,
+/// if that is more, of the disk; or, if that is more, the gradients' way over the network.
 double seconds_bound(const PlanRequest& request, const Strategy& strategy);
 /// Flops of the model in a step, forward and backward, of all ranks together: 6 for each weight and
 /// token, 6 C T a block and token for causal attention, without what checkpoints compute again.
@@ -140,13 +166,15 @@ PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy)
 Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy);
 
 /// The best strategies of a request: those whose bounds fit are rehearsed in the order of their
-/// least time until no other can be faster than the last of the best, or no rehearsal is left.
+/// least time until no other can be faster than the last of the best, or no rehearsal is left. A
+/// strategy with offload counts as slower if it was found to fit without.
 Plan plan(const PlanRequest& request);
 
 /// The best strategies and, by tensor ranks and stages, why all others fell.
 std::string table(const Plan& plan);
 /// The configuration file of a strategy, which dist::Config reads and dist::Trainer runs: JSON with
-/// DeepSpeed's keys and Hero's own "tensor", "pipe", "schedule" and "checkpoint_blocks".
+/// DeepSpeed's keys, for offload its "offload_optimizer" and "offload_param", and Hero's own
+/// "tensor", "pipe", "schedule", "checkpoint_blocks" and "reduce_each".
 std::string config_text(const PlanRequest& request, const Strategy& strategy);
 
 /// A request's JSON: {"model": {"layers", "width", "heads", "vocabulary", "sequence"}, "ranks",

@@ -67,12 +67,14 @@ double activations(const PlanRequest& r, const Strategy& s, int stage) {
 
 double stage_bytes(const PlanRequest& r, const Strategy& s, int stage) {
   const double count = parameters(r, s, stage), wide = bytes_of(r);
+  const bool leaves = s.offload != PlanOffload::none;
   const auto divided = [&](PlanRung from, double bytes) {
+    if (leaves && s.rung >= from) return 0.0;
     return count * bytes / (s.rung >= from ? s.shard : 1);
   };
   const double steady =
       divided(PlanRung::fsdp, wide) + divided(PlanRung::zero1, r.dtype == kFloat32 ? 8.0 : 12.0);
-  const double gradients = divided(PlanRung::zero2, wide);
+  const double gradients = leaves ? 0.0 : divided(PlanRung::zero2, wide);
   double forward = activations(r, s, stage);
   // From the second micro-batch on they meet gradients.
   if (s.pipe == 1 && s.micro_batches > 1) forward += gradients;
@@ -113,6 +115,34 @@ double pass_seconds(const PlanRequest& r, const Strategy& s) {
   return m * (last.forward + last.backward) + ends;
 }
 
+// Parameters that a rank of the fullest stage steps in its host's memory, at least.
+double stepped_on_host(const PlanRequest& r, const Strategy& s) {
+  if (s.offload == PlanOffload::none) return 0.0;
+  return std::max(parameters(r, s, 0), parameters(r, s, s.pipe - 1)) / s.shard;
+}
+
+// Of what a rank steps, bytes of a parameter: all, and what lies on disk.
+struct PerParameter {
+  double all, on_disk;
+};
+
+PerParameter per_parameter(const PlanRequest& r, const Strategy& s) {
+  if (s.offload != PlanOffload::disk) return {16.0, 0.0};
+  const double states = r.dtype == kFloat32 ? 8.0 : 12.0;
+  return {16.0, states + (s.rung >= PlanRung::fsdp ? bytes_of(r) : 0.0)};
+}
+
+// Gradients are read, parameters written, two moments and, of halves, masters are both; what lies
+// on disk meanwhile comes and goes.
+double host_seconds(const PlanRequest& r, const Strategy& s) {
+  const double count = stepped_on_host(r, s), part = r.cluster.per_host;
+  const double host =
+      count * (2 * bytes_of(r) + 2 * 2 * 4.0) * part / r.cluster.host_bytes_per_second;
+  const double disk =
+      count * 2 * per_parameter(r, s).on_disk * part / r.cluster.disk_bytes_per_second;
+  return std::max(host, disk);
+}
+
 // How often fsdp's units are gathered or reduced in a step. In a pipeline gradients are averaged
 // once and what is kept is gathered once.
 double gathers_and_sums(const Strategy& s) {
@@ -148,13 +178,32 @@ double data_seconds(const PlanRequest& r, const Strategy& s) {
 
 }  // namespace
 
+int64_t host_bound(const PlanRequest& request, const Strategy& strategy) {
+  const PerParameter bytes = per_parameter(request, strategy);
+  return static_cast<int64_t>((bytes.all - bytes.on_disk) * stepped_on_host(request, strategy));
+}
+
+int64_t disk_bound(const PlanRequest& request, const Strategy& strategy) {
+  return static_cast<int64_t>(per_parameter(request, strategy).on_disk *
+                              stepped_on_host(request, strategy));
+}
+
+int64_t host_share(const PlanRequest& request) {
+  return request.cluster.host_memory / std::min(request.cluster.per_host, request.ranks);
+}
+
+int64_t disk_share(const PlanRequest& request) {
+  return request.cluster.disk / std::min(request.cluster.per_host, request.ranks);
+}
+
 int64_t memory_bound(const PlanRequest& request, const Strategy& strategy) {
   return static_cast<int64_t>(std::max(stage_bytes(request, strategy, 0),
                                        stage_bytes(request, strategy, strategy.pipe - 1)));
 }
 
 double seconds_bound(const PlanRequest& request, const Strategy& strategy) {
-  return std::max(pass_seconds(request, strategy), data_seconds(request, strategy));
+  return std::max(pass_seconds(request, strategy) + host_seconds(request, strategy),
+                  data_seconds(request, strategy));
 }
 
 double model_flops(const PlanRequest& request) {

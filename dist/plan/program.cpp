@@ -1,5 +1,6 @@
 #include <optional>
 
+#include <hero/core/swap_file.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>
 #include <hero/dist/mesh.h>
@@ -11,6 +12,7 @@
 #include <hero/optim/adam.h>
 #include <hero/optim/clip.h>
 #include <hero/optim/master_weights.h>
+#include <hero/optim/paged.h>
 
 namespace hero::dist {
 
@@ -43,17 +45,22 @@ std::vector<size_t> first_links(const PlanRequest& request, const Strategy& s) {
   return first;
 }
 
-std::optional<DataParallel> put_on_rung(const Strategy& s, nn::GPT& model, const Mesh& mesh) {
-  const FSDPOptions by_block{
-      .unit = each<nn::Block>(), .reshard_after_forward = s.reshard, .device = kMeta};
+std::optional<DataParallel> put_on_rung(const Strategy& s, nn::GPT& model, const Mesh& mesh,
+                                        core::SwapFile& file) {
+  const bool leaves = s.offload != PlanOffload::none;
+  core::SwapFile* const disk = s.offload == PlanOffload::disk ? &file : nullptr;
+  const FSDPOptions by_block{.unit = each<nn::Block>(),
+                             .reshard_after_forward = s.reshard,
+                             .device = kMeta,
+                             .offload = {.optimizer = leaves, .parameters = leaves, .disk = disk}};
   switch (s.rung) {
     case PlanRung::ddp:
       if (s.data() == 1) return {};
       return DDP(model, mesh["data"]);
     case PlanRung::zero1:
-      return ZeRO(model, mesh["data"], {.stage = 1});
+      return ZeRO(model, mesh["data"], {.stage = 1, .offload = {.optimizer = leaves}});
     case PlanRung::zero2:
-      return ZeRO(model, mesh["data"], {.stage = 2});
+      return ZeRO(model, mesh["data"], {.stage = 2, .offload = {.optimizer = leaves}});
     case PlanRung::fsdp:
       return fully_shard(model, mesh["data"], by_block);
     case PlanRung::hybrid:
@@ -76,17 +83,11 @@ class Runner {
                                     .first_links = first_links(request, s),
                                     .device = kMeta});
     }
-    parallel_ = put_on_rung(s, model_, mesh_);
+    parallel_ = put_on_rung(s, model_, mesh_, file_);
     const Shape shape = {s.micro_batch * (s.pipe > 1 ? s.micro_batches : 1),
                          request.model.block_size};
     tokens_ = Tensor(Array::empty(shape, kInt64, kMeta));
-    const optim::AdamWOptions options{.lr = 1e-4};
-    if (request.dtype == kFloat32) {
-      optimizer_ = std::make_unique<optim::AdamW>(model_.parameters(), options);
-    } else {
-      optimizer_ =
-          std::make_unique<optim::MasterWeights<optim::AdamW>>(model_.parameters(), options);
-    }
+    make_optimizer(request.dtype == kFloat32);
   }
 
   // The first step is there for what it makes, states and the order of buckets: for that one
@@ -105,16 +106,32 @@ class Runner {
   }
 
  private:
+  void make_optimizer(bool wide) {
+    const optim::AdamWOptions options{.lr = 1e-4};
+    const std::vector<Tensor> leaves = model_.parameters();
+    using Masters = optim::MasterWeights<optim::AdamW>;
+    if (strategy_.offload != PlanOffload::disk) {
+      if (wide) optimizer_ = std::make_unique<optim::AdamW>(leaves, options);
+      if (!wide) optimizer_ = std::make_unique<Masters>(leaves, options);
+    } else if (wide) {
+      optimizer_ = std::make_unique<optim::Paged<optim::AdamW>>(file_, leaves, options);
+    } else {
+      optimizer_ = std::make_unique<optim::Paged<Masters>>(file_, leaves, options);
+    }
+  }
+
   // Where gradients are whole anyhow they are averaged once, with the last micro-batch.
   void accumulate(int64_t m) {
     const bool once = strategy_.rung == PlanRung::ddp || strategy_.rung == PlanRung::zero1;
     for (int64_t i = 0; i < m; ++i) {
       if (parallel_ && once) parallel_->set_requires_gradient_sync(i + 1 == m);
-      (model_.loss(tokens_, tokens_) / static_cast<double>(m)).backward();
+      const Tensor loss = model_.loss(tokens_, tokens_);
+      (m == 1 ? loss : loss / static_cast<double>(m)).backward();
     }
   }
 
   const Strategy& strategy_;
+  core::SwapFile file_{"a plan", {.bytes = int64_t{1} << 60, .planned = true}};
   Mesh mesh_;
   nn::GPT model_;
   std::optional<Pipeline> pipe_;

@@ -22,6 +22,8 @@ PlanCost cost_of(const Rehearsal& step) {
   for (const ReplayRank& rank : step.ranks) {
     cost.inside = std::max(cost.inside, static_cast<double>(rank.sent_inside));
     cost.outside = std::max(cost.outside, static_cast<double>(rank.sent_outside));
+    cost.host = std::max(cost.host, rank.host_peak_total);
+    cost.disk = std::max(cost.disk, rank.disk_peak);
   }
   return cost;
 }
@@ -47,7 +49,9 @@ PlanCost on_line(const PlanRequest& request, const Strategy& s,
   return {.seconds = b.seconds + steps * (b.seconds - a.seconds),
           .memory = b.memory + further,
           .inside = b.inside + steps * (b.inside - a.inside),
-          .outside = b.outside + steps * (b.outside - a.outside)};
+          .outside = b.outside + steps * (b.outside - a.outside),
+          .host = b.host,
+          .disk = b.disk};
 }
 
 }  // namespace

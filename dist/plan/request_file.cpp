@@ -34,11 +34,21 @@ void read_dtype(Keys& keys, DType& dtype) {
   }
 }
 
-nlohmann::ordered_json zero_of(const Strategy& s) {
+// What Plan's program does: in a pipeline gradients are averaged once.
+nlohmann::ordered_json zero_of(const PlanRequest& request, const Strategy& s) {
   const int stage = s.rung == PlanRung::hybrid ? 3 : static_cast<int>(s.rung);
   nlohmann::ordered_json zero = {{"stage", stage}};
   if (s.rung == PlanRung::hybrid) zero["mics_shard_size"] = s.shard;
   if (stage == 3 && !s.reshard) zero["reshard"] = false;
+  if (s.offload != PlanOffload::none) {
+    nlohmann::ordered_json place = {{"device", "cpu"}};
+    if (s.offload == PlanOffload::disk) {
+      place = {{"device", "nvme"}, {"nvme_path", request.cluster.disk_folder}};
+    }
+    zero["offload_optimizer"] = place;
+    if (stage == 3) zero["offload_param"] = place;
+  }
+  if (stage >= 2 && s.pipe == 1 && s.micro_batches > 1) zero["reduce_each"] = true;
   return zero;
 }
 
@@ -79,7 +89,7 @@ std::string config_text(const PlanRequest& request, const Strategy& strategy) {
                                    {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 1e-4}}}}},
                                    {"gradient_clipping", 1.0},
                                    {"bf16", {{"enabled", request.dtype == kBFloat16}}},
-                                   {"zero_optimization", zero_of(strategy)},
+                                   {"zero_optimization", zero_of(request, strategy)},
                                    {"tensor", strategy.tensor}};
   if (strategy.checkpoint) config["checkpoint_blocks"] = true;
   if (strategy.pipe > 1) {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
 #include <thread>
 
 #include <hero/dist/plan.h>
@@ -14,7 +16,7 @@ namespace {
 // Rehearsals that run at the same time: the results do not depend on it.
 constexpr size_t kBatch = 8;
 
-enum class Fate : uint8_t { open, too_large, slower, rehearsed, not_rehearsed };
+enum class Fate : uint8_t { open, too_large, host_too_large, slower, rehearsed, not_rehearsed };
 
 struct Option {
   PlanEntry entry;
@@ -23,11 +25,26 @@ struct Option {
   double seconds() const { return entry.cost->seconds; }
 };
 
+// Bytes that a rank holds in its host's memory or on its disk above its part of them; not above 0
+// where they fit.
+int64_t over_host(const PlanRequest& request, const PlanEntry& e) {
+  if (e.strategy.offload == PlanOffload::none) return 0;
+  const int64_t host = e.cost ? e.cost->host : e.host_bound;
+  const int64_t disk = e.cost ? e.cost->disk : e.disk_bound;
+  return std::max(host - host_share(request), disk > 0 ? disk - disk_share(request) : 0);
+}
+
 // All, the ones that could be fastest first.
 std::vector<Option> bounded(const PlanRequest& request) {
   std::vector<Option> all;
   for (const Strategy& s : strategies(request)) {
-    Option one{{s, memory_bound(request, s), seconds_bound(request, s), {}}};
+    Option one{{s,
+                memory_bound(request, s),
+                seconds_bound(request, s),
+                host_bound(request, s),
+                disk_bound(request, s),
+                {}}};
+    if (over_host(request, one.entry) > 0) one.fate = Fate::host_too_large;
     if (one.entry.memory_bound > request.cluster.memory) one.fate = Fate::too_large;
     all.push_back(one);
   }
@@ -86,12 +103,26 @@ class Search {
     return best_.back()->seconds();
   }
 
+  // Offloaded further than the same way, rehearsed before, needs in order to fit.
+  bool is_needless(Strategy s) const {
+    while (s.offload != PlanOffload::none) {
+      s.offload = s.offload == PlanOffload::disk ? PlanOffload::host : PlanOffload::none;
+      if (s.offload == PlanOffload::none && s.data() == 1) {
+        s.rung = PlanRung::ddp;
+        s.reshard = true;
+      }
+      if (fitting_.contains(s.text())) return true;
+    }
+    return false;
+  }
+
   std::vector<Option*> next(int64_t left) {
     std::vector<Option*> batch;
     const size_t most = std::min(kBatch, static_cast<size_t>(left));
     while (batch.size() < most && at_ < all_.size()) {
       Option& one = all_[at_];
       if (one.fate == Fate::open && one.entry.seconds_bound > limit()) break;
+      if (one.fate == Fate::open && is_needless(one.entry.strategy)) one.fate = Fate::slower;
       if (one.fate == Fate::open) batch.push_back(&one);
       ++at_;
     }
@@ -100,9 +131,10 @@ class Search {
 
   void judge(Option& one) {
     ++rehearsed_;
-    const bool fits = one.entry.cost->memory <= request_.cluster.memory;
-    one.fate = fits ? Fate::rehearsed : Fate::too_large;
-    if (!fits) return;
+    one.fate = over_host(request_, one.entry) > 0 ? Fate::host_too_large : Fate::rehearsed;
+    if (one.entry.cost->memory > request_.cluster.memory) one.fate = Fate::too_large;
+    if (one.fate != Fate::rehearsed) return;
+    fitting_.insert(one.entry.strategy.text());
     const auto behind =
         std::upper_bound(best_.begin(), best_.end(), one.seconds(),
                          [](double seconds, const Option* c) { return seconds < c->seconds(); });
@@ -121,14 +153,14 @@ class Search {
         one.fate = one.entry.seconds_bound > limit() ? Fate::slower : Fate::not_rehearsed;
       }
       const Strategy& s = one.entry.strategy;
-      count(groups[{s.tensor, s.pipe}], one);
+      count(request_, groups[{s.tensor, s.pipe}], one);
     }
     for (const auto& [key, group] : groups) plan.groups.push_back(group);
     for (const Option* each : best_) plan.best.push_back(each->entry);
     return plan;
   }
 
-  static void count(PlanGroup& group, const Option& one) {
+  static void count(const PlanRequest& request, PlanGroup& group, const Option& one) {
     const auto least = [](auto& value, auto candidate, int64_t n) {
       value = n == 1 ? candidate : std::min(value, candidate);
     };
@@ -139,6 +171,9 @@ class Search {
     if (one.fate == Fate::too_large) {
       least(group.least_memory, e.cost ? e.cost->memory : e.memory_bound, ++group.too_large);
     }
+    if (one.fate == Fate::host_too_large) {
+      least(group.least_over, over_host(request, e), ++group.host_too_large);
+    }
     if (one.fate == Fate::slower) least(group.least_seconds, e.seconds_bound, ++group.slower);
     if (one.fate == Fate::rehearsed) least(group.best_seconds, one.seconds(), ++group.rehearsed);
     if (one.fate == Fate::not_rehearsed) ++group.not_rehearsed;
@@ -147,6 +182,7 @@ class Search {
   const PlanRequest& request_;
   std::vector<Option> all_;
   std::vector<Option*> best_;
+  std::set<std::string> fitting_;  // texts of what was rehearsed and fits
   size_t at_ = 0;
   int64_t rehearsed_ = 0;
 };

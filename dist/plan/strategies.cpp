@@ -33,7 +33,8 @@ std::vector<Schedule> schedules_of(const PlanRequest& r, const Strategy& s) {
   std::vector<Schedule> all = {Schedule::one_f_one_b(), Schedule::zero_bubble()};
   for (const int chunks : {2, 4}) {
     // Buckets of the lower rungs would hold parameters of several chunks.
-    if (s.data() > 1 && s.rung < PlanRung::fsdp) break;
+    const bool buckets = s.data() > 1 || s.offload != PlanOffload::none;
+    if (buckets && s.rung < PlanRung::fsdp) break;
     if (s.micro_batches % s.pipe == 0 && r.model.n_layer % (int64_t{s.pipe} * chunks) == 0) {
       all.push_back(Schedule::interleaved(chunks));
     }
@@ -41,7 +42,7 @@ std::vector<Schedule> schedules_of(const PlanRequest& r, const Strategy& s) {
   return all;
 }
 
-// The rungs of so many replicas, with how they are divided.
+// The rungs that divide something among so many replicas, with how they do.
 std::vector<Strategy> rungs_of(const PlanRequest& r, Strategy s, int data) {
   const auto with = [&](PlanRung rung, int shard, bool reshard) {
     Strategy one = s;
@@ -51,14 +52,31 @@ std::vector<Strategy> rungs_of(const PlanRequest& r, Strategy s, int data) {
     one.reshard = reshard;
     return one;
   };
-  std::vector<Strategy> all = {with(PlanRung::ddp, 1, true)};
-  if (data == 1) return all;
+  std::vector<Strategy> all;
   all.push_back(with(PlanRung::zero1, data, true));
   all.push_back(with(PlanRung::zero2, data, true));
   for (const bool reshard : {true, false}) all.push_back(with(PlanRung::fsdp, data, reshard));
   const int host = std::max(1, r.cluster.per_host / s.tensor);  // replicas of a host
   if (host > 1 && host < data && data % host == 0) {
     for (const bool reshard : {true, false}) all.push_back(with(PlanRung::hybrid, host, reshard));
+  }
+  return all;
+}
+
+// All of one number of replicas: DDP, and what divides something where there is something to divide
+// or its part may leave the device.
+std::vector<Strategy> placed_rungs_of(const PlanRequest& r, const Strategy& s, int data) {
+  std::vector<Strategy> all = {s};
+  all.front().replicate = data;
+  const std::vector<Strategy> dividing = rungs_of(r, s, data);
+  if (data > 1) all.insert(all.end(), dividing.begin(), dividing.end());
+  if (r.cluster.host_memory == 0 || r.cluster.device == DeviceType::cpu) return all;
+  for (const PlanOffload place : {PlanOffload::host, PlanOffload::disk}) {
+    if (place == PlanOffload::disk && r.cluster.disk == 0) break;
+    for (Strategy one : dividing) {
+      one.offload = place;
+      all.push_back(one);
+    }
   }
   return all;
 }
@@ -91,7 +109,7 @@ const char* name(PlanRung rung) {
 
 std::string Strategy::text() const {
   std::string s = "t " + std::to_string(tensor) + " p " + std::to_string(pipe) + " x ";
-  if (data() == 1) {
+  if (data() == 1 && rung == PlanRung::ddp) {
     s += "1";
   } else {
     s += name(rung);
@@ -102,6 +120,8 @@ std::string Strategy::text() const {
   if (pipe > 1) s += ", " + schedule.name();
   if (rung >= PlanRung::fsdp && !reshard) s += ", kept";
   if (checkpoint) s += ", checkpoint";
+  if (offload == PlanOffload::host) s += ", offload";
+  if (offload == PlanOffload::disk) s += ", offload to disk";
   return s;
 }
 
@@ -118,7 +138,7 @@ std::vector<Strategy> strategies(const PlanRequest& r) {
       Strategy s;
       s.tensor = t;
       s.pipe = p;
-      for (const Strategy& rung : rungs_of(r, s, data)) add_passes(r, rung, all);
+      for (const Strategy& rung : placed_rungs_of(r, s, data)) add_passes(r, rung, all);
     }
   }
   check(!all.empty(), "plan: no number of replicas divides the global batch of ", r.global_batch,

@@ -28,6 +28,11 @@ std::string why(const Plan& plan, const PlanGroup& group) {
     add(line("%lld too large, by %.1f GB or more", static_cast<long long>(group.too_large),
              gigabytes(static_cast<double>(group.least_memory) - memory)));
   }
+  if (group.host_too_large > 0) {
+    add(line("%lld too large for the hosts, by %.1f GB a rank or more",
+             static_cast<long long>(group.host_too_large),
+             gigabytes(static_cast<double>(group.least_over))));
+  }
   const double best = plan.best.empty() ? 0.0 : plan.best.front().cost->seconds;
   const auto than_best = [&](double seconds) { return 100 * (seconds / best - 1); };
   if (group.slower > 0) {
@@ -52,21 +57,28 @@ std::string table(const Plan& plan) {
       line("%d ranks, %d a host with %.0f GB each; %lld sequences of %lld a step\n", r.ranks,
            r.cluster.per_host, gigabytes(static_cast<double>(r.cluster.memory)),
            static_cast<long long>(r.global_batch), static_cast<long long>(r.model.block_size));
+  const bool has_hosts = r.cluster.host_memory > 0;
+  if (has_hosts) {
+    text += line("%.0f GB of the hosts' memory for each rank\n",
+                 gigabytes(static_cast<double>(host_share(r))));
+  }
   text += line("%lld strategies, %lld of them rehearsed\n\n",
                static_cast<long long>(plan.strategies), static_cast<long long>(plan.rehearsed));
   if (plan.best.empty()) {
     text += "none fits\n";
   } else {
-    text += "     step s   tokens/s    MFU  memory  inside outside GB  strategy\n";
+    text += std::string("     step s   tokens/s    MFU  memory ") + (has_hosts ? "   host " : "") +
+            " inside outside GB  strategy\n";
   }
   const double tokens = static_cast<double>(r.global_batch * r.model.block_size);
   const double peak = r.cluster.peak_flops(r.dtype) * r.ranks;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlanCost& cost = *plan.best[i].cost;
-    text += line("%2d %8.4g %10.0f %5.1f%% %7.1f %7.1f %7.1f     ", static_cast<int>(i + 1),
-                 cost.seconds, tokens / cost.seconds, 100 * model_flops(r) / (cost.seconds * peak),
-                 gigabytes(static_cast<double>(cost.memory)), gigabytes(cost.inside),
-                 gigabytes(cost.outside));
+    text += line("%2d %8.4g %10.0f %5.1f%% %7.1f ", static_cast<int>(i + 1), cost.seconds,
+                 tokens / cost.seconds, 100 * model_flops(r) / (cost.seconds * peak),
+                 gigabytes(static_cast<double>(cost.memory)));
+    if (has_hosts) text += line("%7.1f ", gigabytes(static_cast<double>(cost.host)));
+    text += line("%7.1f %7.1f     ", gigabytes(cost.inside), gigabytes(cost.outside));
     text += plan.best[i].strategy.text() + "\n";
   }
   text += "\nt tensor ranks, p stages: what became of all strategies\n";

@@ -113,28 +113,35 @@ TEST_CASE("config: one error lists all that is wrong, with lines and what to wri
 }
 
 TEST_CASE("config: what cannot be done is refused, and what makes no difference is not") {
-  for (const char* refused :
-       {R"({"pipe": 0})",
-        R"({"context": 2})",
-        R"({"schedule": "1f1b"})",
-        R"({"pipe": 2, "schedule": "2f1b"})",
-        R"json({"pipe": 2, "schedule": "interleaved(0)"})json",
-        R"json({"pipe": 2, "schedule": "interleaved(2"})json",
-        R"({"pipeline": {"stages": 2}})",
-        R"({"amp": {"enabled": true}})",
-        R"({"zero_optimization": {"stage": 4}})",
-        R"({"prescale_gradients": true})",
-        R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})",
-        R"({"scheduler": {"type": "OneCycle"}})",
-        R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})",
-        R"({"zero_optimization": {"stage": 3, "reduce_bucket_size": 5}})",
-        R"({"wall_clock_breakdown": true})",
-        R"({"gradient_clipping": -1})",
-        R"({"tensor": 0})",
-        R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})",
-        "[1]",
-        "{",
-        R"({"bf16": {}, "bf16": {}})"}) {
+  for (
+      const char* refused :
+      {R"({"pipe": 0})",
+       R"({"context": 2})",
+       R"({"schedule": "1f1b"})",
+       R"({"pipe": 2, "schedule": "2f1b"})",
+       R"json({"pipe": 2, "schedule": "interleaved(0)"})json",
+       R"json({"pipe": 2, "schedule": "interleaved(2"})json",
+       R"({"pipeline": {"stages": 2}})",
+       R"({"amp": {"enabled": true}})",
+       R"({"zero_optimization": {"stage": 4}})",
+       R"({"prescale_gradients": true})",
+       R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})",
+       R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu", "nvme_path": "/a"}}})",
+       R"({"zero_optimization": {"stage": 2,
+            "offload_param": {"device": "nvme", "nvme_path": "/a"}}})",
+       R"({"zero_optimization": {"stage": 0,
+            "offload_optimizer": {"device": "nvme", "nvme_path": "/a"}}})",
+       R"({"scheduler": {"type": "OneCycle"}})",
+       R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})",
+       R"({"zero_optimization": {"stage": 3, "reduce_bucket_size": 5}})",
+       R"({"wall_clock_breakdown": true})",
+       R"({"zero_optimization": {"stage": 1, "reduce_each": true}})",
+       R"({"gradient_clipping": -1})",
+       R"({"tensor": 0})",
+       R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})",
+       "[1]",
+       "{",
+       R"({"bf16": {}, "bf16": {}})"}) {
     CAPTURE(refused);
     CHECK(error_of(refused) != "");
   }
@@ -231,6 +238,15 @@ TEST_CASE("config: a plan's file is one, and says all of the strategy") {
   CHECK(config.tensor == 2);
   CHECK(config.compute == kBFloat16);
   CHECK(config.pipe == 1);
+  CHECK(config.zero.reduce_each);
+  Strategy away = s;
+  away.offload = PlanOffload::disk;
+  request.cluster.disk_folder = "/disk";
+  const Config files = Config::parse(config_text(request, away));
+  CHECK(files.zero.states_folder == "/disk");
+  CHECK(files.zero.parameters_folder == "/disk");
+  CHECK_FALSE(files.zero.offload_optimizer);
+  CHECK(Config::parse(files.text()) == files);
   CHECK_FALSE(config.checkpoint_blocks);
   s.pipe = 2;
   s.checkpoint = true;
