@@ -1,8 +1,13 @@
-// What a profiler costs: a GPT's training step with one and without, in turns, and small
-// operations while one is open; bench_ops has them without.
+// What a profiler costs: a GPT's training step with one and without, in turns; small operations
+// while one is open; and what there is of it in a small operation while none is, beside the same
+// operation without that, and beside itself, which says what such a comparison can see.
 #include "bench/measure.h"
 
+#include <hero/autograd/op.h>
 #include <hero/autograd/profiler.h>
+#include <hero/core/backend.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
 
@@ -60,10 +65,69 @@ void small_operation(benchmark::State& state) {
   state.counters["ns/op_without"] = times.reference * 1e9 / kBatch;
 }
 
+// The product of two numbers with its node.
+struct Product : hero::Op {
+  const char* name() const override { return "product"; }
+  static constexpr unsigned kSaveInputs = 0b11;
+  static hero::Array forward(const hero::Array& a, const hero::Array& b) {
+    return hero::core::map<hero::core::kernels::Mul>(a, b);
+  }
+  hero::Grads backward(const Tensor& g) override { return {g * input(1), g * input(0)}; }
+};
+
+// record() but for the one comparison that profilers, autocast and searches for NaN share.
+template <class O, class... In>
+Tensor record_unwatched(O op, const In&... inputs) {
+  const Tensor* list[] = {&inputs...};
+  return hero::detail::run_one(op, list, hero::detail::forward_each(list));
+}
+
+constexpr int kOffBatch = 1000;
+
+template <class Work, class Reference>
+void compare_off(benchmark::State& state, const Work& work, const Reference& reference) {
+  const auto batch_of = [](const auto& one) {
+    return [&one] {
+      for (int i = 0; i < kOffBatch; ++i) benchmark::DoNotOptimize(one());
+    };
+  };
+  const bench::Paired times = bench::in_turns(state, batch_of(work), batch_of(reference));
+  state.counters["ns/op"] = times.work * 1e9 / kOffBatch;
+  state.counters["ns/op_bare"] = times.reference * 1e9 / kOffBatch;
+  state.counters["percent"] = (times.work / times.reference - 1.0) * 100.0;
+  state.counters["percent_best"] = (times.best_work / times.best_reference - 1.0) * 100.0;
+}
+
+// No profiler is open. Each pair is of one operation with the comparison and one without.
+void small_operation_off(benchmark::State& state) {
+  const Tensor p = hero::tensor({1.5}, {.requires_grad = true}), q = hero::tensor({2.5});
+  compare_off(
+      state, [&] { return hero::record(Product{}, p, q); },
+      [&] { return record_unwatched(Product{}, p, q); });
+}
+
+// The same operation on both sides.
+void small_operation_beside_itself(benchmark::State& state) {
+  const Tensor p = hero::tensor({1.5}, {.requires_grad = true}), q = hero::tensor({2.5});
+  compare_off(
+      state, [&] { return record_unwatched(Product{}, p, q); },
+      [&] { return record_unwatched(Product{}, p, q); });
+}
+
+// The other comparison, where a kernel's backend is asked for: whether somebody counts work.
+void backend_off(benchmark::State& state) {
+  compare_off(
+      state, [] { return &hero::core::backend(hero::kCpu); },
+      [] { return &hero::core::cpu_backend(); });
+}
+
 }  // namespace
 
 BENCHMARK(gpt_step_profiled)->UseManualTime()->MinTime(10);
 BENCHMARK(gpt_step_without_work)->UseManualTime()->MinTime(10);
 BENCHMARK(small_operation)->UseManualTime();
+BENCHMARK(small_operation_off)->UseManualTime()->MinTime(3);
+BENCHMARK(small_operation_beside_itself)->UseManualTime()->MinTime(3);
+BENCHMARK(backend_off)->UseManualTime();
 
 BENCHMARK_MAIN();
