@@ -327,7 +327,7 @@ int check_bugs() {
 // MICROSECONDS" says which process kills itself, and how long after it has come to that step or a
 // later one, or after its begin where the step is -1; HERO_PAUSE how many milliseconds a step takes
 // longer.
-void train_on(Communicator& world) {
+void train_and_resume(Communicator& world) {
   const char* const run = std::getenv("HERO_RUN");
   check(run != nullptr, "resume: HERO_RUN names the folder");
   int victim = -1, fatal = 0, microseconds = 0;
@@ -380,7 +380,7 @@ int main(int argc, char** argv) {
          check_native(world);
        }},
       {"staging", check_staging},
-      {"resume", train_on},
+      {"resume", train_and_resume},
       {"ways", train_eight_ways},
       {"restarts", train_and_die},
       {"print", [](Communicator& world) {
