@@ -217,9 +217,9 @@ TEST_CASE("a swap file that cannot be made is one line", "[swap]") {
   CHECK_THROWS_WITH(
       SwapFile(swap_folder(), {.bytes = int64_t{1} << 59}),
       ContainsSubstring("does not give 512.00 PiB") || ContainsSubstring("does not give"));
-  SwapFile file(swap_folder(), {.bytes = 1});
-  CHECK_THROWS_WITH(Swapped(file, Storage::create(8, hero::kMeta)),
-                    ContainsSubstring("only storages on the cpu"));
+  SwapFile file(swap_folder(), {.bytes = 1, .planned = true});
+  CHECK_THROWS_WITH(Swapped(file, Storage::create(8, hero::kCpu)),
+                    ContainsSubstring("a planned one has no room for bytes on cpu"));
 }
 
 TEST_CASE("a bit that the disk flipped is found", "[swap]") {

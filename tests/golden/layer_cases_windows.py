@@ -81,8 +81,9 @@ def unpooling(add):
         pool = getattr(torch.nn, "MaxPool" + layer)(2, return_indices=True)
         values, indices = pool(x)
         add("MaxUnpool" + layer, dict(kernel_size=2), values, indices)
-    values, indices = torch.nn.MaxPool2d(3, 2, 1, return_indices=True)(R(1, 1, 5, 4))
-    add("MaxUnpool2d", dict(kernel_size=3, stride=2, padding=1), values, indices,
+    # Windows that overlap may name a place twice, where gradients differ (docs/differences.md).
+    values, indices = torch.nn.MaxPool2d(3, 3, 1, return_indices=True)(R(1, 1, 5, 4))
+    add("MaxUnpool2d", dict(kernel_size=3, stride=3, padding=1), values, indices,
         call=dict(output_size=(5, 4)))
 
 
