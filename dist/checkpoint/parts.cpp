@@ -127,21 +127,38 @@ void add_lines(const Held& value, std::string& lines) {
   }
 }
 
-// Ranks tell each other what they hold of those values whose pieces nobody can compute.
+// The first of the ranks among which a value is sharded; -1 where it is not, or cut into boxes.
+int first_sharer(const Held& value) {
+  const auto replica = std::dynamic_pointer_cast<Replica>(keeper(value.leaf));
+  const Partition* const part = partition(value.leaf);
+  if (!replica || part == nullptr || !part->boxes.empty()) return -1;
+  return replica->groups().shard.world_ranks().front();
+}
+
+// Ranks tell each other what they hold of those values whose pieces nobody can compute. Where
+// several groups of ranks have each sharded the same values, one may have cut them at other places
+// than the next, as what lies beside them differs: the first group's pieces count.
 void ask_for_pieces(const Communicator& world, const std::vector<Held*>& values) {
   if (values.empty()) return;
   std::string mine;  // a line a value: equal texts are equal places
-  for (const Held* value : values) mine += part_text(value->range) + "\n";
+  for (const Held* value : values) {
+    mine += std::to_string(first_sharer(*value)) + ":" + part_text(value->range) + "\n";
+  }
   const std::vector<std::string> texts = tell_all(world, mine);
   std::vector<std::vector<std::string_view>> lines;
   for (const std::string& text : texts) lines.push_back(lines_in(text));
   for (size_t i = 0; i < values.size(); ++i) {
     std::vector<Piece> held;
     std::set<std::string_view> known;
+    std::string_view sharer;  // of the first group that holds something
     for (size_t r = 0; r < lines.size(); ++r) {
-      if (!known.insert(lines[r].at(i)).second) continue;
-      const ShardRange range = range_of(lines[r][i]);
-      if (range.count > 0) held.push_back({static_cast<int>(r), range});
+      const std::string_view line = lines[r].at(i), by = line.substr(0, line.find(':'));
+      const std::string_view part = line.substr(by.size() + 1);
+      const ShardRange range = range_of(part);
+      if (range.count == 0) continue;
+      if (by != "-1" && sharer.empty()) sharer = by;
+      if (by != "-1" && by != sharer) continue;
+      if (known.insert(part).second) held.push_back({static_cast<int>(r), range});
     }
     values[i]->pieces = told_pieces(*values[i], std::move(held));
   }

@@ -67,6 +67,7 @@ void draw_experts(const std::string& folder) {
   constexpr int kTokens = 4, kExperts = 8, kChosen = 2, kWidth = 8;
   constexpr int kPerRank = kExperts / kRanks;
   const hero::NoGrad no_grad;
+  const hero::nn::DeviceScope on_cpu(hero::kCpu);  // wherever the chapter's models lie
   hero::manual_seed(3);
   hero::nn::MoE moe(kWidth, 2 * kWidth, kExperts, {.top_k = kChosen});
   const Tensor tokens = hero::randn({kRanks * kTokens, kWidth});
