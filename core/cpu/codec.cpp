@@ -82,7 +82,7 @@ float decode_block(const std::byte* from, float* values) {
   if constexpr (kNibbles<Format>) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < kCodecBlock / 2; ++i) {
-      const int both = codes[i];  // of two's complement
+      const int both = codes[i];  // NOLINT(bugprone-signed-char-misuse): of two's complement
       const int low = static_cast<int>(static_cast<uint32_t>(both) << 28) >> 28, high = both >> 4;
       values[i] = Format::value(low) * scale;
       values[i + kCodecBlock / 2] = Format::value(high) * scale;

@@ -82,7 +82,7 @@ void draw_experts(const std::string& folder) {
   for (int token = 0; token < kRanks * kTokens; ++token) {
     const double y = -at(token, kTokens);
     for (int expert = 0; expert < kExperts; ++expert) {
-      const auto* choice = &chosen[static_cast<size_t>(token * kChosen)];
+      const auto* choice = &chosen[static_cast<size_t>(token) * kChosen];
       const bool sent = choice[0] == expert || choice[1] == expert;
       const bool stays = expert / kPerRank == token / kTokens;
       figure.box(at(expert, kPerRank) * 1.6, y - 0.92, 1.5, 0.84,
