@@ -20,6 +20,7 @@ Tensor softmax(const Tensor& x, int64_t dim, DType dtype);
 Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype);
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype);
 Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype);
+/// The p-norm, as norm() of x converted to the floating dtype first.
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, DType dtype);
 /// \}
 
