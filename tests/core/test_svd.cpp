@@ -38,7 +38,7 @@ Array identity(int64_t n) {
 // dtype's rounding and of the largest singular value.
 void check_svd(const Array& a) {
   INFO(name(a.dtype()) << " " << to_string(a.shape()));
-  const SVD found = svd(a);
+  const core::SVD found = svd(a);
   const Array u = found.u.to(kFloat64), vh = found.vh.to(kFloat64);
   const std::vector<double> s = found.s.to_vector<double>();
   const int64_t inner = std::min(a.size(0), a.size(1));
@@ -103,7 +103,7 @@ TEST_CASE("svd has the same bits at any number of threads", "[core][threads]") {
     const Array a = noise({150, 120}, dtype);
     const auto hash_at = [&](int threads) {
       const ThreadLimit limit(threads);
-      const SVD found = svd(a);
+      const core::SVD found = svd(a);
       return std::vector{hash(found.u), hash(found.s), hash(found.vh)};
     };
     const auto expected = hash_at(1);
