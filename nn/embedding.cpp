@@ -54,6 +54,14 @@ void shorten_rows(const char* layer, const Tensor& weight, const Tensor& x, doub
   }
 }
 
+// A padding row becomes its number from the front.
+template <class Options>
+void check_table_options(const char* layer, int64_t rows, Options& options) {
+  if (options.padding_idx) options.padding_idx = padding_row(layer, rows, *options.padding_idx);
+  check(!options.max_norm || *options.max_norm > 0.0, layer,
+        ": max_norm must be positive: ", options.max_norm.value_or(0.0));
+}
+
 }  // namespace
 
 Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, const EmbeddingOptions& options)
@@ -62,11 +70,7 @@ Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, const Embedd
       options_(options),
       weight(parameter("weight", {rows_, columns_},
                        table_init("Embedding", rows_, columns_, options.padding_idx))) {
-  if (options_.padding_idx) {
-    options_.padding_idx = padding_row("Embedding", rows_, *options_.padding_idx);
-  }
-  check(!options_.max_norm || *options_.max_norm > 0.0,
-        "Embedding: max_norm must be positive: ", options_.max_norm.value_or(0.0));
+  check_table_options("Embedding", rows_, options_);
 }
 
 Tensor Embedding::forward(const Tensor& x) {
@@ -92,11 +96,7 @@ EmbeddingBag::EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim,
       options_(options),
       weight(parameter("weight", {rows_, columns_},
                        table_init("EmbeddingBag", rows_, columns_, options.padding_idx))) {
-  if (options_.padding_idx) {
-    options_.padding_idx = padding_row("EmbeddingBag", rows_, *options_.padding_idx);
-  }
-  check(!options_.max_norm || *options_.max_norm > 0.0,
-        "EmbeddingBag: max_norm must be positive: ", options_.max_norm.value_or(0.0));
+  check_table_options("EmbeddingBag", rows_, options_);
 }
 
 Tensor EmbeddingBag::forward(const Tensor& x, const Tensor& offsets,
