@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dist/plan/alike.h"
 #include "support/catch.h"
 
 #include <hero/dist/plan.h>
@@ -136,22 +137,15 @@ TEST_CASE("plan: stages that are alike, recorded once, take the time and hold th
     CHECK(stages.are_alike() == (s.rung < PlanRung::fsdp || !s.reshard));
     if (!stages.are_alike()) continue;
     ++alike;
-    const auto program = [&](Communicator& world) {
-      run_strategy(request, s, world, [] { begin_rehearsed_step(); });
-    };
-    const Rehearsal each = rehearse(8, program, request.cluster, {.ranks = stage_ranks(s)});
-    const Rehearsal few = replay(stages.of(s.micro_batches), request.cluster);
-    CHECK(few.seconds == Approx(each.seconds).epsilon(1e-9));
-    REQUIRE(few.ranks.size() == each.ranks.size());
-    for (size_t i = 0; i < few.ranks.size(); ++i) {
-      CAPTURE(i);
-      CHECK(few.ranks[i].rank == each.ranks[i].rank);
-      CHECK(few.ranks[i].peak_total == each.ranks[i].peak_total);
-      CHECK(few.ranks[i].flops == each.ranks[i].flops);
-      CHECK(few.ranks[i].sent_inside == each.ranks[i].sent_inside);
-      CHECK(few.ranks[i].sent_outside == each.ranks[i].sent_outside);
-      CHECK(few.ranks[i].messages == Approx(each.ranks[i].messages).margin(1e-9 * few.seconds));
-    }
+    hero::test::compare_with_each_stage(
+        request, s, stages, [](const ReplayRank& few, const ReplayRank& each, double seconds) {
+          CHECK(few.rank == each.rank);
+          CHECK(few.peak_total == each.peak_total);
+          CHECK(few.flops == each.flops);
+          CHECK(few.sent_inside == each.sent_inside);
+          CHECK(few.sent_outside == each.sent_outside);
+          CHECK(few.messages == Approx(each.messages).margin(1e-9 * seconds));
+        });
   }
   CHECK(alike > 100);
 }

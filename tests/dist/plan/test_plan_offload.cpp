@@ -3,6 +3,7 @@
 #include <limits>
 #include <set>
 
+#include "dist/plan/alike.h"
 #include "support/catch.h"
 
 #include <hero/dist/config.h>
@@ -99,20 +100,13 @@ TEST_CASE("plan: stages that are alike hold the bytes of all on their hosts, too
     const StageRecordings stages(request, s);
     if (!stages.are_alike()) continue;
     ++alike;
-    const auto program = [&](Communicator& world) {
-      run_strategy(request, s, world, [] { begin_rehearsed_step(); });
-    };
-    const Rehearsal each = rehearse(8, program, request.cluster, {.ranks = stage_ranks(s)});
-    const Rehearsal few = replay(stages.of(s.micro_batches), request.cluster);
-    CHECK(few.seconds == Approx(each.seconds).epsilon(1e-9));
-    REQUIRE(few.ranks.size() == each.ranks.size());
-    for (size_t i = 0; i < few.ranks.size(); ++i) {
-      CAPTURE(i);
-      CHECK(few.ranks[i].peak_total == each.ranks[i].peak_total);
-      CHECK(few.ranks[i].host_peak_total == each.ranks[i].host_peak_total);
-      CHECK(few.ranks[i].moved == each.ranks[i].moved);
-      CHECK(few.ranks[i].transfers == Approx(each.ranks[i].transfers).margin(1e-9 * few.seconds));
-    }
+    hero::test::compare_with_each_stage(
+        request, s, stages, [](const ReplayRank& few, const ReplayRank& each, double seconds) {
+          CHECK(few.peak_total == each.peak_total);
+          CHECK(few.host_peak_total == each.host_peak_total);
+          CHECK(few.moved == each.moved);
+          CHECK(few.transfers == Approx(each.transfers).margin(1e-9 * seconds));
+        });
   }
   CHECK(alike > 10);
 }
