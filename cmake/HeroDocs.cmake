@@ -53,4 +53,5 @@ doxygen_add_docs(docs ${hero_documented} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
 add_custom_command(TARGET docs POST_BUILD
                    COMMAND ${PROJECT_SOURCE_DIR}/docs/check_reference
                            ${PROJECT_BINARY_DIR}/Doxyfile.docs
-                   COMMENT "Looking for functions without a text" VERBATIM)
+                   COMMAND ${PROJECT_SOURCE_DIR}/docs/check_html ${PROJECT_BINARY_DIR}/docs/html
+                   COMMENT "Looking for functions without a text, and for links without an end" VERBATIM)

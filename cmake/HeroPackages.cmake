@@ -1,5 +1,5 @@
 # Debian packages: cpack -G DEB in a build folder makes libhero-dev, headers and static libraries, and
-# hero-tools, the programs. The page docs/packages.md says what a version promises.
+# hero-tools, the programs. The page docs/guides/packages.md says what a version promises.
 
 # Debian's name of the package of the MPI that the mpi engine was built with
 set(mpi "")

@@ -46,6 +46,8 @@ hero_tree_test("the page of questions has every environment variable" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_faq)
 hero_tree_test("the check of the reference finds functions and fields without a text" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_reference)
+hero_tree_test("the check of the reference's HTML finds what leads nowhere" docs
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_html)
 hero_tree_test("every translation from PyTorch is compiled" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_pytorch_page)
 hero_tree_test("the page check finds what drifted" docs

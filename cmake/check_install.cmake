@@ -31,7 +31,7 @@ run("the first program" ${CMAKE_COMMAND} -E chdir ${first} ${first}/build/train 
 if(NOT EXISTS ${first}/runs/first/model.safetensors)
   message(FATAL_ERROR "the first program has saved no model")
 endif()
-# the programs of docs/pretrained.md, docs/distributions.md and docs/layers.md
+# the programs of docs/guides/pretrained.md, docs/guides/distributions.md and docs/guides/layers.md
 set(models ${SCRATCH}/outside/models)
 set(examples ${SOURCE}/../../tutorials/examples)
 file(COPY ${examples}/llama_lora.cpp ${examples}/policy_gradient.cpp ${examples}/unet.cpp

@@ -18,6 +18,9 @@ s/\$([^$]+)\$/\\f$\1\\f$/g
 s/\]\(([A-Za-z0-9_./]*\.md)#[^)]*\)/](\1)/g
 s/\[([^]]*)\]\(#[^)]*\)/\1/g
 # README.md is the main page; the index of docs has no other name there.
-s/\[([^]]*)\]\((docs\/|\.\.\/)?README\.md\)/\1/g
+s/\[([^]]*)\]\(((docs|\.\.)\/)*README\.md\)/\1/g
 # The interactive page is no part of the reference.
-s/\[([^]]*)\]\((docs\/)?site\/index\.html(#[a-z]+)?\)/\1/g
+s/\[([^]]*)\]\(((docs|\.\.)\/)?site\/index\.html(#[a-z]+)?\)/\1/g
+# It finds figures by their folder's name, and has no page for a program.
+s/\]\(\.\.\/figures\//](figures\//g
+s/\[([^]]*)\]\([A-Za-z0-9_.\/]*\.(cpp|json)\)/\1/g

@@ -4,8 +4,8 @@
 namespace hero {
 
 /// The order in which the CPU adds up the products in matrix products of bfloat16
-/// (docs/numbers.md). In either case sums are in float32 and rounded once, and the bits are the
-/// same for any number of threads and any tiling.
+/// (docs/guides/numbers.md). In either case sums are in float32 and rounded once, and the bits are
+/// the same for any number of threads and any tiling.
 enum class HalfProducts : uint8_t {
   native,    ///< in the order of the machine's instruction if it has one, else like portable
   portable,  ///< in the order of float32 products, which is the same on every machine

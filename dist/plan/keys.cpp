@@ -81,7 +81,8 @@ void Keys::end() {
 void refuse_unknown(const std::vector<std::string>& unknown, const std::string& label) {
   std::string list;
   for (const std::string& key : unknown) list += (list.empty() ? "'" : ", '") + key + "'";
-  check(unknown.empty(), label, ": unknown keys: ", list, "; docs/21_plan.md lists those that act");
+  check(unknown.empty(), label, ": unknown keys: ", list,
+        "; docs/tutorials/21_plan.md lists those that act");
 }
 
 }  // namespace hero::dist

@@ -11,7 +11,8 @@ namespace {
 // True for the host's memory; a folder for a file.
 bool read_place(JSONSection& section, std::string& folder) {
   const std::string device = section.text("device", "none", {"none", "cpu", "nvme"});
-  section.any("pin_memory");  // shards of the host are always page-locked; see docs/deepspeed.md
+  // shards of the host are always page-locked; see docs/guides/deepspeed.md
+  section.any("pin_memory");
   folder = section.text("nvme_path", "");
   if (device == "nvme" && folder.empty()) {
     section.problem("device", "is nvme and needs \"nvme_path\", a folder on that disk");
@@ -83,7 +84,8 @@ void read_reduction(JSONSection& section, Config::Zero& zero) {
 }
 
 void read_stage3(JSONSection& section, Config::Zero& zero) {
-  const char* two = "at most two units are gathered beside the root's; see docs/17_fsdp.md";
+  const char* two =
+      "at most two units are gathered beside the root's; see docs/tutorials/17_fsdp.md";
   section.refuse("stage3_max_live_parameters", two);
   section.refuse("stage3_prefetch_bucket_size",
                  "a unit is gathered ahead; overlap_comm switches it");

@@ -23,7 +23,7 @@ case_hashes() { # of every collective, and of every rung after three steps
   begin 3
   for hosts in 2 3; do
     ranks=$((2 * hosts))
-    head -n "$hosts" "$here/../../docs/clusters/hostfile" >"$lab/home/hostfile"
+    head -n "$hosts" "$here/../../docs/guides/clusters/hostfile" >"$lab/home/hostfile"
     compare_hashes "$ranks"
   done
 }
@@ -51,7 +51,7 @@ case_tutorials() {
   local hosts
   begin 3
   for hosts in 2 3; do
-    head -n "$hosts" "$here/../../docs/clusters/hostfile" >"$lab/home/hostfile"
+    head -n "$hosts" "$here/../../docs/guides/clusters/hostfile" >"$lab/home/hostfile"
     compare_tutorial 11_ddp $((2 * hosts))
     compare_tutorial 18_gpt_fsdp $((2 * hosts))
   done

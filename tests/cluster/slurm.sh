@@ -58,7 +58,7 @@ case_slurm_requeue() { # a node of two fails; the third takes its place, and the
   slurm_begin 3
   mkdir "$lab/run" "$lab/threads"
   export HERO_TIMEOUT=10 HERO_PAUSE=400 HERO_RUN=$lab/run
-  cp "$here/../../docs/clusters/train.sbatch" "$lab/home"
+  cp "$here/../../docs/guides/clusters/train.sbatch" "$lab/home"
   job=$(on node1 sbatch --parsable -D "$lab/home" "$lab/home/train.sbatch" "$lab/bin/hero_mpi_ranks" resume)
   await 300 "the first checkpoints" has_checkpoint || wrong "$(on node1 squeue)"
   sleep 2

@@ -33,8 +33,9 @@ std::string to_string(const AxesBytes& b) {
 // Bytes that a rank sends in an all_reduce of n floats among t.
 int64_t sum_of(int64_t n, int t) { return 2 * 4 * n * (t - 1) / t; }
 
-// By the formulas of docs/pipeline.md, tensor_parallel.md and ranks.md, for units that are not
-// freed after forward and links [first, end): the embedding, the blocks, the norm with the head.
+// By the formulas of docs/guides/pipeline.md, tensor_parallel.md and ranks.md, for units that are
+// not freed after forward and links [first, end): the embedding, the blocks, the norm with the
+// head.
 AxesBytes formulas(const Mesh& mesh, const std::pair<size_t, size_t>& links) {
   const int p = mesh["pipe"].size(), t = mesh["tensor"].size(), d = mesh["data"].size();
   const bool embeds = links.first == 0, ends = links.second == kLayers + 2;

@@ -1,4 +1,4 @@
-// The code of docs/context_parallel.md, run.
+// The code of docs/guides/context_parallel.md, run.
 #include "dist/ranks.h"
 #include "support/catch.h"
 

@@ -1,5 +1,5 @@
-// The engine of docs/adding_an_engine.md: ranks are threads that meet at every call. It is short
-// because it never lets a call go on while its rank computes.
+// The engine of docs/extending/adding_an_engine.md: ranks are threads that meet at every call. It
+// is short because it never lets a call go on while its rank computes.
 #include <condition_variable>
 #include <cstring>
 #include <map>

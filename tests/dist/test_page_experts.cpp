@@ -1,4 +1,4 @@
-// The code of docs/experts.md, run.
+// The code of docs/guides/experts.md, run.
 #include "dist/ranks.h"
 #include "support/catch.h"
 

@@ -1,4 +1,4 @@
-// The code of docs/pipeline.md, run.
+// The code of docs/guides/pipeline.md, run.
 #include <algorithm>
 
 #include "dist/ranks.h"

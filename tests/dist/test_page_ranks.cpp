@@ -1,4 +1,4 @@
-// The code of docs/ranks.md, run.
+// The code of docs/guides/ranks.md, run.
 #include <algorithm>
 #include <cstdio>
 #include <map>

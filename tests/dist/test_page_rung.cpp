@@ -1,4 +1,4 @@
-// The rung of docs/adding_a_rung.md, and what the page promises of it.
+// The rung of docs/extending/adding_a_rung.md, and what the page promises of it.
 #include "dist/ladder.h"
 #include "support/catch.h"
 

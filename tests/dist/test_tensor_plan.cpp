@@ -18,7 +18,7 @@ namespace {
 // Bytes that a rank sends in an all_reduce of so many floats.
 int64_t sent_of(int64_t floats, int ranks) { return 2 * floats * 4 * (ranks - 1) / ranks; }
 
-// One step's traffic over "tensor", by the formula of docs/tensor_parallel.md.
+// One step's traffic over "tensor", by the formula of docs/guides/tensor_parallel.md.
 int64_t step_traffic(const nn::GPTConfig& config, int64_t rows, int ranks) {
   const int64_t n = rows * config.n_embd;
   return config.n_layer * 4 * sent_of(n, ranks)  // each block: two sums forward, two backward

@@ -1,4 +1,4 @@
-// The layer of docs/adding_a_layer.md, and what the page says that it can do.
+// The layer of docs/extending/adding_a_layer.md, and what the page says that it can do.
 #include <sstream>
 
 #include "support/arrays.h"

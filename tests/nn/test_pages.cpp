@@ -1,4 +1,4 @@
-// The code on docs/modules.md and docs/training.md, run.
+// The code on docs/guides/modules.md and docs/guides/training.md, run.
 #include <cstdio>
 
 #include "support/arrays.h"

@@ -1,4 +1,4 @@
-// The optimizer of docs/adding_an_optimizer.md, and what the page says that it can do.
+// The optimizer of docs/extending/adding_an_optimizer.md, and what the page says that it can do.
 #include <algorithm>
 #include <vector>
 

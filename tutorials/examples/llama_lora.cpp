@@ -1,5 +1,5 @@
 // A Llama from a folder of Hugging Face's transformers, fine-tuned by adapters on several ranks,
-// saved, and sampled. docs/pretrained.md explains it.
+// saved, and sampled. docs/guides/pretrained.md explains it.
 //
 //   ./llama_lora --ranks 2 --model Llama-3.2-1B --tokens tokens.txt --steps 100 --out tuned
 // [snippet: program]

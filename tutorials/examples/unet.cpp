@@ -1,5 +1,6 @@
 // A U-Net finds discs in noise: the image goes down two levels and up again by bilinear upsampling,
-// beside what it was on each level. Ronneberger et al., arXiv 1505.04597. docs/layers.md shows it.
+// beside what it was on each level. Ronneberger et al., arXiv 1505.04597. docs/guides/layers.md
+// shows it.
 //
 //   ./unet --steps 200
 // [snippet: program]

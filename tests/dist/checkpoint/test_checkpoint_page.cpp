@@ -1,4 +1,4 @@
-// The program of docs/checkpoints.md.
+// The program of docs/guides/checkpoints.md.
 #include <filesystem>
 #include <functional>
 #include <optional>

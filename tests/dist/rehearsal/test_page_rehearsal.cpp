@@ -1,4 +1,4 @@
-// The programs of docs/rehearsal.md, and what the page says that they tell.
+// The programs of docs/guides/rehearsal.md, and what the page says that they tell.
 #include <algorithm>
 #include <memory>
 

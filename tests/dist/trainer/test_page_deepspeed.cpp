@@ -1,4 +1,4 @@
-// The program of docs/deepspeed.md.
+// The program of docs/guides/deepspeed.md.
 #include <fstream>
 #include <optional>
 

@@ -1,4 +1,4 @@
-// The code on docs/data.md, run.
+// The code on docs/guides/data.md, run.
 #include <cstdlib>
 
 #include "support/catch.h"

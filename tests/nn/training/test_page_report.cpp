@@ -1,4 +1,4 @@
-// The program of docs/report.md.
+// The program of docs/guides/report.md.
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
