@@ -190,7 +190,7 @@ void* allocate(int64_t bytes) {
 
 void deallocate(void* block, int64_t bytes) noexcept {
   if (!block) return;
-  HostMemory* const other = other_memory.load(std::memory_order_relaxed);
+  HostMemory* const other = other_memory.load(std::memory_order_acquire);
   if (other && other->deallocate(block)) [[unlikely]]
     return;
   const int64_t size = block_bytes(bytes);

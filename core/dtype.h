@@ -1,7 +1,9 @@
 #pragma once
 // Element types, their names, sizes and promotion.
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <hero/core/kernels/half.h>
@@ -147,6 +149,20 @@ constexpr decltype(auto) dispatch(DType dtype, Body&& body) {
   return std::forward<Body>(body)(TypeTag<float>{});
 }
 
+/// A float to an integer, towards zero. What does not fit becomes the lowest integer, as x86's
+/// instructions have it; an uint8 is the lowest byte of an int32.
+template <class To, class From>
+HERO_HD inline To truncate(From value) {
+#if defined(__aarch64__) && !defined(__CUDA_ARCH__)  // whose instructions give the nearest integer
+  using Whole = std::conditional_t<sizeof(To) < sizeof(int32_t), int32_t, To>;
+  constexpr Whole kLowest = std::numeric_limits<Whole>::min();
+  constexpr From kBelow = -static_cast<From>(kLowest);
+  return static_cast<To>(value >= -kBelow && value < kBelow ? static_cast<Whole>(value) : kLowest);
+#else
+  return static_cast<To>(value);
+#endif
+}
+
 /// Converts the value of an element. Half precision is converted by way of float, integers wrap,
 /// and floats are truncated to integers.
 template <class To, class From>
@@ -159,6 +175,8 @@ HERO_HD inline To convert(From value) {
     return To(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return truncate<To>(value);
   } else {
     return static_cast<To>(value);
   }

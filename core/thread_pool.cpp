@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include <hero/core/error.h>
+#include <hero/core/pause.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero {
@@ -31,14 +32,6 @@ constexpr int kWorkerYields = 200;
 constexpr int kCallerYields = 2000;
 
 thread_local bool inside_region = false;
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
 
 int hardware_threads() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
@@ -175,7 +168,7 @@ class Pool {
     const int pauses = threads() <= cores_ ? kPauses : 10;
     for (int i = 0; i < pauses; ++i) {
       if (ready()) return true;
-      pause();
+      core::pause();
     }
     for (int i = 0; i < yields; ++i) {
       if (ready()) return true;

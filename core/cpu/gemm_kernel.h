@@ -10,18 +10,23 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace hero::core::cpu::micro {
 
 // kMaxRows x 2 sums, two vectors of B and one broadcast of A fill the vector registers: 32 of
-// AVX-512, 16 of AVX2.
+// AVX-512 and of 64-bit ARM, 16 of AVX2.
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64;
 inline constexpr int kMaxRows = 14;
 #elif defined(__AVX2__)
 inline constexpr int kVectorBytes = 32;
 inline constexpr int kMaxRows = 6;
+#elif defined(__aarch64__)
+inline constexpr int kVectorBytes = 16;
+inline constexpr int kMaxRows = 14;
 #else
 inline constexpr int kVectorBytes = 16;
 inline constexpr int kMaxRows = 6;
@@ -105,6 +110,12 @@ Vector<T> multiply_add(const Vector<T>& x, const Vector<T>& y, const Vector<T>& 
     return _mm256_fmadd_ps(x, y, sum);
   } else {
     return _mm256_fmadd_pd(x, y, sum);
+  }
+#elif defined(__aarch64__)
+  if constexpr (sizeof(T) == 4) {
+    return vfmaq_f32(sum, x, y);
+  } else {
+    return vfmaq_f64(sum, x, y);
   }
 #else
   Vector<T> result;

@@ -66,7 +66,11 @@ const Kernels& kernels() {
 const char* name_of(Level level) {
   switch (level) {
     case Level::v3:
+#if defined(__aarch64__)
+      return "neon";
+#else
       return "v3";
+#endif
     case Level::v4:
       return "v4";
     case Level::v4_bf16:

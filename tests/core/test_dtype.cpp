@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "support/arrays.h"
 #include "support/catch.h"
@@ -124,10 +127,29 @@ TEST_CASE("integer scalars keep all 64 bits", "[core]") {
   REQUIRE(Array::full({1}, INT64_MIN, kInt64).item<int64_t>() == INT64_MIN);
 }
 
+bool all_are(const Array& x, int64_t value) {
+  const std::vector<int64_t> values = x.to(kInt64).to_vector<int64_t>();
+  return std::count(values.begin(), values.end(), value) == x.numel();
+}
+
 TEST_CASE("conversion truncates, wraps and tests for zero", "[core]") {
   const Array x = Array::from(std::vector<float>{-1.9f, 0.0f, 0.5f, 2.9f}, {4});
   REQUIRE(x.to(kInt32).to_vector<int32_t>() == std::vector<int32_t>{-1, 0, 0, 2});
   REQUIRE(x.to(kBool).to_vector<bool>() == std::vector<bool>{true, false, true, true});
+  // what does not fit, on every processor: as many as make vectors of, and one alone
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType from : {kFloat32, kFloat64}) {
+    for (const double value : {1e30, -1e30, std::numeric_limits<double>::infinity(), nan}) {
+      for (const int64_t n : {1, 35}) {
+        const Array far = Array::full({n}, value, from);
+        REQUIRE(all_are(far.to(kInt32), INT32_MIN));
+        REQUIRE(all_are(far.to(kInt64), INT64_MIN));
+        REQUIRE(all_are(far.to(kUInt8), 0));
+      }
+    }
+    REQUIRE(all_are(Array::full({35}, -1.5, from).to(kUInt8), 255));
+    REQUIRE(all_are(Array::full({35}, 300.5, from).to(kUInt8), 44));
+  }
   const Array big = Array::from(std::vector<int64_t>{256 + 7, -1}, {2});
   REQUIRE(big.to(kUInt8).to_vector<uint8_t>() == std::vector<uint8_t>{7, 255});
   REQUIRE(x.to(kFloat32).storage_ref() == x.storage_ref());

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include <hero/core/error.h>
+#include <hero/core/pause.h>
 #include <hero/dist/engines/local/group.h>
 #include <hero/dist/engines/local/world.h>
 
@@ -20,14 +21,6 @@ constexpr int kYields = 200;
 constexpr auto kYieldTime = std::chrono::microseconds(200);
 constexpr auto kNap = std::chrono::milliseconds(20);  // between two looks at the time-out
 constexpr int kNapRanks = 16;  // more of them look less often, or they would do nothing else
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
 
 }  // namespace
 
@@ -47,7 +40,7 @@ bool LocalWorld::spin(uint64_t seen, int& patience) const {
   if (size() > cores) patience = std::max(patience, kPauses);
   for (; patience < kPauses; ++patience) {
     if (events_.load() != seen) return true;
-    pause();
+    core::pause();
   }
   const auto start = std::chrono::steady_clock::now();
   for (; patience < kPauses + kYields; ++patience) {
