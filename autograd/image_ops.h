@@ -155,6 +155,68 @@ ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_si
 Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Triple output_size);
 /// \}
 
+/// \name Power-average pooling and fractional max pooling
+/// \{
+/// Options of lp_pool1d().
+struct LpPool1dOptions {
+  std::optional<int64_t> stride = {};  ///< positions between windows; the kernel size when absent
+  bool ceil_mode = false;              ///< true: keep a last window that extends over the end
+};
+/// (Sum of x^norm_type)^(1 / norm_type) over each window of x [N, C, L] or [C, L], floating; NaN
+/// where the sum is negative, and without a gradient where it is 0. norm_type is above 0.
+Tensor lp_pool1d(const Tensor& x, double norm_type, int64_t kernel_size,
+                 const LpPool1dOptions& options = {});
+/// Options of lp_pool2d().
+struct LpPool2dOptions {
+  std::optional<Pair> stride = {};  ///< positions between windows; the kernel size when absent
+  bool ceil_mode = false;           ///< true: keep a last window that extends over the end
+};
+/// Does the same with windows of images x [N, C, H, W] or [C, H, W].
+Tensor lp_pool2d(const Tensor& x, double norm_type, Pair kernel_size,
+                 const LpPool2dOptions& options = {});
+/// Options of lp_pool3d().
+struct LpPool3dOptions {
+  std::optional<Triple> stride = {};  ///< positions between windows; the kernel size when absent
+  bool ceil_mode = false;             ///< true: keep a last window that extends over the end
+};
+/// Does the same with windows of volumes x [N, C, D, H, W] or [C, D, H, W].
+Tensor lp_pool3d(const Tensor& x, double norm_type, Triple kernel_size,
+                 const LpPool3dOptions& options = {});
+/// Options of fractional_max_pool2d(); give exactly one of the first two.
+struct FractionalPool2dOptions {
+  std::optional<Pair> output_size = {};  ///< windows down and across
+  /// The same as parts of x's sizes, above 0 and below 1, which are cut to whole numbers.
+  std::optional<std::array<double, 2>> output_ratio = {};
+  /// [N, C, 2], in [0, 1): where windows begin across and down; drawn when undefined.
+  Tensor random_samples = {};
+};
+/// The largest element in each of output_size windows of images x [N, C, H, W] or [C, H, W], which
+/// begin at random places, the first at the beginning and the last at the end. Graham, arXiv
+/// 1412.6071.
+Tensor fractional_max_pool2d(const Tensor& x, Pair kernel_size,
+                             const FractionalPool2dOptions& options);
+/// fractional_max_pool2d() together with the positions of the largest elements, int64 in the
+/// flattened H W.
+ValuesIndices fractional_max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
+                                                 const FractionalPool2dOptions& options);
+/// Options of fractional_max_pool3d(); give exactly one of the first two.
+struct FractionalPool3dOptions {
+  std::optional<Triple> output_size = {};  ///< windows along the depth, down and across
+  /// The same as parts of x's sizes, above 0 and below 1, which are cut to whole numbers.
+  std::optional<std::array<double, 3>> output_ratio = {};
+  /// [N, C, 3], in [0, 1): where windows begin along the depth, down and across; drawn when
+  /// undefined.
+  Tensor random_samples = {};
+};
+/// Does the same with volumes x [N, C, D, H, W] or [C, D, H, W].
+Tensor fractional_max_pool3d(const Tensor& x, Triple kernel_size,
+                             const FractionalPool3dOptions& options);
+/// fractional_max_pool3d() together with the positions of the largest elements, int64 in the
+/// flattened D H W.
+ValuesIndices fractional_max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
+                                                 const FractionalPool3dOptions& options);
+/// \}
+
 /// \name Convolutions that keep the size: stride 1, zeros on both sides, one more behind where the
 /// kernel's reach is even
 /// \{
@@ -196,6 +258,13 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
 /// Dropout that keeps mean 0 and variance 1 after selu(): dropped elements become -1.758, and all
 /// are then scaled and shifted. Klambauer et al., arXiv 1706.02515.
 Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
+/// alpha_dropout() of whole channels of x [N, C, ..].
+Tensor feature_alpha_dropout(const Tensor& x, double p = 0.5, bool training = true);
+/// Randomised leaky_relu(): in training, each element that is not above 0 is multiplied by a number
+/// of its own, drawn from [lower, upper); in evaluation, by their mean. Xu et al., arXiv
+/// 1505.00853.
+Tensor rrelu(const Tensor& x, double lower = 1.0 / 8.0, double upper = 1.0 / 3.0,
+             bool training = false);
 /// Dropout of whole channels of x [N, C, D, H, W] or [C, D, H, W].
 Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true);
 /// The sum over right classes j and wrong classes i of max(0, 1 - (x[j] - x[i])) / C, for scores x

@@ -60,6 +60,8 @@ struct EmbeddingBagOptions {
   Tensor per_sample_weights = {};    ///< factors of the rows, in the shape of index; for sums only
   bool include_last_offset = false;  ///< true: the last offset is the end of the last bag
   std::optional<int64_t> padding_idx = {};  ///< rows that do not count
+  /// Divide the gradient of a row by the number of times that it occurs; not for maxima.
+  bool scale_grad_by_freq = false;
 };
 /// Combines rows of weight [V, D] over bags to [B, D]. A bag is a row of index [B, N], or the part
 /// of index [N] from one offset to the next. Empty bags give 0.

@@ -305,10 +305,11 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tens
 Tensor masked_select(const Tensor& x, const Tensor& mask);
 /// The positions of the non-zero elements, int64 [count, ndim].
 Tensor nonzero(const Tensor& x);
-/// The rows of weight [V, D] at each index; the gradient of row padding_idx is zero.
+/// The rows of weight [V, D] at each index; the gradient of row padding_idx is zero. With
+/// scale_grad_by_freq the gradient of a row is divided by the number of times that it occurs.
 /// \snippet test_examples_tensors.cpp embedding
-Tensor embedding(const Tensor& weight, const Tensor& index,
-                 std::optional<int64_t> padding_idx = {});
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx = {},
+                 bool scale_grad_by_freq = false);
 /// \}
 
 /// \name Products

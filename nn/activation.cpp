@@ -9,6 +9,9 @@ std::string GELU::extra_repr() const {
   return std::string("approximate='") + (approximate_ == Gelu::erf ? "none" : "tanh") + "'";
 }
 std::string LeakyReLU::extra_repr() const { return "negative_slope=" + text(slope_); }
+std::string RReLU::extra_repr() const {
+  return "lower=" + text(lower_) + ", upper=" + text(upper_);
+}
 std::string ELU::extra_repr() const { return "alpha=" + text(alpha_); }
 std::string CELU::extra_repr() const { return "alpha=" + text(alpha_); }
 std::string Hardtanh::extra_repr() const {

@@ -1,7 +1,7 @@
 #pragma once
 // Activations as modules. The functions in <hero/autograd/ops.h> and <hero/autograd/nn_ops.h> say
 // more about each formula. x may have any shape unless the text says otherwise.
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/image_ops.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
@@ -94,6 +94,19 @@ class LeakyReLU : public Module {
 
  private:
   double slope_;
+};
+/// LeakyReLU with random slopes: in training, one from [lower, upper) for each element, in
+/// evaluation, their mean. Xu et al., arXiv 1505.00853.
+class RReLU : public Module {
+ public:
+  /// Makes the layer with these limits of the slope.
+  explicit RReLU(double lower = 1.0 / 8.0, double upper = 1.0 / 3.0)
+      : lower_(lower), upper_(upper) {}
+  Tensor forward(const Tensor& x) override { return rrelu(x, lower_, upper_, training()); }
+  std::string extra_repr() const override;
+
+ private:
+  double lower_, upper_;
 };
 /// X, or alpha (exp(x) - 1) if x is negative. Clevert et al., arXiv 1511.07289.
 class ELU : public Module {

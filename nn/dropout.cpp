@@ -29,4 +29,7 @@ std::string Dropout3d::extra_repr() const { return describe(p_); }
 AlphaDropout::AlphaDropout(double p) : p_(checked("AlphaDropout", p)) {}
 std::string AlphaDropout::extra_repr() const { return describe(p_); }
 
+FeatureAlphaDropout::FeatureAlphaDropout(double p) : p_(checked("FeatureAlphaDropout", p)) {}
+std::string FeatureAlphaDropout::extra_repr() const { return describe(p_); }
+
 }  // namespace hero::nn

@@ -66,4 +66,16 @@ class AlphaDropout : public Module {
   double p_;
 };
 
+/// AlphaDropout of whole channels of x [N, C, ..].
+class FeatureAlphaDropout : public Module {
+ public:
+  /// Makes the layer. Throws an Error unless p is in [0, 1].
+  explicit FeatureAlphaDropout(double p = 0.5);
+  Tensor forward(const Tensor& x) override { return feature_alpha_dropout(x, p_, training()); }
+  std::string extra_repr() const override;
+
+ private:
+  double p_;
+};
+
 }  // namespace hero::nn

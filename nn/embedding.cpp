@@ -78,7 +78,7 @@ Tensor Embedding::forward(const Tensor& x) {
   if (options_.max_norm) {
     shorten_rows("Embedding", weight, x, *options_.max_norm, options_.norm_type);
   }
-  return embedding(weight, x, options_.padding_idx);
+  return embedding(weight, x, options_.padding_idx, options_.scale_grad_by_freq);
 }
 
 std::string Embedding::extra_repr() const {
@@ -86,6 +86,7 @@ std::string Embedding::extra_repr() const {
   if (options_.padding_idx) result += ", padding_idx=" + std::to_string(*options_.padding_idx);
   if (options_.max_norm) result += ", max_norm=" + repr::text(*options_.max_norm);
   if (options_.norm_type != 2.0) result += ", norm_type=" + repr::text(options_.norm_type);
+  if (options_.scale_grad_by_freq) result += ", scale_grad_by_freq=True";
   return result;
 }
 
@@ -110,7 +111,8 @@ Tensor EmbeddingBag::forward(const Tensor& x, const Tensor& offsets,
                         .mode = options_.mode,
                         .per_sample_weights = per_sample_weights,
                         .include_last_offset = options_.include_last_offset,
-                        .padding_idx = options_.padding_idx});
+                        .padding_idx = options_.padding_idx,
+                        .scale_grad_by_freq = options_.scale_grad_by_freq});
 }
 
 Tensor EmbeddingBag::operator()(const Tensor& x, const Tensor& offsets,
@@ -130,6 +132,7 @@ std::string EmbeddingBag::extra_repr() const {
   std::string result = std::to_string(rows_) + ", " + std::to_string(columns_);
   if (options_.max_norm) result += ", max_norm=" + repr::text(*options_.max_norm);
   if (options_.norm_type != 2.0) result += ", norm_type=" + repr::text(options_.norm_type);
+  if (options_.scale_grad_by_freq) result += ", scale_grad_by_freq=True";
   result += std::string(", mode='") + kModes[static_cast<int>(options_.mode)] + "'";
   if (options_.padding_idx) result += ", padding_idx=" + std::to_string(*options_.padding_idx);
   return result;

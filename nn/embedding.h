@@ -14,6 +14,8 @@ struct EmbeddingOptions {
   /// Rows that are looked up are first scaled down, in place, to at most this norm.
   std::optional<double> max_norm = {};
   double norm_type = 2.0;  ///< the p of the p-norm that max_norm limits
+  /// Divide the gradient of a row by the number of times that x names it.
+  bool scale_grad_by_freq = false;
 };
 
 /// Looks up rows of a table: maps int64 x [..] to [.., embedding_dim]. Parameter: weight
@@ -45,6 +47,8 @@ struct EmbeddingBagOptions {
   bool include_last_offset = false;  ///< true: the last offset is the end of the last bag
   /// A row that does not count and gets no gradient; negative numbers count from the end.
   std::optional<int64_t> padding_idx = {};
+  /// Divide the gradient of a row by the number of times that x names it; not for maxima.
+  bool scale_grad_by_freq = false;
 };
 
 /// The sum, the mean or the largest of some rows of a table: maps int64 x [B, N], with a bag in

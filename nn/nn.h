@@ -1,6 +1,7 @@
 #pragma once
 // The front header of nn.
 #include <hero/nn/activation.h>
+#include <hero/nn/adaptive_softmax.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/bilinear.h>
 #include <hero/nn/chain.h>
@@ -20,6 +21,7 @@
 #include <hero/nn/moe.h>
 #include <hero/nn/norm.h>
 #include <hero/nn/pool.h>
+#include <hero/nn/pool_more.h>
 #include <hero/nn/pretrained.h>
 #include <hero/nn/recurrent.h>
 #include <hero/nn/rotary.h>

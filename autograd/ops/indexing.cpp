@@ -122,15 +122,23 @@ struct IndexAdd : Op {
 // Rows of a table; `padding` gets no gradient.
 struct Embedding : Op {
   static constexpr unsigned kSaveInputs = 0b10;
-  int64_t padding;
-  explicit Embedding(int64_t p) : padding(p) {}
+  int64_t padding;  // -1: none
+  bool by_frequency;
+  Embedding(int64_t p, bool by) : padding(p), by_frequency(by) {}
   const char* name() const override { return "embedding"; }
   Array forward(const Array& weight, const Array& index) {
     return core::index_select(weight, 0, index);
   }
   Grads backward(const Tensor& g) override {
-    const Tensor kept = masked_fill(g, unsqueeze(input(1) == padding, -1), 0);
+    Tensor kept = masked_fill(g, unsqueeze(input(1) == padding, -1), 0);
+    if (by_frequency) kept = kept * unsqueeze(1.0 / occurrences(g), -1);
     return {detail::index_zeros(kept, input_shape(0), 0, input(1)), Tensor()};
+  }
+  // How often each index occurs among all of them: [N].
+  Tensor occurrences(const Tensor& like) {
+    const DType dtype = like.dtype() == kFloat64 ? kFloat64 : kFloat32;
+    const Tensor one = ones({like.size(0)}, {.dtype = dtype, .device = like.device()});
+    return index_select(detail::index_zeros(one, {input_shape(0)[0]}, 0, input(1)), 0, input(1));
   }
 };
 
@@ -298,17 +306,21 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 
 Tensor nonzero(const Tensor& x) { return Tensor(core::nonzero(x.array())); }
 
-Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx) {
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx,
+                 bool scale_grad_by_freq) {
   check(weight.ndim() == 2, "embedding: weight must be [V, D]: has shape ", weight.shape());
   const int64_t rows = weight.size(0);
   const Tensor flat = reshape(index, {index.numel()});
   Shape shape = index.shape();
   shape.push_back(weight.size(1));
-  if (!padding_idx) return reshape(index_select(weight, 0, flat), shape);
-  check(*padding_idx >= -rows && *padding_idx < rows, "embedding: padding_idx ", *padding_idx,
-        " does not lie in a weight of ", rows, " rows");
-  const int64_t padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
-  return reshape(record(Embedding(padding), weight, flat), shape);
+  if (!padding_idx && !scale_grad_by_freq) return reshape(index_select(weight, 0, flat), shape);
+  int64_t padding = -1;
+  if (padding_idx) {
+    check(*padding_idx >= -rows && *padding_idx < rows, "embedding: padding_idx ", *padding_idx,
+          " does not lie in a weight of ", rows, " rows");
+    padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
+  }
+  return reshape(record(Embedding(padding, scale_grad_by_freq), weight, flat), shape);
 }
 
 }  // namespace hero

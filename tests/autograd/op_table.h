@@ -87,6 +87,7 @@ Rows product_rows();
 Rows more_product_rows();
 Rows linalg_rows();
 Rows image_rows();
+Rows pool_more_rows();  ///< are among image_rows()
 Rows network_rows();
 
 /// Checks every row in every layout. Each program that links the tables says what that means: on

@@ -324,7 +324,8 @@ Rows place_reduction_rows() {
 
 Rows image_rows() {
   Rows rows = resampling_rows();
-  for (const Rows& part : {window_rows(), function_rows(), place_reduction_rows()}) {
+  for (const Rows& part :
+       {window_rows(), function_rows(), place_reduction_rows(), pool_more_rows()}) {
     rows.insert(rows.end(), part.begin(), part.end());
   }
   return rows;

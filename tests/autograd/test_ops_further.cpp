@@ -161,6 +161,68 @@ TEST_CASE("matrices that are not finite, square or of one size are refused") {
   CHECK(std::isnan(logdet(tensor({{0.0, 1.0}, {1.0, 0.0}})).item()));
 }
 
+TEST_CASE("embedding divides a row's gradient by how often it occurs") {
+  const Tensor weight = randn({4, 2}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor index = tensor({{1, 3, 1}, {0, 1, 3}}), g = randn({2, 3, 2}, {.dtype = kFloat64});
+  const auto gradient = [&](const Tensor& upstream, std::optional<int64_t> padding) {
+    const Tensor y = embedding(weight, index, padding, true);
+    return grad({y}, {weight}, {.grad_outputs = {upstream}, .create_graph = true})[0];
+  };
+  const Tensor sums = index_add(zeros({4, 2}, kFloat64), 0, index.flatten(), g.reshape({6, 2}));
+  const Tensor counts = tensor({1.0, 3.0, 1.0, 2.0}).to(kFloat64).unsqueeze(1);
+  CHECK(allclose(gradient(g, {}), sums / counts));
+  CHECK(equal(gradient(g, -1)[3], zeros({2}, kFloat64)));
+  CHECK(allclose(gradient(g, -1)[1], (sums / counts)[1]));
+  // The gradient is linear in what flows in.
+  const Tensor upstream = g.clone().requires_grad_();
+  CHECK(gradcheck([&](const std::vector<Tensor>& in) { return gradient(in[0], 3); }, {upstream}));
+  const EmbeddingBagOptions maxima{.mode = BagMode::max, .scale_grad_by_freq = true};
+  CHECK_THROWS_WITH(embedding_bag(weight, index, maxima), ContainsSubstring("not for maxima"));
+}
+
+TEST_CASE("a window of zeros has no gradient in lp_pool") {
+  const Tensor x = tensor({{0.0, 0.0, 3.0, 4.0}}, {.requires_grad = true});
+  const Tensor y = lp_pool1d(x, 2.0, 2);
+  CHECK(y.to_vector<double>() == Values{0, 5});
+  y.sum().backward();
+  CHECK(allclose(x.grad(), tensor({{0.0, 0.0, 0.6, 0.8}})));
+}
+
+TEST_CASE("rrelu draws a slope for each element, feature_alpha_dropout decides by channel") {
+  manual_seed(7);
+  const Tensor x = full({10000}, -1.0), y = -rrelu(x, 0.2, 0.6, true);
+  CHECK(amin(y).item() >= 0.2);
+  CHECK(amax(y).item() <= 0.6);
+  // Five standard deviations of the mean of uniform numbers from an interval of 0.4.
+  CHECK(std::abs(y.mean().item() - 0.4) < 0.006);
+  CHECK(equal(rrelu(ones({8}), 0.2, 0.6, true), ones({8})));
+  CHECK_THROWS_WITH(rrelu(x, 0.3, 0.2), ContainsSubstring("above upper"));
+  const Tensor channels = feature_alpha_dropout(ones({64, 8, 3, 2}), 0.5);
+  CHECK(equal(amax(channels, Dims{2, 3}), amin(channels, Dims{2, 3})));
+  CHECK(amin(channels).item() < amax(channels).item());
+  CHECK_THROWS_WITH(feature_alpha_dropout(ones({3})), ContainsSubstring("[N, C, ..]"));
+}
+
+TEST_CASE("fractional windows cover a line from its beginning to its end at random places") {
+  manual_seed(7);
+  const Tensor x = arange(40.0).reshape({1, 1, 1, 40}).expand({200, 2, 1, 40});
+  const Tensor last = fractional_max_pool2d(x, {1, 3}, {.output_size = Pair{1, 13}});
+  CHECK(equal(last.select(3, 0), full({200, 2, 1}, 2.0)));    // the end of the first window
+  CHECK(equal(last.select(3, 12), full({200, 2, 1}, 39.0)));  // and of the last
+  const Tensor steps = diff(last);
+  CHECK(amin(steps).item() == 3.0);  // of 37 / 12
+  CHECK(amax(steps).item() == 4.0);
+  CHECK(amax(last.select(3, 5)).item() > amin(last.select(3, 5)).item());
+  CHECK(fractional_max_pool2d(ones({1, 7, 9}), {2, 2}, {.output_ratio = {{0.5, 0.7}}}).shape() ==
+        Shape{1, 3, 6});
+  CHECK_THROWS_WITH(fractional_max_pool2d(x, {1, 3}, {}), ContainsSubstring("exactly one"));
+  CHECK_THROWS_WITH(fractional_max_pool2d(x, {1, 3}, {.output_size = Pair{1, 39}}),
+                    ContainsSubstring("39 windows of 3 do not fit into 40 positions"));
+  CHECK_THROWS_WITH(fractional_max_pool2d(x, {1, 3}, {.output_ratio = {{0.5, 1.0}}}),
+                    ContainsSubstring("below 1"));
+  CHECK_THROWS_WITH(lp_pool1d(ones({1, 4}), 0.0, 2), ContainsSubstring("must be positive"));
+}
+
 TEST_CASE("alpha_dropout keeps mean 0 and variance 1, dropout3d drops whole channels") {
   manual_seed(7);
   const Tensor x = randn({40000}), y = alpha_dropout(x, 0.3);

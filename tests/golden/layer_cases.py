@@ -17,7 +17,7 @@ CALLS = dict(layer_cases_sequences.CALLS)
 CALLS["EmbeddingBag"] = lambda m, x, second=None: (
     m(x, per_sample_weights=second) if second is not None and second.is_floating_point() else m(x, second)
 )
-TENSOR_ARGUMENTS = ("weight", "pos_weight")
+TENSOR_ARGUMENTS = ("weight", "pos_weight", "_random_samples")
 
 
 class Case:
@@ -228,6 +228,28 @@ def activations(add):
     add("Fold", dict(output_size=(3, 4), kernel_size=(1, 2), stride=2), R(2, 4))
 
 
+def later(add):
+    """Layers that came later, with numbers of their own: those of the cases before stay."""
+    index = torch.tensor([[1, 0, 3], [1, 3, 1]])
+    table = dict(num_embeddings=5, embedding_dim=3, scale_grad_by_freq=True)
+    add("Embedding", table, index)
+    add("Embedding", table | dict(padding_idx=3), index)
+    for mode in ["sum", "mean"]:
+        add("EmbeddingBag", table | dict(mode=mode), index)
+    add("EmbeddingBag", table | dict(mode="mean", padding_idx=0), index.flatten(), torch.tensor([0, 2, 2]))
+    x = R(2, 6) * 2.5
+    add("RReLU", {}, x, train=False)
+    add("RReLU", dict(lower=0.2, upper=0.2), x)
+    add("FeatureAlphaDropout", dict(p=0.3), R(2, 3, 2), train=False)
+    layer_cases_windows.pooling_more(add)
+    table, rows = dict(in_features=16, n_classes=10, cutoffs=[2, 5]), R(5, 16)
+    targets = torch.tensor([0, 4, 9, 1, 3])
+    add("AdaptiveLogSoftmaxWithLoss", table, rows, targets)
+    add("AdaptiveLogSoftmaxWithLoss", table | dict(div_value=1.5, head_bias=True), rows, targets)
+    add("AdaptiveLogSoftmaxWithLoss", table, rows[:2], targets[:2])  # without the last cluster
+    add("AdaptiveLogSoftmaxWithLoss", table, rows[0], targets[2])
+
+
 def collect(parts):
     cases = []
 
@@ -245,10 +267,14 @@ SMALL = [linear, norms, activations, layer_cases_windows.small, layer_cases_loss
 def small():
     """The cases whose figures lie in layers/; a few hundred numbers each."""
     torch.manual_seed(11)
-    return collect(SMALL)
+    cases = collect(SMALL)
+    with torch.random.fork_rng():
+        torch.manual_seed(13)
+        cases += collect([later])
+    return named(cases)
 
 
 def all_cases():
     """The small ones and larger or rarer ones."""
     torch.manual_seed(12)
-    return collect(SMALL + [layer_cases_windows.more, layer_cases_sequences.sequences])
+    return collect(SMALL + [layer_cases_windows.more, layer_cases_sequences.sequences, later])

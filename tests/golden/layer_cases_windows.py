@@ -114,3 +114,21 @@ def more(add):
     for size in [1, 2, 3, (4, 7), (9, 8), (11, 5)]:
         add("AdaptiveAvgPool2d", dict(output_size=size), x)
         add("AdaptiveMaxPool2d", dict(output_size=size), x)
+
+
+def pooling_more(add):
+    line, image, volume = R(2, 2, 7), R(2, 2, 5, 7), R(1, 2, 4, 5, 5)
+    add("LPPool1d", dict(norm_type=2.0, kernel_size=3), line)
+    add("LPPool1d", dict(norm_type=3.0, kernel_size=2, stride=3, ceil_mode=True), line[0].abs())
+    add("LPPool2d", dict(norm_type=2.0, kernel_size=2), image)
+    add("LPPool2d", dict(norm_type=1.5, kernel_size=(3, 2), stride=(1, 2), ceil_mode=True), image.abs() + 0.1)
+    add("LPPool3d", dict(norm_type=2.0, kernel_size=(1, 2, 3), stride=2), volume)
+    # Numbers that bfloat16 has.
+    places = [[[0.25, 0.625], [0.0, 0.875]], [[0.5, 0.125], [0.75, 0.375]]]
+    given = dict(_random_samples=places)
+    add("FractionalMaxPool2d", dict(kernel_size=2, output_size=3) | given, image)
+    add("FractionalMaxPool2d", dict(kernel_size=(2, 3), output_size=(1, 4)) | given, image)
+    add("FractionalMaxPool2d", dict(kernel_size=3, output_ratio=(0.5, 0.6)) | given, image)
+    given = dict(_random_samples=[[[0.25, 0.625, 0.125], [0.5, 0.0, 0.875]]])
+    add("FractionalMaxPool3d", dict(kernel_size=2, output_size=(2, 3, 3)) | given, volume)
+    add("FractionalMaxPool3d", dict(kernel_size=(1, 2, 2), output_ratio=0.7) | given, volume[0])

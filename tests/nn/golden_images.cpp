@@ -83,7 +83,8 @@ Subject embedding_bag(const Json& a, const Json&) {
   const std::map<std::string, BagMode> modes = {
       {"sum", BagMode::sum}, {"mean", BagMode::mean}, {"max", BagMode::max}};
   nn::EmbeddingBagOptions o{.mode = modes.at(get(a, "mode", std::string("mean"))),
-                            .include_last_offset = get(a, "include_last_offset", false)};
+                            .include_last_offset = get(a, "include_last_offset", false),
+                            .scale_grad_by_freq = get(a, "scale_grad_by_freq", false)};
   if (a.contains("max_norm")) o.max_norm = a["max_norm"].get<double>();
   if (a.contains("padding_idx")) o.padding_idx = a["padding_idx"].get<I>();
   auto module = std::make_unique<nn::EmbeddingBag>(a["num_embeddings"].get<I>(),

@@ -144,6 +144,8 @@ void add_activations(Makers& m) {
   m["Dropout2d"] = number<nn::Dropout2d>("p", 0.5);
   m["Dropout3d"] = number<nn::Dropout3d>("p", 0.5);
   m["AlphaDropout"] = number<nn::AlphaDropout>("p", 0.5);
+  m["FeatureAlphaDropout"] = number<nn::FeatureAlphaDropout>("p", 0.5);
+  m["RReLU"] = numbers<nn::RReLU>("lower", 1.0 / 8.0, "upper", 1.0 / 3.0);
   m["Softmax2d"] = plain<nn::Softmax2d>;
 }
 
@@ -170,7 +172,8 @@ void add_plain_layers(Makers& m) {
   };
   m["Embedding"] = [](const Json& a, const Json&) {
     nn::EmbeddingOptions options{.max_norm = optional(a, "max_norm", {}),
-                                 .norm_type = get(a, "norm_type", 2.0)};
+                                 .norm_type = get(a, "norm_type", 2.0),
+                                 .scale_grad_by_freq = get(a, "scale_grad_by_freq", false)};
     if (a.contains("padding_idx")) options.padding_idx = a["padding_idx"].get<I>();
     return layer<nn::Embedding>(a["num_embeddings"].get<I>(), a["embedding_dim"].get<I>(), options);
   };

@@ -43,6 +43,7 @@ Subject make_subject(const Json& description) {
     add_image_layers(all);
     add_losses(all);
     add_sequence_layers(all);
+    add_more_layers(all);
     return all;
   }();
   const auto name = description["layer"].get<std::string>();

@@ -33,6 +33,7 @@ void add_volume_layers(Makers& makers);
 void add_image_layers(Makers& makers);
 void add_losses(Makers& makers);
 void add_sequence_layers(Makers& makers);
+void add_more_layers(Makers& makers);
 
 /// The layer of a case, with values of its own.
 Subject make_subject(const Json& description);

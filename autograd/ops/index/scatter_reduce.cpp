@@ -169,6 +169,8 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingB
   const bool weighs = o.per_sample_weights.defined();
   check(!weighs || (o.mode == BagMode::sum && o.per_sample_weights.shape() == index.shape()), kName,
         ": per_sample_weights are of sums, and of the index's shape");
+  check(!o.scale_grad_by_freq || o.mode != BagMode::max, kName,
+        ": scale_grad_by_freq is for sums and means, not for maxima");
   if (detail::any_half(weight)) {
     const Tensor weights = weighs ? o.per_sample_weights : Tensor();
     return detail::in_float32(kName, {weight, index, weights}, [o](const auto& in) {
@@ -179,7 +181,7 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingB
   }
   const Bags bags = bags_of(index, o);
   const Tensor flat = reshape(index, {index.numel()}).to(kInt64);
-  Tensor rows = embedding(weight, flat, o.padding_idx);
+  Tensor rows = embedding(weight, flat, o.padding_idx, o.scale_grad_by_freq);
   Tensor counts_one = ones({flat.numel()}, {.dtype = weight.dtype(), .device = weight.device()});
   if (o.padding_idx) {
     const int64_t padding = *o.padding_idx < 0 ? *o.padding_idx + weight.size(0) : *o.padding_idx;

@@ -68,15 +68,40 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   return y;
 }
 
-Tensor alpha_dropout(const Tensor& x, double p, bool training) {
-  check(p >= 0.0 && p <= 1.0, "alpha_dropout: the probability is not in [0, 1]: ", p);
-  check(is_floating(x.dtype()), "alpha_dropout: x is ", x.dtype(), "; it must be floating");
+namespace {
+
+// One number decides for all elements of x that share it: `drawn` broadcasts to x's shape.
+Tensor alpha_dropped(const char* op, const Tensor& x, double p, bool training, const Shape& drawn) {
+  check(p >= 0.0 && p <= 1.0, op, ": the probability is not in [0, 1]: ", p);
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; it must be floating");
   if (!training || p == 0.0) return x;
   if (p == 1.0) return x * 0.0;
   constexpr double kDropped = -1.7580993408473766;  // selu at minus infinity
   const double scale = 1.0 / std::sqrt((1.0 - p) * (1.0 + p * kDropped * kDropped));
-  const Tensor keeps = rand(x.shape(), {.device = x.device()}) >= p;
+  const Tensor keeps = rand(drawn, {.device = x.device()}) >= p;
   return where(keeps, x, kDropped) * scale - scale * p * kDropped;
+}
+
+}  // namespace
+
+Tensor alpha_dropout(const Tensor& x, double p, bool training) {
+  return alpha_dropped("alpha_dropout", x, p, training, x.shape());
+}
+
+Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
+  constexpr auto kName = "feature_alpha_dropout";
+  check(x.ndim() >= 2, kName, ": x must be [N, C, ..]: got shape ", x.shape());
+  Shape channels = x.shape();
+  for (int i = 2; i < x.ndim(); ++i) channels[i] = 1;
+  return alpha_dropped(kName, x, p, training, channels);
+}
+
+Tensor rrelu(const Tensor& x, double lower, double upper, bool training) {
+  check(lower <= upper, "rrelu: lower ", lower, " is above upper ", upper);
+  check(is_floating(x.dtype()), "rrelu: x is ", x.dtype(), "; it must be floating");
+  if (!training) return leaky_relu(x, (lower + upper) / 2.0);
+  const TensorOptions like{.dtype = x.dtype(), .device = x.device()};
+  return where(x <= 0, x * (rand(x.shape(), like) * (upper - lower) + lower), x);
 }
 
 Tensor dropout3d(const Tensor& x, double p, bool training) {

@@ -1,0 +1,195 @@
+// Power-average pooling, as means of powers, and fractional max pooling, whose windows are gathered
+// from where random numbers put them.
+#include <cmath>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/image_ops.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/in_float32.h>
+
+namespace hero {
+
+namespace {
+
+// The norm of each window of `count` elements from the means that average(x^p) gives. Where the
+// sum is 0, the root has no derivative; it counts as 0 there.
+template <class Average>
+Tensor power_pooled(const char* op, const Tensor& x, double p, double count, Average average) {
+  check(p > 0.0 && std::isfinite(p), op, ": norm_type must be positive and finite: ", p);
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  if (detail::any_half(x)) {
+    return detail::in_float32(
+        op, {x}, [=](const auto& in) { return power_pooled(op, in[0], p, count, average); });
+  }
+  const Tensor means = average(pow(x, p));
+  const Tensor some = means != 0;
+  return where(some, pow(where(some, means, 1) * count, 1.0 / p), 0);
+}
+
+// Where `count` windows of `kernel` positions begin in a line of `size`, from numbers [N, C]:
+// int64 [N, C, count]. The last one ends with the line.
+Tensor window_starts(const Tensor& sample, int64_t size, int64_t count, int64_t kernel) {
+  const Tensor last = full({sample.size(0), sample.size(1), 1}, static_cast<double>(size - kernel),
+                           {.dtype = kInt64, .device = sample.device()});
+  if (count == 1) return last;
+  const double apart = static_cast<double>(size - kernel) / static_cast<double>(count - 1);
+  const Tensor at = unsqueeze(sample, 2);
+  const Tensor places =
+      arange(count - 1, TensorOptions{.device = sample.device()}).to(sample.dtype());
+  return cat({(trunc((places + at) * apart) - trunc(at * apart)).to(kInt64), last}, 2);
+}
+
+// Positions [N, C, count, kernel] of the elements of windows.
+Tensor window_positions(const Tensor& starts, int64_t kernel) {
+  return unsqueeze(starts, 3) + arange(kernel, TensorOptions{.device = starts.device()});
+}
+
+struct Fractional {
+  const char* op;
+  Dims kernel, output;
+  std::vector<int> sample;  // which of the random numbers is for which dimension
+};
+
+void check_fractional(const Fractional& spec, const Tensor& x) {
+  const int spatial = spec.kernel.size();
+  check(x.ndim() == spatial + 2, spec.op, ": x must have ", spatial, " dimensions behind [N, C]",
+        " or [C]: got shape ", x.shape());
+  check(is_floating(x.dtype()), spec.op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+  for (int i = 0; i < spatial; ++i) {
+    const int64_t size = x.size(2 + i), kernel = spec.kernel[i], count = spec.output[i];
+    check(kernel > 0 && count > 0 && kernel <= size && count <= size - kernel + 1, spec.op, ": ",
+          count, " windows of ", kernel, " do not fit into ", size, " positions");
+  }
+}
+
+// Random numbers of the shape [N, C, spatial], in the dtype that positions are computed in.
+Tensor samples_for(const Fractional& spec, const Tensor& x, const Tensor& given) {
+  const Shape shape{x.size(0), x.size(1), spec.kernel.size()};
+  const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+  if (!given.defined()) return rand(shape, {.dtype = dtype, .device = x.device()});
+  check(given.shape() == shape, spec.op, ": random_samples have shape ", given.shape(),
+        "; they should have ", shape);
+  return given.detach().to(dtype);
+}
+
+ValuesIndices fractional_pooled(const Fractional& spec, const Tensor& x, const Tensor& given) {
+  const int spatial = spec.kernel.size();
+  if (x.ndim() == spatial + 1) {
+    const ValuesIndices found = fractional_pooled(spec, unsqueeze(x, 0), given);
+    return {squeeze(found.values, 0), squeeze(found.indices, 0)};
+  }
+  check_fractional(spec, x);
+  const Tensor samples = samples_for(spec, x, given);
+  Tensor windows = x;  // all elements of windows, one dimension after the other
+  std::vector<Tensor> positions;
+  Shape split{x.size(0), x.size(1)};
+  for (int i = 0; i < spatial; ++i) {
+    const int64_t kernel = spec.kernel[i], count = spec.output[i];
+    const Tensor sample = select(samples, 2, spec.sample[static_cast<size_t>(i)]);
+    positions.push_back(
+        window_positions(window_starts(sample, x.size(2 + i), count, kernel), kernel));
+    Shape line{x.size(0), x.size(1)}, whole = windows.shape();
+    for (int d = 0; d < spatial; ++d) line.push_back(d == i ? count * kernel : 1);
+    whole[2 + i] = count * kernel;
+    windows = gather(windows, 2 + i, expand(reshape(positions.back(), line), whole));
+    split.push_back(count);
+    split.push_back(kernel);
+  }
+  Dims order{0, 1};
+  Shape shape{x.size(0), x.size(1)};
+  for (int i = 0; i < spatial; ++i) {
+    order.push_back(2 + 2 * i);
+    shape.push_back(spec.output[i]);
+  }
+  for (int i = 0; i < spatial; ++i) order.push_back(3 + 2 * i);
+  shape.push_back(spec.kernel.numel(spec.op));
+  const ValuesIndices found = max(reshape(permute(reshape(windows, split), order), shape), -1);
+  // The position in x's flattened planes from that in each window.
+  Tensor rest = found.indices, place;
+  int64_t step = 1;
+  for (int i = spatial - 1; i >= 0; --i) {
+    const int64_t kernel = spec.kernel[i];
+    Shape line{x.size(0), x.size(1)};
+    for (int d = 0; d < spatial; ++d) line.push_back(d == i ? spec.output[i] : 1);
+    const Tensor first = reshape(select(positions[static_cast<size_t>(i)], 3, 0), line);
+    const Tensor along = (first + remainder(rest, kernel)) * step;
+    place = place.defined() ? place + along : along;
+    rest = floor_divide(rest, kernel);
+    step *= x.size(2 + i);
+  }
+  return {found.values, place};
+}
+
+// The sizes given, or those of a ratio.
+template <class Sizes, class Ratios>
+Dims output_sizes(const char* op, const Tensor& x, const Sizes& size, const Ratios& ratio) {
+  check(size.has_value() != ratio.has_value(), op,
+        ": give exactly one of output_size and output_ratio");
+  Dims result;
+  if (size) {
+    for (const int64_t each : *size) result.push_back(each);
+    return result;
+  }
+  const int count = static_cast<int>(ratio->size());
+  check(x.ndim() >= count, op, ": x has shape ", x.shape());
+  for (int i = 0; i < count; ++i) {
+    const double part = (*ratio)[static_cast<size_t>(i)];
+    check(part > 0.0 && part < 1.0, op, ": output_ratio must be above 0 and below 1: ", part);
+    result.push_back(static_cast<int64_t>(static_cast<double>(x.size(i - count)) * part));
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor lp_pool1d(const Tensor& x, double norm_type, int64_t kernel_size,
+                 const LpPool1dOptions& options) {
+  return power_pooled(
+      "lp_pool1d", x, norm_type, static_cast<double>(kernel_size), [=](const Tensor& powers) {
+        return avg_pool1d(powers, kernel_size,
+                          {.stride = options.stride, .ceil_mode = options.ceil_mode});
+      });
+}
+Tensor lp_pool2d(const Tensor& x, double norm_type, Pair kernel_size,
+                 const LpPool2dOptions& options) {
+  const double count = static_cast<double>(kernel_size[0]) * static_cast<double>(kernel_size[1]);
+  return power_pooled("lp_pool2d", x, norm_type, count, [=](const Tensor& powers) {
+    return avg_pool2d(powers, kernel_size,
+                      {.stride = options.stride, .ceil_mode = options.ceil_mode});
+  });
+}
+Tensor lp_pool3d(const Tensor& x, double norm_type, Triple kernel_size,
+                 const LpPool3dOptions& options) {
+  double count = 1.0;
+  for (const int64_t each : kernel_size) count *= static_cast<double>(each);
+  return power_pooled("lp_pool3d", x, norm_type, count, [=](const Tensor& powers) {
+    return avg_pool3d(powers, kernel_size,
+                      {.stride = options.stride, .ceil_mode = options.ceil_mode});
+  });
+}
+
+Tensor fractional_max_pool2d(const Tensor& x, Pair kernel_size,
+                             const FractionalPool2dOptions& options) {
+  return fractional_max_pool2d_with_indices(x, kernel_size, options).values;
+}
+ValuesIndices fractional_max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
+                                                 const FractionalPool2dOptions& options) {
+  constexpr auto kName = "fractional_max_pool2d";
+  const Dims output = output_sizes(kName, x, options.output_size, options.output_ratio);
+  return fractional_pooled({kName, {kernel_size[0], kernel_size[1]}, output, {1, 0}}, x,
+                           options.random_samples);
+}
+Tensor fractional_max_pool3d(const Tensor& x, Triple kernel_size,
+                             const FractionalPool3dOptions& options) {
+  return fractional_max_pool3d_with_indices(x, kernel_size, options).values;
+}
+ValuesIndices fractional_max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
+                                                 const FractionalPool3dOptions& options) {
+  constexpr auto kName = "fractional_max_pool3d";
+  const Dims output = output_sizes(kName, x, options.output_size, options.output_ratio);
+  return fractional_pooled(
+      {kName, {kernel_size[0], kernel_size[1], kernel_size[2]}, output, {0, 1, 2}}, x,
+      options.random_samples);
+}
+
+}  // namespace hero
