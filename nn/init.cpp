@@ -7,6 +7,7 @@
 #include <hero/autograd/grad_mode.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/linalg.h>
+#include <hero/core/kernels/math_double_own.h>
 #include <hero/nn/init.h>
 
 namespace hero::nn {
@@ -65,12 +66,12 @@ double inverse_erf(double y) {
   for (const double c : tail ? kTail : kMiddle) x = x * t + c;
   x *= y;
   for (int step = 0; step < 2; ++step) {
-    x -= (std::erf(x) - y) * 0.5 * std::sqrt(std::acos(-1.0)) * std::exp(x * x);
+    x -= (math::erf(x) - y) * 0.5 * std::sqrt(std::acos(-1.0)) * std::exp(x * x);
   }
   return x;
 }
 
-double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+double normal_cdf(double x) { return 0.5 * math::erfc(-x / std::sqrt(2.0)); }
 
 }  // namespace
 

@@ -1,31 +1,18 @@
 #pragma once
 // Functions that training seldom needs, of one element, host and device. They are computed in
-// double; the float ones are rounded once. Where the platform's libm has them, they are its own.
+// double; the float ones are rounded once. Those of one line are the platform's libm.
 #include <cmath>
 #include <limits>
 
-#include <hero/core/kernels/config.h>
+#include <hero/core/kernels/math_double_own.h>
 
 namespace hero::math {
 
 HERO_HD inline double asin(double x) { return std::asin(x); }
 HERO_HD inline double acos(double x) { return std::acos(x); }
 HERO_HD inline double asinh(double x) { return std::asinh(x); }
-HERO_HD inline double acosh(double x) { return std::acosh(x); }
 HERO_HD inline double atanh(double x) { return std::atanh(x); }
 HERO_HD inline double log10(double x) { return std::log10(x); }
-HERO_HD inline double erfc(double x) { return std::erfc(x); }
-HERO_HD inline double hypot(double x, double y) { return std::hypot(x, y); }
-
-/// ln |Gamma(x)|; infinite at 0 and the negative whole numbers.
-HERO_HD inline double lgamma(double x) {
-#ifdef __CUDA_ARCH__
-  return ::lgamma(x);
-#else
-  int sign = 0;  // std::lgamma would write it to a variable that all threads share
-  return ::lgamma_r(x, &sign);
-#endif
-}
 
 namespace detail {
 
@@ -58,7 +45,7 @@ HERO_HD inline double erfinv(double x) {
   if (!(a < 1.0)) return a == 1.0 ? std::copysign(infinity, x) : (x - x) / 0.0 * 0.0;
   double y = detail::erfinv_near(a);
   if (a < 0.5) {
-    for (int i = 0; i < 2; ++i) y -= (std::erf(y) - a) / (1.1283791670955126 * std::exp(-y * y));
+    for (int i = 0; i < 2; ++i) y -= (erf(y) - a) / (1.1283791670955126 * std::exp(-y * y));
     return std::copysign(y, x);
   }
   // Near 1 the digits are those of 1 - a and erfc. Newton's steps are taken on its logarithm, which
@@ -67,7 +54,7 @@ HERO_HD inline double erfinv(double x) {
   const double rest = 1.0 - a, far = -std::log(rest);
   if (far > 14.0) y = std::sqrt(far - 0.5 * std::log(3.14159265358979323846 * far));
   for (int i = 0; i < 4; ++i) {
-    const double tail = std::erfc(y);
+    const double tail = erfc(y);
     y += std::log(tail / rest) * tail / (1.1283791670955126 * std::exp(-y * y));
   }
   return std::copysign(y, x);

@@ -1,4 +1,5 @@
 // Special functions: the derivative beside each, in tensor operations.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -53,7 +54,9 @@ struct Polygamma : Op {
   explicit Polygamma(int64_t order) : n(order) {}
   const char* name() const override { return "polygamma"; }
   Array forward(const Array& x) {
-    const double order = static_cast<double>(n), factor = std::tgamma(order + 1.0);
+    const double order = static_cast<double>(n);
+    double factor = 1.0;  // n!, infinite from 171 on
+    for (int64_t i = 2; i <= std::min<int64_t>(n, 171); ++i) factor *= static_cast<double>(i);
     return core::map<k::Mul>(core::map<k::Zeta>(Scalar(order + 1.0), x),
                              Scalar(n % 2 == 1 ? factor : -factor));
   }
