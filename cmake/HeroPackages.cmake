@@ -35,7 +35,12 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION "${PROJECT_DESCRIPTION}
  Headers and static libraries, for find_package(hero) and pkg-config.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME hero-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+if(CMAKE_CROSSCOMPILING) # dpkg knows the building machine's architecture and libraries alone
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libc6 (>= 2.36), libgcc-s1, libstdc++6 (>= 12)")
+else()
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+endif()
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "plans of distributed training
  hero-plan finds the fastest way to divide a model's training among devices.")
 include(CPack)

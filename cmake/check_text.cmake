@@ -1,7 +1,7 @@
-# cmake -DPROGRAM=... -DEXPECTED=file.txt -DSCRATCH=dir -P check_text.cmake
-# Runs a program in an empty scratch folder and compares what it prints with a file, to the byte.
-# A first line "# args: ..." in the file holds the program's options and is not compared. Without
-# options, the figures that it drew must be those of docs/figures.
+# cmake -DPROGRAM=... -DEMULATOR=... -DEXPECTED=file.txt -DSCRATCH=dir -P check_text.cmake
+# Runs a program, by EMULATOR where it is not empty, in an empty scratch folder and compares what it
+# prints with a file, to the byte. A first line "# args: ..." in the file holds the program's options
+# and is not compared. Without options, the figures that it drew must be those of docs/figures.
 cmake_minimum_required(VERSION 3.25)
 
 file(READ ${EXPECTED} expected)
@@ -15,7 +15,7 @@ endif()
 
 file(REMOVE_RECURSE ${SCRATCH})
 file(MAKE_DIRECTORY ${SCRATCH})
-execute_process(COMMAND ${PROGRAM} ${options} WORKING_DIRECTORY ${SCRATCH}
+execute_process(COMMAND ${EMULATOR} ${PROGRAM} ${options} WORKING_DIRECTORY ${SCRATCH}
                 OUTPUT_VARIABLE printed ERROR_VARIABLE errors RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} ${options} ended with ${result}\n${printed}\n${errors}")

@@ -1,5 +1,5 @@
-# cmake -DPROGRAM=... -DLABEL=... -DLIST=... -DCATCH_VERSION=... -P discover_tests.cmake
-# Asks a Catch2 program for its test cases and writes one add_test() for each, labelled with the
+# cmake -DPROGRAM=... -DEMULATOR=... -DLABEL=... -DLIST=... -DCATCH_VERSION=... -P discover_tests.cmake
+# Asks a Catch2 program, which EMULATOR runs where it is not empty, for its test cases and writes one add_test() for each, labelled with the
 # label. The tag [stress] becomes a label too, which Catch2's own script cannot do; the label `threads`
 # has the cases of that tag alone; and a program that crashes while it is asked is an error here, not
 # an empty list.
@@ -16,7 +16,7 @@ endif()
 
 # names_of(<out> spec...): the test cases that match the spec, in the program's order
 function(names_of out)
-  execute_process(COMMAND ${PROGRAM} ${ARGN} ${list_options} OUTPUT_VARIABLE text
+  execute_process(COMMAND ${EMULATOR} ${PROGRAM} ${ARGN} ${list_options} OUTPUT_VARIABLE text
                   ERROR_VARIABLE errors RESULT_VARIABLE result)
   if(NOT result MATCHES "^[0-9]+$") # Catch2 v2 exits with the number of tests
     message(FATAL_ERROR "${PROGRAM} failed while it listed its tests: ${result}\n${errors}")
@@ -43,6 +43,9 @@ set(tag "")
 if(LABEL STREQUAL "threads")
   set(tag "[threads]")
 endif()
+if(EMULATOR) # it runs no children of a process with threads, nor within limits of memory
+  string(APPEND tag "~[process]")
+endif()
 names_of(all ${tag})
 names_of(stress "${tag}[stress]")
 if(NOT all AND NOT stress)
@@ -55,6 +58,10 @@ set(skip "")
 if(LABEL MATCHES "^(gpu|site)$") # these say so where there is no GPU, or no browser
   set(skip " SKIP_REGULAR_EXPRESSION [==[(^|\n)skipped: ]==]")
 endif()
+set(command "")
+foreach(word IN LISTS EMULATOR PROGRAM)
+  string(APPEND command " [==[${word}]==]")
+endforeach()
 set(script "")
 foreach(item IN LISTS all)
   set(labels ${LABEL})
@@ -63,7 +70,7 @@ foreach(item IN LISTS all)
   endif()
   decode(name "${item}")
   string(REGEX REPLACE "([],[\\])" "\\\\\\1" spec "${name}") # a name, not a pattern
-  string(APPEND script "add_test([==[${LABEL}: ${name}]==] [==[${PROGRAM}]==] "
+  string(APPEND script "add_test([==[${LABEL}: ${name}]==]${command} "
                        "[==[${spec}]==]${strict})\n"
                        "set_tests_properties([==[${LABEL}: ${name}]==] PROPERTIES LABELS "
                        "\"${labels}\" TIMEOUT 3600${skip})\n")

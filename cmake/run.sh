@@ -10,6 +10,8 @@ packages_data="dataset-fashion-mnist bible-kjv"
 packages_site="chromium"
 packages_bench="libbenchmark-dev"
 packages_fuzz="clang-14"
+packages_arm="g++-aarch64-linux-gnu qemu-user"
+packages_arm64="libeigen3-dev nlohmann-json3-dev zlib1g-dev libcli11-dev catch2" # of that architecture
 packages_figures="gnuplot-nox fonts-dejavu-core"
 packages_lint="git clang-format-14 clang-tidy-14 doxygen doxygen-awesome-css"
 

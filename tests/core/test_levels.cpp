@@ -1,7 +1,12 @@
 // Kernels of all levels that this processor has, called side by side in one program: the same bits.
+// With HERO_BITS_FILE also what they are, for a comparison with those of another processor
+// (tests/arm/check_bits).
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +16,9 @@
 
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/codec.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/half_products.h>
+#include <hero/core/io/sha256.h>
 #include <hero/core/kernels/updates.h>
 
 namespace {
@@ -36,9 +44,24 @@ Array without_nan_kinds(const Array& x) {
   return dense;
 }
 
+// A line for each result: what computed it, how often that did before, and a hash.
+void write_bits(const std::string& name, const Results& results) {
+  const char* const file = std::getenv("HERO_BITS_FILE");
+  if (file == nullptr) return;
+  static std::map<std::string, int> calls;
+  std::ofstream lines(file, std::ios::app);
+  for (const Array& result : results) {
+    const Array dense = without_nan_kinds(result);
+    const std::string hash = sha256({dense.bytes(), static_cast<size_t>(dense.nbytes())});
+    lines << name << ' ' << calls[name]++ << ' ' << hash << '\n';
+  }
+  REQUIRE(lines.flush());
+}
+
 // `call` gives results computed by the backend that it is given.
 void compare(const std::string& name, const std::function<Results(Backend&)>& call) {
   const Results expected = call(cpu::kernels_of(Level::v3).backend);
+  write_bits(name, expected);
   for (const Level level : {Level::v4, Level::v4_bf16}) {
     if (level > cpu::machine_level()) break;
     const Results results = call(cpu::kernels_of(level).backend);
@@ -58,10 +81,16 @@ void update_functors(TypeList<Fs...>, const Body& body) {
 Array room(const Shape& shape, DType dtype) { return Array::zeros(shape, dtype); }
 
 TEST_CASE("levels: elementwise functions have the same bits", "[core]") {
-  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+  for (const auto& [dtype, scale] : {std::pair{kFloat32, 1.0},
+                                     {kFloat32, 40.0},
+                                     {kFloat64, 1.0},
+                                     {kFloat64, 40.0},
+                                     {kBFloat16, 1.0}}) {
     const DType compute = dtype == kBFloat16 ? kFloat32 : dtype;
     std::vector<Array> inputs;
-    for (uint64_t seed : {1, 2, 3, 4}) inputs.push_back(noise({37, 61}, dtype, seed));
+    for (uint64_t seed : {1, 2, 3, 4}) {
+      inputs.push_back(map<kernels::Mul>(noise({37, 61}, dtype, seed), scale));
+    }
     inputs[1] = awkward(inputs[1]);
     hero::test::each_functor([&](auto tag) {
       using F = typename decltype(tag)::type;
@@ -160,6 +189,22 @@ TEST_CASE("levels: products have the same bits", "[core][gemm]") {
   }
 }
 
+TEST_CASE("levels: portable products of halves have the same bits", "[core][gemm]") {
+  struct PortableScope {
+    PortableScope() { set_half_products(HalfProducts::portable); }
+    ~PortableScope() { set_half_products(before); }
+    HalfProducts before = half_products();
+  } scope;
+  for (const DType dtype : {kBFloat16, kFloat16}) {
+    const Array a = noise({3, 37, 300}, dtype, 1), b = noise({3, 300, 29}, dtype, 2);
+    compare("matmul of halves", [&](Backend& backend) {
+      const Array c = room({3, 37, 29}, dtype);
+      backend.matmul(a, b, c);
+      return Results{c};
+    });
+  }
+}
+
 TEST_CASE("levels: singular values have the same bits", "[core]") {
   const auto of_type = [&]<class T>(TypeTag<T>) {
     const Array a = noise({40, 75}, kDTypeOf<T>);
@@ -179,6 +224,7 @@ TEST_CASE("levels: singular values have the same bits", "[core]") {
       for (size_t i = 0; i < parts.size(); ++i) {
         REQUIRE(hero::test::same(parts[i], all.empty() ? parts[i] : all.front()[i]));
       }
+      if (all.empty()) write_bits("svd", parts);
       all.push_back(parts);
     }
   };
