@@ -21,6 +21,7 @@ constexpr CastEntry kEntries[] = {
     {"linear_gelu_linear", kLow},
     {"conv1d", kLow},
     {"conv2d", kLow},
+    {"conv3d", kLow},
     {"conv_transpose2d", kLow},
     {"scaled_dot_product_attention", kLow},
     {"rnn", kLow},

@@ -3,25 +3,19 @@
 // The forward map, its transpose and the gradient of the weight are the three ways to leave one
 // factor out of the sum over n, o, c, tap, place of y w x; the derivative of each is the other two.
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/columns.h>
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/planned_device.h>
 
 namespace hero {
 
 namespace {
 
 using core::Activation;
-
-// Columns of as many images as fit are held at once: enough for large products, no more than a few
-// images of a large network. A GPU needs more of them to be busy.
-int64_t column_bytes(Device device) {
-  return int64_t{core::kernels_of(device) == DeviceType::cuda ? 256 : 4} << 20;
-}
 
 // One convolution from x [N, C, H, W] to y [N, O, h, w].
 struct Geometry {
@@ -46,15 +40,9 @@ struct Geometry {
     if (groups > 1) return 1;
     const int64_t item = item_size(like.dtype());
     const int64_t bytes = std::max<int64_t>(1, Shape{rows(), places(), item}.numel("conv"));
-    return std::max<int64_t>(1, std::min(images(), column_bytes(like.device()) / bytes));
+    return std::max<int64_t>(1, std::min(images(), detail::column_bytes(like.device()) / bytes));
   }
 };
-
-// Halves are multiplied as float and rounded once; a GPU multiplies them as they are.
-DType compute_type(const Array& x) {
-  if (core::kernels_of(x.device()) == DeviceType::cuda) return x.dtype();
-  return x.dtype() == kFloat64 ? kFloat64 : kFloat32;
-}
 
 // Weight [O, C / groups, KH, KW] as matrices [groups, O / groups, C K / groups].
 Array weight_matrices(const Array& w, const Geometry& geometry, DType dtype) {
@@ -100,7 +88,7 @@ Array batch_of(const Array& matrices, int64_t batch) {
 // are.
 Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
                const Array& bias_in = {}, Activation activation = Activation::none) {
-  const DType dtype = compute_type(x_in);
+  const DType dtype = detail::column_dtype(x_in);
   const Array x = x_in.to(dtype), w = weight_matrices(w_in, geometry, dtype);
   const Array y = Array::empty(geometry.y, dtype, x.device());
   if (y.numel() == 0) return y.to(x_in.dtype());
@@ -121,7 +109,7 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
 // With a bias [C] of x's channels.
 Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geometry,
                     const Array& bias = {}) {
-  const DType dtype = compute_type(y_in);
+  const DType dtype = detail::column_dtype(y_in);
   const Array y = y_in.to(dtype).contiguous(), w = weight_matrices(w_in, geometry, dtype).t();
   const Array x = Array::empty(geometry.x, dtype, y.device());
   if (x.numel() == 0) return x.to(y_in.dtype());
@@ -144,7 +132,7 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
 
 // Images side by side make one long product: y [O, images L] times columns^T [images L, C K].
 Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geometry) {
-  const DType dtype = compute_type(x_in);
+  const DType dtype = detail::column_dtype(x_in);
   const Array x = x_in.to(dtype), y = y_in.to(dtype).contiguous();
   const Shape shape{geometry.groups, geometry.group_outputs(), geometry.group_rows()};
   const Array total = Array::zeros(shape, dtype, x.device());

@@ -1,9 +1,10 @@
-// Volumes by way of images: convolutions take the taps along the depth as channels, pooling goes
-// over planes and then over the depth.
+// Volumes by way of images: convolutions in groups take the taps along the depth as channels,
+// pooling goes over planes and then over the depth.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/windows/conv3d.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/checked.h>
 
@@ -72,6 +73,7 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   return batched(x, 4, [&](const Tensor& volume) {
     check_volume(kName, volume, weight);
     const auto [stride, padding, dilation, groups] = options;
+    if (groups == 1) return detail::conv3d_of_all(volume, weight, bias, options);
     check_depth(kName, stride[0], padding[0], dilation[0], groups);
     check(volume.size(1) % groups == 0 && volume.size(1) / groups == weight.size(1), kName, ": x ",
           volume.shape(), " does not fit weight ", weight.shape(), " with groups = ", groups,
