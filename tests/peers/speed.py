@@ -22,7 +22,7 @@ CASES = [  # name, threads, unit in nanoseconds, unit's name
     ("norm_56_back", (1, 2), 1e6, "ms"), ("norm_14_back", (1, 2), 1e6, "ms"), ("norm_28_back", (1, 2), 1e6, "ms"),
     ("adamw", (1, 2), 1e6, "ms"),
     ("bilinear_x2", (1, 2), 1e6, "ms"), ("bicubic_x2", (1, 2), 1e6, "ms"), ("nearest_x2", (1, 2), 1e6, "ms"),
-    ("conv3d", (1, 2), 1e6, "ms"), ("unique", (1, 2), 1e6, "ms"), ("svd_256", (1, 2), 1e6, "ms"),
+    ("conv3d", (1, 2), 1e6, "ms"), ("conv3d_back", (1, 2), 1e6, "ms"), ("unique", (1, 2), 1e6, "ms"), ("svd_256", (1, 2), 1e6, "ms"),
 ]
 
 

@@ -108,6 +108,17 @@ peers::Case channel_norm_back(const hero::Shape& shape) {
           }};
 }
 
+// The gradients of a convolution of volumes alone.
+peers::Case conv3d_back() {
+  return {1, []() -> Work {
+            const Tensor x = values({2, 16, 16, 32, 32}).requires_grad_();
+            const Tensor w = values({32, 16, 3, 3, 3}).requires_grad_();
+            const Tensor g = values({2, 32, 16, 32, 32});
+            const Tensor y = hero::conv3d(x, w, {}, {.padding = {1, 1, 1}});
+            return [=] { hero::grad({y}, {x, w}, {.grad_outputs = {g}, .retain_graph = true}); };
+          }};
+}
+
 // x [m, k] times w [k, n], or w [n, k] transposed.
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
@@ -161,6 +172,7 @@ peers::Cases cases() {
       {"norm_56_back", channel_norm_back({32, 64, 56, 56})},
       {"norm_14_back", channel_norm_back({32, 256, 14, 14})},
       {"norm_28_back", channel_norm_back({64, 32, 28, 28})},
+      {"conv3d_back", conv3d_back()},
       {"adamw", {1, adamw}},
   };
 }

@@ -92,6 +92,16 @@ peers::Case channel_norm_back(std::vector<int64_t> shape) {
           }};
 }
 
+// The gradients of a convolution of volumes alone.
+peers::Case conv3d_back() {
+  return {1, []() -> Work {
+            const Tensor x = values({2, 16, 16, 32, 32}).requires_grad_();
+            const Tensor w = values({32, 16, 3, 3, 3}).requires_grad_();
+            const Tensor g = values({2, 32, 16, 32, 32}), y = at::conv3d(x, w, {}, 1, 1);
+            return [=] { torch::autograd::grad({y}, {x, w}, {g}, true); };
+          }};
+}
+
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
             const Tensor x = values({m, k});
@@ -151,6 +161,7 @@ peers::Cases cases() {
       {"norm_56_back", channel_norm_back({32, 64, 56, 56})},
       {"norm_14_back", channel_norm_back({32, 256, 14, 14})},
       {"norm_28_back", channel_norm_back({64, 32, 28, 28})},
+      {"conv3d_back", conv3d_back()},
       {"adamw", {1, adamw}},
   };
 }
