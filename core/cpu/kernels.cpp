@@ -13,7 +13,7 @@ namespace {
 template <class T>
 constexpr MatrixKernels<T> kMatrixKernels = {
     cpu::gemm<T>,      cpu::gemm_batched<T>, cpu::packed_size<T>,
-    cpu::gemm_pack<T>, cpu::gemm_packed<T>,  [](const WideSVD<T>& matrix) { matrix.run(); }};
+    cpu::gemm_pack<T>, cpu::gemm_packed<T>,  [](const WideSVD<T>& matrix) { return matrix.run(); }};
 
 }  // namespace
 

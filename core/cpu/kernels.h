@@ -8,8 +8,8 @@
 #include <hero/core/backend.h>
 #include <hero/core/cpu/gemm.h>
 #include <hero/core/cpu/gemm_bf16.h>
-#include <hero/core/cpu/jacobi_svd.h>
 #include <hero/core/cpu/level.h>
+#include <hero/core/cpu/wide_svd.h>
 
 namespace hero::core::cpu {
 
@@ -21,7 +21,7 @@ struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::packed_size<T>)> packed_size;
   std::add_pointer_t<decltype(cpu::gemm_pack<T>)> gemm_pack;
   std::add_pointer_t<decltype(cpu::gemm_packed<T>)> gemm_packed;
-  void (*svd)(const WideSVD<T>& matrix);  ///< its run()
+  bool (*svd)(const WideSVD<T>& matrix);  ///< its run()
 };
 
 struct Kernels {

@@ -8,9 +8,9 @@
 #define Eigen hero_eigen
 #include <Eigen/Eigenvalues>
 
-#include <hero/core/cpu/jacobi_svd.h>
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/matrix_batch.h>
+#include <hero/core/cpu/wide_svd.h>
 #include <hero/core/functions/linalg.h>
 
 namespace hero::core {
@@ -45,7 +45,8 @@ SVD svd(const Array& a) {
                                  .p = tall ? right.data() : left.data(),
                                  .s = out.s.data<T>() + i * inner,
                                  .q = tall ? left.data() : right.data()};
-      cpu::kernels().matrices<T>().svd(wide);
+      check(cpu::kernels().matrices<T>().svd(wide),
+            "svd: the singular values of a matrix did not converge: shape ", a.shape());
       u[i] = left.transpose();
       vh[i] = right;
       return true;

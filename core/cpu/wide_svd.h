@@ -1,5 +1,5 @@
 #pragma once
-// Singular values by one-sided Jacobi rotations.
+// Singular values by way of a bidiagonal matrix.
 #include <cstdint>
 
 namespace hero::core::cpu {
@@ -13,7 +13,8 @@ struct WideSVD {
   int64_t row_step, column_step;  ///< of a, in elements
   T *p, *s, *q;
 
-  void run() const;
+  /// False where the singular values did not converge, which no matrix is known to bring about.
+  bool run() const;
 };
 
 }  // namespace hero::core::cpu
