@@ -10,21 +10,21 @@ void check_pooled_input(const char* layer, const Tensor& x, int spatial) {
         "..] with ", spatial, " dimensions behind C, got ", x.shape());
 }
 
-std::string number_text(int64_t size) { return std::to_string(size); }
+std::string window_text(int64_t size) { return std::to_string(size); }
 // PyTorch prints what it was given: one number or several.
-std::string number_text(const Size2& size) {
+std::string window_text(const Size2& size) {
   if (size.height == size.width) return std::to_string(size.height);
   return repr::tuple({size.height, size.width});
 }
-std::string number_text(const Size3& size) {
+std::string window_text(const Size3& size) {
   if (size == Size3(size.depth)) return std::to_string(size.depth);
   return repr::tuple({size.depth, size.height, size.width});
 }
 
 template <class Size, class Options>
 std::string describe_power(double norm_type, const Size& kernel, const Options& o) {
-  return "norm_type=" + repr::text(norm_type) + ", kernel_size=" + number_text(kernel) +
-         ", stride=" + (o.stride ? number_text(*o.stride) : "None") +
+  return "norm_type=" + repr::text(norm_type) + ", kernel_size=" + window_text(kernel) +
+         ", stride=" + (o.stride ? window_text(*o.stride) : "None") +
          ", ceil_mode=" + repr::text(o.ceil_mode);
 }
 

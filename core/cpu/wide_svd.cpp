@@ -46,7 +46,7 @@ class VectorList {
 };
 
 template <class T>
-using VectorOf = typename Wide<T>::type;
+using LaneVector = typename Wide<T>::type;
 
 // The lanes that begin at an element, of whatever alignment.
 template <class T>
@@ -63,7 +63,7 @@ typename LanesAt<T>::type& lanes_at(T* from) {
 }
 
 template <class T>
-[[gnu::always_inline]] inline T sum_of_lanes(const VectorOf<T>& v) {
+[[gnu::always_inline]] inline T sum_of_lanes(const LaneVector<T>& v) {
   T lane[Wide<T>::kWidth];
   std::memcpy(lane, &v, sizeof(v));
   for (int64_t width = Wide<T>::kWidth / 2; width > 0; width /= 2) {
@@ -82,7 +82,7 @@ struct Reflection {
 // Turns x into the u of the reflection that leaves nothing behind element `first`.
 template <class T>
 Reflection<T> reflect(T* x, int64_t first, int64_t length) {
-  using V = VectorOf<T>;
+  using V = LaneVector<T>;
   const int64_t begin = VectorList<T>::lanes_of(first);
   const T top = x[first];
   std::fill(x + begin, x + first + 1, T(0));
@@ -110,7 +110,7 @@ Reflection<T> reflect(T* x, int64_t first, int64_t length) {
 template <class T>
 class Reduction {
  public:
-  using V = VectorOf<T>;
+  using V = LaneVector<T>;
   static constexpr int64_t kWidth = Wide<T>::kWidth;
 
   Reduction(VectorList<T>& matrix, Bidiagonal<T>& to)
@@ -240,7 +240,7 @@ class Reduction {
 template <class T>
 void form_product(const VectorList<T>& reflections, const std::vector<T>& factors, int64_t offset,
                   const VectorList<T>& out) {
-  using V = VectorOf<T>;
+  using V = LaneVector<T>;
   constexpr int64_t kWidth = Wide<T>::kWidth, kColumns = 4;
   const int64_t n = out.count(), length = out.length();
   const int64_t grain = std::max<int64_t>(1, kGrain / (kColumns * n * length));
@@ -283,7 +283,7 @@ void form_product(const VectorList<T>& reflections, const std::vector<T>& factor
 template <class T, int64_t vectors>
 void rotate_slice(const VectorList<T>& list, int64_t at, const std::vector<Sweep>& sweeps,
                   const std::vector<Rotation<T>>& rotations) {
-  using V = VectorOf<T>;
+  using V = LaneVector<T>;
   constexpr int64_t kWidth = Wide<T>::kWidth;
   for (const Sweep& sweep : sweeps) {
     const Rotation<T>* rotation = rotations.data() + sweep.at;
