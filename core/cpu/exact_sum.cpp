@@ -1,4 +1,8 @@
+#include <array>
+#include <vector>
+
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/exact_sum.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
@@ -7,13 +11,6 @@
 namespace hero::core::cpu {
 
 namespace {
-
-// words += the sum over xs
-void add_sum(ReduceKind op, std::span<const Array> xs, int64_t* words) {
-  ExactSum sum;
-  op == ReduceKind::sum_abs ? sum.add_magnitudes(xs) : sum.add_squares(xs);
-  for (const int64_t more : sum.words()) *words++ += more;
-}
 
 // True for words of one sum, which need not be carried again.
 bool is_carried(const int64_t* words) {
@@ -28,10 +25,22 @@ double result_of(SumResult result, const int64_t* words) {
 
 }  // namespace
 
+void add_exact_sum(ReduceKind op, std::span<const Array> xs, int64_t* words) {
+  ExactSum sum;
+  sum.add_on_level(op, xs);
+  for (const int64_t more : sum.words()) *words++ += more;
+}
+
 void CpuBackend::exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) {
+  std::vector<Array> dense;
+  dense.reserve(xs.size());
+  for (const Array& x : xs) dense.push_back(x.contiguous());
+  const std::span<const Array> all = dense;
   auto* const first = words.data<int64_t>();
-  if (words.ndim() == 1) return add_sum(op, xs, first);
-  for (size_t i = 0; i < xs.size(); ++i) add_sum(op, xs.subspan(i, 1), first + i * exact::kWords);
+  if (words.ndim() == 1) return add_exact_sum(op, all, first);
+  for (size_t i = 0; i < all.size(); ++i) {
+    add_exact_sum(op, all.subspan(i, 1), first + i * exact::kWords);
+  }
 }
 
 void CpuBackend::exact_result(SumResult result, const Array& words, const Array& out) {

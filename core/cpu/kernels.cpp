@@ -22,8 +22,8 @@ const Kernels& HERO_CPU_KERNELS();
 const Kernels& HERO_CPU_KERNELS() {
   // leaked: destructors of statics may compute
   static const auto* const table =
-      new Kernels{*new CpuBackend, kMatrixKernels<float>, kMatrixKernels<double>, cpu::gemm_bf16,
-                  cpu::gemm_bf16};
+      new Kernels{*new CpuBackend,        cpu::add_exact_sum, kMatrixKernels<float>,
+                  kMatrixKernels<double>, cpu::gemm_bf16,     cpu::gemm_bf16};
   return *table;
 }
 

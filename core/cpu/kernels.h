@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <hero/core/backend.h>
+#include <hero/core/cpu/exact_sum.h>
 #include <hero/core/cpu/gemm.h>
 #include <hero/core/cpu/gemm_bf16.h>
 #include <hero/core/cpu/level.h>
@@ -26,6 +27,8 @@ struct MatrixKernels {
 
 struct Kernels {
   Backend& backend;
+  /// What ExactSum calls for arrays on the cpu.
+  std::add_pointer_t<decltype(add_exact_sum)> exact_sum;
 
   /// \name What is called by itself: the products by tests and benchmarks.
   /// \{

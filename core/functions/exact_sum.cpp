@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/each_group.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>
@@ -210,16 +211,27 @@ void ExactSum::add_arrays(std::span<const Array> xs) {
     check(is_floating(x.dtype()), "exact_sum: array is ", x.dtype(), "; it must be floating");
     dense_here = dense_here && x.device().type == DeviceType::cpu && x.is_contiguous();
   }
-  if (dense_here) return add_host_arrays<Term>(xs);
+  if (dense_here) return add_by_kernels(Term::kOp, xs);
   std::vector<Array> here, others;
   for (const Array& x : xs) {
     if (x.device().type == DeviceType::meta || x.numel() == 0) continue;
     x.device().type == DeviceType::cpu ? here.push_back(x.contiguous()) : others.push_back(x);
   }
-  add_host_arrays<Term>(here);
+  add_by_kernels(Term::kOp, here);
   each_group(std::move(others), &Array::device, [&](Device device, std::span<const Array> there) {
     backend(device).exact_sum(Term::kOp, there, words_there(device));
   });
+}
+
+void ExactSum::add_by_kernels(ReduceKind op, std::span<const Array> xs) {
+  if (xs.empty()) return;
+  std::array<int64_t, exact::kWords> found{};
+  cpu::kernels().exact_sum(op, xs, found.data());
+  add_words_of(found);
+}
+
+void ExactSum::add_on_level(ReduceKind op, std::span<const Array> xs) {
+  op == ReduceKind::sum_abs ? add_host_arrays<Magnitude>(xs) : add_host_arrays<Square>(xs);
 }
 
 template <class Term>
@@ -338,8 +350,12 @@ void ExactSum::add_words(const Array& words) {
     const Array& there = words_there(words.device());
     return map_into<kernels::Add>(there, there, words);
   }
+  add_words_of({words.data<int64_t>(), exact::kWords});
+}
+
+void ExactSum::add_words_of(std::span<const int64_t> words) {
   ExactSum other;
-  std::copy_n(words.data<int64_t>(), other.words_.size(), other.words_.begin());
+  std::copy_n(words.data(), other.words_.size(), other.words_.begin());
   other.carry();
   add(other);
 }

@@ -28,6 +28,9 @@ class ExactSum {
   void add_squares(const float* x, int64_t n);
   void add_magnitudes(std::span<const Array> xs);
   void add_magnitudes(const Array& x) { add_magnitudes({&x, 1}); }
+  /// For core/cpu: the same of contiguous arrays on the cpu, by the code of the level that the
+  /// caller is compiled for. The functions above take the kernels of cpu::kernels().
+  void add_on_level(ReduceKind op, std::span<const Array> xs);
 
   /// The sum as words (core/kernels/exact_digits.h), the same ones for the same sum. Added up word
   /// by word, the words of up to 2^30 sums are those of their sum.
@@ -61,6 +64,8 @@ class ExactSum {
   void add_integer(int64_t value, int exponent);
   void add_term(double x);
   void add_square(double x);
+  void add_words_of(std::span<const int64_t> words);
+  void add_by_kernels(ReduceKind op, std::span<const Array> xs);
   void carry();
   const Array& words_there(Device device);
   bool none_here() const;

@@ -16,6 +16,7 @@
 
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/codec.h>
+#include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/half_products.h>
 #include <hero/core/io/sha256.h>
@@ -230,6 +231,29 @@ TEST_CASE("levels: singular values have the same bits", "[core]") {
   };
   of_type(TypeTag<float>{});
   of_type(TypeTag<double>{});
+}
+
+TEST_CASE("levels: exact sums have the same words", "[core]") {
+  std::vector<Array> xs;
+  for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
+    xs.push_back(noise({70001}, kFloat32).to(dtype));  // of more than one thread
+    xs.push_back(awkward(noise({3, 171}, kFloat32, 2).to(dtype)));
+  }
+  std::vector<Array> dense;
+  for (const Array& x : xs) dense.push_back(x.contiguous());
+  for (const ReduceKind op : {ReduceKind::sum_square, ReduceKind::sum_abs}) {
+    ExactSum sum;
+    op == ReduceKind::sum_abs ? sum.add_magnitudes(xs) : sum.add_squares(xs);
+    const auto found = sum.words();
+    const std::vector<int64_t> expected(found.begin(), found.end());
+    for (const Level level : {Level::v3, Level::v4, Level::v4_bf16}) {
+      if (level > cpu::machine_level()) break;
+      CAPTURE(cpu::name_of(level));
+      std::vector<int64_t> words(exact::kWords, 0);
+      cpu::kernels_of(level).exact_sum(op, dense, words.data());
+      CHECK(words == expected);
+    }
+  }
 }
 
 TEST_CASE("levels: norms, attention and recurrent cells have the same bits", "[core]") {

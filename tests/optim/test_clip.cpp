@@ -119,6 +119,22 @@ TEST_CASE("no gradients have the norm 0, and on meta the norm has no value") {
   }
 }
 
+TEST_CASE("norms are made where a gradient with elements lies, not where an empty one does") {
+  // What other stages of a pipeline have is empty, and is not offloaded to the host.
+  Fixture f;
+  const Tensor elsewhere = zeros({0}, {.device = kMeta, .requires_grad = true});
+  elsewhere.set_grad(zeros({0}, {.device = kMeta}));
+  f.params.insert(f.params.begin(), elsewhere);
+  for (const double p : {1.0, 2.0, 3.0, kInfinity}) {
+    CAPTURE(p);
+    const Tensor norm = optim::grad_norm(f.params, p);
+    REQUIRE(norm.device() == kCpu);
+    CHECK(norm.item() == optim::grad_norm({f.a, f.b}, p).item());
+  }
+  CHECK(optim::clip_grad_norm(f.params, 6.5).item() == 13.0);
+  CHECK(f.grads()[2] == 12.0 * (6.5 / (13.0 + 1e-6)));
+}
+
 TEST_CASE("clipping by value limits every element") {
   Fixture f;
   optim::clip_grad_value(f.params, 3.5);
