@@ -62,6 +62,7 @@ struct Pipeline::State {
         steps(actions_of(given, pipe.size(), true), given.schedule.chunks()),
         forwards(actions_of(given, pipe.size(), false), given.schedule.chunks()) {}
 
+  Device computes_on() const;
   bool is_last() const { return parts.pipe.rank() + 1 == parts.pipe.size(); }
   MicroBatches divide(const Tensor& x, const Tensor* target) const;
   const std::vector<Border>& borders_for(const Tensor& x);
@@ -96,6 +97,16 @@ MicroBatches Pipeline::State::divide(const Tensor& x, const Tensor* target) cons
   return batches;
 }
 
+// Offloaded leaves do not lie where their units compute.
+Device Pipeline::State::computes_on() const {
+  for (const auto& replica : replicas_of(values)) {
+    for (const auto& unit : replica->units()) {
+      if (unit->has_home()) return unit->device();
+    }
+  }
+  return device_of(values, parts.pipe, options.device);
+}
+
 // Known from the micro-batch before, where that was alike.
 const std::vector<Border>& Pipeline::State::borders_for(const Tensor& x) {
   BorderDTypes dtypes;
@@ -116,7 +127,7 @@ const std::vector<Border>& Pipeline::State::borders_for(const Tensor& x) {
 }
 
 std::vector<Tensor> Pipeline::State::run(const MessagePlan& plan, const MicroBatches& batches) {
-  parts.device = device_of(values, parts.pipe, options.device);
+  parts.device = computes_on();
   const auto replicas = replicas_of(values);
   KeepGathered keep(replicas);
   GradientSync sync(grad_enabled() ? replicas : std::vector<std::shared_ptr<Replica>>(),
@@ -172,7 +183,7 @@ Tensor Pipeline::generate(const Tensor& tokens, const nn::GenerateOptions& optio
         "pipeline: generate() is for a decoder, such as nn::GPT and nn::Llama, and the chain is a ",
         state_->parts.chain->root().type_name());
   PipelineParts& parts = state_->parts;
-  parts.device = device_of(state_->values, parts.pipe, state_->options.device);
+  parts.device = state_->computes_on();
   const auto next = [&](const Tensor& fresh, nn::KeyValueCache& cache, const nn::TokenRows& rows,
                         Generator& generator) {
     const auto run_stage = [&](size_t begin, size_t end, const Tensor& x) {

@@ -3,10 +3,12 @@
 
 #include "cuda/nccl_ranks.h"
 #include "dist/ladder.h"
+#include "dist/pipelines.h"
 #include "dist/stack.h"
 
 #include <hero/core/ledger.h>
 #include <hero/core/swap_file.h>
+#include <hero/dist/mesh.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -97,6 +99,46 @@ TEST_CASE("rungs that compute on a GPU and lie on disk end with the bits of thos
     check_homes(of_halves(Subject::gpt_loss, ranks), {}, &disk);
   }
   CHECK(disk.used() == 0);
+}
+
+// Stages beside ZeRO, whose leaves have their home on the host; what other stages have is empty.
+TEST_CASE("offloaded stages end with the bits and the norms of those that are not") {
+  HERO_NEEDS_GPU();
+  const auto run = [](int stage, bool offloaded, Whole& whole, std::vector<double>& numbers) {
+    dist::run_ranks(4, [&](dist::Communicator& world) {
+      const dist::Mesh mesh(world, {{"pipe", 2}, {"data", 2}});
+      PipeModel model = make_pipe_model(PipeSubject::layers);
+      dist::Pipeline pipe(model.chain(), mesh["pipe"], {.micro_batches = 4, .device = kGpu});
+      if (stage == 3) {
+        dist::fully_shard(model.module(), mesh["data"],
+                          {.unit = dist::each<nn::Linear>(), .offload = {.parameters = offloaded}});
+      } else {
+        dist::ZeRO(model.module(), mesh["data"],
+                   {.stage = stage, .offload = {.optimizer = offloaded}});
+      }
+      const auto optimizer = make_method(Method::adamw, pipe.parameters());
+      std::vector<double> found;
+      for (int step = 0; step < 2; ++step) {
+        const auto [x, y] = pipe_batch(PipeSubject::layers, step, mesh.coordinate("data"), kGpu);
+        pipe.step(x, y);
+        finish_pipe_step(pipe.parameters(), *optimizer, found);
+      }
+      add_state(whole, model.module(), *optimizer);
+      if (world.rank() == 0) numbers = found;
+      world.barrier();
+      expect(found == numbers, "norms of the whole model");
+    });
+  };
+  for (const int stage : {1, 2, 3}) {
+    CAPTURE(stage);
+    Whole without, with;
+    std::vector<double> norms, same_norms;
+    run(stage, false, without, norms);
+    run(stage, true, with, same_norms);
+    CHECK(norms == same_norms);
+    CHECK(without.size() > 4);
+    CHECK(without.difference(with) == "");
+  }
 }
 
 TEST_CASE("nccl: offloaded rungs end with the bits of those that are not") {
