@@ -9,6 +9,7 @@
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
+#include <hero/core/functions/convolve.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
@@ -73,8 +74,7 @@ Array columns_of(const Array& x, const Geometry& geometry, int64_t first, int64_
 }
 
 template <class Body>
-void each_chunk(const Geometry& geometry, const Array& like, Body&& body) {
-  const int64_t step = geometry.chunk(like);
+void each_chunk(const Geometry& geometry, int64_t step, Body&& body) {
   for (int64_t first = 0; first < geometry.images(); first += step) {
     body(first, std::min(step, geometry.images() - first));
   }
@@ -95,12 +95,20 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
   const Array bias =
       bias_in.defined() ? bias_in.to(dtype).contiguous().reshape({geometry.y[1], 1}) : Array();
   core::Backend& device = core::backend(x.device());
-  each_chunk(geometry, x, [&](int64_t first, int64_t count) {
-    const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
-    device.matmul(batch_of(w, columns.size(0)), columns, place_matrices(y, geometry, first, count));
+  const core::Window3 window = core::volume_window(geometry.window);
+  const int64_t images = geometry.groups == 1 ? core::images_on_host(x.unsqueeze(2), window) : 0;
+  each_chunk(geometry, images > 0 ? images : geometry.chunk(x), [&](int64_t first, int64_t count) {
+    const Array part = y.slice(0, first, first + count);
+    if (images > 0) {
+      core::convolve_on_host(x.slice(0, first, first + count).unsqueeze(2), w.contiguous(), window,
+                             part.unsqueeze(2));
+    } else {
+      const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
+      device.matmul(batch_of(w, columns.size(0)), columns,
+                    place_matrices(y, geometry, first, count));
+    }
     if (!bias.defined() && activation == Activation::none) return;
-    const Array rows =
-        y.slice(0, first, first + count).reshape({count * geometry.y[1], geometry.places()});
+    const Array rows = part.reshape({count * geometry.y[1], geometry.places()});
     device.bias_activation(activation, bias.defined() ? &bias : nullptr, rows, rows);
   });
   return y.to(x_in.dtype());
@@ -114,7 +122,7 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
   const Array x = Array::empty(geometry.x, dtype, y.device());
   if (x.numel() == 0) return x.to(y_in.dtype());
   core::Backend& device = core::backend(y.device());
-  each_chunk(geometry, x, [&](int64_t first, int64_t count) {
+  each_chunk(geometry, geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array target = x.slice(0, first, first + count);
     const Shape shape{count, geometry.rows(), geometry.places()};
     const bool direct = geometry.is_pointwise();
@@ -138,7 +146,7 @@ Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geom
   const Array total = Array::zeros(shape, dtype, x.device());
   core::Backend& device = core::backend(x.device());
   const int64_t places = geometry.places();
-  each_chunk(geometry, x, [&](int64_t first, int64_t count) {
+  each_chunk(geometry, geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array part = total.empty_like();
     if (geometry.groups > 1 || count == 1) {
       const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <hero/core/cpu/gemm.h>
+#include <hero/core/cpu/gemm_blocks.h>
 #include <hero/core/cpu/gemm_few.h>
 #include <hero/core/cpu/gemm_kernel.h>
 #include <hero/core/cpu/gemm_pack.h>
@@ -24,8 +25,6 @@ using micro::Layout;
 // the rows. What the kernel can read as well where it lies is not packed. Packing costs about as
 // much as six columns (for A) or rows (for B) more of the tile; the cost model in choose_grid
 // weighs it against idle threads.
-constexpr int64_t kDepth = 256;      // steps of k in a block, at most
-constexpr int64_t kTileRows = 420;   // of A in the cache: 420 x 256 floats are 0.4 of a 1 MiB cache
 constexpr int64_t kPackingCost = 6;  // rows or columns
 constexpr int64_t kTinyWork = 128;   // multiply-adds below which packing costs more than it saves
 constexpr int64_t kThreadWork = 1 << 18;  // multiply-adds that are worth a thread (5 us)
@@ -48,15 +47,6 @@ struct Product {
   }
 };
 
-int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
-
-// The length of the blocks of k: equal ones, so that no short one wastes the start and end of the
-// kernel.
-int64_t block_length(int64_t k) {
-  return std::min(k, round_up(ceil_div(k, ceil_div(k, kDepth)), 16));
-}
-
 // Scratch of one thread, kept for its next product.
 template <class T>
 struct ScratchMemory {
@@ -78,11 +68,6 @@ T* scratch(int64_t count) {
     own.capacity = count;
   }
   return own.memory.get();
-}
-
-// [first, last) of the i-th of `parts` nearly equal parts of n.
-std::pair<int64_t, int64_t> part_of(int64_t n, int64_t parts, int64_t i) {
-  return {n * i / parts, n * (i + 1) / parts};
 }
 
 // One block of k of one tile, seen from its first element.

@@ -11,9 +11,13 @@ namespace hero::core::cpu {
 namespace {
 
 template <class T>
-constexpr MatrixKernels<T> kMatrixKernels = {
-    cpu::gemm<T>,      cpu::gemm_batched<T>, cpu::packed_size<T>,
-    cpu::gemm_pack<T>, cpu::gemm_packed<T>,  [](const WideSVD<T>& matrix) { return matrix.run(); }};
+constexpr MatrixKernels<T> kMatrixKernels = {cpu::gemm<T>,
+                                             cpu::gemm_batched<T>,
+                                             cpu::packed_size<T>,
+                                             cpu::gemm_pack<T>,
+                                             cpu::gemm_packed<T>,
+                                             [](const WideSVD<T>& matrix) { return matrix.run(); },
+                                             [](const Convolution<T>& of) { of.run(); }};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <hero/core/backend.h>
+#include <hero/core/cpu/convolve.h>
 #include <hero/core/cpu/exact_sum.h>
 #include <hero/core/cpu/gemm.h>
 #include <hero/core/cpu/gemm_bf16.h>
@@ -14,7 +15,8 @@
 
 namespace hero::core::cpu {
 
-/// What works on plain matrices of T, float or double: the functions of gemm.h, and svd.
+/// What works on plain matrices of T, float or double: the functions of gemm.h, svd and
+/// convolutions.
 template <class T>
 struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::gemm<T>)> gemm;
@@ -22,7 +24,8 @@ struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::packed_size<T>)> packed_size;
   std::add_pointer_t<decltype(cpu::gemm_pack<T>)> gemm_pack;
   std::add_pointer_t<decltype(cpu::gemm_packed<T>)> gemm_packed;
-  bool (*svd)(const WideSVD<T>& matrix);  ///< its run()
+  bool (*svd)(const WideSVD<T>& matrix);       ///< its run()
+  void (*convolve)(const Convolution<T>& of);  ///< its run()
 };
 
 struct Kernels {

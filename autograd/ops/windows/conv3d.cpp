@@ -9,6 +9,7 @@
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
+#include <hero/core/functions/convolve.h>
 #include <hero/core/functions/map.h>
 
 namespace hero::detail {
@@ -35,6 +36,9 @@ struct VolumeGeometry {
     bool result = depth.stride == 1 && depth.padding == 0;
     for (int i = 0; i < 2; ++i) result = result && window.stride[i] == 1 && window.padding[i] == 0;
     return result && w[2] * w[3] * w[4] == 1;
+  }
+  core::Window3 windows() const {
+    return core::volume_window(window, {w[2], depth.stride, depth.padding, depth.dilation});
   }
   // Planes of the output whose columns are made at a time.
   int64_t chunk(const Array& like) const {
@@ -124,6 +128,16 @@ Array convolve_volume(const Array& x_in, const Array& w_in, const Array& bias_in
   const Array bias =
       bias_in.defined() ? bias_in.to(dtype).contiguous().reshape({g.y[1], 1}) : Array();
   core::Backend& device = core::backend(x.device());
+  if (const int64_t images = core::images_on_host(x, g.windows()); images > 0) {
+    for (int64_t n = 0; n < g.images(); n += images) {
+      const int64_t last = std::min(g.images(), n + images);
+      core::convolve_on_host(x.slice(0, n, last), w.contiguous(), g.windows(), y.slice(0, n, last));
+      if (!bias.defined()) continue;
+      const Array rows = y.slice(0, n, last).reshape({(last - n) * g.y[1], -1});
+      device.bias_activation(core::Activation::none, &bias, rows, rows);
+    }
+    return y.to(x_in.dtype());
+  }
   each_volume_chunk(g, x, [&](int64_t n, int64_t begin, int64_t end) {
     const Array columns = volume_columns(x, g, n, begin, end).unsqueeze(0);
     const bool whole = end - begin == g.planes();
@@ -137,6 +151,28 @@ Array convolve_volume(const Array& x_in, const Array& w_in, const Array& bias_in
     device.copy(part.reshape(target.shape()), target);
   });
   return y.to(x_in.dtype());
+}
+
+// Where windows move by one, the gradient of x is a convolution, too: of y, with what the kernel
+// reaches as padding, by the kernel mirrored.
+bool is_mirrored(const VolumeGeometry& g) {
+  bool result = g.depth.stride == 1 && g.depth.padding <= g.depth.dilation * (g.w[2] - 1);
+  for (int i = 0; i < 2; ++i) {
+    const core::Window& plane = g.window;
+    result = result && plane.stride[i] == 1 &&
+             plane.padding[i] <= plane.dilation[i] * (plane.kernel[i] - 1);
+  }
+  return result && !g.is_pointwise();
+}
+
+VolumeGeometry mirrored(const VolumeGeometry& g) {
+  VolumeGeometry back{g.window, g.depth, g.y, g.w, g.x};
+  std::swap(back.w[0], back.w[1]);
+  back.depth.padding = g.depth.dilation * (g.w[2] - 1) - g.depth.padding;
+  for (int i = 0; i < 2; ++i) {
+    back.window.padding[i] = g.window.dilation[i] * (g.window.kernel[i] - 1) - g.window.padding[i];
+  }
+  return back;
 }
 
 Array convolve_volume_back(const Array& y_in, const Array& w_in, const VolumeGeometry& g) {
@@ -215,8 +251,13 @@ struct VolumeConvWeight : Op {
   Grads backward(const Tensor& g) override;
 };
 
+Tensor volume_input_gradient(const VolumeGeometry& g, const Tensor& y, const Tensor& w) {
+  if (!is_mirrored(g)) return record(VolumeConvBack(g), y, w);
+  return record_list(VolumeConv(mirrored(g)), {y, flip(transpose(w, 0, 1), {2, 3, 4})});
+}
+
 Grads VolumeConv::backward(const Tensor& g) {
-  Grads grads{needs(0) ? record(VolumeConvBack(geometry), g, input(1)) : Tensor(),
+  Grads grads{needs(0) ? volume_input_gradient(geometry, g, input(1)) : Tensor(),
               needs(1) ? record(VolumeConvWeight(geometry), input(0), g) : Tensor()};
   if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0, 2, 3, 4}) : Tensor());
   return grads;
@@ -226,7 +267,7 @@ Grads VolumeConvBack::backward(const Tensor& g) {
           needs(1) ? record(VolumeConvWeight(geometry), g, input(0)) : Tensor()};
 }
 Grads VolumeConvWeight::backward(const Tensor& g) {
-  return {needs(0) ? record(VolumeConvBack(geometry), input(1), g) : Tensor(),
+  return {needs(0) ? volume_input_gradient(geometry, input(1), g) : Tensor(),
           needs(1) ? record_list(VolumeConv(geometry), {input(0), g}) : Tensor()};
 }
 

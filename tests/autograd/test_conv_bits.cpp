@@ -1,0 +1,78 @@
+// Convolutions have the bits of a product with columns of windows, however they find the windows.
+#include "support/catch.h"
+#include "support/work.h"
+
+#include <hero/autograd/autograd.h>
+#include <hero/core/random.h>
+#include <hero/core/thread_pool.h>
+
+using namespace hero;
+
+namespace {
+
+struct Shapes {
+  Shape x, w;
+  UnfoldOptions unfold = {};
+};
+
+Conv2dOptions options_of(const UnfoldOptions& o) {
+  return {.stride = o.stride, .padding = o.padding, .dilation = o.dilation};
+}
+
+Tensor by_columns(const Tensor& x, const Tensor& w, const Tensor& bias, const UnfoldOptions& o) {
+  const Tensor columns = unfold(x, {w.size(2), w.size(3)}, o);
+  const Tensor y = matmul(w.reshape({w.size(0), -1}), columns) + bias.unsqueeze(1);
+  const Shape plane = conv2d(x, w, bias, options_of(o)).shape();
+  return y.reshape({x.size(0), w.size(0), plane[2], plane[3]});
+}
+
+const std::vector<Shapes> kShapes = {
+    {{2, 3, 9, 9}, {5, 3, 3, 3}, {.padding = {1, 1}}},
+    {{3, 8, 7, 7}, {16, 8, 3, 3}, {.padding = {1, 1}}},
+    {{1, 4, 30, 57}, {3, 4, 5, 3}, {.padding = {2, 0}}},
+    {{2, 2, 20, 33}, {40, 2, 7, 7}, {.padding = {3, 3}, .stride = {2, 2}}},
+    {{1, 3, 17, 40}, {4, 3, 2, 3}, {.dilation = {3, 2}, .padding = {0, 4}, .stride = {1, 3}}},
+    {{2, 40, 6, 1}, {7, 40, 3, 1}, {.padding = {1, 0}}},  // k in several blocks, lines of one
+    {{1, 3, 64, 100}, {2, 3, 1, 5}},
+    {{1, 1, 4, 5}, {1, 1, 4, 5}},
+    {{1, 2, 3, 3}, {450, 2, 2, 2}},  // more rows than a tile has
+};
+
+}  // namespace
+
+TEST_CASE("a convolution has the bits of a product with columns, on any number of threads") {
+  manual_seed(3);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Shapes& shapes : kShapes) {
+      INFO(to_string(shapes.x) << " " << to_string(shapes.w));
+      const Tensor x = randn(shapes.x, {.dtype = dtype}), w = randn(shapes.w, {.dtype = dtype});
+      const Tensor bias = randn({w.size(0)}, {.dtype = dtype});
+      const Tensor expected = by_columns(x, w, bias, shapes.unfold);
+      for (const int threads : {1, 2, 3}) {
+        const ThreadLimit limit(threads);
+        CHECK(equal(conv2d(x, w, bias, options_of(shapes.unfold)), expected));
+      }
+      // Of other strides, and while work is metered, which is done with columns.
+      const Tensor turned = x.transpose(2, 3).contiguous().transpose(2, 3);
+      CHECK(equal(conv2d(turned, w, bias, options_of(shapes.unfold)), expected));
+      hero_test::WorkSum sum;
+      const core::WorkScope metered(&sum);
+      CHECK(equal(conv2d(x, w, bias, options_of(shapes.unfold)), expected));
+      CHECK(sum.calls > 0);
+    }
+  }
+}
+
+TEST_CASE("a convolution of volumes has the bits of one of planes with the taps as channels") {
+  manual_seed(4);
+  const Tensor x = randn({2, 3, 6, 9, 20}), w = randn({5, 3, 3, 3, 2}), bias = randn({5});
+  const Tensor y = conv3d(x, w, bias, {.stride = {2, 1, 2}, .padding = {1, 1, 0}});
+  const Tensor padded = pad(x, {0, 0, 0, 0, 1, 1});
+  const Tensor rows = w.permute({0, 2, 1, 3, 4}).reshape({5, 9, 3, 2});
+  for (int64_t d = 0; d < y.size(2); ++d) {
+    const Tensor taps = padded.slice(2, 2 * d, 2 * d + 3).permute({0, 2, 1, 3, 4});
+    const Tensor plane =
+        conv2d(taps.reshape({2, 9, 9, 20}), rows, bias, {.stride = {1, 2}, .padding = {1, 0}});
+    CHECK(equal(y.select(2, d), plane));
+  }
+}
