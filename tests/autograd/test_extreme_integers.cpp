@@ -239,7 +239,8 @@ std::vector<Case> cases() {
   };
 }
 
-TEST_CASE("every integer argument takes the largest numbers or refuses them", "[autograd]") {
+TEST_CASE("every integer argument takes the largest numbers or refuses them",
+          "[autograd][process]") {
   try_cases(cases());
 }
 

@@ -121,7 +121,8 @@ std::vector<Case> cases() {
   };
 }
 
-TEST_CASE("every integer of a window takes the largest numbers or refuses them", "[autograd]") {
+TEST_CASE("every integer of a window takes the largest numbers or refuses them",
+          "[autograd][process]") {
   try_cases(cases());
 }
 
