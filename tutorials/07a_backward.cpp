@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "support/activations.h"
 #include "support/backward.h"
 #include "support/device.h"
 #include "support/engine.h"
+#include "support/guides.h"
 #include "support/program.h"
 
 #include <hero/autograd/autograd.h>
@@ -342,7 +342,10 @@ int main(int argc, char** argv) {
     apart_and_together();
     layer();
     differences(w, x, b, options.out);
-    tutorial::draw_activations(options.out);
     print_kept();
+    tutorial::draw_activations(options.out);
+    tutorial::draw_distributions(options.out);
+    tutorial::draw_sums(options.out);
+    tutorial::draw_modules(options.out);
   });
 }

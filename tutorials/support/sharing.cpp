@@ -134,34 +134,36 @@ void draw_resumed(const std::string& folder) {
   Figure figure("A block's parameters in a checkpoint of four ranks, and who reads them", "", "");
   int64_t numel = 0;
   const std::vector<int64_t> saved = part_ends(kRanks, numel);
+  const double all = static_cast<double>(numel), gap = 0.003 * all;
   double y = 0.0;
   for (const int ranks : {kRanks, 3, 1}) {
     const std::vector<int64_t> read = part_ends(ranks, numel);
     int64_t begin = 0;
     for (size_t rank = 0; rank < read.size(); ++rank) {
-      figure.box(static_cast<double>(begin), y - 1.04, static_cast<double>(read[rank] - begin), 1.0,
-                 "#555555");
+      const double left = static_cast<double>(begin), right = static_cast<double>(read[rank]);
+      figure.label(rank_text(static_cast<int>(rank)) + ": " + std::to_string(read[rank] - begin),
+                   0.5 * (left + right), y + 0.14, "#111111");
+      figure.box(left + gap, y - 1.04, right - left - 2 * gap, 1.0, "#555555");
       int64_t from = begin;
       for (size_t part = 0; part < saved.size(); ++part) {
         const int64_t to = std::min(saved[part], read[rank]);
         if (to <= from) continue;
-        const double inset = 0.002 * static_cast<double>(numel);
-        const double width = static_cast<double>(to - from) - 2 * inset;
-        figure.box(static_cast<double>(from) + inset, y - 0.98, width, 0.88, kRankColours[part]);
+        const double low = from == begin ? 2 * gap : 0.5 * gap;  // within the frame
+        const double high = to == read[rank] ? 2 * gap : 0.5 * gap;
+        figure.box(static_cast<double>(from) + low, y - 0.98,
+                   static_cast<double>(to - from) - low - high, 0.88, kRankColours[part],
+                   "shard " + std::to_string(part));
         from = to;
       }
-      figure.label(rank_text(static_cast<int>(rank)), 0.5 * static_cast<double>(begin + read[rank]),
-                   y - 0.54, "#111111");
       begin = read[rank];
     }
     const std::string text = ranks == kRanks ? "saved by 4 ranks"
                              : ranks == 1    ? "resumed on 1 rank"
                                              : "resumed on 3 ranks";
-    figure.label(text, -0.13 * static_cast<double>(numel), y - 0.54, "#333333");
-    y -= 1.5;
+    figure.label(text, -0.13 * all, y - 0.54, "#333333");
+    y -= 1.6;
   }
-  const double all = static_cast<double>(numel);
-  figure.x_range(-0.26 * all, 1.02 * all).y_range(y + 0.2, 0.3).bare().save(folder, "12_resumed");
+  figure.x_range(-0.26 * all, 1.02 * all).y_range(y + 0.4, 0.4).bare().save(folder, "12_resumed");
 }
 
 void draw_order(const std::string& folder) {
