@@ -2,15 +2,22 @@
 // ranks, first on a link as fast as memory, then on one whose rate makes a step's communication as
 // long as its backward pass. What the second takes longer was not hidden.
 //   bench_overlap [STEPS]
+//   bench_overlap --figures FOLDER [STEPS]
+// draws one step of each on that link instead, as the ranks' profilers saw it:
+// FOLDER/11_ddp_measured.svg and FOLDER/17_fsdp_measured.svg, which chapters 11 and 17 show.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <vector>
+
+#include "support/overlap.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/creation.h>
+#include <hero/autograd/profiler.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/gpt.h>
 #include <hero/optim/optim.h>
@@ -89,34 +96,155 @@ void report(const char* name, const Rung& rung, int steps) {
   std::fflush(stdout);
 }
 
+struct Setting {
+  const char* name;
+  Rung rung;
+};
+
+Setting ddp(const char* name, int64_t bucket, int64_t first) {
+  return {name, [=](nn::Module& model, const Communicator& world) {
+            DDP(model, world, {.bucket_bytes = bucket, .first_bucket_bytes = first});
+          }};
+}
+
+Setting fsdp(const char* name, bool prefetch) {
+  return {name, [=](nn::Module& model, const Communicator& world) {
+            fully_shard(model, world, {.unit = each<nn::Block>(), .prefetch = prefetch});
+          }};
+}
+
+// "3" of "transformer.h.3.attn.c_attn", "" outside of blocks.
+std::string block_of(const std::string& module) {
+  const size_t at = module.find("h.");
+  if (at == std::string::npos) return {};
+  const size_t end = module.find('.', at + 2);
+  return module.substr(at + 2, end == std::string::npos ? end : end - at - 2);
+}
+
+// From one optimizer step's end to the next one's, by the median of them.
+std::pair<double, double> middle_step(const Profile& mine) {
+  std::vector<std::pair<double, double>> steps;  // length, begin
+  double last = -1.0;
+  for (const Profile::Event& event : mine.events) {
+    if (mine.rows[static_cast<size_t>(event.row)].name != "optimizer step") continue;
+    const double end = event.begin + event.seconds;
+    if (last >= 0.0) steps.emplace_back(end - last, last);
+    last = end;
+  }
+  std::sort(steps.begin(), steps.end());
+  const auto [length, begin] = steps.at(steps.size() / 2);
+  return {begin, begin + length};
+}
+
+// What the rank computed in that time, where neighbouring operations of one block and direction are
+// one interval, with what takes less than a pixel between them; and how long it waited for the
+// other rank.
+void add_computing(const Profile& mine, double begin, double end, tutorial::StepLanes& lanes) {
+  const double pixel = 0.002 * (end - begin);
+  std::vector<Profile::Event> events;
+  for (const Profile::Event& event : mine.events) {
+    if (event.begin >= begin && event.begin + event.seconds <= end) events.push_back(event);
+  }
+  const auto earlier = [](const auto& a, const auto& b) { return a.begin < b.begin; };
+  std::sort(events.begin(), events.end(), earlier);
+  for (const Profile::Event& event : events) {
+    const ProfileRow& row = mine.rows[static_cast<size_t>(event.row)];
+    const bool is_step = row.name == "optimizer step";
+    if (row.phase == ProfilePhase::wait) {
+      lanes.waited += event.seconds;
+      continue;
+    }
+    if (row.phase == ProfilePhase::part && !is_step) continue;  // the whole of backward
+    const bool forward = row.phase == ProfilePhase::forward;
+    const std::string block = block_of(row.module);
+    const std::string what = is_step ? "AdamW" : block;
+    const char* colour = is_step   ? "#c8c8c8"
+                         : forward ? tutorial::kForwardColour
+                                   : tutorial::kBackwardColour;
+    const double from = event.begin - begin, to = from + event.seconds;
+    tutorial::LaneSpan* last = lanes.computing.empty() ? nullptr : &lanes.computing.back();
+    const bool follows = last != nullptr && last->colour == colour && from - last->end < pixel;
+    if (follows && (last->what == what || (block.empty() && event.seconds < pixel))) {
+      last->end = std::max(last->end, to);
+    } else {
+      lanes.computing.push_back({what, from, to, colour});
+    }
+  }
+  std::erase_if(lanes.computing, [&](const auto& span) { return span.end - span.begin < pixel; });
+}
+
+// When the bytes of the first rank's calls were on the link. It sends them as dist/engines/link.h
+// does: one call after the other, each from when both ranks had made it, at the link's rate.
+void add_sending(const std::vector<Profile>& ranks, double rate, double begin, double end,
+                 tutorial::StepLanes& lanes) {
+  const Profile& mine = ranks[0];
+  double free = 0.0;
+  for (size_t i = 0; i < mine.calls.size(); ++i) {
+    double made = mine.calls[i].begin;
+    for (const Profile& rank : ranks) made = std::max(made, rank.calls.at(i).begin);
+    const double from = std::max(made, free);
+    free = from + static_cast<double>(mine.calls[i].bytes) / rate;
+    if (from < begin || free > end) continue;
+    const ProfileCollective& call = mine.collectives[static_cast<size_t>(mine.calls[i].row)];
+    const bool gather = call.op == "all_gather";
+    const std::string what =
+        call.unit.starts_with("bucket ") ? call.unit.substr(7) : block_of(call.unit);
+    lanes.sending.push_back({what, from - begin, free - begin,
+                             gather ? tutorial::kGatherColour : tutorial::kReduceColour});
+  }
+}
+
+// One step on a link, as the first of two ranks had it.
+tutorial::StepLanes watch(const Setting& setting, int steps, double rate) {
+  std::vector<Profile> ranks(2);
+  run_ranks(2,
+            [&](Communicator& world) {
+              const Profiler profiler({.work = false});
+              train(world, setting.rung, steps);
+              ranks[static_cast<size_t>(world.rank())] = profiler.profile();
+            },
+            {.link_bytes_per_second = rate});
+  const auto [begin, end] = middle_step(ranks[0]);
+  tutorial::StepLanes lanes{setting.name, {}, {}, end - begin, 0.0};
+  add_computing(ranks[0], begin, end, lanes);
+  add_sending(ranks, rate, begin, end, lanes);
+  return lanes;
+}
+
+// The settings one below the other, all on the link that suits the last one.
+void draw(const std::vector<Setting>& settings, const char* what, const std::string& folder,
+          const std::string& name, int steps) {
+  const Times free = measure(settings.back().rung, steps, 0.0);
+  const double rate = free.bytes / free.backward;
+  char title[160];
+  std::snprintf(title, sizeof title, "A step of %s, measured on a link of %.0f MB/s", what,
+                1e-6 * rate);
+  std::vector<tutorial::StepLanes> lanes;
+  for (const Setting& setting : settings) lanes.push_back(watch(setting, steps, rate));
+  draw_steps(lanes, title, folder, name);
+  for (const tutorial::StepLanes& step : lanes) {
+    std::printf("%-28s %8.2f MB/s  step %8.2f ms, waits %8.2f\n", step.name.c_str(), 1e-6 * rate,
+                1e3 * step.seconds, 1e3 * step.waited);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const Setting one_bucket = ddp("DDP, one bucket", 1 << 30, 1 << 30);
+  const Setting buckets = ddp("DDP, buckets of 512 KiB", 512 << 10, 256 << 10);
+  const Setting no_prefetch = fsdp("FSDP, without prefetch", false);
+  const Setting prefetch = fsdp("FSDP, with prefetch", true);
+  if (argc > 2 && std::string(argv[1]) == "--figures") {
+    const int steps = argc > 3 ? std::atoi(argv[3]) : 9;
+    draw({one_bucket, buckets}, "data parallelism", argv[2], "11_ddp_measured", steps);
+    draw({no_prefetch, prefetch}, "FSDP", argv[2], "17_fsdp_measured", steps);
+    return 0;
+  }
   const int steps = argc > 1 ? std::atoi(argv[1]) : 15;
   std::printf("%-28s %8s %9s %9s %10s %10s\n", "rung, times in ms", "MB/s", "backward", "step",
               "on a link", "hidden");
-  report(
-      "DDP, buckets of 512 KiB",
-      [](nn::Module& model, const Communicator& world) {
-        DDP(model, world, {.bucket_bytes = 512 << 10, .first_bucket_bytes = 256 << 10});
-      },
-      steps);
-  report(
-      "DDP, one bucket",
-      [](nn::Module& model, const Communicator& world) {
-        DDP(model, world, {.bucket_bytes = 1 << 30, .first_bucket_bytes = 1 << 30});
-      },
-      steps);
-  report(
-      "fully_shard",
-      [](nn::Module& model, const Communicator& world) {
-        fully_shard(model, world, {.unit = each<nn::Block>()});
-      },
-      steps);
-  report(
-      "fully_shard, no prefetch",
-      [](nn::Module& model, const Communicator& world) {
-        fully_shard(model, world, {.unit = each<nn::Block>(), .prefetch = false});
-      },
-      steps);
+  for (const Setting* setting : {&buckets, &one_bucket, &prefetch, &no_prefetch}) {
+    report(setting->name, setting->rung, steps);
+  }
 }

@@ -10,13 +10,15 @@ namespace tutorial {
 void StepModel::compute(const std::string& what, double operations) {
   const double begin = now_;
   now_ += operations / machine_.operations;
-  computing_.push_back({what, begin, now_, what.rfind("∇", 0) == 0 ? "#8fce9f" : "#7db7e0"});
+  computing_.push_back(
+      {what, begin, now_, what.rfind("∇", 0) == 0 ? kBackwardColour : kForwardColour});
 }
 
 void StepModel::send(Message kind, const std::string& what, double bytes) {
   const double begin = std::max(now_, link_free_);
   link_free_ = begin + machine_.message + bytes / machine_.bytes;
-  sending_.push_back({what, begin, link_free_, kind == Message::gather ? "#e3a6c8" : "#f0a860"});
+  sending_.push_back(
+      {what, begin, link_free_, kind == Message::gather ? kGatherColour : kReduceColour});
   came_[{kind, what}] = link_free_;
 }
 
@@ -51,33 +53,40 @@ bool fits(const std::string& text, double share) {
 
 }  // namespace
 
-void draw_steps(const std::vector<StepModel>& steps, const std::string& title,
+void draw_steps(const std::vector<StepLanes>& steps, const std::string& title,
                 const std::string& folder, const std::string& name) {
   Figure figure(title, "milliseconds since the step began", "");
   double longest = 0.0;
-  for (const StepModel& step : steps) longest = std::max(longest, step.seconds());
+  for (const StepLanes& step : steps) longest = std::max(longest, step.seconds);
   std::vector<Tick> lanes;
   double y = 0.0;
-  const auto lane = [&](const char* label, const std::vector<StepModel::Span>& spans) {
+  const auto lane = [&](const char* label, const std::vector<LaneSpan>& spans) {
     lanes.push_back({y - 0.5, label});
-    for (const StepModel::Span& span : spans) {
+    for (const LaneSpan& span : spans) {
       const double width = span.end - span.begin;
       figure.box(1e3 * span.begin, y - 0.95, 1e3 * width, 0.9, span.colour,
                  fits(span.what, width / longest) ? span.what : "");
     }
     y -= 1.0;
   };
-  for (const StepModel& step : steps) {
+  for (const StepLanes& step : steps) {
     char text[128];
     std::snprintf(text, sizeof text, "%s: %.2f ms, the processor waits for %.2f of them",
-                  step.name().c_str(), 1e3 * step.seconds(), 1e3 * step.waited());
+                  step.name.c_str(), 1e3 * step.seconds, 1e3 * step.waited);
     figure.label(text, 0.5e3 * longest, y - 0.45, "#111111");
     y -= 0.9;
-    lane("computes", step.computing());
-    lane("link", step.sending());
+    lane("computes", step.computing);
+    lane("link", step.sending);
     y -= 0.5;
   }
   figure.x_range(0, 1.02e3 * longest).y_range(y + 0.3, 0.2).y_ticks(lanes).save(folder, name);
+}
+
+void draw_steps(const std::vector<StepModel>& steps, const std::string& title,
+                const std::string& folder, const std::string& name) {
+  std::vector<StepLanes> lanes;
+  for (const StepModel& step : steps) lanes.push_back(step.lanes());
+  draw_steps(lanes, title, folder, name);
 }
 
 }  // namespace tutorial

@@ -15,6 +15,27 @@ struct Machine {
   double message;     ///< seconds that every message takes beside those of its bytes
 };
 
+/// Something that takes time in a lane of a drawing.
+struct LaneSpan {
+  std::string what;
+  double begin, end;   // seconds since the step began
+  const char* colour;  // in which it is drawn
+};
+
+/// A step of one rank as it is drawn.
+struct StepLanes {
+  std::string name;
+  std::vector<LaneSpan> computing, sending;
+  double seconds;
+  double waited;  // seconds in which the processor waited for messages
+};
+
+/// Colours of lanes.
+inline constexpr const char* kForwardColour = "#7db7e0";
+inline constexpr const char* kBackwardColour = "#8fce9f";
+inline constexpr const char* kGatherColour = "#e3a6c8";
+inline constexpr const char* kReduceColour = "#f0a860";
+
 /// The time of one rank's step in a model in which nothing is measured: computing takes the time of
 /// its operations, a message that of its bytes, and messages leave one after the other. So the same
 /// step takes the same time wherever this is run. All other ranks do the same at the same time.
@@ -33,24 +54,18 @@ class StepModel {
   /// The same for all messages.
   void wait_all();
 
-  struct Span {
-    std::string what;
-    double begin, end;   // seconds
-    const char* colour;  // in which it is drawn
-  };
   const std::string& name() const { return name_; }
-  const std::vector<Span>& computing() const { return computing_; }
-  const std::vector<Span>& sending() const { return sending_; }
   double seconds() const { return now_; }
   /// Seconds in which the processor waited for messages.
   double waited() const { return waited_; }
+  StepLanes lanes() const { return {name_, computing_, sending_, now_, waited_}; }
 
  private:
   void wait_until(double time);
 
   std::string name_;
   Machine machine_;
-  std::vector<Span> computing_, sending_;
+  std::vector<LaneSpan> computing_, sending_;
   std::map<std::pair<Message, std::string>, double> came_;  // when the last of a name came
   double now_ = 0.0, link_free_ = 0.0, waited_ = 0.0;
 };
@@ -68,6 +83,8 @@ void show_steps(const Communicator& world, const std::vector<StepModel>& steps,
 /// Draws them one below the other on one time axis, each as two lanes: what the processor computes,
 /// and what is on the link. Forwards are blue, what begins with ∇ green, gathered parameters pink,
 /// reduced gradients orange. Into folder/name.
+void draw_steps(const std::vector<StepLanes>& steps, const std::string& title,
+                const std::string& folder, const std::string& name);
 void draw_steps(const std::vector<StepModel>& steps, const std::string& title,
                 const std::string& folder, const std::string& name);
 
