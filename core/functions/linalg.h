@@ -48,7 +48,7 @@ struct Eigh {
   Array values;   ///< [.., N], ascending
   Array vectors;  ///< [.., N, N], orthonormal columns
 };
-/// Of symmetric a [.., N, N], reading only its lower triangle.
+/// Decomposes symmetric matrices a [.., N, N], of which it reads the lower triangle only.
 Eigh eigh(const Array& a);
 
 struct Triangular {

@@ -11,12 +11,12 @@ namespace hero::core {
 /// falls, such a line keeps all threads busy with many small arrays as with one large one.
 class Pieces {
  public:
-  /// One more array, of n elements.
+  /// Puts one more array, of n elements, at the end of the line.
   void append(int64_t n) {
     arrays_.push_back({length_, n});
     length_ += (n + kAlign - 1) / kAlign * kAlign;
   }
-  /// Of the line.
+  /// Returns the length of the line in elements, the gaps between arrays included.
   int64_t length() const { return length_; }
   /// Calls body(i, from, to) for the elements from ... to - 1 of each array i that lies on
   /// [begin, end) of the line.

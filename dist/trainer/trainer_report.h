@@ -17,7 +17,7 @@ struct TrainerStep {
   double lr = 0.0, norm = 0.0, loss_scale = 1.0;
 };
 
-/// Of rank 0.
+/// The report of a run, which rank 0 writes.
 class TrainerReport {
  public:
   TrainerReport(const Config& config, const Communicator& world, const nn::Module& model);
@@ -28,7 +28,7 @@ class TrainerReport {
 
   /// Before each forward and backward: from the first one on after write() bytes sent are a step's.
   void begin();
-  /// Of a micro-batch.
+  /// Notes the loss of a micro-batch; a step shows the mean of its losses.
   void loss(double value);
   void write(const TrainerStep& step);
 
