@@ -1,0 +1,47 @@
+#pragma once
+// The order in which AVX512-BF16's instruction adds the products of bfloat16, in scalars:
+// [note: the bits of a native product], spelled out.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include <hero/core/cpu/gemm_bf16.h>
+
+namespace hero_test {
+
+inline float without_subnormal(float x) {
+  return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
+}
+
+// x * y + sum rounded once to 24 binary digits. A result below the normal numbers is zero; it
+// counts as below them if rounding without a lower end of the range leaves it there.
+inline float flushed_fma(float x, float y, float sum) {
+  const float a = without_subnormal(x), b = without_subnormal(y), c = without_subnormal(sum);
+  const float result = std::fma(a, b, c);
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  if (!(std::abs(result) <= kLeast)) return result;
+  // The same 2^128 times as large, where float32 has room below.
+  const float scaled = std::fma(a * 0x1p64f, b * 0x1p64f, c * 0x1p64f * 0x1p64f);
+  return std::abs(scaled) < kLeast * 0x1p64f * 0x1p64f ? std::copysign(0.0f, scaled) : result;
+}
+
+/// The sum of a(p) b(p) for p in [0, k); both give a BFloat16.
+template <class A, class B>
+float native_half_sum(int64_t k, const A& a, const B& b) {
+  const auto step = [&](int64_t p, float sum) {
+    return flushed_fma(static_cast<float>(a(p)), static_cast<float>(b(p)), sum);
+  };
+  float total = 0.0f;
+  for (int64_t first = 0; first < k; first += hero::core::cpu::kBf16Chain) {
+    float sum = 0.0f;
+    for (int64_t p = first; p < std::min(k, first + hero::core::cpu::kBf16Chain); p += 2) {
+      sum = p + 1 < k ? step(p + 1, sum) : flushed_fma(0.0f, 0.0f, sum);
+      sum = step(p, sum);
+    }
+    total = first == 0 ? sum : total + sum;
+  }
+  return total;
+}
+
+}  // namespace hero_test
