@@ -1,6 +1,6 @@
-// Hero's side of train_torch.py: one training step of each network, written with functions. With
-// arguments CASE THREADS STEPS it runs so many steps and prints a line after the first. A case is a
-// network's name, or that and "+bf16": its loss under Autocast.
+// Hero's side of train_torch.py: one training step of each network, written with functions but for
+// nn::Llama. With arguments CASE THREADS STEPS it runs so many steps and prints a line after the
+// first. A case is a network's name, or that and "+bf16": its loss under Autocast.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -12,6 +12,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/core/thread_pool.h>
+#include <hero/nn/llama.h>
 #include <hero/optim/optim.h>
 
 namespace {
@@ -121,6 +122,26 @@ Step gpt(const GptOptions& o) {
     return cross_entropy(linear(rows, tokens), y);
   };
   return train(p, adamw, loss, 1.0);
+}
+
+// A Llama of 125 million parameters.
+Step llama() {
+  constexpr int64_t kTime = 256, kBatch = 4;
+  const nn::LlamaConfig config{.vocab_size = 32000,
+                               .hidden_size = 768,
+                               .intermediate_size = 2048,
+                               .num_hidden_layers = 12,
+                               .num_attention_heads = 12,
+                               .num_key_value_heads = 4,
+                               .max_position_embeddings = kTime};
+  const auto model = std::make_shared<nn::Llama>(config);
+  auto p = std::make_shared<Parameters>();
+  p->all = model->parameters();
+  const Tensor x = randint(0, config.vocab_size, {kBatch, kTime});
+  const Tensor y = randint(0, config.vocab_size, {kBatch, kTime});
+  auto adamw = std::make_shared<optim::AdamW>(p->all, optim::AdamWOptions{.lr = 3e-4});
+  return train(
+      p, adamw, [=] { return model->loss(x, y); }, 1.0);
 }
 
 Step recurrent() {
@@ -262,6 +283,7 @@ const std::map<std::string, std::function<Step()>>& networks() {
        [] {
          return gpt({12, 12, 768, 256, 4, 50304});
        }},
+      {"llama", llama},
       {"lstm", recurrent},
       {"cnn", convolutional},
       {"resnet18", resnet18},

@@ -76,6 +76,61 @@ def gpt(layers, heads, width, block, batch, vocabulary=512):
     return train(model, adamw, lambda: F.cross_entropy(model(x).flatten(0, 1), y), clip=1.0)
 
 
+class LlamaLayer(nn.Module):
+    def __init__(self, width, hidden, heads, kv_heads):
+        super().__init__()
+        self.size = width // heads
+        self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-6), nn.RMSNorm(width, eps=1e-6)
+        rows = kv_heads * self.size
+        self.q, self.k, self.v, self.o = (nn.Linear(width, n, bias=False) for n in (width, rows, rows, width))
+        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def attend(self, x, cos, sin):
+        def heads(rows):
+            return rows.view(*x.shape[:2], -1, self.size).transpose(1, 2)
+
+        def turn(rows):
+            first, second = rows.chunk(2, -1)
+            return torch.cat((first * cos - second * sin, second * cos + first * sin), -1).to(rows.dtype)
+        q, k, v = heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
+        y = F.scaled_dot_product_attention(turn(q), turn(k), v, is_causal=True, enable_gqa=True)
+        return self.o(y.transpose(1, 2).flatten(2))
+
+    def forward(self, x, cos, sin):
+        x = x + self.attend(self.norm1(x), cos, sin)
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    def __init__(self, layers, width, hidden, heads, kv_heads, length, vocabulary):
+        super().__init__()
+        self.tokens, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary, bias=False)
+        self.layers = nn.ModuleList(LlamaLayer(width, hidden, heads, kv_heads) for _ in range(layers))
+        self.norm = nn.RMSNorm(width, eps=1e-6)
+        for weight in self.parameters():
+            if weight.dim() > 1:
+                nn.init.normal_(weight, std=0.02)
+        size = width // heads
+        angles = torch.outer(torch.arange(length), 10000.0 ** (-torch.arange(0, size, 2) / size))
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def forward(self, x):
+        h = self.tokens(x)
+        for layer in self.layers:
+            h = layer(h, self.cos, self.sin)
+        return self.head(self.norm(h))
+
+
+def llama():
+    model = Llama(12, 768, 2048, 12, 4, 256, 32000)
+    x, y = torch.randint(0, 32000, (4, 256)), torch.randint(0, 32000, (1024,))
+    adamw = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
+    return train(model, adamw, lambda: F.cross_entropy(model(x).flatten(0, 1), y), clip=1.0)
+
+
 def lstm():
     class Recurrent(nn.Module):
         def __init__(self):
@@ -123,7 +178,7 @@ def resnet18():
 
 
 NETWORKS = {"mlp": mlp, "gpt_128": lambda: gpt(4, 4, 128, 64, 12), "gpt_384": lambda: gpt(6, 6, 384, 256, 8),
-            "gpt2": lambda: gpt(12, 12, 768, 256, 4, 50304),
+            "gpt2": lambda: gpt(12, 12, 768, 256, 4, 50304), "llama": llama,
             "lstm": lstm, "cnn": cnn, "resnet18": resnet18}
 
 
