@@ -1,6 +1,6 @@
 // What each rank has of its own goes through checkpoints: resumed bit for bit by as many ranks,
 // begun anew by others.
-#include "dist/one_bit.h"
+#include "dist/compress/one_bit.h"
 #include "support/captured_stderr.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"

@@ -14,11 +14,11 @@
 
 #include "dist/checkpoints.h"
 #include "dist/collective_checks.h"
+#include "dist/mpi/compressed.h"
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
 #include "dist/mpi/ways.h"
-#include "dist/one_bit.h"
 #include "dist/pipelines.h"
 #include "dist/seeded_bugs.h"
 #include <unistd.h>
@@ -37,12 +37,6 @@ using namespace hero::test;
 
 const std::vector<Subject> kSubjects = {Subject::mlp, Subject::odd, Subject::gpt};
 const std::vector<Method> kMethods = {Method::sgd, Method::adamw, Method::lamb};
-
-void print_hash(const Communicator& world, const std::string& what, const Array& x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash(x)));
-  world.out() << what << " " << text << "\n";
-}
 
 // Every operation's result, and at the end what was sent.
 void print_hashes(Communicator& world) {
@@ -113,41 +107,6 @@ void print_pipelines(Communicator& world) {
       world.out() << "\n" << world.traffic().table();
     }
   }
-}
-
-// What optimizers and hooks that send fewer bytes leave, and that one process leaves the same.
-void print_compressed(Communicator& world) {
-  const auto expected = simulate_one_bit_adam(Subject::mlp, world.size(), 6);
-  train_one_bit_adam(world, Subject::mlp, 6,
-                     [&](int step, const Floats& got, int64_t sent, OneBitAdam&) {
-                       const std::string off = unlike(got, expected[static_cast<size_t>(step)]);
-                       expect(off.empty(), "1-bit Adam, step ", step, ": ", off);
-                       world.out() << "1-bit Adam sent " << sent << "\n";
-                     });
-  const CommHook hooks[] = {fp16_compress_hook(), bf16_compress_hook(),
-                            CodecHook({.codec = Codec::sign1}), CodecHook(), PowerSGDHook()};
-  for (const CommHook& hook : hooks) {
-    const auto model = make_subject(Subject::gpt);
-    const DDP ddp(*model, world, {.bucket_bytes = 700, .first_bucket_bytes = 100});
-    ddp.register_comm_hook(hook);
-    for (int step = 0; step < 2; ++step) {
-      for (const Tensor& p : model->parameters()) p.set_grad({});
-      subject_loss(Subject::gpt, *model, step, world.rank()).backward();
-      for (const Tensor& p : model->parameters()) print_hash(world, hook.name, p.grad().array());
-    }
-  }
-  const auto model = make_subject(Subject::gpt);
-  const DataParallel fsdp = fully_shard(
-      *model, world,
-      {.unit = each<nn::Block>(), .quantize = {.weights = Codec::int8, .gradients = Codec::int4}});
-  optim::SGD sgd(model->parameters(), {.lr = 0.1});
-  for (int step = 0; step < 2; ++step) {
-    subject_loss(Subject::gpt, *model, step, world.rank()).backward();
-    finish_step(*model, sgd, 0.0);
-  }
-  const auto whole = fsdp.summon_full_parameters();
-  for (const Tensor& p : model->parameters()) print_hash(world, "ZeRO++", p.array());
-  world.out() << world.traffic().table();
 }
 
 void check_collectives(Communicator& world) {

@@ -1,6 +1,6 @@
 // A Trainer's optimizers in bits and quantised collectives against the same program by hand, to the
 // bit.
-#include "dist/one_bit.h"
+#include "dist/compress/one_bit.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 

@@ -16,6 +16,8 @@ namespace hero::test {
 
 using Floats = std::vector<float>;
 
+inline float single(double x) { return static_cast<float>(x); }
+
 /// The sign bits of a row and their scale, as what they stand for.
 inline Floats signs_of(const float* x, int64_t n) {
   long double squares = 0.0L;
@@ -180,7 +182,7 @@ inline std::vector<Floats> simulate_one_bit_adam(Subject subject, int workers, i
       v = states_of(adamw, "exp_avg_sq");
     } else {
       std::vector<Floats> momenta;
-      const auto weight = static_cast<float>(1.0 - o.betas[0]);
+      const float weight = single(1.0 - o.betas[0]);
       for (int w = 0; w < workers; ++w) {
         Floats c = gradient_of(subject, *model, step, w);
         for (size_t i = 0; i < n; ++i) c[i] = m[i] + weight * (c[i] - m[i]);
@@ -188,10 +190,10 @@ inline std::vector<Floats> simulate_one_bit_adam(Subject subject, int workers, i
       }
       m = bits.mean(momenta);
       const double warm = static_cast<double>(o.freeze_step), t = step + 1;
-      const auto keep = static_cast<float>(1.0 - o.lr * o.weight_decay);
-      const auto lr = static_cast<float>(o.lr / (1.0 - std::pow(o.betas[0], t)));
-      const auto root = static_cast<float>(std::sqrt(1.0 - std::pow(o.betas[1], warm)));
-      const auto eps = static_cast<float>(o.eps);
+      const float keep = single(1.0 - o.lr * o.weight_decay);
+      const float lr = single(o.lr / (1.0 - std::pow(o.betas[0], t)));
+      const float root = single(std::sqrt(1.0 - std::pow(o.betas[1], warm)));
+      const float eps = single(o.eps);
       Floats p = flat_of(parameters);
       for (size_t i = 0; i < n; ++i) {
         if (!(v[i] > 0.0f)) m[i] = 0.0f;

@@ -2,7 +2,7 @@
 #include <limits>
 #include <mutex>
 
-#include "dist/one_bit.h"
+#include "dist/compress/one_bit.h"
 #include "support/catch.h"
 
 #include <hero/core/thread_pool.h>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "dist/one_bit.h"
+#include "dist/compress/one_bit.h"
 #include "support/catch.h"
 
 #include <hero/core/functions/codec.h>
