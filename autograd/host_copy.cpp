@@ -4,6 +4,7 @@
 #include <hero/core/accelerator.h>
 #include <hero/core/backend.h>
 #include <hero/core/exchange.h>
+#include <hero/core/planned_device.h>
 #include <hero/core/swap_file.h>
 
 namespace hero::detail {
@@ -13,13 +14,18 @@ Array bytes_of(const Ref<core::Storage>& storage) {
   return Array(storage, {storage->bytes()}, {1}, 0, kUInt8);
 }
 
+// Whether the storage lies in the host's memory, or in one that is planned as such.
+bool is_of_host(const core::Storage& storage) {
+  return core::host_of(storage.device()) == storage.device();
+}
+
 // All bytes of one storage to another one, at least one of which is the host's; it waits.
 void copy_bytes(const Ref<core::Storage>& from, const Ref<core::Storage>& to) {
   if (from->device() == kCpu && to->device() == kCpu) {
     std::memcpy(to->data(), from->data(), static_cast<size_t>(from->bytes()));
     return;
   }
-  const Device device = from->device() == kCpu ? to->device() : from->device();
+  const Device device = is_of_host(*from) ? to->device() : from->device();
   core::backend(device).copy(bytes_of(from), bytes_of(to));
 }
 
@@ -72,7 +78,7 @@ class DiskCopy final : public HostCopy {
   DiskCopy(const Ref<core::Storage>& storage, core::SwapFile& disk, OffloadTraffic& traffic)
       : travelling_(made_for(*storage)),
         swapped_(disk, travelling_),
-        on_device_(storage->device() != kCpu),
+        on_device_(!is_of_host(*storage)),
         traffic_(traffic) {
     travelling_->refill();
     copy_bytes(storage, travelling_);
@@ -110,7 +116,7 @@ class DiskCopy final : public HostCopy {
  private:
   static Ref<core::Storage> made_for(const core::Storage& storage) {
     const MemoryScope tag(MemoryTag::activation);
-    return core::Storage::create_released(storage.bytes(), kCpu);
+    return core::Storage::create_released(storage.bytes(), core::host_of(storage.device()));
   }
   int64_t whole_blocks() const {
     constexpr int64_t kBlock = core::SwapFile::kBlock;

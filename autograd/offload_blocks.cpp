@@ -6,6 +6,7 @@
 #include <hero/autograd/offload_blocks.h>
 #include <hero/core/fetcher.h>
 #include <hero/core/per_thread.h>
+#include <hero/core/planned_device.h>
 
 namespace hero::detail {
 
@@ -57,8 +58,7 @@ OffloadTraffic OffloadBlocks::traffic() const {
 
 void OffloadBlocks::note(const Array& array) {
   core::Storage& storage = array.storage();
-  const DeviceType type = storage.device().type;
-  const bool leaves = type == DeviceType::cuda || (type == DeviceType::cpu && options_->disk);
+  const bool leaves = core::kernels_of(storage.device()) == DeviceType::cuda || options_->disk;
   if (!leaves || storage.released() || storage.bytes() == 0) return;
   if (storage.tag() != MemoryTag::activation) return;
   const std::lock_guard lock(mutex_);

@@ -1,9 +1,23 @@
 #pragma once
-// What the families of products do with bfloat16 where native_half_products() is true. Operands are
-// as in core/backend.h.
+// What the families of products do with halves, and with bfloat16 where native_half_products() is
+// true. Operands are as in core/backend.h.
+#include <algorithm>
+
 #include <hero/core/backend.h>
+#include <hero/core/half_products.h>
 
 namespace hero::core::cpu {
+
+/// Whether products of this dtype go through float32 arrays.
+inline bool are_widened(DType dtype) {
+  return is_half(dtype) && !(dtype == kBFloat16 && native_half_products());
+}
+/// Of a batch of such products how many are converted at a time: about 4 MiB of float32.
+inline int64_t widened_at_once(const Array& a, const Array& b, const Array& out) {
+  constexpr int64_t kElements = 1 << 20;
+  const int64_t each = out.size(1) * out.size(2) + a.size(1) * a.size(2) + b.size(1) * b.size(2);
+  return std::min(out.size(0), std::max<int64_t>(1, kElements / std::max<int64_t>(1, each)));
+}
 
 /// Backend::matmul, out not empty.
 void bf16_products(const Array& a, const Array& b, const Array& out);

@@ -2,7 +2,6 @@
 #include <hero/core/cpu/gemm.h>
 #include <hero/core/cpu/halves.h>
 #include <hero/core/functions/matmul.h>
-#include <hero/core/half_products.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -40,9 +39,7 @@ void float_products(const Array& a, const Array& b, const Array& out) {
 
 // Halves go through float32, some matrices at a time, where the machine has no products of them.
 void widened_products(const Array& a, const Array& b, const Array& out) {
-  constexpr int64_t kElements = 1 << 20;  // about what is converted at once: 4 MiB of float32
-  const int64_t each = out.size(1) * out.size(2) + a.size(1) * a.size(2) + b.size(1) * b.size(2);
-  const int64_t step = std::max<int64_t>(1, kElements / std::max<int64_t>(1, each));
+  const int64_t step = widened_at_once(a, b, out);
   // A repeated matrix is converted once.
   const auto part = [](const Array& x, int64_t at, int64_t count) {
     if (x.strides()[0] != 0) return x.slice(0, at, at + count).to(kFloat32);
@@ -93,8 +90,7 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
     if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
     return;
   }
-  if (out.dtype() == kBFloat16 && native_half_products())
-    return bf16_linear(activation, x, w, bias, out, z);
+  if (!are_widened(out.dtype())) return bf16_linear(activation, x, w, bias, out, z);
   // Halves: what follows the product is done on its float32 sums, and the result is rounded.
   const Array sums = Array::empty(out.shape()), wide = z ? sums.empty_like() : sums;
   float_products<float>(x.to(kFloat32).unsqueeze(0), w.t().to(kFloat32).unsqueeze(0),
@@ -106,7 +102,7 @@ void CpuBackend::linear(Activation activation, const Array& x, const Array& w, c
 }
 
 void CpuBackend::linear_backward(const LinearBack& back) {
-  const bool native = back.g.dtype() == kBFloat16 && native_half_products();
+  const bool native = is_half(back.g.dtype()) && !are_widened(back.g.dtype());
   native ? bf16_input_backward(back) : plain_input_backward(back);
   plain_weight_backward(back);
 }
@@ -126,10 +122,8 @@ void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
       fail("matmul: bool matrices have no product; convert with to()");
     case DType::float32:
       return float_products<float>(a, b, out);
-    case DType::bfloat16:
-      return native_half_products() ? bf16_products(a, b, out) : widened_products(a, b, out);
     default:
-      return widened_products(a, b, out);
+      return are_widened(out.dtype()) ? widened_products(a, b, out) : bf16_products(a, b, out);
   }
 }
 

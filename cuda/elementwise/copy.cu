@@ -1,6 +1,7 @@
 // Copies: on a device, from and to the host, and between devices.
 #include <cstring>
 
+#include <hero/core/planned_device.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/elementwise/copy_kernels.cuh>
@@ -85,17 +86,15 @@ Array dense_like(const Array& src, const Array& dst) {
   return dense;
 }
 
-// The host's memory is the caller's, who may free or change it on return. Up to this many bytes go
-// by way of page-locked memory, and the host does not wait for the GPU.
-constexpr int64_t kStaged = 16 << 20;
-
+// The host's memory is the caller's, who may free or change it on return. Up to kStagedBytes go by
+// way of page-locked memory, and the host does not wait for the GPU.
 void copy_from_host(const Array& src, const Array& dst) {
   const DeviceGuard guard(dst.device().index);
   const Array from = dense_like(src, dst);
   const Array to = dst.is_contiguous() ? dst : dst.empty_like();
   const bool pinned = is_pinned(from);
   if (!pinned) refuse_capture("copy", "memory of the host that is not page-locked is read");
-  if (!pinned && from.nbytes() <= kStaged) {
+  if (!pinned && from.nbytes() <= core::kStagedBytes) {
     copy_async(pin_memory(from), to);
   } else if (pinned && capturing()) {
     copy_async(from, to);

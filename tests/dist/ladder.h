@@ -70,9 +70,12 @@ inline nn::GPTConfig ladder_gpt() {
 /// blocks run again in backward; gpt_tanh: with gelu by tanh, which is part of a product on a GPU.
 enum class Subject { mlp, odd, gpt, gpt_loss, gpt_untied, gpt_tanh, encoder };
 
-inline std::unique_ptr<nn::Module> make_subject(Subject subject) {
+/// `activations`: those of a GPT's blocks are offloaded so.
+inline std::unique_ptr<nn::Module> make_subject(
+    Subject subject, const std::optional<OffloadOptions>& activations = {}) {
   manual_seed(7);
   nn::GPTConfig config = ladder_gpt();
+  config.offload = activations;
   switch (subject) {
     case Subject::mlp:
       return std::make_unique<LadderMLP>();

@@ -26,7 +26,9 @@ struct PipeModel {
 enum class PipeSubject { layers, gpt, gpt_tied };
 
 /// Eight links, of sizes that nothing divides, and parameters in each but the first.
-inline PipeModel make_pipe_model(PipeSubject subject, Device device = kMeta) {
+/// `activations`: those of a GPT's blocks are offloaded so.
+inline PipeModel make_pipe_model(PipeSubject subject, Device device = kMeta,
+                                 const std::optional<OffloadOptions>& activations = {}) {
   manual_seed(11);
   std::optional<nn::DeviceScope> scope;
   if (device != kCpu) scope.emplace(device);
@@ -44,6 +46,7 @@ inline PipeModel make_pipe_model(PipeSubject subject, Device device = kMeta) {
   } else {
     nn::GPTConfig config = ladder_gpt();
     config.n_layer = 6;
+    config.offload = activations;
     config.tie_weights = subject == PipeSubject::gpt_tied;
     model.gpt = std::make_unique<nn::GPT>(config);
   }

@@ -46,6 +46,39 @@ TEST_CASE("simulated ranks on disk hold, read and write what real ones do", "[si
   }
 }
 
+TEST_CASE("simulated ranks move and hold the activations of real ones", "[simulated]") {
+  for (const int ranks : {1, 2, 4}) {
+    for (const Subject subject : {Subject::gpt_loss, Subject::gpt_untied}) {  // checkpoints, too
+      check_as_real({.climb = two_steps(subject, ranks), .on_disk = true, .activations = true});
+    }
+    check_as_real({.climb = halves(Subject::gpt_loss, ranks),
+                   .on_disk = true,
+                   .paged = true,
+                   .activations = true});
+  }
+}
+
+TEST_CASE("simulated stages on disk hold, send, read and write what real ones do", "[simulated]") {
+  for (const dist::Schedule& schedule :
+       {dist::Schedule::one_f_one_b(), dist::Schedule::gpipe(), dist::Schedule::interleaved(2)}) {
+    for (const bool activations : {false, true}) {
+      OffloadedRun run{.climb = two_steps(Subject::gpt_untied, 4),
+                       .on_disk = true,
+                       .paged = activations,
+                       .activations = activations,
+                       .stages = 2,
+                       .schedule = schedule};
+      run.folder = std::filesystem::temp_directory_path().string();
+      for (const Rung rung : {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::fsdp_kept}) {
+        if (rung < Rung::zero3 && schedule.chunks() > 1) continue;  // buckets of several chunks
+        run.climb.rung = rung;
+        CAPTURE(name(rung), schedule.name(), activations);
+        CHECK(offloaded_difference(run, kCpu) == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("on ranks that are planned for the cpu the host's memory is theirs", "[simulated]") {
   Climb c = two_steps(Subject::gpt_loss, 4);
   c.offload = {.optimizer = true};
