@@ -74,8 +74,9 @@ struct PlanRequest {
   Cluster cluster;
   int ranks = 8;
   int64_t global_batch = 8;  ///< sequences of a step
-  /// kBFloat16: parameters and gradients of two bytes with float32 masters and moments, 16 bytes
-  /// for each parameter in all; kFloat32: as many bytes, all in float32.
+  /// kBFloat16 and kFloat16: parameters and gradients of two bytes with float32 masters and
+  /// moments, 16 bytes for each parameter in all, with kFloat16 a loss that is scaled; kFloat32: as
+  /// many bytes, all in float32.
   DType dtype = kBFloat16;
   int best = 10;                ///< strategies that are returned
   int64_t rehearsals = 64;      ///< rehearsals at most; other strategies are judged by their bounds
@@ -103,6 +104,7 @@ struct PlanGroup {
   int64_t least_memory = 0;    ///< the least among these
   int64_t host_too_large = 0;  ///< strategies that do not fit the hosts' memory or disks
   int64_t least_over = 0;      ///< the least number of bytes by which a rank of these does not fit
+  int64_t needless = 0;        ///< strategies whose offload is not needed: they fit with less
   int64_t slower = 0;  ///< strategies that are slower, by their bound, than the last of the best
   double least_seconds = 0.0;  ///< the least bound among these
   int64_t rehearsed = 0;       ///< strategies that were rehearsed
@@ -167,7 +169,7 @@ Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy
 
 /// The best strategies of a request: those whose bounds fit are rehearsed in the order of their
 /// least time until no other can be faster than the last of the best, or no rehearsal is left. A
-/// strategy with offload counts as slower if it was found to fit without.
+/// strategy with offload is left out if it was found to fit with less.
 Plan plan(const PlanRequest& request);
 
 /// The best strategies and, by tensor ranks and stages, why all others fell.

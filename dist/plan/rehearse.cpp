@@ -57,9 +57,11 @@ PlanCost on_line(const PlanRequest& request, const Strategy& s,
 }  // namespace
 
 PlanCost rehearse_strategy(const PlanRequest& request, const Strategy& strategy) {
-  if (strategy.pipe > 1 && strategy.micro_batches >= StageRecordings::kRecorded) {
+  if (strategy.pipe > 1 && strategy.micro_batches >= StageRecordings::recorded(strategy)) {
     const StageRecordings stages(request, strategy);
-    if (stages.are_alike()) {
+    const auto [less, more] = few(strategy);
+    const bool has_few = stages.has(less) && stages.has(more);
+    if (strategy.micro_batches > more ? has_few : stages.has(strategy.micro_batches)) {
       return on_line(request, strategy, [&](int64_t micro_batches) {
         return cost_of(replay(stages.of(micro_batches), request.cluster));
       });

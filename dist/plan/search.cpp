@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <hero/dist/plan.h>
 
@@ -16,7 +17,15 @@ namespace {
 // Rehearsals that run at the same time: the results do not depend on it.
 constexpr size_t kBatch = 8;
 
-enum class Fate : uint8_t { open, too_large, host_too_large, slower, rehearsed, not_rehearsed };
+enum class Fate : uint8_t {
+  open,
+  too_large,
+  host_too_large,
+  slower,
+  needless,
+  rehearsed,
+  not_rehearsed
+};
 
 struct Option {
   PlanEntry entry;
@@ -103,29 +112,43 @@ class Search {
     return best_.back()->seconds();
   }
 
-  // Offloaded further than the same way, rehearsed before, needs in order to fit.
-  bool is_needless(Strategy s) const {
+  // Whether the same way with less offload is among these texts.
+  static bool has_less(Strategy s, const std::set<std::string>& texts) {
     while (s.offload != PlanOffload::none) {
       s.offload = s.offload == PlanOffload::disk ? PlanOffload::host : PlanOffload::none;
       if (s.offload == PlanOffload::none && s.data() == 1) {
         s.rung = PlanRung::ddp;
         s.reshard = true;
       }
-      if (fitting_.contains(s.text())) return true;
+      if (texts.contains(s.text())) return true;
     }
     return false;
   }
 
+  // Those that wait for what is rehearsed with this batch come first in the next one.
   std::vector<Option*> next(int64_t left) {
-    std::vector<Option*> batch;
+    std::vector<Option*> batch, waiting;
+    std::set<std::string> texts;
     const size_t most = std::min(kBatch, static_cast<size_t>(left));
+    const auto take = [&](Option& one) {
+      if (has_less(one.entry.strategy, fitting_)) {
+        one.fate = Fate::needless;
+      } else {
+        (has_less(one.entry.strategy, texts) ? waiting : batch).push_back(&one);
+        texts.insert(one.entry.strategy.text());
+      }
+    };
+    for (Option* each : std::exchange(waiting_, {})) {
+      if (each->entry.seconds_bound > limit()) continue;
+      batch.size() < most ? take(*each) : waiting.push_back(each);
+    }
     while (batch.size() < most && at_ < all_.size()) {
       Option& one = all_[at_];
       if (one.fate == Fate::open && one.entry.seconds_bound > limit()) break;
-      if (one.fate == Fate::open && is_needless(one.entry.strategy)) one.fate = Fate::slower;
-      if (one.fate == Fate::open) batch.push_back(&one);
+      if (one.fate == Fate::open) take(one);
       ++at_;
     }
+    waiting_ = std::move(waiting);
     return batch;
   }
 
@@ -174,6 +197,7 @@ class Search {
     if (one.fate == Fate::host_too_large) {
       least(group.least_over, over_host(request, e), ++group.host_too_large);
     }
+    if (one.fate == Fate::needless) ++group.needless;
     if (one.fate == Fate::slower) least(group.least_seconds, e.seconds_bound, ++group.slower);
     if (one.fate == Fate::rehearsed) least(group.best_seconds, one.seconds(), ++group.rehearsed);
     if (one.fate == Fate::not_rehearsed) ++group.not_rehearsed;
@@ -183,6 +207,7 @@ class Search {
   std::vector<Option> all_;
   std::vector<Option*> best_;
   std::set<std::string> fitting_;  // texts of what was rehearsed and fits
+  std::vector<Option*> waiting_;   // for what was in the batch before
   size_t at_ = 0;
   int64_t rehearsed_ = 0;
 };

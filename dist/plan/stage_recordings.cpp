@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <compare>
 #include <map>
 #include <set>
 #include <string>
@@ -15,7 +16,9 @@ namespace hero::dist {
 
 namespace {
 
-constexpr int64_t kRecorded = StageRecordings::kRecorded;
+// [note: units between passes] Where units are freed after a pass it depends on the one before
+// which of them are gathered when it begins.
+bool frees_units(const Strategy& s) { return s.rung >= PlanRung::fsdp && s.reshard; }
 
 Strategy with_micro_batches(Strategy s, int64_t micro_batches) {
   s.micro_batches = micro_batches;
@@ -30,10 +33,29 @@ MessagePlan message_plan_of(const Strategy& s) {
   return MessagePlan(std::move(actions), s.schedule.chunks());
 }
 
-// The action among the recorded ones that is like this one of `micro_batches`.
-Action recorded_for(Action a, int64_t micro_batches) {
-  if (a.micro > 0) a.micro = a.micro + 1 == micro_batches ? kRecorded - 1 : 1;
-  return a;
+// An action as far as what it does depends on which one it is.
+struct StagePass {
+  Action::Kind kind = Action::Kind::forward;
+  int chunk = 0;
+  int micro = 0;  // 0: the first, 1: one between, 2: the last
+  // Where units are freed the kind of the pass before; -1 where there is none, or where that does
+  // not matter.
+  int before = -1;
+
+  auto operator<=>(const StagePass&) const = default;
+};
+
+std::vector<StagePass> stage_passes(const std::vector<Action>& actions, const Strategy& s) {
+  std::vector<StagePass> passes;
+  int before = -1;
+  for (const Action& a : actions) {
+    const int micro = a.micro == 0 ? 0 : a.micro + 1 == s.micro_batches ? 2 : 1;
+    passes.push_back({.kind = a.kind, .chunk = a.chunk, .micro = micro});
+    if (!frees_units(s)) continue;
+    passes.back().before = before;
+    before = static_cast<int>(a.kind);
+  }
+  return passes;
 }
 
 // Of the recorded stages the one that is like `stage`: its place in the recording.
@@ -51,26 +73,28 @@ std::vector<int> recorded_stages(const Strategy& s) {
 class RecordedStage {
  public:
   RecordedStage(const RankTimeline& timeline, const std::vector<Action>& actions,
+                const std::vector<StagePass>& passes,
                 const std::vector<std::vector<Message>>& receives)
-      : timeline_(timeline) {
+      : timeline_(timeline), receives_(actions.size()), given_back_(actions.size()) {
     check(timeline.parts.size() == 2 * actions.size() + 3, "plan: ", actions.size(),
           " actions of a stage were recorded as ", timeline.parts.size(), " parts");
     for (const TimelineEvent& event : timeline.events) {
       if (event.op == Collective::send) border_ = std::max(border_, event.bytes);
     }
+    std::map<std::string, size_t> numbers;
+    for (size_t i = 0; i < actions.size(); ++i) numbers[to_string(actions[i])] = i;
     for (size_t i = 0; i < actions.size(); ++i) {
-      places_[to_string(actions[i])] = 2 + 2 * i;
+      instances_.try_emplace(passes[i], i);
       size_t event = begin(1 + 2 * i);
       check(end(1 + 2 * i) - event == receives[i].size(), "plan: before ", to_string(actions[i]),
             " a stage did more than to post ", receives[i].size(), " receives");
       for (const Message& message : receives[i]) {
-        receives_[to_string(message.action)] = &timeline.events[event++];
+        receives_[numbers.at(to_string(message.action))] = &timeline.events[event++];
       }
       if (i == 0) continue;
       // between two actions only messages come and go
       const int64_t change = part(2 + 2 * i).live - part(1 + 2 * i).live;
-      given_back_[to_string(actions[i - 1])] =
-          change - border_ * static_cast<int64_t>(receives[i].size());
+      given_back_[i - 1] = change - border_ * static_cast<int64_t>(receives[i].size());
     }
   }
 
@@ -83,34 +107,32 @@ class RecordedStage {
   const RankTimeline& timeline() const { return timeline_; }
   /// Bytes of what goes over a border.
   int64_t border() const { return border_; }
-  size_t place(const Action& recorded) const { return places_.at(to_string(recorded)); }
-  /// The beginning of the call that brings what an action waits for.
-  const TimelineEvent& receive(const Action& recorded) const {
-    return *receives_.at(to_string(recorded));
-  }
-  bool receives(const Action& recorded) const { return receives_.contains(to_string(recorded)); }
+  bool has(const StagePass& pass) const { return instances_.contains(pass); }
+  /// The number of the recorded action that is such a pass.
+  size_t instance(const StagePass& pass) const { return instances_.at(pass); }
+  /// The part that an action is.
+  static size_t place(size_t action) { return 2 + 2 * action; }
+  /// The beginning of the call that brings what an action waits for; null where that is nothing.
+  const TimelineEvent* receive(size_t action) const { return receives_[action]; }
   /// Bytes, not above zero, that are free when what an action sent has come.
-  int64_t given_back(const Action& recorded) const {
-    const auto found = given_back_.find(to_string(recorded));
-    return found == given_back_.end() ? 0 : found->second;
-  }
+  int64_t given_back(size_t action) const { return given_back_[action]; }
   bool repeats_by_itself() const;
 
  private:
   const RankTimeline& timeline_;
   int64_t border_ = 0;
-  std::map<std::string, size_t> places_;
-  std::map<std::string, const TimelineEvent*> receives_;
-  std::map<std::string, int64_t> given_back_;
+  std::map<StagePass, size_t> instances_;
+  std::vector<const TimelineEvent*> receives_;
+  std::vector<int64_t> given_back_;
 };
 
-// Whether no pass of the micro-batch between waits for a call of another pass, but for messages,
+// Whether no pass of a micro-batch between waits for a call of another pass, but for messages,
 // nor another one for a call of it.
 bool RecordedStage::repeats_by_itself() const {
   std::map<int64_t, size_t> begun;  // in which part
   std::set<size_t> repeated;
-  for (const auto& [text, place] : places_) {
-    if (text.substr(1, text.find('.') - 1) == "1") repeated.insert(place);
+  for (const auto& [pass, action] : instances_) {
+    if (pass.micro == 1) repeated.insert(place(action));
   }
   for (size_t i = 0; i < parts(); ++i) {
     for (size_t at = begin(i); at < end(i); ++at) {
@@ -140,15 +162,19 @@ class StageWriter {
     host_live_ = stage_.part(0).host_live;
     copy(0);
     const std::vector<Action>& actions = plan.actions(me);
+    const std::vector<StagePass> passes = stage_passes(actions, s);
     const auto receives = plan.receives(me);
     for (size_t i = 0; i < actions.size(); ++i) {
-      for (const Message& message : receives[i]) post(message, s.micro_batches);
-      if (i > 0) live_ += stage_.given_back(recorded_for(actions[i - 1], s.micro_batches));
-      const Action recorded = recorded_for(actions[i], s.micro_batches);
-      if (stage_.receives(recorded)) {
-        calls_[stage_.receive(recorded).call] = posted_.at(to_string(actions[i]));
+      instances_[to_string(actions[i])] = stage_.instance(passes[i]);
+    }
+    for (size_t i = 0; i < actions.size(); ++i) {
+      for (const Message& message : receives[i]) post(message);
+      if (i > 0) live_ += stage_.given_back(stage_.instance(passes[i - 1]));
+      const size_t recorded = stage_.instance(passes[i]);
+      if (const TimelineEvent* const receive = stage_.receive(recorded)) {
+        calls_[receive->call] = posted_.at(to_string(actions[i]));
       }
-      copy(stage_.place(recorded));
+      copy(RecordedStage::place(recorded));
     }
     const size_t last = stage_.parts() - 1;
     copy(last - 1);
@@ -163,8 +189,8 @@ class StageWriter {
  private:
   void hold(int64_t bytes) { made_.peak_total = std::max(made_.peak_total, bytes); }
 
-  void post(const Message& message, int64_t micro_batches) {
-    TimelineEvent event = stage_.receive(recorded_for(message.action, micro_batches));
+  void post(const Message& message) {
+    TimelineEvent event = *stage_.receive(instances_.at(to_string(message.action)));
     event.peer = message.from;
     event.group = group(event.group);
     event.call = posted_[to_string(message.action)] = next_call_++;
@@ -219,19 +245,35 @@ class StageWriter {
   const int offset_, further_;
   RankTimeline made_;
   int64_t live_ = 0, host_live_ = 0, next_call_ = 0;
-  std::map<int64_t, int64_t> calls_;       // the newest call that is like a recorded one
-  std::map<std::string, int64_t> posted_;  // receives, by what waits for them
+  std::map<int64_t, int64_t> calls_;         // the newest call that is like a recorded one
+  std::map<std::string, int64_t> posted_;    // receives, by what waits for them
+  std::map<std::string, size_t> instances_;  // what is recorded for each action
   std::map<int32_t, int32_t> groups_;
 };
 
 std::vector<RecordedStage> stages_of(const Recording& recorded, const Strategy& strategy) {
-  const MessagePlan plan = message_plan_of(with_micro_batches(strategy, kRecorded));
+  const Strategy small = with_micro_batches(strategy, StageRecordings::recorded(strategy));
+  const MessagePlan plan = message_plan_of(small);
   const std::vector<int> stages = recorded_stages(strategy);
   std::vector<RecordedStage> list;
   for (size_t i = 0; i < stages.size(); ++i) {
-    list.emplace_back(recorded.ranks[i], plan.actions(stages[i]), plan.receives(stages[i]));
+    const std::vector<Action>& actions = plan.actions(stages[i]);
+    list.emplace_back(recorded.ranks[i], actions, stage_passes(actions, small),
+                      plan.receives(stages[i]));
   }
   return list;
+}
+
+// Whether all passes of so many micro-batches are like recorded ones.
+bool has_all_passes(const std::vector<RecordedStage>& stages, const Strategy& s) {
+  const MessagePlan plan = message_plan_of(s);
+  for (int stage = 0; stage < s.pipe; ++stage) {
+    const RecordedStage& recorded = stages[recorded_for(stage, s.pipe)];
+    for (const StagePass& pass : stage_passes(plan.actions(stage), s)) {
+      if (!recorded.has(pass)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -239,7 +281,7 @@ std::vector<RecordedStage> stages_of(const Recording& recorded, const Strategy& 
 StageRecordings::StageRecordings(const PlanRequest& request, const Strategy& strategy)
     : strategy_(strategy), tokens_of_one_(strategy.micro_batch * request.model.block_size * 8) {
   check(strategy.pipe > 1, "plan: ", strategy.text(), " has no stages to record");
-  const Strategy small = with_micro_batches(strategy, kRecorded);
+  const Strategy small = with_micro_batches(strategy, recorded(strategy));
   const std::vector<int> all = stage_ranks(strategy);
   std::vector<int> ranks;
   for (const int stage : recorded_stages(strategy))
@@ -250,17 +292,26 @@ StageRecordings::StageRecordings(const PlanRequest& request, const Strategy& str
         run_strategy(request, small, world, [] { begin_rehearsed_step(); });
       },
       request.cluster, ranks);
-  // [note: units between passes] Where units are freed after a pass it depends on the next one
-  // which of them are gathered when it begins.
-  are_alike_ = strategy.rung < PlanRung::fsdp || !strategy.reshard;
+  // Of several chunks those that ran longer ago matter, too.
+  are_alike_ = !frees_units(strategy) || strategy.schedule.chunks() == 1;
   for (const RecordedStage& stage : stages_of(recorded_, strategy_)) {
     are_alike_ = are_alike_ && stage.repeats_by_itself();
   }
 }
 
+int64_t StageRecordings::recorded(const Strategy& strategy) {
+  return frees_units(strategy) ? 2 * strategy.pipe : 3;
+}
+
+bool StageRecordings::has(int64_t micro_batches) const {
+  return are_alike_ && micro_batches >= recorded(strategy_) &&
+         has_all_passes(stages_of(recorded_, strategy_),
+                        with_micro_batches(strategy_, micro_batches));
+}
+
 Recording StageRecordings::of(int64_t micro_batches) const {
-  check(micro_batches >= kRecorded, "plan: ", micro_batches, " micro-batches are made of ",
-        kRecorded, " recorded ones or more");
+  check(has(micro_batches), "plan: ", micro_batches, " micro-batches are not made of the ",
+        recorded(strategy_), " recorded ones");
   const Strategy strategy = with_micro_batches(strategy_, micro_batches);
   const MessagePlan plan = message_plan_of(strategy);
   const std::vector<RecordedStage> stages = stages_of(recorded_, strategy_);
@@ -270,10 +321,10 @@ Recording StageRecordings::of(int64_t micro_batches) const {
   all.groups = recorded_.groups;
   all.labels = recorded_.labels;
   for (int stage = 0; stage < strategy.pipe; ++stage) {
-    const size_t recorded = recorded_for(stage, strategy.pipe);
-    StageWriter writer(stages[recorded], all, ranks[static_cast<size_t>(stage)],
-                       stage - recorded_stages(strategy)[recorded]);
-    writer.write(plan, stage, strategy, (micro_batches - kRecorded) * tokens_of_one_);
+    const size_t place = recorded_for(stage, strategy.pipe);
+    StageWriter writer(stages[place], all, ranks[static_cast<size_t>(stage)],
+                       stage - recorded_stages(strategy)[place]);
+    writer.write(plan, stage, strategy, (micro_batches - recorded(strategy_)) * tokens_of_one_);
   }
   return all;
 }

@@ -9,21 +9,24 @@
 namespace hero::dist {
 
 /// Recordings of a strategy with at least two stages: of the first stage, of the last one, and of
-/// one between them, which stands for all others between. Each has three micro-batches: a first
-/// one, with whose forward parameters are gathered; a last one, with whose backward gradients are
-/// averaged; and one that stands for all between. Stages and micro-batches that stand for others
-/// have the same passes in another order, which the schedule knows.
+/// one between them, which stands for all others between. Each has three kinds of micro-batches: a
+/// first one, with whose forward parameters are gathered; a last one, with whose backward gradients
+/// are averaged; and those between, of which one stands for all. Stages and micro-batches that
+/// stand for others have the same passes in another order, which the schedule knows. Where units
+/// are freed after each pass, a pass is like another one if it also follows the same kind of pass;
+/// so more micro-batches are recorded, among which there are all of these.
 class StageRecordings {
  public:
-  static constexpr int64_t kRecorded = 3;  ///< micro-batches
-
   StageRecordings(const PlanRequest& request, const Strategy& strategy);
 
-  /// False where a pass depends on the one before it, so that of() would not be what the stages do.
-  bool are_alike() const { return are_alike_; }
-  /// What recording the first rank of every stage would give with so many micro-batches, at least
-  /// three: calls, their times and the most bytes held; names of units and traffic are those of the
-  /// recorded stages.
+  /// How many micro-batches are recorded, and have to be asked for at least.
+  static int64_t recorded(const Strategy& strategy);
+  /// Whether of() is what the stages do: all passes of so many micro-batches were recorded, and
+  /// none depends on others in another way than the recording knows.
+  bool has(int64_t micro_batches) const;
+  /// What recording the first rank of every stage would give with so many micro-batches: calls,
+  /// their times and the most bytes held; names of units and traffic are those of the recorded
+  /// stages. An Error unless has() them.
   Recording of(int64_t micro_batches) const;
 
  private:

@@ -39,6 +39,9 @@ std::string why(const Plan& plan, const PlanGroup& group) {
     add(line("%lld slower, by %.0f%% or more", static_cast<long long>(group.slower),
              than_best(group.least_seconds)));
   }
+  if (group.needless > 0) {
+    add(line("%lld fit with less offload", static_cast<long long>(group.needless)));
+  }
   if (group.rehearsed > 0) {
     add(line("%lld rehearsed, the best %+.0f%%", static_cast<long long>(group.rehearsed),
              than_best(group.best_seconds)));

@@ -95,10 +95,10 @@ TEST_CASE("plan: stages that are alike hold the bytes of all on their hosts, too
   request.max_micro_batch = 2;
   int64_t alike = 0;
   for (const Strategy& s : strategies(request)) {
-    if (!offloads(s) || s.pipe == 1 || s.micro_batches < StageRecordings::kRecorded) continue;
+    if (!offloads(s) || s.pipe == 1 || s.micro_batches < StageRecordings::recorded(s)) continue;
     CAPTURE(s.text());
     const StageRecordings stages(request, s);
-    if (!stages.are_alike()) continue;
+    if (!stages.has(s.micro_batches)) continue;
     ++alike;
     hero::test::compare_with_each_stage(
         request, s, stages, [](const ReplayRank& few, const ReplayRank& each, double seconds) {
@@ -124,6 +124,19 @@ TEST_CASE("plan: what fits without offload is not offloaded") {
     least = std::min(least, rehearse_strategy(request, s).seconds);
   }
   CHECK(found.best.front().cost->seconds == least);
+  request.best = 40;
+  request.cluster.disk = int64_t{1} << 40;
+  const Plan many = plan(request);
+  int64_t needless = 0, others = 0;
+  for (const Strategy& s : strategies(request)) others += !offloads(s);
+  CHECK(static_cast<int64_t>(many.best.size()) == others);
+  for (const PlanEntry& entry : many.best) CHECK_FALSE(offloads(entry.strategy));
+  for (const PlanGroup& g : many.groups) {
+    needless += g.needless;
+    CHECK(g.strategies == g.rehearsed + g.needless);
+  }
+  CHECK(needless == many.strategies - others);
+  CHECK_THAT(table(many), ContainsSubstring(" fit with less offload"));
 }
 
 TEST_CASE("plan: what fits no device is offloaded, where the hosts have room") {
