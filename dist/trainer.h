@@ -52,9 +52,9 @@ class Trainer {
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  /// Returns the result of `run`, in which matrix products are in float16 if the Config says so.
-  /// All else, and a forward pass outside of this function, has the parameters' dtype, which is
-  /// bfloat16 with "bf16"; floating-point inputs must have it, too.
+  /// Returns the result of `run`. With "fp16" and "bf16" the parameters are in float16 or bfloat16,
+  /// and floating-point inputs must be, too. Only optimizers in bits keep float32 parameters beside
+  /// "fp16"; then matrix products in `run` are in float16.
   Tensor forward(const std::function<Tensor()>& run);
   /// Adds the gradients of a micro-batch's loss, as a part of the mean over those of a step.
   void backward(const Tensor& loss);
@@ -95,8 +95,8 @@ class Trainer {
   double lr() const;
   /// The factor of the loss; 1 without float16.
   double loss_scale() const;
-  /// The norm of all gradients in the last step, before clipping; 0 before the first step, and
-  /// without gradient_clipping.
+  /// The norm of all gradients in the last step, unscaled and before clipping; 0 before the first
+  /// step, without gradient_clipping, and on simulated ranks.
   double global_grad_norm() const;
 
   /// The module.

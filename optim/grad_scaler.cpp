@@ -63,16 +63,17 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   entry.unscaled = true;
 }
 
-bool GradScaler::step(Optimizer& optimizer) {
+bool GradScaler::step(Optimizer& optimizer, double factor) {
   if (!options_.enabled) {
-    optimizer.step();
+    factor == 1.0 ? optimizer.step() : optimizer.step_scaled(factor);
     return true;
   }
   Seen& entry = seen(optimizer);
   check(!entry.stepped, "grad_scaler: step() was already called since the last update()");
   if (!entry.unscaled) entry.overflow = overflowed(optimizer);
   if (!entry.overflow) {
-    entry.unscaled ? optimizer.step() : optimizer.step_scaled(1.0 / scale_);
+    if (!entry.unscaled) factor /= scale_;
+    factor == 1.0 ? optimizer.step() : optimizer.step_scaled(factor);
   }
   entry.stepped = true;
   return !entry.overflow;

@@ -38,9 +38,10 @@ class GradScaler {
   Tensor scale(const Tensor& loss) const;
   /// Divides the optimizer's gradients by the scale. Call it at most once in a step.
   void unscale_(Optimizer& optimizer);
-  /// Calls optimizer.step() with unscaled gradients if all of them are finite. Returns true if it
-  /// did.
-  bool step(Optimizer& optimizer);
+  /// Calls optimizer.step() with unscaled gradients, times `factor`, if all of them are finite.
+  /// Returns true if it did. A factor clips gradients whose norm is known without unscale_(), which
+  /// for MasterWeights would make float32 copies of all of them.
+  bool step(Optimizer& optimizer, double factor = 1.0);
   /// Sets the scale for the next step, by whether this step overflowed, or to `new_scale`.
   void update(std::optional<double> new_scale = {});
 

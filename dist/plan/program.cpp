@@ -11,6 +11,7 @@
 #include <hero/dist/zero.h>
 #include <hero/optim/adam.h>
 #include <hero/optim/clip.h>
+#include <hero/optim/grad_scaler.h>
 #include <hero/optim/master_weights.h>
 #include <hero/optim/paged.h>
 
@@ -73,7 +74,10 @@ std::optional<DataParallel> put_on_rung(const Strategy& s, nn::GPT& model, const
 class Runner {
  public:
   Runner(const PlanRequest& request, const Strategy& s, const Communicator& world)
-      : strategy_(s), mesh_(mesh_of(s, world)), model_(model_of(request, s)) {
+      : strategy_(s),
+        scaler_({.enabled = request.dtype == kFloat16}),
+        mesh_(mesh_of(s, world)),
+        model_(model_of(request, s)) {
     if (s.tensor > 1) tensor_parallel(model_, mesh_["tensor"]);
     if (s.pipe == 1 && s.rung < PlanRung::fsdp) model_.materialize(kMeta);
     if (s.pipe > 1) {
@@ -95,13 +99,19 @@ class Runner {
   void step(bool is_first) {
     rehearsed_part("forward and backward");
     if (pipe_) {
-      pipe_->step(tokens_, tokens_);
+      pipe_->step(tokens_, tokens_, {.scale = scaler_.get_scale()});
     } else {
       accumulate(is_first ? 1 : strategy_.micro_batches);
     }
     rehearsed_part("optimizer");
-    optim::clip_grad_norm(model_.parameters(), 1.0);
-    optimizer_->step();
+    if (scaler_.is_enabled()) {
+      optim::grad_norm(model_.parameters());
+      scaler_.step(*optimizer_);
+      scaler_.update(scaler_.get_scale());
+    } else {
+      optim::clip_grad_norm(model_.parameters(), 1.0);
+      optimizer_->step();
+    }
     model_.zero_grad();
   }
 
@@ -126,12 +136,13 @@ class Runner {
     for (int64_t i = 0; i < m; ++i) {
       if (parallel_ && once) parallel_->set_requires_gradient_sync(i + 1 == m);
       const Tensor loss = model_.loss(tokens_, tokens_);
-      (m == 1 ? loss : loss / static_cast<double>(m)).backward();
+      scaler_.scale(m == 1 ? loss : loss / static_cast<double>(m)).backward();
     }
   }
 
   const Strategy& strategy_;
   core::SwapFile file_{"a plan", {.bytes = int64_t{1} << 60, .planned = true}};
+  optim::GradScaler scaler_;  // of float16
   Mesh mesh_;
   nn::GPT model_;
   std::optional<Pipeline> pipe_;

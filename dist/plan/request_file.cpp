@@ -29,8 +29,11 @@ void read_dtype(Keys& keys, DType& dtype) {
     dtype = kBFloat16;
   } else if (*member == "float32") {
     dtype = kFloat32;
+  } else if (*member == "float16") {
+    dtype = kFloat16;
   } else {
-    keys.refuse("dtype", "is " + core::shown(*member) + "; it must be bfloat16 or float32");
+    keys.refuse("dtype",
+                "is " + core::shown(*member) + "; it must be bfloat16, float16 or float32");
   }
 }
 
@@ -83,14 +86,15 @@ PlanRequest load_plan_request(const std::string& path) {
 }
 
 std::string config_text(const PlanRequest& request, const Strategy& strategy) {
-  nlohmann::ordered_json config = {{"train_batch_size", request.global_batch},
-                                   {"train_micro_batch_size_per_gpu", strategy.micro_batch},
-                                   {"gradient_accumulation_steps", strategy.micro_batches},
-                                   {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 1e-4}}}}},
-                                   {"gradient_clipping", 1.0},
-                                   {"bf16", {{"enabled", request.dtype == kBFloat16}}},
-                                   {"zero_optimization", zero_of(request, strategy)},
-                                   {"tensor", strategy.tensor}};
+  nlohmann::ordered_json config = {
+      {"train_batch_size", request.global_batch},
+      {"train_micro_batch_size_per_gpu", strategy.micro_batch},
+      {"gradient_accumulation_steps", strategy.micro_batches},
+      {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 1e-4}}}}},
+      {"gradient_clipping", 1.0},
+      {request.dtype == kFloat16 ? "fp16" : "bf16", {{"enabled", request.dtype != kFloat32}}},
+      {"zero_optimization", zero_of(request, strategy)},
+      {"tensor", strategy.tensor}};
   if (strategy.checkpoint) config["checkpoint_blocks"] = true;
   if (strategy.pipe > 1) {
     config["pipe"] = strategy.pipe;

@@ -15,8 +15,8 @@ void check_request(const PlanRequest& r) {
   check(r.ranks <= r.cluster.per_host || r.ranks % r.cluster.per_host == 0, "plan: ", r.ranks,
         " ranks are no whole number of hosts with ", r.cluster.per_host,
         " devices; give a multiple of it");
-  check(r.dtype == kBFloat16 || r.dtype == kFloat32, "plan: dtype ", name(r.dtype),
-        "; bfloat16 and float32 are planned");
+  check(is_half(r.dtype) || r.dtype == kFloat32, "plan: dtype ", name(r.dtype),
+        "; bfloat16, float16 and float32 are planned");
   check(r.best >= 1 && r.rehearsals >= 1 && r.max_micro_batch >= 1,
         "plan: best, rehearsals and max_micro_batch must be at least 1");
   const nn::GPTConfig& m = r.model;

@@ -28,8 +28,8 @@ void read_precision(JSONSection& root, Config& config) {
   scale.least = fp16.number("min_loss_scale", scale.least, 1.0);
   if (scale.initial_power > 100) fp16.problem("initial_scale_power", "is more than 100");
   if (!half) scale = first;  // what is switched off has no options
-  fp16.only("auto_cast", true, "products are cast in forward");
-  fp16.only("fp16_master_weights_and_grads", false, "parameters are the master weights");
+  fp16.only("auto_cast", false, "cast inputs that are not whole numbers: x.to(kFloat16)");
+  fp16.only("fp16_master_weights_and_grads", false, "the masters are float32");
   bf16.only("immediate_grad_update", true, "gradients are added up in the parameters' dtype");
   fp16.finish();
   bf16.finish();

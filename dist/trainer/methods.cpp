@@ -2,6 +2,7 @@
 #include <cmath>
 #include <concepts>
 #include <numbers>
+#include <type_traits>
 
 #include <hero/dist/one_bit.h>
 #include <hero/dist/trainer/methods.h>
@@ -105,6 +106,10 @@ double cosine(const Warmup& warmup, double taken) {
   return std::max(0.0, warmup.cosine_ratio + (1 - warmup.cosine_ratio) * ratio);
 }
 
+bool is_in_bits(const std::string& type) {
+  return type == "OneBitAdam" || type == "OneBitLamb" || type == "ZeroOneAdam";
+}
+
 }  // namespace
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
@@ -115,11 +120,32 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
   return optimizer;
 }
 
+bool casts_products(const Config& config) {
+  return config.compute == kFloat16 && is_in_bits(config.optimizer.type);
+}
+
+void track_method(Checkpointer& checkpoint, const std::string& name, optim::Optimizer& optimizer) {
+  const auto has_tracked = [&]<class O>(std::type_identity<O>) {
+    auto* const masters = dynamic_cast<optim::MasterWeights<O>*>(&optimizer);
+    if (masters != nullptr) checkpoint.track(name, *masters);
+    return masters != nullptr;
+  };
+  const auto has_one_of = [&]<class... Os>(std::type_identity<Os>... methods) {
+    return (has_tracked(methods) || ...);
+  };
+  using namespace optim;
+  const bool of_masters =
+      has_one_of(std::type_identity<AdamW>(), std::type_identity<Adam>(), std::type_identity<SGD>(),
+                 std::type_identity<LAMB>(), std::type_identity<Lion>(),
+                 std::type_identity<Adagrad>(), std::type_identity<RMSprop>());
+  if (!of_masters) checkpoint.track(name, optimizer);
+}
+
 // Ranks that cut layers or stages among them would make bits of different rows: what they hold
 // twice would come apart, and a step that one of them leaves out the others would take.
 std::string pairing_problem(const Config& config) {
   const std::string& type = config.optimizer.type;
-  if (type != "OneBitAdam" && type != "OneBitLamb" && type != "ZeroOneAdam") return "";
+  if (!is_in_bits(type)) return "";
   if (config.zero.stage > 0) {
     return "is '" + type +
            "', which needs \"stage\": 0, where every rank has whole gradients and " +
@@ -127,7 +153,9 @@ std::string pairing_problem(const Config& config) {
            (config.zero.stage == 3 ? ", and zero_quantized_gradients for fewer bytes" : "");
   }
   if (config.compute == kBFloat16) {
-    return "is '" + type + "', which steps float32 parameters; with bf16 use Adam or Lamb";
+    return "is '" + type +
+           "', which steps float32 parameters; use fp16, which casts their products, or Adam or " +
+           "Lamb";
   }
   if (config.tensor > 1 || config.pipe > 1) {
     return "is '" + type +

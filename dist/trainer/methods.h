@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <hero/core/swap_file.h>
+#include <hero/dist/checkpoint.h>
 #include <hero/dist/config.h>
 #include <hero/dist/data_parallel.h>
 #include <hero/optim/optimizer.h>
@@ -19,9 +20,15 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
                                                  const std::vector<Tensor>& parameters,
                                                  const DataParallel& rung,
                                                  core::SwapFile* file = nullptr);
+/// Tracks an optimizer that make_optimizer() made; one of masters by its own type, so that its
+/// states are those of the module's parameters.
+void track_method(Checkpointer& checkpoint, const std::string& name, optim::Optimizer& optimizer);
 /// Why the config's optimizer cannot step what the rest of it describes, and what can; "" where it
 /// can.
 std::string pairing_problem(const Config& config);
+/// Whether products are cast to float16 in forward while parameters stay in float32: "fp16" of
+/// optimizers in bits, which step nothing else. Otherwise parameters have the config's dtype.
+bool casts_products(const Config& config);
 /// DeepSpeed's rate of each step (deepspeed/runtime/lr_schedules.py, 0.16): the first step has the
 /// warm-up's lowest rate, and step number t >= 1 that of t - 1 steps taken.
 optim::Curve make_curve(const Config::Method& method);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -5,6 +6,7 @@
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/ops.h>
+#include <hero/core/kernels/limit_norm.h>
 #include <hero/dist/ddp.h>
 #include <hero/dist/fsdp.h>
 #include <hero/dist/mesh.h>
@@ -163,7 +165,7 @@ struct Trainer::State {
             model.type_name(), "; call checkpoint() in its forward");
       gpt->set_checkpoint(true);
     }
-    if (config.compute == kBFloat16) model.to(kBFloat16);
+    if (config.compute != kFloat32 && !casts()) model.to(config.compute);
     if (config.tensor > 1) tensor_parallel(model, mesh["tensor"]);
     if (config.pipe > 1) {
       pipe.emplace(pipeline_of(model, mesh, config, options.device));
@@ -179,9 +181,9 @@ struct Trainer::State {
     if (!config.report.empty() && comm.rank() == 0) report.emplace(config, comm, model);
   }
 
-  /// Forward casts its products; with bfloat16 the parameters have that dtype themselves.
-  bool casts() const { return config.compute == kFloat16; }
+  bool casts() const { return casts_products(config); }
   bool is_boundary(int64_t backwards) const { return backwards % config.accumulation_steps == 0; }
+  double clip_factor();
   bool take_step();
   bool end_step();
   void print();
@@ -205,14 +207,22 @@ struct Trainer::State {
   bool has_gradients = false;                                 // a backward has come since step()
 };
 
+// Clips; with a scale, by a factor that is left to the step, so that nobody unscales gradients of
+// 16 bits in 16 bits.
+double Trainer::State::clip_factor() {
+  const double most = config.gradient_clipping;
+  if (most == 0.0) return 1.0;
+  const bool is_scaled = scaler.is_enabled();
+  const Tensor found = is_scaled ? optim::grad_norm(model.parameters())
+                                 : optim::clip_grad_norm(model.parameters(), most);
+  norm = found.device().type == DeviceType::meta ? 0.0 : found.item() / scaler.get_scale();
+  return is_scaled ? std::min(1.0, core::limit_factor(most, norm)) : 1.0;
+}
+
 // What DeepSpeed does at a boundary, in its order.
 bool Trainer::State::take_step() {
-  const bool clips = config.gradient_clipping > 0.0;
-  if (clips) {
-    scaler.unscale_(*optimizer);
-    norm = optim::clip_grad_norm(model.parameters(), config.gradient_clipping).item();
-  }
-  const bool stepped = scaler.step(*optimizer);
+  const double factor = clip_factor();
+  const bool stepped = scaler.step(*optimizer, factor);
   if (scaler.is_enabled()) {
     scaling.update(!stepped);
     scaler.update(scaling.scale());  // ends the step there too
@@ -245,9 +255,6 @@ double Trainer::State::train_pipeline(const Tensor& x, const Tensor& y) {
   {
     const Watch watch(backward_ms);
     scaler.update(scaling.scale());
-    // Each micro-batch has a backward of its own, which a cast made for all would not outlive.
-    std::optional<Autocast> autocast;
-    if (casts()) autocast.emplace(AutocastOptions{.dtype = config.compute, .cache = false});
     loss = pipe->step(x, y, {.scale = scaler.is_enabled() ? scaler.get_scale() : 1.0});
   }
   if (report) report->loss(loss);
@@ -360,7 +367,7 @@ optim::Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
 void Trainer::track(Checkpointer& checkpoint) {
   State& s = *state_;
   checkpoint.track("model", s.model);
-  checkpoint.track("optimizer", *s.optimizer);
+  track_method(checkpoint, "optimizer", *s.optimizer);
   if (s.schedule) checkpoint.track("scheduler", *s.schedule);
   checkpoint.track("global_steps", s.global_steps);
   checkpoint.track("micro_steps", s.micro_steps);

@@ -105,8 +105,9 @@ TEST_CASE("values of a plan that make no sense are errors that name the key") {
                     ContainsSubstring("p.json: model.heads is missing"));
   CHECK_THROWS_WITH(parse_plan_request("{" + std::string(kModel) + "}", "p.json"),
                     ContainsSubstring("p.json: ranks is missing"));
-  CHECK_THROWS_WITH(parse_plan_request(request_text(R"(, "dtype": "int8")"), "p.json"),
-                    ContainsSubstring("dtype is \"int8\"; it must be bfloat16 or float32"));
+  CHECK_THROWS_WITH(
+      parse_plan_request(request_text(R"(, "dtype": "int8")"), "p.json"),
+      ContainsSubstring("dtype is \"int8\"; it must be bfloat16, float16 or float32"));
   CHECK_THROWS_WITH(load_plan_request("/no/such/plan.json"),
                     ContainsSubstring("plan: cannot read /no/such/plan.json"));
 }
