@@ -124,6 +124,7 @@ void regress(const tutorial::Options& options) {
 
   const Values x = p.x.to_vector<double>(), y = p.y.to_vector<double>();
   const char *norm = "log of the gradient's norm", *out = options.out.c_str();
+  tutorial::draw_points("A hundred points near a line", x, y, out, "02_points");
   tutorial::draw_fit("A first guess", x, y, p.p1, p.p2, out, "02_first_guess");
   tutorial::draw_fit("The fitted line", x, y, run.p1, run.p2, out, "02_fitted");
   tutorial::draw_series("The loss", "mean squared error", run.loss, out, "02_loss");

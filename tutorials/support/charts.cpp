@@ -41,13 +41,21 @@ void draw_newton(const Values& x, const Values& to, const std::string& folder,
       .curve("f(x) = sin(x) + x^2/10", f, low, high)
       .steps("step", x, y)
       .save(folder, name);
-  Figure("Newton's method: along each tangent of f' to zero", "x", "f'(x)")
-      .x_range(low, high)
+  Figure tangents("Newton's method: along each tangent of f' to zero", "x", "f'(x)");
+  for (size_t i = 0; i < std::min<size_t>(x.size(), 9); ++i) {  // those behind lie on each other
+    tangents.label(std::to_string(i), x[i], g[i] + (i % 2 == 0 ? 0.25 : -0.25), "#333333");
+  }
+  tangents.x_range(low, high)
       .legend("top left")
       .curve("f'(x) = cos(x) + x/5", slope, low, high)
       .arrows("tangent", x, g, dx, dy)
       .steps("step", x, g)
       .save(folder, name + "_tangents");
+}
+
+void draw_points(const std::string& title, const Values& x, const Values& y,
+                 const std::string& folder, const std::string& name) {
+  Figure(title, "x", "y").points("", x, y).save(folder, name);
 }
 
 void draw_fit(const std::string& title, const Values& x, const Values& y, double p1, double p2,

@@ -14,6 +14,10 @@ void draw_square(const std::string& folder);
 void draw_newton(const Values& x, const Values& to, const std::string& folder,
                  const std::string& name);
 
+/// Points alone.
+void draw_points(const std::string& title, const Values& x, const Values& y,
+                 const std::string& folder, const std::string& name);
+
 /// Points and the line y = p1 x + p2.
 void draw_fit(const std::string& title, const Values& x, const Values& y, double p1, double p2,
               const std::string& folder, const std::string& name);

@@ -64,15 +64,20 @@ void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& b
   figure.legend("top left").x_range(0, plain.back().layers).y_range(0, plain.back().units);
   add("keep all", plain);
   add("a checkpoint every 4 layers", blocks);
-  add("sqrt(n) segments", roots);
+  Values n, held;
+  for (const Cost& cost : roots) {
+    n.push_back(cost.layers);
+    held.push_back(cost.units);
+  }
+  figure.points("sqrt(n) segments", n, held);
   figure.curve(
-      "2 sqrt(n)", [](double n) { return 2.0 * std::sqrt(n); }, 0, plain.back().layers);
+      "2 sqrt(n)", [](double layers) { return 2.0 * std::sqrt(layers); }, 0, plain.back().layers);
   figure.save(folder, "09_memory_checkpoints");
 }
 
 void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder) {
   Figure figure("The same run in other precisions", "step", "loss");
-  figure.log_y().legend("top right");
+  figure.log_y().y_range(0.05, 1.0).legend("top right");
   for (const LossCurve& curve : curves) {
     Values x;
     for (size_t i = 0; i < curve.losses.size(); ++i) x.push_back(static_cast<double>(i + 1));

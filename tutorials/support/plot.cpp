@@ -250,6 +250,13 @@ Figure& Figure::label(const std::string& text, double x, double y, const std::st
   return *this;
 }
 
+Figure& Figure::tag(const std::string& text, double x, double y) {
+  const int last = std::max(colours_ - 1, 0) % static_cast<int>(std::size(kColours));
+  settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) +
+               " center offset 0,0.7 font ',11' textcolor rgb '" + kColours[last] + "' front\n";
+  return *this;
+}
+
 void Figure::save(const std::string& folder, const std::string& name) const {
   if (!have_gnuplot()) return;
   std::error_code failed;

@@ -61,6 +61,9 @@ class Figure {
   /// Text around a point.
   Figure& label(const std::string& text, double x, double y, const std::string& colour);
 
+  /// Text above a point, in the colour of the line that was drawn last.
+  Figure& tag(const std::string& text, double x, double y);
+
   /// Writes folder/name.png and folder/name.svg; an older figure is replaced only by a whole one.
   /// Without gnuplot, or if it fails, one line on stderr says so.
   void save(const std::string& folder, const std::string& name) const;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kValleySteps = 500;
 constexpr int kCanyonSteps = 10000;
-constexpr double kWidest = 6.0;  // lines grow thinner, so that those below show
+constexpr double kWidest = 4.5;  // lines grow thinner, so that those below show
 
 hero::Tensor rosenbrock_loss(const hero::Tensor& p) {
   const hero::Tensor x = p[0], y = p[1];
@@ -59,12 +59,42 @@ struct Racer {
   Path path;
 };
 
+// A step and the x there.
+struct Spot {
+  double step, x;
+};
+
+// Where a racer's curve is farthest from all others' within the picture, of the first `shown` steps
+// and not where a name stands already.
+Spot spot_apart(const std::vector<Racer>& racers, const Racer& mine, const std::vector<Spot>& names,
+                size_t shown, double limit) {
+  size_t best = 0;
+  double most = -2.0 * limit;
+  const auto taken = [&](size_t t) {
+    return std::any_of(names.begin(), names.end(), [&](const Spot& name) {
+      return std::fabs(name.step - static_cast<double>(t)) < 8.0 &&
+             std::fabs(name.x - mine.path.x[t]) < 1.2;
+    });
+  };
+  for (size_t t = 2; t < std::min(shown, mine.path.x.size()); ++t) {
+    if (taken(t)) continue;
+    double apart = limit - std::fabs(mine.path.x[t]);  // from the upper and lower edge
+    for (const Racer& other : racers) {
+      if (&other == &mine || t >= other.path.x.size()) continue;
+      apart = std::min(apart, std::fabs(other.path.x[t] - mine.path.x[t]));
+    }
+    if (apart > most) best = t, most = apart;
+  }
+  return {static_cast<double>(best), mine.path.x[best]};
+}
+
 void draw_race(const std::string& title, const std::vector<Racer>& racers,
                const std::string& folder, const std::string& name) {
   constexpr int kShown = 60;
   Figure figure(title, "step", "x");
   figure.y_range(-10.0, 10.0).legend("outside right center");  // Newton's may leave the picture
   double width = kWidest;
+  std::vector<Spot> names;
   for (const Racer& racer : racers) {
     Values t, x;
     for (int i = 0; i < std::min(kShown, racer.path.steps()); ++i) {
@@ -72,7 +102,9 @@ void draw_race(const std::string& title, const std::vector<Racer>& racers,
       x.push_back(racer.path.x[static_cast<size_t>(i)]);
     }
     figure.line(racer.name, t, x, width);
-    width -= 0.6;
+    names.push_back(spot_apart(racers, racer, names, kShown, 10.0));
+    figure.tag(racer.name, names.back().step, names.back().x);
+    width -= 0.4;
   }
   figure.save(folder, name);
 }
@@ -95,8 +127,11 @@ void draw_canyon(const std::string& title, const std::vector<Racer>& racers,
       y.push_back(racer.path.y[i]);
     }
     figure.line(racer.name, x, y, width);
-    width -= 1.2;
+    width -= 1.0;
   }
+  const Path& first = racers.front().path;
+  figure.points("", {first.x.front()}, {first.y.front()});
+  figure.label("start", first.x.front(), first.y.front() + 0.25, "#333333");
   figure.mark("minimum", 1.0, 1.0).save(folder, name);
 }
 
