@@ -226,20 +226,8 @@ void run_in_tiles(const Product<T>& p) {
 // The same chains with B turned in registers.
 template <class T>
 void run_few(const Product<T>& p) {
-  constexpr int64_t lanes = micro::kLanes<T>;
-  const auto kernel = micro::few_rows_kernel<T>(p.m);
-  const int64_t grain = std::max<int64_t>(1, kThreadWork / 4 / (p.k * lanes));
-  parallel_for(ceil_div(p.n, lanes), grain, [&](int64_t begin, int64_t end) {
-    T sums[micro::kFewRows * lanes];
-    for (int64_t j = begin * lanes; j < std::min(end * lanes, p.n); j += lanes) {
-      // The last columns are computed beside some of the vector before.
-      const int64_t first = std::min(j, p.n - lanes);
-      kernel(p.k, block_length(p.k), p.a, p.a_rs, p.b + first * p.b_cs, p.b_cs, sums);
-      for (int64_t i = 0; i < p.m; ++i) {
-        std::copy_n(sums + i * lanes + (j - first), first + lanes - j, p.c + i * p.c_rs + j);
-      }
-    }
-  });
+  const int64_t depth = block_length(p.k);
+  micro::FewProduct<T>{p.m, p.n, p.k, depth, p.a, p.a_rs, p.b, p.b_cs, p.c, p.c_rs}.run();
 }
 
 template <class T>

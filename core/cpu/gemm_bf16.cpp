@@ -201,9 +201,25 @@ bool is_few(const Bf16Product& p) { return p.m <= bf16::kFewRows && p.a.cs == 1 
 
 void run_few(const Bf16Product& p) {
   constexpr int64_t kVector = 16;
-  const bf16::FewRows few{p.m, p.k, kBf16Chain, p.a.data, p.a.rs, p.b.cs};
-  const int64_t grain = std::max<int64_t>(1, kThreadSteps / 8 / (p.k * kVector));
-  parallel_for(parts_for(p.n, kVector), grain, [&](int64_t begin, int64_t end) {
+  constexpr int64_t kPiecesInRow = 32;      // each of which asks for the lines of the next
+  constexpr int64_t kPieceAhead = 1 << 17;  // elements: two such pieces fit half of 1 MiB
+  constexpr int64_t kColumnAhead = 256;     // elements of a column, where pieces are larger
+  constexpr int64_t kLine = 32;             // elements of a cache line
+  // Where columns follow one another in memory the next piece does.
+  const bool next = p.b.cs == p.k && kVector * p.k <= kPieceAhead;
+  const bf16::FewRows few{p.m,
+                          p.k,
+                          kBf16Chain,
+                          p.a.data,
+                          p.a.rs,
+                          p.b.cs,
+                          next ? kVector * p.k : kColumnAhead,
+                          next ? kLine : p.b.cs,
+                          next ? kVector : 1};
+  const int64_t pieces = parts_for(p.n, kVector);
+  const int64_t grain = std::max(
+      {int64_t{1}, std::min(kPiecesInRow, pieces / 8), kThreadSteps / 8 / (p.k * kVector)});
+  parallel_for(pieces, grain, [&](int64_t begin, int64_t end) {
     float sums[bf16::kFewRows * kBf16Columns];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t column = i * kVector, columns = std::min(kVector, p.n - column);

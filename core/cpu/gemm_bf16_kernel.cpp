@@ -171,50 +171,60 @@ template <bool in_place, int rows, int vectors>
   }
 }
 
+// chains[i] += row i of A, from a + i * a_rs on, times sixteen columns of B for `count` elements of
+// k, whose pairs are in `steps`.
+template <int rows>
+[[gnu::always_inline, gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] inline void
+add_steps(__m512 (&chains)[rows], const __m512i (&steps)[16], const BFloat16* a, int64_t a_rs,
+          int64_t count) {
+#pragma GCC unroll 16
+  for (int pair = 0; pair < 16; ++pair) {
+    if (2 * pair >= count) continue;
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+      const BFloat16* const at = a + i * a_rs + 2 * pair;
+      const int both = 2 * pair + 1 < count ? pair_at(reinterpret_cast<const std::byte*>(at))
+                                            : static_cast<int>(at->bits);
+      chains[i] =
+          _mm512_dpbf16_ps(chains[i], (__m512bh)_mm512_set1_epi32(both), (__m512bh)steps[pair]);
+    }
+  }
+}
+
 // Sixteen columns of B times a few rows, turned in registers. `whole`: all columns exist.
 template <int rows, bool whole>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] void few_rows(const FewRows& p,
                                                                                int64_t columns,
                                                                                const BFloat16* b,
                                                                                float* sums) {
-  constexpr int kAhead = 256;  // elements of a column that are asked for before they are read
   // Every fourth column has a pointer of its own: the three after it are reached by an index.
   const BFloat16* column[4];
   for (int g = 0; g < 4; ++g) column[g] = b + 4 * g * p.b_cs;
+  const BFloat16* next = b + p.ahead;
   for (int64_t first = 0; first < p.k; first += p.chain) {
     const int64_t end = std::min(p.k, first + p.chain);
     __m512 chains[rows];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; ++i) chains[i] = _mm512_setzero_ps();
-    for (int64_t q = first; q < end; q += 32) {
+    for (int64_t q = first; q < end; q += 32, next += 32 * p.ahead_step) {
       const int64_t here = std::min<int64_t>(32, end - q);
       const auto mask = here == 32 ? ~__mmask32{0} : (__mmask32{1} << here) - 1;
       __m512i steps[16];
+      const BFloat16* line = next;
 #pragma GCC unroll 16
-      for (int j = 0; j < 16; ++j) {
-        const BFloat16* const from = column[j / 4] + (j % 4) * p.b_cs + q;
+      for (int j = 0; j < 16; ++j, line += p.ahead_column) {
         if (whole || j < columns) {
-          steps[j] = _mm512_maskz_loadu_epi16(mask, from);
-          __builtin_prefetch(from + kAhead, 0, 2);
+          steps[j] = _mm512_maskz_loadu_epi16(mask, column[j / 4] + (j % 4) * p.b_cs + q);
+          __builtin_prefetch(line, 0, 2);
         } else {
           steps[j] = _mm512_setzero_si512();
         }
       }
       transpose_pairs(steps);
-      const auto pair_of_row = [&](int64_t i, int64_t pair) {
-        const BFloat16* const at = p.a + i * p.a_rs + q + 2 * pair;
-        return 2 * pair + 1 < here ? pair_at(reinterpret_cast<const std::byte*>(at))
-                                   : static_cast<int>(at->bits);
-      };
-      const int64_t pairs = (here + 1) / 2;
-#pragma GCC unroll 16
-      for (int pair = 0; pair < 16; ++pair) {
-        if (pair >= pairs) continue;
-#pragma GCC unroll 8
-        for (int i = 0; i < rows; ++i) {
-          const __m512i x = _mm512_set1_epi32(pair_of_row(i, pair));
-          chains[i] = _mm512_dpbf16_ps(chains[i], (__m512bh)x, (__m512bh)steps[pair]);
-        }
+      if (here == 32) {
+        add_steps<rows>(chains, steps, p.a + q, p.a_rs, 32);  // a count that the compiler knows
+      } else {
+        add_steps<rows>(chains, steps, p.a + q, p.a_rs, here);
       }
     }
 #pragma GCC unroll 8

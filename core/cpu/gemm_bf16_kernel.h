@@ -33,15 +33,18 @@ struct RowPairs {
 void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, const uint32_t* b,
               float* sums, bool add);
 
-/// Rows of A up to which it is better to turn B in registers than to pack it.
-inline constexpr int kFewRows = 4;
+/// Rows of A up to which turning B in registers beats packing it.
+inline constexpr int kFewRows = 8;
 
 /// A few rows of A, element p of row i at a + i * a_rs + p, beside columns of B that lie one
-/// element of k after the other, b_cs apart; a chain ends after `chain` elements.
+/// element of k after the other, b_cs apart; a chain ends after `chain` elements. While a piece is
+/// read that begins at b, lines of b + ahead are asked for, ahead_column elements from one to the
+/// next and ahead_step more for each element of k.
 struct FewRows {
   int64_t rows, k, chain;
   const BFloat16* a;
   int64_t a_rs, b_cs;
+  int64_t ahead, ahead_column, ahead_step;
 };
 
 /// sums[i * kColumns + j] = the sums of row i and column j, whose elements begin at b + j * b_cs;

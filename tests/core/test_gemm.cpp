@@ -207,6 +207,34 @@ TEST_CASE("a row of a product does not depend on the other rows", "[core][gemm]"
   }
 }
 
+// Rows 0, 1 .. of a product of 30 rows, computed alone.
+template <class T>
+void compare_few_rows(int64_t n, int64_t k, std::mt19937& random) {
+  const auto a = make<T>(30, k, Order::rows, random);
+  const auto b = make<T>(k, n, Order::columns, random);
+  const auto all = product(30, n, k, a, b);
+  for (int64_t rows = 1; rows <= 9; ++rows) {
+    CAPTURE(n, k, rows);
+    const ThreadLimit limit(static_cast<int>(1 + rows % 3));
+    const auto some = product(rows, n, k, a, b);
+    REQUIRE(std::equal(some.values.begin(), some.values.end(), all.values.begin()));
+  }
+}
+
+TEMPLATE_TEST_CASE("a few rows have the bits that they have among many", "[core][gemm][threads]",
+                   float, double) {
+  std::mt19937 random(9);
+  for (const int64_t n : {8, 15, 16, 31, 32, 33, 47, 64, 200}) {
+    for (const int64_t k : {16, 100, 257, 700, 1024}) compare_few_rows<TestType>(n, k, random);
+  }
+}
+
+TEST_CASE("a few rows have these bits beside a weight larger than the caches, too",
+          "[core][gemm][threads]") {
+  std::mt19937 random(9);
+  compare_few_rows<float>(1003, 4300, random);  // more than 16 MiB
+}
+
 TEST_CASE("gemm reads broadcast operands with stride zero", "[core][gemm]") {
   std::mt19937 random(5);
   for (const Shape& s : {Shape{20, 70, 40}, Shape{40, 3, 30}}) {
