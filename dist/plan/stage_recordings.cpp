@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <compare>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <hero/core/error.h>
@@ -42,7 +42,10 @@ struct StagePass {
   // not matter.
   int before = -1;
 
-  auto operator<=>(const StagePass&) const = default;
+  bool operator<(const StagePass& other) const {
+    return std::tie(kind, chunk, micro, before) <
+           std::tie(other.kind, other.chunk, other.micro, other.before);
+  }
 };
 
 std::vector<StagePass> stage_passes(const std::vector<Action>& actions, const Strategy& s) {
