@@ -1,11 +1,8 @@
 #pragma once
-// Llama: a Transformer that reads from left to right, with RMS norms, rotary positions, gated
-// feed-forward layers and fewer heads of keys and values than of queries. Touvron et al., arXiv
+// Llama: a Transformer decoder with RMS norms, rotary embedding, gated feed-forward layers, and
+// fewer heads of keys and values than of queries. Touvron et al., arXiv
 // 2302.13971; Dubey et al., arXiv 2407.21783. B batch, T time, C hidden size, V vocabulary.
 #include <memory>
-// Llama: a Transformer decoder with RMS norms, rotary embedding, gated feed-forward layers, and
-// fewer heads of keys and values than of queries. Touvron et al., arXiv 2302.13971; Dubey et al.,
-// arXiv 2407.21783. B batch, T time, C hidden size, V vocabulary.
 #include <optional>
 #include <string>
 #include <vector>
