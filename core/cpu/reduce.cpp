@@ -2,6 +2,7 @@
 // eight running lanes in a leaf), for any layout and any number of threads. See Higham, "The
 // accuracy of floating point summation", SIAM J. Sci. Comput. 14 (1993).
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <hero/core/cpu/block_io.h>
@@ -41,7 +42,7 @@ struct SumAbs : Plus {
 struct SumSquare : Plus {
   template <class T>
   static T pre(T x, T) {
-    return wrapping_mul(x, x);
+    return x * x;
   }
 };
 struct SumDeviation : Plus {
@@ -262,11 +263,17 @@ void reduce_op(ReduceKind op, const Array& x, const Array* center, const Array& 
     case ReduceKind::sum_abs:
       return reduce_as<SumAbs, T>(x, center, out, compute);
     case ReduceKind::sum_square:
-      return reduce_as<SumSquare, T>(x, center, out, compute);
     case ReduceKind::sum_deviation:
-      return reduce_as<SumDeviation, T>(x, center, out, compute);
     case ReduceKind::sum_exp:
-      return reduce_as<SumExp, T>(x, center, out, compute);
+      break;
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (op == ReduceKind::sum_square) return reduce_as<SumSquare, T>(x, center, out, compute);
+    if (op == ReduceKind::sum_exp) return reduce_as<SumExp, T>(x, center, out, compute);
+    return reduce_as<SumDeviation, T>(x, center, out, compute);
+  } else {
+    fail("reduce: kind ", static_cast<int>(op),
+         " of integers; they are converted to floats before");
   }
 }
 

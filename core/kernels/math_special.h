@@ -145,7 +145,10 @@ HERO_IN_DOUBLE(lgamma)
 HERO_IN_DOUBLE(digamma)
 #undef HERO_IN_DOUBLE
 HERO_HD inline float hypot(float x, float y) {
-  return static_cast<float>(hypot(static_cast<double>(x), static_cast<double>(y)));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (std::fabs(x) == kInfinity || std::fabs(y) == kInfinity) return kInfinity;
+  const double a = x, b = y;  // whose squares are exact, and in range
+  return static_cast<float>(std::sqrt(a * a + b * b));
 }
 HERO_HD inline float zeta(float s, float q) {
   return static_cast<float>(zeta(static_cast<double>(s), static_cast<double>(q)));
