@@ -15,13 +15,6 @@ const char* colour_of(const std::string& number, size_t ranks) {
   return origin < ranks ? colours[origin % std::size(colours)] : "#d0d0d0";
 }
 
-// gnuplot reads _ as the beginning of an index.
-std::string plain(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '_' ? std::string("\\_") : std::string(1, c);
-  return out;
-}
-
 void draw_side(Figure& figure, const std::vector<std::string>& ranks, double x, double top) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     std::istringstream cells(ranks[r]);

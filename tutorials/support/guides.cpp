@@ -91,17 +91,6 @@ void draw_sums(const std::string& folder) {
   figure.x_range(kFirst, kLast).x_ticks(ticks).log_y().legend("top left").save(folder, "07a_sums");
 }
 
-namespace {
-
-// For gnuplot, to which _ is the mark of an index.
-std::string plain(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '_' ? std::string("\\_") : std::string(1, c);
-  return out;
-}
-
-}  // namespace
-
 void draw_modules(const std::string& folder) {
   constexpr const char *kInner = "#d0d7de", *kLeaf = "#a9cfe8", *kOwn = "#b5dcb8",
                        *kTied = "#f4c08a";

@@ -306,4 +306,10 @@ const char* Figure::next_colour() {
   return colour;
 }
 
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '_' ? std::string("\\_") : std::string(1, c);
+  return out;
+}
+
 }  // namespace tutorial

@@ -81,4 +81,7 @@ class Figure {
   double x_low_ = 0, x_high_ = 1, y_low_ = 0, y_high_ = 1;
 };
 
+/// A text as gnuplot's markup, to which _ is the mark of an index: no subscripts.
+std::string plain(const std::string& text);
+
 }  // namespace tutorial
