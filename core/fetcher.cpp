@@ -14,8 +14,11 @@ namespace {
 struct Fetchers {
   std::mutex mutex;
   std::unordered_map<const Storage*, Fetcher*> by_storage;
-  std::atomic<size_t> count = 0;  // most programs have none, and ask for no lock
 };
+
+// Most programs have none, and ask for no lock. Nor for what is made at a first call: a child that
+// is forked while another thread makes it would wait for it forever.
+constinit std::atomic<size_t> fetcher_count = 0;
 
 Fetchers& fetchers() {
   static auto* value = new Fetchers;  // storages of static lifetime may end later
@@ -42,12 +45,12 @@ void set_fetcher(const Storage& storage, Fetcher* fetcher) {
   } else {
     all.by_storage.erase(&storage);
   }
-  all.count = all.by_storage.size();
+  fetcher_count = all.by_storage.size();
 }
 
 Fetcher* fetcher_of(const Storage& storage) {
+  if (fetcher_count == 0) return nullptr;
   Fetchers& all = fetchers();
-  if (all.count == 0) return nullptr;
   const std::lock_guard lock(all.mutex);
   const auto found = all.by_storage.find(&storage);
   return found == all.by_storage.end() ? nullptr : found->second;
