@@ -48,15 +48,14 @@ struct SumSquare : Plus {
 struct SumDeviation : Plus {
   template <class T>
   static T pre(T x, T center) {
-    const T deviation = wrapping_sub(x, center);
-    return wrapping_mul(deviation, deviation);
+    const T deviation = x - center;
+    return deviation * deviation;
   }
 };
 struct SumExp : Plus {
   template <class T>
   static T pre(T x, T center) {
-    if constexpr (std::is_floating_point_v<T>) return math::exp(x - center);
-    return x;
+    return math::exp(x - center);
   }
 };
 struct Product : Plain {
