@@ -272,12 +272,12 @@ TEST_CASE("the pictures of the site are taken", "[.pictures]") {
   NEED_CHROMIUM();
   Browser browser({.width = 1100, .height = 900});
   const std::string figures = HERO_SITE_DIR "/../figures/";
-  hero_test::spill(figures + "12_site.png", browser.png("#memory .sides"));
+  hero_test::spill(figures + "12/12_site.png", browser.png("#memory .sides"));
   choose(browser, "function", "canyon");
   for (const char* method : {"momentum", "adam"}) {
     choose(browser, "method", method);
     browser.evaluate("document.getElementById('keep').click()");
   }
   choose(browser, "method", "nesterov");
-  hero_test::spill(figures + "06_site.png", browser.png("#playground .sides"));
+  hero_test::spill(figures + "06/06_site.png", browser.png("#playground .sides"));
 }
