@@ -105,21 +105,36 @@ int Keeper::stopped(int code) {
   return code;
 }
 
+namespace {
+
+// The means of `mean` losses each that end at `stride` steps apart, up to step `last`.
+void draw_means(Figure& figure, const Curve& curve, const std::string& label, size_t mean,
+                size_t stride, size_t last) {
+  Values x, y;
+  for (size_t end = mean; end <= last; end += stride) {
+    x.push_back(static_cast<double>(end));
+    y.push_back(mean_of(curve.losses, end - mean, end));
+  }
+  figure.line(label, x, y, 1.6);
+}
+
+}  // namespace
+
 void draw_losses(const std::string& title, const std::vector<Curve>& curves,
                  const std::string& folder, const std::string& name) {
-  Figure figure(title, "step", "loss, running mean");
+  constexpr size_t kFirst = 400, kFirstMean = 10;
+  Figure figure(title, "step", "loss, running mean"), first("the first 400 steps", "", "");
   if (curves.size() > 1) figure.legend("top right");
+  bool long_enough = curves.size() > 1;  // several curves part early
   for (const Curve& curve : curves) {
-    if (curve.losses.empty()) return;  // the run had come to its end before
-    Values x, y;
-    const size_t mean = window(curve.losses);
-    const size_t stride = std::max<size_t>(1, curve.losses.size() / 500);
-    for (size_t end = mean; end <= curve.losses.size(); end += stride) {
-      x.push_back(static_cast<double>(end));
-      y.push_back(mean_of(curve.losses, end - mean, end));
-    }
-    figure.line(curve.name, x, y, 1.6);
+    const size_t steps = curve.losses.size();
+    if (steps == 0) return;  // the run had come to its end before
+    draw_means(figure, curve, curve.name, window(curve.losses), std::max<size_t>(1, steps / 500),
+               steps);
+    long_enough = long_enough && steps >= 3 * kFirst;
+    if (long_enough) draw_means(first, curve, "", kFirstMean, 2, kFirst);
   }
+  if (long_enough) figure.inset(first, 0.3, 0.36, 0.5, 0.52);
   figure.save(folder, name);
 }
 

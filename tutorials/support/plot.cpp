@@ -257,23 +257,42 @@ Figure& Figure::tag(const std::string& text, double x, double y) {
   return *this;
 }
 
+Figure& Figure::inset(const Figure& other, double x, double y, double width, double height) {
+  inset_ += "reset\n" + other.data_ + other.settings_ + "set origin " + repr(x) + "," + repr(y) +
+            "\nset size " + repr(width) + "," + repr(height) +
+            "\nset object 1000 rectangle from graph -0.14,-0.18 to graph 1.04,1.22 "
+            "noclip fc rgb 'white' fs solid border rgb '#cccccc' behind\n" +
+            other.plot() + "\n";
+  return *this;
+}
+
+std::string Figure::plot() const {
+  if (parts_.empty()) return "plot NaN notitle";  // boxes alone
+  std::string text = "plot ";
+  for (size_t i = 0; i < parts_.size(); ++i) text += (i == 0 ? "" : ", ") + parts_[i];
+  return text;
+}
+
 void Figure::save(const std::string& folder, const std::string& name) const {
   if (!have_gnuplot()) return;
   std::error_code failed;
   fs::create_directories(folder, failed);
   const fs::path base = fs::path(folder) / name;
-  std::string plot = parts_.empty() ? "plot NaN notitle" : "plot ";  // boxes alone
-  for (size_t i = 0; i < parts_.size(); ++i) plot += (i == 0 ? "" : ", ") + parts_[i];
   const auto unfinished = [&](const char* kind) {
     return base.string() + "." + std::to_string(getpid()) + kind;
   };
+  const auto drawn = [&](const std::string& terminal, const char* kind) {
+    return "set terminal " + terminal + "\nset output " + quoted(unfinished(kind)) + "\n" +
+           (inset_.empty() ? plot()
+                           : "set multiplot\n" + plot() + "\n" + inset_ +
+                                 "unset multiplot\nreset\n" + data_ + settings_) +
+           "\n";
+  };
   const std::string script =
       "set terminal unknown\n" + data_ + settings_ +
-      "set terminal pngcairo size 1100,700 font 'DejaVu Sans,12'\nset output " +
-      quoted(unfinished(".png")) + "\n" + plot +
-      "\nset terminal svg size 1100,700 font 'DejaVu Sans,13' "
-      "background rgb 'white'\nset output " +
-      quoted(unfinished(".svg")) + "\n" + plot + "\nunset output\n";
+      drawn("pngcairo size 1100,700 font 'DejaVu Sans,12'", ".png") +
+      drawn("svg size 1100,700 font 'DejaVu Sans,13' background rgb 'white'", ".svg") +
+      "unset output\n";
   bool good = gnuplot(script);
   for (const char* kind : {".png", ".svg"}) {
     const fs::path from = unfinished(kind);

@@ -64,17 +64,23 @@ class Figure {
   /// Text above a point, in the colour of the line that was drawn last.
   Figure& tag(const std::string& text, double x, double y);
 
+  /// Draws another figure over this one, in a white window whose lower left corner and size are
+  /// given in fractions of the whole picture.
+  Figure& inset(const Figure& other, double x, double y, double width, double height);
+
   /// Writes folder/name.png and folder/name.svg; an older figure is replaced only by a whole one.
   /// Without gnuplot, or if it fails, one line on stderr says so.
   void save(const std::string& folder, const std::string& name) const;
 
  private:
   std::string data(const std::vector<const Values*>& columns);
+  std::string plot() const;  // gnuplot's command
   const char* next_colour();
 
   std::string settings_;
   std::string data_;
   std::vector<std::string> parts_;
+  std::string inset_;  // gnuplot's commands
   int blocks_ = 0;
   int colours_ = 0;
   int boxes_ = 0;
