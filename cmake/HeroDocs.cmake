@@ -25,7 +25,16 @@ set(DOXYGEN_PREDEFINED "HERO_HD=" "HERO_FORWARD(Type,function)=" "HERO_PREDICATE
 set(DOXYGEN_STRIP_FROM_INC_PATH ${hero_include_dir})
 set(DOXYGEN_STRIP_FROM_PATH ${hero_include_dir}/hero ${PROJECT_SOURCE_DIR})
 set(DOXYGEN_USE_MATHJAX YES)
-set(DOXYGEN_IMAGE_PATH docs docs/figures)
+# MathJax draws the formulas. Debian's (libjs-mathjax) is copied beside the pages, which then need no
+# network; its SVG output needs no fonts.
+find_path(hero_mathjax MathJax.js PATHS /usr/share/javascript/mathjax)
+if(hero_mathjax)
+  set(DOXYGEN_MATHJAX_RELPATH mathjax)
+  set(DOXYGEN_MATHJAX_FORMAT SVG)
+endif()
+file(GLOB hero_figures LIST_DIRECTORIES YES RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/docs/figures/*)
+set(DOXYGEN_IMAGE_PATH docs ${hero_figures})
 # The examples that headers name by \\snippet are cases of the tests.
 set(DOXYGEN_EXAMPLE_PATH tests/autograd/reference tests/nn/reference tests/optim/reference
     tests/dist/reference)
@@ -40,6 +49,7 @@ if(hero_doxygen_theme)
   set(DOXYGEN_FULL_SIDEBAR NO)
   set(DOXYGEN_HTML_COLORSTYLE LIGHT)
 endif()
+list(APPEND DOXYGEN_HTML_EXTRA_STYLESHEET docs/reference/pages.css)
 set(DOXYGEN_EXCLUDE docs/README.md)
 set(DOXYGEN_FILTER_PATTERNS "*.md=sed -E -f cmake/doxygen_markdown.sed"
                             "*.h=cmake/doxygen_header")
@@ -50,6 +60,21 @@ foreach(component IN LISTS hero_components)
 endforeach()
 doxygen_add_docs(docs ${hero_documented} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                  COMMENT "Writing the API reference to docs/html")
+if(hero_mathjax)
+  foreach(part IN ITEMS extensions jax/element jax/input/TeX jax/output/SVG/autoload jax/output/SVG/fonts/TeX)
+    list(APPEND copy_mathjax COMMAND ${CMAKE_COMMAND} -E copy_directory ${hero_mathjax}/${part}
+                                     ${PROJECT_BINARY_DIR}/docs/html/mathjax/${part})
+  endforeach()
+  foreach(part IN ITEMS . jax/output/SVG)
+    file(GLOB scripts ${hero_mathjax}/${part}/*.js)
+    list(APPEND copy_mathjax COMMAND ${CMAKE_COMMAND} -E copy ${scripts}
+                                     ${PROJECT_BINARY_DIR}/docs/html/mathjax/${part})
+  endforeach()
+else()
+  set(copy_mathjax COMMAND ${CMAKE_COMMAND} -E echo
+                   "docs: formulas will be shown only with a network; install libjs-mathjax")
+endif()
+add_custom_command(TARGET docs POST_BUILD ${copy_mathjax} COMMENT "Copying MathJax" VERBATIM)
 add_custom_command(TARGET docs POST_BUILD
                    COMMAND ${PROJECT_SOURCE_DIR}/docs/check_reference
                            ${PROJECT_BINARY_DIR}/Doxyfile.docs

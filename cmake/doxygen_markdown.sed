@@ -9,6 +9,8 @@
 }
 s/\$\$([^$]+)\$\$/\\f[\1\\f]/g
 s/\$([^$]+)\$/\\f$\1\\f$/g
+# It takes the number of a chapter in a title for that of a list.
+1s/^# ([0-9]+[a-z]?)\. /# Chapter \1: /
 # A link's text that goes over the end of a line ends its formatting.
 /\[[A-Za-z][^]]*$/{
   N

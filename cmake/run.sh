@@ -13,7 +13,7 @@ packages_fuzz="clang-14"
 packages_arm="g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 packages_arm64="libeigen3-dev nlohmann-json3-dev zlib1g-dev libcli11-dev catch2" # of that architecture
 packages_figures="gnuplot-nox fonts-dejavu-core"
-packages_lint="git clang-format-14 clang-tidy-14 doxygen doxygen-awesome-css"
+packages_lint="git clang-format-14 clang-tidy-14 doxygen doxygen-awesome-css libjs-mathjax"
 
 say() { echo "$self: $*" >&2; }
 
