@@ -87,7 +87,7 @@ Tensor fold(const Tensor& columns, Pair output_size, Pair kernel_size,
 /// equal elements the first.
 ValuesIndices max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
                                       const PoolOptions& options = {});
-/// Max_pool1d() together with the positions of the largest elements, int64.
+/// max_pool1d() together with the positions of the largest elements, int64.
 ValuesIndices max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
                                       const Pool1dOptions& options = {});
 /// adaptive_max_pool2d() together with the positions of the largest elements.
@@ -217,7 +217,7 @@ ValuesIndices fractional_max_pool3d_with_indices(const Tensor& x, Triple kernel_
                                                  const FractionalPool3dOptions& options);
 /// \}
 
-/// \name Convolutions that keep the size: stride 1, zeros on both sides, one more behind where the
+/// \name Convolutions that keep the size: stride 1, zeros on both sides, one more at the end if the
 /// kernel's reach is even
 /// \{
 /// Same: as many zeros as keep the size; valid: none.

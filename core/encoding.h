@@ -12,7 +12,7 @@
 namespace hero::core {
 
 /// Which arrays a file keeps in int8, int4, fp8_e4m3 or fp8_e5m2, and loses what these bytes leave
-/// out. Arrays of float32 and halves that take fewer bytes so; others stay as they are. Reading
+/// out. Only arrays of float32 or 16 bits that then take fewer bytes are encoded. Reading
 /// needs no Encoding: arrays come back in their dtype and shape, as decode() of encode() of one row
 /// with all elements.
 struct Encoding {
@@ -25,7 +25,7 @@ struct Encoding {
   std::optional<Codec> of(std::string_view name) const;
   /// "" for none; "int8, exp_avg_sq in fp8_e5m2".
   std::string text() const;
-  /// An Error, which begins with `what`, where a codec is sign1, which keeps no more than signs.
+  /// Throws an Error that begins with `what` if a codec is sign1, which keeps only signs.
   void check_codecs(const char* what) const;
 };
 

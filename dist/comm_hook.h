@@ -3,7 +3,7 @@
 //
 //   dist::CodecHook hook({.codec = dist::Codec::int8});
 //   ddp.register_comm_hook(hook);   // a quarter of the bytes
-//   checkpoint.track("hook", hook);  // what the bytes left out, which later steps carry on
+//   checkpoint.track("hook", hook);  // what the bytes left out, which later steps make up for
 #include <functional>
 #include <memory>
 #include <string>

@@ -14,7 +14,7 @@ namespace hero::dist {
 struct Offload {
   /// True: the shards that the optimizer steps are in page-locked host memory, with their gradients
   /// and the optimizer's states, and the cpu makes the step. Stages 1 and 2 keep the whole
-  /// parameters on the device besides; stage 3 and fully_shard() have only the shards, so there it
+  /// parameters on the device, too; stage 3 and fully_shard() have only the shards, so there it
   /// is the same as `parameters`.
   bool optimizer = false;
   /// True, for stage 3 and fully_shard(): parameters are on the device only while they are

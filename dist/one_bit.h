@@ -147,14 +147,14 @@ struct OneBitLAMBOptions {
 /// 1-bit LAMB. The warm-up is LAMB's, its quotient c = |p| / |d| kept within [min_coeff, max_coeff]
 /// and averaged over the steps, each parameter's by itself. A frozen step makes momenta as
 /// OneBitAdam does, after scaling each parameter's to the same root of the mean square (scales are
-/// those of the freeze); v and the average of c stay, and v' goes on from v with the gradients that
+/// those of the freeze); v and the average of c stay, and v' starts from v with the gradients that
 /// the means stand for, (m - beta1 m') / (1 - beta1). Then p -= lr c f d, d = m / (1 - beta1^t) /
 /// denominator
 /// + weight_decay p, where f is the largest quotient of the denominators by v and by v', drawn
 /// towards 1 by the share of the decay in d, within [factor_min, factor_max] and within
 /// factor_threshold of the last step's. Li et al., arXiv 2104.06069, algorithm 1.
 ///
-/// What is said of OneBitAdam about bytes, errors, checkpoints and DDP is true here, too. It has
+/// What OneBitAdam says about bytes, errors, checkpoints and DDP is true here, too. It has
 /// one more array for each parameter, v'.
 class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public RankStates {
  public:
@@ -239,7 +239,7 @@ struct ZeroOneAdamOptions {
 /// Between two means the ranks have different parameters: state_dict() then throws an Error that
 /// names the step of the next mean, and synchronize() makes one at once. After a mean all ranks
 /// have the same bits. A step sends the bytes of DDP's all_reduce if v is updated, those of
-/// OneBitAdam if bits are sent, and none if it is local. What else is said of OneBitAdam is true
+/// OneBitAdam if bits are sent, and none if it is local. What else OneBitAdam says is true
 /// here, too; a gradient that is not finite in a local step is an Error of that rank, which the
 /// others get in their next call.
 class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public RankStates {

@@ -58,9 +58,9 @@ struct Strategy {
   std::string text() const;
 };
 
-/// The cost seconds per step of a strategy.
+/// What a step of a strategy costs.
 struct PlanCost {
-  double seconds = 0.0;  ///< of a step
+  double seconds = 0.0;  ///< seconds of a step
   int64_t memory = 0;    ///< peak memory of the fullest rank, in bytes
   double inside = 0.0;   ///< bytes that the busiest rank sends within its host in a step
   double outside = 0.0;  ///< bytes that it sends to other hosts
@@ -134,7 +134,7 @@ std::vector<Strategy> strategies(const PlanRequest& request);
 /// (Rajbhandari et al., arXiv 1910.02054), 2 P + 2 P + 12 P with each term divided by `shard` from
 /// its rung on; in float32 4 P + 4 P + 8 P. When it has taken the forwards of the micro-batches
 /// that wait at a time it holds parameters, optimizer states and activations: of micro-batches of b
-/// sequences of s positions each block keeps s b C (8 + 26 / t) bytes in halves, where Korthikanti
+/// sequences of s positions each block keeps s b C (8 + 26 / t) bytes in 16 bits, where Korthikanti
 /// et al. (arXiv 2205.05198, equation 1 and 2) have s b C (10 + 24 / t + 5 a s / (C t)): Hero keeps
 /// no matrix of attention and no dropout. A checkpointed block keeps 2 s b C, one at a time as much
 /// as the others. What is offloaded is not counted.
@@ -148,7 +148,7 @@ int64_t disk_bound(const PlanRequest& request, const Strategy& strategy);
 int64_t host_share(const PlanRequest& request);
 /// A rank's part of its host's disk.
 int64_t disk_share(const PlanRequest& request);
-/// Seconds that a step takes at least: the products and attention of the stage with the most of
+/// The least seconds that a step takes: the products and attention of the stage with the most of
 /// them at the cluster's speed, the bytes of tensor parallelism inside the host, what a schedule
 /// waits for at its ends, and for what is offloaded the step at the speed of the host's memory or,
 /// if that is more, of the disk; or, if that is more, the gradients' way over the network.
@@ -172,7 +172,7 @@ Rehearsal strategy_timeline(const PlanRequest& request, const Strategy& strategy
 /// strategy with offload is left out if it was found to fit with less.
 Plan plan(const PlanRequest& request);
 
-/// The best strategies and, by tensor ranks and stages, why all others fell.
+/// The best strategies and, by tensor ranks and stages, why all others were dropped.
 std::string table(const Plan& plan);
 /// The configuration file of a strategy, which dist::Config reads and dist::Trainer runs: JSON with
 /// DeepSpeed's keys, for offload its "offload_optimizer" and "offload_param", and Hero's own

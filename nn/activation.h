@@ -8,12 +8,12 @@ namespace hero::nn {
 
 /// \name Without options
 /// \{
-/// Max(0, x), elementwise.
+/// max(0, x), elementwise.
 class ReLU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return relu(x); }
 };
-/// Min(max(0, x), 6), elementwise.
+/// min(max(0, x), 6), elementwise.
 class ReLU6 : public Module {
  public:
   Tensor forward(const Tensor& x) override { return relu6(x); }
@@ -24,12 +24,12 @@ class SELU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return selu(x); }
 };
-/// X sigmoid(x), also called swish. Hendrycks and Gimpel, arXiv 1606.08415.
+/// x sigmoid(x), also called swish. Hendrycks and Gimpel, arXiv 1606.08415.
 class SiLU : public Module {
  public:
   Tensor forward(const Tensor& x) override { return silu(x); }
 };
-/// X tanh(softplus(x)). Misra, arXiv 1908.08681.
+/// x tanh(softplus(x)). Misra, arXiv 1908.08681.
 class Mish : public Module {
  public:
   Tensor forward(const Tensor& x) override { return mish(x); }
@@ -39,32 +39,32 @@ class Sigmoid : public Module {
  public:
   Tensor forward(const Tensor& x) override { return sigmoid(x); }
 };
-/// Log(1 / (1 + exp(-x))).
+/// log(1 / (1 + exp(-x))).
 class LogSigmoid : public Module {
  public:
   Tensor forward(const Tensor& x) override { return logsigmoid(x); }
 };
-/// Min(max(0, x + 3), 6) / 6, a sigmoid of straight lines.
+/// min(max(0, x + 3), 6) / 6, a sigmoid of straight lines.
 class Hardsigmoid : public Module {
  public:
   Tensor forward(const Tensor& x) override { return hardsigmoid(x); }
 };
-/// X hardsigmoid(x). Howard et al., arXiv 1905.02244.
+/// x hardsigmoid(x). Howard et al., arXiv 1905.02244.
 class Hardswish : public Module {
  public:
   Tensor forward(const Tensor& x) override { return hardswish(x); }
 };
-/// Tanh(x).
+/// tanh(x).
 class Tanh : public Module {
  public:
   Tensor forward(const Tensor& x) override { return tanh(x); }
 };
-/// X - tanh(x).
+/// x - tanh(x).
 class Tanhshrink : public Module {
  public:
   Tensor forward(const Tensor& x) override { return tanhshrink(x); }
 };
-/// X / (1 + |x|).
+/// x / (1 + |x|).
 class Softsign : public Module {
  public:
   Tensor forward(const Tensor& x) override { return softsign(x); }
@@ -73,7 +73,7 @@ class Softsign : public Module {
 
 /// \name With options
 /// \{
-/// X Phi(x), with the normal distribution function Phi. Hendrycks and Gimpel, arXiv 1606.08415.
+/// x Phi(x), with the normal distribution function Phi. Hendrycks and Gimpel, arXiv 1606.08415.
 class GELU : public Module {
  public:
   /// Makes the layer; Gelu::tanh approximates Phi by a hyperbolic tangent.
@@ -84,7 +84,7 @@ class GELU : public Module {
  private:
   Gelu approximate_;
 };
-/// X, or negative_slope * x if x is negative.
+/// x, or negative_slope * x if x is negative.
 class LeakyReLU : public Module {
  public:
   /// Makes the layer with this slope for negative x.
@@ -108,7 +108,7 @@ class RReLU : public Module {
  private:
   double lower_, upper_;
 };
-/// X, or alpha (exp(x) - 1) if x is negative. Clevert et al., arXiv 1511.07289.
+/// x, or alpha (exp(x) - 1) if x is negative. Clevert et al., arXiv 1511.07289.
 class ELU : public Module {
  public:
   /// Makes the layer; -alpha is its limit for small x.
@@ -119,7 +119,7 @@ class ELU : public Module {
  private:
   double alpha_;
 };
-/// X, or alpha (exp(x / alpha) - 1) if x is negative. Barron, arXiv 1704.07483.
+/// x, or alpha (exp(x / alpha) - 1) if x is negative. Barron, arXiv 1704.07483.
 class CELU : public Module {
  public:
   /// Makes the layer; -alpha is its limit for small x.
@@ -130,7 +130,7 @@ class CELU : public Module {
  private:
   double alpha_;
 };
-/// X limited to [min_val, max_val].
+/// x limited to [min_val, max_val].
 class Hardtanh : public Module {
  public:
   /// Makes the layer with these limits.
@@ -141,7 +141,7 @@ class Hardtanh : public Module {
  private:
   double low_, high_;
 };
-/// Log(1 + exp(beta x)) / beta, a smooth ReLU; x itself if beta x is above threshold.
+/// log(1 + exp(beta x)) / beta, a smooth ReLU; x itself if beta x is above threshold.
 class Softplus : public Module {
  public:
   /// Makes the layer.
@@ -153,7 +153,7 @@ class Softplus : public Module {
  private:
   double beta_, threshold_;
 };
-/// X - lambda, x + lambda or 0, if x is above lambda, below -lambda or between the two.
+/// x - lambda, x + lambda or 0, if x is above lambda, below -lambda or between the two.
 class Softshrink : public Module {
  public:
   /// Makes the layer with this lambda.
@@ -164,7 +164,7 @@ class Softshrink : public Module {
  private:
   double lambda_;
 };
-/// X, or 0 if x lies in [-lambda, lambda].
+/// x, or 0 if x lies in [-lambda, lambda].
 class Hardshrink : public Module {
  public:
   /// Makes the layer with this lambda.
@@ -175,7 +175,7 @@ class Hardshrink : public Module {
  private:
   double lambda_;
 };
-/// X if it is above threshold, else value.
+/// x if it is above threshold, else value.
 class Threshold : public Module {
  public:
   /// Makes the layer.
@@ -209,7 +209,7 @@ class GLU : public Module {
  private:
   int64_t dim_;
 };
-/// Exp(x_i) / sum_j exp(x_j) along dimension `dim`.
+/// exp(x_i) / sum_j exp(x_j) along dimension `dim`.
 class Softmax : public Module {
  public:
   /// Makes the layer. Negative dimensions count from the end.

@@ -15,7 +15,7 @@ struct AdaptiveLogSoftmaxOptions {
 
 /// What AdaptiveLogSoftmaxWithLoss returns.
 struct AdaptiveLogSoftmaxOutput {
-  Tensor output;  ///< [N]: the log-probability of each row's target; [] of one row
+  Tensor output;  ///< [N]: the log-probability of each row's target; [] for one row
   Tensor loss;    ///< []: the mean of -output
 };
 
@@ -32,16 +32,16 @@ class AdaptiveLogSoftmaxWithLoss : public Module {
   AdaptiveLogSoftmaxWithLoss(int64_t in_features, int64_t n_classes, std::vector<int64_t> cutoffs,
                              const AdaptiveLogSoftmaxOptions& options = {});
   using Module::forward;
-  /// Of x [N, in_features] with int64 targets [N], or of one row [in_features] with a target [].
+  /// Takes x [N, in_features] and int64 targets [N], or one row [in_features] and a target [].
   /// Targets are read on the host.
   AdaptiveLogSoftmaxOutput forward(const Tensor& x, const Tensor& target);
   using Module::operator();
   /// Calls forward(), with hooks around it.
   AdaptiveLogSoftmaxOutput operator()(const Tensor& x, const Tensor& target);
-  /// The log-probabilities of all classes, [N, n_classes], of x [N, in_features].
+  /// The log-probabilities of all classes, [N, n_classes], for x [N, in_features].
   Tensor log_prob(const Tensor& x);
-  /// The likeliest class of each row of x [N, in_features], int64 [N]; clusters are computed for
-  /// rows alone whose best score in the head is that of a cluster.
+  /// The likeliest class of each row of x [N, in_features], int64 [N]; clusters are computed only
+  /// for rows whose best score in the head is that of a cluster.
   Tensor predict(const Tensor& x);
 
  private:

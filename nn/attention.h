@@ -37,7 +37,7 @@ struct MultiheadAttentionResult {
   Tensor weights;  ///< [N, T, S], or [N, H, T, S] if not averaged; undefined if not needed
 };
 
-/// Concat(heads) W_o with head_i = softmax(q_i k_i^T / sqrt(E / H)) v_i. Vaswani et al., arXiv
+/// concat(heads) W_o with head_i = softmax(q_i k_i^T / sqrt(E / H)) v_i. Vaswani et al., arXiv
 /// 1706.03762. Parameters: in_proj_weight [3 E, E] (rows of queries, keys, values), in_proj_bias [3
 /// E], out_proj.weight [E, E], out_proj.bias [E]; with kdim or vdim, q_proj_weight, k_proj_weight
 /// and v_proj_weight in place of in_proj_weight. With num_kv_heads, keys and values have E

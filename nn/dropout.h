@@ -42,7 +42,7 @@ class Dropout2d : public Module {
   double p_;
 };
 
-/// Whole channels of x [N, C, D, H, W] or [C, D, H, W].
+/// Zeroes whole channels of x [N, C, D, H, W] or [C, D, H, W].
 class Dropout3d : public Module {
  public:
   /// Makes the layer. Throws an Error unless p is in [0, 1].
@@ -54,7 +54,7 @@ class Dropout3d : public Module {
   double p_;
 };
 
-/// Dropout that keeps mean 0 and variance 1 behind selu. Klambauer et al., arXiv 1706.02515.
+/// Dropout that keeps mean 0 and variance 1 after selu. Klambauer et al., arXiv 1706.02515.
 class AlphaDropout : public Module {
  public:
   /// Makes the layer. Throws an Error unless p is in [0, 1].

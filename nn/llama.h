@@ -67,8 +67,8 @@ class LlamaAttention : public Module {
   /// Attends with x [B, T, C]. If the projections give only some heads, as a rank's shards do
   /// (dist::tensor_parallel), it attends with these.
   Tensor forward(const Tensor& x) override;
-  /// From now on, x has only this rank's positions, which attend to those of all ranks; null: x is
-  /// whole again. A cache throws an Error then.
+  /// From now on, x has only this rank's positions, which attend to those of all ranks; null makes
+  /// x whole again. A cache throws an Error then.
   void set_sequence(std::shared_ptr<const SequencePart> sequence);
   /// The number of heads of queries, of the whole layer.
   int64_t num_heads() const { return heads_; }

@@ -185,7 +185,7 @@ class CTCLoss : public Module {
  private:
   CtcOptions options_;
 };
-/// Target (log target - x), of log-probabilities x; with log_target, the target is a logarithm too.
+/// target (log target - x), of log-probabilities x; with log_target, the target is a logarithm too.
 class KLDivLoss : public Loss {
  public:
   /// Makes the loss.
@@ -202,7 +202,7 @@ class KLDivLoss : public Loss {
 
 /// \name Margins
 /// \{
-/// X where the target is 1, max(0, margin - x) where it is -1.
+/// x where the target is 1, max(0, margin - x) where it is -1.
 class HingeEmbeddingLoss : public Loss {
  public:
   /// Makes the loss.
@@ -215,7 +215,7 @@ class HingeEmbeddingLoss : public Loss {
   double margin_;
   Reduction reduction_;
 };
-/// Log(1 + exp(-target x)), for targets 1 and -1.
+/// log(1 + exp(-target x)), for targets 1 and -1.
 class SoftMarginLoss : public Loss {
  public:
   /// Makes the loss.
@@ -263,7 +263,7 @@ class MultiLabelSoftMarginLoss : public Loss {
   Reduction reduction_;
   Tensor& weight_;
 };
-/// Max(0, margin - target (a - b)): the arguments are a, b and a target of 1 or -1, which says that
+/// max(0, margin - target (a - b)): the arguments are a, b and a target of 1 or -1, which says that
 /// a should be above or below b.
 class MarginRankingLoss : public Loss3 {
  public:

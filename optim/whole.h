@@ -5,7 +5,7 @@
 namespace hero::optim {
 
 /// The whole parameter, contiguous, of what each owner has for a leaf's elements: `part` has the
-/// leaf's shape and may be its values, its gradient or a state. Of a leaf that is whole it is
+/// leaf's shape and may be its values, its gradient or a state. For a whole leaf it is
 /// `part`. A collective of the leaf's owners, and no bit changes on the way: each gives the bits of
 /// its elements and zeros elsewhere, and the words are added up. `optimizer` names the Error where
 /// a shard has no owners.
