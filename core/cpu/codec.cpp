@@ -195,30 +195,28 @@ const CodecKernels& kernels_of(Codec codec) {
   fail("codec: number ", static_cast<int>(codec), " is none");
 }
 
-// Begins to bring elements into the second-level cache.
+// Begins to bring elements into the first-level cache.
 void fetch(const float* x, int64_t count) {
-  for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(x + i, 0, 2);
+  for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(x + i);
 }
 
-// The signs of a stretch; the sum of its squares is added to `squares`. With `error`, of x + error,
-// which becomes it.
-void encode_sign_stretch(const FloatSource& source, const Array* error, const Stretch& s,
+// The signs of a stretch of an array of n elements; the sum of its squares is added to `squares`.
+// With `error`, of x + error, which becomes it.
+void encode_sign_stretch(const FloatSource& source, int64_t n, const Array* error, const Stretch& s,
                          uint32_t* to, ExactSum& squares) {
+  constexpr int64_t kAhead = 4 * kBlock;
   BlockValues values;
   for (int64_t at = 0; at < s.count; at += kBlock) {
     const int64_t count = std::min(kBlock, s.count - at);
-    const float* const x_at = source.read(s.begin + at, count, values);
-    const float* from = x_at;
+    const float* from = source.read(s.begin + at, count, values);
+    // What comes later is on its way while this block is read three times.
+    if (source.direct() && s.begin + at + kAhead + kBlock <= n) fetch(from + kAhead, kBlock);
     if (error != nullptr) {
       float* const sums = error->data<float>() + s.begin + at;
       for (int64_t i = 0; i < count; ++i) sums[i] += from[i];
       from = sums;
     }
     encode_signs(from, count, to + at / kWordElements);
-    // What comes next is on its way while squares are added up, which reads nothing new.
-    if (source.direct() && at + 3 * kBlock <= s.count) {
-      fetch(x_at + 2 * kBlock, kBlock);
-    }
     squares.add_squares(from, count);
   }
 }
@@ -240,7 +238,7 @@ std::vector<float> encode_sign_rows(const Array& x, int64_t row, const Array& by
     std::fill(of_row + first + used, of_row + end, 0u);
     if (s.count == 0) return;
     ExactSum part;
-    encode_sign_stretch(source, error, s, of_row + first, part);
+    encode_sign_stretch(source, x.numel(), error, s, of_row + first, part);
     const std::lock_guard lock(adding);
     sums[static_cast<size_t>(s.row)].add(part);
   });

@@ -123,6 +123,16 @@ void widen(const float* x, DoubleLanes& wide) {
 #endif
 }
 
+// sum = to + wide^2. The squares are exact, so that an instruction which does not round them has
+// the same result.
+void plus_square(const DoubleLanes& to, const DoubleLanes& wide, DoubleLanes& sum) {
+#ifdef __AVX512F__
+  sum = _mm512_fmadd_pd(wide, wide, to);
+#else
+  sum = to + wide * wide;
+#endif
+}
+
 double two_to(int exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
@@ -157,10 +167,11 @@ bool ExactSum::add_close_squares(const float* x) {
   for (int64_t i = 0; i < kBlock; i += kSumLanes) {
 #pragma GCC unroll 4
     for (int v = 0; v < kSumVectors; ++v) {
-      DoubleLanes wide;
+      DoubleLanes wide, next, rounded_off;
       widen(x + i + 8 * v, wide);
-      const DoubleLanes square = wide * wide, next = sums[v] + square;
-      left[v] += square - (next - sums[v]);
+      plus_square(sums[v], wide, next);
+      plus_square(sums[v] - next, wide, rounded_off);
+      left[v] += rounded_off;
       sums[v] = next;
     }
   }
