@@ -72,7 +72,7 @@ Spent trained(const PlanRequest& request, const Strategy& s) {
 
 }  // namespace
 
-TEST_CASE("trainer: a run by a plan's file holds and sends the plan's bytes", "[threads]") {
+TEST_CASE("trainer: a run by a plan's file holds and sends the plan's bytes") {
   const std::vector<Strategy> ways = {
       {.replicate = 4, .rung = PlanRung::ddp},
       {.shard = 4, .rung = PlanRung::zero1},
