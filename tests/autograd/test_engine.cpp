@@ -3,6 +3,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/autograd/gradcheck.h>
 #include <hero/core/functions/map.h>
 
 using namespace hero;
@@ -19,6 +20,28 @@ struct Cube : Op {
   Array forward(const Array& x) { return core::map<core::kernels::Pow>(x, Scalar(3.0)); }
   Grads backward(const Tensor& g) override { return {g * 3.0 * square(input(0))}; }
 };
+
+// [snippet: own operation]
+/// x exp(-x^2), for floating x of any shape.
+struct Bump : Op {
+  static constexpr unsigned kSaveInputs = 1;  // a bit for each input
+  const char* name() const override { return "bump"; }
+  Array forward(const Array& x) {
+    const NoGrad no_grad;
+    const Tensor t(x);
+    return (t * exp(-square(t))).array();
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0);
+    return {g * (1.0 - 2.0 * square(x)) * exp(-square(x))};
+  }
+};
+
+Tensor bump(const Tensor& x) {
+  check(is_floating(x.dtype()), "bump: x is ", x.dtype(), ", not floating; convert it with to()");
+  return record(Bump{}, x);
+}
+// [end]
 
 struct Wrong : Op {
   const char* name() const override { return "wrong"; }
@@ -168,6 +191,16 @@ TEST_CASE("a user's own operation is one struct, differentiable twice") {
   const Tensor g = grad(y, x, {.create_graph = true});
   CHECK(g.item() == 12.0);
   CHECK(grad(g, x).item() == 12.0);
+}
+
+TEST_CASE("a user's own operation may compute with tensors") {
+  manual_seed(1);
+  const Tensor x = randn({3, 4}, {.dtype = kFloat64, .requires_grad = true});
+  const auto of_x = [](const std::vector<Tensor>& in) { return bump(in[0]); };
+  CHECK(gradcheck(of_x, {x}));
+  CHECK(gradgradcheck(of_x, {x}));
+  CHECK(bump(zeros({2, 3}, {.device = kMeta})).shape() == Shape{2, 3});
+  CHECK_THROWS_WITH(bump(tensor({1, 2})), "bump: x is int64, not floating; convert it with to()");
 }
 
 TEST_CASE("an operation that returns the wrong number of gradients is named") {
