@@ -241,11 +241,12 @@ TEST_CASE("the page for PyTorch's users: data and saving") {
 TEST_CASE("the page for PyTorch's users: ranks") {
   dist::run_ranks(2, [](dist::Communicator& world) {
     manual_seed(0);
-    const Array x = Array::full({4}, 1.0F, kFloat32), all = Array::empty({8}, kFloat32);
-    world.all_reduce(x);
-    world.all_reduce(x, {.op = dist::ReduceOp::mean});
-    world.broadcast(x, 0);
-    world.all_gather(all, x);
+    const Tensor x = ones({4}), all = empty({8});
+    world.all_reduce(x.array());
+    check(x.to_vector<float>() == std::vector<float>(4, 2.0F), "the sum of ones on two ranks");
+    world.all_reduce(x.array(), {.op = dist::ReduceOp::mean});
+    world.broadcast(x.array(), 0);
+    world.all_gather(all.array(), x.array());
     world.barrier();
     world.out() << "rank " << world.rank() << " of " << world.size() << "\n";
     const dist::Communicator mine = world.split(world.rank(), 0);
