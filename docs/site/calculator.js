@@ -38,8 +38,8 @@ const calculator = (() => {
     const where = fits.length === 0 ? "more than 80 GB" : `within GPUs of ${list(fits)}`;
     return (
       `${memory.stages[stage()].name} on ${now.ranks} ${now.ranks === 1 ? "rank" : "ranks"}: ` +
-      `${page.bytes(together)} a rank, ${where}, before activations. ` +
-      `With 32 GB a rank, ${page.count(memory.largest(stage(), 32e9, now))} parameters would fit.`
+      `${page.bytes(together)} per rank, ${where}, before activations. ` +
+      `With 32 GB per rank, ${page.count(memory.largest(stage(), 32e9, now))} parameters would fit.`
     );
   }
 

@@ -115,10 +115,10 @@ TEST_CASE("the memory calculator is used by keyboard alone") {
   browser.key("Tab");  // to the stages, of which the third is chosen
   browser.key("ArrowUp");
   CHECK(browser.evaluate("document.querySelector('input[name=stage]:checked').value") == "2");
-  CHECK(text(browser, "memory-said").find("ZeRO-2 on 1024 ranks: 258 GB a rank") == 0);
+  CHECK(text(browser, "memory-said").find("ZeRO-2 on 1024 ranks: 258 GB per rank") == 0);
   replace(browser, "optimizer-bytes", "8");
   CHECK(value(browser, "precision") == "2");  // momentum under mixed precision
-  CHECK(text(browser, "memory-said").find("ZeRO-2 on 1024 ranks: 257 GB a rank") == 0);
+  CHECK(text(browser, "memory-said").find("ZeRO-2 on 1024 ranks: 257 GB per rank") == 0);
   replace(browser, "gradient-bytes", "3");
   CHECK(value(browser, "precision") == "own");
 }
@@ -134,7 +134,7 @@ TEST_CASE("a number outside its limits is marked, and said") {
   browser.type("2");
   CHECK(browser.evaluate("document.getElementById('ranks').getAttribute('aria-invalid')") ==
         "false");
-  CHECK(text(browser, "memory-said").find("ZeRO-3 on 2 ranks: 60.0 GB a rank") == 0);
+  CHECK(text(browser, "memory-said").find("ZeRO-3 on 2 ranks: 60.0 GB per rank") == 0);
   replace(browser, "rate", "-1");
   CHECK(text(browser, "play-said") == "One of the numbers is missing or outside its limits.");
 }
