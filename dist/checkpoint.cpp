@@ -109,12 +109,10 @@ void Checkpointer::track_module(const std::string& name, nn::Module& module) {
   add(name).module = &module;
 }
 
-void Checkpointer::track_optimizer(const std::string& name, optim::Optimizer& optimizer,
-                                   Parameters parameters) {
+void Checkpointer::track_optimizer(const std::string& name, optim::Optimizer& optimizer) {
   Tracked& tracked = add(name);
   tracked.optimizer = &optimizer;
   tracked.own = dynamic_cast<RankStates*>(&optimizer);
-  tracked.parameters = std::move(parameters);
 }
 
 void Checkpointer::track(const std::string& name, std::function<StateDict()> save,

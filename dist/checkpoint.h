@@ -79,10 +79,8 @@ class Checkpointer {
   void track(const std::string& name, T& object) {
     if constexpr (std::is_base_of_v<nn::Module, T>) {
       track_module(name, object);
-    } else if constexpr (requires { object.model_parameters(); }) {
-      track_optimizer(name, object, [&object] { return object.model_parameters(); });
     } else if constexpr (std::is_base_of_v<optim::Optimizer, T>) {
-      track_optimizer(name, object, [&object] { return object.parameters(); });
+      track_optimizer(name, object);
     } else {
       track(
           name, [&object] { return StateDict(object.state_dict()); },
@@ -132,13 +130,11 @@ class Checkpointer {
   std::string folder(int64_t step) const;
 
  private:
-  using Parameters = std::function<std::vector<Tensor>()>;
-
   /// Rank 0 takes the lock of the run's folder, for all. A collective.
   void hold_lock(nn::FolderLock::Unwritable unwritable);
 
   void track_module(const std::string& name, nn::Module& module);
-  void track_optimizer(const std::string& name, optim::Optimizer& optimizer, Parameters parameters);
+  void track_optimizer(const std::string& name, optim::Optimizer& optimizer);
   Tracked& add(const std::string& name);
   Manifest read_manifest(int64_t step) const;
   /// "" for a checkpoint whose files are as they were written.

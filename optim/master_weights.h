@@ -60,7 +60,7 @@ class MasterWeights : public O {
       : O(master_groups(groups)), params_(all_params(groups)) {}
 
   /// The parameters of the model, which the masters are rounded into.
-  const std::vector<Tensor>& model_parameters() const { return params_; }
+  std::vector<Tensor> model_parameters() const override { return params_; }
   /// Copies the parameters' values into the masters. Call it after something else has written to
   /// the parameters, such as a loaded checkpoint.
   void refresh() {

@@ -58,8 +58,11 @@ class Optimizer {
   virtual void step_scaled(double factor);
   /// \}
 
-  /// All parameters, in the order of the groups.
+  /// All parameters that are stepped, in the order of the groups.
   std::vector<Tensor> parameters() const;
+  /// The model's parameters, in the same order: parameters(), except where an optimizer steps
+  /// copies of them, as MasterWeights does.
+  virtual std::vector<Tensor> model_parameters() const { return parameters(); }
   /// The number of groups.
   int groups() const { return static_cast<int>(group_ends_.size()); }
   /// \name An option of a group by its name: "lr", "momentum", "beta1", "weight_decay", ...

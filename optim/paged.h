@@ -150,12 +150,16 @@ class Paged : public O {
  private:
   void page(core::SwapFile& file, const PagedOptions& options) {
     std::vector<int64_t> bytes;
+    for (const Tensor& param : this->model_parameters()) {
+      const auto i = static_cast<int>(has_master_.size());
+      has_master_.push_back(!is_same(param, this->state(i).param));
+    }
     for (int group = 0; group < this->groups(); ++group) {
       const auto arrays = static_cast<int64_t>(this->array_names(group).size());
       for (int i = this->group_begin(group); i < this->group_end(group); ++i) {
         const Array& param = this->state(i).param.array();
         const int64_t each = param.numel() * item_size(core::state_dtype(param.dtype()));
-        bytes.push_back((arrays + (master(i).defined() ? 1 : 0)) * each);
+        bytes.push_back((arrays + (has_master(i) ? 1 : 0)) * each);
       }
     }
     pager_ = std::make_unique<detail::StatePager>(file, options, bytes,
@@ -166,25 +170,18 @@ class Paged : public O {
     for (const int param : std::exchange(stepped_, {})) O::updated(param);
     pager_->leave();
   }
-  // The copy that is stepped in place of a parameter; undefined where there is none.
-  Array master(int param) const {
-    if constexpr (requires(const O& o) { o.model_parameters(); }) {
-      const Tensor& stepped = this->state(param).param;
-      if (!is_same(stepped, this->model_parameters()[static_cast<size_t>(param)])) {
-        return stepped.array();
-      }
-    }
-    return {};
-  }
+  // Whether a copy is stepped in place of the parameter.
+  bool has_master(int param) const { return has_master_[static_cast<size_t>(param)]; }
   std::vector<Array> states_of(int param) const {
     std::vector<Array> arrays;
     for (const auto& state : this->state(param).arrays) arrays.push_back(state.array);
-    if (const Array copy = master(param); copy.defined()) arrays.push_back(copy);
+    if (has_master(param)) arrays.push_back(this->state(param).param.array());
     return arrays;
   }
 
   std::unique_ptr<detail::StatePager> pager_;
-  std::vector<int> stepped_;  // of the window in memory
+  std::vector<bool> has_master_;  // of each parameter
+  std::vector<int> stepped_;      // of the window in memory
 };
 
 }  // namespace hero::optim

@@ -82,7 +82,7 @@ Saves saves_of(const Tracked& object, const std::vector<Held>* module, const std
   if (module != nullptr) {
     each_part(*module, add);
   } else {
-    OptimizerParts(*object.optimizer, object.parameters(), all).each_part(add);
+    OptimizerParts(*object.optimizer, object.optimizer->model_parameters(), all).each_part(add);
   }
   return saves;
 }
@@ -297,7 +297,7 @@ void load_files(const std::string& folder, const Communicator& world, const Mani
       if (t->module != nullptr) {
         modules.push_back(stage_module(values.of_module[modules.size()], PartFiles(files), {}));
       } else if (t->optimizer != nullptr) {
-        const OptimizerParts parts(*t->optimizer, t->parameters(), values.all);
+        const OptimizerParts parts(*t->optimizer, t->optimizer->model_parameters(), values.all);
         dicts.emplace_back(t.get(), parts.read(PartFiles(files)));
       } else if (t->load) {
         check(files.size() == 1, "checkpoint: ", t->name, " has ", files.size(), " files");

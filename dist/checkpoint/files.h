@@ -20,7 +20,6 @@ struct Tracked {
   std::string name;
   nn::Module* module = nullptr;
   optim::Optimizer* optimizer = nullptr;
-  std::function<std::vector<Tensor>()> parameters = {};
   std::function<nn::StateDict()> save = {};
   std::function<void(const nn::StateDict&)> load = {};
   int64_t* integer = nullptr;

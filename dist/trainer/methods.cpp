@@ -2,7 +2,6 @@
 #include <cmath>
 #include <concepts>
 #include <numbers>
-#include <type_traits>
 
 #include <hero/dist/one_bit.h>
 #include <hero/dist/trainer/methods.h>
@@ -122,23 +121,6 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
 
 bool casts_products(const Config& config) {
   return config.compute == kFloat16 && is_in_bits(config.optimizer.type);
-}
-
-void track_method(Checkpointer& checkpoint, const std::string& name, optim::Optimizer& optimizer) {
-  const auto has_tracked = [&]<class O>(std::type_identity<O>) {
-    auto* const masters = dynamic_cast<optim::MasterWeights<O>*>(&optimizer);
-    if (masters != nullptr) checkpoint.track(name, *masters);
-    return masters != nullptr;
-  };
-  const auto has_one_of = [&]<class... Os>(std::type_identity<Os>... methods) {
-    return (has_tracked(methods) || ...);
-  };
-  using namespace optim;
-  const bool of_masters =
-      has_one_of(std::type_identity<AdamW>(), std::type_identity<Adam>(), std::type_identity<SGD>(),
-                 std::type_identity<LAMB>(), std::type_identity<Lion>(),
-                 std::type_identity<Adagrad>(), std::type_identity<RMSprop>());
-  if (!of_masters) checkpoint.track(name, optimizer);
 }
 
 // Ranks that cut layers or stages among them would make bits of different rows: what they hold

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <hero/core/swap_file.h>
-#include <hero/dist/checkpoint.h>
 #include <hero/dist/config.h>
 #include <hero/dist/data_parallel.h>
 #include <hero/optim/optimizer.h>
@@ -20,9 +19,6 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config::Method& method,
                                                  const std::vector<Tensor>& parameters,
                                                  const DataParallel& rung,
                                                  core::SwapFile* file = nullptr);
-/// Tracks an optimizer that make_optimizer() made; one of masters by its own type, so that its
-/// states are those of the module's parameters.
-void track_method(Checkpointer& checkpoint, const std::string& name, optim::Optimizer& optimizer);
 /// Why the config's optimizer cannot step what the rest of it describes, and what can; "" where it
 /// can.
 std::string pairing_problem(const Config& config);

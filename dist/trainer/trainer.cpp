@@ -367,7 +367,7 @@ optim::Optimizer& Trainer::optimizer() const { return *state_->optimizer; }
 void Trainer::track(Checkpointer& checkpoint) {
   State& s = *state_;
   checkpoint.track("model", s.model);
-  track_method(checkpoint, "optimizer", *s.optimizer);
+  checkpoint.track("optimizer", *s.optimizer);
   if (s.schedule) checkpoint.track("scheduler", *s.schedule);
   checkpoint.track("global_steps", s.global_steps);
   checkpoint.track("micro_steps", s.micro_steps);

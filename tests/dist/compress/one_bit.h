@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "dist/ladder.h"
 
+#include <hero/dist/checkpoint.h>
 #include <hero/dist/one_bit.h>
 #include <hero/optim/accumulator.h>
 
@@ -236,5 +238,38 @@ inline std::string unlike(const Floats& got, const Floats& expected) {
   }
   return "";
 }
+
+/// A perceptron under DDP with an optimizer O that sends bits, and checkpoints of both.
+template <class O>
+struct TrackedBits {
+  template <class Options>
+  TrackedBits(const dist::Communicator& ranks, const Options& options, const std::string& run)
+      : world(ranks),
+        model(make_subject(Subject::mlp)),
+        ddp(*model, ranks),
+        optimizer(ddp, model->parameters(), options),
+        checkpoint(run, ranks) {
+    checkpoint.track("model", *model);
+    checkpoint.track("optimizer", optimizer);
+  }
+
+  void train(int from, int to) {
+    for (int step = from; step < to; ++step) {
+      subject_loss(Subject::mlp, *model, step, world.rank()).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  }
+  /// Puts this rank's parameters among those of all.
+  void end(std::vector<Floats>& ends) const {
+    ends[static_cast<size_t>(world.rank())] = flat_of(model->parameters());
+  }
+
+  const dist::Communicator& world;
+  std::unique_ptr<nn::Module> model;
+  dist::DDP ddp;
+  O optimizer;
+  dist::Checkpointer checkpoint;
+};
 
 }  // namespace hero::test

@@ -35,27 +35,26 @@ TEST_CASE("one_bit: 1-bit LAMB has the bits of one process that simulates its wo
 TEST_CASE("one_bit: 1-bit LAMB resumes bit for bit, and begins errors anew elsewhere") {
   const hero_test::TempDir dir;
   std::vector<Floats> expected(2), got(2);
-  const auto train = [&](Communicator& world, bool resume, int to, std::vector<Floats>& ends) {
-    const auto model = make_subject(Subject::mlp);
-    const DDP ddp(*model, world);
-    OneBitLAMB lamb(ddp, model->parameters(), kOneBitLAMB);
-    Checkpointer checkpoint(dir / "run", world);
-    checkpoint.track("model", *model);
-    checkpoint.track("optimizer", lamb);
-    for (int step = static_cast<int>(resume ? checkpoint.resume().value() : 0); step < to; ++step) {
-      subject_loss(Subject::mlp, *model, step, world.rank()).backward();
-      lamb.step();
-      lamb.zero_grad();
-      if (!resume && step == 4) checkpoint.save(5);
-    }
-    ends[static_cast<size_t>(world.rank())] = flat_of(model->parameters());
+  const auto run_of = [&](Communicator& world) {
+    return TrackedBits<OneBitLAMB>(world, kOneBitLAMB, dir / "run");
   };
-  run_ranks(2, [&](Communicator& world) { train(world, false, 8, expected); });
-  run_ranks(2, [&](Communicator& world) { train(world, true, 8, got); });
+  run_ranks(2, [&](Communicator& world) {
+    auto run = run_of(world);
+    run.train(0, 5);
+    run.checkpoint.save(5);
+    run.train(5, 8);
+    run.end(expected);
+  });
+  const auto resume = [&](Communicator& world, int to, std::vector<Floats>& ends) {
+    auto run = run_of(world);
+    run.train(static_cast<int>(run.checkpoint.resume().value()), to);
+    run.end(ends);
+  };
+  run_ranks(2, [&](Communicator& world) { resume(world, 8, got); });
   for (size_t rank = 0; rank < 2; ++rank) CHECK(unlike(got[rank], expected[rank]).empty());
   hero_test::CapturedStderr captured;
   std::vector<Floats> others(4);
-  run_ranks(4, [&](Communicator& world) { train(world, true, 7, others); });
+  run_ranks(4, [&](Communicator& world) { resume(world, 7, others); });
   CHECK_THAT(captured.text(), ContainsSubstring("begins anew: it was saved by 2 ranks"));
   for (const float value : others[0]) REQUIRE(std::isfinite(value));
 }

@@ -37,49 +37,34 @@ TEST_CASE("one_bit: 0/1 Adam has the bits of one process that simulates its work
 TEST_CASE("one_bit: 0/1 Adam is saved where its ranks are the same, and resumes bit for bit") {
   const hero_test::TempDir dir;
   std::vector<Floats> expected(2), got(2);
-  const auto train = [](Communicator& world, ZeroOneAdam& adam, nn::Module& model, int from,
-                        int to) {
-    for (int step = from; step < to; ++step) {
-      subject_loss(Subject::mlp, model, step, world.rank()).backward();
-      adam.step();
-      adam.zero_grad();
-    }
+  const auto run_of = [&](Communicator& world) {
+    return TrackedBits<ZeroOneAdam>(world, kZeroOneAdam, dir / "run");
   };
   run_ranks(2, [&](Communicator& world) {
-    const auto model = make_subject(Subject::mlp);
-    const DDP ddp(*model, world);
-    ZeroOneAdam adam(ddp, model->parameters(), kZeroOneAdam);
-    Checkpointer checkpoint(dir / "run", world);
-    checkpoint.track("model", *model);
-    checkpoint.track("optimizer", adam);
-    train(world, adam, *model, 0, 5);
-    checkpoint.save(5);
-    train(world, adam, *model, 5, 10);  // in the middle of two local steps
-    const std::string error = error_of([&] { checkpoint.save(10); });
+    auto run = run_of(world);
+    run.train(0, 5);
+    run.checkpoint.save(5);
+    run.train(5, 10);  // in the middle of two local steps
+    const std::string error = error_of([&] { run.checkpoint.save(10); });
     expect(error.find("zero_one_adam: ranks have made 1 of 2 local steps") != std::string::npos,
            error);
-    train(world, adam, *model, 10, 11);
-    expect(adam.synchronized(), "after the second");
-    checkpoint.save(11);
-    train(world, adam, *model, 11, 12);
-    adam.synchronize();  // before its time
-    expect(adam.synchronized(), "made the same");
-    train(world, adam, *model, 12, 16);
-    expected[static_cast<size_t>(world.rank())] = flat_of(model->parameters());
+    run.train(10, 11);
+    expect(run.optimizer.synchronized(), "after the second");
+    run.checkpoint.save(11);
+    run.train(11, 12);
+    run.optimizer.synchronize();  // before its time
+    expect(run.optimizer.synchronized(), "made the same");
+    run.train(12, 16);
+    run.end(expected);
   });
   for (const int from : {5, 11}) {
     run_ranks(2, [&](Communicator& world) {
-      const auto model = make_subject(Subject::mlp);
-      const DDP ddp(*model, world);
-      ZeroOneAdam adam(ddp, model->parameters(), kZeroOneAdam);
-      Checkpointer checkpoint(dir / "run", world);
-      checkpoint.track("model", *model);
-      checkpoint.track("optimizer", adam);
-      checkpoint.load(from);
-      train(world, adam, *model, from, 12);
-      adam.synchronize();
-      train(world, adam, *model, 12, 16);
-      got[static_cast<size_t>(world.rank())] = flat_of(model->parameters());
+      auto run = run_of(world);
+      run.checkpoint.load(from);
+      run.train(from, 12);
+      run.optimizer.synchronize();
+      run.train(12, 16);
+      run.end(got);
     });
     for (size_t rank = 0; rank < 2; ++rank) CHECK(unlike(got[rank], expected[rank]).empty());
   }
