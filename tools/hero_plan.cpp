@@ -1,10 +1,12 @@
 // hero-plan: the best ways to train a GPT on a cluster, from a description in JSON.
+#include <cerrno>
 #include <cstdio>
-#include <fstream>
+#include <cstring>
 
 #include <CLI/CLI.hpp>
 
 #include <hero/core/error.h>
+#include <hero/core/io/file.h>
 #include <hero/core/version.h>
 #include <hero/dist/plan.h>
 #include <hero/dist/rehearsal/cluster_file.h>
@@ -22,14 +24,20 @@ struct Options {
 };
 
 void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  hero::check(file.good(), "hero-plan: cannot write ", path);
+  hero::OutputFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+// A plan takes a while: a file that cannot be made is told before.
+void check_writable(const std::string& path) {
+  if (!path.empty()) const hero::OutputFile possible(path);
 }
 
 void plan(const Options& options) {
   dist::PlanRequest request = dist::load_plan_request(options.config);
+  check_writable(options.write);
+  check_writable(options.trace);
   request.best = options.best;
   if (options.rehearsals > 0) request.rehearsals = options.rehearsals;
   const dist::Plan found = dist::plan(request);
@@ -44,6 +52,7 @@ void plan(const Options& options) {
 void calibrate(const Options& options) {
   hero::nn::GPTConfig model;
   if (!options.config.empty()) model = dist::load_plan_request(options.config).model;
+  check_writable(options.write);
   const std::string text = cluster_text(dist::calibrate(options.calibrate_ranks, model));
   if (options.write.empty()) {
     std::fputs(text.c_str(), stdout);
@@ -59,14 +68,17 @@ int main(int argc, char** argv) {
                "hero-plan");
   Options options;
   app.add_option("--config", options.config, "what is to be planned, as JSON");
-  app.add_option("--best", options.best, "strategies to show")->check(CLI::Range(1, 1000));
-  app.add_option("--rehearsals", options.rehearsals, "at most so many strategies are rehearsed")
-      ->check(CLI::Range(1, 100000));
-  app.add_option("--trace", options.trace, "writes the best one's step for Perfetto");
+  auto* best =
+      app.add_option("--best", options.best, "strategies to show")->check(CLI::Range(1, 1000));
+  auto* most =
+      app.add_option("--rehearsals", options.rehearsals, "at most so many strategies are rehearsed")
+          ->check(CLI::Range(1, 100000));
+  auto* trace = app.add_option("--trace", options.trace, "writes the best one's step for Perfetto");
   app.add_option("--write", options.write, "writes the best one's configuration");
   auto* calibrates =
       app.add_flag("--calibrate", options.calibrate,
                    "measures this machine, for the model of --config, and prints it as a cluster");
+  calibrates->excludes(best)->excludes(most)->excludes(trace);
   app.add_option("--ranks", options.calibrate_ranks, "of --calibrate: threads of this machine")
       ->check(CLI::Range(1, 4096))
       ->needs(calibrates);
@@ -76,6 +88,8 @@ int main(int argc, char** argv) {
     hero::check(options.calibrate || !options.config.empty(),
                 "hero-plan: --config FILE or --calibrate is needed; --help shows all options");
     options.calibrate ? calibrate(options) : plan(options);
+    hero::check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
+                "hero-plan: cannot print: ", std::strerror(errno));
     return 0;
   } catch (const CLI::Success& asked) {  // for help, or the version
     return app.exit(asked);

@@ -109,11 +109,14 @@ void InputFile::read(uint64_t offset, std::span<std::byte> out) const {
 
 OutputFile::OutputFile(const std::string& path) : path_(resolved(path)) {
   check(!path_.empty() && path_.back() != '/', "write: not a file name: '", path_, "'");
+  struct stat info {};
+  const bool replaces = ::stat(path_.c_str(), &info) == 0;
+  check(!replaces || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode), "write: ", path_,
+        " is a device or a pipe, which a file would replace; name a file");
   remove_leftovers(path_);
   open_temporary();
   // A replaced file keeps its permissions.
-  struct stat info {};
-  if (::stat(path_.c_str(), &info) == 0) {
+  if (replaces) {
     if (S_ISDIR(info.st_mode)) fail_with("is a directory", EISDIR);
     if (::fchmod(fd_, info.st_mode & 07777) != 0) fail_with("cannot set permissions", errno);
   }

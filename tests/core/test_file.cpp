@@ -77,6 +77,14 @@ TEST_CASE("a missing folder and a folder in place of a file are clear errors", "
   CHECK(dir.entries() == 1);
 }
 
+TEST_CASE("a device or a pipe is not replaced by a file", "[core][file]") {
+  const TempDir dir;
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(OutputFile(dir / "pipe"), ContainsSubstring("is a device or a pipe"));
+  CHECK(std::filesystem::is_fifo(dir / "pipe"));
+  CHECK(dir.entries() == 1);
+}
+
 TEST_CASE("writing keeps the permissions of the file and follows a link", "[core][file]") {
   const TempDir dir;
   using std::filesystem::perms;

@@ -1,8 +1,10 @@
 #include "command.h"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 
 #include "number.h"
@@ -81,7 +83,10 @@ int Command::run(int argc, char** argv, const std::function<int()>& body) {
     return 2;
   }
   try {
-    return body();
+    const int code = body();
+    hero::check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
+                "cannot print: ", std::strerror(errno));
+    return code;
   } catch (const std::exception& error) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
