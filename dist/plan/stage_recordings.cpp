@@ -17,7 +17,8 @@ namespace hero::dist {
 namespace {
 
 // [note: units between passes] Where units are freed after a pass it depends on the one before
-// which of them are gathered when it begins.
+// which of them are gathered when it begins; and units are gathered ahead in the order of the last
+// forward pass, if that was of the same chunk.
 bool frees_units(const Strategy& s) { return s.rung >= PlanRung::fsdp && s.reshard; }
 
 Strategy with_micro_batches(Strategy s, int64_t micro_batches) {
@@ -38,37 +39,68 @@ struct StagePass {
   Action::Kind kind = Action::Kind::forward;
   int chunk = 0;
   int micro = 0;  // 0: the first, 1: one between, 2: the last
-  // Where units are freed the kind of the pass before; -1 where there is none, or where that does
-  // not matter.
-  int before = -1;
+  // Where units are freed: the kind of the pass before, and whether that and the last forward pass
+  // before were of the same chunk; -1 where there is none, or where that does not matter.
+  int before = -1, same_chunk = -1, same_forward = -1;
 
-  bool operator<(const StagePass& other) const {
-    return std::tie(kind, chunk, micro, before) <
-           std::tie(other.kind, other.chunk, other.micro, other.before);
+  bool operator<(const StagePass& other) const { return ordered() < other.ordered(); }
+  std::tuple<Action::Kind, int, int, int, int, int> ordered() const {
+    return {kind, chunk, micro, before, same_chunk, same_forward};
   }
 };
 
-std::vector<StagePass> stage_passes(const std::vector<Action>& actions, const Strategy& s) {
+std::vector<StagePass> stage_passes(const std::vector<Action>& actions, const Strategy& s,
+                                    int stage) {
   std::vector<StagePass> passes;
-  int before = -1;
+  const Action *before = nullptr, *forward = nullptr;
   for (const Action& a : actions) {
-    const int micro = a.micro == 0 ? 0 : a.micro + 1 == s.micro_batches ? 2 : 1;
-    passes.push_back({.kind = a.kind, .chunk = a.chunk, .micro = micro});
-    if (!frees_units(s)) continue;
-    passes.back().before = before;
-    before = static_cast<int>(a.kind);
+    StagePass pass{.kind = a.kind, .chunk = a.chunk};
+    pass.micro = a.micro == 0 ? 0 : a.micro + 1 == s.micro_batches ? 2 : 1;
+    if (before != nullptr) {
+      pass.before = static_cast<int>(before->kind);
+      pass.same_chunk = before->chunk == a.chunk ? 1 : 0;
+    }
+    if (forward != nullptr) pass.same_forward = forward->chunk == a.chunk ? 1 : 0;
+    passes.push_back(pass);
+    // Where backward is split the first stage, whose input has no gradient, runs it with the
+    // weights.
+    const bool is_empty =
+        s.schedule.splits_backward() && stage == 0 && a.kind == Action::Kind::backward;
+    if (!frees_units(s) || is_empty) continue;
+    before = &a;
+    if (a.kind == Action::Kind::forward) forward = &a;
   }
   return passes;
 }
 
-// Of the recorded stages the one that is like `stage`: its place in the recording.
-size_t recorded_for(int stage, int stages) {
-  if (stage == 0) return 0;
-  return stage + 1 == stages ? (stages > 2 ? 2 : 1) : 1;
-}
+// Which stages are recorded, and for each stage the place of the one that is like it. The first and
+// the last differ from all others. Those between hold and send the same, so one of them stands for
+// all that have no other passes.
+struct RecordedStages {
+  std::vector<int> numbers;
+  std::vector<size_t> places;
+};
 
-std::vector<int> recorded_stages(const Strategy& s) {
-  return s.pipe > 2 ? std::vector<int>{0, 1, s.pipe - 1} : std::vector<int>{0, 1};
+RecordedStages recorded_stages(const Strategy& strategy) {
+  const Strategy s = with_micro_batches(strategy, StageRecordings::recorded(strategy));
+  RecordedStages stages;
+  std::vector<std::set<StagePass>> passes;  // of the recorded ones
+  for (int stage = 0; stage < s.pipe; ++stage) {
+    const auto list = stage_passes(
+        s.schedule.actions(stage, s.pipe, static_cast<int>(s.micro_batches)), s, stage);
+    const std::set<StagePass> mine(list.begin(), list.end());
+    const bool between = stage > 0 && stage + 1 < s.pipe;
+    size_t place = between ? 1 : passes.size();
+    while (place < passes.size() &&
+           !std::includes(passes[place].begin(), passes[place].end(), mine.begin(), mine.end())) {
+      ++place;
+    }
+    stages.places.push_back(place);
+    if (place < passes.size()) continue;
+    stages.numbers.push_back(stage);
+    passes.push_back(mine);
+  }
+  return stages;
 }
 
 // One recorded stage, by its parts: what is before all actions; of each action what is posted and
@@ -165,7 +197,7 @@ class StageWriter {
     host_live_ = stage_.part(0).host_live;
     copy(0);
     const std::vector<Action>& actions = plan.actions(me);
-    const std::vector<StagePass> passes = stage_passes(actions, s);
+    const std::vector<StagePass> passes = stage_passes(actions, s, me);
     const auto receives = plan.receives(me);
     for (size_t i = 0; i < actions.size(); ++i) {
       instances_[to_string(actions[i])] = stage_.instance(passes[i]);
@@ -257,11 +289,11 @@ class StageWriter {
 std::vector<RecordedStage> stages_of(const Recording& recorded, const Strategy& strategy) {
   const Strategy small = with_micro_batches(strategy, StageRecordings::recorded(strategy));
   const MessagePlan plan = message_plan_of(small);
-  const std::vector<int> stages = recorded_stages(strategy);
+  const std::vector<int> stages = recorded_stages(strategy).numbers;
   std::vector<RecordedStage> list;
   for (size_t i = 0; i < stages.size(); ++i) {
     const std::vector<Action>& actions = plan.actions(stages[i]);
-    list.emplace_back(recorded.ranks[i], actions, stage_passes(actions, small),
+    list.emplace_back(recorded.ranks[i], actions, stage_passes(actions, small, stages[i]),
                       plan.receives(stages[i]));
   }
   return list;
@@ -270,9 +302,10 @@ std::vector<RecordedStage> stages_of(const Recording& recorded, const Strategy& 
 // Whether all passes of so many micro-batches are like recorded ones.
 bool has_all_passes(const std::vector<RecordedStage>& stages, const Strategy& s) {
   const MessagePlan plan = message_plan_of(s);
+  const std::vector<size_t> places = recorded_stages(s).places;
   for (int stage = 0; stage < s.pipe; ++stage) {
-    const RecordedStage& recorded = stages[recorded_for(stage, s.pipe)];
-    for (const StagePass& pass : stage_passes(plan.actions(stage), s)) {
+    const RecordedStage& recorded = stages[places[static_cast<size_t>(stage)]];
+    for (const StagePass& pass : stage_passes(plan.actions(stage), s, stage)) {
       if (!recorded.has(pass)) return false;
     }
   }
@@ -287,7 +320,7 @@ StageRecordings::StageRecordings(const PlanRequest& request, const Strategy& str
   const Strategy small = with_micro_batches(strategy, recorded(strategy));
   const std::vector<int> all = stage_ranks(strategy);
   std::vector<int> ranks;
-  for (const int stage : recorded_stages(strategy))
+  for (const int stage : recorded_stages(strategy).numbers)
     ranks.push_back(all[static_cast<size_t>(stage)]);
   recorded_ = record_parts(
       strategy.ranks(),
@@ -295,19 +328,21 @@ StageRecordings::StageRecordings(const PlanRequest& request, const Strategy& str
         run_strategy(request, small, world, [] { begin_rehearsed_step(); });
       },
       request.cluster, ranks);
-  // Of several chunks those that ran longer ago matter, too.
-  are_alike_ = !frees_units(strategy) || strategy.schedule.chunks() == 1;
   for (const RecordedStage& stage : stages_of(recorded_, strategy_)) {
     are_alike_ = are_alike_ && stage.repeats_by_itself();
   }
 }
 
+// So many that in their passes there are those of any number: of one chunk every kind behind every
+// other, of several every change of chunks, too.
 int64_t StageRecordings::recorded(const Strategy& strategy) {
-  return frees_units(strategy) ? 2 * strategy.pipe : 3;
+  if (!frees_units(strategy)) return 3;
+  return (strategy.schedule.chunks() > 1 ? 3 : 2) * strategy.pipe;
 }
 
 bool StageRecordings::has(int64_t micro_batches) const {
-  return are_alike_ && micro_batches >= recorded(strategy_) &&
+  const int64_t least = frees_units(strategy_) ? 2 * strategy_.pipe : recorded(strategy_);
+  return are_alike_ && micro_batches >= least &&
          has_all_passes(stages_of(recorded_, strategy_),
                         with_micro_batches(strategy_, micro_batches));
 }
@@ -319,14 +354,15 @@ Recording StageRecordings::of(int64_t micro_batches) const {
   const MessagePlan plan = message_plan_of(strategy);
   const std::vector<RecordedStage> stages = stages_of(recorded_, strategy_);
   const std::vector<int> ranks = stage_ranks(strategy);
+  const RecordedStages like = recorded_stages(strategy);
   Recording all;
   all.world_size = recorded_.world_size;
   all.groups = recorded_.groups;
   all.labels = recorded_.labels;
   for (int stage = 0; stage < strategy.pipe; ++stage) {
-    const size_t place = recorded_for(stage, strategy.pipe);
+    const size_t place = like.places[static_cast<size_t>(stage)];
     StageWriter writer(stages[place], all, ranks[static_cast<size_t>(stage)],
-                       stage - recorded_stages(strategy)[place]);
+                       stage - like.numbers[place]);
     writer.write(plan, stage, strategy, (micro_batches - recorded(strategy_)) * tokens_of_one_);
   }
   return all;

@@ -9,19 +9,21 @@
 namespace hero::dist {
 
 /// Recordings of a strategy with at least two stages: of the first stage, of the last one, and of
-/// one between them, which stands for all others between. Each has three kinds of micro-batches: a
+/// one or a few between them, which stand for all others between. Each has three kinds of micro-batches: a
 /// first one, with whose forward parameters are gathered; a last one, with whose backward gradients
 /// are averaged; and those between, of which one stands for all. Stages and micro-batches that
 /// stand for others have the same passes in another order, which the schedule knows. Where units
-/// are freed after each pass, a pass is like another one if it also follows the same kind of pass;
-/// so more micro-batches are recorded, among which there are all of these.
+/// are freed after each pass, a pass is like another one if it also follows the same kind of pass,
+/// of the same chunk or of another, and the last forward pass was of the same chunk or was not; so
+/// more micro-batches and stages are recorded, among which there are all of these.
 class StageRecordings {
  public:
   StageRecordings(const PlanRequest& request, const Strategy& strategy);
 
-  /// How many micro-batches are recorded, and have to be asked for at least.
+  /// How many micro-batches are recorded.
   static int64_t recorded(const Strategy& strategy);
-  /// Whether of() is what the stages do: all passes of so many micro-batches were recorded, and
+  /// Whether of() is what the stages do: there are at least three micro-batches, and two for each
+  /// stage where units are freed; all passes of so many micro-batches were recorded, and
   /// none depends on others in another way than the recording knows.
   bool has(int64_t micro_batches) const;
   /// What recording the first rank of every stage would give with so many micro-batches: calls,
