@@ -53,7 +53,8 @@ struct OffloadedRun {
   bool activations = false;  ///< those of a GPT's blocks are offloaded, to the file with on_disk
   int stages = 1;            ///< of a pipeline, each on climb.ranks / stages ranks
   dist::Schedule schedule = dist::Schedule::one_f_one_b();
-  Device device = kCpu;  ///< where units compute; kMeta on simulated ranks
+  int64_t micro_rows = 14;  ///< of stages: sequences of a micro-batch, of which there are four
+  Device device = kCpu;     ///< where units compute; kMeta on simulated ranks
   std::string folder = "/tmp";
 };
 
@@ -118,7 +119,9 @@ inline Held held_by_stage(const OffloadedRun& run, const dist::Communicator& wor
   const auto optimizer = make_offloaded(run, file, pipe.parameters());
   std::vector<std::pair<Tensor, Tensor>> batches;
   for (int step = 0; step < c.steps; ++step) {
-    batches.push_back(pipe_batch(PipeSubject::gpt, step, mesh.coordinate("data"), run.device));
+    const auto [x, y] = pipe_batch(PipeSubject::gpt, step, mesh.coordinate("data"), run.device);
+    const int64_t rows = 4 * run.micro_rows;
+    batches.emplace_back(x.slice(0, 0, rows), y.slice(0, 0, rows));
   }
   return held_over(run, file, world, [&] {
     for (const auto& [x, y] : batches) {
@@ -165,9 +168,9 @@ inline bool is_as_planned(const OffloadedRun& run, Held real, const Held& simula
   if (run.device.type == DeviceType::cuda) unplanned = std::exchange(real.device[other], 0);
   int64_t on_its_way = 0;
   if (run.stages > 1) {
-    constexpr int64_t kBorder = 14 * 6 * 8 * 4;  // of pipe_batch() in four micro-batches
+    const int64_t border = run.micro_rows * 6 * 8 * 4;  // of pipe_batch()
     const bool has_four = run.schedule.name() == "gpipe" || run.schedule.chunks() > 1;
-    on_its_way = kBorder * (has_four ? 4 : 2);
+    on_its_way = border * (has_four ? 4 : 2);
     for (const MemoryTag tag :
          {MemoryTag::gradient, MemoryTag::activation, MemoryTag::communication}) {
       leave_out(static_cast<size_t>(tag), on_its_way);
