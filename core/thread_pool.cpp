@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 
+#include <hero/core/cores.h>
 #include <hero/core/error.h>
 #include <hero/core/pause.h>
 #include <hero/core/thread_pool.h>
@@ -103,7 +104,11 @@ class Pool {
     const auto wanted = static_cast<size_t>(threads() - 1);
     while (workers_.size() < wanted) {
       try {
-        workers_.emplace_back([this, seen = job_of(state_.load())] { work(seen); });
+        workers_.emplace_back(
+            [this, seen = job_of(state_.load()), cores = core::cores_for_started()] {
+              core::run_on(cores);
+              work(seen);
+            });
       } catch (const std::system_error&) {
         return;  // the system has no more threads: those that there are do the work
       }

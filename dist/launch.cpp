@@ -91,6 +91,8 @@ CommandLine parse(int& argc, char** argv) {
       options.run.link_bytes_per_second = parse_number("--link", value, 1.0);
     } else if (i > 0 && std::strcmp(argv[i], "--prefix") == 0) {
       options.run.prefix = true;
+    } else if (i > 0 && std::strcmp(argv[i], "--bind-to-cores") == 0) {
+      options.run.bind_to_cores = true;
     } else if (i == 0 || !take_restarts(argc, argv, i, options.restarts, used)) {
       argv[kept++] = argv[i];
     }
@@ -200,6 +202,9 @@ int launch(int& argc, char** argv, const RankProgram& body, const LaunchOptions&
     check((engine == EngineKind::local && options.run.engine == EngineKind::local) ||
               options.run.link_bytes_per_second == 0,
           "launch: --link throttles ranks that are threads of one process; leave it out");
+    check(engine == EngineKind::local || !options.run.bind_to_cores,
+          "launch: --bind-to-cores is for ranks that are threads of one process; leave it out, and "
+          "tell mpirun --bind-to core");
     if (!supervised) begin_attempt(name == nullptr ? "" : name, engine, started, defaults, options);
   } catch (const Error& error) {  // the same on every process: one line is enough
     if (started.rank <= 0) report(name, {-1, error.what()});

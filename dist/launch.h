@@ -17,6 +17,8 @@ struct RunOptions {
   double timeout = 0.0;
   bool prefix = false;  ///< true: every rank prints, and its lines begin with "[rank] "
   double link_bytes_per_second = 0.0;  ///< rate of a simulated link, see run_ranks(); 0: no limit
+  /// True: each rank's thread runs on a core of its own, see run_ranks().
+  bool bind_to_cores = false;
   EngineKind engine = EngineKind::local;  ///< local, or nccl, where rank i has GPU i to itself
   /// Seconds that it waits until its first call is complete, and while groups are made; 0:
   /// HERO_TIMEOUT_JOIN, HERO_TIMEOUT, or else 600.
@@ -34,6 +36,11 @@ struct RunOptions {
 /// complete before the bytes that its ranks send could have left them at this rate: the bytes of
 /// each rank leave one after the other, from when all ranks have made the call. Ranks compute
 /// meanwhile, so one machine can show how much of its communication a program hides.
+///
+/// With bind_to_cores, rank i runs on the i-th of the process's cores, as under mpirun --bind-to
+/// core; an Error where there are fewer. Ranks that have slept in a call are woken at the same
+/// moment, and otherwise Linux often wakes two of them on one core, which they share until its next
+/// tick, for up to 4 ms. Leave it out where other programs keep the cores busy.
 /// \snippet test_examples_ranks.cpp run_ranks
 void run_ranks(int ranks, const RankProgram& program, const RunOptions& options = {});
 
@@ -61,10 +68,10 @@ struct LaunchOptions {
 /// say; but if mpirun or srun has started this process, each process of that MPI world is one rank,
 /// on the mpi engine. launch() takes its options out of argc and argv: --ranks N (in an MPI world
 /// it must be the size of the world), --prefix, --timeout SECONDS, --timeout-join SECONDS,
-/// --timeout-checkpoint SECONDS (see RunOptions), --engine local, mpi (without mpirun a world of
-/// one process) or nccl (threads or processes as without it, each with one of its machine's GPUs),
-/// and --link BYTES_PER_SECOND (for threads only; see run_ranks()). MPI is finalised when the
-/// process ends.
+/// --timeout-checkpoint SECONDS (see RunOptions), --bind-to-cores (for threads only), --engine
+/// local, mpi (without mpirun a world of one process) or nccl (threads or processes as without it,
+/// each with one of its machine's GPUs), and --link BYTES_PER_SECOND (for threads only; see
+/// run_ranks()). MPI is finalised when the process ends.
 ///
 /// With `restarts`, or --restarts N, the calling process becomes a supervisor: the program runs in
 /// a child process, and is restarted if it fails, at most N times in all, however far it got. A

@@ -189,8 +189,6 @@ std::vector<double> train(const Way& way, Communicator& world, hero::Device devi
 }
 // [end]
 
-constexpr int kRounds = 9;  // of measurements
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -216,7 +214,8 @@ Agreement agreement(const std::vector<double>& rehearsed,
       const double agrees = less == (measured[i] < measured[j]) ? 1.0 : -1.0;
       const auto shorter = std::count_if(rounds.begin(), rounds.end(),
                                          [&](const auto& round) { return round[i] < round[j]; });
-      const bool same = std::min<int64_t>(shorter, kRounds - shorter) <= 1;
+      const auto longer = static_cast<int64_t>(rounds.size()) - shorter;
+      const bool same = std::min<int64_t>(shorter, longer) <= 1;
       ++result.pairs;
       result.tied += same ? 0 : 1;
       result.all += agrees;
@@ -229,9 +228,10 @@ Agreement agreement(const std::vector<double>& rehearsed,
 }
 
 // The median step of each way on two threads, in many short rounds: what else the machine does
-// comes and goes, and so meets all ways alike. The first two of a round's steps do not count.
-std::vector<std::vector<double>> measure(double bytes_per_second) {
-  std::vector<std::vector<double>> rounds(kRounds);
+// comes and goes, and so meets all ways alike. The first two of a round's steps do not count. Each
+// rank has a core to itself, as each has a device in a rehearsal.
+std::vector<std::vector<double>> measure(double bytes_per_second, size_t count) {
+  std::vector<std::vector<double>> rounds(count);
   for (std::vector<double>& round : rounds) {
     for (const Way& way : kWays) {
       dist::run_ranks(2,
@@ -240,22 +240,22 @@ std::vector<std::vector<double>> measure(double bytes_per_second) {
                         steps.erase(steps.begin(), steps.begin() + 2);
                         if (world.rank() == 0) round.push_back(median(std::move(steps)));
                       },
-                      {.link_bytes_per_second = bytes_per_second});
+                      {.link_bytes_per_second = bytes_per_second, .bind_to_cores = true});
     }
   }
   return rounds;
 }
 
 // [snippet: validate]
-void validate(double bytes_per_second) {
+void validate(double bytes_per_second, size_t count) {
   dist::Cluster machine = dist::calibrate(2, kSmall);  // measured here
   machine.inside.bytes_per_second = bytes_per_second;
-  const std::vector<std::vector<double>> rounds = measure(bytes_per_second);
+  const std::vector<std::vector<double>> rounds = measure(bytes_per_second, count);
   std::printf("\ntwo threads on a link of %.0f MB/s%16s%14s\n", bytes_per_second / 1e6, "rehearsed",
               "measured");
   std::vector<double> rehearsed, measured, errors;
   for (size_t i = 0; i < kWays.size(); ++i) {
-    const auto on_meta = [&](Communicator& world) { train(kWays[i], world, hero::kMeta, 2); };
+    const auto on_meta = [&](Communicator& world) { train(kWays[i], world, hero::kMeta, 3); };
     rehearsed.push_back(dist::rehearse(2, on_meta, machine).seconds);
     std::vector<double> times;
     for (const std::vector<double>& round : rounds) times.push_back(round[i]);
@@ -283,19 +283,24 @@ int main(int argc, char** argv) {
   tutorial::Command command("Which way to divide GPT-3 among 1024 GPUs, by rehearsals.");
   std::string folder = "figures";
   std::optional<double> link;
+  std::optional<int64_t> rounds;
   hero::Device device = hero::kCpu;
   command.text("--out", folder, "folder for figures")
       .number("--link", link,
-              "bytes a second: rehearsals are compared with threads that send no faster")
+              "bytes a second: no plans; rehearsals are compared with threads that send no faster")
+      .count("--rounds", rounds, "of these measurements: 9")
       .device(device);
   return command.run(argc, argv, [&] {
     hero::check(!link || device == hero::kCpu,
                 "--link: plans are compared on the CPU; leave --device out");
     const tutorial::OnDevice on(device);
+    if (link) {
+      validate(*link, static_cast<size_t>(rounds.value_or(9)));
+      return 0;
+    }
     std::filesystem::create_directories(folder);
     plan_gpt3(folder);
     scale_gpt3(folder);
-    if (link) validate(*link);
     return 0;
   });
 }

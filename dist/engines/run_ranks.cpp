@@ -4,11 +4,13 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <hero/core/cores.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
 #include <hero/core/random.h>
@@ -61,14 +63,26 @@ struct Run {
   Generator::State generator;
   std::mutex output;
   std::vector<std::exception_ptr> errors;
+  std::vector<int> cores;                           // of the ranks; empty: not bound
   std::vector<std::shared_ptr<core::Point>> begin;  // of the caller's streams; ranks go on there
   std::vector<std::vector<std::shared_ptr<core::Point>>> ends;  // the ranks', for the caller
 };
 
+std::vector<int> cores_of(int ranks, const RunOptions& options) {
+  if (!options.bind_to_cores) return {};
+  const std::vector<int> cores = core::usable_cores();
+  check(static_cast<size_t>(ranks) <= cores.size(), "run_ranks: bind_to_cores: ", ranks,
+        " ranks, but this process has ", cores.size(), cores.size() == 1 ? " core" : " cores",
+        "; run fewer ranks, or do not bind them");
+  return cores;
+}
+
 void run_one(Run& run, int rank) {
   const RankFrame frame(rank, run.options.prefix, run.generator, run.output);
   std::shared_ptr<Engine> engine = make_local_engine(run.world, rank);
+  std::optional<core::OnCore> bound;
   try {
+    if (!run.cores.empty()) bound.emplace(run.cores[static_cast<size_t>(rank)]);
     core::join_all(run.begin);
     if (run.options.engine == EngineKind::nccl) {
       const PhaseScope joining(Phase::join);
@@ -101,6 +115,7 @@ Outcome run_outcome(int ranks, const RankProgram& program, const RunOptions& opt
           default_generator().state(),
           {},
           std::vector<std::exception_ptr>(static_cast<size_t>(ranks)),
+          cores_of(ranks, options),
           core::points_of_thread(),
           std::vector<std::vector<std::shared_ptr<core::Point>>>(static_cast<size_t>(ranks))};
   if (ranks == 1) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/cores.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/plan.h>
 #include <hero/optim/adam.h>
@@ -146,25 +147,48 @@ void measure_step(Cluster& cluster, const nn::GPTConfig& model) {
   for (double& part : cluster.efficiency) part = std::clamp(part * factor, 1e-3, 1.0);
 }
 
+// The median time of an all_reduce of so many numbers.
+double seconds_of_sum(const Communicator& world, int64_t count) {
+  const Array x = Array::zeros({count}, kFloat32);
+  std::vector<double> times;
+  for (int i = 0; i < 41; ++i) {
+    const double begin = now();
+    world.all_reduce(x);
+    times.push_back(now() - begin);
+  }
+  return median(std::move(times));
+}
+
 // all_reduce of a few bytes and of many.
 void measure_link(Cluster& cluster, const Communicator& world) {
   const int ranks = world.size();
-  const auto seconds = [&](int64_t count) {
-    const Array x = Array::zeros({count}, kFloat32);
-    std::vector<double> times;
-    for (int i = 0; i < 41; ++i) {
-      const double begin = now();
-      world.all_reduce(x);
-      times.push_back(now() - begin);
-    }
-    return median(std::move(times));
-  };
   const int64_t n = int64_t{1} << 20;
-  const double few = seconds(1), many = seconds(n);
+  const double few = seconds_of_sum(world, 1), many = seconds_of_sum(world, n);
   // g - 1 latencies, and 2 n (g - 1) / g bytes of a rank
   const double sent = 8.0 * static_cast<double>(n) * (ranks - 1) / ranks;
   cluster.inside = {few / (ranks - 1), sent / std::max(many - few, 1e-9)};
   cluster.outside = cluster.inside;
+}
+
+// Each rank has a core to itself where there are as many.
+RunOptions on_own_cores(int ranks) {
+  return {.bind_to_cores = static_cast<size_t>(ranks) <= core::usable_cores().size()};
+}
+
+// How much later than it could a rank goes on that slept while a link was busy for 2 ms.
+void measure_wake(Cluster& cluster, int ranks, const RunOptions& options) {
+  constexpr int64_t kCount = 1 << 10;
+  constexpr double kBusy = 2e-3;
+  RunOptions slow = options;
+  // 2 n (g - 1) / g bytes of a rank, as above
+  slow.link_bytes_per_second = 8.0 * kCount * (ranks - 1) / ranks / kBusy;
+  run_ranks(
+      ranks,
+      [&](const Communicator& world) {
+        const double seconds = seconds_of_sum(world, kCount);
+        if (world.rank() == 0) cluster.wake_seconds = std::max(0.0, seconds - kBusy);
+      },
+      slow);
 }
 
 }  // namespace
@@ -176,24 +200,33 @@ Cluster calibrate(int ranks, const nn::GPTConfig& model) {
   cluster.per_host = ranks;
   cluster.memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / ranks;
   // All ranks at the same time, since they share cores and memory.
-  run_ranks(ranks, [&](Communicator& world) {
-    Cluster mine = cluster;
-    measure_products(mine, model);
-    {
-      const NoGrad no_grad;
-      measure_memory(mine);
-    }
-    measure_step(mine, model);
-    if (world.size() > 1) measure_link(mine, world);
-    world.barrier();
-    if (world.rank() == 0) cluster = mine;
-  });
-  if (ranks == 1)
-    run_ranks(2, [&](Communicator& world) {
-      Cluster mine = cluster;
-      measure_link(mine, world);
-      if (world.rank() == 0) cluster = mine;
-    });
+  run_ranks(
+      ranks,
+      [&](Communicator& world) {
+        Cluster mine = cluster;
+        measure_products(mine, model);
+        {
+          const NoGrad no_grad;
+          measure_memory(mine);
+        }
+        measure_step(mine, model);
+        if (world.size() > 1) measure_link(mine, world);
+        world.barrier();
+        if (world.rank() == 0) cluster = mine;
+      },
+      on_own_cores(ranks));
+  const int linked = std::max(ranks, 2);
+  if (ranks == 1) {
+    run_ranks(
+        linked,
+        [&](Communicator& world) {
+          Cluster mine = cluster;
+          measure_link(mine, world);
+          if (world.rank() == 0) cluster = mine;
+        },
+        on_own_cores(linked));
+  }
+  measure_wake(cluster, linked, on_own_cores(linked));
   return cluster;
 }
 

@@ -30,6 +30,9 @@ struct Cluster {
   double launch_seconds = 4e-6;      ///< the least that a kernel takes, the host's too
   LinkSpec inside = {5e-6, 250e9};   ///< between devices of a host
   LinkSpec outside = {10e-6, 25e9};  ///< of a device to other hosts
+  /// What a rank that has waited for others takes to go on, in seconds: a thread that sleeps must
+  /// be woken. The stream of a GPU goes on by itself, so this is 0 where no thread waits.
+  double wake_seconds = 0.0;
   /// Whose kernels run: those of a GPU take halves as they are where the CPU's compute in float32.
   DeviceType device = DeviceType::cuda;
 

@@ -123,6 +123,7 @@ Cluster read_cluster(Keys keys) {
   read_efficiency(keys, cluster);
   keys.positive("hbm", cluster.memory_bytes_per_second);
   keys.not_negative("launch", cluster.launch_seconds);
+  keys.not_negative("wake", cluster.wake_seconds);
   read_link(keys, "inside", cluster.inside);
   read_link(keys, "outside", cluster.outside);
   read_device(keys, cluster.device);
@@ -147,6 +148,7 @@ nlohmann::ordered_json cluster_json(const Cluster& cluster) {
                                  {"efficiency", efficiency},
                                  {"hbm", cluster.memory_bytes_per_second},
                                  {"launch", cluster.launch_seconds},
+                                 {"wake", cluster.wake_seconds},
                                  {"inside", link(cluster.inside)},
                                  {"outside", link(cluster.outside)},
                                  {"device", cluster.device == DeviceType::cuda ? "cuda" : "cpu"}};

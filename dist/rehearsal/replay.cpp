@@ -84,8 +84,7 @@ class Play {
         }
         ++player.next;
         if (meeting.complete <= now) continue;
-        add_wait(rank, meeting, now, event);
-        at(meeting.complete, rank);
+        resume(rank, meeting, now, event);
         return;
       }
       ++player.next;
@@ -166,9 +165,22 @@ class Play {
     for (const auto& [waiting, since] : meeting.waiting) {
       Player& player = players_[waiting];
       const TimelineEvent& wait = recording_.ranks[waiting].events[player.next++];
-      add_wait(waiting, meeting, since, wait);
-      at(meeting.complete, waiting);
+      resume(waiting, meeting, since, wait);
     }
+  }
+
+  // The rank that has waited goes on when the call is complete. A thread is woken first; one that
+  // waits for less than that takes does not sleep.
+  void resume(size_t rank, const Meeting& meeting, double since, const TimelineEvent& wait) {
+    double until = meeting.complete;
+    if (!alone(rank, wait)) until += std::min(cluster_.wake_seconds, until - since);
+    add_wait(rank, meeting, since, until, wait);
+    at(until, rank);
+  }
+
+  // Whether what the rank waits for is a transfer of its own.
+  bool alone(size_t rank, const TimelineEvent& wait) const {
+    return begun(rank, wait.call).event->kind == TimelineEvent::Kind::move;
   }
 
   // All who ran are there: their bytes leave.
@@ -224,12 +236,12 @@ class Play {
            group.ranks[static_cast<size_t>(event->peer)] / cluster_.per_host;
   }
 
-  void add_wait(size_t rank, const Meeting& meeting, double since, const TimelineEvent& event) {
+  void add_wait(size_t rank, const Meeting& meeting, double since, double until,
+                const TimelineEvent& event) {
     ReplayRank& sums = result_.ranks[rank];
-    const double seconds = meeting.complete - since;
+    const double seconds = until - since;
     const TimelineEvent& call = *begun(rank, event.call).event;
-    if (call.kind == TimelineEvent::Kind::move)
-      return add_wait(rank, call, since, meeting.complete);
+    if (call.kind == TimelineEvent::Kind::move) return add_wait(rank, call, since, until);
     ReplayCall& waited = waits_[{call.label, call.op}];
     ++waited.waits;
     waited.seconds += seconds;
@@ -239,7 +251,7 @@ class Play {
                           .op = call.op,
                           .label = call.label,
                           .begin = since,
-                          .end = meeting.complete});
+                          .end = until});
   }
 
   void add_wait(size_t rank, const TimelineEvent& transfer, double since, double until) {

@@ -87,8 +87,9 @@ struct Rehearsal {
 /// complete; then each rank's bytes leave through its port one call after the other, at the port's
 /// rate, and g - 1 latencies later it is complete. Ranks r / per_host are a host; a group within
 /// one uses the ports inside, others those outside. A message is complete one latency after its
-/// bytes have left, for both ends. The ports' rates are those of large messages; what the library
-/// adds to each call is not in it.
+/// bytes have left, for both ends. A rank that waited for it goes on Cluster::wake_seconds later,
+/// or as much later as it had waited where that is less. The ports' rates are those of large
+/// messages; what else the library adds to each call is not in it.
 ///
 /// What is offloaded goes over a device's link to its host, one transfer after the other each way,
 /// and to and from the device's part of the host's disk, which does one thing at a time; each

@@ -10,6 +10,7 @@
 #include "support/catch.h"
 #include <unistd.h>
 
+#include <hero/core/cores.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
 #include <hero/dist/dist.h>
@@ -81,6 +82,11 @@ TEST_CASE("launch takes out its own options and leaves the rest", "[dist]") {
   REQUIRE(run.code == 0);
   REQUIRE(run.arguments ==
           std::vector<std::string>{"train", "--lr", "0.1", "--", "--ranks", "x", "--ranksome"});
+  const Launched bound = launched({"--bind-to-cores", "data"}, [](Communicator& world) {
+    world.out() << core::cores_for_started().size();
+  });
+  REQUIRE(bound.out == std::to_string(core::usable_cores().size()));
+  REQUIRE(bound.arguments == std::vector<std::string>{"train", "data"});
 }
 
 TEST_CASE("with prefixes every rank's lines are whole and numbered", "[dist][threads]") {

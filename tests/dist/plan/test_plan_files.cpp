@@ -28,6 +28,7 @@ TEST_CASE("a cluster is read back as it was written") {
   cluster.efficiency = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6};
   cluster.memory_bytes_per_second = 1.1e11;
   cluster.launch_seconds = 0.0;
+  cluster.wake_seconds = 1e-4;
   cluster.inside = {1e-7, 3e9};
   cluster.outside = {0.25, 5.5};
   cluster.device = DeviceType::cpu;
@@ -45,6 +46,7 @@ TEST_CASE("a cluster is read back as it was written") {
   CHECK(back.efficiency == cluster.efficiency);
   CHECK(back.memory_bytes_per_second == cluster.memory_bytes_per_second);
   CHECK(back.launch_seconds == cluster.launch_seconds);
+  CHECK(back.wake_seconds == cluster.wake_seconds);
   CHECK(back.inside.latency == cluster.inside.latency);
   CHECK(back.inside.bytes_per_second == cluster.inside.bytes_per_second);
   CHECK(back.outside.latency == cluster.outside.latency);

@@ -61,6 +61,34 @@ TEST_CASE("replay: communication that computing hides costs nothing") {
   }
 }
 
+TEST_CASE("replay: a rank that slept is woken, which delays what it calls next and no other") {
+  Cluster cluster = plain_cluster();
+  cluster.wake_seconds = 0.5;
+  HandMade made(2);
+  for (const int rank : {0, 1}) {
+    for (int i = 0; i < 3; ++i) made.wait(rank, made.begin(rank, Collective::all_gather, 100));
+  }
+  const Rehearsal chained = replay(made.recording, cluster);
+  CHECK(chained.seconds == Approx(3 * 1.5).epsilon(kExact));
+  CHECK(chained.exposed == Approx(1.0).epsilon(kExact));
+  HandMade ahead(2);  // the port is never idle
+  for (const int rank : {0, 1}) {
+    std::vector<int64_t> calls(3);
+    for (int64_t& call : calls) call = ahead.begin(rank, Collective::all_gather, 100);
+    for (const int64_t call : calls) ahead.wait(rank, call);
+  }
+  CHECK(replay(ahead.recording, cluster).seconds == Approx(3.5).epsilon(kExact));
+  HandMade soon(2);  // who waits for less than that does not sleep
+  for (const int rank : {0, 1}) {
+    const int64_t call = soon.begin(rank, Collective::all_gather, 100);
+    soon.compute(rank, rank == 0 ? 0.9 : 2.0);
+    soon.wait(rank, call);
+  }
+  const Rehearsal step = replay(soon.recording, cluster);
+  CHECK(step.ranks[0].collectives == Approx(0.2).epsilon(1e-9));
+  CHECK(step.ranks[1].collectives == 0.0);
+}
+
 TEST_CASE("replay: calls of one port go one after the other, of two ports together") {
   const auto seconds = [](bool two_ports) {
     HandMade made(8);
