@@ -1,7 +1,5 @@
 // hero-plan: the best ways to train a GPT on a cluster, from a description in JSON.
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include <CLI/CLI.hpp>
 
@@ -89,7 +87,7 @@ int main(int argc, char** argv) {
                 "hero-plan: --config FILE or --calibrate is needed; --help shows all options");
     options.calibrate ? calibrate(options) : plan(options);
     hero::check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
-                "hero-plan: cannot print: ", std::strerror(errno));
+                "hero-plan: cannot print: standard output is full or closed");
     return 0;
   } catch (const CLI::Success& asked) {  // for help, or the version
     return app.exit(asked);

@@ -1,4 +1,6 @@
 // Requests and configurations as JSON.
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -78,10 +80,12 @@ PlanRequest parse_plan_request(const std::string& text, const std::string& label
 }
 
 PlanRequest load_plan_request(const std::string& path) {
-  std::ifstream file(path);
+  errno = 0;
+  std::ifstream file(path);  // or a pipe
   std::stringstream text;
   text << file.rdbuf();
-  check(file.good() && !text.fail(), "plan: cannot read ", path);
+  check(file.is_open() && (!text.fail() || errno == 0), "plan: cannot read ", path, ": ",
+        std::strerror(errno));
   return parse_plan_request(text.str(), path);
 }
 

@@ -1,10 +1,8 @@
 #include "command.h"
 
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 
 #include "number.h"
@@ -85,7 +83,7 @@ int Command::run(int argc, char** argv, const std::function<int()>& body) {
   try {
     const int code = body();
     hero::check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
-                "cannot print: ", std::strerror(errno));
+                "cannot print: standard output is full or closed");
     return code;
   } catch (const std::exception& error) {
     std::fflush(stdout);
