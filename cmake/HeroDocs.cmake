@@ -13,6 +13,7 @@ set(DOXYGEN_QUIET YES)
 set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
 set(DOXYGEN_EXTRACT_ALL YES)
 set(DOXYGEN_JAVADOC_AUTOBRIEF YES)
+set(DOXYGEN_STRIP_CODE_COMMENTS NO) # code on pages keeps its comments
 set(DOXYGEN_FILE_PATTERNS *.h *.md *.dox)
 # What users include lies at the top of a folder; below it, but for these, is how that works.
 set(DOXYGEN_EXCLUDE_PATTERNS */core/cpu/* */core/io/* */core/json/* */core/meta/* */core/kernels/*
