@@ -175,7 +175,7 @@ const std::vector<Racer> kRacers = {
 };
 // [end]
 
-// The same first values and the same batches for all.
+// The same initial values and the same batches for all.
 int race(const Fashion& data, const FashionOptions& options) {
   FashionOptions not_kept = options;
   not_kept.run.clear();

@@ -19,7 +19,7 @@ namespace {
 // [snippet: by_hand]
 uint64_t train_by_hand(const Communicator& world, Report& report) {
   Network net = tutorial::make_network();
-  for (const Tensor& p : net.parameters()) world.broadcast(p.array(), 0);  // all begin alike
+  for (const Tensor& p : net.parameters()) world.broadcast(p.array(), 0);  // all start the same
   optim::Adam adam(net.parameters(), kAdam);
   for (int step = 0; step < kSteps; ++step) {
     report.step();

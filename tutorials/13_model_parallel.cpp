@@ -132,7 +132,7 @@ void slides(const Communicator& pair) {
   const Tensor b_column = cut(b, 1, my_part(pair, 2));
   const Tensor column = matmul(a, b_column);  // some columns of the result
   const Array gathered = Array::empty({2, 2}, hero::kFloat32, device());
-  pair.all_gather(gathered, column.t().contiguous().array());  // they lie one behind the other
+  pair.all_gather(gathered, column.t().contiguous().array());  // they lie one after the other
   columns.row("A", matrix(a)).row("of B", matrix(b_column)).row("product", matrix(column));
   columns.row("all_gather", matrix(Tensor(gathered).t())).print("a product by column");
 
@@ -191,7 +191,7 @@ Tensor leaf(const Tensor& x) { return x.detach().clone().requires_grad_(); }
 // Forward and backward of this rank's part of an MLP; returns the output.
 Tensor tensor_parallel(const Communicator& world, const Mlp& mine, const Tensor& x,
                        const Tensor& target) {
-  const Tensor summand = mine(x);  // w1 is cut by row, w2 by column: nothing to say in between
+  const Tensor summand = mine(x);  // w1 is cut by row, w2 by column: no message in between
   const Tensor y = leaf(summand);
   world.all_reduce(y.array(), {.unit = "forward"});
   mse_loss(y, target).backward();  // the same on every rank

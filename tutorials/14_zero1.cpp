@@ -17,7 +17,7 @@ uint64_t by_hand(const Communicator& world, Report& report) {
   const Array parameters = parameters_in_a_row(net), gradients = gradients_in_a_row(net);
   const Cut cut(world, parameters.numel());
   const Tensor shard(cut.mine(parameters), true);  // this rank's part, as one parameter
-  optim::Adam adam({shard}, kAdam);                // states for the part alone
+  optim::Adam adam({shard}, kAdam);                // states for this part only
   for (int step = 0; step < kSteps; ++step) {
     report.step();
     Tensor(gradients).zero_();

@@ -15,7 +15,7 @@ namespace optim = hero::optim;
 namespace {
 
 // [snippet: unit]
-// The parameters of one layer: whole while it computes, else this rank's part alone.
+// The parameters of one layer: whole while it computes, otherwise only this rank's part.
 struct Unit {
   Unit(const Communicator& communicator, nn::Module& layer)
       : world(communicator),

@@ -146,7 +146,7 @@ void show_schedule(const Communicator& world, const Mesh& mesh) {
 }
 
 // [snippet: formulas]
-// Of n floats an all_reduce among t ranks moves 2 (t - 1) / t a rank.
+// For n floats, each of t ranks sends 2 n (t - 1) / t floats in an all_reduce.
 int64_t sum_bytes(int64_t n, int t) { return 2 * 4 * n * (t - 1) / t; }
 
 // One rank's bytes of a step, by axis.
@@ -162,7 +162,7 @@ Bytes expected_bytes(const Mesh& mesh) {
   if (stage == 0) bytes.tensor += sum_bytes(border, t);        // the embedding's rows
   if (stage + 1 == p) bytes.tensor += sum_bytes(border, t);    // the last features' gradient
   if (stage + 1 == p) bytes.tensor += 3 * sum_bytes(rows, t);  // the loss
-  if (stage + 1 == p) bytes.pipe += 8 * (p - 1);               // which all stages hear
+  if (stage + 1 == p) bytes.pipe += 8 * (p - 1);               // which all stages receive
   return bytes;
 }
 // [end]
@@ -181,7 +181,7 @@ void show_bytes(const Communicator& world, const Mesh& mesh, int64_t units) {
 void train(const Communicator& world, int steps, const std::string& folder) {
   // [snippet: axes]
   const Mesh mesh = mesh_of(world);
-  nn::GPT model = made_on_meta();  // shapes alone, on every rank
+  nn::GPT model = made_on_meta();  // only shapes, on every rank
   dist::tensor_parallel(model, mesh["tensor"], {.ways = kWays});
   dist::Pipeline pipe(model, mesh["pipe"], {.micro_batches = kMicroBatches, .device = device()});
   const auto sharded = dist::fully_shard(

@@ -1,6 +1,6 @@
 // REINFORCE: a network learns to balance a pole on a cart, from nothing but how long it stayed up.
-// Williams, 1992; the cart is that of Barto, Sutton and Anderson, 1983. docs/guides/pretrained.md
-// names it, docs/guides/distributions.md explains it.
+// Williams, 1992; the cart is that of Barto, Sutton and Anderson, 1983.
+// docs/guides/distributions.md explains it.
 //
 //   ./policy_gradient --episodes 500
 // [snippet: program]
