@@ -100,8 +100,8 @@ class Checkpointer {
   void track(const std::string& name, double& number);
   /// Tracks a generator beside the default one.
   void track(const std::string& name, Generator& generator);
-  /// Keeps arrays of a tracked object in bytes of a codec: files are smaller, and what goes on from
-  /// them has what the bytes say. The running program's own values stay exact.
+  /// Keeps arrays of a tracked object in bytes of a codec: files are smaller, and a run that
+  /// resumes from them gets what the bytes say. The running program's own values stay exact.
   void encode(const std::string& name, const core::Encoding& encoding);
   /// \}
 
