@@ -5,12 +5,12 @@
 namespace hero::core {
 
 /// The numbers of the cores on which the calling thread may run, ascending. While an OnCore of this
-/// thread lives they are those from before it.
+/// thread lives, they are the cores from before it.
 std::vector<int> usable_cores();
 
-/// While it lives, the thread that made it runs on one core alone, and no longer where the system
-/// happens to wake it. Threads that the pool starts meanwhile may run on all that are usable. A
-/// thread has one at a time. An Error where the system refuses.
+/// While it lives, the thread that made it runs on one core only, and no longer wherever the system
+/// happens to wake it. Threads that the pool starts meanwhile may run on all usable cores. A thread
+/// can have one at a time. Throws an Error if the system refuses.
 class OnCore {
  public:
   explicit OnCore(int core);
