@@ -79,103 +79,147 @@ void max_pool(const Array& x, const Window& window, const Array& out, const Arra
              });
 }
 
-// [note: pooling pairs]
-// Windows of two by two side by side, the usual case: first the better of every two rows, element
-// by element, then of every two neighbours in what came out. Both are loops without branches over
-// dense memory, and choose what max_pool chooses: a later element wins where it is larger or the
-// first NaN. Places are counted from the first element of the upper row.
+// [note: pooling by lines]
+// The largest of a window is the largest of the largest of its columns. Rows of the image are
+// compared element by element into a line, whose neighbours are then compared: loops without
+// branches over dense memory. Every number carries its position in the plane, which decides
+// between equals; a later column with the smaller position lies in an earlier row. So windows get
+// what max_pool gives them: the first of the largest, or the first NaN.
 template <class T>
 using Position = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // lanes as wide as T's
 
-// `count` places, a vector of so many bytes at a time; the last vector ends with the row and may
-// repeat some places.
-template <class T, int bytes>
-void better_rows_by(const T* upper, const T* lower, int64_t count, T* best, Position<T>* is_lower) {
+// Elements and their positions, one after the other.
+template <class T>
+struct Found {
+  T* value;
+  Position<T>* at;
+};
+
+// `count` elements of a row that starts at `position`: into the line if `first`, else where they
+// are better. A vector of so many bytes at a time; the last one ends with the row and may repeat
+// some elements, which changes nothing.
+template <class T, int bytes, bool first>
+void take_row_by(const T* row, int64_t count, int64_t position, const Found<T>& line) {
   typedef T Values __attribute__((vector_size(bytes)));
-  typedef Position<T> Flags __attribute__((vector_size(bytes)));
+  typedef Position<T> Positions __attribute__((vector_size(bytes)));
   constexpr int64_t lanes = bytes / sizeof(T);
+  Positions lane;
+  for (int64_t l = 0; l < lanes; ++l) lane[l] = static_cast<Position<T>>(l);
   for (int64_t i = 0; i < count; i += lanes) {
     const int64_t at = std::min(i, count - lanes);
-    Values u, l;
-    std::memcpy(&u, upper + at, bytes);
-    std::memcpy(&l, lower + at, bytes);
-    const Flags better = (l > u) | ((l != l) & (u == u));
-    const Values winner = better ? l : u;
-    const Flags flags = better & 1;
-    std::memcpy(best + at, &winner, bytes);
-    std::memcpy(is_lower + at, &flags, bytes);
+    Values value, best;
+    Positions place = lane + static_cast<Position<T>>(position + at), best_place;
+    std::memcpy(&value, row + at, bytes);
+    if constexpr (!first) {
+      std::memcpy(&best, line.value + at, bytes);
+      std::memcpy(&best_place, line.at + at, bytes);
+      const Positions better = (value > best) | ((value != value) & (best == best));
+      value = better ? value : best;
+      place = better ? place : best_place;
+    }
+    std::memcpy(line.value + at, &value, bytes);
+    std::memcpy(line.at + at, &place, bytes);
   }
 }
 
-template <class T>
-void better_rows(const T* upper, const T* lower, int64_t count, T* best, Position<T>* is_lower) {
+template <class T, bool first>
+void take_row(const T* row, int64_t count, int64_t position, const Found<T>& line) {
   constexpr int64_t kSize = sizeof(T);
-  if (count * kSize >= 64) return better_rows_by<T, 64>(upper, lower, count, best, is_lower);
-  if (count * kSize >= 32) return better_rows_by<T, 32>(upper, lower, count, best, is_lower);
-  if (count * kSize >= 16) return better_rows_by<T, 16>(upper, lower, count, best, is_lower);
-  for (int64_t i = 0; i < count; ++i) {
-    const bool better = lower[i] > upper[i] || (lower[i] != lower[i] && upper[i] == upper[i]);
-    best[i] = better ? lower[i] : upper[i];
-    is_lower[i] = better ? 1 : 0;
-  }
+  if (count * kSize >= 64) return take_row_by<T, 64, first>(row, count, position, line);
+  if (count * kSize >= 16) return take_row_by<T, 16, first>(row, count, position, line);
+  return take_row_by<T, kSize, first>(row, count, position, line);
 }
 
-// The better of neighbours. Where they are alike the one from the upper row comes first, then the
-// left one.
-template <class T>
-void better_neighbours(const T* best, const Position<T>* is_lower, int64_t count, Position<T> width,
-                       T* out, Position<T>* at) {
+// The best of `taps` neighbours from every `stride` elements on; a stride of 1 or 2 is `fixed`.
+template <class T, int fixed>
+void take_neighbours(const Found<T>& line, int64_t count, int64_t any_stride, int64_t taps,
+                     const Found<T>& out) {
+  const int64_t stride = fixed > 0 ? fixed : any_stride;
 #pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
-    const T a = best[2 * i], b = best[2 * i + 1];
-    const Position<T> a_lower = is_lower[2 * i], b_lower = is_lower[2 * i + 1];
-    const bool larger = (b > a) | ((b != b) & (a == a));
-    const bool alike = (b == a) | ((b != b) & (a != a));
-    const bool better = larger | (alike & (b_lower < a_lower));
-    out[i] = better ? b : a;
-    at[i] = better ? static_cast<Position<T>>(1 + b_lower * width)
-                   : static_cast<Position<T>>(a_lower * width);
+    out.value[i] = line.value[stride * i];
+    out.at[i] = line.at[stride * i];
+  }
+  for (int64_t tap = 1; tap < taps; ++tap) {
+    const T* const value = line.value + tap;
+    const Position<T>* const at = line.at + tap;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) {
+      const T a = out.value[i], b = value[stride * i];
+      const Position<T> a_at = out.at[i], b_at = at[stride * i];
+      const bool larger = (b > a) | ((b != b) & (a == a));
+      const bool alike = (b == a) | ((b != b) & (a != a));
+      const bool better = larger | (alike & (b_at < a_at));
+      out.value[i] = better ? b : a;
+      out.at[i] = better ? b_at : a_at;
+    }
   }
 }
 
+// One line after the other, as many as make a few hundred windows. A line has room for `each`
+// windows, those behind the last one read into the next line; what lies outside of the image is
+// never better.
 template <class T>
-void max_pool_pairs(const Array& x, const Array& out, const Array* indices, int64_t begin,
-                    int64_t end) {
-  const int64_t width = x.shape()[3], rows = out.shape()[2], columns = out.shape()[3];
-  const int64_t count = rows * columns;
-  const Workspace<T> best(2 * count);
-  const Workspace<Position<T>> is_lower(2 * count), at(count);
-  const Workspace<int64_t> starts(count);
-  for (int64_t i = 0; i < count; ++i) {
-    starts.data()[i] = 2 * (i / columns * width + i % columns);
-  }
+void max_pool_lines(const Array& x, const Window& window, const Array& out, const Array* indices,
+                    int64_t begin, int64_t end) {
+  const int64_t height = x.shape()[2], width = x.shape()[3];
+  const int64_t rows = out.shape()[2], columns = out.shape()[3];
+  const int64_t stride = window.stride[1], taps = window.kernel[1], before = window.padding[1];
+  const int64_t each = columns - 1 + (taps + stride - 1) / stride, pitch = each * stride;
+  const int64_t inside = std::min(width, pitch - before);
+  const int64_t lines = std::clamp<int64_t>(kBlock / each, 1, rows);
+  const int64_t length = lines * pitch + taps;
+  const Workspace<T> values(length), best_values(lines * each);
+  const Workspace<Position<T>> places(length), best_places(lines * each);
+  std::fill_n(values.data(), length, lowest<T>());
+  std::fill_n(places.data(), length, std::numeric_limits<Position<T>>::max());
+  const Found<T> line{values.data(), places.data()}, best{best_values.data(), best_places.data()};
+  const auto neighbours = stride == 1   ? take_neighbours<T, 1>
+                          : stride == 2 ? take_neighbours<T, 2>
+                                        : take_neighbours<T, 0>;
   for (int64_t p = begin; p < end; ++p) {
     const Plane<const T> plane(x, p);
-    for (int64_t y = 0; y < rows; ++y) {
-      const int64_t first = 2 * y * columns;
-      better_rows(&plane.at(2 * y, 0), &plane.at(2 * y + 1, 0), 2 * columns, best.data() + first,
-                  is_lower.data() + first);
-    }
-    better_neighbours(best.data(), is_lower.data(), count, static_cast<Position<T>>(width),
-                      &Plane<T>(out, p).at(0, 0), at.data());
-    if (indices == nullptr) continue;
-    int64_t* found = &Plane<int64_t>(*indices, p).at(0, 0);
-    const Position<T>* offset = at.data();
-    const int64_t* start = starts.data();
+    for (int64_t y = 0; y < rows; y += lines) {
+      const int64_t count = std::min(lines, rows - y);
+      for (int64_t l = 0; l < count; ++l) {
+        const Taps down = taps_at(window, 0, y + l, height);
+        const int64_t first = down.start + down.first, last = down.start + down.last;
+        const Found<T> to{line.value + l * pitch + before, line.at + l * pitch + before};
+        take_row<T, true>(&plane.at(first, 0), inside, first * width, to);
+        for (int64_t row = first + 1; row < last; ++row) {
+          take_row<T, false>(&plane.at(row, 0), inside, row * width, to);
+        }
+      }
+      neighbours(line, count * each, stride, taps, best);
+      for (int64_t l = 0; l < count; ++l) {
+        std::copy_n(best.value + l * each, columns, &Plane<T>(out, p).at(y + l, 0));
+        if (indices == nullptr) continue;
+        int64_t* const found = &Plane<int64_t>(*indices, p).at(y + l, 0);
+        const Position<T>* const at = best.at + l * each;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) found[i] = start[i] + offset[i];
+        for (int64_t i = 0; i < columns; ++i) found[i] = at[i];
+      }
+    }
   }
 }
 
-bool are_pairs(const Array& x, const Window& window, const Array& out, const Array* indices) {
+// Every window has an element of the image, dense rows, and lines that are not much longer than
+// those of the image.
+bool pools_lines(const Array& x, const Window& window, const Array& out, const Array* indices) {
   for (int axis = 0; axis < 2; ++axis) {
-    if (window.kernel[axis] != 2 || window.stride[axis] != 2 || window.padding[axis] != 0 ||
-        window.dilation[axis] != 1 || 2 * out.shape()[2 + axis] > x.shape()[2 + axis]) {
+    const int64_t size = x.shape()[2 + axis];
+    const auto is_empty = [&](int64_t place) {
+      const Taps taps = taps_at(window, axis, place, size);
+      return taps.first == taps.last;
+    };
+    if (window.dilation[axis] != 1 || is_empty(0) || is_empty(out.shape()[2 + axis] - 1)) {
       return false;
     }
   }
-  const bool dense = x.strides()[3] == 1 && out.is_contiguous() && x.shape()[3] <= INT32_MAX;
-  return dense && (indices == nullptr || indices->is_contiguous());
+  const int64_t width = x.shape()[3], most = 4 * width + kBlock;
+  return window.kernel[1] <= most && window.stride[1] <= most && x.strides()[3] == 1 &&
+         x.shape()[2] * width < INT32_MAX - kBlock && out.strides()[3] == 1 &&
+         (indices == nullptr || indices->strides()[3] == 1);
 }
 
 template <class T>
@@ -262,8 +306,8 @@ void CpuBackend::pool(PoolOp op, const Array& x, const Window& window, const Arr
     parallel_for(planes, planes_grain(out, window), [&](int64_t begin, int64_t end) {
       if (op == PoolOp::max) {
         if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-          if (are_pairs(x, window, out, indices)) {
-            return max_pool_pairs<T>(x, out, indices, begin, end);
+          if (pools_lines(x, window, out, indices)) {
+            return max_pool_lines<T>(x, window, out, indices, begin, end);
           }
         }
         max_pool<T>(x, window, out, indices, begin, end);
