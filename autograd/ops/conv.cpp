@@ -84,8 +84,7 @@ Array batch_of(const Array& matrices, int64_t batch) {
   return matrices.expand({batch, matrices.size(1), matrices.size(2)});
 }
 
-// With a bias [O] and an activation, added while the products are in the cache; without, as they
-// are.
+// A bias [O] and an activation, if any, are added while the products are in the cache.
 Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
                const Array& bias_in = {}, Activation activation = Activation::none) {
   const DType dtype = detail::column_dtype(x_in);
@@ -96,12 +95,11 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
       bias_in.defined() ? bias_in.to(dtype).contiguous().reshape({geometry.y[1], 1}) : Array();
   core::Backend& device = core::backend(x.device());
   const core::Window3 window = core::volume_window(geometry.window);
-  const int64_t images = geometry.groups == 1 ? core::images_on_host(x.unsqueeze(2), window) : 0;
+  const int64_t images = geometry.groups == 1 ? core::images_on_host(x, window) : 0;
   each_chunk(geometry, images > 0 ? images : geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array part = y.slice(0, first, first + count);
     if (images > 0) {
-      core::convolve_on_host(x.slice(0, first, first + count).unsqueeze(2), w.contiguous(), window,
-                             part.unsqueeze(2));
+      core::convolve_on_host(x.slice(0, first, first + count), w.contiguous(), window, part);
     } else {
       const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
       device.matmul(batch_of(w, columns.size(0)), columns,
@@ -122,8 +120,12 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
   const Array x = Array::empty(geometry.x, dtype, y.device());
   if (x.numel() == 0) return x.to(y_in.dtype());
   core::Backend& device = core::backend(y.device());
-  each_chunk(geometry, geometry.chunk(x), [&](int64_t first, int64_t count) {
-    const Array target = x.slice(0, first, first + count);
+  const core::Window3 mirrored = core::mirrored(geometry.window);
+  const int64_t images = geometry.groups == 1 ? core::gradient_images_on_host(y, mirrored) : 0;
+  each_chunk(geometry, images > 0 ? images : geometry.chunk(x), [&](int64_t first, int64_t count) {
+    const Array target = x.slice(0, first, first + count), of_y = y.slice(0, first, first + count);
+    const Array rows = w.t().contiguous();
+    if (images > 0 && core::convolve_back_on_host(of_y, rows, mirrored, target)) return;
     const Shape shape{count, geometry.rows(), geometry.places()};
     const bool direct = geometry.is_pointwise();
     const Array columns = direct ? target.reshape(shape) : Array::empty(shape, dtype, y.device());
@@ -143,6 +145,12 @@ Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geom
   const DType dtype = detail::column_dtype(x_in);
   const Array x = x_in.to(dtype), y = y_in.to(dtype).contiguous();
   const Shape shape{geometry.groups, geometry.group_outputs(), geometry.group_rows()};
+  const core::Window3 window = core::volume_window(geometry.window);
+  if (geometry.groups == 1 && y.numel() > 0 && core::gradient_images_on_host(x, window) > 0) {
+    const Array w = Array::empty(geometry.w, dtype, x.device());
+    core::weights_on_host(x, y, window, geometry.chunk(x), w);
+    return w.to(x_in.dtype());
+  }
   const Array total = Array::zeros(shape, dtype, x.device());
   core::Backend& device = core::backend(x.device());
   const int64_t places = geometry.places();

@@ -1,24 +1,39 @@
 #pragma once
-// Convolutions without columns of windows in memory.
+// Convolutions and their gradients without columns of windows in memory.
 #include <cstdint>
 
 namespace hero::core::cpu {
 
-/// y [images, outputs, places] = w [outputs, rows] times the windows of x, T float or double;
-/// windows have three dimensions, the first ones of which may be 1. A row is a tap of the depth, a
-/// channel, and a tap of the height and the width, in this order; w and y are contiguous. The bits
-/// are those of a product with columns of windows.
-template <class T>
+/// Windows of x [images, channels, size..] with three dimensions, the first ones of which may be 1.
+/// A row of windows is a tap of the depth, a channel, and a tap of the height and the width, in
+/// this order. All but x is contiguous.
 struct Convolution {
   int64_t images, channels, outputs;
   int64_t size[3], kernel[3], stride[3], padding[3], dilation[3], places[3];
-  const T* x;
-  int64_t x_strides[5];  ///< of x [images, channels, size..], in elements
-  const T* w;
-  T* y;
+  const void* x;         ///< of the type that the functions below are called for
+  int64_t x_strides[5];  ///< in elements
 
-  void run() const;
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
+
+/// y [images, outputs, places..] = w [outputs, rows] times the windows, for T float or double, with
+/// the bits of a product with columns of windows.
+template <class T>
+void convolve(const Convolution& of, const T* w, T* y);
+
+/// \name Gradients, of float only: others are products with columns.
+/// \{
+/// That of the input of a convolution in planes whose gradient of the output is x and whose windows
+/// move by one: y [images, outputs, places..] is that input's, and the padding what the kernel
+/// reaches but for that convolution's padding. w [channels, outputs, taps] is that convolution's.
+/// The bits are those of columns that are added up tap by tap; false, and nothing done, if a weight
+/// is not finite, as zeros around x would become NaN.
+bool convolve_back(const Convolution& of, const float* w, float* y);
+/// w [outputs, rows] += y [images, outputs, places..] times the transposed windows, a product over
+/// the places of all images, one image after the other. If `fresh`, w is as if it held zeros, and
+/// there may be a product for every `chain` images, of so few places that they are one block.
+void add_weights(const Convolution& of, const float* y, int64_t chain, bool fresh, float* w);
+/// \}
 
 /// How large a copy of an image with its padding is, in elements, if the sizes are these; -1 where
 /// it would be much larger than the image.

@@ -36,10 +36,10 @@ template <class T, int d>
 }
 
 // to[p * to_step + i] = from[i * from_step + p] for i in [0, kLanes), p in [0, k). Rows from
-// `count` on do not exist: the last one stands in for them.
+// `count` on do not exist: the last one stands in for them. It is large, so there is one of it.
 template <class T>
-void transpose_lanes(int64_t count, int64_t k, const T* from, int64_t from_step, T* to,
-                     int64_t to_step) {
+[[gnu::noinline, gnu::noclone]] void transpose_lanes(int64_t count, int64_t k, const T* from,
+                                                     int64_t from_step, T* to, int64_t to_step) {
   constexpr int lanes = kLanes<T>;
   const T* lines[lanes];
   for (int i = 0; i < lanes; ++i) lines[i] = from + std::min<int64_t>(i, count - 1) * from_step;

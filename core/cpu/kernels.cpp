@@ -11,13 +11,10 @@ namespace hero::core::cpu {
 namespace {
 
 template <class T>
-constexpr MatrixKernels<T> kMatrixKernels = {cpu::gemm<T>,
-                                             cpu::gemm_batched<T>,
-                                             cpu::packed_size<T>,
-                                             cpu::gemm_pack<T>,
-                                             cpu::gemm_packed<T>,
-                                             [](const WideSVD<T>& matrix) { return matrix.run(); },
-                                             [](const Convolution<T>& of) { of.run(); }};
+constexpr MatrixKernels<T> kMatrixKernels = {
+    cpu::gemm<T>,      cpu::gemm_batched<T>, cpu::packed_size<T>,
+    cpu::gemm_pack<T>, cpu::gemm_packed<T>,  [](const WideSVD<T>& matrix) { return matrix.run(); },
+    cpu::convolve<T>};
 
 }  // namespace
 
@@ -25,9 +22,9 @@ const Kernels& HERO_CPU_KERNELS();
 
 const Kernels& HERO_CPU_KERNELS() {
   // leaked: destructors of statics may compute
-  static const auto* const table =
-      new Kernels{*new CpuBackend,        cpu::add_exact_sum, kMatrixKernels<float>,
-                  kMatrixKernels<double>, cpu::gemm_bf16,     cpu::gemm_bf16};
+  static const auto* const table = new Kernels{
+      *new CpuBackend,       cpu::add_exact_sum,     cpu::convolve_back, cpu::add_weights,
+      kMatrixKernels<float>, kMatrixKernels<double>, cpu::gemm_bf16,     cpu::gemm_bf16};
   return *table;
 }
 

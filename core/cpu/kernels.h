@@ -24,14 +24,20 @@ struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::packed_size<T>)> packed_size;
   std::add_pointer_t<decltype(cpu::gemm_pack<T>)> gemm_pack;
   std::add_pointer_t<decltype(cpu::gemm_packed<T>)> gemm_packed;
-  bool (*svd)(const WideSVD<T>& matrix);       ///< its run()
-  void (*convolve)(const Convolution<T>& of);  ///< its run()
+  bool (*svd)(const WideSVD<T>& matrix);  ///< its run()
+  std::add_pointer_t<decltype(cpu::convolve<T>)> convolve;
 };
 
 struct Kernels {
   Backend& backend;
   /// What ExactSum calls for arrays on the cpu.
   std::add_pointer_t<decltype(add_exact_sum)> exact_sum;
+
+  /// \name Gradients of convolutions of float.
+  /// \{
+  decltype(&cpu::convolve_back) convolve_back;
+  decltype(&cpu::add_weights) add_weights;
+  /// \}
 
   /// \name What is called by itself: the products by tests and benchmarks.
   /// \{

@@ -130,17 +130,14 @@ void take_row(const T* row, int64_t count, int64_t position, const Found<T>& lin
   return take_row_by<T, kSize, first>(row, count, position, line);
 }
 
-// The best of `taps` neighbours from every `stride` elements on; a stride of 1 or 2 is `fixed`.
+// The best of `taps` neighbours from every `stride` elements on; a stride of 2 is `fixed`.
 template <class T, int fixed>
 void take_neighbours(const Found<T>& line, int64_t count, int64_t any_stride, int64_t taps,
                      const Found<T>& out) {
   const int64_t stride = fixed > 0 ? fixed : any_stride;
-#pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) {
-    out.value[i] = line.value[stride * i];
-    out.at[i] = line.at[stride * i];
-  }
-  for (int64_t tap = 1; tap < taps; ++tap) {
+  std::fill_n(out.value, count, lowest<T>());
+  std::fill_n(out.at, count, std::numeric_limits<Position<T>>::max());
+  for (int64_t tap = 0; tap < taps; ++tap) {
     const T* const value = line.value + tap;
     const Position<T>* const at = line.at + tap;
 #pragma GCC ivdep
@@ -174,9 +171,7 @@ void max_pool_lines(const Array& x, const Window& window, const Array& out, cons
   std::fill_n(values.data(), length, lowest<T>());
   std::fill_n(places.data(), length, std::numeric_limits<Position<T>>::max());
   const Found<T> line{values.data(), places.data()}, best{best_values.data(), best_places.data()};
-  const auto neighbours = stride == 1   ? take_neighbours<T, 1>
-                          : stride == 2 ? take_neighbours<T, 2>
-                                        : take_neighbours<T, 0>;
+  const auto neighbours = stride == 2 ? take_neighbours<T, 2> : take_neighbours<T, 0>;
   for (int64_t p = begin; p < end; ++p) {
     const Plane<const T> plane(x, p);
     for (int64_t y = 0; y < rows; y += lines) {

@@ -63,6 +63,68 @@ TEST_CASE("a convolution has the bits of a product with columns, on any number o
   }
 }
 
+namespace {
+
+// The gradients of x and w, with the upstream gradient g.
+std::vector<Tensor> gradients(const Tensor& x, const Tensor& w, const Tensor& g,
+                              const Conv2dOptions& options) {
+  const Tensor a = x.detach().requires_grad_(), b = w.detach().requires_grad_();
+  conv2d(a, b, {}, options).backward(g);
+  return {a.grad(), b.grad()};
+}
+
+}  // namespace
+
+TEST_CASE("a convolution's gradients have the bits of those by columns, on any number of threads") {
+  manual_seed(5);
+  std::vector<Shapes> all = kShapes;
+  all.push_back({{9, 3, 7, 7}, {20, 3, 3, 3}, {.padding = {1, 1}}});  // panels of several images
+  all.push_back({{3, 6, 11, 20}, {300, 6, 3, 2}, {.dilation = {2, 3}, .padding = {4, 1}}});
+  all.push_back({{2, 600, 3, 4}, {530, 600, 2, 2}, {.padding = {1, 0}}});  // chains of blocks
+  all.push_back({{70, 8, 40, 40}, {8, 8, 3, 3}, {.padding = {1, 1}}});     // chunks of images
+  all.push_back({{2, 5, 9, 9}, {4, 5, 3, 3}, {.padding = {3, 3}}});  // beyond the kernel's reach
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Shapes& shapes : all) {
+      INFO(to_string(shapes.x) << " " << to_string(shapes.w));
+      const Conv2dOptions options = options_of(shapes.unfold);
+      const Tensor x = randn(shapes.x, {.dtype = dtype}), w = randn(shapes.w, {.dtype = dtype});
+      const Tensor g = randn(conv2d(x, w, {}, options).shape(), {.dtype = dtype});
+      hero_test::WorkSum sum;
+      std::vector<Tensor> expected;
+      {
+        const core::WorkScope metered(&sum);
+        expected = gradients(x, w, g, options);
+      }
+      CHECK(sum.calls > 0);
+      for (const int threads : {1, 2, 3}) {
+        const ThreadLimit limit(threads);
+        const std::vector<Tensor> got = gradients(x, w, g, options);
+        CHECK(equal(got[0], expected[0]));
+        CHECK(equal(got[1], expected[1]));
+      }
+      // One image: columns are the gradient's definition.
+      const Tensor image = x.slice(0, 0, 1), of_y = g.slice(0, 0, 1);
+      const Tensor columns = unfold(image, {w.size(2), w.size(3)}, shapes.unfold);
+      const Tensor rows = of_y.reshape({1, w.size(0), -1});
+      const std::vector<Tensor> alone = gradients(image, w, of_y, options);
+      CHECK(equal(alone[1].reshape({w.size(0), -1}), matmul(rows, columns.transpose(1, 2))[0]));
+      const Tensor products = matmul(w.reshape({w.size(0), -1}).t(), rows);
+      CHECK(equal(alone[0],
+                  fold(products, {x.size(2), x.size(3)}, {w.size(2), w.size(3)}, shapes.unfold)));
+    }
+  }
+}
+
+TEST_CASE("zeros around the gradient of a convolution's output meet no infinite weight") {
+  const Tensor x = ones({1, 1, 4, 4}), g = ones({1, 1, 4, 4});
+  Tensor w = ones({1, 1, 3, 3});
+  w = where(arange(9).reshape({1, 1, 3, 3}) == 0.0, full({}, HUGE_VAL), w);
+  const Tensor of_x = gradients(x, w, g, {.padding = {1, 1}})[0];
+  CHECK(of_x.select(2, 0).flatten().to_vector<double>() ==
+        std::vector<double>{HUGE_VAL, HUGE_VAL, HUGE_VAL, 4.0});
+  CHECK(of_x.select(2, 3).flatten().to_vector<double>() == std::vector<double>{4.0, 6.0, 6.0, 4.0});
+}
+
 TEST_CASE("a convolution of volumes has the bits of one of planes with the taps as channels") {
   manual_seed(4);
   const Tensor x = randn({2, 3, 6, 9, 20}), w = randn({5, 3, 3, 3, 2}), bias = randn({5});
