@@ -325,17 +325,8 @@ bool ExactSum::finite() const {
   return carried.not_finite() == 0;
 }
 
-double ExactSum::value() const {
-  ExactSum carried = *this;
-  carried.carry();
-  return exact::value(carried.words_.data());
-}
-
-double ExactSum::root() const {
-  ExactSum carried = *this;
-  carried.carry();
-  return exact::root(carried.words_.data());
-}
+double ExactSum::value() const { return exact::value(ExactSum(*this).words().data()); }
+double ExactSum::root() const { return exact::root(ExactSum(*this).words().data()); }
 
 bool ExactSum::none_here() const {
   return std::all_of(words_.begin(), words_.end(), [](int64_t word) { return word == 0; });
