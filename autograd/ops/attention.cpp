@@ -10,7 +10,6 @@
 #include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/core/backend.h>
-#include <hero/core/half_products.h>
 #include <hero/core/planned_device.h>
 
 namespace hero {
@@ -125,8 +124,7 @@ struct Attention : Op {
   }
   // The CPU takes bfloat16 as it is where it has products of it.
   static Array operand(const Array& x) {
-    const bool native = x.device().type != DeviceType::cuda && native_half_products();
-    if (x.dtype() == kBFloat16 && native) return x;
+    if (detail::is_native_half(x.dtype(), x.device())) return x;
     return x.to(detail::fused_dtype(x.dtype(), x.device()));
   }
   // [B, heads, rows, columns] laid out as [B, rows, heads, columns], as the projections around

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include <hero/autograd/op.h>
+#include <hero/core/half_products.h>
 #include <hero/core/planned_device.h>
 
 namespace hero::detail {
@@ -26,6 +27,13 @@ Grads composed_backward(const std::vector<bool>& wanted, const std::vector<Tenso
 inline DType fused_dtype(DType dtype, Device device) {
   if (core::kernels_of(device) == DeviceType::cuda && is_floating(dtype)) return dtype;
   return dtype == kFloat64 ? kFloat64 : kFloat32;
+}
+
+/// Whether the CPU's fused products take floats of `dtype` as they are although its other fused
+/// kernels do not; sums are float32.
+inline bool is_native_half(DType dtype, Device device) {
+  return dtype == kBFloat16 && core::kernels_of(device) == DeviceType::cpu &&
+         native_half_products();
 }
 
 /// The dtype of what fused kernels keep beside values of `dtype`: sums, means and scales.

@@ -13,7 +13,6 @@
 #include <hero/autograd/ops/loss.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
-#include <hero/core/functions/matmul.h>
 #include <hero/core/planned_device.h>
 
 namespace hero {
@@ -52,9 +51,11 @@ struct LinearCrossEntropy : Op {
         chunk(rows) {}
   const char* name() const override { return "linear_cross_entropy"; }
 
-  // What chunks read and write.
+  // What chunks read and write. Where the CPU multiplies bfloat16, x and weight stay it; scores are
+  // float32 then, as sums are, and are rounded only as gradients, when they enter products.
   struct Rows {
     Array x, weight, bias;
+    DType sums;                           // of scores and gradients
     Array classes = {}, sign = {};        // [N]; sign: -1 where the row counts, else 0
     Array likelihood = {}, log_sum = {};  // [N]
     Array score_sum = {};                 // [N, 1], with label smoothing
@@ -64,8 +65,7 @@ struct LinearCrossEntropy : Op {
   };
 
   Array forward(std::span<const Array> inputs) {
-    Rows rows{detail::fused_operand(inputs[0]), detail::fused_operand(inputs[1]),
-              has.bias ? detail::fused_operand(inputs.back()) : Array()};
+    Rows rows = operands(inputs);
     const int64_t N = rows.x.size(0);
     const DType wide = detail::statistics_dtype(rows.x.dtype());
     rows.classes = inputs[2].contiguous();
@@ -75,9 +75,8 @@ struct LinearCrossEntropy : Op {
     rows.log_sum = rows.sign.empty_like();
     rows.score_sum = smoothing > 0.0 ? rows.sign.empty_like().reshape({N, 1}) : Array();
     Gradients gradients;
-    if (wants(0)) gradients.x = rows.x.empty_like();
-    const Array scores =
-        Array::empty({std::min(chunk, N), rows.weight.size(0)}, rows.x.dtype(), rows.x.device());
+    if (wants(0)) gradients.x = room(rows, rows.x.shape());
+    const Array scores = room(rows, {std::min(chunk, N), rows.weight.size(0)});
     for (int64_t at = 0; at < N; at += chunk) {
       const int64_t end = std::min(at + chunk, N);
       score(rows, at, end, scores.slice(0, 0, end - at));
@@ -92,6 +91,19 @@ struct LinearCrossEntropy : Op {
     }
     if (has.counted) loss = where(Tensor(inputs[3]), loss, 0);
     return sum(loss).array();
+  }
+
+  Rows operands(std::span<const Array> inputs) const {
+    const Array &x = inputs[0], &weight = inputs[1];
+    const Array bias = has.bias ? detail::fused_operand(inputs.back()) : Array();
+    const DType sums = detail::fused_dtype(x.dtype(), x.device());
+    if (!detail::is_native_half(x.dtype(), x.device())) {
+      return {detail::fused_operand(x), detail::fused_operand(weight), bias, sums};
+    }
+    return {x.contiguous(), weight.contiguous(), bias, sums};
+  }
+  static Array room(const Rows& rows, const Shape& shape) {
+    return Array::empty(shape, rows.sums, rows.x.device());
   }
 
   bool wants(int i) const { return input_count() > 0 && needs(i); }
@@ -123,14 +135,16 @@ struct LinearCrossEntropy : Op {
                      core::map<k::Mul>(column, Scalar(-smoothing)).to(scores.dtype()), 1,
                      classes.reshape({n, 1}), scores);
     }
-    const Array x = rows.x.slice(0, at, end);
-    if (wants(0)) {
-      const Array to = gradients.x.slice(0, at, end);
-      device.matmul(scores.reshape({1, n, scores.size(1)}),
-                    rows.weight.reshape({1, rows.weight.size(0), x.size(1)}),
-                    to.reshape({1, n, x.size(1)}));
+    const Array factor = scores.to(rows.x.dtype());
+    const auto multiply = [&](const Array& a, const Array& b, const Array& to) {
+      device.matmul(a.unsqueeze(0), b.unsqueeze(0), to.unsqueeze(0));
+    };
+    if (wants(0)) multiply(factor, rows.weight, gradients.x.slice(0, at, end));
+    if (wants(1)) {
+      const Array part = room(rows, rows.weight.shape());
+      multiply(factor.t(), rows.x.slice(0, at, end), part);
+      join(gradients.weight, part, rows);
     }
-    if (wants(1)) join(gradients.weight, core::matmul(scores.t(), x), rows);
     if (wants_bias()) {
       const Array sums = Array::empty({1, scores.size(1)}, sign.dtype(), scores.device());
       device.reduce(core::ReduceKind::sum, scores, nullptr, sums);
@@ -149,9 +163,8 @@ struct LinearCrossEntropy : Op {
 
   void keep(const Rows& rows, Gradients& gradients) {
     if (rows.x.size(0) == 0) {  // no chunk came
-      gradients.weight = Array::zeros(rows.weight.shape(), rows.x.dtype(), rows.x.device());
-      if (has.bias)
-        gradients.bias = Array::zeros(rows.bias.shape(), rows.x.dtype(), rows.x.device());
+      gradients.weight = Array::zeros(rows.weight.shape(), rows.sums, rows.x.device());
+      if (has.bias) gradients.bias = Array::zeros(rows.bias.shape(), rows.sums, rows.x.device());
     }
     if (wants(0)) stash(gradients.x, 0);
     if (wants(1)) stash(gradients.weight, 1);

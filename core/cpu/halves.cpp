@@ -107,7 +107,12 @@ void bf16_products(const Array& a, const Array& b, const Array& out) {
                             a.strides()[2]};
       const Bf16Matrix right{b.data<BFloat16>() + p * b.strides()[0], b.strides()[1],
                              b.strides()[2]};
-      gemm_bf16(tall ? batch * m : m, n, k, left, right, out.data<BFloat16>() + p * m * n, n);
+      const int64_t rows = tall ? batch * m : m, at = p * m * n;
+      if (out.dtype() == kFloat32) {
+        gemm_bf16(rows, n, k, left, right, out.data<float>() + at, n, false);
+      } else {
+        gemm_bf16(rows, n, k, left, right, out.data<BFloat16>() + at, n);
+      }
     }
   };
   if (tall) return run_some(0, 1);

@@ -19,7 +19,7 @@ inline int64_t widened_at_once(const Array& a, const Array& b, const Array& out)
   return std::min(out.size(0), std::max<int64_t>(1, kElements / std::max<int64_t>(1, each)));
 }
 
-/// Backend::matmul, out not empty.
+/// Backend::matmul, out not empty; out is bfloat16 or float32.
 void bf16_products(const Array& a, const Array& b, const Array& out);
 /// Backend::linear, out not empty.
 void bf16_linear(Activation activation, const Array& x, const Array& w, const Array* bias,

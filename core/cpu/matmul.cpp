@@ -121,7 +121,7 @@ void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
     case DType::boolean:
       fail("matmul: bool matrices have no product; convert with to()");
     case DType::float32:
-      return float_products<float>(a, b, out);
+      return a.dtype() == kFloat32 ? float_products<float>(a, b, out) : bf16_products(a, b, out);
     default:
       return are_widened(out.dtype()) ? widened_products(a, b, out) : bf16_products(a, b, out);
   }

@@ -4,6 +4,7 @@
 #include <support/catch.h>
 #include <support/work.h>
 
+#include <hero/core/half_products.h>
 #include <hero/core/planned_device.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
@@ -91,6 +92,12 @@ TEST_CASE("work: halves on meta are a GPU's where they are planned for one, else
     model.loss(tokens, tokens).backward();
     return sum.flops[dtype];
   };
+  CHECK((flops_of(kFloat32) == 0) == native_half_products());  // where the CPU multiplies them
+  struct PortableScope {
+    PortableScope() { set_half_products(HalfProducts::portable); }
+    ~PortableScope() { set_half_products(before); }
+    HalfProducts before = half_products();
+  } scope;
   CHECK(core::kernels_of(kMeta) == DeviceType::cpu);
   CHECK(core::kernels_of(kCpu) == DeviceType::cpu);
   CHECK(flops_of(kFloat32) > 0);
