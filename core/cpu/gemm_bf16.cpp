@@ -5,6 +5,7 @@
 
 #include <hero/core/cpu/gemm_bf16.h>
 #include <hero/core/cpu/gemm_bf16_kernel.h>
+#include <hero/core/cpu/level.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
 
@@ -25,7 +26,6 @@ constexpr int64_t kPackedTogether = 8;          // panels
 constexpr int64_t kPackedSteps = 64;            // of k
 constexpr int64_t kBf16PackingCost = 6;         // rows or columns of a product, as in gemm.cpp
 constexpr int64_t kThreadSteps = 1 << 19;       // multiply-adds that are worth a thread (5 us)
-constexpr int64_t kTile = bf16::kRows * bf16::kColumns;
 static_assert(bf16::kColumns == kBf16Columns && kBf16Block % kBf16Chain == 0);
 
 int64_t parts_for(int64_t x, int64_t size) { return (x + size - 1) / size; }
@@ -39,6 +39,7 @@ struct Bf16Product {
   int64_t m, n, k;
   Bf16Matrix a, b;
   const Bf16Sums& to;
+  const bf16::TileKernel& kernel;
   const uint32_t* packed_b = nullptr;  // where all of it is packed
 
   int64_t pairs() const { return (k + 1) / 2; }
@@ -55,17 +56,24 @@ class Part {
  public:
   Part(const Bf16Product& product, std::pair<int64_t, int64_t> rows,
        std::pair<int64_t, int64_t> panels)
-      : p_(product), top_(rows.first), m_(rows.second - rows.first), panels_(panels) {
-    row_panels_ = parts_for(m_, bf16::kRows);
+      : p_(product),
+        kernel_(product.kernel),
+        top_(rows.first),
+        m_(rows.second - rows.first),
+        panels_(panels) {
+    row_panels_ = parts_for(m_, kernel_.rows);
     depth_ = std::min(kBf16Block, 2 * p_.pairs());
     waits_ = p_.k > kBf16Block;
     // Rows that lie 4 KiB apart would share a few places of the first-level cache.
     const int64_t bytes = p_.a.rs * static_cast<int64_t>(sizeof(BFloat16));
     in_place_ = p_.a.cs == 1 && p_.k % 2 == 0 && bytes % 4096 != 0;
-    const int64_t a_size =
-        in_place_ ? 0 : row_panels_ * bf16::kRows * depth_ / 2 + bf16::kPackSlack;
+    // Some more than the pairs, for the same reason.
+    row_words_ = kernel_.is_by_rows ? parts_for(depth_ / 2, 16) * 16 + 16 : 0;
+    panel_size_ = kernel_.rows * (kernel_.is_by_rows ? row_words_ : depth_ / 2);
+    tile_ = kernel_.rows * kBf16Columns;
+    const int64_t a_size = in_place_ ? 0 : row_panels_ * panel_size_ + bf16::kPackSlack;
     const int64_t b_size = p_.packed_b != nullptr ? 0 : kBf16Columns * depth_ / 2;
-    const int64_t sums = waits_ ? row_panels_ * (panels_.second - panels_.first) * kTile : kTile;
+    const int64_t sums = waits_ ? row_panels_ * (panels_.second - panels_.first) * tile_ : tile_;
     // a multiple of a cache line each
     a_size_ = parts_for(a_size, 16) * 16;
     scratch_.emplace(a_size_ + b_size + bf16::kPackSlack);
@@ -86,16 +94,18 @@ class Part {
   void pack_a(int64_t first, int64_t length) const {
     for (int64_t i = 0; i < row_panels_; ++i) {
       const auto [begin, end] = even_part(m_, row_panels_, i);
-      bf16::pack_rows(end - begin, length, p_.a.data + (top_ + begin) * p_.a.rs + first * p_.a.cs,
-                      p_.a.rs, p_.a.cs, scratch_->data() + i * bf16::kRows * depth_ / 2);
+      kernel_.pack_rows(end - begin, length, p_.a.data + (top_ + begin) * p_.a.rs + first * p_.a.cs,
+                        p_.a.rs, p_.a.cs, scratch_->data() + i * panel_size_, row_words_);
     }
   }
 
   // Of the i-th panel of rows, from element q of the block that begins with element `first`.
   bf16::RowPairs rows_of_a(int64_t i, int64_t first, int64_t q) const {
     if (!in_place_) {
-      const uint32_t* const packed = scratch_->data() + i * bf16::kRows * depth_ / 2;
-      return {reinterpret_cast<const std::byte*>(packed + q / 2 * bf16::kRows)};
+      const uint32_t* const packed = scratch_->data() + i * panel_size_;
+      const int64_t at = q / 2 * (kernel_.is_by_rows ? 1 : kernel_.rows);
+      return {reinterpret_cast<const std::byte*>(packed + at),
+              row_words_ * static_cast<int64_t>(sizeof(uint32_t))};
     }
     const int64_t row = top_ + even_part(m_, row_panels_, i).first;
     return {reinterpret_cast<const std::byte*>(p_.a.data + row * p_.a.rs + first + q),
@@ -116,11 +126,11 @@ class Part {
     for (int64_t i = 0; i < row_panels_; ++i) {
       const auto [begin, end] = even_part(m_, row_panels_, i);
       const int64_t place = (panel - panels_.first) * row_panels_ + i;
-      float* const sums = sums_->data() + (waits_ ? place * kTile : 0);
-      for (int64_t q = 0; q < length; q += kBf16Chain) {
-        const int64_t pairs = (std::min(kBf16Chain, length - q) + 1) / 2;
-        bf16::multiply(pairs, end - begin, columns, rows_of_a(i, first, q),
-                       b + q / 2 * kBf16Columns, sums, first + q > 0);
+      float* const sums = sums_->data() + (waits_ ? place * tile_ : 0);
+      for (int64_t q = 0; q < length; q += kernel_.chain) {
+        const int64_t pairs = (std::min(kernel_.chain, length - q) + 1) / 2;
+        kernel_.multiply(pairs, end - begin, columns, rows_of_a(i, first, q),
+                         b + q / 2 * kBf16Columns, sums, first + q > 0);
       }
       if (first + length == p_.k) {
         p_.to.take(top_ + begin, column, end - begin, columns, sums, kBf16Columns);
@@ -129,9 +139,10 @@ class Part {
   }
 
   const Bf16Product& p_;
+  const bf16::TileKernel& kernel_;
   int64_t top_, m_;
   std::pair<int64_t, int64_t> panels_;
-  int64_t row_panels_, depth_, a_size_;
+  int64_t row_panels_, depth_, row_words_, panel_size_, tile_, a_size_;
   bool waits_, in_place_;
   std::optional<Workspace<uint32_t>> scratch_;
   std::optional<Workspace<float>> sums_;
@@ -144,7 +155,7 @@ struct Cut {
 // The cut that ends first: the largest part, packing included, times the parts that one thread
 // gets. It may depend on the number of threads because the bits do not depend on it.
 Cut choose_cut(const Bf16Product& p, int64_t threads) {
-  const int64_t height = std::max<int64_t>(bf16::kRows, kPartElements / std::min(p.k, kBf16Block));
+  const int64_t height = std::max(p.kernel.rows, kPartElements / std::min(p.k, kBf16Block));
   const int64_t row_parts = parts_for(p.m, height), panels = p.panels();
   const int64_t least = p.k > kBf16Block ? parts_for(p.n, kWaitingColumns) : 1;
   Cut best{row_parts, least};
@@ -229,11 +240,34 @@ void run_few(const Bf16Product& p) {
   });
 }
 
+// C^T in place of C: where C has few rows, those of the other operand are read where they lie.
+class Turned final : public Bf16Sums {
+ public:
+  explicit Turned(const Bf16Sums& to) : to_(to) {}
+  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
+            int64_t step) const override {
+    float turned[kBf16Columns * kBf16Columns];
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) turned[j * kBf16Columns + i] = sums[i * step + j];
+    }
+    to_.take(column, row, columns, rows, turned, kBf16Columns);
+  }
+
+ private:
+  const Bf16Sums& to_;
+};
+
+void run_turned(const Bf16Product& p) {
+  const Bf16Matrix a{p.b.data, p.b.cs, p.b.rs}, b{p.a.data, p.a.cs, p.a.rs};
+  const Turned to(p.to);
+  run_parts({p.n, p.m, p.k, a, b, to, p.kernel});
+}
+
 // Of no steps.
 void hand_out_zeros(const Bf16Product& p) {
   for (int64_t row = 0; row < p.m; row += bf16::kRows) {
     for (int64_t column = 0; column < p.n; column += kBf16Columns) {
-      float sums[kTile] = {};
+      float sums[bf16::kRows * kBf16Columns] = {};
       p.to.take(row, column, std::min<int64_t>(bf16::kRows, p.m - row),
                 std::min(kBf16Columns, p.n - column), sums, kBf16Columns);
     }
@@ -282,12 +316,18 @@ class IntoHalves final : public Bf16Sums {
 
 }  // namespace
 
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
+               const Bf16Matrix& b, const Bf16Sums& to) {
+  if (m <= 0 || n <= 0) return;
+  const Bf16Product product{m, n, k, a, b, to, kernel};
+  if (k <= 0) return hand_out_zeros(product);
+  if (!is_few(product)) return run_parts(product);
+  kernel.is_by_rows ? run_turned(product) : run_few(product);
+}
+
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
                const Bf16Sums& to) {
-  if (m <= 0 || n <= 0) return;
-  const Bf16Product product{m, n, k, a, b, to};
-  if (k <= 0) return hand_out_zeros(product);
-  is_few(product) ? run_few(product) : run_parts(product);
+  gemm_bf16(level() == Level::amx ? bf16::amx_kernel() : bf16::dot_kernel(), m, n, k, a, b, to);
 }
 
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,

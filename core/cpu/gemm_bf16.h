@@ -1,11 +1,20 @@
 #pragma once
-// Products of bfloat16 by the machine's own instruction. [note: the bits of a native product]
+// Products of bfloat16 by the machine's own instruction.
+//
+// [note: the bits of a native product] Below level amx:
 // Elements of k are taken in pairs (the last one beside a zero). Every element of C is a chain that
 // begins at zero; a pair adds first the product of its second elements, then that of its first
 // ones, each by one fused multiply-add of float32 that reads subnormal numbers as zeros and gives
 // zero where its result is one. A chain ends after kBf16Chain or fewer elements, and the chains of
 // an element are added in order by ordinary additions. Nothing else enters into the bits: not the
 // number of threads, not how C is cut into tiles, not the layout of the operands.
+//
+// [note: the bits of a product by tiles] At level amx the elements of k are taken 32 at a time, of
+// which the last may be fewer, an odd one beside a zero. From zero the products of their first,
+// third, .. elements are added up in order, each by one fused multiply-add of float32, and those of
+// their second, fourth, .. ones by themselves; the two sums are added, and what results is added to
+// the element of C, which began at zero. All of these read subnormal numbers as zeros and give zero
+// where their result is one. Nothing else enters here either.
 #include <cstdint>
 
 #include <hero/core/kernels/half.h>
@@ -46,7 +55,14 @@ void each_column(int64_t columns, const Body& body) {
   }
 }
 
-/// Hands the sums of A [m, k] B [k, n] to `to`. Needs native_half_products(). Scratch is about 1
+namespace bf16 {
+struct TileKernel;
+}
+/// Hands the sums of A [m, k] B [k, n] to `to`, by a kernel whose instructions the processor has.
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
+               const Bf16Matrix& b, const Bf16Sums& to);
+
+/// By that of level(). Needs native_half_products(). Scratch is about 1
 /// MiB a thread, and a copy of B where it is read often.
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
                const Bf16Sums& to);

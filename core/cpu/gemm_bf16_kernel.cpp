@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include <hero/core/cpu/gemm_bf16.h>
 #include <hero/core/cpu/gemm_bf16_kernel.h>
 
 #if defined(__x86_64__)
@@ -268,6 +269,28 @@ void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, 
   pack_panel(count, k, from, line, step, to, kColumns);
 }
 
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]] void turn(const uint32_t* from,
+                                                                           uint32_t* to,
+                                                                           int64_t step) {
+  __m512i rows[16];
+#pragma GCC unroll 16
+  for (int p = 0; p < 16; ++p) rows[p] = _mm512_loadu_si512(from + p * kColumns);
+  transpose_pairs(rows);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * step, rows[i]);
+}
+
+const TileKernel& dot_kernel() {
+  static constexpr TileKernel kernel{
+      .rows = kRows,
+      .chain = kBf16Chain,
+      .is_by_rows = false,
+      .pack_rows = [](int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+                      uint32_t* to, int64_t) { pack_rows(count, k, from, line, step, to); },
+      .multiply = multiply};
+  return kernel;
+}
+
 void multiply_few(const FewRows& p, int64_t columns, const BFloat16* b, float* sums) {
   using Rows = std::make_integer_sequence<int, kFewRows>;
   static constexpr auto all = few_rows_kernels<true>(Rows{}),
@@ -295,6 +318,8 @@ void multiply(int64_t, int64_t, int64_t, const RowPairs&, const uint32_t*, float
   std::abort();
 }
 void multiply_few(const FewRows&, int64_t, const BFloat16*, float*) { std::abort(); }
+void turn(const uint32_t*, uint32_t*, int64_t) { std::abort(); }
+const TileKernel& dot_kernel() { std::abort(); }
 
 }  // namespace hero::core::cpu::bf16
 

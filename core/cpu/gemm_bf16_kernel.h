@@ -1,6 +1,6 @@
 #pragma once
 // The kernels of gemm_bf16: copies of panels of the operands as pairs of elements of k, and the
-// sums of a tile. Only gemm_bf16*.cpp includes this.
+// sums of a tile. Only gemm_*.cpp includes this.
 #include <cstddef>
 #include <cstdint>
 
@@ -21,6 +21,10 @@ void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, 
                   uint32_t* to);
 inline constexpr int64_t kPackSlack = 16;
 
+/// Sixteen steps of sixteen lines, of the 32 that pack_columns() left at `from`, line by line: pair
+/// p of line i at to[i * step + p].
+void turn(const uint32_t* from, uint32_t* to, int64_t step);
+
 /// Rows of A: as pack_rows() leaves them (step 0), or where they lie, one after the other element
 /// of k, row i at data + i * step bytes.
 struct RowPairs {
@@ -32,6 +36,24 @@ struct RowPairs {
 /// pack_columns() made. With 16 or fewer columns the upper half of a row of sums stays as it is.
 void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, const uint32_t* b,
               float* sums, bool add);
+
+/// How a tile of C, up to `rows` x kColumns, is computed from rows of A and packed columns of B.
+struct TileKernel {
+  int64_t rows;
+  int64_t chain;    ///< elements of k for which multiply() is called at a time
+  bool is_by_rows;  ///< packed rows lie row_words from one to the next, else as of pack_rows()
+  /// As pack_rows(). Rows one after the other have row_words for all steps, a multiple of 16.
+  void (*pack_rows)(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+                    uint32_t* to, int64_t row_words);
+  /// As multiply().
+  void (*multiply)(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a,
+                   const uint32_t* b, float* sums, bool add);
+};
+/// By the instruction of AVX512-BF16.
+const TileKernel& dot_kernel();
+/// By AMX, which adds to its sums themselves: they may be cut anywhere between multiples of 32
+/// elements of k. All of its rows have a step. Needs what dot_kernel() needs, too.
+const TileKernel& amx_kernel();
 
 /// Rows of A up to which turning B in registers beats packing it.
 inline constexpr int kFewRows = 8;

@@ -1,3 +1,11 @@
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <cstdlib>
 #include <string>
 
@@ -12,7 +20,28 @@ const Kernels& kernels_v4();
 
 namespace {
 
-constexpr Level kLevels[] = {Level::v3, Level::v4, Level::v4_bf16};
+constexpr Level kLevels[] = {Level::v3, Level::v4, Level::v4_bf16, Level::amx};
+
+Features find_features() {
+  Features found;
+#if defined(__x86_64__)
+  found.v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+             __builtin_cpu_supports("avx512vl");
+  found.bf16 = __builtin_cpu_supports("avx512bf16");
+  // compilers differ in their names for these
+  constexpr unsigned kHalvesInTiles = 1u << 22, kTileUnit = 1u << 24,
+                     kBoth = kHalvesInTiles | kTileUnit;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  found.tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBoth) == kBoth;
+#if defined(__linux__)
+  // A system that does not know these tiles refuses them.
+  constexpr long kAskForState = 0x1023, kTiles = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  found.are_tiles_allowed = found.tiles && syscall(SYS_arch_prctl, kAskForState, kTiles) == 0;
+#endif
+#endif
+  return found;
+}
 
 Level chosen_level() {
 #if defined(HERO_CPU_LEVELS)
@@ -21,29 +50,37 @@ Level chosen_level() {
         "-DHERO_ARCH=native");
 #endif
   const char* const text = std::getenv("HERO_CPU");
-  return text == nullptr || *text == '\0' ? machine_level() : level_named(text, machine_level());
+  return text == nullptr || *text == '\0' ? machine_level() : level_named(text, machine_features());
 }
 
 }  // namespace
 
-Level machine_level() {
-#if defined(__x86_64__)
-  const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vl");
-  if (v4) return __builtin_cpu_supports("avx512bf16") ? Level::v4_bf16 : Level::v4;
-#endif
-  return Level::v3;
+Level highest_level(const Features& features) {
+  if (!features.v4) return Level::v3;
+  if (!features.bf16) return Level::v4;
+  return features.tiles && features.are_tiles_allowed ? Level::amx : Level::v4_bf16;
 }
 
-Level level_named(const char* name, Level most) {
+const Features& machine_features() {
+  static const Features found = find_features();
+  return found;
+}
+
+Level machine_level() { return highest_level(machine_features()); }
+
+Level level_named(const char* name, const Features& features) {
+  const Level most = highest_level(features);
   std::string names;
   for (const Level each : kLevels) {
     if (each > most) break;
     if (std::string(name) == name_of(each)) return each;
     names += (names.empty() ? "" : ", ") + std::string(name_of(each));
   }
-  fail("cpu: HERO_CPU is '", name, "', and this processor has ", names, "; name one of them");
+  const char* const refused = features.tiles && !features.are_tiles_allowed
+                                  ? " (and amx, but the system lets this program have no tiles)"
+                                  : "";
+  fail("cpu: HERO_CPU is '", name, "', and this processor has ", names, refused,
+       "; name one of them");
 }
 
 Level level() {
@@ -75,6 +112,8 @@ const char* name_of(Level level) {
       return "v4";
     case Level::v4_bf16:
       return "v4-bf16";
+    case Level::amx:
+      return "amx";
   }
   return "";
 }

@@ -10,13 +10,23 @@ enum class Level : uint8_t {
   v3,       ///< "v3": AVX2; "neon" on 64-bit ARM; or whatever else the library was built for
   v4,       ///< "v4": AVX-512
   v4_bf16,  ///< "v4-bf16": AVX-512 with products of bfloat16
+  amx,      ///< "amx": products of bfloat16 by tiles, where the system lets the program have them
 };
 
-/// The highest that this processor has.
+/// What of an x86-64 processor and its system decides. Tiles are state that the system keeps for a
+/// program only if it lets it have them.
+struct Features {
+  bool v4 = false, bf16 = false, tiles = false, are_tiles_allowed = false;
+};
+Level highest_level(const Features& features);
+/// Those of this machine. The first call asks the system for tiles.
+const Features& machine_features();
+
+/// The highest that this machine has.
 Level machine_level();
 
-/// The one of this name. Error where there is none, or none up to `most`.
-Level level_named(const char* name, Level most);
+/// The one of this name. Error where there is none, or none that is at most the highest_level().
+Level level_named(const char* name, const Features& features);
 
 /// The one that HERO_CPU names, else machine_level(); found once.
 Level level();

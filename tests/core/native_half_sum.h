@@ -1,12 +1,13 @@
 #pragma once
-// The order in which AVX512-BF16's instruction adds the products of bfloat16, in scalars:
-// [note: the bits of a native product], spelled out.
+// The orders in which the processor's instructions add the products of bfloat16, in scalars:
+// [note: the bits of a native product] and [note: the bits of a product by tiles], spelled out.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/cpu/level.h>
 
 namespace hero_test {
 
@@ -26,9 +27,9 @@ inline float flushed_fma(float x, float y, float sum) {
   return std::abs(scaled) < kLeast * 0x1p64f * 0x1p64f ? std::copysign(0.0f, scaled) : result;
 }
 
-/// The sum of a(p) b(p) for p in [0, k); both give a BFloat16.
+/// The sum of a(p) b(p) for p in [0, k), by AVX512-BF16; both give a BFloat16.
 template <class A, class B>
-float native_half_sum(int64_t k, const A& a, const B& b) {
+float dot_half_sum(int64_t k, const A& a, const B& b) {
   const auto step = [&](int64_t p, float sum) {
     return flushed_fma(static_cast<float>(a(p)), static_cast<float>(b(p)), sum);
   };
@@ -42,6 +43,33 @@ float native_half_sum(int64_t k, const A& a, const B& b) {
     total = first == 0 ? sum : total + sum;
   }
   return total;
+}
+
+/// The same by AMX.
+template <class A, class B>
+float tile_half_sum(int64_t k, const A& a, const B& b) {
+  const auto step = [&](int64_t p, float sum) {
+    if (p >= k) return flushed_fma(0.0f, 0.0f, sum);
+    return flushed_fma(static_cast<float>(a(p)), static_cast<float>(b(p)), sum);
+  };
+  const auto add = [](float x, float y) { return flushed_fma(x, 1.0f, y); };
+  float total = 0.0f;
+  for (int64_t first = 0; first < k; first += 32) {
+    float even = 0.0f, odd = 0.0f;
+    for (int64_t p = first; p < std::min(k, first + 32); p += 2) {
+      even = step(p, even);
+      odd = step(p + 1, odd);
+    }
+    total = add(total, add(even, odd));
+  }
+  return total;
+}
+
+/// The same at level().
+template <class A, class B>
+float native_half_sum(int64_t k, const A& a, const B& b) {
+  using namespace hero::core::cpu;
+  return level() == Level::amx ? tile_half_sum(k, a, b) : dot_half_sum(k, a, b);
 }
 
 }  // namespace hero_test
