@@ -119,7 +119,7 @@ Step gpt(const GptOptions& o) {
     Tensor h = embedding(tokens, x) + positions;
     for (const Block& block : blocks) h = block(h);
     const Tensor rows = reshape(norm(h), {o.batch * o.block, o.width});
-    return cross_entropy(linear(rows, tokens), y);
+    return linear_cross_entropy(rows, tokens, y);
   };
   return train(p, adamw, loss, 1.0);
 }
