@@ -118,6 +118,15 @@ set_tests_properties(
   PROPERTIES LABELS tutorial TIMEOUT 3600 PASS_REGULAR_EXPRESSION
              "two threads on a link of 300 MB/s.*median error +[0-9]+ %, Kendall's tau")
 
+foreach(name IN ITEMS 08_gpt 18_gpt_fsdp)
+  add_test(NAME "tutorial: ${name} tells before the run that its trace cannot be written"
+           COMMAND ${PROJECT_BINARY_DIR}/tutorials/${name} --trace /no/such/t.json)
+  set_tests_properties(
+    "tutorial: ${name} tells before the run that its trace cannot be written"
+    PROPERTIES LABELS tutorial TIMEOUT 3600 PASS_REGULAR_EXPRESSION
+               "^${name}: [^\n]*cannot create a file beside /no/such/t.json: No such file or directory\n$")
+endforeach()
+
 add_test(NAME "tutorial: 22_compressed on a throttled link"
          COMMAND ${PROJECT_BINARY_DIR}/tutorials/22_compressed --ranks 2 --steps 10 --link 5e7 --out
                  ${PROJECT_BINARY_DIR}/tests/tutorials/22_compressed.link)

@@ -1,4 +1,5 @@
 // A plan as lines of text.
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -18,20 +19,46 @@ std::string line(const char* format, ...) {
   return text;
 }
 
-double gigabytes(double bytes) { return bytes / 1e9; }
+struct BytesUnit {
+  const char* name;
+  double bytes;
+
+  double of(double count) const { return count / bytes; }
+};
+
+// The largest of which there is at least one.
+BytesUnit unit_of(double bytes) {
+  if (bytes < 1e6) return {"kB", 1e3};
+  if (bytes < 1e9) return {"MB", 1e6};
+  return {"GB", 1e9};
+}
+
+// In which all of a plan's bytes are shown.
+BytesUnit unit_of(const Plan& plan) {
+  int64_t most = plan.best.empty() ? plan.request.cluster.memory : 0;
+  for (const PlanEntry& entry : plan.best) most = std::max(most, entry.cost->memory);
+  return unit_of(static_cast<double>(most));
+}
+
+std::string whole(int64_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  const BytesUnit unit = unit_of(count);
+  return line("%.0f %s", unit.of(count), unit.name);
+}
 
 std::string why(const Plan& plan, const PlanGroup& group) {
+  const BytesUnit unit = unit_of(plan);
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
-  const double memory = static_cast<double>(plan.request.cluster.memory);
   if (group.too_large > 0) {
-    add(line("%lld too large, by %.1f GB or more", static_cast<long long>(group.too_large),
-             gigabytes(static_cast<double>(group.least_memory) - memory)));
+    add(line("%lld too large, by %.1f %s or more", static_cast<long long>(group.too_large),
+             unit.of(static_cast<double>(group.least_memory - plan.request.cluster.memory)),
+             unit.name));
   }
   if (group.host_too_large > 0) {
-    add(line("%lld too large for the hosts, by %.1f GB a rank or more",
+    add(line("%lld too large for the hosts, by %.1f %s a rank or more",
              static_cast<long long>(group.host_too_large),
-             gigabytes(static_cast<double>(group.least_over))));
+             unit.of(static_cast<double>(group.least_over)), unit.name));
   }
   const double best = plan.best.empty() ? 0.0 : plan.best.front().cost->seconds;
   const auto than_best = [&](double seconds) { return 100 * (seconds / best - 1); };
@@ -56,32 +83,30 @@ std::string why(const Plan& plan, const PlanGroup& group) {
 
 std::string table(const Plan& plan) {
   const PlanRequest& r = plan.request;
+  const BytesUnit unit = unit_of(plan);
   std::string text =
-      line("%d ranks, %d a host with %.0f GB each; %lld sequences of %lld a step\n", r.ranks,
-           r.cluster.per_host, gigabytes(static_cast<double>(r.cluster.memory)),
+      line("%d ranks, %d a host with %s each; %lld sequences of %lld a step\n", r.ranks,
+           r.cluster.per_host, whole(r.cluster.memory).c_str(),
            static_cast<long long>(r.global_batch), static_cast<long long>(r.model.block_size));
   const bool has_hosts = r.cluster.host_memory > 0;
-  if (has_hosts) {
-    text += line("%.0f GB of the hosts' memory for each rank\n",
-                 gigabytes(static_cast<double>(host_share(r))));
-  }
+  if (has_hosts) text += whole(host_share(r)) + " of the hosts' memory for each rank\n";
   text += line("%lld strategies, %lld of them rehearsed\n\n",
                static_cast<long long>(plan.strategies), static_cast<long long>(plan.rehearsed));
   if (plan.best.empty()) {
     text += "none fits\n";
   } else {
     text += std::string("     step s   tokens/s    MFU  memory ") + (has_hosts ? "   host " : "") +
-            " inside outside GB  strategy\n";
+            " inside outside " + unit.name + "  strategy\n";
   }
   const double tokens = static_cast<double>(r.global_batch * r.model.block_size);
   const double peak = r.cluster.peak_flops(r.dtype) * r.ranks;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlanCost& cost = *plan.best[i].cost;
-    text += line("%2d %8.4g %10.0f %5.1f%% %7.1f ", static_cast<int>(i + 1), cost.seconds,
+    text += line("%2d %#8.4g %10.0f %5.1f%% %7.1f ", static_cast<int>(i + 1), cost.seconds,
                  tokens / cost.seconds, 100 * model_flops(r) / (cost.seconds * peak),
-                 gigabytes(static_cast<double>(cost.memory)));
-    if (has_hosts) text += line("%7.1f ", gigabytes(static_cast<double>(cost.host)));
-    text += line("%7.1f %7.1f     ", gigabytes(cost.inside), gigabytes(cost.outside));
+                 unit.of(static_cast<double>(cost.memory)));
+    if (has_hosts) text += line("%7.1f ", unit.of(static_cast<double>(cost.host)));
+    text += line("%7.1f %7.1f     ", unit.of(cost.inside), unit.of(cost.outside));
     text += plan.best[i].strategy.text() + "\n";
   }
   text += "\nt tensor ranks, p stages: what became of all strategies\n";

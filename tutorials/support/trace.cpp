@@ -6,6 +6,7 @@
 #include "device.h"
 
 #include <hero/autograd/profiler.h>
+#include <hero/core/io/file.h>
 #include <hero/dist/profile.h>
 
 namespace tutorial {
@@ -26,6 +27,9 @@ std::string report(const hero::Profile& profile, const TraceOptions& options) {
          profile.table({.by = hero::ProfileBy::module, .rows = 12, .depth = 3});
 }
 
+// A file that cannot be written is told before the run, not after it.
+void check_writable(const std::string& path) { const hero::OutputFile possible(path); }
+
 }  // namespace
 
 void add_trace(Command& command, TraceOptions& options) {
@@ -35,6 +39,7 @@ void add_trace(Command& command, TraceOptions& options) {
 
 int traced(const TraceOptions& options, hero::Device device, const std::function<int()>& body) {
   if (options.file.empty()) return body();
+  check_writable(options.file);
   hero::Profiler profiler(options_of(options, device, 5));
   const int status = body();
   profiler.stop();
@@ -46,6 +51,7 @@ int traced(const TraceOptions& options, hero::Device device, const std::function
 void traced(const TraceOptions& options, const hero::dist::Communicator& world,
             const std::function<void()>& body) {
   if (options.file.empty()) return body();
+  if (world.rank() == 0) check_writable(options.file);
   hero::Profiler profiler(options_of(options, device(), 25));
   body();
   profiler.stop();

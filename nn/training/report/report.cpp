@@ -50,6 +50,7 @@ i.c0 { background: var(--c0); } i.c1 { background: var(--c1); } i.c2 { backgroun
 i.c3 { background: var(--c3); } i.c4 { background: var(--c4); } i.c5 { background: var(--c5); }
 table { border-collapse: collapse; font-size: .9rem; } td, th { padding: .1rem .8rem .1rem 0;
   text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+th { overflow-wrap: break-word; }
 summary { color: var(--pale); cursor: pointer; } details { overflow-x: auto; }
 .pictures { display: flex; flex-wrap: wrap; gap: .8rem; }
 figure { margin: 0; } figcaption { color: var(--pale); font-size: .85rem; max-width: 160px;

@@ -1,6 +1,8 @@
 // dist::plan: what is tried, what bounds leave out, and which one wins.
 #include <algorithm>
+#include <iomanip>
 #include <set>
+#include <sstream>
 
 #include "dist/plan/alike.h"
 #include "support/catch.h"
@@ -244,7 +246,13 @@ TEST_CASE("plan: where nothing fits it says by how much") {
   CHECK(found.best.empty());
   CHECK(found.rehearsed == 0);
   CHECK_THAT(table(found), ContainsSubstring("none fits"));
-  CHECK_THAT(table(found), ContainsSubstring("too large, by 0.0 GB or more"));
+  CHECK_THAT(table(found), ContainsSubstring("2 ranks, 2 a host with 1 kB each"));
+  for (const PlanGroup& group : found.groups) {
+    const double over = static_cast<double>(group.least_memory - request.cluster.memory) / 1e3;
+    std::ostringstream amount;
+    amount << std::fixed << std::setprecision(1) << over << " kB or more";
+    CHECK_THAT(table(found), ContainsSubstring("too large, by " + amount.str()));
+  }
 }
 
 TEST_CASE("plan: an error of a rehearsal is the plan's") {

@@ -123,27 +123,22 @@ TEST_CASE("trainer: 1-bit Adam that was saved goes on with the same bits", "[thr
     {"type": "OneBitAdam", "params": {"lr": 0.01, "eps": 1e-5, "freeze_step": 3}}})");
   const hero_test::TempDir folder;
   Floats whole, resumed;
-  run_ranks(2, [&](Communicator& world) {
-    const auto model = make_subject(Subject::mlp);
-    Trainer trainer(*model, world, config);
-    Checkpointer checkpoint(folder / "run", world);
-    trainer.track(checkpoint);
-    Floats before, after;
-    steps(trainer, *model, world.rank(), 0, 5, before);
-    checkpoint.save(trainer.global_steps());
-    steps(trainer, *model, world.rank(), 5, kSteps, after);
-    if (world.rank() == 1) whole = after;
-  });
-  run_ranks(2, [&](Communicator& world) {
-    const auto model = make_subject(Subject::mlp);
-    Trainer trainer(*model, world, config);
-    Checkpointer checkpoint(folder / "run", world);
-    trainer.track(checkpoint);
-    expect(checkpoint.resume() == 5, "of step 5");
-    Floats after;
-    steps(trainer, *model, world.rank(), 5, kSteps, after);
-    if (world.rank() == 1) resumed = after;
-  });
+  for (const bool resumes : {false, true}) {
+    run_ranks(2, [&](Communicator& world) {
+      const auto model = make_subject(Subject::mlp);
+      Trainer trainer(*model, world, config);
+      Checkpointer checkpoint(folder / "run", world);
+      trainer.track(checkpoint);
+      Floats before, after;
+      if (resumes) expect(checkpoint.resume() == 5, "of step 5");
+      if (!resumes) {
+        steps(trainer, *model, world.rank(), 0, 5, before);
+        checkpoint.save(trainer.global_steps());
+      }
+      steps(trainer, *model, world.rank(), 5, kSteps, after);
+      if (world.rank() == 1) (resumes ? resumed : whole) = after;
+    });
+  }
   CHECK(whole.size() == 4);
   CHECK(unlike(resumed, whole).empty());
 }
