@@ -2,6 +2,7 @@
 // K = KH * KW taps, L places of the window. [note: three operations closed under differentiation]
 // The forward map, its transpose and the gradient of the weight are the three ways to leave one
 // factor out of the sum over n, o, c, tap, place of y w x; the derivative of each is the other two.
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/columns.h>
 #include <hero/autograd/ops/composed.h>
@@ -80,10 +81,6 @@ void each_chunk(const Geometry& geometry, int64_t step, Body&& body) {
   }
 }
 
-Array batch_of(const Array& matrices, int64_t batch) {
-  return matrices.expand({batch, matrices.size(1), matrices.size(2)});
-}
-
 // A bias [O] and an activation, if any, are added while the products are in the cache.
 Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
                const Array& bias_in = {}, Activation activation = Activation::none) {
@@ -102,7 +99,7 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
       core::convolve_on_host(x.slice(0, first, first + count), w.contiguous(), window, part);
     } else {
       const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
-      device.matmul(batch_of(w, columns.size(0)), columns,
+      device.matmul(w.expand({columns.size(0), w.size(1), w.size(2)}), columns,
                     place_matrices(y, geometry, first, count));
     }
     if (!bias.defined() && activation == Activation::none) return;
@@ -130,8 +127,8 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
     const bool direct = geometry.is_pointwise();
     const Array columns = direct ? target.reshape(shape) : Array::empty(shape, dtype, y.device());
     const Array products = column_matrices(columns, geometry);
-    device.matmul(batch_of(w, products.size(0)), place_matrices(y, geometry, first, count),
-                  products);
+    device.matmul(w.expand({products.size(0), w.size(1), w.size(2)}),
+                  place_matrices(y, geometry, first, count), products);
     if (!direct) device.col2im(columns, geometry.window, target);
   });
   if (bias.defined()) {
@@ -302,6 +299,9 @@ void bound_steps(const char* op, core::Window& window, int axis, int64_t padded)
 
 Tensor convolution(const Spec& spec, const Tensor& x, const Tensor& w, const Tensor& bias,
                    Activation activation = Activation::none) {
+  if (const AutocastInputs in(spec.op, x, w, bias); in.changed()) {
+    return convolution(spec, in[0], in[1], in[2], activation);
+  }
   check_operands(spec, x, w, bias, w.size(0));
   check(x.size(1) % spec.groups == 0 && x.size(1) / spec.groups == w.size(1) &&
             w.size(0) % spec.groups == 0,

@@ -30,6 +30,7 @@ TEST_CASE("autocast runs products in the half, sums in float32 and leaves the re
     CHECK(matmul(x, w.t()).dtype() == half);
     CHECK(linear_gelu(x, w).dtype() == half);
     CHECK(conv2d(image, kernel).dtype() == half);
+    CHECK(conv2d_relu(conv2d(image, kernel), weights({2, 3, 2, 2})).dtype() == half);
     CHECK(scaled_dot_product_attention(x, x, x).dtype() == half);
     CHECK(relu(y).dtype() == half);
     CHECK((y + x.slice(1, 0, 6)).dtype() == kFloat32);
