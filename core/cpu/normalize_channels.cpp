@@ -1,8 +1,9 @@
 // Normalisation of channels [N, C, L]. Where a plane of L elements is as long as the lanes of
-// channel_sums.h a thread takes a channel as a whole, whose planes mostly stay in its caches from
-// one pass to the next; few channels are shared out in strips of samples. Shorter planes are
+// channel_sums.h a thread takes neighbouring channels as a whole, as many as stay in its caches
+// from one pass to the next; few channels are shared out in strips of samples. Shorter planes are
 // columns of rows, C L to a row.
 #include <hero/core/cpu/block_io.h>
+#include <hero/core/cpu/channel_planes.h>
 #include <hero/core/cpu/channel_sums.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/workspace.h>
@@ -12,9 +13,11 @@ namespace hero::core::cpu {
 
 namespace {
 
-constexpr int64_t kChannelTasks = 16;  // strips and channels that are enough to share out
-constexpr int64_t kStripOfRows = 256;  // rows that a thread takes at a time, at least
-constexpr int64_t kStripsOfRows = 64;  // and strips at most
+constexpr int64_t kChannelTasks = 16;   // strips and channels that are enough to share out
+constexpr int64_t kTogether = 8;        // channels side by side, at most
+constexpr int64_t kCached = 512 << 10;  // bytes of planes that stay in the second-level cache
+constexpr int64_t kStripOfRows = 256;   // rows that a thread takes at a time, at least
+constexpr int64_t kStripsOfRows = 64;   // and strips at most
 
 // What a channel's elements are brought together with: scale is 1 / sqrt(variance + eps), factor
 // that times the weight.
@@ -35,7 +38,8 @@ struct ChannelProblem {
   bool fixed;
 
   T share() const { return T(1) / static_cast<T>(N * L); }
-  Channel<T> channel(int64_t c) const {
+  // Out of line, where loops over a few channels would be made large.
+  [[gnu::noinline]] Channel<T> channel(int64_t c) const {
     const T scale = T(1) / math::sqrt(variance[c] + eps);
     return {mean[c], scale, weight != nullptr ? scale * weight[c] : scale,
             bias != nullptr ? bias[c] : T(0)};
@@ -73,109 +77,71 @@ void channel_input_gradient(int64_t n, const T* g, const T* x, const Channel<T>&
   }
 }
 
-// Channels of long planes, a strip of samples at a time.
-template <class T>
-class ChannelPlanes {
- public:
-  explicit ChannelPlanes(const ChannelProblem<T>& problem)
-      : p_(problem),
-        strips_(p_.C >= kChannelTasks
-                    ? 1
-                    : std::min(p_.N, (kChannelTasks + p_.C - 1) / std::max<int64_t>(1, p_.C))) {}
-
-  // Calls body(c) for each channel, on several threads where these are many.
-  template <class Body>
-  void each_channel(Body&& body) const {
-    if (strips_ > 1) {
-      for (int64_t c = 0; c < p_.C; ++c) body(c);
-      return;
-    }
-    parallel_for(p_.C, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, p_.N * p_.L)),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t c = begin; c < end; ++c) body(c);
-                 });
-  }
-  // Calls body(at) with the place of each plane of a channel's.
-  template <class Body>
-  void each_plane(int64_t c, Body&& body) const {
-    parallel_for(strips_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t n = start(begin); n < start(end); ++n) body((n * p_.C + c) * p_.L);
-    });
-  }
-  // sums[k] = sum k over a channel; terms(at, i, t) as for ChannelLanes, of the plane at `at`.
-  template <int kSums, class Terms>
-  void sum(int64_t c, T (&sums)[kSums], Terms&& terms) const {
-    T parts[kChannelTasks][kSums] = {};
-    parallel_for(strips_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s) {
-        ChannelLanes<T, kSums> lanes;
-        for (int64_t n = start(s); n < start(s + 1); ++n) {
-          const int64_t at = (n * p_.C + c) * p_.L;
-          lanes.add_plane(
-              p_.L, [&](int64_t i, auto& t) __attribute__((always_inline)) { terms(at + i, t); });
-        }
-        lanes.totals(parts[s]);
-      }
-    });
-    for (int k = 0; k < kSums; ++k) {
-      sums[k] = parts[0][k];
-      for (int64_t s = 1; s < strips_; ++s) sums[k] += parts[s][k];
-    }
-  }
-
- private:
-  int64_t start(int64_t strip) const { return strip * p_.N / strips_; }
-  const ChannelProblem<T>& p_;
-  int64_t strips_;
-};
-
 template <class T>
 void forward_planes(const ChannelProblem<T>& p) {
   using W = Wide<T>;
-  const ChannelPlanes<T> planes(p);
-  planes.each_channel([&](int64_t c) {
+  const ChannelPlanes<T> planes(p.N, p.C, p.L);
+  planes.each_group([&](const auto& group) {
     if (!p.fixed) {
-      T total[1];
-      planes.sum(c, total, [&](int64_t at, auto& t) { W::load(p.x + at, t[0]); });
-      const T mean = total[0] * p.share();
-      planes.sum(c, total, [&](int64_t at, auto& t) {
-        W::load(p.x + at, t[0]);
-        t[0] -= mean;
-        t[0] *= t[0];
+      T total[kTogether][1];
+      const T* const x = p.x;
+      T *const means = p.mean + group.first, *const variances = p.variance + group.first;
+      planes.sum(group, total, [&](int64_t) {
+        return [x](int64_t at, auto& t) __attribute__((always_inline)) { W::load(x + at, t[0]); };
       });
-      p.mean[c] = mean;
-      p.variance[c] = total[0] * p.share();
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < group.count; ++i) means[i] = total[i][0] * p.share();
+      planes.sum(group, total, [&](int64_t i) {
+        return [ x, center = means[i] ](int64_t at, auto& t) __attribute__((always_inline)) {
+          W::load(x + at, t[0]);
+          t[0] -= center;
+          t[0] *= t[0];
+        };
+      });
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < group.count; ++i) variances[i] = total[i][0] * p.share();
     }
-    const Channel<T> channel = p.channel(c);
-    planes.each_plane(c, [&](int64_t at) { shift_and_scale(p.L, p.x + at, channel, p.out + at); });
+    Channel<T> channels[kTogether];
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < group.count; ++i) channels[i] = p.channel(group.first + i);
+    planes.each_plane(group, [&](int64_t i, int64_t at) {
+      shift_and_scale(p.L, p.x + at, channels[i], p.out + at);
+    });
   });
 }
 
 template <class T>
 void backward_planes(const ChannelProblem<T>& p) {
   using W = Wide<T>;
-  const ChannelPlanes<T> planes(p);
-  planes.each_channel([&](int64_t c) {
-    const Channel<T> channel = p.channel(c);
-    T total[2] = {T(0), T(0)};
+  const ChannelPlanes<T> planes(p.N, p.C, p.L);
+  planes.each_group([&](const auto& group) {
+    Channel<T> channels[kTogether];
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < group.count; ++i) channels[i] = p.channel(group.first + i);
+    T total[kTogether][2] = {};
     if (!p.fixed || p.g_weight != nullptr || p.g_bias != nullptr) {
-      planes.sum(c, total, [&](int64_t at, auto& t) {
-        W::load(p.g + at, t[0]);
-        W::load(p.x + at, t[1]);
-        t[1] = t[0] * ((t[1] - channel.mean) * channel.scale);
+      planes.sum(group, total, [&](int64_t i) {
+        return [ g = p.g, x = p.x, of = channels[i] ](int64_t at, auto& t)
+            __attribute__((always_inline)) {
+          W::load(g + at, t[0]);
+          W::load(x + at, t[1]);
+          t[1] = t[0] * ((t[1] - of.mean) * of.scale);
+        };
       });
-      if (p.g_bias != nullptr) p.g_bias[c] = total[0];
-      if (p.g_weight != nullptr) p.g_weight[c] = total[1];
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < group.count; ++i) {
+        if (p.g_bias != nullptr) p.g_bias[group.first + i] = total[i][0];
+        if (p.g_weight != nullptr) p.g_weight[group.first + i] = total[i][1];
+      }
     }
     if (p.out == nullptr) return;
-    if (p.fixed) {
-      const Channel<T> alone{T(0), channel.scale, channel.factor, T(0)};
-      planes.each_plane(c, [&](int64_t at) { shift_and_scale(p.L, p.g + at, alone, p.out + at); });
-      return;
-    }
-    const ChannelGradient<T> shares{total[0] * p.share(), total[1] * p.share()};
-    planes.each_plane(c, [&](int64_t at) {
-      channel_input_gradient(p.L, p.g + at, p.x + at, channel, shares, p.out + at);
+    planes.each_plane(group, [&](int64_t i, int64_t at) {
+      if (p.fixed) {
+        const Channel<T> alone{T(0), channels[i].scale, channels[i].factor, T(0)};
+        return shift_and_scale(p.L, p.g + at, alone, p.out + at);
+      }
+      const ChannelGradient<T> shares{total[i][0] * p.share(), total[i][1] * p.share()};
+      channel_input_gradient(p.L, p.g + at, p.x + at, channels[i], shares, p.out + at);
     });
   });
 }
