@@ -9,6 +9,7 @@
 
 #include <hero/core/cpu/gemm_kernel.h>
 #include <hero/core/cpu/gemm_pack.h>
+#include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu::micro {
@@ -96,10 +97,10 @@ template <class T, bool quarters>
 }
 
 // sums[i * kLanes + j] = the chains of row i of A and column j of B in blocks of `depth` steps of
-// k, added in order: row i of A at a + i * a_rs, column j of B at b + j * b_cs, both one step after
-// the other; kLanes columns.
+// k, added in order: element p of row i at a[p * rows + i], so that one register reaches all of
+// them; column j of B at b + j * b_cs, one step after the other; kLanes columns.
 template <class T, int rows, bool quarters>
-void few_rows(int64_t k, int64_t depth, const T* a, int64_t a_rs, const T* b, int64_t b_cs,
+void few_rows(int64_t k, int64_t depth, const T* a, const T* b, int64_t b_cs,
               const LinesAhead<T>& ahead, T* sums) {
   constexpr int lanes = kLanes<T>;
   // Every fourth column has a pointer of its own: the three after it are reached by an index, so
@@ -122,18 +123,18 @@ void few_rows(int64_t k, int64_t depth, const T* a, int64_t a_rs, const T* b, in
       for (int q = 0; q < lanes; ++q) {
 #pragma GCC unroll 8
         for (int i = 0; i < rows; ++i) {
-          chains[i] = multiply_add<T>(x[i * a_rs + q] - Vector<T>{}, steps[q], chains[i]);
+          chains[i] = multiply_add<T>(x[q * rows + i] - Vector<T>{}, steps[q], chains[i]);
         }
       }
-      x += lanes;
+      x += lanes * rows;
       next += lanes * ahead.step;
       for (const T*& from : column) from += lanes;
     }
-    for (; p < end; ++p, ++x, next += ahead.step) {
+    for (; p < end; ++p, x += rows, next += ahead.step) {
       Vector<T> step;
       for (int j = 0; j < lanes; ++j) step[j] = column[j / 4][j % 4 * b_cs];
       for (int i = 0; i < rows; ++i) {
-        chains[i] = multiply_add<T>(x[i * a_rs] - Vector<T>{}, step, chains[i]);
+        chains[i] = multiply_add<T>(x[i] - Vector<T>{}, step, chains[i]);
       }
       for (const T*& from : column) ++from;
     }
@@ -143,8 +144,7 @@ void few_rows(int64_t k, int64_t depth, const T* a, int64_t a_rs, const T* b, in
 }
 
 template <class T>
-using FewRows = void (*)(int64_t, int64_t, const T*, int64_t, const T*, int64_t,
-                         const LinesAhead<T>&, T*);
+using FewRows = void (*)(int64_t, int64_t, const T*, const T*, int64_t, const LinesAhead<T>&, T*);
 
 template <class T, bool quarters, int... i>
 constexpr auto few_rows_kernels(std::integer_sequence<int, i...>) {
@@ -185,11 +185,16 @@ struct FewProduct {
   void run() const {
     constexpr int64_t width = kLanes<T>;
     const FewRows<T> kernel = few_rows_kernel<T>(m, is_far());
+    const Workspace<T> rows(m > 1 ? m * k : 0);
+    for (int64_t p = 0; m > 1 && p < k; ++p) {
+      for (int64_t i = 0; i < m; ++i) rows.data()[p * m + i] = a[i * a_rs + p];
+    }
+    const T* const side_by_side = m > 1 ? rows.data() : a;
     const int64_t pieces = (n + width - 1) / width;
     const int64_t grain =
         std::max({int64_t{1}, std::min(kPiecesInRow, pieces / 8), kFewWork / (k * width)});
     parallel_for(pieces, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run_columns(i * width, kernel);
+      for (int64_t i = begin; i < end; ++i) run_columns(i * width, kernel, side_by_side);
     });
   }
 
@@ -203,14 +208,14 @@ struct FewProduct {
     return b_cs == k && kLanes<T> * k * size <= kPieceAhead && (is_far() || k * size % 4096 != 0);
   }
   // kLanes columns from j on, the last of which are computed beside some of those before.
-  void run_columns(int64_t j, FewRows<T> kernel) const {
+  void run_columns(int64_t j, FewRows<T> kernel, const T* rows) const {
     constexpr int64_t width = kLanes<T>, size = sizeof(T);
     T sums[kFewRows * kLanes<T>];
     const int64_t first = std::min(j, n - width);
     const T* const from = b + first * b_cs;
     const LinesAhead<T> ahead = next_piece() ? LinesAhead<T>{from + width * k, width, width}
                                              : LinesAhead<T>{from + kColumnAhead / size, b_cs, 1};
-    kernel(k, depth, a, a_rs, from, b_cs, ahead, sums);
+    kernel(k, depth, rows, from, b_cs, ahead, sums);
     for (int64_t i = 0; i < m; ++i) {
       std::copy_n(sums + i * width + (j - first), first + width - j, c + i * c_rs + j);
     }

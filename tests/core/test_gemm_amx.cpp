@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "core/half_matrix.h"
 #include "core/native_half_sum.h"
-#include "core/strided_matrix.h"
 #include "core/trapped_tiles.h"
 #include "support/catch.h"
 #include "support/sanitized.h"
@@ -26,12 +26,6 @@ namespace {
 using namespace hero;
 using namespace hero::core::cpu;
 using namespace hero_test;
-
-using HalfMatrix = StridedMatrix<BFloat16>;
-Bf16Matrix view(const HalfMatrix& x) { return {x.data(), x.rs, x.cs}; }
-
-constexpr Order kOrders[] = {Order::rows,    Order::columns,  Order::padded_rows,
-                             Order::general, Order::backward, Order::repeated};
 
 // Tiles for a test, if packing their operands runs here.
 class Tiles {
@@ -108,16 +102,6 @@ void compare(int64_t m, int64_t n, int64_t k, const HalfMatrix& a, const HalfMat
   REQUIRE(different == 0);
 }
 
-template <class Draw>
-HalfMatrix make(int64_t rows, int64_t columns, Order order, Draw&& draw) {
-  BFloat16 gap;
-  gap.bits = 0x7FC0;
-  return make_strided(rows, columns, order, gap, draw);
-}
-
-auto uniform(std::mt19937& random) {
-  return [&random] { return BFloat16(std::uniform_real_distribution<float>(-1.0f, 1.0f)(random)); };
-}
 // Patterns whose exponents are among `count` from `first` on.
 auto exponents(std::mt19937& random, uint32_t first, uint32_t count) {
   return [&random, first, count] {

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "core/half_matrix.h"
 #include "core/native_half_sum.h"
-#include "core/strided_matrix.h"
 #include "support/catch.h"
 #include "support/sanitized.h"
 
@@ -26,27 +26,11 @@ using namespace hero_test;
 float as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
 uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 
-using HalfMatrix = StridedMatrix<BFloat16>;
-Bf16Matrix view(const HalfMatrix& x) { return {x.data(), x.rs, x.cs}; }
-
 float native_sum(int64_t i, int64_t j, int64_t k, const HalfMatrix& a, const HalfMatrix& b) {
   return native_half_sum(
       k, [&](int64_t p) { return a.at(i, p); }, [&](int64_t p) { return b.at(p, j); });
 }
 
-constexpr Order kOrders[] = {Order::rows,    Order::columns,  Order::padded_rows,
-                             Order::general, Order::backward, Order::repeated};
-
-template <class Draw>
-HalfMatrix make(int64_t rows, int64_t columns, Order order, Draw&& draw) {
-  BFloat16 gap;
-  gap.bits = 0x7FC0;
-  return make_strided(rows, columns, order, gap, draw);
-}
-
-auto uniform(std::mt19937& random) {
-  return [&random] { return BFloat16(std::uniform_real_distribution<float>(-1.0f, 1.0f)(random)); };
-}
 // Every bit pattern: subnormal numbers, infinities and NaNs among them.
 auto any_bits(std::mt19937& random) {
   return [&random] {
@@ -141,6 +125,7 @@ TEST_CASE("a native product of bfloat16 has the bits of its definition for extre
     check(tiny(random));
     check(huge(random));
   }
+  if (level() == Level::amx) return;  // which adds the two products apart
   // 2^-126 less 2^-150 is below the normal numbers; less 2^-151 it rounds to 2^-126 and is not.
   const BFloat16 one(1.0f), least(as_float(0x00800000)), p(0x1p-75f), q(-0x1p-75f), r(-0x1p-76f);
   const auto two = [](BFloat16 x, BFloat16 y) { return HalfMatrix{{x, y}, 2, 1, 0}; };
