@@ -3,8 +3,8 @@
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
-#include <hero/autograd/ops/attention.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/nn/attention.h>
 #include <hero/nn/attention.h>
 #include <hero/nn/refill.h>
 

@@ -3,9 +3,9 @@
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/clamp.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/in_place.h>
+#include <hero/autograd/ops/math/clamp.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
 #include <hero/core/promotion.h>

@@ -2,8 +2,8 @@
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/composed.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/math/composed.h>
 #include <hero/core/promotion.h>
 
 namespace hero::detail {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <hero/core/cpu/channel_sums.h>
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/nn/channel_sums.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {

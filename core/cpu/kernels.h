@@ -6,12 +6,12 @@
 #include <type_traits>
 
 #include <hero/core/backend.h>
-#include <hero/core/cpu/convolve.h>
-#include <hero/core/cpu/exact_sum.h>
-#include <hero/core/cpu/gemm.h>
-#include <hero/core/cpu/gemm_bf16.h>
 #include <hero/core/cpu/level.h>
-#include <hero/core/cpu/wide_svd.h>
+#include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/products/gemm.h>
+#include <hero/core/cpu/products/gemm_bf16.h>
+#include <hero/core/cpu/products/wide_svd.h>
+#include <hero/core/cpu/reduce/exact_sum.h>
 
 namespace hero::core::cpu {
 

@@ -1,6 +1,6 @@
-#include <hero/core/cpu/convolve.h>
-#include <hero/core/cpu/gemm_blocks.h>
 #include <hero/core/cpu/kernels.h>
+#include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/products/gemm_blocks.h>
 #include <hero/core/functions/convolve.h>
 #include <hero/core/profile/work.h>
 

@@ -9,8 +9,8 @@
 #include <Eigen/Eigenvalues>
 
 #include <hero/core/cpu/kernels.h>
-#include <hero/core/cpu/matrix_batch.h>
-#include <hero/core/cpu/wide_svd.h>
+#include <hero/core/cpu/products/matrix_batch.h>
+#include <hero/core/cpu/products/wide_svd.h>
 #include <hero/core/functions/linalg.h>
 
 namespace hero::core {

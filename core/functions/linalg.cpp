@@ -10,7 +10,7 @@
 #include <Eigen/QR>
 
 #include <hero/core/backend.h>
-#include <hero/core/cpu/matrix_batch.h>
+#include <hero/core/cpu/products/matrix_batch.h>
 #include <hero/core/functions/linalg.h>
 
 namespace hero::core {

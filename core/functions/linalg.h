@@ -40,8 +40,9 @@ struct SVD {
   Array s;   ///< [.., K], descending
   Array vh;  ///< [.., K, N], orthonormal rows
 };
-/// a = u diag(s) vh, of a [.., M, N], by way of a bidiagonal matrix (core/cpu/wide_svd.cpp); an
-/// Error names the first matrix with an element that is not finite.
+/// a = u diag(s) vh, of a [.., M, N], by way of a bidiagonal matrix
+/// (core/cpu/products/wide_svd.cpp); an Error names the first matrix with an element that is not
+/// finite.
 SVD svd(const Array& a);
 
 struct Eigh {

@@ -1,6 +1,6 @@
 #pragma once
 // Derivatives of activations times the gradient g, in one pass: the same roundings as the
-// operations in autograd/ops/elementwise.cpp that define them.
+// operations in autograd/ops/math/elementwise.cpp that define them.
 #include <numbers>
 
 #include <hero/core/kernels/elementwise_base.h>

@@ -1,7 +1,7 @@
 // The meta device: shapes without bytes. Every family has nothing to compute; what needs values
 // fails.
 #include <hero/core/backend.h>
-#include <hero/core/cpu/halves.h>
+#include <hero/core/cpu/products/halves.h>
 #include <hero/core/fetcher.h>
 #include <hero/core/meta/planned_host.h>
 #include <hero/core/planned_device.h>
@@ -31,7 +31,7 @@ void ask_norm(const RowNorm& norm) {
 
 // [note: widened] What is planned for the CPU takes the memory of its products of halves, too:
 // where the CPU has none of the dtype they go through float32 arrays, in pieces as in
-// core/cpu/matmul.cpp.
+// core/cpu/products/matmul.cpp.
 bool is_widened(const Array& out) {
   return out.numel() > 0 && kernels_of(out.device()) == DeviceType::cpu &&
          cpu::are_widened(out.dtype());

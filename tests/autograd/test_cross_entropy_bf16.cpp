@@ -2,7 +2,7 @@
 // definition: products summed in scalars, and what happens between them as float32 has it.
 #include <vector>
 
-#include "autograd/fused.h"
+#include "autograd/ops/fused.h"
 #include "core/native_half_sum.h"
 #include "support/arrays.h"
 #include "support/catch.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "autograd/op_table.h"
+#include "autograd/tables/op_table.h"
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
@@ -127,7 +127,7 @@ struct Wide {
   Tensors inputs;
   Call call;
   bool stores_halves =
-      false;  // that backward reads: its gradients are tests/autograd/test_fused*'s
+      false;  // that backward reads: its gradients are tests/autograd/ops/test_fused*'s
 };
 
 Tensor spread(const Shape& shape, double size) { return randn(shape, {.dtype = kFloat64}) * size; }

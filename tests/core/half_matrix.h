@@ -4,7 +4,7 @@
 
 #include "core/strided_matrix.h"
 
-#include <hero/core/cpu/gemm_bf16.h>
+#include <hero/core/cpu/products/gemm_bf16.h>
 
 namespace hero_test {
 

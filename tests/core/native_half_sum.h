@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 
-#include <hero/core/cpu/gemm_bf16.h>
 #include <hero/core/cpu/level.h>
+#include <hero/core/cpu/products/gemm_bf16.h>
 
 namespace hero_test {
 

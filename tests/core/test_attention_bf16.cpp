@@ -7,8 +7,8 @@
 #include "support/catch.h"
 
 #include <hero/core/backend.h>
-#include <hero/core/cpu/attention_rows.h>
 #include <hero/core/cpu/kernels.h>
+#include <hero/core/cpu/nn/attention_rows.h>
 #include <hero/core/half_products.h>
 
 namespace {

@@ -14,9 +14,9 @@
 #include "support/catch.h"
 #include "support/sanitized.h"
 
-#include <hero/core/cpu/gemm_bf16.h>
-#include <hero/core/cpu/gemm_bf16_kernel.h>
 #include <hero/core/cpu/level.h>
+#include <hero/core/cpu/products/gemm_bf16.h>
+#include <hero/core/cpu/products/gemm_bf16_kernel.h>
 #include <hero/core/thread_pool.h>
 
 #if defined(__x86_64__) && defined(__linux__)

@@ -2,7 +2,7 @@
 // Ranks with a GPU each, joined by NCCL, or by tests/cusim/nccl.cpp.
 #include "cuda/deferred.h"
 #include "cuda/gpu.h"
-#include "dist/collective_checks.h"
+#include "dist/engines/collective_checks.h"
 #ifdef HERO_TEST_CUSIM
 #include <nccl.h>
 #endif

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cuda/nccl_ranks.h"
-#include "dist/ladder.h"
+#include "dist/ladder/ladder.h"
 
 using namespace hero;
 using namespace hero::test;

@@ -5,10 +5,10 @@
 
 #include "cuda/deferred.h"
 #include "cuda/gpu.h"
-#include "dist/axes.h"
-#include "dist/context.h"
-#include "dist/experts.h"
-#include "dist/tensor.h"
+#include "dist/parallel/axes.h"
+#include "dist/parallel/context.h"
+#include "dist/parallel/experts.h"
+#include "dist/parallel/tensor.h"
 #include "support/temp_dir.h"
 
 using namespace hero;

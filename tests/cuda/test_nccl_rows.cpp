@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda/nccl_ranks.h"
-#include "dist/ladder.h"
+#include "dist/ladder/ladder.h"
 
 using namespace hero;
 using namespace hero::test;

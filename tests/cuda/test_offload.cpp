@@ -2,9 +2,9 @@
 #include <filesystem>
 
 #include "cuda/nccl_ranks.h"
-#include "dist/ladder.h"
-#include "dist/pipelines.h"
-#include "dist/stack.h"
+#include "dist/ladder/ladder.h"
+#include "dist/parallel/pipelines.h"
+#include "dist/parallel/stack.h"
 
 #include <hero/core/ledger.h>
 #include <hero/core/swap_file.h>

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "cuda/gpu.h"
-#include "dist/offloaded.h"
+#include "dist/ladder/offloaded.h"
 
 using namespace hero;
 using namespace hero::test;

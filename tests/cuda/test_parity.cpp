@@ -3,8 +3,8 @@
 // check_rows() runs them on the device.
 #include <cmath>
 
-#include "autograd/golden.h"
-#include "autograd/op_table.h"
+#include "autograd/tables/golden.h"
+#include "autograd/tables/op_table.h"
 #include "cuda/gpu.h"
 #include "nn/layer_golden.h"
 #include "optim/more_golden.h"

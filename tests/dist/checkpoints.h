@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "dist/ladder.h"
+#include "dist/ladder/ladder.h"
 
 #include <hero/dist/checkpoint.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/boxes.h"
+#include "dist/parallel/boxes.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 #include <nlohmann/json.hpp>

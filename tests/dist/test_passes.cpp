@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/ladder.h"
+#include "dist/ladder/ladder.h"
 #include "support/catch.h"
 
 using namespace hero;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <random>
 
-#include "dist/ladder.h"
+#include "dist/ladder/ladder.h"
 #include "support/catch.h"
 
 #include <hero/dist/ladder/divide.h>

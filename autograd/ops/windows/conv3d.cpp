@@ -3,8 +3,8 @@
 // made a tap of the depth at a time, from views of the input's planes, so no plane is copied
 // before. see [note: three operations closed under differentiation]
 #include <hero/autograd/op.h>
-#include <hero/autograd/ops/columns.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/windows/columns.h>
 #include <hero/autograd/ops/windows/conv3d.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>

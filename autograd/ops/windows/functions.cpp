@@ -5,7 +5,7 @@
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/in_float32.h>
-#include <hero/autograd/ops/norm.h>
+#include <hero/autograd/ops/nn/norm.h>
 #include <hero/autograd/reduce_ops.h>
 #include <hero/autograd/shape_ops.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/ladder.h"
+#include "dist/ladder/ladder.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/ladder.h"
+#include "dist/ladder/ladder.h"
 
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/one_bit.h>

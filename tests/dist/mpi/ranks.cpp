@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "dist/checkpoints.h"
-#include "dist/collective_checks.h"
+#include "dist/engines/collective_checks.h"
+#include "dist/ladder/seeded_bugs.h"
 #include "dist/mpi/compressed.h"
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
 #include "dist/mpi/ways.h"
-#include "dist/pipelines.h"
-#include "dist/seeded_bugs.h"
+#include "dist/parallel/pipelines.h"
 #include <unistd.h>
 
 #include <hero/core/ledger.h>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dist/ladder.h"
+#include "dist/ladder/ladder.h"
 
 namespace hero::test {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "dist/tensor.h"
+#include "dist/parallel/tensor.h"
 
 #include <hero/dist/checkpoint.h>
 

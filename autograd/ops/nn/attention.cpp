@@ -1,0 +1,242 @@
+// Attention. T queries, S keys, D and E sizes of a key and a value. A query to which the mask, the
+// causal order or the bias leaves no key gives 0, and its row has no gradient.
+#include <cmath>
+#include <limits>
+
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/nn/attention.h>
+#include <hero/core/backend.h>
+#include <hero/core/planned_device.h>
+
+namespace hero {
+
+namespace {
+
+constexpr auto kName = "scaled_dot_product_attention";
+constexpr double kHidden = -std::numeric_limits<double>::infinity();  // the score of a hidden key
+
+void check_operands(const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionOptions& options) {
+  check(q.ndim() >= 2 && k.ndim() >= 2 && v.ndim() >= 2, kName,
+        ": q, k and v need two dimensions: ", q.shape(), ", ", k.shape(), ", ", v.shape());
+  check(q.size(-1) == k.size(-1), kName, ": q and k differ in their last size: ", q.shape(),
+        " and ", k.shape());
+  check(k.size(-2) == v.size(-2), kName, ": k and v differ in their number of rows: ", k.shape(),
+        " and ", v.shape());
+  check(!options.mask.defined() || options.mask.dtype() == kBool, kName, ": mask is ",
+        options.mask.defined() ? options.mask.dtype() : kBool, "; pass numbers to add as bias");
+  check(options.dropout_p >= 0.0 && options.dropout_p <= 1.0, kName,
+        ": dropout_p is outside [0, 1]: ", options.dropout_p);
+  check(options.first_query >= 0 && options.first_query <= kEnd - q.size(-2), kName,
+        ": first_query is negative or too large: ", options.first_query);
+  if (!options.enable_gqa) {
+    const bool grouped = q.ndim() >= 4 && k.ndim() >= 4 && k.size(-3) > 1 &&
+                         q.size(-3) != k.size(-3) && q.size(-3) % k.size(-3) == 0;
+    if (!grouped) return;
+    fail(kName, ": ", q.shape(), " has ", q.size(-3), " heads of queries and ", k.shape(), " has ",
+         k.size(-3), " of keys; pass enable_gqa = true to let neighbouring heads of q share one");
+  }
+  check(q.ndim() >= 3 && k.ndim() >= 3 && v.ndim() >= 3, kName,
+        ": enable_gqa needs a dimension of heads: ", q.shape(), ", ", k.shape(), ", ", v.shape());
+  check(k.size(-3) == v.size(-3) && k.size(-3) > 0 && q.size(-3) % k.size(-3) == 0, kName, ": ",
+        q.size(-3), " heads of q are no multiple of the ", k.size(-3), " of k and ", v.size(-3),
+        " of v");
+}
+
+// True where a query may see a key: those up to its own position.
+Tensor causal_mask(int64_t first, int64_t T, int64_t S, Device device) {
+  const TensorOptions options{.dtype = kInt64, .device = device};
+  return unsqueeze(arange(first, first + T, 1, options), 1) >= arange(S, options);
+}
+
+double scale_of(const Tensor& q, const AttentionOptions& options) {
+  return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1))));
+}
+
+// The definition: scores, softmax, product.
+Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionOptions& options) {
+  if (options.enable_gqa && q.size(-3) != k.size(-3)) {
+    const int64_t heads = q.size(-3) / k.size(-3);
+    AttentionOptions plain = options;
+    plain.enable_gqa = false;
+    return composed_attention(q, repeat_interleave(k, heads, -3), repeat_interleave(v, heads, -3),
+                              plain);
+  }
+  // q is smaller than the scores.
+  Tensor scores = matmul(q * scale_of(q, options), transpose(k, -2, -1));
+  if (options.bias.defined()) scores = scores + options.bias;
+  Tensor mask = options.mask;
+  if (options.is_causal) {
+    const Tensor causal = causal_mask(options.first_query, q.size(-2), k.size(-2), q.device());
+    mask = mask.defined() ? logical_and(mask, causal) : causal;
+  }
+  if (mask.defined()) scores = where(mask, scores, kHidden);
+  // A mask or a bias may hide a whole row.
+  const bool hides = mask.defined() || options.bias.defined();
+  const Tensor p = hides ? detail::softmax_of_seen(scores) : softmax(scores, -1);
+  return matmul(dropout(p, options.dropout_p), v);
+}
+
+// The definition of halves is computed in float32 on the CPU, where their products are anyway; a
+// GPU has faster ones of halves. Dropout draws anew when a definition runs again, so with it the
+// casts are recorded.
+Tensor rounded_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                         const AttentionOptions& options) {
+  using detail::widened;
+  const Tensor& bias = options.bias;
+  const bool lifts =
+      detail::any_half(q, k, v, bias) && core::kernels_of(q.device()) != DeviceType::cuda;
+  if (!lifts || autocast_enabled()) return composed_attention(q, k, v, options);
+  if (options.dropout_p > 0.0) {
+    AttentionOptions wide = options;
+    wide.bias = widened(bias);
+    const Tensor out = composed_attention(widened(q), widened(k), widened(v), wide);
+    return out.to(promote(promote(q.dtype(), k.dtype()), v.dtype()));
+  }
+  return detail::in_float32(kName, {q, k, v, bias}, [=](const auto& in) {
+    AttentionOptions wide = options;
+    wide.bias = in[3];
+    return composed_attention(in[0], in[1], in[2], wide);
+  });
+}
+
+// Inputs q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]. Of the T * S probabilities only the
+// logarithms of their sums are kept.
+struct Attention : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
+  static constexpr unsigned kSaveOutputs = 1;
+  AttentionOptions options;
+  Array mask, bias;  // expanded to [B, H, T, S], or undefined
+  Attention(const AttentionOptions& o, const Shape& scores, DType dtype) : options(o) {
+    if (o.mask.defined()) mask = o.mask.array().expand(scores);
+    if (o.bias.defined()) bias = o.bias.array().to(dtype).expand(scores);
+  }
+  const char* name() const override { return "scaled_dot_product_attention"; }
+
+  core::AttentionScores scores(const Array& q) const {
+    return {scale_of(Tensor(q), options), options.is_causal, mask.defined() ? &mask : nullptr,
+            bias.defined() ? &bias : nullptr, options.first_query};
+  }
+  // The CPU takes bfloat16 as it is where it has products of it.
+  static Array operand(const Array& x) {
+    if (detail::is_native_half(x.dtype(), x.device())) return x;
+    return x.to(detail::fused_dtype(x.dtype(), x.device()));
+  }
+  // [B, heads, rows, columns] laid out as [B, rows, heads, columns], as the projections around
+  // attention want it.
+  static Array beside(const Array& like, const Shape& s) {
+    const Array out = Array::empty({s[0], s[2], s[1], s[3]}, like.dtype(), like.device());
+    return out.permute({0, 2, 1, 3});
+  }
+
+  Array forward(const Array& q_in, const Array& k_in, const Array& v_in) {
+    const Array q = operand(q_in), k = operand(k_in), v = operand(v_in);
+    Shape shape = q.shape();
+    const Array log_sum = Array::empty({shape[0], shape[1], shape[2]},
+                                       detail::statistics_dtype(q.dtype()), q.device());
+    shape[3] = v.size(3);
+    stash(log_sum, 0);
+    const Array out = beside(q, shape);
+    core::backend(q.device()).attention(scores(q), q, k, v, out, log_sum);
+    return out.to(q_in.dtype());
+  }
+
+  Grads backward(const Tensor& g) override {
+    if (grad_enabled()) {
+      const auto composed = [this](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed_attention(in[0], in[1], in[2], options)};
+      };
+      return detail::composed_backward(*this, {input(0), input(1), input(2)}, {g}, composed);
+    }
+    const Array q = operand(input(0).array()), k = operand(input(1).array());
+    const Array v = operand(input(2).array());
+    const Array g_q = beside(q, q.shape()), g_k = beside(k, k.shape()), g_v = beside(v, v.shape());
+    core::backend(q.device())
+        .attention_backward(scores(q), operand(g.array()), q, k, v, operand(output().array()),
+                            stashed(0), g_q, g_k, g_v);
+    return {Tensor(g_q), Tensor(g_k), Tensor(g_v)};
+  }
+};
+
+// Leading dimensions as batch and heads: 4-D stays, 2-D and 3-D get ones in front.
+Tensor with_heads(const Tensor& x) {
+  Tensor result = x;
+  while (result.ndim() < 4) result = unsqueeze(result, 0);
+  return result;
+}
+
+// The fused kernels take equal batches, no dropout, and a bias that wants no gradient.
+bool is_fused(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  if (q.ndim() > 4 || q.ndim() != k.ndim() || q.ndim() != v.ndim()) return false;
+  if (q.dtype() != k.dtype() || q.dtype() != v.dtype() || !is_floating(q.dtype())) return false;
+  if (q.device() != k.device() || q.device() != v.device()) return false;
+  if (options.dropout_p > 0.0) return false;
+  const bool bias_wants = options.bias.defined() && options.bias.requires_grad() && grad_enabled();
+  if (bias_wants || (options.bias.defined() && !is_floating(options.bias.dtype()))) return false;
+  const bool grouped = options.enable_gqa;
+  for (int i = 0; i + 2 < q.ndim(); ++i) {
+    const bool heads = i + 3 == q.ndim();
+    if (k.shape()[i] != v.shape()[i]) return false;
+    if (q.shape()[i] != k.shape()[i] && !(heads && grouped)) return false;
+  }
+  // An empty row of keys has no softmax; a scalar mask must fit the scores alone.
+  Shape scores = q.shape();
+  scores.back() = k.size(-2);
+  for (const Tensor* extra : {&options.mask, &options.bias}) {
+    if (!extra->defined()) continue;
+    if (extra->device() != q.device() || extra->ndim() > q.ndim()) return false;
+    if (broadcast_shapes(kName, extra->shape(), scores) != scores) return false;
+  }
+  return k.size(-2) > 0;
+}
+
+// x with these batch dimensions in front of its rows and columns.
+Tensor with_batch(const Tensor& x, const Shape& batch) {
+  Shape shape = batch;
+  shape.push_back(x.size(-2));
+  shape.push_back(x.size(-1));
+  return x.shape() == shape ? x : expand(x, shape);
+}
+
+Shape batch_of(const Tensor& x) {
+  Shape batch = x.shape();
+  batch.pop_back();
+  batch.pop_back();
+  return batch;
+}
+
+}  // namespace
+
+Tensor detail::softmax_of_seen(const Tensor& scores) {
+  // Zeros in the place of what would be -inf - -inf, so that gradients stay finite too.
+  const Tensor hidden = all(scores == kHidden, {-1}, true);
+  return where(hidden, 0, softmax(where(hidden, 0, scores), -1));
+}
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionOptions& options) {
+  check_operands(q, k, v, options);
+  if (!is_fused(q, k, v, options)) {
+    if (options.enable_gqa) return rounded_attention(q, k, v, options);
+    // Batches that broadcast become equal ones, which may be all that the kernels ask for.
+    const Shape batch =
+        broadcast_shapes(kName, broadcast_shapes(kName, batch_of(q), batch_of(k)), batch_of(v));
+    const Tensor wide_q = with_batch(q, batch), wide_k = with_batch(k, batch);
+    const Tensor wide_v = with_batch(v, batch);
+    if (!is_fused(wide_q, wide_k, wide_v, options)) return rounded_attention(q, k, v, options);
+    return scaled_dot_product_attention(wide_q, wide_k, wide_v, options);
+  }
+  const Tensor q4 = with_heads(q), k4 = with_heads(k), v4 = with_heads(v);
+  Shape scores = q4.shape();
+  scores.back() = k.size(-2);
+  Tensor out = record(Attention(options, scores, detail::statistics_dtype(q.dtype())), q4, k4, v4);
+  while (out.ndim() > q.ndim()) out = squeeze(out, 0);
+  return out;
+}
+
+}  // namespace hero

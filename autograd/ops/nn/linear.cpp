@@ -1,0 +1,164 @@
+// The product of rows with a weight, and what follows it in its memory: bias and activation.
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/two_part_backward.h>
+#include <hero/core/backend.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/matmul.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+using core::Activation;
+
+Tensor activate(Activation activation, const Tensor& z) {
+  switch (activation) {
+    case Activation::relu:
+      return relu(z);
+    case Activation::gelu:
+      return gelu(z);
+    case Activation::gelu_tanh:
+      return gelu(z, Gelu::tanh);
+    case Activation::none:
+      break;
+  }
+  return z;
+}
+
+// Inputs: rows x [M, in], weight [out, in], perhaps bias [out]. With z = x W^T + b the gradients
+// are those of two products; the weight's is made in the weight's own layout. The derivative of
+// gelu needs z, which is kept beside the output; that of relu needs the output alone.
+struct Linear : Op, TwoPartBackward {
+  static constexpr unsigned kSaveInputs = 0b111;
+  Activation activation;
+  explicit Linear(Activation a) : activation(a) {}
+  bool keeps_z() const {
+    return activation == Activation::gelu || activation == Activation::gelu_tanh;
+  }
+  // Without an activation the gradients are products of inputs; a recorded backward of one needs
+  // them all.
+  bool saves_input(int i) const {
+    return activation != Activation::none || (i < 2 && needs(1 - i));
+  }
+  const char* name() const override { return "linear"; }
+
+  Array forward(std::span<const Array> inputs) {
+    const Array &x = inputs[0], &w = inputs[1];
+    if (inputs.size() < 3 && activation == Activation::none) return core::matmul(x, w.t());
+    core::check_same_device("linear", x, w);
+    check(x.dtype() == w.dtype() && is_floating(x.dtype()),
+          "linear: dtypes of x and weight: ", x.dtype(), " and ", w.dtype(),
+          "; both must be the same floating one, convert with to()");
+    const Array bias = inputs.size() > 2 ? inputs[2].contiguous() : Array();
+    const Array out = Array::empty({x.size(0), w.size(0)}, x.dtype(), x.device());
+    const Array z = keeps_z() ? out.empty_like() : Array();
+    core::backend(x.device())
+        .linear(activation, x, w, bias.defined() ? &bias : nullptr, out, keeps_z() ? &z : nullptr);
+    if (keeps_z()) stash(z, 0);
+    if (input_count() > 0 && activation == Activation::relu) Recorder::save(*this, out, -1);
+    return out;
+  }
+
+  Grads backward(const Tensor& g) override {
+    if (activation == Activation::none) return gradients(g);
+    if (!grad_enabled()) {
+      return gradients(Tensor(in_both_parts([&] { return before_activation(g.array()); })));
+    }
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));
+    return detail::composed_backward(*this, inputs, {g}, [this](const std::vector<Tensor>& in) {
+      const Tensor sums = linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor());
+      return std::vector<Tensor>{activate(activation, sums)};
+    });
+  }
+
+  Array before_activation(const Array& g) const {
+    if (activation == Activation::relu) {
+      return core::map<k::ReluBackward>(g, output().array());
+    }
+    if (activation == Activation::gelu) return core::map<k::GeluBackward>(g, stashed(0));
+    return core::map<k::GeluTanhBackward>(g, stashed(0));
+  }
+  // g is the gradient of z.
+  Grads gradients(const Tensor& g) const {
+    if (!grad_enabled()) return arrays_of(g.array());
+    Grads grads{needs(0) ? matmul(g, input(1)) : Tensor(),
+                needs(1) ? matmul(g.t(), input(0)) : Tensor()};
+    if (input_count() > 2) grads.push_back(needs(2) ? sum(g, {0}) : Tensor());
+    return grads;
+  }
+  Grads arrays_of(const Array& g) const {
+    core::LinearBack back;
+    back.g = g;
+    Grads grads;
+    grads.resize(input_count());
+    const auto gradient = [&](int i) {
+      const Array array = Array::empty(input_shape(i), g.dtype(), g.device());
+      grads[i] = Tensor(array);
+      return array;
+    };
+    if (needs(0)) back.w = input(1).array(), back.g_x = gradient(0);
+    if (needs(1)) back.x = input(0).array(), back.g_w = gradient(1);
+    if (input_count() > 2 && needs(2)) back.g_bias = gradient(2);
+    core::backend(g.device()).linear_backward(back);
+    return grads;
+  }
+};
+
+Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (const AutocastInputs in("linear", x, weight, bias); in.changed()) {
+    return run(activation, in[0], in[1], in[2]);
+  }
+  if (weight.ndim() == 1) {
+    check(!bias.defined() || bias.ndim() == 0, "linear: a weight of shape ", weight.shape(),
+          " has a single output, whose bias is a number: got shape ",
+          bias.defined() ? bias.shape() : Shape());
+    const Tensor one = bias.defined() ? reshape(bias, {1}) : bias;
+    return squeeze(run(activation, x, unsqueeze(weight, 0), one), -1);
+  }
+  check(weight.ndim() == 2, "linear: needs 2 dimensions: got shape ", weight.shape());
+  check(x.ndim() > 0 && x.size(-1) == weight.size(1), "linear: inner sizes differ: ", x.shape(),
+        " x ", weight.shape(), " (weight is [out, in])");
+  Shape shape = x.shape();
+  shape.back() = weight.size(0);
+  // One large product instead of a batch of small ones.
+  Shape flat{1, x.size(-1)};
+  for (int i = 0; i + 1 < x.ndim(); ++i) flat[0] *= x.shape()[i];
+  const Tensor rows = x.ndim() == 2 ? x : reshape(x, flat);
+  const bool fits = !bias.defined() || (bias.shape() == Shape{weight.size(0)} &&
+                                        bias.dtype() == weight.dtype() && is_floating(x.dtype()));
+  Tensor y;
+  if (!fits && detail::any_half(x, weight, bias)) {
+    return detail::in_float32("linear", {x, weight, bias},
+                              [=](const auto& in) { return run(activation, in[0], in[1], in[2]); });
+  }
+  if (fits) {
+    std::vector<Tensor> inputs{rows, weight};
+    if (bias.defined()) inputs.push_back(bias);
+    y = record_list(Linear(activation), inputs);
+  } else {
+    // A bias that broadcasts or promotes.
+    y = activate(activation, record_list(Linear(Activation::none), {rows, weight}) + bias);
+  }
+  return x.ndim() == 2 ? y : reshape(y, shape);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return run(Activation::none, x, weight, bias);
+}
+
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return run(Activation::relu, x, weight, bias);
+}
+
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Gelu approximate) {
+  return run(approximate == Gelu::erf ? Activation::gelu : Activation::gelu_tanh, x, weight, bias);
+}
+
+}  // namespace hero

@@ -1,0 +1,259 @@
+// The cross entropy of a product's scores without the scores. N rows, K inputs, C classes.
+//
+// [note: gradients in forward] The loss is a sum over rows, so what its gradient asks of a row's
+// scores is known as soon as they are: softmax minus the target, but for one factor that is the
+// same for all rows. So each chunk's scores become their own gradient in place, and that the
+// chunk's share of the gradients of x, weight and bias, before the next chunk overwrites them. The
+// factor stays out until backward: with it, a mean over many rows would leave the range of halves.
+#include <algorithm>
+
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/nn/loss.h>
+#include <hero/core/backend.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/planned_device.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+
+constexpr int64_t kChunkScores = 1 << 24, kChunkRows = 1024, kGpuChunkScores = 1 << 30;
+
+// Rows whose scores exist at one time. A GPU has room for many: the fewer the chunks, the less
+// often their shares of weight's gradient are written and joined. There all are equally long.
+int64_t rows_of_chunk(const Tensor& x, int64_t classes) {
+  const bool on_gpu = core::kernels_of(x.device()) == DeviceType::cuda;
+  const int64_t scores = on_gpu ? kGpuChunkScores : kChunkScores;
+  const int64_t rows = std::max(kChunkRows, scores / std::max<int64_t>(1, classes));
+  if (!on_gpu || x.size(0) <= rows) return rows;
+  const int64_t chunks = (x.size(0) + rows - 1) / rows;
+  return (x.size(0) + chunks - 1) / chunks;
+}
+
+// Inputs: x [N, K], weight [C, K], classes int64 [N] and, as `has` says, counted bool [N] and bias
+// [C]. The output is the sum over rows, in float32 for halves.
+struct LinearCrossEntropy : Op {
+  static constexpr unsigned kSaveInputs = 0b11111;
+  struct Has {
+    bool counted, bias;
+  } has;
+  int64_t ignore_index;
+  double smoothing;
+  int64_t chunk;
+  LinearCrossEntropy(Has h, const LinearCrossEntropyOptions& options, int64_t rows)
+      : has(h),
+        ignore_index(options.ignore_index),
+        smoothing(options.label_smoothing),
+        chunk(rows) {}
+  const char* name() const override { return "linear_cross_entropy"; }
+
+  // What chunks read and write. Where the CPU multiplies bfloat16, x and weight stay it; scores are
+  // float32 then, as sums are, and are rounded only as gradients, when they enter products.
+  struct Rows {
+    Array x, weight, bias;
+    DType sums;                           // of scores and gradients
+    Array classes = {}, sign = {};        // [N]; sign: -1 where the row counts, else 0
+    Array likelihood = {}, log_sum = {};  // [N]
+    Array score_sum = {};                 // [N, 1], with label smoothing
+  };
+  struct Gradients {
+    Array x, weight, bias;  // those wanted; the last two are joined over chunks
+  };
+
+  Array forward(std::span<const Array> inputs) {
+    Rows rows = operands(inputs);
+    const int64_t N = rows.x.size(0);
+    const DType wide = detail::statistics_dtype(rows.x.dtype());
+    rows.classes = inputs[2].contiguous();
+    rows.sign = Array::full({N}, -1.0, wide, rows.x.device());
+    if (has.counted) core::map_into<k::Where>(rows.sign, inputs[3], rows.sign, Scalar(0.0));
+    rows.likelihood = rows.sign.empty_like();
+    rows.log_sum = rows.sign.empty_like();
+    rows.score_sum = smoothing > 0.0 ? rows.sign.empty_like().reshape({N, 1}) : Array();
+    Gradients gradients;
+    if (wants(0)) gradients.x = room(rows, rows.x.shape());
+    const Array scores = room(rows, {std::min(chunk, N), rows.weight.size(0)});
+    for (int64_t at = 0; at < N; at += chunk) {
+      const int64_t end = std::min(at + chunk, N);
+      score(rows, at, end, scores.slice(0, 0, end - at));
+      if (input_count() > 0) differentiate(rows, at, end, scores.slice(0, 0, end - at), gradients);
+    }
+    keep(rows, gradients);
+    Tensor loss = Tensor(rows.likelihood) * (smoothing - 1.0);
+    if (smoothing > 0.0) {
+      const double classes = static_cast<double>(rows.weight.size(0));
+      const Tensor all = Tensor(rows.score_sum.reshape({N})) - Tensor(rows.log_sum) * classes;
+      loss = loss - all * (smoothing / classes);
+    }
+    if (has.counted) loss = where(Tensor(inputs[3]), loss, 0);
+    return sum(loss).array();
+  }
+
+  Rows operands(std::span<const Array> inputs) const {
+    const Array &x = inputs[0], &weight = inputs[1];
+    const Array bias = has.bias ? detail::fused_operand(inputs.back()) : Array();
+    const DType sums = detail::fused_dtype(x.dtype(), x.device());
+    if (!detail::is_native_half(x.dtype(), x.device())) {
+      return {detail::fused_operand(x), detail::fused_operand(weight), bias, sums};
+    }
+    return {x.contiguous(), weight.contiguous(), bias, sums};
+  }
+  static Array room(const Rows& rows, const Shape& shape) {
+    return Array::empty(shape, rows.sums, rows.x.device());
+  }
+
+  bool wants(int i) const { return input_count() > 0 && needs(i); }
+  bool wants_bias() const { return has.bias && wants(input_count() - 1); }
+
+  void score(const Rows& rows, int64_t at, int64_t end, const Array& scores) const {
+    core::Backend& device = core::backend(scores.device());
+    device.linear(core::Activation::none, rows.x.slice(0, at, end), rows.weight,
+                  has.bias ? &rows.bias : nullptr, scores, nullptr);
+    device.log_likelihood(scores, rows.classes.slice(0, at, end), rows.likelihood.slice(0, at, end),
+                          rows.log_sum.slice(0, at, end));
+    if (smoothing > 0.0) {
+      device.reduce(core::ReduceKind::sum, scores, nullptr, rows.score_sum.slice(0, at, end));
+    }
+  }
+
+  // The scores become their gradients.
+  void differentiate(const Rows& rows, int64_t at, int64_t end, const Array& scores,
+                     Gradients& gradients) const {
+    core::Backend& device = core::backend(scores.device());
+    const Array sign = rows.sign.slice(0, at, end), classes = rows.classes.slice(0, at, end);
+    device.log_likelihood_backward(sign, scores, classes, rows.log_sum.slice(0, at, end), scores);
+    const int64_t n = end - at;
+    if (smoothing > 0.0) {
+      const Array column = sign.reshape({n, 1});
+      const double share = smoothing / static_cast<double>(scores.size(1));
+      core::map_into<k::Add>(scores, scores, core::map<k::Mul>(column, Scalar(share)));
+      device.scatter(core::ScatterMode::add,
+                     core::map<k::Mul>(column, Scalar(-smoothing)).to(scores.dtype()), 1,
+                     classes.reshape({n, 1}), scores);
+    }
+    const Array factor = scores.to(rows.x.dtype());
+    const auto multiply = [&](const Array& a, const Array& b, const Array& to) {
+      device.matmul(a.unsqueeze(0), b.unsqueeze(0), to.unsqueeze(0));
+    };
+    if (wants(0)) multiply(factor, rows.weight, gradients.x.slice(0, at, end));
+    if (wants(1)) {
+      const Array part = room(rows, rows.weight.shape());
+      multiply(factor.t(), rows.x.slice(0, at, end), part);
+      join(gradients.weight, part, rows);
+    }
+    if (wants_bias()) {
+      const Array sums = Array::empty({1, scores.size(1)}, sign.dtype(), scores.device());
+      device.reduce(core::ReduceKind::sum, scores, nullptr, sums);
+      join(gradients.bias, sums.reshape({scores.size(1)}), rows);
+    }
+  }
+
+  // Sums over several chunks of halves are float32.
+  void join(Array& total, const Array& part, const Rows& rows) const {
+    if (total.defined()) {
+      core::map_into<k::Add>(total, total, part);
+    } else {
+      total = rows.x.size(0) > chunk ? part.to(rows.sign.dtype()) : part;
+    }
+  }
+
+  void keep(const Rows& rows, Gradients& gradients) {
+    if (rows.x.size(0) == 0) {  // no chunk came
+      gradients.weight = Array::zeros(rows.weight.shape(), rows.sums, rows.x.device());
+      if (has.bias) gradients.bias = Array::zeros(rows.bias.shape(), rows.sums, rows.x.device());
+    }
+    if (wants(0)) stash(gradients.x, 0);
+    if (wants(1)) stash(gradients.weight, 1);
+    if (wants_bias()) stash(gradients.bias, input_count() - 1);
+  }
+
+  Grads backward(const Tensor& g) override {
+    if (grad_enabled()) {
+      std::vector<Tensor> inputs;
+      for (int i = 0; i < input_count(); ++i) inputs.push_back(input(i));
+      return detail::composed_backward(*this, inputs, {g}, [this](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{composed(in)};
+      });
+    }
+    Grads grads;
+    grads.resize(input_count());
+    for (int i = 0; i < input_count(); ++i) {
+      if (!needs(i)) continue;
+      const GradSpec& spec = input_spec(i);
+      const Array scaled = Array::empty(spec.shape, spec.dtype, spec.device);
+      core::map_into<k::Mul>(scaled, stashed(i), g.array());
+      grads[i] = Tensor(scaled);
+    }
+    return grads;
+  }
+
+  Tensor composed(const std::vector<Tensor>& in) const {
+    const Tensor scores = linear(in[0], in[1], has.bias ? in.back() : Tensor());
+    const Tensor target = has.counted ? where(in[3], in[2], ignore_index) : in[2];
+    const Tensor wide = scores.to(detail::statistics_dtype(scores.dtype()));
+    return cross_entropy(
+        wide, target,
+        {.reduction = Reduction::sum, .ignore_index = ignore_index, .label_smoothing = smoothing});
+  }
+};
+
+void check_arguments(const char* op, const Tensor& x, const Tensor& weight, const Tensor& target,
+                     const LinearCrossEntropyOptions& options) {
+  detail::check_class_dtypes(op, x, target);
+  check(weight.ndim() == 2 && x.ndim() == 2 && x.size(1) == weight.size(1), op, ": x ", x.shape(),
+        " and weight ", weight.shape(), " do not fit; they should be [N, K] and [C, K]");
+  check(x.dtype() == weight.dtype(), op, ": dtypes of x and weight: ", x.dtype(), " and ",
+        weight.dtype(), "; both must be the same, convert with to()");
+  check(target.shape() == Shape{x.size(0)}, op, ": target ", target.shape(), " does not fit rows ",
+        x.shape(), "; it should be [", x.size(0), "]");
+  const Tensor& bias = options.linear_bias;
+  check(!bias.defined() || (bias.shape() == Shape{weight.size(0)} && bias.dtype() == x.dtype()), op,
+        ": linear_bias should be ", x.dtype(), " [", weight.size(0), "]");
+  check(options.reduction != Reduction::none, op,
+        ": Reduction::none would need the gradients of each row; use cross_entropy(linear(x, "
+        "weight), target)");
+  check(options.label_smoothing >= 0.0 && options.label_smoothing <= 1.0, op, ": label_smoothing ",
+        options.label_smoothing, " is outside [0, 1]");
+  check(options.batch_chunk_size.value_or(1) > 0, op, ": batch_chunk_size must be positive: got ",
+        options.batch_chunk_size.value_or(1));
+}
+
+// False of a parameter that lies in one piece with one of several ranks, as a pipeline's do.
+bool is_cut(const Partition& part) {
+  return part.boxes.size() > 1 || (part.boxes.size() == 1 && part.boxes[0].extent != part.whole);
+}
+
+}  // namespace
+
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
+                            const LinearCrossEntropyOptions& options) {
+  constexpr auto kName = "linear_cross_entropy";
+  if (const Partition* part = partition(weight); part != nullptr && is_cut(*part)) {
+    return detail::vocabulary_cross_entropy(x, weight, *part, target, options);
+  }
+  if (const AutocastInputs in(kName, x, weight, options.linear_bias); in.changed()) {
+    LinearCrossEntropyOptions cast = options;
+    cast.linear_bias = in[2];
+    return linear_cross_entropy(in[0], in[1], target, cast);
+  }
+  if (x.ndim() == 1 && target.ndim() == 0) {
+    return linear_cross_entropy(unsqueeze(x, 0), weight, unsqueeze(target, 0), options);
+  }
+  check_arguments(kName, x, weight, target, options);
+  const detail::Targets targets =
+      detail::read_targets(kName, weight.size(0), target, options.ignore_index);
+  const int64_t rows = options.batch_chunk_size.value_or(rows_of_chunk(x, weight.size(0)));
+  const LinearCrossEntropy::Has has{targets.counted.defined(), options.linear_bias.defined()};
+  std::vector<Tensor> inputs{x, weight, targets.classes};
+  if (has.counted) inputs.push_back(targets.counted);
+  if (has.bias) inputs.push_back(options.linear_bias);
+  Tensor loss = record_list(LinearCrossEntropy(has, options, rows), inputs);
+  if (options.reduction == Reduction::mean) loss = detail::mean_of_counted(loss, targets);
+  return autocast_enabled() ? loss : loss.to(x.dtype());
+}
+
+}  // namespace hero

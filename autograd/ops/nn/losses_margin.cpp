@@ -1,0 +1,256 @@
+// Losses that ask for a margin: between classes, pairs and triplets.
+#include <cmath>
+#include <numbers>
+
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/creation.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/nn/loss.h>
+
+namespace hero {
+
+namespace {
+
+using detail::any_half, detail::in_float32;
+
+Tensor above_zero(const Tensor& x) { return clamp(x, 0.0, {}); }
+
+// Targets of pairs are 1 or -1, in any dtype.
+void check_signs(const char* op, const Tensor& y, const Shape& expected) {
+  check(y.shape() == expected, op, ": target ", y.shape(),
+        " does not fit the inputs; it should be ", expected);
+}
+
+// A variance has x's shape, x's with 1 in one dimension, x's without the last dimension, or is a
+// number. What else would broadcast is more likely a mistake.
+void check_variance(const char* op, const Tensor& variance, const Shape& x) {
+  const Shape& shape = variance.shape();
+  Shape sample = x;
+  if (!sample.empty()) sample.pop_back();
+  bool fits = shape.empty() || shape == sample;
+  if (shape.size() == x.size()) {
+    int differ = 0, ones = 0;
+    for (int i = 0; i < x.size(); ++i) {
+      if (shape[i] == x[i]) continue;
+      ++differ;
+      if (shape[i] == 1) ++ones;
+    }
+    fits = differ == 0 || (differ == 1 && ones == 1);
+  }
+  check(fits, op, ": variance ", shape, " does not fit x ", x, "; it should be ", x,
+        ", that with 1 in one dimension, ", sample, " (one a sample) or []");
+}
+
+}  // namespace
+
+Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Reduction reduction) {
+  if (const AutocastInputs in("hinge_embedding_loss", x, y); in.changed()) {
+    return hinge_embedding_loss(in[0], in[1], margin, reduction);
+  }
+  constexpr auto kName = "hinge_embedding_loss";
+  detail::check_pair(kName, x, y);
+  if (any_half(x, y)) {
+    return in_float32(kName, {x, y},
+                      [=](const auto& in) {
+                        return hinge_embedding_loss(in[0], in[1], margin, reduction);
+                      })
+        .to(x.dtype());
+  }
+  const Tensor apart = where(y != 1, above_zero(margin - x), 0);
+  const Tensor close = where(y != -1, x, 0);
+  return detail::reduce_loss(apart + close, reduction);
+}
+
+Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  if (const AutocastInputs in("soft_margin_loss", x, y); in.changed()) {
+    return soft_margin_loss(in[0], in[1], reduction);
+  }
+  detail::check_pair("soft_margin_loss", x, y);
+  if (x.dtype() != y.dtype()) {
+    return detail::in_dtype_of(x, y, [&](const Tensor& wide_x, const Tensor& wide_y) {
+      return soft_margin_loss(wide_x, wide_y, reduction);
+    });
+  }
+  if (any_half(x, y)) {
+    return in_float32("soft_margin_loss", {x, y},
+                      [=](const auto& in) { return soft_margin_loss(in[0], in[1], reduction); });
+  }
+  return detail::reduce_loss(-logsigmoid(x * y), reduction);
+}
+
+Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
+                           Reduction reduction) {
+  if (const AutocastInputs in("margin_ranking_loss", a, b); in.changed()) {
+    return margin_ranking_loss(in[0], in[1], y, margin, reduction);
+  }
+  constexpr auto kName = "margin_ranking_loss";
+  detail::check_pair(kName, a, b);
+  check_signs(kName, y, a.shape());
+  if (any_half(a, b, y)) {
+    return in_float32(kName, {a, b, y}, [=](const auto& in) {
+      return margin_ranking_loss(in[0], in[1], in[2], margin, reduction);
+    });
+  }
+  return detail::reduce_loss(above_zero(margin - y * (a - b)), reduction);
+}
+
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
+                             Reduction reduction) {
+  if (const AutocastInputs in("cosine_embedding_loss", a, b); in.changed()) {
+    return cosine_embedding_loss(in[0], in[1], y, margin, reduction);
+  }
+  constexpr auto kName = "cosine_embedding_loss";
+  constexpr double kSmallest = 1e-12;  // PyTorch's guard against a vector of zeros
+  detail::check_pair(kName, a, b);
+  check(a.ndim() == 1 || a.ndim() == 2, kName, ": inputs must be [N, D] or [D]: got shape ",
+        a.shape());
+  check_signs(kName, y, a.ndim() == 2 ? Shape{a.size(0)} : Shape{});
+  if (any_half(a, b, y)) {
+    return in_float32(kName, {a, b, y}, [=](const auto& in) {
+      return cosine_embedding_loss(in[0], in[1], in[2], margin, reduction);
+    });
+  }
+  const auto square_length = [](const Tensor& x) { return sum(square(x), {-1}) + kSmallest; };
+  const Tensor cosine = sum(a * b, {-1}) / sqrt(square_length(a) * square_length(b));
+  const Tensor close = where(y == 1, 1 - cosine, 0);
+  const Tensor apart = where(y == -1, above_zero(cosine - margin), 0);
+  return detail::reduce_loss(close + apart, reduction);
+}
+
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
+  if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
+    return pairwise_distance(in[0], in[1], p, eps, keepdim);
+  }
+  if (any_half(a, b)) {
+    return in_float32("pairwise_distance", {a, b}, [=](const auto& in) {
+      return pairwise_distance(in[0], in[1], p, eps, keepdim);
+    });
+  }
+  return norm(a - b + eps, p, {-1}, keepdim);
+}
+
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginOptions& options) {
+  if (const AutocastInputs in("triplet_margin_loss", anchor, positive, negative); in.changed()) {
+    return triplet_margin_loss(in[0], in[1], in[2], options);
+  }
+  constexpr auto kName = "triplet_margin_loss";
+  detail::check_pair(kName, anchor, positive);
+  detail::check_pair(kName, anchor, negative);
+  check(options.margin > 0.0, kName, ": margin must be positive: ", options.margin);
+  if (any_half(anchor, positive, negative)) {
+    return in_float32(kName, {anchor, positive, negative}, [=](const auto& in) {
+      return triplet_margin_loss(in[0], in[1], in[2], options);
+    });
+  }
+  const auto distance = [&](const Tensor& a, const Tensor& b) {
+    return pairwise_distance(a, b, options.p, options.eps);
+  };
+  Tensor far = distance(anchor, negative);
+  if (options.swap) far = minimum(far, distance(positive, negative));
+  const Tensor loss = above_zero(distance(anchor, positive) - far + options.margin);
+  return detail::reduce_loss(loss, options.reduction);
+}
+
+Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginOptions& options) {
+  if (const AutocastInputs in("multi_margin_loss", x); in.changed()) {
+    return multi_margin_loss(in[0], target, options);
+  }
+  constexpr auto kName = "multi_margin_loss";
+  // One row may come without its dimension, and so may its class, whose shape the loss has.
+  if (target.ndim() <= 1 && target.numel() == 1 && (x.ndim() == 1 || target.ndim() == 0)) {
+    const Tensor rows = x.ndim() == 1 ? unsqueeze(x, 0) : x;
+    const Tensor loss = multi_margin_loss(rows, reshape(target, {1}), options);
+    return options.reduction == Reduction::none ? reshape(loss, target.shape()) : loss;
+  }
+  check(x.ndim() == 1 || x.ndim() == 2, kName, ": x must be [N, C] or [C]: got shape ", x.shape());
+  check(x.ndim() != 1, kName, ": target ", target.shape(), " does not fit scores ", x.shape(),
+        "; it should be [] or [1]");
+  check(target.shape() == Shape{x.size(0)}, kName, ": target ", target.shape(),
+        " does not fit scores ", x.shape(), "; it should be ", Shape{x.size(0)});
+  check(options.p == 1 || options.p == 2, kName, ": p must be 1 or 2: ", options.p);
+  const int64_t classes = x.size(1);
+  check(!options.weight.defined() || options.weight.shape() == Shape{classes}, kName,
+        ": weight does not fit ", classes, " classes");
+  if (any_half(x, options.weight)) {
+    return in_float32(kName, {x, target, options.weight}, [=](const auto& in) {
+      MultiMarginOptions wide = options;
+      wide.weight = in[2];
+      return multi_margin_loss(in[0], in[1], wide);
+    });
+  }
+  const Tensor column = unsqueeze(target, 1);
+  Tensor gap = above_zero(x - gather(x, 1, column) + options.margin);
+  if (options.p == 2) gap = square(gap);
+  if (options.weight.defined()) gap = gap * unsqueeze(index_select(options.weight, 0, target), 1);
+  const Tensor others = column != arange(classes, {.device = x.device()});
+  const Tensor loss = sum(where(others, gap, 0), {1}) / classes;
+  return detail::reduce_loss(loss, options.reduction);
+}
+
+Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
+                                   Reduction reduction) {
+  if (const AutocastInputs in("multilabel_soft_margin_loss", x, y); in.changed()) {
+    return multilabel_soft_margin_loss(in[0], in[1], weight, reduction);
+  }
+  constexpr auto kName = "multilabel_soft_margin_loss";
+  detail::check_pair(kName, x, y);
+  check(x.ndim() > 0, kName, ": x needs a dimension of classes: got a scalar");
+  if (any_half(x, y, weight)) {
+    return in_float32(kName, {x, y, weight}, [=](const auto& in) {
+      return multilabel_soft_margin_loss(in[0], in[1], in[2], reduction);
+    });
+  }
+  Tensor loss = -(y * logsigmoid(x) + (1 - y) * logsigmoid(-x));
+  if (weight.defined()) loss = loss * weight;
+  return detail::reduce_loss(mean(loss, {-1}), reduction);
+}
+
+Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options) {
+  if (const AutocastInputs in("poisson_nll_loss", x, y); in.changed()) {
+    return poisson_nll_loss(in[0], in[1], options);
+  }
+  detail::check_pair("poisson_nll_loss", x, y);
+  if (any_half(x, y)) {
+    return in_float32("poisson_nll_loss", {x, y},
+                      [=](const auto& in) { return poisson_nll_loss(in[0], in[1], options); });
+  }
+  Tensor loss = options.log_input ? exp(x) - y * x : x - y * log(x + options.eps);
+  if (options.full) {
+    // Stirling's approximation of log y! where it is good.
+    const Tensor large = y > 1, safe = where(large, y, 1);
+    const Tensor stirling = safe * log(safe) - safe + log(safe * (2 * std::numbers::pi)) * 0.5;
+    loss = loss + where(large, stirling, 0);
+  }
+  return detail::reduce_loss(loss, options.reduction);
+}
+
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
+                         const GaussianNllOptions& options) {
+  if (const AutocastInputs in("gaussian_nll_loss", x, y, variance); in.changed()) {
+    return gaussian_nll_loss(in[0], in[1], in[2], options);
+  }
+  constexpr auto kName = "gaussian_nll_loss";
+  detail::check_pair(kName, x, y);
+  check_variance(kName, variance, x.shape());
+  check(variance.device() == kMeta || variance.numel() == 0 || min(variance.detach()).item() >= 0.0,
+        kName, ": a variance is negative");
+  if (any_half(x, y, variance)) {
+    return in_float32(kName, {x, y, variance}, [=](const auto& in) {
+      return gaussian_nll_loss(in[0], in[1], in[2], options);
+    });
+  }
+  // One variance a sample: it counts for all of the sample's last dimension.
+  if (variance.ndim() + 1 == x.ndim() && variance.ndim() > 0) {
+    return gaussian_nll_loss(x, y, unsqueeze(variance, -1), options);
+  }
+  // The floor moves the value, not the gradient.
+  const Tensor raised = clamp(variance.detach(), options.eps, {}) - variance.detach();
+  const Tensor v = variance + raised;
+  Tensor loss = (log(v) + square(x - y) / v) * 0.5;
+  if (options.full) loss = loss + 0.5 * std::log(2 * std::numbers::pi);
+  return detail::reduce_loss(loss, options.reduction);
+}
+
+}  // namespace hero

@@ -1,0 +1,126 @@
+// What norms are defined by, an operation that brings elements to mean 0 and variance 1 over some
+// dimensions, followed by scale and shift; and norms of groups, which are rows.
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/op.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/nn/norm.h>
+#include <hero/core/backend.h>
+#include <hero/core/functions/map.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+using detail::any_half, detail::in_float32, detail::per_channel;
+using detail::check_floating, detail::check_parameter, detail::scale_and_shift;
+
+Shape with_ones(const Shape& shape, const Dims& dims) {
+  Shape result = shape;
+  for (int64_t dim : dims) result[static_cast<int>(dim)] = 1;
+  return result;
+}
+
+// Outputs: (x - mean) r and r = 1 / sqrt(variance + eps), of the biased variance.
+struct Standardize : MultiOp {
+  static constexpr unsigned kSaveOutputs = 0b11;
+  Dims dims;
+  double eps;
+  Standardize(const Dims& d, double e) : dims(d), eps(e) {}
+  const char* name() const override { return "standardize"; }
+
+  std::vector<Array> forward(const Array& x) {
+    const Shape shape = with_ones(x.shape(), dims);
+    const double share = static_cast<double>(shape.numel()) / static_cast<double>(x.numel());
+    // Statistics of halves are kept in float.
+    const DType dtype = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
+    const Array mean = Array::empty(shape, dtype, x.device());
+    const Array variance = mean.empty_like();
+    core::Backend& device = core::backend(x.device());
+    device.reduce(core::ReduceKind::sum, x, nullptr, mean);
+    core::map_into<k::Mul>(mean, mean, share);
+    device.reduce(core::ReduceKind::sum_deviation, x, &mean, variance);
+    core::map_into<k::Mul>(variance, variance, share);
+    const Array scale = core::map<k::Add>(variance, eps);
+    core::map_into<k::Rsqrt>(scale, scale);
+    const Array y = x.empty_like();
+    core::map_into<k::Sub>(y, x, mean);
+    core::map_into<k::Mul>(y, y, scale);
+    return {y, scale};
+  }
+
+  Grads backward(const Grads& grads) override {
+    const Tensor y = output(0), scale = output(1);
+    const double count = static_cast<double>(y.numel()) / static_cast<double>(scale.numel());
+    Tensor result;
+    if (grads[0].defined()) {
+      const Tensor& g = grads[0];
+      const Tensor along_y = sum(g * y, dims, true) * (1.0 / count);
+      result = (g - mean(g, dims, true) - y * along_y) * scale;
+    }
+    if (grads[1].defined()) {
+      const Tensor of_scale = y * (grads[1] * square(scale) * (-1.0 / count));
+      result = result.defined() ? result + of_scale : of_scale;
+    }
+    return {result};
+  }
+};
+
+}  // namespace
+
+Tensor detail::standardize(const Tensor& x, const Dims& dims, double eps) {
+  return record_multi(Standardize(dims, eps), x)[0];
+}
+
+Tensor detail::scale_and_shift(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (weight.defined() && bias.defined()) return addcmul(bias, x, weight);
+  if (weight.defined()) return x * weight;
+  return bias.defined() ? x + bias : x;
+}
+
+Tensor detail::per_channel(const Tensor& parameter, int ndim) {
+  if (!parameter.defined()) return parameter;
+  Shape shape = Shape::filled(ndim, 1);
+  shape[1] = parameter.numel();
+  return reshape(parameter, shape);
+}
+
+void detail::check_floating(const char* op, const Tensor& x) {
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
+}
+
+void detail::check_parameter(const char* op, const char* what, const Tensor& parameter,
+                             const Shape& expected) {
+  if (!parameter.defined()) return;
+  check(parameter.shape() == expected, op, ": ", what, " has shape ", parameter.shape(),
+        "; it should be ", expected);
+}
+
+Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
+                  double eps) {
+  if (const AutocastInputs in("group_norm", x); in.changed()) {
+    return group_norm(in[0], num_groups, weight, bias, eps);
+  }
+  constexpr auto kName = "group_norm";
+  check_floating(kName, x);
+  check(x.ndim() >= 2, kName, ": x must be [N, C, ...]: got shape ", x.shape());
+  const int64_t channels = x.size(1);
+  check(num_groups > 0 && channels % num_groups == 0, kName, ": ", channels,
+        " channels do not divide into ", num_groups, " groups");
+  check_parameter(kName, "weight", weight, {channels});
+  check_parameter(kName, "bias", bias, {channels});
+  if (any_half(x, weight, bias)) {
+    return in_float32(
+               kName, {x, weight, bias},
+               [=](const auto& in) { return group_norm(in[0], num_groups, in[1], in[2], eps); })
+        .to(x.dtype());
+  }
+  const int64_t size = x.size(0) > 0 ? x.numel() / (x.size(0) * num_groups) : 0;
+  const Tensor y = layer_norm(reshape(x, {x.size(0) * num_groups, size}), {size}, {}, {}, eps);
+  return scale_and_shift(reshape(y, x.shape()), per_channel(weight, x.ndim()),
+                         per_channel(bias, x.ndim()))
+      .to(x.dtype());
+}
+
+}  // namespace hero

@@ -1,0 +1,325 @@
+// Recurrent layers over whole sequences. T steps, N rows, I inputs, H hidden units. What depends on
+// x alone, and every gradient of a weight, is one product over all steps; a step is one product
+// with h and one pass over the gates.
+#include <hero/autograd/autocast.h>
+#include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/nn/recurrent.h>
+#include <hero/core/backend.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/functions/matmul.h>
+#include <hero/core/functions/reductions.h>
+#include <hero/core/planned_device.h>
+
+namespace hero {
+
+namespace {
+
+namespace k = core::kernels;
+
+enum class Cell { tanh, relu, lstm, gru };
+
+int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
+const char* name_of(Cell cell) {
+  return cell == Cell::lstm ? "lstm" : cell == Cell::gru ? "gru" : "rnn";
+}
+
+void check_sequence(const char* op, const Tensor& x) {
+  check(x.ndim() == 3, op, ": x must be [T, N, I], time first: got shape ", x.shape());
+}
+
+// Calls step(x_t) in the order of time and stacks what it returns in the order of x.
+template <class Step>
+Tensor each_step(const Tensor& x, const Tensor& h, TimeOrder order, Step&& step) {
+  if (x.size(0) == 0) {
+    return Tensor(Array::empty({0, h.size(0), h.size(1)}, h.dtype(), h.device()));
+  }
+  const std::vector<Tensor> inputs = unbind(x, 0);
+  std::vector<Tensor> outputs(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const size_t t = order == TimeOrder::forward ? i : inputs.size() - 1 - i;
+    outputs[t] = step(inputs[t]);
+  }
+  return stack(outputs, 0);
+}
+
+// The definition: output, h and, for lstm, c. `state` is h and perhaps c.
+std::vector<Tensor> composed_sequence(Cell cell, TimeOrder order, const Tensor& x,
+                                      const std::vector<Tensor>& state,
+                                      const CellWeights& weights) {
+  std::vector<Tensor> now = state;
+  const Tensor output = each_step(x, state[0], order, [&](const Tensor& x_t) {
+    if (cell == Cell::lstm) {
+      const LstmState next = lstm_cell(x_t, {now[0], now[1]}, weights);
+      now = {next.h, next.c};
+    } else if (cell == Cell::gru) {
+      now[0] = gru_cell(x_t, now[0], weights);
+    } else {
+      const auto kind = cell == Cell::tanh ? Nonlinearity::tanh : Nonlinearity::relu;
+      now[0] = rnn_cell(x_t, now[0], weights, kind);
+    }
+    return now[0];
+  });
+  now.insert(now.begin(), output);
+  return now;
+}
+
+// Inputs: x, h, c (lstm), w_ih, w_hh, then b_ih and b_hh if given. Outputs as composed_sequence.
+struct Sequence : MultiOp {
+  static constexpr unsigned kSaveInputs = ~0u;
+  static constexpr unsigned kSaveOutputs = 1;  // output: its memory is that of the states
+  Cell cell;
+  TimeOrder order;
+  bool has_bias;
+  // [T, N, G H] and [T + 1, N, H]: here while forward or backward runs, between them with stash().
+  Array gates, of_h, states, cells;
+  Sequence(Cell kind, TimeOrder o, bool bias) : cell(kind), order(o), has_bias(bias) {}
+  const char* name() const override { return name_of(cell); }
+
+  int weights_at() const { return cell == Cell::lstm ? 3 : 2; }
+  // Slots of the state before and after step t of T; outputs lie in the order of x.
+  int64_t before(int64_t t) const { return order == TimeOrder::forward ? t : t + 1; }
+  int64_t after(int64_t t) const { return order == TimeOrder::forward ? t + 1 : t; }
+  int64_t nth(int64_t i, int64_t count) const {
+    return order == TimeOrder::forward ? i : count - 1 - i;
+  }
+  static Array flat(const Array& x) { return x.reshape({x.size(0) * x.size(1), x.size(2)}); }
+
+  // The sums over x of all steps, with every bias that may be added to them.
+  Array sums_of_x(std::span<const Array> in) const {
+    const int at = weights_at();
+    const Array x = in[0].contiguous();
+    const Array sums = core::matmul(flat(x), in[static_cast<size_t>(at)].t());
+    if (has_bias) {
+      // In a gru the reset gate multiplies the bias of its last block.
+      Array bias = in[static_cast<size_t>(at) + 2].contiguous();
+      if (cell != Cell::gru) bias = core::map<k::Add>(bias, in[static_cast<size_t>(at) + 3]);
+      core::backend(x.device()).bias_activation(core::Activation::none, &bias, sums, sums);
+    }
+    return sums.reshape({x.size(0), x.size(1), sums.size(1)});
+  }
+
+  std::vector<Array> forward(std::span<const Array> in) {
+    const int64_t count = in[0].size(0), rows = in[1].size(0), hidden = in[1].size(1);
+    const auto at = static_cast<size_t>(weights_at());
+    core::Backend& device = core::backend(in[0].device());
+    gates = sums_of_x(in);
+    states = Array::empty({count + 1, rows, hidden}, in[1].dtype(), in[1].device());
+    device.copy(in[1], states.select(0, before(nth(0, count))));
+    if (cell == Cell::lstm) {
+      cells = states.empty_like();
+      device.copy(in[2], cells.select(0, before(nth(0, count))));
+    }
+    const bool keeps = cell == Cell::gru;  // its backward needs the sums over h
+    of_h = Array::empty({keeps ? count : 1, rows, gates.size(2)}, gates.dtype(), gates.device());
+    const core::PackedMatrix w = device.pack_matrix(in[at + 1].t());  // read in every step
+    const Array bias = has_bias && keeps ? in[at + 3].contiguous() : Array();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t t = nth(i, count);
+      const Array sums = of_h.select(0, keeps ? t : 0);
+      device.matmul_packed(states.select(0, before(t)), w, sums);
+      if (bias.defined()) {
+        device.bias_activation(core::Activation::none, &bias, sums, sums);
+      }
+      step(t, sums);
+    }
+    const Array output = states.slice(0, after(0), after(0) + count);
+    std::vector<Array> outputs{output, states.select(0, after(nth(count - 1, count))).clone()};
+    if (cell == Cell::lstm)
+      outputs.push_back(cells.select(0, after(nth(count - 1, count))).clone());
+    put_away();
+    return outputs;
+  }
+
+  void put_away() {
+    stash(gates, 0);
+    stash(states, 1);
+    if (cell == Cell::gru) stash(of_h, 2);
+    if (cell == Cell::lstm) stash(cells, 2);
+    gates = of_h = states = cells = Array();
+  }
+  void take_out() {
+    gates = stashed(0);
+    states = stashed(1);
+    if (cell == Cell::gru) of_h = stashed(2);
+    if (cell == Cell::lstm) cells = stashed(2);
+  }
+
+  void step(int64_t t, const Array& sums) const {
+    const Array old = states.select(0, before(t)), h = states.select(0, after(t));
+    const Array of_x = gates.select(0, t);
+    core::Backend& device = core::backend(h.device());
+    if (cell == Cell::lstm) {
+      device.recurrent_cell(core::CellKind::lstm, {of_x, sums, old, cells.select(0, before(t)), h,
+                                                   cells.select(0, after(t))});
+    } else if (cell == Cell::gru) {
+      device.recurrent_cell(core::CellKind::gru, {of_x, sums, old, {}, h, {}});
+    } else {
+      core::map_into<k::Add>(h, of_x, sums);
+      if (cell == Cell::tanh) core::map_into<k::Tanh>(h, h);
+      if (cell == Cell::relu) core::map_into<k::Relu>(h, h);
+    }
+  }
+
+  Grads backward(const Grads& grads) override {
+    std::vector<Tensor> in;
+    for (int i = 0; i < input_count(); ++i) in.push_back(input(i));
+    if (grad_enabled()) {
+      return detail::composed_backward(
+          *this, in, grads, [this](const std::vector<Tensor>& from) { return composed(from); });
+    }
+    output();  // an Error where it was changed in place
+    take_out();
+    const Grads result = fused_backward(in, grads);
+    gates = of_h = states = cells = Array();
+    return result;
+  }
+
+  std::vector<Tensor> composed(const std::vector<Tensor>& in) const {
+    const auto at = static_cast<size_t>(weights_at());
+    CellWeights weights{in[at], in[at + 1], {}, {}};
+    if (has_bias) weights.b_ih = in[at + 2];
+    if (has_bias) weights.b_hh = in[at + 3];
+    std::vector<Tensor> state{in[1]};
+    if (cell == Cell::lstm) state.push_back(in[2]);
+    return composed_sequence(cell, order, in[0], state, weights);
+  }
+
+  // Backwards in time: gradients of the sums of every step, and of the first state.
+  struct Back {
+    Array of_x, of_h;  // [T, N, G H]; the same array but for gru
+    Array h, c;
+  };
+
+  Array start(const Grads& grads, int i) const {
+    const Array like = states.select(0, 0);
+    if (i < grads.size() && grads[i].defined()) return grads[i].array().clone();
+    return Array::zeros(like.shape(), like.dtype(), like.device());
+  }
+
+  Back walk_back(const Array& w_hh, const Grads& grads) const {
+    const int64_t count = gates.size(0);
+    Back back{gates.empty_like(), {}, start(grads, 1), start(grads, 2)};
+    back.of_h = cell == Cell::gru ? gates.empty_like() : back.of_x;
+    core::Backend& device = core::backend(w_hh.device());
+    const core::PackedMatrix w = device.pack_matrix(w_hh);
+    const Array g_h = back.h.empty_like();
+    for (int64_t i = count - 1; i >= 0; --i) {
+      const int64_t t = nth(i, count);
+      if (grads[0].defined()) {
+        core::map_into<k::Add>(g_h, back.h, grads[0].array().select(0, t));
+      } else {
+        device.copy(back.h, g_h);
+      }
+      step_back(t, g_h, back);
+      device.matmul_packed(back.of_h.select(0, t), w, back.h);
+      if (cell == Cell::gru) core::map_into<k::Add>(back.h, back.h, back.c);
+    }
+    return back;
+  }
+
+  void step_back(int64_t t, const Array& g_h, const Back& back) const {
+    const Array to = back.of_x.select(0, t), h = states.select(0, after(t));
+    core::Backend& device = core::backend(h.device());
+    core::CellStepBack s;
+    s.gates = gates.select(0, t);
+    s.h_before = states.select(0, before(t));
+    s.g_h = g_h;
+    s.g_c = back.c;
+    s.g_of_x = to;
+    s.g_of_h = back.of_h.select(0, t);
+    if (cell == Cell::lstm) {
+      s.c_before = cells.select(0, before(t));
+      s.c = cells.select(0, after(t));
+      device.recurrent_cell_backward(core::CellKind::lstm, s);
+    } else if (cell == Cell::gru) {
+      s.of_h = of_h.select(0, t);
+      device.recurrent_cell_backward(core::CellKind::gru, s);
+    } else if (cell == Cell::tanh) {
+      core::map_into<k::TanhBackward>(to, g_h, h);
+    } else {
+      core::map_into<k::ReluBackward>(to, g_h, h);
+    }
+  }
+
+  Grads fused_backward(const std::vector<Tensor>& in, const Grads& grads) const {
+    const auto at = static_cast<size_t>(weights_at());
+    const int64_t count = gates.size(0);
+    const Back back = walk_back(in[at + 1].array(), grads);
+    const Array g_x = flat(back.of_x), g_h = flat(back.of_h);
+    const Array old = flat(states.slice(0, before(0), before(0) + count));
+    Grads result;
+    result.resize(input_count());
+    const auto give = [&](size_t i, auto&& make) {
+      if (needs(static_cast<int>(i))) result[static_cast<int>(i)] = Tensor(make());
+    };
+    give(0, [&] { return core::matmul(g_x, in[at].array()).reshape(in[0].shape()); });
+    give(1, [&] { return back.h; });
+    if (cell == Cell::lstm) give(2, [&] { return back.c; });
+    give(at, [&] { return core::matmul(g_x.t(), flat(in[0].array())); });
+    give(at + 1, [&] { return core::matmul(g_h.t(), old); });
+    if (!has_bias) return result;
+    give(at + 2, [&] { return core::reduce(core::ReduceKind::sum, g_x, {0}); });
+    give(at + 3, [&] {
+      // But for gru it is the same sum.
+      const Tensor& other = result[static_cast<int>(at) + 2];
+      if (cell != Cell::gru && other.defined()) return other.array().clone();
+      return core::reduce(core::ReduceKind::sum, g_h, {0});
+    });
+    return result;
+  }
+};
+
+// Halves but on a GPU, under autocast too, and operands of several dtypes go step by step.
+bool is_fused(const std::vector<Tensor>& inputs) {
+  for (const Tensor& input : inputs) {
+    if (input.dtype() != inputs[0].dtype() || input.device() != inputs[0].device()) return false;
+  }
+  if (autocast_enabled()) return false;
+  if (core::kernels_of(inputs[0].device()) == DeviceType::cuda) {
+    return is_floating(inputs[0].dtype());
+  }
+  return inputs[0].dtype() == kFloat32 || inputs[0].dtype() == kFloat64;
+}
+
+std::vector<Tensor> run(Cell cell, TimeOrder order, const Tensor& x,
+                        const std::vector<Tensor>& state, const CellWeights& weights) {
+  const char* op = name_of(cell);
+  check_sequence(op, x);
+  if (x.size(0) == 0) return composed_sequence(cell, order, x, state, weights);
+  {
+    const NoGrad no_grad;
+    detail::check_cell(op, select(x, 0, 0), state[0], weights, gates_of(cell));
+  }
+  check(state.size() == 1 || state[1].shape() == state[0].shape(), op, ": c ", state.back().shape(),
+        " has not the shape of h ", state[0].shape());
+  std::vector<Tensor> inputs{x};
+  inputs.insert(inputs.end(), state.begin(), state.end());
+  inputs.insert(inputs.end(), {weights.w_ih, weights.w_hh});
+  const bool bias = weights.b_ih.defined() && weights.b_hh.defined();
+  if (bias) inputs.insert(inputs.end(), {weights.b_ih, weights.b_hh});
+  const bool half_bias = !bias && (weights.b_ih.defined() || weights.b_hh.defined());
+  if (half_bias || !is_fused(inputs)) return composed_sequence(cell, order, x, state, weights);
+  return record_multi_list(Sequence(cell, order, bias), inputs);
+}
+
+}  // namespace
+
+RnnOutput rnn(const Tensor& x, const Tensor& h, const CellWeights& weights,
+              Nonlinearity nonlinearity, TimeOrder order) {
+  const Cell cell = nonlinearity == Nonlinearity::tanh ? Cell::tanh : Cell::relu;
+  const std::vector<Tensor> outputs = run(cell, order, x, {h}, weights);
+  return {outputs[0], outputs[1]};
+}
+
+LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weights,
+                TimeOrder order) {
+  const std::vector<Tensor> outputs = run(Cell::lstm, order, x, {state.h, state.c}, weights);
+  return {outputs[0], outputs[1], outputs[2]};
+}
+
+RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights, TimeOrder order) {
+  const std::vector<Tensor> outputs = run(Cell::gru, order, x, {h}, weights);
+  return {outputs[0], outputs[1]};
+}
+
+}  // namespace hero

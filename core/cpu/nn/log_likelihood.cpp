@@ -1,0 +1,65 @@
+// The logarithm of one class's probability from each row of scores, and its derivative, one pass
+// over the row each.
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/reduce/row_sums.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+template <class T>
+T log_sum_exp(const T* x, int64_t n) {
+  const T top = row_max(x, n);
+  return top + math::log(sum_of<T>(n, [&](int64_t i) { return exp_term(x[i] - top); }));
+}
+
+template <class T>
+void forward(const Array& x, const Array& classes, const Array& out, const Array& log_sum) {
+  const int64_t n = x.shape()[1];
+  const T* from = x.data<T>();
+  const int64_t* at = classes.data<int64_t>();
+  T *to = out.data<T>(), *sums = log_sum.data<T>();
+  parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      sums[r] = log_sum_exp(from + r * n, n);
+      to[r] = from[r * n + at[r]] - sums[r];
+    }
+  });
+}
+
+template <class T>
+void backward(const Array& g, const Array& x, const Array& classes, const Array& log_sum,
+              const Array& g_x) {
+  const int64_t n = x.shape()[1];
+  const T *gradient = g.data<T>(), *from = x.data<T>(), *sums = log_sum.data<T>();
+  const int64_t* at = classes.data<int64_t>();
+  T* to = g_x.data<T>();
+  parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const T *row = from + r * n, sum = sums[r], factor = -gradient[r];
+      T* target = to + r * n;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) target[i] = factor * exp_term(row[i] - sum);
+      target[at[r]] += gradient[r];
+    }
+  });
+}
+
+}  // namespace
+
+void CpuBackend::log_likelihood(const Array& x, const Array& classes, const Array& out,
+                                const Array& log_sum) {
+  if (x.numel() == 0) return;
+  if (x.dtype() == kFloat64) return forward<double>(x, classes, out, log_sum);
+  forward<float>(x, classes, out, log_sum);
+}
+
+void CpuBackend::log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
+                                         const Array& log_sum, const Array& g_x) {
+  if (x.numel() == 0) return;
+  if (x.dtype() == kFloat64) return backward<double>(g, x, classes, log_sum, g_x);
+  backward<float>(g, x, classes, log_sum, g_x);
+}
+
+}  // namespace hero::core::cpu

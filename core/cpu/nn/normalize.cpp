@@ -1,0 +1,192 @@
+// Normalisation of rows. Sums over a row are in the fixed order of row_sums.h; sums over rows, for
+// weight and bias, are made strip by strip of rows whose number depends on the shape alone.
+#include <hero/core/cpu/block_io.h>
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/reduce/row_sums.h>
+#include <hero/core/cpu/workspace.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+constexpr int64_t kStripRows = 32;   // rows summed one after the other, at least
+constexpr int64_t kMostStrips = 64;  // partial sums that are joined at the end
+
+template <class T>
+const T* data_or_null(const Array* array) {
+  return array != nullptr ? array->data<T>() : nullptr;
+}
+
+// The bytes of row r of `rows`.
+std::byte* row_bytes(const Array& rows, int64_t r, int64_t n) {
+  return rows.bytes() + r * n * item_size(rows.dtype());
+}
+
+// sum = x + row r of the residual; `wide` has room for a row.
+template <class T>
+void add_residual(const T* x, const Array& residual, int64_t r, int64_t n, T* wide, T* sum) {
+  const std::byte* bytes = row_bytes(residual, r, n);
+  const T* row = reinterpret_cast<const T*>(bytes);
+  if (residual.dtype() != kDTypeOf<T>) {
+    converter(residual.dtype(), kDTypeOf<T>)(n, bytes, 1, reinterpret_cast<std::byte*>(wide), 1);
+    row = wide;
+  }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + row[i];
+}
+
+template <class T>
+void forward_row(const RowNorm& norm, const T* x, int64_t n, T* out, T& mean, T& scale) {
+  const T share = T(1) / static_cast<T>(n);
+  mean = norm.centered ? sum_of<T>(n, [&](int64_t i) { return x[i]; }) * share : T(0);
+  const T center = mean;
+  const T variance = sum_of<T>(n, [&](int64_t i) { return (x[i] - center) * (x[i] - center); });
+  scale = T(1) / math::sqrt(variance * share + static_cast<T>(norm.eps));
+  const T factor = scale;
+  const T* w = data_or_null<T>(norm.weight);
+  const T* b = data_or_null<T>(norm.bias);
+  if (w != nullptr && b != nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - center) * factor * w[i] + b[i];
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - center) * factor;
+    if (w != nullptr) {
+      for (int64_t i = 0; i < n; ++i) out[i] *= w[i];
+    }
+    if (b != nullptr) {
+      for (int64_t i = 0; i < n; ++i) out[i] += b[i];
+    }
+  }
+}
+
+// `scaled` has room for a row; `g_sum` (may be null) is added.
+template <class T>
+void backward_row(const RowNorm& norm, const T* g, const T* x, const T* g_sum, int64_t n, T mean,
+                  T scale, T* g_x, T* scaled) {
+  const T share = T(1) / static_cast<T>(n);
+  const T* w = data_or_null<T>(norm.weight);
+  if (w != nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) scaled[i] = g[i] * w[i];
+    g = scaled;
+  }
+  const T along_x = sum_of<T>(n, [&](int64_t i) { return g[i] * ((x[i] - mean) * scale); }) * share;
+  const T along_one = norm.centered ? sum_of<T>(n, [&](int64_t i) { return g[i]; }) * share : T(0);
+  if (g_sum != nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      g_x[i] = g_sum[i] + (g[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
+    }
+    return;
+  }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    g_x[i] = (g[i] - along_one - (x[i] - mean) * scale * along_x) * scale;
+  }
+}
+
+// Adds one row's share of the gradients of weight and bias.
+template <class T>
+void add_row(const T* g, const T* x, int64_t n, T mean, T scale, T* g_weight, T* g_bias) {
+  if (g_weight != nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) g_weight[i] += g[i] * ((x[i] - mean) * scale);
+  }
+  if (g_bias != nullptr) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) g_bias[i] += g[i];
+  }
+}
+
+// Sums the strips' partial results in order.
+template <class T>
+void join(const T* parts, int64_t strips, int64_t step, int64_t n, const Array* out) {
+  if (out == nullptr) return;
+  T* total = out->data<T>();
+  std::copy_n(parts, n, total);
+  for (int64_t s = 1; s < strips; ++s) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) total[i] += parts[s * step + i];
+  }
+}
+
+template <class T>
+void forward(const RowNorm& norm, const Array& x, const Array& out, const Array& mean,
+             const Array& scale) {
+  const int64_t n = x.shape()[1];
+  const T* from = x.data<T>();
+  T* sum = norm.residual != nullptr ? norm.sum->data<T>() : nullptr;
+  T *to = out.data<T>(), *means = mean.data<T>(), *scales = scale.data<T>();
+  parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+    const Workspace<T> wide(sum != nullptr ? n : 0);
+    for (int64_t r = begin; r < end; ++r) {
+      const T* row = from + r * n;
+      if (sum != nullptr) {
+        add_residual(row, *norm.residual, r, n, wide.data(), sum + r * n);
+        row = sum + r * n;
+      }
+      forward_row(norm, row, n, to + r * n, means[r], scales[r]);
+    }
+  });
+}
+
+template <class T>
+void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& mean,
+              const Array& scale, const Array& g_x, const Array* g_weight, const Array* g_bias) {
+  const int64_t rows = x.shape()[0], n = x.shape()[1];
+  const int64_t height = std::max(kStripRows, (rows + kMostStrips - 1) / kMostStrips);
+  const int64_t strips = (rows + height - 1) / height;
+  const T *gradient = g.data<T>(), *from = x.data<T>(), *g_sum = data_or_null<T>(norm.g_sum);
+  const T *means = mean.data<T>(), *scales = scale.data<T>();
+  T* to = g_x.data<T>();
+  const ConvertFn narrow =
+      norm.g_residual != nullptr ? converter(g_x.dtype(), norm.g_residual->dtype()) : nullptr;
+  const Workspace<T> sums(strips * 2 * n);
+  parallel_for(strips, 1, [&](int64_t begin, int64_t end) {
+    const Workspace<T> scaled(n);
+    for (int64_t s = begin; s < end; ++s) {
+      T* of_weight = sums.data() + s * 2 * n;
+      T* of_bias = of_weight + n;
+      std::fill_n(of_weight, 2 * n, T(0));
+      for (int64_t r = s * height; r < std::min(rows, (s + 1) * height); ++r) {
+        const T *row_g = gradient + r * n, *row_x = from + r * n;
+        backward_row(norm, row_g, row_x, g_sum != nullptr ? g_sum + r * n : nullptr, n, means[r],
+                     scales[r], to + r * n, scaled.data());
+        if (norm.g_residual != nullptr) {
+          narrow(n, row_bytes(g_x, r, n), 1, row_bytes(*norm.g_residual, r, n), 1);
+        }
+        add_row(row_g, row_x, n, means[r], scales[r], g_weight != nullptr ? of_weight : nullptr,
+                g_bias != nullptr ? of_bias : nullptr);
+      }
+    }
+  });
+  join(sums.data(), strips, 2 * n, n, g_weight);
+  join(sums.data() + n, strips, 2 * n, n, g_bias);
+}
+
+}  // namespace
+
+void CpuBackend::normalize_rows(const RowNorm& norm, const Array& x, const Array& out,
+                                const Array& mean, const Array& scale) {
+  if (x.numel() == 0) return;
+  if (x.dtype() == kFloat64) return forward<double>(norm, x, out, mean, scale);
+  forward<float>(norm, x, out, mean, scale);
+}
+
+void CpuBackend::normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
+                                         const Array& mean, const Array& scale, const Array& g_x,
+                                         const Array* g_weight, const Array* g_bias) {
+  if (x.numel() == 0) {
+    if (g_weight != nullptr) fill(*g_weight, 0);
+    if (g_bias != nullptr) fill(*g_bias, 0);
+    return;
+  }
+  if (x.dtype() == kFloat64) {
+    return backward<double>(norm, g, x, mean, scale, g_x, g_weight, g_bias);
+  }
+  backward<float>(norm, g, x, mean, scale, g_x, g_weight, g_bias);
+}
+
+}  // namespace hero::core::cpu

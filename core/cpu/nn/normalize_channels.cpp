@@ -1,0 +1,363 @@
+// Normalisation of channels [N, C, L]. Where a plane of L elements is as long as the lanes of
+// channel_sums.h a thread takes neighbouring channels as a whole, as many as stay in its caches
+// from one pass to the next; few channels are shared out in strips of samples. Shorter planes are
+// columns of rows, C L to a row.
+#include <hero/core/cpu/block_io.h>
+#include <hero/core/cpu/channel_planes.h>
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/nn/channel_sums.h>
+#include <hero/core/cpu/workspace.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+constexpr int64_t kChannelTasks = 16;   // strips and channels that are enough to share out
+constexpr int64_t kTogether = 8;        // channels side by side, at most
+constexpr int64_t kCached = 512 << 10;  // bytes of planes that stay in the second-level cache
+constexpr int64_t kStripOfRows = 256;   // rows that a thread takes at a time, at least
+constexpr int64_t kStripsOfRows = 64;   // and strips at most
+
+// What a channel's elements are brought together with: scale is 1 / sqrt(variance + eps), factor
+// that times the weight.
+template <class T>
+struct Channel {
+  T mean, scale, factor, bias;
+};
+
+template <class T>
+struct ChannelProblem {
+  const T *x, *g;  // g: backward
+  T* out;          // or the gradient of x, null where nobody wants it
+  int64_t N, C, L;
+  const T *weight, *bias;
+  T *mean, *variance;
+  T *g_weight, *g_bias;
+  T eps;
+  bool fixed;
+
+  T share() const { return T(1) / static_cast<T>(N * L); }
+  // Out of line, where loops over a few channels would be made large.
+  [[gnu::noinline]] Channel<T> channel(int64_t c) const {
+    const T scale = T(1) / math::sqrt(variance[c] + eps);
+    return {mean[c], scale, weight != nullptr ? scale * weight[c] : scale,
+            bias != nullptr ? bias[c] : T(0)};
+  }
+};
+
+template <class T>
+T* channel_data(const Array* array) {
+  return array != nullptr ? array->data<T>() : nullptr;
+}
+
+// out = (x - mean) factor + bias
+template <class T>
+void shift_and_scale(int64_t n, const T* x, const Channel<T>& c, T* out) {
+  const T mean = c.mean, factor = c.factor, bias = c.bias;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * factor + bias;
+}
+
+// A channel's sums over all elements: of the gradient, and of it times the normalised element.
+template <class T>
+struct ChannelGradient {
+  T of_bias, of_weight;
+};
+
+// g_x = (g - share of_bias - x_hat share of_weight) factor
+template <class T>
+void channel_input_gradient(int64_t n, const T* g, const T* x, const Channel<T>& c,
+                            const ChannelGradient<T>& shares, T* g_x) {
+  const T mean = c.mean, scale = c.scale, factor = c.factor;
+  const T along_one = shares.of_bias, along_x = shares.of_weight;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    g_x[i] = (g[i] - along_one - (x[i] - mean) * scale * along_x) * factor;
+  }
+}
+
+template <class T>
+void forward_planes(const ChannelProblem<T>& p) {
+  using W = Wide<T>;
+  const ChannelPlanes<T> planes(p.N, p.C, p.L);
+  planes.each_group([&](const auto& group) {
+    if (!p.fixed) {
+      T total[kTogether][1];
+      const T* const x = p.x;
+      T *const means = p.mean + group.first, *const variances = p.variance + group.first;
+      planes.sum(group, total, [&](int64_t) {
+        return [x](int64_t at, auto& t) __attribute__((always_inline)) { W::load(x + at, t[0]); };
+      });
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < group.count; ++i) means[i] = total[i][0] * p.share();
+      planes.sum(group, total, [&](int64_t i) {
+        return [ x, center = means[i] ](int64_t at, auto& t) __attribute__((always_inline)) {
+          W::load(x + at, t[0]);
+          t[0] -= center;
+          t[0] *= t[0];
+        };
+      });
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < group.count; ++i) variances[i] = total[i][0] * p.share();
+    }
+    Channel<T> channels[kTogether];
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < group.count; ++i) channels[i] = p.channel(group.first + i);
+    planes.each_plane(group, [&](int64_t i, int64_t at) {
+      shift_and_scale(p.L, p.x + at, channels[i], p.out + at);
+    });
+  });
+}
+
+template <class T>
+void backward_planes(const ChannelProblem<T>& p) {
+  using W = Wide<T>;
+  const ChannelPlanes<T> planes(p.N, p.C, p.L);
+  planes.each_group([&](const auto& group) {
+    Channel<T> channels[kTogether];
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < group.count; ++i) channels[i] = p.channel(group.first + i);
+    T total[kTogether][2] = {};
+    if (!p.fixed || p.g_weight != nullptr || p.g_bias != nullptr) {
+      planes.sum(group, total, [&](int64_t i) {
+        return [ g = p.g, x = p.x, of = channels[i] ](int64_t at, auto& t)
+            __attribute__((always_inline)) {
+          W::load(g + at, t[0]);
+          W::load(x + at, t[1]);
+          t[1] = t[0] * ((t[1] - of.mean) * of.scale);
+        };
+      });
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < group.count; ++i) {
+        if (p.g_bias != nullptr) p.g_bias[group.first + i] = total[i][0];
+        if (p.g_weight != nullptr) p.g_weight[group.first + i] = total[i][1];
+      }
+    }
+    if (p.out == nullptr) return;
+    planes.each_plane(group, [&](int64_t i, int64_t at) {
+      if (p.fixed) {
+        const Channel<T> alone{T(0), channels[i].scale, channels[i].factor, T(0)};
+        return shift_and_scale(p.L, p.g + at, alone, p.out + at);
+      }
+      const ChannelGradient<T> shares{total[i][0] * p.share(), total[i][1] * p.share()};
+      channel_input_gradient(p.L, p.g + at, p.x + at, channels[i], shares, p.out + at);
+    });
+  });
+}
+
+// Channels of short planes: rows [N, M], M = C L, whose columns belong to channel column / L.
+template <class T>
+class ChannelColumns {
+ public:
+  explicit ChannelColumns(const ChannelProblem<T>& problem)
+      : p_(problem),
+        row_width_(p_.C * p_.L),
+        height_(std::max(kStripOfRows, (p_.N + kStripsOfRows - 1) / kStripsOfRows)) {}
+
+  int64_t row_width() const { return row_width_; }
+  // value(c) of each column's channel.
+  template <class Value>
+  void spread(T* columns, Value&& value) const {
+    for (int64_t c = 0; c < p_.C; ++c) std::fill_n(columns + c * p_.L, p_.L, value(c));
+  }
+  // Calls body(first, end) for parts of all rows.
+  template <class Body>
+  void each_rows(Body&& body) const {
+    parallel_for(p_.N, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_width_)), body);
+  }
+  // sums [kSums, C] over the channels; add(at, column, width, sums) adds the terms of the elements
+  // at.., which lie in columns column .. column + width of a row, to sums [kSums, width].
+  template <int kSums, class Add>
+  void sum(T* sums, Add&& add) const {
+    const int64_t pieces = (row_width_ + kBlock - 1) / kBlock,
+                  strips = (p_.N + height_ - 1) / height_;
+    const Workspace<T> parts(std::max<int64_t>(1, strips) * kSums * row_width_);
+    std::fill_n(parts.data(), kSums * row_width_, T(0));  // where there are no rows
+    const int64_t work = std::min(p_.N, height_) * std::min(row_width_, kBlock);
+    parallel_for(
+        strips * pieces, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),
+        [&](int64_t begin, int64_t end) {
+          const int64_t most = kSums * std::min(row_width_, kBlock);
+          const Workspace<T> room((1 + row_levels(height_)) * most);
+          for (int64_t task = begin; task < end; ++task) {
+            const int64_t s = task / pieces, column = task % pieces * kBlock;
+            const int64_t width = std::min(kBlock, row_width_ - column), first = s * height_;
+            sum_rows(
+                first, std::min(height_, p_.N - first), kSums * width,
+                [&](int64_t row, T* into) { add(row * row_width_ + column, column, width, into); },
+                room.data(), room.data() + kSums * width);
+            for (int k = 0; k < kSums; ++k) {
+              std::copy_n(room.data() + k * width, width,
+                          parts.data() + (s * kSums + k) * row_width_ + column);
+            }
+          }
+        });
+    for (int k = 0; k < kSums; ++k) {
+      T* const total = parts.data() + k * row_width_;
+      for (int64_t s = 1; s < strips; ++s) {
+        const T* part = total + s * kSums * row_width_;
+#pragma GCC ivdep
+        for (int64_t i = 0; i < row_width_; ++i) total[i] += part[i];
+      }
+      for (int64_t c = 0; c < p_.C; ++c) {
+        T value = T(0);
+        for (int64_t i = 0; i < p_.L; ++i) value += total[c * p_.L + i];
+        sums[k * p_.C + c] = value;
+      }
+    }
+  }
+
+ private:
+  const ChannelProblem<T>& p_;
+  int64_t row_width_, height_;
+};
+
+template <class T>
+void statistics_of_columns(const ChannelProblem<T>& p, const ChannelColumns<T>& columns) {
+  columns.template sum<1>(p.mean, [&](int64_t at, int64_t, int64_t width, T* sums) {
+    const T* x = p.x + at;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < width; ++i) sums[i] += x[i];
+  });
+  for (int64_t c = 0; c < p.C; ++c) p.mean[c] *= p.share();
+  const Workspace<T> mean(columns.row_width());
+  columns.spread(mean.data(), [&](int64_t c) { return p.mean[c]; });
+  columns.template sum<1>(p.variance, [&](int64_t at, int64_t column, int64_t width, T* sums) {
+    const T *x = p.x + at, *center = mean.data() + column;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < width; ++i) sums[i] += (x[i] - center[i]) * (x[i] - center[i]);
+  });
+  for (int64_t c = 0; c < p.C; ++c) p.variance[c] *= p.share();
+}
+
+template <class T>
+void forward_columns(const ChannelProblem<T>& p) {
+  const ChannelColumns<T> columns(p);
+  const int64_t M = columns.row_width();
+  if (!p.fixed) statistics_of_columns(p, columns);
+  const Workspace<T> mean(M), factor(M), bias(M);
+  columns.spread(mean.data(), [&](int64_t c) { return p.mean[c]; });
+  columns.spread(factor.data(), [&](int64_t c) { return p.channel(c).factor; });
+  columns.spread(bias.data(), [&](int64_t c) { return p.channel(c).bias; });
+  columns.each_rows([&](int64_t begin, int64_t end) {
+    const T *means = mean.data(), *factors = factor.data(), *shifts = bias.data();
+    for (int64_t row = begin; row < end; ++row) {
+      const T* x = p.x + row * M;
+      T* out = p.out + row * M;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < M; ++i) out[i] = (x[i] - means[i]) * factors[i] + shifts[i];
+    }
+  });
+}
+
+template <class T>
+void backward_columns(const ChannelProblem<T>& p) {
+  const ChannelColumns<T> columns(p);
+  const int64_t M = columns.row_width();
+  const Workspace<T> mean(M), scale(M), factor(M), along_one(M), along_x(M), totals(2 * p.C);
+  columns.spread(mean.data(), [&](int64_t c) { return p.mean[c]; });
+  columns.spread(scale.data(), [&](int64_t c) { return p.channel(c).scale; });
+  columns.spread(factor.data(), [&](int64_t c) { return p.channel(c).factor; });
+  T *const of_bias = totals.data(), *const of_weight = of_bias + p.C;
+  std::fill_n(of_bias, 2 * p.C, T(0));
+  if (!p.fixed || p.g_weight != nullptr || p.g_bias != nullptr) {
+    columns.template sum<2>(of_bias, [&](int64_t at, int64_t column, int64_t width, T* sums) {
+      const T *g = p.g + at, *x = p.x + at;
+      const T *means = mean.data() + column, *scales = scale.data() + column;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < width; ++i) {
+        sums[i] += g[i];
+        sums[width + i] += g[i] * ((x[i] - means[i]) * scales[i]);
+      }
+    });
+    if (p.g_bias != nullptr) std::copy_n(of_bias, p.C, p.g_bias);
+    if (p.g_weight != nullptr) std::copy_n(of_weight, p.C, p.g_weight);
+  }
+  if (p.out == nullptr) return;
+  const T share = p.fixed ? T(0) : p.share();
+  columns.spread(along_one.data(), [&](int64_t c) { return of_bias[c] * share; });
+  columns.spread(along_x.data(), [&](int64_t c) { return of_weight[c] * share; });
+  columns.each_rows([&](int64_t begin, int64_t end) {
+    const T *means = mean.data(), *scales = scale.data(), *factors = factor.data();
+    const T *ones = along_one.data(), *along = along_x.data();
+    for (int64_t row = begin; row < end; ++row) {
+      const T *g = p.g + row * M, *x = p.x + row * M;
+      T* g_x = p.out + row * M;
+      if (p.fixed) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < M; ++i) g_x[i] = g[i] * factors[i];
+        continue;
+      }
+#pragma GCC ivdep
+      for (int64_t i = 0; i < M; ++i) {
+        g_x[i] = (g[i] - ones[i] - (x[i] - means[i]) * scales[i] * along[i]) * factors[i];
+      }
+    }
+  });
+}
+
+template <class T>
+ChannelProblem<T> channel_problem(const ChannelNorm& norm, const Array& x, const Array& mean,
+                                  const Array& variance) {
+  ChannelProblem<T> p{};
+  p.x = x.data<T>();
+  p.N = x.size(0);
+  p.C = x.size(1);
+  p.L = x.size(2);
+  p.weight = channel_data<T>(norm.weight);
+  p.bias = channel_data<T>(norm.bias);
+  p.mean = mean.data<T>();
+  p.variance = variance.data<T>();
+  p.eps = static_cast<T>(norm.eps);
+  p.fixed = norm.fixed;
+  return p;
+}
+
+template <class T>
+void channels_forward(const ChannelNorm& norm, const Array& x, const Array& out, const Array& mean,
+                      const Array& variance) {
+  ChannelProblem<T> p = channel_problem<T>(norm, x, mean, variance);
+  p.out = out.data<T>();
+  if (p.L >= Wide<T>::kWidth) return forward_planes(p);
+  forward_columns(p);
+}
+
+template <class T>
+void channels_backward(const ChannelNorm& norm, const Array& g, const Array& x, const Array& mean,
+                       const Array& variance, const Array* g_x, const Array* g_weight,
+                       const Array* g_bias) {
+  ChannelProblem<T> p = channel_problem<T>(norm, x, mean, variance);
+  p.g = g.data<T>();
+  p.out = channel_data<T>(g_x);
+  p.g_weight = channel_data<T>(g_weight);
+  p.g_bias = channel_data<T>(g_bias);
+  if (p.L >= Wide<T>::kWidth) return backward_planes(p);
+  backward_columns(p);
+}
+
+}  // namespace
+
+void CpuBackend::normalize_channels(const ChannelNorm& norm, const Array& x, const Array& out,
+                                    const Array& mean, const Array& variance) {
+  if (x.numel() == 0) return;
+  if (x.dtype() == kFloat64) return channels_forward<double>(norm, x, out, mean, variance);
+  channels_forward<float>(norm, x, out, mean, variance);
+}
+
+void CpuBackend::normalize_channels_backward(const ChannelNorm& norm, const Array& g,
+                                             const Array& x, const Array& mean,
+                                             const Array& variance, const Array* g_x,
+                                             const Array* g_weight, const Array* g_bias) {
+  if (x.numel() == 0) {
+    if (g_weight != nullptr) fill(*g_weight, 0);
+    if (g_bias != nullptr) fill(*g_bias, 0);
+    return;
+  }
+  if (x.dtype() == kFloat64) {
+    return channels_backward<double>(norm, g, x, mean, variance, g_x, g_weight, g_bias);
+  }
+  channels_backward<float>(norm, g, x, mean, variance, g_x, g_weight, g_bias);
+}
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,125 @@
+// Softmax along a dimension, a row at a time: the row stays in the cache while it is read for its
+// largest element, its sum of exponentials and its result.
+#include <vector>
+
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/lines.h>
+#include <hero/core/cpu/reduce/row_sums.h>
+#include <hero/core/kernels/math.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+// `out` may be `x` in all four rows.
+template <class T>
+void softmax_row(const T* x, int64_t n, T* out) {
+  const T top = row_max(x, n);
+  const T sum = sum_blocks<T>(n, [&](int64_t at, int64_t count) {
+#pragma GCC ivdep
+    for (int64_t i = at; i < at + count; ++i) out[i] = exp_term(x[i] - top);
+    return block_sum(out + at, count);
+  });
+  const T scale = T(1) / sum;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] *= scale;
+}
+
+template <class T>
+void log_softmax_row(const T* x, int64_t n, T* out) {
+  T terms[kBlock];
+  const T top = row_max(x, n);
+  const T sum = sum_blocks<T>(n, [&](int64_t at, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) terms[i] = exp_term(x[at + i] - top);
+    return block_sum(terms, count);
+  });
+  const T shift = math::log(sum);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - top) - shift;
+}
+
+template <class T>
+void softmax_row_backward(const T* g, const T* y, int64_t n, T* out) {
+  T terms[kBlock];
+  const T sum = sum_blocks<T>(n, [&](int64_t at, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) terms[i] = g[at + i] * y[at + i];
+    return block_sum(terms, count);
+  });
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = y[i] * (g[i] - sum);
+}
+
+template <class T>
+void log_softmax_row_backward(const T* g, const T* y, int64_t n, T* out) {
+  const T sum =
+      sum_blocks<T>(n, [&](int64_t at, int64_t count) { return block_sum(g + at, count); });
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = g[i] - math::exp(y[i]) * sum;
+}
+
+template <class T>
+void softmax_as(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
+  const RowReader<T> reader(x, dim);
+  const RowWriter<T> writer(out, dim);
+  const int64_t n = reader.length();
+  parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
+    std::vector<T> in(reader.buffer_size()), result(writer.buffer_size());
+    for (int64_t at = begin; at < end; at += reader.group()) {
+      const int64_t count = std::min(reader.group(), end - at);
+      const T* rows = reader.read(at, count, in.data());
+      T* target = writer.target(at, result.data());
+      for (int64_t r = 0; r < count; ++r) {
+        if (kind == SoftmaxKind::softmax) {
+          softmax_row(rows + r * n, n, target + r * n);
+        } else {
+          log_softmax_row(rows + r * n, n, target + r * n);
+        }
+      }
+      writer.commit(at, count, target);
+    }
+  });
+}
+
+template <class T>
+void softmax_backward_as(SoftmaxKind kind, const Array& g, const Array& y, int dim,
+                         const Array& out) {
+  const RowReader<T> gradients(g, dim), outputs(y, dim);
+  const RowWriter<T> writer(out, dim);
+  const int64_t n = outputs.length();
+  parallel_for(outputs.count(), outputs.grain(), [&](int64_t begin, int64_t end) {
+    std::vector<T> in_g(gradients.buffer_size()), in_y(outputs.buffer_size());
+    std::vector<T> result(writer.buffer_size());
+    for (int64_t at = begin; at < end; at += outputs.group()) {
+      const int64_t count = std::min(outputs.group(), end - at);
+      const T* rows_g = gradients.read(at, count, in_g.data());
+      const T* rows_y = outputs.read(at, count, in_y.data());
+      T* target = writer.target(at, result.data());
+      for (int64_t r = 0; r < count; ++r) {
+        if (kind == SoftmaxKind::softmax) {
+          softmax_row_backward(rows_g + r * n, rows_y + r * n, n, target + r * n);
+        } else {
+          log_softmax_row_backward(rows_g + r * n, rows_y + r * n, n, target + r * n);
+        }
+      }
+      writer.commit(at, count, target);
+    }
+  });
+}
+
+}  // namespace
+
+void CpuBackend::softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
+  if (out.numel() == 0) return;
+  if (out.dtype() == kFloat64) return softmax_as<double>(kind, x, dim, out);
+  softmax_as<float>(kind, x, dim, out);
+}
+
+void CpuBackend::softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
+                                  const Array& out) {
+  if (out.numel() == 0) return;
+  if (out.dtype() == kFloat64) return softmax_backward_as<double>(kind, g, y, dim, out);
+  softmax_backward_as<float>(kind, g, y, dim, out);
+}
+
+}  // namespace hero::core::cpu

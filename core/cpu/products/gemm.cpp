@@ -1,0 +1,365 @@
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include <hero/core/cpu/products/gemm.h>
+#include <hero/core/cpu/products/gemm_blocks.h>
+#include <hero/core/cpu/products/gemm_few.h>
+#include <hero/core/cpu/products/gemm_kernel.h>
+#include <hero/core/cpu/products/gemm_pack.h>
+#include <hero/core/error.h>
+#include <hero/core/per_thread.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+namespace {
+
+using micro::Layout;
+
+// [note: how a product is cut]
+// A tile of C (rows x columns, one chunk of the thread pool) walks over k in blocks. For each it
+// packs its rows of A, which then stay in the second-level cache, and takes the columns of B a
+// panel at a time: pack the panel, which stays in the first-level cache, and run the kernel down
+// the rows. What the kernel can read as well where it lies is not packed. Packing costs about as
+// much as six columns (for A) or rows (for B) more of the tile; the cost model in choose_grid
+// weighs it against idle threads.
+constexpr int64_t kPackingCost = 6;  // rows or columns
+constexpr int64_t kTinyWork = 128;   // multiply-adds below which packing costs more than it saves
+constexpr int64_t kThreadWork = 1 << 18;  // multiply-adds that are worth a thread (5 us)
+
+template <class T>
+struct Product {
+  int64_t m, n, k;
+  const T* a;
+  int64_t a_rs, a_cs;
+  const T* b;
+  int64_t b_rs, b_cs;
+  T* c;
+  int64_t c_rs, c_cs;
+  bool add;             // to what is in C
+  int64_t b_panel = 0;  // not 0: B is packed, in panels so far apart
+
+  // Where a panel of B begins: j is a multiple of its width.
+  const T* panel_of_b(int64_t j) const {
+    return b_panel != 0 ? b + j / micro::kMaxColumns<T> * b_panel : b + j * b_cs;
+  }
+};
+
+// Scratch of one thread, kept for its next product.
+template <class T>
+struct ScratchMemory {
+  struct Free {
+    void operator()(T* p) const { std::free(p); }
+  };
+  std::unique_ptr<T, Free> memory;
+  int64_t capacity = 0;
+};
+template <class T>
+T* scratch(int64_t count) {
+  auto& own = PerThread<ScratchMemory<T>, struct OfProducts>::get();
+  if (count > own.capacity) {
+    own.memory.reset();
+    own.capacity = 0;
+    const int64_t bytes = round_up(count * static_cast<int64_t>(sizeof(T)), 64);
+    own.memory.reset(static_cast<T*>(std::aligned_alloc(64, static_cast<size_t>(bytes))));
+    check(own.memory != nullptr, "matmul: out of memory: ", bytes, " bytes of scratch");
+    own.capacity = count;
+  }
+  return own.memory.get();
+}
+
+// One block of k of one tile, seen from its first element.
+template <class T>
+class ProductBlock {
+ public:
+  explicit ProductBlock(const Product<T>& tile) : t_(tile) {
+    panels_ = ceil_div(t_.m, micro::kMaxRows);
+    // A is read in place where its layout allows it and too few columns of B would pay for packing.
+    const bool few_columns = t_.n <= 2 * micro::kMaxColumns<T>;
+    // Rows of A that lie 4 KiB apart would share a few places of the first-level cache.
+    const bool rows_collide = (t_.a_rs * static_cast<int64_t>(sizeof(T))) % 4096 == 0;
+    a_in_place_ = few_columns && (t_.a_rs == 1 || t_.a_cs == 1 || t_.m == 1);
+    a_in_place_ = a_in_place_ || (t_.a_cs == 1 && t_.a_rs != 1 && !rows_collide);
+    a_by_rows_ = a_in_place_ && t_.a_rs != 1 && t_.a_cs == 1;
+    // B is read in place where few rows of A would pay for packing, and where its rows lie so near
+    // or are so few that the cache keeps them as well as it would keep a panel.
+    const bool rows_near = t_.b_rs * static_cast<int64_t>(sizeof(T)) <= 512;
+    b_in_place_ = t_.b_cs == 1 && (panels_ <= 2 || t_.k <= 64 || rows_near);
+    b_packed_ = t_.b_panel != 0;
+    const int64_t a_count = a_in_place_ ? 0 : panels_ * micro::kMaxRows * t_.k;
+    packed_a_ = scratch<T>(a_count + micro::kMaxColumns<T> * t_.k);
+    packed_b_ = packed_a_ + a_count;
+  }
+
+  void run() const {
+    if (!a_in_place_) pack_a();
+    for (int64_t j = 0; j < t_.n; j += micro::kMaxColumns<T>) {
+      run_columns(j, std::min<int64_t>(t_.n - j, micro::kMaxColumns<T>));
+    }
+  }
+
+ private:
+  void pack_a() const {
+    for (int64_t i = 0; i < panels_; ++i) {
+      // With rows of the next panel beside its own: whole vectors are quicker to copy than parts.
+      const int64_t first = part_of(t_.m, panels_, i).first;
+      micro::pack<T, micro::kMaxRows>(t_.m - first, t_.k, t_.a + first * t_.a_rs, t_.a_rs, t_.a_cs,
+                                      packed_a_ + i * micro::kMaxRows * t_.k);
+    }
+  }
+
+  void run_columns(int64_t j, int64_t columns) const {
+    const T* b = t_.panel_of_b(j);
+    int64_t b_step = t_.b_rs;
+    const bool packs = !b_packed_ && (!b_in_place_ || columns % micro::kLanes<T> != 0);
+    if (packs) {
+      micro::pack<T, micro::kMaxColumns<T>>(columns, t_.k, b, t_.b_cs, t_.b_rs, packed_b_);
+      b = packed_b_;
+      b_step = micro::kMaxColumns<T>;
+    }
+    for (int64_t i = 0; i < panels_; ++i) {
+      const auto [first, last] = part_of(t_.m, panels_, i);
+      const micro::Target<T> to{t_.c + first * t_.c_rs + j * t_.c_cs, t_.c_rs, t_.c_cs, columns,
+                                t_.add};
+      if (a_by_rows_) {
+        const auto kernel = micro::kernel_for<T, Layout::unit_steps>(last - first, columns);
+        kernel(t_.k, t_.a + first * t_.a_rs, t_.a_rs, b, b_step, to);
+      } else {
+        const auto kernel = micro::kernel_for<T, Layout::unit_rows>(last - first, columns);
+        const T* a = a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * micro::kMaxRows * t_.k;
+        kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kMaxRows, b, b_step, to);
+      }
+      if (packs) prefetch_columns(j + micro::kMaxColumns<T>, i);
+    }
+  }
+
+  // Brings the i-th part of a panel of B nearer while the kernels run: its lines lie too far apart
+  // for the machine to foresee them.
+  void prefetch_columns(int64_t j, int64_t i) const {
+    constexpr int64_t line = 64 / sizeof(T);
+    const int64_t columns = std::min<int64_t>(t_.n - j, micro::kMaxColumns<T>);
+    if (columns <= 0) return;
+    const T* b = t_.b + j * t_.b_cs;
+    const bool by_rows = t_.b_cs == 1;
+    const int64_t step = by_rows ? t_.b_rs : t_.b_cs;
+    const int64_t length = by_rows ? columns : t_.k;
+    const auto [first, last] = part_of(by_rows ? t_.k : columns, panels_, i);
+    for (int64_t l = first; l < last; ++l) {
+      for (int64_t p = 0; p < length; p += line) __builtin_prefetch(b + l * step + p, 0, 2);
+    }
+  }
+
+  Product<T> t_;
+  int64_t panels_;
+  bool a_in_place_, a_by_rows_, b_in_place_, b_packed_;
+  T* packed_a_;
+  T* packed_b_;
+};
+
+template <class T>
+void run_tile(const Product<T>& tile) {
+  const int64_t length = block_length(tile.k);
+  for (int64_t p = 0; p < tile.k; p += length) {
+    Product<T> block = tile;
+    block.k = std::min(length, tile.k - p);
+    block.a += p * tile.a_cs;
+    block.b += p * tile.b_rs;
+    block.add = tile.add || p > 0;
+    ProductBlock<T>(block).run();
+  }
+}
+
+struct Grid {
+  int64_t rows, columns;  // number of tiles
+};
+
+// The grid that ends first: the largest tile, packing included, times the tiles that one thread
+// gets. It may depend on the number of threads because the bits do not depend on it.
+template <class T>
+Grid choose_grid(const Product<T>& p, int64_t threads) {
+  // Short blocks of k leave room for more rows.
+  const int64_t row_tiles = ceil_div(p.m, kTileRows * kDepth / block_length(p.k));
+  const int64_t panels = ceil_div(p.n, micro::kMaxColumns<T>);
+  Grid best{row_tiles, 1};
+  int64_t best_cost = INT64_MAX;
+  for (int64_t columns = 1; columns <= std::min(threads, panels); ++columns) {
+    const int64_t multiple = threads / std::gcd(threads, columns);
+    for (const int64_t rows : {row_tiles, round_up(row_tiles, multiple)}) {
+      if (rows > p.m) continue;
+      const int64_t height = ceil_div(p.m, rows);
+      const int64_t width = ceil_div(panels, columns) * micro::kMaxColumns<T>;
+      const int64_t cost =
+          ceil_div(rows * columns, threads) * (height * width + kPackingCost * (height + width));
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = {rows, columns};
+      }
+    }
+  }
+  return best;
+}
+
+template <class T>
+void run_in_tiles(const Product<T>& p) {
+  const int64_t allowed = in_parallel_region() ? 1 : num_threads();
+  const int64_t work = p.m * p.n * p.k;
+  const Grid grid = choose_grid(p, std::clamp<int64_t>(work / kThreadWork, 1, allowed));
+  const int64_t panels = ceil_div(p.n, micro::kMaxColumns<T>);
+  parallel_for(grid.rows * grid.columns, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const auto [top, bottom] = part_of(p.m, grid.rows, t / grid.columns);
+      const auto [first, last] = part_of(panels, grid.columns, t % grid.columns);
+      const int64_t left = first * micro::kMaxColumns<T>;
+      Product<T> tile = p;
+      tile.m = bottom - top;
+      tile.n = std::min(p.n, last * micro::kMaxColumns<T>) - left;
+      tile.a += top * p.a_rs;
+      tile.b = p.panel_of_b(left);
+      tile.c += top * p.c_rs + left * p.c_cs;
+      run_tile(tile);
+    }
+  });
+}
+
+// The same chains with B turned in registers.
+template <class T>
+void run_few(const Product<T>& p) {
+  const int64_t depth = block_length(p.k);
+  micro::FewProduct<T>{p.m, p.n, p.k, depth, p.a, p.a_rs, p.b, p.b_cs, p.c, p.c_rs}.run();
+}
+
+template <class T>
+bool is_few(const Product<T>& p) {
+  return p.m <= micro::kFewRows && p.n >= micro::kLanes<T> && p.a_cs == 1 && p.b_rs == 1 &&
+         p.c_cs == 1 && !p.add;
+}
+
+// The same chains without panels. Needs k <= kDepth.
+template <class T>
+void run_tiny(const Product<T>& p) {
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      const T* a = p.a + i * p.a_rs;
+      const T* b = p.b + j * p.b_cs;
+      T sum = 0;
+      for (int64_t q = 0; q < p.k; ++q) {
+        sum = micro::multiply_add(a[q * p.a_cs], b[q * p.b_rs], sum);
+      }
+      T& c = p.c[i * p.c_rs + j * p.c_cs];
+      c = p.add ? c + sum : sum;
+    }
+  }
+}
+
+// C^T = B^T A^T has the same bits. It pays where C has so few columns that the vectors of the
+// kernel stay empty.
+template <class T>
+Product<T> transposed(const Product<T>& p) {
+  return {p.n, p.m, p.k, p.b, p.b_cs, p.b_rs, p.a, p.a_cs, p.a_rs, p.c, p.c_cs, p.c_rs, p.add};
+}
+
+template <class T>
+bool better_transposed(const Product<T>& p) {
+  const int64_t limit = p.a_rs == 1 ? micro::kMaxRows : micro::kLanes<T> / 2;
+  return p.n <= limit && p.m > p.n;
+}
+
+template <class T>
+void run(const Product<T>& p) {
+  if (p.m <= 0 || p.n <= 0) return;
+  if (p.k <= 0) {
+    if (p.add) return;
+    for (int64_t i = 0; i < p.m; ++i) std::fill_n(p.c + i * p.c_rs, p.n, T{0});
+  } else if (p.b_panel != 0) {
+    run_in_tiles(p);
+  } else if (p.k <= kDepth && p.m * p.n * p.k <= kTinyWork) {
+    run_tiny(p);
+  } else if (is_few(p)) {
+    run_few(p);
+  } else {
+    run_in_tiles(better_transposed(p) ? transposed(p) : p);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
+          int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs) {
+  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, false});
+}
+
+template <class T>
+void gemm_add(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
+              int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs) {
+  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, true});
+}
+
+template <class T>
+int64_t packed_size(int64_t k, int64_t n) {
+  // Packing stores a vector beyond the last panel.
+  return round_up(n, micro::kMaxColumns<T>) * k + micro::kLanes<T>;
+}
+
+template <class T>
+void gemm_pack(int64_t k, int64_t n, const T* b, int64_t b_rs, int64_t b_cs, T* packed) {
+  constexpr int64_t width = micro::kMaxColumns<T>;
+  // In order: what is stored beyond a panel is overwritten by the next one.
+  for (int64_t j = 0; j < n; j += width) {
+    const int64_t columns = std::min(width, n - j);
+    micro::pack<T, width>(columns, k, b + j * b_cs, b_cs, b_rs, packed + j * k);
+  }
+}
+
+template <class T>
+void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs,
+                 const T* packed, T* c, int64_t c_rs) {
+  constexpr int64_t width = micro::kMaxColumns<T>;
+  run(Product<T>{m, n, k, a, a_rs, a_cs, packed, width, 1, c, c_rs, 1, false, width * k});
+}
+
+template <class T>
+void gemm_batched(int64_t batch, int64_t m, int64_t n, int64_t k, const T* a, int64_t a_bs,
+                  int64_t a_rs, int64_t a_cs, const T* b, int64_t b_bs, int64_t b_rs, int64_t b_cs,
+                  T* c, int64_t c_bs, int64_t c_rs) {
+  if (batch <= 0) return;
+  if (b_bs == 0 && a_bs == m * a_rs && c_bs == m * c_rs) {
+    return gemm(batch * m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs);  // one tall product
+  }
+  const auto run_some = [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      gemm(m, n, k, a + p * a_bs, a_rs, a_cs, b + p * b_bs, b_rs, b_cs, c + p * c_bs, c_rs);
+    }
+  };
+  const int64_t work = std::max<int64_t>(m * n * k, 1);
+  // With few products the threads share each one, if it is large enough for that.
+  if (batch < 4 * num_threads() && work >= 2 * kThreadWork) return run_some(0, batch);
+  parallel_for(batch, ceil_div(kThreadWork, 4 * work), run_some);
+}
+
+template void gemm(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*, int64_t,
+                   int64_t, float*, int64_t);
+template void gemm(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
+                   int64_t, int64_t, double*, int64_t);
+template void gemm_add(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*,
+                       int64_t, int64_t, float*, int64_t);
+template void gemm_add(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
+                       int64_t, int64_t, double*, int64_t);
+template int64_t packed_size<float>(int64_t, int64_t);
+template int64_t packed_size<double>(int64_t, int64_t);
+template void gemm_pack(int64_t, int64_t, const float*, int64_t, int64_t, float*);
+template void gemm_pack(int64_t, int64_t, const double*, int64_t, int64_t, double*);
+template void gemm_packed(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*,
+                          float*, int64_t);
+template void gemm_packed(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
+                          double*, int64_t);
+template void gemm_batched(int64_t, int64_t, int64_t, int64_t, const float*, int64_t, int64_t,
+                           int64_t, const float*, int64_t, int64_t, int64_t, float*, int64_t,
+                           int64_t);
+template void gemm_batched(int64_t, int64_t, int64_t, int64_t, const double*, int64_t, int64_t,
+                           int64_t, const double*, int64_t, int64_t, int64_t, double*, int64_t,
+                           int64_t);
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,343 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include <hero/core/cpu/level.h>
+#include <hero/core/cpu/products/gemm_bf16.h>
+#include <hero/core/cpu/products/gemm_bf16_kernel.h>
+#include <hero/core/cpu/workspace.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+// [note: how a product of halves is cut]
+// A part of C (rows x columns, one chunk of the thread pool) walks over k in blocks of some chains.
+// For each it packs its rows of A, which then stay in the second-level cache, and takes the columns
+// of B a panel at a time down the rows. Where several parts read a panel, all of B is packed
+// beforehand. With one block of k a tile of sums lives in the first-level cache until it is handed
+// out; with several the part's sums wait in the second-level one, so its columns are bounded.
+constexpr int64_t kBf16Block = 4 * kBf16Chain;  // elements of k packed at a time
+constexpr int64_t kPartElements = 1 << 18;      // of A in the cache: 0.5 of a 1 MiB cache
+constexpr int64_t kWaitingColumns = 512;        // of a part whose sums wait
+constexpr int64_t kPackedTogether = 8;          // panels
+constexpr int64_t kPackedSteps = 64;            // of k
+constexpr int64_t kBf16PackingCost = 6;         // rows or columns of a product, as in gemm.cpp
+constexpr int64_t kThreadSteps = 1 << 19;       // multiply-adds that are worth a thread (5 us)
+static_assert(bf16::kColumns == kBf16Columns && kBf16Block % kBf16Chain == 0);
+
+int64_t parts_for(int64_t x, int64_t size) { return (x + size - 1) / size; }
+
+// [first, last) of the i-th of `parts` nearly equal parts of n.
+std::pair<int64_t, int64_t> even_part(int64_t n, int64_t parts, int64_t i) {
+  return {n * i / parts, n * (i + 1) / parts};
+}
+
+struct Bf16Product {
+  int64_t m, n, k;
+  Bf16Matrix a, b;
+  const Bf16Sums& to;
+  const bf16::TileKernel& kernel;
+  const uint32_t* packed_b = nullptr;  // where all of it is packed
+
+  int64_t pairs() const { return (k + 1) / 2; }
+  int64_t panels() const { return parts_for(n, kBf16Columns); }
+  void pack_panel(int64_t panel, int64_t first, int64_t length, uint32_t* panel_to) const {
+    const int64_t left = panel * kBf16Columns;
+    bf16::pack_columns(std::min(n - left, kBf16Columns), length,
+                       b.data + left * b.cs + first * b.rs, b.cs, b.rs, panel_to);
+  }
+};
+
+// Rows [top, bottom) and panels [first, last) of C.
+class Part {
+ public:
+  Part(const Bf16Product& product, std::pair<int64_t, int64_t> rows,
+       std::pair<int64_t, int64_t> panels)
+      : p_(product),
+        kernel_(product.kernel),
+        top_(rows.first),
+        m_(rows.second - rows.first),
+        panels_(panels) {
+    row_panels_ = parts_for(m_, kernel_.rows);
+    depth_ = std::min(kBf16Block, 2 * p_.pairs());
+    waits_ = p_.k > kBf16Block;
+    // Rows that lie 4 KiB apart would share a few places of the first-level cache.
+    const int64_t bytes = p_.a.rs * static_cast<int64_t>(sizeof(BFloat16));
+    in_place_ = p_.a.cs == 1 && p_.k % 2 == 0 && bytes % 4096 != 0;
+    // Some more than the pairs, for the same reason.
+    row_words_ = kernel_.is_by_rows ? parts_for(depth_ / 2, 16) * 16 + 16 : 0;
+    panel_size_ = kernel_.rows * (kernel_.is_by_rows ? row_words_ : depth_ / 2);
+    tile_ = kernel_.rows * kBf16Columns;
+    const int64_t a_size = in_place_ ? 0 : row_panels_ * panel_size_ + bf16::kPackSlack;
+    const int64_t b_size = p_.packed_b != nullptr ? 0 : kBf16Columns * depth_ / 2;
+    const int64_t sums = waits_ ? row_panels_ * (panels_.second - panels_.first) * tile_ : tile_;
+    // a multiple of a cache line each
+    a_size_ = parts_for(a_size, 16) * 16;
+    scratch_.emplace(a_size_ + b_size + bf16::kPackSlack);
+    sums_.emplace(sums);
+  }
+
+  void run() const {
+    for (int64_t first = 0; first < p_.k; first += kBf16Block) {
+      const int64_t length = std::min(kBf16Block, p_.k - first);
+      if (!in_place_) pack_a(first, length);
+      for (int64_t panel = panels_.first; panel < panels_.second; ++panel) {
+        run_panel(panel, first, length);
+      }
+    }
+  }
+
+ private:
+  void pack_a(int64_t first, int64_t length) const {
+    for (int64_t i = 0; i < row_panels_; ++i) {
+      const auto [begin, end] = even_part(m_, row_panels_, i);
+      kernel_.pack_rows(end - begin, length, p_.a.data + (top_ + begin) * p_.a.rs + first * p_.a.cs,
+                        p_.a.rs, p_.a.cs, scratch_->data() + i * panel_size_, row_words_);
+    }
+  }
+
+  // Of the i-th panel of rows, from element q of the block that begins with element `first`.
+  bf16::RowPairs rows_of_a(int64_t i, int64_t first, int64_t q) const {
+    if (!in_place_) {
+      const uint32_t* const packed = scratch_->data() + i * panel_size_;
+      const int64_t at = q / 2 * (kernel_.is_by_rows ? 1 : kernel_.rows);
+      return {reinterpret_cast<const std::byte*>(packed + at),
+              row_words_ * static_cast<int64_t>(sizeof(uint32_t))};
+    }
+    const int64_t row = top_ + even_part(m_, row_panels_, i).first;
+    return {reinterpret_cast<const std::byte*>(p_.a.data + row * p_.a.rs + first + q),
+            p_.a.rs * static_cast<int64_t>(sizeof(BFloat16))};
+  }
+
+  void run_panel(int64_t panel, int64_t first, int64_t length) const {
+    const uint32_t* b = nullptr;
+    if (p_.packed_b != nullptr) {
+      b = p_.packed_b + (panel * p_.pairs() + first / 2) * kBf16Columns;
+    } else {
+      uint32_t* const own = scratch_->data() + a_size_;
+      p_.pack_panel(panel, first, length, own);
+      b = own;
+    }
+    const int64_t column = panel * kBf16Columns;
+    const int64_t columns = std::min(kBf16Columns, p_.n - column);
+    for (int64_t i = 0; i < row_panels_; ++i) {
+      const auto [begin, end] = even_part(m_, row_panels_, i);
+      const int64_t place = (panel - panels_.first) * row_panels_ + i;
+      float* const sums = sums_->data() + (waits_ ? place * tile_ : 0);
+      for (int64_t q = 0; q < length; q += kernel_.chain) {
+        const int64_t pairs = (std::min(kernel_.chain, length - q) + 1) / 2;
+        kernel_.multiply(pairs, end - begin, columns, rows_of_a(i, first, q),
+                         b + q / 2 * kBf16Columns, sums, first + q > 0);
+      }
+      if (first + length == p_.k) {
+        p_.to.take(top_ + begin, column, end - begin, columns, sums, kBf16Columns);
+      }
+    }
+  }
+
+  const Bf16Product& p_;
+  const bf16::TileKernel& kernel_;
+  int64_t top_, m_;
+  std::pair<int64_t, int64_t> panels_;
+  int64_t row_panels_, depth_, row_words_, panel_size_, tile_, a_size_;
+  bool waits_, in_place_;
+  std::optional<Workspace<uint32_t>> scratch_;
+  std::optional<Workspace<float>> sums_;
+};
+
+struct Cut {
+  int64_t rows, columns;  // number of parts
+};
+
+// The cut that ends first: the largest part, packing included, times the parts that one thread
+// gets. It may depend on the number of threads because the bits do not depend on it.
+Cut choose_cut(const Bf16Product& p, int64_t threads) {
+  const int64_t height = std::max(p.kernel.rows, kPartElements / std::min(p.k, kBf16Block));
+  const int64_t row_parts = parts_for(p.m, height), panels = p.panels();
+  const int64_t least = p.k > kBf16Block ? parts_for(p.n, kWaitingColumns) : 1;
+  Cut best{row_parts, least};
+  int64_t best_cost = INT64_MAX;
+  for (int64_t columns = least; columns <= std::min(std::max(threads, 2 * least), panels);
+       ++columns) {
+    const int64_t multiple = threads / std::gcd(threads, columns);
+    for (const int64_t rows : {row_parts, parts_for(row_parts, multiple) * multiple}) {
+      if (rows > p.m) continue;
+      const int64_t tall = parts_for(p.m, rows);
+      const int64_t wide = parts_for(panels, columns) * kBf16Columns;
+      const int64_t cost =
+          parts_for(rows * columns, threads) * (tall * wide + kBf16PackingCost * (tall + wide));
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = {rows, columns};
+      }
+    }
+  }
+  return best;
+}
+
+void run_parts(Bf16Product p) {
+  const int64_t allowed = in_parallel_region() ? 1 : num_threads();
+  const Cut cut = choose_cut(p, std::clamp<int64_t>(p.m * p.n * p.k / kThreadSteps, 1, allowed));
+  std::optional<Workspace<uint32_t>> all;
+  if (cut.rows > 1) {
+    const int64_t size = p.pairs() * kBf16Columns;
+    all.emplace(p.panels() * size + bf16::kPackSlack);
+    // Some panels side by side and some steps of k at a time: where B lies by rows, what follows in
+    // memory is read next.
+    parallel_for(parts_for(p.panels(), kPackedTogether), 1, [&](int64_t begin, int64_t end) {
+      const int64_t last = std::min(p.panels(), end * kPackedTogether);
+      for (int64_t first = 0; first < p.k; first += kPackedSteps) {
+        for (int64_t panel = begin * kPackedTogether; panel < last; ++panel) {
+          p.pack_panel(panel, first, std::min(kPackedSteps, p.k - first),
+                       all->data() + panel * size + first / 2 * kBf16Columns);
+        }
+      }
+    });
+    p.packed_b = all->data();
+  }
+  parallel_for(cut.rows * cut.columns, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Part(p, even_part(p.m, cut.rows, i / cut.columns),
+           even_part(p.panels(), cut.columns, i % cut.columns))
+          .run();
+    }
+  });
+}
+
+// A few rows and a weight as linear layers have it: B is read once, and not copied.
+bool is_few(const Bf16Product& p) { return p.m <= bf16::kFewRows && p.a.cs == 1 && p.b.rs == 1; }
+
+void run_few(const Bf16Product& p) {
+  constexpr int64_t kVector = 16;
+  constexpr int64_t kPiecesInRow = 32;      // each of which asks for the lines of the next
+  constexpr int64_t kPieceAhead = 1 << 17;  // elements: two such pieces fit half of 1 MiB
+  constexpr int64_t kColumnAhead = 256;     // elements of a column, where pieces are larger
+  constexpr int64_t kLine = 32;             // elements of a cache line
+  // Where columns follow one another in memory the next piece does.
+  const bool next = p.b.cs == p.k && kVector * p.k <= kPieceAhead;
+  const bf16::FewRows few{p.m,
+                          p.k,
+                          kBf16Chain,
+                          p.a.data,
+                          p.a.rs,
+                          p.b.cs,
+                          next ? kVector * p.k : kColumnAhead,
+                          next ? kLine : p.b.cs,
+                          next ? kVector : 1};
+  const int64_t pieces = parts_for(p.n, kVector);
+  const int64_t grain = std::max(
+      {int64_t{1}, std::min(kPiecesInRow, pieces / 8), kThreadSteps / 8 / (p.k * kVector)});
+  parallel_for(pieces, grain, [&](int64_t begin, int64_t end) {
+    float sums[bf16::kFewRows * kBf16Columns];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t column = i * kVector, columns = std::min(kVector, p.n - column);
+      bf16::multiply_few(few, columns, p.b.data + column * p.b.cs, sums);
+      p.to.take(0, column, p.m, columns, sums, kBf16Columns);
+    }
+  });
+}
+
+// C^T in place of C: where C has few rows, those of the other operand are read where they lie.
+class Turned final : public Bf16Sums {
+ public:
+  explicit Turned(const Bf16Sums& to) : to_(to) {}
+  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
+            int64_t step) const override {
+    float turned[kBf16Columns * kBf16Columns];
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) turned[j * kBf16Columns + i] = sums[i * step + j];
+    }
+    to_.take(column, row, columns, rows, turned, kBf16Columns);
+  }
+
+ private:
+  const Bf16Sums& to_;
+};
+
+void run_turned(const Bf16Product& p) {
+  const Bf16Matrix a{p.b.data, p.b.cs, p.b.rs}, b{p.a.data, p.a.cs, p.a.rs};
+  const Turned to(p.to);
+  run_parts({p.n, p.m, p.k, a, b, to, p.kernel});
+}
+
+// Of no steps.
+void hand_out_zeros(const Bf16Product& p) {
+  for (int64_t row = 0; row < p.m; row += bf16::kRows) {
+    for (int64_t column = 0; column < p.n; column += kBf16Columns) {
+      float sums[bf16::kRows * kBf16Columns] = {};
+      p.to.take(row, column, std::min<int64_t>(bf16::kRows, p.m - row),
+                std::min(kBf16Columns, p.n - column), sums, kBf16Columns);
+    }
+  }
+}
+
+class IntoFloats final : public Bf16Sums {
+ public:
+  IntoFloats(float* c, int64_t c_rs, bool add) : c_(c), c_rs_(c_rs), add_(add) {}
+  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
+            int64_t step) const override {
+    for (int64_t i = 0; i < rows; ++i) {
+      float* const to = c_ + (row + i) * c_rs_ + column;
+      const float* const from = sums + i * step;
+      if (add_) {
+#pragma GCC ivdep
+        for (int64_t j = 0; j < columns; ++j) to[j] += from[j];
+      } else {
+        std::copy_n(from, columns, to);
+      }
+    }
+  }
+
+ private:
+  float* c_;
+  int64_t c_rs_;
+  bool add_;
+};
+
+class IntoHalves final : public Bf16Sums {
+ public:
+  IntoHalves(BFloat16* c, int64_t c_rs) : c_(c), c_rs_(c_rs) {}
+  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
+            int64_t step) const override {
+    for (int64_t i = 0; i < rows; ++i) {
+      BFloat16* const to = c_ + (row + i) * c_rs_ + column;
+      const float* const from = sums + i * step;
+      each_column(columns, [=](int64_t j) { to[j] = BFloat16(from[j]); });
+    }
+  }
+
+ private:
+  BFloat16* c_;
+  int64_t c_rs_;
+};
+
+}  // namespace
+
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
+               const Bf16Matrix& b, const Bf16Sums& to) {
+  if (m <= 0 || n <= 0) return;
+  const Bf16Product product{m, n, k, a, b, to, kernel};
+  if (k <= 0) return hand_out_zeros(product);
+  if (!is_few(product)) return run_parts(product);
+  kernel.is_by_rows ? run_turned(product) : run_few(product);
+}
+
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
+               const Bf16Sums& to) {
+  gemm_bf16(level() == Level::amx ? bf16::amx_kernel() : bf16::dot_kernel(), m, n, k, a, b, to);
+}
+
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,
+               int64_t c_rs, bool add) {
+  gemm_bf16(m, n, k, a, b, IntoFloats(c, c_rs, add));
+}
+
+void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
+               BFloat16* c, int64_t c_rs) {
+  gemm_bf16(m, n, k, a, b, IntoHalves(c, c_rs));
+}
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,98 @@
+#pragma once
+// Copies of panels of the operands in the order in which the kernel of gemm reads them. Only
+// gemm*.cpp includes this.
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include <hero/core/cpu/products/gemm_kernel.h>
+
+namespace hero::core::cpu::micro {
+
+// One step of a transposition: exchanges the off-diagonal blocks of size d in all pairs of blocks.
+template <class T, int d, int... lane>
+void exchange(Vector<T>& x, Vector<T>& y, std::integer_sequence<int, lane...>) {
+  constexpr int lanes = kLanes<T>;
+  const Vector<T> low =
+      __builtin_shufflevector(x, y, ((lane & d) == 0 ? lane : lane - d + lanes)...);
+  const Vector<T> high =
+      __builtin_shufflevector(x, y, ((lane & d) == 0 ? lane + d : lane + lanes)...);
+  x = low;
+  y = high;
+}
+
+// A call would send all rows through memory.
+template <class T, int d>
+[[gnu::always_inline]] inline void exchange_all(Vector<T> (&rows)[kLanes<T>]) {
+  if constexpr (d > 0) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes<T>; ++i) {
+      if ((i & d) == 0) {
+        exchange<T, d>(rows[i], rows[i + d], std::make_integer_sequence<int, kLanes<T>>{});
+      }
+    }
+    exchange_all<T, d / 2>(rows);
+  }
+}
+
+// to[p * to_step + i] = from[i * from_step + p] for i in [0, kLanes), p in [0, k). Rows from
+// `count` on do not exist: the last one stands in for them. It is large, so there is one of it.
+template <class T>
+[[gnu::noinline, gnu::noclone]] void transpose_lanes(int64_t count, int64_t k, const T* from,
+                                                     int64_t from_step, T* to, int64_t to_step) {
+  constexpr int lanes = kLanes<T>;
+  const T* lines[lanes];
+  for (int i = 0; i < lanes; ++i) lines[i] = from + std::min<int64_t>(i, count - 1) * from_step;
+  int64_t p = 0;
+  for (; p + lanes <= k; p += lanes) {
+    Vector<T> rows[lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) rows[i] = load(lines[i] + p);
+    exchange_all<T, lanes / 2>(rows);
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) store<T>(to + (p + i) * to_step, rows[i]);
+  }
+  const int left = static_cast<int>(k - p);
+  for (int q = 0; q < left; ++q) {
+    for (int i = 0; i < lanes; ++i) to[(p + q) * to_step + i] = lines[i][p + q];
+  }
+}
+
+// Packs `width` lines (rows of A or columns of B) of length k as to[p * width + i]: element p of
+// line i lies at from[i * line + p * step]. There are `count` lines; places of lines that do not
+// exist hold anything, and what the kernel makes of them is thrown away. Whole vectors are stored,
+// the last ones of a step over the beginning of the next step, which is written later; so `to`
+// needs room for one vector more than width * k.
+template <class T, int width>
+void pack(int64_t count, int64_t k, const T* from, int64_t line, int64_t step, T* to) {
+  constexpr int lanes = kLanes<T>;
+  constexpr int rounded = (width + lanes - 1) / lanes * lanes;
+  if (step != 1 && line == 1 && count >= rounded) {
+    for (int64_t p = 0; p < k; ++p) {
+#pragma GCC unroll 4
+      for (int i = 0; i < rounded; i += lanes) {
+        store<T>(to + p * width + i, load(from + p * step + i));
+      }
+    }
+    return;
+  }
+  for (int64_t i = rounded - lanes; i >= 0; i -= lanes) {
+    const int64_t here = std::min<int64_t>(lanes, count - i);
+    const T* lines = from + i * line;
+    if (here <= 0) continue;
+    if (step == 1) {
+      transpose_lanes(here, k, lines, line, to + i, width);
+    } else if (line == 1) {
+      for (int64_t p = 0; p < k; ++p) {
+        store<T>(to + p * width + i, load_part(lines + p * step, here));
+      }
+    } else {
+      for (int64_t p = 0; p < k; ++p) {
+        T* at = to + p * width + i;
+        for (int64_t l = 0; l < lanes; ++l) at[l] = lines[std::min(l, here - 1) * line + p * step];
+      }
+    }
+  }
+}
+
+}  // namespace hero::core::cpu::micro

@@ -1,0 +1,130 @@
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/products/gemm.h>
+#include <hero/core/cpu/products/halves.h>
+#include <hero/core/functions/matmul.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+// Integers: exact, modulo 2^64; a plain loop, since nothing time-critical multiplies them.
+template <class T>
+void integer_products(const Array& a, const Array& b, const Array& out) {
+  const int64_t rows = out.shape()[1], cols = out.shape()[2], depth = a.shape()[2];
+  parallel_for(out.shape()[0] * rows, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t batch = row / rows, i = row % rows;
+      const T* x = a.data<T>() + batch * a.strides()[0] + i * a.strides()[1];
+      const T* y = b.data<T>() + batch * b.strides()[0];
+      T* z = out.data<T>() + row * cols;
+      for (int64_t j = 0; j < cols; ++j) {
+        uint64_t total = 0;
+        for (int64_t k = 0; k < depth; ++k) {
+          total += static_cast<uint64_t>(x[k * a.strides()[2]]) *
+                   static_cast<uint64_t>(y[k * b.strides()[1] + j * b.strides()[2]]);
+        }
+        z[j] = static_cast<T>(total);
+      }
+    }
+  });
+}
+
+template <class T>
+void float_products(const Array& a, const Array& b, const Array& out) {
+  gemm_batched<T>(out.size(0), a.size(1), b.size(2), a.size(2), a.data<T>(), a.strides()[0],
+                  a.strides()[1], a.strides()[2], b.data<T>(), b.strides()[0], b.strides()[1],
+                  b.strides()[2], out.data<T>(), out.strides()[0], out.strides()[1]);
+}
+
+// Halves go through float32, some matrices at a time, where the machine has no products of them.
+void widened_products(const Array& a, const Array& b, const Array& out) {
+  const int64_t step = widened_at_once(a, b, out);
+  // A repeated matrix is converted once.
+  const auto part = [](const Array& x, int64_t at, int64_t count) {
+    if (x.strides()[0] != 0) return x.slice(0, at, at + count).to(kFloat32);
+    return x.slice(0, 0, 1).to(kFloat32).expand({count, x.size(1), x.size(2)});
+  };
+  for (int64_t at = 0; at < out.size(0); at += step) {
+    const int64_t count = std::min(step, out.size(0) - at);
+    const Array wide = Array::empty({count, out.size(1), out.size(2)});
+    float_products<float>(part(a, at, count), part(b, at, count), wide);
+    cpu_backend().copy(wide, out.slice(0, at, at + count));
+  }
+}
+
+template <class T>
+PackedMatrix packed(const Array& b) {
+  const int64_t rows = b.size(0), columns = b.size(1);
+  const Array panels = Array::empty({packed_size<T>(rows, columns)}, b.dtype());
+  gemm_pack<T>(rows, columns, b.data<T>(), b.strides()[0], b.strides()[1], panels.data<T>());
+  return {rows, columns, panels};
+}
+
+template <class T>
+void packed_product(const Array& a, const PackedMatrix& b, const Array& out) {
+  gemm_packed<T>(a.size(0), b.columns, b.rows, a.data<T>(), a.strides()[0], a.strides()[1],
+                 b.panels.data<T>(), out.data<T>(), out.strides()[0]);
+}
+
+}  // namespace
+
+PackedMatrix CpuBackend::pack_matrix(const Array& b) {
+  return b.dtype() == kFloat64 ? packed<double>(b) : packed<float>(b);
+}
+
+void CpuBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) {
+  if (out.numel() == 0) return;
+  out.dtype() == kFloat64 ? packed_product<double>(a, b, out) : packed_product<float>(a, b, out);
+}
+
+void CpuBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
+                        const Array& out, const Array* z) {
+  if (out.numel() == 0) return;
+  const auto product = [&](const Array& to) {
+    matmul(x.unsqueeze(0), w.t().unsqueeze(0), to.unsqueeze(0));
+  };
+  if (item_size(out.dtype()) != 2) {
+    const Array& sums = z ? *z : out;
+    product(sums);
+    if (bias || activation != Activation::none || z) bias_activation(activation, bias, sums, out);
+    return;
+  }
+  if (!are_widened(out.dtype())) return bf16_linear(activation, x, w, bias, out, z);
+  // Halves: what follows the product is done on its float32 sums, and the result is rounded.
+  const Array sums = Array::empty(out.shape()), wide = z ? sums.empty_like() : sums;
+  float_products<float>(x.to(kFloat32).unsqueeze(0), w.t().to(kFloat32).unsqueeze(0),
+                        sums.unsqueeze(0));
+  const Array shift = bias ? bias->to(kFloat32) : Array();
+  bias_activation(activation, bias ? &shift : nullptr, sums, wide);
+  copy(wide, out);
+  if (z) copy(sums, *z);
+}
+
+void CpuBackend::linear_backward(const LinearBack& back) {
+  const bool native = is_half(back.g.dtype()) && !are_widened(back.g.dtype());
+  native ? bf16_input_backward(back) : plain_input_backward(back);
+  plain_weight_backward(back);
+}
+
+void CpuBackend::matmul(const Array& a, const Array& b, const Array& out) {
+  if (out.numel() == 0) return;
+  switch (out.dtype()) {
+    case DType::float64:
+      return float_products<double>(a, b, out);
+    case DType::int64:
+      return integer_products<int64_t>(a, b, out);
+    case DType::int32:
+      return integer_products<int32_t>(a, b, out);
+    case DType::uint8:
+      return integer_products<uint8_t>(a, b, out);
+    case DType::boolean:
+      fail("matmul: bool matrices have no product; convert with to()");
+    case DType::float32:
+      return a.dtype() == kFloat32 ? float_products<float>(a, b, out) : bf16_products(a, b, out);
+    default:
+      return are_widened(out.dtype()) ? widened_products(a, b, out) : bf16_products(a, b, out);
+  }
+}
+
+}  // namespace hero::core::cpu

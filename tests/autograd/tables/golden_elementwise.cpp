@@ -1,0 +1,124 @@
+#include "autograd/tables/golden.h"
+
+namespace hero::golden {
+
+namespace {
+
+Operator unary(Tensor (*f)(const Tensor&)) {
+  return [f](const Call& c) { return std::vector<Tensor>{f(c.x())}; };
+}
+
+Operator binary(Tensor (*f)(const Tensor&, const Tensor&)) {
+  return [f](const Call& c) { return std::vector<Tensor>{f(c.in("a"), c.in("b"))}; };
+}
+
+void add_unary(Table& table) {
+  const std::pair<const char*, Tensor (*)(const Tensor&)> functions[] = {{"neg", neg},
+                                                                         {"abs", abs},
+                                                                         {"exp", exp},
+                                                                         {"log", log},
+                                                                         {"log1p", log1p},
+                                                                         {"expm1", expm1},
+                                                                         {"log2", log2},
+                                                                         {"exp2", exp2},
+                                                                         {"sqrt", sqrt},
+                                                                         {"rsqrt", rsqrt},
+                                                                         {"square", square},
+                                                                         {"reciprocal", reciprocal},
+                                                                         {"sin", sin},
+                                                                         {"cos", cos},
+                                                                         {"tan", tan},
+                                                                         {"atan", atan},
+                                                                         {"sinh", sinh},
+                                                                         {"cosh", cosh},
+                                                                         {"tanh", tanh},
+                                                                         {"sigmoid", sigmoid},
+                                                                         {"logsigmoid", logsigmoid},
+                                                                         {"erf", erf},
+                                                                         {"relu", relu},
+                                                                         {"relu6", relu6},
+                                                                         {"silu", silu},
+                                                                         {"mish", mish},
+                                                                         {"softsign", softsign},
+                                                                         {"hardswish", hardswish},
+                                                                         {"floor", floor},
+                                                                         {"sign", sign}};
+  for (const auto& [name, function] : functions) table[name] = unary(function);
+}
+
+void add_with_numbers(Table& table) {
+  table["leaky_relu"] = [](const Call& c) -> std::vector<Tensor> {
+    return {leaky_relu(c.x(), c.get("negative_slope", 0.01))};
+  };
+  table["elu"] = [](const Call& c) -> std::vector<Tensor> {
+    return {elu(c.x(), c.get("alpha", 1.0))};
+  };
+  table["gelu"] = [](const Call& c) -> std::vector<Tensor> {
+    const bool by_tanh = c.get<std::string>("approximate", "none") == "tanh";
+    return {gelu(c.x(), by_tanh ? Gelu::tanh : Gelu::erf)};
+  };
+  table["softplus"] = [](const Call& c) -> std::vector<Tensor> {
+    return {softplus(c.x(), c.get("beta", 1.0), c.get("threshold", 20.0))};
+  };
+  table["clamp"] = [](const Call& c) -> std::vector<Tensor> {
+    return {clamp(c.x(), c.bound("min"), c.bound("max"))};
+  };
+  table["pow_scalar"] = [](const Call& c) -> std::vector<Tensor> {
+    return {pow(c.x(), c.scalar("exponent"))};
+  };
+  table["rpow_scalar"] = [](const Call& c) -> std::vector<Tensor> {
+    return {pow(c.scalar("base"), c.x())};
+  };
+  table["add_scalar_mul"] = [](const Call& c) -> std::vector<Tensor> {
+    return {c.x() * c.scalar("mul") + c.scalar("add")};
+  };
+}
+
+void add_binary(Table& table) {
+  const std::pair<const char*, Tensor (*)(const Tensor&, const Tensor&)> functions[] = {
+      {"add", add},         {"sub", sub}, {"mul", mul},     {"div", div},    {"maximum", maximum},
+      {"minimum", minimum}, {"pow", pow}, {"atan2", atan2}, {"outer", outer}};
+  for (const auto& [name, function] : functions) table[name] = binary(function);
+  table["mul_self"] = [](const Call& c) -> std::vector<Tensor> { return {c.x() * c.x()}; };
+  table["lerp"] = [](const Call& c) -> std::vector<Tensor> {
+    return {lerp(c.in("a"), c.in("b"), c.number("weight"))};
+  };
+  table["addcmul"] = [](const Call& c) -> std::vector<Tensor> {
+    return {addcmul(c.x(), c.in("a"), c.in("b"), c.get("value", 1.0))};
+  };
+  table["where"] = [](const Call& c) -> std::vector<Tensor> {
+    return {where(c.in("cond"), c.in("a"), c.in("b"))};
+  };
+  table["masked_fill"] = [](const Call& c) -> std::vector<Tensor> {
+    return {masked_fill(c.x(), c.in("mask"), c.scalar("value"))};
+  };
+}
+
+void add_scalar_functions(Table& table) {
+  table["sin_x2"] = [](const Call& c) -> std::vector<Tensor> {
+    return {sum(sin(c.x()) + square(c.x()) / 10)};
+  };
+  table["rosenbrock"] = [](const Call& c) -> std::vector<Tensor> {
+    const Tensor head = slice(c.x(), 0, 0, -1), tail = slice(c.x(), 0, 1);
+    return {sum(square(tail - square(head)) * 100 + square(1 - head))};
+  };
+  table["logistic_nll"] = [](const Call& c) -> std::vector<Tensor> {
+    const Tensor score = matmul(c.x(), c.in("w"));
+    return {mean(softplus(score) - c.in("y") * score)};
+  };
+  table["mlp_loss"] = [](const Call& c) -> std::vector<Tensor> {
+    const Tensor hidden = tanh(linear(c.x(), c.in("w1"), c.in("b1")));
+    return {mse_loss(linear(hidden, c.in("w2"), c.in("b2")), c.in("y"))};
+  };
+}
+
+}  // namespace
+
+void add_elementwise(Table& table) {
+  add_unary(table);
+  add_with_numbers(table);
+  add_binary(table);
+  add_scalar_functions(table);
+}
+
+}  // namespace hero::golden
