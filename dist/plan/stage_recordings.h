@@ -9,13 +9,14 @@
 namespace hero::dist {
 
 /// Recordings of a strategy with at least two stages: of the first stage, of the last one, and of
-/// one or a few between them, which stand for all others between. Each has three kinds of micro-batches: a
-/// first one, with whose forward parameters are gathered; a last one, with whose backward gradients
-/// are averaged; and those between, of which one stands for all. Stages and micro-batches that
-/// stand for others have the same passes in another order, which the schedule knows. Where units
-/// are freed after each pass, a pass is like another one if it also follows the same kind of pass,
-/// of the same chunk or of another, and the last forward pass was of the same chunk or was not; so
-/// more micro-batches and stages are recorded, among which there are all of these.
+/// one or a few between them, which stand for all others between. Each has three kinds of
+/// micro-batches: a first one, with whose forward parameters are gathered; a last one, with whose
+/// backward gradients are averaged; and those between, of which one stands for all. Stages and
+/// micro-batches that stand for others have the same passes in another order, which the schedule
+/// knows. Where units are freed after each pass, a pass is like another one if it also follows the
+/// same kind of pass, of the same chunk or of another, and the last forward pass was of the same
+/// chunk or was not; so more micro-batches and stages are recorded, among which there are all of
+/// these.
 class StageRecordings {
  public:
   StageRecordings(const PlanRequest& request, const Strategy& strategy);

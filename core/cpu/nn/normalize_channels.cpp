@@ -3,8 +3,8 @@
 // from one pass to the next; few channels are shared out in strips of samples. Shorter planes are
 // columns of rows, C L to a row.
 #include <hero/core/cpu/block_io.h>
-#include <hero/core/cpu/channel_planes.h>
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/nn/channel_planes.h>
 #include <hero/core/cpu/nn/channel_sums.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
