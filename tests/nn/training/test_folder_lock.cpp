@@ -45,7 +45,8 @@ TEST_CASE(kMetrics, "[.child]") {
   Child::report();
 }
 
-TEST_CASE("a second process is kept out of a run, by name, until the first has ended") {
+TEST_CASE("a second process is kept out of a run, by name, until the first has ended",
+          "[process]") {
   const TempDir dir;
   const std::string run = dir / "run";
   const Child first(kCheckpoints, run);
@@ -68,7 +69,7 @@ TEST_CASE("a second process is kept out of a run, by name, until the first has e
   CHECK_FALSE(fs::exists(run + "/checkpoints/step-00000006"));
 }
 
-TEST_CASE("a writer waits for one that is just ending, however it ends") {
+TEST_CASE("a writer waits for one that is just ending, however it ends", "[process]") {
   const TempDir dir;
   const std::string run = dir / "run";
   Child first(kCheckpoints, run);
@@ -84,7 +85,7 @@ TEST_CASE("a writer waits for one that is just ending, however it ends") {
   CHECK(checkpoint.steps() == std::vector<int64_t>{5, 6});
 }
 
-TEST_CASE("what a writer is just doing is not undone by a reader") {
+TEST_CASE("what a writer is just doing is not undone by a reader", "[process]") {
   const TempDir dir;
   const std::string run = dir / "run", root = run + "/checkpoints/";
   nn::Checkpointer reader(run, kAtOnce);
@@ -98,7 +99,7 @@ TEST_CASE("what a writer is just doing is not undone by a reader") {
   CHECK(reader.steps() == std::vector<int64_t>{5});  // nobody is there to finish it
 }
 
-TEST_CASE("metrics have one writing process too") {
+TEST_CASE("metrics have one writing process too", "[process]") {
   const TempDir dir;
   const std::string run = dir / "run";
   {

@@ -153,17 +153,17 @@ void kill_ten_times(const char* name, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE(kProgram, "[.child]") {
+TEST_CASE(kProgram, "[.child][process]") {
   REQUIRE(Child::argument() != nullptr);
   std::exit(train(Child::argument()));
 }
 
-TEST_CASE("a run killed at ten random points ends with the bits of one that was not") {
+TEST_CASE("a run killed at ten random points ends with the bits of one that was not", "[process]") {
   kill_ten_times("killed", 2026);
 }
 
 TEST_CASE("a run killed ten times that saves in the background ends with the same bits",
-          "[async]") {
+          "[async][process]") {
   kill_ten_times(kBackground, 2027);
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("runs killed while they save in the background end with the same bits"
   for (const uint64_t seed : {1, 2}) kill_ten_times(kBackground, seed);
 }
 
-TEST_CASE("Ctrl-C saves, exits with 130, and the run goes on with the same bits") {
+TEST_CASE("Ctrl-C saves, exits with 130, and the run goes on with the same bits", "[process]") {
   const TempDir dir;
   const int number = GENERATE(SIGINT, SIGTERM);
   {
@@ -194,7 +194,7 @@ TEST_CASE("Ctrl-C saves, exits with 130, and the run goes on with the same bits"
   CHECK(result(dir / "stopped") == undisturbed());
 }
 
-TEST_CASE("a second Ctrl-C ends the program at once") {
+TEST_CASE("a second Ctrl-C ends the program at once", "[process]") {
   const TempDir dir;
   Child child(kProgram, dir / "run");
   for (int i = 0; i < 10; ++i) {
