@@ -58,7 +58,7 @@ struct SumExp : Plus {
     return math::exp(x - center);
   }
 };
-struct Product : Plain {
+struct ProductOfAll : Plain {
   template <class T>
   static T init() {
     return T(1);
@@ -166,14 +166,14 @@ T reduce_long_row(const BlockReader& reader, int64_t begin, int64_t n, T center)
 
 // A reduction laid out as [outer, n, inner] of the input's own order, or as rows of a permuted
 // view.
-struct Layout {
+struct ReducedLayout {
   bool columns = false;
   Array x;  // rows: kept dimensions first
   int64_t outer = 1, n = 1, inner = 1;
 };
 
-Layout lay_out(const Array& x, const Array& out) {
-  Layout layout;
+ReducedLayout lay_out(const Array& x, const Array& out) {
+  ReducedLayout layout;
   Dims kept, reduced;
   int first = -1, last = -1;
   for (int i = 0; i < x.ndim(); ++i) {
@@ -221,7 +221,7 @@ void reduce_as(const Array& x, const Array* center, const Array& out, DType comp
   if (x.numel() == 0) {
     std::fill_n(results, rows, Op::template init<T>());
   } else {
-    const Layout layout = lay_out(x, out);
+    const ReducedLayout layout = lay_out(x, out);
     const BlockReader reader(layout.x, layout.x.shape(), compute);
     const int64_t n = layout.n;
     if (layout.columns) {
@@ -251,7 +251,7 @@ void reduce_op(ReduceKind op, const Array& x, const Array* center, const Array& 
     case ReduceKind::sum:
       return reduce_as<SumOf, T>(x, center, out, compute);
     case ReduceKind::prod:
-      return reduce_as<Product, T>(x, center, out, compute);
+      return reduce_as<ProductOfAll, T>(x, center, out, compute);
     case ReduceKind::max:
       return reduce_as<Largest, T>(x, center, out, compute);
     case ReduceKind::min:
