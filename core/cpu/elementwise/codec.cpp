@@ -98,21 +98,14 @@ void keep_left_out(const float* x, const float* decoded, float scale, int64_t co
   for (int64_t i = 0; i < count; ++i) error[i] = codecs::left_out(x[i], decoded[i], scale);
 }
 
-// Begins to bring elements into the first-level cache.
-void fetch(const float* x, int64_t count) {
-  for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(x + i);
-}
-constexpr int64_t kAhead = 4 * kBlock;
-
 template <class Format>
-void encode_stretch(const FloatSource& source, int64_t n, const Array* error, const Stretch& s,
+void encode_stretch(const FloatSource& source, const Array* error, const Stretch& s,
                     std::byte* to) {
   BlockValues values, decoded;
   for (int64_t b = 0; b < s.blocks; ++b, to += kBlockBytes<Format>) {
     const int64_t count = s.elements_of(b), begin = s.begin + b * kCodecBlock;
     const float* from = source.read_block(begin, count, values);
-    const bool in_place = source.direct() && count == kCodecBlock;
-    if (in_place && begin + kAhead + kCodecBlock <= n) fetch(from + kAhead, kCodecBlock);
+    if (count == kCodecBlock) source.fetch_ahead(from, begin, count);
     if (error == nullptr || count == 0) {
       encode_block<Format>(from, to);
       continue;
@@ -178,8 +171,7 @@ void decode_signs(const std::byte* row, const Stretch& s, float* values) {
 }
 
 struct CodecKernels {
-  void (*encode)(const FloatSource& source, int64_t n, const Array* error, const Stretch& s,
-                 std::byte* to);
+  void (*encode)(const FloatSource& source, const Array* error, const Stretch& s, std::byte* to);
   // From a row's bytes; what lies behind the stretch's elements may be anything.
   void (*decode)(const std::byte* row, const Stretch& s, float* values);
   int64_t block_bytes;
@@ -204,16 +196,16 @@ const CodecKernels& kernels_of(Codec codec) {
   fail("codec: number ", static_cast<int>(codec), " is none");
 }
 
-// The signs of a stretch of an array of n elements; the sum of its squares is added to `squares`.
-// With `error`, of x + error, which becomes it.
-void encode_sign_stretch(const FloatSource& source, int64_t n, const Array* error, const Stretch& s,
+// The signs of a stretch; the sum of its squares is added to `squares`. With `error`, of x + error,
+// which becomes it.
+void encode_sign_stretch(const FloatSource& source, const Array* error, const Stretch& s,
                          uint32_t* to, ExactSum& squares) {
   BlockValues values;
   for (int64_t at = 0; at < s.count; at += kBlock) {
     const int64_t count = std::min(kBlock, s.count - at);
     const float* from = source.read(s.begin + at, count, values);
     // What comes later is on its way while this block is read three times.
-    if (source.direct() && s.begin + at + kAhead + kBlock <= n) fetch(from + kAhead, kBlock);
+    source.fetch_ahead(from, s.begin + at, kBlock);
     if (error != nullptr) {
       float* const sums = error->data<float>() + s.begin + at;
       for (int64_t i = 0; i < count; ++i) sums[i] += from[i];
@@ -241,7 +233,7 @@ std::vector<float> encode_sign_rows(const Array& x, int64_t row, const Array& by
     std::fill(of_row + first + used, of_row + end, 0u);
     if (s.count == 0) return;
     ExactSum part;
-    encode_sign_stretch(source, x.numel(), error, s, of_row + first, part);
+    encode_sign_stretch(source, error, s, of_row + first, part);
     const std::lock_guard lock(adding);
     sums[static_cast<size_t>(s.row)].add(part);
   });
@@ -331,7 +323,7 @@ void CpuBackend::encode(Codec codec, const Array& x, int64_t row, const Array& b
     StretchCodes codes;
     std::byte* const to =
         bytes.bytes() + s.row * bytes.size(1) + s.first_block * kernels.block_bytes;
-    kernels.encode(source, x.numel(), error, s, past_caches ? codes.at : to);
+    kernels.encode(source, error, s, past_caches ? codes.at : to);
     if (past_caches) copy_past_caches(codes.at, to, s.blocks * kernels.block_bytes);
   });
 }
