@@ -46,9 +46,10 @@ struct Geometry {
   }
 };
 
-// Weight [O, C / groups, KH, KW] as matrices [groups, O / groups, C K / groups].
+// Weight [O, C / groups, KH, KW] as contiguous matrices [groups, O / groups, C K / groups].
 Array weight_matrices(const Array& w, const Geometry& geometry, DType dtype) {
-  return w.to(dtype).reshape({geometry.groups, geometry.group_outputs(), geometry.group_rows()});
+  return w.to(dtype).contiguous().reshape(
+      {geometry.groups, geometry.group_outputs(), geometry.group_rows()});
 }
 
 // Images [first, first + count) of y [N, O, h, w] as a batch of matrices [.., O / groups, L]: the
@@ -96,7 +97,7 @@ Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry,
   each_chunk(geometry, images > 0 ? images : geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array part = y.slice(0, first, first + count);
     if (images > 0) {
-      core::convolve_on_host(x.slice(0, first, first + count), w.contiguous(), window, part);
+      core::convolve_on_host(x.slice(0, first, first + count), w, window, part);
     } else {
       const Array columns = column_matrices(columns_of(x, geometry, first, count), geometry);
       device.matmul(w.expand({columns.size(0), w.size(1), w.size(2)}), columns,
@@ -121,8 +122,7 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
   const int64_t images = geometry.groups == 1 ? core::gradient_images_on_host(y, mirrored) : 0;
   each_chunk(geometry, images > 0 ? images : geometry.chunk(x), [&](int64_t first, int64_t count) {
     const Array target = x.slice(0, first, first + count), of_y = y.slice(0, first, first + count);
-    const Array rows = w.t().contiguous();
-    if (images > 0 && core::convolve_back_on_host(of_y, rows, mirrored, target)) return;
+    if (images > 0 && core::convolve_back_on_host(of_y, w.t(), mirrored, target)) return;
     const Shape shape{count, geometry.rows(), geometry.places()};
     const bool direct = geometry.is_pointwise();
     const Array columns = direct ? target.reshape(shape) : Array::empty(shape, dtype, y.device());
