@@ -1,346 +1,239 @@
 #pragma once
 // Backend: the kernels that a device has to provide. All functions are pure virtual, so a device
-// that lacks one does not compile. Callers have checked shapes and dtypes; backends do not check
-// them again.
-#include <array>
-#include <cstdint>
+// that lacks one does not compile.
+//
+// Callers (core/functions, autograd/ops) have checked devices, shapes and dtypes, and backends do
+// not check them again. So a kernel throws only for what its comment says, and for memory or a
+// device that fails. All arrays of a call lie on the backend's device, except where copy says
+// otherwise. Results are arrays that the caller has allocated; a kernel overwrites them, unless it
+// is said to add. Operands may have any strides, a stride of 0 among them, unless they are said to
+// be contiguous; results do not overlap themselves. Dimensions may be empty. "Halves" are float16
+// and bfloat16: sums of them are made in float32 and rounded once, as they are stored.
+//
+// On the CPU, a function has done its work when it returns, and its bits do not depend on the
+// number of threads. A GPU's backend only queues the work on the calling thread's stream.
 #include <span>
 
 #include <hero/core/array.h>
+#include <hero/core/backend_arguments.h>
 
 namespace hero::core {
-
-/// One input of an elementwise kernel: an array, broadcast to the output's shape, or a number.
-struct Operand {
-  Operand(const Array& input) : array(&input) {}
-  Operand(Scalar value) : scalar(value) {}
-  const Array* array = nullptr;
-  Scalar scalar;
-};
-
-/// Position of a functor in kernels::MapList (core/kernels/elementwise.h).
-struct MapOp {
-  uint16_t index;
-};
-
-/// Position of a functor in kernels::UpdateList (core/kernels/updates.h).
-struct UpdateOp {
-  uint16_t index;
-};
-
-enum class ReduceKind : uint8_t {
-  sum,
-  prod,
-  max,
-  min,
-  any,
-  all,
-  sum_abs,        ///< sum of |x|
-  sum_square,     ///< sum of x^2
-  sum_deviation,  ///< sum of (x - center)^2
-  sum_exp,        ///< sum of exp(x - center)
-};
-
-enum class ScanOp : uint8_t { sum, prod };
-enum class Direction : uint8_t { forward, backward };
-enum class ArgOp : uint8_t { max, min };
-enum class ScatterMode : uint8_t { assign, add, multiply, maximum, minimum };
-enum class PoolOp : uint8_t { max, average };
-enum class SoftmaxKind : uint8_t { softmax, log_softmax };
-enum class SumResult : uint8_t { value, root };
-
-/// How floating numbers become bytes; core/functions/codec.h has the format of each.
-enum class Codec : uint8_t {
-  sign1,     ///< one bit an element, and a scale for all
-  int8,      ///< eight bits, and a scale for every 256 elements
-  int4,      ///< four bits, and a scale for every 256 elements
-  fp8_e4m3,  ///< eight bits with four of exponent, and a scale for every 256 elements
-  fp8_e5m2,  ///< eight bits with five of exponent, and a scale for every 256 elements
-};
-enum class DecodeMode : uint8_t { assign, add, sum };
-
-/// Sliding windows over the last two dimensions of [N, C, H, W] (H = 1 for one dimension).
-struct Window {
-  int64_t kernel[2] = {1, 1};
-  int64_t stride[2] = {1, 1};
-  int64_t padding[2] = {0, 0};
-  int64_t dilation[2] = {1, 1};
-  bool count_padding = true;  ///< average pooling divides by the whole window
-  /// How many positions at the end of the input no place of the columns counts on: a transposed
-  /// convolution's output may be longer than its places ask for. im2col and col2im only.
-  int64_t surplus[2] = {0, 0};
-
-  /// Positions that the taps span along an axis (0: rows, 1: columns).
-  int64_t reach(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
-  /// Places of columns along an axis of an input of `size`.
-  int64_t places(int axis, int64_t size) const {
-    return (size - surplus[axis] + 2 * padding[axis] - reach(axis)) / stride[axis] + 1;
-  }
-};
-
-/// What follows a product of rows in place.
-enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
-
-/// Gradients of rows z = x w^T + bias: from g [M, N], that of z, with x [M, K] and w [N, K], of any
-/// strides and one floating dtype. What is defined of the g_.. is set, contiguous and of g's dtype.
-struct LinearBack {
-  Array g, x, w;
-  Array g_x;     ///< [M, K]: g w
-  Array g_w;     ///< [N, K]: g^T x
-  Array g_bias;  ///< [N]: sums of g's columns
-  /// Where x is gelu or gelu_tanh of rows u, contiguous: g_x is the gradient of u. Otherwise none.
-  Activation activation = Activation::none;
-  Array u;
-};
-
-/// A sparse matrix: row i has weights[e] in column places[e] for starts[i] <= e < starts[i + 1].
-struct SparseRows {
-  Array starts;   ///< int64 [rows + 1]
-  Array places;   ///< int64
-  Array weights;  ///< of the operands' dtype
-};
-
-/// How scores become probabilities: score * scale + bias, -inf where the mask is false or, if
-/// causal, where the key comes after the query.
-struct AttentionScores {
-  double scale = 1.0;
-  bool is_causal = false;
-  const Array* mask = nullptr;  ///< bool [B, H, T, S], any strides
-  const Array* bias = nullptr;  ///< [B, H, T, S], any strides
-  int64_t first_query = 0;      ///< the first query's position among the keys, for is_causal; >= 0
-};
-
-/// Rows x [M, N] brought to mean 0 (if centered) and mean square 1, then scaled and shifted.
-struct RowNorm {
-  const Array* weight = nullptr;  ///< [N]
-  const Array* bias = nullptr;    ///< [N]
-  double eps = 0.0;
-  bool centered = true;
-  /// forward: [M, N] of x's dtype or, beside float32, of a half's; added to x before all else
-  const Array* residual = nullptr;
-  const Array* sum = nullptr;    ///< forward, with residual: x + residual, the rows normalised
-  const Array* g_sum = nullptr;  ///< backward: [M, N], added to the gradient of x
-  /// backward of float32: [M, N] of a half's dtype; set to the gradient of x, rounded
-  const Array* g_residual = nullptr;
-};
-
-/// Channels of x [N, C, L], each brought to mean 0 and mean square 1 over N and L, then scaled and
-/// shifted.
-struct ChannelNorm {
-  const Array* weight = nullptr;  ///< [C]
-  const Array* bias = nullptr;    ///< [C]
-  double eps = 0.0;
-  bool fixed = false;  ///< mean and variance are given, and constant; else they are those of x
-};
-
-/// A matrix [K, N] in the order in which a device's products read it; see Backend::pack_matrix.
-struct PackedMatrix {
-  int64_t rows = 0, columns = 0;
-  Array panels;  ///< one dimension, of the matrix' dtype
-};
-
-enum class CellKind : uint8_t { lstm, gru };
-
-/// One step of a recurrent cell, all [N, ..] contiguous; gates are blocks of H columns, in the
-/// order i, f, g, o (lstm) or r, z, n (gru).
-struct CellStep {
-  Array of_x;                ///< sums over x with biases; becomes the gates' values
-  Array of_h;                ///< sums over h; backward of gru needs its block n
-  Array h_before, c_before;  ///< c: lstm only
-  Array h, c;
-};
-struct CellStepBack {
-  Array gates, of_h, h_before, c_before, c;  ///< as left by the step
-  Array g_h;                                 ///< gradient of h
-  Array g_c;  ///< lstm: of c, becomes that of c_before; gru: set to the direct part of h_before's
-  Array g_of_x, g_of_h;  ///< set: gradients of the sums; of_h's for gru only
-};
-
-/// States that a functor of kernels::UpdateList keeps at most.
-inline constexpr int kMaxUpdateStates = 3;
-
-/// One parameter of an optimizer step, its gradient and as many states as the functor keeps: the
-/// first of the n elements that each has, one behind the other.
-struct UpdateItem {
-  int64_t n = 0;
-  std::byte* param = nullptr;
-  const std::byte* grad = nullptr;
-  std::array<std::byte*, kMaxUpdateStates> states = {};
-  const double* norms = nullptr;  ///< two numbers on the device, for functors that take them
-  /// A copy of a float32 parameter in 16 bits, of dtype `low_dtype`, which is also the gradient's;
-  /// none where it is null. No functor has norms and a copy.
-  std::byte* low = nullptr;
-  DType low_dtype = DType::float32;
-};
-
-/// Which numbers a random fill draws.
-struct RandomFill {
-  enum class Kind : uint8_t { uniform, normal, integer, bernoulli, exponential };
-  Kind kind = Kind::uniform;
-  uint64_t seed = 0;
-  uint64_t stream = 0;
-  double a = 0.0;  ///< low, mean, probability or rate
-  double b = 1.0;  ///< high or standard deviation
-  int64_t low = 0, high = 0;
-};
 
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// out[i] = f(inputs[..][i]); inputs broadcast to out's shape and are converted to `compute` as
-  /// they are read. `out` may be an input.
+  /// \name Elements, one by one.
+  /// \{
+  /// out[i] = f(inputs[0][i], inputs[1][i], ...) for the functor that `op` names. Inputs are
+  /// broadcast to out's shape and converted to the dtype `compute` as they are read, and results
+  /// are converted to out's dtype. `out` may be an input, if it is the same view.
   virtual void map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) = 0;
-  /// Copies with conversion; src broadcasts to dst's shape. A backend with memory of its own also
-  /// copies from and to the host, and between its devices, one shape and dtype.
+  /// dst = src, broadcast to dst's shape and converted to its dtype. A backend with memory of its
+  /// own also copies from and to the host, and between its devices; both arrays have one shape and
+  /// one dtype then.
   virtual void copy(const Array& src, const Array& dst) = 0;
+  /// Every element of out becomes the value, converted to out's dtype.
   virtual void fill(const Array& out, Scalar value) = 0;
-  /// Reduces x over every dimension in which out has size 1; out has x's number of dimensions.
-  /// `center` (may be null) has out's shape.
+  /// Fills out with random numbers. An element's number depends only on the fill and on the
+  /// element's position: the first in row-major order has the position `first`, the next one
+  /// first + 1. So the parts of an array can be filled one by one.
+  virtual void random(const RandomFill& fill, int64_t first, const Array& out) = 0;
+  /// out = x * scale where the fill, which is bernoulli, draws true, and 0 elsewhere. Positions
+  /// count from 0. x and out have one shape and one floating dtype.
+  virtual void random_mask(const RandomFill& fill, double scale, const Array& x,
+                           const Array& out) = 0;
+  /// One optimizer step over the elements of all items, whose parameters do not overlap. Parameters
+  /// and states are changed in place from the gradients; an item's `low` is set to its parameter,
+  /// rounded. `dtype` is that of the parameters and, beside no `low`, of the gradients. States have
+  /// it, too, but are float32 for halves. `coefficients` are the fields of the functor's Step, in
+  /// their order.
+  virtual void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
+                      std::span<const double> coefficients) = 0;
+  /// \}
+
+  /// \name Reductions, scans and sorting.
+  /// \{
+  /// Reduces x over every dimension in which out has size 1; out has as many dimensions as x, and
+  /// the same size in all others. Elements are converted to out's dtype (for halves to float32)
+  /// before they are reduced. `center` has out's shape; it is given for sum_deviation and sum_exp
+  /// only, else null. An empty dimension gives the sum 0, the product 1, any false and all true;
+  /// max and min do not get one.
   virtual void reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) = 0;
-  /// words += the sum of |x| (sum_abs) or x^2 (sum_square) without any rounding, as ExactSum has it
-  /// (core/functions/exact_sum.h): over all arrays where words is int64 [exact::kWords], over each
-  /// by itself where it is [xs.size(), exact::kWords]. Each x is of any floating dtype and layout.
+  /// Adds to `words` the sum of |x| (sum_abs) or of x^2 (sum_square), without any rounding, in the
+  /// words of core/functions/exact_sum.h. If words is int64 [exact::kWords], it takes the sum over
+  /// all arrays; if it is int64 [xs.size(), exact::kWords], row i takes that over xs[i]. Each x has
+  /// a floating dtype.
   virtual void exact_sum(ReduceKind op, std::span<const Array> xs, const Array& words) = 0;
-  /// out = ExactSum::value() or root() of the sums that words hold: float64 of shape [] for words
-  /// [exact::kWords], [n] for [n, exact::kWords].
+  /// out = ExactSum::value() or root() of the sums that `words` holds: float64 of shape [] for
+  /// words [exact::kWords], and [n] for words [n, exact::kWords].
   virtual void exact_result(SumResult result, const Array& words, const Array& out) = 0;
-  /// Every x *= limit_factor(max_norm, norm) (core/kernels/limit_norm.h) where that is not 1 or
-  /// more; norm is float64 of shape [], each x of any floating dtype and layout.
+  /// Multiplies every x by limit_factor(max_norm, norm) (core/kernels/limit_norm.h) if that factor
+  /// is below 1 or NaN. norm is float64 of shape [], and each x has a floating dtype.
   virtual void limit_norm(std::span<const Array> xs, const Array& norm, double max_norm) = 0;
-  /// Largest or smallest element along `dim` and the position (int64) of its first occurrence; NaN
-  /// wins. values and indices have size 1 at `dim`.
+  /// The largest or smallest element along `dim`, and the position (int64) where it occurs first. A
+  /// NaN wins over all numbers. x is not empty along dim; values and indices have size 1 there.
   virtual void arg_reduce(ArgOp op, const Array& x, int dim, const Array& values,
                           const Array& indices) = 0;
-  /// Running sum or product along `dim`.
+  /// out[.., i, ..] = the sum or product of x[.., 0, ..] to x[.., i, ..] along `dim` or, backward,
+  /// of x[.., i, ..] to the last. out has x's shape, and its own dtype is computed in.
   virtual void scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) = 0;
-  /// out[b] = a[b] @ b[b]: a [B, M, K], b [B, K, N], out [B, M, N] contiguous, of one dtype but
-  /// bool; a batch stride of 0 repeats an operand. Halves are added up as float32.
+  /// Sorts along `dim`, stably; NaN counts as the largest. values has x's shape and dtype, and
+  /// indices (int64) are the positions in x from which they came.
+  virtual void sort(const Array& x, int dim, bool descending, const Array& values,
+                    const Array& indices) = 0;
+  /// \}
+
+  /// \name Matrix products.
+  /// \{
+  /// out[i] = a[i] @ b[i] for a [B, M, K], b [B, K, N] and a contiguous out [B, M, N], all of one
+  /// dtype, which is not bool. A batch stride of 0 repeats a matrix. Beside operands of bfloat16,
+  /// the CPU also takes a float32 out where native_half_products() (core/half_products.h) is true.
   virtual void matmul(const Array& a, const Array& b, const Array& out) = 0;
-  /// b [K, N] of any strides, float32 or float64 (on cuda halves too), packed for many products
-  /// with few rows each.
+  /// Packs b [K, N], float32 or float64 (on cuda halves, too), for many products with few rows.
   virtual PackedMatrix pack_matrix(const Array& b) = 0;
-  /// out = a @ b with the bits of matmul: a [M, K] of any strides, out [M, N] contiguous.
+  /// out = a @ b with the bits of matmul, for a [M, K] and a contiguous out [M, N] of b's dtype.
   virtual void matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) = 0;
-  /// out [M, N] = activation of z = x w^T + bias: x [M, K] and w [N, K] of any strides, bias [N]
-  /// (may be null) and out contiguous, of one floating dtype. z [M, N] contiguous is stored where
-  /// it is not null.
+  /// out = activation(z) for z = x w^T + bias: x [M, K], w [N, K], bias [N] (null: none) and out
+  /// [M, N], of one floating dtype; bias and out are contiguous. If `z` is not null, it is
+  /// contiguous [M, N] and is set to z. A float32 out is taken as for matmul.
   virtual void linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                       const Array& out, const Array* z) = 0;
   virtual void linear_backward(const LinearBack& back) = 0;
-  virtual void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) = 0;
-  /// Gradient with respect to x from the gradient g and the output y.
-  virtual void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
-                                const Array& out) = 0;
-  /// The index (int32 or int64) as int64. One that is outside [0, size) is an error of `op` that
-  /// names it and its position: on the host the first of them, at once; on a device that works
-  /// behind the host's back any one, thrown where the host next waits for the device or indexes
-  /// there, and it counts as 0 meanwhile.
-  virtual Array checked_index(const char* op, const Array& index, int64_t size) = 0;
-  /// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0; index is int64 with out's shape.
-  virtual void gather(const Array& x, int dim, const Array& index, const Array& out) = 0;
-  /// The reverse of gather into `out`, in index order: later elements win, or all are added (or
-  /// multiplied, or the largest or smallest taken, NaN before all) to what is there.
-  virtual void scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
-                       const Array& out) = 0;
-  /// out[.., i, ..] = x[.., index[i], ..] along `dim`.
-  virtual void index_select(const Array& x, int dim, const Array& index, const Array& out) = 0;
-  /// out[.., index[i], ..] += alpha * src[.., i, ..] in index order.
-  virtual void index_add(const Array& src, int dim, const Array& index, Scalar alpha,
-                         const Array& out) = 0;
-  /// out[.., i, ..] = the sum of row i's weights times x[.., its places, ..] along `dim`, in order;
-  /// x and out contiguous, float32 or float64.
-  virtual void weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) = 0;
-  /// Stable sort along `dim`; NaN is the largest. indices (int64) are positions in x.
-  virtual void sort(const Array& x, int dim, bool descending, const Array& values,
-                    const Array& indices) = 0;
-  /// Positions of the non-zero elements as rows of an int64 array [count, ndim], row-major order.
-  virtual Array nonzero(const Array& x) = 0;
-  /// Columns of windows: x [N, C, H, W] to out [N, C * kh * kw, oh * ow]; outside counts as 0.
-  /// There are as many places as fit into the padded input without the window's surplus.
-  virtual void im2col(const Array& x, const Window& window, const Array& out) = 0;
-  /// The reverse: sums columns back into out [N, C, H, W].
-  virtual void col2im(const Array& columns, const Window& window, const Array& out) = 0;
-  /// Pools x [N, C, H, W] to out [N, C, oh, ow]; `indices` (max only) are int64 positions in H * W.
-  virtual void pool(PoolOp op, const Array& x, const Window& window, const Array& out,
-                    const Array* indices) = 0;
-  /// Gradient of max pooling with respect to x: zeros and, at the positions that pool found with
-  /// this window, the sums of g in order. g and indices [N, C, oh, ow], out [N, C, H, W], all
-  /// contiguous.
-  virtual void max_pool_backward(const Array& g, const Window& window, const Array& indices,
-                                 const Array& out) = 0;
-  /// Gradient of average pooling with respect to x, added up into out [N, C, H, W].
-  virtual void average_pool_backward(const Array& g, const Window& window, const Array& out) = 0;
-  /// Fills out with numbers that depend only on the fill and the element's row-major position,
-  /// which starts at `first`.
-  virtual void random(const RandomFill& fill, int64_t first, const Array& out) = 0;
-  /// \name Fused families: operands are contiguous and of one dtype, float32 or float64, on cuda
-  /// also a half's, unless said otherwise.
-  /// \{
-  /// z [M, N] += bias (may be null), which is [N], or [C, 1]: one number a row, again every C rows;
-  /// out = activation of z, and may be z itself where z is not wanted any more.
+  /// z [M, N] += bias (null: none), then out = activation(z). A bias [N] has a number for each
+  /// column. A bias [C, 1] has one for each row, and its rows begin again after every C rows of z.
+  /// `out` may be z, if z is not needed any more. All contiguous, of one dtype: float32 or float64,
+  /// on cuda also a half.
   virtual void bias_activation(Activation activation, const Array* bias, const Array& z,
                                const Array& out) = 0;
-  /// x [M, N] to out; mean and scale (1 / sqrt(variance + eps)) are [M], float32 for halves.
+  /// \}
+
+  /// \name Indexing.
+  /// \{
+  /// Returns `index` (int32 or int64) as int64. An index outside [0, size) is an Error that names
+  /// `op`, the index and its position. The CPU throws it at once, for the first such index. A
+  /// device that works behind the host's back throws it where the host next waits for the device or
+  /// indexes there, for any such index, which counts as 0 until then.
+  virtual Array checked_index(const char* op, const Array& index, int64_t size) = 0;
+  /// For dim 0 and three dimensions, out[i][j][k] = x[index[i][j][k]][j][k], and alike for others.
+  /// index, here and below, is int64 and has been checked; it has out's shape.
+  virtual void gather(const Array& x, int dim, const Array& index, const Array& out) = 0;
+  /// The reverse of gather: for dim 0, src[i][j][k] goes to out[index[i][j][k]][j][k] for every
+  /// element of the index, in row-major order. It replaces what is there, so that the last one
+  /// stays, or is added to it, multiplied with it, or the larger or smaller of both stays, in which
+  /// NaN wins. src is at least as large as the index, and has out's dtype.
+  virtual void scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
+                       const Array& out) = 0;
+  /// out[.., i, ..] = x[.., index[i], ..] along `dim`, for an index of at most one dimension.
+  virtual void index_select(const Array& x, int dim, const Array& index, const Array& out) = 0;
+  /// out[.., index[i], ..] += alpha * src[.., i, ..] along `dim`, for i from 0 on. src and out have
+  /// one dtype.
+  virtual void index_add(const Array& src, int dim, const Array& index, Scalar alpha,
+                         const Array& out) = 0;
+  /// Multiplies by a sparse matrix along `dim`: out[.., i, ..] is the sum of weight *
+  /// x[.., place, ..] over the entries of row i, in their order. x and out are contiguous and
+  /// float32 or float64.
+  virtual void weigh(const SparseRows& rows, const Array& x, int dim, const Array& out) = 0;
+  /// The positions of the elements that are not zero, in row-major order, as the rows of a new
+  /// int64 array [count, ndim]. An Error on meta, where there are no values to count.
+  virtual Array nonzero(const Array& x) = 0;
+  /// \}
+
+  /// \name Windows (convolutions and pooling).
+  /// \{
+  /// Writes windows of x [N, C, H, W] as the columns of out [N, C * kh * kw, oh * ow], where oh and
+  /// ow are window.places() of H and W. Positions in the padding count as 0.
+  virtual void im2col(const Array& x, const Window& window, const Array& out) = 0;
+  /// The transposed map: each element of out [N, C, H, W] becomes the sum of all elements of the
+  /// columns that im2col would have copied from it.
+  virtual void col2im(const Array& columns, const Window& window, const Array& out) = 0;
+  /// Pools x [N, C, H, W] to out [N, C, oh, ow] of one dtype. Max pooling ignores the padding. NaN
+  /// counts as the largest, and the first of equal elements is taken. If `indices` is not null, it
+  /// gets the places where they were found: int64 positions y * W + x in the shape of out.
+  virtual void pool(PoolOp op, const Array& x, const Window& window, const Array& out,
+                    const Array* indices) = 0;
+  /// The gradient of max pooling with respect to x: each element of out [N, C, H, W] becomes the
+  /// sum, in order, of the g [N, C, oh, ow] whose index is its position, and 0 if there is none.
+  /// All are contiguous.
+  virtual void max_pool_backward(const Array& g, const Window& window, const Array& indices,
+                                 const Array& out) = 0;
+  /// The gradient of average pooling with respect to x, out [N, C, H, W], from g [N, C, oh, ow].
+  virtual void average_pool_backward(const Array& g, const Window& window, const Array& out) = 0;
+  /// \}
+
+  /// \name Softmax, norms, attention, likelihoods and recurrent cells.
+  /// Arrays are contiguous and of one dtype, which is float32 or float64 and on cuda also a half,
+  /// unless it is said otherwise. The statistics of halves (mean, scale, log_sum) are float32.
+  /// \{
+  /// out = softmax or log_softmax of x along `dim`; any strides, and any floating dtype of out.
+  virtual void softmax(SoftmaxKind kind, const Array& x, int dim, const Array& out) = 0;
+  /// The gradient with respect to x, from the gradient g and the output y of softmax. Any strides
+  /// and floating dtype.
+  virtual void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
+                                const Array& out) = 0;
+  /// Normalises rows of x [M, N] into out, as RowNorm says. mean [M] (zeros unless centered) and
+  /// scale [M], which is 1 / sqrt(variance + eps), are set for backward.
   virtual void normalize_rows(const RowNorm& norm, const Array& x, const Array& out,
                               const Array& mean, const Array& scale) = 0;
-  /// The gradient of x from g, and those of weight and bias, which may be null.
+  /// From the gradient g of out: sets the gradient of x and those of weight and bias [N], each of
+  /// which may be null. mean and scale are those that normalize_rows set.
   virtual void normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
                                        const Array& mean, const Array& scale, const Array& g_x,
                                        const Array* g_weight, const Array* g_bias) = 0;
-  /// x [N, C, L] to out = (x - mean) / sqrt(variance + eps) weight + bias; mean and the biased
-  /// variance are [C], of x's dtype, and set unless they are fixed. No halves.
+  /// out = (x - mean) / sqrt(variance + eps) * weight + bias for channels of x [N, C, L], float32
+  /// or float64 on every device. mean and the biased variance are [C] and set, unless norm.fixed.
   virtual void normalize_channels(const ChannelNorm& norm, const Array& x, const Array& out,
                                   const Array& mean, const Array& variance) = 0;
-  /// The gradients of x, weight and bias from g, each of which may be null.
+  /// From the gradient g of out: sets the gradients of x, weight and bias, each of which may be
+  /// null.
   virtual void normalize_channels_backward(const ChannelNorm& norm, const Array& g, const Array& x,
                                            const Array& mean, const Array& variance,
                                            const Array* g_x, const Array* g_weight,
                                            const Array* g_bias) = 0;
-  /// out [B, H, T, E] = softmax(scores of q k^T) v: q [B, H, T, D], k [B, G, S, D], v [B, G, S, E]
-  /// of any strides, H / G neighbouring heads share one of k and v; out has unit last stride.
-  /// log_sum [B, H, T]: logs of sums of exponentials; beside halves (cuda only) float32, as bias.
+  /// out = softmax(scores of q k^T) v, and log_sum = log(sum(exp(scores))) of each query, for q
+  /// [B, H, T, D], k [B, G, S, D], v [B, G, S, E], out [B, H, T, E] and a contiguous log_sum
+  /// [B, H, T]. H / G neighbouring heads of q share one of k and v. The others may have any
+  /// strides, but out's last one is 1. The CPU takes bfloat16 where native_half_products() is true.
   virtual void attention(const AttentionScores& scores, const Array& q, const Array& k,
                          const Array& v, const Array& out, const Array& log_sum) = 0;
-  /// Gradients into g_q, g_k, g_v, which have unit last strides; g has any.
+  /// From the gradient g of out: sets those of q, k and v. The last strides of g_q, g_k and g_v are
+  /// 1; other strides are free.
   virtual void attention_backward(const AttentionScores& scores, const Array& g, const Array& q,
                                   const Array& k, const Array& v, const Array& out,
                                   const Array& log_sum, const Array& g_q, const Array& g_k,
                                   const Array& g_v) = 0;
-  /// Rows x [N, C] with int64 classes [N]: out = x[class] - log_sum, log_sum = log(sum(exp(x))),
-  /// both [N], float32 for halves.
+  /// out[n] = x[n][classes[n]] - log_sum[n] and log_sum[n] = log(sum(exp(x[n]))), for x [N, C] and
+  /// int64 classes [N] that have been checked.
   virtual void log_likelihood(const Array& x, const Array& classes, const Array& out,
                               const Array& log_sum) = 0;
-  /// g_x = g (one at class - exp(x - log_sum)); g [N] is of log_sum's dtype, g_x may be x.
+  /// g_x[n][c] = g[n] * ((c == classes[n]) - exp(x[n][c] - log_sum[n])), for g [N] of log_sum's
+  /// dtype. g_x may be x.
   virtual void log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
                                        const Array& log_sum, const Array& g_x) = 0;
   virtual void recurrent_cell(CellKind kind, const CellStep& step) = 0;
   virtual void recurrent_cell_backward(CellKind kind, const CellStepBack& step) = 0;
-  /// out = x * scale where the fill (bernoulli) draws true, else 0; any floating dtype and layout.
-  virtual void random_mask(const RandomFill& fill, double scale, const Array& x,
-                           const Array& out) = 0;
   /// \}
-  /// One optimizer step over the elements of all items, whose parameters do not overlap: params and
-  /// states are updated in place from gradients. param and grad are of `dtype`, states of that or,
-  /// for halves, float32. An item's `low` is set to its parameter, rounded.
-  virtual void update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
-                      std::span<const double> coefficients) = 0;
-  /// As core/functions/codec.h says: x [n] contiguous, float32 or a half, in rows of `row` elements
-  /// to bytes [rows, encoded_bytes(codec, row)], contiguous and aligned to 4 bytes; error (may be
-  /// null) is contiguous float32 [n].
+
+  /// \name Codecs, in the formats of core/functions/codec.h.
+  /// \{
+  /// Encodes x [n], contiguous, float32 or a half, row by row: `row` elements become one row of
+  /// bytes [rows, encoded_bytes(codec, row)], which is contiguous and aligned to 4 bytes. If error,
+  /// contiguous float32 [n], is not null, x + error is encoded, and error becomes what is lost.
   virtual void encode(Codec codec, const Array& x, int64_t row, const Array& bytes,
                       const Array* error) = 0;
+  /// The reverse of encode, into a contiguous out [n], float32 or a half.
   virtual void decode(Codec codec, const Array& bytes, int64_t row, DecodeMode mode,
                       const Array& out) = 0;
+  /// \}
 };
 
-/// The backend of a device; throws where it is not available.
+/// The backend of a device. An Error where the device is not available.
 Backend& backend(Device device);
 
 /// \name The backends of core.
 /// \{
-Backend& cpu_backend();
-Backend& meta_backend();
+Backend& cpu_backend();   ///< that of the highest instruction set that this processor has
+Backend& meta_backend();  ///< computes nothing, as its arrays have no bytes
 /// \}
 
 }  // namespace hero::core

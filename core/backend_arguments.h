@@ -1,0 +1,233 @@
+#pragma once
+// What the kernels of a Backend (core/backend.h) are told beside plain arrays: which function of a
+// family is asked for, the geometry of windows, and the arrays of kernels that take many.
+//
+// An array that a struct holds by pointer is optional: where the pointer is null, or where an Array
+// is undefined, it is absent, and the kernel leaves out what it would be used for. "Halves" are
+// float16 and bfloat16.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <hero/core/array.h>
+
+namespace hero::core {
+
+/// One input of an elementwise kernel: an array, broadcast to the output's shape, or a number.
+struct Operand {
+  Operand(const Array& input) : array(&input) {}
+  Operand(Scalar value) : scalar(value) {}
+  const Array* array = nullptr;  ///< null where the operand is the number `scalar`
+  Scalar scalar;
+};
+
+/// The position of an elementwise functor in kernels::MapList (core/kernels/elementwise.h).
+struct MapOp {
+  uint16_t index;
+};
+
+/// The position of an optimizer's functor in kernels::UpdateList (core/kernels/updates.h).
+struct UpdateOp {
+  uint16_t index;
+};
+
+/// What a reduction computes of the elements x that become one element of its result.
+enum class ReduceKind : uint8_t {
+  sum,            ///< the sum of x
+  prod,           ///< the product of x
+  max,            ///< the largest x; NaN if any x is NaN
+  min,            ///< the smallest x; NaN if any x is NaN
+  any,            ///< whether any x is not zero
+  all,            ///< whether no x is zero
+  sum_abs,        ///< the sum of |x|
+  sum_square,     ///< the sum of x^2
+  sum_deviation,  ///< the sum of (x - center)^2
+  sum_exp,        ///< the sum of exp(x - center)
+};
+
+/// What a scan accumulates, and from which end of the dimension.
+enum class ScanOp : uint8_t { sum, prod };
+enum class Direction : uint8_t { forward, backward };
+/// Which element Backend::arg_reduce looks for.
+enum class ArgOp : uint8_t { max, min };
+/// How Backend::scatter joins a source's element with the element that it is sent to.
+enum class ScatterMode : uint8_t { assign, add, multiply, maximum, minimum };
+enum class PoolOp : uint8_t { max, average };
+enum class SoftmaxKind : uint8_t { softmax, log_softmax };
+/// Which number of an exact sum is asked for: the sum itself or its square root.
+enum class SumResult : uint8_t { value, root };
+
+/// How floating-point numbers become bytes. core/functions/codec.h describes the format of each.
+enum class Codec : uint8_t {
+  sign1,     ///< one bit for each element, and one scale for all
+  int8,      ///< eight bits for each element, and a scale for every 256 elements
+  int4,      ///< four bits for each element, and a scale for every 256 elements
+  fp8_e4m3,  ///< eight bits with an exponent of four, and a scale for every 256 elements
+  fp8_e5m2,  ///< eight bits with an exponent of five, and a scale for every 256 elements
+};
+/// What becomes of decoded rows: they are stored one behind the other, or added to what is stored
+/// there, or their sum over all rows is stored.
+enum class DecodeMode : uint8_t { assign, add, sum };
+
+/// A window that slides over the last two dimensions of [N, C, H, W]. Index 0 of each field is the
+/// height and index 1 the width. Where there is one spatial dimension, H is 1. All numbers count
+/// positions of the input.
+struct Window {
+  int64_t kernel[2] = {1, 1};    ///< how many taps the window has
+  int64_t stride[2] = {1, 1};    ///< how far the window moves from one place to the next
+  int64_t padding[2] = {0, 0};   ///< positions added at both ends of the input
+  int64_t dilation[2] = {1, 1};  ///< the distance between neighbouring taps
+  /// Whether average pooling divides by the number of all taps within the padded input, or only by
+  /// the number of those that lie on the input itself.
+  bool count_padding = true;
+  /// For im2col and col2im only: how many positions at the end of the input no window has to
+  /// cover. The output of a transposed convolution may be longer than its places need.
+  int64_t surplus[2] = {0, 0};
+
+  /// How many positions a window spans along an axis, from its first tap to its last.
+  int64_t reach(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
+  /// At how many places windows of columns stand along an axis of an input of `size`.
+  int64_t places(int axis, int64_t size) const {
+    return (size - surplus[axis] + 2 * padding[axis] - reach(axis)) / stride[axis] + 1;
+  }
+};
+
+/// The function that a kernel applies to each sum of a product before it stores it.
+enum class Activation : uint8_t { none, relu, gelu, gelu_tanh };
+
+/// The operands of Backend::linear_backward. It computes the gradients of z = x w^T + bias. `g`,
+/// `x` and `w` may have any strides and share one floating dtype. A result that is defined is
+/// contiguous and of g's dtype, and is overwritten; one that is undefined is not computed.
+struct LinearBack {
+  Array g;       ///< [M, N]: the gradient of z
+  Array x;       ///< [M, K]
+  Array w;       ///< [N, K]
+  Array g_x;     ///< result [M, K]: g w
+  Array g_w;     ///< result [N, K]: g^T x
+  Array g_bias;  ///< result [N]: the sums of g's columns
+  /// Where x = activation(u), for gelu or gelu_tanh and a contiguous u [M, K], g_x becomes the
+  /// gradient of u. With `none`, u is undefined.
+  Activation activation = Activation::none;
+  Array u;
+};
+
+/// A sparse matrix by its rows. For starts[i] <= e < starts[i + 1], row i has the number weights[e]
+/// in the column places[e].
+struct SparseRows {
+  Array starts;   ///< int64 [rows + 1], ascending from 0
+  Array places;   ///< int64, one for each entry
+  Array weights;  ///< one for each entry, of the dtype of the kernel's other operands
+};
+
+/// How the scores q k^T of attention become those whose softmax is taken: each is multiplied by
+/// `scale`, then `bias` is added. A score becomes -inf where `mask` is false, and also, if
+/// is_causal, where the key comes after the query. B batch, H heads, T queries, S keys.
+struct AttentionScores {
+  double scale = 1.0;
+  bool is_causal = false;
+  const Array* mask = nullptr;  ///< bool [B, H, T, S] of any strides
+  const Array* bias = nullptr;  ///< [B, H, T, S] of any strides, of log_sum's dtype
+  int64_t first_query = 0;      ///< the position of query 0 among the keys, for is_causal; >= 0
+};
+
+/// Options of Backend::normalize_rows and its backward. Each row of x [M, N] is brought to mean 0,
+/// if `centered`, and to mean square 1, then multiplied by weight and shifted by bias.
+struct RowNorm {
+  const Array* weight = nullptr;  ///< [N]
+  const Array* bias = nullptr;    ///< [N]
+  double eps = 0.0;               ///< added to the variance, or to the mean square
+  bool centered = true;           ///< layer_norm if true, rms_norm if false
+  /// Forward only: [M, N], added to x before all else. It has x's dtype, or is of halves where x is
+  /// float32.
+  const Array* residual = nullptr;
+  const Array* sum = nullptr;    ///< forward, with residual: set to the sum that is normalised
+  const Array* g_sum = nullptr;  ///< backward only: [M, N], added to the gradient of x
+  /// Backward of float32 only: [M, N] of a half's dtype, set to the gradient of x, rounded.
+  const Array* g_residual = nullptr;
+};
+
+/// Options of Backend::normalize_channels and its backward. Each channel of x [N, C, L] is brought
+/// to mean 0 and variance 1 over N and L, then multiplied by weight and shifted by bias.
+struct ChannelNorm {
+  const Array* weight = nullptr;  ///< [C]
+  const Array* bias = nullptr;    ///< [C]
+  double eps = 0.0;               ///< added to the variance
+  /// True: mean and variance are inputs, and backward takes them as constants (batch norm's eval
+  /// mode). False: they are computed from x.
+  bool fixed = false;
+};
+
+/// A matrix [rows, columns] in the order in which a device's products read it; made by
+/// Backend::pack_matrix, and of use to the device that made it only.
+struct PackedMatrix {
+  int64_t rows = 0, columns = 0;
+  Array panels;  ///< of one dimension and the matrix's dtype
+};
+
+enum class CellKind : uint8_t { lstm, gru };
+
+/// One step of a recurrent cell for N sequences with H hidden units, in which all matrix products
+/// have been computed. All arrays are contiguous. A row of gates consists of blocks of H columns in
+/// the order i, f, g, o (lstm) or r, z, n (gru), which is PyTorch's.
+struct CellStep {
+  Array of_x;      ///< [N, gates * H]: products with x, plus biases; becomes the gates' values
+  Array of_h;      ///< [N, gates * H]: products with h_before; for gru, plus their bias
+  Array h_before;  ///< [N, H], for gru only
+  Array c_before;  ///< [N, H], for lstm only
+  Array h;         ///< result [N, H]
+  Array c;         ///< result [N, H], for lstm only
+};
+
+/// The way back through a CellStep, whose arrays are given as the step left them.
+struct CellStepBack {
+  Array gates;        ///< [N, gates * H]: what the step made of of_x
+  Array of_h;         ///< for gru only, which needs its block n
+  Array h_before;     ///< [N, H], for gru only
+  Array c_before, c;  ///< [N, H], for lstm only
+  Array g_h;          ///< [N, H]: the gradient of h
+  /// lstm: holds the gradient of c [N, H] and becomes that of c_before. gru: set to the part of
+  /// h_before's gradient [N, H] that does not go through a product.
+  Array g_c;
+  Array g_of_x;  ///< result [N, gates * H]
+  Array g_of_h;  ///< result [N, gates * H], for gru only: lstm's would equal g_of_x
+};
+
+/// How many states a functor of kernels::UpdateList keeps at most.
+inline constexpr int kMaxUpdateStates = 3;
+
+/// One parameter of an optimizer step, with its gradient and as many states as the functor keeps.
+/// Each pointer is to the first of n elements that lie one behind the other on the backend's
+/// device. Backend::update says which dtypes they have.
+struct UpdateItem {
+  int64_t n = 0;
+  std::byte* param = nullptr;
+  const std::byte* grad = nullptr;
+  std::array<std::byte*, kMaxUpdateStates> states = {};
+  /// Two numbers on the device, for a functor that takes norms (that of LAMB); else null.
+  const double* norms = nullptr;
+  /// n elements of `low_dtype`, a half, that are set to a float32 parameter, rounded. The gradient
+  /// has low_dtype, too, then. Null where no such copy is kept; a functor that takes norms keeps
+  /// none.
+  std::byte* low = nullptr;
+  DType low_dtype = DType::float32;
+};
+
+/// Which numbers Backend::random draws. Those of an element depend only on seed, stream and the
+/// element's position.
+struct RandomFill {
+  enum class Kind : uint8_t {
+    uniform,      ///< in [a, b)
+    normal,       ///< with mean a and standard deviation b
+    integer,      ///< in [low, high)
+    bernoulli,    ///< true with probability a
+    exponential,  ///< with rate a
+  };
+  Kind kind = Kind::uniform;
+  uint64_t seed = 0;
+  uint64_t stream = 0;
+  double a = 0.0;
+  double b = 1.0;
+  int64_t low = 0, high = 0;
+};
+
+}  // namespace hero::core
