@@ -40,8 +40,10 @@ void plan(const Options& options) {
   if (options.rehearsals > 0) request.rehearsals = options.rehearsals;
   const dist::Plan found = dist::plan(request);
   std::fputs(table(found).c_str(), stdout);
-  if (options.trace.empty() && options.write.empty()) return;
-  hero::check(!found.best.empty(), "hero-plan: no strategy fits, so there is nothing to write");
+  const bool writes = !options.trace.empty() || !options.write.empty();
+  hero::check(!found.best.empty(), "hero-plan: no strategy fits, for the reasons in the table",
+              writes ? "; nothing is written" : "");
+  if (!writes) return;
   const dist::Strategy& first = found.best.front().strategy;
   if (!options.write.empty()) write_file(options.write, config_text(request, first));
   if (!options.trace.empty()) write_trace(dist::strategy_timeline(request, first), options.trace);
@@ -80,6 +82,9 @@ int main(int argc, char** argv) {
   app.add_option("--ranks", options.calibrate_ranks, "of --calibrate: threads of this machine")
       ->check(CLI::Range(1, 4096))
       ->needs(calibrates);
+  app.footer(
+      "Exit status: 0 if a strategy fits (or this machine has been measured), 1 if none fits or a "
+      "file cannot be read or written, 2 if the options are wrong.");
   app.set_version_flag("--version", std::string("hero ") + hero::kVersion);
   try {
     app.parse(argc, argv);
