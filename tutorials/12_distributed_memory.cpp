@@ -106,7 +106,7 @@ void paper(const Communicator& world, const std::string& folder) {
     int64_t width;
   };
   const Size sizes[] = {{"7.5 B", 75, 10'000}, {"128 B", 80, 40'000}, {"1 T", 100, 100'000}};
-  say(world, "\nGB a rank%16s%24s%24s\n     N", "7.5 B", "128 B", "1 T");
+  say(world, "\nGB per rank%14s%24s%24s\n     N", "7.5 B", "128 B", "1 T");
   for (int i = 0; i < 3; ++i) say(world, "   %7s%7s%7s", "P_os", "+g", "+p");
   say(world, "\n");
   tutorial::StageCurves curves;

@@ -93,7 +93,8 @@ void train_gpt3(Communicator& world, int shards) {
 // [end]
 
 void scale_gpt3(const std::string& folder) {
-  std::printf("\nGPT-3 under fully_shard alone, one sequence a rank: what a rank has in a step\n");
+  std::printf(
+      "\nGPT-3 under fully_shard alone, one sequence per rank: what a rank has in a step\n");
   std::printf("   ranks  shards   calls   GB sent   GB held   seconds   exposed\n");
   std::vector<tutorial::ScaledStep> steps;
   for (const bool hybrid : {false, true}) {
@@ -286,8 +287,9 @@ int main(int argc, char** argv) {
   std::optional<int64_t> rounds;
   hero::Device device = hero::kCpu;
   command.text("--out", folder, "folder for figures")
-      .number("--link", link,
-              "bytes a second: no plans; rehearsals are compared with threads that send no faster")
+      .number(
+          "--link", link,
+          "bytes per second: no plans; rehearsals are compared with threads that send no faster")
       .count("--rounds", rounds, "of these measurements: 9")
       .device(device);
   return command.run(argc, argv, [&] {

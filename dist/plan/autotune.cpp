@@ -92,7 +92,7 @@ std::string Tuned::table() const {
   const bool has_plan =
       std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.planned > 0.0; });
   std::string text = has_plan ? "     planned" : "";
-  text += "   ms a step   MB held   steps  candidate\n";
+  text += " ms per step   MB held   steps  candidate\n";
   for (const TuneEntry& entry : entries) {
     char line[96];
     if (has_plan) {

@@ -56,7 +56,7 @@ std::string why(const Plan& plan, const PlanGroup& group) {
              unit.name));
   }
   if (group.host_too_large > 0) {
-    add(line("%lld too large for the hosts, by %.1f %s a rank or more",
+    add(line("%lld too large for the hosts, by %.1f %s per rank or more",
              static_cast<long long>(group.host_too_large),
              unit.of(static_cast<double>(group.least_over)), unit.name));
   }
@@ -85,7 +85,7 @@ std::string table(const Plan& plan) {
   const PlanRequest& r = plan.request;
   const BytesUnit unit = unit_of(plan);
   std::string text =
-      line("%d ranks, %d a host with %s each; %lld sequences of %lld a step\n", r.ranks,
+      line("%d ranks, %d per host with %s each; %lld sequences of %lld per step\n", r.ranks,
            r.cluster.per_host, whole(r.cluster.memory).c_str(),
            static_cast<long long>(r.global_batch), static_cast<long long>(r.model.block_size));
   const bool has_hosts = r.cluster.host_memory > 0;

@@ -371,12 +371,13 @@ Rehearsal replay(const Recording& recording, const Cluster& cluster, bool spans)
   check(!recording.ranks.empty(), "replay: no rank has run");
   check(cluster.per_host > 0 && cluster.inside.bytes_per_second > 0 &&
             cluster.outside.bytes_per_second > 0,
-        "replay: a cluster has at least one rank a host and links of more than 0 bytes a second: ",
+        "replay: a cluster has at least one rank per host and links of more than 0 bytes per "
+        "second: ",
         cluster.per_host, ", ", cluster.inside.bytes_per_second, ", ",
         cluster.outside.bytes_per_second);
   check(cluster.host_bytes_per_second > 0 && cluster.host_link.bytes_per_second > 0 &&
             cluster.disk_bytes_per_second > 0,
-        "replay: the host's memory, its link and its disk move more than 0 bytes a second: ",
+        "replay: the host's memory, its link and its disk move more than 0 bytes per second: ",
         cluster.host_bytes_per_second, ", ", cluster.host_link.bytes_per_second, ", ",
         cluster.disk_bytes_per_second);
   return Play(recording, cluster, spans).run();

@@ -55,7 +55,7 @@ void add_offload(std::string& out, const Rehearsal& step) {
   });
   const bool offloads = std::any_of(step.ranks.begin(), step.ranks.end(), moves_bytes);
   if (!offloads || peak == step.ranks.end()) return;
-  line(out, "waiting for offloaded bytes", percent(step.transfers), "of the step, a rank");
+  line(out, "waiting for offloaded bytes", percent(step.transfers), "of the step, per rank");
   line(out, "memory of the host, at most", bytes_text(peak->host_peak_total), "of that rank");
   for (int tag = 0; tag < kMemoryTagCount; ++tag) {
     const int64_t bytes = peak->host_peak[static_cast<size_t>(tag)];
@@ -125,7 +125,7 @@ std::string Rehearsal::table() const {
   double compute = 0.0;
   for (const ReplayRank& rank : ranks) compute += rank.compute * mean;
   line(out, "a step", seconds_text(seconds), "on " + std::to_string(world_size) + " ranks");
-  line(out, "computing", percent(compute / whole), "of it, a rank");
+  line(out, "computing", percent(compute / whole), "of it, per rank");
   line(out, "exposed communication", percent(exposed), "waiting for collectives");
   line(out, "bubble", percent(bubble), "waiting for messages and for other ranks");
   line(out, "MFU", percent(mfu), "of the devices' peak");
@@ -144,15 +144,15 @@ std::string Rehearsal::table() const {
   }
   add_offload(out, *this);
   for (const auto& [axis, bytes] : bytes_by_axis) {
-    line(out, "sent over " + axis, bytes_text(bytes), "a rank");
+    line(out, "sent over " + axis, bytes_text(bytes), "per rank");
   }
   int64_t inside = 0, outside = 0;
   for (const ReplayRank& rank : ranks) {
     inside = std::max(inside, rank.sent_inside);
     outside = std::max(outside, rank.sent_outside);
   }
-  line(out, "sent inside the host", bytes_text(inside), "a rank");
-  line(out, "sent outside", bytes_text(outside), "a rank");
+  line(out, "sent inside the host", bytes_text(inside), "per rank");
+  line(out, "sent outside", bytes_text(outside), "per rank");
   constexpr size_t kMost = 5;
   if (!waits.empty()) out += "longest waits\n";
   for (size_t i = 0; i < std::min(waits.size(), kMost); ++i) {

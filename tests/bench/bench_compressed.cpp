@@ -82,14 +82,14 @@ int main(int argc, char** argv) {
   const int steps = argc > 1 ? std::max(std::atoi(argv[1]), 1) : 15;
   const Times alone = measure(Method::adam, steps, 0.0);
   const double rate = alone.bytes / (kShare * alone.step);
-  std::printf("2 ranks; DDP without a link %.1f ms a step, %.1f MB; link of %.1f MB/s\n",
+  std::printf("2 ranks; DDP without a link %.1f ms per step, %.1f MB; link of %.1f MB/s\n",
               1e3 * alone.step, 1e-6 * alone.bytes, 1e-6 * rate);
   double plain = 0.0;
   for (const Method method :
        {Method::adam, Method::bf16, Method::int8, Method::int4, Method::one_bit}) {
     const Times seen = measure(method, steps, rate);
     if (method == Method::adam) plain = seen.step;
-    std::printf("  %-20s %8.1f ms a step, its bytes alone %8.1f ms, %5.2f times as fast\n",
+    std::printf("  %-20s %8.1f ms per step, its bytes alone %8.1f ms, %5.2f times as fast\n",
                 kNames[static_cast<int>(method)], 1e3 * seen.step, 1e3 * seen.bytes / rate,
                 plain / seen.step);
   }

@@ -76,7 +76,7 @@ Times measure(int replicas, int steps) {
 
 int main(int argc, char** argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 9;
-  std::printf("replicas x shards   ms a step   of flat   MB between replicas\n");
+  std::printf("replicas x shards ms per step   of flat   MB between replicas\n");
   double flat = 0.0;
   for (const int replicas : {1, 2, 4, 8}) {
     const Times times = measure(replicas, steps);

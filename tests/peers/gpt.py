@@ -93,7 +93,7 @@ torch.set_num_threads(1)
 data = load_file(folder + "/batches.safetensors")
 steps = len(data["train"])
 found = {"Hero": [], "PyTorch": []}
-print(f"{steps} steps; validation loss a token, seconds")
+print(f"{steps} steps; validation loss per token, seconds")
 for seed in seeds:
     hero = load_file(f"{folder}/hero_{seed}.safetensors")
     torch.manual_seed(int(seed))

@@ -63,7 +63,7 @@ RATIOS = [
 LAYERS = ("c_attn", "attn_c_proj", "c_fc", "mlp_c_proj", "lm_head")
 RATIOS += [(f"{layer}, {kind}", f"gemm_{layer}_{kind}", "eager", "eager", None)
            for layer in LAYERS for kind in ("forward", "input", "weight")]
-# bytes a second, as a share of the copy's: least share (None: no goal)
+# bytes per second, as a share of the copy's: least share (None: no goal)
 SHARES = {"cross_entropy": None, "cross_entropy_bf16": 0.85, "add_layer_norm": 0.85, "clip_adamw": 0.85, "add": 0.85,
           "sum": 0.85, "softmax": 0.85, "layer_norm": 0.85, "embedding_backward": None}
 MEMORY = ("gpt2_b16", 0.7)  # most of PyTorch's peak

@@ -63,7 +63,7 @@ def main():
         for _ in range(options.rounds):
             for key, (command, environment) in sides.items():
                 best[key] = min(best[key], said_by(command, environment)["ms"])
-        print(f"{model}: ms a step of two ranks, and how many times as fast as PyTorch on the same rung")
+        print(f"{model}: ms per step of two ranks, and how many times as fast as PyTorch on the same rung")
         for (side, rung), ms in best.items():
             peer = best["PyTorch" if rung != "none" else "PyTorch, 2 threads", PEERS.get(rung, rung)]
             print(f"{side:20} {rung:11} {ms:10.2f} {peer / ms:8.2f}", flush=True)

@@ -38,12 +38,12 @@ Values mean_losses(const Communicator& world, const std::vector<double>& mine) {
 }
 
 void show_runs(const Communicator& world, const std::vector<RunCourse>& courses, double link) {
-  say(world, "  %-16s %10s %14s %14s %10s %9s\n", "", "last loss", "bytes a step", "by formula",
+  say(world, "  %-16s %10s %16s %14s %10s %9s\n", "", "last loss", "bytes per step", "by formula",
       "all bytes", "of Adam's");
   bool as_said = true, same = true;
   for (const RunCourse& course : courses) {
     const double all = course.bytes.back();
-    say(world, "  %-16s %10.4f %14lld %14lld %10.0f %8.1f%%\n", course.name.c_str(), end_of(course),
+    say(world, "  %-16s %10.4f %16lld %14lld %10.0f %8.1f%%\n", course.name.c_str(), end_of(course),
         static_cast<long long>(course.last), static_cast<long long>(course.formula), all,
         100.0 * all / courses.front().bytes.back());
     as_said = as_said && course.as_said;

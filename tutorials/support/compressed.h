@@ -23,7 +23,7 @@ struct RunCourse {
 /// The means over the ranks of what each of them has. Leaves the ledger of the traffic as it was.
 Values mean_losses(const Communicator& world, const std::vector<double>& mine);
 
-/// A table of them; with a link of so many bytes a second their times, too.
+/// A table of them; with a link of so many bytes per second their times, too.
 void show_runs(const Communicator& world, const std::vector<RunCourse>& courses, double link);
 
 /// Losses by what was sent, into folder/name; with --link by time, too, into folder/name_link.

@@ -103,7 +103,7 @@ class Report {
 };
 
 /// With --link: prints how long the shortest step of each run took on rank 0, beside the time that
-/// its bytes alone take on a link of `link` bytes a second. Without, when that is 0, nothing.
+/// its bytes alone take on a link of `link` bytes per second. Without, when that is 0, nothing.
 void show_times(const Communicator& world, double link, const std::vector<const Report*>& runs);
 
 /// "2.3464 1.7123": the mean over the ranks of the numbers that each of them has, with four

@@ -32,7 +32,7 @@ Corpus king_james_corpus(const CorpusOptions& options) {
   const data::TokenDatasetOptions samples{.block = options.block};
   const double share = static_cast<double>(text.size()) / static_cast<double>(tokens.size());
   if (!options.silent) {
-    std::printf("text: %zu characters, %lld tokens of %lld kinds, %.2f characters a token\n",
+    std::printf("text: %zu characters, %lld tokens of %lld kinds, %.2f characters per token\n",
                 text.size(), static_cast<long long>(tokens.size()),
                 static_cast<long long>(tokenizer->vocab_size()), share);
   }
@@ -48,7 +48,7 @@ double Curves::mean_of_last(int64_t count) const {
 }
 
 void draw_losses(const Curves& curves, const std::string& folder, const std::string& name) {
-  Figure("A GPT learns the King James Bible", "step", "loss a token")
+  Figure("A GPT learns the King James Bible", "step", "loss per token")
       .legend("top right")
       .line("training", curves.train_steps, curves.train, 1.4)
       .line("validation", curves.validation_steps, curves.validation)

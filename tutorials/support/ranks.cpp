@@ -30,7 +30,7 @@ int run_ranks(int argc, char** argv, const Ranked& program,
       .flag("--prefix", prefix, "every rank prints, its lines begin with its number")
       .text("--timeout", timeout, "seconds that a rank waits for the others")
       .text("--engine", engine, "what carries the messages")
-      .number("--link", link, "bytes a second that leave a rank, for ranks that are threads")
+      .number("--link", link, "bytes per second that leave a rank, for ranks that are threads")
       .device(device)
       .text("--out", options.out, "folder for figures");
   add_trace(command, trace);

@@ -24,7 +24,7 @@ struct Ranked {
 struct RankOptions {
   std::string out = "figures";  ///< folder for figures
   int64_t steps = 0;            ///< Ranked::steps or --steps
-  double link = 0.0;            ///< bytes a second that leave a rank, of --link; 0: no such option
+  double link = 0.0;  ///< bytes per second that leave a rank, of --link; 0: no such option
 };
 
 /// Runs `body` on every rank and its device (device.h). The options are launch()'s, --device,

@@ -246,7 +246,7 @@ TEST_CASE("plan: where nothing fits it says by how much") {
   CHECK(found.best.empty());
   CHECK(found.rehearsed == 0);
   CHECK_THAT(table(found), ContainsSubstring("none fits"));
-  CHECK_THAT(table(found), ContainsSubstring("2 ranks, 2 a host with 1 kB each"));
+  CHECK_THAT(table(found), ContainsSubstring("2 ranks, 2 per host with 1 kB each"));
   for (const PlanGroup& group : found.groups) {
     const double over = static_cast<double>(group.least_memory - request.cluster.memory) / 1e3;
     std::ostringstream amount;

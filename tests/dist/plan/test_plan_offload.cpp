@@ -166,7 +166,7 @@ TEST_CASE("plan: what fits no device is offloaded, where the hosts have room") {
   const Plan none = plan(small);
   CHECK(none.best.empty());
   CHECK_THAT(table(none), ContainsSubstring("too large for the hosts, by ") &&
-                              ContainsSubstring(" MB a rank or more"));
+                              ContainsSubstring(" MB per rank or more"));
   for (const PlanGroup& g : none.groups) CHECK(g.strategies == g.too_large + g.host_too_large);
   small = request;  // states on disk need less of the hosts' memory
   int64_t on_disk = std::numeric_limits<int64_t>::max(), on_host = on_disk;

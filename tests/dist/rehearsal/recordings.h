@@ -65,7 +65,7 @@ class HandMade {
   std::vector<int64_t> calls_;
 };
 
-/// Hosts of four ranks, links of 100 bytes a second inside and 10 outside, no latency.
+/// Hosts of four ranks, links of 100 bytes per second inside and 10 outside, no latency.
 inline hero::dist::Cluster plain_cluster() {
   hero::dist::Cluster cluster;
   cluster.per_host = 4;

@@ -25,7 +25,7 @@ using Kind = TimelineEvent::Kind;
 
 constexpr double kExact = 1e-12;  // sums of a few doubles
 
-// Links of 50 bytes a second each way; a disk of 40, of which each of four devices has 10.
+// Links of 50 bytes per second each way; a disk of 40, of which each of four devices has 10.
 Cluster with_host() {
   Cluster cluster = plain_cluster();
   cluster.host_link = {0.5, 50.0};
@@ -202,7 +202,7 @@ TEST_CASE("rehearsal: the table says what is offloaded, and a cluster without ra
   Cluster none;
   none.host_link.bytes_per_second = 0.0;
   CHECK_THROWS_WITH(rehearse(2, program({}), none),
-                    ContainsSubstring("move more than 0 bytes a second: "));
+                    ContainsSubstring("move more than 0 bytes per second: "));
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ TEST_CASE("autotune: the best of a plan, each tried, beside what was planned", "
     // [end]
     expect(tuned.entries.size() == 4 && tuned.best >= 0, "four of them");
     for (const TuneEntry& entry : tuned.entries) expect(entry.planned > 0.0, entry.name);
-    expect(text.find("     planned   ms a step") == 0, text);
+    expect(text.find("     planned ms per step") == 0, text);
   });
 }
 
