@@ -189,8 +189,9 @@ Tensor multi_dot(const std::vector<Tensor>& matrices) {
   for (size_t i = 0; i < m.size(); ++i) {
     check(m[i].ndim() == 2, "multi_dot: tensor ", i, " has shape ", matrices[i].shape(),
           "; those between the first and the last must be matrices");
-    check(i == 0 || m[i].size(0) == m[i - 1].size(1), "multi_dot: tensors ", i - 1, " and ", i,
-          " do not fit: ", m[i - 1].shape(), " and ", m[i].shape());
+    const Tensor& before = m[i == 0 ? 0 : i - 1];
+    check(i == 0 || m[i].size(0) == before.size(1), "multi_dot: tensors ", i - 1, " and ", i,
+          " do not fit: ", before.shape(), " and ", m[i].shape());
     sizes.push_back(static_cast<double>(m[i].size(1)));
   }
   Tensor result = chain(m, best_splits(sizes), 0, m.size() - 1);
