@@ -3,6 +3,7 @@
 
 #include <hero/autograd/accumulate.h>
 #include <hero/autograd/partition.h>
+#include <hero/core/at_fork.h>
 
 namespace hero {
 
@@ -18,10 +19,9 @@ Refills& refills() {
   static auto* all = new Refills;
   return *all;
 }
-
-}  // namespace
-
-namespace {
+[[maybe_unused]] const bool kRefillsAtFork =
+    core::at_fork([] { refills().mutex.lock(); }, [] { refills().mutex.unlock(); },
+                  [] { refills().mutex.unlock(); });  // see [note: forks]
 
 [[noreturn]] void no_single_group(const char* op) {
   fail(op, ": the owners of this parameter are no single group of ranks");

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include <hero/core/allocator.h>
+#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>
 
@@ -90,10 +91,9 @@ struct SharedCache {
 constinit SharedCache shared_cache;
 static_assert(std::is_trivially_destructible_v<SharedCache>);
 
-// A child that is forked while another thread has the lock must find it free.
-[[maybe_unused]] const int kFreeAtFork =
-    pthread_atfork([] { shared_cache.mutex.lock(); }, [] { shared_cache.mutex.unlock(); },
-                   [] { shared_cache.mutex.unlock(); });
+[[maybe_unused]] const bool kSharedCacheAtFork =
+    at_fork([] { shared_cache.mutex.lock(); }, [] { shared_cache.mutex.unlock(); },
+            [] { shared_cache.mutex.unlock(); });  // see [note: forks]
 
 // Free small blocks of one thread.
 struct SmallCache {
@@ -110,19 +110,23 @@ struct SmallCache {
     for (Block*& list : lists) free_all(list);
     for (int& count : counts) count = 0;
   }
+  // Of the values of threads, at whose end their caches end.
+  static pthread_key_t key() {
+    static const pthread_key_t value = [] {
+      pthread_key_t made{};
+      const auto end = [](void* cache) { static_cast<SmallCache*>(cache)->end(); };
+      check(pthread_key_create(&made, end) == 0, "allocate: the process has no more keys");
+      return made;
+    }();
+    return value;
+  }
 
  private:
   // By a key, not by a destructor of the thread: the first use may be when memory is out, and to
   // note a destructor takes some.
   [[gnu::cold, gnu::noinline]] bool open() {
     if (state == State::over) return false;
-    static const pthread_key_t key = [] {
-      pthread_key_t made{};
-      const auto end = [](void* cache) { static_cast<SmallCache*>(cache)->end(); };
-      check(pthread_key_create(&made, end) == 0, "allocate: the process has no more keys");
-      return made;
-    }();
-    state = pthread_setspecific(key, this) == 0 ? State::open : State::over;
+    state = pthread_setspecific(key(), this) == 0 ? State::open : State::over;
     return state == State::open;
   }
   void end() {
@@ -132,6 +136,13 @@ struct SmallCache {
 };
 
 constinit thread_local SmallCache small_cache;
+
+[[maybe_unused]] const bool kKeyAtFork = at_fork([] {
+  try {
+    SmallCache::key();
+  } catch (const std::exception&) {  // the first small block will say it again
+  }
+});
 
 void* system_block(int64_t bytes) {
   const int64_t alignment = bytes >= kHugeBytes ? kHugePage : kAlignment;

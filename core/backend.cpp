@@ -1,4 +1,5 @@
 #include <hero/core/accelerator.h>
+#include <hero/core/at_fork.h>
 #include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/meta/planned_host.h>
@@ -20,6 +21,14 @@ Backend& plain_backend(Device device) {
   if (device.type == DeviceType::meta) return meta_backend();
   return accelerator("backend", device).backend(device.index);
 }
+
+// see [note: forks]
+[[maybe_unused]] const bool kCpuBackendAtFork = at_fork([] {
+  try {
+    cpu_backend();
+  } catch (const std::exception&) {  // the first kernel will say it again, to somebody who listens
+  }
+});
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/fetcher.h>
 
 namespace hero::core {
@@ -16,14 +17,16 @@ struct Fetchers {
   std::unordered_map<const Storage*, Fetcher*> by_storage;
 };
 
-// Most programs have none, and ask for no lock. Nor for what is made at a first call: a child that
-// is forked while another thread makes it would wait for it forever.
+// Most programs have none, and ask for no lock.
 constinit std::atomic<size_t> fetcher_count = 0;
 
 Fetchers& fetchers() {
   static auto* value = new Fetchers;  // storages of static lifetime may end later
   return *value;
 }
+[[maybe_unused]] const bool kFetchersAtFork =
+    at_fork([] { fetchers().mutex.lock(); }, [] { fetchers().mutex.unlock(); },
+            [] { fetchers().mutex.unlock(); });  // see [note: forks]
 
 // A derived class may name the protected count, and so read that of any object.
 struct CountOf : Counted {

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <type_traits>
 
 #include <hero/core/kernels/wrapping.h>
 #include <hero/core/ledger.h>
@@ -10,11 +11,9 @@ namespace {
 thread_local Ledger* thread_ledger = nullptr;
 thread_local MemoryTag thread_tag = MemoryTag::activation;
 
-Ledger& process_ledger() {
-  // Leaked on purpose: storages of static lifetime are discharged after main.
-  static Ledger* ledger = new Ledger;
-  return *ledger;
-}
+// Without a destructor: storages of static lifetime are discharged after main.
+static_assert(std::is_trivially_destructible_v<Ledger>);
+constinit Ledger ledger_of_process, ledger_of_plans;
 
 void raise_to(std::atomic<int64_t>& peak, int64_t value) {
   int64_t seen = peak.load(std::memory_order_relaxed);
@@ -93,12 +92,9 @@ std::string Ledger::table(DeviceType device) const {
   return text + line("total", live(device), peak(device));
 }
 
-Ledger& current_ledger() { return thread_ledger ? *thread_ledger : process_ledger(); }
+Ledger& current_ledger() { return thread_ledger ? *thread_ledger : ledger_of_process; }
 
-Ledger& planned_ledger() {
-  static Ledger* ledger = new Ledger;  // leaked as process_ledger() is
-  return *ledger;
-}
+Ledger& planned_ledger() { return ledger_of_plans; }
 
 LedgerScope::LedgerScope(Ledger& ledger) : previous_(thread_ledger) { thread_ledger = &ledger; }
 LedgerScope::~LedgerScope() { thread_ledger = previous_; }

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/cores.h>
 #include <hero/core/error.h>
 #include <hero/core/pause.h>
@@ -261,13 +262,11 @@ void begin_anew() {
 }
 
 Limits& limits() {
-  static Limits* const all = [] {
-    auto* made = new Limits;  // see [note: how long the pool lives]
-    pthread_atfork([] { limits().mutex.lock(); }, [] { limits().mutex.unlock(); }, begin_anew);
-    return made;
-  }();
+  static auto* const all = new Limits;  // see [note: how long the pool lives]
   return *all;
 }
+[[maybe_unused]] const bool kLimitsAtFork =
+    core::at_fork([] { limits().mutex.lock(); }, [] { limits().mutex.unlock(); }, begin_anew);
 
 [[gnu::cold, gnu::noinline]] Pool& make_pool() {
   const int wanted = limits().wanted();

@@ -8,6 +8,7 @@
 #define Eigen hero_eigen
 #include <Eigen/Eigenvalues>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/products/matrix_batch.h>
 #include <hero/core/cpu/products/wide_svd.h>
@@ -16,6 +17,13 @@
 namespace hero::core {
 
 using namespace linalg;
+
+namespace {
+
+// Eigen asks once for the sizes of the caches; see [note: forks]
+[[maybe_unused]] const bool kEigenCachesAtFork = at_fork([] { Eigen::l1CacheSize(); });
+
+}  // namespace
 
 SVD svd(const Array& a) {
   check_input("svd", a);

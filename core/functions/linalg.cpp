@@ -9,6 +9,7 @@
 #include <Eigen/LU>
 #include <Eigen/QR>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/backend.h>
 #include <hero/core/cpu/products/matrix_batch.h>
 #include <hero/core/functions/linalg.h>
@@ -16,6 +17,13 @@
 namespace hero::core {
 
 using namespace linalg;
+
+namespace {
+
+// Eigen asks once for the sizes of the caches; see [note: forks]
+[[maybe_unused]] const bool kLinalgCachesAtFork = at_fork([] { Eigen::l1CacheSize(); });
+
+}  // namespace
 
 namespace {
 

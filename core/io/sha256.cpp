@@ -32,13 +32,10 @@ uint32_t big_endian(const std::byte* bytes) {
 }
 
 #ifdef __x86_64__
-bool has_instructions() {
-  static const bool has = [] {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
-  }();
-  return has;
-}
+const bool kHasInstructions = [] {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
+}();
 
 // Four rounds at a time; the instructions keep the state as (a, b, e, f) and (c, d, g, h).
 [[gnu::target("sha,sse4.1")]] void block_by_instructions(std::array<uint32_t, 8>& state,
@@ -75,7 +72,7 @@ bool has_instructions() {
 
 void Sha256::block(const std::byte* bytes) {
 #ifdef __x86_64__
-  if (!by_words_ && has_instructions()) return block_by_instructions(state_, bytes);
+  if (!by_words_ && kHasInstructions) return block_by_instructions(state_, bytes);
 #endif
   block_by_words(bytes);
 }

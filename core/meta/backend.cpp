@@ -1,5 +1,6 @@
 // The meta device: shapes without bytes. Every family has nothing to compute; what needs values
 // fails.
+#include <hero/core/at_fork.h>
 #include <hero/core/backend.h>
 #include <hero/core/cpu/products/halves.h>
 #include <hero/core/fetcher.h>
@@ -234,5 +235,14 @@ Backend& planned_host_backend() {
   static auto* const backend = new MetaBackend;
   return *backend;
 }
+
+namespace {
+
+[[maybe_unused]] const bool kMetaBackendsAtFork = at_fork([] {
+  meta_backend();
+  planned_host_backend();
+});  // see [note: forks]
+
+}  // namespace
 
 }  // namespace hero::core

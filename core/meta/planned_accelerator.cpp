@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <hero/core/array.h>
+#include <hero/core/at_fork.h>
 #include <hero/core/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
@@ -97,5 +98,12 @@ Accelerator& planned_accelerator() {
   static auto* const accelerator = new PlannedAccelerator;  // leaked, as the backends
   return *accelerator;
 }
+
+namespace {
+
+[[maybe_unused]] const bool kPlannedAcceleratorAtFork =
+    at_fork([] { planned_accelerator(); });  // see [note: forks]
+
+}  // namespace
 
 }  // namespace hero::core

@@ -2,6 +2,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/planned_device.h>
 #include <hero/core/profile/metered_backend.h>
 #include <hero/core/profile/work_of.h>
@@ -349,13 +350,24 @@ class MeteredBackend final : public Backend {
   const WorkPlace place_;
 };
 
+constinit std::mutex metered_mutex;
+
+std::unordered_map<Backend*, MeteredBackend>& metered_backends() {
+  static auto* const all = new std::unordered_map<Backend*, MeteredBackend>;  // as backends, leaked
+  return *all;
+}
+[[maybe_unused]] const bool kMeteredAtFork = at_fork(
+    [] {
+      metered_mutex.lock();
+      metered_backends();
+    },
+    [] { metered_mutex.unlock(); }, [] { metered_mutex.unlock(); });  // see [note: forks]
+
 }  // namespace
 
 Backend& metered(Backend& inner, WorkPlace place) {
-  static auto* const mutex = new std::mutex;  // leaked, as the backends
-  static auto* const made = new std::unordered_map<Backend*, MeteredBackend>;
-  const std::lock_guard lock(*mutex);
-  return made->try_emplace(&inner, inner, place).first->second;
+  const std::lock_guard lock(metered_mutex);
+  return metered_backends().try_emplace(&inner, inner, place).first->second;
 }
 
 }  // namespace hero::core

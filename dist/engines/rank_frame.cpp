@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
 #include <hero/dist/engines/engine.h>
@@ -18,43 +19,47 @@ namespace {
 // [note: ledgers outlive ranks]
 // A storage is charged to the ledger of the rank that made it, and a program may keep it after the
 // rank has ended. So ledgers are never freed; one whose bytes are all gone serves again.
+struct KeptLedger {
+  Ledger ledger;
+  bool lent = false;
+};
+constinit std::mutex kept_ledgers_mutex;
+std::vector<std::unique_ptr<KeptLedger>>& kept_ledgers() {
+  static auto* const instance = new std::vector<std::unique_ptr<KeptLedger>>;
+  return *instance;
+}
+[[maybe_unused]] const bool kKeptLedgersAtFork = core::at_fork(
+    [] {
+      kept_ledgers_mutex.lock();
+      kept_ledgers();
+    },
+    [] { kept_ledgers_mutex.unlock(); }, [] { kept_ledgers_mutex.unlock(); });  // see [note: forks]
+
 class LedgerLoan {
  public:
   LedgerLoan() {
-    const std::lock_guard<std::mutex> lock(mutex());
-    const auto usable = [](const auto& entry) { return !entry->lent && empty(entry->ledger); };
-    auto& all = entries();
+    const std::lock_guard<std::mutex> lock(kept_ledgers_mutex);
+    const auto usable = [](const auto& kept) { return !kept->lent && empty(kept->ledger); };
+    auto& all = kept_ledgers();
     const auto found = std::find_if(all.begin(), all.end(), usable);
-    entry_ = found != all.end() ? found->get() : all.emplace_back(new Entry).get();
-    entry_->lent = true;
-    entry_->ledger.reset_peak();
+    kept_ = found != all.end() ? found->get() : all.emplace_back(new KeptLedger).get();
+    kept_->lent = true;
+    kept_->ledger.reset_peak();
   }
   ~LedgerLoan() {
-    const std::lock_guard<std::mutex> lock(mutex());
-    entry_->lent = false;
+    const std::lock_guard<std::mutex> lock(kept_ledgers_mutex);
+    kept_->lent = false;
   }
   LedgerLoan(const LedgerLoan&) = delete;
   LedgerLoan& operator=(const LedgerLoan&) = delete;
-  Ledger& ledger() { return entry_->ledger; }
+  Ledger& ledger() { return kept_->ledger; }
 
  private:
-  struct Entry {
-    Ledger ledger;
-    bool lent = false;
-  };
   static bool empty(const Ledger& ledger) {
     return ledger.live(DeviceType::cpu) == 0 && ledger.live(DeviceType::meta) == 0 &&
            ledger.live(DeviceType::cuda) == 0;
   }
-  static std::mutex& mutex() {
-    static auto* const instance = new std::mutex;
-    return *instance;
-  }
-  static std::vector<std::unique_ptr<Entry>>& entries() {
-    static auto* const instance = new std::vector<std::unique_ptr<Entry>>;
-    return *instance;
-  }
-  Entry* entry_ = nullptr;
+  KeptLedger* kept_ = nullptr;
 };
 
 // Writes whole lines, each with the rank in front, to a buffer that all ranks share.

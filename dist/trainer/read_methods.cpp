@@ -1,6 +1,7 @@
 // Optimizers and schedules by DeepSpeed's names.
 #include <vector>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/json/reader.h>
 #include <hero/dist/trainer/read_sections.h>
 
@@ -46,6 +47,8 @@ const std::vector<Known>& optimizers() {
        {"var_freeze_step", "var_update_scaler", "local_step_scaler", "local_step_clipper"}}};
   return list;
 }
+[[maybe_unused]] const bool kOptimizersAtFork =
+    core::at_fork([] { optimizers(); });  // see [note: forks]
 
 std::string listed(const std::vector<const char*>& names) {
   std::string text;

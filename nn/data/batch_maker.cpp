@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,9 @@
 
 namespace hero::nn::data {
 namespace {
+
+// Workers of a parent process; what the list reaches counts as in use.
+constinit std::atomic<BatchWorkers*> last_kept = nullptr;
 
 // This thread's generator set to the numbers of one batch, and put back.
 class BatchNumbers {
@@ -74,8 +78,7 @@ void BatchWorkers::End::operator()(BatchWorkers* workers) const {
     delete workers;
     return;
   }
-  static auto* const kept = new std::vector<BatchWorkers*>;  // what they point to counts as in use
-  kept->push_back(workers);
+  workers->kept_before_ = last_kept.exchange(workers);
 }
 
 void BatchWorkers::stop() {

@@ -70,6 +70,7 @@ class BatchWorkers {
   int64_t claimed_;  // the next batch that no worker has begun
   int64_t taken_;    // the next batch to hand out
   bool stopping_ = false;
+  BatchWorkers* kept_before_ = nullptr;  // by End
   const int process_;
   std::vector<std::thread> threads_;
 };

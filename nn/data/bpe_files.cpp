@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
@@ -46,6 +47,8 @@ const ByteText& byte_text() {
   static const ByteText table;
   return table;
 }
+[[maybe_unused]] const bool kByteTextAtFork =
+    core::at_fork([] { byte_text(); });  // see [note: forks]
 
 std::string to_text(const std::string& bytes) {
   std::string text;

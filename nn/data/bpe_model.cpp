@@ -11,11 +11,11 @@ namespace {
 
 constexpr size_t kShortPiece = 48;  // up to here a scan for the lowest rank beats a heap
 
-std::array<uint8_t, 256> make_byte_order() {
+constexpr std::array<uint8_t, 256> make_byte_order() {
   const auto prints = [](int byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
   };
-  std::array<uint8_t, 256> order;
+  std::array<uint8_t, 256> order{};
   size_t at = 0;
   for (const bool printing : {true, false}) {
     for (int byte = 0; byte < 256; ++byte) {
@@ -85,7 +85,7 @@ class LongPiece {
 }  // namespace
 
 const std::array<uint8_t, 256>& bpe_byte_order() {
-  static const std::array<uint8_t, 256> order = make_byte_order();
+  static constexpr std::array<uint8_t, 256> order = make_byte_order();
   return order;
 }
 

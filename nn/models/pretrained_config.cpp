@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
@@ -13,70 +15,67 @@ namespace {
 constexpr uint64_t kMostConfigBytes = uint64_t{1} << 24;
 
 // Keys of any configuration that say what a tokenizer, a sampler or a training run does.
-const std::set<std::string>& keys_of_no_effect() {
-  static const std::set<std::string> keys = {"_attn_implementation",
-                                             "_attn_implementation_autoset",
-                                             "_commit_hash",
-                                             "_name_or_path",
-                                             "architectures",
-                                             "bad_words_ids",
-                                             "begin_suppress_tokens",
-                                             "bos_token_id",
-                                             "chunk_size_feed_forward",
-                                             "decoder_start_token_id",
-                                             "diversity_penalty",
-                                             "do_sample",
-                                             "dtype",
-                                             "early_stopping",
-                                             "encoder_no_repeat_ngram_size",
-                                             "eos_token_id",
-                                             "exponential_decay_length_penalty",
-                                             "finetuning_task",
-                                             "forced_bos_token_id",
-                                             "forced_eos_token_id",
-                                             "id2label",
-                                             "is_decoder",
-                                             "is_encoder_decoder",
-                                             "label2id",
-                                             "length_penalty",
-                                             "max_length",
-                                             "min_length",
-                                             "model_type",
-                                             "no_repeat_ngram_size",
-                                             "num_beam_groups",
-                                             "num_beams",
-                                             "num_return_sequences",
-                                             "output_attentions",
-                                             "output_hidden_states",
-                                             "output_scores",
-                                             "pad_token_id",
-                                             "prefix",
-                                             "pretraining_tp",
-                                             "problem_type",
-                                             "remove_invalid_values",
-                                             "repetition_penalty",
-                                             "return_dict",
-                                             "return_dict_in_generate",
-                                             "sep_token_id",
-                                             "summary_activation",
-                                             "summary_first_dropout",
-                                             "summary_proj_to_labels",
-                                             "summary_type",
-                                             "summary_use_proj",
-                                             "suppress_tokens",
-                                             "task_specific_params",
-                                             "temperature",
-                                             "tokenizer_class",
-                                             "top_k",
-                                             "top_p",
-                                             "torch_dtype",
-                                             "torchscript",
-                                             "transformers_version",
-                                             "typical_p",
-                                             "unk_token_id",
-                                             "use_cache"};
-  return keys;
-}
+constexpr std::string_view kKeysOfNoEffect[] = {"_attn_implementation",
+                                                "_attn_implementation_autoset",
+                                                "_commit_hash",
+                                                "_name_or_path",
+                                                "architectures",
+                                                "bad_words_ids",
+                                                "begin_suppress_tokens",
+                                                "bos_token_id",
+                                                "chunk_size_feed_forward",
+                                                "decoder_start_token_id",
+                                                "diversity_penalty",
+                                                "do_sample",
+                                                "dtype",
+                                                "early_stopping",
+                                                "encoder_no_repeat_ngram_size",
+                                                "eos_token_id",
+                                                "exponential_decay_length_penalty",
+                                                "finetuning_task",
+                                                "forced_bos_token_id",
+                                                "forced_eos_token_id",
+                                                "id2label",
+                                                "is_decoder",
+                                                "is_encoder_decoder",
+                                                "label2id",
+                                                "length_penalty",
+                                                "max_length",
+                                                "min_length",
+                                                "model_type",
+                                                "no_repeat_ngram_size",
+                                                "num_beam_groups",
+                                                "num_beams",
+                                                "num_return_sequences",
+                                                "output_attentions",
+                                                "output_hidden_states",
+                                                "output_scores",
+                                                "pad_token_id",
+                                                "prefix",
+                                                "pretraining_tp",
+                                                "problem_type",
+                                                "remove_invalid_values",
+                                                "repetition_penalty",
+                                                "return_dict",
+                                                "return_dict_in_generate",
+                                                "sep_token_id",
+                                                "summary_activation",
+                                                "summary_first_dropout",
+                                                "summary_proj_to_labels",
+                                                "summary_type",
+                                                "summary_use_proj",
+                                                "suppress_tokens",
+                                                "task_specific_params",
+                                                "temperature",
+                                                "tokenizer_class",
+                                                "top_k",
+                                                "top_p",
+                                                "torch_dtype",
+                                                "torchscript",
+                                                "transformers_version",
+                                                "typical_p",
+                                                "unk_token_id",
+                                                "use_cache"};
 
 }  // namespace
 
@@ -264,7 +263,8 @@ void PretrainedConfigReader::finish(const std::vector<std::string>& ignored) {
   }
   std::string unknown;
   for (const auto& [key, value] : values_.items()) {
-    const bool known = asked_.contains(key) || keys_of_no_effect().contains(key) ||
+    const bool known = asked_.contains(key) ||
+                       std::ranges::find(kKeysOfNoEffect, key) != std::end(kKeysOfNoEffect) ||
                        std::find(ignored.begin(), ignored.end(), key) != ignored.end();
     if (!known) unknown += (unknown.empty() ? "" : ", ") + key;
   }

@@ -7,11 +7,11 @@
 #include <thread>
 #include <utility>
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <hero/core/accelerator.h>
 #include <hero/core/allocator.h>
+#include <hero/core/at_fork.h>
 #include <hero/core/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/io/no_signals.h>
@@ -95,6 +95,7 @@ struct BackgroundWork::State {
   };
   static Live& live();
   static void wait_for_all();
+  static const bool kLiveAtFork;
 };
 
 BackgroundWork::State::Live& BackgroundWork::State::live() {
@@ -103,11 +104,12 @@ BackgroundWork::State::Live& BackgroundWork::State::live() {
     std::atexit(wait_for_all);
     return made;
   }();
-  // A child that is forked while another thread has the lock must find it free.
-  [[maybe_unused]] static const int free_at_fork = ::pthread_atfork(
-      [] { live().mutex.lock(); }, [] { live().mutex.unlock(); }, [] { live().mutex.unlock(); });
   return *all;
 }
+
+[[maybe_unused]] const bool BackgroundWork::State::kLiveAtFork =
+    core::at_fork([] { live().mutex.lock(); }, [] { live().mutex.unlock(); },
+                  [] { live().mutex.unlock(); });  // see [note: forks]
 
 void BackgroundWork::State::wait_for_all() {
   Live& all = live();

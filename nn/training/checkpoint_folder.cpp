@@ -55,15 +55,12 @@ bool is_complete(const fs::path& folder) { return path_exists((folder / kComplet
 
 // Threads of one process share its lock: what one of them is replacing is not for another to put
 // back.
-std::mutex& renaming() {
-  static auto* mutex = new std::mutex;  // leaked on purpose: threads may save while statics go
-  return *mutex;
-}
+constinit std::mutex renaming;
 
 // A process was killed between moving the old one aside and naming the new one. Where another
 // process writes it may be just there, and nothing is wrong.
 void put_back(const std::string& root) {
-  const std::lock_guard guard(renaming());
+  const std::lock_guard guard(renaming);
   std::shared_ptr<FolderLock> lock;
   for (const std::string& name : names_in(root)) {
     if (!name.ends_with(kReplaced)) continue;
@@ -128,7 +125,7 @@ void finish(const std::string& root, int64_t step) {
   mark.commit();
   flush_folder("checkpoint", unfinished.string());
   {
-    const std::lock_guard guard(renaming());
+    const std::lock_guard guard(renaming);
     if (path_exists(folder.string())) {
       remove_folder(aside);
       rename_folder(folder, aside);

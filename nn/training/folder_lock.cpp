@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
@@ -32,14 +33,17 @@ struct Held {
 };
 using FileKey = std::pair<dev_t, ino_t>;
 
-std::mutex& held_mutex() {
-  static auto* mutex = new std::mutex;  // leaked on purpose: locks may be let go in destructors of
-  return *mutex;                        // statics
-}
+constinit std::mutex held_mutex;
 std::map<FileKey, Held>& all_held() {
-  static auto* held = new std::map<FileKey, Held>;
+  static auto* held = new std::map<FileKey, Held>;  // leaked on purpose: statics may take locks
   return *held;
 }
+[[maybe_unused]] const bool kHeldAtFork = core::at_fork(
+    [] {
+      held_mutex.lock();
+      all_held();
+    },
+    [] { held_mutex.unlock(); }, [] { held_mutex.unlock(); });  // see [note: forks]
 
 void write_holder(int fd) {
   std::string text = "process ";
@@ -78,7 +82,7 @@ FolderLock::Attempt FolderLock::attempt_once(const std::string& path) {
   std::shared_ptr<FolderLock> lock(new FolderLock(fd));
   struct stat info {};
   if (::fstat(fd, &info) != 0) return {nullptr, errno};
-  const std::lock_guard guard(held_mutex());
+  const std::lock_guard guard(held_mutex);
   Held& held = all_held()[{info.st_dev, info.st_ino}];
   if (held.process == ::getpid()) {
     if (std::shared_ptr<FolderLock> mine = held.lock.lock()) return {mine, 0};

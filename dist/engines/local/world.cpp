@@ -2,6 +2,7 @@
 #include <chrono>
 #include <thread>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
 #include <hero/core/pause.h>
 #include <hero/dist/engines/local/group.h>
@@ -22,6 +23,12 @@ constexpr auto kYieldTime = std::chrono::microseconds(200);
 constexpr auto kNap = std::chrono::milliseconds(20);  // between two looks at the time-out
 constexpr int kNapRanks = 16;  // more of them look less often, or they would do nothing else
 
+int core_count() {
+  static const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return count;
+}
+[[maybe_unused]] const bool kCoresAtFork = core::at_fork([] { core_count(); });  // see [note: forks]
+
 }  // namespace
 
 LocalWorld::LocalWorld(int size, const Timeouts& timeouts, double link)
@@ -36,8 +43,7 @@ void LocalWorld::notify() {
 
 // `patience` lasts for a whole wait: a long one must not spin again after each event.
 bool LocalWorld::spin(uint64_t seen, int& patience) const {
-  static const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  if (size() > cores) patience = std::max(patience, kPauses);
+  if (size() > core_count()) patience = std::max(patience, kPauses);
   for (; patience < kPauses; ++patience) {
     if (events_.load() != seen) return true;
     core::pause();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
 #include <hero/dist/engines/engine.h>
 #include <hero/dist/engines/mpi/transport.h>
@@ -250,6 +251,7 @@ Library& library() {
   static auto* const instance = new Library;
   return *instance;
 }
+[[maybe_unused]] const bool kLibraryAtFork = core::at_fork([] { library(); });  // see [note: forks]
 
 void finalize() {
   Library& mpi = library();

@@ -45,7 +45,6 @@ class SimulatedEngine : public Engine {
   std::span<const int> world_ranks() const override { return group().world_ranks; }
 
   std::shared_ptr<Pending> post(Call call, core::Array input, core::Array output) override {
-    static const auto complete = std::make_shared<Complete>();
     if (call.op == Collective::send || call.op == Collective::recv) {
       check_message(call);
       group().message(call, rank(), self_->world->ended(world_rank_of(call.root)));
@@ -57,7 +56,7 @@ class SimulatedEngine : public Engine {
     if (RankRecorder* const recorder = RankRecorder::current()) {
       return recorder->begin(call, &group(), group().axis, group().world_ranks, rank());
     }
-    return complete;
+    return complete_;
   }
 
   std::shared_ptr<Engine> group(std::span<const int> members, const std::string& axis) override {
@@ -84,6 +83,7 @@ class SimulatedEngine : public Engine {
 
   std::shared_ptr<Rank> self_;
   std::shared_ptr<Membership> member_;
+  const std::shared_ptr<Complete> complete_ = std::make_shared<Complete>();
 };
 
 }  // namespace
