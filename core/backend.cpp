@@ -2,6 +2,7 @@
 #include <hero/core/at_fork.h>
 #include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
+#include <hero/core/device/asking_backend.h>
 #include <hero/core/meta/planned_host.h>
 #include <hero/core/planned_device.h>
 #include <hero/core/profile/metered_backend.h>
@@ -33,9 +34,10 @@ Backend& plain_backend(Device device) {
 }  // namespace
 
 Backend& backend(Device device) {
-  Backend& plain = plain_backend(device);
-  if (!work_meter) return plain;
-  return metered(plain, device == kPlannedHost ? WorkPlace::host : WorkPlace::device);
+  Backend* found = &plain_backend(device);
+  if (has_fetchers() && device.type != DeviceType::meta) found = &asking(*found);
+  if (!work_meter) return *found;
+  return metered(*found, device == kPlannedHost ? WorkPlace::host : WorkPlace::device);
 }
 
 }  // namespace hero::core

@@ -51,8 +51,10 @@ void set_fetcher(const Storage& storage, Fetcher* fetcher) {
   fetcher_count = all.by_storage.size();
 }
 
+bool has_fetchers() { return fetcher_count != 0; }
+
 Fetcher* fetcher_of(const Storage& storage) {
-  if (fetcher_count == 0) return nullptr;
+  if (!has_fetchers()) return nullptr;
   Fetchers& all = fetchers();
   const std::lock_guard lock(all.mutex);
   const auto found = all.by_storage.find(&storage);

@@ -26,6 +26,8 @@ class Fetcher {
 void set_fetcher(const Storage& storage, Fetcher* fetcher);
 /// The fetcher of the storage; null if there is none.
 Fetcher* fetcher_of(const Storage& storage);
+/// Whether any storage has a fetcher.
+bool has_fetchers();
 /// The number of references to the storage, by which a caller that knows some of them finds out
 /// whether there are others.
 uint32_t reference_count(const Storage& storage);
