@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <pthread.h>
-
 #include <hero/core/at_fork.h>
 #include <hero/core/cores.h>
 #include <hero/core/error.h>
