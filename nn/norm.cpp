@@ -8,7 +8,7 @@ namespace hero::nn {
 
 using repr::text;
 
-BatchNorm::BatchNorm(int64_t features, const BatchNormOptions& options)
+StatisticsNorm::StatisticsNorm(int64_t features, const BatchNormOptions& options)
     : num_features(features),
       weight(options.affine ? parameter("weight", {features}, init::ones())
                             : no_parameter("weight")),
@@ -23,11 +23,18 @@ BatchNorm::BatchNorm(int64_t features, const BatchNormOptions& options)
                               : no_parameter("num_batches_tracked")),
       options_(options) {}
 
+std::string StatisticsNorm::extra_repr() const {
+  const std::string momentum = options_.momentum ? text(*options_.momentum) : "None";
+  return std::to_string(num_features) + ", eps=" + text(options_.eps) + ", momentum=" + momentum +
+         ", affine=" + text(options_.affine) + ", bias=" + text(bias.defined()) +
+         ", track_running_stats=" + text(options_.track_running_stats);
+}
+
 double BatchNorm::next_momentum() {
   const NoGrad no_grad;
   const detail::LeafTurn turn(num_batches_tracked.impl()->lock);
   num_batches_tracked.add_(1);
-  if (options_.momentum) return *options_.momentum;
+  if (options().momentum) return *options().momentum;
   if (num_batches_tracked.device() == kMeta) return 0.0;
   return 1.0 / static_cast<double>(num_batches_tracked.item<int64_t>());
 }
@@ -35,18 +42,11 @@ double BatchNorm::next_momentum() {
 Tensor BatchNorm::forward(const Tensor& x) {
   check_input(x);
   const bool tracks = running_mean.defined();
-  hero::BatchNormOptions options{.weight = weight, .bias = bias};
-  options.eps = options_.eps;
-  options.training = training() || !tracks;
-  if (training() && tracks) options.momentum = next_momentum();
-  return batch_norm(x, running_mean, running_var, options);
-}
-
-std::string BatchNorm::extra_repr() const {
-  const std::string momentum = options_.momentum ? text(*options_.momentum) : "None";
-  return std::to_string(num_features) + ", eps=" + text(options_.eps) + ", momentum=" + momentum +
-         ", affine=" + text(options_.affine) + ", bias=" + text(bias.defined()) +
-         ", track_running_stats=" + text(options_.track_running_stats);
+  hero::BatchNormOptions call{.weight = weight, .bias = bias};
+  call.eps = options().eps;
+  call.training = training() || !tracks;
+  if (training() && tracks) call.momentum = next_momentum();
+  return batch_norm(x, running_mean, running_var, call);
 }
 
 void BatchNorm1d::check_input(const Tensor& x) const {
@@ -182,19 +182,11 @@ std::string GroupNorm::extra_repr() const {
 }
 
 InstanceNorm::InstanceNorm(int64_t features, const InstanceNormOptions& options)
-    : num_features(features),
-      weight(options.affine ? parameter("weight", {features}, init::ones())
-                            : no_parameter("weight")),
-      bias(options.affine && options.bias ? parameter("bias", {features}, init::zeros())
-                                          : no_parameter("bias")),
-      running_mean(options.track_running_stats ? buffer("running_mean", {features}, init::zeros())
-                                               : no_parameter("running_mean")),
-      running_var(options.track_running_stats ? buffer("running_var", {features}, init::ones())
-                                              : no_parameter("running_var")),
-      num_batches_tracked(options.track_running_stats
-                              ? buffer("num_batches_tracked", {}, init::zeros(), kInt64)
-                              : no_parameter("num_batches_tracked")),
-      options_(options) {}
+    : StatisticsNorm(features, {.eps = options.eps,
+                                .momentum = options.momentum,
+                                .affine = options.affine,
+                                .bias = options.bias,
+                                .track_running_stats = options.track_running_stats}) {}
 
 Tensor InstanceNorm::forward(const Tensor& x) {
   const int batched = batched_ndim();
@@ -204,20 +196,13 @@ Tensor InstanceNorm::forward(const Tensor& x) {
          " (or 0 of ", batched - 1, "), got ", x.shape());
   }
   if (x.ndim() < batched) return squeeze(forward(unsqueeze(x, 0)), 0);
-  if (!running_mean.defined()) return group_norm(x, num_features, weight, bias, options_.eps);
+  if (!running_mean.defined()) return group_norm(x, num_features, weight, bias, options().eps);
   return instance_norm(x, running_mean, running_var,
                        {.weight = weight,
                         .bias = bias,
                         .use_input_stats = training(),
-                        .momentum = options_.momentum.value_or(0.0),
-                        .eps = options_.eps});
-}
-
-std::string InstanceNorm::extra_repr() const {
-  const std::string momentum = options_.momentum ? text(*options_.momentum) : "None";
-  return std::to_string(num_features) + ", eps=" + text(options_.eps) + ", momentum=" + momentum +
-         ", affine=" + text(weight.defined()) + ", bias=" + text(bias.defined()) +
-         ", track_running_stats=" + text(options_.track_running_stats);
+                        .momentum = options().momentum.value_or(0.0),
+                        .eps = options().eps});
 }
 
 Tensor LocalResponseNorm::forward(const Tensor& x) {

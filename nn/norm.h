@@ -20,13 +20,11 @@ struct BatchNormOptions {
   bool track_running_stats = true;
 };
 
-/// The common base of BatchNorm1d, 2d and 3d: (x - mean) / sqrt(var + eps) * weight + bias for
-/// each channel, with mean and variance over the batch and all positions. Parameters: weight [C]
-/// ones, bias [C] zeros. Buffers: running_mean [C], running_var [C], num_batches_tracked (int64).
-/// Ioffe and Szegedy, arXiv 1502.03167.
-class BatchNorm : public Module {
+/// The common base of BatchNorm and InstanceNorm: their parameters and running statistics.
+/// Parameters: weight [C] ones, bias [C] zeros. Buffers: running_mean [C], running_var [C],
+/// num_batches_tracked (int64).
+class StatisticsNorm : public Module {
  public:
-  Tensor forward(const Tensor& x) override;
   std::string extra_repr() const override;
 
   /// The number of channels, C.
@@ -35,24 +33,35 @@ class BatchNorm : public Module {
   Tensor& bias;          ///< [C]; undefined without affine or bias
   Tensor& running_mean;  ///< [C]; undefined without running statistics
   Tensor& running_var;   ///< [C]; undefined without running statistics
-  /// Batches of training so far; undefined without running statistics.
+  /// Batches of training so far, which BatchNorm counts; undefined without running statistics.
   Tensor& num_batches_tracked;
+  /// The options that the layer was made with.
+  const BatchNormOptions& options() const { return options_; }
 
  protected:
   /// Makes parameters and buffers for this number of channels.
-  BatchNorm(int64_t features, const BatchNormOptions& options);
+  StatisticsNorm(int64_t features, const BatchNormOptions& options);
+
+ private:
+  BatchNormOptions options_;
+};
+
+/// The common base of BatchNorm1d, 2d and 3d: (x - mean) / sqrt(var + eps) * weight + bias for
+/// each channel, with mean and variance over the batch and all positions. Ioffe and Szegedy, arXiv
+/// 1502.03167.
+class BatchNorm : public StatisticsNorm {
+ public:
+  Tensor forward(const Tensor& x) override;
+
+ protected:
+  /// Makes parameters and buffers for this number of channels.
+  BatchNorm(int64_t features, const BatchNormOptions& options)
+      : StatisticsNorm(features, options) {}
   /// Throws an Error unless x has a shape for this layer.
   virtual void check_input(const Tensor& x) const = 0;
   /// Counts a batch of training, and returns the weight with which it enters the running
   /// statistics.
   double next_momentum();
-
- public:
-  /// The options that the layer was made with.
-  const BatchNormOptions& options() const { return options_; }
-
- private:
-  BatchNormOptions options_;
 };
 
 /// Batch normalisation of x [N, C] or [N, C, L].
@@ -209,30 +218,16 @@ struct InstanceNormOptions {
 };
 
 /// The common base of InstanceNorm1d, 2d and 3d, which normalise each channel of each sample by
-/// itself. Parameters: weight [C] ones, bias [C] zeros. Buffers, with running statistics:
-/// running_mean [C], running_var [C], num_batches_tracked (int64, which stays 0 as in PyTorch).
-/// Ulyanov et al., arXiv 1607.08022.
-class InstanceNorm : public Module {
+/// itself. num_batches_tracked stays 0, as in PyTorch. Ulyanov et al., arXiv 1607.08022.
+class InstanceNorm : public StatisticsNorm {
  public:
   Tensor forward(const Tensor& x) override;
-  std::string extra_repr() const override;
-
-  /// The number of channels, C.
-  const int64_t num_features;
-  Tensor& weight;               ///< [C]; undefined without affine
-  Tensor& bias;                 ///< [C]; undefined without affine or bias
-  Tensor& running_mean;         ///< [C]; undefined without running statistics
-  Tensor& running_var;          ///< [C]; undefined without running statistics
-  Tensor& num_batches_tracked;  ///< undefined without running statistics
 
  protected:
   /// Makes the parameters for this number of channels.
   InstanceNorm(int64_t features, const InstanceNormOptions& options);
   /// The number of dimensions of a batch.
   virtual int batched_ndim() const = 0;
-
- private:
-  InstanceNormOptions options_;
 };
 
 /// Instance normalisation of x [N, C, L] or [C, L].
