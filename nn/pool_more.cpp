@@ -1,3 +1,6 @@
+#include <array>
+#include <type_traits>
+
 #include <hero/nn/pool_more.h>
 #include <hero/nn/repr.h>
 
@@ -5,7 +8,7 @@ namespace hero::nn {
 
 namespace {
 
-void check_pooled_input(const char* layer, const Tensor& x, int spatial) {
+void check_pooled_input(const std::string& layer, const Tensor& x, int spatial) {
   check(x.ndim() == spatial + 1 || x.ndim() == spatial + 2, layer, ": expected [N, C, ..] or [C, ",
         "..] with ", spatial, " dimensions behind C, got ", x.shape());
 }
@@ -21,89 +24,85 @@ std::string window_text(const Size3& size) {
   return repr::tuple({size.depth, size.height, size.width});
 }
 
-template <class Size, class Options>
-std::string describe_power(double norm_type, const Size& kernel, const Options& o) {
-  return "norm_type=" + repr::text(norm_type) + ", kernel_size=" + window_text(kernel) +
-         ", stride=" + (o.stride ? window_text(*o.stride) : "None") +
-         ", ceil_mode=" + repr::text(o.ceil_mode);
+// The functions behind the layers, by the dimensions of their windows.
+Tensor power_pool(const Tensor& x, double p, int64_t kernel, const LPPool1dOptions& options) {
+  return lp_pool1d(x, p, kernel, {.stride = options.stride, .ceil_mode = options.ceil_mode});
+}
+Tensor power_pool(const Tensor& x, double p, const Size2& kernel, const LPPool2dOptions& options) {
+  return lp_pool2d(x, p, kernel, {.stride = options.stride, .ceil_mode = options.ceil_mode});
+}
+Tensor power_pool(const Tensor& x, double p, const Size3& kernel, const LPPool3dOptions& options) {
+  return lp_pool3d(x, p, kernel, {.stride = options.stride, .ceil_mode = options.ceil_mode});
 }
 
 // One ratio for all dimensions, or one for each.
 template <size_t count>
-std::optional<std::array<double, count>> ratios(const char* layer, const OneOrEach<double>& given) {
+std::optional<std::array<double, count>> ratios(const OneOrEach<double>& given) {
   if (given.empty()) return {};
-  check(given.size() == 1 || given.size() == count, layer, ": output_ratio has ", given.size(),
-        " numbers, not 1 or ", count);
   std::array<double, count> result;
-  for (size_t i = 0; i < count; ++i) {
-    result[i] = given[given.size() == 1 ? 0 : i];
-    check(result[i] > 0.0 && result[i] < 1.0, layer,
-          ": output_ratio must be above 0 and below 1: ", result[i]);
-  }
+  for (size_t i = 0; i < count; ++i) result[i] = given[given.size() == 1 ? 0 : i];
   return result;
 }
 
-void check_one_given(const char* layer, bool size, bool ratio) {
-  check(size != ratio, layer, ": give exactly one of output_size and output_ratio");
+ValuesIndices fractional_pool(const Tensor& x, const Size2& kernel,
+                              const std::optional<Size2>& size, const OneOrEach<double>& ratio,
+                              const Tensor& samples) {
+  return fractional_max_pool2d_with_indices(x, kernel, {size, ratios<2>(ratio), samples});
 }
+ValuesIndices fractional_pool(const Tensor& x, const Size3& kernel,
+                              const std::optional<Size3>& size, const OneOrEach<double>& ratio,
+                              const Tensor& samples) {
+  return fractional_max_pool3d_with_indices(x, kernel, {size, ratios<3>(ratio), samples});
+}
+
+template <class Size>
+constexpr int kSpatial = std::is_same_v<Size, int64_t> ? 1
+                         : std::is_same_v<Size, Size2> ? 2
+                                                       : 3;
 
 }  // namespace
 
-Tensor LPPool1d::forward(const Tensor& x) {
-  check_pooled_input("LPPool1d", x, 1);
-  return lp_pool1d(x, norm_type_, kernel_,
-                   {.stride = options_.stride, .ceil_mode = options_.ceil_mode});
+template <class Size>
+Tensor LPPool<Size>::forward(const Tensor& x) {
+  check_pooled_input(type_name(), x, kSpatial<Size>);
+  return power_pool(x, norm_type_, kernel_, options_);
 }
-std::string LPPool1d::extra_repr() const { return describe_power(norm_type_, kernel_, options_); }
 
-Tensor LPPool2d::forward(const Tensor& x) {
-  check_pooled_input("LPPool2d", x, 2);
-  LpPool2dOptions options{.ceil_mode = options_.ceil_mode};
-  if (options_.stride) options.stride = *options_.stride;
-  return lp_pool2d(x, norm_type_, kernel_, options);
+template <class Size>
+std::string LPPool<Size>::extra_repr() const {
+  return "norm_type=" + repr::text(norm_type_) + ", kernel_size=" + window_text(kernel_) +
+         ", stride=" + (options_.stride ? window_text(*options_.stride) : "None") +
+         ", ceil_mode=" + repr::text(options_.ceil_mode);
 }
-std::string LPPool2d::extra_repr() const { return describe_power(norm_type_, kernel_, options_); }
 
-Tensor LPPool3d::forward(const Tensor& x) {
-  check_pooled_input("LPPool3d", x, 3);
-  LpPool3dOptions options{.ceil_mode = options_.ceil_mode};
-  if (options_.stride) options.stride = *options_.stride;
-  return lp_pool3d(x, norm_type_, kernel_, options);
-}
-std::string LPPool3d::extra_repr() const { return describe_power(norm_type_, kernel_, options_); }
-
-FractionalMaxPool2d::FractionalMaxPool2d(const Size2& kernel_size,
-                                         const FractionalMaxPool2dOptions& options)
+template <class Size>
+FractionalMaxPool<Size>::FractionalMaxPool(const char* layer, const Size& kernel_size,
+                                           const FractionalMaxPoolOptions<Size>& options)
     : kernel_(kernel_size),
+      output_size_(options.output_size),
+      output_ratio_(options.output_ratio),
       samples_(options.random_samples.defined() ? buffer("_random_samples", options.random_samples)
                                                 : no_parameter("_random_samples")) {
-  constexpr auto kLayer = "FractionalMaxPool2d";
-  check_one_given(kLayer, options.output_size.has_value(), !options.output_ratio.empty());
-  if (options.output_size) options_.output_size = *options.output_size;
-  options_.output_ratio = ratios<2>(kLayer, options.output_ratio);
-}
-ValuesIndices FractionalMaxPool2d::forward_with_indices(const Tensor& x) const {
-  check_pooled_input("FractionalMaxPool2d", x, 2);
-  FractionalPool2dOptions options = options_;
-  options.random_samples = samples_;
-  return fractional_max_pool2d_with_indices(x, kernel_, options);
+  check(output_size_.has_value() == output_ratio_.empty(), layer,
+        ": give exactly one of output_size and output_ratio");
+  constexpr size_t kCount = kSpatial<Size>;
+  check(output_ratio_.size() <= 1 || output_ratio_.size() == kCount, layer, ": output_ratio has ",
+        output_ratio_.size(), " numbers, not 1 or ", kCount);
+  for (const double ratio : output_ratio_) {
+    check(ratio > 0.0 && ratio < 1.0, layer, ": output_ratio must be above 0 and below 1: ", ratio);
+  }
 }
 
-FractionalMaxPool3d::FractionalMaxPool3d(const Size3& kernel_size,
-                                         const FractionalMaxPool3dOptions& options)
-    : kernel_(kernel_size),
-      samples_(options.random_samples.defined() ? buffer("_random_samples", options.random_samples)
-                                                : no_parameter("_random_samples")) {
-  constexpr auto kLayer = "FractionalMaxPool3d";
-  check_one_given(kLayer, options.output_size.has_value(), !options.output_ratio.empty());
-  if (options.output_size) options_.output_size = *options.output_size;
-  options_.output_ratio = ratios<3>(kLayer, options.output_ratio);
+template <class Size>
+ValuesIndices FractionalMaxPool<Size>::forward_with_indices(const Tensor& x) const {
+  check_pooled_input(type_name(), x, kSpatial<Size>);
+  return fractional_pool(x, kernel_, output_size_, output_ratio_, samples_);
 }
-ValuesIndices FractionalMaxPool3d::forward_with_indices(const Tensor& x) const {
-  check_pooled_input("FractionalMaxPool3d", x, 3);
-  FractionalPool3dOptions options = options_;
-  options.random_samples = samples_;
-  return fractional_max_pool3d_with_indices(x, kernel_, options);
-}
+
+template class LPPool<int64_t>;
+template class LPPool<Size2>;
+template class LPPool<Size3>;
+template class FractionalMaxPool<Size2>;
+template class FractionalMaxPool<Size3>;
 
 }  // namespace hero::nn
