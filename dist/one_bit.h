@@ -20,6 +20,27 @@ namespace hero::dist {
 
 class OneBitLink;
 
+/// The common base of the optimizers that send bits: the errors of what they sent, which differ
+/// from rank to rank. Before the first mean in bits there are none, and a checkpoint from then has
+/// none.
+class OneBitErrors : public RankStates {
+ public:
+  ~OneBitErrors() override;
+  OneBitErrors(const OneBitErrors&) = delete;
+  OneBitErrors& operator=(const OneBitErrors&) = delete;
+
+  optim::StateDict rank_state_dict() const override;
+  void load_rank_state_dict(const optim::StateDict& dict) override;
+  void reset_rank_state() override;
+
+ protected:
+  /// Makes the way on which parameters of ddp's module send bits; `what` begins its errors.
+  OneBitErrors(const char* what, const DataParallel& ddp, const std::vector<Tensor>& parameters,
+               int64_t bucket_elements);
+
+  const std::unique_ptr<OneBitLink> link_;
+};
+
 /// Options of OneBitAdam.
 struct OneBitAdamOptions {
   double lr = 1e-3;  ///< learning rate
@@ -69,14 +90,13 @@ struct OneBitAdamOptions {
 /// `ddp` is a DDP of the module to which the parameters belong, all or some of them, in float32 or
 /// half precision. For ZeRO or FSDP, which keep only shards of gradients and states on a rank, it
 /// throws an Error.
-class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public RankStates {
+class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public OneBitErrors {
  public:
   /// Makes an optimizer for these parameters, all with the same options.
   OneBitAdam(const DataParallel& ddp, const std::vector<Tensor>& params,
              const OneBitAdamOptions& options = {});
   /// Makes an optimizer for groups of parameters, each group with options of its own.
   OneBitAdam(const DataParallel& ddp, const std::vector<Group>& groups);
-  ~OneBitAdam() override;
 
   void step() override;
   bool gradients_finite() const override;
@@ -89,13 +109,6 @@ class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public RankStat
   /// The number of elements that no frozen step changes; 0 in the warm-up.
   int64_t still_elements() const;
 
-  /// \name The errors of frozen steps; a checkpoint from the warm-up has none
-  /// \{
-  optim::StateDict rank_state_dict() const override;
-  void load_rank_state_dict(const optim::StateDict& dict) override;
-  void reset_rank_state() override;
-  /// \}
-
  protected:
   std::vector<const char*> array_names(int group) const override;
   std::vector<const char*> number_names(int group) const override;
@@ -103,8 +116,6 @@ class OneBitAdam : public optim::OptimizerOf<OneBitAdamOptions>, public RankStat
 
  private:
   void step_frozen();
-
-  std::unique_ptr<OneBitLink> link_;
 };
 
 /// Options of OneBitLAMB.
@@ -156,14 +167,13 @@ struct OneBitLAMBOptions {
 ///
 /// What OneBitAdam says about bytes, errors, checkpoints and DDP is true here, too. It has
 /// one more array for each parameter, v'.
-class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public RankStates {
+class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public OneBitErrors {
  public:
   /// Makes an optimizer for these parameters, all with the same options.
   OneBitLAMB(const DataParallel& ddp, const std::vector<Tensor>& params,
              const OneBitLAMBOptions& options = {});
   /// Makes an optimizer for groups of parameters, each group with options of its own.
   OneBitLAMB(const DataParallel& ddp, const std::vector<Group>& groups);
-  ~OneBitLAMB() override;
 
   void step() override;
   bool gradients_finite() const override;
@@ -172,10 +182,6 @@ class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public RankStat
   bool frozen() const;
   /// The bytes that this rank sends in a frozen step.
   int64_t bytes_of_step();
-
-  optim::StateDict rank_state_dict() const override;
-  void load_rank_state_dict(const optim::StateDict& dict) override;
-  void reset_rank_state() override;
 
  protected:
   std::vector<const char*> array_names(int group) const override;
@@ -189,7 +195,6 @@ class OneBitLAMB : public optim::OptimizerOf<OneBitLAMBOptions>, public RankStat
   void freeze();
   void step_along(int group, State& state, const Array& before);
 
-  std::unique_ptr<OneBitLink> link_;
   std::vector<std::pair<int, State*>> directed_;  // of the warm-up step now running, by group
 };
 
@@ -242,14 +247,13 @@ struct ZeroOneAdamOptions {
 /// OneBitAdam if bits are sent, and none if it is local. What else OneBitAdam says is true
 /// here, too; a gradient that is not finite in a local step is an Error of that rank, which the
 /// others get in their next call.
-class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public RankStates {
+class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public OneBitErrors {
  public:
   /// Makes an optimizer for these parameters, all with the same options.
   ZeroOneAdam(const DataParallel& ddp, const std::vector<Tensor>& params,
               const ZeroOneAdamOptions& options = {});
   /// Makes an optimizer for groups of parameters, each group with options of its own.
   ZeroOneAdam(const DataParallel& ddp, const std::vector<Group>& groups);
-  ~ZeroOneAdam() override;
 
   void step() override;
   bool gradients_finite() const override;
@@ -266,10 +270,6 @@ class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public RankSt
   void synchronize();
   /// The bytes that this rank sends in a step that averages in bits.
   int64_t bytes_of_mean();
-
-  optim::StateDict rank_state_dict() const override;
-  void load_rank_state_dict(const optim::StateDict& dict) override;
-  void reset_rank_state() override;
 
  protected:
   std::vector<const char*> array_names(int group) const override;
@@ -291,7 +291,6 @@ class ZeroOneAdam : public optim::OptimizerOf<ZeroOneAdamOptions>, public RankSt
   void count_variance_step();
   void begin_local_steps();
 
-  std::unique_ptr<OneBitLink> link_;
   int64_t local_steps_ = 0;     // since the last mean
   Array sum_;                   // u
   std::vector<Array> at_mean_;  // parameters after the last mean

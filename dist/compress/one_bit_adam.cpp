@@ -28,16 +28,13 @@ OneBitAdam::OneBitAdam(const DataParallel& ddp, const std::vector<Tensor>& param
 
 OneBitAdam::OneBitAdam(const DataParallel& ddp, const std::vector<Group>& groups)
     : OptimizerOf("one_bit_adam", groups),
-      link_(std::make_unique<OneBitLink>("one_bit_adam", replica_of(ddp), parameters(),
-                                         options().bucket_elements)) {
+      OneBitErrors("one_bit_adam", ddp, parameters(), options().bucket_elements) {
   for (int group = 1; group < this->groups(); ++group) {
     check(options(group).freeze_step == options().freeze_step, "one_bit_adam: groups freeze at ",
           "steps ", options().freeze_step, " and ", options(group).freeze_step,
           "; all momenta travel together");
   }
 }
-
-OneBitAdam::~OneBitAdam() = default;
 
 std::vector<const char*> OneBitAdam::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }
 std::vector<const char*> OneBitAdam::number_names(int) const { return {"variance_steps"}; }
@@ -131,9 +128,5 @@ int64_t OneBitAdam::still_elements() const {
   }
   return still;
 }
-
-optim::StateDict OneBitAdam::rank_state_dict() const { return link_->errors(); }
-void OneBitAdam::load_rank_state_dict(const optim::StateDict& dict) { link_->set_errors(dict); }
-void OneBitAdam::reset_rank_state() { link_->reset_errors(); }
 
 }  // namespace hero::dist

@@ -48,16 +48,13 @@ OneBitLAMB::OneBitLAMB(const DataParallel& ddp, const std::vector<Tensor>& param
 
 OneBitLAMB::OneBitLAMB(const DataParallel& ddp, const std::vector<Group>& groups)
     : OptimizerOf("one_bit_lamb", groups),
-      link_(std::make_unique<OneBitLink>("one_bit_lamb", replica_of(ddp), parameters(),
-                                         options().bucket_elements)) {
+      OneBitErrors("one_bit_lamb", ddp, parameters(), options().bucket_elements) {
   for (int group = 1; group < this->groups(); ++group) {
     check(options(group).freeze_step == options().freeze_step,
           "one_bit_lamb: groups freeze at steps ", options().freeze_step, " and ",
           options(group).freeze_step, "; all momenta travel together");
   }
 }
-
-OneBitLAMB::~OneBitLAMB() = default;
 
 std::vector<const char*> OneBitLAMB::array_names(int) const {
   return {"exp_avg", "exp_avg_sq", "exp_avg_sq_fresh"};
@@ -229,9 +226,5 @@ void OneBitLAMB::load_state_dict(const optim::StateDict& dict) {
 int64_t OneBitLAMB::bytes_of_step() {
   return link_->bits().bytes() + 8 * (link_->comm().size() - 1);
 }
-
-optim::StateDict OneBitLAMB::rank_state_dict() const { return link_->errors(); }
-void OneBitLAMB::load_rank_state_dict(const optim::StateDict& dict) { link_->set_errors(dict); }
-void OneBitLAMB::reset_rank_state() { link_->reset_errors(); }
 
 }  // namespace hero::dist

@@ -4,6 +4,7 @@
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>
 #include <hero/dist/compress/one_bit_link.h>
+#include <hero/dist/one_bit.h>
 #include <hero/optim/all_finite.h>
 
 namespace hero::dist {
@@ -134,5 +135,15 @@ void OneBitLink::set_errors(const optim::StateDict& dict) {
 void OneBitLink::reset_errors() {
   if (bits_) bits_->reset();
 }
+
+OneBitErrors::OneBitErrors(const char* what, const DataParallel& ddp,
+                           const std::vector<Tensor>& parameters, int64_t bucket_elements)
+    : link_(std::make_unique<OneBitLink>(what, replica_of(ddp), parameters, bucket_elements)) {}
+
+OneBitErrors::~OneBitErrors() = default;
+
+optim::StateDict OneBitErrors::rank_state_dict() const { return link_->errors(); }
+void OneBitErrors::load_rank_state_dict(const optim::StateDict& dict) { link_->set_errors(dict); }
+void OneBitErrors::reset_rank_state() { link_->reset_errors(); }
 
 }  // namespace hero::dist

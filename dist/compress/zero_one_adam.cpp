@@ -41,10 +41,7 @@ ZeroOneAdam::ZeroOneAdam(const DataParallel& ddp, const std::vector<Tensor>& par
 
 ZeroOneAdam::ZeroOneAdam(const DataParallel& ddp, const std::vector<Group>& groups)
     : OptimizerOf("zero_one_adam", groups),
-      link_(std::make_unique<OneBitLink>("zero_one_adam", replica_of(ddp), parameters(),
-                                         options().bucket_elements)) {}
-
-ZeroOneAdam::~ZeroOneAdam() = default;
+      OneBitErrors("zero_one_adam", ddp, parameters(), options().bucket_elements) {}
 
 std::vector<const char*> ZeroOneAdam::array_names(int) const { return {"exp_avg", "exp_avg_sq"}; }
 std::vector<const char*> ZeroOneAdam::number_names(int) const {
@@ -243,9 +240,5 @@ void ZeroOneAdam::load_state_dict(const optim::StateDict& dict) {
 }
 
 int64_t ZeroOneAdam::bytes_of_mean() { return link_->bits().bytes(); }
-
-optim::StateDict ZeroOneAdam::rank_state_dict() const { return link_->errors(); }
-void ZeroOneAdam::load_rank_state_dict(const optim::StateDict& dict) { link_->set_errors(dict); }
-void ZeroOneAdam::reset_rank_state() { link_->reset_errors(); }
 
 }  // namespace hero::dist
