@@ -3,34 +3,10 @@
 
 #include <hero/core/error.h>
 #include <hero/dist/checkpoint/module_parts.h>
+#include <hero/nn/module/load_names.h>
 
 namespace hero::dist {
 namespace {
-
-constexpr const char* kWrappers[] = {"module.", "_orig_mod."};
-
-// The wrapper's prefix that all names in the files have, or "".
-std::string wrapper_of(const PartFiles& files, const std::vector<Held>& values) {
-  for (const std::string prefix : kWrappers) {
-    const auto& known = files.values();
-    const bool wrapped =
-        !known.empty() && std::all_of(known.begin(), known.end(), [&](const auto& value) {
-          return value.first.starts_with(prefix);
-        });
-    const bool own = std::any_of(values.begin(), values.end(), [&](const Held& value) {
-      return value.name().starts_with(prefix);
-    });
-    if (wrapped && !own) return prefix;
-  }
-  return "";
-}
-
-std::string listed(const char* title, const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  std::string line = std::string("; ") + title + " ";
-  for (size_t i = 0; i < names.size(); ++i) line += (i == 0 ? "" : ", ") + names[i];
-  return line;
-}
 
 bool on_meta(const Tensor& tensor) { return tensor.device().type == DeviceType::meta; }
 
@@ -47,9 +23,14 @@ void each_part(const std::vector<Held>& values, const PartFn& fn) {
 StagedModule stage_module(const std::vector<Held>& values, const PartFiles& files,
                           const nn::LoadOptions& options) {
   StagedModule staged;
-  staged.result.stripped = wrapper_of(files, values);
   std::map<std::string, bool> used;
-  for (const auto& [name, value] : files.values()) used[name] = false;
+  std::vector<std::string> of_files, of_module;
+  for (const auto& [name, value] : files.values()) {
+    used[name] = false;
+    of_files.push_back(name);
+  }
+  for (const Held& value : values) of_module.push_back(value.name());
+  staged.result.stripped = nn::detail::wrapper_of(of_files, of_module);
   std::vector<std::string> mis_shaped;
   std::vector<Wanted> wanted;
   for (const Held& value : values) {
@@ -79,13 +60,7 @@ StagedModule stage_module(const std::vector<Held>& values, const PartFiles& file
   for (const auto& [name, was_used] : used) {
     if (!was_used) staged.result.unexpected.push_back(name);
   }
-  const nn::LoadResult& result = staged.result;
-  const bool names_fail = options.strict && !(result.missing.empty() && result.unexpected.empty());
-  const std::vector<std::string> none;
-  check(!names_fail && mis_shaped.empty(), "load_state_dict: the state does not fit the module",
-        listed("missing:", options.strict ? result.missing : none),
-        listed("unexpected:", options.strict ? result.unexpected : none),
-        listed("mis-shaped:", mis_shaped));
+  nn::detail::check_fits("the module", staged.result, mis_shaped, options);
   files.read(wanted);
   return staged;
 }

@@ -6,6 +6,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/io/file.h>
 #include <hero/nn/module.h>
+#include <hero/nn/module/load_names.h>
 
 namespace hero::nn {
 
@@ -181,29 +182,6 @@ StateDict Module::state_dict() const {
 
 namespace {
 
-constexpr const char* kWrappers[] = {"module.", "_orig_mod."};
-
-// The wrapper's prefix that all names have, or "".
-std::string wrapper_of(const StateDict& dict, const Named<Slot*>& slots) {
-  for (const std::string prefix : kWrappers) {
-    const auto starts = [&](const std::string& name) { return name.rfind(prefix, 0) == 0; };
-    const bool wrapped = !dict.empty() && std::all_of(dict.begin(), dict.end(), [&](const auto& e) {
-      return starts(e.name);
-    });
-    const bool own = std::any_of(slots.begin(), slots.end(),
-                                 [&](const auto& slot) { return starts(slot.first); });
-    if (wrapped && !own) return prefix;
-  }
-  return "";
-}
-
-std::string listed(const char* title, const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  std::string line = std::string("; ") + title + " ";
-  for (size_t i = 0; i < names.size(); ++i) line += (i == 0 ? "" : ", ") + names[i];
-  return line;
-}
-
 // Pairs names and arrays; fills in the result and what has the wrong shape.
 struct Match {
   std::vector<std::pair<Slot*, const Array*>> pairs;
@@ -211,7 +189,10 @@ struct Match {
   std::vector<std::string> mis_shaped;
 
   Match(const StateDict& dict, const Named<Slot*>& slots) {
-    result.stripped = wrapper_of(dict, slots);
+    std::vector<std::string> of_state, of_module;
+    for (const auto& entry : dict) of_state.push_back(entry.name);
+    for (const auto& [name, slot] : slots) of_module.push_back(name);
+    result.stripped = detail::wrapper_of(of_state, of_module);
     std::vector<bool> used(dict.size(), false);
     std::vector<std::pair<std::string, const Slot*>> absent;
     for (const auto& [name, slot] : slots) {
@@ -252,13 +233,7 @@ struct Match {
 LoadResult Module::load_state_dict(const StateDict& dict, const LoadOptions& options) {
   check_no_shards("load_state_dict", slots());
   const Match match(dict, slots());
-  const LoadResult& result = match.result;
-  const bool names_fail = options.strict && !(result.missing.empty() && result.unexpected.empty());
-  check(!names_fail && match.mis_shaped.empty(), "load_state_dict: the state does not fit ",
-        type_name(),
-        listed("missing:", options.strict ? result.missing : std::vector<std::string>()),
-        listed("unexpected:", options.strict ? result.unexpected : std::vector<std::string>()),
-        listed("mis-shaped:", match.mis_shaped));
+  detail::check_fits(type_name(), match.result, match.mis_shaped, options);
   const NoGrad no_grad;
   const MemoryScope tag(MemoryTag::parameter);
   for (const auto& [slot, array] : match.pairs) {
@@ -267,7 +242,7 @@ LoadResult Module::load_state_dict(const StateDict& dict, const LoadOptions& opt
     }
     slot->tensor.copy_(Tensor(*array));
   }
-  return result;
+  return match.result;
 }
 
 void Module::save(const std::string& path) const {
