@@ -5,6 +5,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/printable.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/checkpoint/background.h>
@@ -258,8 +259,8 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
     }
     check(which == nn::Resume::newest_intact, "checkpoint: ", wrong,
           "; to go back to the checkpoint before, remove this one or ask for newest_intact");
-    const std::string line = "checkpoint: " + wrong + "; going back to the one before\n";
-    if (rank_of(world_) == 0) std::fputs(line.c_str(), stderr);
+    const std::string line = printable("checkpoint: " + wrong + "; going back to the one before");
+    if (rank_of(world_) == 0) std::fprintf(stderr, "%s\n", line.c_str());
     passed_over.push_back(found.back());
   }
   check(passed_over.empty(), "checkpoint: none of the ", count, " checkpoints in ", root_,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dist/checkpoints.h"
+#include "support/captured_stderr.h"
 #include "support/catch.h"
 #include "support/temp_dir.h"
 
@@ -98,6 +99,14 @@ TEST_CASE("a folder that is not complete is passed over, and so, when asked, is 
   spill(part, slurp(part).substr(1));
   CHECK(resumed(nn::Resume::newest_intact) == 5);
   CHECK_THROWS_WITH(resumed(nn::Resume::newest), ContainsSubstring("newest_intact"));
+  spill(newest + "/COMPLETE", "\x1b[31m");  // a colour of the terminal
+  {
+    hero_test::CapturedStderr captured;
+    CHECK(resumed(nn::Resume::newest_intact) == 5);
+    const std::string text = captured.text();
+    CHECK_THAT(text, ContainsSubstring("going back to the one before"));
+    CHECK(text.find('\x1b') == std::string::npos);
+  }
   std::filesystem::remove(newest + "/COMPLETE");
   CHECK(resumed(nn::Resume::newest) == 5);
   CHECK_THROWS_WITH(resumed(nn::Resume::no), ContainsSubstring("another run"));
