@@ -97,7 +97,12 @@ LlamaMLP::LlamaMLP(const LlamaConfig& c)
       down_proj(add<Linear>("down_proj", c.intermediate_size, c.hidden_size,
                             LinearOptions{.bias = c.mlp_bias})) {}
 
-Tensor LlamaMLP::forward(const Tensor& x) { return down_proj(silu(gate_proj(x)) * up_proj(x)); }
+// Compilers differ in which operand they evaluate first, and shards travel in the order of the
+// graph.
+Tensor LlamaMLP::forward(const Tensor& x) {
+  const Tensor up = up_proj(x);
+  return down_proj(silu(gate_proj(x)) * up);
+}
 
 LlamaDecoderLayer::LlamaDecoderLayer(const LlamaConfig& c)
     : self_attn(add<LlamaAttention>("self_attn", c)),

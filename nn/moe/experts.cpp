@@ -93,7 +93,8 @@ Tensor GroupedExperts::run(const Tensor& rows, const std::vector<int64_t>& count
     const Tensor& x = parts[e];
     switch (options_.activation) {
       case ExpertActivation::swiglu: {
-        const Tensor hidden = silu(linear(x, in[e], in_bias[e])) * linear(x, gate[e], gate_bias[e]);
+        const Tensor factor = linear(x, gate[e], gate_bias[e]);  // first, whatever the compiler
+        const Tensor hidden = silu(linear(x, in[e], in_bias[e])) * factor;
         results.push_back(linear(hidden, out[e], out_bias[e]));
         break;
       }

@@ -41,7 +41,10 @@ struct LadderOdd : nn::Module {
   }
   Tensor forward(const Tensor& x) override {
     const Tensor h = twice(relu(frozen(tanh(in(x)))));
-    return out(tanh(tied(twice(h)))) * scale + sum(pair * pair);
+    // A row lies in the order of the graph, and compilers differ in which operand they evaluate
+    // first.
+    const Tensor squares = sum(pair * pair);
+    return out(tanh(tied(twice(h)))) * scale + squares;
   }
 };
 
