@@ -22,10 +22,6 @@ hero_tree_test("a GPU's stages end as they should" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_run_gpu)
 hero_tree_test("every fuzz target has a dictionary that libFuzzer reads" build
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_fuzz)
-if(TARGET hero_plan)
-  hero_tree_test("hero-plan writes whole files, and refuses in one line" dist
-                  ${PROJECT_SOURCE_DIR}/tests/scripts/test_hero_plan $<TARGET_FILE:hero_plan>)
-endif()
 hero_tree_test("every reader of files for 20 seconds" fuzz ${PROJECT_SOURCE_DIR}/tests/fuzz/run 20)
 set_tests_properties("fuzz: every reader of files for 20 seconds" PROPERTIES TIMEOUT 5400)
 if(HERO_LEVELS)

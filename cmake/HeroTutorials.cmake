@@ -95,8 +95,21 @@ foreach(text IN LISTS hero_tutorial_texts)
   endif()
 endforeach()
 
-# The rest is run by scripts, and measures this machine.
+# hero_tutorials_under_mpirun(label folder): those of a folder that have ranks print the same text
+# whether these are threads or processes
+function(hero_tutorials_under_mpirun label folder)
+  set(name "${label}: those with ranks, under mpirun")
+  add_test(NAME ${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi tutorials ${folder}
+                                "${HERO_MPIEXEC}")
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 3600 SKIP_RETURN_CODE 77)
+endfunction()
+
+# The rest is run by scripts, and measures this machine. Under an emulator it is two of them.
 if(CMAKE_CROSSCOMPILING)
+  foreach(name IN ITEMS 10_collectives 11_ddp)
+    hero_started(script tutorial_${name})
+  endforeach()
+  hero_tutorials_under_mpirun(tutorial ${PROJECT_BINARY_DIR}/emulated)
   return()
 endif()
 
@@ -155,9 +168,4 @@ if(over_cusim)
                        PROPERTIES LABELS cusim TIMEOUT 3600 SKIP_RETURN_CODE 77)
 endif()
 
-# Those with ranks print the same text whether these are threads or processes.
-add_test(NAME "tutorial: those with ranks, under mpirun"
-         COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_mpi tutorials ${PROJECT_BINARY_DIR}/tutorials
-                 "${HERO_MPIEXEC}")
-set_tests_properties("tutorial: those with ranks, under mpirun"
-                     PROPERTIES LABELS tutorial TIMEOUT 3600 SKIP_RETURN_CODE 77)
+hero_tutorials_under_mpirun(tutorial ${PROJECT_BINARY_DIR}/tutorials)

@@ -12,6 +12,9 @@ packages_bench="libbenchmark-dev"
 packages_fuzz="clang-14"
 packages_arm="g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 packages_arm64="libeigen3-dev nlohmann-json3-dev zlib1g-dev libcli11-dev catch2" # of that architecture
+# what its programs load, and Open MPI
+packages_arm64+=" libc6 libgcc-s1 libstdc++6 zlib1g libopenmpi-dev libopenmpi3 libpmix2 libmunge2 libhwloc15"
+packages_arm64+=" libudev1 libnl-3-200 libevent-core-2.1-7 libevent-pthreads-2.1-7"
 packages_figures="gnuplot-nox fonts-dejavu-core"
 packages_lint="git clang-format-14 clang-tidy-14 doxygen doxygen-awesome-css libjs-mathjax"
 
