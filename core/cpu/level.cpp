@@ -2,6 +2,7 @@
 #include <cpuid.h>
 #endif
 #if defined(__linux__)
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -20,8 +21,6 @@ const Kernels& kernels_v4();
 
 namespace {
 
-constexpr Level kLevels[] = {Level::v3, Level::v4, Level::v4_bf16, Level::amx};
-
 Features find_features() {
   Features found;
 #if defined(__x86_64__)
@@ -39,6 +38,9 @@ Features find_features() {
   constexpr long kAskForState = 0x1023, kTiles = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   found.are_tiles_allowed = found.tiles && syscall(SYS_arch_prctl, kAskForState, kTiles) == 0;
 #endif
+#elif defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kHalfProducts = 1ul << 14;  // HWCAP2_BF16
+  found.v4 = found.bf16 = (getauxval(AT_HWCAP2) & kHalfProducts) != 0;
 #endif
   return found;
 }
@@ -111,7 +113,11 @@ const char* name_of(Level level) {
     case Level::v4:
       return "v4";
     case Level::v4_bf16:
+#if defined(__aarch64__)
+      return "neon-bf16";
+#else
       return "v4-bf16";
+#endif
     case Level::amx:
       return "amx";
   }

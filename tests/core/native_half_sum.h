@@ -1,7 +1,8 @@
 #pragma once
 // The orders in which the processor's instructions add the products of bfloat16, in scalars:
-// [note: the bits of a native product] and [note: the bits of a product by tiles], spelled out.
+// the notes of core/cpu/products/gemm_bf16.h, spelled out.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -65,11 +66,72 @@ float tile_half_sum(int64_t k, const A& a, const B& b) {
   return total;
 }
 
-/// The same at level().
+// x + rest, of which x is the sum rounded to float64, rounded to odd: cut off to 24 binary digits,
+// the last of which is one where something was lost. Zero below the normal numbers.
+inline float rounded_to_odd(double x, double rest) {
+  if (x == 0.0 || !std::isfinite(x)) return static_cast<float>(x);
+  auto bits = std::bit_cast<uint64_t>(x);
+  if (rest != 0.0) {
+    if (std::signbit(rest) != std::signbit(x)) --bits;  // towards zero
+    bits |= 1;
+  }
+  constexpr uint64_t kLost = (uint64_t{1} << 29) - 1;
+  if ((bits & kLost) != 0) bits |= kLost + 1;
+  const auto cut = std::bit_cast<double>(bits & ~kLost);
+  if (std::abs(cut) < 0x1p-126) return std::copysign(0.0f, static_cast<float>(x));
+  if (std::abs(cut) >= 0x1p128)
+    return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(x));
+  return static_cast<float>(cut);
+}
+
+inline float odd_product(float x, float y) {
+  const double exact = static_cast<double>(without_subnormal(x)) * without_subnormal(y);
+  return rounded_to_odd(exact, 0.0);
+}
+
+inline float odd_sum(float x, float y) {
+  const double a = without_subnormal(x), b = without_subnormal(y), sum = a + b, part = sum - a;
+  return rounded_to_odd(sum, (a - (sum - part)) + (b - part));
+}
+
+/// The same by BFMMLA and BFDOT.
+template <class A, class B>
+float arm_half_sum(int64_t k, const A& a, const B& b) {
+  const auto product = [&](int64_t p) {
+    return p < k ? odd_product(static_cast<float>(a(p)), static_cast<float>(b(p))) : 0.0f;
+  };
+  float total = 0.0f;
+  for (int64_t first = 0; first < k; first += hero::core::cpu::kBf16Chain) {
+    float sum = 0.0f;
+    for (int64_t p = first; p < std::min(k, first + hero::core::cpu::kBf16Chain); p += 2)
+      sum = odd_sum(sum, odd_sum(product(p), product(p + 1)));
+    total = first == 0 ? sum : total + sum;
+  }
+  return total;
+}
+
+/// Which of them level() has.
+enum class HalfOrder : uint8_t { dot, tile, arm };
+inline HalfOrder half_order() {
+#if defined(__aarch64__)
+  return HalfOrder::arm;
+#else
+  using namespace hero::core::cpu;
+  return level() == Level::amx ? HalfOrder::tile : HalfOrder::dot;
+#endif
+}
+
 template <class A, class B>
 float native_half_sum(int64_t k, const A& a, const B& b) {
-  using namespace hero::core::cpu;
-  return level() == Level::amx ? tile_half_sum(k, a, b) : dot_half_sum(k, a, b);
+  switch (half_order()) {
+    case HalfOrder::dot:
+      return dot_half_sum(k, a, b);
+    case HalfOrder::tile:
+      return tile_half_sum(k, a, b);
+    case HalfOrder::arm:
+      break;
+  }
+  return arm_half_sum(k, a, b);
 }
 
 }  // namespace hero_test

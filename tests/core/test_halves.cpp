@@ -120,28 +120,35 @@ TEST_CASE("gradients through a product of bfloat16 are those of its parts", "[co
 TEST_CASE("HERO_CPU names a level that the processor has", "[core]") {
   REQUIRE(cpu::level() <= cpu::machine_level());
   const cpu::Features all{.v4 = true, .bf16 = true, .tiles = true, .are_tiles_allowed = true};
-  for (const Level each : {Level::v3, Level::v4, Level::v4_bf16, Level::amx}) {
+  for (const Level each : cpu::kLevels) {
     REQUIRE(cpu::level_named(cpu::name_of(each), all) == each);
   }
-  const std::string lowest = cpu::name_of(Level::v3);  // neon on ARM
+#if defined(__aarch64__)
+  REQUIRE(error_of([] { cpu::level_named("neon-bf16", {}); }) ==
+          "cpu: HERO_CPU is 'neon-bf16', and this processor has neon; name one of them");
+  REQUIRE(error_of([&] { cpu::level_named("v4", all); }) ==
+          "cpu: HERO_CPU is 'v4', and this processor has neon, neon-bf16; name one of them");
+#else
   REQUIRE(error_of([] { cpu::level_named("v4-bf16", {.v4 = true}); }) ==
-          "cpu: HERO_CPU is 'v4-bf16', and this processor has " + lowest +
-              ", v4; name one of them");
+          "cpu: HERO_CPU is 'v4-bf16', and this processor has v3, v4; name one of them");
   REQUIRE(error_of([] { cpu::level_named("amx", {}); }) ==
-          "cpu: HERO_CPU is 'amx', and this processor has " + lowest + "; name one of them");
+          "cpu: HERO_CPU is 'amx', and this processor has v3; name one of them");
+#endif
 }
+
+#if !defined(__aarch64__)
 
 TEST_CASE("a system that refuses tiles leaves the level below, and HERO_CPU=amx says so",
           "[core]") {
   const cpu::Features refused{.v4 = true, .bf16 = true, .tiles = true};
   REQUIRE(cpu::highest_level(refused) == Level::v4_bf16);
   REQUIRE(error_of([&] { cpu::level_named("amx", refused); }) ==
-          "cpu: HERO_CPU is 'amx', and this processor has " + std::string(cpu::name_of(Level::v3)) +
-              ", v4, v4-bf16 (and amx, but the system lets this program have no tiles); name one "
-              "of them");
+          "cpu: HERO_CPU is 'amx', and this processor has v3, v4, v4-bf16 (and amx, but the system "
+          "lets this program have no tiles); name one of them");
   const cpu::Features& found = cpu::machine_features();
   REQUIRE((found.tiles || !found.are_tiles_allowed));
   REQUIRE((cpu::machine_level() == Level::amx) == (found.bf16 && found.are_tiles_allowed));
 }
+#endif
 
 }  // namespace

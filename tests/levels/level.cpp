@@ -8,7 +8,7 @@
 int main() try {
   using namespace hero::core::cpu;
   std::printf("kernels of level %s; this machine has", name_of(level()));
-  for (const Level each : {Level::v3, Level::v4, Level::v4_bf16, Level::amx}) {
+  for (const Level each : kLevels) {
     if (each <= machine_level()) std::printf(" %s", name_of(each));
   }
   std::printf("\n");

@@ -1,5 +1,7 @@
 #pragma once
-// What tests leave out where a sanitizer makes all that runs ten times as slow.
+// What tests leave out where a sanitizer, or an emulator of the processor, makes all that runs ten
+// times as slow.
+#include <cstdlib>
 
 namespace hero_test {
 
@@ -8,5 +10,8 @@ inline constexpr bool kIsSanitized = true;
 #else
 inline constexpr bool kIsSanitized = false;
 #endif
+
+/// Whether cmake/arm64_run started this.
+inline bool is_emulated() { return std::getenv("HERO_EMULATOR") != nullptr; }
 
 }  // namespace hero_test

@@ -5,7 +5,6 @@
 // Developer's Manual", volume 2, TDPBF16PS.
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/gemm_bf16_kernel.h>
@@ -140,27 +139,6 @@ void multiply_by_tiles(int64_t, int64_t, int64_t, const RowPairs&, const uint32_
 }
 
 #endif
-
-// Rows one after the other, their elements in order.
-void pack_whole_rows(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
-                     uint32_t* to, int64_t row_words) {
-  if (step == 1) {
-    for (int64_t i = 0; i < count; ++i) {
-      uint32_t* const row = to + i * row_words;
-      if (k % 2 != 0) row[k / 2] = 0;
-      std::memcpy(row, from + i * line, static_cast<size_t>(k) * sizeof(BFloat16));
-    }
-    return;
-  }
-  // Pairs of all rows side by side, a tile's at a time, and these turned.
-  constexpr int64_t kElements = 2 * kTileColumns;
-  for (int64_t p = 0; p < k; p += kElements) {
-    uint32_t beside[kTileColumns * kColumns + kPackSlack] = {};
-    pack_columns(count, std::min(kElements, k - p), from + p * step, line, step, beside);
-    for (int64_t i = 0; i < count; i += kTileRows)
-      turn(beside + i, to + i * row_words + p / 2, row_words);
-  }
-}
 
 }  // namespace
 

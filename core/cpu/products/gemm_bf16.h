@@ -9,6 +9,13 @@
 // an element are added in order by ordinary additions. Nothing else enters into the bits: not the
 // number of threads, not how C is cut into tiles, not the layout of the operands.
 //
+// [note: the bits of a product on ARM] At level neon-bf16 the chains are the same, but a pair first
+// adds its two products to each other, and then what results to the chain. Both additions round to
+// odd: what float32 lacks is cut off, and where that was not zero the last bit is one. They read
+// subnormal numbers as zeros, and give zero, with the sign, in place of a result below the normal
+// numbers, and infinity for one of 2^128 or more. An exact zero is positive, unless both numbers
+// are negative zeros.
+//
 // [note: the bits of a product by tiles] At level amx the elements of k are taken 32 at a time, of
 // which the last may be fewer, an odd one beside a zero. From zero the products of their first,
 // third, .. elements are added up in order, each by one fused multiply-add of float32, and those of

@@ -1,5 +1,5 @@
 // Compiled for AVX-512 with bfloat16 whatever the rest is compiled for: each function says so, and
-// none of them is called where the processor lacks it.
+// none of them is called where the processor lacks it. Other kinds of processors have the packing.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -8,6 +8,29 @@
 
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/gemm_bf16_kernel.h>
+
+namespace hero::core::cpu::bf16 {
+
+namespace {
+
+// Sixteen lines, of which `count` exist.
+void pack_any(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+              uint32_t* to, int64_t width) {
+  for (int64_t p = 0; p < k; p += 2) {
+    for (int64_t i = 0; i < 16; ++i) {
+      uint32_t pair = 0;
+      if (i < count) {
+        pair = from[i * line + p * step].bits;
+        if (p + 1 < k) pair |= static_cast<uint32_t>(from[i * line + (p + 1) * step].bits) << 16;
+      }
+      to[p / 2 * width + i] = pair;
+    }
+  }
+}
+
+}  // namespace
+
+}  // namespace hero::core::cpu::bf16
 
 #if defined(__x86_64__)
 // g++ 12 takes what its own intrinsics leave undefined for a mistake (GCC bug 105593).
@@ -91,20 +114,6 @@ namespace {
     _mm512_storeu_si512(pairs, _mm512_permutex2var_epi16(first, lower, second));
     if (width < 32) continue;
     _mm512_storeu_si512(pairs + 16, _mm512_permutex2var_epi16(first, upper, second));
-  }
-}
-
-void pack_any(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
-              uint32_t* to, int64_t width) {
-  for (int64_t p = 0; p < k; p += 2) {
-    for (int64_t i = 0; i < 16; ++i) {
-      uint32_t pair = 0;
-      if (i < count) {
-        pair = from[i * line + p * step].bits;
-        if (p + 1 < k) pair |= static_cast<uint32_t>(from[i * line + (p + 1) * step].bits) << 16;
-      }
-      to[p / 2 * width + i] = pair;
-    }
   }
 }
 
@@ -311,16 +320,54 @@ void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, c
 
 namespace hero::core::cpu::bf16 {
 
-// No processor of this kind has them: native_bf16() is false.
+void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+                  uint32_t* to) {
+  for (int64_t i = 0; i < kColumns; i += 16) {
+    const int64_t here = std::clamp<int64_t>(count - i, 0, 16);
+    pack_any(here, k, here > 0 ? from + i * line : from, line, step, to + i, kColumns);
+  }
+}
+
+void turn(const uint32_t* from, uint32_t* to, int64_t step) {
+  for (int64_t i = 0; i < 16; ++i) {
+    for (int64_t p = 0; p < 16; ++p) to[i * step + p] = from[p * kColumns + i];
+  }
+}
+
+// These are for AVX-512 alone: native_half_products() is false, or dot_kernel() goes by rows.
 void pack_rows(int64_t, int64_t, const BFloat16*, int64_t, int64_t, uint32_t*) { std::abort(); }
-void pack_columns(int64_t, int64_t, const BFloat16*, int64_t, int64_t, uint32_t*) { std::abort(); }
 void multiply(int64_t, int64_t, int64_t, const RowPairs&, const uint32_t*, float*, bool) {
   std::abort();
 }
 void multiply_few(const FewRows&, int64_t, const BFloat16*, float*) { std::abort(); }
-void turn(const uint32_t*, uint32_t*, int64_t) { std::abort(); }
+#if !defined(__aarch64__)  // whose is in gemm_bfmmla.cpp
 const TileKernel& dot_kernel() { std::abort(); }
+#endif
 
 }  // namespace hero::core::cpu::bf16
 
 #endif
+
+namespace hero::core::cpu::bf16 {
+
+void pack_whole_rows(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+                     uint32_t* to, int64_t row_words) {
+  if (step == 1) {
+    for (int64_t i = 0; i < count; ++i) {
+      uint32_t* const row = to + i * row_words;
+      if (k % 2 != 0) row[k / 2] = 0;
+      std::memcpy(row, from + i * line, static_cast<size_t>(k) * sizeof(BFloat16));
+    }
+    return;
+  }
+  // Pairs of all rows side by side, a tile's at a time, and these turned.
+  constexpr int64_t kSteps = 16, kElements = 2 * kSteps;
+  for (int64_t p = 0; p < k; p += kElements) {
+    uint32_t beside[kSteps * kColumns + kPackSlack] = {};
+    pack_columns(count, std::min(kElements, k - p), from + p * step, line, step, beside);
+    for (int64_t i = 0; i < count; i += kSteps)
+      turn(beside + i, to + i * row_words + p / 2, row_words);
+  }
+}
+
+}  // namespace hero::core::cpu::bf16

@@ -32,6 +32,12 @@ struct RowPairs {
   int64_t step = 0;
 };
 
+/// Packs rows of A one after the other, row_words apart, each its pairs in order; what an odd k
+/// lacks is a zero. row_words is a multiple of 16 for all steps, and all of it may be written, of
+/// sixteen rows or of 32.
+void pack_whole_rows(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
+                     uint32_t* to, int64_t row_words);
+
 /// sums[i * kColumns + j] = or += the chain of `pairs` pairs of row i of a and column j of b, which
 /// pack_columns() made. With 16 or fewer columns the upper half of a row of sums stays as it is.
 void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, const uint32_t* b,
@@ -41,15 +47,14 @@ void multiply(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a, c
 struct TileKernel {
   int64_t rows;
   int64_t chain;    ///< elements of k for which multiply() is called at a time
-  bool is_by_rows;  ///< packed rows lie row_words from one to the next, else as of pack_rows()
-  /// As pack_rows(). Rows one after the other have row_words for all steps, a multiple of 16.
+  bool is_by_rows;  ///< rows are packed as by pack_whole_rows(), else as by pack_rows()
   void (*pack_rows)(int64_t count, int64_t k, const BFloat16* from, int64_t line, int64_t step,
                     uint32_t* to, int64_t row_words);
   /// As multiply().
   void (*multiply)(int64_t pairs, int64_t rows, int64_t columns, const RowPairs& a,
                    const uint32_t* b, float* sums, bool add);
 };
-/// By the instruction of AVX512-BF16.
+/// By the instruction of AVX512-BF16, or by those of 64-bit ARM, whose rows all have a step.
 const TileKernel& dot_kernel();
 /// By AMX, which adds to its sums themselves: they may be cut anywhere between multiples of 32
 /// elements of k. All of its rows have a step. Needs what dot_kernel() needs, too.
