@@ -28,6 +28,10 @@ struct Parts {
   int exponent;
 };
 
+/// The zero bits above the highest one of x > 0. std::countl_zero is not for a device: libstdc++'s
+/// calls __builtin_clzl, of which nvcc 13.0 makes 64 whatever x is.
+HERO_HD inline int leading_zeros(uint64_t x) { return __builtin_clzll(x); }
+
 HERO_HD inline int exponent_field(double x) {
   return static_cast<int>(std::bit_cast<uint64_t>(x) >> 52) & kExponents;
 }
@@ -91,7 +95,7 @@ HERO_HD inline Rounded rounded(const int64_t* words) {
   const auto first = static_cast<uint64_t>(words[top]);
   const auto second = static_cast<uint64_t>(words[top - 1]);
   const auto third = static_cast<uint64_t>(words[top - 2]);
-  const int zeros = std::countl_zero(first) - 32, shift = zeros < 31 ? zeros : 31;
+  const int zeros = leading_zeros(first | 1) - 32, shift = zeros < 31 ? zeros : 31;
   uint64_t bits = ((first << 32 | second) << shift) | (third >> (32 - shift));
   bool below = third << (32 + shift) != 0;
   for (int i = 0; i + 2 < top; ++i) below = below || words[i] != 0;

@@ -39,6 +39,16 @@ TEST_CASE("exact sums on the GPU have the CPU's words") {
   }
 }
 
+TEST_CASE("exact sums of millions of numbers on the GPU have the CPU's words", "[model]") {
+  HERO_NEEDS_GPU();
+#ifdef HERO_TEST_CUSIM
+  const int64_t n = 9001;
+#else
+  const int64_t n = 9'000'001;  // blocks take several shares
+#endif
+  for (const DType dtype : {kBFloat16, kFloat32}) check_words(noise({n}, dtype));
+}
+
 TEST_CASE("exact sums on the GPU lose nothing of numbers far apart") {
   HERO_NEEDS_GPU();
   // Exponents over all of the dtype's range in one tile: most bits lie below the common grids.
@@ -170,6 +180,14 @@ TEST_CASE("the GPU rounds an exact sum and its root as the CPU does") {
       CHECK(bits_of(here.root_on(kGpu).item()) == bits_of(here.root()));
       CHECK(bits_of(here.value_on(kCpu).item()) == bits_of(here.value()));
     }
+  }
+  for (int exponent = -70; exponent <= 70; ++exponent) {  // each number of leading zeros
+    ExactSum here, there;
+    const Array x = Array::from(std::vector<double>{std::ldexp(1.375, exponent), 0x1p-90}, {2});
+    here.add_magnitudes(x);
+    there.add_magnitudes(x.to(kGpu));
+    CHECK(there.value_on(kGpu).item() == here.value());
+    CHECK(there.root_on(kGpu).item() == here.root());
   }
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const Array x = noise({33}, kFloat32, seed);
