@@ -64,6 +64,10 @@ void integer_product(const Array& a, const Array& b, const Array& out) {
          Matrices<const T>(b), Matrices<T>(out), batch, rows, columns, a.size(2));
 }
 
+// Whether gelu by tanh may be an epilogue: that of cuBLASLt is good to some 2^-19, in float64, too,
+// which halves do not see.
+bool may_fuse_gelu(const Array& u) { return item_size(u.dtype()) == 2 && can_be_aux(u); }
+
 // A matrix as a batch of one.
 Array one(const Array& x) { return x.unsqueeze(0); }
 
@@ -73,7 +77,7 @@ bool is_empty(const LinearBack& back) {
 
 bool fused_input_backward(const LinearBack& back) {
   if (!back.g_x.defined() || is_empty(back)) return false;
-  if (back.activation != Activation::gelu_tanh || !can_be_aux(back.u)) return false;
+  if (back.activation != Activation::gelu_tanh || !may_fuse_gelu(back.u)) return false;
   return product("linear_backward", one(back.g), one(back.w), one(back.g_x),
                  {CUBLASLT_EPILOGUE_DGELU, nullptr, back.u.bytes()},
                  [&] { plain_input_backward(back); });
@@ -117,10 +121,10 @@ void CudaBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Arr
   matmul(one(a), one(b.panels.reshape({b.rows, b.columns})), one(out));
 }
 
-// [note: epilogues] The bias, and gelu by tanh with what it is taken of, are done by the product
-// itself where the library can, and is no slower: the sums are never read again. So are the way
-// back through gelu and the sums that are gradients of biases. Its relu would drop NaN and stays
-// out.
+// [note: epilogues] The bias, and of halves gelu by tanh with what it is taken of, are done by the
+// product itself where the library can, and is no slower: the sums are never read again. So are the
+// way back through gelu and the sums that are gradients of biases. Its relu would drop NaN and
+// stays out.
 void CudaBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                          const Array& out, const Array* z) {
   if (out.numel() == 0) return;
@@ -141,7 +145,7 @@ void CudaBackend::linear(Activation activation, const Array& x, const Array& w, 
     if (activation != Activation::none || z) bias_activation(activation, nullptr, sums, out);
   };
   const bool has_gelu =
-      activation == Activation::gelu_tanh && z && can_be_aux(*z) &&
+      activation == Activation::gelu_tanh && z && may_fuse_gelu(*z) &&
       product("linear", a, b, one(out),
               {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, shift.bytes(), z->bytes()}, std::ref(with_bias));
   if (!has_gelu) with_bias();
