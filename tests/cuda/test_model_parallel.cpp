@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/close.h"
 #include "cuda/deferred.h"
 #include "cuda/gpu.h"
 #include "dist/parallel/axes.h"
@@ -19,8 +20,10 @@ using namespace hero_test;
 namespace {
 
 #if defined(HERO_TEST_CUSIM)
+constexpr double kRowsApart = 0.0;
 using LateStreams = Deferred;  // a missing wait shows as wrong numbers
 #else
+constexpr double kRowsApart = 0x1p-20;
 struct [[maybe_unused]] LateStreams {};
 #endif
 
@@ -104,7 +107,9 @@ TEST_CASE("on one GPU ranks that share a sequence have the same bits on any numb
   }
 }
 
-TEST_CASE("on one GPU tokens and experts over ranks have the bits of one process there",
+// A rank multiplies its tokens alone, so its products have fewer rows, for which cuBLASLt takes
+// other kernels, with sums in another order.
+TEST_CASE("on one GPU tokens and experts over ranks are those of one process there",
           "[model_parallel]") {
   HERO_NEEDS_GPU();
   const LateStreams late;
@@ -122,7 +127,7 @@ TEST_CASE("on one GPU tokens and experts over ranks have the bits of one process
         DDP(*model, world, {.ignored_modules = expert_parallel(*model, world)});
         const Tensor own = own_tokens(x.detach(), world.rank(), ranks).clone().requires_grad_();
         const auto is_same = [](const Tensor& a, const Tensor& b) {
-          return same(a.contiguous().array().to(kCpu), b.contiguous().array().to(kCpu));
+          return distance(a.array(), b.array()) <= kRowsApart;
         };
         const Tensor z = (*model)(own);
         expect(is_same(z, own_tokens(y, world.rank(), ranks)), "output");
