@@ -51,7 +51,7 @@ keep_results() { grep '^{' "$work/said" >>"$out/results.jsonl"; }
 # What programs are made of, as one number.
 sources() {
   (cd "$root" && find core autograd nn optim dist cuda tests/cuda tests/autograd tests/nn tests/support \
-    -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 | sort -z |
+    -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 | LC_ALL=C sort -z |
     xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1)
 }
 
