@@ -13,12 +13,13 @@ struct GraphOptions {
   /// Number of calls that run as usual before one is captured; at least 1. They are steps like all
   /// others.
   int warmup = 2;
-  /// True: the host code of the step runs in every call and the graph is updated, so that numbers
-  /// which change from step to step (learning rates, Adam's corrections) are always those of this
-  /// step. Adam needs it: step counts and rates are numbers on the host, where state dicts,
-  /// schedules and option() read and set them, and there is nothing like PyTorch's `capturable`.
-  /// False: the host code does not run any more once it is captured, which is faster, and it is an
-  /// Error if the last warm-up call and the captured one differ in such a number.
+  /// False: the host code does not run any more once it is captured. Elementwise optimizers (SGD,
+  /// Adam, AdamW and their kind) go on: each replay counts a step, takes learning rate and other
+  /// options as they are now, and has Adam's corrections of that step. Another number of the host
+  /// that differs between the last warm-up call and the captured one is an Error, and so is a call
+  /// that changes options of its optimizer: a schedule steps between the calls.
+  /// True: the host code of the step runs in every call and the graph is updated, so that all
+  /// numbers are those of this step; the host is then as slow as without a graph.
   bool recapture = false;
   Device device{DeviceType::cuda, 0};  ///< the device of the step
 };

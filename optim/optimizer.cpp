@@ -4,6 +4,7 @@
 #include <hero/autograd/partition.h>
 #include <hero/core/fetcher.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/host_steps.h>
 #include <hero/core/profile/observer.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/optimizer.h>
@@ -102,6 +103,8 @@ void Optimizer::step() {
   const ProfileScope::Step profiled("optimizer step");
   const NoGrad no_grad;
   const MemoryScope scope(MemoryTag::optimizer);
+  core::HostSteps* const recorded = is_elementwise() ? core::HostSteps::current() : nullptr;
+  const core::HostSteps::Taking taking(recorded);
   stepped_.clear();
   try {
     step_params();
@@ -113,6 +116,33 @@ void Optimizer::step() {
   run_batch();
   step_done();
   finish_step();
+  if (recorded) {
+    recorded->parts.push_back(
+        {[this, params = stepped_] { step_again(params); }, [this] { return all_options(); }});
+  }
+}
+
+// What a step changes on the host, and the coefficients of its updates; arrays are not touched.
+void Optimizer::step_again(const std::vector<int>& params) {
+  const NoGrad no_grad;
+  const core::HostSteps::Taking taking(core::HostSteps::current());
+  int group = 0;
+  for (const int param : params) {
+    while (param >= group_end(group)) ++group;
+    State& own = state(param);
+    own.steps += 1.0;
+    // in place of a gradient what has its shape and dtype
+    update(group, own, own.low.defined() ? own.low : own.param.array());
+  }
+  batch_.run();
+}
+
+std::vector<double> Optimizer::all_options() const {
+  std::vector<double> values;
+  for (int group = 0; group < groups(); ++group) {
+    for (const Option& option : list_options(group)) values.push_back(option.value);
+  }
+  return values;
 }
 
 void Optimizer::step_params() {

@@ -205,6 +205,8 @@ class Optimizer {
   void step_params();
   void step_param(int group, int param);
   void finish_step();
+  void step_again(const std::vector<int>& params);
+  std::vector<double> all_options() const;
 
   const char* name_;
   std::vector<State> states_;

@@ -1,5 +1,6 @@
 // Optimizer steps: each functor of UpdateList as a kernel over several parameters at once.
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include <hero/core/kernels/updates.h>
@@ -84,7 +85,8 @@ __device__ void step_low(const typename F::template Step<float>& step, const Upd
 
 template <class F, class P>
 __global__ void __launch_bounds__(kThreads, 4)
-    update_kernel(const UpdateTable table, const typename F::template Step<GivenOf<F, P>> given) {
+    update_kernel(const UpdateTable table, const typename F::template Step<GivenOf<F, P>> given,
+                  const typename F::template Step<GivenOf<F, P>>* live) {
   using T = ComputeOf<P>;
   constexpr int kVector = kUpdateVector<P>;
   const int tensor = table.blocks.find(blockIdx.x);
@@ -93,7 +95,8 @@ __global__ void __launch_bounds__(kThreads, 4)
   const auto* grad = reinterpret_cast<const P*>(table.grad[tensor]);
   const int64_t block = blockIdx.x - table.blocks.first[tensor];
   const int64_t begin = block * (kThreads * kVectorsAThread * kVector);
-  const auto step = step_of<F, T>(given, static_cast<const double*>(table.beside[tensor]));
+  const auto step =
+      step_of<F, T>(live ? *live : given, static_cast<const double*>(table.beside[tensor]));
 #pragma unroll 1
   for (int i = 0; i < kVectorsAThread; ++i) {
     const int64_t e = begin + (i * kThreads + static_cast<int>(threadIdx.x)) * kVector;
@@ -119,33 +122,48 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
 }
 
+/// An update of one functor and dtype.
+struct Update {
+  /// Steps what the table holds; kernels read their coefficients at `live`, if that is not null.
+  void (*launch)(const UpdateTable& table, std::span<const double> coefficients,
+                 const std::byte* live);
+  /// Writes the coefficients as kernels read them.
+  void (*write)(std::span<const double> coefficients, std::byte* to);
+};
+
 template <class F, class P>
-void run_update(const UpdateTable& table, std::span<const double> coefficients) {
+void launch_update(const UpdateTable& table, std::span<const double> coefficients,
+                   const std::byte* live) {
   using Step = typename F::template Step<GivenOf<F, P>>;
-  static_assert(sizeof(UpdateTable) + sizeof(Step) <= kMostParameterBytes);
+  static_assert(sizeof(UpdateTable) + sizeof(Step) + sizeof(void*) <= kMostParameterBytes);
   launch("update", update_kernel<F, P>, dim3(table.blocks.all()), dim3(kThreads), 0, table,
-         make_step<F, GivenOf<F, P>>(coefficients));
+         make_step<F, GivenOf<F, P>>(coefficients), reinterpret_cast<const Step*>(live));
 }
 
-using UpdateLaunch = void (*)(const UpdateTable&, std::span<const double>);
+template <class F, class P>
+void write_step(std::span<const double> coefficients, std::byte* to) {
+  const auto step = make_step<F, GivenOf<F, P>>(coefficients);
+  static_assert(sizeof(step) <= LiveCoefficients::kSlotBytes);
+  std::memcpy(to, &step, sizeof(step));
+}
 
 template <class P, class... Fs>
-UpdateLaunch launch_of(uint16_t index, TypeList<Fs...>) {
-  static constexpr UpdateLaunch table[] = {&run_update<Fs, P>...};
+Update update_of(uint16_t index, TypeList<Fs...>) {
+  static constexpr Update table[] = {{&launch_update<Fs, P>, &write_step<Fs, P>}...};
   return table[index];
 }
 
-UpdateLaunch update_launch(uint16_t index, DType dtype) {
+Update find_update(uint16_t index, DType dtype) {
   const core::kernels::UpdateList all;
   switch (dtype) {
     case DType::float64:
-      return launch_of<double>(index, all);
+      return update_of<double>(index, all);
     case DType::float16:
-      return launch_of<Float16>(index, all);
+      return update_of<Float16>(index, all);
     case DType::bfloat16:
-      return launch_of<BFloat16>(index, all);
+      return update_of<BFloat16>(index, all);
     default:
-      return launch_of<float>(index, all);
+      return update_of<float>(index, all);
   }
 }
 
@@ -173,11 +191,18 @@ void append(UpdateTable& table, DType dtype, const UpdateItem& item) {
 void CudaBackend::update(UpdateOp op, DType dtype, std::span<const UpdateItem> items,
                          std::span<const double> coefficients) {
   const DeviceGuard guard(index_);
-  note_values("update", coefficients);
-  const UpdateLaunch run = update_launch(op.index, dtype);
+  const Update run = find_update(op.index, dtype);
+  LiveCoefficients::Slot slot;
+  if (LiveCoefficients* const live = LiveCoefficients::current()) {
+    slot = live->next(op, dtype, items);
+    if (slot.host) run.write(coefficients, slot.host);
+    if (!slot.launches) return;
+  } else {
+    note_values("update", coefficients);
+  }
   UpdateTable table;
   const auto flush = [&] {
-    if (table.blocks.tensors > 0) run(table, coefficients);
+    if (table.blocks.tensors > 0) run.launch(table, coefficients, slot.device);
     table.blocks = {};
   };
   for (const UpdateItem& item : items) {

@@ -3,6 +3,7 @@
 
 #include <hero/core/accelerator.h>
 #include <hero/core/backend.h>
+#include <hero/core/host_steps.h>
 #include <hero/core/random.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/graph.h>
@@ -49,6 +50,33 @@ class DrawingScope {
   Drawing now_;
   const Drawing* previous_;
 };
+
+// The host's part of the calling thread's work goes to `host` while it lives, and coefficients of
+// updates to `live`.
+class Recording {
+ public:
+  Recording(core::HostSteps* host, LiveCoefficients& live, LiveCoefficients::Phase phase)
+      : scope_(host ? &live : nullptr), previous_(std::exchange(core::HostSteps::current(), host)) {
+    if (!host) return;
+    host->parts.clear();
+    live.begin(phase);
+  }
+  ~Recording() { core::HostSteps::current() = previous_; }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+ private:
+  LiveScope scope_;
+  core::HostSteps* previous_;
+};
+
+using Options = std::vector<std::vector<double>>;
+
+Options options_of(const std::vector<core::HostSteps::Part>& parts) {
+  Options options;
+  for (const core::HostSteps::Part& part : parts) options.push_back(part.options());
+  return options;
+}
 
 __global__ void random_base_kernel(RandomBase* base, RandomBase value) { *base = value; }
 
@@ -103,6 +131,8 @@ struct GraphedStep::State {
   std::vector<void*> pinned;  // blocks that were freed in the capture
   cudaGraphExec_t exec = nullptr;
   int64_t nodes = 0;
+  core::HostSteps host;  // of the last call whose host code ran
+  LiveCoefficients live;
   Array base;          // the RandomBase
   uint64_t first = 0;  // stream of the default generator when captured
   uint64_t drawn = 0;  // streams that each call takes from it
@@ -130,6 +160,8 @@ struct GraphedStep::State {
   cudaGraph_t capture();
   void instantiate(cudaGraph_t graph);
   void advance_random();
+  void repeat_host();
+  core::HostSteps* recorded() { return options.recapture ? nullptr : &host; }
   RandomBase* random() const { return reinterpret_cast<RandomBase*>(base.bytes()); }
   std::vector<Array> run();
 };
@@ -138,6 +170,7 @@ struct GraphedStep::State {
 void GraphedStep::State::take(const std::vector<Array>& given) {
   if (calls == 0) {
     base = Array::empty({2}, kInt64, options.device);
+    live.allocate(options.device);
     inputs.clear();
     for (const Array& input : given) {
       inputs.push_back(Array::empty(input.shape(), input.dtype(), options.device));
@@ -205,14 +238,20 @@ cudaGraph_t GraphedStep::State::capture() {
   HostValues now;
   std::vector<Array> made;
   const Generator::State before = default_generator().state();
+  const std::vector<core::HostSteps::Part> warmed_up = host.parts;
+  const Options options_before = options_of(warmed_up);
   cudaGraph_t graph = nullptr;
   try {
     Capture capture(memory(), pool, handle(), pinned);
     const Noting noting(now);
     const DrawingScope scope(options.recapture ? nullptr : random());
+    const Recording recording(recorded(), live, LiveCoefficients::Phase::capture);
     made = step(inputs);
     graph = capture.finish();
     if (!options.recapture) check_same_values(values, now);
+    check(options_of(warmed_up) == options_before,
+          "graphed step: the call changes options of its optimizer, such as the learning rate, "
+          "which a replayed graph would not; change them between the calls, or use recapture");
   } catch (...) {
     if (graph) cudaGraphDestroy(graph);
     give_pinned();
@@ -245,12 +284,22 @@ void GraphedStep::State::advance_random() {
   default_generator().set_state({now.seed, now.offset + drawn});
 }
 
+// What the step's optimizers do on the host: they count, and say what the step's coefficients are.
+void GraphedStep::State::repeat_host() {
+  core::HostSteps now;
+  const Recording recording(&now, live, LiveCoefficients::Phase::replay);
+  for (const core::HostSteps::Part& part : host.parts) part.again();
+  live.end_replay();
+}
+
 std::vector<Array> GraphedStep::State::run() {
   if (calls < options.warmup) {
     const Noting noting(values);
     const DrawingScope scope(nullptr);
+    const Recording recording(recorded(), live, LiveCoefficients::Phase::warm_up);
     return step(inputs);
   }
+  if (exec && !options.recapture) repeat_host();
   if (!exec || options.recapture) {
     cudaGraph_t graph = capture();
     size_t count = 0;
@@ -264,7 +313,10 @@ std::vector<Array> GraphedStep::State::run() {
     }
     cudaGraphDestroy(graph);
   }
-  if (!options.recapture) advance_random();
+  if (!options.recapture) {
+    live.send();
+    advance_random();
+  }
   {
     const Launching launching("graphed step");
     check_cuda(cudaGraphLaunch(exec, handle()), "graphed step");

@@ -95,8 +95,7 @@ void gpt_steps(List& list, bool tiny, Device device) {
                       const auto graphed = std::make_shared<cuda::GraphedStep>(
                           [training](const std::vector<Array>& in) {
                             return std::vector<Array>{training->step(Tensor(in[0]), Tensor(in[1]))};
-                          },
-                          cuda::GraphOptions{.recapture = true});
+                          });
                       const std::vector<Array> in = batch();
                       return [=]() -> Tensors { return {Tensor((*graphed)(in)[0])}; };
                     },

@@ -5,6 +5,8 @@
 #include "cuda/gpu.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/kernels/elementwise.h>
 #include <hero/cuda/graph.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
@@ -55,6 +57,7 @@ struct Training {
       Array x = Array::empty({5, 6}), y = Array::empty({5, 3});
       fill_normal(std::span<float>(x.data<float>(), 30), {seed, 1}, 0);
       fill_normal(std::span<float>(y.data<float>(), 15), {seed, 2}, 0);
+      optimizer->set_lr(0.9 * optimizer->lr());  // a schedule, between the calls
       const std::vector<Array> out = call({x.to(kGpu), y.to(kGpu)});
       bits.push_back(out[0].item<float>());
       norms.push_back(out[1].item());
@@ -66,6 +69,10 @@ struct Training {
       for (const Tensor& p : layer->parameters()) {
         for (const float v : p.array().to(kCpu).to_vector<float>()) bits.push_back(v);
       }
+    }
+    for (const auto& [name, state] : optimizer->state_dict()) {  // steps and options among them
+      const Array values = state.to(kCpu).to(kFloat32);
+      for (const float v : values.to_vector<float>()) bits.push_back(v);
     }
     return bits;
   }
@@ -87,21 +94,79 @@ void check_same_bits(const Options& options, bool recapture) {
 
 }  // namespace
 
-TEST_CASE("a captured training step has the bits of eager training") {
+TEST_CASE("a captured training step has the bits of eager training, with a rate that changes") {
   HERO_NEEDS_GPU();
-  check_same_bits<optim::SGD>(optim::SGDOptions{.lr = 0.05, .momentum = 0.9}, false);
-  check_same_bits<optim::SGD>(optim::SGDOptions{.lr = 0.05, .momentum = 0.9}, true);
+  for (const bool recapture : {false, true}) {
+    CAPTURE(recapture);
+    check_same_bits<optim::SGD>(optim::SGDOptions{.lr = 0.05, .momentum = 0.9}, recapture);
+    check_same_bits<optim::AdamW>(optim::AdamWOptions{.lr = 0.01}, recapture);
+    check_same_bits<optim::Adam>(optim::AdamOptions{.lr = 0.01, .amsgrad = true}, recapture);
+    check_same_bits<optim::NAdam>(optim::NAdamOptions{.lr = 0.01}, recapture);
+  }
 }
 
-TEST_CASE("corrections of Adam change from step to step: recapture has the bits, replay refuses") {
+TEST_CASE("groups of one optimizer keep their coefficients apart in a replay") {
   HERO_NEEDS_GPU();
-  const optim::AdamWOptions options{.lr = 0.01};
-  check_same_bits<optim::AdamW>(options, true);
-  Training<optim::AdamW> training(options);
-  cuda::GraphedStep step([&](const std::vector<Array>& in) { return training.step(in); });
+  const auto train = [](bool graphed) {
+    manual_seed(4);
+    const Tensor a = Tensor(randn({9}).array().to(kGpu)).requires_grad_();
+    const Tensor b = Tensor(randn({70}).array().to(kGpu)).requires_grad_();
+    optim::AdamW adamw({{{a}, {.lr = 0.1}}, {{b}, {.lr = 0.1, .weight_decay = 0.3}}});
+    const auto call = [&](const std::vector<Array>& in) {
+      adamw.zero_grad();
+      ((a * Tensor(in[0])).sum() + square(b).sum()).backward();
+      adamw.step();
+      return std::vector<Array>{};
+    };
+    cuda::GraphedStep step(call);
+    for (int i = 0; i < 6; ++i) {
+      adamw.set_lr(0.1 / (1.0 + i), 1);
+      const std::vector<Array> in{Array::full({}, 1.0 + i, kFloat32, kGpu)};
+      graphed ? step(in) : call(in);
+    }
+    std::vector<float> bits = a.array().to(kCpu).to_vector<float>();
+    for (const float v : b.array().to(kCpu).to_vector<float>()) bits.push_back(v);
+    return bits;
+  };
+  CHECK(train(true) == train(false));
+}
+
+TEST_CASE("a replay refuses what it would not repeat") {
+  HERO_NEEDS_GPU();
   const std::vector<Array> in{Array::ones({5, 6}), Array::ones({5, 3})};
-  step(in);
-  step(in);
-  CHECK_THROWS_WITH(step(in),
-                    ContainsSubstring("update takes a number from the host that changes"));
+  {  // a schedule inside of the call
+    Training<optim::AdamW> training(optim::AdamWOptions{.lr = 0.01});
+    cuda::GraphedStep step([&](const std::vector<Array>& given) {
+      training.optimizer->set_lr(0.9 * training.optimizer->lr());
+      return training.step(given);
+    });
+    step(in);
+    step(in);
+    CHECK_THROWS_WITH(step(in), ContainsSubstring("the call changes options of its optimizer"));
+  }
+  {  // groups that were one update part
+    const auto parameter = [] { return Tensor(Array::ones({4}, kFloat32, kGpu)).requires_grad_(); };
+    const Tensor a = parameter(), b = parameter();
+    optim::AdamW adamw({{{a}, {.lr = 0.1}}, {{b}, {.lr = 0.1}}});
+    cuda::GraphedStep step([&](const std::vector<Array>&) {
+      adamw.zero_grad();
+      (square(a) + square(b)).sum().backward();
+      adamw.step();
+      return std::vector<Array>{};
+    });
+    for (int i = 0; i < 4; ++i) step({});
+    adamw.set_lr(0.01, 1);
+    CHECK_THROWS_WITH(step({}), ContainsSubstring("updates are others than those"));
+  }
+  {  // a number of the call's own
+    Training<optim::AdamW> training(optim::AdamWOptions{.lr = 0.01});
+    double count = 1.0;
+    cuda::GraphedStep step([&](const std::vector<Array>& given) {
+      count += 1.0;
+      return training.step({core::map<core::kernels::Mul>(given[0], Scalar(count)), given[1]});
+    });
+    step(in);
+    step(in);
+    CHECK_THROWS_WITH(step(in), ContainsSubstring("takes a number from the host that changes"));
+  }
 }

@@ -1,0 +1,10 @@
+#include <hero/core/host_steps.h>
+
+namespace hero::core {
+
+HostSteps*& HostSteps::current() {
+  thread_local HostSteps* steps = nullptr;
+  return steps;
+}
+
+}  // namespace hero::core
