@@ -9,6 +9,12 @@
 
 namespace hero::core {
 
+void Backend::log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
+                                      const Array& out, const Array& log_sum) {
+  log_likelihood(x, classes, out, log_sum);
+  log_likelihood_backward(g, x, classes, log_sum, x);
+}
+
 Backend& cpu_backend() {
   static Backend& chosen = cpu::kernels().backend;
   return chosen;

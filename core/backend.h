@@ -210,6 +210,10 @@ class Backend {
   /// dtype. g_x may be x.
   virtual void log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
                                        const Array& log_sum, const Array& g_x) = 0;
+  /// log_likelihood, and then log_likelihood_backward with x as its own g_x: the same bits, where a
+  /// device can with one reading of x less.
+  virtual void log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
+                                       const Array& out, const Array& log_sum);
   virtual void recurrent_cell(CellKind kind, const CellStep& step) = 0;
   virtual void recurrent_cell_backward(CellKind kind, const CellStepBack& step) = 0;
   /// \}

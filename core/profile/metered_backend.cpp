@@ -294,6 +294,13 @@ class MeteredBackend final : public Backend {
     const WorkScope inside(nullptr);
     inner_.log_likelihood_backward(g, x, classes, log_sum, g_x);
   }
+  void log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
+                               const Array& out, const Array& log_sum) override {
+    charge(pass_work(kReduce, 4, x, out));
+    charge(pass_work(kReduce, 3, x, x));
+    const WorkScope inside(nullptr);
+    inner_.log_likelihood_in_place(g, x, classes, out, log_sum);
+  }
   void recurrent_cell(CellKind kind, const CellStep& step) override {
     const int64_t bytes =
         step.of_x.nbytes() + step.of_h.nbytes() + 2 * step.h.nbytes() + 2 * stored_bytes(step.c);

@@ -79,8 +79,13 @@ struct LinearCrossEntropy : Op {
     const Array scores = room(rows, {std::min(chunk, N), rows.weight.size(0)});
     for (int64_t at = 0; at < N; at += chunk) {
       const int64_t end = std::min(at + chunk, N);
-      score(rows, at, end, scores.slice(0, 0, end - at));
-      if (input_count() > 0) differentiate(rows, at, end, scores.slice(0, 0, end - at), gradients);
+      const Array part = scores.slice(0, 0, end - at);
+      multiply(rows, at, end, part);
+      if (input_count() > 0) {
+        differentiate(rows, at, end, part, gradients);
+      } else {
+        score(rows, at, end, part);
+      }
     }
     keep(rows, gradients);
     Tensor loss = Tensor(rows.likelihood) * (smoothing - 1.0);
@@ -109,10 +114,14 @@ struct LinearCrossEntropy : Op {
   bool wants(int i) const { return input_count() > 0 && needs(i); }
   bool wants_bias() const { return has.bias && wants(input_count() - 1); }
 
+  void multiply(const Rows& rows, int64_t at, int64_t end, const Array& scores) const {
+    core::backend(scores.device())
+        .linear(core::Activation::none, rows.x.slice(0, at, end), rows.weight,
+                has.bias ? &rows.bias : nullptr, scores, nullptr);
+  }
+
   void score(const Rows& rows, int64_t at, int64_t end, const Array& scores) const {
     core::Backend& device = core::backend(scores.device());
-    device.linear(core::Activation::none, rows.x.slice(0, at, end), rows.weight,
-                  has.bias ? &rows.bias : nullptr, scores, nullptr);
     device.log_likelihood(scores, rows.classes.slice(0, at, end), rows.likelihood.slice(0, at, end),
                           rows.log_sum.slice(0, at, end));
     if (smoothing > 0.0) {
@@ -125,7 +134,14 @@ struct LinearCrossEntropy : Op {
                      Gradients& gradients) const {
     core::Backend& device = core::backend(scores.device());
     const Array sign = rows.sign.slice(0, at, end), classes = rows.classes.slice(0, at, end);
-    device.log_likelihood_backward(sign, scores, classes, rows.log_sum.slice(0, at, end), scores);
+    const Array log_sum = rows.log_sum.slice(0, at, end);
+    if (smoothing > 0.0) {
+      score(rows, at, end, scores);  // whose sums are of the scores
+      device.log_likelihood_backward(sign, scores, classes, log_sum, scores);
+    } else {
+      device.log_likelihood_in_place(sign, scores, classes, rows.likelihood.slice(0, at, end),
+                                     log_sum);
+    }
     const int64_t n = end - at;
     if (smoothing > 0.0) {
       const Array column = sign.reshape({n, 1});
@@ -136,13 +152,13 @@ struct LinearCrossEntropy : Op {
                      classes.reshape({n, 1}), scores);
     }
     const Array factor = scores.to(rows.x.dtype());
-    const auto multiply = [&](const Array& a, const Array& b, const Array& to) {
+    const auto product = [&](const Array& a, const Array& b, const Array& to) {
       device.matmul(a.unsqueeze(0), b.unsqueeze(0), to.unsqueeze(0));
     };
-    if (wants(0)) multiply(factor, rows.weight, gradients.x.slice(0, at, end));
+    if (wants(0)) product(factor, rows.weight, gradients.x.slice(0, at, end));
     if (wants(1)) {
       const Array part = room(rows, rows.weight.shape());
-      multiply(factor.t(), rows.x.slice(0, at, end), part);
+      product(factor.t(), rows.x.slice(0, at, end), part);
       join(gradients.weight, part, rows);
     }
     if (wants_bias()) {
