@@ -35,8 +35,9 @@ if(NOT CLI11_FOUND)
   return()
 endif()
 # what the programs share: options, figures
-file(GLOB hero_tutorial_support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/support/*.cpp)
+file(GLOB_RECURSE hero_tutorial_support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tutorials/support/*.cpp)
 add_library(hero_tutorial_support STATIC EXCLUDE_FROM_ALL ${hero_tutorial_support})
+target_include_directories(hero_tutorial_support PUBLIC ${PROJECT_SOURCE_DIR}/tutorials)
 target_link_libraries(hero_tutorial_support PUBLIC hero::dist PRIVATE CLI11::CLI11)
 hero_standard_headers(hero_tutorial_support hero_core)
 

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "support/charts.h"
-#include "support/device.h"
-#include "support/program.h"
+#include "support/options/device.h"
+#include "support/options/program.h"
+#include "support/pictures/charts.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/optim/optim.h>

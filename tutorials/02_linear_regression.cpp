@@ -2,10 +2,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "support/charts.h"
-#include "support/device.h"
-#include "support/page.h"
-#include "support/program.h"
+#include "support/options/device.h"
+#include "support/options/page.h"
+#include "support/options/program.h"
+#include "support/pictures/charts.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/linalg.h>

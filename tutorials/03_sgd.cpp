@@ -1,8 +1,8 @@
 // Gradient descent on sin(x) + x^2/10: it finds the minimum from the left, not from the right
 #include <cstdio>
 
-#include "support/program.h"
-#include "support/valley.h"
+#include "support/lessons/valley.h"
+#include "support/options/program.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/optim/optim.h>

@@ -1,8 +1,8 @@
 // Momentum on sin(x) + x^2/10: out of the valley that held gradient descent, and the price of it
 #include <cstdio>
 
-#include "support/program.h"
-#include "support/valley.h"
+#include "support/lessons/valley.h"
+#include "support/options/program.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/optim/optim.h>

@@ -1,8 +1,8 @@
 // Nesterov's accelerated gradient on sin(x) + x^2/10, in two forms: 34 steps in place of 222
 #include <cstdio>
 
-#include "support/program.h"
-#include "support/valley.h"
+#include "support/lessons/valley.h"
+#include "support/options/program.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/optim/optim.h>

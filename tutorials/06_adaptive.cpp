@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "support/program.h"
-#include "support/race.h"
+#include "support/lessons/race.h"
+#include "support/options/program.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/optim/optim.h>

@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <memory>
 
-#include "support/command.h"
-#include "support/device.h"
-#include "support/fashion.h"
-#include "support/page.h"
-#include "support/trace.h"
+#include "support/lessons/fashion.h"
+#include "support/options/command.h"
+#include "support/options/device.h"
+#include "support/options/page.h"
+#include "support/options/trace.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/nn/nn.h>

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "support/backward.h"
-#include "support/device.h"
-#include "support/engine.h"
-#include "support/guides.h"
-#include "support/program.h"
+#include "support/lessons/engine.h"
+#include "support/options/device.h"
+#include "support/options/program.h"
+#include "support/pictures/backward.h"
+#include "support/pictures/guides.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/core/ledger.h>

@@ -1,13 +1,13 @@
 // GPT: tokens, warm-up and cosine, validation, sampling, checkpoints; on the King James Bible
 #include <cstdio>
 
-#include "support/block.h"
-#include "support/device.h"
-#include "support/gpt_options.h"
-#include "support/language.h"
-#include "support/page.h"
-#include "support/program.h"
-#include "support/trace.h"
+#include "support/lessons/language.h"
+#include "support/options/device.h"
+#include "support/options/gpt_options.h"
+#include "support/options/page.h"
+#include "support/options/program.h"
+#include "support/options/trace.h"
+#include "support/pictures/block.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/nn/data/data.h>

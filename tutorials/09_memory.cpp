@@ -2,10 +2,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "support/device.h"
-#include "support/memory.h"
-#include "support/precision.h"
-#include "support/program.h"
+#include "support/lessons/memory.h"
+#include "support/lessons/precision.h"
+#include "support/options/device.h"
+#include "support/options/program.h"
 
 #include <hero/optim/optim.h>
 

@@ -1,7 +1,7 @@
 // Collectives: what ranks say to each other, drawn, with the bytes that each one sends
-#include "support/device.h"
-#include "support/exchanges.h"
-#include "support/ranks.h"
+#include "support/options/device.h"
+#include "support/options/ranks.h"
+#include "support/pictures/exchanges.h"
 
 #include <hero/autograd/autograd.h>
 

@@ -1,8 +1,8 @@
 // Data parallelism: average the gradients, by hand and by the library
-#include "support/ladder.h"
-#include "support/overlap.h"
-#include "support/rows.h"
-#include "support/sharing.h"
+#include "support/lessons/ladder.h"
+#include "support/lessons/overlap.h"
+#include "support/pictures/rows.h"
+#include "support/pictures/sharing.h"
 
 #include <hero/nn/nn.h>
 

@@ -1,8 +1,8 @@
 // What data parallelism keeps N times, and what the three stages of ZeRO make of it
-#include "support/device.h"
-#include "support/ladder.h"
-#include "support/sharing.h"
-#include "support/stages.h"
+#include "support/lessons/ladder.h"
+#include "support/lessons/stages.h"
+#include "support/options/device.h"
+#include "support/pictures/sharing.h"
 
 #include <hero/optim/optim.h>
 

@@ -1,8 +1,8 @@
 // Model parallelism: layers on other ranks, matrices cut in two, a pipeline and its bubble
-#include "support/device.h"
-#include "support/memory.h"
-#include "support/pipeline.h"
-#include "support/ranks.h"
+#include "support/lessons/memory.h"
+#include "support/lessons/pipeline.h"
+#include "support/options/device.h"
+#include "support/options/ranks.h"
 
 #include <hero/dist/pipeline.h>
 #include <hero/nn/nn.h>

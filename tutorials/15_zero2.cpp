@@ -1,7 +1,7 @@
 // ZeRO-2: gradients in parts too, reduced and freed while backward goes on
-#include "support/ladder.h"
-#include "support/rows.h"
-#include "support/rungs.h"
+#include "support/lessons/ladder.h"
+#include "support/pictures/rows.h"
+#include "support/pictures/rungs.h"
 
 using hero::Array, hero::Tensor;
 using hero::dist::Communicator, hero::dist::ReduceOp;

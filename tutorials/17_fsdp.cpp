@@ -2,12 +2,12 @@
 #include <list>
 #include <map>
 
-#include "support/device.h"
-#include "support/ladder.h"
-#include "support/mesh.h"
-#include "support/overlap.h"
-#include "support/rows.h"
-#include "support/timeline.h"
+#include "support/lessons/ladder.h"
+#include "support/lessons/overlap.h"
+#include "support/lessons/timeline.h"
+#include "support/options/device.h"
+#include "support/pictures/mesh.h"
+#include "support/pictures/rows.h"
 
 #include <hero/nn/nn.h>
 

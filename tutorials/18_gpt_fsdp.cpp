@@ -1,11 +1,11 @@
 // The GPT of chapter 8 on FSDP: sharded, trained, saved, and resumed on other numbers of ranks
 #include <filesystem>
 
-#include "support/device.h"
-#include "support/ladder.h"
-#include "support/language.h"
-#include "support/page.h"
-#include "support/resumes.h"
+#include "support/lessons/ladder.h"
+#include "support/lessons/language.h"
+#include "support/options/device.h"
+#include "support/options/page.h"
+#include "support/pictures/resumes.h"
 
 #include <hero/dist/checkpoint.h>
 #include <hero/nn/nn.h>

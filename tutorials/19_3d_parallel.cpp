@@ -1,12 +1,12 @@
 // Three axes: a GPT cut into stages, into slices and into shards, with the bits of one process
 #include <cmath>
 
-#include "support/device.h"
-#include "support/gantt.h"
-#include "support/mesh.h"
-#include "support/page.h"
-#include "support/ranks.h"
-#include "support/sharing.h"
+#include "support/options/device.h"
+#include "support/options/page.h"
+#include "support/options/ranks.h"
+#include "support/pictures/gantt.h"
+#include "support/pictures/mesh.h"
+#include "support/pictures/sharing.h"
 
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>

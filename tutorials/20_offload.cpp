@@ -4,10 +4,10 @@
 #include <memory>
 #include <optional>
 
-#include "support/device.h"
-#include "support/homes.h"
-#include "support/ladder.h"
-#include "support/page.h"
+#include "support/lessons/ladder.h"
+#include "support/options/device.h"
+#include "support/options/page.h"
+#include "support/pictures/homes.h"
 
 #include <hero/core/swap_file.h>
 #include <hero/nn/nn.h>

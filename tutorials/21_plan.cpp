@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "support/command.h"
-#include "support/device.h"
-#include "support/planned.h"
+#include "support/lessons/planned.h"
+#include "support/options/command.h"
+#include "support/options/device.h"
 
 #include <hero/dist/dist.h>
 #include <hero/dist/plan.h>

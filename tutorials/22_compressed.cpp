@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
-#include "support/compressed.h"
-#include "support/device.h"
-#include "support/ladder.h"
-#include "support/language.h"
+#include "support/lessons/compressed.h"
+#include "support/lessons/ladder.h"
+#include "support/lessons/language.h"
+#include "support/options/device.h"
 
 #include <hero/nn/data/data.h>
 #include <hero/nn/nn.h>

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "support/overlap.h"
+#include "support/lessons/overlap.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/autograd/creation.h>

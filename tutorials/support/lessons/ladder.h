@@ -1,0 +1,125 @@
+#pragma once
+// Chapters 11 to 17: one small training run in many forms, and what each form costs.
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/lessons/memory.h"
+#include "support/options/ranks.h"
+
+#include <hero/optim/optim.h>
+
+namespace tutorial {
+
+inline constexpr int kSteps = 5;
+inline constexpr int64_t kRows = 16;  ///< images of a rank in a step
+inline constexpr hero::optim::AdamOptions kAdam = {.lr = 1e-3};
+
+/// The loss on the images of `rank`, which are the same in every step and whoever asks.
+hero::Tensor loss_of(hero::nn::Module& net, int rank);
+
+/// The network of chapter 9 with its first values.
+Network make_network();
+
+/// One process that takes the batches of all ranks, one after the other, and averages: what all
+/// others are compared with. Says what is trained, and returns the parameters' bits.
+uint64_t train_alone(const Communicator& world);
+
+/// A number that differs where a bit differs.
+uint64_t bits_of(const std::vector<hero::Tensor>& tensors);
+
+/// \name All parameters, or zeros for all gradients, one behind the other in new memory, of which
+/// each tensor of the module becomes a window.
+/// \{
+hero::Array parameters_in_a_row(const hero::nn::Module& net);
+hero::Array gradients_in_a_row(const hero::nn::Module& net);
+/// \}
+
+/// A row cut in one part a rank.
+struct Cut {
+  Cut(const Communicator& world, int64_t numel);
+  hero::Array mine(const hero::Array& row) const;
+
+  std::vector<int64_t> counts;  ///< elements of each rank
+  int64_t begin, end;           ///< of this rank's part
+};
+
+/// \name Bytes that this rank sends when `numel` float32 numbers are cut in even parts
+/// \{
+int64_t reduce_scatter_bytes(const Communicator& world, int64_t numel);
+int64_t all_gather_bytes(const Communicator& world, int64_t numel);
+/// \}
+
+/// Bytes of a rank by what they are for.
+struct Bytes {
+  int64_t parameters, gradients, optimizer, communication = 0;
+  int64_t sum() const { return parameters + gradients + optimizer + communication; }
+};
+
+/// What a run's last step held in the device's memory and sent, on rank 0, beside the formulas; and
+/// the loss of every step.
+class Report {
+ public:
+  Report(const Communicator& world, std::string title);
+  /// At the beginning of every step: forgets the one before.
+  void step();
+  /// Notes this rank's loss of a step.
+  void loss(const hero::Tensor& value);
+  /// Notes what the memory holds at this moment.
+  void note(const std::string& moment);
+  /// Notes the most that was held at once since the step began.
+  void note_peak();
+  /// The last step has ended, and what follows is not counted.
+  void stop();
+  /// Prints the table. `bits`: of the parameters; `alone`: as they should be.
+  void print(const Bytes& formula, int64_t sent_formula, uint64_t bits, uint64_t alone);
+
+  const std::string& title() const { return title_; }
+  /// What this rank held at a moment that was noted.
+  const Bytes& held(const std::string& moment) const { return held_.at(moment); }
+  /// The most that it held at once of each kind.
+  const Bytes& peaks() const { return held_.at("at most"); }
+  /// Seconds of this rank's shortest step.
+  double seconds() const { return seconds_; }
+  /// Bytes that it sent in the last step.
+  int64_t sent() const { return sent_; }
+
+ private:
+  void line(const std::string& moment, const Bytes& bytes);
+  void note_page();
+
+  const Communicator& world_;
+  std::string title_;
+  std::string lines_;
+  std::map<std::string, Bytes> held_;
+  std::vector<double> losses_;  // of this rank
+  size_t noted_ = 0;            // of them, on the page
+  std::chrono::steady_clock::time_point begin_;
+  double seconds_ = std::numeric_limits<double>::infinity();
+  int64_t sent_ = -1;  // until stop()
+};
+
+/// With --link: prints how long the shortest step of each run took on rank 0, beside the time that
+/// its bytes alone take on a link of `link` bytes per second. Without, when that is 0, nothing.
+void show_times(const Communicator& world, double link, const std::vector<const Report*>& runs);
+
+/// "2.3464 1.7123": the mean over the ranks of the numbers that each of them has, with four
+/// decimals. All ranks call it.
+std::string means_of(const Communicator& world, const std::vector<double>& mine);
+
+/// Puts a module on a rung of the ladder: the one line in which programs differ.
+using Rung = std::function<hero::dist::DataParallel(hero::nn::Module& net, const Communicator&)>;
+
+/// How a run ended: the parameters' bits, and the units in which the library moved them.
+struct Trained {
+  uint64_t bits;
+  std::vector<hero::dist::UnitInfo> units;
+};
+
+/// The run with the library's help.
+Trained train(const Rung& rung, const Communicator& world, Report& report);
+
+}  // namespace tutorial

@@ -1,0 +1,126 @@
+#include "support/lessons/memory.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "support/options/device.h"
+#include "support/pictures/plot.h"
+
+#include <hero/optim/optim.h>
+
+namespace tutorial {
+
+namespace {
+
+constexpr hero::MemoryTag kTags[] = {hero::MemoryTag::parameter, hero::MemoryTag::gradient,
+                                     hero::MemoryTag::optimizer, hero::MemoryTag::activation};
+
+}  // namespace
+
+Batch random_batch(int64_t rows) {
+  const hero::MemoryScope other(hero::MemoryTag::other);
+  return {hero::rand({rows, 784}, {.device = device()}),
+          hero::randint(0, 10, {rows}, {.device = device()})};
+}
+
+void MemoryTable::head(const std::string& title) {
+  std::printf("%-22s %10s %10s %10s %11s\n", title.c_str(), "parameters", "gradients", "optimizer",
+              "activations");
+}
+
+void MemoryTable::line(const std::string& moment) const {
+  std::vector<int64_t> bytes;
+  for (hero::MemoryTag tag : kTags) bytes.push_back(ledger_.live(tag, device().type));
+  line(moment, bytes);
+}
+
+void MemoryTable::line(const std::string& moment, const std::vector<int64_t>& bytes) {
+  std::printf("  %-20s", moment.c_str());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::printf(" %*lld", i == 3 ? 11 : 10, static_cast<long long>(bytes[i]));
+  }
+  std::printf("\n");
+}
+
+bool same_bits(const hero::Tensor& a, const hero::Tensor& b) {
+  const hero::Array left = a.array().to(hero::kCpu).contiguous();
+  const hero::Array right = b.array().to(hero::kCpu).contiguous();
+  return left.dtype() == right.dtype() && left.shape() == right.shape() &&
+         std::memcmp(left.bytes(), right.bytes(), static_cast<size_t>(left.nbytes())) == 0;
+}
+
+void draw_checkpoints(const std::vector<Cost>& plain, const std::vector<Cost>& blocks,
+                      const std::vector<Cost>& roots, const std::string& folder) {
+  Figure figure("Peak memory for activations, measured", "layers n", "activations of one layer");
+  const auto add = [&figure](const char* title, const std::vector<Cost>& costs) {
+    Values x, y;
+    for (const Cost& cost : costs) {
+      x.push_back(cost.layers);
+      y.push_back(cost.units);
+    }
+    figure.line(title, x, y).points("", x, y);
+  };
+  figure.legend("top left").x_range(0, plain.back().layers).y_range(0, plain.back().units);
+  add("keep all", plain);
+  add("a checkpoint every 4 layers", blocks);
+  Values n, held;
+  for (const Cost& cost : roots) {
+    n.push_back(cost.layers);
+    held.push_back(cost.units);
+  }
+  figure.points("sqrt(n) segments", n, held);
+  figure.curve(
+      "2 sqrt(n)", [](double layers) { return 2.0 * std::sqrt(layers); }, 0, plain.back().layers);
+  figure.save(folder, "09_memory_checkpoints");
+}
+
+void draw_losses(const std::vector<LossCurve>& curves, const std::string& folder) {
+  Figure figure("The same run in other precisions", "step", "loss");
+  figure.log_y().y_range(0.05, 1.0).legend("top right");
+  for (const LossCurve& curve : curves) {
+    Values x;
+    for (size_t i = 0; i < curve.losses.size(); ++i) x.push_back(static_cast<double>(i + 1));
+    figure.line(curve.name, x, curve.losses);
+  }
+  figure.save(folder, "09_memory_precision");
+}
+
+void draw_step(const std::string& folder) {
+  hero::Ledger ledger;
+  const hero::LedgerScope scope(ledger);
+  Values moments, levels[5];  // level i: what the first i tags hold together, MiB
+  std::vector<Tick> ticks;
+  const auto note = [&](const std::string& moment) {
+    moments.push_back(static_cast<double>(moments.size()));
+    ticks.push_back({moments.back(), moment});
+    levels[0].push_back(0.0);
+    for (size_t i = 0; i < 4; ++i) {
+      const auto bytes = static_cast<double>(ledger.live(kTags[i], device().type));
+      levels[i + 1].push_back(levels[i].back() + bytes / (1 << 20));
+    }
+  };
+  Network net;
+  hero::optim::Adam adam(net.parameters());
+  const Batch batch = random_batch(1024);
+  for (const auto& [name, layer] : net.named_children()) {
+    layer->register_forward_hook([&note, name = name](auto&...) { note(name); });
+    layer->register_full_backward_hook([&note, name = name](auto&...) { note("∇ " + name); });
+  }
+  for (int step = 0; step < 2; ++step) {
+    note("start");
+    cross_entropy(net(batch.images), batch.labels).backward();
+    note("grads");
+    adam.step();
+    note("step");
+    adam.zero_grad();
+  }
+  Figure figure("Two steps of Adam: what lies in memory", "", "MiB");
+  figure.x_range(0, moments.back()).y_range(0, 18).x_ticks(ticks).legend("top left");
+  for (size_t i = 0; i < 4; ++i) {
+    figure.area(hero::name(kTags[i]), moments, levels[i], levels[i + 1]);
+  }
+  figure.save(folder, "09_memory_step");
+}
+
+}  // namespace tutorial

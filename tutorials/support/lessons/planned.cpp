@@ -1,0 +1,112 @@
+#include "support/lessons/planned.h"
+
+#include <cmath>
+
+#include "support/pictures/plot.h"
+
+namespace tutorial {
+
+namespace {
+
+namespace dist = hero::dist;
+
+// A part of a step, from its first kernel to its last.
+struct Part {
+  std::string name;
+  double begin = 0.0, end = 0.0;
+};
+
+std::vector<Part> parts_of(const dist::Rehearsal& step, const dist::ReplayRank& rank) {
+  std::vector<Part> parts;
+  for (const dist::ReplaySpan& span : rank.spans) {
+    if (span.track != dist::ReplaySpan::Track::compute || span.label < 0) continue;
+    const std::string& name = step.labels[static_cast<size_t>(span.label)];
+    if (name.empty()) continue;
+    if (parts.empty() || parts.back().name != name) parts.push_back({name, span.begin, span.end});
+    parts.back().end = span.end;
+  }
+  return parts;
+}
+
+const char* colour_of(const std::string& name) {
+  switch (name.front()) {
+    case 'F':
+      return "#7db7e0";
+    case 'B':
+      return "#f0a860";
+    case 'W':
+      return "#9fca8f";
+    default:
+      return "#cccccc";
+  }
+}
+
+void draw_timeline(const dist::Rehearsal& step, const std::string& folder) {
+  Figure figure(
+      "A planned step: forwards blue, backwards orange, gradients of weights green, optimizer grey",
+      "seconds", "");
+  std::vector<Tick> rows;
+  double y = 0.0;
+  for (const dist::ReplayRank& rank : step.ranks) {
+    rows.push_back({y - 0.5, "rank " + std::to_string(rank.rank)});
+    for (const Part& part : parts_of(step, rank)) {
+      const std::string text = part.name.size() > 4 ? "" : part.name.substr(1);
+      figure.box(part.begin, y - 0.95, part.end - part.begin, 0.9, colour_of(part.name), text);
+    }
+    y -= 1.0;
+  }
+  figure.x_range(0, step.seconds)
+      .y_range(y - 0.1, 0.1)
+      .y_ticks(rows)
+      .save(folder, "21_plan_timeline");
+}
+
+void draw_memory(const dist::Rehearsal& step, const dist::Cluster& cluster,
+                 const std::string& folder) {
+  const double limit = static_cast<double>(cluster.memory) / 1e9;
+  Figure figure("What a rank of each stage holds in the step", "seconds", "GB");
+  figure.x_range(0, step.seconds).y_range(0, 1.2 * limit).legend("bottom right");
+  figure.rule(limit, "the device's memory");
+  for (const dist::ReplayRank& rank : step.ranks) {
+    Values x, bytes;
+    for (const dist::ReplaySpan& span : rank.spans) {
+      if (span.track != dist::ReplaySpan::Track::compute) continue;
+      // as many points as a picture shows
+      if (!x.empty() && span.end - x.back() < step.seconds / 400) continue;
+      x.push_back(span.end);
+      bytes.push_back(static_cast<double>(span.bytes) / 1e9);
+    }
+    figure.line("rank " + std::to_string(rank.rank), x, bytes);
+  }
+  figure.save(folder, "21_plan_memory");
+}
+
+}  // namespace
+
+void draw_scale(const std::vector<ScaledStep>& steps, const std::string& folder) {
+  Figure figure("A step of GPT-3 under FSDP, rehearsed", "ranks", "seconds");
+  std::vector<Tick> ticks;
+  for (const bool hybrid : {false, true}) {
+    Values x, y;
+    for (const ScaledStep& step : steps) {
+      if (step.is_hybrid != hybrid) continue;
+      x.push_back(std::log2(step.ranks));
+      y.push_back(step.seconds);
+      if (!hybrid) ticks.push_back({x.back(), std::to_string(step.ranks)});
+    }
+    figure.line(hybrid ? "hybrid: shards on 64 ranks" : "shards on all ranks", x, y);
+  }
+  figure.x_range(5.5, 14.5)
+      .y_range(0, 70)
+      .x_ticks(ticks)
+      .legend("bottom right")
+      .save(folder, "21_plan_scale");
+}
+
+void draw_plan(const dist::Rehearsal& step, const dist::Cluster& cluster,
+               const std::string& folder) {
+  draw_timeline(step, folder);
+  draw_memory(step, cluster, folder);
+}
+
+}  // namespace tutorial

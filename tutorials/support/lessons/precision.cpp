@@ -1,0 +1,154 @@
+#include "support/lessons/precision.h"
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "support/lessons/memory.h"
+#include "support/options/device.h"
+#include "support/pictures/plot.h"
+
+#include <hero/core/half_products.h>
+#include <hero/optim/optim.h>
+
+namespace tutorial {
+
+namespace {
+
+namespace optim = hero::optim;
+using hero::DType, hero::kBFloat16, hero::kFloat16, hero::kFloat32, hero::Tensor;
+
+struct Student : hero::nn::Module {
+  hero::nn::Linear& fc1 = add<hero::nn::Linear>("fc1", 64, 128);
+  hero::nn::Linear& fc2 = add<hero::nn::Linear>("fc2", 128, 64);
+  Tensor forward(const Tensor& x) override { return fc2(tanh(fc1(x))); }
+};
+
+constexpr double kSmall = 0x1p-12;  // of the loss: as in a mean over 4096 times as many rows
+
+/// How one of the runs stores and computes.
+struct Precision {
+  const char* name;
+  DType parameters = kFloat32;
+  bool autocast = false;  // products in bfloat16
+  bool masters = false;   // the optimizer keeps float32 copies
+  bool scaler = false;    // the loss is scaled
+};
+
+constexpr Precision kRuns[] = {
+    {.name = "float32"},
+    {.name = "float32, autocast", .autocast = true},
+    {.name = "bfloat16", .parameters = kBFloat16},
+    {.name = "bfloat16, masters", .parameters = kBFloat16, .masters = true},
+    {.name = "float16, masters", .parameters = kFloat16, .masters = true},
+    {.name = "  and a scaler", .parameters = kFloat16, .masters = true, .scaler = true},
+};
+
+std::unique_ptr<optim::Optimizer> make_adam(const std::vector<Tensor>& params, bool masters) {
+  const optim::AdamOptions options = {.lr = 2e-4, .eps = 1e-12};
+  if (masters) return std::make_unique<optim::MasterWeights<optim::Adam>>(params, options);
+  return std::make_unique<optim::Adam>(params, options);
+}
+
+double share_of_zeros(const std::vector<Tensor>& params) {
+  int64_t zeros = 0, all = 0;
+  for (const Tensor& p : params) {
+    zeros += sum(p.grad() == 0).item<int64_t>();
+    all += p.numel();
+  }
+  return 100.0 * static_cast<double>(zeros) / static_cast<double>(all);
+}
+
+struct Outcome {
+  Values losses;
+  double zeros = 0.0;  // per cent of the gradients, at the last step
+  int left_out = 0;    // steps that the scaler did not take
+  double scale = 1.0;
+};
+
+// [snippet: train]
+Outcome train(const Precision& run, const Tensor& x, const Tensor& target, int steps) {
+  hero::manual_seed(3);
+  Student net;
+  net.to(run.parameters);
+  const auto adam = make_adam(net.parameters(), run.masters);
+  optim::GradScaler scaler({.init_scale = 0x1p40, .growth_interval = 100, .enabled = run.scaler});
+  Outcome outcome;
+  for (int step = 0; step < steps; ++step) {
+    adam->zero_grad();
+    Tensor loss;
+    {
+      const hero::Autocast autocast({.dtype = kBFloat16, .enabled = run.autocast});
+      const Tensor y = net(x.to(run.parameters)).to(kFloat32);
+      loss = mse_loss(y, target) * kSmall;
+    }
+    scaler.scale(loss).backward();
+    outcome.zeros = share_of_zeros(net.parameters());
+    outcome.left_out += !scaler.step(*adam);
+    scaler.update();
+    outcome.losses.push_back(loss.item() / kSmall);
+  }
+  outcome.scale = scaler.get_scale();
+  return outcome;
+}
+// [end]
+
+}  // namespace
+
+void compare_precisions(int steps, const std::string& folder) {
+  // The same digits on every machine.
+  hero::set_half_products(hero::HalfProducts::portable);
+  hero::manual_seed(2);
+  const hero::TensorOptions there = {.device = device()};
+  const Tensor x = hero::rand({256, 64}, there) * 2.0 - 1.0;
+  const Tensor target = tanh(matmul(x, hero::rand({64, 64}, there) - 0.5));
+  std::printf("\n# the same %d steps of Adam in other precisions\n", steps);
+  std::printf("parameters            loss: first   last   zero gradients  left out  scale\n");
+  std::vector<LossCurve> curves;
+  for (const Precision& run : kRuns) {
+    const Outcome outcome = train(run, x, target, steps);
+    std::printf("%-20s %12.2f %6.2f %14.0f %% %9d  2^%d\n", run.name, outcome.losses.front(),
+                outcome.losses.back(), outcome.zeros, outcome.left_out, std::ilogb(outcome.scale));
+    curves.push_back({run.name, outcome.losses});
+  }
+  draw_losses(curves, folder);
+}
+
+// [snippet: sixteen]
+void measure_sixteen_bits() {
+  hero::Ledger ledger;
+  const hero::LedgerScope scope(ledger);
+  Network net;
+  net.to(kFloat16);
+  optim::MasterWeights<optim::Adam> adam(net.parameters());
+  const Batch batch = random_batch(64);
+  cross_entropy(net(batch.images.to(kFloat16)), batch.labels).backward();
+  adam.step();
+  const auto each = [n = static_cast<double>(net.parameter_count())](int64_t bytes) {
+    return static_cast<double>(bytes) / n;
+  };
+  // [end]
+  int64_t copy = 0, momentum = 0, variance = 0;
+  for (const auto& [name, array] : adam.state_dict()) {
+    if (name.starts_with("master.")) copy += array.nbytes();
+    if (name.ends_with(".exp_avg")) momentum += array.nbytes();
+    if (name.ends_with(".exp_avg_sq")) variance += array.nbytes();
+  }
+  const auto live = [&](hero::MemoryTag tag) { return ledger.live(tag, device().type); };
+  const double p = each(live(hero::MemoryTag::parameter));
+  const double g = each(live(hero::MemoryTag::gradient));
+  const double o = each(live(hero::MemoryTag::optimizer));
+  std::printf("\n# 16-bit training with Adam: bytes for x parameters, measured\n");
+  std::printf("parameters       %5.2f x\n", p);
+  std::printf("gradients        %5.2f x\n", g);
+  std::printf("optimizer state  %5.2f x\n", o);
+  std::printf("  parameter copy %5.2f x\n  momentum       %5.2f x\n  variance       %5.2f x\n",
+              each(copy), each(momentum), each(variance));
+  std::printf("7.5 billion parameters: %.1f GB on one device; with 64 of them, sharing out\n",
+              7.5 * (p + g + o));
+  std::printf("  the optimizer state   %5.1f GB\n", 7.5 * (p + g + o / 64.0));
+  std::printf("  and the gradients     %5.1f GB\n", 7.5 * (p + (g + o) / 64.0));
+  std::printf("  and the parameters    %5.1f GB\n", 7.5 * (p + g + o) / 64.0);
+}
+
+}  // namespace tutorial

@@ -1,0 +1,68 @@
+#include "support/lessons/stages.h"
+
+#include <cmath>
+#include <cstdio>
+
+namespace tutorial {
+
+double bytes_each(int stage, double ranks) {
+  constexpr double kParameter = 2, kGradient = 2, kStates = 12;
+  return kParameter / (stage >= 3 ? ranks : 1) + kGradient / (stage >= 2 ? ranks : 1) +
+         kStates / (stage >= 1 ? ranks : 1);
+}
+
+void StageCurves::add(int stage, int ranks, double gigabytes) {
+  ranks_[stage].push_back(std::log2(ranks));
+  gigabytes_[stage].push_back(gigabytes);
+}
+
+void StageCurves::draw(const std::string& folder) const {
+  Figure figure("7.5 billion parameters: memory of one rank", "ranks", "GB");
+  figure.log_y().x_range(0, 10).y_range(0.1, 200).legend("bottom left");
+  std::vector<Tick> ticks;
+  for (const int ranks : {1, 4, 16, 64, 256, 1024}) {
+    ticks.push_back({std::log2(ranks), std::to_string(ranks)});
+  }
+  figure.x_ticks(ticks);
+  for (const int memory : {16, 32, 80}) {
+    figure.rule(memory, "a GPU of " + std::to_string(memory) + " GB");
+  }
+  const char* names[] = {"data parallel", "ZeRO-1", "ZeRO-2", "ZeRO-3"};
+  for (int stage = 0; stage < 4; ++stage) {
+    Values x, y;
+    for (double at = 0; at <= 10; at += 0.125) {
+      x.push_back(at);
+      y.push_back(7.5 * bytes_each(stage, std::exp2(at)));
+    }
+    figure.line(names[stage], x, y);
+    if (!ranks_[stage].empty()) figure.points("", ranks_[stage], gigabytes_[stage]);
+  }
+  figure.save(folder, "12_distributed_memory");
+}
+
+void draw_stage_bars(const std::vector<StageBytes>& stages, const std::string& folder) {
+  Figure figure("7.5 billion parameters on 64 ranks: GB of one rank", "", "GB");
+  const char* names[] = {"baseline", "P_{os}", "P_{os+g}", "P_{os+g+p}"};
+  const struct {
+    const char *name, *colour;
+  } kinds[] = {{"parameters", "#56b4e9"}, {"gradients", "#e69f00"}, {"optimizer", "#6fbf8b"}};
+  std::vector<Tick> ticks;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const int64_t bytes[] = {stages[i].parameters, stages[i].gradients, stages[i].optimizer};
+    double top = 0.0;
+    for (int kind = 0; kind < 3; ++kind) {
+      const double gigabytes = 1e-9 * static_cast<double>(bytes[kind]);
+      figure.box(static_cast<double>(i) + 0.2, top, 0.6, gigabytes, kinds[kind].colour,
+                 gigabytes > 5 ? kinds[kind].name : "");
+      top += gigabytes;
+    }
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f GB", top);
+    figure.label(text, static_cast<double>(i) + 0.5, top + 2.5, "#111111");
+    ticks.push_back({static_cast<double>(i) + 0.5, names[i]});
+  }
+  figure.x_range(0, static_cast<double>(stages.size())).y_range(0, 130).x_ticks(ticks);
+  figure.save(folder, "12_stages");
+}
+
+}  // namespace tutorial

@@ -1,0 +1,84 @@
+#include "support/pictures/charts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace tutorial {
+
+void draw_square(const std::string& folder) {
+  Values x, y, dx, dy;
+  for (const double at : {-2.5, -1.5, 0.0, 1.5, 2.5}) {
+    const double half = 0.5;  // of the piece, along x
+    x.push_back(at - half), y.push_back(at * at - 2.0 * at * half);
+    dx.push_back(2.0 * half), dy.push_back(4.0 * at * half);
+  }
+  Figure figure("f(x) = x^2: where the derivative is zero, the curve is level", "x", "f(x)");
+  figure.x_range(-3.5, 3.5).y_range(-1.5, 10.0).legend("top center");
+  figure.curve(
+      "f(x) = x^2", [](double at) { return at * at; }, -3.5, 3.5);
+  figure.arrows("tangents, with the slope 2x", x, y, dx, dy).mark("minimum", 0.0, 0.0);
+  figure.save(folder, "01_square");
+}
+
+void draw_newton(const Values& x, const Values& to, const std::string& folder,
+                 const std::string& name) {
+  const auto f = [](double at) { return std::sin(at) + at * at / 10.0; };
+  const auto slope = [](double at) { return std::cos(at) + at / 5.0; };
+  Values y, g, dx, dy;
+  double low = -10.0, high = 10.0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    y.push_back(f(x[i]));
+    g.push_back(slope(x[i]));
+    dx.push_back(to[i] - x[i]);
+    dy.push_back(-g[i]);
+    low = std::min(low, x[i] - 1.0);
+    high = std::max(high, x[i] + 1.0);
+  }
+  Figure("Newton's method: the points it visits", "x", "f(x)")
+      .x_range(low, high)
+      .legend("top center")
+      .curve("f(x) = sin(x) + x^2/10", f, low, high)
+      .steps("step", x, y)
+      .save(folder, name);
+  Figure tangents("Newton's method: along each tangent of f' to zero", "x", "f'(x)");
+  for (size_t i = 0; i < std::min<size_t>(x.size(), 9); ++i) {  // those behind lie on each other
+    tangents.label(std::to_string(i), x[i], g[i] + (i % 2 == 0 ? 0.25 : -0.25), "#333333");
+  }
+  tangents.x_range(low, high)
+      .legend("top left")
+      .curve("f'(x) = cos(x) + x/5", slope, low, high)
+      .arrows("tangent", x, g, dx, dy)
+      .steps("step", x, g)
+      .save(folder, name + "_tangents");
+}
+
+void draw_points(const std::string& title, const Values& x, const Values& y,
+                 const std::string& folder, const std::string& name) {
+  Figure(title, "x", "y").points("", x, y).save(folder, name);
+}
+
+void draw_fit(const std::string& title, const Values& x, const Values& y, double p1, double p2,
+              const std::string& folder, const std::string& name) {
+  char label[80];
+  std::snprintf(label, sizeof label, "y = %.2f x %s %.2f", p1, p2 < 0 ? "−" : "+", std::fabs(p2));
+  const double end = *std::max_element(x.begin(), x.end());
+  Figure(title, "x", "y")
+      .legend("top center")
+      .points("data", x, y)
+      .line(label, {0.0, end}, {p2, end * p1 + p2})
+      .save(folder, name);
+}
+
+void draw_series(const std::string& title, const std::string& label, const Values& y,
+                 const std::string& folder, const std::string& name) {
+  Values x, shown;
+  const size_t stride = y.size() / 2000 + 1;  // as many points as the eye can tell apart
+  for (size_t i = 0; i < y.size(); i += stride) {
+    x.push_back(static_cast<double>(i));
+    shown.push_back(y[i]);
+  }
+  Figure(title, "step", label).line("", x, shown).save(folder, name);
+}
+
+}  // namespace tutorial

@@ -1,0 +1,131 @@
+#include "support/pictures/guides.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/pictures/plot.h"
+
+#include <hero/autograd/autograd.h>
+#include <hero/nn/distributions.h>
+#include <hero/nn/gpt.h>
+
+namespace tutorial {
+
+using hero::Tensor;
+
+void draw_activations(const std::string& folder) {
+  const hero::NoGrad no_grad;
+  const Tensor x = hero::linspace(-4.0, 3.0, 141, {.dtype = hero::kFloat64});
+  const Values at = x.to_vector<double>();
+  Figure figure("Activations", "x", "");
+  const auto curve = [&](const char* name, const Tensor& y) {
+    figure.line(name, at, y.to_vector<double>());
+  };
+  curve("relu", relu(x));
+  curve("gelu", gelu(x));
+  curve("silu", silu(x));
+  curve("elu", elu(x));
+  curve("softplus", softplus(x));
+  curve("tanh", tanh(x));
+  curve("sigmoid", sigmoid(x));
+  figure.x_range(-4, 3).y_range(-1.2, 3).legend("top left").save(folder, "07a_activations");
+}
+
+void draw_distributions(const std::string& folder) {
+  using namespace hero::distributions;
+  constexpr int kDraws = 4000, kBins = 75;
+  constexpr double kLow = -4.0, kHigh = 3.5, kWidth = (kHigh - kLow) / kBins;
+  const hero::NoGrad no_grad;
+  const hero::TensorOptions wide = {.dtype = hero::kFloat64};
+  hero::manual_seed(1);
+  Figure figure("4000 draws of each, and the densities exp(log\\_prob(x))", "x", "density");
+  const Tensor x = hero::linspace(kLow, kHigh, 1501, wide);
+  const auto draw = [&](const char* name, const char* colour, const Distribution& from) {
+    Values edges, counts(2 * kBins, 0.0);
+    for (int bin = 0; bin < kBins; ++bin) {
+      edges.insert(edges.end(), {kLow + bin * kWidth, kLow + (bin + 1) * kWidth});
+    }
+    for (const double value : from.sample({kDraws}).to_vector<double>()) {
+      const auto bin = static_cast<int>(std::floor((value - kLow) / kWidth));
+      if (bin < 0 || bin >= kBins) continue;
+      const auto left = 2 * static_cast<size_t>(bin);  // of the bin's two edges
+      counts[left] += 1;
+      counts[left + 1] += 1;
+    }
+    for (double& count : counts) count /= kDraws * kWidth;
+    figure.area("", edges, Values(edges.size(), 0.0), counts, colour);
+    figure.line(name, x.to_vector<double>(), exp(from.log_prob(x)).to_vector<double>());
+  };
+  const auto at = [&](double value) { return hero::full({}, value, wide); };
+  draw("Normal(-1.5, 0.8)", "#f3c9a6", Normal(at(-1.5), at(0.8)));
+  draw("Normal(0.8, 0.3)", "#a9cfe8", Normal(at(0.8), at(0.3)));
+  draw("Uniform(2, 3)", "#a8dcc4", Uniform(at(2.0), at(3.0)));
+  figure.x_range(kLow, kHigh).y_range(0, 1.6).legend("top left").save(folder, "07a_distributions");
+}
+
+void draw_sums(const std::string& folder) {
+  constexpr int kFirst = 4, kLast = 20, kTries = 16;
+  const hero::NoGrad no_grad;
+  hero::manual_seed(1);
+  Values terms, one_by_one, library;
+  std::vector<Tick> ticks;
+  for (int power = kFirst; power <= kLast; ++power) {
+    double squares_one = 0.0, squares_library = 0.0;
+    for (int i = 0; i < kTries; ++i) {
+      const Tensor values = hero::rand({int64_t{1} << power});
+      const double exact = sum(values.to(hero::kFloat64)).item();
+      float running = 0.0f;
+      for (const float value : values.to_vector<float>()) running += value;
+      squares_one += std::pow(running / exact - 1.0, 2);
+      squares_library += std::pow(sum(values).item() / exact - 1.0, 2);
+    }
+    terms.push_back(power);
+    one_by_one.push_back(std::sqrt(squares_one / kTries));
+    library.push_back(std::sqrt(squares_library / kTries));
+    if (power % 4 == 0) ticks.push_back({1.0 * power, "2^{" + std::to_string(power) + "}"});
+  }
+  Figure figure("Relative error of a sum of float32 numbers between 0 and 1", "terms",
+                "root mean square of 16 sums");
+  figure.line("one after the other", terms, one_by_one).line("sum(): in a tree", terms, library);
+  figure.rule(std::exp2(-24), "half the distance from 1 to the next float32");
+  figure.x_range(kFirst, kLast).x_ticks(ticks).log_y().legend("top left").save(folder, "07a_sums");
+}
+
+void draw_modules(const std::string& folder) {
+  constexpr const char *kInner = "#d0d7de", *kLeaf = "#a9cfe8", *kOwn = "#b5dcb8",
+                       *kTied = "#f4c08a";
+  const hero::nn::DeviceScope shapes_only(hero::kMeta);
+  hero::nn::GPT model(
+      {.vocab_size = 256, .block_size = 64, .n_layer = 1, .n_head = 4, .n_embd = 32});
+  Figure figure("The modules of a GPT of one block, and the names and shapes of their parameters",
+                "", "");
+  std::vector<std::pair<std::string, Tensor>> seen;
+  double y = 0.0;
+  for (const auto& [path, module] : model.named_modules()) {
+    const auto depth = path.empty() ? 0 : 1 + std::count(path.begin(), path.end(), '.');
+    const std::string name = path.empty() ? "model" : path.substr(path.rfind('.') + 1);
+    figure.box(0.55 * static_cast<double>(depth), y - 0.9, 3.4, 0.8,
+               module->children().empty() ? kLeaf : kInner,
+               plain(name + ": " + module->type_name()));
+    double x = 6.2;
+    for (const auto& named : module->named_parameters()) {
+      const std::string& parameter = named.first;
+      const Tensor& value = named.second;
+      if (parameter.find('.') != std::string::npos) continue;  // of a child
+      const std::string full = path.empty() ? parameter : path + "." + parameter;
+      const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& other) {
+        return is_same(other.second, value);
+      });
+      const bool tied = same != seen.end();
+      figure.box(
+          x, y - 0.9, 5.1, 0.8, tied ? kTied : kOwn,
+          plain(full + (tied ? " is " + same->first : " " + hero::to_string(value.shape()))));
+      if (!tied) seen.emplace_back(full, value);
+      x += 5.2;
+    }
+    y -= 1.0;
+  }
+  figure.x_range(-0.1, 16.7).y_range(y, 0.2).bare().save(folder, "07a_modules");
+}
+
+}  // namespace tutorial

@@ -1,0 +1,31 @@
+#include "support/pictures/homes.h"
+
+#include "support/options/device.h"
+
+#include <hero/core/ledger.h>
+
+namespace tutorial {
+
+void Course::note(const std::string& moment) {
+  const auto at = static_cast<double>(bytes.size());
+  if (!moment.empty()) moments.push_back({at, moment});
+  bytes.push_back(static_cast<double>(hero::current_ledger().live(device().type)));
+}
+
+void draw_courses(const std::vector<Course>& courses, int64_t limit, const std::string& folder) {
+  Figure figure("What a rank holds in a step", "", "KiB");
+  const double top = static_cast<double>(limit) / 1024;
+  figure.x_range(0, static_cast<double>(courses.front().bytes.size() - 1)).y_range(0, 1.5 * top);
+  figure.x_ticks(courses.front().moments).legend("top left").rule(top, "the limit");
+  for (const Course& course : courses) {
+    Values x, y;
+    for (const double bytes : course.bytes) {
+      x.push_back(static_cast<double>(x.size()));
+      y.push_back(bytes / 1024);
+    }
+    figure.line(course.title, x, y);
+  }
+  figure.save(folder, "20_offload");
+}
+
+}  // namespace tutorial

@@ -1,0 +1,334 @@
+#include "support/pictures/plot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "support/options/program.h"
+#include <unistd.h>
+
+namespace tutorial {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Dark enough on white, and apart from each other for eyes that mix up red and green.
+constexpr const char* kColours[] = {"#d55e00", "#0072b2", "#009e73", "#cc79a7",
+                                    "#b8860b", "#56b4e9", "#6a3d9a", "#444444"};
+constexpr int kCurvePoints = 601;
+constexpr int kGridPoints = 201;
+
+// gnuplot doubles a quote inside single quotes.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (char c : text) {
+    out += c;
+    if (c == '\'') out += c;
+  }
+  return out + "'";
+}
+
+std::string listed(const std::vector<Tick>& ticks) {
+  std::string text;
+  for (const Tick& tick : ticks) {
+    text += (text.empty() ? "" : ", ") + quoted(tick.text) + " " + repr(tick.at);
+  }
+  return text;
+}
+
+bool have_gnuplot() {
+  static const bool found = [] {
+    const char* path = std::getenv("PATH");
+    std::string_view rest = path != nullptr ? path : "";
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find(':'), rest.size());
+      const std::string program = std::string(rest.substr(0, end)) + "/gnuplot";
+      if (access(program.c_str(), X_OK) == 0) return true;
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    std::fputs("no figures: gnuplot is not installed (Debian: gnuplot-nox)\n", stderr);
+    return false;
+  }();
+  return found;
+}
+
+// True when gnuplot read the whole script and was content.
+bool gnuplot(const std::string& script) {
+  const auto old = std::signal(SIGPIPE, SIG_IGN);  // a gnuplot that ends early is no reason to die
+  std::FILE* pipe = popen("gnuplot >/dev/null 2>&1", "w");
+  bool good = pipe != nullptr;
+  if (good) {
+    good = std::fwrite(script.data(), 1, script.size(), pipe) == script.size();
+    good = pclose(pipe) == 0 && good;
+  }
+  std::signal(SIGPIPE, old);
+  return good;
+}
+
+}  // namespace
+
+Figure::Figure(const std::string& title, const std::string& x_label, const std::string& y_label) {
+  settings_ = "set encoding utf8\nset title " + quoted(title) + " font ',15'\nset xlabel " +
+              quoted(x_label) + "\nset ylabel " + quoted(y_label) +
+              "\nset grid lc rgb '#dddddd' lt 1\nset border 3 lc rgb '#555555'\n"
+              "set tics nomirror\nset key top center\nset offsets graph 0, graph 0, graph 0.03, "
+              "graph 0.03\n"
+              "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', "
+              "4 '#d9d422')\n";
+}
+
+Figure& Figure::x_range(double low, double high) {
+  x_low_ = low, x_high_ = high;
+  settings_ += "set xrange [" + repr(low) + ":" + repr(high) + "]\n";
+  return *this;
+}
+
+Figure& Figure::y_range(double low, double high) {
+  y_low_ = low, y_high_ = high;
+  settings_ += "set yrange [" + repr(low) + ":" + repr(high) + "]\n";
+  return *this;
+}
+
+Figure& Figure::log_y() {
+  settings_ += "set logscale y\nset format y '10^{%L}'\n";
+  return *this;
+}
+
+Figure& Figure::x_ticks(const std::vector<Tick>& ticks) {
+  settings_ += ticks.empty() ? "unset xtics\n" : "set xtics (" + listed(ticks) + ")\n";
+  return *this;
+}
+
+Figure& Figure::y_ticks(const std::vector<Tick>& ticks) {
+  settings_ += "set ytics (" + listed(ticks) + ")\n";
+  return *this;
+}
+
+Figure& Figure::legend(const std::string& place) {
+  settings_ += "set key " + place + " Left reverse opaque width 1.5 box lc rgb '#cccccc'\n";
+  return *this;
+}
+
+Figure& Figure::curve(const std::string& title, const std::function<double(double)>& f, double low,
+                      double high) {
+  Values x, y;
+  for (int i = 0; i < kCurvePoints; ++i) {
+    x.push_back(low + (high - low) * i / (kCurvePoints - 1));
+    y.push_back(f(x.back()));
+  }
+  const std::string block = data({&x, &y});
+  parts_.push_back(block + " with lines lw 2 lc rgb '#4a7c59' title " + quoted(title));
+  return *this;
+}
+
+Figure& Figure::line(const std::string& title, const Values& x, const Values& y, double width) {
+  const std::string block = data({&x, &y});
+  parts_.push_back(block + " with lines lw " + repr(width) + " lc rgb '" + next_colour() +
+                   "' title " + quoted(title));
+  return *this;
+}
+
+Figure& Figure::points(const std::string& title, const Values& x, const Values& y) {
+  const std::string block = data({&x, &y});
+  const std::string colour = title.empty() ? "#333333" : next_colour();
+  parts_.push_back(block + " with points pt 7 ps 0.9 lc rgb '" + colour + "' title " +
+                   quoted(title));
+  return *this;
+}
+
+Figure& Figure::rings(const std::string& title, const Values& x, const Values& y, double size) {
+  const std::string block = data({&x, &y});
+  parts_.push_back(block + " with points pt 6 lw 2 ps " + repr(0.9 * size) + " lc rgb '" +
+                   next_colour() + "' title " + quoted(title));
+  return *this;
+}
+
+Figure& Figure::steps(const std::string& title, const Values& x, const Values& y) {
+  Values index;
+  for (size_t i = 0; i < x.size(); ++i) index.push_back(static_cast<double>(i));
+  const std::string block = data({&x, &y, &index});
+  settings_ +=
+      "set cblabel 'step'\nset colorbox user origin screen 0.9,0.15 size screen 0.02,0.7\n"
+      "set rmargin at screen 0.87\nset cbrange [0:" +
+      repr(std::max(1.0, static_cast<double>(x.size()) - 1.0)) + "]\n";
+  parts_.push_back(block + " using 1:2 with points pt 7 ps 1.5 lc rgb '#222222' notitle");
+  parts_.push_back(block + " using 1:2:3 with points pt 7 ps 1.2 lc palette title " +
+                   quoted(title));
+  return *this;
+}
+
+Figure& Figure::arrows(const std::string& title, const Values& x, const Values& y, const Values& dx,
+                       const Values& dy) {
+  const std::string block = data({&x, &y, &dx, &dy});
+  parts_.push_back(block + " with vectors head filled size screen 0.012,18 lw 1.6 lc rgb '" +
+                   next_colour() + "' title " + quoted(title));
+  return *this;
+}
+
+Figure& Figure::box(double x, double y, double width, double height, const std::string& colour,
+                    const std::string& text) {
+  settings_ += "set object " + std::to_string(++boxes_) + " rectangle from " + repr(x) + "," +
+               repr(y) + " to " + repr(x + width) + "," + repr(y + height) + " fc rgb '" + colour +
+               "' fs solid border rgb 'white' lw 1 front\n";
+  return text.empty() ? *this : label(text, x + width / 2, y + height / 2, "#111111");
+}
+
+Figure& Figure::area(const std::string& title, const Values& x, const Values& low,
+                     const Values& high, const std::string& colour) {
+  const std::string block = data({&x, &low, &high});
+  const std::string fill = colour.empty() ? next_colour() : colour;
+  parts_.push_back(block + " with filledcurves fs solid 0.75 noborder lc rgb '" + fill +
+                   "' title " + quoted(title));
+  return *this;
+}
+
+Figure& Figure::contours(const std::function<double(double, double)>& f, const Values& levels) {
+  const std::string name = "$grid" + std::to_string(blocks_);
+  data_ += name + " << EOD\n";
+  for (int i = 0; i < kGridPoints; ++i) {
+    const double x = x_low_ + (x_high_ - x_low_) * i / (kGridPoints - 1);
+    for (int j = 0; j < kGridPoints; ++j) {
+      const double y = y_low_ + (y_high_ - y_low_) * j / (kGridPoints - 1);
+      const double value = f(x, y);
+      data_ += repr(x) + ' ' + repr(y) + ' ' + (std::isfinite(value) ? repr(value) : "NaN") + '\n';
+    }
+    data_ += '\n';
+  }
+  data_ += "EOD\nset contour base\nunset surface\nset cntrparam levels discrete ";
+  for (size_t i = 0; i < levels.size(); ++i) data_ += (i == 0 ? "" : ",") + repr(levels[i]);
+  const std::string lines = "$contours" + std::to_string(blocks_++);
+  data_ += "\nset table " + lines + "\nsplot " + name + "\nunset table\nunset contour\n";
+  parts_.push_back(lines + " with lines lw 1 lc rgb '#b0b8c0' notitle");
+  return *this;
+}
+
+Figure& Figure::rule(double y, const std::string& text) {
+  settings_ += "set arrow from graph 0, first " + repr(y) + " to graph 1, first " + repr(y) +
+               " nohead dt 2 lw 1 lc rgb '#777777'\nset label " + quoted(text) +
+               " at graph 0.99, first " + repr(y) +
+               " right offset 0,0.5 font ',10' textcolor rgb '#555555' front\n";
+  return *this;
+}
+
+Figure& Figure::mark(const std::string& title, double x, double y) {
+  const Values at_x = {x}, at_y = {y};
+  const std::string block = data({&at_x, &at_y});
+  parts_.push_back(block + " with points pt 2 ps 1.8 lw 2.5 lc rgb '#c00000' title " +
+                   quoted(title));
+  return *this;
+}
+
+Figure& Figure::bare() {
+  settings_ += "unset border\nunset tics\nunset grid\n";
+  return *this;
+}
+
+Figure& Figure::image(const Values& pixels, int columns) {
+  const int rows = static_cast<int>(pixels.size()) / columns;
+  Values x, y;
+  for (int i = 0; i < rows * columns; ++i) {
+    const int row = i / columns;
+    x.push_back(i - row * columns);
+    y.push_back(rows - 1 - row);
+  }
+  const std::string block = data({&x, &y, &pixels});
+  bare().settings_ +=
+      "unset colorbox\nset size ratio -1\n"
+      "set palette defined (0 '#ffffff', 1 '#000000')\nset cbrange [0:255]\n";
+  parts_.push_back(block + " with image notitle");
+  return *this;
+}
+
+Figure& Figure::label(const std::string& text, double x, double y, const std::string& colour) {
+  settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) +
+               " center font ',10' textcolor rgb '" + colour + "' front\n";
+  return *this;
+}
+
+Figure& Figure::tag(const std::string& text, double x, double y) {
+  const int last = std::max(colours_ - 1, 0) % static_cast<int>(std::size(kColours));
+  settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) +
+               " center offset 0,0.7 font ',11' textcolor rgb '" + kColours[last] + "' front\n";
+  return *this;
+}
+
+Figure& Figure::inset(const Figure& other, double x, double y, double width, double height) {
+  inset_ += "reset\n" + other.data_ + other.settings_ + "set origin " + repr(x) + "," + repr(y) +
+            "\nset size " + repr(width) + "," + repr(height) +
+            "\nset object 1000 rectangle from graph -0.14,-0.18 to graph 1.04,1.22 "
+            "noclip fc rgb 'white' fs solid border rgb '#cccccc' behind\n" +
+            other.plot() + "\n";
+  return *this;
+}
+
+std::string Figure::plot() const {
+  if (parts_.empty()) return "plot NaN notitle";  // boxes alone
+  std::string text = "plot ";
+  for (size_t i = 0; i < parts_.size(); ++i) text += (i == 0 ? "" : ", ") + parts_[i];
+  return text;
+}
+
+void Figure::save(const std::string& folder, const std::string& name) const {
+  if (!have_gnuplot()) return;
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  const fs::path base = fs::path(folder) / name;
+  const auto unfinished = [&](const char* kind) {
+    return base.string() + "." + std::to_string(getpid()) + kind;
+  };
+  const auto drawn = [&](const std::string& terminal, const char* kind) {
+    return "set terminal " + terminal + "\nset output " + quoted(unfinished(kind)) + "\n" +
+           (inset_.empty() ? plot()
+                           : "set multiplot\n" + plot() + "\n" + inset_ +
+                                 "unset multiplot\nreset\n" + data_ + settings_) +
+           "\n";
+  };
+  const std::string script =
+      "set terminal unknown\n" + data_ + settings_ +
+      drawn("pngcairo size 1100,700 font 'DejaVu Sans,12'", ".png") +
+      drawn("svg size 1100,700 font 'DejaVu Sans,13' background rgb 'white'", ".svg") +
+      "unset output\n";
+  bool good = gnuplot(script);
+  for (const char* kind : {".png", ".svg"}) {
+    const fs::path from = unfinished(kind);
+    if (good) {
+      fs::rename(from, base.string() + kind, failed);
+      good = !failed;
+    }
+    if (!good) fs::remove(from, failed);
+  }
+  if (!good) std::fprintf(stderr, "no figure %s: gnuplot failed\n", base.c_str());
+}
+
+std::string Figure::data(const std::vector<const Values*>& columns) {
+  const std::string name = "$data" + std::to_string(blocks_++);
+  data_ += name + " << EOD\n";
+  for (size_t row = 0; row < columns[0]->size(); ++row) {
+    for (const Values* column : columns) {
+      const double value = (*column)[row];
+      data_ += (std::isfinite(value) ? repr(value) : "NaN") + ' ';  // NaN: left out
+    }
+    data_ += '\n';
+  }
+  data_ += "EOD\n";
+  return name;
+}
+
+const char* Figure::next_colour() {
+  const char* colour = kColours[colours_ % static_cast<int>(std::size(kColours))];
+  ++colours_;
+  return colour;
+}
+
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '_' ? std::string("\\_") : std::string(1, c);
+  return out;
+}
+
+}  // namespace tutorial

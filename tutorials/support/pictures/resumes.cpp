@@ -1,0 +1,60 @@
+#include "support/pictures/resumes.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tutorial {
+
+void draw_run_losses(const std::vector<RunCurve>& runs, int64_t saved, int64_t every,
+                     const std::string& folder) {
+  Figure figure("The loss of all runs, as means over " + std::to_string(every) + " steps", "step",
+                "loss");
+  double low = runs.front().losses.front(), high = low;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Values x, y;
+    const auto& losses = runs[i].losses;
+    const auto stride = static_cast<size_t>(every);
+    for (size_t end = stride; end <= losses.size(); end += stride) {
+      double sum = 0.0;
+      for (size_t step = end - stride; step < end; ++step) sum += losses[step];
+      x.push_back(static_cast<double>(runs[i].first + static_cast<int64_t>(end)));
+      y.push_back(sum / static_cast<double>(every));
+      low = std::min(low, y.back());
+      high = std::max(high, y.back());
+    }
+    // a mark of its own for each run, those drawn later inside those drawn before
+    if (i == 0) figure.line(runs[i].name, x, y);
+    if (i > 0) figure.rings(runs[i].name, x, y, 3.2 - 0.7 * static_cast<double>(i - 1));
+  }
+  const double at = static_cast<double>(saved), margin = 0.08 * (high - low);
+  figure.box(at - 0.15, low - margin, 0.3, high - low + 2 * margin, "#888888");
+  const auto last = static_cast<double>(runs.front().losses.size());
+  figure.label("saved at step " + std::to_string(saved) + ", resumed from here", at - 0.13 * last,
+               high + margin, "#555555");
+  figure.x_range(0, last + static_cast<double>(every));
+  figure.y_range(low - margin, high + 3 * margin).legend("top right");
+  figure.save(folder, "18_gpt_fsdp_loss");
+}
+
+void draw_run_memory(const std::vector<RunCurve>& runs, const std::string& folder) {
+  Figure figure("What a rank holds between two steps", "", "MB");
+  std::vector<Tick> ticks;
+  double highest = 0.0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const double x = static_cast<double>(i);
+    const double parameters = 1e-6 * static_cast<double>(runs[i].parameters);
+    const double optimizer = 1e-6 * static_cast<double>(runs[i].optimizer);
+    figure.box(x + 0.15, 0.0, 0.7, parameters, "#56b4e9", "parameters");
+    figure.box(x + 0.15, parameters, 0.7, optimizer, "#6fbf8b", "AdamW's states");
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f MB", parameters + optimizer);
+    highest = std::max(highest, parameters + optimizer);
+    figure.label(text, x + 0.5, parameters + optimizer + 0.03, "#111111");
+    ticks.push_back(
+        {x + 0.5, std::to_string(runs[i].ranks) + (runs[i].ranks == 1 ? " rank" : " ranks")});
+  }
+  figure.x_range(0, static_cast<double>(runs.size())).y_range(0, 1.1 * highest);
+  figure.x_ticks(ticks).save(folder, "18_gpt_fsdp_memory");
+}
+
+}  // namespace tutorial

@@ -1,0 +1,195 @@
+#include "support/pictures/sharing.h"
+
+#include <algorithm>
+
+#include "support/pictures/plot.h"
+
+#include <hero/dist/context_parallel.h>
+#include <hero/dist/fsdp.h>
+#include <hero/dist/launch.h>
+#include <hero/nn/data/sampler.h>
+#include <hero/nn/gpt.h>
+#include <hero/nn/moe.h>
+
+namespace tutorial {
+
+namespace {
+
+using hero::Array, hero::Tensor;
+
+constexpr int kRanks = 4;
+constexpr const char* kRankColours[kRanks] = {"#7db7e0", "#f0a860", "#8fce9f", "#e3a6c8"};
+constexpr const char* kEmpty = "#f4f4f4";
+
+std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
+
+}  // namespace
+
+void draw_context(const Communicator& world, const std::string& folder) {
+  if (world.size() < kRanks) return;
+  constexpr int64_t kT = 16;
+  const bool inside = world.rank() < kRanks;
+  const Communicator axis = world.split(inside ? 0 : -1, world.rank(), "context");
+  if (!inside) return;
+  hero::nn::GPT model({.vocab_size = 8, .block_size = kT, .n_layer = 1, .n_head = 1, .n_embd = 8});
+  const auto mine = hero::dist::context_parallel(model, axis).positions(kT);
+  const Array all = Array::empty({kT}, hero::kInt64);
+  axis.all_gather(all, Array::from(mine, {kT / kRanks}));
+  if (world.rank() > 0) return;
+
+  int owner[kT], pairs[kRanks] = {};
+  const std::vector<int64_t> positions = all.to_vector<int64_t>();
+  for (int64_t i = 0; i < kT; ++i) {
+    const int rank = static_cast<int>(i / (kT / kRanks));
+    const int64_t query = positions[static_cast<size_t>(i)];
+    owner[query] = rank;
+    pairs[rank] += static_cast<int>(query) + 1;
+  }
+  Figure figure("Causal attention of 16 positions on four ranks", "", "");
+  for (int query = 0; query < kT; ++query) {
+    const char* colour = kRankColours[owner[query]];
+    for (int key = 0; key < kT; ++key) {
+      figure.box(key + 0.05, -query - 0.95, 0.9, 0.9, key <= query ? colour : kEmpty);
+    }
+    figure.label("query " + std::to_string(query), -1.3, -query - 0.5, "#555555");
+    figure.label(rank_text(owner[query]), kT + 1.2, -query - 0.5, "#333333");
+  }
+  figure.label("keys 0 to 15 →", kT / 2.0, 0.6, "#555555");
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const double x = (rank + 0.5) * kT / kRanks;
+    figure.box(x - 1.9, -kT - 1.6, 3.8, 1.0, kRankColours[rank],
+               rank_text(rank) + ": " + std::to_string(pairs[rank]) + " pairs");
+  }
+  figure.x_range(-2.8, kT + 2.8).y_range(-kT - 1.9, 1.2).bare().save(folder, "19_context");
+}
+
+void draw_experts(const std::string& folder) {
+  constexpr int kTokens = 4, kExperts = 8, kChosen = 2, kWidth = 8;
+  constexpr int kPerRank = kExperts / kRanks;
+  const hero::NoGrad no_grad;
+  const hero::nn::DeviceScope on_cpu(hero::kCpu);  // wherever the chapter's models lie
+  hero::manual_seed(3);
+  hero::nn::MoE moe(kWidth, 2 * kWidth, kExperts, {.top_k = kChosen});
+  const Tensor tokens = hero::randn({kRanks * kTokens, kWidth});
+  const std::vector<int64_t> chosen =
+      topk(moe.router(tokens), kChosen).indices.to_vector<int64_t>();
+
+  Figure figure("Which experts the tokens of four ranks are sent to", "", "");
+  const auto at = [](int i, int each) {  // with gaps between ranks
+    const int gaps = i / each;
+    return i + 0.35 * gaps;
+  };
+  for (int token = 0; token < kRanks * kTokens; ++token) {
+    const double y = -at(token, kTokens);
+    for (int expert = 0; expert < kExperts; ++expert) {
+      const auto* choice = &chosen[static_cast<size_t>(token) * kChosen];
+      const bool sent = choice[0] == expert || choice[1] == expert;
+      const bool stays = expert / kPerRank == token / kTokens;
+      figure.box(at(expert, kPerRank) * 1.6, y - 0.92, 1.5, 0.84,
+                 sent ? kRankColours[expert / kPerRank] : kEmpty, sent && stays ? "stays" : "");
+    }
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const double top = -at(rank * kTokens, kTokens);
+    figure.label("tokens of " + rank_text(rank), -2.0, top - kTokens / 2.0, "#333333");
+    const double left = 1.6 * at(rank * kPerRank, kPerRank);
+    figure.label("experts of " + rank_text(rank), left + 1.55, 1.0, "#333333");
+    for (int i = 0; i < kPerRank; ++i) {
+      figure.label(std::to_string(rank * kPerRank + i), left + 1.6 * i + 0.75, 0.4, "#555555");
+    }
+  }
+  const double right = 1.6 * at(kExperts - 1, kPerRank) + 1.6;
+  figure.x_range(-4.0, right + 0.2).y_range(-at(kRanks * kTokens, kTokens) - 0.1, 1.5);
+  figure.bare().save(folder, "19_experts");
+}
+
+namespace {
+
+// Ends of the parts of a block's parameters on so many ranks, without what pads the last ones.
+std::vector<int64_t> part_ends(int ranks, int64_t& numel) {
+  std::vector<int64_t> ends;
+  hero::dist::simulate_ranks(
+      ranks,
+      [&](Communicator& world) {
+        const hero::nn::DeviceScope meta(hero::kMeta);
+        hero::nn::GPT model(
+            {.vocab_size = 64, .block_size = 32, .n_layer = 1, .n_head = 4, .n_embd = 64});
+        const auto sharded =
+            hero::dist::fully_shard(model, world, {.unit = hero::dist::each<hero::nn::Block>()});
+        for (const auto& unit : sharded.units()) {
+          if (unit.name != "transformer.h.0") continue;
+          numel = unit.numel;
+          for (int rank = 1; rank <= ranks; ++rank) {
+            ends.push_back(std::min(numel, rank * (unit.row / ranks)));
+          }
+        }
+      },
+      {0});
+  return ends;
+}
+
+}  // namespace
+
+void draw_resumed(const std::string& folder) {
+  Figure figure("A block's parameters in a checkpoint of four ranks, and who reads them", "", "");
+  int64_t numel = 0;
+  const std::vector<int64_t> saved = part_ends(kRanks, numel);
+  const double all = static_cast<double>(numel), gap = 0.003 * all;
+  double y = 0.0;
+  for (const int ranks : {kRanks, 3, 1}) {
+    const std::vector<int64_t> read = part_ends(ranks, numel);
+    int64_t begin = 0;
+    for (size_t rank = 0; rank < read.size(); ++rank) {
+      const double left = static_cast<double>(begin), right = static_cast<double>(read[rank]);
+      figure.label(rank_text(static_cast<int>(rank)) + ": " + std::to_string(read[rank] - begin),
+                   0.5 * (left + right), y + 0.14, "#111111");
+      figure.box(left + gap, y - 1.04, right - left - 2 * gap, 1.0, "#555555");
+      int64_t from = begin;
+      for (size_t part = 0; part < saved.size(); ++part) {
+        const int64_t to = std::min(saved[part], read[rank]);
+        if (to <= from) continue;
+        const double low = from == begin ? 2 * gap : 0.5 * gap;  // within the frame
+        const double high = to == read[rank] ? 2 * gap : 0.5 * gap;
+        figure.box(static_cast<double>(from) + low, y - 0.98,
+                   static_cast<double>(to - from) - low - high, 0.88, kRankColours[part],
+                   "shard " + std::to_string(part));
+        from = to;
+      }
+      begin = read[rank];
+    }
+    const std::string text = ranks == kRanks ? "saved by 4 ranks"
+                             : ranks == 1    ? "resumed on 1 rank"
+                                             : "resumed on 3 ranks";
+    figure.label(text, -0.13 * all, y - 0.54, "#333333");
+    y -= 1.6;
+  }
+  figure.x_range(-0.26 * all, 1.02 * all).y_range(y + 0.4, 0.4).bare().save(folder, "12_resumed");
+}
+
+void draw_order(const std::string& folder) {
+  constexpr int kSamples = 24, kBatch = 4, kBatches = kSamples / kBatch, kTwo = 2;
+  Figure figure("Three epochs of 24 samples on two ranks, in batches of four", "", "");
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const double y = -1.3 * epoch;
+    figure.label("epoch " + std::to_string(epoch), -1.8, y - 0.5, "#333333");
+    for (int rank = 0; rank < kTwo; ++rank) {
+      hero::nn::data::DistributedSampler sampler(
+          kSamples, {.num_replicas = kTwo, .rank = rank, .seed = 1, .turn = kBatch});
+      sampler.set_epoch(epoch);
+      const std::vector<int64_t> mine = sampler.indices();
+      for (size_t i = 0; i < mine.size(); ++i) {
+        const int at = static_cast<int>(i);
+        const int batch = at / kBatch * kTwo + rank;  // in the order that the ranks share
+        const double x = batch * (kBatch + 0.35) + at % kBatch;
+        figure.box(x + 0.04, y - 0.96, 0.92, 0.92, kRankColours[rank], std::to_string(mine[i]));
+      }
+    }
+  }
+  for (int batch = 0; batch < kBatches; ++batch) {
+    figure.label(rank_text(batch % kTwo), batch * (kBatch + 0.35) + kBatch / 2.0, 0.4, "#333333");
+  }
+  const double right = kBatches * (kBatch + 0.35);
+  figure.x_range(-3.6, right + 0.2).y_range(-3.8, 0.9).bare().save(folder, "11_order");
+}
+
+}  // namespace tutorial
