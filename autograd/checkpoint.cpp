@@ -3,8 +3,8 @@
 // the function again; what the operations of that second run save, in the same order, are the
 // arrays. The second graph is thrown away. So the engine knows nothing of checkpoints.
 #include <hero/autograd/checkpoint.h>
-#include <hero/autograd/engine.h>
-#include <hero/autograd/offload_blocks.h>
+#include <hero/autograd/graph/engine.h>
+#include <hero/autograd/offload/offload_blocks.h>
 #include <hero/core/profile/observer.h>
 
 namespace hero {

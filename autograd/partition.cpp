@@ -1,9 +1,9 @@
 #include <mutex>
 #include <unordered_map>
 
-#include <hero/autograd/accumulate.h>
+#include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/partition.h>
-#include <hero/core/at_fork.h>
+#include <hero/core/threads/at_fork.h>
 
 namespace hero {
 

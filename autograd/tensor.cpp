@@ -1,7 +1,7 @@
 #include <ostream>
 
-#include <hero/autograd/accumulate.h>
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/accumulate.h>
+#include <hero/autograd/graph/engine.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/partition.h>

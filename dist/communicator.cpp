@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
-#include <hero/core/fetcher.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/core/profile/observer.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/engines/rank_state.h>

@@ -1,6 +1,6 @@
 #include <hero/autograd/partition.h>
-#include <hero/core/fetcher.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/master_weights.h>
 #include <hero/optim/state_lookup.h>

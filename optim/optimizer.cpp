@@ -2,9 +2,9 @@
 #include <utility>
 
 #include <hero/autograd/partition.h>
-#include <hero/core/fetcher.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/host_steps.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/core/profile/observer.h>
 #include <hero/optim/all_finite.h>
 #include <hero/optim/optimizer.h>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <hero/core/fetcher.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/core/swap_file.h>
 #include <hero/optim/lamb.h>
 #include <hero/optim/optimizer.h>

@@ -1,6 +1,6 @@
 // In-place operations. While recording, the values come from the recorded out-of-place operation
 // and are copied over, so that what was saved for backward is never the overwritten memory.
-#include <hero/autograd/accumulate.h>
+#include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/in_float32.h>

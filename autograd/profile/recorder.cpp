@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <hero/autograd/checkpoint.h>
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/engine.h>
 #include <hero/autograd/profile/recorder.h>
 #include <hero/autograd/watch.h>
 #include <hero/core/error.h>

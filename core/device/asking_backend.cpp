@@ -1,8 +1,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/device/asking_backend.h>
+#include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
 

@@ -1,7 +1,7 @@
 #pragma once
 // A backend that asks for the bytes of offloaded arrays before another one runs its kernels.
 #include <hero/core/backend.h>
-#include <hero/core/fetcher.h>
+#include <hero/core/memory/fetcher.h>
 
 namespace hero::core {
 

@@ -8,11 +8,11 @@
 #define Eigen hero_eigen
 #include <Eigen/Eigenvalues>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/products/matrix_batch.h>
 #include <hero/core/cpu/products/wide_svd.h>
 #include <hero/core/functions/linalg.h>
+#include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
 

@@ -9,10 +9,10 @@
 #include <Eigen/LU>
 #include <Eigen/QR>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/backend.h>
 #include <hero/core/cpu/products/matrix_batch.h>
 #include <hero/core/functions/linalg.h>
+#include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
 

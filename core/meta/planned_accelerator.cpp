@@ -4,13 +4,13 @@
 #include <utility>
 
 #include <hero/core/array.h>
-#include <hero/core/at_fork.h>
 #include <hero/core/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
 #include <hero/core/meta/planned_accelerator.h>
 #include <hero/core/planned_device.h>
 #include <hero/core/profile/transfers.h>
+#include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
 namespace {

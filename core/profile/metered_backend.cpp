@@ -2,10 +2,10 @@
 #include <mutex>
 #include <unordered_map>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/planned_device.h>
 #include <hero/core/profile/metered_backend.h>
 #include <hero/core/profile/work_of.h>
+#include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
 

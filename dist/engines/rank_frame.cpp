@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/ledger.h>
 #include <hero/core/random.h>
+#include <hero/core/threads/at_fork.h>
 #include <hero/dist/engines/engine.h>
 #include <hero/dist/engines/rank_frame.h>
 

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include <hero/core/cores.h>
 #include <hero/core/error.h>
 #include <hero/core/exchange.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/threads/cores.h>
 #include <hero/dist/engines/local/engine.h>
 #include <hero/dist/engines/local/world.h>
 #include <hero/dist/engines/rank_frame.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <hero/core/fetcher.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/core/swap_file.h>
 #include <hero/dist/traffic.h>
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/engine.h>
 #include <hero/dist/ladder/add_up_scope.h>
 #include <hero/dist/ladder/replica.h>
 
@@ -284,7 +284,7 @@ void Replica::free_if_done(ModuleState& state) {
   if (options_.units.stage != Stage::parameters || state.begun == 0) return;
   if (state.ended < state.begun) return;
   const auto waits = [this](const Unit* unit) { return !complete(*unit); };
-  // In the first part of a pass no gradient of a parameter comes: see autograd/deferred.h.
+  // In the first part of a pass no gradient of a parameter comes: see autograd/graph/deferred.h.
   if (!backward_has_rest() && std::any_of(state.units.begin(), state.units.end(), waits)) return;
   free(state);
 }

@@ -2,7 +2,7 @@
 // parameters, what backward needs again, gradients of a backward before.
 #include <algorithm>
 
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/engine.h>
 #include <hero/core/functions/map.h>
 #include <hero/dist/ladder/replica.h>
 

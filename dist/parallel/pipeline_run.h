@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include <hero/autograd/deferred.h>
+#include <hero/autograd/graph/deferred.h>
 #include <hero/dist/communicator.h>
 #include <hero/dist/parallel/borders.h>
 #include <hero/dist/parallel/gradient_sync.h>

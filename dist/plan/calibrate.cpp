@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <hero/autograd/autograd.h>
-#include <hero/core/cores.h>
+#include <hero/core/threads/cores.h>
 #include <hero/dist/launch.h>
 #include <hero/dist/plan.h>
 #include <hero/optim/adam.h>

@@ -1,8 +1,8 @@
 // Optimizers and schedules by DeepSpeed's names.
 #include <vector>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/json/reader.h>
+#include <hero/core/threads/at_fork.h>
 #include <hero/dist/trainer/read_sections.h>
 
 namespace hero::dist {

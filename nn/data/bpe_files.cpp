@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/json/reader.h>
+#include <hero/core/threads/at_fork.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/data/bpe_model.h>
 #include <hero/nn/data/bytes.h>

@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
+#include <hero/core/threads/at_fork.h>
 #include <hero/nn/training/folder_lock.h>
 
 namespace hero::nn {

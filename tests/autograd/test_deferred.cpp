@@ -7,7 +7,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/deferred.h>
+#include <hero/autograd/graph/deferred.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/matmul.h>

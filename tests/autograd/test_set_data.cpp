@@ -1,7 +1,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/engine.h>
 
 using namespace hero;
 using Catch::Matchers::ContainsSubstring;

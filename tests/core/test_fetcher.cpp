@@ -8,7 +8,7 @@
 #include "support/catch.h"
 
 #include <hero/core/backend.h>
-#include <hero/core/fetcher.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/core/thread_pool.h>
 
 namespace {

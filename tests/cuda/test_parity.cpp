@@ -12,7 +12,7 @@
 #include "support/arrays.h"
 #include "support/golden_dir.h"
 
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/engine.h>
 
 using namespace hero;
 using namespace hero_test;

@@ -2,9 +2,9 @@
 #include <chrono>
 #include <thread>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
-#include <hero/core/pause.h>
+#include <hero/core/threads/at_fork.h>
+#include <hero/core/threads/pause.h>
 #include <hero/dist/engines/local/group.h>
 #include <hero/dist/engines/local/world.h>
 

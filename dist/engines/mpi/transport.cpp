@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
+#include <hero/core/threads/at_fork.h>
 #include <hero/dist/engines/engine.h>
 #include <hero/dist/engines/mpi/transport.h>
 

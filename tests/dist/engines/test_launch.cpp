@@ -10,9 +10,9 @@
 #include "support/catch.h"
 #include <unistd.h>
 
-#include <hero/core/cores.h>
 #include <hero/core/random.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/threads/cores.h>
 #include <hero/dist/dist.h>
 #include <hero/dist/engines/mpi/transport.h>
 

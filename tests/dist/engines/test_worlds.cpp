@@ -11,8 +11,8 @@
 #include "support/sanitized.h"
 #include <sched.h>
 
-#include <hero/core/cores.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/threads/cores.h>
 #include <hero/dist/dist.h>
 
 namespace {

@@ -1,7 +1,7 @@
 #include <utility>
 
-#include <hero/autograd/deferred.h>
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/deferred.h>
+#include <hero/autograd/graph/engine.h>
 
 namespace hero {
 

@@ -1,9 +1,9 @@
 #include <utility>
 
-#include <hero/autograd/accumulate.h>
 #include <hero/autograd/anomaly.h>
+#include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/node.h>
-#include <hero/autograd/offload_blocks.h>
+#include <hero/autograd/offload/offload_blocks.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/partition.h>
 #include <hero/core/allocator.h>

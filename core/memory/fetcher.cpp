@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include <hero/core/at_fork.h>
-#include <hero/core/fetcher.h>
+#include <hero/core/memory/fetcher.h>
+#include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
 

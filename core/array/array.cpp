@@ -3,7 +3,7 @@
 
 #include <hero/core/array.h>
 #include <hero/core/backend.h>
-#include <hero/core/fetcher.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/core/promotion.h>
 
 namespace hero::core {

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include <hero/autograd/host_copy.h>
+#include <hero/autograd/offload/host_copy.h>
 #include <hero/core/accelerator.h>
 #include <hero/core/backend.h>
 #include <hero/core/exchange.h>

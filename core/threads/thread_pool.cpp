@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include <hero/core/at_fork.h>
-#include <hero/core/cores.h>
 #include <hero/core/error.h>
-#include <hero/core/pause.h>
 #include <hero/core/thread_pool.h>
+#include <hero/core/threads/at_fork.h>
+#include <hero/core/threads/cores.h>
+#include <hero/core/threads/pause.h>
 
 namespace hero {
 namespace {

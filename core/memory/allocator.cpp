@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 
 #include <hero/core/allocator.h>
-#include <hero/core/at_fork.h>
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>
+#include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <string>
 
-#include <hero/autograd/engine.h>
-#include <hero/autograd/host_copy.h>
-#include <hero/autograd/offload_blocks.h>
-#include <hero/core/fetcher.h>
+#include <hero/autograd/graph/engine.h>
+#include <hero/autograd/offload/host_copy.h>
+#include <hero/autograd/offload/offload_blocks.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/core/per_thread.h>
 #include <hero/core/planned_device.h>
 

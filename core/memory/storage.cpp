@@ -3,7 +3,7 @@
 #include <hero/core/accelerator.h>
 #include <hero/core/allocator.h>
 #include <hero/core/error.h>
-#include <hero/core/fetcher.h>
+#include <hero/core/memory/fetcher.h>
 #include <hero/core/planned_device.h>
 #include <hero/core/storage.h>
 

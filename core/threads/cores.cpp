@@ -4,8 +4,8 @@
 
 #include <sched.h>
 
-#include <hero/core/cores.h>
 #include <hero/core/error.h>
+#include <hero/core/threads/cores.h>
 
 namespace hero::core {
 

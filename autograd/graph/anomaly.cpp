@@ -1,5 +1,5 @@
 #include <hero/autograd/anomaly.h>
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/engine.h>
 #include <hero/autograd/watch.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>

@@ -1,6 +1,6 @@
 #include <new>
 
-#include <hero/autograd/accumulate.h>
+#include <hero/autograd/graph/accumulate.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/allocator.h>
 #include <hero/core/functions/map.h>

@@ -6,9 +6,9 @@
 #include <queue>
 #include <unordered_map>
 
-#include <hero/autograd/accumulate.h>
 #include <hero/autograd/autocast.h>
-#include <hero/autograd/engine.h>
+#include <hero/autograd/graph/accumulate.h>
+#include <hero/autograd/graph/engine.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/two_part_backward.h>

@@ -1,5 +1,5 @@
 #include <hero/autograd/offload.h>
-#include <hero/autograd/offload_blocks.h>
+#include <hero/autograd/offload/offload_blocks.h>
 
 namespace hero {
 
