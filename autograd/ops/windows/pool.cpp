@@ -109,7 +109,7 @@ int64_t pooled_size(const core::Window& window, int axis, int64_t size, bool cei
 }
 
 // Steps that nobody takes become small, so that all positions fit into 64 bits.
-void bound_steps(const char* op, core::Window& window, int axis, int64_t size) {
+void bound_pool_steps(const char* op, core::Window& window, int axis, int64_t size) {
   constexpr int64_t kMost = int64_t{1} << 60;
   const int64_t padded =
       (core::Checked{op, size} + window.padding[axis] + window.padding[axis]).value;
@@ -124,7 +124,7 @@ void bound_steps(const char* op, core::Window& window, int axis, int64_t size) {
 Shape pooled_shape(const char* op, const Tensor& x, core::Window& window, bool ceil_mode) {
   Shape shape = x.shape();
   for (int i = 0; i < 2; ++i) {
-    bound_steps(op, window, i, x.size(2 + i));
+    bound_pool_steps(op, window, i, x.size(2 + i));
     shape[2 + i] = pooled_size(window, i, x.size(2 + i), ceil_mode);
     check(shape[2 + i] > 0, op, ": a window of ", window.kernel[i], " does not fit into x ",
           x.shape(), " with padding ", window.padding[i]);
