@@ -33,8 +33,8 @@ constexpr bool kCaching = true;
 constexpr int64_t kSmallBytes = 4096;  // above: the shared cache; below: one list a thread and size
 constexpr int64_t kHugeBytes = 4 << 20;
 constexpr int64_t kHugePage = 2 << 20;
-constexpr int64_t kCacheLimit = int64_t{4} << 30;  // free bytes kept in the shared cache
-constexpr int64_t kMostBytes = int64_t{1} << 56;   // of one block: no processor addresses more
+constexpr int64_t kCacheLimit = int64_t{4} << 30;      // free bytes kept in the shared cache
+constexpr int64_t kMostBlockBytes = int64_t{1} << 56;  // of one block: no processor addresses more
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -179,7 +179,7 @@ HostMemoryScope::~HostMemoryScope() { chosen_memory = nullptr; }
 
 void* allocate(int64_t bytes) {
   // Beyond it the rounded size would not be a number of 64 bits.
-  if (static_cast<uint64_t>(bytes) > static_cast<uint64_t>(kMostBytes)) [[unlikely]] {
+  if (static_cast<uint64_t>(bytes) > static_cast<uint64_t>(kMostBlockBytes)) [[unlikely]] {
     fail("allocate: out of memory: ", bytes_text(bytes),  // which no allocation is to pay for
          " asked for; use smaller batches or release tensors");
   }
@@ -221,7 +221,7 @@ void deallocate(void* block, int64_t bytes) noexcept {
 void check_room(const char* op, int64_t count) {
   constexpr int64_t kMany = 1 << 20, kBytes = 256;  // of a tensor at the least
   if (count <= kMany) return;
-  check(count <= kMostBytes / kBytes, op, ": out of memory: ", count,
+  check(count <= kMostBlockBytes / kBytes, op, ": out of memory: ", count,
         " tensors do not fit; use fewer");
   try {
     deallocate(allocate(count * kBytes), count * kBytes);
