@@ -226,6 +226,11 @@ class AskingBackend : public Backend {
     ask_for_all(g, x, classes, log_sum, g_x);
     if (inner_ != nullptr) inner_->log_likelihood_backward(g, x, classes, log_sum, g_x);
   }
+  void log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
+                               const Array& out, const Array& log_sum) override {
+    ask_for_all(g, x, classes, out, log_sum);
+    if (inner_ != nullptr) inner_->log_likelihood_in_place(g, x, classes, out, log_sum);
+  }
   void recurrent_cell(CellKind kind, const CellStep& step) override {
     ask_for_all(step.of_x, step.of_h, step.h_before, step.c_before, step.h, step.c);
     if (inner_ != nullptr) inner_->recurrent_cell(kind, step);
