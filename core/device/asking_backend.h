@@ -1,26 +1,17 @@
 #pragma once
 // A backend that asks for the bytes of offloaded arrays before another one runs its kernels.
 #include <hero/core/backend.h>
-#include <hero/core/memory/fetcher.h>
 
 namespace hero::core {
 
 /// \name Restore the bytes of what is away, and wait for them.
 /// \{
-inline void ask_for(const Array& array) {
-  if (array.defined() && array.numel() > 0 && is_away(array)) fetcher_of(array.storage())->fetch();
-}
-inline void ask_for(const Array* array) {
-  if (array != nullptr) ask_for(*array);
-}
-inline void ask_for(std::span<const Array> arrays) {
-  for (const Array& each : arrays) ask_for(each);
-}
+void ask_for(const Array& array);
+void ask_for(const Array* array);  ///< null: nothing
+void ask_for(std::span<const Array> arrays);
 inline void ask_for_all(const auto&... arrays) { (ask_for(arrays), ...); }
-inline void ask_scores(const AttentionScores& scores) { ask_for_all(scores.mask, scores.bias); }
-inline void ask_norm(const RowNorm& norm) {
-  ask_for_all(norm.weight, norm.bias, norm.residual, norm.sum, norm.g_sum, norm.g_residual);
-}
+void ask_scores(const AttentionScores& scores);
+void ask_norm(const RowNorm& norm);
 /// \}
 
 /// [note: asked for] What was offloaded comes back when a kernel reads or writes it. A fetcher may
