@@ -71,6 +71,8 @@ class CudaBackend final : public core::Backend {
                       const Array& log_sum) override;
   void log_likelihood_backward(const Array& g, const Array& x, const Array& classes,
                                const Array& log_sum, const Array& g_x) override;
+  void log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
+                               const Array& out, const Array& log_sum) override;
   void recurrent_cell(CellKind kind, const CellStep& step) override;
   void recurrent_cell_backward(CellKind kind, const CellStepBack& step) override;
   void random_mask(const RandomFill& fill, double scale, const Array& x, const Array& out) override;

@@ -151,7 +151,9 @@ __device__ inline float quick_exp(float x) {
 #if defined(HERO_CUSIM)
   return std::exp2(x * 1.44269504f);
 #else
-  return __expf(x);
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+  return y;
 #endif
 }
 
@@ -187,12 +189,16 @@ struct MaxSumJoin {
     return top == -std::numeric_limits<Compute<E>>::infinity() ? Compute<E>(0) : top;
   }
 };
+/// The larger of two; the other where one is NaN.
+__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
+__device__ inline double larger(double a, double b) { return fmax(a, b); }
+
 /// Adds `count` elements.
 template <class E, int kCount>
 __device__ void add_terms(MaxSum<E>& running, const Compute<E> (&x)[kCount]) {
   Compute<E> top = running.top;
 #pragma unroll
-  for (int j = 0; j < kCount; ++j) top = x[j] > top ? x[j] : top;
+  for (int j = 0; j < kCount; ++j) top = larger(top, x[j]);
   const Compute<E> shift = MaxSumJoin<E>::finite_shift(top);
   Compute<E> sum = running.sum * exp_of<E>(running.top - shift);
 #pragma unroll

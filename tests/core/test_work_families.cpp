@@ -126,6 +126,10 @@ std::vector<Case> passes() {
        [](Backend& b, Device d) {
          b.log_likelihood(f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d));
        }},
+      {"log_likelihood_in_place", WorkKind::reduce, (4 + 3) * 6, kFloat * (6 + 2) + kFloat * 2 * 6,
+       [](Backend& b, Device d) {
+         b.log_likelihood_in_place(f({2}, d), f({2, 3}, d), i({2}, d), f({2}, d), f({2}, d));
+       }},
   };
 }
 

@@ -103,3 +103,31 @@ TEST_CASE("log-likelihoods have the same bits from call to call, read in packs o
   core::backend(kGpu).copy(there, moved);
   CHECK(same_bits(likelihood(moved, classes).log_sum, first));
 }
+
+TEST_CASE("a likelihood and its gradient in place have the bits of the two operations") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : kFloatDTypes) {
+    // Teams of a lane, of a warp's part, of a warp and of a block; odd rows; and rows that no
+    // multiprocessor holds.
+    for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{300, 5},
+                                  {70, 16},
+                                  {9, 1001},
+                                  {3, 4096},
+                                  {2, 9000},
+                                  {2, 5003},
+                                  {1, 29000},
+                                  {1, 120000}}) {
+      INFO(name(dtype) << " " << rows << " x " << n);
+      const Array x = noise({rows, n}, dtype).to(kGpu), classes = classes_of(rows, n).to(kGpu);
+      const Likelihood two = likelihood(x, classes);
+      const Array g = noise({rows}, two.out.dtype(), 3).to(kGpu), g_x = x.empty_like();
+      core::backend(kGpu).log_likelihood_backward(g, x, classes, two.log_sum, g_x);
+
+      const Likelihood one{two.out.empty_like(), two.out.empty_like()};
+      core::backend(kGpu).log_likelihood_in_place(g, x, classes, one.out, one.log_sum);
+      CHECK(same_bits(one.out, two.out.to(kCpu)));
+      CHECK(same_bits(one.log_sum, two.log_sum.to(kCpu)));
+      CHECK(same_bits(x, g_x.to(kCpu)));
+    }
+  }
+}

@@ -114,6 +114,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
       visible.empty() ? static_cast<char>('0' + device) : visible[2 * static_cast<size_t>(device)];
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
+  *value = 227 * 1024;  // what cusim::launch allows
+  return cudaSuccess;
+}
 const char* cudaGetErrorName(cudaError_t status) {
 #define CUSIM_NAME(error) \
   case error:             \

@@ -99,6 +99,7 @@ struct cudaDeviceProp {
   size_t totalGlobalMem;
   int multiProcessorCount, major, minor;
 };
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
 #define cudaStreamLegacy reinterpret_cast<cudaStream_t>(0x1)
 #define cudaStreamPerThread reinterpret_cast<cudaStream_t>(0x2)
 inline constexpr unsigned cudaStreamNonBlocking = 1;
@@ -108,6 +109,7 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 const char* cudaGetErrorString(cudaError_t status);
 const char* cudaGetErrorName(cudaError_t status);
 cudaError_t cudaGetLastError();
@@ -250,6 +252,14 @@ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32) {
 inline unsigned __ballot_sync(unsigned mask, bool value) { return cusim::ballot(mask, value); }
 inline bool __any_sync(unsigned mask, bool value) { return cusim::ballot(mask, value) != 0; }
 inline bool __all_sync(unsigned mask, bool value) { return cusim::ballot(mask, value) == mask; }
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  unsigned most = 0;
+  const uint64_t* values = cusim::gather(mask, value);
+  for (int lane = 0; lane < 32; ++lane) {
+    if ((mask >> lane & 1u) != 0 && values[lane] > most) most = static_cast<unsigned>(values[lane]);
+  }
+  return most;
+}
 template <class T>
 T __ldg(const T* from) {
   return *from;
