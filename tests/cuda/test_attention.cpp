@@ -308,3 +308,42 @@ TEST_CASE("a tensor's attention on the GPU stays in halves") {
   CHECK(distance(k.grad().array(), exact.g_k) <= tolerance(kBFloat16, true));
   CHECK(distance(v.grad().array(), exact.g_v) <= tolerance(kBFloat16, true));
 }
+
+TEST_CASE("gradients of q, k and v that one projection gave are parts of one array on the GPU") {
+  HERO_NEEDS_GPU();
+  for (const DType dtype : {kFloat32, kBFloat16}) {
+    for (const int64_t groups : {2, 1}) {
+      constexpr int64_t B = 2, T = 19, H = 2, D = 16;
+      std::mt19937 random(7);
+      const int64_t rows = groups * D;
+      const Array packed = normal({B, T, H * D + 2 * rows}, random, dtype).to(kGpu);
+      const Tensor g(normal({B, H, T, D}, random, dtype).to(kGpu));
+      const auto heads = [](const Tensor& part) {
+        return transpose(part.reshape({B, T, part.size(2) / D, D}), 1, 2);
+      };
+      const AttentionOptions options{.is_causal = true, .enable_gqa = groups != H};
+
+      const Tensor whole(packed, true);
+      const std::vector<Tensor> parts = split(whole, {H * D, rows, rows}, 2);
+      const std::byte* first = nullptr;
+      parts[0].register_hook([&](const Tensor& part) {
+        first = part.array().bytes();
+        return Tensor();
+      });
+      scaled_dot_product_attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), options)
+          .backward(g);
+      CHECK(whole.grad().array().bytes() == first);  // nothing was copied
+
+      std::vector<Tensor> alone;
+      for (const Tensor& part : parts) alone.emplace_back(part.array().clone(), true);
+      scaled_dot_product_attention(heads(alone[0]), heads(alone[1]), heads(alone[2]), options)
+          .backward(g);
+      int64_t at = 0;
+      for (const Tensor& part : alone) {
+        const Array found = whole.grad().array().slice(2, at, at + part.size(2));
+        CHECK(distance(found, part.grad().array()) <= tolerance(dtype, true));
+        at += part.size(2);
+      }
+    }
+  }
+}

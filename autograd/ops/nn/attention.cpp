@@ -134,6 +134,44 @@ struct Attention : Op {
     return out.permute({0, 2, 1, 3});
   }
 
+  struct Gradients {
+    Array q, k, v;
+  };
+  static Gradients room(const Array& q, const Array& k, const Array& v) {
+    if (!are_one(q, k, v))
+      return {beside(q, q.shape()), beside(k, k.shape()), beside(v, v.shape())};
+    const Array rows = Array::empty({q.size(0), q.size(2), row_of(q, k, v)}, q.dtype(), q.device());
+    int64_t at = 0;
+    const auto next = [&](const Array& x) {
+      const int64_t begin = at;
+      at += x.size(1) * x.size(3);
+      return rows.slice(2, begin, at)
+          .reshape({x.size(0), x.size(2), x.size(1), x.size(3)})
+          .permute({0, 2, 1, 3});
+    };
+    const Array g_q = next(q), g_k = next(k);
+    return {g_q, g_k, next(v)};
+  }
+  static int64_t row_of(const Array& q, const Array& k, const Array& v) {
+    return q.size(1) * q.size(3) + k.size(1) * k.size(3) + v.size(1) * v.size(3);
+  }
+  // Whether q, k and v are the parts of the rows of one array, as one projection gives them. A
+  // GPU's gradients lie as they do, so that split() need not join them.
+  static bool are_one(const Array& q, const Array& k, const Array& v) {
+    if (core::kernels_of(q.device()) != DeviceType::cuda || q.size(2) != k.size(2)) return false;
+    const int64_t row = row_of(q, k, v);
+    int64_t at = q.offset();
+    for (const Array* x : {&q, &k, &v}) {
+      const Dims lie{q.size(2) * row, x->size(3), row, 1};
+      for (int d = 0; d < 4; ++d) {
+        if (x->size(d) != 1 && x->strides()[d] != lie[d]) return false;
+      }
+      if (&x->storage() != &q.storage() || x->offset() != at) return false;
+      at += x->size(1) * x->size(3);
+    }
+    return true;
+  }
+
   Array forward(const Array& q_in, const Array& k_in, const Array& v_in) {
     const Array q = operand(q_in), k = operand(k_in), v = operand(v_in);
     Shape shape = q.shape();
@@ -155,7 +193,7 @@ struct Attention : Op {
     }
     const Array q = operand(input(0).array()), k = operand(input(1).array());
     const Array v = operand(input(2).array());
-    const Array g_q = beside(q, q.shape()), g_k = beside(k, k.shape()), g_v = beside(v, v.shape());
+    const auto [g_q, g_k, g_v] = room(q, k, v);
     core::backend(q.device())
         .attention_backward(scores(q), operand(g.array()), q, k, v, operand(output().array()),
                             stashed(0), g_q, g_k, g_v);

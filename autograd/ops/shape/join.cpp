@@ -70,6 +70,25 @@ std::vector<Tensor> filled(const Node& node, const Grads& grads) {
   return parts;
 }
 
+// The array of which the gradients of a split's parts are the parts, where an operation has laid
+// them out so; else undefined.
+Array joined_already(const Grads& parts, const Shape& shape, int dim) {
+  if (parts.size() == 0 || !parts[0].defined()) return Array();
+  const Array first = parts[0].array();
+  int64_t at = first.offset();
+  for (const Tensor& part : parts) {
+    if (!part.defined()) return Array();
+    const Array& x = part.array();
+    const bool follows = &x.storage() == &first.storage() && x.dtype() == first.dtype() &&
+                         x.strides() == first.strides() && x.offset() == at;
+    if (!follows) return Array();
+    at += x.size(dim) * x.strides()[dim];
+  }
+  if (at != first.offset() + shape[dim] * first.strides()[dim]) return Array();
+  const Array whole = first.as_strided(shape, first.strides(), first.offset());
+  return whole.is_contiguous() ? whole : Array();
+}
+
 // Views of consecutive sizes along dim, as one operation: its derivative joins the gradients once
 // instead of adding full-size arrays of mostly zeros.
 struct Split : MultiOp {
@@ -87,7 +106,13 @@ struct Split : MultiOp {
     }
     return parts;
   }
-  Grads backward(const Grads& grads) override { return {cat(filled(*this, grads), dim)}; }
+  Grads backward(const Grads& grads) override {
+    if (!grad_enabled()) {
+      const Array whole = joined_already(grads, input_spec(0).shape, dim);
+      if (whole.defined()) return {Tensor(whole)};
+    }
+    return {cat(filled(*this, grads), dim)};
+  }
 };
 
 struct Unbind : MultiOp {

@@ -115,3 +115,24 @@ TEST_CASE("moves give the same elements as loops would") {
   CHECK(same(diag(tensor({1, 2}), 1), {0, 1, 0, 0, 0, 2, 0, 0, 0}));
   CHECK(triu(x > 0).dtype() == kBool);
 }
+
+TEST_CASE("gradients of a split's parts that lie as the parts do are joined without a copy") {
+  const Tensor g = arange(0.0, 12.0, 1.0, {.dtype = kFloat32}).reshape({2, 6});
+  const Tensor x = zeros({2, 6}).requires_grad_();
+  const std::vector<Tensor> parts = split(x, {1, 3, 2}, 1);
+  const std::byte* first = nullptr;
+  parts[0].register_hook([&](const Tensor& part) {
+    first = part.array().bytes();
+    return Tensor();
+  });
+  cat(parts, 1).backward(g);
+  CHECK(first == g.array().bytes());  // cat gave views of g
+  CHECK(x.grad().array().to_vector<float>() == g.array().to_vector<float>());
+  CHECK(x.grad().array().bytes() != first);  // the leaf's is its own
+
+  const Tensor y = zeros({2, 6}).requires_grad_();
+  const std::vector<Tensor> others = split(y, {3, 3}, 1);
+  cat({others[1], others[0]}, 1).backward(g);  // neighbours in another order
+  CHECK(y.grad().array().to_vector<float>() ==
+        std::vector<float>{3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8});
+}
