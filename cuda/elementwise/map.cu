@@ -15,9 +15,12 @@ bool is_predicate(uint16_t index, TypeList<Fs...>) {
   return table[index];
 }
 
-bool one_storage(std::span<const Operand> inputs, DType dtype) {
-  for (const Operand& input : inputs) {
-    if (input.array && input.array->dtype() != dtype) return false;
+// Whether vectors of `dtype` hold all of it; see vector_map_kernel.
+bool one_storage(const Joint& joint, std::span<const Operand> inputs, DType dtype) {
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!inputs[k].array || inputs[k].array->dtype() == dtype) continue;
+    const bool one = joint.inner_stride(static_cast<int>(k) + 1) == 0;
+    if (!one || item_size(dtype) != 2 || inputs[k].array->dtype() != kFloat32) return false;
   }
   return true;
 }
@@ -73,7 +76,7 @@ void run(uint16_t index, std::span<const Operand> inputs, const Array& out) {
   joint.join();
   MapKernel<T> kernel = nullptr;
   const int vector = kVectorBytes / static_cast<int>(item_size(storage));
-  if (one_storage(inputs, storage) && (!predicate || out.dtype() == kBool) &&
+  if (one_storage(joint, inputs, storage) && (!predicate || out.dtype() == kBool) &&
       joint.splits(vector) &&
       all_aligned(joint, inputs, out, static_cast<size_t>(vector * item_size(out.dtype())))) {
     kernel = vector_kernel_for(storage, index, TypeTag<T>{});

@@ -31,7 +31,8 @@ template <class T>
 MapKernel<T> strided_map_kernel(uint16_t index);
 
 /// All inputs stored as S (a floating dtype), and the output too or, for predicates, as bool.
-/// Positions are vectors of 16 bytes of S; an input's stride of 0 repeats one element.
+/// Positions are vectors of 16 bytes of S; an input's stride of 0 along the last dimension repeats
+/// one element, which beside halves may be float32.
 template <class S>
 MapKernel<std::conditional_t<sizeof(S) == 8, double, float>> vector_map_kernel(uint16_t index);
 

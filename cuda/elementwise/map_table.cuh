@@ -34,6 +34,15 @@ __global__ void __launch_bounds__(kThreads) strided_kernel(const MapArgs<T> args
   }
 }
 
+// One element that all of a vector's meet; beside halves it may be float32.
+template <class S>
+__device__ ComputeOf<S> read_one(const std::byte* array, DType dtype, int64_t place) {
+  if constexpr (sizeof(S) == 2) {
+    if (dtype == DType::float32) return reinterpret_cast<const float*>(array)[place];
+  }
+  return convert<ComputeOf<S>>(reinterpret_cast<const S*>(array)[place]);
+}
+
 template <class F, class S>
 __global__ void __launch_bounds__(kThreads) vector_kernel(const MapArgs<ComputeOf<S>> args) {
   using T = ComputeOf<S>;
@@ -52,7 +61,8 @@ __global__ void __launch_bounds__(kThreads) vector_kernel(const MapArgs<ComputeO
       if (input && args.walk.strides[k + 1][args.walk.ndim - 1] != 0) {
         read_vector(input + places[k + 1], have, values[k]);
       } else {
-        const T one = input ? convert<T>(input[places[k + 1]]) : args.scalars[k];
+        const T one =
+            input ? read_one<S>(args.inputs[k], args.dtypes[k], places[k + 1]) : args.scalars[k];
 #pragma unroll
         for (int j = 0; j < kVector; ++j) values[k][j] = one;
       }

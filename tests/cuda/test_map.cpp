@@ -231,6 +231,21 @@ TEST_CASE(
   compare<k::Where>(choice, kFloat32, kBFloat16, Array::empty({40}, kBFloat16));
 }
 
+TEST_CASE("float32 elements that repeat meet vectors of halves") {
+  HERO_NEEDS_GPU();
+  for (const DType half : {kFloat16, kBFloat16}) {
+    for (const Shape& shape : {Shape{}, Shape{1}, Shape{6, 1}, Shape{1, 40}}) {
+      const Array inputs[] = {values({6, 40}, half, 1), values(shape, kFloat32, 2)};
+      const Array turned[] = {inputs[1], inputs[0]};
+      compare<k::Mul>(inputs, kFloat32, half, Array::empty({6, 40}, half));
+      compare<k::Sub>(turned, kFloat32, half, Array::empty({6, 40}, half));
+      compare<k::Less>(inputs, kFloat32, half, Array::empty({6, 40}, kBool));
+    }
+    const Array one[] = {values({1}, half, 1), values({}, kFloat32, 2)};
+    compare<k::Mul>(one, kFloat32, half, Array::empty({1}, half));
+  }
+}
+
 TEST_CASE("the output may be an input") {
   HERO_NEEDS_GPU();
   for (const Shape& shape : {Shape{77}, Shape{8, 16}}) {
