@@ -1,6 +1,6 @@
 // Exact sums on the device: the words of core/functions/exact_sum.h, added up by integers alone, so
-// that no order of threads shows. A warp takes 512 elements at a time and cuts their terms on three
-// fixed grids, as the CPU does; what is left below the last grid is added one by one.
+// that no order of threads shows. A warp takes 512 elements at a time and cuts their terms on two
+// fixed grids, on a third where something is left, and what is left then is added one by one.
 #include <bit>
 #include <vector>
 
@@ -17,7 +17,7 @@ using Word = unsigned long long;
 
 constexpr int kEach = 16;             // elements of a lane at a time
 constexpr int kTile = kWarp * kEach;  // of a warp
-constexpr int kParts = 3, kPartBits = 51;
+constexpr int kPartBits = 51;
 constexpr uint32_t kMostBlocks = 132 * 8;  // fill the GPU; each ends with a carry by one thread
 // Elements of a block at a time: float64 is taken one by one.
 template <class T>
@@ -129,33 +129,74 @@ __device__ double term_of(float x) {
   return kSquare ? wide * wide : std::fabs(wide);
 }
 
-// One tile: `values` are finite. Adding and subtracting an offset rounds to a multiple of its grid,
-// and that multiple stands in the last bits of the sum, where integers add it up in any order.
+// Adding and subtracting an offset rounds to a multiple of its grid, and that multiple stands in
+// the last bits of the sum, where integers add it up in any order.
+struct Grid {
+  uint64_t bits;  // of the offset, 1.5 * 2^(52 + exponent)
+
+  explicit __device__ Grid(int exponent)
+      : bits(static_cast<uint64_t>(52 + exponent + 1023) << 52 | uint64_t{1} << 51) {}
+  // Adds x's multiple, and one offset, to `sum`; gives what is left of x.
+  __device__ double take(double x, uint64_t& sum) const {
+    const double offset = std::bit_cast<double>(bits), shifted = x + offset;
+    sum += std::bit_cast<uint64_t>(shifted);
+    return x - (shifted - offset);
+  }
+};
+
+// What the lanes of a warp have added up on a grid, kEach terms each.
+__device__ void add_sums(Word* digits, int lane, const Grid& grid, uint64_t sum, int exponent) {
+  sum -= kEach * grid.bits;
+  for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+  if (lane == 0) add_integer(digits, static_cast<int64_t>(sum), exponent);
+}
+
+// One tile of finite values. Two grids are enough where no value is 2^27 times another.
 template <bool kSquare>
 __device__ void add_tile(Word* digits, int lane, uint32_t largest, const float (&values)[kEach]) {
-  int grid =
+  const int exponent =
       exact::exponent_field(term_of<kSquare>(std::bit_cast<float>(largest))) - 1023 + 1 - kPartBits;
-  double offset[kParts];
-  uint64_t offset_bits[kParts], sums[kParts] = {};
-  for (int p = 0; p < kParts; ++p) {  // 1.5 * 2^(52 + grid)
-    const auto field = static_cast<uint64_t>(52 + grid - p * kPartBits + 1023);
-    offset_bits[p] = field << 52 | uint64_t{1} << 51;
-    offset[p] = std::bit_cast<double>(offset_bits[p]);
-  }
+  const Grid first(exponent), second(exponent - kPartBits);
+  uint64_t first_sum = 0, second_sum = 0, left = 0;
+#pragma unroll
   for (int j = 0; j < kEach; ++j) {
-    double rest = term_of<kSquare>(values[j]);
-    for (int p = 0; p < kParts; ++p) {
-      const double shifted = rest + offset[p];
-      rest -= shifted - offset[p];
-      sums[p] += std::bit_cast<uint64_t>(shifted) - offset_bits[p];
-    }
-    if (rest != 0.0) add_term(digits, rest);
+    const double rest = first.take(term_of<kSquare>(values[j]), first_sum);
+    left |= std::bit_cast<uint64_t>(second.take(rest, second_sum));
   }
-  for (int p = 0; p < kParts; ++p, grid -= kPartBits) {
-    uint64_t sum = sums[p];
-    for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
-    if (lane == 0) add_integer(digits, static_cast<int64_t>(sum), grid);
+  add_sums(digits, lane, first, first_sum, exponent);
+  add_sums(digits, lane, second, second_sum, exponent - kPartBits);
+  if (__ballot_sync(kAllLanes, left != 0) == 0) return;
+  const Grid third(exponent - 2 * kPartBits);
+  uint64_t third_sum = 0;
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const double rest = first.take(term_of<kSquare>(values[j]), first_sum);
+    const double last = third.take(second.take(rest, second_sum), third_sum);
+    if (last != 0.0) add_term(digits, last);
   }
+  add_sums(digits, lane, third, third_sum, exponent - 2 * kPartBits);
+}
+
+// The largest magnitude of a warp's tile, as bits. What is not finite is noted and becomes 0.
+__device__ uint32_t largest_of(float (&values)[kEach], Found& found) {
+  constexpr uint32_t kInfinity = 0x7F800000u;
+  const auto of_warp = [&values] {
+    uint32_t largest = 0;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j)
+      largest = std::max(largest, std::bit_cast<uint32_t>(values[j]) & 0x7FFFFFFFu);
+    return __reduce_max_sync(kAllLanes, largest);
+  };
+  const uint32_t largest = of_warp();
+  if (largest < kInfinity) return largest;
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const uint32_t magnitude = std::bit_cast<uint32_t>(values[j]) & 0x7FFFFFFFu;
+    if (magnitude < kInfinity) continue;
+    (magnitude > kInfinity ? found.nan : found.infinite) = true;
+    values[j] = 0.0f;
+  }
+  return of_warp();
 }
 
 template <class T, bool kSquare>
@@ -170,19 +211,7 @@ __global__ void __launch_bounds__(kThreads)
     float values[kEach];
     load_tile(reinterpret_cast<const T*>(table.data[tensor]), first, n, table.vectors[tensor], lane,
               values);
-    uint32_t largest = 0;
-    for (int j = 0; j < kEach; ++j) {
-      const uint32_t magnitude = std::bit_cast<uint32_t>(values[j]) & 0x7FFFFFFFu;
-      if (magnitude >= 0x7F800000u) {
-        (magnitude > 0x7F800000u ? found.nan : found.infinite) = true;
-        values[j] = 0.0f;
-      } else {
-        largest = std::max(largest, magnitude);
-      }
-    }
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-      largest = std::max(largest, __shfl_xor_sync(kAllLanes, largest, step));
-    }
+    const uint32_t largest = largest_of(values, found);
     if (largest != 0) add_tile<kSquare>(digits, lane, largest, values);
   });
 }
