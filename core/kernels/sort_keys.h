@@ -27,4 +27,26 @@ HERO_HD SortBits<T> sort_key(T x) {
   }
 }
 
+/// Whether no two numbers have this key.
+template <class T>
+HERO_HD bool has_one_number(SortBits<T> key) {
+  using U = SortBits<T>;
+  return !std::is_floating_point_v<T> || (key != ~U{0} && key != sort_key(T(0)));
+}
+
+/// The number of such a key.
+template <class T>
+HERO_HD T number_of(SortBits<T> key) {
+  using U = SortBits<T>;
+  constexpr U kSign = U{1} << (sizeof(U) * 8 - 1);
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::bit_cast<T>((key & kSign) != 0 ? static_cast<U>(key ^ kSign)
+                                               : static_cast<U>(~key));
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<T>(key ^ kSign);
+  } else {
+    return static_cast<T>(key);
+  }
+}
+
 }  // namespace hero::core

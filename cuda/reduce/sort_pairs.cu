@@ -14,9 +14,9 @@ namespace hero::cuda {
 namespace {
 
 // The backend of the sort: `room` is null in the first call, which sets `bytes`.
-template <class Key>
+template <class Key, class Value>
 cudaError_t radix_sort(void* room, size_t& bytes, const Key* keys, Key* sorted_keys,
-                       const int64_t* values, int64_t* sorted_values, int64_t n, int bits) {
+                       const Value* values, Value* sorted_values, Value n, int bits) {
 #if defined(HERO_CUSIM)
   bytes = 1;
   if (room == nullptr) return cudaSuccess;
@@ -39,15 +39,16 @@ cudaError_t radix_sort(void* room, size_t& bytes, const Key* keys, Key* sorted_k
 #endif
 }
 
-template <class Key>
+template <class Key, class Value>
 Pairs sort_as(const Array& keys, const Array& values, int bits) {
   const Pairs sorted{keys.empty_like(), values.empty_like()};
   size_t bytes = 0;
   const auto run = [&](void* room) {
     check_cuda(radix_sort(room, bytes, reinterpret_cast<const Key*>(keys.bytes()),
                           reinterpret_cast<Key*>(sorted.keys.bytes()),
-                          reinterpret_cast<const int64_t*>(values.bytes()),
-                          reinterpret_cast<int64_t*>(sorted.values.bytes()), keys.numel(), bits),
+                          reinterpret_cast<const Value*>(values.bytes()),
+                          reinterpret_cast<Value*>(sorted.values.bytes()),
+                          static_cast<Value>(keys.numel()), bits),
                "sort");
   };
   run(nullptr);
@@ -60,8 +61,13 @@ Pairs sort_as(const Array& keys, const Array& values, int bits) {
 }  // namespace
 
 Pairs sort_pairs(const Array& keys, const Array& values, int bits) {
-  return keys.dtype() == kInt64 ? sort_as<uint64_t>(keys, values, bits)
-                                : sort_as<uint32_t>(keys, values, bits);
+  const bool wide = values.dtype() == kInt64;
+  if (keys.dtype() == kInt64) {
+    return wide ? sort_as<uint64_t, int64_t>(keys, values, bits)
+                : sort_as<uint64_t, int32_t>(keys, values, bits);
+  }
+  return wide ? sort_as<uint32_t, int64_t>(keys, values, bits)
+              : sort_as<uint32_t, int32_t>(keys, values, bits);
 }
 
 }  // namespace hero::cuda

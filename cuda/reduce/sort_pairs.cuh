@@ -10,8 +10,8 @@ struct Pairs {
 };
 
 /// The pairs in the order of their keys' lowest `bits` bits, pairs with equal keys in the order in
-/// which they came. keys [n]: int32 or int64, taken as unsigned; values [n]: int64; n > 0, both
-/// contiguous on the calling thread's current device.
+/// which they came. keys [n]: int32 or int64, taken as unsigned; values [n]: int64, or, which is
+/// faster, int32 where n < 2^31; n > 0, both contiguous on the calling thread's current device.
 Pairs sort_pairs(const core::Array& keys, const core::Array& values, int bits);
 
 }  // namespace hero::cuda
