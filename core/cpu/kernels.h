@@ -39,6 +39,13 @@ struct Kernels {
   decltype(&cpu::add_weights) add_weights;
   /// \}
 
+  /// \name Convolutions of bfloat16 and their gradients.
+  /// \{
+  decltype(&cpu::convolve_bf16) convolve_bf16;
+  decltype(&cpu::convolve_back_bf16) convolve_back_bf16;
+  decltype(&cpu::weights_bf16) weights_bf16;
+  /// \}
+
   /// \name What is called by itself: the products by tests and benchmarks.
   /// \{
   MatrixKernels<float> of_float;

@@ -1,8 +1,13 @@
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/products/gemm_bf16_kernel.h>
 #include <hero/core/cpu/products/gemm_blocks.h>
 #include <hero/core/functions/convolve.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/half_products.h>
+#include <hero/core/planned_device.h>
 #include <hero/core/profile/work.h>
+#include <hero/core/profile/work_of.h>
 
 namespace hero::core {
 
@@ -12,6 +17,14 @@ constexpr int64_t kCopies = 2 << 20;  // bytes of images
 
 // Images as volumes of one plane.
 Array volumes(const Array& x) { return x.ndim() == 4 ? x.unsqueeze(2) : x; }
+
+// How many images' copies with padding stay in the cache; 0 where they are much larger than images.
+int64_t images_at_once(const Array& x, const Window3& window) {
+  const int64_t size[3] = {x.size(2), x.size(3), x.size(4)};
+  const int64_t each = cpu::padded_image(x.size(1), size, window.padding, window.stride[2]);
+  if (each < 0) return 0;
+  return std::clamp<int64_t>(kCopies / (each * item_size(x.dtype())), 1, x.size(0));
+}
 
 cpu::Convolution convolution_of(const Array& x_in, const Window3& window, const Array& y_in) {
   const Array x = volumes(x_in), y = volumes(y_in);
@@ -29,7 +42,24 @@ cpu::Convolution convolution_of(const Array& x_in, const Window3& window, const 
   }
   for (int i = 0; i < 5; ++i) of.x_strides[i] = x.strides()[i];
   of.x = x.bytes();
+  of.at_once = images_at_once(x, window);
   return of;
+}
+
+// Charges a native product of a convolution from x by w to y, or one of its gradients. False on
+// meta, where that is all.
+bool charge_native(const Array& x, const Array& w, const Array& y) {
+  if (WorkMeter* const meter = current_work_meter(); meter != nullptr) {
+    meter->charge(product_work(kBFloat16, y.numel() / y.size(1), w.numel(), 1,
+                               stored_bytes(x) + stored_bytes(w) + stored_bytes(y)));
+  }
+  return x.device() == kCpu;
+}
+
+// What follows a native convolution; `bias` keeps its numbers.
+cpu::HalfEnd half_end(const ConvolutionEnd& end, Array& bias) {
+  if (end.bias.defined()) bias = end.bias.to(kFloat32).contiguous();
+  return {end.bias.defined() ? bias.data<float>() : nullptr, end.activation == Activation::relu};
 }
 
 }  // namespace
@@ -45,27 +75,55 @@ Window3 volume_window(const Window& plane, const DepthWindow& depth) {
   return all;
 }
 
-int64_t images_on_host(const Array& x_in, const Window3& window) {
-  const Array x = volumes(x_in);
-  if (x.device() != kCpu || current_work_meter() != nullptr || x.numel() == 0) return 0;
-  if (x.dtype() != kFloat32 && x.dtype() != kFloat64) return 0;
-  if (window.kernel[0] * window.kernel[1] * window.kernel[2] <= 1) return 0;
-  const int64_t size[3] = {x.size(2), x.size(3), x.size(4)};
-  const int64_t each = cpu::padded_image(x.size(1), size, window.padding, window.stride[2]);
-  if (each < 0) return 0;
-  return std::clamp<int64_t>(kCopies / (each * item_size(x.dtype())), 1, x.size(0));
+bool has_native_products(const Array& x) {
+  return x.dtype() == kBFloat16 && kernels_of(x.device()) == DeviceType::cpu &&
+         native_half_products();
 }
 
-int64_t gradient_images_on_host(const Array& x, const Window3& window) {
-  return x.dtype() == kFloat32 ? images_on_host(x, window) : 0;
+bool convolves_on_host(const Array& x_in, const Window3& window) {
+  const bool is_native = has_native_products(x_in);
+  const int64_t taps = window.kernel[0] * window.kernel[1] * window.kernel[2];
+  if (x_in.numel() == 0 || taps == 0) return false;
+  if (!is_native) {
+    if (x_in.device() != kCpu || current_work_meter() != nullptr || taps == 1) return false;
+    if (x_in.dtype() != kFloat32 && x_in.dtype() != kFloat64) return false;
+  }
+  return images_at_once(volumes(x_in), window) > 0;
 }
 
-void convolve_on_host(const Array& x, const Array& w, const Window3& window, const Array& y) {
-  const cpu::Convolution of = convolution_of(x, window, y);
-  if (x.dtype() == kFloat64) {
-    cpu::kernels().of_double.convolve(of, w.data<double>(), y.data<double>());
-  } else {
-    cpu::kernels().of_float.convolve(of, w.data<float>(), y.data<float>());
+bool has_gradients_on_host(const Array& x, const Window3& window) {
+  return x.dtype() != kFloat64 && convolves_on_host(x, window);
+}
+
+int64_t native_weight_images(const Array& x, const Window3& window) {
+  return images_at_once(volumes(x), window);
+}
+
+void convolve_on_host(const Array& x, const Array& w, const Window3& window,
+                      const ConvolutionEnd& end, const Array& y) {
+  if (x.dtype() == kBFloat16) {
+    if (!charge_native(x, w, y)) return;
+    const WorkScope inside(nullptr);
+    Array bias;
+    return cpu::kernels().convolve_bf16(cpu::bf16::native_kernel(), convolution_of(x, window, y),
+                                        w.data<BFloat16>(), half_end(end, bias),
+                                        y.data<BFloat16>());
+  }
+  const int64_t step = images_at_once(volumes(x), window);
+  for (int64_t n = 0; n < x.size(0); n += step) {
+    const int64_t last = std::min(x.size(0), n + step);
+    const Array part = y.slice(0, n, last);
+    const cpu::Convolution of = convolution_of(x.slice(0, n, last), window, part);
+    if (x.dtype() == kFloat64) {
+      cpu::kernels().of_double.convolve(of, w.data<double>(), part.data<double>());
+    } else {
+      cpu::kernels().of_float.convolve(of, w.data<float>(), part.data<float>());
+    }
+    if (!end.bias.defined() && end.activation == Activation::none) continue;
+    const Array rows = part.reshape({(last - n) * y.size(1), -1});
+    const Array bias = end.bias.defined() ? end.bias.reshape({y.size(1), 1}) : Array();
+    backend(x.device())
+        .bias_activation(end.activation, bias.defined() ? &bias : nullptr, rows, rows);
   }
 }
 
@@ -79,13 +137,32 @@ Window3 mirrored(const Window& window) {
   return all;
 }
 
-bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, const Array& x) {
-  return cpu::kernels().convolve_back(convolution_of(y, window, x), w.data<float>(),
-                                      x.data<float>());
+bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, const Array& bias,
+                           const Array& x) {
+  if (x.dtype() == kBFloat16) {
+    if (!charge_native(x, w, y)) return true;
+    const WorkScope inside(nullptr);
+    Array kept;
+    return cpu::kernels().convolve_back_bf16(cpu::bf16::native_kernel(),
+                                             convolution_of(y, window, x), w.data<BFloat16>(),
+                                             half_end({.bias = bias}, kept), x.data<BFloat16>());
+  }
+  const cpu::Convolution of = convolution_of(y, window, x);
+  if (!cpu::kernels().convolve_back(of, w.data<float>(), x.data<float>())) return false;
+  if (bias.defined()) {
+    map_into<kernels::Add>(x, x, bias.reshape({x.size(1), 1, 1}));
+  }
+  return true;
 }
 
 void weights_on_host(const Array& x, const Array& y, const Window3& window, int64_t chain,
                      const Array& w) {
+  if (x.dtype() == kBFloat16) {
+    if (!charge_native(x, w, y)) return;
+    const WorkScope inside(nullptr);
+    return cpu::kernels().weights_bf16(cpu::bf16::native_kernel(), convolution_of(x, window, y),
+                                       y.data<BFloat16>(), w.data<BFloat16>());
+  }
   // Few places of few images: all at once, so that large weights are written once.
   const int64_t places = y.numel() / (y.size(0) * y.size(1));
   const bool at_once = chain * places <= cpu::kDepth && x.numel() * item_size(x.dtype()) <= kCopies;

@@ -16,35 +16,56 @@ struct DepthWindow {
 /// A window in planes, and one along the depth.
 Window3 volume_window(const Window& plane, const DepthWindow& depth = {});
 
-/// \name Of images or volumes: x is [N, C, H, W] or [N, C, D, H, W], y [N, O, places..].
-/// \{
-/// Images of x that functions below should get at a time, so that their copies with padding stay in
-/// the cache; 0 where the windows are better written as columns: on another device, in another
-/// dtype than float32 and float64, for one tap, where padding is most of the image, and while work
-/// is metered, which counts columns.
-int64_t images_on_host(const Array& x, const Window3& window);
-/// The same for the gradients, which are of float32 only.
-int64_t gradient_images_on_host(const Array& x, const Window3& window);
+/// What follows the products of a convolution, while they are in the cache: a bias of the outputs,
+/// of any shape, if it is defined, and none or relu.
+struct ConvolutionEnd {
+  Array bias;
+  Activation activation = Activation::none;
+};
 
-/// y = w [O, KD C KH KW] times the windows of x, all of one dtype; w and y are contiguous. The bits
+/// Whether the machine multiplies these numbers as they are: bfloat16 on the cpu, or on meta that
+/// is planned for it, while native_half_products() is true. Then operands of convolutions are not
+/// converted, and sums are float32.
+bool has_native_products(const Array& x);
+
+/// \name Of images or volumes: x is [N, C, H, W] or [N, C, D, H, W], y [N, O, places..].
+/// All arrays are of one dtype. Copies of some images with their padding are made at a time, so
+/// that they stay in the cache.
+/// \{
+/// Whether the functions below do this. They do not on another device, in another dtype than
+/// float32, float64 and those of has_native_products(), where padding is most of the image, and,
+/// but for native products, for one tap and while work is metered, which counts columns. Native
+/// products of arrays on meta are metered and not computed.
+bool convolves_on_host(const Array& x, const Window3& window);
+/// The same for the gradients, which are not of float64.
+bool has_gradients_on_host(const Array& x, const Window3& window);
+
+/// y = w [O, KD C KH KW] times the windows of x, and what follows; w and y are contiguous. The bits
 /// are those of a product with columns.
-void convolve_on_host(const Array& x, const Array& w, const Window3& window, const Array& y);
+void convolve_on_host(const Array& x, const Array& w, const Window3& window,
+                      const ConvolutionEnd& end, const Array& y);
 
 /// The window by whose convolution of the gradient of y that of x is computed, if windows move by
 /// one in planes and their padding lies within the kernel's reach; else it has no taps, and
-/// gradient_images_on_host() is 0 for it.
+/// has_gradients_on_host() is false for it.
 Window3 mirrored(const Window& window);
 
 /// x [N, C, H, W], the gradient of the input of a convolution by w [O, C KH KW], from that of its
-/// output, y [N, O, places..], and `window` = mirrored(..) of it; w and x are contiguous. The bits
-/// are those of columns that col2im adds up. False, and nothing done, if a weight is not finite.
-bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, const Array& x);
+/// output, y [N, O, places..], and `window` = mirrored(..) of it, and a bias [C] of x, if any; w
+/// and x are contiguous. In float32 the bits are those of columns that col2im adds up; a native
+/// product is one sum over the taps in reverse order, and for each tap the channels of y. False,
+/// and nothing done, if a weight is not finite.
+bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, const Array& bias,
+                           const Array& x);
 
 /// w [O, KD C KH KW] = the sum over all images of y times the transposed windows of x; y and w are
-/// contiguous. The bits are those of one product with columns for every `chain` images, which are
-/// added in order to zeros.
+/// contiguous. In float32 the bits are those of one product with columns for every `chain` images,
+/// which are added in order to zeros. Native ones are products for every native_weight_images(),
+/// which are added in order, and rounded once; an image with an odd number of places counts as one
+/// with a zero behind them.
 void weights_on_host(const Array& x, const Array& y, const Window3& window, int64_t chain,
                      const Array& w);
+int64_t native_weight_images(const Array& x, const Window3& window);
 /// \}
 
 }  // namespace hero::core

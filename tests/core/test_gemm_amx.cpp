@@ -4,13 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <random>
 #include <vector>
 
 #include "core/half_matrix.h"
 #include "core/native_half_sum.h"
-#include "core/trapped_tiles.h"
+#include "core/tiles.h"
 #include "support/catch.h"
 #include "support/sanitized.h"
 
@@ -26,28 +25,6 @@ namespace {
 using namespace hero;
 using namespace hero::core::cpu;
 using namespace hero_test;
-
-// Tiles for a test, if packing their operands runs here.
-class Tiles {
- public:
-  Tiles() : has_amx_(machine_level() == Level::amx) {
-    if (machine_level() < Level::v4_bf16) {
-      SUCCEED("skipped: AMX's operands are packed by AVX-512, which this processor lacks");
-      return;
-    }
-    works_ = true;
-    if (!has_amx_) trapped_.emplace();
-    before_ = TileInstruction::multiplications;
-  }
-  explicit operator bool() const { return works_; }
-  // Whether the instructions ran: trapped ones are counted.
-  bool were_used() const { return has_amx_ || TileInstruction::multiplications > before_; }
-
- private:
-  bool has_amx_, works_ = false;
-  int64_t before_ = 0;
-  std::optional<TrappedTiles> trapped_;
-};
 
 // What is handed out, each element once.
 class IntoRows final : public Bf16Sums {

@@ -119,25 +119,31 @@ Array volume_places(const Array& y, const VolumeGeometry& g, int64_t n, int64_t 
   return y.select(0, n).slice(1, begin, end).reshape({1, g.y[1], (end - begin) * g.places()});
 }
 
+// Without columns, if that can be done in this dtype; else undefined.
+Array convolve_volume_on_host(const Array& x, const Array& w, const Array& bias,
+                              const VolumeGeometry& g) {
+  if (g.y.numel("conv3d") == 0 || !core::convolves_on_host(x, g.windows())) return {};
+  const Array y = Array::empty(g.y, x.dtype(), x.device());
+  core::convolve_on_host(x, volume_weight(w, g, x.dtype()).contiguous(), g.windows(),
+                         {.bias = bias.defined() ? bias.to(x.dtype()).contiguous() : Array()}, y);
+  return y;
+}
+
 Array convolve_volume(const Array& x_in, const Array& w_in, const Array& bias_in,
                       const VolumeGeometry& g) {
+  if (core::has_native_products(x_in)) {
+    if (const Array y = convolve_volume_on_host(x_in, w_in, bias_in, g); y.defined()) return y;
+  }
   const DType dtype = column_dtype(x_in);
   const Array x = x_in.to(dtype), w = volume_weight(w_in, g, dtype);
+  if (const Array y = convolve_volume_on_host(x, w_in, bias_in, g); y.defined()) {
+    return y.to(x_in.dtype());
+  }
   const Array y = Array::empty(g.y, dtype, x.device());
   if (y.numel() == 0) return y.to(x_in.dtype());
   const Array bias =
       bias_in.defined() ? bias_in.to(dtype).contiguous().reshape({g.y[1], 1}) : Array();
   core::Backend& device = core::backend(x.device());
-  if (const int64_t images = core::images_on_host(x, g.windows()); images > 0) {
-    for (int64_t n = 0; n < g.images(); n += images) {
-      const int64_t last = std::min(g.images(), n + images);
-      core::convolve_on_host(x.slice(0, n, last), w.contiguous(), g.windows(), y.slice(0, n, last));
-      if (!bias.defined()) continue;
-      const Array rows = y.slice(0, n, last).reshape({(last - n) * g.y[1], -1});
-      device.bias_activation(core::Activation::none, &bias, rows, rows);
-    }
-    return y.to(x_in.dtype());
-  }
   each_volume_chunk(g, x, [&](int64_t n, int64_t begin, int64_t end) {
     const Array columns = volume_columns(x, g, n, begin, end).unsqueeze(0);
     const bool whole = end - begin == g.planes();
@@ -202,7 +208,19 @@ Array convolve_volume_back(const Array& y_in, const Array& w_in, const VolumeGeo
   return x.to(y_in.dtype());
 }
 
+// [O, KD, C, KH, KW] as a weight.
+Array in_weight_order(const Array& rows, const VolumeGeometry& g) {
+  const Array ordered = rows.reshape({g.w[0], g.w[2], g.w[1], g.w[3], g.w[4]});
+  return ordered.permute({0, 2, 1, 3, 4}).contiguous();
+}
+
 Array volume_weight_gradient(const Array& x_in, const Array& y_in, const VolumeGeometry& g) {
+  if (core::has_native_products(x_in) && y_in.numel() > 0 &&
+      core::has_gradients_on_host(x_in, g.windows())) {
+    const Array rows = Array::empty({g.w[0], g.rows()}, x_in.dtype(), x_in.device());
+    core::weights_on_host(x_in, y_in.contiguous(), g.windows(), 1, rows);
+    return in_weight_order(rows, g);
+  }
   const DType dtype = column_dtype(x_in);
   const Array x = x_in.to(dtype), y = y_in.to(dtype).contiguous();
   const Array total = Array::zeros({1, g.w[0], g.rows()}, dtype, x.device());
@@ -215,8 +233,7 @@ Array volume_weight_gradient(const Array& x_in, const Array& y_in, const VolumeG
       core::map_into<core::kernels::Add>(total, total, part);
     });
   }
-  const Array ordered = total.reshape({g.w[0], g.w[2], g.w[1], g.w[3], g.w[4]});
-  return ordered.permute({0, 2, 1, 3, 4}).contiguous().to(x_in.dtype());
+  return in_weight_order(total, g).to(x_in.dtype());
 }
 
 // x, w and perhaps bias -> y

@@ -1,138 +1,14 @@
-// A convolution as a product, whose second factor is packed straight from the image: with its
-// padding copied around it, a step from one tap to the next is the same for all windows, and
-// windows of a line lie side by side. If they move by more than one column, the columns of a line
-// are sorted by their remainder first, which brings neighbours together again.
-#include <algorithm>
+// A convolution as a product, whose second factor is packed straight from a padded copy of the
+// image.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#include <hero/core/cpu/cpu_backend.h>
-#include <hero/core/cpu/nn/convolve.h>
-#include <hero/core/cpu/products/gemm_shifted.h>
+#include <hero/core/cpu/nn/convolve_windows.h>
 #include <hero/core/cpu/products/gemm_shifted_sums.h>
 
 namespace hero::core::cpu {
 
 namespace {
-
-// An image [C, D, H, W] with its padding.
-struct PaddedImage {
-  int64_t depth, height, stride, phase;  // columns x = stride i + r at r phase + i
-
-  int64_t line() const { return stride * phase; }
-  int64_t plane() const { return height * line(); }
-  int64_t channel() const { return depth * plane(); }
-  int64_t column(int64_t x) const { return x % stride * phase + x / stride; }
-};
-
-PaddedImage padded_of(const int64_t (&size)[3], const int64_t (&padding)[3], int64_t stride) {
-  const int64_t width = size[2] + 2 * padding[2];
-  return {size[0] + 2 * padding[0], size[1] + 2 * padding[1], stride,
-          (width + stride - 1) / stride};
-}
-
-// Copies of all images with zeros around them, in turn planes of all channels.
-template <class T>
-class PaddedCopies {
- public:
-  explicit PaddedCopies(const Convolution& of)
-      : of_(of),
-        image_(padded_of(of.size, of.padding, of.stride[2])),
-        room_(of.images * each() + kBehind<T>) {
-    const int64_t channel = image_.channel(), planes = of.images * of.channels;
-    std::fill_n(room_.data() + planes * channel, kBehind<T>, T(0));
-    parallel_for(planes, std::max<int64_t>(1, kGrain / channel), [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        T* const to = room_.data() + p * channel;
-        const int64_t n = p / of.channels, c = p % of.channels;
-        copy(static_cast<const T*>(of.x) + n * of.x_strides[0] + c * of.x_strides[1], to);
-      }
-    });
-  }
-
-  const PaddedImage& image() const { return image_; }
-  const T* data() const { return room_.data(); }
-  int64_t each() const { return of_.channels * image_.channel(); }
-
- private:
-  void copy(const T* from, T* to) const {
-    T* at = to;
-    for (int64_t d = 0; d < of_.size[0]; ++d) {
-      for (int64_t h = 0; h < of_.size[1]; ++h) {
-        T* const line =
-            to + (d + of_.padding[0]) * image_.plane() + (h + of_.padding[1]) * image_.line();
-        std::fill(at, line, T(0));
-        copy_line(from + d * of_.x_strides[2] + h * of_.x_strides[3], line);
-        at = line + image_.line();
-      }
-    }
-    std::fill(at, to + image_.channel(), T(0));
-  }
-  // Columns x = stride i + r of a line, for one r after the other.
-  void copy_line(const T* from, T* to) const {
-    const int64_t width = of_.size[2], padding = of_.padding[2], stride = image_.stride;
-    const int64_t step = of_.x_strides[4];
-    for (int64_t r = 0; r < stride; ++r, to += image_.phase) {
-      const auto reaching = [&](int64_t x) {
-        return x > r ? std::min(image_.phase, (x - r + stride - 1) / stride) : 0;
-      };
-      const int64_t first = reaching(padding), last = reaching(padding + width);
-      const T* const line = from + (first * stride + r - padding) * step;
-      std::fill(to, to + first, T(0));
-      if (stride * step == 1) {
-        std::memcpy(to + first, line, static_cast<size_t>(last - first) * sizeof(T));
-      } else {
-        for (int64_t i = first; i < last; ++i) to[i] = line[(i - first) * stride * step];
-      }
-      std::fill(to + last, to + image_.phase, T(0));
-    }
-  }
-
-  const Convolution& of_;
-  PaddedImage image_;
-  Workspace<T> room_;
-};
-
-void set_rows(const Convolution& of, const PaddedImage& image, ShiftedRows& rows) {
-  rows.width = of.places[2];
-  for (int64_t d = 0; d < of.places[0]; ++d) {
-    for (int64_t h = 0; h < of.places[1]; ++h) {
-      rows.rows.push_back(d * of.stride[0] * image.plane() + h * of.stride[1] * image.line());
-    }
-  }
-}
-
-ShiftedRows windows_of(const Convolution& of, const PaddedImage& image) {
-  ShiftedRows rows;
-  set_rows(of, image, rows);
-  for (int64_t kd = 0; kd < of.kernel[0]; ++kd) {
-    for (int64_t c = 0; c < of.channels; ++c) {
-      for (int64_t kh = 0; kh < of.kernel[1]; ++kh) {
-        for (int64_t kw = 0; kw < of.kernel[2]; ++kw) {
-          rows.steps.push_back(c * image.channel() + kd * of.dilation[0] * image.plane() +
-                               kh * of.dilation[1] * image.line() +
-                               image.column(kw * of.dilation[2]));
-        }
-      }
-    }
-  }
-  return rows;
-}
-
-// Windows for the gradient of the input: a chain of channels for each tap, in the order of the
-// convolution's own taps, the last of which reads where these windows begin.
-ShiftedRows mirrored_windows_of(const Convolution& of, const PaddedImage& image) {
-  ShiftedRows rows;
-  set_rows(of, image, rows);
-  for (int64_t kh = of.kernel[1] - 1; kh >= 0; --kh) {
-    for (int64_t kw = of.kernel[2] - 1; kw >= 0; --kw) {
-      const int64_t tap = kh * of.dilation[1] * image.line() + kw * of.dilation[2];
-      for (int64_t c = 0; c < of.channels; ++c) rows.steps.push_back(c * image.channel() + tap);
-    }
-  }
-  return rows;
-}
 
 bool all_finite(int64_t n, const float* x) {
   int bad = 0;
@@ -173,24 +49,28 @@ int64_t padded_image(int64_t channels, const int64_t (&size)[3], const int64_t (
 
 template <class T>
 void convolve(const Convolution& of, const T* w, T* y) {
-  const PaddedCopies<T> copies(of);
-  const ShiftedRows windows = windows_of(of, copies.image());
+  const ShiftedRows windows = windows_of(of, padded_image_of(of));
   const auto rows = static_cast<int64_t>(windows.steps.size());
   const ShiftedProduct<T> product({of.outputs, w, rows}, windows);
-  product.run(of.images, copies.data(), copies.each(), y, of.outputs * windows.columns());
+  const int64_t each = of.outputs * windows.columns();
+  each_copies<T>(of, [&](const PaddedCopies<T>& copies, int64_t first, int64_t count) {
+    product.run(count, copies.data(), copies.each(), y + first * each, each);
+  });
 }
 
 bool convolve_back(const Convolution& of, const float* w, float* y) {
   const int64_t columns = of.outputs * of.taps();
   if (!all_finite(of.channels * columns, w)) return false;
-  const PaddedCopies<float> copies(of);
-  const ShiftedRows windows = mirrored_windows_of(of, copies.image());
+  const ShiftedRows windows = mirrored_windows_of(of, padded_image_of(of));
   const int64_t pitch = round_up(of.channels, micro::kLanes<float>);
   const Workspace<float> turned(columns * pitch);
   turn(of.channels, columns, w, pitch, turned.data());
   const ShiftedProduct<float> product(
       {of.outputs, turned.data(), of.taps() * pitch, of.taps(), pitch}, windows);
-  product.run(of.images, copies.data(), copies.each(), y, of.outputs * windows.columns());
+  const int64_t each = of.outputs * windows.columns();
+  each_copies<float>(of, [&](const PaddedCopies<float>& copies, int64_t first, int64_t count) {
+    product.run(count, copies.data(), copies.each(), y + first * each, each);
+  });
   return true;
 }
 

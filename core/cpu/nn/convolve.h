@@ -2,6 +2,8 @@
 // Convolutions and their gradients without columns of windows in memory.
 #include <cstdint>
 
+#include <hero/core/cpu/products/gemm_bf16.h>
+
 namespace hero::core::cpu {
 
 /// Windows of x [images, channels, size..] with three dimensions, the first ones of which may be 1.
@@ -12,6 +14,7 @@ struct Convolution {
   int64_t size[3], kernel[3], stride[3], padding[3], dilation[3], places[3];
   const void* x;         ///< of the type that the functions below are called for
   int64_t x_strides[5];  ///< in elements
+  int64_t at_once;       ///< images whose padded copies are made at a time
 
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
@@ -31,8 +34,32 @@ void convolve(const Convolution& of, const T* w, T* y);
 bool convolve_back(const Convolution& of, const float* w, float* y);
 /// w [outputs, rows] += y [images, outputs, places..] times the transposed windows, a product over
 /// the places of all images, one image after the other. If `fresh`, w is as if it held zeros, and
-/// there may be a product for every `chain` images, of so few places that they are one block.
+/// there may be a product for every `chain` images, of so few places that they are one block. All
+/// images are copied at once.
 void add_weights(const Convolution& of, const float* y, int64_t chain, bool fresh, float* w);
+/// \}
+
+/// What follows the products of a convolution: a bias of each output, if any, and perhaps relu.
+struct HalfEnd {
+  const float* bias = nullptr;
+  bool is_relu = false;
+};
+
+/// \name Of bfloat16, by a kernel whose instructions the processor has
+/// Sums are those of gemm_bf16(), and are rounded once.
+/// \{
+/// y [images, outputs, places..] = w [outputs, rows] times the windows, and what follows.
+void convolve_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
+                   const HalfEnd& end, BFloat16* y);
+/// As convolve_back(), but for the order of sums: one over that convolution's taps in order, and for
+/// each of them its outputs.
+bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
+                        const HalfEnd& end, BFloat16* y);
+/// w [outputs, rows] = y [images, outputs, places..] times the transposed windows: a product over
+/// the places of at_once images, one image after the other, an odd number of places beside a zero,
+/// and the products of all images added up in order.
+void weights_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* y,
+                  BFloat16* w);
 /// \}
 
 /// How large a copy of an image with its padding is, in elements, if the sizes are these; -1 where

@@ -22,6 +22,8 @@ namespace {
 constexpr int64_t kBf16Block = 4 * kBf16Chain;  // elements of k packed at a time
 constexpr int64_t kPartElements = 1 << 18;      // of A in the cache: 0.5 of a 1 MiB cache
 constexpr int64_t kWaitingColumns = 512;        // of a part whose sums wait
+constexpr int64_t kWindowRows = 512;            // of a part whose columns are packed by itself
+constexpr int64_t kWaitingSums = 1 << 16;       // of such a part: 0.25 of a 1 MiB cache
 constexpr int64_t kPackedTogether = 8;          // panels
 constexpr int64_t kPackedSteps = 64;            // of k
 constexpr int64_t kBf16PackingCost = 6;         // rows or columns of a product, as in gemm.cpp
@@ -40,14 +42,17 @@ struct Bf16Product {
   Bf16Matrix a, b;
   const Bf16Sums& to;
   const bf16::TileKernel& kernel;
-  const uint32_t* packed_b = nullptr;  // where all of it is packed
+  const Bf16Rows* rows = nullptr;        // in place of a
+  const Bf16Columns* columns = nullptr;  // in place of b
+  int64_t block = kBf16Block;            // of k
+  const uint32_t* packed_b = nullptr;    // where all of it is packed
 
   int64_t pairs() const { return (k + 1) / 2; }
   int64_t panels() const { return parts_for(n, kBf16Columns); }
   void pack_panel(int64_t panel, int64_t first, int64_t length, uint32_t* panel_to) const {
-    const int64_t left = panel * kBf16Columns;
-    bf16::pack_columns(std::min(n - left, kBf16Columns), length,
-                       b.data + left * b.cs + first * b.rs, b.cs, b.rs, panel_to);
+    const int64_t left = panel * kBf16Columns, count = std::min(n - left, kBf16Columns);
+    if (columns != nullptr) return columns->pack(left, count, first, length, panel_to);
+    bf16::pack_columns(count, length, b.data + left * b.cs + first * b.rs, b.cs, b.rs, panel_to);
   }
 };
 
@@ -62,14 +67,15 @@ class Part {
         m_(rows.second - rows.first),
         panels_(panels) {
     row_panels_ = parts_for(m_, kernel_.rows);
-    depth_ = std::min(kBf16Block, 2 * p_.pairs());
-    waits_ = p_.k > kBf16Block;
+    depth_ = std::min(p_.block, 2 * p_.pairs());
+    waits_ = p_.k > p_.block;
+    by_rows_ = kernel_.is_by_rows || p_.rows != nullptr;
     // Rows that lie 4 KiB apart would share a few places of the first-level cache.
     const int64_t bytes = p_.a.rs * static_cast<int64_t>(sizeof(BFloat16));
-    in_place_ = p_.a.cs == 1 && p_.k % 2 == 0 && bytes % 4096 != 0;
+    in_place_ = p_.rows == nullptr && p_.a.cs == 1 && p_.k % 2 == 0 && bytes % 4096 != 0;
     // Some more than the pairs, for the same reason.
-    row_words_ = kernel_.is_by_rows ? parts_for(depth_ / 2, 16) * 16 + 16 : 0;
-    panel_size_ = kernel_.rows * (kernel_.is_by_rows ? row_words_ : depth_ / 2);
+    row_words_ = by_rows_ ? parts_for(depth_ / 2, 16) * 16 + 16 : 0;
+    panel_size_ = kernel_.rows * (by_rows_ ? row_words_ : depth_ / 2);
     tile_ = kernel_.rows * kBf16Columns;
     const int64_t a_size = in_place_ ? 0 : row_panels_ * panel_size_ + bf16::kPackSlack;
     const int64_t b_size = p_.packed_b != nullptr ? 0 : kBf16Columns * depth_ / 2;
@@ -77,12 +83,12 @@ class Part {
     // a multiple of a cache line each
     a_size_ = parts_for(a_size, 16) * 16;
     scratch_.emplace(a_size_ + b_size + bf16::kPackSlack);
-    sums_.emplace(sums);
+    sums_.emplace(sums + 16 * kBf16Columns);
   }
 
   void run() const {
-    for (int64_t first = 0; first < p_.k; first += kBf16Block) {
-      const int64_t length = std::min(kBf16Block, p_.k - first);
+    for (int64_t first = 0; first < p_.k; first += p_.block) {
+      const int64_t length = std::min(p_.block, p_.k - first);
       if (!in_place_) pack_a(first, length);
       for (int64_t panel = panels_.first; panel < panels_.second; ++panel) {
         run_panel(panel, first, length);
@@ -94,8 +100,13 @@ class Part {
   void pack_a(int64_t first, int64_t length) const {
     for (int64_t i = 0; i < row_panels_; ++i) {
       const auto [begin, end] = even_part(m_, row_panels_, i);
+      uint32_t* const to = scratch_->data() + i * panel_size_;
+      if (p_.rows != nullptr) {
+        p_.rows->copy(top_ + begin, end - begin, first, length, to, row_words_);
+        continue;
+      }
       kernel_.pack_rows(end - begin, length, p_.a.data + (top_ + begin) * p_.a.rs + first * p_.a.cs,
-                        p_.a.rs, p_.a.cs, scratch_->data() + i * panel_size_, row_words_);
+                        p_.a.rs, p_.a.cs, to, row_words_);
     }
   }
 
@@ -103,7 +114,7 @@ class Part {
   bf16::RowPairs rows_of_a(int64_t i, int64_t first, int64_t q) const {
     if (!in_place_) {
       const uint32_t* const packed = scratch_->data() + i * panel_size_;
-      const int64_t at = q / 2 * (kernel_.is_by_rows ? 1 : kernel_.rows);
+      const int64_t at = q / 2 * (by_rows_ ? 1 : kernel_.rows);
       return {reinterpret_cast<const std::byte*>(packed + at),
               row_words_ * static_cast<int64_t>(sizeof(uint32_t))};
     }
@@ -143,7 +154,7 @@ class Part {
   int64_t top_, m_;
   std::pair<int64_t, int64_t> panels_;
   int64_t row_panels_, depth_, row_words_, panel_size_, tile_, a_size_;
-  bool waits_, in_place_;
+  bool waits_, by_rows_, in_place_;
   std::optional<Workspace<uint32_t>> scratch_;
   std::optional<Workspace<float>> sums_;
 };
@@ -157,7 +168,7 @@ struct Cut {
 Cut choose_cut(const Bf16Product& p, int64_t threads) {
   const int64_t height = std::max(p.kernel.rows, kPartElements / std::min(p.k, kBf16Block));
   const int64_t row_parts = parts_for(p.m, height), panels = p.panels();
-  const int64_t least = p.k > kBf16Block ? parts_for(p.n, kWaitingColumns) : 1;
+  const int64_t least = p.k > p.block ? parts_for(p.n, kWaitingColumns) : 1;
   Cut best{row_parts, least};
   int64_t best_cost = INT64_MAX;
   for (int64_t columns = least; columns <= std::min(std::max(threads, 2 * least), panels);
@@ -203,6 +214,24 @@ void run_parts(Bf16Product p) {
       Part(p, even_part(p.m, cut.rows, i / cut.columns),
            even_part(p.panels(), cut.columns, i % cut.columns))
           .run();
+    }
+  });
+}
+
+// Columns that are packed by each part: blocks of k so short that many rows of A fit into the
+// cache, and as many columns beside them as sums may wait.
+void run_columns(Bf16Product p) {
+  const int64_t rows = parts_for(p.m, kWindowRows), height = parts_for(p.m, rows);
+  if (height * std::min(p.k, kBf16Block) > kPartElements) p.block = kBf16Chain;
+  const int64_t allowed = in_parallel_region() ? 1 : num_threads(), panels = p.panels();
+  const int64_t threads = std::clamp<int64_t>(p.m * p.n * p.k / kThreadSteps, 1, allowed);
+  const int64_t most =
+      p.k > p.block ? std::max<int64_t>(1, kWaitingSums / (height * kBf16Columns)) : panels;
+  const int64_t multiple = panels >= 16 * threads ? 2 * threads : threads;
+  const int64_t columns = std::min(panels, parts_for(parts_for(panels, most), multiple) * multiple);
+  parallel_for(rows * columns, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Part(p, even_part(p.m, rows, i / columns), even_part(panels, columns, i % columns)).run();
     }
   });
 }
@@ -267,7 +296,7 @@ void run_turned(const Bf16Product& p) {
 void hand_out_zeros(const Bf16Product& p) {
   for (int64_t row = 0; row < p.m; row += bf16::kRows) {
     for (int64_t column = 0; column < p.n; column += kBf16Columns) {
-      float sums[bf16::kRows * kBf16Columns] = {};
+      float sums[16 * kBf16Columns] = {};
       p.to.take(row, column, std::min<int64_t>(bf16::kRows, p.m - row),
                 std::min(kBf16Columns, p.n - column), sums, kBf16Columns);
     }
@@ -325,9 +354,28 @@ void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, 
   kernel.is_by_rows ? run_turned(product) : run_few(product);
 }
 
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
+               const Bf16Columns& b, const Bf16Sums& to) {
+  Bf16Product product{m, n, k, a, {}, to, kernel};
+  product.columns = &b;
+  if (m > 0 && n > 0) k > 0 ? run_columns(product) : hand_out_zeros(product);
+}
+
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Rows& a,
+               const Bf16Columns& b, const Bf16Sums& to) {
+  Bf16Product product{m, n, k, {}, {}, to, kernel};
+  product.rows = &a;
+  product.columns = &b;
+  if (m > 0 && n > 0) k > 0 ? run_parts(product) : hand_out_zeros(product);
+}
+
+const bf16::TileKernel& bf16::native_kernel() {
+  return level() == Level::amx ? amx_kernel() : dot_kernel();
+}
+
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
                const Bf16Sums& to) {
-  gemm_bf16(level() == Level::amx ? bf16::amx_kernel() : bf16::dot_kernel(), m, n, k, a, b, to);
+  gemm_bf16(bf16::native_kernel(), m, n, k, a, b, to);
 }
 
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,

@@ -41,7 +41,8 @@ struct Bf16Matrix {
 class Bf16Sums {
  public:
   /// Rows [row, row + rows) and columns [column, column + columns) of C: element (i, j) of the part
-  /// is sums[i * step + j], and may be overwritten. There are at most kBf16Columns columns.
+  /// is sums[i * step + j], and may be overwritten. There are at most kBf16Columns columns; rows up
+  /// to the next multiple of 16 can be read.
   virtual void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
                     int64_t step) const = 0;
 
@@ -62,12 +63,46 @@ void each_column(int64_t columns, const Body& body) {
   }
 }
 
+/// The first operand of a product where it is no matrix in memory: its rows are copied.
+class Bf16Rows {
+ public:
+  /// Elements [first, first + length) of k of rows [row, row + count), row i from to + i *
+  /// row_words on; `first` and `length` are even. 16 words behind the last row may be overwritten.
+  virtual void copy(int64_t row, int64_t count, int64_t first, int64_t length, uint32_t* to,
+                    int64_t row_words) const = 0;
+
+ protected:
+  ~Bf16Rows() = default;
+};
+
+/// The second operand where it is no matrix in memory.
+class Bf16Columns {
+ public:
+  /// Elements [first, first + length) of k of columns [column, column + count), as
+  /// bf16::pack_columns() leaves them; `first` is even.
+  virtual void pack(int64_t column, int64_t count, int64_t first, int64_t length,
+                    uint32_t* to) const = 0;
+
+ protected:
+  ~Bf16Columns() = default;
+};
+
 namespace bf16 {
 struct TileKernel;
 }
 /// Hands the sums of A [m, k] B [k, n] to `to`, by a kernel whose instructions the processor has.
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
                const Bf16Matrix& b, const Bf16Sums& to);
+
+/// \name The same bits for operands that are no matrices in memory. Columns whose rows are a matrix
+/// are packed once for every 512 or fewer rows, and never all of them at a time. Rows that are
+/// copied have an even k.
+/// \{
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
+               const Bf16Columns& b, const Bf16Sums& to);
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Rows& a,
+               const Bf16Columns& b, const Bf16Sums& to);
+/// \}
 
 /// By that of level(). Needs native_half_products(). Scratch is about 1
 /// MiB a thread, and a copy of B where it is read often.

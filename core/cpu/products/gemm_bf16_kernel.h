@@ -59,6 +59,8 @@ const TileKernel& dot_kernel();
 /// By AMX, which adds to its sums themselves: they may be cut anywhere between multiples of 32
 /// elements of k. All of its rows have a step. Needs what dot_kernel() needs, too.
 const TileKernel& amx_kernel();
+/// That of level(), which is one of these two.
+const TileKernel& native_kernel();
 
 /// Rows of A up to which turning B in registers beats packing it.
 inline constexpr int kFewRows = 8;

@@ -1,6 +1,6 @@
 #pragma once
 // Products with a matrix of windows that is nowhere written: its columns are packed a panel at a
-// time from where the windows lie. Only core/cpu/nn/convolve.cpp includes this.
+// time from where the windows lie. Only core/cpu/nn/convolve*.cpp includes this.
 #include <vector>
 
 #include <hero/core/cpu/products/gemm_blocks.h>
@@ -19,6 +19,39 @@ struct ShiftedRows {
   int64_t width = 1;
 
   int64_t columns() const { return static_cast<int64_t>(rows.size()) * width; }
+};
+
+/// The columns of all Bs side by side, and where those of each begin, and those of its C.
+struct ShiftedPlaces {
+  int64_t count, from_step, c_step;
+};
+/// Up to `width` such columns from `first` on, cut where their windows, or their places in C, do
+/// not lie side by side.
+template <int64_t width, int64_t lanes>
+struct ShiftedPanel {
+  struct Run {
+    int64_t place, offset, count;
+  };
+  int64_t columns, vectors = 0, pieces = 0;
+  int64_t place[width], offset[width];  ///< of vectors in B, those that end a run too long
+  Run of_c[width];                      ///< columns that lie side by side in C
+
+  ShiftedPanel(const ShiftedRows& b, const ShiftedPlaces& places, int64_t first)
+      : columns(std::min(width, places.count - first)) {
+    const int64_t each = b.columns();
+    for (int64_t at = 0; at < columns;) {
+      const int64_t i = (first + at) / each, j = (first + at) % each, x = j % b.width;
+      const int64_t size = std::min(b.width - x, columns - at);
+      const int64_t start = i * places.from_step + b.rows[static_cast<size_t>(j / b.width)] + x;
+      for (int64_t l = 0; l < size; l += lanes) {
+        place[vectors] = at + l;
+        offset[vectors++] = start + l;
+      }
+      if (at == 0 || j == 0) of_c[pieces++] = {at, i * places.c_step + j, 0};
+      of_c[pieces - 1].count += size;
+      at += size;
+    }
+  }
 };
 
 /// A matrix A [m, k] whose steps of k are `chains` groups of equally many: step q of chain s of row
@@ -49,7 +82,7 @@ class ShiftedProduct {
   /// The i-th of `count` products takes its B from `from + i * from_step` and writes its C, [m,
   /// columns] row-major, at `c + i * c_step`.
   void run(int64_t count, const T* from, int64_t from_step, T* c, int64_t c_step) const {
-    const Places places{count * b_.columns(), from_step, c_step};
+    const ShiftedPlaces places{count * b_.columns(), from_step, c_step};
     const int64_t all = ceil_div(places.count, kWidth);
     // Some panels at a time, which share a block of A in the cache, but enough pieces of work for
     // all threads. All of a small A stays there from one panel to the next.
@@ -79,36 +112,7 @@ class ShiftedProduct {
  private:
   static constexpr int64_t kWidth = micro::kMaxColumns<T>;
 
-  // The columns of all Bs side by side.
-  struct Places {
-    int64_t count, from_step, c_step;
-  };
-  // Columns that lie side by side in C.
-  struct Run {
-    int64_t place, offset, count;
-  };
-  struct Panel {
-    int64_t columns, vectors = 0, pieces = 0;
-    int64_t place[kWidth], offset[kWidth];  // of vectors in B, those that end a run too long
-    Run of_c[kWidth];
-
-    Panel(const ShiftedRows& b, const Places& places, int64_t first)
-        : columns(std::min(kWidth, places.count - first)) {
-      const int64_t each = b.columns();
-      for (int64_t at = 0; at < columns;) {
-        const int64_t i = (first + at) / each, j = (first + at) % each, x = j % b.width;
-        const int64_t size = std::min(b.width - x, columns - at);
-        const int64_t start = i * places.from_step + b.rows[static_cast<size_t>(j / b.width)] + x;
-        for (int64_t l = 0; l < size; l += micro::kLanes<T>) {
-          place[vectors] = at + l;
-          offset[vectors++] = start + l;
-        }
-        if (at == 0 || j == 0) of_c[pieces++] = {at, i * places.c_step + j, 0};
-        of_c[pieces - 1].count += size;
-        at += size;
-      }
-    }
-  };
+  using Panel = ShiftedPanel<kWidth, micro::kLanes<T>>;
 
   // Vectors that end a run too long are followed by those that belong there. Their number is known
   // to the compiler where it is small.
@@ -172,7 +176,7 @@ class ShiftedProduct {
   // Brings a row of sums to where its columns lie in a row of C.
   static void spread(const Panel& panel, const T* sums, Sum how, T* c) {
     for (int64_t r = 0; r < panel.pieces; ++r) {
-      const Run& run = panel.of_c[r];
+      const auto& run = panel.of_c[r];
       for (int64_t x = 0; x < run.count; x += micro::kLanes<T>) {
         const int64_t count = std::min<int64_t>(micro::kLanes<T>, run.count - x);
         T* const to = c + run.offset + x;

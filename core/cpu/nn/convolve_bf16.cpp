@@ -1,0 +1,239 @@
+// Convolutions of bfloat16 by the machine's products: windows are packed from padded copies of the
+// images, a bias and an activation are added to float32 sums in the cache, and what is rounded is
+// written once.
+#include <algorithm>
+
+#include <hero/core/cpu/nn/convolve_windows.h>
+#include <hero/core/cpu/products/gemm_bf16.h>
+#include <hero/core/cpu/products/gemm_bf16_windows.h>
+#include <hero/core/kernels/elementwise.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+using bf16::WindowPanel;
+
+// The windows of some images side by side.
+class WindowColumns final : public Bf16Columns {
+ public:
+  WindowColumns(const ShiftedRows& windows, int64_t images, const uint16_t* from, int64_t from_step)
+      : windows_(windows),
+        places_{images * windows.columns(), from_step, 0},
+        from_(reinterpret_cast<const BFloat16*>(from)) {}
+  int64_t count() const { return places_.count; }
+  void pack(int64_t column, int64_t, int64_t first, int64_t length, uint32_t* to) const override {
+    const WindowPanel panel(windows_, places_, column);
+    bf16::pack_windows(panel, windows_.steps.data() + first, length, from_, to);
+  }
+
+ private:
+  const ShiftedRows& windows_;
+  ShiftedPlaces places_;
+  const BFloat16* from_;
+};
+
+// y = the sums and a bias of their row, or relu of that, rounded.
+class IntoPlaces final : public Bf16Sums {
+ public:
+  IntoPlaces(const ShiftedRows& windows, int64_t images, int64_t outputs, const HalfEnd& end,
+             BFloat16* y)
+      : windows_(windows),
+        places_{images * windows.columns(), 0, outputs * windows.columns()},
+        end_(end),
+        y_(y) {}
+  void take(int64_t row, int64_t column, int64_t rows, int64_t, float* sums,
+            int64_t step) const override {
+    const WindowPanel panel(windows_, places_, column);
+    BFloat16 halves[2 * kBf16Columns];
+    for (int64_t i = 0; i < rows; ++i) {
+      const float* const from = sums + i * step;
+      const float bias = end_.bias != nullptr ? end_.bias[row + i] : 0.0f;
+      if (end_.is_relu) {
+        const kernels::Relu relu;
+        each_column(kBf16Columns, [&](int64_t j) { halves[j] = BFloat16(relu(from[j] + bias)); });
+      } else if (end_.bias != nullptr) {
+        each_column(kBf16Columns, [&](int64_t j) { halves[j] = BFloat16(from[j] + bias); });
+      } else {
+        each_column(kBf16Columns, [&](int64_t j) { halves[j] = BFloat16(from[j]); });
+      }
+      bf16::store_places(panel, halves, y_ + (row + i) * windows_.columns());
+    }
+  }
+
+ private:
+  const ShiftedRows& windows_;
+  ShiftedPlaces places_;
+  const HalfEnd& end_;
+  BFloat16* y_;
+};
+
+// Rows of windows along the places of some images, of which an odd number gets a zero.
+class WindowRows final : public Bf16Rows {
+ public:
+  WindowRows(const ShiftedRows& windows, int64_t images, const uint16_t* from, int64_t from_step)
+      : windows_(windows), from_(reinterpret_cast<const BFloat16*>(from)) {
+    const int64_t each = windows.columns();
+    for (int64_t i = 0; i < images; ++i) {
+      for (const int64_t row : windows.rows) {
+        for (int64_t x = 0; x < windows.width;) {
+          // no run crosses a multiple of kRun, where a block may end
+          const int64_t count = std::min(windows.width - x, kRun - places_ % kRun);
+          runs_.push_back({places_, i * from_step + row + x, count});
+          places_ += count;
+          x += count;
+        }
+      }
+      if (each % 2 != 0) runs_.push_back({places_++, -1, 1});
+    }
+  }
+  int64_t count() const { return places_; }
+  void copy(int64_t row, int64_t count, int64_t first, int64_t length, uint32_t* to,
+            int64_t row_words) const override {
+    const auto behind = [](const bf16::HalfRun& run, int64_t place) { return run.place < place; };
+    const auto begin = std::lower_bound(runs_.begin(), runs_.end(), first, behind);
+    const auto end = std::lower_bound(begin, runs_.end(), first + length, behind);
+    const bf16::HalfRun* const runs = runs_.data();
+    for (int64_t i = 0; i < count; ++i) {
+      bf16::copy_runs(runs + (begin - runs_.begin()), runs + (end - runs_.begin()), first,
+                      from_ + windows_.steps[static_cast<size_t>(row + i)],
+                      reinterpret_cast<BFloat16*>(to + i * row_words));
+    }
+  }
+
+ private:
+  static constexpr int64_t kRun =
+      kBf16Chain;  // every block ends at a multiple of it, or at the end
+
+  const ShiftedRows& windows_;
+  const BFloat16* from_;
+  std::vector<bf16::HalfRun> runs_;
+  int64_t places_ = 0;
+};
+
+// y [images, outputs, each] with all places of an output as a column, as WindowRows has them.
+class PlaceColumns final : public Bf16Columns {
+ public:
+  PlaceColumns(const BFloat16* y, int64_t outputs, int64_t each)
+      : y_(y), outputs_(outputs), each_(each) {}
+  void pack(int64_t column, int64_t count, int64_t first, int64_t length,
+            uint32_t* to) const override {
+    const int64_t even = round_up(each_, 2);
+    for (int64_t at = first; at < first + length;) {
+      const int64_t image = at / even, place = at % even;
+      const int64_t here = std::min(even - place, first + length - at);
+      bf16::pack_columns(count, std::min(here, each_ - place),
+                         y_ + (image * outputs_ + column) * each_ + place, each_, 1,
+                         to + (at - first) / 2 * kBf16Columns);
+      at += here;
+    }
+  }
+
+ private:
+  const BFloat16* y_;
+  int64_t outputs_, each_;
+};
+
+// The sums of which images these are, and what those before them gave: [rows, outputs].
+struct WeightSums {
+  float* former;
+  bool is_first, is_last;
+};
+
+// w [outputs, rows] = the sums over all images, turned and rounded.
+class IntoWeights final : public Bf16Sums {
+ public:
+  IntoWeights(const WeightSums& part, int64_t outputs, int64_t rows, BFloat16* w)
+      : part_(part), outputs_(outputs), rows_(rows), w_(w) {}
+  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
+            int64_t step) const override {
+    for (int64_t i = 0; i < rows; ++i) {
+      float* const sum = sums + i * step;
+      const int64_t at = (row + i) * outputs_ + column;
+      float* const former = part_.is_first && part_.is_last ? nullptr : part_.former + at;
+      if (!part_.is_first) each_column(columns, [=](int64_t j) { sum[j] = former[j] + sum[j]; });
+      if (!part_.is_last) each_column(columns, [=](int64_t j) { former[j] = sum[j]; });
+    }
+    if (part_.is_last) bf16::store_turned(rows, columns, sums, w_ + column * rows_ + row, rows_);
+  }
+
+ private:
+  const WeightSums& part_;
+  int64_t outputs_, rows_;
+  BFloat16* w_;
+};
+
+bool are_finite(int64_t n, const BFloat16* x) {
+  int bad = 0;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) bad |= (x[i].bits & 0x7F80) == 0x7F80;
+  return bad == 0;
+}
+
+// to [columns, outputs] = w [outputs, columns], turned.
+void turn_weights(const BFloat16* w, int64_t outputs, int64_t columns, BFloat16* to) {
+  const int64_t words = round_up(outputs, 32) / 2;
+  parallel_for(ceil_div(columns, kBf16Columns), 1, [&](int64_t begin, int64_t end) {
+    const Workspace<uint32_t> rows(kBf16Columns * words);
+    for (int64_t at = begin * kBf16Columns; at < std::min(columns, end * kBf16Columns);
+         at += kBf16Columns) {
+      const int64_t count = std::min(kBf16Columns, columns - at);
+      // whole tiles of 16 rows and 32 outputs are written
+      bf16::pack_whole_rows(count, outputs, w + at, 1, columns, rows.data(), words);
+      for (int64_t i = 0; i < count; ++i) {
+        std::copy_n(reinterpret_cast<const BFloat16*>(rows.data() + i * words), outputs,
+                    to + (at + i) * outputs);
+      }
+    }
+  });
+}
+
+// y = w [outputs, k] times the windows of all images, some at a time.
+void multiply_windows(const bf16::TileKernel& kernel, const Convolution& of,
+                      const ShiftedRows& windows, const BFloat16* w, const HalfEnd& end,
+                      BFloat16* y) {
+  const auto k = static_cast<int64_t>(windows.steps.size());
+  each_copies<uint16_t>(of,
+                        [&](const PaddedCopies<uint16_t>& copies, int64_t first, int64_t count) {
+                          const WindowColumns columns(windows, count, copies.data(), copies.each());
+                          const IntoPlaces to(windows, count, of.outputs, end,
+                                              y + first * of.outputs * windows.columns());
+                          gemm_bf16(kernel, of.outputs, columns.count(), k, {w, k, 1}, columns, to);
+                        });
+}
+
+}  // namespace
+
+void convolve_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
+                   const HalfEnd& end, BFloat16* y) {
+  multiply_windows(kernel, of, windows_of(of, padded_image_of(of)), w, end, y);
+}
+
+bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
+                        const HalfEnd& end, BFloat16* y) {
+  const int64_t columns = of.outputs * of.taps();
+  if (!are_finite(of.channels * columns, w)) return false;
+  const Workspace<BFloat16> turned(of.channels * columns);
+  turn_weights(w, of.channels, columns, turned.data());
+  multiply_windows(kernel, of, mirrored_windows_of(of, padded_image_of(of)), turned.data(), end, y);
+  return true;
+}
+
+void weights_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* y,
+                  BFloat16* w) {
+  const ShiftedRows windows = windows_of(of, padded_image_of(of));
+  const auto rows = static_cast<int64_t>(windows.steps.size());
+  const bool waits = of.at_once < of.images;
+  const Workspace<float> former(waits ? rows * of.outputs : 0);
+  each_copies<uint16_t>(
+      of, [&](const PaddedCopies<uint16_t>& copies, int64_t first, int64_t count) {
+        const WindowRows places(windows, count, copies.data(), copies.each());
+        const WeightSums part{former.data(), first == 0, first + count == of.images};
+        gemm_bf16(
+            kernel, rows, of.outputs, places.count(), places,
+            PlaceColumns(y + first * of.outputs * windows.columns(), of.outputs, windows.columns()),
+            IntoWeights(part, of.outputs, rows, w));
+      });
+}
+
+}  // namespace hero::core::cpu
