@@ -33,7 +33,6 @@ constexpr CastEntry kEntries[] = {
     {"layer_norm", kWide},
     {"rms_norm", kWide},
     {"group_norm", kWide},
-    {"batch_norm", kWide},
     {"standardize", kWide},
     {"cross_entropy", kWide},
     {"nll_loss", kWide},

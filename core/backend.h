@@ -181,7 +181,9 @@ class Backend {
                                        const Array& mean, const Array& scale, const Array& g_x,
                                        const Array* g_weight, const Array* g_bias) = 0;
   /// out = (x - mean) / sqrt(variance + eps) * weight + bias for channels of x [N, C, L], float32
-  /// or float64 on every device. mean and the biased variance are [C] and set, unless norm.fixed.
+  /// or float64 on every device, and bfloat16 on the CPU alone. mean and the biased variance are
+  /// [C] and set, unless norm.fixed; all that is [C] has the dtype of x, or is float32 beside
+  /// bfloat16.
   virtual void normalize_channels(const ChannelNorm& norm, const Array& x, const Array& out,
                                   const Array& mean, const Array& variance) = 0;
   /// From the gradient g of out: sets the gradients of x, weight and bias, each of which may be

@@ -1,4 +1,6 @@
 // Batch norm: channels of a batch, by their own statistics or by given ones.
+#include <algorithm>
+
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/nn_ops.h>
@@ -7,6 +9,7 @@
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/backend.h>
+#include <hero/core/planned_device.h>
 #include <hero/core/promotion.h>
 
 namespace hero {
@@ -35,8 +38,14 @@ Tensor composed_channels(const Tensor& x, const ChannelStatistics& given, const 
                                  per_channel(scale, x.ndim()), per_channel(bias, x.ndim()));
 }
 
-// Inputs: x [N, C, ..] and, as `has` says, weight and bias [C], of one dtype. Outputs: the norm,
-// and the mean and biased variance that it was made with, which have no derivative.
+// Whether kernels read and write these halves as they are, beside float32 parameters.
+bool keeps_halves(const Tensor& x) {
+  return x.dtype() == kBFloat16 && core::kernels_of(x.device()) == DeviceType::cpu;
+}
+
+// Inputs: x [N, C, ..] and, as `has` says, weight and bias [C], of one dtype, or of float32 beside
+// bfloat16 that keeps_halves(). Outputs: the norm, and the mean and biased variance that it was
+// made with, of the parameters' dtype, which have no derivative.
 struct NormalizeChannels : MultiOp {
   static constexpr unsigned kSaveInputs = 0b111;
   struct Has {
@@ -57,10 +66,11 @@ struct NormalizeChannels : MultiOp {
     const Array x = channels(inputs[0]);
     const Array weight = has.weight ? inputs[1].contiguous() : Array();
     const Array bias = has.bias ? inputs.back().contiguous() : Array();
+    const DType dtype = statistics_dtype(x);
     // Copies: running statistics go on before backward comes.
     const Array center =
-        fixed ? mean.to(x.dtype()).clone() : Array::empty({x.size(1)}, x.dtype(), x.device());
-    const Array spread = fixed ? variance.to(x.dtype()).clone() : center.empty_like();
+        fixed ? mean.to(dtype).clone() : Array::empty({x.size(1)}, dtype, x.device());
+    const Array spread = fixed ? variance.to(dtype).clone() : center.empty_like();
     mean = variance = Array();
     stash(center, 0);
     stash(spread, 1);
@@ -81,12 +91,13 @@ struct NormalizeChannels : MultiOp {
     const Array x = channels(input(0).array());
     const Array weight = has.weight ? input(1).array().contiguous() : Array();
     const int at_bias = has.weight ? 2 : 1;
-    const auto room = [&](bool wanted, const Shape& shape) {
-      return wanted ? Array::empty(shape, x.dtype(), x.device()) : Array();
+    const auto room = [&](bool wanted, const Shape& shape, DType dtype) {
+      return wanted ? Array::empty(shape, dtype, x.device()) : Array();
     };
-    const Array g_x = room(needs(0), x.shape());
-    const Array g_weight = room(has.weight && needs(1), {x.size(1)});
-    const Array g_bias = room(has.bias && needs(at_bias), {x.size(1)});
+    const DType dtype = statistics_dtype(x);
+    const Array g_x = room(needs(0), x.shape(), x.dtype());
+    const Array g_weight = room(has.weight && needs(1), {x.size(1)}, dtype);
+    const Array g_bias = room(has.bias && needs(at_bias), {x.size(1)}, dtype);
     const auto wanted = [](const Array& array) { return array.defined() ? &array : nullptr; };
     core::backend(x.device())
         .normalize_channels_backward({wanted(weight), nullptr, eps, fixed},
@@ -104,11 +115,16 @@ struct NormalizeChannels : MultiOp {
     ChannelStatistics given;
     if (fixed) given = {Tensor(stashed(0)), Tensor(stashed(1))};
     return detail::composed_backward(*this, inputs, {g}, [&](const std::vector<Tensor>& in) {
-      return std::vector<Tensor>{composed_channels(in[0], given, has.weight ? in[1] : Tensor(),
-                                                   has.bias ? in.back() : Tensor(), eps)};
+      const Tensor y =
+          composed_channels(detail::widened(in[0]), given, has.weight ? in[1] : Tensor(),
+                            has.bias ? in.back() : Tensor(), eps);
+      return std::vector<Tensor>{y.to(in[0].dtype())};
     });
   }
 
+  static DType statistics_dtype(const Array& x) {
+    return hero::is_half(x.dtype()) ? kFloat32 : x.dtype();
+  }
   // x [N, C, ..] as [N, C, L].
   static Array channels(const Array& x) {
     int64_t length = 1;
@@ -117,18 +133,32 @@ struct NormalizeChannels : MultiOp {
   }
 };
 
-// {the norm, mean, variance} of x and parameters of any floating dtypes but halves.
+// {the norm, mean, variance} of x and parameters of any floating dtypes but halves, or of x that
+// keeps_halves() and parameters of halves or float32.
 std::vector<Tensor> record_channels(const Tensor& x, const ChannelStatistics& given,
                                     const Tensor& weight, const Tensor& bias, double eps) {
   DType mixed = x.dtype();
   for (const Tensor* each : {&weight, &bias, &given.mean, &given.variance}) {
     if (each->defined()) mixed = promote(mixed, each->dtype());
   }
-  std::vector<Tensor> inputs{x.to(mixed)};
+  const bool halves = keeps_halves(x);
+  if (halves) mixed = kFloat32;
+  std::vector<Tensor> inputs{halves ? x : x.to(mixed)};
   if (weight.defined()) inputs.push_back(weight.to(mixed));
   if (bias.defined()) inputs.push_back(bias.to(mixed));
   const NormalizeChannels::Has has{weight.defined(), bias.defined()};
   return record_multi_list(NormalizeChannels(has, eps, given), inputs);
+}
+
+// Whether all is computed in float32, with x as a copy.
+bool needs_float32(const Tensor& x, const std::vector<Tensor>& others) {
+  const auto is = [&](DType dtype) {
+    return std::any_of(others.begin(), others.end(), [=](const Tensor& other) {
+      return other.defined() && other.dtype() == dtype;
+    });
+  };
+  if (keeps_halves(x)) return is(kFloat64);
+  return detail::is_half(x) || is(kBFloat16) || is(kFloat16);
 }
 
 Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
@@ -143,7 +173,7 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
   check(count > 1, "batch_norm: training needs more than one value a channel: ", x.shape(),
         "; use a larger batch or training = false");
   const std::vector<Tensor> outputs =
-      detail::any_half(x, options.weight, options.bias)
+      needs_float32(x, {options.weight, options.bias})
           ? detail::in_float32_multi("batch_norm", {x, options.weight, options.bias},
                                      [eps = options.eps](const auto& in) {
                                        return record_channels(in[0], {}, in[1], in[2], eps);
@@ -157,7 +187,11 @@ Tensor batch_norm_training(const Tensor& x, const Tensor& running_mean, const Te
 
 Tensor batch_norm_evaluation(const Tensor& x, const ChannelStatistics& running,
                              const BatchNormOptions& options) {
-  if (detail::any_half(x, running.mean, running.variance, options.weight, options.bias)) {
+  // Statistics that somebody differentiates are no constants.
+  const bool constant =
+      !grad_enabled() || (!running.mean.requires_grad() && !running.variance.requires_grad());
+  if (needs_float32(x, {running.mean, running.variance, options.weight, options.bias}) ||
+      (!constant && detail::is_half(x))) {
     return detail::in_float32("batch_norm",
                               {x, running.mean, running.variance, options.weight, options.bias},
                               [eps = options.eps](const auto& in) {
@@ -166,9 +200,6 @@ Tensor batch_norm_evaluation(const Tensor& x, const ChannelStatistics& running,
                               })
         .to(x.dtype());
   }
-  // Statistics that somebody differentiates are no constants.
-  const bool constant =
-      !grad_enabled() || (!running.mean.requires_grad() && !running.variance.requires_grad());
   return (constant ? record_channels(x, running, options.weight, options.bias, options.eps)[0]
                    : composed_channels(x, running, options.weight, options.bias, options.eps))
       .to(x.dtype());

@@ -13,11 +13,8 @@ namespace hero::core::cpu {
 
 namespace {
 
-constexpr int64_t kChannelTasks = 16;   // strips and channels that are enough to share out
-constexpr int64_t kTogether = 8;        // channels side by side, at most
-constexpr int64_t kCached = 512 << 10;  // bytes of planes that stay in the second-level cache
-constexpr int64_t kStripOfRows = 256;   // rows that a thread takes at a time, at least
-constexpr int64_t kStripsOfRows = 64;   // and strips at most
+constexpr int64_t kStripOfRows = 256;  // rows that a thread takes at a time, at least
+constexpr int64_t kStripsOfRows = 64;  // and strips at most
 
 // What a channel's elements are brought together with: scale is 1 / sqrt(variance + eps), factor
 // that times the weight.
@@ -26,10 +23,11 @@ struct Channel {
   T mean, scale, factor, bias;
 };
 
-template <class T>
+// Arrays of elements are of S: T, or bfloat16 where T is float.
+template <class T, class S = T>
 struct ChannelProblem {
-  const T *x, *g;  // g: backward
-  T* out;          // or the gradient of x, null where nobody wants it
+  const S *x, *g;  // g: backward
+  S* out;          // or the gradient of x, null where nobody wants it
   int64_t N, C, L;
   const T *weight, *bias;
   T *mean, *variance;
@@ -46,17 +44,33 @@ struct ChannelProblem {
   }
 };
 
+// The lanes of elements from `from` on.
+template <class T>
+[[gnu::always_inline]] inline void load_lanes(const T* from, typename Wide<T>::type& to) {
+  Wide<T>::load(from, to);
+}
+[[gnu::always_inline]] inline void load_lanes(const BFloat16* from, Wide<float>::type& to) {
+  typedef uint16_t Halves __attribute__((vector_size(32)));
+  typedef uint32_t Words __attribute__((vector_size(64)));
+  Halves halves;
+  std::memcpy(&halves, from, sizeof(halves));
+  const Words words = __builtin_convertvector(halves, Words) << 16;
+  std::memcpy(&to, &words, sizeof(to));
+}
+
 template <class T>
 T* channel_data(const Array* array) {
   return array != nullptr ? array->data<T>() : nullptr;
 }
 
 // out = (x - mean) factor + bias
-template <class T>
-void shift_and_scale(int64_t n, const T* x, const Channel<T>& c, T* out) {
+template <class T, class S>
+void shift_and_scale(int64_t n, const S* x, const Channel<T>& c, S* out) {
   const T mean = c.mean, factor = c.factor, bias = c.bias;
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - mean) * factor + bias;
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = convert<S>((convert<T>(x[i]) - mean) * factor + bias);
+  }
 }
 
 // A channel's sums over all elements: of the gradient, and of it times the normalised element.
@@ -66,34 +80,36 @@ struct ChannelGradient {
 };
 
 // g_x = (g - share of_bias - x_hat share of_weight) factor
-template <class T>
-void channel_input_gradient(int64_t n, const T* g, const T* x, const Channel<T>& c,
-                            const ChannelGradient<T>& shares, T* g_x) {
+template <class T, class S>
+void channel_input_gradient(int64_t n, const S* g, const S* x, const Channel<T>& c,
+                            const ChannelGradient<T>& shares, S* g_x) {
   const T mean = c.mean, scale = c.scale, factor = c.factor;
   const T along_one = shares.of_bias, along_x = shares.of_weight;
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    g_x[i] = (g[i] - along_one - (x[i] - mean) * scale * along_x) * factor;
+    g_x[i] = convert<S>(
+        (convert<T>(g[i]) - along_one - (convert<T>(x[i]) - mean) * scale * along_x) * factor);
   }
 }
 
-template <class T>
-void forward_planes(const ChannelProblem<T>& p) {
-  using W = Wide<T>;
+template <class T, class S>
+void forward_planes(const ChannelProblem<T, S>& p) {
   const ChannelPlanes<T> planes(p.N, p.C, p.L);
   planes.each_group([&](const auto& group) {
     if (!p.fixed) {
       T total[kTogether][1];
-      const T* const x = p.x;
+      const S* const x = p.x;
       T *const means = p.mean + group.first, *const variances = p.variance + group.first;
       planes.sum(group, total, [&](int64_t) {
-        return [x](int64_t at, auto& t) __attribute__((always_inline)) { W::load(x + at, t[0]); };
+        return [x](int64_t at, auto& t) __attribute__((always_inline)) {
+          load_lanes(x + at, t[0]);
+        };
       });
 #pragma GCC unroll 1
       for (int64_t i = 0; i < group.count; ++i) means[i] = total[i][0] * p.share();
       planes.sum(group, total, [&](int64_t i) {
         return [ x, center = means[i] ](int64_t at, auto& t) __attribute__((always_inline)) {
-          W::load(x + at, t[0]);
+          load_lanes(x + at, t[0]);
           t[0] -= center;
           t[0] *= t[0];
         };
@@ -110,9 +126,8 @@ void forward_planes(const ChannelProblem<T>& p) {
   });
 }
 
-template <class T>
-void backward_planes(const ChannelProblem<T>& p) {
-  using W = Wide<T>;
+template <class T, class S>
+void backward_planes(const ChannelProblem<T, S>& p) {
   const ChannelPlanes<T> planes(p.N, p.C, p.L);
   planes.each_group([&](const auto& group) {
     Channel<T> channels[kTogether];
@@ -123,8 +138,8 @@ void backward_planes(const ChannelProblem<T>& p) {
       planes.sum(group, total, [&](int64_t i) {
         return [ g = p.g, x = p.x, of = channels[i] ](int64_t at, auto& t)
             __attribute__((always_inline)) {
-          W::load(g + at, t[0]);
-          W::load(x + at, t[1]);
+          load_lanes(g + at, t[0]);
+          load_lanes(x + at, t[1]);
           t[1] = t[0] * ((t[1] - of.mean) * of.scale);
         };
       });
@@ -297,11 +312,11 @@ void backward_columns(const ChannelProblem<T>& p) {
   });
 }
 
-template <class T>
-ChannelProblem<T> channel_problem(const ChannelNorm& norm, const Array& x, const Array& mean,
-                                  const Array& variance) {
-  ChannelProblem<T> p{};
-  p.x = x.data<T>();
+template <class T, class S>
+ChannelProblem<T, S> channel_problem(const ChannelNorm& norm, const Array& x, const Array& mean,
+                                     const Array& variance) {
+  ChannelProblem<T, S> p{};
+  p.x = x.data<S>();
   p.N = x.size(0);
   p.C = x.size(1);
   p.L = x.size(2);
@@ -314,26 +329,37 @@ ChannelProblem<T> channel_problem(const ChannelNorm& norm, const Array& x, const
   return p;
 }
 
-template <class T>
+bool are_planes(const Array& x) { return x.size(2) >= (x.dtype() == kFloat64 ? 8 : 16); }
+static_assert(Wide<double>::kWidth == 8 && Wide<float>::kWidth == 16);
+
+template <class T, class S = T>
 void channels_forward(const ChannelNorm& norm, const Array& x, const Array& out, const Array& mean,
                       const Array& variance) {
-  ChannelProblem<T> p = channel_problem<T>(norm, x, mean, variance);
-  p.out = out.data<T>();
-  if (p.L >= Wide<T>::kWidth) return forward_planes(p);
-  forward_columns(p);
+  ChannelProblem<T, S> p = channel_problem<T, S>(norm, x, mean, variance);
+  p.out = out.data<S>();
+  if constexpr (std::is_same_v<T, S>) {
+    if (!are_planes(x)) return forward_columns(p);
+  }
+  forward_planes(p);
 }
 
-template <class T>
+// What backward gives: what is not null.
+struct ChannelGradients {
+  const Array *x, *weight, *bias;
+};
+
+template <class T, class S = T>
 void channels_backward(const ChannelNorm& norm, const Array& g, const Array& x, const Array& mean,
-                       const Array& variance, const Array* g_x, const Array* g_weight,
-                       const Array* g_bias) {
-  ChannelProblem<T> p = channel_problem<T>(norm, x, mean, variance);
-  p.g = g.data<T>();
-  p.out = channel_data<T>(g_x);
-  p.g_weight = channel_data<T>(g_weight);
-  p.g_bias = channel_data<T>(g_bias);
-  if (p.L >= Wide<T>::kWidth) return backward_planes(p);
-  backward_columns(p);
+                       const Array& variance, const ChannelGradients& to) {
+  ChannelProblem<T, S> p = channel_problem<T, S>(norm, x, mean, variance);
+  p.g = g.data<S>();
+  p.out = channel_data<S>(to.x);
+  p.g_weight = channel_data<T>(to.weight);
+  p.g_bias = channel_data<T>(to.bias);
+  if constexpr (std::is_same_v<T, S>) {
+    if (!are_planes(x)) return backward_columns(p);
+  }
+  backward_planes(p);
 }
 
 }  // namespace
@@ -342,7 +368,11 @@ void CpuBackend::normalize_channels(const ChannelNorm& norm, const Array& x, con
                                     const Array& mean, const Array& variance) {
   if (x.numel() == 0) return;
   if (x.dtype() == kFloat64) return channels_forward<double>(norm, x, out, mean, variance);
-  channels_forward<float>(norm, x, out, mean, variance);
+  if (x.dtype() == kFloat32) return channels_forward<float>(norm, x, out, mean, variance);
+  if (are_planes(x)) return channels_forward<float, BFloat16>(norm, x, out, mean, variance);
+  const Array wide = x.to(kFloat32);
+  channels_forward<float>(norm, wide, wide, mean, variance);
+  copy(wide, out);
 }
 
 void CpuBackend::normalize_channels_backward(const ChannelNorm& norm, const Array& g,
@@ -354,10 +384,14 @@ void CpuBackend::normalize_channels_backward(const ChannelNorm& norm, const Arra
     if (g_bias != nullptr) fill(*g_bias, 0);
     return;
   }
-  if (x.dtype() == kFloat64) {
-    return channels_backward<double>(norm, g, x, mean, variance, g_x, g_weight, g_bias);
-  }
-  channels_backward<float>(norm, g, x, mean, variance, g_x, g_weight, g_bias);
+  const ChannelGradients to{g_x, g_weight, g_bias};
+  if (x.dtype() == kFloat64) return channels_backward<double>(norm, g, x, mean, variance, to);
+  if (x.dtype() == kFloat32) return channels_backward<float>(norm, g, x, mean, variance, to);
+  if (are_planes(x)) return channels_backward<float, BFloat16>(norm, g, x, mean, variance, to);
+  const Array wide = g_x != nullptr ? Array::empty(x.shape()) : Array();
+  channels_backward<float>(norm, g.to(kFloat32), x.to(kFloat32), mean, variance,
+                           {g_x != nullptr ? &wide : nullptr, g_weight, g_bias});
+  if (g_x != nullptr) copy(wide, *g_x);
 }
 
 }  // namespace hero::core::cpu

@@ -153,10 +153,19 @@ void take_neighbours(const Found<T>& line, int64_t count, int64_t any_stride, in
   }
 }
 
+// A row of the image as T.
+template <class T, class S>
+const T* row_as(const S* row, int64_t count, T* room) {
+  if constexpr (std::is_same_v<T, S>) return row;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) room[i] = convert<T>(row[i]);
+  return room;
+}
+
 // One line after the other, as many as make a few hundred windows. A line has room for `each`
 // windows, those behind the last one read into the next line; what lies outside of the image is
-// never better.
-template <class T>
+// never better. Elements of S are compared as T.
+template <class T, class S>
 void max_pool_lines(const Array& x, const Window& window, const Array& out, const Array* indices,
                     int64_t begin, int64_t end) {
   const int64_t height = x.shape()[2], width = x.shape()[3];
@@ -166,28 +175,34 @@ void max_pool_lines(const Array& x, const Window& window, const Array& out, cons
   const int64_t inside = std::min(width, pitch - before);
   const int64_t lines = std::clamp<int64_t>(kBlock / each, 1, rows);
   const int64_t length = lines * pitch + taps;
-  const Workspace<T> values(length), best_values(lines * each);
+  const Workspace<T> values(length), best_values(lines * each), room(inside);
   const Workspace<Position<T>> places(length), best_places(lines * each);
   std::fill_n(values.data(), length, lowest<T>());
   std::fill_n(places.data(), length, std::numeric_limits<Position<T>>::max());
   const Found<T> line{values.data(), places.data()}, best{best_values.data(), best_places.data()};
   const auto neighbours = stride == 2 ? take_neighbours<T, 2> : take_neighbours<T, 0>;
   for (int64_t p = begin; p < end; ++p) {
-    const Plane<const T> plane(x, p);
+    const Plane<const S> plane(x, p);
     for (int64_t y = 0; y < rows; y += lines) {
       const int64_t count = std::min(lines, rows - y);
       for (int64_t l = 0; l < count; ++l) {
         const Taps down = taps_at(window, 0, y + l, height);
         const int64_t first = down.start + down.first, last = down.start + down.last;
         const Found<T> to{line.value + l * pitch + before, line.at + l * pitch + before};
-        take_row<T, true>(&plane.at(first, 0), inside, first * width, to);
+        const auto row_of = [&](int64_t row) {
+          return row_as(&plane.at(row, 0), inside, room.data());
+        };
+        take_row<T, true>(row_of(first), inside, first * width, to);
         for (int64_t row = first + 1; row < last; ++row) {
-          take_row<T, false>(&plane.at(row, 0), inside, row * width, to);
+          take_row<T, false>(row_of(row), inside, row * width, to);
         }
       }
       neighbours(line, count * each, stride, taps, best);
       for (int64_t l = 0; l < count; ++l) {
-        std::copy_n(best.value + l * each, columns, &Plane<T>(out, p).at(y + l, 0));
+        S* const to = &Plane<S>(out, p).at(y + l, 0);
+        const T* const value = best.value + l * each;
+#pragma GCC ivdep
+        for (int64_t i = 0; i < columns; ++i) to[i] = convert<S>(value[i]);
         if (indices == nullptr) continue;
         int64_t* const found = &Plane<int64_t>(*indices, p).at(y + l, 0);
         const Position<T>* const at = best.at + l * each;
@@ -300,9 +315,9 @@ void CpuBackend::pool(PoolOp op, const Array& x, const Window& window, const Arr
   dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(planes, planes_grain(out, window), [&](int64_t begin, int64_t end) {
       if (op == PoolOp::max) {
-        if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+        if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>) {
           if (pools_lines(x, window, out, indices)) {
-            return max_pool_lines<T>(x, window, out, indices, begin, end);
+            return max_pool_lines<Compute<T>, T>(x, window, out, indices, begin, end);
           }
         }
         max_pool<T>(x, window, out, indices, begin, end);
