@@ -5,6 +5,7 @@
 // neighbours together again. Only core/cpu/nn/convolve*.cpp includes this.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/nn/convolve.h>
@@ -39,6 +40,13 @@ class PaddedCopies {
  public:
   explicit PaddedCopies(const Convolution& of)
       : of_(of), image_(padded_image_of(of)), room_(of.images * each() + kBehind<T>) {
+    for (int64_t r = 0; r < image_.stride; ++r) {
+      const auto reaching = [&](int64_t x) {
+        return x > r ? std::min(image_.phase, (x - r + image_.stride - 1) / image_.stride) : 0;
+      };
+      const int64_t first = reaching(of.padding[2]), last = reaching(of.padding[2] + of.size[2]);
+      phases_.push_back({first, last, first * image_.stride + r - of.padding[2]});
+    }
     const int64_t channel = image_.channel(), planes = of.images * of.channels;
     std::fill_n(room_.data() + planes * channel, kBehind<T>, T(0));
     parallel_for(planes, std::max<int64_t>(1, kGrain / channel), [&](int64_t begin, int64_t end) {
@@ -68,28 +76,34 @@ class PaddedCopies {
     }
     std::fill(at, to + image_.channel(), T(0));
   }
-  // Columns x = stride i + r of a line, for one r after the other.
+  // Columns x = stride i + r of a line, for one r after the other: elements first .. last of each
+  // lie in the image, where the first of them is column `from`.
+  struct Phase {
+    int64_t first, last, from;
+  };
   void copy_line(const T* from, T* to) const {
-    const int64_t width = of_.size[2], padding = of_.padding[2], stride = image_.stride;
-    const int64_t step = of_.x_strides[4];
-    for (int64_t r = 0; r < stride; ++r, to += image_.phase) {
-      const auto reaching = [&](int64_t x) {
-        return x > r ? std::min(image_.phase, (x - r + stride - 1) / stride) : 0;
-      };
-      const int64_t first = reaching(padding), last = reaching(padding + width);
-      const T* const line = from + (first * stride + r - padding) * step;
-      std::fill(to, to + first, T(0));
-      if (stride * step == 1) {
-        std::memcpy(to + first, line, static_cast<size_t>(last - first) * sizeof(T));
+    const int64_t step = of_.x_strides[4], move = image_.stride * step;
+    for (const Phase& phase : phases_) {
+      const T* const line = from + phase.from * step;
+      const int64_t count = phase.last - phase.first;
+      T* const target = to + phase.first;
+      std::fill(to, target, T(0));
+      if (move == 1) {
+        std::memcpy(target, line, static_cast<size_t>(count) * sizeof(T));
+      } else if (move == 2) {  // loops over a stride that the compiler knows become vectors
+#pragma GCC ivdep
+        for (int64_t i = 0; i < count; ++i) target[i] = line[2 * i];
       } else {
-        for (int64_t i = first; i < last; ++i) to[i] = line[(i - first) * stride * step];
+        for (int64_t i = 0; i < count; ++i) target[i] = line[i * move];
       }
-      std::fill(to + last, to + image_.phase, T(0));
+      std::fill(target + count, to + image_.phase, T(0));
+      to += image_.phase;
     }
   }
 
   const Convolution& of_;
   PaddedImage image_;
+  std::vector<Phase> phases_;
   Workspace<T> room_;
 };
 

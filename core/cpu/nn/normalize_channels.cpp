@@ -45,9 +45,11 @@ struct ChannelProblem {
 };
 
 // The lanes of elements from `from` on.
-template <class T>
-[[gnu::always_inline]] inline void load_lanes(const T* from, typename Wide<T>::type& to) {
-  Wide<T>::load(from, to);
+[[gnu::always_inline]] inline void load_lanes(const float* from, Wide<float>::type& to) {
+  Wide<float>::load(from, to);
+}
+[[gnu::always_inline]] inline void load_lanes(const double* from, Wide<double>::type& to) {
+  Wide<double>::load(from, to);
 }
 [[gnu::always_inline]] inline void load_lanes(const BFloat16* from, Wide<float>::type& to) {
   typedef uint16_t Halves __attribute__((vector_size(32)));
