@@ -51,8 +51,8 @@ struct HalfEnd {
 /// y [images, outputs, places..] = w [outputs, rows] times the windows, and what follows.
 void convolve_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
                    const HalfEnd& end, BFloat16* y);
-/// As convolve_back(), but for the order of sums: one over that convolution's taps in order, and for
-/// each of them its outputs.
+/// As convolve_back(), but for the order of sums: one over that convolution's taps in order, and
+/// for each of them its outputs.
 bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
                         const HalfEnd& end, BFloat16* y);
 /// w [outputs, rows] = y [images, outputs, places..] times the transposed windows: a product over
