@@ -156,9 +156,10 @@ struct Attention : Op {
     return q.size(1) * q.size(3) + k.size(1) * k.size(3) + v.size(1) * v.size(3);
   }
   // Whether q, k and v are the parts of the rows of one array, as one projection gives them. A
-  // GPU's gradients lie as they do, so that split() need not join them.
+  // GPU's gradients lie as they do, so that split() need not join them. Plans still count three
+  // gradients and the joining: no less time and memory than there is.
   static bool are_one(const Array& q, const Array& k, const Array& v) {
-    if (core::kernels_of(q.device()) != DeviceType::cuda || q.size(2) != k.size(2)) return false;
+    if (q.device().type != DeviceType::cuda || q.size(2) != k.size(2)) return false;
     const int64_t row = row_of(q, k, v);
     int64_t at = q.offset();
     for (const Array* x : {&q, &k, &v}) {
