@@ -8,62 +8,74 @@ namespace hero::cuda {
 namespace {
 
 // What a row is multiplied and shifted by; null where there is none. For halves, mean and scale are
-// float.
+// float. Beside float32, the rows of residual and out may be of a half's dtype.
 template <class E>
 struct Norm {
   const E *weight, *bias;
   RowsBeside<E> residual;
   E* sum;
+  RowsBeside<E> out;
   Compute<E>*mean, *scale;
   Compute<E> eps;
   bool centered;
 };
 
-// Elements at.. of the row that begins at `start`, 0 behind its end; with a residual they are the
-// sum, stored and rounded as it is.
 template <class E>
-__device__ RowPack<E> load_row(const Norm<E>& norm, const E* x, int64_t start, int64_t at,
-                               int64_t n, bool whole) {
+__device__ E zero() {
+  return convert<E>(Compute<E>(0));
+}
+
+// Packs of x's row that begins at `start`, 0 behind its end; with a residual they are the sum,
+// stored and rounded as it is.
+template <class E, int kHeld>
+__device__ void load_row(RowPack<E> (&packs)[kHeld], const Norm<E>& norm, const E* x, int64_t start,
+                         int64_t at, int64_t step, int64_t n, bool whole) {
   using A = Compute<E>;
-  RowPack<E> pack = load_pack(x + start, at, n, whole, convert<E>(A(0)));
-  if (norm.residual.bytes == nullptr) return pack;
-  A residual[kRowPack<E>];
-  norm.residual.load(residual, start, at, n, whole);
+  load_packs(packs, x + start, at, step, n, whole, zero<E>());
+  if (norm.residual.bytes == nullptr) return;
+  RowPack<E> beside[kHeld];
+  norm.residual.load(beside, start, at, step, n, whole);
 #pragma unroll
-  for (int j = 0; j < kRowPack<E>; ++j) {
-    pack.value[j] = convert<E>(convert<A>(pack.value[j]) + residual[j]);
+  for (int k = 0; k < kHeld; ++k) {
+    A residual[kRowPack<E>];
+    norm.residual.unpack(beside[k], residual);
+#pragma unroll
+    for (int j = 0; j < kRowPack<E>; ++j) {
+      packs[k].value[j] = convert<E>(convert<A>(packs[k].value[j]) + residual[j]);
+    }
   }
-  if (at < n) store_pack(pack, norm.sum + start, at, n, whole);
-  return pack;
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    if (at + k * step < n) store_pack(packs[k], norm.sum + start, at + k * step, n, whole);
+  }
 }
 
 template <class E>
-__device__ Compute<E> mean_of(const Norm<E>& norm, Team team, Compute<E> sum, int64_t n) {
-  return norm.centered ? team.reduce(sum, SumJoin()) * (Compute<E>(1) / static_cast<Compute<E>>(n))
-                       : Compute<E>(0);
-}
-
-template <class E>
-__device__ Compute<E> scale_of(const Norm<E>& norm, Team team, Compute<E> squares, int64_t n) {
+__device__ Compute<E> mean_of(const Norm<E>& norm, RowTeam team, Compute<E> sum, int64_t n) {
   using A = Compute<E>;
-  return A(1) / math::sqrt(team.reduce(squares, SumJoin()) * (A(1) / static_cast<A>(n)) + norm.eps);
+  return norm.centered ? team.reduce(sum, SumJoin(), A(0), 0) * (A(1) / static_cast<A>(n)) : A(0);
 }
 
-// (x - mean) scale weight + bias, elements at.. of a row; `whole`: the parameters fit packs.
 template <class E>
-__device__ RowPack<E> normalized(const Norm<E>& norm, RowPack<E> pack, Compute<E> mean,
-                                 Compute<E> scale, int64_t at, int64_t n, bool whole) {
+__device__ Compute<E> scale_of(const Norm<E>& norm, RowTeam team, Compute<E> squares, int64_t n) {
+  using A = Compute<E>;
+  const A total = team.reduce(squares, SumJoin(), A(0), 1);
+  return A(1) / math::sqrt(total * (A(1) / static_cast<A>(n)) + norm.eps);
+}
+
+// (x - mean) scale weight + bias of a pack.
+template <class E>
+__device__ RowPack<E> normalized(const Norm<E>& norm, RowPack<E> pack, const RowPack<E>& weight,
+                                 const RowPack<E>& bias, Compute<E> mean, Compute<E> scale) {
   using A = Compute<E>;
   A value[kRowPack<E>];
 #pragma unroll
   for (int j = 0; j < kRowPack<E>; ++j) value[j] = (convert<A>(pack.value[j]) - mean) * scale;
   if (norm.weight != nullptr) {
-    const RowPack<E> weight = load_pack(norm.weight, at, n, whole);
 #pragma unroll
     for (int j = 0; j < kRowPack<E>; ++j) value[j] *= convert<A>(weight.value[j]);
   }
   if (norm.bias != nullptr) {
-    const RowPack<E> bias = load_pack(norm.bias, at, n, whole);
 #pragma unroll
     for (int j = 0; j < kRowPack<E>; ++j) value[j] += convert<A>(bias.value[j]);
   }
@@ -80,45 +92,53 @@ __device__ Compute<E> sum_of(const RowPack<E>& pack) {
   return sum;
 }
 
+// `have`: elements before the row's end.
 template <class E>
-__device__ Compute<E> squares_of(const RowPack<E>& pack, Compute<E> mean, int64_t at, int64_t n) {
+__device__ Compute<E> squares_of(const RowPack<E>& pack, Compute<E> mean, int64_t have) {
   using A = Compute<E>;
   A sum = A(0);
+  if (have <= 0) return sum;
+  const int count = have < kRowPack<E> ? static_cast<int>(have) : kRowPack<E>;
 #pragma unroll
   for (int j = 0; j < kRowPack<E>; ++j) {
     const A centered = convert<A>(pack.value[j]) - mean;
-    if (at + j < n) sum += centered * centered;
+    if (j < count) sum += centered * centered;
   }
   return sum;
 }
 
-template <class E, int kHeld>
-__global__ void __launch_bounds__(1024)
-    normalize_held_kernel(const E* x, E* out, const Norm<E> norm, const RowsOfNorm shape) {
+template <class E, int kHeld, int kMostThreads>
+__global__ void __launch_bounds__(kMostThreads)
+    normalize_held_kernel(const E* x, const Norm<E> norm, const RowsOfNorm shape) {
   using A = Compute<E>;
-  const Team team = shape.team;
+  const RowTeam team = shape.team;
   const int64_t row = team.index(), n = row < shape.rows ? shape.n : 0;
   const int64_t step = int64_t{team.width} * kRowPack<E>,
                 first = int64_t{team.rank()} * kRowPack<E>;
   const int64_t start = n > 0 ? row * n : 0;
-  RowPack<E> held[kHeld];
+  RowPack<E> held[kHeld], weight[kHeld], bias[kHeld];
+  load_row(held, norm, x, start, first, step, n, shape.whole);
   A sum = A(0), squares = A(0);
 #pragma unroll
-  for (int k = 0; k < kHeld; ++k) {
-    held[k] = load_row(norm, x, start, first + k * step, n, shape.whole);
-    sum += sum_of(held[k]);
-  }
+  for (int k = 0; k < kHeld; ++k) sum += sum_of(held[k]);
   const A mean = mean_of(norm, team, sum, shape.n);
 #pragma unroll
-  for (int k = 0; k < kHeld; ++k) squares += squares_of(held[k], mean, first + k * step, n);
+  for (int k = 0; k < kHeld; ++k) squares += squares_of(held[k], mean, n - (first + k * step));
+  // Before the last sum, which hides their way.
+  if (norm.weight != nullptr) {
+    load_packs(weight, norm.weight, first, step, n, shape.whole_parameters, zero<E>());
+  }
+  if (norm.bias != nullptr) {
+    load_packs(bias, norm.bias, first, step, n, shape.whole_parameters, zero<E>());
+  }
   const A scale = scale_of(norm, team, squares, shape.n);
   if (n == 0) return;
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
     const int64_t at = first + k * step;
     if (at >= n) continue;
-    const RowPack<E> result = normalized(norm, held[k], mean, scale, at, n, shape.whole_parameters);
-    store_pack(result, out + start, at, n, shape.whole);
+    norm.out.store(normalized(norm, held[k], weight[k], bias[k], mean, scale), start, at, n,
+                   shape.whole);
   }
   if (team.rank() == 0) {
     norm.mean[row] = mean;
@@ -129,27 +149,33 @@ __global__ void __launch_bounds__(1024)
 // A block a row.
 template <class E>
 __global__ void __launch_bounds__(1024)
-    normalize_long_kernel(const E* x, E* out, const Norm<E> norm, const RowsOfNorm shape) {
+    normalize_long_kernel(const E* x, const Norm<E> norm, const RowsOfNorm shape) {
   using A = Compute<E>;
-  const Team team = shape.team;
+  const RowTeam team = shape.team;
   const int64_t row = team.index(), n = shape.n;
   const int64_t step = int64_t{team.width} * kRowPack<E>,
                 first = int64_t{team.rank()} * kRowPack<E>;
+  RowPack<E> pack[1], weight[1], bias[1];
   A sum = A(0), squares = A(0);
   for (int64_t at = first; at < n; at += step) {
-    sum += sum_of(load_row(norm, x, row * n, at, n, shape.whole));
+    load_row(pack, norm, x, row * n, at, step, n, shape.whole);
+    sum += sum_of(pack[0]);
   }
   // A thread finds here what it has written itself.
   const E* from = (norm.sum != nullptr ? norm.sum : x) + row * n;
   const A mean = mean_of(norm, team, sum, n);
   for (int64_t at = first; at < n; at += step) {
-    squares += squares_of(load_pack(from, at, n, shape.whole), mean, at, n);
+    squares += squares_of(load_pack(from, at, n, shape.whole), mean, n - at);
   }
   const A scale = scale_of(norm, team, squares, n);
   for (int64_t at = first; at < n; at += step) {
-    const RowPack<E> pack = load_pack(from, at, n, shape.whole);
-    store_pack(normalized(norm, pack, mean, scale, at, n, shape.whole_parameters), out + row * n,
-               at, n, shape.whole);
+    pack[0] = load_pack(from, at, n, shape.whole);
+    if (norm.weight != nullptr) {
+      weight[0] = load_pack(norm.weight, at, n, shape.whole_parameters);
+    }
+    if (norm.bias != nullptr) bias[0] = load_pack(norm.bias, at, n, shape.whole_parameters);
+    norm.out.store(normalized(norm, pack[0], weight[0], bias[0], mean, scale), row * n, at, n,
+                   shape.whole);
   }
   if (team.rank() == 0) {
     norm.mean[row] = mean;
@@ -165,27 +191,23 @@ void forward(const RowNorm& given, const Array& x, const Array& out, const Array
                      elements_or_null<E>(given.bias),
                      RowsBeside<E>(given.residual),
                      given.sum != nullptr ? reinterpret_cast<E*>(given.sum->bytes()) : nullptr,
+                     RowsBeside<E>(&out),
                      reinterpret_cast<A*>(mean.bytes()),
                      reinterpret_cast<A*>(scale.bytes()),
                      static_cast<A>(given.eps),
                      given.centered};
   const int64_t rows = x.shape()[0], n = x.shape()[1];
-  RowsOfNorm shape{rows,
-                   n,
-                   {1},
-                   all_fit<E>(n, {&x, &out, given.residual, given.sum}),
-                   all_fit<E>(n, {given.weight, given.bias})};
-  constexpr int kMostHeld = sizeof(E) == 2 ? 2 : 4;  // more would not fit 64 registers
-  const bool small = n <= kWarp * kRowPack<E>;
-  shape.team.width =
-      small ? team_width<E>(n, 1, kWarp) : std::max(kWarp, team_width<E>(n, kMostHeld, 1024));
-  const bool fits = n <= int64_t{shape.team.width} * kMostHeld * kRowPack<E>;
-  const auto kernel = small
-                          ? normalize_held_kernel<E, 1>
-                          : (fits ? normalize_held_kernel<E, kMostHeld> : normalize_long_kernel<E>);
-  launch(given.centered ? "layer_norm" : "rms_norm", kernel, team_blocks(rows, shape.team.width),
-         dim3(static_cast<unsigned>(team_threads(shape.team.width))), 0,
-         reinterpret_cast<const E*>(x.bytes()), reinterpret_cast<E*>(out.bytes()), norm, shape);
+  const RowPlan plan = plan_row<E>(n);
+  const RowsOfNorm shape{rows, n, plan.team, all_fit<E>(n, {&x, &out, given.residual, given.sum}),
+                         all_fit<E>(n, {given.weight, given.bias})};
+  const auto start = [&](auto* kernel) {
+    launch(given.centered ? "layer_norm" : "rms_norm", kernel, plan.blocks(rows), plan.threads(), 0,
+           reinterpret_cast<const E*>(x.bytes()), norm, shape);
+  };
+  if (plan.held == 0) return start(normalize_long_kernel<E>);
+  dispatch_held<E>(plan, [&]<int kHeld, int kMostThreads>() {
+    start(normalize_held_kernel<E, kHeld, kMostThreads>);
+  });
 }
 
 }  // namespace

@@ -4,13 +4,14 @@
 
 #include <hero/cuda/elementwise/elements.cuh>
 #include <hero/cuda/reduce/lines.cuh>
+#include <hero/cuda/reduce/rows.cuh>
 
 namespace hero::cuda {
 
 /// Contiguous rows [rows, n].
 struct RowsOfNorm {
   int64_t rows, n;
-  Team team;
+  RowTeam team;
   bool whole;             ///< all arrays of rows fit packs
   bool whole_parameters;  ///< weight and bias do, which may lie anywhere: shards of many parameters
 };
@@ -31,35 +32,75 @@ struct RowsBeside {
       : bytes(array != nullptr ? array->bytes() : nullptr),
         dtype(array != nullptr ? array->dtype() : kDTypeOf<E>) {}
 
-  /// Elements at.. of the row that begins at `start`, 0 behind its end; `whole` as in load_pack.
-  __device__ void load(Compute<E> (&values)[kRowPack<E>], int64_t start, int64_t at, int64_t n,
-                       bool whole) const {
+  /// Packs at, at + step, ... of the row that begins at `start`, 0 behind its end, as they lie:
+  /// halves in the first half of a pack. `whole` as in load_pack.
+  template <int kHeld>
+  __device__ void load(RowPack<E> (&packs)[kHeld], int64_t start, int64_t at, int64_t step,
+                       int64_t n, bool whole) const {
     if constexpr (std::is_same_v<E, float>) {
       if (dtype != DType::float32) {
-        uint16_t bits[kRowPack<E>];
-        read_vector(reinterpret_cast<const uint16_t*>(bytes) + start + at, n - at, bits, whole);
+        const uint16_t* row = reinterpret_cast<const uint16_t*>(bytes) + start;
+#pragma unroll
+        for (int k = 0; k < kHeld; ++k) packs[k] = halves(row, at + k * step, n, whole);
+        return;
+      }
+    }
+    load_packs(packs, reinterpret_cast<const E*>(bytes) + start, at, step, n, whole,
+               convert<E>(Compute<E>(0)));
+  }
+  /// The numbers of a pack that load() gave.
+  __device__ void unpack(const RowPack<E>& pack, Compute<E> (&values)[kRowPack<E>]) const {
+    if constexpr (std::is_same_v<E, float>) {
+      if (dtype != DType::float32) {
 #pragma unroll
         for (int j = 0; j < kRowPack<E>; ++j) {
-          values[j] = dtype == DType::bfloat16 ? convert<float>(std::bit_cast<BFloat16>(bits[j]))
-                                               : convert<float>(std::bit_cast<Float16>(bits[j]));
+          const auto word = std::bit_cast<uint32_t>(pack.value[j / 2]);
+          const auto bits = static_cast<uint16_t>(j % 2 == 0 ? word : word >> 16);
+          values[j] = dtype == DType::bfloat16 ? convert<float>(std::bit_cast<BFloat16>(bits))
+                                               : convert<float>(std::bit_cast<Float16>(bits));
         }
         return;
       }
     }
-    read_vector(reinterpret_cast<const E*>(bytes) + start + at, n - at, values, whole);
+#pragma unroll
+    for (int j = 0; j < kRowPack<E>; ++j) values[j] = convert<Compute<E>>(pack.value[j]);
   }
-  /// Stores elements at.. of a row, rounded, where rows are of a half's dtype.
+  /// Element i of all.
+  __device__ Compute<E> at(int64_t i) const {
+    if constexpr (std::is_same_v<E, float>) return read_as<float>(bytes, dtype, i);
+    return convert<Compute<E>>(reinterpret_cast<const E*>(bytes)[i]);
+  }
+  /// Stores elements at.. of a row, rounded where rows are of a half's dtype.
   __device__ void store(const RowPack<E>& pack, int64_t start, int64_t at, int64_t n,
                         bool whole) const {
     if constexpr (std::is_same_v<E, float>) {
-      uint16_t bits[kRowPack<E>];
+      if (dtype != DType::float32) {
+        uint16_t bits[kRowPack<E>];
 #pragma unroll
-      for (int j = 0; j < kRowPack<E>; ++j) {
-        bits[j] =
-            dtype == DType::bfloat16 ? BFloat16(pack.value[j]).bits : Float16(pack.value[j]).bits;
+        for (int j = 0; j < kRowPack<E>; ++j) {
+          bits[j] =
+              dtype == DType::bfloat16 ? BFloat16(pack.value[j]).bits : Float16(pack.value[j]).bits;
+        }
+        write_vector(reinterpret_cast<uint16_t*>(bytes) + start + at, n - at, bits, whole);
+        return;
       }
-      write_vector(reinterpret_cast<uint16_t*>(bytes) + start + at, n - at, bits, whole);
     }
+    store_pack(pack, reinterpret_cast<E*>(bytes) + start, at, n, whole);
+  }
+
+ private:
+  // Four halves at.. of a row in the first two words.
+  __device__ static RowPack<float> halves(const uint16_t* row, int64_t at, int64_t n, bool whole) {
+    Pack<uint32_t, 2> words{};
+    if (whole && at + 4 <= n) {
+      words = *reinterpret_cast<const Pack<uint32_t, 2>*>(row + at);
+    } else {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (at + j < n) words.at[j / 2] |= uint32_t{row[at + j]} << (j % 2 * 16);
+      }
+    }
+    return {{std::bit_cast<float>(words.at[0]), std::bit_cast<float>(words.at[1]), 0.0f, 0.0f}};
   }
 };
 
