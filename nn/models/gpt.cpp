@@ -6,6 +6,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/allocator.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/models/blocks.h>
@@ -13,6 +14,39 @@
 #include <hero/nn/without_hooks.h>
 
 namespace hero::nn {
+
+namespace before_linear {
+
+// A norm that a linear layer alone reads: under Autocast it has autocast's dtype, to which the
+// layer would cast it. Not where a hook, or what replaced a reader, would see that.
+class LayerNorm : public nn::LayerNorm {
+ public:
+  using nn::LayerNorm::LayerNorm;
+  Tensor forward(const Tensor& x) override {
+    const hero::detail::HalfNorms half(read_by_linear());
+    return nn::LayerNorm::forward(x);
+  }
+  std::vector<const Module*> readers;
+
+ protected:
+  SumAndNorm forward_sum(const Tensor& x, const Tensor& residual) override {
+    const hero::detail::HalfNorms half(read_by_linear());
+    return nn::LayerNorm::forward_sum(x, residual);
+  }
+
+ private:
+  bool read_by_linear() const {
+    return !has_hooks_for_values() && !readers.empty() &&
+           std::none_of(readers.begin(), readers.end(),
+                        [](const Module* reader) { return reader->has_hooks(); });
+  }
+};
+
+void set_readers(nn::LayerNorm& norm, const std::vector<const Module*>& readers) {
+  static_cast<LayerNorm&>(norm).readers = readers;
+}
+
+}  // namespace before_linear
 
 namespace {
 
@@ -124,10 +158,13 @@ Tensor FeedForward::fused(const Tensor& x) {
 }
 
 Block::Block(const GPTConfig& config)
-    : ln_1(add<LayerNorm>("ln_1", Shape{config.n_embd}, gpt_norm_options(config))),
+    : ln_1(add<before_linear::LayerNorm>("ln_1", Shape{config.n_embd}, gpt_norm_options(config))),
       attn(add<CausalSelfAttention>("attn", config)),
-      ln_2(add<LayerNorm>("ln_2", Shape{config.n_embd}, gpt_norm_options(config))),
-      mlp(add<FeedForward>("mlp", config)) {}
+      ln_2(add<before_linear::LayerNorm>("ln_2", Shape{config.n_embd}, gpt_norm_options(config))),
+      mlp(add<FeedForward>("mlp", config)) {
+  before_linear::set_readers(ln_1, {&attn, &attn.c_attn});
+  before_linear::set_readers(ln_2, {&mlp, &mlp.c_fc});
+}
 
 Tensor Block::operator()(const Tensor& x, KeyValueCache& cache, size_t layer) {
   return run_hooked({x}, [&](const Tensors& in) -> Tensors {
@@ -156,7 +193,7 @@ GPT::Transformer::Transformer(const GPTConfig& config)
     : wte(add<Embedding>("wte", config.vocab_size, config.n_embd)),
       wpe(config.rotary ? nullptr : &add<Embedding>("wpe", config.block_size, config.n_embd)),
       h(add<ModuleListOf<Block>>("h")),
-      ln_f(add<LayerNorm>("ln_f", Shape{config.n_embd}, gpt_norm_options(config))) {
+      ln_f(add<before_linear::LayerNorm>("ln_f", Shape{config.n_embd}, gpt_norm_options(config))) {
   core::check_room("GPT", config.n_layer);
   for (int64_t i = 0; i < config.n_layer; ++i) h.append(config);
 }
@@ -171,6 +208,7 @@ GPT::GPT(const GPTConfig& config)
       }()),
       config_(config) {
   if (config.tie_weights) lm_head.weight = transformer.wte.weight;
+  before_linear::set_readers(transformer.ln_f, {&lm_head});
   init_parameters();
 }
 

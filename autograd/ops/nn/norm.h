@@ -17,6 +17,20 @@ Tensor per_channel(const Tensor& parameter, int ndim);
 /// forward pass is being repeated.
 void update_running(const Tensor& running, const Array& batch, double momentum, double factor);
 
+/// While one lives, layer_norm() and add_layer_norm() of float32 under Autocast give the norm in
+/// autocast's dtype, with the bits of a cast behind them, and take its gradient in it. For norms
+/// that only operations read which would cast them. One thread's; `on` false changes nothing.
+class HalfNorms {
+ public:
+  explicit HalfNorms(bool on);
+  ~HalfNorms();
+  HalfNorms(const HalfNorms&) = delete;
+  HalfNorms& operator=(const HalfNorms&) = delete;
+
+ private:
+  bool before_;
+};
+
 /// \name Throw unless x is floating and a parameter, where there is one, has the shape.
 /// \{
 void check_floating(const char* op, const Tensor& x);

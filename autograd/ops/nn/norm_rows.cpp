@@ -12,6 +12,19 @@ namespace hero {
 
 namespace {
 
+thread_local bool half_norms = false;
+
+// The dtype of a norm of x.
+DType norm_dtype(const Tensor& x) {
+  const bool half = half_norms && autocast_enabled() && x.dtype() == kFloat32;
+  return half ? autocast_options().dtype : x.dtype();
+}
+
+// Whether kernels for rows of `x` write a norm of `norm` and read its gradient as they lie.
+bool takes_norm(DType x, DType norm) {
+  return x == kFloat32 && (norm == kBFloat16 || norm == kFloat16);
+}
+
 // The machine epsilon of what norms of `dtype` are computed in.
 double machine_epsilon(DType dtype) {
   return dtype == kFloat64 ? std::numeric_limits<double>::epsilon()
@@ -32,7 +45,9 @@ struct NormalizeRows : MultiOp {
   double eps;
   bool centered;
   DType mixed;  // that of x and the parameters together, in which all is computed
-  NormalizeRows(Has h, double e, bool c, DType m) : has(h), eps(e), centered(c), mixed(m) {}
+  DType norm;   // that of the norm
+  NormalizeRows(Has h, double e, bool c, DType m, DType n)
+      : has(h), eps(e), centered(c), mixed(m), norm(n) {}
   const char* name() const override {
     if (kResidual) return centered ? "add_layer_norm" : "add_rms_norm";
     return centered ? "layer_norm" : "rms_norm";
@@ -46,16 +61,17 @@ struct NormalizeRows : MultiOp {
     const Array scale = center.empty_like();
     stash(center, 0);
     stash(scale, 1);
-    core::RowNorm norm{has.weight ? &weight : nullptr, has.bias ? &bias : nullptr, eps, centered};
+    core::RowNorm rows{has.weight ? &weight : nullptr, has.bias ? &bias : nullptr, eps, centered};
     std::vector<Array> outputs;
     if (kResidual) {
       outputs.push_back(x.empty_like());
-      norm.residual = &inputs[1];
-      norm.sum = &outputs[0];
+      rows.residual = &inputs[1];
+      rows.sum = &outputs[0];
     }
-    const Array out = x.empty_like();
-    core::backend(x.device()).normalize_rows(norm, x, out, center, scale);
-    outputs.push_back(out.to(inputs[0].dtype()));
+    const DType direct = takes_norm(x.dtype(), norm) ? norm : x.dtype();
+    const Array out = Array::empty(x.shape(), direct, x.device());
+    core::backend(x.device()).normalize_rows(rows, x, out, center, scale);
+    outputs.push_back(out.to(norm));
     return outputs;
   }
 
@@ -89,15 +105,17 @@ struct NormalizeRows : MultiOp {
     const Array g_weight = Array::empty({x.size(1)}, x.dtype(), x.device());
     const Array g_bias = g_weight.empty_like();
     const Array beside = g_sum.defined() ? operand(g_sum.array()) : Array();
-    core::RowNorm norm{has.weight ? &weight : nullptr, nullptr, eps, centered};
-    if (g_sum.defined()) norm.g_sum = &beside;
+    core::RowNorm rows{has.weight ? &weight : nullptr, nullptr, eps, centered};
+    if (g_sum.defined()) rows.g_sum = &beside;
     Array g_residual = g_x;
     if (kResidual && needs(1) && input_spec(1).dtype != input_spec(0).dtype) {
       g_residual = Array::empty(x.shape(), input_spec(1).dtype, x.device());
-      norm.g_residual = &g_residual;
+      rows.g_residual = &g_residual;
     }
+    const bool direct = takes_norm(x.dtype(), g.dtype());
+    const Array g_norm = direct ? g.array().contiguous() : operand(g.array());
     core::backend(x.device())
-        .normalize_rows_backward(norm, operand(g.array()), x, stashed(0), stashed(1), g_x,
+        .normalize_rows_backward(rows, g_norm, x, stashed(0), stashed(1), g_x,
                                  has.weight ? &g_weight : nullptr, has.bias ? &g_bias : nullptr);
     Grads grads{Tensor(g_x)};
     if (has.weight) grads.push_back(Tensor(g_weight));
@@ -121,7 +139,7 @@ struct NormalizeRows : MultiOp {
                               : x * rsqrt(hero::mean(square(x), {1}, true) + eps);
     return detail::scale_and_shift(y, has.weight ? in[1] : Tensor(),
                                    has.bias ? in.back() : Tensor())
-        .to(in[0].dtype());
+        .to(norm);
   }
 
   Array operand(const Array& array) const { return detail::fused_operand(array.to(mixed)); }
@@ -154,14 +172,14 @@ struct Parameters {
 // Outputs of rows of x's last `trailing` dimensions, and of those of a residual.
 template <bool kResidual>
 std::vector<Tensor> record_rows(std::vector<Tensor> inputs, int trailing, const Parameters& p) {
-  const DType mixed = p.beside(inputs[0].dtype());
+  const DType mixed = p.beside(inputs[0].dtype()), norm = norm_dtype(inputs[0]);
   const Shape shape = inputs[0].shape(), flat = rows_of(shape, trailing);
   for (Tensor& x : inputs) x = reshape(x, flat);
   const typename NormalizeRows<kResidual>::Has has{p.weight.defined(), p.bias.defined()};
   if (has.weight) inputs.push_back(reshape(p.weight, {flat[1]}));
   if (has.bias) inputs.push_back(reshape(p.bias, {flat[1]}));
   std::vector<Tensor> outputs =
-      record_multi_list(NormalizeRows<kResidual>(has, p.eps, p.centered, mixed), inputs);
+      record_multi_list(NormalizeRows<kResidual>(has, p.eps, p.centered, mixed, norm), inputs);
   for (Tensor& output : outputs) output = reshape(output, shape);
   return outputs;
 }
@@ -210,6 +228,9 @@ SumAndNorm add_and_normalize(const Tensor& x, const Tensor& residual, int traili
 }
 
 }  // namespace
+
+detail::HalfNorms::HalfNorms(bool on) : before_(half_norms) { half_norms = half_norms || on; }
+detail::HalfNorms::~HalfNorms() { half_norms = before_; }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {

@@ -23,15 +23,20 @@ std::byte* row_bytes(const Array& rows, int64_t r, int64_t n) {
   return rows.bytes() + r * n * item_size(rows.dtype());
 }
 
+// Row r of `rows`, which may be of a half's dtype: where it lies, or widened into `wide`, which has
+// room for a row.
+template <class T>
+const T* row_of(const Array& rows, int64_t r, int64_t n, T* wide) {
+  const std::byte* bytes = row_bytes(rows, r, n);
+  if (rows.dtype() == kDTypeOf<T>) return reinterpret_cast<const T*>(bytes);
+  converter(rows.dtype(), kDTypeOf<T>)(n, bytes, 1, reinterpret_cast<std::byte*>(wide), 1);
+  return wide;
+}
+
 // sum = x + row r of the residual; `wide` has room for a row.
 template <class T>
 void add_residual(const T* x, const Array& residual, int64_t r, int64_t n, T* wide, T* sum) {
-  const std::byte* bytes = row_bytes(residual, r, n);
-  const T* row = reinterpret_cast<const T*>(bytes);
-  if (residual.dtype() != kDTypeOf<T>) {
-    converter(residual.dtype(), kDTypeOf<T>)(n, bytes, 1, reinterpret_cast<std::byte*>(wide), 1);
-    row = wide;
-  }
+  const T* row = row_of(residual, r, n, wide);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) sum[i] = x[i] + row[i];
 }
@@ -118,16 +123,21 @@ void forward(const RowNorm& norm, const Array& x, const Array& out, const Array&
   const int64_t n = x.shape()[1];
   const T* from = x.data<T>();
   T* sum = norm.residual != nullptr ? norm.sum->data<T>() : nullptr;
-  T *to = out.data<T>(), *means = mean.data<T>(), *scales = scale.data<T>();
+  T *means = mean.data<T>(), *scales = scale.data<T>();
+  const ConvertFn narrow =
+      out.dtype() != kDTypeOf<T> ? converter(kDTypeOf<T>, out.dtype()) : nullptr;
   parallel_for(x.shape()[0], std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-    const Workspace<T> wide(sum != nullptr ? n : 0);
+    const Workspace<T> wide(sum != nullptr ? n : 0), result(narrow != nullptr ? n : 0);
     for (int64_t r = begin; r < end; ++r) {
       const T* row = from + r * n;
       if (sum != nullptr) {
         add_residual(row, *norm.residual, r, n, wide.data(), sum + r * n);
         row = sum + r * n;
       }
-      forward_row(norm, row, n, to + r * n, means[r], scales[r]);
+      std::byte* to = row_bytes(out, r, n);
+      T* norms = narrow != nullptr ? result.data() : reinterpret_cast<T*>(to);
+      forward_row(norm, row, n, norms, means[r], scales[r]);
+      if (narrow != nullptr) narrow(n, reinterpret_cast<std::byte*>(norms), 1, to, 1);
     }
   });
 }
@@ -138,20 +148,20 @@ void backward(const RowNorm& norm, const Array& g, const Array& x, const Array& 
   const int64_t rows = x.shape()[0], n = x.shape()[1];
   const int64_t height = std::max(kStripRows, (rows + kMostStrips - 1) / kMostStrips);
   const int64_t strips = (rows + height - 1) / height;
-  const T *gradient = g.data<T>(), *from = x.data<T>(), *g_sum = data_or_null<T>(norm.g_sum);
+  const T *from = x.data<T>(), *g_sum = data_or_null<T>(norm.g_sum);
   const T *means = mean.data<T>(), *scales = scale.data<T>();
   T* to = g_x.data<T>();
   const ConvertFn narrow =
       norm.g_residual != nullptr ? converter(g_x.dtype(), norm.g_residual->dtype()) : nullptr;
   const Workspace<T> sums(strips * 2 * n);
   parallel_for(strips, 1, [&](int64_t begin, int64_t end) {
-    const Workspace<T> scaled(n);
+    const Workspace<T> scaled(n), wide(g.dtype() != kDTypeOf<T> ? n : 0);
     for (int64_t s = begin; s < end; ++s) {
       T* of_weight = sums.data() + s * 2 * n;
       T* of_bias = of_weight + n;
       std::fill_n(of_weight, 2 * n, T(0));
       for (int64_t r = s * height; r < std::min(rows, (s + 1) * height); ++r) {
-        const T *row_g = gradient + r * n, *row_x = from + r * n;
+        const T *row_g = row_of(g, r, n, wide.data()), *row_x = from + r * n;
         backward_row(norm, row_g, row_x, g_sum != nullptr ? g_sum + r * n : nullptr, n, means[r],
                      scales[r], to + r * n, scaled.data());
         if (norm.g_residual != nullptr) {

@@ -7,6 +7,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/nn/norm.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -135,6 +136,47 @@ TEST_CASE("a sum and its norm in one operation: what it keeps, and when it is tw
                                                                          "normalized_shape [2]"));
   CHECK_THROWS_WITH(add_rms_norm(in[0], in[1], ones({2})),
                     ContainsSubstring("add_rms_norm: weight has shape [2]"));
+}
+
+TEST_CASE("norms in the dtype of autocast have the bits of a cast behind them, and so gradients") {
+  for (const DType half : {kBFloat16, kFloat16}) {
+    for (const DType of_residual : {kFloat32, half}) {
+      for (const int64_t n : {int64_t{700}, int64_t{5}, int64_t{1}}) {
+        Tensors inputs = inputs_of({{3, n}, {3, n}, {n}, {n}}, kFloat32);
+        inputs[1] = inputs[1].detach().to(of_residual).requires_grad_();
+        const auto norms = [&](bool direct) {
+          return [=](const Tensors& x) -> Tensors {
+            const detail::HalfNorms half_norms(direct);
+            const auto [sum, norm] = add_layer_norm(x[0], x[1], {n}, x[2], x[3], 0.1);
+            const Tensor alone = layer_norm(x[0], {n}, x[2], {}, 0.1);
+            CHECK(norm.dtype() == (direct ? half : kFloat32));
+            CHECK(alone.dtype() == norm.dtype());
+            CHECK(sum.dtype() == kFloat32);
+            return {sum, norm.to(half), alone.to(half)};
+          };
+        };
+        const Autocast autocast({.dtype = half});
+        const Tensors found = outputs_and_gradients(norms(true), inputs);
+        const Tensors expected = outputs_and_gradients(norms(false), inputs);
+        REQUIRE(found.size() == expected.size());
+        for (size_t i = 0; i < found.size(); ++i) {
+          INFO(name(half) << ", residual " << name(of_residual) << ", n " << n << ", result " << i);
+          CHECK(same(found[i].array(), expected[i].array()));
+        }
+      }
+    }
+  }
+  // Recorded backward passes too; without autocast nothing changes.
+  const Tensors in = inputs_of({{2, 3}, {2, 3}, {3}, {3}}, kFloat32);
+  const detail::HalfNorms half_norms(true);
+  CHECK(fused_sum(in).norm.dtype() == kFloat32);
+  const Autocast autocast;
+  const Tensor loss = sum(square(fused_sum(in).norm.to(kFloat32)));
+  const Tensor g = grad({loss}, {in[0]}, {.retain_graph = true})[0];
+  const Tensor recorded = grad({loss}, {in[0]}, {.create_graph = true})[0];
+  CHECK(recorded.requires_grad());
+  CHECK(largest_difference(g, recorded) < 0.01);  // bfloat16's spacing
+  CHECK(fused_sum(inputs_of({{2, 3}, {2, 3}, {3}, {3}}, kFloat64)).norm.dtype() == kFloat64);
 }
 
 TEST_CASE("a sum and its norm give the same bits at one, two and three threads",
