@@ -3,7 +3,6 @@
 // each and slice.
 #include <hero/cuda/cuda_backend.cuh>
 #include <hero/cuda/reduce/lines.cuh>
-#include <hero/cuda/reduce/rows.cuh>
 
 namespace hero::cuda {
 
@@ -15,7 +14,7 @@ using core::SoftmaxKind;
 struct RowsShape {
   Layout x, out;
   int64_t rows, n;
-  RowTeam team;
+  Team team;
   bool log, whole;
 };
 
@@ -24,53 +23,51 @@ __device__ E minus_infinity() {
   return convert<E>(-std::numeric_limits<Compute<E>>::infinity());
 }
 
-template <class E, int kHeld, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads)
+template <class E, int kHeld>
+__global__ void __launch_bounds__(1024)
     softmax_held_kernel(const E* x, E* out, const RowsShape shape) {
   using A = Compute<E>;
-  constexpr A kNone = -std::numeric_limits<A>::infinity();
-  const RowTeam team = shape.team;
+  const Team team = shape.team;
   const int64_t row = team.index(), n = row < shape.rows ? shape.n : 0;
-  const int64_t step = int64_t{team.width} * kRowPack<E>,
-                first = int64_t{team.rank()} * kRowPack<E>;
-  RowPack<E> pack[kHeld];
-  load_packs(pack, x + shape.x.at(n > 0 ? row : 0), first, step, n, shape.whole,
-             minus_infinity<E>());
+  const E* from = x + shape.x.at(n > 0 ? row : 0);
   A value[kHeld][kRowPack<E>];
-  A top = kNone;
+  A top = -std::numeric_limits<A>::infinity();
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
+    const int64_t at = int64_t{k * team.width + team.rank()} * kRowPack<E>;
+    const RowPack<E> pack = load_pack(from, at, n, shape.whole, minus_infinity<E>());
 #pragma unroll
     for (int j = 0; j < kRowPack<E>; ++j) {
-      value[k][j] = convert<A>(pack[k].value[j]);
+      value[k][j] = convert<A>(pack.value[j]);
       top = value[k][j] > top ? value[k][j] : top;
     }
   }
-  top = team.reduce(top, MaxJoin(), kNone, 0);
+  top = team.reduce(top, MaxJoin());
   A sum = A(0);
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
+    const int64_t at = int64_t{k * team.width + team.rank()} * kRowPack<E>;
 #pragma unroll
     for (int j = 0; j < kRowPack<E>; ++j) {
-      // Behind a row's end are zeros; or NaN where all of the row are -infinity, and its sum is
-      // NaN.
-      const A centered = value[k][j] - top, term = exp_of<E>(centered);
+      // A row of -infinity is NaN; what lies behind a row's end is not in the sum.
+      const A term = at + j < n ? exp_of<E>(value[k][j] - top) : A(0);
       sum += term;
-      value[k][j] = shape.log ? centered : term;
+      value[k][j] = shape.log ? value[k][j] - top : term;
     }
   }
-  sum = team.reduce(sum, SumJoin(), A(0), 1);
-  const A scale = A(1) / sum, shift = shape.log ? math::log(sum) : A(0);
+  sum = team.reduce(sum, SumJoin());
+  const A scale = A(1) / sum, shift = math::log(sum);
   E* to = out + shape.out.at(n > 0 ? row : 0);
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    const int64_t at = first + k * step;
+    const int64_t at = int64_t{k * team.width + team.rank()} * kRowPack<E>;
     if (at >= n) continue;
+    RowPack<E> pack;
 #pragma unroll
     for (int j = 0; j < kRowPack<E>; ++j) {
-      pack[k].value[j] = convert<E>(shape.log ? value[k][j] - shift : value[k][j] * scale);
+      pack.value[j] = convert<E>(shape.log ? value[k][j] - shift : value[k][j] * scale);
     }
-    store_pack(pack[k], to, at, n, shape.whole);
+    store_pack(pack, to, at, n, shape.whole);
   }
 }
 
@@ -85,7 +82,7 @@ template <class E>
 __global__ void __launch_bounds__(1024)
     softmax_long_kernel(const E* x, E* out, const RowsShape shape) {
   using A = Compute<E>;
-  const RowTeam team = shape.team;
+  const Team team = shape.team;
   const int64_t row = team.index(), step = int64_t{team.width} * kRowPack<E>;
   const E* from = x + shape.x.at(row);
   E* to = out + shape.out.at(row);
@@ -97,7 +94,7 @@ __global__ void __launch_bounds__(1024)
     for (int j = 0; j < kRowPack<E>; ++j) value[j] = convert<A>(pack.value[j]);
     add_terms<E>(all, value);
   }
-  all = team.reduce(all, MaxSumJoin<E>(), no_terms<E>(), 0);
+  all = team.reduce(all, MaxSumJoin<E>());
   const A scale = A(1) / all.sum, shift = math::log(all.sum);
   for (int64_t at = int64_t{team.rank()} * kRowPack<E>; at < shape.n; at += step) {
     RowPack<E> pack = load_pack(from, at, shape.n, shape.whole);
@@ -140,72 +137,54 @@ __device__ E backward_value(bool log, E g_of, E y_of, Compute<E> sum) {
   return convert<E>(log ? g - exp_of<E>(y) * sum : y * (g - sum));
 }
 
-// What backward sums over a pack.
-template <class E>
-__device__ Compute<E> backward_terms(bool log, const RowPack<E>& g, const RowPack<E>& y) {
-  using A = Compute<E>;
-  A sum = A(0);
-#pragma unroll
-  for (int j = 0; j < kRowPack<E>; ++j) {
-    sum += backward_term(log, convert<A>(g.value[j]), convert<A>(y.value[j]));
-  }
-  return sum;
-}
-template <class E>
-__device__ RowPack<E> backward_pack(bool log, RowPack<E> g, const RowPack<E>& y, Compute<E> sum) {
-#pragma unroll
-  for (int j = 0; j < kRowPack<E>; ++j) {
-    g.value[j] = backward_value(log, g.value[j], y.value[j], sum);
-  }
-  return g;
-}
-
-template <class E, int kHeld, int kMostThreads>
-__global__ void __launch_bounds__(kMostThreads)
-    softmax_backward_held_kernel(const E* g, const Layout gradients, const E* y, E* out,
-                                 const RowsShape shape) {
-  using A = Compute<E>;
-  const RowTeam team = shape.team;
-  const int64_t row = team.index(), n = row < shape.rows ? shape.n : 0, place = n > 0 ? row : 0;
-  const int64_t step = int64_t{team.width} * kRowPack<E>,
-                first = int64_t{team.rank()} * kRowPack<E>;
-  RowPack<E> held_g[kHeld], held_y[kHeld];
-  load_packs(held_g, g + gradients.at(place), first, step, n, shape.whole, convert<E>(A(0)));
-  load_packs(held_y, y + shape.x.at(place), first, step, n, shape.whole, convert<E>(A(0)));
-  A sum = A(0);
-#pragma unroll
-  for (int k = 0; k < kHeld; ++k) sum += backward_terms(shape.log, held_g[k], held_y[k]);
-  sum = team.reduce(sum, SumJoin(), A(0), 0);
-  E* to = out + shape.out.at(place);
-#pragma unroll
-  for (int k = 0; k < kHeld; ++k) {
-    const int64_t at = first + k * step;
-    if (at < n)
-      store_pack(backward_pack(shape.log, held_g[k], held_y[k], sum), to, at, n, shape.whole);
-  }
-}
-
-// A block a row, which is read twice.
-template <class E>
+// kHeld packs a thread stay in registers; 0: the row is read twice.
+template <class E, int kHeld>
 __global__ void __launch_bounds__(1024)
-    softmax_backward_long_kernel(const E* g, const Layout gradients, const E* y, E* out,
+    softmax_backward_rows_kernel(const E* g, const Layout gradients, const E* y, E* out,
                                  const RowsShape shape) {
   using A = Compute<E>;
-  const RowTeam team = shape.team;
-  const int64_t row = team.index(), n = shape.n, step = int64_t{team.width} * kRowPack<E>;
-  const int64_t first = int64_t{team.rank()} * kRowPack<E>;
-  const E *from_g = g + gradients.at(row), *from_y = y + shape.x.at(row);
-  E* to = out + shape.out.at(row);
+  constexpr int kKept = kHeld > 0 ? kHeld : 1;
+  const Team team = shape.team;
+  const int64_t row = team.index(), n = row < shape.rows ? shape.n : 0;
+  const int64_t step = int64_t{team.width} * kRowPack<E>, place = n > 0 ? row : 0;
+  const E *from_g = g + gradients.at(place), *from_y = y + shape.x.at(place);
+  E* to = out + shape.out.at(place);
+  RowPack<E> held_g[kKept], held_y[kKept];
   A sum = A(0);
-  for (int64_t at = first; at < n; at += step) {
-    const RowPack<E> of_g = load_pack(from_g, at, n, shape.whole, convert<E>(A(0)));
-    sum += backward_terms(shape.log, of_g, load_pack(from_y, at, n, shape.whole, convert<E>(A(0))));
+  const auto add = [&](int k, int64_t at) {
+    held_g[k] = load_pack(from_g, at, n, shape.whole, convert<E>(A(0)));
+    held_y[k] = load_pack(from_y, at, n, shape.whole, convert<E>(A(0)));
+#pragma unroll
+    for (int j = 0; j < kRowPack<E>; ++j) {
+      sum +=
+          backward_term(shape.log, convert<A>(held_g[k].value[j]), convert<A>(held_y[k].value[j]));
+    }
+  };
+  const auto finish = [&](int k, int64_t at) {
+    RowPack<E> pack;
+#pragma unroll
+    for (int j = 0; j < kRowPack<E>; ++j) {
+      pack.value[j] = backward_value(shape.log, held_g[k].value[j], held_y[k].value[j], sum);
+    }
+    store_pack(pack, to, at, n, shape.whole);
+  };
+  const int64_t first = int64_t{team.rank()} * kRowPack<E>;
+  if constexpr (kHeld > 0) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) add(k, first + k * step);
+  } else {
+    for (int64_t at = first; at < n; at += step) add(0, at);
   }
-  sum = team.reduce(sum, SumJoin(), A(0), 0);
-  for (int64_t at = first; at < n; at += step) {
-    const RowPack<E> of_g = load_pack(from_g, at, n, shape.whole);
-    const RowPack<E> of_y = load_pack(from_y, at, n, shape.whole);
-    store_pack(backward_pack(shape.log, of_g, of_y, sum), to, at, n, shape.whole);
+  sum = team.reduce(sum, SumJoin());
+  if constexpr (kHeld > 0) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) finish(k, first + k * step);
+  } else {
+    for (int64_t at = first; at < n; at += step) {
+      held_g[0] = load_pack(from_g, at, n, shape.whole);
+      held_y[0] = load_pack(from_y, at, n, shape.whole);
+      finish(0, at);
+    }
   }
 }
 
@@ -231,6 +210,11 @@ __global__ void softmax_backward_lines_kernel(const E* g, const Lines gradients,
   }
 }
 
+// Packs of a row that a thread keeps; more halves would not fit 64 registers.
+template <class E>
+constexpr int kMostHeld = sizeof(E) == 2 ? 2 : 4;
+constexpr int kMostThreads = 1024;
+
 // An array whose lines can be read well: itself, or a copy.
 Array readable(const Array& x, int dim) {
   const Lines lines(x, dim);
@@ -252,17 +236,18 @@ void softmax_as(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
            elements<E>(x), target, in, to, log);
     return;
   }
-  const RowPlan plan = plan_row<E>(in.n);
-  const RowsShape shape{
-      in.starts, to.starts, in.count, in.n, plan.team, log, in.whole<E>(x) && to.whole<E>(out)};
-  const auto start = [&](auto* kernel) {
-    launch("softmax", kernel, plan.blocks(in.count), plan.threads(), 0, elements<E>(x), target,
-           shape);
-  };
-  if (plan.held == 0) return start(softmax_long_kernel<E>);
-  dispatch_held<E>(plan, [&]<int kHeld, int kMostThreads>() {
-    start(softmax_held_kernel<E, kHeld, kMostThreads>);
-  });
+  RowsShape shape{in.starts, to.starts, in.count, in.n, {1}, log, false};
+  shape.whole = in.whole<E>(x) && to.whole<E>(out);
+  const bool small = in.n <= kWarp * kRowPack<E>;
+  shape.team.width = team_width<E>(in.n, small ? 1 : kMostHeld<E>, kMostThreads);
+  if (shape.team.width < kWarp && !small) shape.team.width = kWarp;
+  const bool fits = in.n <= int64_t{shape.team.width} * kMostHeld<E> * kRowPack<E>;
+  const auto kernel = small
+                          ? softmax_held_kernel<E, 1>
+                          : (fits ? softmax_held_kernel<E, kMostHeld<E>> : softmax_long_kernel<E>);
+  launch("softmax", kernel, team_blocks(in.count, shape.team.width),
+         dim3(static_cast<unsigned>(team_threads(shape.team.width))), 0, elements<E>(x), target,
+         shape);
 }
 
 template <class E>
@@ -276,17 +261,18 @@ void softmax_backward_as(SoftmaxKind kind, const Array& g, const Array& y, int d
            dim3(kThreads), 0, elements<E>(g), gradients, elements<E>(y), outputs, target, to, log);
     return;
   }
-  const RowPlan plan = plan_row<E>(outputs.n);
-  const bool whole = gradients.whole<E>(g) && outputs.whole<E>(y) && to.whole<E>(out);
-  const RowsShape shape{outputs.starts, to.starts, outputs.count, outputs.n, plan.team, log, whole};
-  const auto start = [&](auto* kernel) {
-    launch("softmax_backward", kernel, plan.blocks(outputs.count), plan.threads(), 0,
-           elements<E>(g), gradients.starts, elements<E>(y), target, shape);
-  };
-  if (plan.held == 0) return start(softmax_backward_long_kernel<E>);
-  dispatch_held<E>(plan, [&]<int kHeld, int kMostThreads>() {
-    start(softmax_backward_held_kernel<E, kHeld, kMostThreads>);
-  });
+  RowsShape shape{outputs.starts, to.starts, outputs.count, outputs.n, {1}, log, false};
+  shape.whole = gradients.whole<E>(g) && outputs.whole<E>(y) && to.whole<E>(out);
+  const bool small = outputs.n <= kWarp * kRowPack<E>;
+  shape.team.width = team_width<E>(outputs.n, small ? 1 : kMostHeld<E>, kMostThreads);
+  if (shape.team.width < kWarp && !small) shape.team.width = kWarp;
+  const bool fits = outputs.n <= int64_t{shape.team.width} * kMostHeld<E> * kRowPack<E>;
+  const auto kernel = small ? softmax_backward_rows_kernel<E, 1>
+                            : (fits ? softmax_backward_rows_kernel<E, kMostHeld<E>>
+                                    : softmax_backward_rows_kernel<E, 0>);
+  launch("softmax_backward", kernel, team_blocks(outputs.count, shape.team.width),
+         dim3(static_cast<unsigned>(team_threads(shape.team.width))), 0, elements<E>(g),
+         gradients.starts, elements<E>(y), target, shape);
 }
 
 }  // namespace
