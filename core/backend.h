@@ -171,12 +171,12 @@ class Backend {
   /// and floating dtype.
   virtual void softmax_backward(SoftmaxKind kind, const Array& g, const Array& y, int dim,
                                 const Array& out) = 0;
-  /// Normalises rows of x [M, N] into out, as RowNorm says. mean [M] (zeros unless centered) and
-  /// scale [M], which is 1 / sqrt(variance + eps), are set for backward.
+  /// Normalises rows of x [M, N] into out (of x's dtype or, where that is float32, a half's), as
+  /// RowNorm says; sets mean [M] (zeros unless centered) and scale [M] = 1 / sqrt(variance + eps).
   virtual void normalize_rows(const RowNorm& norm, const Array& x, const Array& out,
                               const Array& mean, const Array& scale) = 0;
-  /// From the gradient g of out: sets the gradient of x and those of weight and bias [N], each of
-  /// which may be null. mean and scale are those that normalize_rows set.
+  /// From the gradient g of out, in its dtype: sets the gradients of x, and of weight and bias [N],
+  /// either of which may be null. mean and scale are those that normalize_rows set.
   virtual void normalize_rows_backward(const RowNorm& norm, const Array& g, const Array& x,
                                        const Array& mean, const Array& scale, const Array& g_x,
                                        const Array* g_weight, const Array* g_bias) = 0;
