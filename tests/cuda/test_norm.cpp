@@ -118,8 +118,8 @@ TEST_CASE("normalisation needs neither weight nor bias, and takes rows of any le
                                  Options{true, false, true}, Options{false, false, false}}) {
     check_close(Problem(6, 100, kFloat32), options);
   }
-  // Beyond the registers of a block: float64 holds 3072 elements a row in backward and 8192 forward,
-  // float32 twice as many.
+  // Beyond the registers of a block: float64 holds 3072 elements a row in backward and 8192
+  // forward, float32 twice as many.
   check_close(Problem(2, 8300, kFloat64), {true, true, true});
   check_close(Problem(1, 16500, kFloat32), {true, true, true});
 }

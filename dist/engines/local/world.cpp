@@ -27,7 +27,8 @@ int core_count() {
   static const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return count;
 }
-[[maybe_unused]] const bool kCoresAtFork = core::at_fork([] { core_count(); });  // see [note: forks]
+[[maybe_unused]] const bool kCoresAtFork =
+    core::at_fork([] { core_count(); });  // see [note: forks]
 
 }  // namespace
 
