@@ -83,8 +83,12 @@ __device__ void step_low(const typename F::template Step<float>& step, const Upd
                  kStates);
 }
 
+// Blocks of a multiprocessor, which say how many registers a thread may have.
+template <class P>
+inline constexpr int kUpdateBlocks = std::is_same_v<ComputeOf<P>, double> ? 3 : 4;
+
 template <class F, class P>
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, kUpdateBlocks<P>)
     update_kernel(const UpdateTable table, const typename F::template Step<GivenOf<F, P>> given,
                   const typename F::template Step<GivenOf<F, P>>* live) {
   using T = ComputeOf<P>;
