@@ -21,6 +21,15 @@ std::string group_key(int group, const std::string& name) {
   return "group." + std::to_string(group) + "." + name;
 }
 
+// A repetition of a recorded step has the device's work alone.
+void check_repeatable(const char* name, const std::vector<Tensor>& params) {
+  for (const Tensor& param : params) {
+    check(!param.grad().defined() || param.device().type == DeviceType::cuda, name,
+          ": a graphed step repeats what a GPU does, and a parameter of shape ", param.shape(),
+          " is on ", param.device(), "; use recapture");
+  }
+}
+
 }  // namespace
 
 void Optimizer::add_params(const std::vector<Tensor>& params) {
@@ -105,6 +114,7 @@ void Optimizer::step() {
   const MemoryScope scope(MemoryTag::optimizer);
   core::HostSteps* const recorded = is_elementwise() ? core::HostSteps::current() : nullptr;
   const core::HostSteps::Taking taking(recorded);
+  if (recorded) check_repeatable(name_, parameters());
   stepped_.clear();
   try {
     step_params();

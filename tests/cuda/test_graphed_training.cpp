@@ -158,6 +158,18 @@ TEST_CASE("a replay refuses what it would not repeat") {
     adamw.set_lr(0.01, 1);
     CHECK_THROWS_WITH(step({}), ContainsSubstring("updates are others than those"));
   }
+  {  // a parameter of the host
+    const Tensor a = ones({4}).requires_grad_();
+    optim::AdamW adamw({a}, {.lr = 0.1});
+    cuda::GraphedStep step([&](const std::vector<Array>&) {
+      a.set_grad(ones({4}));
+      adamw.step();
+      return std::vector<Array>{};
+    });
+    CHECK_THROWS_WITH(step({}), ContainsSubstring("adamw: a graphed step repeats") &&
+                                    ContainsSubstring("is on cpu; use recapture"));
+    CHECK(a.array().to_vector<float>() == std::vector<float>(4, 1.0f));
+  }
   {  // a number of the call's own
     Training<optim::AdamW> training(optim::AdamWOptions{.lr = 0.01});
     double count = 1.0;
