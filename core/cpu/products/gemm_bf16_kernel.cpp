@@ -33,12 +33,7 @@ void pack_any(int64_t count, int64_t k, const BFloat16* from, int64_t line, int6
 }  // namespace hero::core::cpu::bf16
 
 #if defined(__x86_64__)
-// g++ 12 takes what its own intrinsics leave undefined for a mistake (GCC bug 105593).
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#include <immintrin.h>
-#pragma GCC diagnostic pop
+#include <hero/core/cpu/products/avx512_intrinsics.h>
 
 namespace hero::core::cpu::bf16 {
 

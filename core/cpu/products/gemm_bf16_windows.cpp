@@ -6,12 +6,7 @@
 #include <hero/core/cpu/products/gemm_bf16_windows.h>
 
 #if defined(__x86_64__)
-// g++ 12 takes what its own intrinsics leave undefined for a mistake (GCC bug 105593).
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#include <immintrin.h>
-#pragma GCC diagnostic pop
+#include <hero/core/cpu/products/avx512_intrinsics.h>
 
 namespace hero::core::cpu::bf16 {
 
