@@ -49,7 +49,7 @@ target_link_libraries(hero_test_cuda PRIVATE hero_op_tables hero_layer_tables)
 
 # the nccl engine between processes
 if(NOT HERO_SANITIZE)
-  add_executable(hero_nccl_ranks ${PROJECT_SOURCE_DIR}/tests/cuda/mpi/ranks.cpp)
+  add_executable(hero_nccl_ranks ${PROJECT_SOURCE_DIR}/tests/cuda/nccl/mpi/ranks.cpp)
   target_include_directories(hero_nccl_ranks PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_options(hero_nccl_ranks PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(hero_nccl_ranks PRIVATE hero_nccl_sim Threads::Threads)
@@ -64,7 +64,7 @@ if(NOT HERO_SANITIZE)
 endif()
 
 # the benchmark, whose every line runs over tests/cusim
-file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/bench_*.cpp)
+file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cuda/bench/bench_*.cpp)
 add_library(hero_bench_gpu_objects OBJECT EXCLUDE_FROM_ALL ${bench_sources})
 set_target_properties(hero_bench_gpu_objects PROPERTIES UNITY_BUILD OFF) # each file has its helpers
 target_link_libraries(hero_bench_gpu_objects PRIVATE hero::nn hero::optim)

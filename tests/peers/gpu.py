@@ -3,7 +3,7 @@
     gpu.py HERO_BENCH_GPU [--seconds S] [--rounds R] [--out FOLDER] [--tiny] [--torch-device cpu]
 
 Adds all times to results.jsonl in that folder as they come; what the programs complain of goes to
-peers.err there. Both programs stay up (see gpu_torch.py and tests/cuda/bench_gpu.cpp) and each waits
+peers.err there. Both programs stay up (see gpu_torch.py and tests/cuda/bench/bench_gpu.cpp) and each waits
 while the other is timed: A-B-A-B, medians of the rounds. First the rows with a goal beside eager
 PyTorch, then the rest of those and the products of GPT-2's layers; what PyTorch must compile comes
 last, since that takes minutes. What has no time left, or fails, is named in the table.

@@ -1,4 +1,4 @@
-"""PyTorch's side of tests/peers/gpu.py: the cases of tests/cuda/bench_cases.cpp, by the same names.
+"""PyTorch's side of tests/peers/gpu.py: the cases of tests/cuda/bench/bench_cases.cpp, by the same names.
 
     gpu_torch.py [--tiny] [--device cpu] --list | --serve | --first-step TIME | --case NAME ...
 

@@ -1,6 +1,6 @@
 // The nccl engine: the same Communicator over GPUs of which every rank has one.
-#include "cuda/nccl_checks.h"
-#include "cuda/nccl_ranks.h"
+#include "cuda/nccl/nccl_checks.h"
+#include "cuda/nccl/nccl_ranks.h"
 
 using namespace hero;
 using namespace hero::test;

@@ -1,5 +1,5 @@
 // Columns of windows on the GPU have the CPU's bits: they are moved, or added up in the same order.
-#include "cuda/windows.h"
+#include "cuda/kernels/windows.h"
 
 using namespace hero;
 using namespace hero::core;

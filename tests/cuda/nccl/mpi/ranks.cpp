@@ -5,7 +5,7 @@
 #include <iostream>
 #include <string>
 
-#include "cuda/nccl_checks.h"
+#include "cuda/nccl/nccl_checks.h"
 #include "dist/mpi/go_wrong.h"
 #include "dist/mpi/texts.h"
 

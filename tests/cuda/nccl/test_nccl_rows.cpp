@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/nccl_ranks.h"
+#include "cuda/nccl/nccl_ranks.h"
 #include "dist/ladder/ladder.h"
 
 using namespace hero;

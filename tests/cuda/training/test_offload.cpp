@@ -1,7 +1,7 @@
 // Shards whose home is the host's memory while their units compute on a GPU.
 #include <filesystem>
 
-#include "cuda/nccl_ranks.h"
+#include "cuda/nccl/nccl_ranks.h"
 #include "dist/ladder/ladder.h"
 #include "dist/parallel/pipelines.h"
 #include "dist/parallel/stack.h"

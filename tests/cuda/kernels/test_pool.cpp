@@ -2,8 +2,8 @@
 // in row-major order.
 #include <limits>
 
+#include "cuda/kernels/windows.h"
 #include "cuda/same_bits.h"
-#include "cuda/windows.h"
 
 using namespace hero;
 using namespace hero::core;

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/nccl_checks.h"
-#include "cuda/nccl_ranks.h"
+#include "cuda/nccl/nccl_checks.h"
+#include "cuda/nccl/nccl_ranks.h"
 
 using namespace hero;
 using namespace hero::test;

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <string>
 
-#include "cuda/nccl_ranks.h"
+#include "cuda/nccl/nccl_ranks.h"
 #include "dist/ladder/ladder.h"
 
 using namespace hero;

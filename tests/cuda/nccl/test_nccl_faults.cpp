@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "cuda/nccl_ranks.h"
+#include "cuda/nccl/nccl_ranks.h"
 
 #include <hero/dist/engines/nccl/comm.h>
 

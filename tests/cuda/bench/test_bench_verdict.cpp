@@ -2,7 +2,7 @@
 #include <limits>
 #include <string>
 
-#include "cuda/bench_verdict.h"
+#include "cuda/bench/bench_verdict.h"
 #include "support/catch.h"
 
 using hero_bench::Course;

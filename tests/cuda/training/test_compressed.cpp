@@ -1,5 +1,5 @@
 // Optimizers and hooks that send fewer bytes, on GPUs: ranks that share one, and ranks over NCCL.
-#include "cuda/nccl_ranks.h"
+#include "cuda/nccl/nccl_ranks.h"
 #include "dist/compress/one_bit.h"
 
 #include <hero/dist/comm_hook.h>
