@@ -69,7 +69,9 @@ struct Rehearsal {
   double bubble = 0.0;     ///< fraction of the step in messages and after_end
   double exposed = 0.0;    ///< fraction of the step in collectives
   double transfers = 0.0;  ///< fraction of the step waiting for what is offloaded
-  double mfu = 0.0;        ///< model flops utilisation: the flops at peak over the step
+  /// Model flops utilisation: the seconds that the step's flops take at the devices' peak over
+  /// those of the step. The second forward of checkpointed blocks counts like the first.
+  double mfu = 0.0;
   double flops = 0.0;      ///< of all ranks of the world, if the others are as those that ran
   int64_t peak_bytes = 0;  ///< the most memory that a rank held
   int peak_rank = 0;       ///< that rank
