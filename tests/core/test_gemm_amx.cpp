@@ -139,7 +139,7 @@ TEST_CASE("a product by AMX has the same bits for any number of threads and any 
       const auto a = make(s.m, s.k, order, uniform(random));
       const auto b = make(s.k, s.n, order, uniform(random));
       std::vector<float> expected;
-      for (const int threads : {1, 2, 3}) {
+      for (const int threads : kIsSanitized ? std::vector{3} : std::vector{1, 2, 3}) {
         const ThreadLimit limit(threads);
         if (threads == 1) compare(s.m, s.n, s.k, a, b);
         const std::vector<float> c = product(s.m, s.n, s.k, a, b);

@@ -63,20 +63,17 @@ TEST_CASE("planned GPUs hold and move what real ones do that offload activations
 
 TEST_CASE("planned stages hold, move and send what real ones on GPUs do that offload") {
   HERO_NEEDS_GPU();
-  constexpr int64_t kRows = 2;  // attention takes a simulated GPU most of the time
-  for (const bool activations : {false, true}) {
-    for (const dist::Schedule& schedule :
-         {dist::Schedule::one_f_one_b(), dist::Schedule::interleaved(2)}) {
-      check_planned({.climb = offloaded(Subject::gpt_untied, 4),
-                     .activations = activations,
-                     .stages = 2,
-                     .schedule = schedule,
-                     .micro_rows = kRows});
-    }
+  // Each of the choices beside the others in turn; attention takes a simulated GPU most of the
+  // time.
+  const auto stages = [](bool on_disk, bool activations, const dist::Schedule& schedule) {
     check_planned({.climb = offloaded(Subject::gpt_untied, 4),
-                   .on_disk = true,
+                   .on_disk = on_disk,
                    .activations = activations,
                    .stages = 2,
-                   .micro_rows = kRows});
-  }
+                   .schedule = schedule,
+                   .micro_rows = 2});
+  };
+  stages(false, false, dist::Schedule::one_f_one_b());
+  stages(false, true, dist::Schedule::interleaved(2));
+  stages(true, true, dist::Schedule::one_f_one_b());
 }

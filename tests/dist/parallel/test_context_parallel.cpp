@@ -5,6 +5,7 @@
 
 #include "dist/parallel/context.h"
 #include "support/catch.h"
+#include "support/sanitized.h"
 
 #include <hero/autograd/autograd.h>
 
@@ -57,6 +58,7 @@ TEST_CASE("ranks that share a sequence train to the same bits on any number of t
       for (const int context : {1, 2, 4}) {
         for (const Rung rung : {Rung::ddp, Rung::zero2, Rung::fsdp, Rung::hybrid}) {
           if (data * context == 8 && rung == Rung::zero2) continue;  // the others show it
+          if (hero_test::kIsSanitized && (data == 1 || rung == Rung::ddp)) continue;
           CAPTURE(static_cast<int>(kind), data, context, name(rung));
           Whole got;
           std::vector<double> found;
