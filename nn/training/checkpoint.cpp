@@ -89,7 +89,7 @@ Checkpointer::Checkpointer(const std::string& run, const CheckpointerOptions& op
 }
 
 void Checkpointer::hold_lock(FolderLock::Unwritable unwritable) {
-  if (lock_) return;
+  if (lock_ && lock_->is_held()) return;  // a forked child takes its own
   lock_ = FolderLock::take("checkpoint", checkpoints::run_of(root_), options_.patience_seconds,
                            unwritable);
 }

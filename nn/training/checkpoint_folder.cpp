@@ -13,6 +13,7 @@
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
 #include <hero/core/io/printable.h>
+#include <hero/core/threads/at_fork.h>
 #include <hero/nn/training/checkpoint_folder.h>
 #include <hero/nn/training/folder_lock.h>
 
@@ -56,21 +57,33 @@ bool is_complete(const fs::path& folder) { return path_exists((folder / kComplet
 // Threads of one process share its lock: what one of them is replacing is not for another to put
 // back.
 constinit std::mutex renaming;
+[[maybe_unused]] const bool kRenamingAtFork =
+    core::at_fork([] { renaming.lock(); }, [] { renaming.unlock(); },
+                  [] { renaming.unlock(); });  // see [note: forks]
 
-// A process was killed between moving the old one aside and naming the new one. Where another
-// process writes it may be just there, and nothing is wrong.
-void put_back(const std::string& root) {
-  const std::lock_guard guard(renaming);
-  std::shared_ptr<FolderLock> lock;
+// The folders that stand aside while nothing has their name.
+std::vector<fs::path> set_aside(const std::string& root) {
+  std::vector<fs::path> folders;
   for (const std::string& name : names_in(root)) {
     if (!name.ends_with(kReplaced)) continue;
     const std::string stem = name.substr(0, name.size() - std::strlen(kReplaced));
     const fs::path folder = fs::path(root) / stem;
-    if (!step_of(stem) || path_exists(folder.string())) continue;
-    if (!lock) lock = FolderLock::attempt(run_of(root));
-    if (!lock) return;
-    // Another process may have done it since the folder was listed.
-    if (!path_exists(folder.string())) rename_folder(fs::path(root) / name, folder);
+    if (step_of(stem) && !path_exists(folder.string())) folders.push_back(folder);
+  }
+  return folders;
+}
+
+// A process was killed between moving the old one aside and naming the new one. Where another
+// process writes it may be just there, and nothing is wrong.
+void put_back(const std::string& root) {
+  if (set_aside(root).empty()) return;
+  // Before `renaming`, which is held while nothing else is locked.
+  const std::shared_ptr<FolderLock> lock = FolderLock::attempt(run_of(root));
+  if (!lock) return;
+  const std::lock_guard guard(renaming);
+  // Somebody else may have done it since the folder was listed.
+  for (const fs::path& folder : set_aside(root)) {
+    rename_folder(fs::path(folder) += kReplaced, folder);
   }
 }
 

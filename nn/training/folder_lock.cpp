@@ -43,7 +43,13 @@ std::map<FileKey, Held>& all_held() {
       held_mutex.lock();
       all_held();
     },
-    [] { held_mutex.unlock(); }, [] { held_mutex.unlock(); });  // see [note: forks]
+    [] { held_mutex.unlock(); },
+    [] {
+      for (auto& [key, held] : all_held()) {
+        if (const auto lock = held.lock.lock()) lock->leave_to_parent();
+      }
+      held_mutex.unlock();
+    });  // see [note: forks]
 
 void write_holder(int fd) {
   std::string text = "process ";
@@ -73,16 +79,27 @@ struct FolderLock::Attempt {
   int error = 0;  // EWOULDBLOCK: another process has it
 };
 
-FolderLock::~FolderLock() { ::close(fd_); }
+// A child that was forked meanwhile may have a copy of the descriptor, with which the lock would
+// stay.
+FolderLock::~FolderLock() {
+  if (fd_ < 0) return;
+  ::flock(fd_, LOCK_UN);
+  ::close(fd_);
+}
+
+void FolderLock::leave_to_parent() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
 
 FolderLock::Attempt FolderLock::attempt_once(const std::string& path) {
+  const std::lock_guard guard(held_mutex);  // no fork finds a lock that is not among them yet
   const int fd = retried(
       [&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666); });
   if (fd < 0) return {nullptr, errno};
   std::shared_ptr<FolderLock> lock(new FolderLock(fd));
   struct stat info {};
   if (::fstat(fd, &info) != 0) return {nullptr, errno};
-  const std::lock_guard guard(held_mutex);
   Held& held = all_held()[{info.st_dev, info.st_ino}];
   if (held.process == ::getpid()) {
     if (std::shared_ptr<FolderLock> mine = held.lock.lock()) return {mine, 0};

@@ -8,7 +8,7 @@ namespace hero::nn {
 
 /// The lock of a folder: the file LOCK in it, held by flock() until the last handle of this process
 /// is destroyed or the process ends, however it ends. The file remains and says which process had
-/// it last. Objects of one process share the lock.
+/// it last. Objects of one process share the lock; a forked child has no part in it.
 class FolderLock {
  public:
   /// What happens for a folder that cannot be written to: an Error, or no lock is taken, since
@@ -26,6 +26,11 @@ class FolderLock {
   /// lock, or no lock can be made.
   static std::shared_ptr<FolderLock> attempt(const std::string& folder);
 
+  /// In a child that was just forked: closes its copy of the file, with which the lock would
+  /// outlive the parent. The parent's lock stays, and no handle in the child has one any more.
+  void leave_to_parent();
+  /// False after leave_to_parent().
+  bool is_held() const { return fd_ >= 0; }
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

@@ -1,6 +1,8 @@
 // Forks while other threads use the library for the first time.
 #include <atomic>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "support/catch.h"
 #include "support/child.h"
 #include "support/fork.h"
+#include "support/temp_dir.h"
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -22,11 +25,12 @@
 #include <hero/dist/launch.h>
 #include <hero/nn/data/bpe.h>
 #include <hero/nn/nn.h>
+#include <hero/nn/training/checkpoint_folder.h>
 
 namespace {
 
 using namespace hero;
-using hero_test::Child, hero_test::run_forked;
+using hero_test::Child, hero_test::run_forked, hero_test::TempDir;
 
 // This program's file in memory.
 class OwnFile {
@@ -159,6 +163,40 @@ TEST_CASE("a child may be forked while other threads call functions for the firs
     Child child(kFirstCalls, "1");
     REQUIRE(child.wait() == 0);
   }
+}
+
+// Finds a checkpoint that a killed process has moved aside and not replaced, and puts it back.
+void puts_back(const std::string& run) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(run) / "checkpoints", folder = root / "step-00000001";
+  fs::create_directories(folder);
+  std::ofstream(folder / "COMPLETE") << "whole";
+  fs::rename(folder, fs::path(folder) += ".old");
+  check(nn::checkpoints::complete_steps(root.string()) == std::vector<int64_t>{1}, "not put back");
+  fs::remove_all(folder);
+}
+
+constexpr auto kPutsBack = "the program that forks while a thread renames checkpoints";
+
+TEST_CASE(kPutsBack, "[.child]") {
+  if (Child::argument() == nullptr) return;
+  const TempDir files;
+  std::atomic<bool> ends{false};
+  std::thread thread([&] {
+    while (!ends) puts_back(files / "own");
+  });
+  int failed = 0;
+  for (int round = 0; round < 60 && failed == 0; ++round) {
+    failed += run_forked([&] { puts_back(files / "child"); }, 30) != 0;
+  }
+  ends = true;
+  thread.join();
+  if (failed > 0) throw std::runtime_error("a child has failed or waits for ever");
+}
+
+TEST_CASE("a child may be forked while another thread renames checkpoints", "[dist]") {
+  Child child(kPutsBack, "1");
+  REQUIRE(child.wait() == 0);
 }
 #endif
 

@@ -7,6 +7,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 #include "support/child.h"
+#include "support/fork.h"
 #include "support/temp_dir.h"
 
 #include <hero/core/error.h>
@@ -134,6 +135,47 @@ TEST_CASE("one process may have several objects over a folder, and gives it up w
   b.reset();
   CHECK(child_gets_it());
   CHECK(nn::FolderLock::attempt(dir / "missing") == nullptr);
+}
+
+TEST_CASE("a child that lives on does not keep its parent's lock, and cannot give it up") {
+  const TempDir dir;
+  const std::string folder = dir / "run";
+  auto lock = nn::FolderLock::take("test", folder, 0.0);
+  int gate[2];
+  REQUIRE(::pipe(gate) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(gate[1]);
+    lock.reset();
+    char byte = 0;
+    ::_exit(::read(gate[0], &byte, 1) == 0 ? 0 : 1);  // until the parent closes the other end
+  }
+  const auto other_gets_it = [&] {
+    return hero_test::run_forked([&] {
+             if (!nn::FolderLock::attempt(folder)) throw std::runtime_error("it is in use");
+           }) == 0;
+  };
+  CHECK_FALSE(other_gets_it());
+  lock.reset();
+  CHECK(other_gets_it());
+  ::close(gate[0]);
+  ::close(gate[1]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("a forked child does not write into the run that its parent writes", "[process]") {
+  const TempDir dir;
+  nn::Checkpointer checkpoint(dir / "run", kAtOnce);
+  checkpoint.save(1);
+  CHECK(hero_test::run_forked([&] {
+          hero::check(error_of([&] { checkpoint.save(2); }).find("is in use by process") !=
+                          std::string::npos,
+                      "the child saved");
+        }) == 0);
+  checkpoint.save(3);
+  CHECK(checkpoint.steps() == std::vector<int64_t>{1, 3});
 }
 
 TEST_CASE("a folder that nobody may write to can be read") {
