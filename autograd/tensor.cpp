@@ -133,6 +133,22 @@ void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gra
   run_walk(std::move(walk));
 }
 
+namespace {
+
+// What ranks share among them is averaged by backward() alone. Of a whole weight that is there for
+// a while, a recorded gradient can still go into this rank's loss; any other would be taken for the
+// mean, and has not the shape of what an optimizer holds.
+void check_gradient_is_ours(const Tensor& input, size_t i) {
+  const auto kept = keeper(input);
+  if (!kept) return;
+  fail("grad: input ", i,
+       " is a shard, or the whole parameter that is gathered from shards: ", kept->describe(input),
+       "; grad() averages nothing over the ranks: call backward(), which leaves each rank its part "
+       "of the mean");
+}
+
+}  // namespace
+
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options) {
   Walk walk = make_walk("grad", outputs, options.grad_outputs);
@@ -142,6 +158,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
     walk.captures.push_back(gradient_edge(inputs[i]));
     check(static_cast<bool>(walk.captures.back().node), "grad: input ", i,
           " does not require grad");
+    if (!options.create_graph) check_gradient_is_ours(inputs[i], i);
   }
   if (inputs.empty()) return {};
   std::vector<Tensor> result = run_walk(std::move(walk));

@@ -144,16 +144,45 @@ TEST_CASE("a graph that is walked twice is good on every rung, and refused after
   }
 }
 
-TEST_CASE("the gradient of a shard is an error that says so") {
+TEST_CASE("grad() of what is gathered from shards, or of a shard, is an error that says so") {
   for (const Rung rung : kSharding) {
-    const auto errors = errors_of(2, [&](Communicator& world) {
-      auto model = make_subject(Subject::mlp);
+    for (const bool before_forward : {true, false}) {
+      for (const bool allow_unused : {false, true}) {
+        CAPTURE(name(rung), before_forward, allow_unused);
+        const auto errors = errors_of(2, [&](Communicator& world) {
+          auto model = make_subject(Subject::mlp);
+          climb(rung, Subject::mlp, *model, world);
+          // some rungs show the whole weights from a forward to the end of a backward
+          const std::vector<Tensor> before = model->parameters();
+          const Tensor loss = subject_loss(Subject::mlp, *model, 0, world.rank());
+          (void)grad({loss}, before_forward ? before : model->parameters(),
+                     {.allow_unused = allow_unused});
+        });
+        REQUIRE(errors.size() == 2);
+        for (const std::string& error : errors) {
+          CHECK(error.find("grad: input 0 is a shard, or the whole") != std::string::npos);
+          CHECK(error.find("call backward()") != std::string::npos);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("grad() of parameters is this rank's: DDP returns it, others where it is recorded") {
+  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::fsdp_kept}) {
+    CAPTURE(name(rung));
+    run_ranks(2, [&](Communicator& world) {
+      auto alone = make_subject(Subject::mlp), model = make_subject(Subject::mlp);
       climb(rung, Subject::mlp, *model, world);
-      // before the forward: some rungs keep the whole weights from there to the end of a backward
-      const std::vector<Tensor> shards = model->parameters();
-      (void)grad({subject_loss(Subject::mlp, *model, 0, world.rank())}, shards);
+      const auto gradients = [&](nn::Module& of) {
+        const Tensor loss = subject_loss(Subject::mlp, of, 0, world.rank());
+        return grad({loss}, of.parameters(), {.create_graph = rung != Rung::ddp});
+      };
+      const auto own = gradients(*alone), got = gradients(*model);
+      for (size_t i = 0; i < own.size(); ++i) {
+        expect(hash(own[i].array()) == hash(got[i].array()), "this rank's gradient");
+      }
     });
-    for (const std::string& error : errors) CHECK(error.find("is a shard") != std::string::npos);
   }
 }
 
