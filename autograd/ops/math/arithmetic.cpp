@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include <hero/autograd/creation.h>
-#include <hero/autograd/ops/map_op.h>
+#include <hero/autograd/ops/math/blend.h>
 #include <hero/core/promotion.h>
 
 namespace hero {
@@ -88,18 +88,23 @@ struct LogAddExp : Map<k::LogAddExp, Save::input> {
     return {g * share, g * (1.0 - share)};
   }
 };
-struct Lerp : Map<k::Lerp, Save::input> {
-  Grads backward(const Tensor& g) override {
-    const Tensor weight = widened(input(2));
-    return {g * (1.0 - weight), g * weight,
-            needs(2) ? g * (widened(input(1)) - input(0)) : Tensor()};
+// From the nearer end, so that a weight of 1 gives b itself, however large a is.
+struct Lerp : detail::Blend {
+  Array forward(const Array& a, const Array& b, const Array& weight) {
+    const Array from_a = core::map<k::Lerp>(a, b, weight);
+    const Array w = is_floating(weight.dtype()) ? weight : weight.to(from_a.dtype());
+    const Array from_b = core::map<k::Lerp>(b, a, core::map<k::Sub>(Scalar(1.0), w));
+    return core::map<k::Where>(core::map<k::Less>(weight, Scalar(0.5)), from_a, from_b);
   }
 };
 struct LerpScalar : Op {
   double weight;
   explicit LerpScalar(double w) : weight(w) {}
   const char* name() const override { return "lerp"; }
-  Array forward(const Array& a, const Array& b) { return core::map<k::Lerp>(a, b, Scalar(weight)); }
+  Array forward(const Array& a, const Array& b) {
+    return weight < 0.5 ? core::map<k::Lerp>(a, b, Scalar(weight))
+                        : core::map<k::Lerp>(b, a, Scalar(1.0 - weight));
+  }
   Grads backward(const Tensor& g) override { return {g * (1.0 - weight), g * weight}; }
 };
 struct Addcmul : Op {

@@ -1,6 +1,7 @@
 // Cells of recurrent networks. N rows, I inputs, H hidden units; gates are blocks of H rows of the
 // weights.
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/math/blend.h>
 #include <hero/autograd/ops/nn/recurrent.h>
 
 namespace hero {
@@ -90,7 +91,7 @@ Tensor gru_cell(const Tensor& x, const Tensor& h, const CellWeights& weights) {
   const Tensor reset = sigmoid(gate(of_x, 0, hidden) + gate(of_h, 0, hidden));
   const Tensor update = sigmoid(gate(of_x, 1, hidden) + gate(of_h, 1, hidden));
   const Tensor candidate = tanh(addcmul(gate(of_x, 2, hidden), reset, gate(of_h, 2, hidden)));
-  return lerp(candidate, h, update);
+  return record(detail::Blend{}, candidate, h, update);
 }
 
 }  // namespace hero
