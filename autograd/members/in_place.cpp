@@ -1,9 +1,9 @@
 // In-place operations. While recording, the values come from the recorded out-of-place operation
 // and are copied over, so that what was saved for backward is never the overwritten memory.
 #include <hero/autograd/graph/accumulate.h>
+#include <hero/autograd/math_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/in_place.h>
 #include <hero/autograd/ops/math/clamp.h>
 #include <hero/core/functions/map.h>
@@ -78,13 +78,7 @@ const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, hero::add);
   return write_in_place(
-      "add_", *this, other.requires_grad(),
-      [&] {
-        if (!detail::any_half(*this, other)) return hero::add(*this, hero::mul(other, alpha));
-        return detail::in_float32("add_", {*this, other}, [alpha](const auto& in) {
-          return hero::add(in[0], hero::mul(in[1], alpha));
-        });
-      },
+      "add_", *this, other.requires_grad(), [&] { return hero::add(*this, other, alpha); },
       [&](const Array& a) { core::map_into<k::Addcmul>(a, a, other.array(), alpha, Scalar(1)); });
 }
 const Tensor& Tensor::add_(Scalar v) const {

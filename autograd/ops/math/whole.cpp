@@ -73,10 +73,13 @@ DType sum_dtype(const Tensor& a, const Tensor& b) {
 }
 
 Tensor scaled_sum(const char* op, const Tensor& a, const Tensor& b, Scalar alpha) {
-  check(is_floating(sum_dtype(a, b)) || !alpha.is_floating(), op, ": alpha ", alpha,
+  const DType common = sum_dtype(a, b);
+  check(is_floating(common) || !alpha.is_floating(), op, ": alpha ", alpha,
         " of integers must be an integer");
-  if (!detail::any_half(a, b)) return add(a, mul(b, alpha));
-  return detail::in_float32(op, {a, b},
+  // Multiples of bytes and bools do not fit into these.
+  const Tensor wide = is_floating(b.dtype()) ? b : b.to(common);
+  if (!detail::any_half(a, wide)) return add(a, mul(wide, alpha)).to(common);
+  return detail::in_float32(op, {a, wide},
                             [alpha](const auto& in) { return add(in[0], mul(in[1], alpha)); });
 }
 
@@ -168,10 +171,10 @@ Tensor clamp_max(const Tensor& x, const Tensor& high) { return minimum(x, high);
 Tensor clamp_max(const Tensor& x, Scalar high) { return clamp(x, std::optional<Scalar>(), high); }
 
 Tensor fmax(const Tensor& a, const Tensor& b) {
-  return maximum(where(isnan(a), b, a), where(isnan(b), a, b));
+  return where(isnan(b), a, where(isnan(a), b, maximum(a, b)));
 }
 Tensor fmin(const Tensor& a, const Tensor& b) {
-  return minimum(where(isnan(a), b, a), where(isnan(b), a, b));
+  return where(isnan(b), a, where(isnan(a), b, minimum(a, b)));
 }
 Tensor heaviside(const Tensor& x, const Tensor& values) {
   check(x.dtype() == values.dtype(), "heaviside: x is ", x.dtype(), ", the values are ",

@@ -39,3 +39,34 @@ TEST_CASE("quantiles between an infinity and a number") {
   CHECK(quantile(tensor({-kInf, 2.0}), 0.3, {.interpolation = Quantile::midpoint}).item() == -kInf);
   CHECK(quantile(tensor({-kInf, 0.0, 2.0}), 0.5).item() == 0.0);
 }
+
+TEST_CASE("of two NaN the first has the gradient of fmax and fmin") {
+  const Tensor a = tensor({kNan, 1.0, kNan, 1.0}, {.requires_grad = true});
+  const Tensor b = tensor({kNan, kNan, 1.0, 1.0}, {.requires_grad = true});
+  for (const Tensor& y : {fmax(a, b), fmin(a, b)}) {
+    CHECK(std::isnan(y.to_vector<double>()[0]));
+    CHECK(slice(y, 0, 1).to_vector<double>() == Values{1, 1, 1});
+    const std::vector<Tensor> slopes = grad({sum(y)}, {a, b});
+    CHECK(slopes[0].to_vector<double>() == Values{1, 1, 0, 0.5});
+    CHECK(slopes[1].to_vector<double>() == Values{0, 0, 1, 0.5});
+  }
+}
+
+TEST_CASE("what is added in multiples is widened first") {
+  const Tensor bytes = tensor({3, 2, 5}).to(kUInt8), whole = tensor({4, 5, -6}).to(kInt32);
+  CHECK(add(whole, bytes, 300).to_vector<int64_t>() == Integers{904, 605, 1494});
+  CHECK(sub(whole, bytes, 2).to_vector<int64_t>() == Integers{-2, 1, -16});
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    const Tensor x = zeros({3}, dtype);
+    const Tensor sum = add(x, bytes, -1);
+    CHECK(sum.dtype() == dtype);
+    CHECK(sum.to_vector<double>() == Values{-3, -2, -5});
+    CHECK(x.clone().add_(bytes, -1).to_vector<double>() == Values{-3, -2, -5});
+    const Tensor leaf = zeros({3}, dtype).requires_grad_();
+    CHECK(leaf.clone().add_(bytes, -1).to_vector<double>() == Values{-3, -2, -5});
+  }
+  CHECK(add(bytes, ones({3}, kBool), 2).dtype() == kUInt8);
+  const Tensor bits = tensor({true, false});
+  CHECK(add(bits, bits, 2).dtype() == kBool);
+  CHECK_THROWS_WITH(add(bytes, bytes, 0.5), ContainsSubstring("must be an integer"));
+}
