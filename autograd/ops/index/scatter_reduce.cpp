@@ -43,7 +43,9 @@ struct ScatterExtreme : Op {
   static constexpr unsigned kSaveOutputs = 1;
   ScatterMode mode;
   int dim;
-  ScatterExtreme(ScatterMode m, int d) : mode(m), dim(d) {}
+  bool include_self;  // false: where src goes, x is a filling that has no gradient
+  ScatterExtreme(ScatterMode m, int d, bool with_x = true)
+      : mode(m), dim(d), include_self(with_x) {}
   const char* name() const override { return "scatter_reduce"; }
   Array forward(const Array& x, const Array& index, const Array& src) {
     return core::scatter(mode, x, dim, index, src);
@@ -67,7 +69,11 @@ struct ScatterExtreme : Op {
   // All that are equal to the result share its gradient.
   Grads of_extreme(const Tensor& g, const Tensor& x, const Tensor& index, const Tensor& src,
                    const Tensor& y) const {
-    const Tensor chosen_x = x.detach() == y.detach();
+    Tensor chosen_x = x.detach() == y.detach();
+    if (!include_self) {
+      const Tensor untouched = scatter(ones_like(chosen_x), dim, index, zeros_like(src).to(kBool));
+      chosen_x = logical_and(chosen_x, untouched);
+    }
     const Tensor chosen_src = src.detach() == gather(y.detach(), dim, index);
     const Tensor count = scatter_add(chosen_x.to(g.dtype()), dim, index, chosen_src.to(g.dtype()));
     const Tensor part = g / where(count == 0, 1, count);
@@ -133,7 +139,7 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
     const ScatterMode mode = reduce == ScatterReduce::prod   ? ScatterMode::multiply
                              : reduce == ScatterReduce::amax ? ScatterMode::maximum
                                                              : ScatterMode::minimum;
-    result = record(ScatterExtreme(mode, axis), base, place, source);
+    result = record(ScatterExtreme(mode, axis, include_self), base, place, source);
   }
   return reshape(result, x.shape());
 }
@@ -156,7 +162,18 @@ Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
         index.shape());
   const int64_t count = o.offsets.numel() - (o.include_last_offset ? 1 : 0);
   check(count >= 0, "embedding_bag: include_last_offset needs an offset");
-  const Tensor starts = slice(o.offsets.detach().to(kInt64), 0, 0, count);
+  const Tensor offsets = o.offsets.detach().to(kInt64), starts = slice(offsets, 0, 0, count);
+  if (offsets.device().type != DeviceType::meta) {
+    int64_t before = 0;
+    for (const int64_t at : offsets.to_vector<int64_t>()) {
+      check(at >= before && at <= index.numel(), "embedding_bag: offset ", at, " lies ",
+            at < before ? "before the one in front of it, " : "behind the end, ",
+            at < before ? before : index.numel());
+      before = at;
+    }
+    check(count == 0 || starts.select(0, 0).item<int64_t>() == 0,
+          "embedding_bag: the first offset must be 0: got ", starts.select(0, 0).item<int64_t>());
+  }
   const Tensor places = arange(index.numel(), TensorOptions{.device = index.device()});
   return {searchsorted(starts, places, {.right = true}) - 1, count};
 }

@@ -49,9 +49,14 @@ Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool 
   check(rtol >= 0.0 && atol >= 0.0, "isclose: tolerances must not be negative: rtol ", rtol,
         ", atol ", atol);
   const NoGrad no_grad;
-  // Neither the difference of halves nor what is allowed is rounded to a half.
-  const Tensor x = detail::widened(a), y = detail::widened(b);
-  const Tensor near = logical_and(abs(x - y) <= abs(y) * rtol + atol, isfinite(b));
+  // Neither the difference of halves nor what is allowed is rounded to a half, and integers far
+  // apart do not wrap around; those that differ do so by 1 at least, where double sees no
+  // difference.
+  const bool whole = !is_floating(a.dtype()) && !is_floating(b.dtype());
+  const Tensor x = whole ? a.to(kFloat64) : detail::widened(a);
+  const Tensor y = whole ? b.to(kFloat64) : detail::widened(b);
+  const Tensor apart = whole ? clamp(abs(x - y), 1.0, {}) : abs(x - y);
+  const Tensor near = logical_and(apart <= abs(y) * rtol + atol, isfinite(b));
   const Tensor close = logical_or(a == b, near);
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
 }

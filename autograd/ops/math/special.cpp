@@ -96,7 +96,21 @@ Tensor number_beside(const Tensor& x, Scalar number) {
   return full({}, number, {.dtype = is_floating(dtype) ? dtype : kFloat32, .device = x.device()});
 }
 
-// log(x) - log(1 - x), for halves rounded once.
+// log(x / (1 - x)), whose derivative is infinite at 0 and 1.
+struct Logit : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  const char* name() const override { return "logit"; }
+  Array forward(const Array& x) {
+    return core::map<k::Log>(core::map<k::Div>(x, core::map<k::Sub>(Scalar(1.0), x)));
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0), slope = g / (x * (1.0 - x));
+    return {
+        masked_fill(slope, logical_or(x<0.0, x> 1.0), std::numeric_limits<double>::quiet_NaN())};
+  }
+};
+
+// logit(), for halves rounded once.
 Tensor logit_of(const Tensor& x, std::optional<double> eps) {
   if (detail::any_half(x)) {
     return detail::in_float32("logit", {x}, [eps](const auto& in) { return logit_of(in[0], eps); });
@@ -105,8 +119,7 @@ Tensor logit_of(const Tensor& x, std::optional<double> eps) {
   const auto bounded = [&](double low, double high) {
     return where(x < low, low, where(x > high, high, x));
   };
-  const Tensor cut = eps ? bounded(*eps, 1.0 - *eps) : x;
-  return log(cut / (1.0 - cut));
+  return record(Logit{}, eps ? bounded(*eps, 1.0 - *eps) : x);
 }
 
 }  // namespace

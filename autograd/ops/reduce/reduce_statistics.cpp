@@ -178,7 +178,8 @@ struct Norm : Op {
     }
     if (p == kInfinity) {
       const Array low = core::map<k::Neg>(sum_of(ReduceKind::min, x));
-      return core::map<k::Maximum>(sum_of(ReduceKind::max, x), low);
+      // Zeros have the norm 0, not -0.
+      return core::map<k::Abs>(core::map<k::Maximum>(sum_of(ReduceKind::max, x), low));
     }
     if (p == -kInfinity) return sum_of(ReduceKind::min, core::map<k::Abs>(x));
     if (p == 0.0)

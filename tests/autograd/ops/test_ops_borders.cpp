@@ -19,6 +19,11 @@ using Integers = std::vector<int64_t>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+Values gradient_at(const Tensor& x, const std::function<Tensor(const Tensor&)>& of) {
+  const Tensor leaf = x.detach().requires_grad_();
+  return grad(sum(of(leaf)), leaf).to_vector<double>();
+}
+
 }  // namespace
 
 TEST_CASE("a weight of 1 interpolates to the end itself, however far the beginning is") {
@@ -40,6 +45,26 @@ TEST_CASE("quantiles between an infinity and a number") {
   CHECK(quantile(tensor({-kInf, 0.0, 2.0}), 0.5).item() == 0.0);
 }
 
+TEST_CASE("the greatest of zeros is 0 and not -0") {
+  const Tensor zeros_norm = norm(zeros({3}), kInf);
+  CHECK_FALSE(std::signbit(zeros_norm.item()));
+  CHECK_FALSE(std::signbit(norm(tensor({-0.0, -0.0}), kInf).item()));
+  CHECK_FALSE(std::signbit(cdist(ones({1, 2}), ones({1, 2}), kInf).item()));
+  CHECK(norm(tensor({-3.0, 2.0}), kInf).item() == 3.0);
+}
+
+TEST_CASE("the derivative of logit is infinite at 0 and 1 and NaN outside of them") {
+  const Values slopes =
+      gradient_at(tensor({0.0, 1.0, 0.5, -1.0, 2.0}), [](const Tensor& x) { return logit(x); });
+  CHECK(slopes[0] == kInf);
+  CHECK(slopes[1] == kInf);
+  CHECK(slopes[2] == 4.0);
+  CHECK(std::isnan(slopes[3]));
+  CHECK(std::isnan(slopes[4]));
+  CHECK(gradient_at(tensor({0.25, 0.5}), [](const Tensor& x) { return x.clone().logit_(); }) ==
+        gradient_at(tensor({0.25, 0.5}), [](const Tensor& x) { return logit(x); }));
+}
+
 TEST_CASE("of two NaN the first has the gradient of fmax and fmin") {
   const Tensor a = tensor({kNan, 1.0, kNan, 1.0}, {.requires_grad = true});
   const Tensor b = tensor({kNan, kNan, 1.0, 1.0}, {.requires_grad = true});
@@ -50,6 +75,22 @@ TEST_CASE("of two NaN the first has the gradient of fmax and fmin") {
     CHECK(slopes[0].to_vector<double>() == Values{1, 1, 0, 0.5});
     CHECK(slopes[1].to_vector<double>() == Values{0, 0, 1, 0.5});
   }
+}
+
+TEST_CASE("integers far apart are not close") {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const Tensor a = tensor(Integers{kMost, kLeast, 0, 5, 7}),
+               b = tensor(Integers{kLeast, kMost, kLeast, 6, 7});
+  CHECK(isclose(a, b).to_vector<bool>() == std::vector<bool>{false, false, false, false, true});
+  const Tensor narrow_a = tensor({2147483647, 0}).to(kInt32),
+               narrow_b = tensor(Integers{-2147483648LL, -2147483648LL}).to(kInt32);
+  CHECK_FALSE(any(isclose(narrow_a, narrow_b)).item<bool>());
+  // Their difference is lost in double.
+  const Tensor great = tensor(Integers{int64_t{1} << 53}),
+               next = tensor(Integers{(int64_t{1} << 53) + 1});
+  CHECK_FALSE(allclose(great, next, 0.0, 0.0));
+  CHECK(allclose(great, next, 0.0, 1.0));
 }
 
 TEST_CASE("what is added in multiples is widened first") {
@@ -69,4 +110,26 @@ TEST_CASE("what is added in multiples is widened first") {
   const Tensor bits = tensor({true, false});
   CHECK(add(bits, bits, 2).dtype() == kBool);
   CHECK_THROWS_WITH(add(bytes, bytes, 0.5), ContainsSubstring("must be an integer"));
+}
+
+TEST_CASE("the filling of a scatter_reduce without x has no gradient") {
+  const Tensor x = tensor({1.0, 2.0, 3.0}, {.requires_grad = true});
+  const Tensor src = tensor({7.0, 7.0, -kInf}, {.requires_grad = true}), index = tensor({0, 0, 1});
+  const Tensor y = scatter_reduce(x, 0, index, src, ScatterReduce::amax, false);
+  CHECK(y.to_vector<double>() == Values{7, -kInf, 3});
+  const std::vector<Tensor> slopes = grad({sum(y)}, {x, src});
+  CHECK(slopes[0].to_vector<double>() == Values{0, 0, 1});
+  CHECK(slopes[1].to_vector<double>() == Values{0.5, 0.5, 1});
+}
+
+TEST_CASE("offsets of bags begin with 0, do not fall and end within the index") {
+  const Tensor weight = ones({3, 2}), index = tensor({0, 1, 2});
+  const auto of = [&](const Integers& offsets) {
+    return embedding_bag(weight, index, {.offsets = tensor(offsets)});
+  };
+  CHECK(of({0, 3, 3}).shape() == Shape{3, 2});
+  CHECK_THROWS_WITH(of({1, 2}), ContainsSubstring("the first offset must be 0: got 1"));
+  CHECK_THROWS_WITH(of({0, 2, 1}), ContainsSubstring("offset 1 lies before the one in front"));
+  CHECK_THROWS_WITH(of({0, 4}), ContainsSubstring("offset 4 lies behind the end, 3"));
+  CHECK_THROWS_WITH(of({-1, 2}), ContainsSubstring("offset -1 lies before"));
 }
