@@ -30,9 +30,11 @@ Tensor with_summand(const char* op, const Tensor& input, const Tensor& a, const 
   const Tensor found = product(a, b);
   check(broadcast_shapes(op, input.shape(), found.shape()) == found.shape(), op,
         ": input of shape ", input.shape(), " does not fit the product's ", found.shape());
+  // Sums and multiples of small integers and bools are wider than these.
+  const DType dtype = a.dtype();
   const Tensor scaled = o.alpha.real() == 1.0 ? found : found * o.alpha;
-  if (o.beta.real() == 0.0) return scaled;
-  return scaled + (o.beta.real() == 1.0 ? input : input * o.beta);
+  if (o.beta.real() == 0.0) return scaled.to(dtype);
+  return (scaled + (o.beta.real() == 1.0 ? input : input * o.beta)).to(dtype);
 }
 
 void check_rank(const char* op, const Tensor& x, int ndim) {
@@ -123,9 +125,19 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dim
         " differ in length");
   const Dims over_a = detail::counted_dims("tensordot", dims_a, a.ndim());
   const Dims over_b = detail::counted_dims("tensordot", dims_b, b.ndim());
+  Dims alone_a, alone_b;  // dimensions that meet one of size 1, which repeats
   for (int i = 0; i < over_a.size(); ++i) {
-    check(a.size(over_a[i]) == b.size(over_b[i]), "tensordot: sizes differ in dim ", dims_a[i],
-          " of ", a.shape(), " and dim ", dims_b[i], " of ", b.shape());
+    const int64_t size_a = a.size(over_a[i]), size_b = b.size(over_b[i]);
+    check(size_a == size_b || size_a == 1 || size_b == 1, "tensordot: sizes differ in dim ",
+          dims_a[i], " of ", a.shape(), " and dim ", dims_b[i], " of ", b.shape());
+    if (size_a != size_b)
+      (size_a == 1 ? alone_b : alone_a).push_back(size_a == 1 ? over_b[i] : over_a[i]);
+  }
+  if (!alone_a.empty() || !alone_b.empty()) {
+    const auto summed = [](const Tensor& x, const Dims& dims) {
+      return dims.empty() ? x : sum(x, dims, true).to(x.dtype());
+    };
+    return tensordot(summed(a, alone_a), summed(b, alone_b), dims_a, dims_b);
   }
   const Dims rest_a = others(a, over_a), rest_b = others(b, over_b);
   Shape shape;

@@ -114,6 +114,10 @@ Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset, Device device
 Tensor logspace(double start, double end, int64_t steps, double base,
                 const TensorOptions& options) {
   TensorOptions wide{.dtype = kFloat64, .device = options.device};
+  if (options.dtype && !is_floating(*options.dtype)) {  // as linspace() of integers
+    start = std::trunc(start);
+    end = std::trunc(end);
+  }
   Tensor powers = pow(base, linspace(start, end, steps, wide));
   const Tensor result(powers.to(options.dtype.value_or(kFloat32)).array(), options.requires_grad);
   return result;
@@ -125,7 +129,8 @@ Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
   check(columns >= 0, "vander: negative number of columns ", columns);
   const Tensor powers(detail::positions(columns, x.device()));
   const Tensor exponents = increasing ? powers : flip(powers, {0});
-  return pow(unsqueeze(x, -1), exponents.to(x.dtype()));
+  const Tensor bases = unsqueeze(is_floating(x.dtype()) ? x : x.to(kInt64), -1);
+  return pow(bases, exponents.to(bases.dtype()));
 }
 
 }  // namespace hero

@@ -93,6 +93,17 @@ TEST_CASE("integers far apart are not close") {
   CHECK(allclose(great, next, 0.0, 1.0));
 }
 
+TEST_CASE("products added to narrow integers and bools keep the dtype") {
+  for (const DType dtype : {kUInt8, kInt32, kInt64}) {
+    const Tensor sum = addbmm(ones({1, 2}, dtype), ones({2, 1, 1}, dtype), ones({2, 1, 2}, dtype));
+    CHECK(sum.dtype() == dtype);
+    CHECK(sum.to_vector<int64_t>() == Integers{3, 3});
+  }
+  const Tensor bits = ones({2, 2}, kBool), row = ones({2}, kBool);
+  CHECK(addr(bits, row, row, {.beta = 3, .alpha = 2}).dtype() == kBool);
+  CHECK(bits.clone().addr_(row, row, {.beta = 3, .alpha = 2}).equal(bits));
+}
+
 TEST_CASE("what is added in multiples is widened first") {
   const Tensor bytes = tensor({3, 2, 5}).to(kUInt8), whole = tensor({4, 5, -6}).to(kInt32);
   CHECK(add(whole, bytes, 300).to_vector<int64_t>() == Integers{904, 605, 1494});
@@ -110,6 +121,31 @@ TEST_CASE("what is added in multiples is widened first") {
   const Tensor bits = tensor({true, false});
   CHECK(add(bits, bits, 2).dtype() == kBool);
   CHECK_THROWS_WITH(add(bytes, bytes, 0.5), ContainsSubstring("must be an integer"));
+}
+
+TEST_CASE("logspace of integers cuts its ends first, vander of integers is int64") {
+  CHECK(logspace(4.3, 1.2, 2, 10.0, {.dtype = kInt32}).to_vector<int64_t>() == Integers{10000, 10});
+  CHECK(logspace(4.3, 2.0, 2, 2.0, {.dtype = kUInt8}).to_vector<int64_t>() == Integers{16, 4});
+  const Tensor powers = vander(tensor({20}).to(kUInt8), 4, true);
+  CHECK(powers.dtype() == kInt64);
+  CHECK(powers.to_vector<int64_t>() == Integers{1, 20, 400, 8000});
+}
+
+TEST_CASE("tensordot repeats what has size 1") {
+  const Tensor a = tensor({1.0, 2.0}, {.dtype = kFloat64}).reshape({1, 2}).requires_grad_();
+  const Tensor b = arange(6, kFloat64).reshape({3, 2}).requires_grad_();
+  const Tensor all = tensordot(a, b, Dims{0, 1}, Dims{0, 1});
+  CHECK(all.item() == sum(a * b).item());
+  CHECK(tensordot(b, a, Dims{0, 1}, Dims{0, 1}).item() == all.item());
+  CHECK(gradcheck(
+      [](const auto& in) {
+        return tensordot(in[0], in[1], Dims{0, 1}, Dims{0, 1});
+      },
+      {a, b}));
+  const Tensor bytes = ones({1, 2}, kUInt8);
+  CHECK(tensordot(bytes, ones({3, 2}, kUInt8), Dims{0, 1}, Dims{0, 1}).dtype() == kUInt8);
+  CHECK_THROWS_WITH(tensordot(ones({2, 2}), ones({3, 2}), Dims{0}, Dims{0}),
+                    ContainsSubstring("sizes differ"));
 }
 
 TEST_CASE("the filling of a scatter_reduce without x has no gradient") {
