@@ -55,11 +55,11 @@ Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumul
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) {
-  const Tensor places = as_index("take_along_dim", index);
-  if (!dim) return gather(ravel(x), 0, ravel(places));
+  if (!dim) return gather(ravel(x), 0, ravel(as_index("take_along_dim", index)));
   check(x.ndim() == index.ndim(), "take_along_dim: x of shape ", x.shape(),
         " and an index of shape ", index.shape(), " differ in their number of dimensions");
   const int axis = normalize_dim("take_along_dim", *dim, x.ndim());
+  const Tensor places = counted("take_along_dim", index, x.ndim() == 0 ? 1 : x.size(axis));
   Shape of_x = x.shape(), of_index = index.shape();
   of_x[axis] = of_index[axis] = 1;
   const Shape common = broadcast_shapes("take_along_dim", of_x, of_index);
@@ -87,7 +87,7 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
         "; it must be a single number without dimensions");
   const int axis = normalize_dim("index_fill", dim, x.ndim());
   const Tensor places = ravel(counted("index_fill", index, x.ndim() == 0 ? 1 : x.size(axis)));
-  if (x.ndim() == 0) return places.numel() == 0 ? x : value.to(x.dtype());
+  if (x.ndim() == 0) return clone(places.numel() == 0 ? x : value.to(x.dtype()));
   Shape shape = x.shape();
   shape[axis] = places.numel();
   return index_copy(x, axis, places, expand(value.to(x.dtype()), shape));
@@ -96,7 +96,7 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   check_same_dtype("index_copy", x, src);
   const Tensor places = ravel(as_index("index_copy", index));
-  if (x.ndim() == 0) return places.numel() == 0 ? x : reshape(src, {});
+  if (x.ndim() == 0) return clone(places.numel() == 0 ? x : reshape(src, {}));
   const int axis = normalize_dim("index_copy", dim, x.ndim());
   Shape along = Shape::filled(x.ndim(), 1), shape = x.shape();
   along[axis] = shape[axis] = places.numel();

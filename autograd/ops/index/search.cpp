@@ -22,7 +22,7 @@ DType common_of(const Tensor& a, const Tensor& b) {
 // True where a row of x [N, ..] differs from the one before it, and for the first.
 Tensor beginnings(const Tensor& x) {
   Tensor differs = slice(x, 0, 1) != slice(x, 0, 0, -1);
-  if (x.ndim() > 1) differs = any(reshape(differs, {differs.size(0), -1}), 1);
+  if (x.ndim() > 1) differs = any(flatten(differs, 1), 1);
   return cat({ones({1}, {.dtype = kBool, .device = x.device()}), differs});
 }
 

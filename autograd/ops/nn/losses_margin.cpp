@@ -159,8 +159,8 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
   }
   constexpr auto kName = "multi_margin_loss";
   // One row may come without its dimension, and so may its class, whose shape the loss has.
-  if (target.ndim() <= 1 && target.numel() == 1 && (x.ndim() == 1 || target.ndim() == 0)) {
-    const Tensor rows = x.ndim() == 1 ? unsqueeze(x, 0) : x;
+  if (target.ndim() <= 1 && target.numel() == 1 && (x.ndim() <= 1 || target.ndim() == 0)) {
+    const Tensor rows = x.ndim() <= 1 ? reshape(x, {1, x.numel()}) : x;
     const Tensor loss = multi_margin_loss(rows, reshape(target, {1}), options);
     return options.reduction == Reduction::none ? reshape(loss, target.shape()) : loss;
   }

@@ -23,8 +23,8 @@ ValuesIndices chosen(const ValuesIndices& sorted, const Tensor& position, int di
 Tensor numbers_along(const Tensor& x, int dim) { return sum(x == x, {dim}, true); }
 
 ValuesIndices middle(const char* op, const Tensor& x, int64_t dim, bool keepdim, bool skip_nan) {
-  if (x.ndim() == 0) return {reshape(x, {}), zeros({}, {.dtype = kInt64, .device = x.device()})};
   const int axis = normalize_dim(op, dim, x.ndim());
+  if (x.ndim() == 0) return {reshape(x, {}), zeros({}, {.dtype = kInt64, .device = x.device()})};
   const int64_t size = x.size(axis);
   check(size > 0, op, ": dim ", dim, " of shape ", x.shape(), " has no elements");
   const Tensor count = numbers_along(x.detach(), axis);

@@ -161,6 +161,17 @@ Tensor pad_by_position(const Tensor& x, const std::vector<int64_t>& padding, Pad
     const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
     const int64_t size = x.size(dim), before = padding[i], after = padding[i + 1];
     if (before == 0 && after == 0) continue;
+    if (mode == PadMode::circular && std::min(before, after) < 0) {
+      // What is left after cutting repeats, and not what is cut off.
+      const int64_t left =
+          framed(x.shape(), dim, std::min<int64_t>(before, 0), std::min<int64_t>(after, 0));
+      std::vector<int64_t> rest(padding.size(), 0);
+      rest[i] = std::max<int64_t>(before, 0);
+      rest[i + 1] = std::max<int64_t>(after, 0);
+      result =
+          pad_by_position(narrow(result, dim, std::max<int64_t>(-before, 0), left), rest, mode);
+      continue;
+    }
     check_frame(x.shape(), dim, std::max(before, after), mode);
     const Array index = Array::empty({framed(x.shape(), dim, before, after)}, kInt64);
     for (int64_t at = 0; at < index.numel(); ++at) {

@@ -112,6 +112,9 @@ Tensor dropout3d(const Tensor& x, double p, bool training) {
 }
 
 Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  if (x.ndim() == 0 && y.ndim() == 0) {  // one class, so nothing can be wrong
+    return multilabel_margin_loss(reshape(x, {1}), reshape(y, {1}), reduction);
+  }
   check((x.ndim() == 1 || x.ndim() == 2) && x.shape() == y.shape(),
         "multilabel_margin_loss: scores ", x.shape(), " and classes ", y.shape(),
         " must be [N, C] or [C]");

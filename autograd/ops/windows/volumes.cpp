@@ -33,17 +33,21 @@ Tensor as_planes(const Tensor& x) {
 }
 
 // Planes [N D, C, H, W] as [N, C, D, H, W].
-Tensor as_volume(const Tensor& planes, int64_t batch) {
-  const int64_t depth = batch == 0 ? 0 : planes.size(0) / batch;
+Tensor as_volume(const Tensor& planes, int64_t batch, int64_t depth) {
   const Tensor split =
       reshape(planes, {batch, depth, planes.size(1), planes.size(2), planes.size(3)});
   return contiguous(transpose(split, 1, 2));
 }
 
+// Windows along a depth.
+int64_t depth_places(int64_t depth, int64_t taps, int64_t stride, int64_t dilation) {
+  return (depth - dilation * (taps - 1) - 1) / stride + 1;
+}
+
 // x [N, C, D, H, W] with one tap of the depth after another in the channels: [N places, C KD, H,
 // W].
 Tensor with_depth_taps(const Tensor& x, int64_t taps, int64_t stride, int64_t dilation) {
-  const int64_t places = (x.size(2) - dilation * (taps - 1) - 1) / stride + 1;
+  const int64_t places = depth_places(x.size(2), taps, stride, dilation);
   // Windows of all positions in reach, of which the taps are every dilation-th.
   const Tensor windows = unfold(x, 2, dilation * (taps - 1) + 1, stride);  // [N, C, P, H, W, reach]
   const Tensor chosen = slice(windows, 5, 0, kEnd, dilation);
@@ -83,8 +87,9 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
     check(taps > 0 && padded >= reach, kName, ": kernel of reach ", reach,
           " is larger than the padded input of ", padded, ": x ", volume.shape(), ", weight ",
           weight.shape());
-    const Tensor planes = with_depth_taps(pad_depth(volume, padding[0], padding[0]), taps,
-                                          std::min(stride[0], padded), taps == 1 ? 1 : dilation[0]);
+    const int64_t by = std::min(stride[0], padded), between = taps == 1 ? 1 : dilation[0];
+    const Tensor planes =
+        with_depth_taps(pad_depth(volume, padding[0], padding[0]), taps, by, between);
     const Tensor w =
         reshape(weight, {weight.size(0), weight.size(1) * taps, weight.size(3), weight.size(4)});
     return as_volume(conv2d(planes, w, bias,
@@ -92,7 +97,7 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                              .padding = plane(padding),
                              .dilation = plane(dilation),
                              .groups = groups}),
-                     volume.size(0));
+                     volume.size(0), depth_places(padded, taps, by, between));
   });
 }
 
@@ -187,7 +192,7 @@ template <class Over, class Along>
 Tensor pooled(const char* op, const Tensor& x, Over&& over, Along&& along) {
   check_pooled(op, x);
   return batched(x, 4, [&](const Tensor& volume) {
-    const Tensor small = as_volume(over(as_planes(volume)), volume.size(0));
+    const Tensor small = as_volume(over(as_planes(volume)), volume.size(0), volume.size(2));
     return from_lines(along(as_lines(small)), small);
   });
 }
@@ -202,9 +207,10 @@ ValuesIndices max_pooled(const char* op, const Tensor& x, Over&& over, Along&& a
   }
   const int64_t batch = x.size(0), plane_size = x.size(3) * x.size(4);
   const ValuesIndices planes = over(as_planes(x));
-  const Tensor small = as_volume(planes.values, batch);
+  const Tensor small = as_volume(planes.values, batch, x.size(2));
   const ValuesIndices lines = along(as_lines(small));
-  const Tensor in_plane = gather(as_lines(as_volume(planes.indices, batch)), 2, lines.indices);
+  const Tensor in_plane =
+      gather(as_lines(as_volume(planes.indices, batch, x.size(2))), 2, lines.indices);
   return {from_lines(lines.values, small),
           from_lines(lines.indices * plane_size + in_plane, small)};
 }

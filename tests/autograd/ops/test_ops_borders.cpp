@@ -93,6 +93,17 @@ TEST_CASE("integers far apart are not close") {
   CHECK(allclose(great, next, 0.0, 1.0));
 }
 
+TEST_CASE("slices along a dimension of one are unique") {
+  const Tensor x = tensor({1.0, 2.0, 3.0, 4.0}).reshape({2, 1, 2});
+  for (const bool all_of_it : {true, false}) {
+    const UniqueOptions options{.return_inverse = true, .return_counts = true, .dim = 1};
+    const Unique found = all_of_it ? unique(x, options) : unique_consecutive(x, options);
+    CHECK(equal(found.values, x));
+    CHECK(found.inverse.to_vector<int64_t>() == Integers{0});
+    CHECK(found.counts.to_vector<int64_t>() == Integers{1});
+  }
+}
+
 TEST_CASE("products added to narrow integers and bools keep the dtype") {
   for (const DType dtype : {kUInt8, kInt32, kInt64}) {
     const Tensor sum = addbmm(ones({1, 2}, dtype), ones({2, 1, 1}, dtype), ones({2, 1, 2}, dtype));
@@ -123,12 +134,51 @@ TEST_CASE("what is added in multiples is widened first") {
   CHECK_THROWS_WITH(add(bytes, bytes, 0.5), ContainsSubstring("must be an integer"));
 }
 
+TEST_CASE("a number has no dimension 5, of medians neither") {
+  CHECK(median(tensor(3.0), 0).values.item() == 3.0);
+  CHECK_THROWS_WITH(median(tensor(3.0), 5), ContainsSubstring("median: dim out of range: 5"));
+  CHECK_THROWS_WITH(nanmedian(tensor(3.0), -2), ContainsSubstring("nanmedian: dim out of range"));
+}
+
 TEST_CASE("logspace of integers cuts its ends first, vander of integers is int64") {
   CHECK(logspace(4.3, 1.2, 2, 10.0, {.dtype = kInt32}).to_vector<int64_t>() == Integers{10000, 10});
   CHECK(logspace(4.3, 2.0, 2, 2.0, {.dtype = kUInt8}).to_vector<int64_t>() == Integers{16, 4});
   const Tensor powers = vander(tensor({20}).to(kUInt8), 4, true);
   CHECK(powers.dtype() == kInt64);
   CHECK(powers.to_vector<int64_t>() == Integers{1, 20, 400, 8000});
+}
+
+TEST_CASE("one score without dimensions is a row of one class") {
+  const Tensor score = tensor(5.0, {.requires_grad = true}), first = tensor(0);
+  for (const Tensor& loss : {multi_margin_loss(score, first), multilabel_margin_loss(score, first),
+                             multi_margin_loss(score, first, Reduction::none),
+                             multilabel_margin_loss(score, first, Reduction::none)}) {
+    CHECK(loss.shape() == Shape{});
+    CHECK(loss.item() == 0.0);
+    CHECK(grad(loss, score).item() == 0.0);
+  }
+}
+
+TEST_CASE("a number filled in place has the gradient of what fills it") {
+  const Tensor index = tensor({0});
+  const Tensor value = tensor(2.0, {.requires_grad = true});
+  const Tensor x = tensor(1.0, {.requires_grad = true});
+  const Tensor filled = x.clone().index_fill_(0, index, value);
+  CHECK(filled.requires_grad());
+  CHECK(grad(filled, value).item() == 1.0);
+  CHECK(grad(x.clone().index_copy_(0, index, value), value).item() == 1.0);
+  // And out of place the result is not the argument itself.
+  const Tensor plain = tensor(1.0), none = zeros({0}, kInt64);
+  index_fill(plain, 0, none, tensor(7.0)).fill_(9);
+  index_copy(plain, 0, index, plain).fill_(9);
+  CHECK(plain.item() == 1.0);
+}
+
+TEST_CASE("take_along_dim counts negative positions from the end") {
+  const Tensor x = tensor({1.0, 2.0, 3.0});
+  CHECK(take_along_dim(x, tensor({-1, 0}), 0).to_vector<double>() == Values{3, 1});
+  CHECK_THROWS_WITH(take_along_dim(x, tensor({-4}), 0), ContainsSubstring("out of range"));
+  CHECK_THROWS_WITH(take_along_dim(x, tensor({-1})), ContainsSubstring("out of range"));
 }
 
 TEST_CASE("tensordot repeats what has size 1") {
@@ -146,6 +196,41 @@ TEST_CASE("tensordot repeats what has size 1") {
   CHECK(tensordot(bytes, ones({3, 2}, kUInt8), Dims{0, 1}, Dims{0, 1}).dtype() == kUInt8);
   CHECK_THROWS_WITH(tensordot(ones({2, 2}), ones({3, 2}), Dims{0}, Dims{0}),
                     ContainsSubstring("sizes differ"));
+}
+
+TEST_CASE("a circle that is cut on one side repeats what is left") {
+  const Tensor x = arange(1, 6, 1, kFloat64).reshape({1, 1, 5});
+  const auto padded = [&x](int64_t before, int64_t after) {
+    return pad(x, {before, after}, PadMode::circular).to_vector<double>();
+  };
+  CHECK(padded(-1, 1) == Values{2, 3, 4, 5, 2});
+  CHECK(padded(1, -1) == Values{4, 1, 2, 3, 4});
+  CHECK(padded(-2, 3) == Values{3, 4, 5, 3, 4, 5});
+  CHECK(padded(-1, -1) == Values{2, 3, 4});
+  CHECK(padded(-5, 0).empty());
+  CHECK_THROWS_WITH(padded(-4, 2), ContainsSubstring("repeating 2 elements"));
+  CHECK_THROWS_WITH(padded(-6, 0), ContainsSubstring("in a frame of -6 and 0 has no size"));
+  const Tensor image = arange(16, kFloat64).reshape({1, 1, 4, 4}).requires_grad_();
+  CHECK(gradcheck(
+      [](const auto& in) {
+        return pad(in[0], {-1, 1, 2, -2}, PadMode::circular);
+      },
+      {image}));
+}
+
+TEST_CASE("windows over a batch of no volumes have their shape") {
+  const Tensor x = zeros({0, 1, 4, 5, 6}, {.requires_grad = true});
+  const Shape pooled{0, 1, 2, 2, 3};
+  CHECK(avg_pool3d(x, {2, 2, 2}).shape() == pooled);
+  CHECK(max_pool3d(x, {2, 2, 2}).shape() == pooled);
+  CHECK(max_pool3d_with_indices(x, {2, 2, 2}).indices.shape() == pooled);
+  CHECK(lp_pool3d(x, 2.0, {2, 2, 2}).shape() == pooled);
+  CHECK(adaptive_avg_pool3d(x, {3, 2, 5}).shape() == Shape{0, 1, 3, 2, 5});
+  CHECK(adaptive_max_pool3d(x, {3, 2, 5}).shape() == Shape{0, 1, 3, 2, 5});
+  const Tensor y = conv3d(x, ones({2, 1, 2, 2, 2}), {}, {.stride = {2, 1, 1}});
+  CHECK(y.shape() == Shape{0, 2, 2, 4, 5});
+  CHECK(grad(sum(y), x).shape() == x.shape());
+  CHECK(grad(sum(max_pool3d(x, {2, 2, 2})), x).shape() == x.shape());
 }
 
 TEST_CASE("the filling of a scatter_reduce without x has no gradient") {
