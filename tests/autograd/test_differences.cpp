@@ -148,6 +148,42 @@ TEST_CASE("of two values scattered to one place the last stays") {
   CHECK(index_put(zeros({2}), {index}, src).to_vector<double>() == Values{0, 3});
 }
 
+TEST_CASE("what another element has overwritten has no gradient") {
+  const Tensor index = tensor({1, 1, 2}), src = tensor({1.0, 2.0, 3.0}, {.requires_grad = true});
+  CHECK(grad(sum(scatter(zeros({3}), 0, index, src)), src).to_vector<double>() == Values{0, 1, 1});
+  const Tensor x = tensor({5.0, 5.0, 4.0}, {.requires_grad = true});
+  const Tensor y = max_unpool1d(x.reshape({1, 3}), index.reshape({1, 3}), 4);
+  CHECK(y.to_vector<double>() == Values{0, 5, 4, 0});
+  CHECK(grad(sum(y), x).to_vector<double>() == Values{0, 1, 1});
+}
+
+TEST_CASE("windows and losses of integers are refused") {
+  const Tensor line = ones({1, 1, 4}, kInt64), image = ones({1, 1, 4, 4}, kInt32),
+               volume = ones({1, 1, 4, 4, 4}, kUInt8);
+  const auto hint = ContainsSubstring("convert it to a floating dtype");
+  CHECK_THROWS_WITH(conv1d(line, ones({1, 1, 2}, kInt64)), hint);
+  CHECK_THROWS_WITH(conv_transpose2d(image, ones({1, 1, 2, 2}, kInt32)), hint);
+  CHECK_THROWS_WITH(conv3d(volume, ones({1, 1, 2, 2, 2}, kUInt8)), hint);
+  CHECK_THROWS_WITH(max_pool1d(line, 2), hint);
+  CHECK_THROWS_WITH(avg_pool2d(image, {2, 2}), hint);
+  CHECK_THROWS_WITH(max_pool3d(volume, {2, 2, 2}), hint);
+  CHECK_THROWS_WITH(interpolate(volume, {.size = {2, 2, 2}}), hint);
+  CHECK_THROWS_WITH(unfold(image, {2, 2}), hint);
+  const Tensor a = ones({2, 3}, kInt64), sides = ones({2}, kInt64);
+  CHECK_THROWS_WITH(margin_ranking_loss(sides, sides, sides), hint);
+  CHECK_THROWS_WITH(poisson_nll_loss(a, a), hint);
+  CHECK_THROWS_WITH(triplet_margin_loss(a, a, a), hint);
+  CHECK_THROWS_WITH(cosine_embedding_loss(a, a, sides), hint);
+}
+
+TEST_CASE("a number is the mode before NaN is, and volumes have no bicubic samples") {
+  const Tensor x = tensor({std::nan(""), 2.0, 1.0, std::nan("")});
+  CHECK(mode(x).values.item() == 1.0);
+  CHECK_THROWS_WITH(
+      grid_sample(ones({1, 1, 2, 2, 2}), zeros({1, 2, 2, 2, 3}), {.mode = GridMode::bicubic}),
+      ContainsSubstring("bicubic is made for [N, C, H, W]"));
+}
+
 TEST_CASE("sort is stable without being asked") {
   const Tensor x = remainder(arange(1000), 3);
   const Tensor order = argsort(x);
@@ -167,6 +203,21 @@ TEST_CASE("activations of -inf have their limits") {
       CHECK(std::signbit(y.item()));
     }
   }
+}
+
+TEST_CASE("of several NaN in a window max pooling takes the first") {
+  const Tensor x = tensor({1.0, std::nan(""), std::nan(""), 2.0}, {.requires_grad = true});
+  const ValuesIndices found = max_pool2d_with_indices(x.reshape({1, 1, 2, 2}), {2, 2});
+  CHECK(std::isnan(found.values.item()));
+  CHECK(found.indices.item<int64_t>() == 1);
+  CHECK(grad(sum(found.values), x).to_vector<double>() == Values{0, 1, 0, 0});
+}
+
+TEST_CASE("logsumexp of -inf alone has the gradient 0") {
+  const Tensor x = full({2}, -kInf, {.requires_grad = true});
+  CHECK(logsumexp(x, {0}).item() == -kInf);
+  CHECK(grad(logsumexp(x, {0}), x).to_vector<double>() == Values{0, 0});
+  CHECK(grad(sum(logcumsumexp(x, 0)), x).to_vector<double>() == Values{0, 0});
 }
 
 TEST_CASE("a negative norm of nothing is infinite") {
