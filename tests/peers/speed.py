@@ -3,10 +3,11 @@
     speed.py HERO_PROGRAM TORCH_PROGRAM [--seconds S] [--rounds R] [CASE...]
 
 Each program waits asleep while the other one is timed. Every case is timed `rounds` times by each
-for S seconds; the figures are the least of the rounds' medians, so that other work on the machine
+for S seconds; CASE may be a pattern. The figures are the least of the rounds' medians, so that other work on the machine
 counts as little as it can.
 """
 import argparse
+import fnmatch
 import os
 import subprocess
 
@@ -24,6 +25,12 @@ CASES = [  # name, threads, unit in nanoseconds, unit's name
     ("bilinear_x2", (1, 2), 1e6, "ms"), ("bicubic_x2", (1, 2), 1e6, "ms"), ("nearest_x2", (1, 2), 1e6, "ms"),
     ("conv3d", (1, 2), 1e6, "ms"), ("conv3d_back", (1, 2), 1e6, "ms"), ("unique", (1, 2), 1e6, "ms"), ("svd_256", (1, 2), 1e6, "ms"),
 ]
+CONVOLUTIONS = [  # of speed_convolutions.h
+    "conv_3x3", "conv_3x3_s2", "conv_3x3_s2_14", "conv_7x7_s2", "conv_1x1_s2", "conv_4x4_s4", "conv_groups_56", "conv_groups_14",
+    "conv_groups_s2", "depthwise_3x3_112", "depthwise_3x3_28", "depthwise_3x3_14", "depthwise_3x3_7", "depthwise_3x3_s2",
+    "depthwise_7x7_56", "depthwise_7x7_14", "depthwise_line", "transposed_4x4_s2", "transposed_2x2_s2",
+]
+CASES += [(name + part + half, (1, 2), 1e6, "ms") for half in ("", "_bf16") for name in CONVOLUTIONS for part in ("", "_dx", "_dw")]
 
 
 # PyTorch leaves large blocks to malloc, which by default returns them to the system: each result
@@ -53,15 +60,16 @@ def main():
     parser.add_argument("hero")
     parser.add_argument("torch")
     parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--threads", type=int, choices=(1, 2), help="only so many")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("cases", nargs="*")
     options = parser.parse_intermixed_args()
     sides = [Side([options.hero], {}), Side([options.torch], TORCH_ENVIRONMENT)]
     print(f"{'case':20} {'threads':>7} {'hero':>12} {'torch':>12} {'torch/hero':>10}")
     for name, all_threads, unit, unit_name in CASES:
-        if options.cases and name not in options.cases:
+        if options.cases and not any(fnmatch.fnmatch(name, case) for case in options.cases):
             continue
-        for threads in all_threads:
+        for threads in all_threads if options.threads is None else (options.threads,):
             best = [float("inf")] * 2
             for _ in range(options.rounds):
                 for i, side in enumerate(sides):

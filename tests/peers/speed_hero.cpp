@@ -1,5 +1,6 @@
 // Hero's side of tests/peers/run.
 #include "speed.h"
+#include "speed_convolutions.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/core/thread_pool.h>
@@ -119,6 +120,42 @@ peers::Case conv3d_back() {
           }};
 }
 
+// A convolution, and the gradients of its input and of its weight alone.
+peers::Cases convolutions(hero::DType dtype, const std::string& suffix) {
+  peers::Cases all;
+  for (const peers::Convolution& c : peers::kConvolutions) {
+    const hero::Pair stride{c.stride, c.stride}, padding{c.padding()[0], c.padding()[1]};
+    const auto apply = [=, &c](const Tensor& x, const Tensor& w) {
+      if (c.is_transposed) {
+        return hero::conv_transpose2d(x, w, {},
+                                      {.stride = stride, .padding = padding, .groups = c.groups});
+      }
+      return hero::conv2d(x, w, {}, {.stride = stride, .padding = padding, .groups = c.groups});
+    };
+    const auto operands = [&c, dtype] {
+      return std::pair(values(hero::Shape(c.x)).to(dtype), values(hero::Shape(c.w)).to(dtype));
+    };
+    const auto gradient = [=](bool of_weight) {
+      return peers::Case{1, [=]() -> Work {
+                           const auto [x, w] = operands();
+                           const Tensor from = (of_weight ? w : x).detach().requires_grad_();
+                           const Tensor y = of_weight ? apply(x, from) : apply(from, w);
+                           const Tensor g = values(y.shape()).to(dtype);
+                           return [=] {
+                             hero::grad({y}, {from}, {.grad_outputs = {g}, .retain_graph = true});
+                           };
+                         }};
+    };
+    all[c.name + suffix] = {1, [=] {
+                              const auto [x, w] = operands();
+                              return without_grad([=, a = x, b = w] { apply(a, b); });
+                            }};
+    all[c.name + ("_dx" + suffix)] = gradient(false);
+    all[c.name + ("_dw" + suffix)] = gradient(true);
+  }
+  return all;
+}
+
 // x [m, k] times w [k, n], or w [n, k] transposed.
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
@@ -182,5 +219,7 @@ peers::Cases cases() {
 int main() {
   peers::Cases all = cases();
   all.merge(further());
+  all.merge(convolutions(hero::kFloat32, ""));
+  all.merge(convolutions(hero::kBFloat16, "_bf16"));
   return peers::answer(all, hero::set_num_threads);
 }

@@ -1,6 +1,7 @@
 // PyTorch's side of tests/peers/run, through its C++ interface: no interpreter between the calls,
 // inference mode where nothing is recorded, the fused AdamW.
 #include "speed.h"
+#include "speed_convolutions.h"
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
@@ -102,6 +103,35 @@ peers::Case conv3d_back() {
           }};
 }
 
+// A convolution, and the gradients of its input and of its weight alone.
+peers::Cases convolutions(torch::Dtype dtype, const std::string& suffix) {
+  peers::Cases all;
+  for (const peers::Convolution& c : peers::kConvolutions) {
+    const auto apply = [&c](const Tensor& x, const Tensor& w) {
+      return c.is_transposed ? at::conv_transpose2d(x, w, {}, c.stride, c.padding(), 0, c.groups)
+                             : at::conv2d(x, w, {}, c.stride, c.padding(), 1, c.groups);
+    };
+    const auto operands = [&c, dtype] {
+      return std::pair(values(c.x).to(dtype), values(c.w).to(dtype));
+    };
+    const auto gradient = [=](bool of_weight) {
+      return peers::Case{1, [=]() -> Work {
+                           auto [x, w] = operands();
+                           const Tensor from = (of_weight ? w : x).requires_grad_();
+                           const Tensor y = apply(x, w), g = values(y.sizes()).to(dtype);
+                           return [=] { torch::autograd::grad({y}, {from}, {g}, true); };
+                         }};
+    };
+    all[c.name + suffix] = {1, [=] {
+                              const auto [x, w] = operands();
+                              return without_grad([=, a = x, b = w] { apply(a, b); });
+                            }};
+    all[c.name + ("_dx" + suffix)] = gradient(false);
+    all[c.name + ("_dw" + suffix)] = gradient(true);
+  }
+  return all;
+}
+
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
             const Tensor x = values({m, k});
@@ -171,5 +201,7 @@ peers::Cases cases() {
 int main() {
   peers::Cases all = cases();
   all.merge(further());
+  all.merge(convolutions(torch::kFloat32, ""));
+  all.merge(convolutions(torch::kBFloat16, "_bf16"));
   return peers::answer(all, at::set_num_threads);
 }
