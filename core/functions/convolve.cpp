@@ -26,7 +26,8 @@ int64_t images_at_once(const Array& x, const Window3& window) {
   return std::clamp<int64_t>(kCopies / (each * item_size(x.dtype())), 1, x.size(0));
 }
 
-cpu::Convolution convolution_of(const Array& x_in, const Window3& window, const Array& y_in) {
+cpu::Convolution convolution_of(const Array& x_in, const Window3& window, const Array& y_in,
+                                int64_t groups = 1) {
   const Array x = volumes(x_in), y = volumes(y_in);
   cpu::Convolution of{};
   of.images = x.size(0);
@@ -42,6 +43,7 @@ cpu::Convolution convolution_of(const Array& x_in, const Window3& window, const 
   }
   for (int i = 0; i < 5; ++i) of.x_strides[i] = x.strides()[i];
   of.x = x.bytes();
+  of.groups = groups;
   of.at_once = images_at_once(x, window);
   return of;
 }
@@ -80,7 +82,7 @@ bool has_native_products(const Array& x) {
          native_half_products();
 }
 
-bool convolves_on_host(const Array& x_in, const Window3& window) {
+bool convolves_on_host(const Array& x_in, const Window3& window, int64_t groups) {
   const bool is_native = has_native_products(x_in);
   const int64_t taps = window.kernel[0] * window.kernel[1] * window.kernel[2];
   if (x_in.numel() == 0 || taps == 0) return false;
@@ -88,6 +90,8 @@ bool convolves_on_host(const Array& x_in, const Window3& window) {
     if (x_in.device() != kCpu || current_work_meter() != nullptr || taps == 1) return false;
     if (x_in.dtype() != kFloat32 && x_in.dtype() != kFloat64) return false;
   }
+  // One chain for each tap, as the gradient of the input has.
+  if (groups > 1 && (x_in.dtype() == kFloat64 || x_in.size(1) / groups > cpu::kDepth)) return false;
   return images_at_once(volumes(x_in), window) > 0;
 }
 
@@ -95,25 +99,40 @@ bool has_gradients_on_host(const Array& x, const Window3& window) {
   return x.dtype() != kFloat64 && convolves_on_host(x, window);
 }
 
+bool has_group_weights_on_host(const Array& x, const Shape& w, const Window3& window,
+                               int64_t groups) {
+  constexpr int64_t kWidest = 1 << 20;  // a window's place is an int32
+  if (x.dtype() == kFloat64 || x.size(3) > kWidest) return false;
+  if (has_native_products(x)) {
+#if defined(__x86_64__)
+    const bool has_kernel = &cpu::bf16::native_kernel() == &cpu::bf16::dot_kernel();
+#else
+    const bool has_kernel = false;
+#endif
+    if (!has_kernel || x.size(1) != groups || w[0] != groups) return false;
+  }
+  return convolves_on_host(x, window, groups);
+}
+
 int64_t native_weight_images(const Array& x, const Window3& window) {
   return images_at_once(volumes(x), window);
 }
 
-void convolve_on_host(const Array& x, const Array& w, const Window3& window,
+void convolve_on_host(const Array& x, const Array& w, const Window3& window, int64_t groups,
                       const ConvolutionEnd& end, const Array& y) {
   if (x.dtype() == kBFloat16) {
     if (!charge_native(x, w, y)) return;
     const WorkScope inside(nullptr);
     Array bias;
-    return cpu::kernels().convolve_bf16(cpu::bf16::native_kernel(), convolution_of(x, window, y),
-                                        w.data<BFloat16>(), half_end(end, bias),
-                                        y.data<BFloat16>());
+    return cpu::kernels().convolve_bf16(cpu::bf16::native_kernel(),
+                                        convolution_of(x, window, y, groups), w.data<BFloat16>(),
+                                        half_end(end, bias), y.data<BFloat16>());
   }
   const int64_t step = images_at_once(volumes(x), window);
   for (int64_t n = 0; n < x.size(0); n += step) {
     const int64_t last = std::min(x.size(0), n + step);
     const Array part = y.slice(0, n, last);
-    const cpu::Convolution of = convolution_of(x.slice(0, n, last), window, part);
+    const cpu::Convolution of = convolution_of(x.slice(0, n, last), window, part, groups);
     if (x.dtype() == kFloat64) {
       cpu::kernels().of_double.convolve(of, w.data<double>(), part.data<double>());
     } else {
@@ -127,27 +146,43 @@ void convolve_on_host(const Array& x, const Array& w, const Window3& window,
   }
 }
 
-Window3 mirrored(const Window& window) {
-  Window3 all = volume_window(window);
-  for (int i = 0; i < 2; ++i) {
-    const int64_t padding = window.reach(i) - 1 - window.padding[i];
-    if (window.stride[i] != 1 || window.surplus[i] != 0 || padding < 0) all.kernel[0] = 0;
-    all.padding[1 + i] = padding;
+namespace {
+
+// The padding and the movement of the windows of y of which the gradient of the input is made.
+Window3 back_window(const Array& y, const Shape& x, const Window3& window) {
+  cpu::Convolution of{};
+  Window3 back;
+  for (int i = 0; i < 3; ++i) {
+    of.size[i] = i == 0 ? 1 : y.size(1 + i);
+    of.places[i] = i == 0 ? 1 : x[1 + i];
+    of.kernel[i] = back.kernel[i] = window.kernel[i];
+    of.stride[i] = window.stride[i];
+    of.padding[i] = window.padding[i];
+    of.dilation[i] = window.dilation[i];
+    back.padding[i] = cpu::back_padding(of, i);
   }
-  return all;
+  return back;
 }
 
-bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, const Array& bias,
-                           const Array& x) {
+}  // namespace
+
+bool convolves_back_on_host(const Array& y, const Shape& x, const Window3& window, int64_t groups) {
+  constexpr int64_t kPhases = 64;  // more of them than taps that a network has
+  if (window.stride[1] > kPhases || window.stride[2] > kPhases) return false;
+  return y.dtype() != kFloat64 && convolves_on_host(y, back_window(y, x, window), groups);
+}
+
+bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, int64_t groups,
+                           const Array& bias, const Array& x) {
+  cpu::Convolution of = convolution_of(y, window, x, groups);
+  of.at_once = images_at_once(volumes(y), back_window(y, x.shape(), window));
   if (x.dtype() == kBFloat16) {
     if (!charge_native(x, w, y)) return true;
     const WorkScope inside(nullptr);
     Array kept;
-    return cpu::kernels().convolve_back_bf16(cpu::bf16::native_kernel(),
-                                             convolution_of(y, window, x), w.data<BFloat16>(),
+    return cpu::kernels().convolve_back_bf16(cpu::bf16::native_kernel(), of, w.data<BFloat16>(),
                                              half_end({.bias = bias}, kept), x.data<BFloat16>());
   }
-  const cpu::Convolution of = convolution_of(y, window, x);
   if (!cpu::kernels().convolve_back(of, w.data<float>(), x.data<float>())) return false;
   if (bias.defined()) {
     map_into<kernels::Add>(x, x, bias.reshape({x.size(1), 1, 1}));
@@ -155,18 +190,23 @@ bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window
   return true;
 }
 
-void weights_on_host(const Array& x, const Array& y, const Window3& window, int64_t chain,
-                     const Array& w) {
+void weights_on_host(const Array& x, const Array& y, const Window3& window, int64_t groups,
+                     int64_t chain, const Array& w) {
   if (x.dtype() == kBFloat16) {
     if (!charge_native(x, w, y)) return;
     const WorkScope inside(nullptr);
-    return cpu::kernels().weights_bf16(cpu::bf16::native_kernel(), convolution_of(x, window, y),
-                                       y.data<BFloat16>(), w.data<BFloat16>());
+    return cpu::kernels().weights_bf16(cpu::bf16::native_kernel(),
+                                       convolution_of(x, window, y, groups), y.data<BFloat16>(),
+                                       w.data<BFloat16>());
+  }
+  if (groups > 1) {
+    return cpu::kernels().add_weights(convolution_of(x, window, y, groups), y.data<float>(), 1,
+                                      true, w.data<float>());
   }
   // Few places of few images: all at once, so that large weights are written once.
   const int64_t places = y.numel() / (y.size(0) * y.size(1));
   const bool at_once = chain * places <= cpu::kDepth && x.numel() * item_size(x.dtype()) <= kCopies;
-  const int64_t step = at_once ? x.size(0) : chain;
+  const int64_t step = x.ndim() == 5 ? 1 : at_once ? x.size(0) : chain;
   for (int64_t n = 0; n < x.size(0); n += step) {
     const int64_t last = std::min(x.size(0), n + step);
     const Array of_y = y.slice(0, n, last);

@@ -36,35 +36,38 @@ bool has_native_products(const Array& x);
 /// float32, float64 and those of has_native_products(), where padding is most of the image, and,
 /// but for native products, for one tap and while work is metered, which counts columns. Native
 /// products of arrays on meta are metered and not computed.
-bool convolves_on_host(const Array& x, const Window3& window);
-/// The same for the gradients, which are not of float64.
+/// Groups, of planes only, are neither of float64 nor of more than 256 channels.
+bool convolves_on_host(const Array& x, const Window3& window, int64_t groups = 1);
+/// The same for the gradient of the weight, which is not of float64.
 bool has_gradients_on_host(const Array& x, const Window3& window);
+/// The same in groups, for a weight of shape `w`; native products are of one channel and one
+/// output.
+bool has_group_weights_on_host(const Array& x, const Shape& w, const Window3& window,
+                               int64_t groups);
+/// The same for the gradient of the input, of shape `x`, of a convolution in planes to y.
+bool convolves_back_on_host(const Array& y, const Shape& x, const Window3& window, int64_t groups);
 
-/// y = w [O, KD C KH KW] times the windows of x, and what follows; w and y are contiguous. The bits
-/// are those of a product with columns.
-void convolve_on_host(const Array& x, const Array& w, const Window3& window,
+/// y = w [O, KD C / groups KH KW] times the windows of x, and what follows; w and y are contiguous,
+/// and so is x in groups. The bits are those of a product with columns.
+void convolve_on_host(const Array& x, const Array& w, const Window3& window, int64_t groups,
                       const ConvolutionEnd& end, const Array& y);
 
-/// The window by whose convolution of the gradient of y that of x is computed, if windows move by
-/// one in planes and their padding lies within the kernel's reach; else it has no taps, and
-/// has_gradients_on_host() is false for it.
-Window3 mirrored(const Window& window);
-
-/// x [N, C, H, W], the gradient of the input of a convolution by w [O, C KH KW], from that of its
-/// output, y [N, O, places..], and `window` = mirrored(..) of it, and a bias [C] of x, if any; w
-/// and x are contiguous. In float32 the bits are those of columns that col2im adds up; a native
-/// product is one sum over the taps in reverse order, and for each tap the channels of y. False,
-/// and nothing done, if a weight is not finite.
-bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, const Array& bias,
-                           const Array& x);
+/// x [N, C, H, W], the gradient of the input of a convolution by w [O, C / groups KH KW], from that
+/// of its output, y [N, O, places..], and a bias [C] of x, if any; all are contiguous. In float32
+/// the bits are those of columns that col2im adds up; a native product is one sum over the taps
+/// that reach a place, in order, and for each tap the channels of y in the group. False, and
+/// nothing done, if a weight is not finite.
+bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, int64_t groups,
+                           const Array& bias, const Array& x);
 
 /// w [O, KD C KH KW] = the sum over all images of y times the transposed windows of x; y and w are
 /// contiguous. In float32 the bits are those of one product with columns for every `chain` images,
 /// which are added in order to zeros. Native ones are products for every native_weight_images(),
 /// which are added in order, and rounded once; an image with an odd number of places counts as one
-/// with a zero behind them.
-void weights_on_host(const Array& x, const Array& y, const Window3& window, int64_t chain,
-                     const Array& w);
+/// with a zero behind them. In groups there is a product for every image, and x is contiguous; of
+/// volumes in float32 there is one for every `chain` planes of the output.
+void weights_on_host(const Array& x, const Array& y, const Window3& window, int64_t groups,
+                     int64_t chain, const Array& w);
 int64_t native_weight_images(const Array& x, const Window3& window);
 /// \}
 

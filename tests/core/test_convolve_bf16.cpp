@@ -29,6 +29,7 @@ struct Sizes {
   int64_t size[3], kernel[3];
   int64_t stride[3] = {1, 1, 1}, padding[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
   int64_t at_once = 100;
+  int64_t groups = 1;
 };
 
 const std::vector<Sizes> kSizes = {
@@ -44,16 +45,25 @@ const std::vector<Sizes> kSizes = {
     {1, 231, 136, {1, 3, 2}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}},  // short blocks, whose sums wait
     {2, 3, 4, {4, 5, 6}, {2, 3, 3}, {2, 1, 1}, {1, 1, 0}},      // volumes
     {30, 2, 3, {1, 9, 9}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 100},  // many places
+    // two images of odd sizes, of which a phase has no taps
+    {2, 3, 4, {1, 9, 11}, {1, 3, 2}, {1, 2, 3}, {0, 1, 0}, {1, 1, 1}, 1},
+    // groups, and groups of one channel and one output
+    {2, 6, 9, {1, 9, 11}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, {1, 1, 1}, 1, 3},
+    {1, 128, 6, {1, 4, 5}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, 1, 2},
+    {2, 5, 5, {1, 9, 11}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, 1, 5},
+    {1, 17, 17, {1, 41, 31}, {1, 5, 4}, {1, 1, 1}, {0, 2, 2}, {1, 2, 1}, 1, 17},
+    {2, 18, 18, {1, 15, 15}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, {1, 1, 1}, 1, 18},
 };
 
 // A convolution and numbers for it; y is what weights and inputs get their gradient from.
 struct Problem {
   Convolution of{};
-  int64_t rows, places;
+  int64_t groups, rows, places;
   Halves x, w, y;
   std::vector<float> bias;
 
-  Problem(const Sizes& s, std::mt19937& random) {
+  Problem(const Sizes& s, std::mt19937& random) : groups(s.groups) {
+    of.groups = s.groups;
     of.images = s.images;
     of.channels = s.channels;
     of.outputs = s.outputs;
@@ -69,7 +79,7 @@ struct Problem {
       of.places[i] = (s.size[i] + 2 * s.padding[i] - reach) / s.stride[i] + 1;
       places *= of.places[i];
     }
-    rows = of.channels * of.taps();
+    rows = of.channels / groups * of.taps();
     const int64_t volume = s.size[0] * s.size[1] * s.size[2];
     const auto fill = [&](Halves& to, int64_t count) {
       for (int64_t i = 0; i < count; ++i) to.push_back(uniform(random)());
@@ -90,14 +100,19 @@ struct Problem {
     of.x_strides[0] = volume * of.channels;
   }
 
-  // Row `row` of the windows of an image at a place: tap of the depth, channel, other taps.
-  BFloat16 window(int64_t image, int64_t row, int64_t place) const {
+  int64_t group_outputs() const { return of.outputs / groups; }
+
+  // Row `row` of the windows of an image at a place, for output o: tap of the depth, channel of the
+  // group, other taps.
+  BFloat16 window(int64_t image, int64_t o, int64_t row, int64_t place) const {
     const int64_t plane = of.kernel[1] * of.kernel[2];
-    const int64_t tap[3] = {row / (of.channels * plane), row / of.kernel[2] % of.kernel[1],
+    const int64_t tap[3] = {row / (of.channels / groups * plane), row / of.kernel[2] % of.kernel[1],
                             row % of.kernel[2]};
     const int64_t at[3] = {place / (of.places[1] * of.places[2]),
                            place / of.places[2] % of.places[1], place % of.places[2]};
-    int64_t offset = image * of.x_strides[0] + row / plane % of.channels * of.x_strides[1];
+    const int64_t channels = of.channels / groups;
+    const int64_t channel = o / group_outputs() * channels + row / plane % channels;
+    int64_t offset = image * of.x_strides[0] + channel * of.x_strides[1];
     for (int i = 0; i < 3; ++i) {
       const int64_t position = at[i] * of.stride[i] + tap[i] * of.dilation[i] - of.padding[i];
       if (position < 0 || position >= of.size[i]) return BFloat16(0.0f);
@@ -139,7 +154,7 @@ Halves expected_output(const Problem& p, bool is_relu) {
       for (int64_t place = 0; place < p.places; ++place) {
         const float sum = By::sum(
             p.rows, [&](int64_t q) { return p.w[static_cast<size_t>(o * p.rows + q)]; },
-            [&](int64_t q) { return p.window(n, q, place); });
+            [&](int64_t q) { return p.window(n, o, q, place); });
         const float z = sum + p.bias[static_cast<size_t>(o)];
         expected.push_back(BFloat16(is_relu && z < 0.0f ? 0.0f : z));
       }
@@ -148,7 +163,7 @@ Halves expected_output(const Problem& p, bool is_relu) {
   return expected;
 }
 
-// The gradient of x of a convolution in planes whose windows move by one.
+// The gradient of x of a convolution in planes.
 template <class By>
 Halves expected_input_gradient(const Problem& p) {
   const Convolution& of = p.of;
@@ -157,24 +172,41 @@ Halves expected_input_gradient(const Problem& p) {
   for (int64_t at = 0; at < of.images * of.channels * area; ++at) {
     const int64_t n = at / (of.channels * area), c = at / area % of.channels;
     const int64_t i = at / of.size[2] % of.size[1], j = at % of.size[2];
+    // where a window's tap lies there, times the stride
+    const auto down = [&](int64_t tap) {
+      return i + of.padding[1] - tap / of.kernel[2] * of.dilation[1];
+    };
+    const auto right = [&](int64_t tap) {
+      return j + of.padding[2] - tap % of.kernel[2] * of.dilation[2];
+    };
+    std::vector<int64_t> taps;
+    for (int64_t tap = 0; tap < of.taps(); ++tap) {
+      if (down(tap) % of.stride[1] == 0 && right(tap) % of.stride[2] == 0) taps.push_back(tap);
+    }
+    const int64_t outputs = p.group_outputs(), group = c / (of.channels / p.groups);
+    const auto output = [&](int64_t q) { return group * outputs + q % outputs; };
     const auto weight = [&](int64_t q) {
-      const int64_t tap = q / of.outputs, o = q % of.outputs;
-      return p.w[static_cast<size_t>(o * p.rows + c * of.taps() + tap)];
+      const int64_t tap = taps[static_cast<size_t>(q / outputs)];
+      const int64_t own = c % (of.channels / p.groups);
+      return p.w[static_cast<size_t>(output(q) * p.rows + own * of.taps() + tap)];
     };
     const auto gradient = [&](int64_t q) {
-      const int64_t tap = q / of.outputs, o = q % of.outputs;
-      const int64_t a = i + of.padding[1] - tap / of.kernel[2] * of.dilation[1];
-      const int64_t b = j + of.padding[2] - tap % of.kernel[2] * of.dilation[2];
-      if (a < 0 || b < 0 || a >= of.places[1] || b >= of.places[2]) return BFloat16(0.0f);
-      return p.y[static_cast<size_t>((n * of.outputs + o) * p.places + a * of.places[2] + b)];
+      const int64_t tap = taps[static_cast<size_t>(q / outputs)];
+      const int64_t a = down(tap) / of.stride[1], b = right(tap) / of.stride[2];
+      if (down(tap) < 0 || right(tap) < 0 || a >= of.places[1] || b >= of.places[2]) {
+        return BFloat16(0.0f);
+      }
+      const int64_t from = (n * of.outputs + output(q)) * p.places + a * of.places[2] + b;
+      return p.y[static_cast<size_t>(from)];
     };
-    expected.push_back(BFloat16(By::sum(of.taps() * of.outputs, weight, gradient)));
+    const auto k = static_cast<int64_t>(taps.size()) * outputs;
+    expected.push_back(BFloat16(k == 0 ? 0.0f : By::sum(k, weight, gradient)));
   }
   return expected;
 }
 
-// The convolution of y that it is.
-Convolution mirrored(const Problem& p) {
+// What convolve_back_bf16() gets.
+Convolution back_of(const Problem& p) {
   Convolution back = p.of;
   back.channels = p.of.outputs;
   back.outputs = p.of.channels;
@@ -182,19 +214,12 @@ Convolution mirrored(const Problem& p) {
   for (int i = 0; i < 3; ++i) {
     back.size[i] = p.of.places[i];
     back.places[i] = p.of.size[i];
-    back.padding[i] = p.of.dilation[i] * (p.of.kernel[i] - 1) - p.of.padding[i];
   }
   back.x_strides[4] = 1;
   back.x_strides[3] = p.of.places[2];
   back.x_strides[2] = back.x_strides[1] = p.places;
   back.x_strides[0] = p.of.outputs * p.places;
   return back;
-}
-
-bool moves_by_one_in_planes(const Sizes& s) {
-  return s.size[0] == 1 && s.stride[1] == 1 && s.stride[2] == 1 &&
-         s.padding[1] <= s.dilation[1] * (s.kernel[1] - 1) &&
-         s.padding[2] <= s.dilation[2] * (s.kernel[2] - 1);
 }
 
 // Products of at_once images each, an odd number of places beside a zero, added up in order.
@@ -214,7 +239,7 @@ Halves expected_weights(const Problem& p) {
       };
       const auto window = [&](int64_t q) {
         if (q % even == p.places) return BFloat16(0.0f);
-        return p.window(first + q / even, row, q % even);
+        return p.window(first + q / even, o, row, q % even);
       };
       const float sum = By::sum(count * even, gradient, window);
       total = first == 0 ? sum : total + sum;
@@ -224,12 +249,27 @@ Halves expected_weights(const Problem& p) {
   return expected;
 }
 
+// Those of the only kernel that there is.
 template <class By>
-void check_all(const Sizes& sizes, std::mt19937& random) {
-  const Problem p(sizes, random);
+bool has_group_weights(const Problem& p) {
+#if defined(__x86_64__)
+  return p.groups == p.of.channels && p.groups == p.of.outputs &&
+         &By::kernel() == &bf16::dot_kernel();
+#else
+  return false;
+#endif
+}
+
+template <class By>
+void check_all(const Sizes& sizes, std::mt19937& random, float scale = 1.0f) {
+  Problem p(sizes, random);
+  for (Halves* const list : {&p.x, &p.w, &p.y}) {
+    for (BFloat16& value : *list) value = BFloat16(static_cast<float>(value) * scale);
+  }
   const Halves output = expected_output<By>(p, false), relu = expected_output<By>(p, true);
   const Halves weights = expected_weights<By>(p);
-  const bool has_back = moves_by_one_in_planes(sizes);
+  const bool has_back = sizes.size[0] == 1;  // in planes
+  const bool has_weights = p.groups == 1 || has_group_weights<By>(p);
   const Halves input = has_back ? expected_input_gradient<By>(p) : Halves();
   for (const int threads : {1, 2, 3}) {
     const ThreadLimit limit(threads);
@@ -238,10 +278,12 @@ void check_all(const Sizes& sizes, std::mt19937& random) {
     compare("output", p, y, output);
     kernels().convolve_bf16(By::kernel(), p.of, p.w.data(), {p.bias.data(), true}, y.data());
     compare("relu", p, y, relu);
-    kernels().weights_bf16(By::kernel(), p.of, p.y.data(), w.data());
-    compare("weights", p, w, weights);
+    if (has_weights) {
+      kernels().weights_bf16(By::kernel(), p.of, p.y.data(), w.data());
+      compare("weights", p, w, weights);
+    }
     if (!has_back) continue;
-    REQUIRE(kernels().convolve_back_bf16(By::kernel(), mirrored(p), p.w.data(), {}, x.data()));
+    REQUIRE(kernels().convolve_back_bf16(By::kernel(), back_of(p), p.w.data(), {}, x.data()));
     compare("input", p, x, input);
   }
 }
@@ -254,6 +296,10 @@ TEST_CASE("a native convolution and its gradients have the bits of their definit
   }
   std::mt19937 random(1);
   for (const Sizes& sizes : kSizes) check_all<ByProcessor>(sizes, random);
+  // sums of subnormal products, which groups compute without the instruction
+  for (const Sizes& sizes : kSizes) {
+    if (sizes.groups > 1) check_all<ByProcessor>(sizes, random, 0x1p-62f);
+  }
 }
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -262,7 +308,7 @@ TEST_CASE("a convolution by AMX and its gradients have the bits of their definit
   const Tiles tiles;
   if (!tiles) return;
   std::mt19937 random(2);
-  for (const size_t i : {0, 1, 3, 8}) check_all<ByTiles>(kSizes[i], random);
+  for (const size_t i : {0, 1, 3, 8, 12, 13}) check_all<ByTiles>(kSizes[i], random);
   REQUIRE(tiles.were_used());
 }
 #endif
@@ -276,7 +322,7 @@ TEST_CASE("a native gradient of a convolution's input refuses weights that are n
   for (const float bad : {HUGE_VALF, -HUGE_VALF, NAN}) {
     p.w[17] = BFloat16(bad);
     REQUIRE_FALSE(
-        kernels().convolve_back_bf16(bf16::native_kernel(), mirrored(p), p.w.data(), {}, x.data()));
+        kernels().convolve_back_bf16(bf16::native_kernel(), back_of(p), p.w.data(), {}, x.data()));
   }
 }
 

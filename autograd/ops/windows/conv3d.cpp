@@ -124,7 +124,7 @@ Array convolve_volume_on_host(const Array& x, const Array& w, const Array& bias,
                               const VolumeGeometry& g) {
   if (g.y.numel("conv3d") == 0 || !core::convolves_on_host(x, g.windows())) return {};
   const Array y = Array::empty(g.y, x.dtype(), x.device());
-  core::convolve_on_host(x, volume_weight(w, g, x.dtype()).contiguous(), g.windows(),
+  core::convolve_on_host(x, volume_weight(w, g, x.dtype()).contiguous(), g.windows(), 1,
                          {.bias = bias.defined() ? bias.to(x.dtype()).contiguous() : Array()}, y);
   return y;
 }
@@ -215,13 +215,14 @@ Array in_weight_order(const Array& rows, const VolumeGeometry& g) {
 }
 
 Array volume_weight_gradient(const Array& x_in, const Array& y_in, const VolumeGeometry& g) {
-  if (core::has_native_products(x_in) && y_in.numel() > 0 &&
-      core::has_gradients_on_host(x_in, g.windows())) {
-    const Array rows = Array::empty({g.w[0], g.rows()}, x_in.dtype(), x_in.device());
-    core::weights_on_host(x_in, y_in.contiguous(), g.windows(), 1, rows);
-    return in_weight_order(rows, g);
-  }
   const DType dtype = column_dtype(x_in);
+  const Array factor = x_in.to(core::has_native_products(x_in) ? x_in.dtype() : dtype);
+  if (y_in.numel() > 0 && core::has_gradients_on_host(factor, g.windows())) {
+    const Array rows = Array::empty({g.w[0], g.rows()}, factor.dtype(), factor.device());
+    core::weights_on_host(factor, y_in.to(factor.dtype()).contiguous(), g.windows(), 1,
+                          g.chunk(factor), rows);
+    return in_weight_order(rows, g).to(x_in.dtype());
+  }
   const Array x = x_in.to(dtype), y = y_in.to(dtype).contiguous();
   const Array total = Array::zeros({1, g.w[0], g.rows()}, dtype, x.device());
   const Array part = total.empty_like();

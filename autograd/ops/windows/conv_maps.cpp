@@ -58,15 +58,17 @@ core::Window3 plane_window(const Geometry& geometry) {
 
 Array convolve(const Array& x_in, const Array& w_in, const Geometry& geometry, const Array& bias_in,
                core::Activation activation) {
-  const Array x = x_in.to(factor_dtype(x_in)), w = weight_matrices(w_in, geometry, x.dtype());
+  const DType factors = factor_dtype(x_in);
   const core::Window3 window = plane_window(geometry);
-  const bool on_host = geometry.groups == 1 && core::convolves_on_host(x, window);
+  const Array x = geometry.groups == 1 ? x_in.to(factors) : x_in.to(factors).contiguous();
+  const Array w = weight_matrices(w_in, geometry, factors);
+  const bool on_host = core::convolves_on_host(x, window, geometry.groups);
   const DType sums = on_host ? x.dtype() : column_dtype(x);
   const Array y = Array::empty(geometry.y, sums, x.device());
   if (y.numel() == 0) return y.to(x_in.dtype());
   const Array bias = bias_in.defined() ? bias_in.to(sums).contiguous() : Array();
   if (on_host) {
-    core::convolve_on_host(x, w, window, {bias, activation}, y);
+    core::convolve_on_host(x, w, window, geometry.groups, {bias, activation}, y);
     return y.to(x_in.dtype());
   }
   core::Backend& device = core::backend(x.device());
@@ -87,11 +89,13 @@ Array convolve_back(const Array& y_in, const Array& w_in, const Geometry& geomet
                     const Array& bias_in) {
   const Array y = y_in.to(factor_dtype(y_in)).contiguous();
   const Array w = weight_matrices(w_in, geometry, y.dtype());
-  const core::Window3 mirrored = core::mirrored(geometry.window);
-  if (geometry.groups == 1 && y.numel() > 0 && core::has_gradients_on_host(y, mirrored)) {
+  const core::Window3 window = plane_window(geometry);
+  if (y.numel() > 0 && core::convolves_back_on_host(y, geometry.x, window, geometry.groups)) {
     const Array x = Array::empty(geometry.x, y.dtype(), y.device());
     const Array bias = bias_in.defined() ? bias_in.to(y.dtype()).contiguous() : Array();
-    if (core::convolve_back_on_host(y, w, mirrored, bias, x)) return x.to(y_in.dtype());
+    if (core::convolve_back_on_host(y, w, window, geometry.groups, bias, x)) {
+      return x.to(y_in.dtype());
+    }
   }
   const DType sums = column_dtype(y);
   const Array x = Array::empty(geometry.x, sums, y.device()), turned = w.t();
@@ -118,9 +122,13 @@ Array weight_gradient(const Array& x_in, const Array& y_in, const Geometry& geom
   const Array x = x_in.to(factor_dtype(x_in)), y = y_in.to(x.dtype()).contiguous();
   const Shape shape{geometry.groups, geometry.group_outputs(), geometry.group_rows()};
   const core::Window3 window = plane_window(geometry);
-  if (geometry.groups == 1 && y.numel() > 0 && core::has_gradients_on_host(x, window)) {
+  const int64_t groups = geometry.groups;
+  const bool on_host = groups == 1 ? core::has_gradients_on_host(x, window)
+                                   : core::has_group_weights_on_host(x, geometry.w, window, groups);
+  if (y.numel() > 0 && on_host) {
     const Array w = Array::empty(geometry.w, x.dtype(), x.device());
-    core::weights_on_host(x, y, window, geometry.chunk(x), w);
+    core::weights_on_host(groups == 1 ? x : x.contiguous(), y, window, groups, geometry.chunk(x),
+                          w);
     return w.to(x_in.dtype());
   }
   const Array total = Array::zeros(shape, column_dtype(x), x.device());

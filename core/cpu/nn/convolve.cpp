@@ -3,7 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include <hero/core/cpu/nn/convolve_windows.h>
+#include <hero/core/cpu/nn/convolve_groups.h>
+#include <hero/core/cpu/nn/convolve_phases.h>
 #include <hero/core/cpu/products/gemm_shifted_sums.h>
 
 namespace hero::core::cpu {
@@ -32,6 +33,48 @@ void turn(int64_t rows, int64_t columns, const float* from, int64_t pitch, float
   });
 }
 
+// w = the sum over all images, a product each, of the gradient of the weight of each group.
+void add_group_weights(const Convolution& of, const float* y, float* w) {
+  Convolution one = of;
+  one.images = one.groups = 1;
+  one.channels /= of.groups;
+  one.outputs /= of.groups;
+  const ShiftedRows windows = windows_of(one, padded_image_of(one));
+  const int64_t places = one.outputs * windows.columns();
+  const int64_t size = one.outputs * one.channels * one.taps();
+  parallel_for(of.groups, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; ++g) {
+      Convolution part = one;
+      for (int64_t n = 0; n < of.images; ++n) {
+        part.x = static_cast<const float*>(of.x) + n * of.x_strides[0] +
+                 g * one.channels * of.x_strides[1];
+        const PaddedCopies<float> copies(part);
+        const ShiftedSums<float> sums(one.outputs, 1, 1, windows);
+        sums.add(y + (n * of.groups + g) * places, 0, copies.data(), 0, n == 0, w + g * size);
+      }
+    }
+  });
+}
+
+// w += the gradient of one volume, a product for every `planes` planes of places.
+void add_volume_weights(const Convolution& of, const float* y, int64_t planes, bool fresh,
+                        float* w) {
+  const PaddedCopies<float> copies(of);
+  const ShiftedRows all = windows_of(of, copies.image());
+  const int64_t lines = of.places[1], area = lines * of.places[2], places = all.columns();
+  const Workspace<float> room(of.outputs * std::min(planes, of.places[0]) * area);
+  for (int64_t begin = 0; begin < of.places[0]; begin += planes) {
+    const int64_t end = std::min(begin + planes, of.places[0]), each = (end - begin) * area;
+    ShiftedRows part{all.steps, {}, all.width};
+    part.rows.assign(all.rows.begin() + begin * lines, all.rows.begin() + end * lines);
+    for (int64_t o = 0; o < of.outputs; ++o) {
+      std::copy_n(y + o * places + begin * area, each, room.data() + o * each);
+    }
+    const ShiftedSums<float> sums(of.outputs, 1, 1, part);
+    sums.add(room.data(), 0, copies.data(), 0, fresh && begin == 0, w);
+  }
+}
+
 }  // namespace
 
 int64_t padded_image(int64_t channels, const int64_t (&size)[3], const int64_t (&padding)[3],
@@ -47,8 +90,13 @@ int64_t padded_image(int64_t channels, const int64_t (&size)[3], const int64_t (
   return image.phase > 0 ? channels * image.channel() : -1;
 }
 
+int64_t back_padding(const Convolution& of, int axis) { return reached_padding(of, axis); }
+
 template <class T>
 void convolve(const Convolution& of, const T* w, T* y) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (of.groups > 1) return convolve_groups(of, w, {}, y);
+  }
   const ShiftedRows windows = windows_of(of, padded_image_of(of));
   const auto rows = static_cast<int64_t>(windows.steps.size());
   const ShiftedProduct<T> product({of.outputs, w, rows}, windows);
@@ -59,22 +107,40 @@ void convolve(const Convolution& of, const T* w, T* y) {
 }
 
 bool convolve_back(const Convolution& of, const float* w, float* y) {
-  const int64_t columns = of.outputs * of.taps();
+  const int64_t columns = of.outputs / of.groups * of.taps();
   if (!all_finite(of.channels * columns, w)) return false;
-  const ShiftedRows windows = mirrored_windows_of(of, padded_image_of(of));
+  if (of.groups > 1) {
+    convolve_groups_back(of, w, {}, y);
+    return true;
+  }
+  const BackPhases phases(of);
   const int64_t pitch = round_up(of.channels, micro::kLanes<float>);
-  const Workspace<float> turned(columns * pitch);
+  const Workspace<float> turned(columns * pitch), gathered(columns * pitch);
   turn(of.channels, columns, w, pitch, turned.data());
-  const ShiftedProduct<float> product(
-      {of.outputs, turned.data(), of.taps() * pitch, of.taps(), pitch}, windows);
-  const int64_t each = of.outputs * windows.columns();
-  each_copies<float>(of, [&](const PaddedCopies<float>& copies, int64_t first, int64_t count) {
-    product.run(count, copies.data(), copies.each(), y + first * each, each);
+  const Workspace<float> room(phases.is_one() ? 0 : phases.size(std::min(of.at_once, of.images)));
+  each_copies<float>(phases.padded(), [&](const PaddedCopies<float>& copies, int64_t first,
+                                          int64_t count) {
+    float* const to = y + first * phases.size(1);
+    phases.each(count, phases.is_one() ? to : room.data(), [&](const BackPhase& phase, float* c) {
+      const int64_t each = of.outputs * phase.places();
+      const auto taps = static_cast<int64_t>(phase.taps.size());
+      if (taps == 0) return void(std::fill_n(c, count * each, 0.0f));
+      gather_taps(of, phase, pitch, turned.data(), gathered.data());
+      const ShiftedProduct<float> product({of.outputs, gathered.data(), taps * pitch, taps, pitch},
+                                          phase.windows);
+      product.run(count, copies.data(), copies.each(), c, each);
+    });
+    if (!phases.is_one()) phases.join(count * of.outputs, phases.parts(count, room.data()), to);
   });
   return true;
 }
 
 void add_weights(const Convolution& of, const float* y, int64_t chain, bool fresh, float* w) {
+  if (of.groups == of.channels && of.groups == of.outputs && of.groups > 1) {
+    return depthwise_weights(of, y, w);
+  }
+  if (of.groups > 1) return add_group_weights(of, y, w);
+  if (of.places[0] > 1) return add_volume_weights(of, y, chain, fresh, w);
   const PaddedCopies<float> copies(of);
   const ShiftedRows windows = windows_of(of, copies.image());
   const ShiftedSums<float> sums(of.outputs, of.images, chain, windows);

@@ -15,27 +15,30 @@ struct Convolution {
   const void* x;         ///< of the type that the functions below are called for
   int64_t x_strides[5];  ///< in elements
   int64_t at_once;       ///< images whose padded copies are made at a time
+  int64_t groups = 1;    ///< of channels, and of outputs; in planes only
 
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
 /// y [images, outputs, places..] = w [outputs, rows] times the windows, for T float or double, with
-/// the bits of a product with columns of windows.
+/// the bits of a product with columns of windows. Groups are of float only; a row of windows has
+/// the channels of one.
 template <class T>
 void convolve(const Convolution& of, const T* w, T* y);
 
 /// \name Gradients, of float only: others are products with columns.
 /// \{
-/// That of the input of a convolution in planes whose gradient of the output is x and whose windows
-/// move by one: y [images, outputs, places..] is that input's, and the padding what the kernel
-/// reaches but for that convolution's padding. w [channels, outputs, taps] is that convolution's.
-/// The bits are those of columns that are added up tap by tap; false, and nothing done, if a weight
-/// is not finite, as zeros around x would become NaN.
+/// That of the input of a convolution in planes. `of` describes it, but that x is the gradient of
+/// its output, of sizes `size`, with its outputs as channels, and y [images, outputs, places..]
+/// that of its input. w is [channels, outputs / groups, taps]. The bits are those of columns that
+/// are added up tap by tap; false, and nothing done, if a weight is not finite, as zeros around x
+/// would become NaN.
 bool convolve_back(const Convolution& of, const float* w, float* y);
 /// w [outputs, rows] += y [images, outputs, places..] times the transposed windows, a product over
 /// the places of all images, one image after the other. If `fresh`, w is as if it held zeros, and
 /// there may be a product for every `chain` images, of so few places that they are one block. All
-/// images are copied at once.
+/// images are copied at once. In groups each image is a product, x is contiguous, and w is
+/// `fresh`. Of a volume, one image, there is a product for every `chain` planes of places.
 void add_weights(const Convolution& of, const float* y, int64_t chain, bool fresh, float* w);
 /// \}
 
@@ -51,16 +54,21 @@ struct HalfEnd {
 /// y [images, outputs, places..] = w [outputs, rows] times the windows, and what follows.
 void convolve_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
                    const HalfEnd& end, BFloat16* y);
-/// As convolve_back(), but for the order of sums: one over that convolution's taps in order, and
-/// for each of them its outputs.
+/// As convolve_back(), but for the order of sums: one over the taps that reach a place in order,
+/// and for each of them the channels of x in its group.
 bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
                         const HalfEnd& end, BFloat16* y);
 /// w [outputs, rows] = y [images, outputs, places..] times the transposed windows: a product over
 /// the places of at_once images, one image after the other, an odd number of places beside a zero,
-/// and the products of all images added up in order.
+/// and the products of all images added up in order. Groups, by dot_kernel() only, have one channel
+/// and one output; then each image is a product, and x is contiguous.
 void weights_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* y,
                   BFloat16* w);
 /// \}
+
+/// The padding along axis `axis` of the copy of x that convolve_back() makes; it is as that of a
+/// convolution whose windows move by one.
+int64_t back_padding(const Convolution& of, int axis);
 
 /// How large a copy of an image with its padding is, in elements, if the sizes are these; -1 where
 /// it would be much larger than the image.

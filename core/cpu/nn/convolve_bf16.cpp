@@ -3,7 +3,8 @@
 // written once.
 #include <algorithm>
 
-#include <hero/core/cpu/nn/convolve_windows.h>
+#include <hero/core/cpu/nn/convolve_groups.h>
+#include <hero/core/cpu/nn/convolve_phases.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/gemm_bf16_windows.h>
 #include <hero/core/kernels/elementwise.h>
@@ -188,39 +189,107 @@ void turn_weights(const BFloat16* w, int64_t outputs, int64_t columns, BFloat16*
   });
 }
 
-// y = w [outputs, k] times the windows of all images, some at a time.
-void multiply_windows(const bf16::TileKernel& kernel, const Convolution& of,
-                      const ShiftedRows& windows, const BFloat16* w, const HalfEnd& end,
-                      BFloat16* y) {
+// y [count, outputs, columns of windows] = w [outputs, k] times the windows of some images.
+void multiply_windows(const bf16::TileKernel& kernel, int64_t outputs, const ShiftedRows& windows,
+                      const BFloat16* w, const HalfEnd& end, const PaddedCopies<uint16_t>& copies,
+                      int64_t count, BFloat16* y) {
   const auto k = static_cast<int64_t>(windows.steps.size());
-  each_copies<uint16_t>(of,
-                        [&](const PaddedCopies<uint16_t>& copies, int64_t first, int64_t count) {
-                          const WindowColumns columns(windows, count, copies.data(), copies.each());
-                          const IntoPlaces to(windows, count, of.outputs, end,
-                                              y + first * of.outputs * windows.columns());
-                          gemm_bf16(kernel, of.outputs, columns.count(), k, {w, k, 1}, columns, to);
-                        });
+  const WindowColumns columns(windows, count, copies.data(), copies.each());
+  gemm_bf16(kernel, outputs, columns.count(), k, {w, k, 1}, columns,
+            IntoPlaces(windows, count, outputs, end, y));
+}
+
+// y [count, outputs, places] where nothing is multiplied.
+void end_zeros(int64_t count, int64_t outputs, int64_t places, const HalfEnd& end, BFloat16* y) {
+  for (int64_t i = 0; i < count * outputs; ++i) {
+    const float bias = end.bias != nullptr ? end.bias[i % outputs] : 0.0f;
+    std::fill_n(y + i * places, places, BFloat16(end.is_relu ? kernels::Relu()(bias) : bias));
+  }
+}
+
+// Whether groups are computed all at once, without the processor's tiles.
+bool has_group_kernel(const bf16::TileKernel& kernel) {
+#if defined(__x86_64__)
+  return &kernel == &bf16::dot_kernel();
+#else
+  static_cast<void>(kernel);
+  return false;
+#endif
+}
+
+// Calls body(the convolution of one group of an image, w, what follows, y) for all of them.
+template <class Body>
+void each_group_alone(const Convolution& of, const BFloat16* w, const HalfEnd& end, BFloat16* y,
+                      int64_t w_size, const Body& body) {
+  Convolution one = of;
+  one.images = one.groups = one.at_once = 1;
+  one.channels /= of.groups;
+  one.outputs /= of.groups;
+  const int64_t size = one.outputs * of.places[0] * of.places[1] * of.places[2];
+  for (int64_t i = 0; i < of.images * of.groups; ++i) {
+    const int64_t image = i / of.groups, group = i % of.groups;
+    one.x = static_cast<const BFloat16*>(of.x) + image * of.x_strides[0] +
+            group * one.channels * of.x_strides[1];
+    const float* const bias = end.bias != nullptr ? end.bias + group * one.outputs : nullptr;
+    body(one, w + group * w_size, HalfEnd{bias, end.is_relu}, y + i * size);
+  }
 }
 
 }  // namespace
 
 void convolve_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
                    const HalfEnd& end, BFloat16* y) {
-  multiply_windows(kernel, of, windows_of(of, padded_image_of(of)), w, end, y);
+  if (of.groups > 1) {
+    if (has_group_kernel(kernel)) return convolve_groups(of, w, end, y);
+    const int64_t size = of.outputs / of.groups * (of.channels / of.groups) * of.taps();
+    return each_group_alone(of, w, end, y, size,
+                            [&](const Convolution& one, const BFloat16* own, const HalfEnd& e,
+                                BFloat16* to) { convolve_bf16(kernel, one, own, e, to); });
+  }
+  const ShiftedRows windows = windows_of(of, padded_image_of(of));
+  each_copies<uint16_t>(of,
+                        [&](const PaddedCopies<uint16_t>& copies, int64_t first, int64_t count) {
+                          multiply_windows(kernel, of.outputs, windows, w, end, copies, count,
+                                           y + first * of.outputs * windows.columns());
+                        });
 }
 
 bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
                         const HalfEnd& end, BFloat16* y) {
-  const int64_t columns = of.outputs * of.taps();
+  const int64_t columns = of.outputs / of.groups * of.taps();
   if (!are_finite(of.channels * columns, w)) return false;
-  const Workspace<BFloat16> turned(of.channels * columns);
+  if (of.groups > 1) {
+    if (has_group_kernel(kernel)) {
+      convolve_groups_back(of, w, end, y);
+    } else {
+      each_group_alone(of, w, end, y, of.channels / of.groups * columns,
+                       [&](const Convolution& one, const BFloat16* own, const HalfEnd& e,
+                           BFloat16* to) { convolve_back_bf16(kernel, one, own, e, to); });
+    }
+    return true;
+  }
+  const BackPhases phases(of);
+  const Workspace<BFloat16> turned(of.channels * columns), gathered(of.channels * columns);
   turn_weights(w, of.channels, columns, turned.data());
-  multiply_windows(kernel, of, mirrored_windows_of(of, padded_image_of(of)), turned.data(), end, y);
+  const Workspace<BFloat16> room(phases.is_one() ? 0
+                                                 : phases.size(std::min(of.at_once, of.images)));
+  each_copies<uint16_t>(phases.padded(), [&](const PaddedCopies<uint16_t>& copies, int64_t first,
+                                             int64_t count) {
+    BFloat16* const to = y + first * phases.size(1);
+    BFloat16* const begin = phases.is_one() ? to : room.data();
+    phases.each(count, begin, [&](const BackPhase& phase, BFloat16* c) {
+      if (phase.taps.empty()) return end_zeros(count, of.outputs, phase.places(), end, c);
+      gather_taps(of, phase, of.channels, turned.data(), gathered.data());
+      multiply_windows(kernel, of.outputs, phase.windows, gathered.data(), end, copies, count, c);
+    });
+    if (!phases.is_one()) phases.join(count * of.outputs, phases.parts(count, room.data()), to);
+  });
   return true;
 }
 
 void weights_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* y,
                   BFloat16* w) {
+  if (of.groups > 1) return depthwise_weights(of, y, w);
   const ShiftedRows windows = windows_of(of, padded_image_of(of));
   const auto rows = static_cast<int64_t>(windows.steps.size());
   const bool waits = of.at_once < of.images;

@@ -38,7 +38,7 @@ inline PaddedImage padded_image_of(const Convolution& of) {
 template <class T>
 class PaddedCopies {
  public:
-  explicit PaddedCopies(const Convolution& of)
+  [[gnu::noinline]] explicit PaddedCopies(const Convolution& of)
       : of_(of), image_(padded_image_of(of)), room_(of.images * each() + kBehind<T>) {
     for (int64_t r = 0; r < image_.stride; ++r) {
       const auto reaching = [&](int64_t x) {
@@ -118,7 +118,8 @@ void each_copies(const Convolution& of, Body&& body) {
   }
 }
 
-inline void set_rows(const Convolution& of, const PaddedImage& image, ShiftedRows& rows) {
+[[gnu::cold]] inline void set_rows(const Convolution& of, const PaddedImage& image,
+                                   ShiftedRows& rows) {
   rows.width = of.places[2];
   for (int64_t d = 0; d < of.places[0]; ++d) {
     for (int64_t h = 0; h < of.places[1]; ++h) {
@@ -127,7 +128,7 @@ inline void set_rows(const Convolution& of, const PaddedImage& image, ShiftedRow
   }
 }
 
-inline ShiftedRows windows_of(const Convolution& of, const PaddedImage& image) {
+[[gnu::cold]] inline ShiftedRows windows_of(const Convolution& of, const PaddedImage& image) {
   ShiftedRows rows;
   set_rows(of, image, rows);
   for (int64_t kd = 0; kd < of.kernel[0]; ++kd) {
@@ -139,20 +140,6 @@ inline ShiftedRows windows_of(const Convolution& of, const PaddedImage& image) {
                                image.column(kw * of.dilation[2]));
         }
       }
-    }
-  }
-  return rows;
-}
-
-// Windows for the gradient of the input: a chain of channels for each tap, in the order of the
-// convolution's own taps, the last of which reads where these windows begin.
-inline ShiftedRows mirrored_windows_of(const Convolution& of, const PaddedImage& image) {
-  ShiftedRows rows;
-  set_rows(of, image, rows);
-  for (int64_t kh = of.kernel[1] - 1; kh >= 0; --kh) {
-    for (int64_t kw = of.kernel[2] - 1; kw >= 0; --kw) {
-      const int64_t tap = kh * of.dilation[1] * image.line() + kw * of.dilation[2];
-      for (int64_t c = 0; c < of.channels; ++c) rows.steps.push_back(c * image.channel() + tap);
     }
   }
   return rows;

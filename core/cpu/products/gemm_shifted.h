@@ -81,7 +81,8 @@ class ShiftedProduct {
 
   /// The i-th of `count` products takes its B from `from + i * from_step` and writes its C, [m,
   /// columns] row-major, at `c + i * c_step`.
-  void run(int64_t count, const T* from, int64_t from_step, T* c, int64_t c_step) const {
+  [[gnu::noinline]] void run(int64_t count, const T* from, int64_t from_step, T* c,
+                             int64_t c_step) const {
     const ShiftedPlaces places{count * b_.columns(), from_step, c_step};
     const int64_t all = ceil_div(places.count, kWidth);
     // Some panels at a time, which share a block of A in the cache, but enough pieces of work for

@@ -15,7 +15,7 @@ namespace hero::core::cpu {
 template <class T>
 class ShiftedSums {
  public:
-  ShiftedSums(int64_t m, int64_t images, int64_t chain, const ShiftedRows& b)
+  [[gnu::cold]] ShiftedSums(int64_t m, int64_t images, int64_t chain, const ShiftedRows& b)
       : m_(m),
         images_(images),
         k_(images * b.columns()),
@@ -28,7 +28,8 @@ class ShiftedSums {
 
   /// Image i's columns of A, row-major, lie at `a + i * a_step`, its windows at `from + i *
   /// from_step`. C is row-major; if `fresh` it is as if it held zeros.
-  void add(const T* a, int64_t a_step, const T* from, int64_t from_step, bool fresh, T* c) const {
+  [[gnu::noinline]] void add(const T* a, int64_t a_step, const T* from, int64_t from_step,
+                             bool fresh, T* c) const {
     const int64_t each = b_.columns();
     parallel_for(a_panels_ * images_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {

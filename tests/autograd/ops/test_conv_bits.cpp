@@ -83,6 +83,9 @@ TEST_CASE("a convolution's gradients have the bits of those by columns, on any n
   all.push_back({{2, 600, 3, 4}, {530, 600, 2, 2}, {.padding = {1, 0}}});  // chains of blocks
   all.push_back({{70, 8, 40, 40}, {8, 8, 3, 3}, {.padding = {1, 1}}});     // chunks of images
   all.push_back({{2, 5, 9, 9}, {4, 5, 3, 3}, {.padding = {3, 3}}});  // beyond the kernel's reach
+  all.push_back({{3, 20, 14, 15}, {33, 20, 3, 3}, {.padding = {1, 1}, .stride = {2, 2}}});
+  all.push_back({{1, 3, 13, 40}, {300, 3, 4, 3}, {.dilation = {2, 3}, .stride = {2, 2}}});
+  all.push_back({{2, 3, 16, 19}, {6, 3, 4, 2}, {.stride = {4, 3}}});  // a phase without taps
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const Shapes& shapes : all) {
       INFO(to_string(shapes.x) << " " << to_string(shapes.w));
@@ -115,6 +118,60 @@ TEST_CASE("a convolution's gradients have the bits of those by columns, on any n
   }
 }
 
+TEST_CASE("a convolution in groups and its gradients have the bits of those by columns") {
+  struct Grouped {
+    Shape x, w;
+    int64_t groups;
+    UnfoldOptions unfold = {};
+  };
+  const std::vector<Grouped> all = {
+      {{2, 5, 9, 9}, {5, 1, 3, 3}, 5, {.padding = {1, 1}}},
+      {{3, 40, 7, 7}, {40, 1, 3, 3}, 40, {.padding = {1, 1}}},
+      {{2, 19, 14, 21}, {19, 1, 7, 7}, 19, {.padding = {3, 3}}},
+      {{2, 18, 23, 40}, {18, 1, 3, 3}, 18, {.padding = {1, 1}, .stride = {2, 2}}},
+      {{1, 17, 15, 18},
+       {17, 1, 5, 4},
+       17,
+       {.dilation = {2, 3}, .padding = {3, 4}, .stride = {3, 2}}},
+      {{2, 33, 1, 700}, {33, 1, 1, 4}, 33, {.padding = {0, 3}}},  // lines
+      {{1, 16, 90, 95}, {16, 1, 3, 3}, 16, {.padding = {1, 1}}},  // several bands
+      {{1, 3, 40, 300}, {3, 1, 3, 3}, 3, {.padding = {2, 2}}},    // and beyond the kernel's reach
+      {{2, 6, 9, 17}, {12, 2, 3, 3}, 3, {.padding = {1, 1}}},
+      {{2, 15, 9, 17}, {21, 5, 3, 2}, 3, {.padding = {1, 0}, .stride = {2, 3}}},
+      {{1, 128, 6, 6}, {14, 64, 3, 3}, 2, {.padding = {1, 1}}},  // chains of blocks
+      {{1, 4, 5, 5}, {600, 2, 2, 2}, 2},                         // too many outputs
+      {{2, 8, 9, 9}, {8, 2, 1, 1}, 4, {.stride = {2, 2}}},
+  };
+  manual_seed(6);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const Grouped& shapes : all) {
+      INFO(to_string(shapes.x) << " " << to_string(shapes.w));
+      Conv2dOptions options = options_of(shapes.unfold);
+      options.groups = shapes.groups;
+      const Tensor x = randn(shapes.x, {.dtype = dtype}), w = randn(shapes.w, {.dtype = dtype});
+      const auto run = [&] {
+        const Tensor y = conv2d(x, w, {}, options);
+        manual_seed(7);
+        std::vector<Tensor> results = gradients(x, w, randn(y.shape(), {.dtype = dtype}), options);
+        results.push_back(y);
+        return results;
+      };
+      hero_test::WorkSum sum;
+      std::vector<Tensor> expected;
+      {
+        const core::WorkScope metered(&sum);
+        expected = run();
+      }
+      CHECK(sum.calls > 0);
+      for (const int threads : {1, 2, 3}) {
+        const ThreadLimit limit(threads);
+        const std::vector<Tensor> got = run();
+        for (size_t i = 0; i < got.size(); ++i) CHECK(equal(got[i], expected[i]));
+      }
+    }
+  }
+}
+
 TEST_CASE("zeros around the gradient of a convolution's output meet no infinite weight") {
   const Tensor x = ones({1, 1, 4, 4}), g = ones({1, 1, 4, 4});
   Tensor w = ones({1, 1, 3, 3});
@@ -136,5 +193,28 @@ TEST_CASE("a convolution of volumes has the bits of one of planes with the taps 
     const Tensor plane =
         conv2d(taps.reshape({2, 9, 9, 20}), rows, bias, {.stride = {1, 2}, .padding = {1, 0}});
     CHECK(equal(y.select(2, d), plane));
+  }
+}
+
+TEST_CASE(
+    "the gradient of the weight of a convolution of volumes has the bits of that by columns") {
+  manual_seed(8);
+  // the second one in several products of some planes
+  for (const Shape& shape : {Shape{2, 3, 6, 9, 20}, Shape{2, 16, 9, 40, 40}}) {
+    const Tensor x = randn(shape), w = randn({5, shape[1], 3, 3, 2}).requires_grad_();
+    const Conv3dOptions options{.stride = {2, 1, 1}, .padding = {1, 1, 0}};
+    const Tensor y = conv3d(x, w, {}, options), g = randn(y.shape());
+    hero_test::WorkSum sum;
+    Tensor expected;
+    {
+      const core::WorkScope metered(&sum);
+      expected = grad({y}, {w}, {.grad_outputs = {g}, .retain_graph = true})[0];
+    }
+    CHECK(sum.calls > 0);
+    for (const int threads : {1, 2}) {
+      const ThreadLimit limit(threads);
+      const Tensor got = grad({y}, {w}, {.grad_outputs = {g}, .retain_graph = true})[0];
+      CHECK(equal(got, expected));
+    }
   }
 }

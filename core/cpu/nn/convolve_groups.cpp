@@ -1,0 +1,324 @@
+// Convolutions in groups, and the gradients of their inputs. A group has few channels, and so few
+// products for each window: windows are not packed, but read where they lie in a padded copy of the
+// group's planes, which stays in the cache.
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+
+#include <hero/core/cpu/nn/convolve_groups.h>
+#include <hero/core/cpu/nn/convolve_phases.h>
+#include <hero/core/cpu/products/gemm_kernel.h>
+#include <hero/core/kernels/elementwise.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+constexpr int64_t kGroupLanes = micro::kLanes<float>;
+constexpr int kGroupSums = micro::kMaxRows >= 14 ? 8 : 4;  // vectors, beside as many totals
+
+using GroupSums = micro::Vector<float>;
+
+// A vector of windows: where they begin in the copy, where their sums go, and how many they are.
+struct WindowPiece {
+  int64_t offset, place, count;
+};
+
+// Rows of weights, times windows of which element p lies at steps[p]; chains are added up.
+struct GroupChains {
+  std::vector<int64_t> steps;
+  int64_t length;         // of a chain, of which the last may be shorter
+  bool begins_with_zero;  // the sum of the chains; else it is the first one
+  bool ends_odd;          // a zero is added before the last step
+};
+
+// The sums of `rows` rows and kGroupSums / rows pieces.
+template <int rows>
+[[gnu::noinline]] void add_chains(const GroupChains& chains, const float* w, const float* from,
+                                  const WindowPiece* pieces, float* c, int64_t c_row) {
+  constexpr int vectors = kGroupSums / rows;
+  const auto k = static_cast<int64_t>(chains.steps.size());
+  const int64_t* const steps = chains.steps.data();
+  GroupSums totals[rows][vectors] = {};
+  for (int64_t first = 0; first < k; first += chains.length) {
+    const int64_t last = std::min(k, first + chains.length);
+    const bool is_odd = chains.ends_odd && last == k;
+    GroupSums sums[rows][vectors] = {};
+    const auto add = [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        const float* const at = from + steps[p];
+        GroupSums broadcast[rows];
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; ++i) broadcast[i] = w[i * k + p] - GroupSums{};
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; ++v) {
+          const GroupSums x = micro::load(at + pieces[v].offset);
+#pragma GCC unroll 4
+          for (int i = 0; i < rows; ++i) {
+            sums[i][v] = micro::multiply_add<float>(broadcast[i], x, sums[i][v]);
+          }
+        }
+      }
+    };
+    add(first, last - (is_odd ? 1 : 0));
+    if (is_odd) {
+      for (auto& row : sums) {
+        for (GroupSums& sum : row) sum = sum + GroupSums{};
+      }
+      add(last - 1, last);
+    }
+    const bool sets = first == 0 && !chains.begins_with_zero;
+    for (int i = 0; i < rows; ++i) {
+      for (int v = 0; v < vectors; ++v)
+        totals[i][v] = sets ? sums[i][v] : totals[i][v] + sums[i][v];
+    }
+  }
+  for (int i = 0; i < rows; ++i) {
+    for (int v = 0; v < vectors; ++v) {
+      micro::store_part<float>(c + i * c_row + pieces[v].place, totals[i][v], pieces[v].count);
+    }
+  }
+}
+
+// How the products of an element are added up: in chains, whose sums begin with the first one or
+// with zero; those of halves as a native product has them, the second of two elements first.
+struct GroupOrder {
+  int64_t chain;
+  bool begins_with_zero = false, is_half = false;
+};
+
+// The products of all groups with the windows of a group's planes.
+class GroupProduct {
+ public:
+  // weight(row, p) is the element of a row, of those of all groups, for windows.steps[p].
+  template <class Weight>
+  [[gnu::cold]] GroupProduct(const ShiftedRows& windows, int64_t rows, int64_t groups,
+                             const GroupOrder& order, const Weight& weight)
+      : rows_(rows),
+        k_(static_cast<int64_t>(windows.steps.size())),
+        columns_(windows.columns()),
+        chains_{{}, order.chain, order.begins_with_zero, order.is_half && k_ % 2 != 0},
+        w_(groups * rows * k_) {
+    for (int64_t p = 0; p < k_; ++p) {
+      const int64_t from = order.is_half && (p ^ 1) < k_ ? p ^ 1 : p;
+      chains_.steps.push_back(windows.steps[static_cast<size_t>(from)]);
+      for (int64_t row = 0; row < groups * rows; ++row) {
+        w_.data()[row * k_ + p] = weight(row, from);
+      }
+    }
+    for (size_t i = 0; i < windows.rows.size(); ++i) {
+      for (int64_t x = 0; x < windows.width; x += kGroupLanes) {
+        pieces_.push_back({windows.rows[i] + x, static_cast<int64_t>(i) * windows.width + x,
+                           std::min(kGroupLanes, windows.width - x)});
+      }
+    }
+    // the last one again, so that there are enough
+    while (pieces_.size() % kGroupSums != 0) pieces_.push_back(pieces_.back());
+  }
+
+  int64_t size() const { return rows_ * columns_; }
+
+  // c [rows, columns] of a group, from its padded planes.
+  [[gnu::noinline]] void run(int64_t group, const float* from, float* c) const {
+    const float* w = w_.data() + group * rows_ * k_;
+    for (int64_t row = 0; row < rows_;) {
+      const int64_t left = rows_ - row;
+      const int count = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+      const auto add = count == 4 ? add_chains<4> : count == 2 ? add_chains<2> : add_chains<1>;
+      for (size_t i = 0; i < pieces_.size(); i += static_cast<size_t>(kGroupSums / count)) {
+        add(chains_, w + row * k_, from, pieces_.data() + i, c + row * columns_, columns_);
+      }
+      row += count;
+    }
+  }
+
+ private:
+  int64_t rows_, k_, columns_;
+  GroupChains chains_;
+  std::vector<WindowPiece> pieces_;
+  Workspace<float> w_;
+};
+
+// Zeros, in the middle of which the planes of some groups at a time are put, as float: what is read
+// right after it was written in other pieces would have to wait.
+template <class T>
+class PaddedGroups {
+ public:
+  explicit PaddedGroups(const Convolution& of)
+      : of_(of),
+        image_(padded_image_of(of)),
+        channels_(of.channels / of.groups),
+        count_(std::clamp<int64_t>(kTogether / each(), 1, 16)),
+        room_(count_ * each() + kBehind<float>),
+        floats_(std::is_same_v<T, float> ? 0 : of.size[1] * of.size[2]) {
+    std::fill_n(room_.data(), count_ * each() + kBehind<float>, 0.0f);
+  }
+
+  int64_t count() const { return count_; }
+  const float* planes(int64_t slot) const { return room_.data() + slot * each(); }
+
+  void copy(int64_t image, int64_t group, int64_t slot) const {
+    const int64_t area = of_.size[1] * of_.size[2];
+    for (int64_t c = 0; c < channels_; ++c) {
+      const T* const plane = static_cast<const T*>(of_.x) + image * of_.x_strides[0] +
+                             (group * channels_ + c) * of_.x_strides[1];
+      float* const to =
+          room_.data() + slot * each() + c * image_.channel() + of_.padding[1] * image_.line();
+      if constexpr (std::is_same_v<T, float>) {
+        copy_lines(plane, to);
+      } else {
+        float* const floats = floats_.data();
+#pragma GCC ivdep
+        for (int64_t i = 0; i < area; ++i) floats[i] = static_cast<float>(plane[i]);
+        copy_lines(floats, to);
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kTogether = 6000;  // elements, half of the first cache
+
+  int64_t each() const { return channels_ * image_.channel(); }
+  void copy_lines(const float* from, float* to) const {
+    const int64_t width = of_.size[2], stride = image_.stride, padding = of_.padding[2];
+    for (int64_t h = 0; h < of_.size[1]; ++h, from += width, to += image_.line()) {
+      if (stride == 1) {
+        for (int64_t x = 0; x < width; x += kGroupLanes) {
+          const int64_t count = std::min(kGroupLanes, width - x);
+          micro::store_part<float>(to + padding + x, micro::load_part(from + x, count), count);
+        }
+        continue;
+      }
+      for (int64_t r = 0; r < std::min(stride, width); ++r) {
+        float* const target = to + image_.column(padding + r);
+        const int64_t count = (width - r + stride - 1) / stride;
+        if (stride == 2) {  // a loop over a stride that the compiler knows becomes vectors
+#pragma GCC ivdep
+          for (int64_t i = 0; i < count; ++i) target[i] = from[r + 2 * i];
+        } else {
+          for (int64_t i = 0; i < count; ++i) target[i] = from[r + i * stride];
+        }
+      }
+    }
+  }
+
+  const Convolution& of_;
+  PaddedImage image_;
+  int64_t channels_, count_;
+  Workspace<float> room_, floats_;
+};
+
+// Results of a group: [rows, count] from sums, with what follows them.
+template <class T>
+void finish_group(const HalfEnd& end, int64_t first_row, int64_t rows, int64_t count,
+                  const float* sums, T* y) {
+  for (int64_t row = 0; row < rows; ++row, sums += count, y += count) {
+    const float bias = end.bias != nullptr ? end.bias[first_row + row] : 0.0f;
+    if (end.is_relu) {
+      const kernels::Relu relu;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(relu(sums[i] + bias));
+    } else if (end.bias != nullptr) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i] + bias);
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i]);
+    }
+  }
+}
+
+// Calls body(image, group, padded planes) for all groups of all images.
+template <class T, class Body>
+void each_padded_group(const Convolution& padded, int64_t work, const Body& body) {
+  parallel_for(padded.images * padded.groups, std::max<int64_t>(1, kGrain / work),
+               [&](int64_t begin, int64_t end) {
+                 const PaddedGroups<T> room(padded);
+                 for (int64_t first = begin; first < end; first += room.count()) {
+                   const int64_t last = std::min(end, first + room.count());
+                   for (int64_t i = first; i < last; ++i) {
+                     room.copy(i / padded.groups, i % padded.groups, i - first);
+                   }
+                   for (int64_t i = first; i < last; ++i) {
+                     body(i / padded.groups, i % padded.groups, room.planes(i - first));
+                   }
+                 }
+               });
+}
+
+template <class T>
+GroupOrder group_order(int64_t chain, bool begins_with_zero) {
+  if (std::is_same_v<T, BFloat16>) return {kBf16Chain, false, true};
+  return {chain, begins_with_zero, false};
+}
+
+}  // namespace
+
+template <class T>
+void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y) {
+  Convolution group = of;
+  group.channels /= of.groups;
+  const ShiftedRows windows = windows_of(group, padded_image_of(of));
+  const auto k = static_cast<int64_t>(windows.steps.size());
+  const int64_t rows = of.outputs / of.groups;
+  const GroupProduct product(
+      windows, rows, of.groups, group_order<T>(block_length(k), false),
+      [=](int64_t row, int64_t p) { return static_cast<float>(w[row * k + p]); });
+  each_padded_group<T>(of, product.size() * k, [&](int64_t image, int64_t g, const float* planes) {
+    T* const to = y + (image * of.groups + g) * product.size();
+    if constexpr (std::is_same_v<T, float>) {
+      product.run(g, planes, to);
+    } else {
+      const Workspace<float> sums(product.size());
+      {
+        const FlushSubnormals flush(true);
+        product.run(g, planes, sums.data());
+      }
+      finish_group(end, g * rows, rows, windows.columns(), sums.data(), to);
+    }
+  });
+}
+
+template <class T>
+void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end, T* y) {
+  const BackPhases phases(of);
+  const int64_t channels = of.channels / of.groups, rows = of.outputs / of.groups;
+  const int64_t taps = of.taps(), places = of.places[1] * of.places[2];
+  std::vector<std::unique_ptr<GroupProduct>> products;
+  for (const BackPhase& phase : phases.all()) {
+    const auto weight = [&](int64_t row, int64_t p) {
+      const int64_t output = row / rows * channels + p % channels;
+      const int64_t tap = phase.taps[static_cast<size_t>(p / channels)];
+      return static_cast<float>(w[(output * rows + row % rows) * taps + tap]);
+    };
+    products.push_back(std::make_unique<GroupProduct>(phase.windows, rows, of.groups,
+                                                      group_order<T>(channels, true), weight));
+  }
+  const int64_t work = rows * places * channels * taps / (of.stride[1] * of.stride[2]);
+  each_padded_group<T>(phases.padded(), work, [&](int64_t image, int64_t g, const float* planes) {
+    T* const to = y + (image * of.groups + g) * rows * places;
+    const Workspace<float> sums(2 * rows * places);
+    const bool direct = phases.is_one() && std::is_same_v<T, float>;
+    auto* const joined = direct || phases.is_one() ? sums.data() : sums.data() + rows * places;
+    std::vector<const float*> parts;
+    float* at = direct ? reinterpret_cast<float*>(to) : sums.data();
+    {
+      const FlushSubnormals flush(std::is_same_v<T, BFloat16>);
+      for (const auto& product : products) {
+        product->run(g, planes, at);
+        parts.push_back(at);
+        at += product->size();
+      }
+    }
+    if (direct) return;
+    if (!phases.is_one()) phases.join(rows, parts, joined);
+    finish_group(end, g * rows, rows, places, joined, to);
+  });
+}
+
+template void convolve_groups(const Convolution&, const float*, const HalfEnd&, float*);
+template void convolve_groups(const Convolution&, const BFloat16*, const HalfEnd&, BFloat16*);
+template void convolve_groups_back(const Convolution&, const float*, const HalfEnd&, float*);
+template void convolve_groups_back(const Convolution&, const BFloat16*, const HalfEnd&, BFloat16*);
+
+}  // namespace hero::core::cpu

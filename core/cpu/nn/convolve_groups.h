@@ -1,0 +1,44 @@
+#pragma once
+// Convolutions in groups. Only core/cpu/nn/convolve*.cpp includes this.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <hero/core/cpu/nn/convolve.h>
+
+namespace hero::core::cpu {
+
+/// As convolve() and convolve_back(), or, of bfloat16, as convolve_bf16() and convolve_back_bf16()
+/// of below level amx. Weights are finite, and each image of x is contiguous. What follows sums is
+/// of bfloat16 only.
+/// \{
+template <class T>
+void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y);
+template <class T>
+void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end, T* y);
+/// w [channels, taps] = the gradient of the weight of a depthwise convolution, whose groups have
+/// one channel and one output: over the places of an image, and over the images. Of float the bits
+/// are those of products with columns, of bfloat16 those of native ones below level amx. x is
+/// contiguous.
+template <class T>
+void depthwise_weights(const Convolution& of, const T* y, T* w);
+/// \}
+
+/// While it lives, this thread reads subnormal numbers as zeros, and gives zeros in their place, as
+/// the instructions for halves do.
+class FlushSubnormals {
+ public:
+#if defined(__x86_64__)
+  explicit FlushSubnormals(bool does) : former_(_mm_getcsr()) {
+    if (does) _mm_setcsr(former_ | 0x8040);
+  }
+  ~FlushSubnormals() { _mm_setcsr(former_); }
+
+ private:
+  unsigned former_;
+#else
+  explicit FlushSubnormals(bool) {}
+#endif
+};
+
+}  // namespace hero::core::cpu
