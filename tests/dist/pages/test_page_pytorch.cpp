@@ -169,6 +169,19 @@ TEST_CASE("the page for PyTorch's users: modules") {
   CHECK(lstm.parameters().size() == 8);
 }
 
+TEST_CASE("the page for PyTorch's users: attention and images") {
+  manual_seed(0);
+  const Tensor h = randn({5, 4, 8}), q = randn({2, 2, 4, 8}), image = randn({2, 3, 8, 8});
+  nn::MultiheadAttention attn(8, 2);
+  const Tensor y = attn(h, h, h, {.need_weights = false}).output;
+  CHECK(y.shape() == h.shape());
+  const Tensor z = scaled_dot_product_attention(q, q, q, {.is_causal = true});
+  CHECK(allclose(z.select(2, 0), q.select(2, 0)));  // the first query sees only itself
+  nn::Conv2d conv(3, 4, 3, {.padding = 1});
+  const Tensor halved = max_pool2d(conv(image), {2, 2});
+  CHECK(halved.shape() == Shape{2, 4, 4, 4});
+}
+
 TEST_CASE("the page for PyTorch's users: losses, optimizers and precision") {
   manual_seed(0);
   Net model;
@@ -197,6 +210,12 @@ TEST_CASE("the page for PyTorch's users: losses, optimizers and precision") {
     const ProfileScope part("evaluation");
     model(x);
     CHECK(profiler.table().find("linear") != std::string::npos);
+  }
+  optim::EMA ema(model.parameters(), {.decay = 0.999});
+  ema.step();
+  {
+    const optim::EMA::Scope averaged(ema);
+    CHECK(cross_entropy(model(x), labels).item() > 0.0);
   }
   optim::GradScaler scaler;
   scaler.scale(loss).backward();
@@ -259,6 +278,12 @@ TEST_CASE("the page for PyTorch's users: ranks") {
     }
     dist::ZeRO zero1(zero_model, world, {.stage = 1});
     const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>()});
+    for (const bool last : {false, true}) {
+      fsdp.set_requires_gradient_sync(last);
+      fsdp(ones({2, 6})).sum().backward();
+      const bool averaged = model.parameters().back().grad().defined();
+      check(averaged == last, "gradients are averaged in the last micro-batch");
+    }
     const dist::Mesh mesh(world, {{"replicate", 1}, {"shard", 2}});
     dist::fully_shard(inner, mesh,
                       {.mixed_precision = {.parameters = kBFloat16, .reduce = kFloat32}});
