@@ -69,7 +69,7 @@ void draw_runs(const std::vector<RunCourse>& courses, const RankOptions& options
       for (double& value : x) value *= scale;
       figure.line(course.name, x, smoothed(course.losses));
     }
-    figure.save(options.out, file);
+    figure.legend("top right").save(options.out, file);
   };
   draw("Loss by what a rank has sent", "MB", 1e-6, &RunCourse::bytes, name);
   if (options.link > 0.0) {

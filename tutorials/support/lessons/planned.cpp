@@ -65,7 +65,7 @@ void draw_memory(const dist::Rehearsal& step, const dist::Cluster& cluster,
                  const std::string& folder) {
   const double limit = static_cast<double>(cluster.memory) / 1e9;
   Figure figure("What a rank of each stage holds in the step", "seconds", "GB");
-  figure.x_range(0, step.seconds).y_range(0, 1.2 * limit).legend("bottom right");
+  figure.x_range(0, step.seconds).y_range(0, 1.2 * limit).legend("bottom center");
   figure.rule(limit, "the device's memory");
   for (const dist::ReplayRank& rank : step.ranks) {
     Values x, bytes;
