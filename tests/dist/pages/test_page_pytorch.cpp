@@ -211,17 +211,17 @@ TEST_CASE("the page for PyTorch's users: losses, optimizers and precision") {
     model(x);
     CHECK(profiler.table().find("linear") != std::string::npos);
   }
+  optim::GradScaler scaler;
+  scaler.scale(loss).backward();
+  scaler.unscale_(adamw);
+  scaler.step(adamw);
+  scaler.update();
   optim::EMA ema(model.parameters(), {.decay = 0.999});
   ema.step();
   {
     const optim::EMA::Scope averaged(ema);
     CHECK(cross_entropy(model(x), labels).item() > 0.0);
   }
-  optim::GradScaler scaler;
-  scaler.scale(loss).backward();
-  scaler.unscale_(adamw);
-  scaler.step(adamw);
-  scaler.update();
   Net half;
   half.to(kBFloat16);
   optim::MasterWeights<optim::AdamW> masters(half.parameters(), {.lr = 1e-3});
