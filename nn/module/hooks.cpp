@@ -10,6 +10,7 @@
 namespace hero::nn {
 
 struct Module::Hooks {
+  Module* module = nullptr;  // whose hooks they are, also after it was moved
   std::vector<detail::Hook<ForwardPreHook>> forward_pre;
   std::vector<detail::Hook<ForwardHook>> forward;
   std::vector<detail::Hook<ForwardHook>> on_error;  // those of `forward` that are always called
@@ -24,8 +25,32 @@ struct Module::Hooks {
 };
 
 Module::~Module() = default;
-Module::Module(Module&&) noexcept = default;
-Module& Module::operator=(Module&&) noexcept = default;
+Module::Module(Module&& other) noexcept
+    : name_(std::move(other.name_)),
+      path_(std::move(other.path_)),
+      origin_(std::move(other.origin_)),
+      slots_(std::move(other.slots_)),
+      children_(std::move(other.children_)),
+      replacement_(std::move(other.replacement_)),
+      hooks_(std::move(other.hooks_)),
+      called_alone_(other.called_alone_),
+      training_(other.training_) {
+  if (hooks_) hooks_->module = this;
+}
+Module& Module::operator=(Module&& other) noexcept {
+  if (this == &other) return *this;
+  name_ = std::move(other.name_);
+  path_ = std::move(other.path_);
+  origin_ = std::move(other.origin_);
+  slots_ = std::move(other.slots_);
+  children_ = std::move(other.children_);
+  replacement_ = std::move(other.replacement_);
+  hooks_ = std::move(other.hooks_);
+  called_alone_ = other.called_alone_;
+  training_ = other.training_;
+  if (hooks_) hooks_->module = this;
+  return *this;
+}
 
 namespace {
 
@@ -67,16 +92,25 @@ void replace_values(Tensors& values, Tensors&& returned, const Module& module, c
 
 // What the two ends of a module's backward share.
 struct BackwardPass {
-  Module* module;
+  std::weak_ptr<Module*> hooked;  // the module, as long as it is there
   std::vector<detail::Hook<BackwardPreHook>> pre;
   std::vector<detail::Hook<BackwardHook>> hooks;
   Tensors grad_outputs;
   bool for_values = false;  // a hook looks at gradients
 
+  Module& module() const {
+    const auto found = hooked.lock();
+    check(
+        found != nullptr,
+        "backward: a module whose full backward hooks would run, as those of ZeRO and FSDP do, is "
+        "not there any more; keep it until backward has ended");
+    return **found;
+  }
   void leave(Tensors& grad_inputs) const {
     for (const auto& hook : hooks) {
       if (!*hook.alive) continue;
-      replace_values(grad_inputs, hook.call(*module, grad_inputs, grad_outputs), *module,
+      Module& of = module();
+      replace_values(grad_inputs, hook.call(of, grad_inputs, grad_outputs), of,
                      "full backward hook");
     }
   }
@@ -113,7 +147,8 @@ struct OutputEnd : PassingOp {
     Tensors list = as_tensors(grads);
     for (const auto& hook : pass->pre) {
       if (!*hook.alive) continue;
-      replace_values(list, hook.call(*pass->module, list), *pass->module, "full backward pre-hook");
+      Module& of = pass->module();
+      replace_values(list, hook.call(of, list), of, "full backward pre-hook");
     }
     pass->grad_outputs = list;
     Tensors none;
@@ -171,7 +206,10 @@ void put_end(Tensors& list, End end, bool looked_at) {
 
 Module::Hooks& Module::hooks() {
   if (replacement_) return replacement_->hooks();
-  if (!hooks_) hooks_ = std::make_shared<Hooks>();
+  if (!hooks_) {
+    hooks_ = std::make_shared<Hooks>();
+    hooks_->module = this;
+  }
   return *hooks_;
 }
 bool Module::has_hooks_for_values() const {
@@ -277,7 +315,7 @@ Tensors Module::run_around(const Tensors& inputs, const Forward& body, bool fuse
   if (grad_enabled() && (any_alive(hooks_->backward_pre) || any_alive(hooks_->backward))) {
     const auto& values = hooks_->for_values;
     pass = std::make_shared<BackwardPass>(BackwardPass{
-        this,
+        std::shared_ptr<Module*>(hooks_, &hooks_->module),
         hooks_->backward_pre,
         hooks_->backward,
         {},

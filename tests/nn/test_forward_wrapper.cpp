@@ -1,4 +1,5 @@
 // Forward wrappers: who runs in place of forward, and what is around it.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -78,4 +79,25 @@ TEST_CASE("a fused form computes without a wrapper for parameters and calls one 
   linear.register_forward_wrapper(counted);
   CHECK(linear.has_hooks_for_values());
   CHECK_THROWS_WITH(linear.run_fused(x, fused), ContainsSubstring("its hooks see its values"));
+}
+
+TEST_CASE("full backward hooks get the module where it has moved, and none that is gone") {
+  auto first = std::make_unique<WrappedDouble>();
+  const nn::Module* seen = nullptr;
+  const auto look = [&](nn::Module& m, const nn::Tensors&) { seen = &m; };
+  first->register_full_backward_pre_hook(look);
+  const Tensor x = ones({2}, {.requires_grad = true});
+  const Tensor one = sum((*first)(x)), two = sum((*first)(x)), three = sum((*first)(x));
+  WrappedDouble second(std::move(*first));
+  first.reset();
+  one.backward();
+  CHECK(seen == &second);
+  {
+    WrappedDouble third;
+    third = std::move(second);
+    two.backward();
+    CHECK(seen == &third);
+  }
+  CHECK_THROWS_WITH(three.backward(), ContainsSubstring("is not there any more; keep it until"));
+  CHECK(x.grad().to_vector<float>() == std::vector<float>{4.0f, 4.0f});
 }
