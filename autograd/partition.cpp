@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include <hero/autograd/graph/accumulate.h>
+#include <hero/autograd/kept_gradients.h>
 #include <hero/autograd/partition.h>
 #include <hero/core/threads/at_fork.h>
 
@@ -86,6 +87,13 @@ std::shared_ptr<Keeper> keeper(const Tensor& leaf) {
   if (!leaf.defined()) return nullptr;
   const detail::Hooks* hooks = leaf.impl()->hooks.load(std::memory_order_acquire);
   return hooks ? hooks->keeper.lock() : nullptr;
+}
+
+void clear_kept_gradients(const std::vector<Tensor>& leaves, bool set_to_none) {
+  for (const Tensor& leaf : leaves) {
+    const auto keeps = std::dynamic_pointer_cast<KeepsGradients>(keeper(leaf));
+    if (keeps) keeps->clear_gradient(leaf, set_to_none);
+  }
 }
 
 void set_keeper(const Tensor& leaf, const std::weak_ptr<Keeper>& keeper) {

@@ -20,8 +20,9 @@ struct DDPOptions {
 /// Distributed data parallelism: every rank has the whole module, and gradients are averaged while
 /// backward runs, bucket by bucket. Buckets follow the reverse order of registration and, after the
 /// first backward, the order in which gradients became ready. If a trainable parameter gets no
-/// gradient, an Error names it. Li et al., arXiv 2006.15704.
-/// \snippet test_examples_ranks.cpp DDP
+/// gradient, an Error names it. Parameters that are frozen when it is made are left alone; if one
+/// is unfrozen later, or a trainable one is added, the next forward is an Error. Li et al., arXiv
+/// 2006.15704. \snippet test_examples_ranks.cpp DDP
 class DDP : public DataParallel {
  public:
   /// Puts the module on this rung. A collective; the module must be the same on all ranks.

@@ -29,7 +29,7 @@ struct ZeROOptions {
 /// ranks, stage 2 also the 4 n bytes of gradients, and stage 3 also the 4 n bytes of parameters.
 /// Stages 1 and 2 gather the changed parameters in the next forward pass; stage 3 gathers the
 /// parameters of each module while it is used. Stages 1 and 2 leave frozen parameters alone; if one
-/// is unfrozen later, it is not averaged. Rajbhandari et al., arXiv 1910.02054.
+/// is unfrozen later, the next forward is an Error. Rajbhandari et al., arXiv 1910.02054.
 /// \snippet test_examples_ranks.cpp ZeRO
 class ZeRO : public DataParallel {
  public:

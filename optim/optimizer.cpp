@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <hero/autograd/kept_gradients.h>
 #include <hero/autograd/partition.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/host_steps.h>
@@ -63,6 +64,7 @@ size_t Optimizer::group_at(int group) const {
 
 void Optimizer::zero_grad(bool set_to_none) {
   const NoGrad no_grad;
+  clear_kept_gradients(model_parameters(), set_to_none);
   for (const State& state : states_) {
     const Tensor grad = state.param.grad();
     if (!grad.defined()) continue;

@@ -55,8 +55,11 @@ void Replica::install() {
     ModuleState* state = each.get();
     // The module's hooks keep the replica alive, not the other way round.
     const auto self = shared_from_this();
+    const bool root = each == module_states_.front();
     state->module->register_forward_pre_hook(
-        [self, state](nn::Module&, const nn::Tensors& in) {
+        [self, state, end = root ? end_of_module() : nullptr](nn::Module& module,
+                                                              const nn::Tensors& in) {
+          self->meet(*state, module);
           return self->before_forward(*state, in);
         },
         {.for_parameters = true});
@@ -70,7 +73,6 @@ void Replica::install() {
     // checkpoint then computes again needs them before anything asks for a saved value.
     const bool frees = std::any_of(state->units.begin(), state->units.end(),
                                    [](const Unit* unit) { return unit->owns_storage(); });
-    const bool root = each == module_states_.front();
     if (!shards() || !(root || frees)) continue;
     state->module->register_full_backward_pre_hook(
         [self, state](nn::Module&, const nn::Tensors&) { self->before_backward(*state); },
@@ -94,18 +96,6 @@ void Replica::index_parameters() {
       }
     }
   }
-}
-
-Tensor Replica::leaf_of(const nn::Slot& slot) const {
-  for (const ParameterEntry& entry : parameters_) {
-    const Member& member = entry.unit->members()[entry.member];
-    if (std::count(member.slots.begin(), member.slots.end(), &slot) > 0) return member.leaf;
-  }
-  for (const auto& [path, replica] : nested_) {
-    const Tensor leaf = replica->leaf_of(slot);
-    if (!is_same(leaf, slot.tensor)) return leaf;
-  }
-  return slot.tensor;  // frozen or ignored
 }
 
 void Replica::emit(Event::Kind kind, const Unit& unit) const {
@@ -188,7 +178,7 @@ void Replica::start_forward() {
 
 void Replica::broadcast_buffers() const {
   if (!options_.broadcast_buffers) return;
-  for (const auto& [name, buffer] : module_->named_buffers()) {
+  for (const auto& [name, buffer] : module().named_buffers()) {
     groups_.shard.broadcast(buffer.array(), buffer_root_, {.unit = "buffers"});
   }
 }
@@ -219,7 +209,9 @@ nn::Tensors Replica::before_forward(ModuleState& state, const nn::Tensors& input
   state.entered = state.entered || grad_enabled();
   gather(state);
   wait_unsharded(state);
-  if (!again && &state == module_states_.front().get() && module_->training()) broadcast_buffers();
+  const bool begins = !again && &state == module_states_.front().get();
+  if (begins && grad_enabled()) check_all_known();
+  if (begins && module().training()) broadcast_buffers();
   if (!again && in_forward_) {
     order_.push_back(&state);
     ModuleState* next = options_.prefetch ? next_to_prefetch() : nullptr;

@@ -4,8 +4,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include <hero/autograd/kept_gradients.h>
 #include <hero/dist/ladder/unit.h>
 
 namespace hero::dist {
@@ -34,6 +37,7 @@ struct ReplicaOptions {
   int64_t rebuild_bytes = 0;        ///< DDP: buckets of this size in the order of readiness
   int64_t rebuild_first_bytes = 0;  ///< the first bucket's size
   std::optional<DType> output_dtype = {};
+  std::vector<std::string> alone = {};  ///< names of parameters that stay as each rank has them
 };
 
 /// A module around whose forward and backward units are gathered, and how far these passes are.
@@ -48,7 +52,7 @@ struct ModuleState {
   bool held = false;       ///< gathered by unshard(), for the forward to come
 };
 
-class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
+class Replica : public Keeper, public KeepsGradients, public std::enable_shared_from_this<Replica> {
  public:
   Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
 
@@ -57,7 +61,8 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   /// Hangs everything on the module. Called once, with a shared_ptr alive.
   void install();
 
-  nn::Module& module() const { return *module_; }
+  /// An Error if the module is not there any more.
+  nn::Module& module() const;
   const Groups& groups() const { return groups_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   /// Parameters between two steps are shards.
@@ -119,6 +124,7 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
                          std::optional<Device> device) const override;
   void convert(const std::vector<Tensor>& leaves, std::optional<DType> dtype,
                std::optional<Device> device) override;
+  void clear_gradient(const Tensor& leaf, bool set_to_none) override;
   /// \}
 
  private:
@@ -138,6 +144,9 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   void end_backward();
   void fetch_again(ModuleState& state);
   void check_entered(size_t parameter) const;
+  void meet(ModuleState& state, nn::Module& module);
+  std::shared_ptr<void> end_of_module();
+  void check_all_known() const;
   void watch(Member& member);
   void put_aside();
   void take_back();
@@ -193,6 +202,8 @@ class Replica : public Keeper, public std::enable_shared_from_this<Replica> {
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<ModuleState>> module_states_;  // the root's first
   std::vector<ParameterEntry> parameters_;                   // of every parameter, by Member::id
+  std::unordered_map<const detail::TensorImpl*, size_t> known_;  // their leaves, with the ids
+  std::unordered_set<const nn::Slot*> known_slots_;              // and where the module has them
   std::vector<ModuleState*> order_, former_order_;  // of forward: this pass and the one before
   std::vector<size_t> ready_order_;                 // of the first backward, for rebuild_buckets()
   std::unique_ptr<const CommHook> hook_;

@@ -8,9 +8,49 @@
 
 namespace hero::dist {
 
+// [note: a module that moves or ends] The module's hooks move with it and end with it: the first
+// hook of the root notes where it is, and what that hook holds says that it is no more. From then
+// on nobody may touch the slots, while backward and optimizers may still use the leaves.
+void Replica::meet(ModuleState& state, nn::Module& module) {
+  state.module = &module;
+  if (&state == module_states_.front().get()) module_ = &module;
+}
+
+std::shared_ptr<void> Replica::end_of_module() {
+  return {static_cast<void*>(this), [self = weak_from_this()](void*) {
+            const auto replica = self.lock();
+            if (!replica) return;
+            replica->module_ = nullptr;
+            for (const auto& unit : replica->units_) {
+              for (Member& member : unit->members()) member.slots.clear();
+            }
+          }};
+}
+
+nn::Module& Replica::module() const {
+  check(module_ != nullptr,
+        "the module that was given to DDP, ZeRO or fully_shard() is not there any more; keep it as "
+        "long as their handle is used");
+  return *module_;
+}
+
+Tensor Replica::leaf_of(const nn::Slot& slot) const {
+  for (const ParameterEntry& entry : parameters_) {
+    const Member& member = entry.unit->members()[entry.member];
+    if (std::count(member.slots.begin(), member.slots.end(), &slot) > 0) return member.leaf;
+  }
+  for (const auto& [path, replica] : nested_) {
+    const Tensor leaf = replica->leaf_of(slot);
+    if (!is_same(leaf, slot.tensor)) return leaf;
+  }
+  return slot.tensor;  // frozen or ignored
+}
+
 void Replica::keep_parameters() {
   for (const auto& unit : units_) {
     for (Member& member : unit->members()) {
+      known_[member.leaf.impl()] = known_[member.full.impl()] = member.id;
+      known_slots_.insert(member.slots.begin(), member.slots.end());
       if (!shards()) {
         watch(member);  // from the first backward on, whether its forward is seen or not
         continue;
@@ -35,11 +75,28 @@ void Replica::check_entered(size_t id) const {
   if (entry.state->entered) return;
   const std::string& name = entry.unit->members()[entry.member].name;
   fail(
-      "backward: ", name, " of ", module_->type_name(), " gets a gradient, but the forward of ",
+      "backward: ", name, " of ", module().type_name(), " gets a gradient, but the forward of ",
       entry.state->module->type_name(),
       " was never entered, so that the ranks would not agree; call the module that was given to "
       "DDP, ZeRO or fully_shard(), and compute inside run_hooked() where it has its own operator() "
       "or loss()");
+}
+
+// A parameter that came into the module later, or was frozen when DDP or ZeRO took it, would be
+// stepped by each rank's own gradients.
+void Replica::check_all_known() const {
+  if (is_nested_ || groups_.ranks() == 1) return;
+  for (const auto& [name, slot] : module().slots()) {
+    const Tensor& tensor = slot->tensor;
+    if (slot->kind != nn::Slot::Kind::parameter || !tensor.requires_grad()) continue;
+    if (tensor.numel() == 0 || known_slots_.contains(slot) || keeper(tensor)) continue;
+    const auto& alone = options_.alone;
+    check(std::find(alone.begin(), alone.end(), name) != alone.end(), "forward: parameter '", name,
+          "' of ", module().type_name(),
+          " was frozen or not there when DDP, ZeRO or fully_shard() took the module, so that its "
+          "gradients would differ from rank to rank; give them the module whole and trainable, and "
+          "freeze parameters later, or name it among those to ignore");
+  }
 }
 
 // [note: a second derivative] The graph of a gradient that was recorded needs parameters that were
@@ -95,6 +152,22 @@ void Replica::take_back() {
   }
 }
 
+void Replica::clear_gradient(const Tensor& leaf, bool set_to_none) {
+  const auto found = known_.find(leaf.impl());
+  if (found == known_.end() || !shards()) return;
+  const ParameterEntry& entry = parameters_[found->second];
+  Member& member = entry.unit->members()[entry.member];
+  member.full.set_grad({});
+  member.partial = {};
+  if (is_same(leaf, member.leaf) || !member.leaf.grad().defined()) return;
+  if (set_to_none) {
+    member.leaf.set_grad({});
+  } else {
+    const NoGrad no_grad;
+    member.leaf.grad().zero_();
+  }
+}
+
 const Member* Replica::member_of(const Tensor& tensor) const {
   for (const ParameterEntry& entry : parameters_) {
     const Member& member = entry.unit->members()[entry.member];
@@ -121,17 +194,17 @@ bool Replica::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) co
 
 std::string Replica::describe(const Tensor& leaf) const {
   const Member* member = member_of(leaf);
-  if (member == nullptr) return "a shard";
-  return member->name + " of " + module_->type_name() + " is sharded over " +
+  if (member == nullptr || module_ == nullptr) return "a shard";
+  return member->name + " of " + module().type_name() + " is sharded over " +
          std::to_string(groups_.shard.size()) + " ranks (here: " + describe_part(member->leaf) +
          ")";
 }
 
 void Replica::check_convertible(const std::vector<Tensor>& leaves,
                                 std::optional<Device> device) const {
-  check(!in_forward_ && !in_backward_, "to: ", module_->type_name(),
+  check(!in_forward_ && !in_backward_, "to: ", module().type_name(),
         " is sharded and inside forward or backward; convert it between two steps");
-  check(!summoned_, "to: the parameters of ", module_->type_name(),
+  check(!summoned_, "to: the parameters of ", module().type_name(),
         " are shown whole by summon_full_parameters(), which must end before");
   for (const auto& unit : units_) {
     if (!has_one_of(*unit, leaves)) continue;
@@ -139,17 +212,17 @@ void Replica::check_convertible(const std::vector<Tensor>& leaves,
       const bool given = std::any_of(leaves.begin(), leaves.end(), [&](const Tensor& leaf) {
         return is_same(leaf, member.leaf) || is_same(leaf, member.full);
       });
-      check(given, "to: ", member.name, " of ", module_->type_name(), " is in unit '", unit->name(),
+      check(given, "to: ", member.name, " of ", module().type_name(), " is in unit '", unit->name(),
             "' together with what is to be converted, and a unit has one dtype and device; convert "
             "the module that was sharded, or give the part a unit of its own");
     }
     if (!device) continue;
     check(!unit->has_home() || *device == unit->device(), "to: the shards of ",
-          module_->type_name(), " are offloaded from ", unit->device(),
+          module().type_name(), " are offloaded from ", unit->device(),
           ", where they are computed with, and cannot go to ", *device,
           "; move the module before it is sharded");
     const bool meta = unit->device().type == DeviceType::meta;
-    check(meta == (device->type == DeviceType::meta), "to: the shards of ", module_->type_name(),
+    check(meta == (device->type == DeviceType::meta), "to: the shards of ", module().type_name(),
           " cannot go to ", *device);
   }
 }

@@ -15,10 +15,10 @@ bool is_at_or_below(const std::string& path, const std::string& top) {
 }  // namespace
 
 std::vector<ModuleState*> Replica::states_below(const char* what, const std::string& path) const {
-  const auto modules = module_->named_modules();
+  const auto modules = module().named_modules();
   check(std::any_of(modules.begin(), modules.end(),
                     [&](const auto& named) { return named.first == path; }),
-        what, ": there is no module '", path, "' in ", module_->type_name(),
+        what, ": there is no module '", path, "' in ", module().type_name(),
         "; named_modules() lists the paths");
   check(
       options_.units.stage == Stage::parameters, what, ": '", path,

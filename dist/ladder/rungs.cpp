@@ -151,7 +151,8 @@ std::shared_ptr<Replica> replicate(nn::Module& module, const Communicator& comm,
           .unused = unused_policy(options.find_unused_parameters),
           .broadcast_buffers = options.broadcast_buffers,
           .rebuild_bytes = options.bucket_bytes,
-          .rebuild_first_bytes = options.first_bucket_bytes});
+          .rebuild_first_bytes = options.first_bucket_bytes,
+          .alone = alone});
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.first_bucket_bytes,
               options.bucket_bytes);
   replica->install();
@@ -203,7 +204,8 @@ std::shared_ptr<Replica> shard(nn::Module& module, const Groups& groups, const F
                      .unused = Unused::same,
                      .reshard_after_forward = options.reshard_after_forward,
                      .prefetch = options.prefetch,
-                     .output_dtype = dtypes.output});
+                     .output_dtype = dtypes.output,
+                     .alone = alone});
   add_units(*replica, members_of(module, alone, true), options.unit, tied);
   for (auto& [path, inner] : nested) replica->nest(path, std::move(inner));
   replica->install();
@@ -247,7 +249,8 @@ std::shared_ptr<Replica> make_zero(nn::Module& module, const Communicator& comm,
                                .offload = options.offload},
                      .unused = unused_policy(options.find_unused_parameters),
                      .reshard_after_forward = false,
-                     .broadcast_buffers = options.broadcast_buffers});
+                     .broadcast_buffers = options.broadcast_buffers,
+                     .alone = alone});
   add_buckets(*replica, reversed(members_of(module, alone, false)), options.bucket_bytes,
               options.bucket_bytes);
   replica->install();

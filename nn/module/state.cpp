@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include <hero/autograd/kept_gradients.h>
 #include <hero/autograd/partition.h>
 #include <hero/core/backend.h>
 #include <hero/core/io/file.h>
@@ -32,7 +33,9 @@ void Module::requires_grad_(bool value) {
 }
 
 void Module::zero_grad(bool set_to_none) {
-  for (const Tensor& p : parameters()) {
+  const std::vector<Tensor> all = parameters();
+  clear_kept_gradients(all, set_to_none);
+  for (const Tensor& p : all) {
     if (!p.grad().defined()) continue;
     if (set_to_none) {
       p.set_grad({});

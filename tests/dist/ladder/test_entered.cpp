@@ -1,5 +1,5 @@
-// Forward passes that go past the hooks by which ranks gather and average: found and named, without
-// false alarms.
+// Forward passes that go past the hooks by which ranks gather and average, and modules that are not
+// what they were when they were put on a rung: found and named, without false alarms.
 #include "dist/ladder/ladder.h"
 #include "support/catch.h"
 
@@ -183,4 +183,96 @@ TEST_CASE("a penalty on parameters alone, after a step, raises no alarm under DD
     }
     model.loss(batch(world.rank())).backward();
   });
+}
+
+TEST_CASE("a module may move between steps, and what outlives it gets an error") {
+  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp}) {
+    CAPTURE(name(rung));
+    Whole expected, got;
+    for (const bool moves : {false, true}) {
+      run_ranks(2, [&](Communicator& world) {
+        manual_seed(7);
+        auto first = std::make_unique<LadderMLP>();
+        climb(rung, Subject::mlp, *first, world);
+        auto sgd = make_method(Method::sgd, first->parameters());
+        subject_loss(Subject::mlp, *first, 0, world.rank()).backward();
+        sgd->step();
+        sgd->zero_grad();
+        auto second = moves ? std::make_unique<LadderMLP>(std::move(*first)) : std::move(first);
+        first.reset();
+        subject_loss(Subject::mlp, *second, 1, world.rank()).backward();
+        sgd->step();
+        add_state(moves ? got : expected, *second, *sgd);
+      });
+    }
+    CHECK(expected.difference(got) == "");
+    const int stage = rung == Rung::zero1 ? 1 : rung == Rung::zero2 ? 2 : 3;
+    const auto errors = errors_of(2, [&](Communicator& world) {
+      auto model = std::make_unique<LadderMLP>();
+      const auto climbed = [&]() -> DataParallel {
+        if (rung == Rung::ddp) return DDP(*model, world);
+        if (rung == Rung::fsdp) return fully_shard(*model, world);
+        return ZeRO(*model, world, {.stage = stage});
+      };
+      const DataParallel handle = climbed();
+      const Tensor loss = subject_loss(Subject::mlp, *model, 0, world.rank());
+      model.reset();
+      if (rung != Rung::ddp) {
+        std::string late;
+        try {
+          loss.backward();
+        } catch (const Error& error) {
+          late = error.what();
+        }
+        expect(late.find("full backward hooks would run") != std::string::npos, late);
+      }
+      (void)handle.parameters();
+    });
+    for (const std::string& error : errors) {
+      CHECK_THAT(error, ContainsSubstring("keep it as long as their handle is used"));
+    }
+  }
+}
+
+TEST_CASE("a trainable parameter that its rung does not know is named in forward") {
+  const auto named = [](const std::vector<std::string>& errors, const char* parameter) {
+    REQUIRE(errors.size() == 2);
+    for (const std::string& error : errors) {
+      CHECK_THAT(error,
+                 ContainsSubstring(parameter) && ContainsSubstring("was frozen or not there"));
+    }
+  };
+  named(errors_of(2,
+                  [](Communicator& world) {
+                    LadderMLP model;
+                    fully_shard(model, world);  // where children are units, replace() refuses
+                    model.replace("fc3", nn::Linear(11, 2));
+                    model(ones({2, 7}));
+                  }),
+        "fc3.weight");
+  for (const Rung rung : {Rung::ddp, Rung::zero1, Rung::zero2}) {
+    CAPTURE(name(rung));
+    named(errors_of(2,
+                    [&](Communicator& world) {
+                      LadderMLP model;
+                      climb(rung, Subject::mlp, model, world);
+                      model.replace("fc3", nn::Linear(11, 2));
+                      model(ones({2, 7}));
+                    }),
+          "fc3.weight");
+    named(errors_of(2,
+                    [&](Communicator& world) {
+                      LadderMLP model;
+                      model.fc2.requires_grad_(false);
+                      climb(rung, Subject::mlp, model, world);
+                      sum(model(ones({2, 7}))).backward();
+                      model.fc2.requires_grad_(true);
+                      {
+                        const NoGrad evaluation;
+                        model(ones({2, 7}));
+                      }
+                      model(ones({2, 7}));
+                    }),
+          "fc2.weight");
+  }
 }

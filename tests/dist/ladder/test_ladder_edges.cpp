@@ -319,3 +319,43 @@ TEST_CASE("ignored parameters stay whole and are not averaged") {
     expect(world.rank() == 0 || hash(other) != hash(bias.grad().array()), "each its own gradient");
   });
 }
+
+TEST_CASE(
+    "zero_grad() clears gradients kept under no_sync(), and those of shards after a forward") {
+  constexpr Subject kSubject = Subject::mlp;
+  const auto train = [](Rung rung, int way, Whole& whole) {
+    run_ranks(2, [&](Communicator& world) {
+      auto model = make_subject(kSubject);
+      const auto climbed = [&]() -> DataParallel {
+        if (rung == Rung::ddp) return DDP(*model, world);
+        if (rung == Rung::zero1) return ZeRO(*model, world, {.stage = 1});
+        return fully_shard(*model, world);
+      };
+      const DataParallel parallel = climbed();
+      auto sgd = make_method(Method::sgd, model->parameters());
+      for (int step = 0; step < 2; ++step) {
+        {
+          const NoSync local = parallel.no_sync();
+          subject_loss(kSubject, *model, step + 9, world.rank()).backward();
+        }
+        way == 0 ? sgd->zero_grad() : model->zero_grad(way == 1);
+        subject_loss(kSubject, *model, step + 5, world.rank()).backward();  // averaged
+        const Tensor loss = subject_loss(kSubject, *model, step, world.rank());
+        way == 0 ? sgd->zero_grad() : model->zero_grad(way == 1);
+        loss.backward();
+        sgd->step();
+      }
+      add_state(whole, *model, *sgd);
+    });
+  };
+  for (const int way : {0, 1, 2}) {
+    Whole expected;
+    train(Rung::ddp, way, expected);
+    for (const Rung rung : {Rung::zero1, Rung::fsdp}) {
+      CAPTURE(name(rung), way);
+      Whole got;
+      train(rung, way, got);
+      CHECK(expected.difference(got) == "");
+    }
+  }
+}
