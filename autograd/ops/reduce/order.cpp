@@ -24,7 +24,7 @@ Tensor numbers_along(const Tensor& x, int dim) { return sum(x == x, {dim}, true)
 
 ValuesIndices middle(const char* op, const Tensor& x, int64_t dim, bool keepdim, bool skip_nan) {
   const int axis = normalize_dim(op, dim, x.ndim());
-  if (x.ndim() == 0) return {reshape(x, {}), zeros({}, {.dtype = kInt64, .device = x.device()})};
+  if (x.ndim() == 0) return {clone(x), zeros({}, {.dtype = kInt64, .device = x.device()})};
   const int64_t size = x.size(axis);
   check(size > 0, op, ": dim ", dim, " of shape ", x.shape(), " has no elements");
   const Tensor count = numbers_along(x.detach(), axis);
@@ -139,7 +139,7 @@ ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
 // number is the smallest.
 ValuesIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
   const int axis = normalize_dim("mode", dim, x.ndim());
-  if (x.ndim() == 0) return {reshape(x, {}), zeros({}, {.dtype = kInt64, .device = x.device()})};
+  if (x.ndim() == 0) return {clone(x), zeros({}, {.dtype = kInt64, .device = x.device()})};
   check(x.size(axis) > 0, "mode: dim ", dim, " of shape ", x.shape(), " has no elements");
   const ValuesIndices sorted = sort(x, axis);
   const Tensor values = sorted.values.detach();

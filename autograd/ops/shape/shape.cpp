@@ -207,7 +207,7 @@ void check_matrix(const char* op, const Tensor& x) {
 
 Tensor diag(const Tensor& x, int64_t offset) {
   check(x.ndim() == 1 || x.ndim() == 2, "diag: needs 1 or 2 dimensions: got shape ", x.shape());
-  return x.ndim() == 2 ? diagonal(x, offset) : record(DiagEmbed(offset), x);
+  return x.ndim() == 2 ? clone(diagonal(x, offset)) : record(DiagEmbed(offset), x);
 }
 
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {

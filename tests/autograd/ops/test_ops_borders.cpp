@@ -254,3 +254,15 @@ TEST_CASE("offsets of bags begin with 0, do not fall and end within the index") 
   CHECK_THROWS_WITH(of({0, 4}), ContainsSubstring("offset 4 lies behind the end, 3"));
   CHECK_THROWS_WITH(of({-1, 2}), ContainsSubstring("offset -1 lies before"));
 }
+
+TEST_CASE("diagonals and choices among one number are memory of their own") {
+  const Tensor matrix = zeros({2, 2}), number = tensor(1.0);
+  diag(matrix).fill_(7);
+  CHECK(sum(matrix).item() == 0.0);
+  for (const ValuesIndices& found : {mode(number), median(number, 0), nanmedian(number, 0),
+                                     kthvalue(number, 1), max(number, 0), sort(number)}) {
+    CHECK(found.values.item() == 1.0);
+    found.values.fill_(7);
+  }
+  CHECK(number.item() == 1.0);
+}
