@@ -258,14 +258,14 @@ bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, c
                         const HalfEnd& end, BFloat16* y) {
   const int64_t columns = of.outputs / of.groups * of.taps();
   if (!are_finite(of.channels * columns, w)) return false;
+  if (has_group_kernel(kernel) && (of.groups > 1 || has_few_strided(of))) {
+    convolve_groups_back(of, w, end, y);
+    return true;
+  }
   if (of.groups > 1) {
-    if (has_group_kernel(kernel)) {
-      convolve_groups_back(of, w, end, y);
-    } else {
-      each_group_alone(of, w, end, y, of.channels / of.groups * columns,
-                       [&](const Convolution& one, const BFloat16* own, const HalfEnd& e,
-                           BFloat16* to) { convolve_back_bf16(kernel, one, own, e, to); });
-    }
+    each_group_alone(of, w, end, y, of.channels / of.groups * columns,
+                     [&](const Convolution& one, const BFloat16* own, const HalfEnd& e,
+                         BFloat16* to) { convolve_back_bf16(kernel, one, own, e, to); });
     return true;
   }
   const BackPhases phases(of);

@@ -32,6 +32,15 @@ struct GroupChains {
   bool ends_odd;          // a zero is added before the last step
 };
 
+// The first `count` elements; masks are slower where they reach into a second line of the cache.
+void store_front(float* to, const GroupSums& sums, int64_t count) {
+  if (count == kGroupLanes) {
+    micro::store<float>(to, sums);
+  } else {
+    micro::store_part<float>(to, sums, count);
+  }
+}
+
 // The sums of `rows` rows and kGroupSums / rows pieces.
 template <int rows>
 [[gnu::noinline]] void add_chains(const GroupChains& chains, const float* w, const float* from,
@@ -40,32 +49,39 @@ template <int rows>
   const auto k = static_cast<int64_t>(chains.steps.size());
   const int64_t* const steps = chains.steps.data();
   GroupSums totals[rows][vectors] = {};
-  for (int64_t first = 0; first < k; first += chains.length) {
+  // Calls add(sum, weight, windows) for the sums of steps [begin, end).
+  const auto each_step = [&](int64_t begin, int64_t end, auto& sums, const auto& add) {
+    for (int64_t p = begin; p < end; ++p) {
+      const float* const at = from + steps[p];
+      GroupSums broadcast[rows];
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; ++i) broadcast[i] = w[i * k + p] - GroupSums{};
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) {
+        const GroupSums x = micro::load(at + pieces[v].offset);
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; ++i) add(sums[i][v], broadcast[i], x);
+      }
+    }
+  };
+  const auto add_product = [](GroupSums& sum, const GroupSums& weight, const GroupSums& x) {
+    sum = micro::multiply_add<float>(weight, x, sum);
+  };
+  const auto add_chain = [](GroupSums& sum, const GroupSums& weight, const GroupSums& x) {
+    sum = sum + micro::multiply_add<float>(weight, x, GroupSums{});
+  };
+  const bool is_by_steps = chains.length == 1 && chains.begins_with_zero;
+  if (is_by_steps) each_step(0, k, totals, add_chain);
+  for (int64_t first = is_by_steps ? k : 0; first < k; first += chains.length) {
     const int64_t last = std::min(k, first + chains.length);
     const bool is_odd = chains.ends_odd && last == k;
     GroupSums sums[rows][vectors] = {};
-    const auto add = [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) {
-        const float* const at = from + steps[p];
-        GroupSums broadcast[rows];
-#pragma GCC unroll 4
-        for (int i = 0; i < rows; ++i) broadcast[i] = w[i * k + p] - GroupSums{};
-#pragma GCC unroll 8
-        for (int v = 0; v < vectors; ++v) {
-          const GroupSums x = micro::load(at + pieces[v].offset);
-#pragma GCC unroll 4
-          for (int i = 0; i < rows; ++i) {
-            sums[i][v] = micro::multiply_add<float>(broadcast[i], x, sums[i][v]);
-          }
-        }
-      }
-    };
-    add(first, last - (is_odd ? 1 : 0));
+    each_step(first, last - (is_odd ? 1 : 0), sums, add_product);
     if (is_odd) {
       for (auto& row : sums) {
         for (GroupSums& sum : row) sum = sum + GroupSums{};
       }
-      add(last - 1, last);
+      each_step(last - 1, last, sums, add_product);
     }
     const bool sets = first == 0 && !chains.begins_with_zero;
     for (int i = 0; i < rows; ++i) {
@@ -75,7 +91,10 @@ template <int rows>
   }
   for (int i = 0; i < rows; ++i) {
     for (int v = 0; v < vectors; ++v) {
-      micro::store_part<float>(c + i * c_row + pieces[v].place, totals[i][v], pieces[v].count);
+      // a whole vector where what it has too much is overwritten next
+      const WindowPiece& piece = pieces[v];
+      const bool is_whole = piece.place + kGroupLanes <= c_row;
+      store_front(c + i * c_row + piece.place, totals[i][v], is_whole ? kGroupLanes : piece.count);
     }
   }
 }
@@ -144,11 +163,11 @@ class GroupProduct {
 template <class T>
 class PaddedGroups {
  public:
-  explicit PaddedGroups(const Convolution& of)
+  PaddedGroups(const Convolution& of, int64_t most)
       : of_(of),
         image_(padded_image_of(of)),
         channels_(of.channels / of.groups),
-        count_(std::clamp<int64_t>(kTogether / each(), 1, 16)),
+        count_(std::clamp<int64_t>(kTogether / each(), 1, std::min<int64_t>(most, 16))),
         room_(count_ * each() + kBehind<float>),
         floats_(std::is_same_v<T, float> ? 0 : of.size[1] * of.size[2]) {
     std::fill_n(room_.data(), count_ * each() + kBehind<float>, 0.0f);
@@ -183,9 +202,10 @@ class PaddedGroups {
     const int64_t width = of_.size[2], stride = image_.stride, padding = of_.padding[2];
     for (int64_t h = 0; h < of_.size[1]; ++h, from += width, to += image_.line()) {
       if (stride == 1) {
+        // whole vectors: what they have too much are zeros of the padding, or is overwritten next
         for (int64_t x = 0; x < width; x += kGroupLanes) {
           const int64_t count = std::min(kGroupLanes, width - x);
-          micro::store_part<float>(to + padding + x, micro::load_part(from + x, count), count);
+          micro::store<float>(to + padding + x, micro::load_part(from + x, count));
         }
         continue;
       }
@@ -231,9 +251,9 @@ void finish_group(const HalfEnd& end, int64_t first_row, int64_t rows, int64_t c
 // Calls body(image, group, padded planes) for all groups of all images.
 template <class T, class Body>
 void each_padded_group(const Convolution& padded, int64_t work, const Body& body) {
-  parallel_for(padded.images * padded.groups, std::max<int64_t>(1, kGrain / work),
+  parallel_for(padded.images * padded.groups, std::max<int64_t>(1, 4 * kGrain / work),
                [&](int64_t begin, int64_t end) {
-                 const PaddedGroups<T> room(padded);
+                 const PaddedGroups<T> room(padded, end - begin);
                  for (int64_t first = begin; first < end; first += room.count()) {
                    const int64_t last = std::min(end, first + room.count());
                    for (int64_t i = first; i < last; ++i) {
