@@ -54,16 +54,34 @@ class Columns {
     tree(begin + left * stride_, n - left, right, right + width_);
     for (int64_t c = 0; c < width_; ++c) out[c] = Op::combine(out[c], right[c]);
   }
-  // A lane at a time: its running values stay in the first-level cache.
+  // Four rounds at a time: running values are written once for four rows, the first four without
+  // having been there, and rows are read nearly in the order of memory.
   void leaf(int64_t begin, int64_t n, T* out) {
     const int64_t rounds = n / kLanes;
-    for (int64_t j = 0; j < kLanes && rounds > 0; ++j) {
-      int64_t round = 1;
-      start(lane(j), row(begin, j));
-      for (; reader_.direct() && round + 4 <= rounds; round += 4) {
-        add_four(lane(j), row(begin, round * kLanes + j), kLanes * stride_);
+    int64_t round = 0;
+    for (; reader_.direct() && round + 4 <= rounds; round += 4) {
+      for (int64_t j = 0; j < kLanes; ++j) {
+        const T* const x = row(begin, round * kLanes + j);
+        T* const sum = lane(j);
+        if (round == 0) {
+          four_rows(
+              x, kLanes * stride_, [](int64_t, T value) { return value; }, sum);
+        } else {
+          four_rows(
+              x, kLanes * stride_, [=](int64_t c, T value) { return Op::combine(sum[c], value); },
+              sum);
+        }
       }
-      for (; round < rounds; ++round) add(lane(j), row(begin, round * kLanes + j));
+    }
+    for (; round < rounds; ++round) {
+      for (int64_t j = 0; j < kLanes; ++j) {
+        const T* const x = row(begin, round * kLanes + j);
+        if (round == 0) {
+          start(lane(j), x);
+        } else {
+          add(lane(j), x);
+        }
+      }
     }
     if (rounds > 0) {
       for (int64_t c = 0; c < width_; ++c) {
@@ -88,12 +106,14 @@ class Columns {
 #pragma GCC ivdep
     for (int64_t c = 0; c < width_; ++c) into[c] = Op::combine(into[c], Op::pre(x[c], center[c]));
   }
-  // Four rows that lie `step` elements apart, one after the other.
-  void add_four(T* into, const T* x, int64_t step) const {
+  // Four rows that lie `step` elements apart, one after the other; begin(c, value) takes column c
+  // of the first.
+  template <class Begin>
+  void four_rows(const T* x, int64_t step, const Begin& begin, T* into) const {
     const T *center = center_, *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;
 #pragma GCC ivdep
     for (int64_t c = 0; c < width_; ++c) {
-      T value = Op::combine(into[c], Op::pre(x[c], center[c]));
+      T value = begin(c, Op::pre(x[c], center[c]));
       value = Op::combine(value, Op::pre(x1[c], center[c]));
       value = Op::combine(value, Op::pre(x2[c], center[c]));
       into[c] = Op::combine(value, Op::pre(x3[c], center[c]));
