@@ -34,10 +34,10 @@ struct TrainerOptions {
 /// communicator must outlive it.
 ///
 /// Loss and gradients have the bits of the same program written out: backward() divides the loss by
-/// the accumulation steps and scales it; ranks average only in the last backward pass of a step,
-/// or with "reduce_each" in each;
-/// and step() then unscales, clips, steps the optimizer, changes the rate and clears the gradients,
-/// while other calls of step() only count. train_batch() does all this for a batch.
+/// the accumulation steps and scales it; ranks average only in the last backward pass of a step, or
+/// with "reduce_each" in each; and step() then unscales, clips, steps the optimizer, changes the
+/// rate and clears the gradients, while other calls of step() only count. train_batch() does all
+/// this for a batch.
 ///
 /// With "pipe" above 1 the module must be an nn::Chain, such as nn::GPT, with a number of blocks
 /// that the stages divide, or at least as many links as stages; it may be on meta, and you can

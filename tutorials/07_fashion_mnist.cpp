@@ -232,7 +232,7 @@ int main(int argc, char** argv) {
       .count("--epochs", options.epochs, "passes over the images")
       .count("--images", options.images, "only so many, to train and to test")
       .text("--run", options.run, "folder for checkpoints and metrics; none: nothing is kept")
-      .flag("--resume", options.resume, "go on from the newest checkpoint of --run")
+      .flag("--resume", options.resume, "resume from the newest checkpoint of --run")
       .flag("--silent", options.silent, "no line of progress")
       .text("--out", options.out, "folder for figures")
       .device(options.device);

@@ -126,7 +126,7 @@ int train(const GPTOptions& options) {
   // before the training: what cannot be encoded is an error now, not after it
   const Tensor prompt =
       hero::tensor(corpus.tokenizer->encode(options.sample), {.device = tutorial::device()});
-  hero::check(prompt.numel() > 0, "--sample: there is no text to go on from");
+  hero::check(prompt.numel() > 0, "--sample: there is no text to continue");
   // [snippet: model]
   hero::manual_seed(seed);
   nn::GPT model({.vocab_size = corpus.tokenizer->vocab_size(),
