@@ -76,15 +76,10 @@ class WindowRows final : public Bf16Rows {
       : windows_(windows), from_(reinterpret_cast<const BFloat16*>(from)) {
     const int64_t each = windows.columns();
     for (int64_t i = 0; i < images; ++i) {
-      for (const int64_t row : windows.rows) {
-        for (int64_t x = 0; x < windows.width;) {
-          // no run crosses a multiple of kRun, where a block may end
-          const int64_t count = std::min(windows.width - x, kRun - places_ % kRun);
-          runs_.push_back({places_, i * from_step + row + x, count});
-          places_ += count;
-          x += count;
-        }
-      }
+      places_ = each_run(windows, i * from_step, kRun, places_,
+                         [&](int64_t place, int64_t offset, int64_t count) {
+                           runs_.push_back({place, offset, count});
+                         });
       if (each % 2 != 0) runs_.push_back({places_++, -1, 1});
     }
   }

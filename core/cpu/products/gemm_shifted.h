@@ -21,6 +21,23 @@ struct ShiftedRows {
   int64_t columns() const { return static_cast<int64_t>(rows.size()) * width; }
 };
 
+/// Calls run(place, offset, count) for the columns of one B that lie side by side, the first of
+/// them at `place`, from `from_offset` on. None crosses a multiple of `block`. Returns the place
+/// behind.
+template <class Run>
+int64_t each_run(const ShiftedRows& b, int64_t from_offset, int64_t block, int64_t place,
+                 const Run& run) {
+  for (const int64_t row : b.rows) {
+    for (int64_t x = 0; x < b.width;) {
+      const int64_t count = std::min(b.width - x, block - place % block);
+      run(place, from_offset + row + x, count);
+      place += count;
+      x += count;
+    }
+  }
+  return place;
+}
+
 /// The columns of all Bs side by side, and where those of each begin, and those of its C.
 struct ShiftedPlaces {
   int64_t count, from_step, c_step;

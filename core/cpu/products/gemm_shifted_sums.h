@@ -81,14 +81,10 @@ class ShiftedSums {
     std::vector<Run> runs;
     int64_t place = 0;
     for (int64_t i = 0; i < images_; ++i) {
-      for (const int64_t row : b_.rows) {
-        for (int64_t x = 0; x < b_.width;) {
-          const int64_t count = std::min(b_.width - x, length_ - place % length_);
-          runs.push_back({place, i * from_step + row + x, count});
-          place += count;
-          x += count;
-        }
-      }
+      place = each_run(b_, i * from_step, length_, place,
+                       [&](int64_t first, int64_t offset, int64_t count) {
+                         runs.push_back({first, offset, count});
+                       });
     }
     return runs;
   }
