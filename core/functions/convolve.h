@@ -44,7 +44,8 @@ bool has_gradients_on_host(const Array& x, const Window3& window);
 /// output.
 bool has_group_weights_on_host(const Array& x, const Shape& w, const Window3& window,
                                int64_t groups);
-/// The same for the gradient of the input, of shape `x`, of a convolution in planes to y.
+/// The same for the gradient of the input, of shape `x`, of a convolution in planes to y; not for
+/// one of four channels or fewer whose windows move by more than one.
 bool convolves_back_on_host(const Array& y, const Shape& x, const Window3& window, int64_t groups);
 
 /// y = w [O, KD C / groups KH KW] times the windows of x, and what follows; w and y are contiguous,

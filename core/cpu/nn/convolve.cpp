@@ -109,7 +109,7 @@ void convolve(const Convolution& of, const T* w, T* y) {
 bool convolve_back(const Convolution& of, const float* w, float* y) {
   const int64_t columns = of.outputs / of.groups * of.taps();
   if (!all_finite(of.channels * columns, w)) return false;
-  if (of.groups > 1 || has_few_strided(of)) {
+  if (of.groups > 1) {
     convolve_groups_back(of, w, {}, y);
     return true;
   }

@@ -253,7 +253,7 @@ bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, c
                         const HalfEnd& end, BFloat16* y) {
   const int64_t columns = of.outputs / of.groups * of.taps();
   if (!are_finite(of.channels * columns, w)) return false;
-  if (has_group_kernel(kernel) && (of.groups > 1 || has_few_strided(of))) {
+  if (of.groups > 1 && has_group_kernel(kernel)) {
     convolve_groups_back(of, w, end, y);
     return true;
   }

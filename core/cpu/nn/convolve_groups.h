@@ -5,8 +5,6 @@
 #endif
 
 #include <hero/core/cpu/nn/convolve.h>
-#include <hero/core/cpu/products/gemm_blocks.h>
-#include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
 
@@ -18,12 +16,6 @@ template <class T>
 void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y);
 template <class T>
 void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end, T* y);
-/// Whether convolve_groups_back() is the faster one for a single group: its windows are packed, and
-/// of so few outputs there are not enough products for each of them.
-inline bool has_few_strided(const Convolution& of) {
-  return of.groups == 1 && of.outputs <= 4 && of.stride[1] * of.stride[2] > 1 &&
-         of.channels <= kDepth && of.images >= num_threads();
-}
 /// w [channels, taps] = the gradient of the weight of a depthwise convolution, whose groups have
 /// one channel and one output: over the places of an image, and over the images. Of float the bits
 /// are those of products with columns, of bfloat16 those of native ones below level amx. x is

@@ -84,8 +84,8 @@ TEST_CASE("a convolution's gradients have the bits of those by columns, on any n
   all.push_back({{70, 8, 40, 40}, {8, 8, 3, 3}, {.padding = {1, 1}}});     // chunks of images
   all.push_back({{2, 5, 9, 9}, {4, 5, 3, 3}, {.padding = {3, 3}}});  // beyond the kernel's reach
   all.push_back({{3, 20, 14, 15}, {33, 20, 3, 3}, {.padding = {1, 1}, .stride = {2, 2}}});
-  all.push_back({{1, 3, 13, 40}, {300, 3, 4, 3}, {.dilation = {2, 3}, .stride = {2, 2}}});
-  all.push_back({{2, 3, 16, 19}, {6, 3, 4, 2}, {.stride = {4, 3}}});  // a phase without taps
+  all.push_back({{1, 5, 13, 40}, {300, 5, 4, 3}, {.dilation = {2, 3}, .stride = {2, 2}}});
+  all.push_back({{2, 7, 16, 19}, {6, 7, 4, 2}, {.stride = {5, 3}}});  // a phase without taps
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const Shapes& shapes : all) {
       INFO(to_string(shapes.x) << " " << to_string(shapes.w));
