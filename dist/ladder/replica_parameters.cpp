@@ -59,7 +59,8 @@ void Replica::keep_parameters() {
       set_keeper(member.full, weak_from_this());
       if (!member.leaf.requires_grad()) continue;
       member.leaf.register_leaf_hook([self = weak_from_this(), id = member.id](const Tensor&) {
-        if (const auto replica = self.lock()) replica->check_entered(id);
+        const auto replica = self.lock();  // in join() a rank without data gets means, too
+        if (replica && !replica->joining_) replica->check_entered(id);
       });
     }
   }

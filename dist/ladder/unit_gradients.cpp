@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <hero/autograd/grad_mode.h>
+#include <hero/autograd/node.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/kernels/elementwise.h>
@@ -327,15 +329,21 @@ void Unit::drop_gradients() {
 }
 
 void Unit::add_gradient(Member& member, const Array& gradient) const {
-  const MemoryScope tag(MemoryTag::gradient);
-  if (member.aside.defined()) member.leaf.set_grad(std::exchange(member.aside, {}));
-  const Array mine = gradient.to(member.leaf.dtype());
-  const Tensor former = member.leaf.grad();
-  if (!former.defined()) {
-    member.leaf.set_grad(Tensor(mine));
-  } else if (mine.numel() > 0) {
-    core::map_into<k::Add>(former.array(), former.array(), mine);
+  {
+    const MemoryScope tag(MemoryTag::gradient);
+    if (member.aside.defined()) member.leaf.set_grad(std::exchange(member.aside, {}));
+    const Array mine = gradient.to(member.leaf.dtype());
+    const Tensor former = member.leaf.grad();
+    if (!former.defined()) {
+      member.leaf.set_grad(Tensor(mine));
+    } else if (mine.numel() > 0) {
+      core::map_into<k::Add>(former.array(), former.array(), mine);
+    }
   }
+  if (options_.stage == Stage::none) return;  // the engine has called the leaf's hooks
+  const NoGrad as_in_backward;
+  detail::each_hook(*member.leaf.impl(), &detail::Hooks::leaf,
+                    [&](const auto& hook) { hook.call(member.leaf); });
 }
 
 }  // namespace hero::dist

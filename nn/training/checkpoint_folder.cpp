@@ -62,7 +62,7 @@ constinit std::mutex renaming;
                   [] { renaming.unlock(); });  // see [note: forks]
 
 // The folders that stand aside while nothing has their name.
-std::vector<fs::path> set_aside(const std::string& root) {
+std::vector<fs::path> without_successor(const std::string& root) {
   std::vector<fs::path> folders;
   for (const std::string& name : names_in(root)) {
     if (!name.ends_with(kReplaced)) continue;
@@ -76,13 +76,13 @@ std::vector<fs::path> set_aside(const std::string& root) {
 // A process was killed between moving the old one aside and naming the new one. Where another
 // process writes it may be just there, and nothing is wrong.
 void put_back(const std::string& root) {
-  if (set_aside(root).empty()) return;
+  if (without_successor(root).empty()) return;
   // Before `renaming`, which is held while nothing else is locked.
   const std::shared_ptr<FolderLock> lock = FolderLock::attempt(run_of(root));
   if (!lock) return;
   const std::lock_guard guard(renaming);
   // Somebody else may have done it since the folder was listed.
-  for (const fs::path& folder : set_aside(root)) {
+  for (const fs::path& folder : without_successor(root)) {
     rename_folder(fs::path(folder) += kReplaced, folder);
   }
 }

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <hero/autograd/node.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
@@ -66,6 +67,18 @@ Tensor float64(const std::vector<double>& values, const Shape& shape) {
   return Tensor(Array::from(values, shape));
 }
 
+// DDP averages gradients in hooks of leaves, which grad() does not call.
+void check_no_leaf_hooks(const std::vector<Tensor>& params) {
+  for (size_t i = 0; i < params.size(); ++i) {
+    detail::each_hook(*params[i].impl(), &detail::Hooks::leaf, [&](const auto&) {
+      fail("newton: parameter ", i,
+           " has hooks for its gradient, as all parameters under DDP, and Newton takes derivatives "
+           "by grad(), which calls none: the ranks would diverge; train with an optimizer that "
+           "steps by gradients, or on one process");
+    });
+  }
+}
+
 }  // namespace
 
 Newton::Newton(const std::vector<Tensor>& params, const NewtonOptions& options)
@@ -86,6 +99,7 @@ Newton::Newton(const std::vector<Tensor>& params, const NewtonOptions& options)
 
 Newton::Seen Newton::step(const std::function<Tensor()>& loss) {
   check_whole("newton", params_);
+  check_no_leaf_hooks(params_);
   Seen seen;
   std::vector<Tensor> gradients;
   {

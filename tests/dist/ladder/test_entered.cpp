@@ -276,3 +276,40 @@ TEST_CASE("a trainable parameter that its rung does not know is named in forward
           "fc2.weight");
   }
 }
+
+TEST_CASE("a leaf hook on a shard is called once a pass, when the averaged gradient is there") {
+  for (const Rung rung : {Rung::zero1, Rung::zero2, Rung::zero3, Rung::fsdp, Rung::hybrid}) {
+    CAPTURE(name(rung));
+    run_ranks(4, [&](Communicator& world) {
+      LadderMLP model;
+      climb(rung, Subject::mlp, model, world);
+      const std::vector<Tensor> shards = model.parameters();
+      std::vector<uint64_t> seen(shards.size());
+      std::vector<int> calls(shards.size());
+      for (size_t i = 0; i < shards.size(); ++i) {
+        shards[i].register_leaf_hook([&, i](const Tensor& leaf) {
+          expect(!grad_enabled(), "as in a backward pass");
+          seen[i] = hash(leaf.grad().array());
+          ++calls[i];
+        });
+      }
+      for (int step = 1; step <= 2; ++step) {
+        subject_loss(Subject::mlp, model, step, world.rank()).backward();
+        for (size_t i = 0; i < shards.size(); ++i) {
+          expect(calls[i] == step && seen[i] == hash(shards[i].grad().array()), "the gradient");
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("newton refuses parameters under DDP") {
+  for (const std::string& error : errors_of(2, [](Communicator& world) {
+         LadderMLP model;
+         const DDP ddp(model, world);
+         optim::Newton newton(model.parameters());
+         newton.step([&] { return sum(square(model(ones({2, 7})))); });
+       })) {
+    CHECK_THAT(error, ContainsSubstring("as all parameters under DDP"));
+  }
+}
