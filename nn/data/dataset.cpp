@@ -63,6 +63,10 @@ Example collate(const std::vector<Example>& samples) {
   for (size_t i = 0; i < samples.size(); ++i) {
     check(samples[i].size() == fields, "collate: sample ", i, " has ", samples[i].size(),
           " fields, sample 0 has ", fields);
+    for (int field = 0; field < fields; ++field) {
+      check(samples[i][field].defined(), "collate: field ", field, " of sample ", i,
+            " is an undefined tensor");
+    }
   }
   std::vector<Tensor> batch;
   for (int field = 0; field < fields; ++field) batch.push_back(stack_field(samples, field));

@@ -67,6 +67,8 @@ TEST_CASE("samples of a dataset of one's own are stacked", "[nn][data]") {
   squares.odd_one = 4;
   CHECK_THROWS_WITH(squares.get_batch(all),
                     ContainsSubstring("field 0 of sample 4 is float32 [2]"));
+  CHECK_THROWS_WITH(collate({Example{hero::zeros({1})}, Example{hero::Tensor()}}),
+                    ContainsSubstring("field 0 of sample 1 is an undefined tensor"));
   CHECK_THROWS_WITH(collate({Example{hero::zeros({1})}, Example{}}),
                     ContainsSubstring("sample 1 has 0 fields"));
 }
