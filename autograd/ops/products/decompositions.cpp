@@ -183,6 +183,10 @@ Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle) 
   return solve_triangular(lower.t(), half);
 }
 Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) {
+  check(factor.ndim() >= 2, "cholesky_inverse: needs a matrix: got shape ", factor.shape());
+  check(factor.device().type == DeviceType::meta ||
+            all(diagonal(factor.detach(), 0, -2, -1) != 0.0).item<bool>(),
+        "cholesky_inverse: a factor has a 0 on its diagonal: the matrix is singular");
   const Tensor one = eye(factor.size(-1), {.dtype = factor.dtype(), .device = factor.device()});
   return cholesky_solve(one, factor, triangle);
 }

@@ -266,3 +266,11 @@ TEST_CASE("diagonals and choices among one number are memory of their own") {
   }
   CHECK(number.item() == 1.0);
 }
+
+TEST_CASE("what a factor of Cholesky makes of a singular matrix has no inverse") {
+  const Tensor factor = tensor({{1.0, 0.0}, {2.0, 0.0}});
+  CHECK_THROWS_WITH(cholesky_inverse(factor), ContainsSubstring("the matrix is singular"));
+  CHECK_THROWS_WITH(cholesky_inverse(ones({2})), ContainsSubstring("needs a matrix"));
+  CHECK(cholesky_inverse(tensor({{2.0}})).item() == 0.25);
+  CHECK(cholesky_inverse(zeros({0, 0})).shape() == Shape{0, 0});
+}
