@@ -148,6 +148,14 @@ TEST_CASE("of two values scattered to one place the last stays") {
   CHECK(index_put(zeros({2}), {index}, src).to_vector<double>() == Values{0, 3});
 }
 
+TEST_CASE("as_strided counts from the first element of a contiguous tensor") {
+  const Tensor x = arange(6, kFloat32);
+  CHECK(as_strided(slice(x, 0, 2), {2}, {2}).to_vector<double>() == Values{2, 4});
+  CHECK(as_strided(slice(x, 0, 2), {2}, {2}, 1).to_vector<double>() == Values{3, 5});
+  CHECK_THROWS_WITH(as_strided(slice(x, 0, 0, kEnd, 2), {2}, {1}),
+                    ContainsSubstring("needs a contiguous tensor"));
+}
+
 TEST_CASE("what another element has overwritten has no gradient") {
   const Tensor index = tensor({1, 1, 2}), src = tensor({1.0, 2.0, 3.0}, {.requires_grad = true});
   CHECK(grad(sum(scatter(zeros({3}), 0, index, src)), src).to_vector<double>() == Values{0, 1, 1});
