@@ -105,8 +105,8 @@ struct Logit : Op {
   }
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0), slope = g / (x * (1.0 - x));
-    return {
-        masked_fill(slope, logical_or(x<0.0, x> 1.0), std::numeric_limits<double>::quiet_NaN())};
+    const Tensor outside = logical_or(lt(x, 0.0), gt(x, 1.0));
+    return {masked_fill(slope, outside, std::numeric_limits<double>::quiet_NaN())};
   }
 };
 
