@@ -180,7 +180,7 @@ struct Grid {
 template <class T>
 Grid choose_grid(const Product<T>& p, int64_t threads) {
   // Short blocks of k leave room for more rows.
-  const int64_t row_tiles = ceil_div(p.m, tile_rows() * kDepth / block_length(p.k));
+  const int64_t row_tiles = ceil_div(p.m, kTileRows * kDepth / block_length(p.k));
   const int64_t panels = ceil_div(p.n, micro::kMaxColumns<T>);
   Grid best{row_tiles, 1};
   int64_t best_cost = INT64_MAX;
