@@ -70,7 +70,7 @@ Tensor float64(const std::vector<double>& values, const Shape& shape) {
 // DDP averages gradients in hooks of leaves, which grad() does not call.
 void check_no_leaf_hooks(const std::vector<Tensor>& params) {
   for (size_t i = 0; i < params.size(); ++i) {
-    detail::each_hook(*params[i].impl(), &detail::Hooks::leaf, [&](const auto&) {
+    hero::detail::each_hook(*params[i].impl(), &hero::detail::Hooks::leaf, [&](const auto&) {
       fail("newton: parameter ", i,
            " has hooks for its gradient, as all parameters under DDP, and Newton takes derivatives "
            "by grad(), which calls none: the ranks would diverge; train with an optimizer that "
