@@ -101,7 +101,8 @@ json matrices_golden() {
 }  // namespace
 
 TEST_CASE("muon steps as PyTorch's does where its products are of float64") {
-  for (const json& run : matrices_golden().at("muon")) {
+  const json golden = matrices_golden();  // which the loop does not keep alive by itself
+  for (const json& run : golden.at("muon")) {
     // 1e-12: the polynomial multiplies rounding by up to 3.4^5 in five steps
     follow<optim::Muon>(run, muon_options(run.at("options")), kFloat64, 1e-12);
     follow<optim::Muon>(run, muon_options(run.at("options")), kFloat32, 1e-4);
@@ -109,7 +110,8 @@ TEST_CASE("muon steps as PyTorch's does where its products are of float64") {
 }
 
 TEST_CASE("adafactor steps as PyTorch's does") {
-  for (const json& run : matrices_golden().at("adafactor")) {
+  const json golden = matrices_golden();  // which the loop does not keep alive by itself
+  for (const json& run : golden.at("adafactor")) {
     follow<optim::Adafactor>(run, adafactor_options(run.at("options")), kFloat64, 1e-13);
   }
 }
