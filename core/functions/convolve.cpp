@@ -104,12 +104,8 @@ bool has_group_weights_on_host(const Array& x, const Shape& w, const Window3& wi
   constexpr int64_t kWidest = 1 << 20;  // a window's place is an int32
   if (x.dtype() == kFloat64 || x.size(3) > kWidest) return false;
   if (has_native_products(x)) {
-#if defined(__x86_64__)
-    const bool has_kernel = &cpu::bf16::native_kernel() == &cpu::bf16::dot_kernel();
-#else
-    const bool has_kernel = false;
-#endif
-    if (!has_kernel || x.size(1) != groups || w[0] != groups) return false;
+    const bool has_groups = cpu::bf16::has_groups(cpu::bf16::native_kernel());
+    if (!has_groups || x.size(1) != groups || w[0] != groups) return false;
   }
   return convolves_on_host(x, window, groups);
 }

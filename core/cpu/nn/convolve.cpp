@@ -117,11 +117,13 @@ bool convolve_back(const Convolution& of, const float* w, float* y) {
   const int64_t pitch = round_up(of.channels, micro::kLanes<float>);
   const Workspace<float> turned(columns * pitch), gathered(columns * pitch);
   turn(of.channels, columns, w, pitch, turned.data());
-  const Workspace<float> room(phases.is_one() ? 0 : phases.size(std::min(of.at_once, of.images)));
+  const int64_t most = std::min(of.at_once, of.images) * of.outputs;
+  const Workspace<float> room(phases.is_one() ? 0 : phases.size(most));
   each_copies<float>(phases.padded(), [&](const PaddedCopies<float>& copies, int64_t first,
                                           int64_t count) {
-    float* const to = y + first * phases.size(1);
-    phases.each(count, phases.is_one() ? to : room.data(), [&](const BackPhase& phase, float* c) {
+    float* const to = y + phases.size(first * of.outputs);
+    const int64_t planes = count * of.outputs;
+    phases.each(planes, phases.is_one() ? to : room.data(), [&](const BackPhase& phase, float* c) {
       const int64_t each = of.outputs * phase.places();
       const auto taps = static_cast<int64_t>(phase.taps.size());
       if (taps == 0) return void(std::fill_n(c, count * each, 0.0f));
@@ -130,7 +132,7 @@ bool convolve_back(const Convolution& of, const float* w, float* y) {
                                           phase.windows);
       product.run(count, copies.data(), copies.each(), c, each);
     });
-    if (!phases.is_one()) phases.join(count * of.outputs, phases.parts(count, room.data()), to);
+    if (!phases.is_one()) phases.join(planes, phases.parts(planes, room.data()), to);
   });
   return true;
 }

@@ -202,16 +202,6 @@ void end_zeros(int64_t count, int64_t outputs, int64_t places, const HalfEnd& en
   }
 }
 
-// Whether groups are computed all at once, without the processor's tiles.
-bool has_group_kernel(const bf16::TileKernel& kernel) {
-#if defined(__x86_64__)
-  return &kernel == &bf16::dot_kernel();
-#else
-  static_cast<void>(kernel);
-  return false;
-#endif
-}
-
 // Calls body(the convolution of one group of an image, w, what follows, y) for all of them.
 template <class Body>
 void each_group_alone(const Convolution& of, const BFloat16* w, const HalfEnd& end, BFloat16* y,
@@ -235,7 +225,7 @@ void each_group_alone(const Convolution& of, const BFloat16* w, const HalfEnd& e
 void convolve_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* w,
                    const HalfEnd& end, BFloat16* y) {
   if (of.groups > 1) {
-    if (has_group_kernel(kernel)) return convolve_groups(of, w, end, y);
+    if (bf16::has_groups(kernel)) return convolve_groups(of, w, end, y);
     const int64_t size = of.outputs / of.groups * (of.channels / of.groups) * of.taps();
     return each_group_alone(of, w, end, y, size,
                             [&](const Convolution& one, const BFloat16* own, const HalfEnd& e,
@@ -253,7 +243,7 @@ bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, c
                         const HalfEnd& end, BFloat16* y) {
   const int64_t columns = of.outputs / of.groups * of.taps();
   if (!are_finite(of.channels * columns, w)) return false;
-  if (of.groups > 1 && has_group_kernel(kernel)) {
+  if (of.groups > 1 && bf16::has_groups(kernel)) {
     convolve_groups_back(of, w, end, y);
     return true;
   }
@@ -266,18 +256,19 @@ bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, c
   const BackPhases phases(of);
   const Workspace<BFloat16> turned(of.channels * columns), gathered(of.channels * columns);
   turn_weights(w, of.channels, columns, turned.data());
-  const Workspace<BFloat16> room(phases.is_one() ? 0
-                                                 : phases.size(std::min(of.at_once, of.images)));
+  const int64_t most = std::min(of.at_once, of.images) * of.outputs;
+  const Workspace<BFloat16> room(phases.is_one() ? 0 : phases.size(most));
   each_copies<uint16_t>(phases.padded(), [&](const PaddedCopies<uint16_t>& copies, int64_t first,
                                              int64_t count) {
-    BFloat16* const to = y + first * phases.size(1);
+    BFloat16* const to = y + phases.size(first * of.outputs);
     BFloat16* const begin = phases.is_one() ? to : room.data();
-    phases.each(count, begin, [&](const BackPhase& phase, BFloat16* c) {
+    const int64_t planes = count * of.outputs;
+    phases.each(planes, begin, [&](const BackPhase& phase, BFloat16* c) {
       if (phase.taps.empty()) return end_zeros(count, of.outputs, phase.places(), end, c);
       gather_taps(of, phase, of.channels, turned.data(), gathered.data());
       multiply_windows(kernel, of.outputs, phase.windows, gathered.data(), end, copies, count, c);
     });
-    if (!phases.is_one()) phases.join(count * of.outputs, phases.parts(count, room.data()), to);
+    if (!phases.is_one()) phases.join(planes, phases.parts(planes, room.data()), to);
   });
   return true;
 }

@@ -317,22 +317,18 @@ void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end,
   const int64_t work = rows * places * channels * taps / (of.stride[1] * of.stride[2]);
   each_padded_group<T>(phases.padded(), work, [&](int64_t image, int64_t g, const float* planes) {
     T* const to = y + (image * of.groups + g) * rows * places;
-    const Workspace<float> sums(2 * rows * places);
-    const bool direct = phases.is_one() && std::is_same_v<T, float>;
-    auto* const joined = direct || phases.is_one() ? sums.data() : sums.data() + rows * places;
-    std::vector<const float*> parts;
-    float* at = direct ? reinterpret_cast<float*>(to) : sums.data();
+    if constexpr (std::is_same_v<T, float>) {
+      if (phases.is_one()) return products.front()->run(g, planes, to);
+    }
+    const Workspace<float> sums(rows * places), joined(phases.is_one() ? 0 : rows * places);
     {
       const FlushSubnormals flush(std::is_same_v<T, BFloat16>);
-      for (const auto& product : products) {
-        product->run(g, planes, at);
-        parts.push_back(at);
-        at += product->size();
-      }
+      auto product = products.begin();
+      phases.each(rows, sums.data(),
+                  [&](const BackPhase&, float* c) { (*product++)->run(g, planes, c); });
     }
-    if (direct) return;
-    if (!phases.is_one()) phases.join(rows, parts, joined);
-    finish_group(end, g * rows, rows, places, joined, to);
+    if (!phases.is_one()) phases.join(rows, phases.parts(rows, sums.data()), joined.data());
+    finish_group(end, g * rows, rows, places, (phases.is_one() ? sums : joined).data(), to);
   });
 }
 

@@ -64,27 +64,25 @@ class BackPhases {
   /// Whether there is one phase, whose places are those of the input.
   bool is_one() const { return all_.size() == 1 && of_.stride[1] * of_.stride[2] == 1; }
 
-  /// Elements of the input's gradient of so many images.
-  int64_t size(int64_t images) const {
-    return images * of_.outputs * of_.places[1] * of_.places[2];
-  }
-  /// Where the results of each phase begin, [images, outputs, places of the phase], one phase after
-  /// the other.
+  /// Elements of so many planes of the input's gradient.
+  int64_t size(int64_t planes) const { return planes * of_.places[1] * of_.places[2]; }
+  /// Where the results of each phase begin, [planes, places of the phase], one phase after the
+  /// other.
   template <class T>
-  std::vector<const T*> parts(int64_t images, const T* begin) const {
+  std::vector<const T*> parts(int64_t planes, const T* begin) const {
     std::vector<const T*> all;
     for (const BackPhase& phase : all_) {
       all.push_back(begin);
-      begin += images * of_.outputs * phase.places();
+      begin += planes * phase.places();
     }
     return all;
   }
   /// Calls body(phase, where its results begin).
   template <class T, class Body>
-  void each(int64_t images, T* begin, const Body& body) const {
+  void each(int64_t planes, T* begin, const Body& body) const {
     for (const BackPhase& phase : all_) {
       body(phase, begin);
-      begin += images * of_.outputs * phase.places();
+      begin += planes * phase.places();
     }
   }
 

@@ -365,4 +365,13 @@ void pack_whole_rows(int64_t count, int64_t k, const BFloat16* from, int64_t lin
   }
 }
 
+bool has_groups(const TileKernel& kernel) {
+#if defined(__x86_64__)
+  return &kernel == &dot_kernel();
+#else
+  static_cast<void>(kernel);
+  return false;
+#endif
+}
+
 }  // namespace hero::core::cpu::bf16

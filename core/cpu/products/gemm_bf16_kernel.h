@@ -61,6 +61,9 @@ const TileKernel& dot_kernel();
 const TileKernel& amx_kernel();
 /// That of level(), which is one of these two.
 const TileKernel& native_kernel();
+/// Whether convolutions in groups have a kernel in its order, so that their groups are computed all
+/// at once: dot_kernel() of x86-64.
+bool has_groups(const TileKernel& kernel);
 
 /// Rows of A up to which turning B in registers beats packing it.
 inline constexpr int kFewRows = 8;
