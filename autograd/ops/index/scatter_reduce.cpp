@@ -164,15 +164,16 @@ Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
   check(count >= 0, "embedding_bag: include_last_offset needs an offset");
   const Tensor offsets = o.offsets.detach().to(kInt64), starts = slice(offsets, 0, 0, count);
   if (offsets.device().type != DeviceType::meta) {
+    const std::vector<int64_t> read = offsets.to_vector<int64_t>();
     int64_t before = 0;
-    for (const int64_t at : offsets.to_vector<int64_t>()) {
+    for (const int64_t at : read) {
       check(at >= before && at <= index.numel(), "embedding_bag: offset ", at, " lies ",
             at < before ? "before the one in front of it, " : "behind the end, ",
             at < before ? before : index.numel());
       before = at;
     }
-    check(count == 0 || starts.select(0, 0).item<int64_t>() == 0,
-          "embedding_bag: the first offset must be 0: got ", starts.select(0, 0).item<int64_t>());
+    check(count == 0 || read.front() == 0, "embedding_bag: the first offset must be 0: got ",
+          count == 0 ? 0 : read.front());
   }
   const Tensor places = arange(index.numel(), TensorOptions{.device = index.device()});
   return {searchsorted(starts, places, {.right = true}) - 1, count};
