@@ -49,6 +49,10 @@ function(hero_cuda_flags target)
             --expt-relaxed-constexpr
             --diag-suppress=39
             -Xcompiler=-Wall,-ffp-contract=off>)
+  # A tenth of the bytes; drivers since 550 unpack it.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
+  endif()
   if(HERO_WERROR)
     target_compile_options(${target}
                            PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

@@ -90,9 +90,11 @@ class Backend {
   /// dtype, which is not bool. A batch stride of 0 repeats a matrix. Beside operands of bfloat16,
   /// the CPU also takes a float32 out where native_half_products() (core/half_products.h) is true.
   virtual void matmul(const Array& a, const Array& b, const Array& out) = 0;
-  /// Packs b [K, N], float32 or float64 (on cuda halves, too), for many products with few rows.
+  /// Packs b [K, N], of a floating dtype, for many products with few rows.
   virtual PackedMatrix pack_matrix(const Array& b) = 0;
   /// out = a @ b with the bits of matmul, for a [M, K] and a contiguous out [M, N] of b's dtype.
+  /// For halves the CPU also takes a float32 out. half_products() must be what it was when b was
+  /// packed.
   virtual void matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) = 0;
   /// out = activation(z) for z = x w^T + bias: x [M, K], w [N, K], bias [N] (null: none) and out
   /// [M, N], of one floating dtype; bias and out are contiguous. If `z` is not null, it is

@@ -168,7 +168,8 @@ enum class CellKind : uint8_t { lstm, gru };
 
 /// One step of a recurrent cell for N sequences with H hidden units, in which all matrix products
 /// have been computed. All arrays are contiguous. A row of gates consists of blocks of H columns in
-/// the order i, f, g, o (lstm) or r, z, n (gru), which is PyTorch's.
+/// the order i, f, g, o (lstm) or r, z, n (gru), which is PyTorch's. All have one dtype, but for
+/// halves on the CPU, which are h, h_before, g_of_x and g_of_h alone: the others are float32 there.
 struct CellStep {
   Array of_x;      ///< [N, gates * H]: products with x, plus biases; becomes the gates' values
   Array of_h;      ///< [N, gates * H]: products with h_before; for gru, plus their bias

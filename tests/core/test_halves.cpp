@@ -67,6 +67,33 @@ TEST_CASE("products of bfloat16 are rounded once, batched and of views too", "[c
                sums_of(many.select(0, 89), more.select(0, 89)).to(kBFloat16)));
 }
 
+TEST_CASE("a matrix of halves that is packed once has the products of one that is not",
+          "[core][half]") {
+  for (const HalfProducts order : {HalfProducts::native, HalfProducts::portable}) {
+    const OrderScope scope(order);
+    for (const DType dtype : {kBFloat16, kFloat16}) {
+      for (const Shape& s : {Shape{1, 1, 1}, Shape{3, 31, 7}, Shape{9, 100, 64},
+                             Shape{45, 33, 1025}, Shape{33, 530, 4200}}) {
+        const Array a = noise({s[0], s[2]}, dtype, 1), w = noise({s[1], s[2]}, dtype, 2);
+        for (const Array& b : {w.t(), w.t().contiguous(), awkward(w.t())}) {
+          const PackedMatrix packed = cpu_backend().pack_matrix(b);
+          const Array out = Array::empty({s[0], s[1]}, dtype), sums = Array::empty({s[0], s[1]});
+          cpu_backend().matmul_packed(awkward(a), packed, out);
+          cpu_backend().matmul_packed(a, packed, sums);
+          REQUIRE(same(out, matmul(a, b)));
+          const Array expected =
+              dtype == kBFloat16 ? sums_of(a, w) : matmul(a.to(kFloat32), b.to(kFloat32));
+          REQUIRE(same(sums, expected));
+        }
+      }
+    }
+  }
+  const PackedMatrix none = cpu_backend().pack_matrix(noise({0, 5}, kBFloat16, 1));
+  const Array out = noise({4, 5}, kBFloat16, 2);
+  cpu_backend().matmul_packed(noise({4, 0}, kBFloat16, 3), none, out);
+  REQUIRE(same(out, Array::zeros({4, 5}, kBFloat16)));
+}
+
 TEST_CASE("what follows a product of bfloat16 is done on its float32 sums", "[core][half]") {
   for (const HalfProducts order : {HalfProducts::native, HalfProducts::portable}) {
     const OrderScope scope(order);

@@ -16,6 +16,10 @@ namespace {
 
 namespace k = core::kernels;
 
+// [note: halves in a sequence] Products read halves and give float32 sums, in which gates are
+// computed and kept; so is c, while h is rounded at every step, and the gradients of sums on the
+// way back, because the next product reads them. A GPU's kernels keep halves throughout, with
+// float32 inside.
 enum class Cell { tanh, relu, lstm, gru };
 
 int64_t gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
@@ -71,6 +75,7 @@ struct Sequence : MultiOp {
   TimeOrder order;
   bool has_bias;
   // [T, N, G H] and [T + 1, N, H]: here while forward or backward runs, between them with stash().
+  // See [note: halves in a sequence] for their dtypes.
   Array gates, of_h, states, cells;
   Sequence(Cell kind, TimeOrder o, bool bias) : cell(kind), order(o), has_bias(bias) {}
   const char* name() const override { return name_of(cell); }
@@ -84,15 +89,28 @@ struct Sequence : MultiOp {
   }
   static Array flat(const Array& x) { return x.reshape({x.size(0) * x.size(1), x.size(2)}); }
 
+  static DType wide_of(const Array& x) { return detail::fused_dtype(x.dtype(), x.device()); }
+  static Array product(const Array& a, const Array& b) {
+    if (wide_of(a) == a.dtype()) return core::matmul(a, b);
+    if (!detail::is_native_half(a.dtype(), a.device())) {
+      return core::matmul(a.to(wide_of(a)), b.to(wide_of(a)));
+    }
+    const Array sums = Array::empty({a.size(0), b.size(1)}, wide_of(a), a.device());
+    core::backend(a.device()).matmul(a.unsqueeze(0), b.unsqueeze(0), sums.unsqueeze(0));
+    return sums;
+  }
+
   // The sums over x of all steps, with every bias that may be added to them.
   Array sums_of_x(std::span<const Array> in) const {
     const int at = weights_at();
     const Array x = in[0].contiguous();
-    const Array sums = core::matmul(flat(x), in[static_cast<size_t>(at)].t());
+    const Array sums = product(flat(x), in[static_cast<size_t>(at)].t());
     if (has_bias) {
       // In a gru the reset gate multiplies the bias of its last block.
-      Array bias = in[static_cast<size_t>(at) + 2].contiguous();
-      if (cell != Cell::gru) bias = core::map<k::Add>(bias, in[static_cast<size_t>(at) + 3]);
+      Array bias = detail::fused_operand(in[static_cast<size_t>(at) + 2]);
+      if (cell != Cell::gru) {
+        bias = core::map<k::Add>(bias, detail::fused_operand(in[static_cast<size_t>(at) + 3]));
+      }
       core::backend(x.device()).bias_activation(core::Activation::none, &bias, sums, sums);
     }
     return sums.reshape({x.size(0), x.size(1), sums.size(1)});
@@ -106,13 +124,13 @@ struct Sequence : MultiOp {
     states = Array::empty({count + 1, rows, hidden}, in[1].dtype(), in[1].device());
     device.copy(in[1], states.select(0, before(nth(0, count))));
     if (cell == Cell::lstm) {
-      cells = states.empty_like();
+      cells = Array::empty(states.shape(), gates.dtype(), states.device());
       device.copy(in[2], cells.select(0, before(nth(0, count))));
     }
     const bool keeps = cell == Cell::gru;  // its backward needs the sums over h
     of_h = Array::empty({keeps ? count : 1, rows, gates.size(2)}, gates.dtype(), gates.device());
     const core::PackedMatrix w = device.pack_matrix(in[at + 1].t());  // read in every step
-    const Array bias = has_bias && keeps ? in[at + 3].contiguous() : Array();
+    const Array bias = has_bias && keeps ? detail::fused_operand(in[at + 3]) : Array();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t t = nth(i, count);
       const Array sums = of_h.select(0, keeps ? t : 0);
@@ -124,8 +142,10 @@ struct Sequence : MultiOp {
     }
     const Array output = states.slice(0, after(0), after(0) + count);
     std::vector<Array> outputs{output, states.select(0, after(nth(count - 1, count))).clone()};
-    if (cell == Cell::lstm)
-      outputs.push_back(cells.select(0, after(nth(count - 1, count))).clone());
+    if (cell == Cell::lstm) {
+      const Array last = cells.select(0, after(nth(count - 1, count)));
+      outputs.push_back(last.dtype() == output.dtype() ? last.clone() : last.to(output.dtype()));
+    }
     put_away();
     return outputs;
   }
@@ -154,9 +174,11 @@ struct Sequence : MultiOp {
     } else if (cell == Cell::gru) {
       device.recurrent_cell(core::CellKind::gru, {of_x, sums, old, {}, h, {}});
     } else {
-      core::map_into<k::Add>(h, of_x, sums);
-      if (cell == Cell::tanh) core::map_into<k::Tanh>(h, h);
-      if (cell == Cell::relu) core::map_into<k::Relu>(h, h);
+      const Array wide = h.dtype() == sums.dtype() ? h : sums;
+      core::map_into<k::Add>(wide, of_x, sums);
+      if (cell == Cell::tanh) core::map_into<k::Tanh>(wide, wide);
+      if (cell == Cell::relu) core::map_into<k::Relu>(wide, wide);
+      if (h.dtype() != sums.dtype()) device.copy(wide, h);
     }
   }
 
@@ -186,27 +208,33 @@ struct Sequence : MultiOp {
 
   // Backwards in time: gradients of the sums of every step, and of the first state.
   struct Back {
-    Array of_x, of_h;  // [T, N, G H]; the same array but for gru
+    Array of_x, of_h;  // [T, N, G H], of x's dtype; the same array but for gru
     Array h, c;
   };
 
   Array start(const Grads& grads, int i) const {
     const Array like = states.select(0, 0);
-    if (i < grads.size() && grads[i].defined()) return grads[i].array().clone();
-    return Array::zeros(like.shape(), like.dtype(), like.device());
+    const DType wide = gates.dtype();
+    if (i >= grads.size() || !grads[i].defined()) {
+      return Array::zeros(like.shape(), wide, like.device());
+    }
+    const Array g = grads[i].array();
+    return g.dtype() == wide ? g.clone() : g.to(wide);
   }
 
   Back walk_back(const Array& w_hh, const Grads& grads) const {
     const int64_t count = gates.size(0);
-    Back back{gates.empty_like(), {}, start(grads, 1), start(grads, 2)};
-    back.of_h = cell == Cell::gru ? gates.empty_like() : back.of_x;
+    const auto room = [&] { return Array::empty(gates.shape(), states.dtype(), gates.device()); };
+    Back back{room(), {}, start(grads, 1), start(grads, 2)};
+    back.of_h = cell == Cell::gru ? room() : back.of_x;
     core::Backend& device = core::backend(w_hh.device());
     const core::PackedMatrix w = device.pack_matrix(w_hh);
     const Array g_h = back.h.empty_like();
+    const Array g_out = grads[0].defined() ? grads[0].array().to(gates.dtype()) : Array();
     for (int64_t i = count - 1; i >= 0; --i) {
       const int64_t t = nth(i, count);
-      if (grads[0].defined()) {
-        core::map_into<k::Add>(g_h, back.h, grads[0].array().select(0, t));
+      if (g_out.defined()) {
+        core::map_into<k::Add>(g_h, back.h, g_out.select(0, t));
       } else {
         device.copy(back.h, g_h);
       }
@@ -234,10 +262,12 @@ struct Sequence : MultiOp {
     } else if (cell == Cell::gru) {
       s.of_h = of_h.select(0, t);
       device.recurrent_cell_backward(core::CellKind::gru, s);
-    } else if (cell == Cell::tanh) {
-      core::map_into<k::TanhBackward>(to, g_h, h);
     } else {
-      core::map_into<k::ReluBackward>(to, g_h, h);
+      const Array wide = to.dtype() == g_h.dtype() ? to : g_h;
+      const Array y = h.to(g_h.dtype());
+      if (cell == Cell::tanh) core::map_into<k::TanhBackward>(wide, g_h, y);
+      if (cell == Cell::relu) core::map_into<k::ReluBackward>(wide, g_h, y);
+      if (to.dtype() != g_h.dtype()) device.copy(wide, to);
     }
   }
 
@@ -253,8 +283,8 @@ struct Sequence : MultiOp {
       if (needs(static_cast<int>(i))) result[static_cast<int>(i)] = Tensor(make());
     };
     give(0, [&] { return core::matmul(g_x, in[at].array()).reshape(in[0].shape()); });
-    give(1, [&] { return back.h; });
-    if (cell == Cell::lstm) give(2, [&] { return back.c; });
+    give(1, [&] { return back.h.to(states.dtype()); });
+    if (cell == Cell::lstm) give(2, [&] { return back.c.to(states.dtype()); });
     give(at, [&] { return core::matmul(g_x.t(), flat(in[0].array())); });
     give(at + 1, [&] { return core::matmul(g_h.t(), old); });
     if (!has_bias) return result;
@@ -269,22 +299,26 @@ struct Sequence : MultiOp {
   }
 };
 
-// Halves but on a GPU, under autocast too, and operands of several dtypes go step by step.
+// Operands of several dtypes or devices go step by step.
 bool is_fused(const std::vector<Tensor>& inputs) {
   for (const Tensor& input : inputs) {
     if (input.dtype() != inputs[0].dtype() || input.device() != inputs[0].device()) return false;
   }
-  if (autocast_enabled()) return false;
-  if (core::kernels_of(inputs[0].device()) == DeviceType::cuda) {
-    return is_floating(inputs[0].dtype());
-  }
-  return inputs[0].dtype() == kFloat32 || inputs[0].dtype() == kFloat64;
+  return is_floating(inputs[0].dtype());
 }
 
 std::vector<Tensor> run(Cell cell, TimeOrder order, const Tensor& x,
                         const std::vector<Tensor>& state, const CellWeights& weights) {
   const char* op = name_of(cell);
   check_sequence(op, x);
+  const Tensor& c = state.size() > 1 ? state[1] : Tensor();
+  if (const AutocastInputs to(op, x, state[0], c, weights.w_ih, weights.w_hh, weights.b_ih,
+                              weights.b_hh);
+      to.changed()) {
+    std::vector<Tensor> low{to[1]};
+    if (state.size() > 1) low.push_back(to[2]);
+    return run(cell, order, to[0], low, {to[3], to[4], to[5], to[6]});
+  }
   if (x.size(0) == 0) return composed_sequence(cell, order, x, state, weights);
   {
     const NoGrad no_grad;

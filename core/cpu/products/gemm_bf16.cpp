@@ -189,24 +189,28 @@ Cut choose_cut(const Bf16Product& p, int64_t threads) {
   return best;
 }
 
+// Some panels side by side and some steps of k at a time: where B lies by rows, what follows in
+// memory is read next.
+void pack_all(const Bf16Product& p, uint32_t* to) {
+  const int64_t size = p.pairs() * kBf16Columns;
+  parallel_for(parts_for(p.panels(), kPackedTogether), 1, [&](int64_t begin, int64_t end) {
+    const int64_t last = std::min(p.panels(), end * kPackedTogether);
+    for (int64_t first = 0; first < p.k; first += kPackedSteps) {
+      for (int64_t panel = begin * kPackedTogether; panel < last; ++panel) {
+        p.pack_panel(panel, first, std::min(kPackedSteps, p.k - first),
+                     to + panel * size + first / 2 * kBf16Columns);
+      }
+    }
+  });
+}
+
 void run_parts(Bf16Product p) {
   const int64_t allowed = in_parallel_region() ? 1 : num_threads();
   const Cut cut = choose_cut(p, std::clamp<int64_t>(p.m * p.n * p.k / kThreadSteps, 1, allowed));
   std::optional<Workspace<uint32_t>> all;
-  if (cut.rows > 1) {
-    const int64_t size = p.pairs() * kBf16Columns;
-    all.emplace(p.panels() * size + bf16::kPackSlack);
-    // Some panels side by side and some steps of k at a time: where B lies by rows, what follows in
-    // memory is read next.
-    parallel_for(parts_for(p.panels(), kPackedTogether), 1, [&](int64_t begin, int64_t end) {
-      const int64_t last = std::min(p.panels(), end * kPackedTogether);
-      for (int64_t first = 0; first < p.k; first += kPackedSteps) {
-        for (int64_t panel = begin * kPackedTogether; panel < last; ++panel) {
-          p.pack_panel(panel, first, std::min(kPackedSteps, p.k - first),
-                       all->data() + panel * size + first / 2 * kBf16Columns);
-        }
-      }
-    });
+  if (cut.rows > 1 && p.packed_b == nullptr) {
+    all.emplace(packed_bf16_words(p.n, p.k));
+    pack_all(p, all->data());
     p.packed_b = all->data();
   }
   parallel_for(cut.rows * cut.columns, 1, [&](int64_t begin, int64_t end) {
@@ -303,46 +307,6 @@ void hand_out_zeros(const Bf16Product& p) {
   }
 }
 
-class IntoFloats final : public Bf16Sums {
- public:
-  IntoFloats(float* c, int64_t c_rs, bool add) : c_(c), c_rs_(c_rs), add_(add) {}
-  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
-            int64_t step) const override {
-    for (int64_t i = 0; i < rows; ++i) {
-      float* const to = c_ + (row + i) * c_rs_ + column;
-      const float* const from = sums + i * step;
-      if (add_) {
-#pragma GCC ivdep
-        for (int64_t j = 0; j < columns; ++j) to[j] += from[j];
-      } else {
-        std::copy_n(from, columns, to);
-      }
-    }
-  }
-
- private:
-  float* c_;
-  int64_t c_rs_;
-  bool add_;
-};
-
-class IntoHalves final : public Bf16Sums {
- public:
-  IntoHalves(BFloat16* c, int64_t c_rs) : c_(c), c_rs_(c_rs) {}
-  void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
-            int64_t step) const override {
-    for (int64_t i = 0; i < rows; ++i) {
-      BFloat16* const to = c_ + (row + i) * c_rs_ + column;
-      const float* const from = sums + i * step;
-      each_column(columns, [=](int64_t j) { to[j] = BFloat16(from[j]); });
-    }
-  }
-
- private:
-  BFloat16* c_;
-  int64_t c_rs_;
-};
-
 }  // namespace
 
 void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
@@ -369,6 +333,24 @@ void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, 
   if (m > 0 && n > 0) k > 0 ? run_parts(product) : hand_out_zeros(product);
 }
 
+int64_t packed_bf16_words(int64_t n, int64_t k) {
+  return parts_for(n, kBf16Columns) * kBf16Columns * parts_for(k, 2) + bf16::kPackSlack;
+}
+
+void pack_bf16(int64_t n, int64_t k, const Bf16Matrix& b, uint32_t* to) {
+  struct Nowhere final : Bf16Sums {
+    void take(int64_t, int64_t, int64_t, int64_t, float*, int64_t) const override {}
+  };
+  pack_all({0, n, k, {}, b, Nowhere{}, bf16::native_kernel()}, to);
+}
+
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
+               const uint32_t* packed_b, const Bf16Sums& to) {
+  Bf16Product product{m, n, k, a, {}, to, kernel};
+  product.packed_b = packed_b;
+  if (m > 0 && n > 0) k > 0 ? run_parts(product) : hand_out_zeros(product);
+}
+
 const bf16::TileKernel& bf16::native_kernel() {
   return level() == Level::amx ? amx_kernel() : dot_kernel();
 }
@@ -376,16 +358,6 @@ const bf16::TileKernel& bf16::native_kernel() {
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
                const Bf16Sums& to) {
   gemm_bf16(bf16::native_kernel(), m, n, k, a, b, to);
-}
-
-void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b, float* c,
-               int64_t c_rs, bool add) {
-  gemm_bf16(m, n, k, a, b, IntoFloats(c, c_rs, add));
-}
-
-void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
-               BFloat16* c, int64_t c_rs) {
-  gemm_bf16(m, n, k, a, b, IntoHalves(c, c_rs));
 }
 
 }  // namespace hero::core::cpu

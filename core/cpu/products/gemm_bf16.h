@@ -104,6 +104,15 @@ void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, 
                const Bf16Columns& b, const Bf16Sums& to);
 /// \}
 
+/// \name The same bits where B [k, n] is packed once for many products: room for so many words,
+/// what fills them, and the product.
+/// \{
+int64_t packed_bf16_words(int64_t n, int64_t k);
+void pack_bf16(int64_t n, int64_t k, const Bf16Matrix& b, uint32_t* to);
+void gemm_bf16(const bf16::TileKernel& kernel, int64_t m, int64_t n, int64_t k, const Bf16Matrix& a,
+               const uint32_t* packed_b, const Bf16Sums& to);
+/// \}
+
 /// By that of level(). Needs native_half_products(). Scratch is about 1
 /// MiB a thread, and a copy of B where it is read often.
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
@@ -115,5 +124,10 @@ void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16M
 /// The sums rounded: C [m, n] = A B.
 void gemm_bf16(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const Bf16Matrix& b,
                BFloat16* c, int64_t c_rs);
+/// Both for a B that pack_bf16() has packed, into a C whose rows follow one another.
+void gemm_bf16_packed(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const uint32_t* b,
+                      float* c);
+void gemm_bf16_packed(int64_t m, int64_t n, int64_t k, const Bf16Matrix& a, const uint32_t* b,
+                      BFloat16* c);
 
 }  // namespace hero::core::cpu

@@ -123,6 +123,21 @@ void bf16_products(const Array& a, const Array& b, const Array& out) {
   parallel_for(batch, std::max<int64_t>(1, kThreadSteps / 4 / work), run_some);
 }
 
+PackedMatrix bf16_packed(const Array& b) {
+  const int64_t rows = b.size(0), columns = b.size(1);
+  const Array panels = Array::empty({2 * packed_bf16_words(columns, rows)}, kBFloat16);
+  pack_bf16(columns, rows, matrix(b), reinterpret_cast<uint32_t*>(panels.data<BFloat16>()));
+  return {rows, columns, panels};
+}
+
+void bf16_packed_product(const Array& a, const PackedMatrix& b, const Array& out) {
+  const auto* const panels = reinterpret_cast<const uint32_t*>(b.panels.data<BFloat16>());
+  const auto run = [&](auto* to) {
+    gemm_bf16_packed(a.size(0), b.columns, b.rows, matrix(a), panels, to);
+  };
+  out.dtype() == kFloat32 ? run(out.data<float>()) : run(out.data<BFloat16>());
+}
+
 void bf16_linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                  const Array& out, const Array* z) {
   switch (activation) {

@@ -21,6 +21,9 @@ inline int64_t widened_at_once(const Array& a, const Array& b, const Array& out)
 
 /// Backend::matmul, out not empty; out is bfloat16 or float32.
 void bf16_products(const Array& a, const Array& b, const Array& out);
+/// Backend::pack_matrix and Backend::matmul_packed, out not empty.
+PackedMatrix bf16_packed(const Array& b);
+void bf16_packed_product(const Array& a, const PackedMatrix& b, const Array& out);
 /// Backend::linear, out not empty.
 void bf16_linear(Activation activation, const Array& x, const Array& w, const Array* bias,
                  const Array& out, const Array* z);

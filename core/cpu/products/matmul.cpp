@@ -70,12 +70,19 @@ void packed_product(const Array& a, const PackedMatrix& b, const Array& out) {
 }  // namespace
 
 PackedMatrix CpuBackend::pack_matrix(const Array& b) {
-  return b.dtype() == kFloat64 ? packed<double>(b) : packed<float>(b);
+  if (b.dtype() == kFloat64) return packed<double>(b);
+  if (!is_half(b.dtype())) return packed<float>(b);
+  return are_widened(b.dtype()) ? packed<float>(b.to(kFloat32)) : bf16_packed(b);
 }
 
 void CpuBackend::matmul_packed(const Array& a, const PackedMatrix& b, const Array& out) {
   if (out.numel() == 0) return;
-  out.dtype() == kFloat64 ? packed_product<double>(a, b, out) : packed_product<float>(a, b, out);
+  if (a.dtype() == kFloat64) return packed_product<double>(a, b, out);
+  if (a.dtype() == kFloat32) return packed_product<float>(a, b, out);
+  if (b.panels.dtype() == kBFloat16) return bf16_packed_product(a, b, out);
+  const Array sums = out.dtype() == kFloat32 ? out : Array::empty(out.shape());
+  packed_product<float>(a.to(kFloat32), b, sums);
+  if (out.dtype() != kFloat32) copy(sums, out);
 }
 
 void CpuBackend::linear(Activation activation, const Array& x, const Array& w, const Array* bias,

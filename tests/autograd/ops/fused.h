@@ -82,12 +82,13 @@ inline void differentiable(const Function& f, const std::vector<Shape>& shapes) 
 }
 
 // The bits of outputs and gradients are the same at 1, 2 and 3 threads.
-inline void same_at_any_threads(const Function& f, const std::vector<Shape>& shapes) {
+inline void same_at_any_threads(const Function& f, const std::vector<Shape>& shapes,
+                                DType dtype = kFloat32) {
   const auto bits_at = [&](int threads) {
     const ThreadLimit limit(threads);
     std::vector<std::vector<float>> bits;
-    for (const Tensor& x : outputs_and_gradients(f, inputs_of(shapes, kFloat32))) {
-      bits.push_back(x.to_vector<float>());
+    for (const Tensor& x : outputs_and_gradients(f, inputs_of(shapes, dtype))) {
+      bits.push_back(x.to(kFloat32).to_vector<float>());
     }
     return bits;
   };

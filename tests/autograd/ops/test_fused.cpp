@@ -245,93 +245,6 @@ TEST_CASE("cross entropy without stored probabilities is its definition") {
   differentiable(fused, {{2, 3}});
 }
 
-namespace {
-
-enum class Cell { tanh, relu, lstm, gru };
-
-CellWeights weights_of(const Tensors& x, size_t first, bool bias) {
-  CellWeights weights{x[first], x[first + 1], {}, {}};
-  if (bias) weights.b_ih = x[first + 2];
-  if (bias) weights.b_hh = x[first + 3];
-  return weights;
-}
-
-Function sequence(Cell cell, TimeOrder order, bool bias) {
-  return [=](const Tensors& x) {
-    const CellWeights weights = weights_of(x, cell == Cell::lstm ? 3 : 2, bias);
-    if (cell == Cell::lstm) {
-      const LstmOutput y = lstm(x[0], {x[1], x[2]}, weights, order);
-      return Tensors{y.output, y.h, y.c};
-    }
-    const auto kind = cell == Cell::tanh ? Nonlinearity::tanh : Nonlinearity::relu;
-    const RnnOutput y =
-        cell == Cell::gru ? gru(x[0], x[1], weights, order) : rnn(x[0], x[1], weights, kind, order);
-    return Tensors{y.output, y.h};
-  };
-}
-
-Function steps(Cell cell, TimeOrder order, bool bias) {
-  return [=](const Tensors& x) {
-    const CellWeights weights = weights_of(x, cell == Cell::lstm ? 3 : 2, bias);
-    Tensor h = x[1], c = cell == Cell::lstm ? x[2] : Tensor();
-    Tensors outputs(static_cast<size_t>(x[0].size(0)));
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const size_t t = order == TimeOrder::forward ? i : outputs.size() - 1 - i;
-      const Tensor x_t = select(x[0], 0, static_cast<int64_t>(t));
-      if (cell == Cell::lstm) {
-        const LstmState next = lstm_cell(x_t, {h, c}, weights);
-        h = next.h;
-        c = next.c;
-      } else if (cell == Cell::gru) {
-        h = gru_cell(x_t, h, weights);
-      } else {
-        const auto kind = cell == Cell::tanh ? Nonlinearity::tanh : Nonlinearity::relu;
-        h = rnn_cell(x_t, h, weights, kind);
-      }
-      outputs[t] = h;
-    }
-    Tensors results{stack(outputs, 0), h};
-    if (cell == Cell::lstm) results.push_back(c);
-    return results;
-  };
-}
-
-// T, N, I, H
-std::vector<Shape> sequence_shapes(Cell cell, bool bias, const Shape& s) {
-  const int64_t gates = (cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1) * s[3];
-  std::vector<Shape> shapes{{s[0], s[1], s[2]}, {s[1], s[3]}};
-  if (cell == Cell::lstm) shapes.push_back({s[1], s[3]});
-  shapes.insert(shapes.end(), {{gates, s[2]}, {gates, s[3]}});
-  if (bias) shapes.insert(shapes.end(), {{gates}, {gates}});
-  return shapes;
-}
-
-}  // namespace
-
-TEST_CASE("a recurrent layer over a sequence is its steps") {
-  for (const Cell cell : {Cell::tanh, Cell::relu, Cell::lstm, Cell::gru}) {
-    for (const TimeOrder order : {TimeOrder::forward, TimeOrder::reverse}) {
-      for (const bool bias : {true, false}) {
-        INFO("cell " << static_cast<int>(cell) << ", bias " << bias);
-        const Function fused = sequence(cell, order, bias), composed = steps(cell, order, bias);
-        agree(fused, composed, sequence_shapes(cell, bias, {6, 3, 4, 5}));
-        agree(fused, composed, sequence_shapes(cell, bias, {1, 1, 1, 1}));
-      }
-    }
-    const Function fused = sequence(cell, TimeOrder::forward, true);
-    // A relu has kinks, which finite differences would meet.
-    if (cell != Cell::relu) {
-      differentiable(sequence(cell, TimeOrder::reverse, true),
-                     sequence_shapes(cell, true, {2, 2, 2, 2}));
-    }
-    const Tensors empty = inputs_of(sequence_shapes(cell, true, {4, 0, 3, 2}), kFloat32);
-    CHECK(fused(empty)[0].shape() == Shape{4, 0, 2});
-    const Tensors timeless = inputs_of(sequence_shapes(cell, true, {0, 2, 3, 2}), kFloat32);
-    CHECK(fused(timeless)[0].shape() == Shape{0, 2, 2});
-    CHECK(equal(fused(timeless)[1], timeless[1]));
-  }
-}
-
 TEST_CASE("derivatives of activations in one pass are their definitions") {
   const std::vector<Tensor (*)(const Tensor&)> activations = {
       [](const Tensor& x) { return tanh(x); }, [](const Tensor& x) { return sigmoid(x); },
@@ -374,8 +287,4 @@ TEST_CASE("fused operations give the same bits at one, two and three threads",
         return Tensors{cross_entropy(x[0], target, {.reduction = Reduction::none})};
       },
       {{900, 70}});
-  for (const Cell cell : {Cell::tanh, Cell::lstm, Cell::gru}) {
-    same_at_any_threads(sequence(cell, TimeOrder::forward, true),
-                        sequence_shapes(cell, true, {5, 70, 40, 90}));
-  }
 }
