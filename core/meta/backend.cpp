@@ -59,7 +59,8 @@ class MetaBackend final : public AskingBackend {
   }
   PackedMatrix pack_matrix(const Array& b) override {
     ask_for(b);
-    return {b.size(0), b.size(1), Array::empty({b.numel()}, b.dtype(), b.device())};
+    const DType dtype = is_widened(b) ? kFloat32 : b.dtype();
+    return {b.size(0), b.size(1), Array::empty({b.numel()}, dtype, b.device())};
   }
   void linear(Activation activation, const Array& x, const Array& w, const Array* bias,
               const Array& out, const Array* z) override {
