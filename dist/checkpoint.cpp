@@ -154,10 +154,13 @@ std::string Checkpointer::folder(int64_t step) const {
   return root_ + "/" + checkpoints::folder_name(step);
 }
 
-// Ranks that would write what can never be loaded are refused before anything is written.
+// Ranks that would write what can never be loaded are refused before anything is written. The first
+// call of save(), resume() and load() has a unit of its own, by which ranks find out that one of
+// them has called another function.
 void Checkpointer::check_same(int64_t step, const nn::SaveOptions& options) const {
   same_on_all(world_, "checkpoint: ranks are at different steps",
-              std::to_string(step) + (options.async ? " in the background" : ""));
+              std::to_string(step) + (options.async ? " in the background" : ""),
+              "save a checkpoint");
   same_on_all(world_, "checkpoint: ranks track different things", names_of(tracked_));
   same_on_all(world_, "checkpoint: ranks track different modules", modules_of(tracked_));
 }
@@ -239,7 +242,7 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
   const PhaseScope loading(Phase::checkpoint);
   wait();
   same_on_all(world_, "checkpoint: ranks resume differently (0 no, 1 newest, 2 newest_intact)",
-              std::to_string(static_cast<int>(which)));
+              std::to_string(static_cast<int>(which)), "resume from a checkpoint");
   std::vector<int64_t> found = steps(), passed_over;
   const size_t count = found.size();
   if (which == nn::Resume::no) {
@@ -273,7 +276,8 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
 void Checkpointer::load(int64_t step) {
   const PhaseScope loading(Phase::checkpoint);
   wait();
-  same_on_all(world_, "checkpoint: ranks load different steps", std::to_string(step));
+  same_on_all(world_, "checkpoint: ranks load different steps", std::to_string(step),
+              "load a checkpoint");
   const std::vector<int64_t> found = steps();
   check(std::find(found.begin(), found.end(), step) != found.end(),
         "checkpoint: there is no complete checkpoint ", folder(step));

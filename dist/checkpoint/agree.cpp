@@ -74,8 +74,9 @@ void check_same(const std::string& what, const std::vector<std::string>& texts) 
   check(said.size() == 1, what, ": ", joined(said, static_cast<int>(texts.size())));
 }
 
-void same_on_all(const Communicator& world, const std::string& what, const std::string& text) {
-  check_same(what, tell_all(world, text));
+void same_on_all(const Communicator& world, const std::string& what, const std::string& text,
+                 const char* unit) {
+  check_same(what, tell_all(world, text, unit));
 }
 
 void same_lines(const Communicator& world, const std::string& what, const std::string& lines,

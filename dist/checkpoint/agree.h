@@ -25,8 +25,9 @@ void agree(const Communicator& world, const std::function<void()>& body);
 std::string on_rank_0(const Communicator& world, const std::function<std::string()>& body);
 
 /// An Error on every rank unless all ranks' texts are the same: "<what>: 3 (rank 0); 4 (ranks 1,
-/// 2)". A collective.
-void same_on_all(const Communicator& world, const std::string& what, const std::string& text);
+/// 2)". A collective; `unit` is its name in errors.
+void same_on_all(const Communicator& world, const std::string& what, const std::string& text,
+                 const char* unit = "checkpoint");
 
 /// An Error on every rank unless all ranks' lines are the same: "<what>: rank 0 has <line>, rank 2
 /// has <line>; <advice>", of the first line that differs on the first rank that differs. Ranks

@@ -65,24 +65,37 @@ nn::StateDict copy_of(nn::StateDict dict) {
 struct Saves {
   std::vector<NamedPart> mine;
   std::map<int, FileIndex> of_rank = {};  // on rank 0, which writes the manifest
-  std::string values = {};                // names and dtypes of all that is saved
+  std::string values = {};                // what must be the same on all ranks, a line a piece
 };
+
+// A number of an optimizer as ranks compare it: hosts may differ in the last bits of a curve.
+std::string number_text(const Array& number) {
+  char text[32];
+  (void)std::snprintf(text, sizeof(text), " %.9g", number.to(kFloat64).item<double>());
+  return text;
+}
 
 Saves saves_of(const Tracked& object, const std::vector<Held>* module, const std::vector<Held>& all,
                int me) {
   Saves saves;
   std::string last;
+  double steps = 0;  // of the parameter that was stepped most often
   const PartFn add = [&](int rank, const NamedPart& part) {
     if (rank == me) saves.mine.push_back(part);
     if (me == 0) saves.of_rank[rank][part.name] = {part.array.dtype(), part.range};
     if (part.name == last) return;
     last = part.name;
-    saves.values += part.name + " " + hero::name(part.array.dtype()) + "\n";
+    const bool option = module == nullptr && part.name.starts_with("group.");
+    saves.values += object.name + ": " + part.name + " " + hero::name(part.array.dtype()) +
+                    (option ? number_text(part.array) : "") + "\n";
+    if (module != nullptr || !part.name.ends_with(".step") || part.array.numel() != 1) return;
+    steps = std::max(steps, part.array.to(kFloat64).item<double>());
   };
   if (module != nullptr) {
     each_part(*module, add);
   } else {
     OptimizerParts(*object.optimizer, object.optimizer->model_parameters(), all).each_part(add);
+    saves.values += object.name + ": " + std::to_string(static_cast<int64_t>(steps)) + " steps\n";
   }
   return saves;
 }
@@ -106,8 +119,8 @@ void write_file(const std::string& folder, const RankFile& file, int rank, Manif
   mine.files[file.name] = {hash_file(path), file.object, rank};
 }
 
-// Hands over all files of this rank and fills in the rest; a hash of names and dtypes of all that
-// the ranks save, which must be the same on all.
+// Hands over all files of this rank and fills in the rest; what must be the same on all ranks, a
+// line a piece: names and dtypes of all that they save, and options and steps of optimizers.
 std::string take_files(const Communicator& world, const TrackedList& tracked, const Values& values,
                        Snapshot& snapshot, const FileSink& sink) {
   const std::pair<int, int> rank = {rank_of(world), size_of(world)};
@@ -136,7 +149,7 @@ std::string take_files(const Communicator& world, const TrackedList& tracked, co
   }
   snapshot.mine.generators[kDefaultGenerator] = {default_generator().state()};
   snapshot.all.ranks = rank.second;
-  return sha256(std::as_bytes(std::span(saved)));
+  return saved;
 }
 
 // [note: what ranks tell of a save] Rank 0 writes in the manifest which parts lie in which file. It
@@ -144,15 +157,21 @@ std::string take_files(const Communicator& world, const TrackedList& tracked, co
 // have of each value, which must be the same on all.
 constexpr size_t kHashSize = 64;
 
-// An Error unless all ranks' texts begin with the same hash, which is then taken off.
-void take_hashes(std::vector<std::string>& texts) {
-  std::vector<std::string> hashes;
+std::string hash_of(const std::string& saved) { return sha256(std::as_bytes(std::span(saved))); }
+
+// Takes off the hash of what each rank saves, with which the ranks' texts begin. Where they differ,
+// an Error says in what.
+void take_hashes(const Communicator& world, const std::string& saved,
+                 std::vector<std::string>& texts) {
+  bool same = true;
+  const std::string hash = texts.front().substr(0, kHashSize);
   for (std::string& text : texts) {
-    hashes.push_back(text.substr(0, kHashSize));
+    same = same && text.starts_with(hash);
     text.erase(0, kHashSize);
   }
-  check_same("checkpoint: ranks' optimizers have states of other names or dtypes, by their hash",
-             hashes);
+  if (same) return;
+  same_lines(world, "checkpoint: ranks' optimizers differ", saved,
+             "make the same optimizers, and the same steps with them, on every rank");
 }
 
 // Another one for each save, so that nothing of an earlier one is taken for it.
@@ -191,28 +210,30 @@ Manifest save_files(const std::string& folder, const Communicator& world,
                     const TrackedList& tracked) {
   const Values values = values_of(world, tracked);
   Snapshot snapshot;
+  std::string saved;
   std::vector<std::string> texts = each_rank(world, [&] {
-    const std::string hash = take_files(
-        world, tracked, values, snapshot,
-        [&](const RankFile& file) { write_file(folder, file, rank_of(world), snapshot.mine); });
-    return hash + to_text(snapshot.mine);
+    saved = take_files(world, tracked, values, snapshot, [&](const RankFile& file) {
+      write_file(folder, file, rank_of(world), snapshot.mine);
+    });
+    return hash_of(saved) + to_text(snapshot.mine);
   });
-  take_hashes(texts);
+  take_hashes(world, saved, texts);
   return manifest_of(snapshot, texts);
 }
 
 Snapshot take_snapshot(const Communicator& world, const TrackedList& tracked) {
   const Values values = values_of(world, tracked);
   Snapshot snapshot;
+  std::string saved;
   std::vector<std::string> texts = each_rank(world, [&] {
     const MemoryScope tagged(MemoryTag::other);
-    const std::string hash = take_files(world, tracked, values, snapshot, [&](RankFile&& file) {
+    saved = take_files(world, tracked, values, snapshot, [&](RankFile&& file) {
       nn::take_copies(file.content.arrays);
       snapshot.files.push_back(std::move(file));
     });
-    return rank_of(world) == 0 ? hash + new_token() : hash;
+    return rank_of(world) == 0 ? hash_of(saved) + new_token() : hash_of(saved);
   });
-  take_hashes(texts);
+  take_hashes(world, saved, texts);
   snapshot.token = texts.front();
   return snapshot;
 }

@@ -14,6 +14,7 @@
 #include <hero/dist/tensor_parallel.h>
 #include <hero/dist/trainer.h>
 #include <hero/dist/trainer/methods.h>
+#include <hero/dist/trainer/same_config.h>
 #include <hero/dist/trainer/trainer_report.h>
 #include <hero/dist/zero.h>
 #include <hero/nn/gpt.h>
@@ -32,6 +33,7 @@ int replicas_in(const Config& config, const Communicator& world) {
 }
 
 Mesh mesh_of(const Config& config, const Communicator& world) {
+  check_same_config(config, world);
   const int tensor = config.tensor, pipe = config.pipe, shards = config.zero.replicas_of;
   const int data = replicas_in(config, world);
   if (shards == 0) return Mesh(world, {{"pipe", pipe}, {"data", data}, {"tensor", tensor}});

@@ -137,10 +137,74 @@ TEST_CASE("optimizers with other states are an error on all ranks, and nothing i
     checkpoint.save(1);
   });
   for (const std::string& error : errors) {
-    CHECK_THAT(error, ContainsSubstring("ranks' optimizers have states of other names") &&
-                          ContainsSubstring("(ranks 0, 2)") && ContainsSubstring("(rank 1)"));
+    CHECK_THAT(error, ContainsSubstring("checkpoint: ranks' optimizers differ: rank 0 has "
+                                        "optimizer: group.0.lr float64 0.01, rank 1 has "
+                                        "optimizer: group.0.lr float64 0.05") &&
+                          ContainsSubstring("make the same optimizers"));
   }
   CHECK(std::filesystem::is_empty(run + "/checkpoints"));
+}
+
+TEST_CASE("a rank with another rate, or that left out a step, is named when it is saved",
+          "[agreement]") {
+  for (const bool async : {false, true}) {
+    for (const bool left_out : {false, true}) {
+      CAPTURE(async, left_out);
+      const TempDir dir;
+      const std::string run = dir / "run";
+      const auto errors = errors_of(3, [&](dist::Communicator& world) {
+        LadderMLP model;
+        dist::DDP(model, world);
+        const bool odd = world.rank() == 1;
+        optim::AdamW adamw(model.parameters(), {.lr = odd && !left_out ? 0.25 : 0.5});
+        for (const Tensor& p : model.parameters()) p.set_grad(Tensor(Array::ones(p.shape())));
+        adamw.step();
+        if (!odd || !left_out) adamw.step();
+        dist::Checkpointer checkpoint(run, world);
+        checkpoint.track("model", model);
+        checkpoint.track("adamw", adamw);
+        checkpoint.save(1, {.async = async});
+      });
+      const std::string expected =
+          left_out ? "rank 0 has adamw: 2 steps, rank 1 has adamw: 1 steps; "
+                   : "rank 0 has adamw: group.0.lr float64 0.5, rank 1 has adamw: group.0.lr "
+                     "float64 0.25; ";
+      for (const std::string& error : errors) {
+        CHECK_THAT(error, ContainsSubstring("checkpoint: ranks' optimizers differ: " + expected));
+      }
+      CHECK(std::filesystem::is_empty(run + "/checkpoints"));
+    }
+  }
+}
+
+TEST_CASE("ranks that call different functions of a checkpointer are told which", "[agreement]") {
+  const TempDir dir;
+  using Call = void (*)(dist::Checkpointer&);
+  const std::map<std::string, Call> calls = {
+      {"save a checkpoint", [](dist::Checkpointer& c) { c.save(1); }},
+      {"load a checkpoint", [](dist::Checkpointer& c) { c.load(1); }},
+      {"resume from a checkpoint", [](dist::Checkpointer& c) { c.resume(); }},
+      {"checkpoint", [](dist::Checkpointer& c) { c.steps(); }}};
+  int runs = 0;
+  for (const auto& [some, call] : calls) {
+    for (const auto& [other, odd_call] : calls) {
+      if (some == other) continue;
+      CAPTURE(some, other);
+      const std::string run = dir / std::to_string(runs++);
+      const auto errors = errors_of(3, [&](dist::Communicator& world) {
+        LadderMLP model;
+        dist::fully_shard(model, world);
+        dist::Checkpointer checkpoint(run, world);
+        checkpoint.track("model", model);
+        checkpoint.save(1);
+        (world.rank() == 1 ? odd_call : call)(checkpoint);
+      });
+      for (const std::string& error : errors) {
+        CHECK_THAT(error, ContainsSubstring("ranks disagree on the unit: ranks 0, 2 say '" + some +
+                                            "'; rank 1 says '" + other + "'"));
+      }
+    }
+  }
 }
 
 TEST_CASE("each replica of a hybrid can save alone, and a part of one cannot", "[agreement]") {

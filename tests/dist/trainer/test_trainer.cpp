@@ -201,6 +201,29 @@ TEST_CASE("trainer: a run that was saved goes on with the same bits", "[threads]
   CHECK(whole == resumed);
 }
 
+TEST_CASE("trainer: a rank with another file is named before anything is trained", "[threads]") {
+  const auto errors_with = [](const std::string& odd) {
+    return errors_of(3, [&](Communicator& world) {
+      nn::Linear model(2, 1);
+      Trainer(model, world,
+              Config::parse("{" + (world.rank() == 1 ? odd : std::string()) +
+                            R"("optimizer": {"type": "SGD", "params": {"lr": 0.5}}})"));
+    });
+  };
+  using Catch::Matchers::ContainsSubstring;
+  for (const std::string& error : errors_with(R"("gradient_clipping": 0.25, )")) {
+    CHECK_THAT(error, ContainsSubstring("trainer: ranks have different configurations: rank 0 has "
+                                        "optimizer/params/lr 0.5, rank 1 has gradient_clipping "
+                                        "0.25; give every rank the same Config"));
+  }
+  for (const std::string& error : errors_with(R"("gradient_accumulation_steps": 2, )")) {
+    CHECK_THAT(error, ContainsSubstring("rank 1 has gradient_accumulation_steps 2; "));
+  }
+  // what rank 0 alone prints, and where each host has its files
+  for (const std::string& error : errors_with(R"("steps_per_print": 3, )")) CHECK(error.empty());
+  for (const std::string& error : errors_with("")) CHECK(error.empty());
+}
+
 TEST_CASE("trainer: misuse is one line") {
   run_ranks(1, [&](Communicator& alone) {
     nn::Linear model(2, 1);
