@@ -98,19 +98,15 @@ TEST_CASE("levels: elementwise functions have the same bits", "[core]") {
       inputs.push_back(map<kernels::Mul>(noise({37, 61}, dtype, seed), scale));
     }
     inputs[1] = awkward(inputs[1]);
-    hero::test::each_functor([&](auto tag) {
-      using F = typename decltype(tag)::type;
-      const bool computes =
-          compute == kFloat32 ? hero::test::kComputes<F, float> : hero::test::kComputes<F, double>;
-      if (!computes) return;
-      const MapOp op{kernels::MapList::index_of<F>()};
-      const std::vector<Operand> operands(inputs.begin(), inputs.begin() + F::arity);
-      compare("functor " + std::to_string(op.index), [&](Backend& backend) {
-        const Array out = room({37, 61}, F::predicate ? kBool : compute);
-        backend.map(op, operands, compute, out);
+    for (const hero::test::Functor& f : hero::test::kFunctors) {
+      if (!f.computes_in(compute)) continue;
+      const std::vector<Operand> operands(inputs.begin(), inputs.begin() + f.arity);
+      compare("functor " + std::to_string(f.op.index), [&](Backend& backend) {
+        const Array out = room({37, 61}, f.result(compute));
+        backend.map(f.op, operands, compute, out);
         return Results{out};
       });
-    });
+    }
   }
 }
 

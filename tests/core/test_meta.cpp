@@ -42,15 +42,15 @@ TEST_CASE("elementwise operations on meta give shapes", "[core]") {
     same_shape([=](Device d) { return ones({4, 2}, d, dtype).to(kInt64).t().contiguous(); });
     same_shape([=](Device d) { return Array::full({2}, 3, dtype, d).clone(); });
   }
-  each_functor([]<class F>(TypeTag<F>) {
-    constexpr DType kCompute = kComputes<F, float> ? kFloat32 : kInt32;
-    same_shape([](Device d) {
-      const std::vector<Array> inputs(4, ones({2, 3}, d, kCompute));
-      const Array out = Array::empty({2, 3}, F::predicate ? kBool : kCompute, d);
-      run<F>(inputs, kCompute, out);
+  for (const Functor& f : kFunctors) {
+    const DType compute = f.computes_in(kFloat32) ? kFloat32 : kInt32;
+    same_shape([&](Device d) {
+      const std::vector<Array> inputs(4, ones({2, 3}, d, compute));
+      const Array out = Array::empty({2, 3}, f.result(compute), d);
+      run(f, inputs, compute, out);
       return out;
     });
-  });
+  }
   const Array x = ones({2}, kMeta);
   map_into<kernels::Add>(x, x, 1);
 }

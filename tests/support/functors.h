@@ -1,5 +1,6 @@
 #pragma once
-// Runs every elementwise functor of the list, by its position.
+// Every elementwise functor of the list as data: a test loops over them, so that its body is
+// compiled once, and not once for each.
 #include <array>
 #include <span>
 #include <vector>
@@ -9,36 +10,41 @@
 
 namespace hero::test {
 
-template <class... Fs, class Body>
-void each_functor(TypeList<Fs...>, Body&& body) {
-  (body(TypeTag<Fs>{}), ...);
-}
+/// What a test has to know of a functor.
+struct Functor {
+  core::MapOp op;
+  const char* name;
+  int arity;
+  core::kernels::Domain domain;
+  bool predicate;  ///< its result is bool
 
-/// Calls body(TypeTag<F>{}) for each functor F.
-template <class Body>
-void each_functor(Body&& body) {
-  each_functor(core::kernels::MapList{}, body);
-}
+  /// True where the functor takes elements of this dtype.
+  bool computes_in(DType dtype) const {
+    using core::kernels::Domain;
+    return domain == Domain::numbers || is_floating(dtype) == (domain == Domain::floats);
+  }
+  /// The dtype of a result that is stored as the operands are.
+  DType result(DType stored) const { return predicate ? kBool : stored; }
+};
 
-/// True where F computes in T.
-template <class F, class T>
-inline constexpr bool kComputes = core::kernels::computes_in<F, T>();
-
-/// F of one element's operands.
-template <class F, class T>
-auto apply(const std::array<T, 4>& in) {
-  if constexpr (F::arity == 1) return F{}(in[0]);
-  if constexpr (F::arity == 2) return F{}(in[0], in[1]);
-  if constexpr (F::arity == 3) return F{}(in[0], in[1], in[2]);
-  if constexpr (F::arity == 4) return F{}(in[0], in[1], in[2], in[3]);
-}
-
-/// The kernel of F computing in `compute`, on the device of `out`.
 template <class F>
-void run(std::span<const core::Array> inputs, DType compute, const core::Array& out) {
+constexpr Functor functor() {
+  return {{core::kernels::MapList::index_of<F>()}, F::name, F::arity, F::domain, F::predicate};
+}
+
+template <class... Fs>
+constexpr std::array<Functor, sizeof...(Fs)> functors(TypeList<Fs...>) {
+  return {functor<Fs>()...};
+}
+
+inline constexpr auto kFunctors = functors(core::kernels::MapList{});
+
+/// The kernel of `f` computing in `compute`, on the device of `out`.
+inline void run(const Functor& f, std::span<const core::Array> inputs, DType compute,
+                const core::Array& out) {
   std::vector<core::Operand> operands;
-  for (int i = 0; i < F::arity; ++i) operands.emplace_back(inputs[static_cast<size_t>(i)]);
-  core::backend(out.device()).map({core::kernels::MapList::index_of<F>()}, operands, compute, out);
+  for (int i = 0; i < f.arity; ++i) operands.emplace_back(inputs[static_cast<size_t>(i)]);
+  core::backend(out.device()).map(f.op, operands, compute, out);
 }
 
 }  // namespace hero::test

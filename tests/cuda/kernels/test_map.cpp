@@ -57,24 +57,26 @@ bool close_doubles(const Array& gpu, const Array& cpu, double apart) {
 
 // Derivatives that are g times a sum of terms below 1, which cancel near the function's zero
 // (gelu's at -0.75, silu's at -1.28) and leave their errors; g is at most 90 here.
-template <class F>
-constexpr double kApart =
-    std::is_same_v<F, k::GeluBackward> || std::is_same_v<F, k::GeluTanhBackward> ||
-            std::is_same_v<F, k::SiluBackward>
-        ? 90 * 0x1p-52
-        : 0x1p-1000;
+double apart(const Functor& f) {
+  for (const Functor& cancels :
+       {functor<k::GeluBackward>(), functor<k::GeluTanhBackward>(), functor<k::SiluBackward>()}) {
+    if (f.op.index == cancels.op.index) return 90 * 0x1p-52;
+  }
+  return 0x1p-1000;
+}
 
-// Whether F of doubles may ask the C library; of the functors that take integers, too, pow does.
-template <class F>
-constexpr bool kOfLibrary = F::domain == k::Domain::floats || std::is_same_v<F, k::Pow>;
+// Whether f of doubles may ask the C library; of the functors that take integers, too, pow does.
+bool is_of_library(const Functor& f) {
+  return f.domain == k::Domain::floats || f.op.index == functor<k::Pow>().op.index;
+}
 
-// Runs F on both devices over these inputs; a scalar stands where an input is undefined.
-template <class F>
-void compare(std::span<const Array> inputs, DType compute, DType stored, const Array& cpu_out) {
+// Runs f on both devices over these inputs; a scalar stands where an input is undefined.
+void compare(const Functor& f, std::span<const Array> inputs, DType compute, DType stored,
+             const Array& cpu_out) {
   std::vector<Array> there(inputs.size());
   std::vector<core::Operand> here_operands, there_operands;
   const Scalar scalars[] = {0.75, 1.5, -2.0, 3.0};
-  for (size_t i = 0; i < static_cast<size_t>(F::arity); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(f.arity); ++i) {
     if (inputs[i].defined()) {
       there[i] = on_gpu(inputs[i]);
       here_operands.emplace_back(inputs[i]);
@@ -84,31 +86,26 @@ void compare(std::span<const Array> inputs, DType compute, DType stored, const A
       there_operands.emplace_back(scalars[i]);
     }
   }
-  const core::MapOp op{k::MapList::index_of<F>()};
   const Array gpu_out = on_gpu(cpu_out);
-  core::backend(kCpu).map(op, here_operands, compute, cpu_out);
-  core::backend(kGpu).map(op, there_operands, compute, gpu_out);
-  INFO(F::name << " of " << to_string(stored) << " computed in " << to_string(compute) << ", "
-               << to_string(cpu_out.shape()) << " " << to_string(cpu_out.strides()));
-  if (cpu_out.dtype() == kFloat64 && kOfLibrary<F>) {
-    CHECK(close_doubles(gpu_out, cpu_out, kApart<F>));
+  core::backend(kCpu).map(f.op, here_operands, compute, cpu_out);
+  core::backend(kGpu).map(f.op, there_operands, compute, gpu_out);
+  INFO(f.name << " of " << to_string(stored) << " computed in " << to_string(compute) << ", "
+              << to_string(cpu_out.shape()) << " " << to_string(cpu_out.strides()));
+  if (cpu_out.dtype() == kFloat64 && is_of_library(f)) {
+    CHECK(close_doubles(gpu_out, cpu_out, apart(f)));
   } else {
     CHECK(same_bits(gpu_out, cpu_out));
   }
 }
+template <class F>
+void compare(std::span<const Array> inputs, DType compute, DType stored, const Array& cpu_out) {
+  compare(functor<F>(), inputs, compute, stored, cpu_out);
+}
 
-// The dtype in which `stored` is computed and the one its result has.
+// The dtype in which `stored` is computed.
 DType compute_type(DType stored) {
   if (stored == kFloat16 || stored == kBFloat16) return kFloat32;
   return stored == kBool ? kUInt8 : stored;
-}
-template <class F>
-bool computes(DType stored) {
-  return F::domain == k::Domain::numbers || is_floating(stored) == (F::domain == k::Domain::floats);
-}
-template <class F>
-DType result_type(DType stored) {
-  return F::predicate ? kBool : stored;
 }
 
 constexpr DType kStored[] = {kBool,    kUInt8,    kInt32,   kInt64,
@@ -126,48 +123,44 @@ Array shifted(const Array& x) {
 
 TEST_CASE("every functor gives the CPU's bits on dense arrays of every dtype") {
   HERO_NEEDS_GPU();
-  each_functor([](auto tag) {
-    using F = typename decltype(tag)::type;
+  for (const Functor& f : kFunctors) {
     for (const DType stored : kStored) {
-      if (!computes<F>(stored)) continue;
+      if (!f.computes_in(stored)) continue;
       std::vector<Array> inputs;
-      for (uint64_t i = 0; i < F::arity; ++i) inputs.push_back(values({301}, stored, i + 1));
-      compare<F>(inputs, compute_type(stored), stored, Array::empty({301}, result_type<F>(stored)));
+      for (int i = 0; i < f.arity; ++i)
+        inputs.push_back(values({301}, stored, static_cast<uint64_t>(i) + 1));
+      compare(f, inputs, compute_type(stored), stored, Array::empty({301}, f.result(stored)));
     }
-  });
+  }
 }
 
 TEST_CASE("every functor gives the CPU's bits on strided and broadcast arrays") {
   HERO_NEEDS_GPU();
-  each_functor([](auto tag) {
-    using F = typename decltype(tag)::type;
+  for (const Functor& f : kFunctors) {
     for (const DType stored : kStored) {
-      if (!computes<F>(stored)) continue;
+      if (!f.computes_in(stored)) continue;
       // one operand of each kind: turned with gaps, a row, a column, one element
       const Array operands[] = {awkward(values({5, 3, 11}, stored, 1)), values({11}, stored, 2),
                                 values({3, 1}, stored, 3), values({1}, stored, 4)};
-      compare<F>(std::span(operands).first(F::arity), compute_type(stored), stored,
-                 awkward(Array::zeros({5, 3, 11}, result_type<F>(stored))));
+      compare(f, std::span(operands).first(static_cast<size_t>(f.arity)), compute_type(stored),
+              stored, awkward(Array::zeros({5, 3, 11}, f.result(stored))));
     }
-  });
+  }
 }
 
 TEST_CASE("every functor takes scalars in place of arrays") {
   HERO_NEEDS_GPU();
-  each_functor([](auto tag) {
-    using F = typename decltype(tag)::type;
-    if constexpr (F::arity > 1) {
-      for (const DType stored : {kInt64, kBFloat16, kFloat32, kFloat64}) {
-        if (!computes<F>(stored)) continue;
-        for (int given = 0; given < F::arity; ++given) {
-          std::vector<Array> inputs(F::arity);
-          inputs[static_cast<size_t>(given)] = values({37}, stored, 5);
-          compare<F>(inputs, compute_type(stored), stored,
-                     Array::empty({37}, result_type<F>(stored)));
-        }
+  for (const Functor& f : kFunctors) {
+    if (f.arity == 1) continue;
+    for (const DType stored : {kInt64, kBFloat16, kFloat32, kFloat64}) {
+      if (!f.computes_in(stored)) continue;
+      for (int given = 0; given < f.arity; ++given) {
+        std::vector<Array> inputs(static_cast<size_t>(f.arity));
+        inputs[static_cast<size_t>(given)] = values({37}, stored, 5);
+        compare(f, inputs, compute_type(stored), stored, Array::empty({37}, f.result(stored)));
       }
     }
-  });
+  }
 }
 
 TEST_CASE("sizes around whole vectors and blocks are mapped to their last element") {
