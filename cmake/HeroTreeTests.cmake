@@ -56,9 +56,8 @@ hero_tree_test("the page check finds what drifted" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_snippets)
 
 # Each public header alone in a source of its own, twice: it includes what it uses, and has a guard.
-# Those that include tensor.h, directly or not, take most of the time, and read it precompiled: what
-# they see is the same in another order.
-set(precompiled autograd/tensor.h)
+# Those that include tensor.h or array.h, directly or not, take most of the time, and read it
+# precompiled: what they see is the same in another order.
 set(headers "")
 foreach(component IN LISTS hero_components)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
@@ -69,43 +68,56 @@ foreach(header IN LISTS headers)
   file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes_of_${header} REGEX "^#include <hero/")
   list(TRANSFORM includes_of_${header} REPLACE "^#include <hero/([^>]+)>.*" "\\1")
 endforeach()
-set(readers "")
-set(found ${precompiled})
-while(found) # those that include what was found last, and so on
-  set(last ${found})
-  set(found "")
-  foreach(header IN LISTS headers)
-    foreach(included IN LISTS includes_of_${header})
-      if(included IN_LIST last AND NOT header IN_LIST readers)
-        list(APPEND readers ${header})
-        list(APPEND found ${header})
-      endif()
+
+# hero_readers(out header): the headers that include this one, directly or not
+function(hero_readers out header)
+  set(readers "")
+  set(found ${header})
+  while(found) # those that include what was found last, and so on
+    set(last ${found})
+    set(found "")
+    foreach(reader IN LISTS headers)
+      foreach(included IN LISTS includes_of_${reader})
+        if(included IN_LIST last AND NOT reader IN_LIST readers)
+          list(APPEND readers ${reader})
+          list(APPEND found ${reader})
+        endif()
+      endforeach()
     endforeach()
-  endforeach()
-endwhile()
-list(FILTER headers EXCLUDE REGEX "^(${hero_private_folders})/")
-set(sources "")
-set(sources_of_readers "")
-foreach(header IN LISTS headers)
-  string(MAKE_C_IDENTIFIER ${header} stem)
-  set(source ${CMAKE_CURRENT_BINARY_DIR}/headers/${stem}.cpp)
-  file(CONFIGURE OUTPUT ${source} CONTENT "#include <hero/${header}>\n#include <hero/${header}>\n")
-  if(header IN_LIST readers)
-    list(APPEND sources_of_readers ${source})
-  else()
+  endwhile()
+  set(${out} "${readers}" PARENT_SCOPE)
+endfunction()
+
+# hero_header_test(target headers [precompiled]): the target compiles each of these headers
+function(hero_header_test target headers)
+  set(sources "")
+  foreach(header IN LISTS headers)
+    string(MAKE_C_IDENTIFIER ${header} stem)
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/headers/${stem}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include <hero/${header}>\n#include <hero/${header}>\n")
     list(APPEND sources ${source})
-  endif()
-endforeach()
-add_library(hero_headers OBJECT EXCLUDE_FROM_ALL ${sources})
-add_library(hero_headers_of_tensors OBJECT EXCLUDE_FROM_ALL ${sources_of_readers})
-foreach(target IN ITEMS hero_headers hero_headers_of_tensors)
+  endforeach()
+  add_library(${target} OBJECT EXCLUDE_FROM_ALL ${sources})
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_link_libraries(${target} PRIVATE hero::hero)
   target_compile_options(${target} PRIVATE -O0)
-endforeach()
-target_precompile_headers(hero_headers_of_tensors PRIVATE <hero/${precompiled}>)
-hero_tree_test("every public header compiles alone" build ${CMAKE_COMMAND} --build
-                ${PROJECT_BINARY_DIR} --target hero_headers hero_headers_of_tensors)
+  if(ARGN)
+    target_precompile_headers(${target} PRIVATE <hero/${ARGN}>)
+  endif()
+endfunction()
+
+hero_readers(with_tensors autograd/tensor.h)
+hero_readers(with_arrays core/array.h)
+list(REMOVE_ITEM with_arrays ${with_tensors})
+list(FILTER headers EXCLUDE REGEX "^(${hero_private_folders})/")
+list(FILTER with_tensors EXCLUDE REGEX "^(${hero_private_folders})/")
+list(FILTER with_arrays EXCLUDE REGEX "^(${hero_private_folders})/")
+list(REMOVE_ITEM headers ${with_tensors} ${with_arrays})
+hero_header_test(hero_headers "${headers}")
+hero_header_test(hero_headers_of_arrays "${with_arrays}" core/array.h)
+hero_header_test(hero_headers_of_tensors "${with_tensors}" autograd/tensor.h)
+hero_tree_test("every public header compiles alone" build ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR}
+                --target hero_headers hero_headers_of_arrays hero_headers_of_tensors)
 # Two builds in one tree at once would disturb each other. These two take longest, and come first
 # (COST), so that at the end no core waits for one of them.
 set_tests_properties("build: every public header compiles alone" PROPERTIES RESOURCE_LOCK tree
