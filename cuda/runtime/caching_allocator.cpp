@@ -71,6 +71,8 @@ CachingAllocator::Pool& CachingAllocator::pool_for(StreamId stream) {
 }
 
 CachingAllocator::Block* CachingAllocator::take(Pool& pool, const Wanted& wanted, bool small) {
+  // Their sizes are not rounded: what is left of one would begin at an odd address.
+  if (!pool.cached) return nullptr;
   FreeBlocks& blocks = pool.blocks(small);
   const auto found = blocks.lower_bound(wanted);
   if (found == blocks.end() || (*found)->segment->stream != wanted.stream) return nullptr;

@@ -214,6 +214,11 @@ TEST_CASE("what is not cached stays while the device may not be waited for") {
   memory.check_invariants();
   void* b = memory.allocate(5000, kB);
   CHECK(host.held() == 6000);
+  // nobody has a part of it, which could begin anywhere
+  void* whole = memory.allocate(300, kA);
+  CHECK(host.held() == 6300);
+  CHECK(reinterpret_cast<uintptr_t>(whole) % CachingAllocator::kRounding == 0);
+  memory.deallocate(whole);
   host.may_free = true;
   memory.deallocate(memory.allocate(10, kA));  // a later call
   CHECK(host.held() == 5000);
