@@ -24,11 +24,11 @@ using cusim::nccl::ItemPtr;
 using cusim::nccl::note;
 using cusim::nccl::Party;
 
-// Under the lock of the world.
-std::map<std::string, std::shared_ptr<Party>> parties;
-std::map<std::pair<std::string, int>, ncclResult_t> breaks;
-std::set<std::string> held;
-std::vector<std::string> lines;
+// Under the lock of the world. Never destroyed: ranks that come late live longer than the tests.
+auto& parties = *new std::map<std::string, std::shared_ptr<Party>>;
+auto& breaks = *new std::map<std::pair<std::string, int>, ncclResult_t>;
+auto& held = *new std::set<std::string>;
+auto& lines = *new std::vector<std::string>;
 int open_count = 0, aborted_count = 0, next_id = 0;
 bool connecting = false;
 

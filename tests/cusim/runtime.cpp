@@ -64,7 +64,7 @@ cudaError_t make(void** result, size_t bytes, int place) {
   return cudaSuccess;
 }
 
-// All work is done first, as the runtime has it.
+// All work of its device is done first, as the runtime has it; of pinned memory, that of all.
 cudaError_t unmake(void* at, bool on_device) {
   const std::lock_guard lock(world());
   if (!at) return cudaSuccess;
@@ -73,7 +73,8 @@ cudaError_t unmake(void* at, bool on_device) {
   if (block == blocks().end() || (block->second.place >= 0) != on_device) {
     return said(cudaErrorInvalidValue);
   }
-  cusim::drain_all();
+  if (on_device) cusim::drain_device(block->second.place);
+  if (!on_device) cusim::drain_all();
   if (on_device) held[block->second.place] -= block->second.bytes;
   blocks().erase(block);
   std::free(at);

@@ -29,7 +29,10 @@ cudaStream_t real(cudaStream_t stream) {
     return stream;
   }
   thread_local cudaStream_t own = nullptr;
-  if (!own) streams().insert(own = new cusim_stream);
+  if (!own) {
+    streams().insert(own = new cusim_stream);
+    own->device = cusim_stream::kEvery;
+  }
   return own;
 }
 
@@ -125,6 +128,14 @@ void drain(cudaStream_t stream) {
 void drain_all() {
   const std::lock_guard lock(world());
   for (const cudaStream_t stream : streams()) run_until(stream, stream->asked);
+}
+
+void drain_device(int device) {
+  const std::lock_guard lock(world());
+  for (const cudaStream_t stream : streams()) {
+    const bool there = stream->device == device || stream->device == cusim_stream::kEvery;
+    if (there) run_until(stream, stream->asked);
+  }
 }
 
 cusim_graph* captured_by(cudaStream_t stream) {

@@ -29,6 +29,8 @@ cudaError_t broken();
 void perform(const Work& work);
 /// Does everything that was asked for on all streams.
 void drain_all();
+/// Does everything that was asked for on one device; other devices may still wait for each other.
+void drain_device(int device);
 /// Does what was asked of one stream.
 void drain(cudaStream_t stream);
 /// Does the stream's work up to a position as far as it is ready; true when the stream is there.
@@ -56,6 +58,7 @@ struct cusim_graph {
 };
 
 struct cusim_stream {
+  static constexpr int kEvery = -1;  // a thread's own stream, on the device that is current
   int device = 0;
   std::deque<cusim::Work> queue;
   uint64_t asked = 0, done = 0;  // pieces of work, counted

@@ -120,6 +120,29 @@ TEST_CASE("nccl: a thread that is no rank's waits for the GPU until the other ra
       kNccl);
 }
 
+TEST_CASE("nccl: a GPU takes memory back while another one waits for this rank") {
+  const NcclDevices devices;
+  std::atomic<bool> asked = false;
+  run_ranks(
+      2,
+      [&](Communicator& world) {
+        const Array x = Array::full({4}, world.rank() + 1.0, kFloat32, world.device());
+        world.barrier();
+        if (world.rank() == 0) {
+          expect(comes([&] { return asked.load(); }), "rank 1 asks for the sum");
+          cudaSetDevice(world.device().index);
+          void* block = nullptr;
+          expect(cudaMalloc(&block, 64) == cudaSuccess, "64 bytes");
+          expect(cudaFree(block) == cudaSuccess, "rank 0's GPU waits for nobody");
+        }
+        Work sum = world.all_reduce(x, {.async = true});
+        asked = true;
+        sum.wait();
+        expect(same_values(x, Array::full({4}, 3.0)), "the sum");
+      },
+      kNccl);
+}
+
 TEST_CASE("nccl: ranks that differ behind what is enqueued end with the lines of threads") {
   const NcclDevices devices;
   using Calls = std::function<void(Communicator&, const Array&)>;
