@@ -4,6 +4,7 @@
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/windows/cells.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>
 
@@ -81,8 +82,11 @@ ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size
   const int64_t height = x.size(-2), width = x.size(-1);
   const int64_t rows = output_size[0] == -1 ? height : output_size[0];
   const int64_t columns = output_size[1] == -1 ? width : output_size[1];
-  check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
-        x.shape(), ", output_size ", Shape{rows, columns});
+  detail::check_cells(kName, x, {rows, columns});
+  if (rows == 0 || columns == 0) {
+    const Tensor none = detail::no_cells(x, {rows, columns});
+    return {none, zeros(none.shape(), {.dtype = kInt64, .device = x.device()})};
+  }
   if (height % rows == 0 && width % columns == 0) {
     return max_pool2d_with_indices(x, {height / rows, width / columns});
   }

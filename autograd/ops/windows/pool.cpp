@@ -6,6 +6,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/windows/cells.h>
 #include <hero/core/allocator.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -247,8 +248,8 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
   check_image(kName, x);
   const int64_t height = x.size(2), width = x.size(3);
   const auto [rows, columns] = whole_where_absent(output_size, x);
-  check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
-        x.shape(), ", output_size ", Shape{rows, columns});
+  detail::check_cells(kName, x, {rows, columns});
+  if (rows == 0 || columns == 0) return detail::no_cells(x, {rows, columns});
   if (height % rows == 0 && width % columns == 0) {
     return avg_pool2d(x, {height / rows, width / columns});
   }

@@ -239,3 +239,22 @@ TEST_CASE("one number stands for all dimensions of a window") {
   CHECK(height == 3);
   CHECK(width == 3);
 }
+
+TEST_CASE("adaptive pools to a size of 0 give nothing, with zeros as the gradient") {
+  const Tensor x = randn({2, 3, 4, 5}).requires_grad_();
+  CHECK(adaptive_avg_pool2d(x, 0).shape() == Shape{2, 3, 0, 0});
+  CHECK(adaptive_avg_pool2d(x[0], {2, 0}).shape() == Shape{3, 2, 0});
+  const ValuesIndices found = adaptive_max_pool2d_with_indices(x, {0, 7});
+  CHECK(found.values.shape() == Shape{2, 3, 0, 7});
+  CHECK(found.indices.shape() == Shape{2, 3, 0, 7});
+  CHECK(adaptive_avg_pool1d(x[0], 0).shape() == Shape{3, 4, 0});
+  CHECK(adaptive_max_pool1d(x[0], 0).shape() == Shape{3, 4, 0});
+  CHECK(adaptive_avg_pool3d(unsqueeze(x, 0), {0, 1, 2}).shape() == Shape{1, 2, 0, 1, 2});
+  CHECK(adaptive_max_pool3d(unsqueeze(x, 0), {1, 0, 2}).shape() == Shape{1, 2, 1, 0, 2});
+  (adaptive_avg_pool2d(x, {0, 2}).sum() + adaptive_max_pool2d(x, {3, 0}).sum()).backward();
+  CHECK(equal(x.grad(), zeros_like(x)));
+  CHECK_THROWS_WITH(adaptive_avg_pool2d(x, -2),
+                    ContainsSubstring("output_size must not be negative"));
+  CHECK_THROWS_WITH(adaptive_max_pool2d(zeros({2, 3, 0, 4}), 2),
+                    ContainsSubstring("x has no pixels"));
+}
