@@ -396,3 +396,4 @@ Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 }  // namespace hero
 
 #include <hero/autograd/loss_overloads.h>
+#include <hero/autograd/norm_overloads.h>

@@ -251,6 +251,21 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps
   return record_rows<false>({x}, 1, p)[0];
 }
 
+// Dimensions that are normalised together are one that is as long as all of them.
+Tensor detail::rms_norm_over(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                             std::optional<double> eps) {
+  const int count = normalized_shape.size(), first = x.ndim() - count;
+  bool fits = count > 0 && first >= 0;
+  for (int i = 0; fits && i < count; ++i) fits = x.size(first + i) == normalized_shape[i];
+  check(fits, "rms_norm: normalized_shape ", normalized_shape,
+        " must be the last dimensions of x, of shape ", x.shape());
+  check(!weight.defined() || weight.shape() == normalized_shape, "rms_norm: weight of shape ",
+        weight.defined() ? weight.shape() : Shape(), " for normalized_shape ", normalized_shape);
+  if (count == 1) return rms_norm(x, weight, eps);
+  const Tensor flat = weight.defined() ? flatten(weight) : weight;
+  return reshape(rms_norm(flatten(x, first, -1), flat, eps), x.shape());
+}
+
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
                           const Tensor& weight, const Tensor& bias, double eps) {
   const Parameters p{weight, bias, eps, true};
