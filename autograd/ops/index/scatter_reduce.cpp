@@ -66,17 +66,21 @@ struct ScatterExtreme : Op {
   }
 
  private:
-  // All that are equal to the result share its gradient.
+  // All that are equal to the result share its gradient; where the result is NaN, all that took
+  // part have the gradient NaN, as in PyTorch.
   Grads of_extreme(const Tensor& g, const Tensor& x, const Tensor& index, const Tensor& src,
                    const Tensor& y) const {
-    Tensor chosen_x = x.detach() == y.detach();
+    const Tensor is_nan = isnan(y.detach());
+    Tensor chosen_x = logical_or(x.detach() == y.detach(), is_nan);
     if (!include_self) {
       const Tensor untouched = scatter(ones_like(chosen_x), dim, index, zeros_like(src).to(kBool));
       chosen_x = logical_and(chosen_x, untouched);
     }
-    const Tensor chosen_src = src.detach() == gather(y.detach(), dim, index);
+    const Tensor chosen_src =
+        logical_or(src.detach() == gather(y.detach(), dim, index), gather(is_nan, dim, index));
     const Tensor count = scatter_add(chosen_x.to(g.dtype()), dim, index, chosen_src.to(g.dtype()));
-    const Tensor part = g / where(count == 0, 1, count);
+    const Tensor part =
+        where(is_nan, std::numeric_limits<double>::quiet_NaN(), g / where(count == 0, 1, count));
     return {where(chosen_x, part, 0), where(chosen_src, gather(part, dim, index), 0)};
   }
 

@@ -31,8 +31,9 @@ Tensor celu(const Tensor& x, double alpha) {
   if (any_half(x)) {
     return in_float32("celu", {x}, [=](const auto& in) { return celu(in[0], alpha); });
   }
-  // The exponent stays below 0, so that the branch not taken neither overflows nor is NaN.
-  const Tensor is_below = x <= 0;
+  // The exponent stays below 0, so that the branch not taken neither overflows nor is NaN. At 0
+  // both have the same slope, and the second derivative is 0, as in PyTorch.
+  const Tensor is_below = x < 0;
   const Tensor below = expm1(where(is_below, x, 0) * (1.0 / alpha)) * alpha;
   return where(is_below, below, x);
 }

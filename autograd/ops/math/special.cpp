@@ -152,7 +152,10 @@ Tensor sinc(const Tensor& x) {
     return detail::in_float32("sinc", {x}, [](const auto& in) { return sinc(in[0]); });
   }
   const Tensor zero = x == 0, angle = where(zero, 1, x) * std::numbers::pi;
-  return where(zero, 1, sin(angle) / angle);
+  // The series at 0 has the second derivative there, too.
+  const Tensor at_zero =
+      1.0 - square(where(zero, x, 0)) * (std::numbers::pi * std::numbers::pi / 6);
+  return where(zero, at_zero, sin(angle) / angle);
 }
 
 Tensor xlogy(const Tensor& x, const Tensor& y) { return record(Xlogy{}, x, y); }

@@ -67,7 +67,8 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
   // No distance is beyond an infinite delta.
   if (std::isinf(delta)) return reduce_loss(square(difference) * 0.5, reduction);
   const Tensor distance = abs(difference);
-  const Tensor is_far = distance > delta;
+  // At delta both have the same slope, and the second derivative is 0, as in PyTorch.
+  const Tensor is_far = distance >= delta;
   // The square of what is far may be infinite, and 0 times its slope NaN.
   const Tensor near = square(where(is_far, 0, difference)) * 0.5;
   const Tensor far = (distance - 0.5 * delta) * delta;
