@@ -3,6 +3,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/windows/cells.h>
 #include <hero/core/allocator.h>
@@ -72,10 +73,12 @@ ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_s
 }
 
 Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
+  detail::check_defined("adaptive_max_pool2d", {{"x", x}});
   return adaptive_max_pool2d_with_indices(x, output_size).values;
 }
 
 ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size) {
+  detail::check_defined("adaptive_max_pool2d", {{"x", x}});
   constexpr auto kName = "adaptive_max_pool2d";
   check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
         x.shape());
@@ -113,6 +116,7 @@ ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose1dOptions& options) {
+  detail::check_defined("conv_transpose1d", {{"x", x}, {"weight", weight}});
   check(weight.ndim() == 3, "conv_transpose1d: weight must be [C, O / groups, K]: got shape ",
         weight.shape());
   return as_image("conv_transpose1d", x, [&](const Tensor& image) {
@@ -126,6 +130,7 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
 }
 
 Tensor upsample_nearest2d(const Tensor& x, Pair output_size) {
+  detail::check_defined("upsample_nearest2d", {{"x", x}});
   constexpr auto kName = "upsample_nearest2d";
   check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
         x.shape());
@@ -150,6 +155,7 @@ Tensor dropout2d(const Tensor& x, double p, bool training) {
 
 // x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.
 Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias) {
+  detail::check_defined("bilinear", {{"x1", x1}, {"x2", x2}, {"weight", weight}});
   constexpr auto kName = "bilinear";
   if (detail::any_half(x1, x2, weight, bias)) {
     return detail::in_float32(kName, {x1, x2, weight, bias},

@@ -5,6 +5,7 @@
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
@@ -109,6 +110,7 @@ Tensor with_a_dimension(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, 
 
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                       ScatterReduce reduce, bool include_self) {
+  detail::check_defined("scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
   constexpr auto kName = "scatter_reduce";
   const int axis = normalize_dim(kName, dim, x.ndim());
   check(x.dtype() == src.dtype(), kName, ": src is ", src.dtype(), ", x is ", x.dtype(),
@@ -186,6 +188,7 @@ Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
 }  // namespace
 
 Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingBagOptions& o) {
+  detail::check_defined("embedding_bag", {{"weight", weight}, {"index", index}});
   constexpr auto kName = "embedding_bag";
   check(weight.ndim() == 2, kName, ": weight must be [V, D]: has shape ", weight.shape());
   const bool weighs = o.per_sample_weights.defined();

@@ -6,6 +6,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/functions/indexing.h>
@@ -97,6 +98,7 @@ Unique runs_of(const Tensor& x, const UniqueOptions& options, bool sorts) {
 // All values are searched at once, in the steps of PyTorch's search, so that numbers that are not
 // in order, such as NaN among others, give the same positions.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options) {
+  detail::check_defined("searchsorted", {{"sorted", sorted}, {"values", values}});
   const NoGrad no_grad;
   check(sorted.ndim() > 0, "searchsorted: the sorted numbers need a dimension");
   check(sorted.dtype() == values.dtype(), "searchsorted: the sorted numbers are ", sorted.dtype(),
@@ -130,6 +132,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOpti
 }
 
 Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& options) {
+  detail::check_defined("searchsorted", {{"sorted", sorted}});
   check(sorted.ndim() == 1, "searchsorted: one number needs sorted numbers of one dimension: got ",
         sorted.shape());
   return searchsorted(sorted, full({}, value, {.dtype = sorted.dtype(), .device = sorted.device()}),
@@ -137,6 +140,7 @@ Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& opt
 }
 
 Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions& options) {
+  detail::check_defined("bucketize", {{"x", x}, {"boundaries", boundaries}});
   check(boundaries.ndim() == 1, "bucketize: boundaries must be a vector: got shape ",
         boundaries.shape());
   const DType common = common_of(x, boundaries);
@@ -144,6 +148,7 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions&
 }
 
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool invert) {
+  detail::check_defined("isin", {{"elements", elements}, {"test_elements", test_elements}});
   const NoGrad no_grad;
   const DType common = common_of(elements, test_elements);
   const Tensor wanted = elements.detach().to(common);
@@ -162,6 +167,7 @@ Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) {
 }
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+  detail::check_defined("bincount", {{"x", x}});
   const NoGrad no_grad;
   check(x.ndim() == 1, "bincount: needs a vector: got shape ", x.shape());
   check(kind(x.dtype()) == kind(kInt64), "bincount: needs integers: got ", x.dtype());
@@ -182,6 +188,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
 }
 
 Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
+  detail::check_defined("histc", {{"x", x}});
   const NoGrad no_grad;
   check(is_floating(x.dtype()), "histc: needs floats: got ", x.dtype());
   check(bins > 0, "histc: ", bins, " bins; there must be one at least");

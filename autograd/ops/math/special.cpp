@@ -6,6 +6,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
 
 namespace hero {
@@ -148,6 +149,7 @@ Tensor polygamma(int64_t n, const Tensor& x) {
 Tensor logit(const Tensor& x, std::optional<double> eps) { return logit_of(x, eps); }
 
 Tensor sinc(const Tensor& x) {
+  detail::check_defined("sinc", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32("sinc", {x}, [](const auto& in) { return sinc(in[0]); });
   }

@@ -1,5 +1,6 @@
 // Reductions to the largest, the smallest, the product.
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/functions/reductions.h>
@@ -133,6 +134,7 @@ struct Prod : Op {
 }  // namespace
 
 Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("prod", {{"x", x}});
   const Dims axes = normalize_dims("prod", dims, x.ndim());
   if (!x.requires_grad() || !grad_enabled()) {
     return Tensor(core::reduce(ReduceKind::prod, x.array(), axes, keep(keepdim)));
@@ -146,9 +148,11 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("amax", {{"x", x}});
   return extreme(ReduceKind::max, x, dims, keepdim);
 }
 Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("amin", {{"x", x}});
   return extreme(ReduceKind::min, x, dims, keepdim);
 }
 Tensor max(const Tensor& x) { return extreme_of_all(ReduceKind::max, x); }
@@ -160,6 +164,7 @@ ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim) {
   return extreme_dim(core::ArgOp::min, x, dim, keepdim);
 }
 Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  detail::check_defined("argmax", {{"x", x}});
   return position(core::ArgOp::max, x, dim, keepdim);
 }
 Tensor argmin(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
