@@ -102,7 +102,6 @@ Tensor max_unpool1d(const Tensor& x, const Tensor& indices, int64_t output_size)
 
 /// \name Volumes: x [N, C, D, H, W] or [C, D, H, W]
 /// \{
-using Triple = std::array<int64_t, 3>;
 /// Options of conv3d().
 struct Conv3dOptions {
   Triple stride = {1, 1, 1};    ///< positions from one window to the next

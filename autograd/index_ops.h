@@ -13,8 +13,10 @@ Tensor take(const Tensor& x, const Tensor& index);
 /// A copy of x in which the elements of the flattened x at `index` are replaced by those of src, or
 /// increased by them if accumulate is true.
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate = false);
-/// gather() for x and index that broadcast in the other dimensions; without dim, both are
-/// flattened.
+/// gather() along dim, for x and index with as many dimensions as each other, which broadcast in
+/// all but dim; the result has the shape of index broadcast so. Without dim, both are flattened,
+/// and the result is a vector. Negative indices count from the end; an Error names one that is out
+/// of range.
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim = {});
 /// A copy of x in which the slices of `dim` at `index` are filled with one number; negative indices
 /// count from the end.
@@ -80,7 +82,9 @@ struct SearchOptions {
   Tensor sorter = {};
 };
 /// The position, int64, at which each value would have to be inserted into the sorted last
-/// dimension of `sorted`, which is [N] or has the same leading dimensions as values.
+/// dimension of `sorted`, which is [N] or has the same leading dimensions as values. NaN lies
+/// behind all numbers. If numbers are not in order, or NaN is among them, positions are those of
+/// PyTorch's search by halving.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options = {});
 Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& options = {});
 /// searchsorted() with the arguments in the other order; boundaries is [N].

@@ -1,9 +1,8 @@
 #pragma once
 // Differentiable operations of networks, as functions without state, like PyTorch's
 // torch.nn.functional.
-#include <array>
-
 #include <hero/autograd/ops.h>
+#include <hero/autograd/window_sizes.h>
 
 namespace hero {
 
@@ -257,7 +256,6 @@ struct Conv1dOptions {
 /// Convolution of x [N, C, L] with weight [O, C / groups, K] and bias [O], which may be undefined.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const Conv1dOptions& options = {});
-using Pair = std::array<int64_t, 2>;
 /// Options of conv2d().
 struct Conv2dOptions {
   Pair stride = {1, 1};    ///< positions from one window to the next
@@ -398,3 +396,4 @@ Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 }  // namespace hero
 
 #include <hero/autograd/loss_overloads.h>
+#include <hero/autograd/norm_overloads.h>

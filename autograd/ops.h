@@ -89,7 +89,9 @@ Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor atan2(const Tensor& ordinate, const Tensor& abscissa);
 /// log(exp(a) + exp(b)) without overflow.
 Tensor logaddexp(const Tensor& a, const Tensor& b);
-/// a + weight * (b - a)
+/// a + weight * (b - a), which is b itself for the weight 1. All that are tensors broadcast, and
+/// the result has their promoted dtype, float32 if they are integers; half precision is rounded
+/// once.
 Tensor lerp(const Tensor& a, const Tensor& b, double weight);
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
 /// x + value * a * b. For integers it is an integer, and the fraction of value is cut off.

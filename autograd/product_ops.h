@@ -36,9 +36,12 @@ Tensor mv(const Tensor& a, const Tensor& v);
 Tensor inner(const Tensor& a, const Tensor& b);
 /// Another name of dot(), as there are no complex numbers.
 Tensor vdot(const Tensor& a, const Tensor& b);
-/// Sums of products over dims_a of a and dims_b of b, which have the same sizes in this order.
+/// Sums of products over dims_a of a and dims_b of b, which have the same sizes in this order; a
+/// size of 1 repeats. The result has the other dimensions of a, then those of b. Both have one
+/// floating dtype, as for matmul(). An Error names sizes that differ and lists of other lengths.
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b);
-/// Sums of products over the last `dims` dimensions of a and the first `dims` of b.
+/// Does the same over the last `dims` dimensions of a and the first `dims` of b; for 0 it is the
+/// product of each element with each.
 Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims = 2);
 /// The Kronecker product: each element of a is replaced by itself times b.
 Tensor kron(const Tensor& a, const Tensor& b);

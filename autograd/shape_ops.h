@@ -97,11 +97,14 @@ Tensor combinations(const Tensor& x, int64_t r = 2, bool with_replacement = fals
 /// int64 [2, count].
 Tensor tril_indices(int64_t rows, int64_t columns, int64_t offset = 0, Device device = kCpu);
 Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset = 0, Device device = kCpu);
-/// base^linspace(start, end, steps).
+/// `steps` powers of base, [steps], whose exponents are equally spaced from start to end, both
+/// included. They are computed in double and returned in float32 unless a dtype is given; for an
+/// integer dtype the fractions of start and end are cut off first. An Error if steps is negative.
 Tensor logspace(double start, double end, int64_t steps, double base = 10.0,
                 const TensorOptions& options = {});
-/// The Vandermonde matrix, with columns of powers x^0, x^1, ... if increasing, else from the
-/// highest power down.
+/// The Vandermonde matrix [.., N, n] of x [.., N]: column i holds the powers x^i if increasing,
+/// else x^(n - 1 - i). When absent, n is N. Floats keep their dtype, and integers and bools become
+/// int64. An Error if x has no dimension or n is negative.
 Tensor vander(const Tensor& x, std::optional<int64_t> n = {}, bool increasing = false);
 /// \}
 

@@ -14,6 +14,7 @@ FullParameters::FullParameters(std::shared_ptr<Replica> replica, const SummonOpt
 }
 
 FullParameters::~FullParameters() {
+  if (!replica_) return;  // it was moved from
   const std::vector<Replica*> all = replica_->all();
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (!all[i]->shards()) continue;
@@ -32,6 +33,7 @@ NoSync::NoSync(std::shared_ptr<Replica> replica) : replica_(std::move(replica)) 
 }
 
 NoSync::~NoSync() {
+  if (!replica_) return;  // it was moved from
   const std::vector<Replica*> all = replica_->all();
   for (size_t i = 0; i < previous_.size(); ++i) all[i]->set_sync(previous_[i]);
 }

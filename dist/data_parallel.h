@@ -50,8 +50,8 @@ class FullParameters {
   /// For DataParallel::summon_full_parameters().
   FullParameters(std::shared_ptr<Replica> replica, const SummonOptions& options);
   ~FullParameters();
-  FullParameters(const FullParameters&) = delete;
-  FullParameters& operator=(const FullParameters&) = delete;
+  FullParameters(FullParameters&&) = default;
+  FullParameters& operator=(FullParameters&&) = delete;
 
  private:
   std::shared_ptr<Replica> replica_;
@@ -66,8 +66,8 @@ class NoSync {
   /// For DataParallel::no_sync().
   explicit NoSync(std::shared_ptr<Replica> replica);
   ~NoSync();
-  NoSync(const NoSync&) = delete;
-  NoSync& operator=(const NoSync&) = delete;
+  NoSync(NoSync&&) = default;
+  NoSync& operator=(NoSync&&) = delete;
 
  private:
   std::shared_ptr<Replica> replica_;

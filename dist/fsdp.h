@@ -34,7 +34,7 @@ struct FSDPOptions {
   Order order = Order::tree;  ///< order in which the ranks' gradients are added up
   double divide_by = 0.0;     ///< divisor of their sum; 0: the number of ranks
   Offload offload = {};       ///< shards, gradients and states in host memory or a file
-  Quantize quantize = {};     ///< which gathers and reductions are quantized
+  Quantize quantize = {};     ///< which gathers and reductions are quantised
 };
 
 /// Fully sharded data parallelism: each of N ranks keeps 1 / N of each unit's parameters, gradients

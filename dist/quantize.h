@@ -1,5 +1,5 @@
 #pragma once
-// Quantize: which of FSDP's gathers and reductions send quantized values.
+// Quantize: which of FSDP's gathers and reductions send quantised values.
 #include <optional>
 
 #include <hero/core/functions/codec.h>

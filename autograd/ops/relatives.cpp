@@ -3,7 +3,9 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/windows/cells.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>
 
@@ -71,18 +73,23 @@ ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_s
 }
 
 Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
+  detail::check_defined("adaptive_max_pool2d", {{"x", x}});
   return adaptive_max_pool2d_with_indices(x, output_size).values;
 }
 
 ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size) {
+  detail::check_defined("adaptive_max_pool2d", {{"x", x}});
   constexpr auto kName = "adaptive_max_pool2d";
   check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
         x.shape());
   const int64_t height = x.size(-2), width = x.size(-1);
   const int64_t rows = output_size[0] == -1 ? height : output_size[0];
   const int64_t columns = output_size[1] == -1 ? width : output_size[1];
-  check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
-        x.shape(), ", output_size ", Shape{rows, columns});
+  detail::check_cells(kName, x, {rows, columns});
+  if (rows == 0 || columns == 0) {
+    const Tensor none = detail::no_cells(x, {rows, columns});
+    return {none, zeros(none.shape(), {.dtype = kInt64, .device = x.device()})};
+  }
   if (height % rows == 0 && width % columns == 0) {
     return max_pool2d_with_indices(x, {height / rows, width / columns});
   }
@@ -109,6 +116,7 @@ ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size
 
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose1dOptions& options) {
+  detail::check_defined("conv_transpose1d", {{"x", x}, {"weight", weight}});
   check(weight.ndim() == 3, "conv_transpose1d: weight must be [C, O / groups, K]: got shape ",
         weight.shape());
   return as_image("conv_transpose1d", x, [&](const Tensor& image) {
@@ -122,6 +130,7 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
 }
 
 Tensor upsample_nearest2d(const Tensor& x, Pair output_size) {
+  detail::check_defined("upsample_nearest2d", {{"x", x}});
   constexpr auto kName = "upsample_nearest2d";
   check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
         x.shape());
@@ -146,6 +155,7 @@ Tensor dropout2d(const Tensor& x, double p, bool training) {
 
 // x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.
 Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias) {
+  detail::check_defined("bilinear", {{"x1", x1}, {"x2", x2}, {"weight", weight}});
   constexpr auto kName = "bilinear";
   if (detail::any_half(x1, x2, weight, bias)) {
     return detail::in_float32(kName, {x1, x2, weight, bias},

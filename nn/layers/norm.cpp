@@ -140,10 +140,7 @@ SumAndNorm RMSNorm::forward_sum(const Tensor& x, const Tensor& residual) {
 
 Tensor RMSNorm::forward(const Tensor& x) {
   check_tail("RMSNorm", x, normalized_shape);
-  if (normalized_shape.size() == 1) return rms_norm(x, weight, eps_);
-  const Tensor rows = flatten(x, -normalized_shape.size(), -1);
-  const Tensor flat = weight.defined() ? flatten(weight) : weight;
-  return reshape(rms_norm(rows, flat, eps_), x.shape());
+  return rms_norm(x, normalized_shape, weight, eps_);
 }
 
 std::string RMSNorm::extra_repr() const {

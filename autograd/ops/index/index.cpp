@@ -1,6 +1,7 @@
 // x({..}): views first, from left to right, then what is indexed by tensors.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/shape_ops.h>
 
 namespace hero {
@@ -114,8 +115,11 @@ Tensor read(const Pending& pending) {
 }
 
 Tensor indexed(const Tensor& x, std::span<const Index> indices) {
+  detail::check_defined("index", {{"x", x}});
   int taken = 0, ellipses = 0;
   for (const Index& one : indices) {
+    const auto* tensor = std::get_if<Tensor>(&one.kind());
+    if (tensor != nullptr) detail::check_defined("index", {{"an index", *tensor}});
     taken += taken_dims(one);
     ellipses += std::holds_alternative<EllipsisType>(one.kind()) ? 1 : 0;
   }

@@ -1,6 +1,7 @@
 // Reading and writing through indices. Every reader has an adder as its derivative and the reverse,
 // so all of them can be differentiated any number of times.
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
@@ -171,6 +172,7 @@ struct Places {
 };
 
 Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& given) {
+  detail::check_defined(op, given);
   const std::vector<Tensor> indices = without_masks(op, x, given);
   check(!indices.empty() && static_cast<int>(indices.size()) <= x.ndim(), op, ": ", indices.size(),
         " index tensors for an array of shape ", x.shape());
@@ -248,6 +250,7 @@ Array positions(int64_t count, Device device) {
 }  // namespace detail
 
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
+  detail::check_defined("gather", {{"x", x}, {"index", index}});
   const int axis = normalize_dim("gather", dim, x.ndim());
   if (index.numel() == 0) return reshape(slice(as_line(x), 0, 0, 0), index.shape());
   if (x.ndim() > 0 && index.ndim() > 0) return record(Gather(axis), x, index);
@@ -255,23 +258,28 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  detail::check_defined("scatter", {{"x", x}, {"index", index}, {"src", src}});
   return scattered(ScatterMode::assign, x, dim, index, src);
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  detail::check_defined("scatter_add", {{"x", x}, {"index", index}, {"src", src}});
   return scattered(ScatterMode::add, x, dim, index, src);
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  detail::check_defined("index_select", {{"x", x}, {"index", index}});
   return record(IndexSelect(normalize_dim("index_select", dim, x.ndim())), x, index);
 }
 
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                  double alpha) {
+  detail::check_defined("index_add", {{"x", x}, {"index", index}, {"src", src}});
   return record(IndexAdd(normalize_dim("index_add", dim, x.ndim()), alpha), x, index, src);
 }
 
 Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
+  detail::check_defined("index", {{"x", x}});
   const Places places = places_of("index", x, indices);
   Shape shape = places.shape;
   for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
@@ -280,6 +288,7 @@ Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
 
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                  bool accumulate) {
+  detail::check_defined("index_put", {{"x", x}, {"values", values}});
   const Places places = places_of("index_put", x, indices);
   Shape shape = places.shape;
   for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);
@@ -297,6 +306,7 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tens
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  detail::check_defined("masked_select", {{"x", x}, {"mask", mask}});
   check(mask.dtype() == kBool, "masked_select: the mask is ", mask.dtype(),
         "; compare it to get bool");
   const Shape shape = broadcast_shapes("masked_select", x.shape(), mask.shape());
@@ -308,6 +318,7 @@ Tensor nonzero(const Tensor& x) { return Tensor(core::nonzero(x.array())); }
 
 Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx,
                  bool scale_grad_by_freq) {
+  detail::check_defined("embedding", {{"weight", weight}, {"index", index}});
   check(weight.ndim() == 2, "embedding: weight must be [V, D]: has shape ", weight.shape());
   const int64_t rows = weight.size(0);
   const Tensor flat = reshape(index, {index.numel()});

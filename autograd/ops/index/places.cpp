@@ -1,6 +1,7 @@
 // Reading and writing by places, made of gather, scatter and index_select.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/backend.h>
@@ -39,12 +40,14 @@ Tensor replaced(const char* op, const Tensor& x, const Tensor& src, View&& view)
 }  // namespace
 
 Tensor take(const Tensor& x, const Tensor& index) {
+  detail::check_defined("take", {{"x", x}, {"index", index}});
   const Tensor flat = ravel(counted("take", index, x.numel()));
   check(x.numel() > 0 || flat.numel() == 0, "take: nothing to take from shape ", x.shape());
   return reshape(index_select(ravel(x), 0, flat), index.shape());
 }
 
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate) {
+  detail::check_defined("put", {{"x", x}, {"index", index}, {"src", src}});
   check_same_dtype("put", x, src);
   check(index.numel() == src.numel(), "put: ", src.numel(), " elements for ", index.numel(),
         " places");
@@ -55,6 +58,7 @@ Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumul
 }
 
 Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) {
+  detail::check_defined("take_along_dim", {{"x", x}, {"index", index}});
   if (!dim) return gather(ravel(x), 0, ravel(as_index("take_along_dim", index)));
   check(x.ndim() == index.ndim(), "take_along_dim: x of shape ", x.shape(),
         " and an index of shape ", index.shape(), " differ in their number of dimensions");
@@ -107,11 +111,13 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  detail::check_defined("scatter", {{"x", x}, {"index", index}});
   const Tensor src = full(index.shape(), value, {.dtype = x.dtype(), .device = x.device()});
   return scatter(x, dim, index, src);
 }
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
+  detail::check_defined("masked_scatter", {{"x", x}, {"mask", mask}, {"src", src}});
   check(mask.dtype() == kBool, "masked_scatter: the mask is ", mask.dtype(),
         "; compare it to get bool");
   check_same_dtype("masked_scatter", x, src);
@@ -127,6 +133,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
 }
 
 Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t index) {
+  detail::check_defined("select_scatter", {{"x", x}, {"src", src}});
   return replaced("select_scatter", x, src,
                   [=](const Tensor& places) { return select(places, dim, index); });
 }
@@ -142,6 +149,7 @@ Tensor diagonal_scatter(const Tensor& x, const Tensor& src, int64_t offset, int6
 }
 
 std::vector<Tensor> where(const Tensor& condition) {
+  detail::check_defined("where", {{"condition", condition}});
   const Tensor places = nonzero(atleast_1d(condition));
   std::vector<Tensor> lists;
   for (int64_t i = 0; i < places.size(1); ++i) lists.push_back(select(places, 1, i));

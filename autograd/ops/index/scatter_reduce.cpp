@@ -5,6 +5,7 @@
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
@@ -66,17 +67,21 @@ struct ScatterExtreme : Op {
   }
 
  private:
-  // All that are equal to the result share its gradient.
+  // All that are equal to the result share its gradient; where the result is NaN, all that took
+  // part have the gradient NaN, as in PyTorch.
   Grads of_extreme(const Tensor& g, const Tensor& x, const Tensor& index, const Tensor& src,
                    const Tensor& y) const {
-    Tensor chosen_x = x.detach() == y.detach();
+    const Tensor is_nan = isnan(y.detach());
+    Tensor chosen_x = logical_or(x.detach() == y.detach(), is_nan);
     if (!include_self) {
       const Tensor untouched = scatter(ones_like(chosen_x), dim, index, zeros_like(src).to(kBool));
       chosen_x = logical_and(chosen_x, untouched);
     }
-    const Tensor chosen_src = src.detach() == gather(y.detach(), dim, index);
+    const Tensor chosen_src =
+        logical_or(src.detach() == gather(y.detach(), dim, index), gather(is_nan, dim, index));
     const Tensor count = scatter_add(chosen_x.to(g.dtype()), dim, index, chosen_src.to(g.dtype()));
-    const Tensor part = g / where(count == 0, 1, count);
+    const Tensor part =
+        where(is_nan, std::numeric_limits<double>::quiet_NaN(), g / where(count == 0, 1, count));
     return {where(chosen_x, part, 0), where(chosen_src, gather(part, dim, index), 0)};
   }
 
@@ -105,6 +110,7 @@ Tensor with_a_dimension(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, 
 
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                       ScatterReduce reduce, bool include_self) {
+  detail::check_defined("scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
   constexpr auto kName = "scatter_reduce";
   const int axis = normalize_dim(kName, dim, x.ndim());
   check(x.dtype() == src.dtype(), kName, ": src is ", src.dtype(), ", x is ", x.dtype(),
@@ -182,6 +188,7 @@ Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
 }  // namespace
 
 Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingBagOptions& o) {
+  detail::check_defined("embedding_bag", {{"weight", weight}, {"index", index}});
   constexpr auto kName = "embedding_bag";
   check(weight.ndim() == 2, kName, ": weight must be [V, D]: has shape ", weight.shape());
   const bool weighs = o.per_sample_weights.defined();

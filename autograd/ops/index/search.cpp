@@ -1,8 +1,12 @@
-// Searches in sorted numbers and counts of values, by sorting: on every device the same.
+// Searches in sorted numbers, by halving, and counts of values, by sorting: on every device the
+// same.
 #include <cmath>
+#include <limits>
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/functions/indexing.h>
@@ -17,6 +21,10 @@ DType common_of(const Tensor& a, const Tensor& b) {
   promotion.add(a.dtype(), a.ndim());
   promotion.add(b.dtype(), b.ndim());
   return promotion.dtype();
+}
+
+Tensor nan_to_inf(const Tensor& x) {
+  return where(isnan(x), std::numeric_limits<double>::infinity(), x);
 }
 
 // True where a row of x [N, ..] differs from the one before it, and for the first.
@@ -87,9 +95,10 @@ Unique runs_of(const Tensor& x, const UniqueOptions& options, bool sorts) {
 
 }  // namespace
 
-// Values and sorted numbers are sorted together; the sort is stable, so what comes first in the
-// list comes first among equals.
+// All values are searched at once, in the steps of PyTorch's search, so that numbers that are not
+// in order, such as NaN among others, give the same positions.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options) {
+  detail::check_defined("searchsorted", {{"sorted", sorted}, {"values", values}});
   const NoGrad no_grad;
   check(sorted.ndim() > 0, "searchsorted: the sorted numbers need a dimension");
   check(sorted.dtype() == values.dtype(), "searchsorted: the sorted numbers are ", sorted.dtype(),
@@ -107,18 +116,23 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOpti
     check(of_rows == of_values, "searchsorted: sorted numbers of shape ", rows.shape(),
           " and values of shape ", shape, " differ in their leading dimensions");
   }
-  const int64_t numbers = rows.size(-1), count = wanted.size(-1);
-  const Tensor all = options.right ? cat({rows, wanted}, -1) : cat({wanted, rows}, -1);
-  const Tensor order = argsort(all, -1);
-  const Tensor is_number = options.right ? order < numbers : order >= count;
-  const Tensor before = cumsum(is_number.to(kInt64), -1);
-  const Tensor placed = scatter(zeros_like(before), -1, order, before);
-  const Tensor found = options.right ? slice(placed, -1, numbers) : slice(placed, -1, 0, count);
-  const Tensor result = reshape(found, shape);
-  return options.out_int32 ? result.to(kInt32) : contiguous(result);
+  const int64_t numbers = rows.size(-1);
+  const TensorOptions places{.dtype = kInt64, .device = values.device()};
+  Tensor low = zeros(wanted.shape(), places), high = full(wanted.shape(), numbers, places);
+  for (int64_t widest = numbers; widest > 0; widest /= 2) {
+    const Tensor middle = low + ((high - low) >> 1), at = clamp(middle, {}, numbers - 1);
+    const Tensor number = rows.ndim() == 1 ? index_select(rows, 0, at) : gather(rows, -1, at);
+    const Tensor stays = options.right ? number > wanted : number >= wanted;
+    const Tensor is_open = low < high;
+    high = where(logical_and(is_open, stays), middle, high);
+    low = where(logical_and(is_open, logical_not(stays)), middle + 1, low);
+  }
+  const Tensor result = reshape(low, shape);
+  return options.out_int32 ? result.to(kInt32) : result;
 }
 
 Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& options) {
+  detail::check_defined("searchsorted", {{"sorted", sorted}});
   check(sorted.ndim() == 1, "searchsorted: one number needs sorted numbers of one dimension: got ",
         sorted.shape());
   return searchsorted(sorted, full({}, value, {.dtype = sorted.dtype(), .device = sorted.device()}),
@@ -126,6 +140,7 @@ Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& opt
 }
 
 Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions& options) {
+  detail::check_defined("bucketize", {{"x", x}, {"boundaries", boundaries}});
   check(boundaries.ndim() == 1, "bucketize: boundaries must be a vector: got shape ",
         boundaries.shape());
   const DType common = common_of(x, boundaries);
@@ -133,12 +148,15 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions&
 }
 
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool invert) {
+  detail::check_defined("isin", {{"elements", elements}, {"test_elements", test_elements}});
   const NoGrad no_grad;
   const DType common = common_of(elements, test_elements);
   const Tensor wanted = elements.detach().to(common);
   if (test_elements.numel() == 0) return invert ? wanted == wanted : wanted != wanted;
   const Tensor ordered = sort(ravel(test_elements.detach().to(common)), 0).values;
-  const Tensor at = clamp(searchsorted(ordered, wanted), {}, ordered.numel() - 1);
+  // NaN is equal to nothing, but may not stand in the search's way.
+  const Tensor searched = is_floating(common) ? nan_to_inf(ordered) : ordered;
+  const Tensor at = clamp(searchsorted(searched, wanted), {}, ordered.numel() - 1);
   const Tensor found = reshape(index_select(ordered, 0, ravel(at)), wanted.shape()) == wanted;
   return invert ? logical_not(found) : found;
 }
@@ -149,6 +167,7 @@ Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) {
 }
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
+  detail::check_defined("bincount", {{"x", x}});
   const NoGrad no_grad;
   check(x.ndim() == 1, "bincount: needs a vector: got shape ", x.shape());
   check(kind(x.dtype()) == kind(kInt64), "bincount: needs integers: got ", x.dtype());
@@ -169,6 +188,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
 }
 
 Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
+  detail::check_defined("histc", {{"x", x}});
   const NoGrad no_grad;
   check(is_floating(x.dtype()), "histc: needs floats: got ", x.dtype());
   check(bins > 0, "histc: ", bins, " bins; there must be one at least");

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 
 namespace hero {
@@ -18,6 +19,7 @@ Scalar whole(double number) { return static_cast<int64_t>(std::clamp(number, -0x
 
 // Scale and alpha for which mean 0 and variance 1 are a fixed point.
 Tensor selu(const Tensor& x) {
+  detail::check_defined("selu", {{"x", x}});
   constexpr double kAlpha = 1.6732632423543772848170429916717;
   constexpr double kScale = 1.0507009873554804934193349852946;
   if (any_half(x)) {
@@ -27,17 +29,20 @@ Tensor selu(const Tensor& x) {
 }
 
 Tensor celu(const Tensor& x, double alpha) {
+  detail::check_defined("celu", {{"x", x}});
   check(alpha != 0.0, "celu: alpha must not be 0");
   if (any_half(x)) {
     return in_float32("celu", {x}, [=](const auto& in) { return celu(in[0], alpha); });
   }
-  // The exponent stays below 0, so that the branch not taken neither overflows nor is NaN.
-  const Tensor is_below = x <= 0;
+  // The exponent stays below 0, so that the branch not taken neither overflows nor is NaN. At 0
+  // both have the same slope, and the second derivative is 0, as in PyTorch.
+  const Tensor is_below = x < 0;
   const Tensor below = expm1(where(is_below, x, 0) * (1.0 / alpha)) * alpha;
   return where(is_below, below, x);
 }
 
 Tensor hardsigmoid(const Tensor& x) {
+  detail::check_defined("hardsigmoid", {{"x", x}});
   if (any_half(x)) {
     return in_float32("hardsigmoid", {x}, [](const auto& in) { return hardsigmoid(in[0]); });
   }
@@ -45,6 +50,7 @@ Tensor hardsigmoid(const Tensor& x) {
 }
 
 Tensor hardtanh(const Tensor& x, double low, double high) {
+  detail::check_defined("hardtanh", {{"x", x}});
   check(low <= high, "hardtanh: min_val ", low, " is above max_val ", high);
   if (!is_floating(x.dtype())) {
     // Integers stay integers; the bounds lose their fractions, as in PyTorch.
@@ -54,6 +60,7 @@ Tensor hardtanh(const Tensor& x, double low, double high) {
 }
 
 Tensor tanhshrink(const Tensor& x) {
+  detail::check_defined("tanhshrink", {{"x", x}});
   if (any_half(x)) {
     return in_float32("tanhshrink", {x}, [](const auto& in) { return tanhshrink(in[0]); });
   }
@@ -61,6 +68,7 @@ Tensor tanhshrink(const Tensor& x) {
 }
 
 Tensor softshrink(const Tensor& x, double lambda) {
+  detail::check_defined("softshrink", {{"x", x}});
   check(lambda >= 0.0, "softshrink: lambda must not be negative: ", lambda);
   if (any_half(x)) {
     return in_float32("softshrink", {x}, [=](const auto& in) { return softshrink(in[0], lambda); });
@@ -71,6 +79,7 @@ Tensor softshrink(const Tensor& x, double lambda) {
 Tensor hardshrink(const Tensor& x, double lambda) { return where(abs(x) <= lambda, 0, x); }
 
 Tensor threshold(const Tensor& x, double threshold, double value) {
+  detail::check_defined("threshold", {{"x", x}});
   if (!is_floating(x.dtype())) {
     return where(x <= whole(threshold), whole(value), x);
   }
@@ -78,6 +87,7 @@ Tensor threshold(const Tensor& x, double threshold, double value) {
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
+  detail::check_defined("prelu", {{"x", x}, {"weight", weight}});
   if (any_half(x, weight)) {
     return in_float32("prelu", {x, weight}, [](const auto& in) { return prelu(in[0], in[1]); });
   }
@@ -97,6 +107,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
 }
 
 Tensor glu(const Tensor& x, int64_t dim) {
+  detail::check_defined("glu", {{"x", x}});
   const int axis = normalize_dim("glu", dim, x.ndim());
   check(x.size(axis) % 2 == 0, "glu: size ", x.size(axis), " of dimension ", dim,
         " does not halve: x has shape ", x.shape());

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/blend.h>
 #include <hero/core/promotion.h>
 
@@ -273,17 +274,21 @@ Tensor minimum(const Tensor& a, const Tensor& b) { return record(Minimum{}, a, b
 Tensor atan2(const Tensor& y, const Tensor& x) { return record(Atan2{}, y, x); }
 Tensor logaddexp(const Tensor& a, const Tensor& b) { return record(LogAddExp{}, a, b); }
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+  detail::check_defined("lerp", {{"a", a}, {"b", b}});
   return record(LerpScalar(weight), a, b);
 }
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
+  detail::check_defined("lerp", {{"a", a}, {"b", b}, {"weight", weight}});
   return record(Lerp{}, a, b, weight);
 }
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  detail::check_defined("addcmul", {{"x", x}, {"a", a}, {"b", b}});
   const bool floating = is_floating(common_dtype(x, a, b));
   check(floating || fits(value, kInt64), "addcmul: ", value, " does not fit int64");
   return record(Addcmul(floating ? value : Scalar(value.to<int64_t>())), x, a, b);
 }
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  detail::check_defined("addcdiv", {{"x", x}, {"a", a}, {"b", b}});
   if (detail::any_half(x, a, b)) {
     return detail::in_float32("addcdiv", {x, a, b},
                               [=](const auto& in) { return addcdiv(in[0], in[1], in[2], value); });
@@ -293,22 +298,27 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
   return x.to(common) + a.to(common) / b.to(common) * value;
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  detail::check_defined("where", {{"condition", condition}, {"a", a}, {"b", b}});
   check_condition("where", condition);
   return record(Where{}, condition, a, b);
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b) {
+  detail::check_defined("where", {{"condition", condition}, {"a", a}});
   return where_number(condition, a, b, false);
 }
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
+  detail::check_defined("where", {{"condition", condition}, {"b", b}});
   return where_number(condition, b, a, true);
 }
 Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  detail::check_defined("masked_fill", {{"x", x}, {"mask", mask}});
   check_condition("masked_fill", mask);
   check(fits(value, x.dtype()), "masked_fill: ", value, " does not fit ", x.dtype());
   return record(WhereScalar(cut_to(value, x.dtype()), true), mask, x);
 }
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  detail::check_defined("masked_fill", {{"x", x}, {"mask", mask}, {"value", value}});
   check_condition("masked_fill", mask);
   check(value.ndim() == 0, "masked_fill: the value has shape ", value.shape(),
         "; it must be a single number without dimensions");

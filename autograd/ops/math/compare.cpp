@@ -1,5 +1,6 @@
 // Comparisons, logic and the operators. Their results are bool: nothing is recorded.
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/core/functions/map.h>
 
@@ -8,6 +9,7 @@ namespace hero {
 namespace k = core::kernels;
 
 Tensor eq(const Tensor& a, const Tensor& b) {
+  detail::check_defined("eq", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Equal>(a.array(), b.array()));
 }
 Tensor eq(const Tensor& a, Scalar b) { return Tensor(core::map<k::Equal>(a.array(), b)); }
@@ -16,6 +18,7 @@ Tensor ne(const Tensor& a, const Tensor& b) {
 }
 Tensor ne(const Tensor& a, Scalar b) { return Tensor(core::map<k::NotEqual>(a.array(), b)); }
 Tensor lt(const Tensor& a, const Tensor& b) {
+  detail::check_defined("lt", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Less>(a.array(), b.array()));
 }
 Tensor lt(const Tensor& a, Scalar b) { return Tensor(core::map<k::Less>(a.array(), b)); }
@@ -24,6 +27,7 @@ Tensor le(const Tensor& a, const Tensor& b) {
 }
 Tensor le(const Tensor& a, Scalar b) { return Tensor(core::map<k::LessEqual>(a.array(), b)); }
 Tensor gt(const Tensor& a, const Tensor& b) {
+  detail::check_defined("gt", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Greater>(a.array(), b.array()));
 }
 Tensor gt(const Tensor& a, Scalar b) { return Tensor(core::map<k::Greater>(a.array(), b)); }
@@ -46,6 +50,7 @@ Tensor isfinite(const Tensor& x) { return Tensor(core::map<k::IsFinite>(x.array(
 Tensor isinf(const Tensor& x) { return logical_not(logical_or(isfinite(x), isnan(x))); }
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  detail::check_defined("isclose", {{"a", a}, {"b", b}});
   check(rtol >= 0.0 && atol >= 0.0, "isclose: tolerances must not be negative: rtol ", rtol,
         ", atol ", atol);
   const NoGrad no_grad;
@@ -62,10 +67,12 @@ Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool 
 }
 
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  detail::check_defined("allclose", {{"a", a}, {"b", b}});
   return all(isclose(a, b, rtol, atol, equal_nan)).item<bool>();
 }
 
 bool equal(const Tensor& a, const Tensor& b) {
+  detail::check_defined("equal", {{"a", a}, {"b", b}});
   return a.shape() == b.shape() && all(a == b).item<bool>();
 }
 

@@ -163,7 +163,8 @@ struct Elu : Op {
   Array forward(const Array& x) { return core::map<k::Elu>(x, Scalar(alpha)); }
   Grads backward(const Tensor& g) override {
     const Tensor x = detail::widened(input(0));
-    const Tensor below = exp(minimum(x, zeros_like(x))) * alpha;
+    // On the border the second derivative is 0, as in PyTorch.
+    const Tensor below = exp(where(x < 0, x, 0)) * alpha;
     return {where(x <= 0, g * below, g)};
   }
 };
@@ -177,7 +178,9 @@ struct Softplus : Op {
   }
   Grads backward(const Tensor& g) override {
     const Tensor scaled = detail::widened(input(0)) * beta;
-    return {where(scaled > threshold, g, g * sigmoid(scaled))};
+    // On the border the second derivative is 0, as in PyTorch.
+    const Tensor below = sigmoid(where(scaled >= threshold, threshold, scaled));
+    return {where(scaled > threshold, g, g * below)};
   }
 };
 // The gradient goes where x lies between the bounds; on one it is 0, as in PyTorch.

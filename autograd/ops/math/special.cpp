@@ -6,6 +6,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
 
 namespace hero {
@@ -148,11 +149,15 @@ Tensor polygamma(int64_t n, const Tensor& x) {
 Tensor logit(const Tensor& x, std::optional<double> eps) { return logit_of(x, eps); }
 
 Tensor sinc(const Tensor& x) {
+  detail::check_defined("sinc", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32("sinc", {x}, [](const auto& in) { return sinc(in[0]); });
   }
   const Tensor zero = x == 0, angle = where(zero, 1, x) * std::numbers::pi;
-  return where(zero, 1, sin(angle) / angle);
+  // The series at 0 has the second derivative there, too.
+  const Tensor at_zero =
+      1.0 - square(where(zero, x, 0)) * (std::numbers::pi * std::numbers::pi / 6);
+  return where(zero, at_zero, sin(angle) / angle);
 }
 
 Tensor xlogy(const Tensor& x, const Tensor& y) { return record(Xlogy{}, x, y); }

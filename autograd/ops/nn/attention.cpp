@@ -6,6 +6,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/nn/attention.h>
@@ -259,6 +260,7 @@ Tensor detail::softmax_of_seen(const Tensor& scores) {
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
+  detail::check_defined("scaled_dot_product_attention", {{"q", q}, {"k", k}, {"v", v}});
   check_operands(q, k, v, options);
   if (!is_fused(q, k, v, options)) {
     if (options.enable_gqa) return rounded_attention(q, k, v, options);

@@ -3,6 +3,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/nn/loss.h>
@@ -166,6 +167,7 @@ Tensor detail::mean_of_counted(const Tensor& total, const Targets& targets) {
 }
 
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
+  detail::check_defined("cross_entropy", {{"x", x}, {"target", target}});
   // Under autocast the loss of halves is float32; a GPU makes it so without a float32 copy of them.
   const bool on_gpu = core::kernels_of(x.device()) == DeviceType::cuda;
   const bool wide = autocast_enabled() && on_gpu && x.ndim() == 2 && is_floating(x.dtype()) &&
@@ -231,6 +233,7 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& options) {
+  detail::check_defined("nll_loss", {{"log_probabilities", log_p}, {"target", target}});
   if (const AutocastInputs in("nll_loss", log_p); in.changed()) {
     return nll_loss(in[0], target, options);
   }

@@ -1,6 +1,7 @@
 // Dropout: the mask comes from a stream of its own and is never stored.
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/random.h>
@@ -36,6 +37,7 @@ core::RandomFill next_mask(double keep) {
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training) {
+  detail::check_defined("dropout", {{"x", x}});
   check(p >= 0.0 && p <= 1.0, "dropout: p is outside [0, 1]: ", p);
   check(is_floating(x.dtype()), "dropout: x is ", x.dtype(), "; convert it to a floating dtype");
   if (!training || p == 0.0) return x;

@@ -1,6 +1,7 @@
 // The product of rows with a weight, and what follows it in its memory: bias and activation.
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/two_part_backward.h>
@@ -150,14 +151,17 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  detail::check_defined("linear", {{"x", x}, {"weight", weight}});
   return run(Activation::none, x, weight, bias);
 }
 
 Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  detail::check_defined("linear_relu", {{"x", x}, {"weight", weight}});
   return run(Activation::relu, x, weight, bias);
 }
 
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Gelu approximate) {
+  detail::check_defined("linear_gelu", {{"x", x}, {"weight", weight}});
   return run(approximate == Gelu::erf ? Activation::gelu : Activation::gelu_tanh, x, weight, bias);
 }
 

@@ -9,6 +9,7 @@
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/nn/loss.h>
 #include <hero/core/backend.h>
@@ -247,6 +248,7 @@ bool is_cut(const Partition& part) {
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target,
                             const LinearCrossEntropyOptions& options) {
+  detail::check_defined("linear_cross_entropy", {{"x", x}, {"weight", weight}, {"target", target}});
   constexpr auto kName = "linear_cross_entropy";
   if (const Partition* part = partition(weight); part != nullptr && is_cut(*part)) {
     return detail::vocabulary_cross_entropy(x, weight, *part, target, options);

@@ -4,6 +4,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/nn/loss.h>
 
@@ -25,6 +26,7 @@ using detail::check_pair;
 using detail::reduce_loss;
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  detail::check_defined("mse_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("mse_loss", x, y); in.changed()) {
     return mse_loss(in[0], in[1], reduction);
   }
@@ -37,6 +39,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  detail::check_defined("l1_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("l1_loss", x, y); in.changed()) {
     return l1_loss(in[0], in[1], reduction);
   }
@@ -49,6 +52,7 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction reduction) {
+  detail::check_defined("huber_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("huber_loss", x, y); in.changed()) {
     return huber_loss(in[0], in[1], delta, reduction);
   }
@@ -67,7 +71,8 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
   // No distance is beyond an infinite delta.
   if (std::isinf(delta)) return reduce_loss(square(difference) * 0.5, reduction);
   const Tensor distance = abs(difference);
-  const Tensor is_far = distance > delta;
+  // At delta both have the same slope, and the second derivative is 0, as in PyTorch.
+  const Tensor is_far = distance >= delta;
   // The square of what is far may be infinite, and 0 times its slope NaN.
   const Tensor near = square(where(is_far, 0, difference)) * 0.5;
   const Tensor far = (distance - 0.5 * delta) * delta;
@@ -75,6 +80,7 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
+  detail::check_defined("smooth_l1_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("smooth_l1_loss", x, y); in.changed()) {
     return smooth_l1_loss(in[0], in[1], beta, reduction);
   }
@@ -94,6 +100,7 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_target) {
+  detail::check_defined("kl_div", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("kl_div", x, y); in.changed()) {
     return kl_div(in[0], in[1], reduction, log_target);
   }
@@ -125,6 +132,7 @@ Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
+  detail::check_defined("cosine_similarity", {{"a", a}, {"b", b}});
   if (const AutocastInputs in("cosine_similarity", a, b); in.changed()) {
     return cosine_similarity(in[0], in[1], dim, eps);
   }

@@ -4,6 +4,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/nn/loss.h>
 #include <hero/core/functions/map.h>
@@ -64,6 +65,7 @@ void check_weight(const char* op, const char* what, const Tensor& weight, const 
 }  // namespace
 
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& options) {
+  detail::check_defined("binary_cross_entropy", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("binary_cross_entropy", x, y); in.changed()) {
     return binary_cross_entropy(in[0], in[1], options);
   }
@@ -96,6 +98,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
 // (1 - y) x - (1 + (p - 1) y) log sigmoid(x)
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                                         const BceWithLogitsOptions& options) {
+  detail::check_defined("binary_cross_entropy_with_logits", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("binary_cross_entropy_with_logits", x, y); in.changed()) {
     return binary_cross_entropy_with_logits(in[0], in[1], options);
   }

@@ -5,6 +5,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/nn/loss.h>
 
@@ -45,6 +46,7 @@ void check_variance(const char* op, const Tensor& variance, const Shape& x) {
 }  // namespace
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Reduction reduction) {
+  detail::check_defined("hinge_embedding_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("hinge_embedding_loss", x, y); in.changed()) {
     return hinge_embedding_loss(in[0], in[1], margin, reduction);
   }
@@ -63,6 +65,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Red
 }
 
 Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  detail::check_defined("soft_margin_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("soft_margin_loss", x, y); in.changed()) {
     return soft_margin_loss(in[0], in[1], reduction);
   }
@@ -81,6 +84,7 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
 
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
                            Reduction reduction) {
+  detail::check_defined("margin_ranking_loss", {{"a", a}, {"b", b}, {"y", y}});
   if (const AutocastInputs in("margin_ranking_loss", a, b); in.changed()) {
     return margin_ranking_loss(in[0], in[1], y, margin, reduction);
   }
@@ -97,6 +101,7 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, do
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
                              Reduction reduction) {
+  detail::check_defined("cosine_embedding_loss", {{"a", a}, {"b", b}, {"y", y}});
   if (const AutocastInputs in("cosine_embedding_loss", a, b); in.changed()) {
     return cosine_embedding_loss(in[0], in[1], y, margin, reduction);
   }
@@ -119,6 +124,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, 
 }
 
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
+  detail::check_defined("pairwise_distance", {{"a", a}, {"b", b}});
   if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
     return pairwise_distance(in[0], in[1], p, eps, keepdim);
   }
@@ -132,6 +138,8 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps,
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& options) {
+  detail::check_defined("triplet_margin_loss",
+                        {{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
   if (const AutocastInputs in("triplet_margin_loss", anchor, positive, negative); in.changed()) {
     return triplet_margin_loss(in[0], in[1], in[2], options);
   }
@@ -154,6 +162,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 }
 
 Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginOptions& options) {
+  detail::check_defined("multi_margin_loss", {{"x", x}, {"target", target}});
   if (const AutocastInputs in("multi_margin_loss", x); in.changed()) {
     return multi_margin_loss(in[0], target, options);
   }
@@ -191,6 +200,7 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
 
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
                                    Reduction reduction) {
+  detail::check_defined("multilabel_soft_margin_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("multilabel_soft_margin_loss", x, y); in.changed()) {
     return multilabel_soft_margin_loss(in[0], in[1], weight, reduction);
   }
@@ -208,6 +218,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tenso
 }
 
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options) {
+  detail::check_defined("poisson_nll_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("poisson_nll_loss", x, y); in.changed()) {
     return poisson_nll_loss(in[0], in[1], options);
   }
@@ -228,6 +239,7 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOption
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
                          const GaussianNllOptions& options) {
+  detail::check_defined("gaussian_nll_loss", {{"x", x}, {"y", y}, {"variance", variance}});
   if (const AutocastInputs in("gaussian_nll_loss", x, y, variance); in.changed()) {
     return gaussian_nll_loss(in[0], in[1], in[2], options);
   }

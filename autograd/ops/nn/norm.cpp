@@ -3,6 +3,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/backend.h>
@@ -99,6 +100,7 @@ void detail::check_parameter(const char* op, const char* what, const Tensor& par
 
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, const Tensor& bias,
                   double eps) {
+  detail::check_defined("group_norm", {{"x", x}});
   if (const AutocastInputs in("group_norm", x); in.changed()) {
     return group_norm(in[0], num_groups, weight, bias, eps);
   }

@@ -5,6 +5,7 @@
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/nn/norm.h>
@@ -220,6 +221,7 @@ void detail::update_running(const Tensor& running, const Array& batch, double mo
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& options) {
+  detail::check_defined("batch_norm", {{"x", x}});
   if (const AutocastInputs in("batch_norm", x); in.changed()) {
     return batch_norm(in[0], running_mean, running_var, options);
   }

@@ -3,6 +3,7 @@
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/nn/norm.h>
@@ -234,6 +235,7 @@ detail::HalfNorms::~HalfNorms() { half_norms = before_; }
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                   const Tensor& bias, double eps) {
+  detail::check_defined("layer_norm", {{"x", x}});
   if (const AutocastInputs in("layer_norm", x); in.changed()) {
     return layer_norm(in[0], normalized_shape, weight, bias, eps);
   }
@@ -243,6 +245,7 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const Tensor& 
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps) {
+  detail::check_defined("rms_norm", {{"x", x}});
   if (const AutocastInputs in("rms_norm", x); in.changed()) {
     return rms_norm(in[0], weight, eps);
   }
@@ -251,8 +254,24 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps
   return record_rows<false>({x}, 1, p)[0];
 }
 
+// Dimensions that are normalised together are one that is as long as all of them.
+Tensor detail::rms_norm_over(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
+                             std::optional<double> eps) {
+  const int count = normalized_shape.size(), first = x.ndim() - count;
+  bool fits = count > 0 && first >= 0;
+  for (int i = 0; fits && i < count; ++i) fits = x.size(first + i) == normalized_shape[i];
+  check(fits, "rms_norm: normalized_shape ", normalized_shape,
+        " must be the last dimensions of x, of shape ", x.shape());
+  check(!weight.defined() || weight.shape() == normalized_shape, "rms_norm: weight of shape ",
+        weight.defined() ? weight.shape() : Shape(), " for normalized_shape ", normalized_shape);
+  if (count == 1) return rms_norm(x, weight, eps);
+  const Tensor flat = weight.defined() ? flatten(weight) : weight;
+  return reshape(rms_norm(flatten(x, first, -1), flat, eps), x.shape());
+}
+
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
                           const Tensor& weight, const Tensor& bias, double eps) {
+  detail::check_defined("add_layer_norm", {{"x", x}, {"residual", residual}});
   const Parameters p{weight, bias, eps, true};
   if (!fuses(x, residual, p)) {
     const Tensor sum = x + residual;
@@ -264,6 +283,7 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& 
 
 SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
                         std::optional<double> eps) {
+  detail::check_defined("add_rms_norm", {{"x", x}, {"residual", residual}});
   const Parameters p{weight, {}, eps.value_or(machine_epsilon(x.dtype())), false};
   if (!fuses(x, residual, p)) {
     const Tensor sum = x + residual;

@@ -1,5 +1,6 @@
 // Cells of recurrent networks. N rows, I inputs, H hidden units; gates are blocks of H rows of the
 // weights.
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/blend.h>
 #include <hero/autograd/ops/nn/recurrent.h>
@@ -45,6 +46,8 @@ std::vector<Tensor> tensors_of(const Tensor& x, const Tensor& h, const CellWeigh
 
 Tensor rnn_cell(const Tensor& x, const Tensor& h, const CellWeights& weights,
                 Nonlinearity nonlinearity) {
+  detail::check_defined("rnn_cell",
+                        {{"x", x}, {"h", h}, {"w_ih", weights.w_ih}, {"w_hh", weights.w_hh}});
   check_cell("rnn_cell", x, h, weights, 1);
   if (any_half(x, h, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh)) {
     return in_float32("rnn_cell", tensors_of(x, h, weights), [=](const auto& in) {
@@ -56,6 +59,9 @@ Tensor rnn_cell(const Tensor& x, const Tensor& h, const CellWeights& weights,
 }
 
 LstmState lstm_cell(const Tensor& x, const LstmState& state, const CellWeights& weights) {
+  detail::check_defined(
+      "lstm_cell",
+      {{"x", x}, {"h", state.h}, {"c", state.c}, {"w_ih", weights.w_ih}, {"w_hh", weights.w_hh}});
   check_cell("lstm_cell", x, state.h, weights, 4);
   check(state.c.shape() == state.h.shape(), "lstm_cell: c ", state.c.shape(),
         " has not the shape of h ", state.h.shape());
@@ -79,6 +85,8 @@ LstmState lstm_cell(const Tensor& x, const LstmState& state, const CellWeights& 
 }
 
 Tensor gru_cell(const Tensor& x, const Tensor& h, const CellWeights& weights) {
+  detail::check_defined("gru_cell",
+                        {{"x", x}, {"h", h}, {"w_ih", weights.w_ih}, {"w_hh", weights.w_hh}});
   check_cell("gru_cell", x, h, weights, 3);
   if (any_half(x, h, weights.w_ih, weights.w_hh, weights.b_ih, weights.b_hh)) {
     return in_float32("gru_cell", tensors_of(x, h, weights), [](const auto& in) {

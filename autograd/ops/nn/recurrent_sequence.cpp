@@ -2,6 +2,7 @@
 // x alone, and every gradient of a weight, is one product over all steps; a step is one product
 // with h and one pass over the gates.
 #include <hero/autograd/autocast.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/nn/recurrent.h>
 #include <hero/core/backend.h>
@@ -340,6 +341,8 @@ std::vector<Tensor> run(Cell cell, TimeOrder order, const Tensor& x,
 
 RnnOutput rnn(const Tensor& x, const Tensor& h, const CellWeights& weights,
               Nonlinearity nonlinearity, TimeOrder order) {
+  detail::check_defined("rnn",
+                        {{"x", x}, {"h", h}, {"w_ih", weights.w_ih}, {"w_hh", weights.w_hh}});
   const Cell cell = nonlinearity == Nonlinearity::tanh ? Cell::tanh : Cell::relu;
   const std::vector<Tensor> outputs = run(cell, order, x, {h}, weights);
   return {outputs[0], outputs[1]};
@@ -347,11 +350,16 @@ RnnOutput rnn(const Tensor& x, const Tensor& h, const CellWeights& weights,
 
 LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weights,
                 TimeOrder order) {
+  detail::check_defined(
+      "lstm",
+      {{"x", x}, {"h", state.h}, {"c", state.c}, {"w_ih", weights.w_ih}, {"w_hh", weights.w_hh}});
   const std::vector<Tensor> outputs = run(Cell::lstm, order, x, {state.h, state.c}, weights);
   return {outputs[0], outputs[1], outputs[2]};
 }
 
 RnnOutput gru(const Tensor& x, const Tensor& h, const CellWeights& weights, TimeOrder order) {
+  detail::check_defined("gru",
+                        {{"x", x}, {"h", h}, {"w_ih", weights.w_ih}, {"w_hh", weights.w_hh}});
   const std::vector<Tensor> outputs = run(Cell::gru, order, x, {h}, weights);
   return {outputs[0], outputs[1]};
 }

@@ -1,6 +1,7 @@
 // Softmax and its logarithm.
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/core/backend.h>
 
 namespace hero {
@@ -36,6 +37,7 @@ struct Softmax : Op {
 };
 
 Tensor run(const char* op, SoftmaxKind kind, const Tensor& x, int64_t dim) {
+  detail::check_defined(op, {{"x", x}});
   check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
   if (x.ndim() == 0) return reshape(run(op, kind, reshape(x, {1}), dim), {});
   return record(Softmax(kind, normalize_dim(op, dim, x.ndim())), x);

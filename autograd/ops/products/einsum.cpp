@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 
 namespace hero {
@@ -230,6 +231,7 @@ bool takes_several_steps(const Equation& parsed) {
 }  // namespace
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
+  detail::check_defined("einsum", operands);
   check(!operands.empty(), "einsum: no operands for '", equation, "'");
   const Equation parsed = parse(equation, operands);
   const bool half = std::any_of(operands.begin(), operands.end(),

@@ -1,6 +1,7 @@
 // Matrix products.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/functions/matmul.h>
 
@@ -29,6 +30,7 @@ void check_dims(const char* op, const Tensor& x, int ndim) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  detail::check_defined("matmul", {{"a", a}, {"b", b}});
   check(a.ndim() > 0 && b.ndim() > 0, "matmul: operands need dimensions: ", a.shape(), " x ",
         b.shape(), "; use mul() for scalars");
   // A vector is a row on the left and a column on the right; its dimension is dropped again.
@@ -38,12 +40,14 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor mm(const Tensor& a, const Tensor& b) {
+  detail::check_defined("mm", {{"a", a}, {"b", b}});
   check_dims("mm", a, 2);
   check_dims("mm", b, 2);
   return matmul(a, b);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
+  detail::check_defined("bmm", {{"a", a}, {"b", b}});
   check_dims("bmm", a, 3);
   check_dims("bmm", b, 3);
   check(a.size(0) == b.size(0), "bmm: batches differ: ", a.shape(), " x ", b.shape());
@@ -51,12 +55,14 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  detail::check_defined("dot", {{"a", a}, {"b", b}});
   check_dims("dot", a, 1);
   check_dims("dot", b, 1);
   return matmul(a, b);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
+  detail::check_defined("outer", {{"a", a}, {"b", b}});
   check_dims("outer", a, 1);
   check_dims("outer", b, 1);
   return unsqueeze(a, 1) * unsqueeze(b, 0);

@@ -4,6 +4,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/linalg.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/product_ops.h>
 #include <hero/autograd/shape_ops.h>
@@ -49,6 +50,7 @@ Tensor exponential_series(const Tensor& a) {
 }  // namespace
 
 Tensor cdist(const Tensor& a, const Tensor& b, double p) {
+  detail::check_defined("cdist", {{"a", a}, {"b", b}});
   check(a.ndim() >= 2 && b.ndim() >= 2 && a.size(-1) == b.size(-1),
         "cdist: needs rows of one length: got shapes ", a.shape(), " and ", b.shape());
   check(is_floating(a.dtype()) && is_floating(b.dtype()), "cdist: rows are ", a.dtype(), " and ",

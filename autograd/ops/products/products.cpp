@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/product_ops.h>
@@ -94,6 +95,7 @@ std::vector<std::vector<size_t>> best_splits(const std::vector<double>& sizes) {
 }  // namespace
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+  detail::check_defined("addmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("addmm", input, a, b, options, mm);
 }
 Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddProduct& options) {
@@ -121,6 +123,7 @@ Tensor inner(const Tensor& a, const Tensor& b) {
 Tensor vdot(const Tensor& a, const Tensor& b) { return dot(a, b); }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b) {
+  detail::check_defined("tensordot", {{"a", a}, {"b", b}});
   check(dims_a.size() == dims_b.size(), "tensordot: dims ", dims_a, " and ", dims_b,
         " differ in length");
   const Dims over_a = detail::counted_dims("tensordot", dims_a, a.ndim());
@@ -146,6 +149,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dim
   return reshape(mm(as_matrix(a, rest_a, over_a), as_matrix(b, over_b, rest_b)), shape);
 }
 Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
+  detail::check_defined("tensordot", {{"a", a}, {"b", b}});
   check(dims >= 0 && dims <= a.ndim() && dims <= b.ndim(), "tensordot: over ", dims,
         " dimensions of shapes ", a.shape(), " and ", b.shape());
   Dims last, first;
@@ -157,6 +161,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
 }
 
 Tensor kron(const Tensor& a, const Tensor& b) {
+  detail::check_defined("kron", {{"a", a}, {"b", b}});
   const int ndim = std::max(a.ndim(), b.ndim());
   check(2 * ndim <= kMaxDims, "kron: more than ", kMaxDims / 2, " dimensions: ", a.shape(), " and ",
         b.shape());

@@ -3,6 +3,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/reduce_ops.h>
 #include <hero/autograd/shape_ops.h>
@@ -155,9 +156,11 @@ ValuesIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
 }
 
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
+  detail::check_defined("quantile", {{"x", x}});
   return at_share("quantile", x, share(x, q), options, false);
 }
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  detail::check_defined("quantile", {{"x", x}, {"q", q}});
   return at_share("quantile", x, q, options, false);
 }
 Tensor nanquantile(const Tensor& x, double q, const QuantileOptions& options) {

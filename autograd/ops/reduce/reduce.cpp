@@ -1,5 +1,6 @@
 // Reductions to the largest, the smallest, the product.
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/functions/reductions.h>
@@ -31,19 +32,24 @@ using core::ReduceKind;
 
 KeepDims keep(bool keepdim) { return keepdim ? KeepDims::yes : KeepDims::no; }
 
-// amax and amin: elements equal to the result share its gradient.
+// amax and amin: elements equal to the result share its gradient, and NaN, which is equal to
+// nothing, makes it NaN. In max and min of all elements those that are NaN share it. Both are
+// PyTorch's.
 struct Extreme : Op {
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
   ReduceKind op;
   Dims dims;
-  bool keepdim;
+  bool keepdim, nan_shares = false;
   Extreme(ReduceKind o, const Dims& d, bool k) : op(o), dims(d), keepdim(k) {}
   const char* name() const override { return op == ReduceKind::max ? "amax" : "amin"; }
   Array forward(const Array& x) { return core::reduce(op, x, dims, keep(keepdim)); }
   Grads backward(const Tensor& g) override {
     const Shape kept = detail::kept_shape(input_shape(0), dims);
-    const Tensor hit = (input(0) == reshape(output(), kept)).to(g.dtype());
+    Tensor hits = input(0) == reshape(output(), kept);
+    // The result is NaN as soon as one element is.
+    if (nan_shares) hits = logical_or(hits, isnan(input(0)));
+    const Tensor hit = hits.to(g.dtype());
     return {hit * (reshape(g, kept) / sum(hit, dims, true))};
   }
 };
@@ -51,6 +57,12 @@ struct Extreme : Op {
 Tensor extreme(ReduceKind op, const Tensor& x, const Dims& dims, bool keepdim) {
   const char* name = op == ReduceKind::max ? "amax" : "amin";
   return record(Extreme(op, normalize_dims(name, dims, x.ndim()), keepdim), x);
+}
+
+Tensor extreme_of_all(ReduceKind op, const Tensor& x) {
+  Extreme whole(op, normalize_dims(op == ReduceKind::max ? "max" : "min", {}, x.ndim()), false);
+  whole.nan_shares = true;
+  return record(std::move(whole), x);
 }
 
 // max and min along a dimension: the whole gradient goes to the position that is returned.
@@ -122,6 +134,7 @@ struct Prod : Op {
 }  // namespace
 
 Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("prod", {{"x", x}});
   const Dims axes = normalize_dims("prod", dims, x.ndim());
   if (!x.requires_grad() || !grad_enabled()) {
     return Tensor(core::reduce(ReduceKind::prod, x.array(), axes, keep(keepdim)));
@@ -135,13 +148,15 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("amax", {{"x", x}});
   return extreme(ReduceKind::max, x, dims, keepdim);
 }
 Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("amin", {{"x", x}});
   return extreme(ReduceKind::min, x, dims, keepdim);
 }
-Tensor max(const Tensor& x) { return amax(x); }
-Tensor min(const Tensor& x) { return amin(x); }
+Tensor max(const Tensor& x) { return extreme_of_all(ReduceKind::max, x); }
+Tensor min(const Tensor& x) { return extreme_of_all(ReduceKind::min, x); }
 ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim) {
   return extreme_dim(core::ArgOp::max, x, dim, keepdim);
 }
@@ -149,6 +164,7 @@ ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim) {
   return extreme_dim(core::ArgOp::min, x, dim, keepdim);
 }
 Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  detail::check_defined("argmax", {{"x", x}});
   return position(core::ArgOp::max, x, dim, keepdim);
 }
 Tensor argmin(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
@@ -219,6 +220,7 @@ struct Norm : Op {
 }  // namespace
 
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("logsumexp", {{"x", x}});
   if (any_half(x)) {
     return in_float32("logsumexp", {x},
                       [=](const auto& in) { return logsumexp(in[0], dims, keepdim); });
@@ -228,6 +230,7 @@ Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor var(const Tensor& x, const VarOptions& options) {
+  detail::check_defined("var", {{"x", x}});
   if (any_half(x)) {
     return in_float32("var", {x}, [=](const auto& in) { return var(in[0], options); });
   }
@@ -235,6 +238,7 @@ Tensor var(const Tensor& x, const VarOptions& options) {
 }
 
 Tensor std(const Tensor& x, const VarOptions& options) {
+  detail::check_defined("std", {{"x", x}});
   if (any_half(x)) {
     return in_float32("std", {x}, [=](const auto& in) { return std(in[0], options); });
   }
@@ -246,6 +250,7 @@ StdMean std_mean(const Tensor& x, const VarOptions& options) {
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
+  detail::check_defined("norm", {{"x", x}});
   require_floating("norm", x);
   if (any_half(x)) {
     return in_float32("norm", {x}, [=](const auto& in) { return norm(in[0], p, dims, keepdim); });

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/reduce_ops.h>
@@ -112,10 +113,12 @@ Tensor logcumsumexp(const Tensor& x, int64_t dim) {
 }
 
 Tensor cumsum(const Tensor& x, int64_t dim) {
+  detail::check_defined("cumsum", {{"x", x}});
   return record(Cumsum(normalize_dim("cumsum", dim, x.ndim()), Direction::forward), x);
 }
 
 Tensor cumprod(const Tensor& x, int64_t dim) {
+  detail::check_defined("cumprod", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32("cumprod", {x}, [=](const auto& in) { return cumprod(in[0], dim); });
   }

@@ -1,4 +1,5 @@
 // Sorting: the derivative puts each gradient back where its value came from.
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/functions/reductions.h>
 
@@ -42,6 +43,7 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
 }
 
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
+  detail::check_defined("topk", {{"x", x}});
   const Order order = largest ? Order::descending : Order::ascending;
   return sorted(Sort(normalize_dim("topk", dim, x.ndim()), order, k), x);
 }

@@ -1,6 +1,7 @@
 // Sums and means, and sum_to, which undoes broadcasting.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
@@ -58,10 +59,12 @@ Tensor logical(core::ReduceKind op, const Tensor& x, const Dims& dims, bool keep
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("sum", {{"x", x}});
   return record(Sum(normalize_dims("sum", dims, x.ndim()), keepdim), x);
 }
 
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("mean", {{"x", x}});
   check(is_floating(x.dtype()), "mean: array is ", x.dtype(),
         "; convert to a floating dtype first");
   return record(Mean(normalize_dims("mean", dims, x.ndim()), keepdim), x);

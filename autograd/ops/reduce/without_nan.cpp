@@ -1,5 +1,6 @@
 // Reductions in a dtype, without NaN, and pairs of reductions.
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/reduce_ops.h>
 
@@ -7,21 +8,26 @@ namespace hero {
 
 // Sums of small integers are int64: converted back, they wrap as if added up in theirs.
 Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  detail::check_defined("sum", {{"x", x}});
   return sum(x.to(dtype), dims, keepdim).to(dtype);
 }
 Tensor sum(const Tensor& x, DType dtype) { return sum(x.to(dtype)).to(dtype); }
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  detail::check_defined("mean", {{"x", x}});
   return mean(x.to(dtype), dims, keepdim);
 }
 Tensor mean(const Tensor& x, DType dtype) { return mean(x.to(dtype)); }
 Tensor prod(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  detail::check_defined("prod", {{"x", x}});
   return prod(x.to(dtype), dims, keepdim).to(dtype);
 }
 Tensor prod(const Tensor& x, DType dtype) { return prod(x.to(dtype)).to(dtype); }
 Tensor cumsum(const Tensor& x, int64_t dim, DType dtype) {
+  detail::check_defined("cumsum", {{"x", x}});
   return cumsum(x.to(dtype), dim).to(dtype);
 }
 Tensor cumprod(const Tensor& x, int64_t dim, DType dtype) {
+  detail::check_defined("cumprod", {{"x", x}});
   return cumprod(x.to(dtype), dim).to(dtype);
 }
 Tensor softmax(const Tensor& x, int64_t dim, DType dtype) { return softmax(x.to(dtype), dim); }
@@ -52,6 +58,7 @@ Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
   return nanmean(x.to(dtype), dims, keepdim);
 }
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, DType dtype) {
+  detail::check_defined("norm", {{"x", x}});
   return norm(x.to(dtype), p, dims, keepdim);
 }
 

@@ -1,4 +1,5 @@
 // Dimensions moved, added and removed, by way of permute, reshape and expand.
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 
@@ -54,6 +55,7 @@ Tensor swapaxes(const Tensor& x, int64_t axis0, int64_t axis1) {
 Tensor swapdims(const Tensor& x, int64_t dim0, int64_t dim1) { return transpose(x, dim0, dim1); }
 
 Tensor squeeze(const Tensor& x, const std::vector<int64_t>& dims) {
+  detail::check_defined("squeeze", {{"x", x}});
   if (dims.empty()) return reshape(x, x.shape());
   const Dims named = detail::counted_dims("squeeze", dims, x.ndim());
   Shape shape;
@@ -98,6 +100,7 @@ Tensor view_as(const Tensor& x, const Tensor& other) { return x.view(other.shape
 Tensor reshape_as(const Tensor& x, const Tensor& other) { return reshape(x, other.shape()); }
 Tensor broadcast_to(const Tensor& x, const Shape& shape) { return expand(x, shape); }
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
+  detail::check_defined("broadcast_tensors", tensors);
   const Shape shape = common_shape("broadcast_tensors", tensors);
   std::vector<Tensor> result;
   for (const Tensor& tensor : tensors) result.push_back(expand(tensor, shape));

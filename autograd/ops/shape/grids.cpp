@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/allocator.h>
@@ -56,6 +57,7 @@ void choose(int64_t n, int64_t r, bool again, std::vector<int64_t>& chosen,
 }  // namespace
 
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Indexing indexing) {
+  detail::check_defined("meshgrid", tensors);
   check(!tensors.empty(), "meshgrid: no tensors");
   Shape shape;
   for (const Tensor& tensor : tensors) {
@@ -124,6 +126,7 @@ Tensor logspace(double start, double end, int64_t steps, double base,
 }
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
+  detail::check_defined("vander", {{"x", x}});
   check(x.ndim() >= 1, "vander: needs a vector: got shape ", x.shape());
   const int64_t columns = n.value_or(x.size(-1));
   check(columns >= 0, "vander: negative number of columns ", columns);

@@ -1,5 +1,6 @@
 // Joining tensors and taking them apart: each is the other's derivative.
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/allocator.h>
 #include <hero/core/backend.h>
@@ -136,6 +137,7 @@ int axis_of(const char* op, const Tensor& x, int64_t dim) {
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  detail::check_defined("cat", tensors);
   check(!tensors.empty(), "cat: the list of tensors is empty");
   int ndim = tensors[0].ndim();
   for (const Tensor& tensor : tensors) {
@@ -146,6 +148,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+  detail::check_defined("stack", tensors);
   check(!tensors.empty(), "stack: the list of tensors is empty");
   const int axis = normalize_dim("stack", dim, tensors[0].ndim() + 1);
   std::vector<Tensor> layers;

@@ -1,4 +1,5 @@
 // Joins and splits by other names, repeats, rotations, diagonals.
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/backend.h>
@@ -58,6 +59,7 @@ Tensor repeated_positions(const Tensor& repeats, int64_t count) {
 }  // namespace
 
 Tensor hstack(const std::vector<Tensor>& tensors) {
+  detail::check_defined("hstack", tensors);
   const std::vector<Tensor> parts = each(tensors, atleast_1d);
   return cat(parts, !parts.empty() && parts[0].ndim() == 1 ? 0 : 1);
 }

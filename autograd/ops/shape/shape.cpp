@@ -3,6 +3,7 @@
 #include <limits>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -211,6 +212,7 @@ Tensor diag(const Tensor& x, int64_t offset) {
 }
 
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
+  detail::check_defined("unfold", {{"x", x}});
   const int axis = normalize_dim("unfold", dim, x.ndim());
   if (x.ndim() > 0) return record(Unfold(axis, size, step), x);
   check(size >= 0 && size <= 1, "unfold: window of ", size, " does not fit a single number");
@@ -233,6 +235,7 @@ Tensor flip(const Tensor& x, const Dims& dims) {
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
+  detail::check_defined("roll", {{"x", x}});
   if (dims.empty()) {
     check(shifts.size() == 1, "roll: ", shifts.size(), " shifts without dims; give one, or dims");
     return reshape(roll(reshape(x, {x.numel()}), shifts, {0}), x.shape());
@@ -253,6 +256,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats) {
+  detail::check_defined("repeat", {{"x", x}});
   check(repeats.size() >= x.ndim(), "repeat: ", repeats.size(), " repeats for shape ", x.shape());
   const int lead = repeats.size() - x.ndim();
   Shape shape = Dims::filled(lead, 1);
@@ -292,6 +296,7 @@ Tensor triu(const Tensor& x, int64_t diagonal) {
 }
 
 Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, double value) {
+  detail::check_defined("pad", {{"x", x}});
   check(padding.size() % 2 == 0 && padding.size() <= 2 * static_cast<size_t>(x.ndim()),
         "pad: ", padding.size(), " widths for shape ", x.shape(), "; give pairs, last dim first");
   if (mode != PadMode::constant) return pad_by_position(x, padding, mode);

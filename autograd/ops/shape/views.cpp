@@ -2,6 +2,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
@@ -127,6 +128,7 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {
 Tensor expand(const Tensor& x, const Shape& shape) { return record(Expand(shape), x); }
 
 Tensor squeeze(const Tensor& x, int64_t dim) {
+  detail::check_defined("squeeze", {{"x", x}});
   Shape shape = x.shape();
   const int axis = normalize_dim("squeeze", dim, shape.size());
   if (shape.size() > 0 && shape[axis] == 1) shape.erase(axis);
@@ -134,6 +136,7 @@ Tensor squeeze(const Tensor& x, int64_t dim) {
 }
 
 Tensor squeeze(const Tensor& x) {
+  detail::check_defined("squeeze", {{"x", x}});
   Shape shape;
   for (int64_t size : x.shape()) {
     if (size != 1) shape.push_back(size);
@@ -149,6 +152,7 @@ Tensor unsqueeze(const Tensor& x, int64_t dim) {
 }
 
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
+  detail::check_defined("flatten", {{"x", x}});
   return reshape(x, x.array().flatten(start_dim, end_dim).shape());
 }
 
@@ -157,6 +161,7 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t 
 }
 
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  detail::check_defined("narrow", {{"x", x}});
   check(x.ndim() > 0, "narrow: a single number has nothing to narrow");
   const int64_t size = x.size(dim), first = start < 0 && start >= -size ? start + size : start;
   check(length >= 0 && first >= 0 && first <= size && length <= size - first, "narrow: ", length,
@@ -175,9 +180,11 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
 Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
 Tensor clone(const Tensor& x) { return record(Clone{}, x); }
 Tensor to(const Tensor& x, DType dtype) {
+  detail::check_defined("to", {{"x", x}});
   return dtype == x.dtype() ? x : record(Convert(dtype), x);
 }
 Tensor to(const Tensor& x, Device device) {
+  detail::check_defined("to", {{"x", x}});
   return device == x.device() ? x : record(Move(device), x);
 }
 

@@ -1,5 +1,6 @@
 // conv2d and conv1d, and the operations of conv.h.
 #include <hero/autograd/autocast.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
 #include <hero/autograd/ops/windows/conv.h>
@@ -134,6 +135,7 @@ Tensor detail::record_transposed(const Geometry& geometry, const std::vector<Ten
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv2dOptions& options) {
+  detail::check_defined("conv2d", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 3) return squeeze(conv2d(unsqueeze(x, 0), weight, bias, options), 0);
   return convolution({"conv2d", options.stride, options.padding, options.dilation, options.groups},
                      x, weight, bias);
@@ -141,6 +143,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const Conv2dOptions& options) {
+  detail::check_defined("conv2d_relu", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 3) return squeeze(conv2d_relu(unsqueeze(x, 0), weight, bias, options), 0);
   const detail::ConvolutionSpec spec{"conv2d", options.stride, options.padding, options.dilation,
                                      options.groups};
@@ -150,6 +153,7 @@ Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias,
 // An image of height 1.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv1dOptions& options) {
+  detail::check_defined("conv1d", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 2) return squeeze(conv1d(unsqueeze(x, 0), weight, bias, options), 0);
   check(x.ndim() == 3 && weight.ndim() == 3, "conv1d: x must be [N, C, L] and weight 3-D too: got ",
         x.shape(), " and ", weight.shape());

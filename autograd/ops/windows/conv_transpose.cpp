@@ -1,4 +1,5 @@
 // conv_transpose2d: the transpose of a convolution.
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/windows/conv.h>
 
@@ -6,6 +7,7 @@ namespace hero {
 
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dOptions& options) {
+  detail::check_defined("conv_transpose2d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv_transpose2d";
   if (x.ndim() == 3) return squeeze(conv_transpose2d(unsqueeze(x, 0), weight, bias, options), 0);
   const detail::ConvolutionSpec spec{kName, options.stride, options.padding, options.dilation,

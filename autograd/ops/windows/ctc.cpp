@@ -4,6 +4,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/index_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/shape_ops.h>
 
@@ -93,6 +94,10 @@ void check_lengths(const Tensor& log_probs, const Lengths& lengths) {
 
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CtcOptions& o) {
+  detail::check_defined("ctc_loss", {{"log_probs", log_probs},
+                                     {"targets", targets},
+                                     {"input_lengths", input_lengths},
+                                     {"target_lengths", target_lengths}});
   constexpr auto kName = "ctc_loss";
   check(log_probs.ndim() == 2 || log_probs.ndim() == 3, kName,
         ": log_probs must be [T, N, C] or [T, C]: got shape ", log_probs.shape());

@@ -2,6 +2,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -73,6 +74,7 @@ WindowPlaces window_places(const char* op, Pair size, Pair kernel, const UnfoldO
 }  // namespace
 
 Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& options) {
+  detail::check_defined("unfold", {{"x", x}});
   if (x.ndim() == 3) return squeeze(unfold(unsqueeze(x, 0), kernel_size, options), 0);
   check(x.ndim() == 4, "unfold: x must be [N, C, H, W] or [C, H, W]: got shape ", x.shape());
   check(is_floating(x.dtype()), "unfold: x is ", x.dtype(), "; convert it to a floating dtype");

@@ -4,6 +4,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/autograd/reduce_ops.h>
@@ -12,6 +13,7 @@
 namespace hero {
 
 Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
+  detail::check_defined("normalize", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32("normalize", {x},
                               [=](const auto& in) { return normalize(in[0], p, dim, eps); });
@@ -20,6 +22,7 @@ Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
 }
 
 Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double beta, double k) {
+  detail::check_defined("local_response_norm", {{"x", x}});
   check(x.ndim() >= 3, "local_response_norm: x must be [N, C, ..]: got shape ", x.shape());
   check(size > 0, "local_response_norm: size must be positive: ", size);
   if (detail::any_half(x)) {
@@ -37,12 +40,14 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double b
 
 // Groups of one channel.
 Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  detail::check_defined("instance_norm", {{"x", x}});
   check(x.ndim() >= 3, "instance_norm: x must be [N, C, ..]: got shape ", x.shape());
   return group_norm(x, x.size(1), weight, bias, eps);
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
                      const InstanceNormOptions& options) {
+  detail::check_defined("instance_norm", {{"x", x}});
   constexpr auto kName = "instance_norm";
   check(x.ndim() >= 3, kName, ": x must be [N, C, ..]: got shape ", x.shape());
   check(is_floating(x.dtype()), kName, ": x is ", x.dtype(), "; convert it to a floating dtype");

@@ -5,6 +5,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/shape_ops.h>
 
@@ -149,6 +150,7 @@ void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o)
 }  // namespace
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
+  detail::check_defined("grid_sample", {{"x", x}, {"grid", grid}});
   check_grid(x, grid, options);
   if (detail::any_half(x)) {
     return detail::in_float32("grid_sample", {x, grid}, [options](const auto& in) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/windows/resample.h>
 #include <hero/core/allocator.h>
@@ -223,6 +224,7 @@ Tensor resampled(const Tensor& x, const InterpolateOptions& options) {
 }  // namespace
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
+  detail::check_defined("interpolate", {{"x", x}});
   check_options(x, options);
   if (detail::any_half(x)) {
     return detail::in_float32("interpolate", {x},

@@ -4,8 +4,10 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/op.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/windows/cells.h>
 #include <hero/core/allocator.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -207,11 +209,13 @@ PoolOptions flat_options(int64_t kernel_size, const Pool1dOptions& options) {
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options) {
+  detail::check_defined("max_pool2d", {{"x", x}});
   return max_pool2d_with_indices(x, kernel_size, options).values;
 }
 
 ValuesIndices max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
                                       const PoolOptions& options) {
+  detail::check_defined("max_pool2d", {{"x", x}});
   constexpr auto kName = "max_pool2d";
   if (x.ndim() == 3) {
     const ValuesIndices found = max_pool2d_with_indices(unsqueeze(x, 0), kernel_size, options);
@@ -225,6 +229,7 @@ ValuesIndices max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
 }
 
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options) {
+  detail::check_defined("avg_pool2d", {{"x", x}});
   constexpr auto kName = "avg_pool2d";
   if (x.ndim() == 3) return squeeze(avg_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
   check_image(kName, x);
@@ -242,13 +247,14 @@ Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
 // Cells of equal size are a pooling; else a mean over a rectangle is one over rows of one over
 // columns.
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
+  detail::check_defined("adaptive_avg_pool2d", {{"x", x}});
   constexpr auto kName = "adaptive_avg_pool2d";
   if (x.ndim() == 3) return squeeze(adaptive_avg_pool2d(unsqueeze(x, 0), output_size), 0);
   check_image(kName, x);
   const int64_t height = x.size(2), width = x.size(3);
   const auto [rows, columns] = whole_where_absent(output_size, x);
-  check(rows > 0 && columns > 0 && height > 0 && width > 0, kName, ": sizes must be positive: x ",
-        x.shape(), ", output_size ", Shape{rows, columns});
+  detail::check_cells(kName, x, {rows, columns});
+  if (rows == 0 || columns == 0) return detail::no_cells(x, {rows, columns});
   if (height % rows == 0 && width % columns == 0) {
     return avg_pool2d(x, {height / rows, width / columns});
   }
@@ -266,6 +272,7 @@ Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& opt
 
 ValuesIndices max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
                                       const Pool1dOptions& options) {
+  detail::check_defined("max_pool1d", {{"x", x}});
   check_line("max_pool1d", x);
   const ValuesIndices found = max_pool2d_with_indices(unsqueeze(x, -2), {1, kernel_size},
                                                       flat_options(kernel_size, options));
@@ -273,12 +280,14 @@ ValuesIndices max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
 }
 
 Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {
+  detail::check_defined("avg_pool1d", {{"x", x}});
   check_line("avg_pool1d", x);
   return squeeze(avg_pool2d(unsqueeze(x, -2), {1, kernel_size}, flat_options(kernel_size, options)),
                  -2);
 }
 
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
+  detail::check_defined("adaptive_avg_pool1d", {{"x", x}});
   check_line("adaptive_avg_pool1d", x);
   return squeeze(adaptive_avg_pool2d(unsqueeze(x, -2), {1, output_size}), -2);
 }

@@ -2,6 +2,7 @@
 // pooling goes over planes and then over the depth.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/ops/windows/conv3d.h>
@@ -308,12 +309,14 @@ std::vector<int64_t> same_padding(const char* op, const Tensor& weight,
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
               int64_t dilation, int64_t groups) {
+  detail::check_defined("conv1d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv1d(same ? pad(x, same_padding("conv1d", weight, {dilation})) : x, weight, bias,
                 {.dilation = dilation, .groups = groups});
 }
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
               Pair dilation, int64_t groups) {
+  detail::check_defined("conv2d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv2d(same ? pad(x, same_padding("conv2d", weight, {dilation[0], dilation[1]})) : x,
                 weight, bias, {.dilation = dilation, .groups = groups});

@@ -216,3 +216,14 @@ TEST_CASE("cells name the weight that does not fit") {
   weights.b_ih = weights.b_hh = {};
   CHECK(lstm_cell(x, {h, h}, weights).c.shape() == Shape{2, 4});
 }
+
+TEST_CASE("rms_norm takes the shape over which it normalises") {
+  const Tensor x = randn({4, 2, 3}), weight = rand({2, 3}), one = rand({3});
+  const Tensor flat = rms_norm(reshape(x, {4, 6}), reshape(weight, {6}), 0.125);
+  CHECK(equal(rms_norm(x, {2, 3}, weight, 0.125), reshape(flat, {4, 2, 3})));
+  CHECK(equal(rms_norm(x, {3}, one), rms_norm(x, one)));
+  CHECK(equal(rms_norm(x, Shape{3}), rms_norm(x)));
+  CHECK(equal(rms_norm(x, {}, 0.5), rms_norm(x, Tensor(), 0.5)));
+  CHECK_THROWS_WITH(rms_norm(x, {4, 3}), ContainsSubstring("normalized_shape [4, 3] must be"));
+  CHECK_THROWS_WITH(rms_norm(x, {2, 3}, one), ContainsSubstring("weight of shape [3]"));
+}

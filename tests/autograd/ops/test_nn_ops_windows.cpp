@@ -5,7 +5,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/gradcheck.h>
-#include <hero/autograd/nn_ops.h>
+#include <hero/autograd/image_ops.h>
 #include <hero/core/ledger.h>
 #include <hero/core/thread_pool.h>
 
@@ -213,5 +213,48 @@ TEST_CASE("pooling says what does not fit") {
   CHECK_THROWS_WITH(avg_pool2d(x, {2, 2}, {.dilation = {2, 2}}),
                     ContainsSubstring("dilation is for max_pool2d only"));
   CHECK_THROWS_WITH(max_pool2d(zeros({4, 4}), {2, 2}), ContainsSubstring("[N, C, H, W]"));
-  CHECK_THROWS_WITH(adaptive_avg_pool2d(x, {0, 1}), ContainsSubstring("must be positive"));
+  CHECK_THROWS_WITH(adaptive_avg_pool2d(x, {-2, 1}), ContainsSubstring("must not be negative"));
+}
+
+TEST_CASE("one number stands for all dimensions of a window") {
+  const Tensor x = randn({2, 3, 6, 6}), volume = randn({2, 3, 4, 4, 4});
+  CHECK(equal(max_pool2d(x, 2), max_pool2d(x, {2, 2})));
+  CHECK(equal(avg_pool2d(x, 3, {.stride = 1, .padding = 1}),
+              avg_pool2d(x, {3, 3}, {.stride = Pair{1, 1}, .padding = {1, 1}})));
+  CHECK(equal(adaptive_avg_pool2d(x, 4), adaptive_avg_pool2d(x, {4, 4})));
+  CHECK(equal(adaptive_max_pool2d(x, -1), x));
+  CHECK(equal(lp_pool2d(x, 1.0, 2), lp_pool2d(x, 1.0, {2, 2})));
+  CHECK(equal(upsample_nearest2d(x, 12), upsample_nearest2d(x, {12, 12})));
+  CHECK(equal(max_pool3d(volume, 2), max_pool3d(volume, {2, 2, 2})));
+  CHECK(equal(avg_pool3d(volume, 2, {.stride = 1}),
+              avg_pool3d(volume, {2, 2, 2}, {.stride = Triple{1, 1, 1}})));
+  CHECK(equal(adaptive_avg_pool3d(volume, 2), adaptive_avg_pool3d(volume, {2, 2, 2})));
+  CHECK(equal(fold(unfold(x, 2, {.stride = 2}), 6, 2, {.stride = 2}), x));
+  const ValuesIndices found = max_pool2d_with_indices(x, 2);
+  CHECK(max_unpool2d(found.values, found.indices, 6).shape() == x.shape());
+  const Tensor weight = randn({3, 3, 3, 3});
+  CHECK(equal(conv2d(x, weight, {}, {.stride = 2, .padding = 1}),
+              conv2d(x, weight, {}, {.stride = {2, 2}, .padding = {1, 1}})));
+  const auto [height, width] = Pair(3);
+  CHECK(height == 3);
+  CHECK(width == 3);
+}
+
+TEST_CASE("adaptive pools to a size of 0 give nothing, with zeros as the gradient") {
+  const Tensor x = randn({2, 3, 4, 5}).requires_grad_();
+  CHECK(adaptive_avg_pool2d(x, 0).shape() == Shape{2, 3, 0, 0});
+  CHECK(adaptive_avg_pool2d(x[0], {2, 0}).shape() == Shape{3, 2, 0});
+  const ValuesIndices found = adaptive_max_pool2d_with_indices(x, {0, 7});
+  CHECK(found.values.shape() == Shape{2, 3, 0, 7});
+  CHECK(found.indices.shape() == Shape{2, 3, 0, 7});
+  CHECK(adaptive_avg_pool1d(x[0], 0).shape() == Shape{3, 4, 0});
+  CHECK(adaptive_max_pool1d(x[0], 0).shape() == Shape{3, 4, 0});
+  CHECK(adaptive_avg_pool3d(unsqueeze(x, 0), {0, 1, 2}).shape() == Shape{1, 2, 0, 1, 2});
+  CHECK(adaptive_max_pool3d(unsqueeze(x, 0), {1, 0, 2}).shape() == Shape{1, 2, 1, 0, 2});
+  (adaptive_avg_pool2d(x, {0, 2}).sum() + adaptive_max_pool2d(x, {3, 0}).sum()).backward();
+  CHECK(equal(x.grad(), zeros_like(x)));
+  CHECK_THROWS_WITH(adaptive_avg_pool2d(x, -2),
+                    ContainsSubstring("output_size must not be negative"));
+  CHECK_THROWS_WITH(adaptive_max_pool2d(zeros({2, 3, 0, 4}), 2),
+                    ContainsSubstring("x has no pixels"));
 }
