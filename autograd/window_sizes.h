@@ -31,10 +31,12 @@ using Triple = WindowSizes<3>;
 
 }  // namespace hero
 
-/// Lets a program write `const auto [height, width] = pair`.
+/// \cond
+// Lets a program write `const auto [height, width] = pair`.
 template <size_t N>
 struct std::tuple_size<hero::WindowSizes<N>> : std::integral_constant<size_t, N> {};
 template <size_t I, size_t N>
 struct std::tuple_element<I, hero::WindowSizes<N>> {
   using type = int64_t;
 };
+/// \endcond
