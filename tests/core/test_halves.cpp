@@ -3,6 +3,7 @@
 
 #include "support/arrays.h"
 #include "support/catch.h"
+#include "support/half_products.h"
 
 #include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
@@ -16,14 +17,6 @@ using namespace hero;
 using namespace hero::core;
 using namespace hero::test;
 using cpu::Level;
-
-struct OrderScope {
-  HalfProducts before = half_products();
-  explicit OrderScope(HalfProducts order) { set_half_products(order); }
-  ~OrderScope() { set_half_products(before); }
-  OrderScope(const OrderScope&) = delete;
-  OrderScope& operator=(const OrderScope&) = delete;
-};
 
 Array activated(Activation activation, const Array& z) {
   const Array out = z.clone();
@@ -42,7 +35,7 @@ Array sums_of(const Array& x, const Array& w) {
 }
 
 TEST_CASE("portable products of bfloat16 are those of float32, rounded", "[core][half]") {
-  const OrderScope portable(HalfProducts::portable);
+  const HalfProductsScope portable(HalfProducts::portable);
   REQUIRE(!native_half_products());
   const Array a = noise({3, 40, 700}, kBFloat16, 1), b = noise({3, 700, 50}, kBFloat16, 2);
   REQUIRE(same(matmul(a, b), matmul(a.to(kFloat32), b.to(kFloat32)).to(kBFloat16)));
@@ -70,7 +63,7 @@ TEST_CASE("products of bfloat16 are rounded once, batched and of views too", "[c
 TEST_CASE("a matrix of halves that is packed once has the products of one that is not",
           "[core][half]") {
   for (const HalfProducts order : {HalfProducts::native, HalfProducts::portable}) {
-    const OrderScope scope(order);
+    const HalfProductsScope scope(order);
     for (const DType dtype : {kBFloat16, kFloat16}) {
       for (const Shape& s : {Shape{1, 1, 1}, Shape{3, 31, 7}, Shape{9, 100, 64},
                              Shape{45, 33, 1025}, Shape{33, 530, 4200}}) {
@@ -96,7 +89,7 @@ TEST_CASE("a matrix of halves that is packed once has the products of one that i
 
 TEST_CASE("what follows a product of bfloat16 is done on its float32 sums", "[core][half]") {
   for (const HalfProducts order : {HalfProducts::native, HalfProducts::portable}) {
-    const OrderScope scope(order);
+    const HalfProductsScope scope(order);
     for (const Activation activation :
          {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh}) {
       for (const int64_t n : {1, 31, 64, 70}) {

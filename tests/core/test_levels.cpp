@@ -13,6 +13,7 @@
 #include "support/arrays.h"
 #include "support/catch.h"
 #include "support/functors.h"
+#include "support/half_products.h"
 
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/codec.h>
@@ -192,11 +193,7 @@ TEST_CASE("levels: products have the same bits", "[core][gemm]") {
 }
 
 TEST_CASE("levels: portable products of halves have the same bits", "[core][gemm]") {
-  struct PortableScope {
-    PortableScope() { set_half_products(HalfProducts::portable); }
-    ~PortableScope() { set_half_products(before); }
-    HalfProducts before = half_products();
-  } scope;
+  const test::HalfProductsScope scope(HalfProducts::portable);
   for (const DType dtype : {kBFloat16, kFloat16}) {
     const Array a = noise({3, 37, 300}, dtype, 1), b = noise({3, 300, 29}, dtype, 2);
     compare("matmul of halves", [&](Backend& backend) {

@@ -2,6 +2,7 @@
 #include <map>
 
 #include <support/catch.h>
+#include <support/half_products.h>
 #include <support/work.h>
 
 #include <hero/core/half_products.h>
@@ -93,11 +94,7 @@ TEST_CASE("work: halves on meta are a GPU's where they are planned for one, else
     return sum.flops[dtype];
   };
   CHECK((flops_of(kFloat32) == 0) == native_half_products());  // where the CPU multiplies them
-  struct PortableScope {
-    PortableScope() { set_half_products(HalfProducts::portable); }
-    ~PortableScope() { set_half_products(before); }
-    HalfProducts before = half_products();
-  } scope;
+  const test::HalfProductsScope scope(HalfProducts::portable);
   CHECK(core::kernels_of(kMeta) == DeviceType::cpu);
   CHECK(core::kernels_of(kCpu) == DeviceType::cpu);
   CHECK(flops_of(kFloat32) > 0);

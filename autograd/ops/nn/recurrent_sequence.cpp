@@ -90,6 +90,10 @@ struct Sequence : MultiOp {
   }
   static Array flat(const Array& x) { return x.reshape({x.size(0) * x.size(1), x.size(2)}); }
 
+  // Memory of its own.
+  static Array own(const Array& x, DType dtype) {
+    return x.dtype() == dtype ? x.clone() : x.to(dtype);
+  }
   static DType wide_of(const Array& x) { return detail::fused_dtype(x.dtype(), x.device()); }
   static Array product(const Array& a, const Array& b) {
     if (wide_of(a) == a.dtype()) return core::matmul(a, b);
@@ -144,8 +148,7 @@ struct Sequence : MultiOp {
     const Array output = states.slice(0, after(0), after(0) + count);
     std::vector<Array> outputs{output, states.select(0, after(nth(count - 1, count))).clone()};
     if (cell == Cell::lstm) {
-      const Array last = cells.select(0, after(nth(count - 1, count)));
-      outputs.push_back(last.dtype() == output.dtype() ? last.clone() : last.to(output.dtype()));
+      outputs.push_back(own(cells.select(0, after(nth(count - 1, count))), output.dtype()));
     }
     put_away();
     return outputs;
@@ -219,8 +222,7 @@ struct Sequence : MultiOp {
     if (i >= grads.size() || !grads[i].defined()) {
       return Array::zeros(like.shape(), wide, like.device());
     }
-    const Array g = grads[i].array();
-    return g.dtype() == wide ? g.clone() : g.to(wide);
+    return own(grads[i].array(), wide);
   }
 
   Back walk_back(const Array& w_hh, const Grads& grads) const {

@@ -1,6 +1,7 @@
 // Networks of convolutions in bfloat16: products of halves as they are, and norms and pooling that
 // read and write halves. core/test_convolve_bf16.cpp compares the products with sums in scalars.
 #include "support/catch.h"
+#include "support/half_products.h"
 #include "support/work.h"
 
 #include <hero/autograd/autocast.h>
@@ -14,11 +15,6 @@
 using namespace hero;
 
 namespace {
-
-struct Portable {
-  Portable() { set_half_products(HalfProducts::portable); }
-  ~Portable() { set_half_products(HalfProducts::native); }
-};
 
 Tensor halves(const Shape& shape) { return randn(shape).to(kBFloat16).detach(); }
 
@@ -60,7 +56,7 @@ TEST_CASE("a convolution of bfloat16 is rounded once, in either order of its pro
     const Tensor g = halves(conv2d(x, w, bias, shapes.options).shape());
     const auto wide = run(x.to(kFloat32), w.to(kFloat32), bias.to(kFloat32), g, shapes.options);
     {
-      const Portable portable;
+      const test::HalfProductsScope portable(HalfProducts::portable);
       const auto found = run(x, w, bias, g, shapes.options);
       for (size_t i = 0; i < found.size(); ++i) CHECK(equal(found[i], wide[i].to(kBFloat16)));
     }
@@ -98,7 +94,7 @@ TEST_CASE("a transposed convolution of bfloat16 is rounded once") {
     const Tensor wide =
         conv_transpose2d(x.to(kFloat32), w.to(kFloat32), bias.to(kFloat32), options);
     CHECK(distance(conv_transpose2d(x, w, bias, options), wide) < 0x1p-8);
-    const Portable portable;
+    const test::HalfProductsScope portable(HalfProducts::portable);
     CHECK(equal(conv_transpose2d(x, w, bias, options), wide.to(kBFloat16)));
   }
 }

@@ -1,9 +1,9 @@
 // Recurrent layers over whole sequences beside their steps; halves beside their definition.
 #include "autograd/ops/fused.h"
+#include "support/half_products.h"
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/ops.h>
-#include <hero/core/half_products.h>
 
 using namespace hero;
 using namespace hero::test;
@@ -99,14 +99,6 @@ namespace {
 
 constexpr Cell kCells[] = {Cell::tanh, Cell::relu, Cell::lstm, Cell::gru};
 
-struct OrderScope {
-  HalfProducts before = half_products();
-  explicit OrderScope(HalfProducts order) { set_half_products(order); }
-  ~OrderScope() { set_half_products(before); }
-  OrderScope(const OrderScope&) = delete;
-  OrderScope& operator=(const OrderScope&) = delete;
-};
-
 // Weights and states of the size that layers have.
 Tensors tame(const std::vector<Shape>& shapes, DType dtype) {
   Tensors inputs;
@@ -126,7 +118,7 @@ Tensors widened(const Tensors& inputs) {
 
 TEST_CASE("a sequence of halves computes in float32 and rounds its states and gradients") {
   for (const HalfProducts order : {HalfProducts::native, HalfProducts::portable}) {
-    const OrderScope scope(order);
+    const HalfProductsScope scope(order);
     for (const Cell cell : kCells) {
       for (const DType dtype : {kBFloat16, kFloat16}) {
         for (const TimeOrder time : {TimeOrder::forward, TimeOrder::reverse}) {
