@@ -75,7 +75,8 @@ class Part {
     in_place_ = p_.rows == nullptr && p_.a.cs == 1 && p_.k % 2 == 0 && bytes % 4096 != 0;
     // Some more than the pairs, for the same reason.
     row_words_ = by_rows_ ? parts_for(depth_ / 2, 16) * 16 + 16 : 0;
-    panel_size_ = kernel_.rows * (by_rows_ ? row_words_ : depth_ / 2);
+    panel_size_ =
+        by_rows_ ? kernel_.rows * row_words_ : kernel_.rows * depth_ / 2 + bf16::kPackSlack;
     tile_ = kernel_.rows * kBf16Columns;
     const int64_t a_size = in_place_ ? 0 : row_panels_ * panel_size_ + bf16::kPackSlack;
     const int64_t b_size = p_.packed_b != nullptr ? 0 : kBf16Columns * depth_ / 2;
@@ -98,15 +99,20 @@ class Part {
 
  private:
   void pack_a(int64_t first, int64_t length) const {
-    for (int64_t i = 0; i < row_panels_; ++i) {
-      const auto [begin, end] = even_part(m_, row_panels_, i);
-      uint32_t* const to = scratch_->data() + i * panel_size_;
-      if (p_.rows != nullptr) {
-        p_.rows->copy(top_ + begin, end - begin, first, length, to, row_words_);
-        continue;
+    // Rows that lie across memory share its cache lines: all panels take some steps, then the next.
+    const int64_t piece = p_.a.cs == 1 || by_rows_ ? length : kPackedSteps;
+    for (int64_t q = 0; q < length; q += piece) {
+      for (int64_t i = 0; i < row_panels_; ++i) {
+        const auto [begin, end] = even_part(m_, row_panels_, i);
+        uint32_t* const to = scratch_->data() + i * panel_size_;
+        if (p_.rows != nullptr) {
+          p_.rows->copy(top_ + begin, end - begin, first, length, to, row_words_);
+          continue;
+        }
+        kernel_.pack_rows(end - begin, std::min(piece, length - q),
+                          p_.a.data + (top_ + begin) * p_.a.rs + (first + q) * p_.a.cs, p_.a.rs,
+                          p_.a.cs, to + q / 2 * kernel_.rows, row_words_);
       }
-      kernel_.pack_rows(end - begin, length, p_.a.data + (top_ + begin) * p_.a.rs + first * p_.a.cs,
-                        p_.a.rs, p_.a.cs, to, row_words_);
     }
   }
 

@@ -1,6 +1,4 @@
 // Where the sums of products of bfloat16 go: into arrays of float32, or of bfloat16, rounded.
-#include <algorithm>
-
 #include <hero/core/cpu/products/gemm_bf16.h>
 #include <hero/core/cpu/products/gemm_bf16_kernel.h>
 
@@ -17,10 +15,9 @@ class IntoFloats final : public Bf16Sums {
       float* const to = c_ + (row + i) * c_rs_ + column;
       const float* const from = sums + i * step;
       if (add_) {
-#pragma GCC ivdep
-        for (int64_t j = 0; j < columns; ++j) to[j] += from[j];
+        each_column(columns, [=](int64_t j) { to[j] += from[j]; });
       } else {
-        std::copy_n(from, columns, to);
+        each_column(columns, [=](int64_t j) { to[j] = from[j]; });
       }
     }
   }
