@@ -169,7 +169,8 @@ enum class CellKind : uint8_t { lstm, gru };
 /// One step of a recurrent cell for N sequences with H hidden units, in which all matrix products
 /// have been computed. All arrays are contiguous. A row of gates consists of blocks of H columns in
 /// the order i, f, g, o (lstm) or r, z, n (gru), which is PyTorch's. All have one dtype, but for
-/// halves on the CPU, which are h, h_before, g_of_x and g_of_h alone: the others are float32 there.
+/// halves on the CPU, which are h, h_before, g_output, g_of_x and g_of_h alone: the others are
+/// float32 there.
 struct CellStep {
   Array of_x;      ///< [N, gates * H]: products with x, plus biases; becomes the gates' values
   Array of_h;      ///< [N, gates * H]: products with h_before; for gru, plus their bias
@@ -185,9 +186,11 @@ struct CellStepBack {
   Array of_h;         ///< for gru only, which needs its block n
   Array h_before;     ///< [N, H], for gru only
   Array c_before, c;  ///< [N, H], for lstm only
-  Array g_h;          ///< [N, H]: the gradient of h
-  /// lstm: holds the gradient of c [N, H] and becomes that of c_before. gru: set to the part of
-  /// h_before's gradient [N, H] that does not go through a product.
+  /// [N, H]: the gradient of h from the step after it. For gru, g_c is to be added to it.
+  Array g_h;
+  Array g_output;  ///< [N, H], or undefined: what else is to be added, h being an output as well
+  /// lstm: holds the gradient of c [N, H] and becomes that of c_before. gru: holds the part of h's
+  /// gradient that did not go through a product, and becomes that of h_before's.
   Array g_c;
   Array g_of_x;  ///< result [N, gates * H]
   Array g_of_h;  ///< result [N, gates * H], for gru only: lstm's would equal g_of_x

@@ -227,8 +227,8 @@ class AskingBackend : public Backend {
     if (inner_ != nullptr) inner_->recurrent_cell(kind, step);
   }
   void recurrent_cell_backward(CellKind kind, const CellStepBack& step) override {
-    ask_for_all(step.gates, step.of_h, step.h_before, step.c_before, step.c, step.g_h, step.g_c,
-                step.g_of_x, step.g_of_h);
+    ask_for_all(step.gates, step.of_h, step.h_before, step.c_before, step.c, step.g_h,
+                step.g_output, step.g_c, step.g_of_x, step.g_of_h);
     if (inner_ != nullptr) inner_->recurrent_cell_backward(kind, step);
   }
   void encode(Codec codec, const Array& x, int64_t row, const Array& bytes,

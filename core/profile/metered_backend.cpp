@@ -309,7 +309,8 @@ class MeteredBackend final : public Backend {
     inner_.recurrent_cell(kind, step);
   }
   void recurrent_cell_backward(CellKind kind, const CellStepBack& step) override {
-    const int64_t bytes = 3 * step.gates.nbytes() + 4 * step.g_h.nbytes();
+    const int64_t bytes = 3 * step.gates.nbytes() + 4 * step.g_h.nbytes() +
+                          (step.g_output.defined() ? step.g_output.nbytes() : 0);
     charge({.dtype = step.g_h.dtype(), .flops = 6 * step.gates.numel(), .bytes = bytes});
     const WorkScope inside(nullptr);
     inner_.recurrent_cell_backward(kind, step);

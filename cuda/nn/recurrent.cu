@@ -47,18 +47,20 @@ __global__ void lstm_kernel(T* gates, const T* of_h, const T* c_before, T* h, T*
   }
 }
 
+// g_output may be null.
 template <class T>
 __global__ void lstm_backward_kernel(const T* gates, const T* c_before, const T* c, const T* g_h,
-                                     T* g_c, T* g_sums, Divider hidden, uint32_t first,
-                                     uint32_t count) {
+                                     const T* g_output, T* g_c, T* g_sums, Divider hidden,
+                                     uint32_t first, uint32_t count) {
   using C = ComputeOf<T>;
   for (uint32_t e = static_cast<uint32_t>(global_thread()); e < count;
        e += static_cast<uint32_t>(grid_threads())) {
     const Place place(e, first, hidden);
     const auto gate = [&](int block) { return convert<C>(gates[place.at(block, 4)]); };
     const auto one = [&](const T* from) { return convert<C>(from[place.at()]); };
+    const C whole = g_output != nullptr ? one(g_h) + one(g_output) : one(g_h);
     const auto back = k::lstm_gradients<C>({gate(0), gate(1), gate(2), gate(3)}, one(c_before),
-                                           one(c), one(g_h), one(g_c));
+                                           one(c), whole, one(g_c));
     g_sums[place.at(0, 4)] = convert<T>(back.sums.i);
     g_sums[place.at(1, 4)] = convert<T>(back.sums.f);
     g_sums[place.at(2, 4)] = convert<T>(back.sums.g);
@@ -87,16 +89,18 @@ __global__ void gru_kernel(T* gates, const T* of_h, const T* h_before, T* h, Div
 
 template <class T>
 __global__ void gru_backward_kernel(const T* gates, const T* of_h, const T* h_before, const T* g_h,
-                                    T* g_direct, T* g_of_x, T* g_of_h, Divider hidden,
-                                    uint32_t first, uint32_t count) {
+                                    const T* g_output, T* g_direct, T* g_of_x, T* g_of_h,
+                                    Divider hidden, uint32_t first, uint32_t count) {
   using C = ComputeOf<T>;
   for (uint32_t e = static_cast<uint32_t>(global_thread()); e < count;
        e += static_cast<uint32_t>(grid_threads())) {
     const Place place(e, first, hidden);
     const auto gate = [&](int block) { return convert<C>(gates[place.at(block, 3)]); };
-    const auto back =
-        k::gru_gradients<C>({gate(0), gate(1), gate(2)}, convert<C>(of_h[place.at(2, 3)]),
-                            convert<C>(h_before[place.at()]), convert<C>(g_h[place.at()]));
+    const auto one = [&](const T* from) { return convert<C>(from[place.at()]); };
+    C whole = one(g_h) + one(g_direct);
+    if (g_output != nullptr) whole += one(g_output);
+    const auto back = k::gru_gradients<C>({gate(0), gate(1), gate(2)},
+                                          convert<C>(of_h[place.at(2, 3)]), one(h_before), whole);
     g_of_x[place.at(0, 3)] = g_of_h[place.at(0, 3)] = convert<T>(back.r);
     g_of_x[place.at(1, 3)] = g_of_h[place.at(1, 3)] = convert<T>(back.z);
     g_of_x[place.at(2, 3)] = convert<T>(back.n_of_x);
@@ -143,14 +147,17 @@ void CudaBackend::recurrent_cell_backward(CellKind kind, const CellStepBack& s) 
   if (s.g_h.numel() == 0) return;
   const DeviceGuard guard(index_);
   const char* op = kind == CellKind::lstm ? "lstm_backward" : "gru_backward";
+  const Array& output = s.g_output;
   each_run_of_rows(op, s.g_h, [&]<class T>(TypeTag<T>, Divider hidden, uint32_t first, uint32_t n) {
     if (kind == CellKind::lstm) {
       launch(op, lstm_backward_kernel<T>, loop_blocks(n), dim3(kThreads), 0, in<T>(s.gates),
-             in<T>(s.c_before), in<T>(s.c), in<T>(s.g_h), in<T>(s.g_c), in<T>(s.g_of_x), hidden,
+             in<T>(s.c_before), in<T>(s.c), in<T>(s.g_h),
+             output.defined() ? in<T>(output) : nullptr, in<T>(s.g_c), in<T>(s.g_of_x), hidden,
              first, n);
     } else {
       launch(op, gru_backward_kernel<T>, loop_blocks(n), dim3(kThreads), 0, in<T>(s.gates),
-             in<T>(s.of_h), in<T>(s.h_before), in<T>(s.g_h), in<T>(s.g_c), in<T>(s.g_of_x),
+             in<T>(s.of_h), in<T>(s.h_before), in<T>(s.g_h),
+             output.defined() ? in<T>(output) : nullptr, in<T>(s.g_c), in<T>(s.g_of_x),
              in<T>(s.g_of_h), hidden, first, n);
     }
   });

@@ -95,37 +95,46 @@ struct Sequence : MultiOp {
     return x.dtype() == dtype ? x.clone() : x.to(dtype);
   }
   static DType wide_of(const Array& x) { return detail::fused_dtype(x.dtype(), x.device()); }
-  static Array product(const Array& a, const Array& b) {
-    if (wide_of(a) == a.dtype()) return core::matmul(a, b);
-    if (!detail::is_native_half(a.dtype(), a.device())) {
-      return core::matmul(a.to(wide_of(a)), b.to(wide_of(a)));
+
+  // The sums over x, with every bias that may be added to them.
+  struct SumsOfX {
+    Array x, bias;
+    core::PackedMatrix w;
+    int64_t at_once;  // steps
+  };
+  SumsOfX sums_of_x(std::span<const Array> in) const {
+    const auto at = static_cast<size_t>(weights_at());
+    core::Backend& device = core::backend(in[0].device());
+    SumsOfX sums{in[0].contiguous(), {}, device.pack_matrix(in[at].t()), in[0].size(0)};
+    // On the CPU the sums are in its caches when their step reads them.
+    constexpr int64_t kRowsAtOnce = 128;
+    if (in[0].device() == kCpu) {
+      sums.at_once = std::max<int64_t>(1, kRowsAtOnce / std::max<int64_t>(1, in[0].size(1)));
     }
-    const Array sums = Array::empty({a.size(0), b.size(1)}, wide_of(a), a.device());
-    core::backend(a.device()).matmul(a.unsqueeze(0), b.unsqueeze(0), sums.unsqueeze(0));
+    if (!has_bias) return sums;
+    // In a gru the reset gate multiplies the bias of its last block.
+    sums.bias = detail::fused_operand(in[at + 2]);
+    if (cell != Cell::gru) {
+      sums.bias = core::map<k::Add>(sums.bias, detail::fused_operand(in[at + 3]));
+    }
     return sums;
   }
-
-  // The sums over x of all steps, with every bias that may be added to them.
-  Array sums_of_x(std::span<const Array> in) const {
-    const int at = weights_at();
-    const Array x = in[0].contiguous();
-    const Array sums = product(flat(x), in[static_cast<size_t>(at)].t());
-    if (has_bias) {
-      // In a gru the reset gate multiplies the bias of its last block.
-      Array bias = detail::fused_operand(in[static_cast<size_t>(at) + 2]);
-      if (cell != Cell::gru) {
-        bias = core::map<k::Add>(bias, detail::fused_operand(in[static_cast<size_t>(at) + 3]));
-      }
-      core::backend(x.device()).bias_activation(core::Activation::none, &bias, sums, sums);
-    }
-    return sums.reshape({x.size(0), x.size(1), sums.size(1)});
+  // Those of the i-th step, in the order of the walk, and of some after it.
+  void add_up(const SumsOfX& sums, int64_t i) const {
+    const int64_t count = gates.size(0), steps = std::min(sums.at_once, count - i);
+    const int64_t first = order == TimeOrder::forward ? i : count - i - steps;
+    const Array to = flat(gates.slice(0, first, first + steps));
+    core::Backend& device = core::backend(to.device());
+    device.matmul_packed(flat(sums.x.slice(0, first, first + steps)), sums.w, to);
+    if (has_bias) device.bias_activation(core::Activation::none, &sums.bias, to, to);
   }
 
   std::vector<Array> forward(std::span<const Array> in) {
     const int64_t count = in[0].size(0), rows = in[1].size(0), hidden = in[1].size(1);
     const auto at = static_cast<size_t>(weights_at());
     core::Backend& device = core::backend(in[0].device());
-    gates = sums_of_x(in);
+    const SumsOfX sums_of = sums_of_x(in);
+    gates = Array::empty({count, rows, in[at].size(0)}, wide_of(in[0]), in[0].device());
     states = Array::empty({count + 1, rows, hidden}, in[1].dtype(), in[1].device());
     device.copy(in[1], states.select(0, before(nth(0, count))));
     if (cell == Cell::lstm) {
@@ -138,6 +147,7 @@ struct Sequence : MultiOp {
     const Array bias = has_bias && keeps ? detail::fused_operand(in[at + 3]) : Array();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t t = nth(i, count);
+      if (i % sums_of.at_once == 0) add_up(sums_of, i);
       const Array sums = of_h.select(0, keeps ? t : 0);
       device.matmul_packed(states.select(0, before(t)), w, sums);
       if (bias.defined()) {
@@ -213,7 +223,7 @@ struct Sequence : MultiOp {
   // Backwards in time: gradients of the sums of every step, and of the first state.
   struct Back {
     Array of_x, of_h;  // [T, N, G H], of x's dtype; the same array but for gru
-    Array h, c;
+    Array h, c;        // c: for gru, the part of h's that does not go through a product
   };
 
   Array start(const Grads& grads, int i) const {
@@ -232,29 +242,24 @@ struct Sequence : MultiOp {
     back.of_h = cell == Cell::gru ? room() : back.of_x;
     core::Backend& device = core::backend(w_hh.device());
     const core::PackedMatrix w = device.pack_matrix(w_hh);
-    const Array g_h = back.h.empty_like();
-    const Array g_out = grads[0].defined() ? grads[0].array().to(gates.dtype()) : Array();
+    const Array g_output = grads[0].defined() ? grads[0].array().contiguous() : Array();
     for (int64_t i = count - 1; i >= 0; --i) {
       const int64_t t = nth(i, count);
-      if (g_out.defined()) {
-        core::map_into<k::Add>(g_h, back.h, g_out.select(0, t));
-      } else {
-        device.copy(back.h, g_h);
-      }
-      step_back(t, g_h, back);
-      device.matmul_packed(back.of_h.select(0, t), w, back.h);
-      if (cell == Cell::gru) core::map_into<k::Add>(back.h, back.h, back.c);
+      step_back(t, g_output.defined() ? g_output.select(0, t) : Array(), back);
+      if (i > 0 || needs(1)) device.matmul_packed(back.of_h.select(0, t), w, back.h);
     }
+    if (cell == Cell::gru) core::map_into<k::Add>(back.h, back.h, back.c);
     return back;
   }
 
-  void step_back(int64_t t, const Array& g_h, const Back& back) const {
+  void step_back(int64_t t, const Array& g_output, const Back& back) const {
     const Array to = back.of_x.select(0, t), h = states.select(0, after(t));
     core::Backend& device = core::backend(h.device());
     core::CellStepBack s;
     s.gates = gates.select(0, t);
     s.h_before = states.select(0, before(t));
-    s.g_h = g_h;
+    s.g_h = back.h;
+    s.g_output = g_output;
     s.g_c = back.c;
     s.g_of_x = to;
     s.g_of_h = back.of_h.select(0, t);
@@ -266,6 +271,8 @@ struct Sequence : MultiOp {
       s.of_h = of_h.select(0, t);
       device.recurrent_cell_backward(core::CellKind::gru, s);
     } else {
+      const Array& g_h = back.h;
+      if (g_output.defined()) core::map_into<k::Add>(g_h, g_h, g_output.to(g_h.dtype()));
       const Array wide = to.dtype() == g_h.dtype() ? to : g_h;
       const Array y = h.to(g_h.dtype());
       if (cell == Cell::tanh) core::map_into<k::TanhBackward>(wide, g_h, y);

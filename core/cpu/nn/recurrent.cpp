@@ -45,11 +45,13 @@ void lstm(const CellStep& s) {
   });
 }
 
-template <class T, class H>
+// `is_output`: g_output is defined.
+template <class T, class H, bool is_output>
 void lstm_backward(const CellStepBack& s) {
   const int64_t n = s.g_h.shape()[1];
   const T *gates = s.gates.data<T>(), *before = s.c_before.data<T>(), *cells = s.c.data<T>();
   const T* g_h = s.g_h.data<T>();
+  const H* g_output = is_output ? s.g_output.data<H>() : nullptr;
   T* g_c = s.g_c.data<T>();
   H* target = s.g_of_x.data<H>();
   each_row(s.g_h.shape()[0], n, [&](int64_t r) {
@@ -58,10 +60,12 @@ void lstm_backward(const CellStepBack& s) {
     H* to = target + r * 4 * n;
     T* of_c = g_c + r * n;
     const T* of_h = g_h + r * n;
+    const H* of_output = is_output ? g_output + r * n : nullptr;
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) {
+      const T whole = is_output ? of_h[j] + T(of_output[j]) : of_h[j];
       const auto back =
-          k::lstm_gradients<T>({i[j], f[j], g[j], o[j]}, c_old[j], c[j], of_h[j], of_c[j]);
+          k::lstm_gradients<T>({i[j], f[j], g[j], o[j]}, c_old[j], c[j], whole, of_c[j]);
       to[j] = H(back.sums.i);
       to[n + j] = H(back.sums.f);
       to[2 * n + j] = H(back.sums.g);
@@ -92,11 +96,12 @@ void gru(const CellStep& s) {
   });
 }
 
-template <class T, class H>
+template <class T, class H, bool is_output>
 void gru_backward(const CellStepBack& s) {
   const int64_t n = s.g_h.shape()[1];
   const T *gates = s.gates.data<T>(), *sums = s.of_h.data<T>(), *g_h = s.g_h.data<T>();
   const H* before = s.h_before.data<H>();
+  const H* g_output = is_output ? s.g_output.data<H>() : nullptr;
   T* direct = s.g_c.data<T>();
   H *of_x = s.g_of_x.data<H>(), *of_h = s.g_of_h.data<H>();
   each_row(s.g_h.shape()[0], n, [&](int64_t r) {
@@ -105,16 +110,19 @@ void gru_backward(const CellStepBack& s) {
     const T *inner = sums + r * 3 * n + 2 * n, *g = g_h + r * n;
     const H* old = before + r * n;
     H *x = of_x + r * 3 * n, *h = of_h + r * 3 * n;
-    T* to = direct + r * n;
+    const H* of_output = is_output ? g_output + r * n : nullptr;
+    T* past = direct + r * n;
 #pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j) {
+      T whole = g[j] + past[j];
+      if (is_output) whole += T(of_output[j]);
       const auto back =
-          k::gru_gradients<T>({reset[j], update[j], candidate[j]}, inner[j], T(old[j]), g[j]);
+          k::gru_gradients<T>({reset[j], update[j], candidate[j]}, inner[j], T(old[j]), whole);
       x[j] = h[j] = H(back.r);
       x[n + j] = h[n + j] = H(back.z);
       x[2 * n + j] = H(back.n_of_x);
       h[2 * n + j] = H(back.n_of_h);
-      to[j] = back.h_before;
+      past[j] = back.h_before;
     }
   });
 }
@@ -146,7 +154,11 @@ void CpuBackend::recurrent_cell(CellKind kind, const CellStep& step) {
 void CpuBackend::recurrent_cell_backward(CellKind kind, const CellStepBack& step) {
   if (step.g_h.numel() == 0) return;
   for_states(step.g_of_x.dtype(), [&]<class T, class H>(T, H) {
-    kind == CellKind::lstm ? lstm_backward<T, H>(step) : gru_backward<T, H>(step);
+    if (step.g_output.defined()) {
+      kind == CellKind::lstm ? lstm_backward<T, H, true>(step) : gru_backward<T, H, true>(step);
+    } else {
+      kind == CellKind::lstm ? lstm_backward<T, H, false>(step) : gru_backward<T, H, false>(step);
+    }
   });
 }
 

@@ -69,6 +69,15 @@ std::vector<Shape> sequence_shapes(Cell cell, bool bias, const Shape& s) {
   return shapes;
 }
 
+// Weights and states of the size that layers have.
+Tensors tame(const std::vector<Shape>& shapes, DType dtype) {
+  Tensors inputs;
+  for (const Tensor& x : inputs_of(shapes, kFloat64)) {
+    inputs.push_back((x.detach() * 0.3).to(dtype).detach().requires_grad_());
+  }
+  return inputs;
+}
+
 }  // namespace
 
 TEST_CASE("a recurrent layer over a sequence is its steps") {
@@ -92,21 +101,58 @@ TEST_CASE("a recurrent layer over a sequence is its steps") {
     const Tensors timeless = inputs_of(sequence_shapes(cell, true, {0, 2, 3, 2}), kFloat32);
     CHECK(fused(timeless)[0].shape() == Shape{0, 2, 2});
     CHECK(equal(fused(timeless)[1], timeless[1]));
+    agree(fused, steps(cell, TimeOrder::forward, true), sequence_shapes(cell, true, {3, 2, 0, 4}));
+  }
+}
+
+TEST_CASE(
+    "a long sequence, whose products with x are computed some steps at a time, is its steps") {
+  for (const Cell cell : {Cell::tanh, Cell::lstm, Cell::gru}) {
+    for (const TimeOrder order : {TimeOrder::forward, TimeOrder::reverse}) {
+      const Tensors inputs = tame(sequence_shapes(cell, true, {40, 5, 3, 4}), kFloat64);
+      const Tensors got = outputs_and_gradients(sequence(cell, order, true), inputs);
+      const Tensors expected = outputs_and_gradients(steps(cell, order, true), inputs);
+      for (size_t i = 0; i < got.size(); ++i)
+        CHECK(largest_difference(got[i], expected[i]) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("gradients of a sequence whose last state alone is read, and whose first is given") {
+  for (const Cell cell : {Cell::tanh, Cell::relu, Cell::lstm, Cell::gru}) {
+    const size_t states = cell == Cell::lstm ? 2 : 1;
+    for (const bool is_output : {false, true}) {
+      INFO("cell " << static_cast<int>(cell) << ", output " << is_output);
+      const auto part = [=](const Function& whole) -> Function {
+        return [=](const Tensors& x) {
+          Tensors given = x;
+          for (size_t i = 1; i <= states; ++i) given[i] = x[i].detach();
+          const Tensors results = whole(given);
+          return is_output ? Tensors{results[0]} : Tensors(results.begin() + 1, results.end());
+        };
+      };
+      const Tensors inputs = tame(sequence_shapes(cell, true, {6, 3, 4, 5}), kFloat64);
+      const auto gradients = [&](const Function& f) {
+        Tensors asked = inputs;
+        asked.erase(asked.begin() + 1, asked.begin() + 1 + static_cast<int64_t>(states));
+        Tensor sum;
+        for (const Tensor& y : part(f)(inputs)) {
+          const Tensor weighed = (y * y).sum();
+          sum = sum.defined() ? sum + weighed : weighed;
+        }
+        return grad({sum}, asked);
+      };
+      const Tensors got = gradients(sequence(cell, TimeOrder::forward, true));
+      const Tensors expected = gradients(steps(cell, TimeOrder::forward, true));
+      for (size_t i = 0; i < got.size(); ++i)
+        CHECK(largest_difference(got[i], expected[i]) < 1e-12);
+    }
   }
 }
 
 namespace {
 
 constexpr Cell kCells[] = {Cell::tanh, Cell::relu, Cell::lstm, Cell::gru};
-
-// Weights and states of the size that layers have.
-Tensors tame(const std::vector<Shape>& shapes, DType dtype) {
-  Tensors inputs;
-  for (const Tensor& x : inputs_of(shapes, kFloat64)) {
-    inputs.push_back((x.detach() * 0.3).to(dtype).detach().requires_grad_());
-  }
-  return inputs;
-}
 
 Tensors widened(const Tensors& inputs) {
   Tensors wide;

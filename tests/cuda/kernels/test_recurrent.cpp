@@ -16,9 +16,10 @@ using BackMembers = std::vector<Array CellStepBack::*>;
 
 const Members kStep{&CellStep::of_x,     &CellStep::of_h, &CellStep::h_before,
                     &CellStep::c_before, &CellStep::h,    &CellStep::c};
-const BackMembers kBack{&CellStepBack::gates,    &CellStepBack::of_h,   &CellStepBack::h_before,
-                        &CellStepBack::c_before, &CellStepBack::c,      &CellStepBack::g_h,
-                        &CellStepBack::g_c,      &CellStepBack::g_of_x, &CellStepBack::g_of_h};
+const BackMembers kBack{&CellStepBack::gates,    &CellStepBack::of_h, &CellStepBack::h_before,
+                        &CellStepBack::c_before, &CellStepBack::c,    &CellStepBack::g_h,
+                        &CellStepBack::g_output, &CellStepBack::g_c,  &CellStepBack::g_of_x,
+                        &CellStepBack::g_of_h};
 
 template <class Step, class List>
 Step moved(const Step& step, const List& members, DType dtype, Device device) {
@@ -42,12 +43,13 @@ CellStep step_of(CellKind kind, const Shape& shape, DType dtype) {
   return step;
 }
 
-CellStepBack back_of(CellKind kind, const CellStep& step, const Shape& shape) {
+CellStepBack back_of(CellKind kind, const CellStep& step, const Shape& shape, bool is_output) {
   CellStepBack back;
   const DType dtype = step.h.dtype();
   back.gates = step.of_x;
   back.h_before = step.h_before;
   back.g_h = noise(shape, dtype, 5);
+  if (is_output) back.g_output = noise(shape, dtype, 7);
   back.g_c = noise(shape, dtype, 6);
   back.g_of_x = Array::zeros(step.of_x.shape(), dtype);
   if (kind == CellKind::gru) {
@@ -73,13 +75,14 @@ void check_all(const Step& got, const Step& expected, const List& members, const
 TEST_CASE("a step of a recurrent cell in float32 has the CPU's bits, forward and backward") {
   HERO_NEEDS_GPU();
   const CellKind kind = GENERATE(CellKind::lstm, CellKind::gru);
+  const bool is_output = GENERATE(false, true);
   const Shape shape = GENERATE(Shape{1, 1}, Shape{3, 7}, Shape{5, 33}, Shape{9, 64});
   const CellStep cpu = step_of(kind, shape, kFloat32);
   const CellStep gpu = moved(cpu, kStep, kFloat32, kGpu);
   backend(kCpu).recurrent_cell(kind, cpu);
   backend(kGpu).recurrent_cell(kind, gpu);
   check_all(gpu, cpu, kStep, same);
-  const CellStepBack cpu_back = back_of(kind, cpu, shape);
+  const CellStepBack cpu_back = back_of(kind, cpu, shape, is_output);
   const CellStepBack gpu_back = moved(cpu_back, kBack, kFloat32, kGpu);
   backend(kCpu).recurrent_cell_backward(kind, cpu_back);
   backend(kGpu).recurrent_cell_backward(kind, gpu_back);
@@ -104,7 +107,7 @@ TEST_CASE("steps of recurrent cells in other dtypes are those of float64") {
   backend(kCpu).recurrent_cell(kind, cpu);
   backend(kGpu).recurrent_cell(kind, gpu);
   check_all(gpu, cpu, kStep, close);
-  const CellStepBack gpu_back = back_of(kind, moved(gpu, kStep, dtype, kCpu), shape);
+  const CellStepBack gpu_back = back_of(kind, moved(gpu, kStep, dtype, kCpu), shape, true);
   const CellStepBack cpu_back = moved(gpu_back, kBack, kFloat64, kCpu);
   const CellStepBack there = moved(gpu_back, kBack, dtype, kGpu);
   backend(kCpu).recurrent_cell_backward(kind, cpu_back);
