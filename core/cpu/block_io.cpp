@@ -72,6 +72,7 @@ ConvertFn converter(DType from, DType to) {
 BlockReader::BlockReader(const Array& array, const Shape& shape, DType as)
     : walk_(array, shape),
       data_(array.bytes()),
+      dtype_(array.dtype()),
       from_size_(item_size(array.dtype())),
       to_size_(item_size(as)),
       direct_(walk_.linear() && same_bytes(array.dtype(), as)),

@@ -46,12 +46,18 @@ class BlockReader {
   BlockReader(const Array& array, const Shape& shape, DType as);
   /// True when read() returns the array's own memory.
   bool direct() const { return direct_; }
+  /// The array's own memory where its elements have this dtype and lie in row-major order, one
+  /// behind the other; else null.
+  const std::byte* in_place(DType dtype) const {
+    return walk_.linear() && dtype == dtype_ ? data_ : nullptr;
+  }
   /// Elements [begin, begin + count) of the row-major order; count <= kBlock unless direct().
   const std::byte* read(int64_t begin, int64_t count, std::byte* scratch) const;
 
  private:
   Walk walk_;
   const std::byte* data_;
+  DType dtype_;
   int64_t from_size_, to_size_;
   bool direct_;
   ConvertFn convert_;

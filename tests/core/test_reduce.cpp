@@ -6,6 +6,7 @@
 #include "support/catch.h"
 
 #include <hero/core/functions/reductions.h>
+#include <hero/core/thread_pool.h>
 
 namespace {
 
@@ -116,6 +117,24 @@ TEST_CASE("the layout of an array does not change the bits of its sums", "[core]
   }
   same_bits_in_every_layout({1, 200, 1}, kFloat32);
   same_bits_in_every_layout({2, 1, 70000}, kFloat32);
+}
+
+TEST_CASE("columns of halves, which are read in place, have the bits of their float32 sums",
+          "[core]") {
+  for (const DType dtype : {kBFloat16, kFloat16}) {
+    for (const Shape& shape : {Shape{1, 1}, Shape{7, 5}, Shape{129, 33}, Shape{300, 2100},
+                               Shape{2, 40, 70}, Shape{3, 1000, 17}}) {
+      const Array x = noise(shape, dtype, 5);
+      const int dim = x.ndim() - 2;
+      const Array expected = reduce(ReduceKind::sum, x.to(kFloat32), {dim}).to(dtype);
+      for (const int threads : {1, 3}) {
+        const ThreadLimit limit(threads);
+        CAPTURE(name(dtype), shape, threads);
+        CHECK(same(reduce(ReduceKind::sum, x, {dim}), expected));
+        CHECK(same(reduce(ReduceKind::sum, awkward(x), {dim}), expected));
+      }
+    }
+  }
 }
 
 TEST_CASE("every dim of every dtype sums exactly for small integers", "[core]") {

@@ -29,12 +29,16 @@ T join_lanes(const T* lane) {
                      Op::combine(Op::combine(lane[4], lane[5]), Op::combine(lane[6], lane[7])));
 }
 
-// Reduces pieces of up to `width` columns of n rows that lie `stride` elements apart.
-template <class Op, class T>
+// Reduces pieces of up to `width` columns of n rows that lie `stride` elements apart: elements E in
+// memory where `memory` is not null, else what the reader makes of them.
+template <class Op, class T, class E>
 class Columns {
  public:
-  Columns(const BlockReader& reader, int64_t stride, int64_t width, int64_t n)
-      : reader_(reader), stride_(stride), lanes_(static_cast<size_t>(kLanes * width)) {
+  Columns(const BlockReader& reader, const E* memory, int64_t stride, int64_t width, int64_t n)
+      : reader_(reader),
+        memory_(memory),
+        stride_(stride),
+        lanes_(static_cast<size_t>(kLanes * width)) {
     int64_t levels = 0;
     for (; n > kLeaf; n -= left_part(n)) ++levels;
     right_.resize(static_cast<size_t>(levels * width));
@@ -48,7 +52,13 @@ class Columns {
 
  private:
   void tree(int64_t begin, int64_t n, T* out, T* right) {
-    if (n <= kLeaf) return leaf(begin, n, out);
+    if (n <= kLeaf && memory_ != nullptr) {
+      return leaf(
+          n, [=, this](int64_t i) { return memory_ + begin + i * stride_; }, out);
+    }
+    if (n <= kLeaf)
+      return leaf(
+          n, [=, this](int64_t i) { return read(begin + i * stride_); }, out);
     const int64_t left = left_part(n);
     tree(begin, left, out, right + width_);
     tree(begin + left * stride_, n - left, right, right + width_);
@@ -56,12 +66,13 @@ class Columns {
   }
   // Four rounds at a time: running values are written once for four rows, the first four without
   // having been there, and rows are read nearly in the order of memory.
-  void leaf(int64_t begin, int64_t n, T* out) {
+  template <class Row>
+  void leaf(int64_t n, const Row& row, T* out) {
     const int64_t rounds = n / kLanes;
     int64_t round = 0;
-    for (; reader_.direct() && round + 4 <= rounds; round += 4) {
+    for (; memory_ != nullptr && round + 4 <= rounds; round += 4) {
       for (int64_t j = 0; j < kLanes; ++j) {
-        const T* const x = row(begin, round * kLanes + j);
+        const auto* const x = row(round * kLanes + j);
         T* const sum = lane(j);
         if (round == 0) {
           four_rows(
@@ -75,7 +86,7 @@ class Columns {
     }
     for (; round < rounds; ++round) {
       for (int64_t j = 0; j < kLanes; ++j) {
-        const T* const x = row(begin, round * kLanes + j);
+        const auto* const x = row(round * kLanes + j);
         if (round == 0) {
           start(lane(j), x);
         } else {
@@ -90,38 +101,44 @@ class Columns {
         out[c] = join_lanes<Op>(column);
       }
     } else {
-      start(out, row(begin, 0));
+      start(out, row(0));
     }
-    for (int64_t i = std::max<int64_t>(1, rounds * kLanes); i < n; ++i) add(out, row(begin, i));
+    for (int64_t i = std::max<int64_t>(1, rounds * kLanes); i < n; ++i) add(out, row(i));
   }
-  const T* row(int64_t begin, int64_t i) {
-    return reinterpret_cast<const T*>(reader_.read(begin + i * stride_, width_, scratch_.bytes));
+  const T* read(int64_t begin) {
+    return reinterpret_cast<const T*>(reader_.read(begin, width_, scratch_.bytes));
   }
-  void start(T* into, const T* x) const {
+  template <class X>
+  void start(T* into, const X* x) const {
     const T* center = center_;
-    for (int64_t c = 0; c < width_; ++c) into[c] = Op::pre(x[c], center[c]);
+    for (int64_t c = 0; c < width_; ++c) into[c] = Op::pre(T(x[c]), center[c]);
   }
-  void add(T* into, const T* x) const {
+  template <class X>
+  void add(T* into, const X* x) const {
     const T* center = center_;
 #pragma GCC ivdep
-    for (int64_t c = 0; c < width_; ++c) into[c] = Op::combine(into[c], Op::pre(x[c], center[c]));
+    for (int64_t c = 0; c < width_; ++c) {
+      into[c] = Op::combine(into[c], Op::pre(T(x[c]), center[c]));
+    }
   }
   // Four rows that lie `step` elements apart, one after the other; begin(c, value) takes column c
   // of the first.
-  template <class Begin>
-  void four_rows(const T* x, int64_t step, const Begin& begin, T* into) const {
-    const T *center = center_, *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;
+  template <class X, class Begin>
+  void four_rows(const X* x, int64_t step, const Begin& begin, T* into) const {
+    const T* center = center_;
+    const X *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;
 #pragma GCC ivdep
     for (int64_t c = 0; c < width_; ++c) {
-      T value = begin(c, Op::pre(x[c], center[c]));
-      value = Op::combine(value, Op::pre(x1[c], center[c]));
-      value = Op::combine(value, Op::pre(x2[c], center[c]));
-      into[c] = Op::combine(value, Op::pre(x3[c], center[c]));
+      T value = begin(c, Op::pre(T(x[c]), center[c]));
+      value = Op::combine(value, Op::pre(T(x1[c]), center[c]));
+      value = Op::combine(value, Op::pre(T(x2[c]), center[c]));
+      into[c] = Op::combine(value, Op::pre(T(x3[c]), center[c]));
     }
   }
   T* lane(int64_t i) { return lanes_.data() + i * width_; }
 
   const BlockReader& reader_;
+  const E* memory_;
   int64_t stride_;
   int64_t width_ = 0;
   const T* center_ = nullptr;
@@ -153,11 +170,12 @@ T* join_rows(int64_t n, int64_t most, int64_t width, T*& next) {
 }
 
 // The input as [outer, n, inner], reduced over n into results [outer, inner]; `center` is of that
-// shape or null. Threads share pieces of columns and, where these are few, nodes of the tree.
-template <class Op, class T>
-void reduce_columns(const BlockReader& reader, int64_t outer, int64_t n, int64_t inner,
-                    const T* center, T* results) {
-  const int64_t width = std::min(inner, reader.direct() ? kColumns : kBlock);
+// shape or null. `memory`: as for Columns. Threads share pieces of columns and, where these are
+// few, nodes of the tree.
+template <class Op, class T, class E>
+void reduce_columns(const BlockReader& reader, const E* memory, int64_t outer, int64_t n,
+                    int64_t inner, const T* center, T* results) {
+  const int64_t width = std::min(inner, memory != nullptr ? kColumns : kBlock);
   const int64_t pieces = (inner + width - 1) / width;
   constexpr int64_t kTasks = 16;  // enough to share; a fixed number, as bits must not ask threads
   const int64_t most = outer * pieces >= kTasks ? n : std::max({kLeaf, n / kTasks, kGrain / width});
@@ -170,7 +188,7 @@ void reduce_columns(const BlockReader& reader, int64_t outer, int64_t n, int64_t
   const int64_t work = nodes[0].second * width;
   parallel_for(outer * pieces * node_count, std::max<int64_t>(1, kGrain / work),
                [&](int64_t begin, int64_t end) {
-                 Columns<Op, T> columns(reader, inner, width, n);
+                 Columns<Op, T, E> columns(reader, memory, inner, width, n);
                  for (int64_t task = begin; task < end; ++task) {
                    const int64_t piece = task / node_count, o = piece / pieces;
                    const auto [first, rows] = nodes[static_cast<size_t>(task % node_count)];
