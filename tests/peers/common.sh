@@ -2,6 +2,9 @@
 # Shared by the scripts of this folder (sourced, after cmake/run.sh): Python with the peers in it, and
 # programs built beside the library. The caller sets `self` and `root`.
 
+# --help is what the script's head says, before anything is installed or built.
+case ${1:-} in -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" && exit 0 ;; esac
+
 # peers_python PACKAGE...: sets `python`, in a virtual environment that has these packages from PyPI.
 # It lies in build/peers-venv (several GB with torch); HERO_PEERS_VENV names another folder.
 peers_python() {

@@ -64,6 +64,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("cases", nargs="*")
     options = parser.parse_intermixed_args()
+    for case in options.cases:
+        if not any(fnmatch.fnmatch(name, case) for name, *_ in CASES):
+            parser.error(f"no case {case}; there are: {' '.join(name for name, *_ in CASES)}")
     sides = [Side([options.hero], {}), Side([options.torch], TORCH_ENVIRONMENT)]
     print(f"{'case':20} {'threads':>7} {'hero':>12} {'torch':>12} {'torch/hero':>10}")
     for name, all_threads, unit, unit_name in CASES:
