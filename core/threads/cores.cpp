@@ -27,8 +27,8 @@ std::vector<int> usable_cores() {
   if (cores_before != nullptr) return *cores_before;
   cpu_set_t set;
   CPU_ZERO(&set);
-  check(sched_getaffinity(0, sizeof set, &set) == 0,
-        "cores: the system does not say which ones there are: ", std::strerror(errno));
+  const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+  check(known, "cores: the system does not say which ones there are: ", std::strerror(errno));
   std::vector<int> cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);
@@ -38,8 +38,10 @@ std::vector<int> usable_cores() {
 
 OnCore::OnCore(int core) : before_(usable_cores()) {
   check(cores_before == nullptr, "cores: this thread is bound to one already");
-  check(core >= 0 && core < CPU_SETSIZE && bind_thread({core}), "cores: cannot bind a thread to ",
-        core, ": ", std::strerror(errno));
+  check(core >= 0 && core < CPU_SETSIZE, "cores: cannot bind a thread to ", core, ": ",
+        std::strerror(EINVAL));
+  const bool bound = bind_thread({core});
+  check(bound, "cores: cannot bind a thread to ", core, ": ", std::strerror(errno));
   cores_before = &before_;
 }
 

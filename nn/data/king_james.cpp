@@ -26,7 +26,10 @@ constexpr const char* kRemedy =
 // Both ends of a pipe, closed at the end of the scope at the latest.
 class Pipe {
  public:
-  Pipe() { check(::pipe2(ends_, O_CLOEXEC) == 0, "king_james: no pipe: ", std::strerror(errno)); }
+  Pipe() {
+    const bool made = ::pipe2(ends_, O_CLOEXEC) == 0;
+    check(made, "king_james: no pipe: ", std::strerror(errno));
+  }
   ~Pipe() {
     close_writer();
     ::close(ends_[0]);

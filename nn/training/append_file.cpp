@@ -28,7 +28,8 @@ AppendFile::~AppendFile() {
 
 uint64_t AppendFile::size() const {
   struct stat info {};
-  check(::fstat(fd_, &info) == 0, "write: cannot look at ", path_, ": ", std::strerror(errno));
+  const bool seen = ::fstat(fd_, &info) == 0;
+  check(seen, "write: cannot look at ", path_, ": ", std::strerror(errno));
   return static_cast<uint64_t>(info.st_size);
 }
 

@@ -42,8 +42,9 @@ std::optional<int64_t> step_of(const std::string& name) {
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
-  check(::rename(from.c_str(), to.c_str()) == 0, "checkpoint: cannot rename ", from.string(),
-        " to ", to.string(), ": ", std::strerror(errno));
+  const bool renamed = ::rename(from.c_str(), to.c_str()) == 0;
+  check(renamed, "checkpoint: cannot rename ", from.string(), " to ", to.string(), ": ",
+        std::strerror(errno));
 }
 
 void remove_folder(const fs::path& folder) {
