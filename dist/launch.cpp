@@ -185,9 +185,7 @@ RankProgram with_notices(const RankProgram& program) {
   };
 }
 
-}  // namespace
-
-int launch(int& argc, char** argv, const RankProgram& body, const LaunchOptions& defaults) {
+int run_attempts(int& argc, char** argv, const RankProgram& body, const LaunchOptions& defaults) {
   const char* const name = argc > 0 ? argv[0] : nullptr;
   const RankProgram program = with_notices(body);
   const bool supervised = join_supervisor();
@@ -219,6 +217,17 @@ int launch(int& argc, char** argv, const RankProgram& body, const LaunchOptions&
   } catch (const std::exception& error) {
     report(name, {-1, error.what()});
   }
+  return 1;
+}
+
+}  // namespace
+
+int launch(int& argc, char** argv, const RankProgram& program, const LaunchOptions& defaults) {
+  const int code = run_attempts(argc, argv, program, defaults);
+  if (code != 0) return code;
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  report(argc > 0 ? argv[0] : nullptr, {-1, "cannot print: standard output is full or closed"});
   return 1;
 }
 

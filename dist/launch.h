@@ -64,10 +64,11 @@ struct LaunchOptions {
 };
 
 /// The body of main(): runs `program` on all ranks and returns the exit code, which is 1 if a rank
-/// failed, with its message on stderr. Ranks are as many threads as `--ranks N` or default_ranks
-/// say; but if mpirun or srun has started this process, each process of that MPI world is one rank,
-/// on the mpi engine. launch() takes its options out of argc and argv: --ranks N (in an MPI world
-/// it must be the size of the world), --prefix, --timeout SECONDS, --timeout-join SECONDS,
+/// failed, with its message on stderr, or if what was printed could not be written. Ranks are as
+/// many threads as `--ranks N` or default_ranks say; but if mpirun or srun has started this
+/// process, each process of that MPI world is one rank, on the mpi engine. launch() takes its
+/// options out of argc and argv: --ranks N (in an MPI world it must be the size of the world),
+/// --prefix, --timeout SECONDS, --timeout-join SECONDS,
 /// --timeout-checkpoint SECONDS (see RunOptions), --bind-to-cores (for threads only), --engine
 /// local, mpi (without mpirun a world of one process) or nccl (threads or processes as without it,
 /// each with one of its machine's GPUs), and --link BYTES_PER_SECOND (for threads only; see

@@ -25,10 +25,11 @@ struct MLP : nn::Module {
 };
 
 void put_on_rung(const std::string& rung, nn::Module& model, dist::Communicator& world) {
-  check(rung == "ddp" || rung == "fsdp" || rung.starts_with("zero"), "train: no rung ", rung);
+  const bool zero = rung.starts_with("zero") && rung.size() == 5;
+  check(rung == "ddp" || rung == "fsdp" || zero, "train: no rung ", rung);
   if (rung == "ddp") dist::DDP(model, world);
   if (rung == "fsdp") dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>()});
-  if (rung.starts_with("zero")) dist::ZeRO(model, world, {.stage = rung.back() - '0'});
+  if (zero) dist::ZeRO(model, world, {.stage = rung.back() - '0'});
 }
 
 double accuracy(nn::Module& model) {  // on a sharded model this is a call of all ranks
@@ -44,7 +45,8 @@ void train(dist::Communicator& world, int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
   check(options.size() == 3 && argc % 2 == 1, "train: options are --rung, --steps and --run");
   const int64_t steps = std::atoll(options.at("--steps").c_str());
-  check(steps > 0, "train: --steps ", options.at("--steps"), " is no number above 0");
+  check(steps > 0 && std::to_string(steps) == options.at("--steps"), "train: --steps ",
+        options.at("--steps"), " is no whole number above 0");
   const int ranks = world.size(), parts = 4;  // the ranks take turns with 4 parts of each batch
   check(parts % ranks == 0, "train: ", ranks, " ranks; use 1, 2 or 4");
   manual_seed(1);
