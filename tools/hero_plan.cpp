@@ -61,6 +61,11 @@ void calibrate(const Options& options) {
   }
 }
 
+int wrong(const std::string& line) {
+  std::fprintf(stderr, "hero-plan: %s\n", line.c_str());
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -88,17 +93,24 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("hero ") + hero::kVersion);
   try {
     app.parse(argc, argv);
-    hero::check(options.calibrate || !options.config.empty(),
-                "hero-plan: --config FILE or --calibrate is needed; --help shows all options");
+    if (!options.calibrate && options.config.empty()) {
+      return wrong("--config FILE or --calibrate is needed; --help shows all options");
+    }
+    if (!options.write.empty() && options.write == options.trace) {
+      return wrong("--write and --trace name the same file: " + options.write);
+    }
     options.calibrate ? calibrate(options) : plan(options);
     hero::check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
                 "hero-plan: cannot print: standard output is full or closed");
     return 0;
   } catch (const CLI::Success& asked) {  // for help, or the version
     return app.exit(asked);
+  } catch (const CLI::ExtrasError&) {  // its own text has them from the last to the first
+    std::string words;
+    for (const std::string& word : app.remaining()) words += " " + word;
+    return wrong("these words are not expected:" + words + "; --help shows all options");
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "hero-plan: %s\n", error.what());
-    return 2;
+    return wrong(error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
