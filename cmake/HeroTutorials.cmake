@@ -154,6 +154,11 @@ add_test(NAME "tutorial: without a GPU --device cuda is one line"
 set_tests_properties("tutorial: without a GPU --device cuda is one line"
                      PROPERTIES LABELS tutorial TIMEOUT 3600)
 
+add_test(NAME "tutorial: wrong use is one line, and leaves nothing behind"
+         COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts/test_wrong_use ${PROJECT_BINARY_DIR}/tutorials)
+set_tests_properties("tutorial: wrong use is one line, and leaves nothing behind"
+                     PROPERTIES LABELS tutorial TIMEOUT 3600)
+
 if(over_cusim)
   foreach(source IN LISTS hero_tutorial_sources)
     cmake_path(GET source STEM name)

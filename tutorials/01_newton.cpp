@@ -89,7 +89,7 @@ void check_by_hand(const std::vector<Step>& path) {
     const double scale = 1.0 + std::fabs(s.from);
     hero::check(std::fabs(s.slope - slope_by_hand(s.from)) <= kFewUlps * scale &&
                     std::fabs(s.curvature - curvature_by_hand(s.from)) <= kFewUlps * scale,
-                "01_newton: derivatives differ from those by hand at x = ", s.from);
+                "derivatives differ from those by hand at x = ", s.from);
   }
 }
 

@@ -234,7 +234,7 @@ int main(int argc, char** argv) {
       .text("--run", options.run, "folder for checkpoints and metrics; none: nothing is kept")
       .flag("--resume", options.resume, "resume from the newest checkpoint of --run")
       .flag("--silent", options.silent, "no line of progress")
-      .text("--out", options.out, "folder for figures")
+      .out(options.out)
       .device(options.device);
   tutorial::TraceOptions trace;
   tutorial::add_trace(command, trace);
@@ -244,6 +244,7 @@ int main(int argc, char** argv) {
     hero::check(!options.resume || !options.run.empty(),
                 "--resume: name the run's folder with --run");
     const tutorial::OnDevice device(options.device);
+    command.make_out();
     const Fashion data = tutorial::load_fashion(options);
     std::printf("Fashion-MNIST: %lld images to train, %lld to test\n\n", data.train->size() + 0LL,
                 data.test->size() + 0LL);

@@ -158,7 +158,7 @@ int train(const GPTOptions& options) {
   nn::Report* const report = tutorial::page();  // where --report is given
   if (report) configure(*report, plan, model);
   const int64_t every = std::max<int64_t>(1, plan.steps / 10);
-  const nn::StopSignal stop;
+  std::optional<nn::StopSignal> stop(std::in_place);
   nn::Progress progress({.total = plan.steps,
                          .start = step,
                          .every = every,
@@ -166,7 +166,7 @@ int train(const GPTOptions& options) {
                          .per_step = static_cast<double>(plan.batch * plan.text.block)});
   tutorial::Curves curves;
   // [snippet: loop]
-  while (step < plan.steps && !stop.requested()) {
+  while (step < plan.steps && !stop->requested()) {
     adamw.zero_grad();
     const auto batch = corpus.train.random_batch(plan.batch, seed, step);
     const Tensor loss = nn::finite_backward(step, [&] { return loss_of(model, batch); });
@@ -196,10 +196,11 @@ int train(const GPTOptions& options) {
     }
   }
   progress.finish();
-  if (stop.requested()) {
+  if (stop->requested()) {
     if (checkpoint) checkpoint->save(step);
-    return stop.exit_code();
+    return stop->exit_code();
   }
+  stop.reset();  // there are no more steps: from here on Ctrl-C ends it at once
   if (!curves.train.empty()) draw_losses(curves, options.out, "08_gpt");
   write_samples(model, corpus, prompt, options, report);
   return 0;
@@ -215,7 +216,10 @@ int main(int argc, char** argv) {
   tutorial::add_trace(command, trace);
   std::string report;
   tutorial::add_report(command, report);
-  const auto run = [&] { return train(options); };
+  const auto run = [&] {
+    command.make_out();
+    return train(options);
+  };
   const char* title = "A GPT on the King James text";
   return command.run(argc, argv, [&] {
     return tutorial::traced(trace, options.device,

@@ -7,6 +7,8 @@
 #include "support/options/page.h"
 #include "support/pictures/resumes.h"
 
+#include <hero/core/error.h>
+#include <hero/core/io/file.h>
 #include <hero/dist/checkpoint.h>
 #include <hero/nn/nn.h>
 
@@ -198,6 +200,14 @@ void write(const Communicator& world, const Corpus& corpus, const std::string& f
 }
 // [end]
 
+// Nothing of an earlier run is left in it.
+void begin_folder(const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::remove_all(folder, failed);
+  hero::check(!failed, "--out: cannot remove the folder ", folder, ": ", failed.message());
+  hero::make_folders("--out", folder);
+}
+
 void draw_curves(const Job& job, const std::string& folder) {
   const int64_t every = std::max<int64_t>(1, job.steps / 24);
   draw_run_losses(curves, job.steps / 2, every, folder);
@@ -213,7 +223,7 @@ int main(int argc, char** argv) {
   const tutorial::Ranked program{.title = title, .steps = 120};
   return tutorial::run_ranks(argc, argv, program, [](Communicator& world, auto& options) {
     const std::string folder = options.out + "/18_gpt_fsdp";
-    if (world.rank() == 0) std::filesystem::remove_all(folder);
+    if (world.rank() == 0) begin_folder(folder);
     world.barrier();
     const Corpus corpus = tutorial::king_james_corpus({.characters = 200'000, .silent = true});
     const Job job{corpus, folder, options.steps};

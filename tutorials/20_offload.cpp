@@ -135,12 +135,18 @@ std::vector<hero::HookHandle> watch(nn::GPT& model, Course& course) {
   return hooks;
 }
 
+std::string temporary_folder() {
+  std::error_code failed;
+  const std::string folder = std::filesystem::temp_directory_path(failed).string();
+  hero::check(!failed, "TMPDIR does not name a folder for the swap file: ", failed.message());
+  return folder;
+}
+
 Seen train(const Communicator& world, const Home& home, int64_t bytes, int steps) {
   const Limit limit(world, bytes);
   hero::Ledger& ledger = hero::current_ledger();
   ledger.reset_peak();
-  SwapFile disk(std::filesystem::temp_directory_path().string(),
-                {.bytes = int64_t{8} << 20, .threads = 1});
+  SwapFile disk(temporary_folder(), {.bytes = int64_t{8} << 20, .threads = 1});
   nn::GPT model = make_model(home, disk);
   const dist::DataParallel parallel = shard(model, world, home, disk);
   const auto adamw = make_adamw(model, home, disk);

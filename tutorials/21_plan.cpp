@@ -3,13 +3,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include "support/lessons/planned.h"
 #include "support/options/command.h"
 #include "support/options/device.h"
 
+#include <hero/core/io/file.h>
 #include <hero/dist/dist.h>
 #include <hero/dist/plan.h>
 #include <hero/dist/rehearsal.h>
@@ -286,7 +286,7 @@ int main(int argc, char** argv) {
   std::optional<double> link;
   std::optional<int64_t> rounds;
   hero::Device device = hero::kCpu;
-  command.text("--out", folder, "folder for figures")
+  command.out(folder)
       .number(
           "--link", link,
           "bytes per second: no plans; rehearsals are compared with threads that send no faster")
@@ -300,7 +300,8 @@ int main(int argc, char** argv) {
       validate(*link, static_cast<size_t>(rounds.value_or(9)));
       return 0;
     }
-    std::filesystem::create_directories(folder);
+    command.make_out();
+    hero::make_folders("--out", folder);  // its own, too: the best plan's step is written there
     plan_gpt3(folder);
     scale_gpt3(folder);
     return 0;

@@ -5,7 +5,6 @@
 // [snippet: program]
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/io/file.h>
 #include <hero/dist/dist.h>
 #include <hero/nn/nn.h>
 #include <hero/optim/optim.h>
@@ -25,6 +25,7 @@ Tensor read_tokens(const std::string& path, int64_t at_least) {
   std::ifstream file(path);
   check(file.good(), "llama_lora: cannot read ", path);
   const std::vector<int64_t> ids{std::istream_iterator<int64_t>(file), {}};
+  check(file.eof(), "llama_lora: what follows ", ids.size(), " tokens in ", path, " is no number");
   check(static_cast<int64_t>(ids.size()) >= at_least, "llama_lora: ", path, " has ", ids.size(),
         " tokens, fewer than ", at_least);
   return tensor(ids);
@@ -87,12 +88,13 @@ void run(dist::Communicator& world, int argc, char** argv) {
   check(options.size() == 4 && argc % 2 == 1 && !options["--model"].empty(),
         "llama_lora: options are --model FOLDER, --tokens FILE, --steps N and --out FOLDER");
   const int64_t steps = std::atoll(options["--steps"].c_str());
-  check(steps > 0, "llama_lora: --steps ", options["--steps"], " is no number above 0");
+  check(steps > 0 && std::to_string(steps) == options["--steps"], "llama_lora: --steps ",
+        options["--steps"], " is no whole number above 0");
   const Tensor text = read_tokens(options["--tokens"], 64);
+  if (world.rank() == 0) make_folders("llama_lora", options["--out"]);
   manual_seed(1);  // the adapters' first values are the same on every rank
   const nn::StateDict adapters = fine_tune(world, options["--model"], text, steps);
   if (world.rank() > 0) return;
-  std::filesystem::create_directories(options["--out"]);
   merge_and_sample(adapters, options["--model"], options["--out"], text.slice(0, 0, 8));
 }
 

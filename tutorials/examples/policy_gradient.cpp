@@ -68,8 +68,19 @@ Tensor returns_of(size_t steps) {
   return (returns - returns.mean()) / (returns.std() + 1e-6);
 }
 
+// The number behind --episodes, or that of a run without options; 0 where it is neither.
+int episodes_of(int argc, char** argv) {
+  if (argc == 1) return 500;
+  const int number = argc == 3 && argv[1] == std::string("--episodes") ? std::atoi(argv[2]) : 0;
+  return number > 0 && std::to_string(number) == argv[2] ? number : 0;
+}
+
 int main(int argc, char** argv) {
-  const int episodes = argc == 3 && std::string(argv[1]) == "--episodes" ? std::atoi(argv[2]) : 500;
+  const int episodes = episodes_of(argc, argv);
+  if (episodes == 0) {
+    std::fputs("usage: policy_gradient [--episodes N], N at least 1\n", stderr);
+    return 2;
+  }
   manual_seed(3);
   nn::Sequential policy{nn::Linear(4, 64), nn::Tanh(), nn::Linear(64, 2)};
   optim::AdamW adamw(policy.parameters(), {.lr = 1e-2});

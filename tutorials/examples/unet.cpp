@@ -72,8 +72,19 @@ double overlap(const Tensor& scores, const Tensor& masks) {
   return sum(logical_and(said, there)).item() / sum(logical_or(said, there)).item();
 }
 
+// The number behind --steps, or that of a run without options; 0 where it is neither.
+int steps_of(int argc, char** argv) {
+  if (argc == 1) return 200;
+  const int number = argc == 3 && argv[1] == std::string("--steps") ? std::atoi(argv[2]) : 0;
+  return number > 0 && std::to_string(number) == argv[2] ? number : 0;
+}
+
 int main(int argc, char** argv) {
-  const int steps = argc == 3 && std::string(argv[1]) == "--steps" ? std::atoi(argv[2]) : 200;
+  const int steps = steps_of(argc, argv);
+  if (steps == 0) {
+    std::fputs("usage: unet [--steps N], N at least 1\n", stderr);
+    return 2;
+  }
   manual_seed(1);
   UNet net;
   optim::AdamW adamw(net.parameters(), {.lr = 5e-3});

@@ -1,6 +1,7 @@
 #include "support/lessons/compressed.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 namespace tutorial {
@@ -41,11 +42,13 @@ void show_runs(const Communicator& world, const std::vector<RunCourse>& courses,
   say(world, "  %-16s %10s %16s %14s %10s %9s\n", "", "last loss", "bytes per step", "by formula",
       "all bytes", "of Adam's");
   bool as_said = true, same = true;
+  const double of_adam = courses.front().bytes.back();
   for (const RunCourse& course : courses) {
     const double all = course.bytes.back();
-    say(world, "  %-16s %10.4f %16lld %14lld %10.0f %8.1f%%\n", course.name.c_str(), end_of(course),
-        static_cast<long long>(course.last), static_cast<long long>(course.formula), all,
-        100.0 * all / courses.front().bytes.back());
+    char share[16] = "-";  // one rank alone sends nothing
+    if (of_adam > 0.0) std::snprintf(share, sizeof share, "%.1f%%", 100.0 * all / of_adam);
+    say(world, "  %-16s %10.4f %16lld %14lld %10.0f %9s\n", course.name.c_str(), end_of(course),
+        static_cast<long long>(course.last), static_cast<long long>(course.formula), all, share);
     as_said = as_said && course.as_said;
     same = same && course.same;
   }

@@ -139,18 +139,19 @@ void draw_losses(const std::string& title, const std::vector<Curve>& curves,
 }
 
 void draw_predictions(nn::Module& model, const Fashion& data, const std::string& folder) {
-  constexpr int kColumns = 8, kCount = 32;
+  constexpr int kColumns = 8;
+  const auto count = static_cast<size_t>(std::min<int64_t>(32, data.test->size()));
   const hero::NoGrad no_grad;
   model.eval();
-  std::vector<int64_t> indices(kCount);
+  std::vector<int64_t> indices(count);
   std::iota(indices.begin(), indices.end(), 0);
   const auto [images, labels] = data.test->get_batch(indices);
   const auto predicted = argmax(model(images.to(device())), 1).to_vector<int64_t>();
   const auto wanted = labels.to_vector<int64_t>();
   const auto pixels = images.to_vector<float>();
-  const size_t each = pixels.size() / kCount;
+  const size_t each = pixels.size() / count;
   std::vector<Picture> pictures;
-  for (size_t i = 0; i < kCount; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     Picture picture;
     for (size_t k = i * each; k < (i + 1) * each; ++k) {
       picture.pixels.push_back(static_cast<uint8_t>(pixels[k] * 255.0f));

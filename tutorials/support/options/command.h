@@ -37,6 +37,13 @@ class Command {
   /// --device: where models and data lie; cpu unless it is given. See OnDevice (device.h).
   Command& device(hero::Device& value);
 
+  /// --out: the folder for figures.
+  Command& out(std::string& folder);
+  /// Makes the folder that --out names; an Error where it cannot be made or written into. A folder
+  /// that is not named is made with the first figure, and without figures the program runs all the
+  /// same.
+  void make_out() const;
+
   /// For options of other kinds.
   CLI::App& app() { return *app_; }
 
@@ -46,6 +53,7 @@ class Command {
 
  private:
   std::unique_ptr<CLI::App> app_;
+  const std::string* out_ = nullptr;
 };
 
 }  // namespace tutorial

@@ -18,7 +18,7 @@ void add_options(Command& command, GPTOptions& options) {
       .number("--temperature", options.temperature, "of one sample; absent: two are shown")
       .count("--top-k", options.top_k, "draw among so many of the likeliest tokens")
       .count("--length", options.length, "tokens of a sample")
-      .text("--out", options.out, "folder for figures")
+      .out(options.out)
       .device(options.device);
 }
 

@@ -36,7 +36,7 @@ void add_options(Command& command, const Program& program, Options& options) {
     app.add_option("--method", options.method, "only this one")
         ->check(CLI::IsMember(program.methods));
   }
-  command.device(options.device).text("--out", options.out, "folder for figures");
+  command.device(options.device).out(options.out);
 }
 
 }  // namespace
@@ -54,6 +54,7 @@ int run(int argc, char** argv, const Program& program,
   }
   return command.run(argc, argv, [&] {
     const OnDevice device(options.device);
+    command.make_out();
     const auto run_body = [&] {
       body(options);
       return 0;

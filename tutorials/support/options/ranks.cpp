@@ -32,12 +32,13 @@ int run_ranks(int argc, char** argv, const Ranked& program,
       .text("--engine", engine, "what carries the messages")
       .number("--link", link, "bytes per second that leave a rank, for ranks that are threads")
       .device(device)
-      .text("--out", options.out, "folder for figures");
+      .out(options.out);
   add_trace(command, trace);
   if (program.trains) add_report(command, report);
   if (program.steps) command.count("--steps", steps, "steps of the training run");
   const auto one_rank = [&](Communicator& world) {
     const OnDevice mine(device_of(world, device));
+    if (world.rank() == 0) command.make_out();  // the rank that draws
     traced(trace, world,
            [&] { reported(report, program.title, world, [&] { body(world, options); }); });
   };

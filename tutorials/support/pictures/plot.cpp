@@ -1,15 +1,21 @@
 #include "support/pictures/plot.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 
 #include "support/options/program.h"
+#include <fcntl.h>
 #include <unistd.h>
+
+#include <hero/core/error.h>
+#include <hero/core/io/file.h>
 
 namespace tutorial {
 
@@ -57,8 +63,8 @@ bool have_gnuplot() {
   return found;
 }
 
-// True when gnuplot read the whole script and was content.
-bool gnuplot(const std::string& script) {
+// gnuplot has read the whole script and was content, or else there is an Error.
+void gnuplot(const std::string& script) {
   const auto old = std::signal(SIGPIPE, SIG_IGN);  // a gnuplot that ends early is no reason to die
   std::FILE* pipe = popen("gnuplot >/dev/null 2>&1", "w");
   bool good = pipe != nullptr;
@@ -67,7 +73,40 @@ bool gnuplot(const std::string& script) {
     good = pclose(pipe) == 0 && good;
   }
   std::signal(SIGPIPE, old);
-  return good;
+  hero::check(good, "gnuplot failed");
+}
+
+// A file without a name, which gnuplot draws into: it is gone with this process, however that ends.
+class Canvas {
+ public:
+  Canvas() {
+    std::FILE* const file = std::tmpfile();
+    hero::check(file != nullptr, "no temporary file: ", std::strerror(errno));
+    fd_ = ::fcntl(fileno(file), F_DUPFD, 10);  // above those that the shell changes
+    std::fclose(file);
+    hero::check(fd_ >= 0, "no temporary file: ", std::strerror(errno));
+  }
+  ~Canvas() { ::close(fd_); }
+  Canvas(const Canvas&) = delete;
+  Canvas& operator=(const Canvas&) = delete;
+
+  /// The name that it has for gnuplot.
+  std::string name() const { return "/dev/fd/" + std::to_string(fd_); }
+  std::string bytes() const {
+    std::string bytes(static_cast<size_t>(std::max<off_t>(0, ::lseek(fd_, 0, SEEK_END))), '\0');
+    const ssize_t count = ::pread(fd_, bytes.data(), bytes.size(), 0);
+    hero::check(count == static_cast<ssize_t>(bytes.size()) && count > 0, "gnuplot drew nothing");
+    return bytes;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+void write(const std::string& path, const std::string& bytes) {
+  hero::OutputFile file(path);
+  file.write(bytes);
+  file.commit();
 }
 
 }  // namespace
@@ -275,34 +314,26 @@ std::string Figure::plot() const {
 
 void Figure::save(const std::string& folder, const std::string& name) const {
   if (!have_gnuplot()) return;
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  const fs::path base = fs::path(folder) / name;
-  const auto unfinished = [&](const char* kind) {
-    return base.string() + "." + std::to_string(getpid()) + kind;
-  };
-  const auto drawn = [&](const std::string& terminal, const char* kind) {
-    return "set terminal " + terminal + "\nset output " + quoted(unfinished(kind)) + "\n" +
-           (inset_.empty() ? plot()
-                           : "set multiplot\n" + plot() + "\n" + inset_ +
-                                 "unset multiplot\nreset\n" + data_ + settings_) +
-           "\n";
-  };
-  const std::string script =
-      "set terminal unknown\n" + data_ + settings_ +
-      drawn("pngcairo size 1100,700 font 'DejaVu Sans,12'", ".png") +
-      drawn("svg size 1100,700 font 'DejaVu Sans,13' background rgb 'white'", ".svg") +
-      "unset output\n";
-  bool good = gnuplot(script);
-  for (const char* kind : {".png", ".svg"}) {
-    const fs::path from = unfinished(kind);
-    if (good) {
-      fs::rename(from, base.string() + kind, failed);
-      good = !failed;
-    }
-    if (!good) fs::remove(from, failed);
+  const std::string base = (fs::path(folder) / name).string();
+  try {
+    hero::make_folders("--out", folder);
+    const Canvas png, svg;
+    const auto drawn = [&](const std::string& terminal, const Canvas& canvas) {
+      return "set terminal " + terminal + "\nset output " + quoted(canvas.name()) + "\n" +
+             (inset_.empty() ? plot()
+                             : "set multiplot\n" + plot() + "\n" + inset_ +
+                                   "unset multiplot\nreset\n" + data_ + settings_) +
+             "\n";
+    };
+    gnuplot("set terminal unknown\n" + data_ + settings_ +
+            drawn("pngcairo size 1100,700 font 'DejaVu Sans,12'", png) +
+            drawn("svg size 1100,700 font 'DejaVu Sans,13' background rgb 'white'", svg) +
+            "unset output\n");
+    write(base + ".png", png.bytes());
+    write(base + ".svg", svg.bytes());
+  } catch (const hero::Error& error) {
+    std::fprintf(stderr, "no figure %s: %s\n", base.c_str(), error.what());
   }
-  if (!good) std::fprintf(stderr, "no figure %s: gnuplot failed\n", base.c_str());
 }
 
 std::string Figure::data(const std::vector<const Values*>& columns) {

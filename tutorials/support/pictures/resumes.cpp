@@ -26,7 +26,8 @@ void draw_run_losses(const std::vector<RunCurve>& runs, int64_t saved, int64_t e
     if (i == 0) figure.line(runs[i].name, x, y);
     if (i > 0) figure.rings(runs[i].name, x, y, 3.2 - 0.7 * static_cast<double>(i - 1));
   }
-  const double at = static_cast<double>(saved), margin = 0.08 * (high - low);
+  // of a single step there is one loss alone
+  const double at = static_cast<double>(saved), margin = std::max(0.08 * (high - low), 0.01);
   figure.box(at - 0.15, low - margin, 0.3, high - low + 2 * margin, "#888888");
   const auto last = static_cast<double>(runs.front().losses.size());
   figure.label("saved at step " + std::to_string(saved) + ", resumed from here", at - 0.13 * last,
