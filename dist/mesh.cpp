@@ -1,12 +1,26 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/mesh.h>
 
 namespace hero::dist {
+namespace {
+
+// "replicate 2, shard 4".
+std::string text_of(const std::vector<Axis>& axes) {
+  std::string text;
+  for (const Axis& axis : axes) {
+    text += (text.empty() ? "" : ", ") + axis.name + " " + std::to_string(axis.size);
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
 
 Mesh::Mesh(const Communicator& world, std::vector<Axis> axes)
     : world_(world), axes_(std::move(axes)) {
+  same_on_all(world, "mesh: ranks name different axes", text_of(axes_), "mesh");
   int64_t product = 1;
   for (size_t i = 0; i < axes_.size(); ++i) {
     check(axes_[i].size > 0, "mesh: the size of '", axes_[i].name,
@@ -42,6 +56,9 @@ const Communicator& Mesh::operator[](const std::string& name) const {
 }
 
 Mesh Mesh::sub(const std::vector<std::string>& names) const {
+  std::string asked;
+  for (const std::string& name : names) asked += (asked.empty() ? "" : ", ") + name;
+  same_on_all(world_, "mesh: ranks ask for the mesh of different axes", asked, "mesh");
   check(!names.empty(), "mesh: a mesh of no axes");
   Mesh part;
   std::vector<int> strides;

@@ -18,8 +18,8 @@ struct Axis {
 /// \snippet test_examples_ranks.cpp Mesh
 class Mesh {
  public:
-  /// Makes a mesh. All ranks of `world` must make the same mesh, and the product of the sizes must
-  /// be the size of the world.
+  /// Makes a mesh. The product of the sizes must be the size of the world. A collective of `world`:
+  /// if ranks name other axes, sizes or another order, every rank gets an Error that lists them.
   Mesh(const Communicator& world, std::vector<Axis> axes);
 
   /// The group along an axis. Throws an Error that lists the axes if there is none of this name.

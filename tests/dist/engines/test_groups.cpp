@@ -106,6 +106,31 @@ TEST_CASE("a hybrid of two axes out of three is that of a mesh of its own", "[di
   CHECK(expected.difference(got) == "");
 }
 
+TEST_CASE("ranks that name other axes of a mesh are all told what they name", "[dist]") {
+  const auto refused = [](const std::vector<Axis>& odd, const std::string& said) {
+    for (const std::string& error : errors_of(4, [&](Communicator& world) {
+           const std::vector<Axis> most = {{"replicate", 2}, {"shard", 2}};
+           const Mesh mesh(world, world.rank() == 1 ? odd : most);
+         })) {
+      CHECK_THAT(error, ContainsSubstring("mesh: ranks name different axes: "));
+      CHECK_THAT(error, ContainsSubstring("replicate 2, shard 2 (ranks 0, 2, 3)"));
+      CHECK_THAT(error, ContainsSubstring(said + " (rank 1)"));
+    }
+  };
+  refused({{"shard", 2}, {"replicate", 2}}, "shard 2, replicate 2");
+  refused({{"replicate", 4}, {"shard", 1}}, "replicate 4, shard 1");
+  refused({{"replicate", 4}, {"shard", 2}}, "replicate 4, shard 2");
+  refused({{"shard", 4}}, "shard 4");
+  refused({}, "none");
+  for (const std::string& error : errors_of(4, [&](Communicator& world) {
+         const Mesh mesh(world, {{"a", 2}, {"b", 1}, {"c", 2}});
+         world.rank() == 2 ? mesh.sub({"c", "a"}) : mesh.sub({"a", "c"});
+       })) {
+    CHECK_THAT(error, ContainsSubstring("mesh: ranks ask for the mesh of different axes: a, c "
+                                        "(ranks 0, 1, 3); c, a (rank 2)"));
+  }
+}
+
 TEST_CASE("a mesh that does not fit is refused", "[dist]") {
   run_ranks(1, [](Communicator& world) {
     REQUIRE_THROWS_WITH((Mesh(world, {{"a", 2}})), ContainsSubstring("2 ranks, 'world' has 1"));
