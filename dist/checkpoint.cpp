@@ -161,8 +161,15 @@ void Checkpointer::check_same(int64_t step, const nn::SaveOptions& options) cons
   same_on_all(world_, "checkpoint: ranks are at different steps",
               std::to_string(step) + (options.async ? " in the background" : ""),
               "save a checkpoint");
+  check_same_folder();
   same_on_all(world_, "checkpoint: ranks track different things", names_of(tracked_));
   same_on_all(world_, "checkpoint: ranks track different modules", modules_of(tracked_));
+}
+
+// Ranks whose programs name a run by the time, say, would look for each other's files elsewhere.
+void Checkpointer::check_same_folder() const {
+  same_on_all(world_, "checkpoint: ranks name different folders of a run",
+              checkpoints::run_of(root_));
 }
 
 void Checkpointer::save(int64_t step, const nn::SaveOptions& options) {
@@ -243,6 +250,7 @@ std::optional<int64_t> Checkpointer::resume(nn::Resume which) {
   wait();
   same_on_all(world_, "checkpoint: ranks resume differently (0 no, 1 newest, 2 newest_intact)",
               std::to_string(static_cast<int>(which)), "resume from a checkpoint");
+  check_same_folder();
   std::vector<int64_t> found = steps(), passed_over;
   const size_t count = found.size();
   if (which == nn::Resume::no) {
@@ -278,6 +286,7 @@ void Checkpointer::load(int64_t step) {
   wait();
   same_on_all(world_, "checkpoint: ranks load different steps", std::to_string(step),
               "load a checkpoint");
+  check_same_folder();
   const std::vector<int64_t> found = steps();
   check(std::find(found.begin(), found.end(), step) != found.end(),
         "checkpoint: there is no complete checkpoint ", folder(step));

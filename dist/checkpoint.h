@@ -59,7 +59,8 @@ class Checkpointer {
  public:
   using StateDict = nn::Checkpointer::StateDict;
 
-  /// Makes a checkpointer for the run in the folder `run`, which need not exist yet. A collective.
+  /// Makes a checkpointer for the run in the folder `run`, which need not exist yet; the same
+  /// folder on every rank, which the first call of save(), resume() or load() checks.
   Checkpointer(const std::string& run, const Communicator& world,
                const nn::CheckpointerOptions& options = {});
 
@@ -141,6 +142,7 @@ class Checkpointer {
   std::string damage(int64_t step) const;
   void load_intact(int64_t step);
   void check_same(int64_t step, const nn::SaveOptions& options) const;
+  void check_same_folder() const;
   void write(int64_t step, const std::string& folder);
 
   std::string root_;
@@ -161,11 +163,11 @@ struct FullOptions {
 };
 
 /// Writes whole parameters and saved buffers under their own names, whatever the rung is. It is a
-/// collective. A path that ends in ".safetensors" is one file; any other path is a folder, which
-/// gets "model.safetensors" or, if that would be larger than max_shard_bytes,
-/// "model-00001-of-00003.safetensors", ... and at last "model.safetensors.index.json". Rank 0
-/// gathers and writes one parameter at a time. Throws an Error if the folder has another set of
-/// files.
+/// collective, with the same path on every rank. A path that ends in ".safetensors" is one file;
+/// any other path is a folder, which gets "model.safetensors" or, if that would be larger than
+/// max_shard_bytes, "model-00001-of-00003.safetensors", ... and at last
+/// "model.safetensors.index.json". Rank 0 gathers and writes one parameter at a time. Throws an
+/// Error if the folder has another set of files.
 void save_full(const std::string& path, const Communicator& world, nn::Module& module,
                const FullOptions& options = {});
 

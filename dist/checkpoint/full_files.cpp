@@ -227,6 +227,9 @@ void save_full(const std::string& path, const Communicator& world, nn::Module& m
                const FullOptions& options) {
   const PhaseScope saving(Phase::checkpoint);
   check_not_simulated(world);
+  same_on_all(world, "save_full: ranks ask for different files, of which rank 0 writes all",
+              path + ", max_shard_bytes " + std::to_string(options.max_shard_bytes),
+              "save a whole model");
   check(options.max_shard_bytes > 0,
         "save_full: max_shard_bytes must be positive: ", options.max_shard_bytes);
   const bool one = path.ends_with(kFullExtension);

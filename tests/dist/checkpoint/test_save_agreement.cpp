@@ -263,3 +263,43 @@ TEST_CASE("the pieces that every rank computes are what the ranks hold", "[agree
     CHECK(held == computed);
   }
 }
+
+TEST_CASE("ranks that name different files or folders are told so before anything is written") {
+  const TempDir dir;
+  const auto refused = [&](const std::string& what, const auto& save) {
+    for (const std::string& error : errors_of(3, [&](dist::Communicator& world) {
+           LadderMLP model;
+           dist::fully_shard(model, world);
+           save(world, model, dir / (world.rank() == 1 ? "later" : "run"));
+         })) {
+      CHECK_THAT(error, ContainsSubstring(what));
+      CHECK_THAT(error, ContainsSubstring("run"));
+      CHECK_THAT(error, ContainsSubstring("(ranks 0, 2)"));
+      CHECK_THAT(error, ContainsSubstring("later"));
+      CHECK_THAT(error, ContainsSubstring("(rank 1)"));
+    }
+    CHECK(std::filesystem::is_empty(dir / ""));
+  };
+  for (const char* ending : {"", ".safetensors"}) {
+    refused("save_full: ranks ask for different files",
+            [&](dist::Communicator& world, nn::Module& model, const std::string& path) {
+              dist::save_full(path + ending, world, model);
+            });
+  }
+  refused("save_full: ranks ask for different files",
+          [&](dist::Communicator& world, nn::Module& model, const std::string& path) {
+            dist::save_full(path + (world.rank() == 1 ? ".safetensors" : ""), world, model);
+          });
+  const auto with_checkpoint = [&](const auto& act) {
+    refused("checkpoint: ranks name different folders of a run: ",
+            [&](dist::Communicator& world, nn::Module& model, const std::string& run) {
+              dist::Checkpointer checkpoint(run, world);
+              checkpoint.track("model", model);
+              act(checkpoint);
+            });
+  };
+  with_checkpoint([](dist::Checkpointer& checkpoint) { checkpoint.save(1); });
+  with_checkpoint([](dist::Checkpointer& checkpoint) { checkpoint.save(1, {.async = true}); });
+  with_checkpoint([](dist::Checkpointer& checkpoint) { checkpoint.resume(); });
+  with_checkpoint([](dist::Checkpointer& checkpoint) { checkpoint.load(1); });
+}
