@@ -150,6 +150,7 @@ Work Communicator::post(Call call, const Array& output, const Array& input, bool
   call.output = pointer(output);
   call.awaited = !async;
   const Collective op = call.op;
+  if (op != Collective::send && op != Collective::recv) call.declared = engine().take_declared();
   const std::string unit = call.unit;
   const int64_t bytes = bytes_sent(call, rank(), size());
   if (!state_->met) call.phase = Phase::join;
@@ -316,6 +317,10 @@ void Communicator::barrier(const CallOptions& options) const {
   call.op = Collective::barrier;
   call.unit = options.unit.empty() ? current_unit : options.unit;
   post(std::move(call), Array(), Array(), false);
+}
+
+void Communicator::declare(const std::string& what) const {
+  if (size() > 1) engine().declare(what);
 }
 
 std::vector<int64_t> Communicator::exchange(std::span<const int64_t> words) const {

@@ -151,6 +151,13 @@ class Communicator {
   /// Returns when every rank of the group has called it.
   void barrier(const CallOptions& options = {}) const;
 
+  /// Says `what` with this rank's next collective in this group, whichever it is (messages say
+  /// nothing): a short text, such as "clip_grad_norm to 1", of what all ranks must do alike. If
+  /// another rank says something else with its call, or nothing, every rank gets an Error that
+  /// lists what they say. Nothing is sent for it but what ranks compare of every call.
+  /// \snippet test_examples_ranks.cpp declare
+  void declare(const std::string& what) const;
+
   /// Divides the group: ranks with the same color form a group, in the order of (key, rank); a rank
   /// with a negative color belongs to none and gets an undefined Communicator. All ranks of this
   /// group must call it. Throws an Error on simulated ranks, which cannot ask the others.

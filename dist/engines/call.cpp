@@ -14,10 +14,17 @@ struct Field {
   std::string (*text)(const Call& call);
 };
 
+std::string op_text(const Call& call) { return name(call.op); }
 std::string root_text(const Call& call) { return "rank " + std::to_string(call.root); }
 
+// What was done may be the cause of all else in which the calls differ, so it comes first.
+std::string declared_text(const Call& call) {
+  return call.declared.empty() ? "nothing" : call.declared;
+}
+
 constexpr Field kFields[] = {
-    {"the operation", [](const Call& call) { return std::string(name(call.op)); }},
+    {"what they did before", declared_text},
+    {"the operation", op_text},
     {"the unit", [](const Call& call) { return "'" + call.unit + "'"; }},
     {"the dtype", [](const Call& call) { return to_string(call.dtype); }},
     {"the output's dtype", [](const Call& call) { return to_string(call.result); }},
@@ -40,7 +47,8 @@ bool alike(const Call& a, const Call& b) {
   return same_op && a.dtype == b.dtype && a.result == b.result && a.device == b.device &&
          a.reduce == b.reduce && a.order == b.order && a.divide_by == b.divide_by &&
          (a.root == b.root || is_message(a)) && a.size == b.size &&
-         a.counts.is_list() == b.counts.is_list() && a.counts == b.counts && a.unit == b.unit;
+         a.counts.is_list() == b.counts.is_list() && a.counts == b.counts && a.unit == b.unit &&
+         a.declared == b.declared;
 }
 
 std::string field_disagreement(const Field& field, std::span<const Call> calls,
@@ -125,7 +133,7 @@ std::string disagreement(std::span<const Call> calls, std::span<const int> ranks
   for (const Call& call : calls) agree = agree && alike(first, call);
   if (!agree) {
     for (const Field& field : kFields) {
-      if (is_message(first) && (&field == &kFields[0] || field.text == root_text)) continue;
+      if (is_message(first) && (field.text == op_text || field.text == root_text)) continue;
       std::string line = field_disagreement(field, calls, ranks);
       if (!line.empty()) return line;
     }
@@ -150,7 +158,8 @@ Digest digest_of(const Call& call) {
       .put(word(call.size))
       .put(word(call.counts.is_list()))
       .put(call.counts.digest())
-      .put(call.unit);
+      .put(call.unit)
+      .put(call.declared);
 }
 
 Digest balance_of(const Call& call, int me) {

@@ -72,6 +72,7 @@ struct Call {
   PartCounts send_counts;   ///< all_to_all only: elements to each rank
   PartCounts recv_counts;   ///< all_to_all only: elements from each rank
   std::string unit;         ///< the caller's name for what is moved
+  std::string declared;     ///< what its rank has done before; see Communicator::declare()
   DType result = kFloat32;  ///< of a reduction's output: `dtype`, or float32 where that is a half
   Device device = kCpu;     ///< of both arrays
   Phase phase = PhaseScope::current();  ///< by which its rank's time-out goes

@@ -18,6 +18,15 @@ std::shared_ptr<Engine> make_nccl_engine(std::shared_ptr<Engine> host, int local
   return nccl_engine.load()(std::move(host), local_rank, local_size, timeouts);
 }
 
+// A program may declare any number of things before it makes a call: long texts become a hash.
+void Engine::declare(const std::string& what) {
+  constexpr size_t kMost = 500;
+  if (declared_.size() > kMost) {
+    declared_ = "what has the hash " + std::to_string(Digest().put(declared_).low);
+  }
+  declared_ += (declared_.empty() ? "" : ", ") + what;
+}
+
 const char* name(EngineKind kind) {
   constexpr const char* names[] = {"local", "simulated", "mpi", "nccl"};
   return names[static_cast<int>(kind)];

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <hero/core/array.h>
 #include <hero/dist/engines/call.h>
@@ -76,6 +77,13 @@ class Engine {
   /// Where wait() does not wait for the other ranks' word: returns when it has come, for every call
   /// that this rank has waited for; an Error where it never will.
   virtual void confirm() {}
+
+  /// What the rank says with its next collective of this group; see Communicator::declare().
+  void declare(const std::string& what);
+  std::string take_declared() { return std::exchange(declared_, {}); }
+
+ private:
+  std::string declared_ = {};
 };
 
 /// Makes the engine of a rank with a GPU of its own over one for the host; ranks of this machine

@@ -44,7 +44,7 @@ void put_call(Packet& packet, const Call& call) {
   for (const PartCounts* counts : {&call.counts, &call.send_counts, &call.recv_counts}) {
     put_counts(packet, *counts);
   }
-  packet.put(call.unit);
+  packet.put(call.unit).put(call.declared);
 }
 
 Call take_call(Packet& packet) {
@@ -62,6 +62,7 @@ Call take_call(Packet& packet) {
   call.send_counts = take_counts(packet);
   call.recv_counts = take_counts(packet);
   call.unit = packet.take<std::string>();
+  call.declared = packet.take<std::string>();
   return call;
 }
 

@@ -226,6 +226,7 @@ TEST_CASE("whatever ranks must state alike changes the digest", "[dist][agreemen
       },
       [](Call& c) { c.counts = {}; },
       [](Call& c) { c.unit = "fc2"; },
+      [](Call& c) { c.declared = "fc1"; },
       [](Call& c) { c.unit = "fc1 of the second block"; },
       [](Call& c) {
         c.device = {DeviceType::cuda, 0};

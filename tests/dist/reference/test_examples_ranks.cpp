@@ -112,6 +112,19 @@ TEST_CASE("example: Mesh") {
   CHECK(right);
 }
 
+TEST_CASE("example: declare") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    //! [declare]
+    const double momentum = 0.9;
+    world.declare("momentum " + std::to_string(momentum));
+    world.barrier();  // an Error on both ranks if the other one has another momentum
+    //! [declare]
+    if (world.traffic().calls() != 1) right = false;
+  });
+  CHECK(right);
+}
+
 TEST_CASE("example: DDP") {
   std::atomic<bool> right = true;
   dist::run_ranks(2, [&](dist::Communicator& world) {
