@@ -1,6 +1,8 @@
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
+#include <hero/autograd/averager.h>
 #include <hero/core/functions/each_group.h>
 #include <hero/core/functions/exact_sum.h>
 #include <hero/core/functions/map.h>
@@ -95,11 +97,32 @@ Array largest_magnitude(const std::vector<Tensor>& params, Device device) {
   return total;
 }
 
+// What ranks must do alike. Hosts may differ in the last bits of a limit that follows a curve; an
+// infinite one changes nothing, so that a rank may ask for the norm in this way.
+void declare_limit(const char* what, const std::vector<Tensor>& params, double limit) {
+  if (std::isinf(limit)) return;
+  declare(params, [&] {
+    char text[64];
+    (void)std::snprintf(text, sizeof(text), "%s to %.9g", what, limit);
+    return std::string(text);
+  });
+}
+
+// Owners of shards ask for a norm together, and so for the same one.
+void declare_norm(const std::vector<Tensor>& params, double p) {
+  char text[64];
+  (void)std::snprintf(text, sizeof(text), "the norm of gradients with p %.9g", p);
+  for (Owners* owners : all_owners(params)) {
+    if (auto* ranks = dynamic_cast<Declares*>(owners)) ranks->declare(text);
+  }
+}
+
 }  // namespace
 
 Tensor grad_norm(const std::vector<Tensor>& params, double p) {
   check(p > 0.0, "clip_grad_norm: norm must be positive: ", p);
   const NoGrad no_grad;
+  declare_norm(params, p);
   const Device device = device_of(params);
   if (std::isinf(p)) return Tensor(largest_magnitude(params, device));
   const ExactSum sum = power_sum(params, p, device);
@@ -128,6 +151,7 @@ void clip_grads_with_norm(const std::vector<Tensor>& params, double max_norm,
 Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
                       const ClipOptions& options) {
   check(max_norm >= 0.0, "clip_grad_norm: max_norm must be 0 or more: ", max_norm);
+  declare_limit("clip_grad_norm", params, max_norm);
   const Tensor total = grad_norm(params, options.norm);
   if (options.error_if_nonfinite && total.device().type != DeviceType::meta) {
     check(std::isfinite(total.item()), "clip_grad_norm: the norm of the gradients is ",
@@ -139,6 +163,7 @@ Tensor clip_grad_norm(const std::vector<Tensor>& params, double max_norm,
 
 void clip_grad_value(const std::vector<Tensor>& params, double limit) {
   check(limit >= 0.0, "clip_grad_value: limit must be 0 or more: ", limit);
+  declare_limit("clip_grad_value", params, limit);
   for (const Tensor& param : params) {
     const Tensor grad = param.grad();
     if (!grad.defined()) continue;

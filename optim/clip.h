@@ -18,6 +18,9 @@ struct ClipOptions {
 /// the norm from before, as grad_norm() does; item() gives its value. Pascanu, Mikolov and Bengio,
 /// arXiv 1211.5063.
 ///
+/// If ranks share the parameters (DDP, ZeRO, FSDP) and give different limits or norms, their next
+/// collective is an Error that lists them.
+///
 /// On a GPU the norm stays on the device, and any number of gradients, shards included, are read
 /// and scaled in a few launches; the host waits only if error_if_nonfinite is set.
 /// \snippet test_examples_optim.cpp clip_grad_norm

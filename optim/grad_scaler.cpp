@@ -1,6 +1,8 @@
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
+#include <hero/autograd/averager.h>
 #include <hero/autograd/ops.h>
 #include <hero/optim/grad_scaler.h>
 #include <hero/optim/owners.h>
@@ -22,8 +24,13 @@ void check_values(const GradScalerOptions& o) {
 }
 
 // Whether any gradient is not finite, here or with one who holds other parts of the parameters or
-// other parameters.
-bool overflowed(const Optimizer& optimizer) {
+// other parameters. All must have scaled by the same.
+bool overflowed(const Optimizer& optimizer, double scale) {
+  declare(optimizer.model_parameters(), [scale] {
+    char text[64];
+    (void)std::snprintf(text, sizeof(text), "unscale gradients by %.9g", scale);
+    return std::string(text);
+  });
   const Array found = Array::full({1}, optimizer.gradients_finite() ? 0 : 1, kInt64);
   for (Owners* owners : all_owners(optimizer.parameters())) {
     if (owners) owners->largest(found);
@@ -57,7 +64,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   Seen& entry = seen(optimizer);
   check(!entry.stepped, "grad_scaler: unscale_() after step(); call update() first");
   check(!entry.unscaled, "grad_scaler: unscale_() was already called since the last update()");
-  const bool overflow = overflowed(optimizer);
+  const bool overflow = overflowed(optimizer, scale_);
   optimizer.scale_gradients(1.0 / scale_);
   entry.overflow = overflow;
   entry.unscaled = true;
@@ -70,7 +77,7 @@ bool GradScaler::step(Optimizer& optimizer, double factor) {
   }
   Seen& entry = seen(optimizer);
   check(!entry.stepped, "grad_scaler: step() was already called since the last update()");
-  if (!entry.unscaled) entry.overflow = overflowed(optimizer);
+  if (!entry.unscaled) entry.overflow = overflowed(optimizer, scale_);
   if (!entry.overflow) {
     if (!entry.unscaled) factor /= scale_;
     factor == 1.0 ? optimizer.step() : optimizer.step_scaled(factor);

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <bit>
+#include <cstdio>
 #include <utility>
 
+#include <hero/autograd/averager.h>
 #include <hero/autograd/kept_gradients.h>
 #include <hero/autograd/partition.h>
 #include <hero/core/functions/map.h>
@@ -29,6 +32,20 @@ void check_repeatable(const char* name, const std::vector<Tensor>& params) {
           ": a graphed step repeats what a GPU does, and a parameter of shape ", param.shape(),
           " is on ", param.device(), "; use recapture");
   }
+}
+
+// What ranks that share parameters must do alike: the step itself, which a rank might leave out
+// because its own loss is not finite, and its options, of which the text has the rate and a hash.
+// Hosts may differ in the last bits of a rate that follows a curve.
+std::string step_text(const char* name, double lr, const std::vector<double>& options) {
+  uint32_t hash = 0x811c9dc5u;  // FNV-1a over words
+  for (const double option : options) {
+    hash = (hash ^ std::bit_cast<uint32_t>(static_cast<float>(option))) * 0x01000193u;
+  }
+  char text[96];
+  (void)std::snprintf(text, sizeof(text), "%s step with lr %.6g (options of hash %08x)", name, lr,
+                      hash);
+  return text;
 }
 
 }  // namespace
@@ -117,6 +134,9 @@ void Optimizer::step() {
   core::HostSteps* const recorded = is_elementwise() ? core::HostSteps::current() : nullptr;
   const core::HostSteps::Taking taking(recorded);
   if (recorded) check_repeatable(name_, parameters());
+  declare(model_parameters(), [this] {
+    return step_text(name_, has_option("lr") ? option("lr") : 0.0, all_options());
+  });
   stepped_.clear();
   try {
     step_params();

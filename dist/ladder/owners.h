@@ -5,15 +5,21 @@
 #include <utility>
 #include <vector>
 
+#include <hero/autograd/averager.h>
 #include <hero/autograd/partition.h>
 #include <hero/dist/communicator.h>
 
 namespace hero::dist {
 
-/// The ranks of a group. Made by std::make_shared.
-class GroupOwners : public Owners, public std::enable_shared_from_this<GroupOwners> {
+/// The ranks of a group, and those of other groups that hold the same parts. Made by
+/// std::make_shared.
+class GroupOwners : public Owners,
+                    public Declares,
+                    public std::enable_shared_from_this<GroupOwners> {
  public:
-  explicit GroupOwners(Communicator group) : group_(std::move(group)) {}
+  explicit GroupOwners(Communicator group, Communicator replicas = {})
+      : group_(std::move(group)), replicas_(std::move(replicas)) {}
+  void declare(const std::string& what) override;
   void add_up(const Array& words) override;
   void largest(const Array& x) override;
   int rank() const override { return group_.rank(); }
@@ -29,7 +35,7 @@ class GroupOwners : public Owners, public std::enable_shared_from_this<GroupOwne
   std::shared_ptr<Owners> together_with(const std::shared_ptr<Owners>& former);
 
  private:
-  Communicator group_;
+  Communicator group_, replicas_;
   std::vector<std::pair<const Owners*, std::weak_ptr<Owners>>> pairs_ = {};  // by the former
 };
 

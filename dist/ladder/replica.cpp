@@ -32,7 +32,7 @@ Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& option
     : module_(&module),
       groups_(std::move(groups)),
       options_(options),
-      owners_(std::make_shared<GroupOwners>(groups_.shard)) {
+      owners_(std::make_shared<GroupOwners>(groups_.shard, groups_.replicas)) {
   if (options_.units.offload.disk) options_.units.disk_order = std::make_shared<DiskOrder>();
   module_states_.push_back(std::make_unique<ModuleState>(ModuleState{&module}));
 }
@@ -122,9 +122,10 @@ void Replica::watch(Member& member) {
   if (member.watched || !member.leaf.requires_grad()) return;
   member.watched = true;
   // The graph may outlive the module.
-  member.full.register_leaf_hook([self = weak_from_this(), id = member.id](const Tensor&) {
+  const auto ready = [self = weak_from_this(), id = member.id](const Tensor&) {
     if (const auto replica = self.lock()) replica->gradient_ready(id);
-  });
+  };
+  member.full.register_leaf_hook(AveragingHook{weak_from_this(), ready});
   if (shards()) return;
   // Before the gradient is added to what the leaf has.
   member.full.register_hook([self = weak_from_this()](const Tensor&) {
@@ -313,6 +314,7 @@ void Replica::reduce(Unit& unit) {
   // One bucket at a time where buckets are freed; where they stay nobody needs to wait. What went
   // home before had the time of one unit's backward.
   land();
+  declare_first_values();
   if (options_.units.stage >= Stage::gradients) advance_reductions();
   if (hook_) hand_to_hook(unit);
   unit.begin_reduce(when_all_reduced(unit));

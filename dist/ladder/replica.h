@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include <hero/autograd/averager.h>
 #include <hero/autograd/kept_gradients.h>
 #include <hero/dist/ladder/unit.h>
 
@@ -52,7 +53,10 @@ struct ModuleState {
   bool held = false;       ///< gathered by unshard(), for the forward to come
 };
 
-class Replica : public Keeper, public KeepsGradients, public std::enable_shared_from_this<Replica> {
+class Replica : public Keeper,
+                public KeepsGradients,
+                public Averager,
+                public std::enable_shared_from_this<Replica> {
  public:
   Replica(nn::Module& module, Groups groups, const ReplicaOptions& options);
 
@@ -127,6 +131,14 @@ class Replica : public Keeper, public KeepsGradients, public std::enable_shared_
   void clear_gradient(const Tensor& leaf, bool set_to_none) override;
   /// \}
 
+  /// \name As what averages the gradients of parameters that are whole
+  /// \{
+  std::string describe_averager() const override;
+  std::vector<int> averaging_ranks() const override;
+  double average_loss(double loss, const char* op) override;
+  void declare(const std::string& what) override { owners_->declare(what); }
+  /// \}
+
  private:
   // Where one parameter is: its unit, its number there, the module at which that is gathered.
   struct ParameterEntry {
@@ -147,6 +159,7 @@ class Replica : public Keeper, public KeepsGradients, public std::enable_shared_
   void meet(ModuleState& state, nn::Module& module);
   std::shared_ptr<void> end_of_module();
   void check_all_known() const;
+  void declare_first_values();
   void watch(Member& member);
   void put_aside();
   void take_back();
@@ -225,7 +238,8 @@ class Replica : public Keeper, public KeepsGradients, public std::enable_shared_
   bool in_backward_ = false;
   bool rebuilt_ = false;
   bool joining_ = false;
-  int buffer_root_ = 0;  // whose buffers all ranks get
+  bool compared_values_ = false;  // those that the ranks began with
+  int buffer_root_ = 0;           // whose buffers all ranks get
 };
 
 }  // namespace hero::dist

@@ -1,9 +1,11 @@
 // What a replica does with parameters and gradients beside a step: conversions, summoned
 // parameters, what backward needs again, gradients of a backward before.
 #include <algorithm>
+#include <cstdio>
 
 #include <hero/autograd/graph/engine.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/io/crc32c.h>
 #include <hero/dist/ladder/replica.h>
 
 namespace hero::dist {
@@ -100,6 +102,25 @@ void Replica::check_all_known() const {
   }
 }
 
+// Ranks that hold the same values must begin with the same. Where rank 0 does not send its own, or
+// only some ranks have read a file since, they would train apart: a hash of the values goes with
+// the first sum of gradients, once.
+void Replica::declare_first_values() {
+  const Communicator& same = shards() ? groups_.replicas : groups_.shard;
+  if (std::exchange(compared_values_, true) || !same.defined() || same.size() == 1) return;
+  if (same.engine_kind() == EngineKind::simulated || options_.units.offload.disk) return;
+  uint32_t hash = 0;
+  for (const ParameterEntry& entry : parameters_) {
+    const Array& values = entry.unit->members()[entry.member].leaf.array();
+    if (values.numel() == 0 || values.device().type == DeviceType::meta) continue;
+    const Array here = values.to(kCpu).contiguous();
+    hash = core::crc32c({here.bytes(), static_cast<size_t>(here.nbytes())}, hash);
+  }
+  char text[64];
+  (void)std::snprintf(text, sizeof(text), "begin with parameters of hash %08x", hash);
+  same.declare(text);
+}
+
 // [note: a second derivative] The graph of a gradient that was recorded needs parameters that were
 // freed when that gradient was there, and comes past no module that would gather them: what asks
 // for a saved value of a freed row gathers its unit. All ranks walk the same graph in the same
@@ -191,6 +212,27 @@ bool Replica::has_one_of(const Unit& unit, const std::vector<Tensor>& leaves) co
     const Member* member = member_of(leaf);
     return member != nullptr && &unit == parameters_[member->id].unit;
   });
+}
+
+std::string Replica::describe_averager() const {
+  const std::string rung = shards() ? "ZeRO or fully_shard()" : "DDP";
+  return rung + (module_ == nullptr ? "" : " of " + module().type_name());
+}
+
+std::vector<int> Replica::averaging_ranks() const {
+  const std::span<const int> ranks =
+      groups_.all.defined() ? groups_.all.world_ranks() : groups_.shard.world_ranks();
+  return {ranks.begin(), ranks.end()};
+}
+
+double Replica::average_loss(double loss, const char* op) {
+  check(averages() || groups_.ranks() == 1, op, ": the gradients of ", describe_averager(),
+        " are not averaged now, as within no_sync(), so that ranks would step apart; step outside "
+        "of it");
+  const Array mean = Array::full({1}, loss, kFloat64);
+  groups_.shard.all_reduce(
+      mean, {.op = ReduceOp::mean, .divide_by = options_.units.divide_by, .unit = op});
+  return mean.item<double>();
 }
 
 std::string Replica::describe(const Tensor& leaf) const {

@@ -129,8 +129,6 @@ TEST_CASE("optimizers with other states are an error on all ranks, and nothing i
     dist::fully_shard(model, world);
     const auto optimizer =
         make_method(world.rank() == 1 ? Method::sgd : Method::adamw, model.parameters());
-    for (const Tensor& p : model.parameters()) p.set_grad(Tensor(Array::ones(p.shape())));
-    optimizer->step();
     dist::Checkpointer checkpoint(run, world);
     checkpoint.track("model", model);
     checkpoint.track("optimizer", *optimizer);
@@ -145,7 +143,7 @@ TEST_CASE("optimizers with other states are an error on all ranks, and nothing i
   CHECK(std::filesystem::is_empty(run + "/checkpoints"));
 }
 
-TEST_CASE("a rank with another rate, or that left out a step, is named when it is saved",
+TEST_CASE("a rank with another rate, or whose states are of fewer steps, is named when it is saved",
           "[agreement]") {
   for (const bool async : {false, true}) {
     for (const bool left_out : {false, true}) {
@@ -156,10 +154,13 @@ TEST_CASE("a rank with another rate, or that left out a step, is named when it i
         LadderMLP model;
         dist::DDP(model, world);
         const bool odd = world.rank() == 1;
-        optim::AdamW adamw(model.parameters(), {.lr = odd && !left_out ? 0.25 : 0.5});
+        optim::AdamW adamw(model.parameters(), {.lr = 0.5});
         for (const Tensor& p : model.parameters()) p.set_grad(Tensor(Array::ones(p.shape())));
         adamw.step();
-        if (!odd || !left_out) adamw.step();
+        const optim::StateDict once = adamw.state_dict();
+        adamw.step();  // in which ranks that differ are told so: see test_same_on_ranks.cpp
+        if (odd && left_out) adamw.load_state_dict(once);
+        if (odd && !left_out) adamw.set_lr(0.25);
         dist::Checkpointer checkpoint(run, world);
         checkpoint.track("model", model);
         checkpoint.track("adamw", adamw);

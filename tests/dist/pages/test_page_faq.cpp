@@ -140,6 +140,14 @@ std::vector<Mistake> mistakes_of_ranks() {
         world.rank() == 0 ? (void)world.all_reduce(x) : (void)world.broadcast(x, 0);
       }),
       on_two_ranks([](auto& world) {
+        MLP model;
+        const dist::DDP ddp(model, world, {.broadcast_parameters = false});
+        optim::SGD sgd(model.parameters(), {.lr = 0.1});
+        model(ones({2, 784})).sum().backward();
+        if (world.rank() == 0) sgd.step();
+        world.all_reduce(four());
+      }),
+      on_two_ranks([](auto& world) {
         if (world.rank() == 0) world.all_reduce(four());
       }),
       on_two_ranks(

@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include <hero/autograd/averager.h>
+#include <hero/autograd/node.h>
+#include <hero/autograd/partition.h>
+
+namespace hero {
+
+std::shared_ptr<Averager> averager(const Tensor& leaf) {
+  std::shared_ptr<Averager> found;
+  if (!leaf.defined()) return found;
+  const detail::Hooks* hooks = leaf.impl()->hooks.load(std::memory_order_acquire);
+  if (hooks == nullptr) return found;
+  const detail::LeafTurn turn(leaf.impl()->lock);
+  for (const auto& hook : hooks->leaf) {
+    const auto* averaging = hook.call.target<AveragingHook>();
+    if (averaging == nullptr || !hook.alive->load()) continue;
+    found = averaging->averager.lock();
+    if (found) break;
+  }
+  return found;
+}
+
+void declare(const std::vector<Tensor>& leaves, const std::function<std::string()>& what) {
+  std::vector<const Declares*> told;
+  std::string text;
+  const auto tell = [&](Declares* ranks) {
+    if (ranks == nullptr || std::find(told.begin(), told.end(), ranks) != told.end()) return;
+    if (told.empty()) text = what();
+    told.push_back(ranks);
+    ranks->declare(text);
+  };
+  for (const Tensor& leaf : leaves) {
+    const Partition* part = partition(leaf);
+    if (part != nullptr && part->owners) tell(dynamic_cast<Declares*>(part->owners.get()));
+    tell(averager(leaf).get());
+  }
+}
+
+}  // namespace hero

@@ -1,0 +1,51 @@
+#pragma once
+// Leaves that several ranks have whole, and whose gradients are averaged over these ranks, as under
+// DDP. What steps by more than the gradients, such as a line search, asks here.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <hero/autograd/tensor.h>
+
+namespace hero {
+
+/// Tells other ranks what this rank does, so that they find out if they do something else.
+class Declares {
+ public:
+  Declares() = default;
+  Declares(const Declares&) = delete;
+  Declares& operator=(const Declares&) = delete;
+  virtual ~Declares() = default;
+  /// Says `what` with the next collective of these ranks, whichever it is: if another rank says
+  /// something else with it, all ranks get an Error that lists what they say. Sends nothing itself.
+  virtual void declare(const std::string& what) = 0;
+};
+
+/// What averages the gradients of some leaves in backward().
+class Averager : public Declares {
+ public:
+  /// What averages them, such as "DDP of GPT"; for messages.
+  virtual std::string describe_averager() const = 0;
+  /// The ranks over which it averages: their numbers in the whole world.
+  virtual std::vector<int> averaging_ranks() const = 0;
+  /// The loss whose gradient the averaged gradients are, given each rank's own loss. A collective,
+  /// which `op` names in errors. Throws an Error if gradients are not averaged now.
+  virtual double average_loss(double loss, const char* op) = 0;
+};
+
+/// A hook for Tensor::register_leaf_hook() by which averager() finds what averages the leaf.
+struct AveragingHook {
+  std::weak_ptr<Averager> averager;  ///< what averages the leaf
+  LeafHook call;                     ///< what the hook does
+  void operator()(const Tensor& leaf) const { call(leaf); }
+};
+
+/// What averages the leaf's gradients; null if nothing does.
+std::shared_ptr<Averager> averager(const Tensor& leaf);
+
+/// Declares a text to the owners of these leaves' shards, and to the ranks that average them; to
+/// each once. `what` makes the text, and is not called if nobody is told.
+void declare(const std::vector<Tensor>& leaves, const std::function<std::string()>& what);
+
+}  // namespace hero
