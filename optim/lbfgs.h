@@ -39,7 +39,8 @@ extern template class OptimizerOf<LBFGSOptions>;
 /// up to max_iter iterations and calls the closure at every point that it evaluates. Liu and
 /// Nocedal, "On the limited memory BFGS method for large scale optimization", 1989; strong Wolfe
 /// conditions: Nocedal and Wright, "Numerical Optimization", chapter 3. A step throws an Error if a
-/// parameter is a shard.
+/// parameter is a shard. Under DDP the closure returns this rank's own loss: every rank steps by
+/// the mean of all ranks' losses, for which each evaluation has one small collective more.
 class LBFGS : public OptimizerOf<LBFGSOptions> {
  public:
   /// Makes an optimizer for these parameters.
@@ -47,7 +48,8 @@ class LBFGS : public OptimizerOf<LBFGSOptions> {
       : OptimizerOf("lbfgs", params, options) {}
 
   /// Minimises for up to max_iter iterations. `closure` clears the gradients, computes the loss,
-  /// calls backward() and returns the loss. Returns the loss at the point where the step began.
+  /// calls backward() and returns the loss. Returns the loss at the point where the step began;
+  /// under DDP, the mean over the ranks.
   Tensor step(const std::function<Tensor()>& closure);
   /// Throws an Error, because LBFGS has to evaluate the loss: call step(closure).
   void step() override;

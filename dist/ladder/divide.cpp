@@ -84,6 +84,11 @@ std::vector<Member> members_of(nn::Module& module, const std::vector<std::string
     if (!wanted(*slot, name, ignored, frozen_too)) continue;
     check(!is_shard(slot->tensor), "shard: parameter '", name,
           "' is a shard already; a module can be sharded once");
+    const auto known_to = averager(slot->tensor);
+    check(!known_to, "shard: parameter '", name, "' is averaged by ",
+          known_to ? known_to->describe_averager() : "",
+          " already; give a module to DDP, ZeRO or fully_shard() once, or name the part that has "
+          "been given in ignored_modules");
     const auto known = std::find_if(members.begin(), members.end(), [s = slot](const Member& m) {
       return is_same(m.leaf, s->tensor);
     });

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <hero/autograd/averager.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/reductions.h>
 #include <hero/core/kernels/elementwise.h>
@@ -37,6 +38,22 @@ Array stack_rows(const std::vector<Array>& rows, int64_t columns, DType dtype) {
   return all;
 }
 
+// What averages the gradients of all parameters, as under DDP; null if nothing does. A step is in
+// one direction for all elements, which must be that of all ranks.
+std::shared_ptr<Averager> averager_of(const std::vector<Tensor>& params) {
+  const auto first = averager(params[0]);
+  const auto ranks = first ? first->averaging_ranks() : std::vector<int>();
+  for (size_t i = 1; i < params.size(); ++i) {
+    const auto other = averager(params[i]);
+    const bool same = other == first || (other && first && other->averaging_ranks() == ranks);
+    check(same, "lbfgs: parameter 0 is averaged over the ranks by ",
+          first ? first->describe_averager() : "nothing", ", and parameter ", i, " by ",
+          other ? other->describe_averager() : "nothing",
+          "; ranks would step apart: give one DDP all parameters, or each its own optimizer");
+  }
+  return first;
+}
+
 }  // namespace
 
 template class OptimizerOf<LBFGSOptions>;
@@ -56,7 +73,8 @@ DType LBFGS::flat_dtype() const {
   return dtype;
 }
 
-// The loss, and all gradients behind one another; zeros where there is none.
+// The loss, and all gradients behind one another; zeros where there is none. Under DDP gradients
+// are those of the mean of all ranks' losses: by another loss the ranks would choose other lengths.
 double LBFGS::evaluate(const std::function<Tensor()>& closure, Array& gradient) const {
   const std::vector<Tensor> params = parameters();
   double loss = 0.0;
@@ -64,6 +82,7 @@ double LBFGS::evaluate(const std::function<Tensor()>& closure, Array& gradient) 
     const EnableGrad recording;
     loss = closure().item();
   }
+  if (const auto ranks = averager_of(params)) loss = ranks->average_loss(loss, "lbfgs");
   int64_t n = 0;
   for (const Tensor& param : params) n += param.numel();
   gradient = Array::zeros({n}, flat_dtype(), params[0].device());

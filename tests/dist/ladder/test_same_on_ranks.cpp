@@ -39,6 +39,20 @@ void check_all(const std::vector<std::string>& errors, const std::vector<std::st
   }
 }
 
+/// Least squares, of which each rank has rows of its own.
+struct Rows {
+  nn::Linear model{3, 1};
+  Tensor x, y;
+  explicit Rows(int rank) {
+    const NoGrad no_grad;
+    model.weight.copy_(Tensor(noise({1, 3}, kFloat32, 3)));
+    model.bias.fill_(0.5);
+    x = Tensor(noise({5, 3}, kFloat32, static_cast<uint64_t>(10 + rank)));
+    y = Tensor(noise({5, 1}, kFloat32, static_cast<uint64_t>(20 + rank))) * (1.0 + 3.0 * rank);
+  }
+  Tensor loss() { return square(sin(model(x)) * 3.0 - y).mean(); }
+};
+
 }  // namespace
 
 TEST_CASE("ranks that clip to different limits are told so by their next collective") {
@@ -177,4 +191,112 @@ TEST_CASE("what is declared in vain for long does not grow") {
                         world.barrier();
                       }),
             {"barrier (call 1 of 'world')", "what they did before", "what has the hash"});
+}
+
+TEST_CASE("lbfgs under DDP searches by the mean of all ranks' losses") {
+  constexpr int kRanks = 3;
+  Rows alone(0);
+  std::vector<std::unique_ptr<Rows>> parts;
+  for (int i = 0; i < kRanks; ++i) parts.push_back(std::make_unique<Rows>(i));
+  const optim::LBFGSOptions wolfe = {.max_iter = 8, .line_search = optim::LineSearch::strong_wolfe};
+  optim::LBFGS single(alone.model.parameters(), wolfe);
+  std::vector<double> losses;
+  for (int step = 0; step < 2; ++step) {
+    losses.push_back(single
+                         .step([&] {
+                           single.zero_grad();
+                           Tensor mean = zeros({});
+                           for (const auto& part : parts) {
+                             const Tensor out = sin(alone.model(part->x)) * 3.0;
+                             mean = mean + square(out - part->y).mean() / double{kRanks};
+                           }
+                           mean.backward();
+                           return mean;
+                         })
+                         .item());
+  }
+  const std::vector<float> expected = alone.model.weight.array().to_vector<float>();
+  std::vector<std::vector<float>> weights(kRanks);
+  run_ranks(kRanks, [&](Communicator& world) {
+    Rows own(world.rank());
+    const DDP ddp(own.model, world);
+    optim::LBFGS lbfgs(own.model.parameters(), wolfe);
+    for (const double loss : losses) {
+      const Tensor first = lbfgs.step([&] {
+        lbfgs.zero_grad();
+        const Tensor mine = own.loss();
+        mine.backward();
+        return mine;
+      });
+      expect(std::fabs(first.item() - loss) < 1e-4 * loss, "the mean: ", first.item(), " ", loss);
+    }
+    weights[static_cast<size_t>(world.rank())] = own.model.weight.array().to_vector<float>();
+  });
+  for (const auto& weight : weights) {
+    CHECK(weight == weights[0]);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      // another order of additions in each of some twenty evaluations
+      CHECK_THAT(weight[i], Catch::Matchers::WithinAbs(expected[i], 1e-3));
+    }
+  }
+}
+
+TEST_CASE("lbfgs refuses parameters of which only some are averaged, and no_sync()") {
+  const auto step = [](optim::LBFGS& lbfgs, Rows& rows, const Tensor& factor) {
+    lbfgs.step([&] {
+      lbfgs.zero_grad();
+      const Tensor loss = rows.loss() * factor.sum();
+      loss.backward();
+      return loss;
+    });
+  };
+  check_all(errors_of(2,
+                      [&](Communicator& world) {
+                        Rows rows(world.rank());
+                        const DDP ddp(rows.model, world);
+                        const Tensor own(Array::ones({2}), true);
+                        optim::LBFGS lbfgs({rows.model.weight, own});
+                        step(lbfgs, rows, own);
+                      }),
+            {"lbfgs: parameter 0 is averaged over the ranks by DDP of hero::nn::Linear, and "
+             "parameter 1 by nothing"});
+  check_all(errors_of(2,
+                      [&](Communicator& world) {
+                        Rows rows(world.rank());
+                        const DDP ddp(rows.model, world);
+                        optim::LBFGS lbfgs(rows.model.parameters());
+                        const NoSync local = ddp.no_sync();
+                        step(lbfgs, rows, Tensor(Array::ones({})));
+                      }),
+            {"lbfgs: the gradients of DDP of", "are not averaged now, as within no_sync()"});
+}
+
+TEST_CASE("a module is given to a rung once") {
+  const auto refused = [](const auto& again) {
+    check_all(errors_of(2,
+                        [&](Communicator& world) {
+                          LadderMLP model;
+                          const DDP ddp(model, world);
+                          again(model, world);
+                        }),
+              {"parameter 'fc", "is averaged by DDP of", "already; give a module to DDP"});
+  };
+  refused([](LadderMLP& model, Communicator& world) { const DDP ddp(model, world); });
+  refused([](LadderMLP& model, Communicator& world) { fully_shard(model, world); });
+  for (const int stage : {1, 2, 3}) {
+    refused([&](LadderMLP& model, Communicator& world) {
+      const ZeRO zero(model, world, {.stage = stage});
+    });
+  }
+  run_ranks(2, [](Communicator& world) {
+    LadderMLP model;
+    const DDP part(model.fc1, world);
+    const DDP rest(model, world, {.ignored_modules = {"fc1"}});
+    subject_loss(Subject::mlp, model, 0, world.rank()).backward();
+    optim::SGD(model.parameters(), {.lr = 0.1}).step();
+    const Array first = model.fc1.weight.array().clone();
+    world.broadcast(first, 0);
+    expect(first.to_vector<float>() == model.fc1.weight.array().to_vector<float>(),
+           "the part was averaged, too");
+  });
 }
