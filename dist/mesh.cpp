@@ -1,7 +1,6 @@
 #include <utility>
 
 #include <hero/core/error.h>
-#include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/mesh.h>
 
 namespace hero::dist {
@@ -16,22 +15,32 @@ std::string text_of(const std::vector<Axis>& axes) {
   return text.empty() ? "none" : text;
 }
 
+void check_axes(const std::vector<Axis>& axes, const Communicator& world) {
+  int64_t product = 1;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    check(axes[i].size > 0, "mesh: the size of '", axes[i].name,
+          "' is not positive: ", axes[i].size);
+    for (size_t j = 0; j < i; ++j) {
+      check(axes[i].name != axes[j].name, "mesh: two axes are named '", axes[i].name, "'");
+    }
+    product *= axes[i].size;
+  }
+  check(!axes.empty() && product == world.size(), "mesh: the axes make ", product, " ranks, '",
+        world.axis(), "' has ", world.size());
+}
+
 }  // namespace
 
+// Ranks compare the axes as they agree on the first group, also a rank whose own make no mesh.
 Mesh::Mesh(const Communicator& world, std::vector<Axis> axes)
     : world_(world), axes_(std::move(axes)) {
-  same_on_all(world, "mesh: ranks name different axes", text_of(axes_), "mesh");
-  int64_t product = 1;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    check(axes_[i].size > 0, "mesh: the size of '", axes_[i].name,
-          "' is not positive: ", axes_[i].size);
-    for (size_t j = 0; j < i; ++j) {
-      check(axes_[i].name != axes_[j].name, "mesh: two axes are named '", axes_[i].name, "'");
-    }
-    product *= axes_[i].size;
+  world.declare("mesh of " + text_of(axes_));
+  try {
+    check_axes(axes_, world);
+  } catch (const Error&) {
+    static_cast<void>(world.group({}, "mesh"));
+    throw;
   }
-  check(!axes_.empty() && product == world.size(), "mesh: the axes make ", product, " ranks, '",
-        world.axis(), "' has ", world.size());
   int stride = world.size();
   for (const Axis& axis : axes_) {
     stride /= axis.size;
@@ -56,9 +65,6 @@ const Communicator& Mesh::operator[](const std::string& name) const {
 }
 
 Mesh Mesh::sub(const std::vector<std::string>& names) const {
-  std::string asked;
-  for (const std::string& name : names) asked += (asked.empty() ? "" : ", ") + name;
-  same_on_all(world_, "mesh: ranks ask for the mesh of different axes", asked, "mesh");
   check(!names.empty(), "mesh: a mesh of no axes");
   Mesh part;
   std::vector<int> strides;
@@ -90,6 +96,7 @@ Mesh Mesh::sub(const std::vector<std::string>& names) const {
     }
     members.push_back(member);
   }
+  world_.declare("mesh of " + text_of(part.axes_));
   part.world_ = world_.group(members, axis);
   return part;
 }
