@@ -305,7 +305,7 @@ inline const std::vector<Bug>& wrong_arguments() {
        only([](Communicator& world) {
          const Mesh mesh(world, {{"a", 2}, {"b", 2}});
        }),
-       {"mesh: the axes make 4 ranks, 'world' has 3"}},
+       {"rank 1 says mesh of a 2, b 2"}},
       {"a group without oneself",
        only([](Communicator& world) {
          world.group(std::vector<int>{0, 2});

@@ -258,7 +258,7 @@ TEST_CASE("lbfgs refuses parameters of which only some are averaged, and no_sync
                         optim::LBFGS lbfgs({rows.model.weight, own});
                         step(lbfgs, rows, own);
                       }),
-            {"lbfgs: parameter 0 is averaged over the ranks by DDP of hero::nn::Linear, and "
+            {"lbfgs: parameter 0 is averaged over the ranks by DDP of Linear, and "
              "parameter 1 by nothing"});
   check_all(errors_of(2,
                       [&](Communicator& world) {
