@@ -68,8 +68,11 @@ add_library(hero_eigen INTERFACE)
 target_include_directories(hero_eigen SYSTEM INTERFACE ${hero_eigen_include})
 
 # What no step waits for is smaller at -O2 (Eigen's templates by half), and a program has all of it. The
-# standard headers are precompiled at -O3, so these files read them as they are.
-set_source_files_properties(
-  core/functions/decompositions.cpp core/functions/linalg.cpp autograd/profile/profile.cpp
-  autograd/profile/table.cpp nn/module/hooks.cpp nn/module/module.cpp
-  PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2> SKIP_PRECOMPILE_HEADERS ON)
+# standard headers are precompiled at -O3, so these files read them as they are. Where CMake joins files,
+# for the sanitizers and clang-tidy, they have no flags of their own: it would read each alone.
+if(NOT CMAKE_UNITY_BUILD)
+  set_source_files_properties(
+    core/functions/decompositions.cpp core/functions/linalg.cpp autograd/profile/profile.cpp
+    autograd/profile/table.cpp nn/module/hooks.cpp nn/module/module.cpp
+    PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2> SKIP_PRECOMPILE_HEADERS ON)
+endif()
