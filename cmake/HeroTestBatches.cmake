@@ -3,7 +3,7 @@
 # its files include, then each of them in a namespace of its own, so that files may use the same names
 # for their helpers. What opens a namespace, specialises or includes after #if or #define stays alone.
 
-set(HERO_TEST_BATCH 8 CACHE STRING "How many files of tests are compiled at a time; 1: each alone")
+set(HERO_TEST_BATCH 16 CACHE STRING "How many files of tests are compiled at a time; 1: each alone")
 
 include(join_tests) # hero_can_join()
 
