@@ -16,9 +16,10 @@ target_include_directories(hero_cuda_sim SYSTEM BEFORE
                            PUBLIC ${PROJECT_SOURCE_DIR}/tests/cusim/include)
 target_compile_options(hero_cuda_sim PRIVATE $<$<CONFIG:Release>:-O1> -Wno-pedantic
                        -Wno-unknown-pragmas)
-# its plain loops are most of what a network costs there
+# plain loops over products, and what changes from thread to thread, are most of what a network costs there
 set_source_files_properties(
-  ${PROJECT_SOURCE_DIR}/tests/cusim/cublaslt.cpp
+  ${PROJECT_SOURCE_DIR}/tests/cusim/cublaslt.cpp ${PROJECT_SOURCE_DIR}/tests/cusim/cusim.cpp
+  ${PROJECT_SOURCE_DIR}/tests/cusim/fibre.cpp ${CMAKE_CURRENT_BINARY_DIR}/cusim/attention_plain.cu.cpp
   PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3> SKIP_PRECOMPILE_HEADERS ON)
 target_link_libraries(hero_cuda_sim PUBLIC hero_core)
 hero_standard_headers(hero_cuda_sim)

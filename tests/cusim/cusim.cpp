@@ -1,15 +1,19 @@
 // Blocks of threads on the CPU: a fibre runs the threads of a block one after the other as long as
 // they wait for nothing; one that waits keeps its fibre, and another goes on with the next thread.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "fibre.h"
 #include "streams.h"
 
 namespace cusim {
+
+constinit thread_local Place here;
 
 namespace {
 
@@ -24,10 +28,13 @@ struct Copy {
 };
 
 struct Thread {
-  State state = State::done;
   Fibre* fibre = nullptr;  // of one that waits
   dim3 index;
-  std::vector<Copy> begun;               // copies not yet in a group
+};
+
+// A thread's copies in the background.
+struct Copies {
+  std::vector<Copy> begun;               // not yet in a group
   std::deque<std::vector<Copy>> groups;  // not yet waited for
 };
 
@@ -41,120 +48,130 @@ struct Warp {
 
 struct Machine {
   const char* op = "";
-  Place place;
   const std::function<void()>* thread = nullptr;
   Side scheduler;
   std::vector<std::unique_ptr<Fibre>> fibres;  // kept from launch to launch
   std::vector<Fibre*> idle;
   std::vector<Thread> threads;
+  std::vector<State> states;   // of the threads
+  std::vector<Copies> copies;  // of the threads; empty where no block had any
   std::vector<Warp> warps;
   std::vector<uint64_t> shared;
   Fibre* fibre = nullptr;  // that runs
-  int running = -1;        // thread
   int begun = 0;           // threads of this block
+  int turn = 0;            // those that had their turn in this round
+  bool ran = false;        // one in this round
+  bool copied = false;     // one of this block
+  int size() const { return static_cast<int>(threads.size()); }
 };
 
-thread_local Machine machine;
+constinit thread_local Machine* machine = nullptr;
+
+// That of this thread of the host, from its first kernel on.
+Machine& own_machine() {
+  thread_local Machine own;
+  machine = &own;
+  return own;
+}
 
 [[noreturn]] void end(const char* what) {
-  const Place& at = machine.place;
-  std::fprintf(stderr, "cusim: %s: %s; block (%u, %u, %u), thread (%u, %u, %u)\n", machine.op, what,
-               at.block_index.x, at.block_index.y, at.block_index.z, at.thread_index.x,
+  const Place& at = here;
+  std::fprintf(stderr, "cusim: %s: %s; block (%u, %u, %u), thread (%u, %u, %u)\n", machine->op,
+               what, at.block_index.x, at.block_index.y, at.block_index.z, at.thread_index.x,
                at.thread_index.y, at.thread_index.z);
   std::abort();
 }
 
 // The thread that is taken up as number k. Every second block runs its threads from the last to the
 // first: who relies on an order shows.
-int in_order(int k) {
-  const int threads = static_cast<int>(machine.threads.size());
-  return (machine.place.block_index.x & 1u) != 0 ? threads - 1 - k : k;
+int in_order(const Machine& m, int k) {
+  return (here.block_index.x & 1u) != 0 ? m.size() - 1 - k : k;
 }
 
-void run_thread(int at) {
-  Machine& m = machine;
-  m.running = at;
-  m.place.thread_index = m.threads[static_cast<size_t>(at)].index;
-  (*m.thread)();
-  m.threads[static_cast<size_t>(m.running)].state = State::done;
+void enter_thread(const Machine& m, int at) {
+  here.number = at;
+  here.thread_index = m.threads[static_cast<size_t>(at)].index;
+}
+
+void run_fibre();
+
+// Whose turn it is: a fibre that begins threads while there are any, then the threads that wait for
+// nothing, in their order, and at the end of a round the scheduler.
+Side& next(Machine& m) {
+  const int threads = m.size();
+  if (m.begun < threads) {
+    if (m.idle.empty()) {
+      m.fibres.push_back(std::make_unique<Fibre>(run_fibre, m.scheduler));
+      m.idle.push_back(m.fibres.back().get());
+    }
+    m.fibre = m.idle.back();
+    m.idle.pop_back();
+    return m.fibre->side;
+  }
+  while (m.turn < threads) {
+    const int at = in_order(m, m.turn++);
+    if (m.states[static_cast<size_t>(at)] != State::ready) continue;
+    m.ran = true;
+    enter_thread(m, at);
+    m.fibre = m.threads[static_cast<size_t>(at)].fibre;
+    return m.fibre->side;
+  }
+  return m.scheduler;
 }
 
 // What every fibre does: begin threads while there are any, then be idle until it is wanted again.
 void run_fibre() {
   for (;;) {
-    Machine& m = machine;
-    while (m.begun < static_cast<int>(m.threads.size())) run_thread(in_order(m.begun++));
-    m.idle.push_back(m.fibre);
-    switch_to(m.fibre->side, m.scheduler);
+    Machine& m = *machine;
+    while (m.begun < m.size()) {
+      enter_thread(m, in_order(m, m.begun++));
+      (*m.thread)();
+      m.states[static_cast<size_t>(here.number)] = State::done;
+    }
+    Fibre& self = *m.fibre;
+    m.idle.push_back(&self);
+    switch_to(self.side, next(m));
   }
 }
 
-// The running thread waits in `state` until the scheduler takes it up again.
+// The running thread waits in `state` until it is taken up again.
 void pause(State state) {
-  Machine& m = machine;
-  Thread& self = m.threads[static_cast<size_t>(m.running)];
-  self.state = state;
-  self.fibre = m.fibre;
-  switch_to(m.fibre->side, m.scheduler);
+  Machine& m = *machine;
+  Fibre& self = *m.fibre;
+  m.states[static_cast<size_t>(here.number)] = state;
+  m.threads[static_cast<size_t>(here.number)].fibre = &self;
+  switch_to(self.side, next(m));
 }
 
-void begin_threads() {
-  Machine& m = machine;
-  if (m.idle.empty()) {
-    m.fibres.push_back(std::make_unique<Fibre>(run_fibre, m.scheduler));
-    m.idle.push_back(m.fibres.back().get());
-  }
-  m.fibre = m.idle.back();
-  m.idle.pop_back();
-  switch_to(m.scheduler, m.fibre->side);
-}
-
-void resume(int at) {
-  Machine& m = machine;
-  Thread& thread = m.threads[static_cast<size_t>(at)];
-  m.running = at;
-  m.place.thread_index = thread.index;
-  m.fibre = thread.fibre;
-  switch_to(m.scheduler, m.fibre->side);
-}
-
-void run_block() {
-  Machine& m = machine;
-  const int threads = static_cast<int>(m.threads.size());
-  for (Warp& warp : m.warps) warp = {};
-  for (Thread& thread : m.threads) {
-    thread.state = State::fresh;
-    thread.begun.clear();
-    thread.groups.clear();
+void run_block(Machine& m) {
+  std::fill(m.warps.begin(), m.warps.end(), Warp{});
+  std::fill(m.states.begin(), m.states.end(), State::fresh);
+  if (std::exchange(m.copied, false)) {
+    for (Copies& copies : m.copies) {
+      copies.begun.clear();
+      copies.groups.clear();
+    }
   }
   m.begun = 0;
-  while (m.begun < threads) begin_threads();
   for (;;) {
-    bool ran = false;
-    for (int k = 0; k < threads; ++k) {
-      const int i = in_order(k);
-      if (m.threads[static_cast<size_t>(i)].state != State::ready) continue;
-      ran = true;
-      resume(i);
-    }
-    if (ran) continue;
-    int waiting = 0, alive = 0;
-    for (const Thread& thread : m.threads) {
-      alive += thread.state != State::done;
-      waiting += thread.state == State::at_barrier;
-    }
+    m.turn = 0;
+    m.ran = false;
+    Side& first = next(m);
+    if (&first != &m.scheduler) switch_to(m.scheduler, first);
+    if (m.ran) continue;
+    const auto alive = std::count_if(m.states.begin(), m.states.end(),
+                                     [](State state) { return state != State::done; });
     if (alive == 0) return;
+    const auto waiting = std::count(m.states.begin(), m.states.end(), State::at_barrier);
     if (waiting < alive) end("lanes wait for others of their warp, which never come");
-    for (Thread& thread : m.threads) {
-      if (thread.state == State::at_barrier) thread.state = State::ready;
-    }
+    std::replace(m.states.begin(), m.states.end(), State::at_barrier, State::ready);
   }
 }
 
 // One operation of the running thread's warp; returns the slots that hold all lanes' values.
 const uint64_t* meet(unsigned mask, uint64_t value) {
-  Machine& m = machine;
-  const int warp_at = m.running / kLanes, lane_at = m.running % kLanes;
+  Machine& m = *machine;
+  const int warp_at = here.number / kLanes, lane_at = here.number % kLanes;
   Warp& warp = m.warps[static_cast<size_t>(warp_at)];
   const unsigned bit = 1u << lane_at;
   if ((mask & bit) == 0) end("a lane is not in the mask it gave");
@@ -163,15 +180,14 @@ const uint64_t* meet(unsigned mask, uint64_t value) {
   const unsigned generation = warp.generation;
   warp.values[generation & 1u][lane_at] = value;
   warp.arrived |= bit;
-  const int threads =
-      static_cast<int>(m.place.block.x * m.place.block.y * m.place.block.z) - warp_at * kLanes;
+  const int threads = m.size() - warp_at * kLanes;
   const unsigned there = threads >= kLanes ? ~0u : (1u << threads) - 1u;
   if (warp.arrived == (mask & there)) {
     ++warp.generation;
     warp.arrived = 0;
     for (int lane = 0; lane < kLanes && lane < threads; ++lane) {
-      Thread& other = m.threads[static_cast<size_t>(warp_at * kLanes + lane)];
-      if ((mask >> lane & 1u) && other.state == State::in_warp) other.state = State::ready;
+      State& other = m.states[static_cast<size_t>(warp_at * kLanes + lane)];
+      if ((mask >> lane & 1u) && other == State::in_warp) other = State::ready;
     }
   } else {
     while (warp.generation == generation) pause(State::in_warp);
@@ -179,11 +195,17 @@ const uint64_t* meet(unsigned mask, uint64_t value) {
   return warp.values[generation & 1u];
 }
 
+// The copies of the running thread.
+Copies& own_copies() {
+  Machine& m = *machine;
+  m.copied = true;
+  if (m.copies.size() < m.threads.size()) m.copies.resize(m.threads.size());
+  return m.copies[static_cast<size_t>(here.number)];
+}
+
 }  // namespace
 
-const Place& place() { return machine.place; }
-void* dynamic_shared() { return machine.shared.data(); }
-int lane() { return machine.running % kLanes; }
+void* dynamic_shared() { return machine->shared.data(); }
 void sync_threads() { pause(State::at_barrier); }
 
 uint64_t exchange(unsigned mask, uint64_t value, int from) {
@@ -199,15 +221,15 @@ const uint64_t* gather(unsigned mask, uint64_t value) { return meet(mask, value)
 void copy_async(void* to, const void* from, int bytes) {
   const auto at = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
   if (at % static_cast<uintptr_t>(bytes) != 0) end("an asynchronous copy is not aligned");
-  machine.threads[static_cast<size_t>(machine.running)].begun.push_back({to, from, bytes});
+  own_copies().begun.push_back({to, from, bytes});
 }
 void commit_copies() {
-  Thread& self = machine.threads[static_cast<size_t>(machine.running)];
+  Copies& self = own_copies();
   self.groups.push_back(std::move(self.begun));
   self.begun.clear();
 }
 void wait_copies(int left) {
-  auto& groups = machine.threads[static_cast<size_t>(machine.running)].groups;
+  auto& groups = own_copies().groups;
   for (; groups.size() > static_cast<size_t>(left); groups.pop_front()) {
     for (const Copy& copy : groups.front()) {
       const auto size = static_cast<size_t>(copy.bytes);
@@ -233,22 +255,23 @@ namespace {
 
 void run_grid(const char* op, dim3 grid, dim3 block, size_t shared,
               const std::function<void()>& thread) {
-  Machine& m = machine;
+  Machine& m = own_machine();
   m.op = op;
   m.thread = &thread;
-  m.place.grid = grid;
-  m.place.block = block;
+  here.grid = grid;
+  here.block = block;
   m.threads.resize(size_t{block.x} * block.y * block.z);
   for (unsigned i = 0; i < m.threads.size(); ++i) {
     m.threads[i].index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
   }
+  m.states.resize(m.threads.size());
   m.warps.resize((m.threads.size() + kLanes - 1) / kLanes);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
-        m.place.block_index = {x, y, z};
+        here.block_index = {x, y, z};
         m.shared.assign((shared + 7) / 8, ~uint64_t{0});  // NaN to whoever reads it unwritten
-        run_block();
+        run_block(m);
       }
     }
   }
@@ -258,7 +281,7 @@ void run_grid(const char* op, dim3 grid, dim3 block, size_t shared,
 
 void launch(const char* op, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
             std::function<void()> thread) {
-  machine.op = op;
+  own_machine().op = op;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   if (threads == 0 || threads > 1024) end("a block has 1 to 1024 threads");
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) end("a grid has no blocks");

@@ -188,8 +188,12 @@ void* dynamic_shared();
 struct Place {
   dim3 grid, block;
   dim3 block_index, thread_index;
+  int number = -1;  // among the threads of its block
 };
-const Place& place();
+/// That of the block that runs on this thread of the host. Kernels ask for it with every index, so
+/// it is a variable: a function that is called for it took more time than most kernels.
+extern constinit thread_local Place here;
+inline const Place& place() { return here; }
 
 void sync_threads();
 /// Hands 64 bits to the warp and returns those of lane `from`; every lane of `mask` comes.
@@ -203,7 +207,7 @@ void commit_copies();
 void wait_copies(int left);
 /// The lanes of `mask` whose value is not 0.
 unsigned ballot(unsigned mask, bool value);
-int lane();
+inline int lane() { return here.number % 32; }
 
 template <class T>
 T shuffle(unsigned mask, T value, int from) {
