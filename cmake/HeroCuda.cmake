@@ -1,5 +1,6 @@
-# The CUDA backend: cuda/*.cu where the toolkit is found, else cuda/stub.cpp, which has no devices
-# and says what to do. Included at file scope: a language cannot be enabled in a function.
+# The CUDA backend where the toolkit is found, else cuda/stub.cpp, which has no devices and says what to do.
+# Files with kernels, or with templates of them, are cuda/*.cu; all others are .cpp, which take the
+# host's compiler a third of the time that nvcc needs. Included at file scope: a language cannot be enabled in a function.
 
 set(HERO_HAS_CUDA OFF)
 if(HERO_CUDA STREQUAL "ON" AND HERO_SANITIZE)
@@ -62,6 +63,7 @@ endfunction()
 if(HERO_HAS_CUDA)
   add_library(hero_cuda STATIC ${hero_cuda_sources})
   hero_cuda_flags(hero_cuda)
+  hero_standard_headers(hero_cuda hero_core)
   # what ptxas says of each kernel lies beside its object; tests/cuda/check_registers reads it
   set_target_properties(hero_cuda PROPERTIES CUDA_COMPILER_LAUNCHER
                                              ${PROJECT_SOURCE_DIR}/cmake/ptxas_report)

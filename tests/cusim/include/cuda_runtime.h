@@ -1,8 +1,8 @@
 #pragma once
 // A CUDA runtime on the CPU, for tests on machines without a GPU: the part of the runtime's
-// interface that cuda/ uses, and what device code needs. The .cu files are compiled as C++ with
-// this header in place of the toolkit's. A block's threads are fibres of the thread that launches;
-// they change places at barriers and warp operations only. Device memory is host memory.
+// interface that cuda/ uses, and what device code needs. The files of cuda/ are compiled as C++
+// with this header in place of the toolkit's. A block's threads are fibres of the thread that
+// launches; they change places at barriers and warp operations only. Device memory is host memory.
 #include <bit>
 #include <cmath>
 #include <cstddef>

@@ -161,7 +161,7 @@ void print_at_end() {
   }
 }
 
-[[maybe_unused]] const bool asked_at_start = [] {
+[[maybe_unused]] const bool kAskedAtStart = [] {
   unsigned asked = asked_for("HERO_CUDA_TIMES") ? kEvents : 0;
   if (asked_for("HERO_CUDA_NVTX")) asked |= kRanges;
   watched_launches = asked;

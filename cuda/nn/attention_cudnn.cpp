@@ -145,9 +145,9 @@ CudnnGraph backward_graph(const Operands& in) {
 }
 
 // A handle of the library and the plans made for it, of one device.
-class Plans {
+class AttentionPlans {
  public:
-  explicit Plans(const char* op) { check_cudnn(cudnn().Create(&handle_), op); }
+  explicit AttentionPlans(const char* op) { check_cudnn(cudnn().Create(&handle_), op); }
 
   void run(const char* op, const Operands& in, std::span<void* const> addresses) {
     const bool backward = in.g.defined();
@@ -186,33 +186,33 @@ class Plans {
 class Stock {
  public:
   explicit Stock(const char*) {}
-  std::unique_ptr<Plans> take(const char* op) {
+  std::unique_ptr<AttentionPlans> take(const char* op) {
     const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return std::make_unique<Plans>(op);
-    std::unique_ptr<Plans> plans = std::move(idle_.back());
+    if (idle_.empty()) return std::make_unique<AttentionPlans>(op);
+    std::unique_ptr<AttentionPlans> plans = std::move(idle_.back());
     idle_.pop_back();
     return plans;
   }
-  void give(std::unique_ptr<Plans> plans) {
+  void give(std::unique_ptr<AttentionPlans> plans) {
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(plans));
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Plans>> idle_;
+  std::vector<std::unique_ptr<AttentionPlans>> idle_;
 };
 
-Plans& plans_of_thread(const char* op) {
+AttentionPlans& plans_of_thread(const char* op) {
   struct Mine {
-    std::map<Stock*, std::unique_ptr<Plans>> taken;
+    std::map<Stock*, std::unique_ptr<AttentionPlans>> taken;
     ~Mine() {
       for (auto& [stock, plans] : taken) stock->give(std::move(plans));
     }
   };
   thread_local Mine mine;
   Stock& stock = of_current_device<Stock>(op);
-  std::unique_ptr<Plans>& plans = mine.taken[&stock];
+  std::unique_ptr<AttentionPlans>& plans = mine.taken[&stock];
   if (!plans) plans = stock.take(op);
   return *plans;
 }

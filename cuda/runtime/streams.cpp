@@ -16,19 +16,19 @@ namespace {
 
 constexpr int kMaxDevices = 64;
 
-struct Stock {
+struct FreeStreams {
   std::mutex mutex;
   std::vector<cudaStream_t> free[kMaxDevices];
   std::unordered_map<cudaStream_t, int> devices;  // of all streams
 };
-Stock& stock() {
-  static auto* value = new Stock;
+FreeStreams& free_streams() {
+  static auto* value = new FreeStreams;
   return *value;
 }
 
 cudaStream_t take_stream(int index) {
   {
-    Stock& s = stock();
+    FreeStreams& s = free_streams();
     const std::lock_guard lock(s.mutex);
     auto& free = s.free[index];
     if (!free.empty()) {
@@ -40,13 +40,13 @@ cudaStream_t take_stream(int index) {
   const DeviceGuard guard(index);
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  const std::lock_guard lock(stock().mutex);
-  stock().devices[stream] = index;
+  const std::lock_guard lock(free_streams().mutex);
+  free_streams().devices[stream] = index;
   return stream;
 }
 
 void give_stream(int index, cudaStream_t stream) {
-  Stock& s = stock();
+  FreeStreams& s = free_streams();
   const std::lock_guard lock(s.mutex);
   s.free[index].push_back(stream);
 }
@@ -101,7 +101,7 @@ cudaStream_t known_stream(int index) { return current_handles[index]; }
 
 int stream_device(cudaStream_t stream) {
   {
-    Stock& s = stock();
+    FreeStreams& s = free_streams();
     const std::lock_guard lock(s.mutex);
     const auto found = s.devices.find(stream);
     if (found != s.devices.end()) return found->second;
@@ -129,7 +129,8 @@ Stream::Stream(Device device) {
 }
 
 Stream Stream::current(Device device) {
-  auto& current = detail::thread_streams().current[static_cast<size_t>(device.index)];
+  const int index{device.index};
+  auto& current = detail::thread_streams().current[static_cast<size_t>(index)];
   if (!current) {
     const Stream own(device);
     current = own.state_;

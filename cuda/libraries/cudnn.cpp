@@ -10,17 +10,17 @@ namespace hero::cuda {
 
 namespace {
 
-constexpr LibrarySource kSource{.op = "attention",
-                                .title = "cuDNN",
-                                .user = "attention by cuDNN needs",
-                                .package = "cuDNN",
-                                .variable = "HERO_CUDNN",
-                                .file = "libcudnn.so",
-                                .version = CUDNN_GRAPH_MAJOR,
-                                .otherwise = ", or ask for AttentionLibrary::own"};
+constexpr LibrarySource kCudnnSource{.op = "attention",
+                                     .title = "cuDNN",
+                                     .user = "attention by cuDNN needs",
+                                     .package = "cuDNN",
+                                     .variable = "HERO_CUDNN",
+                                     .file = "libcudnn.so",
+                                     .version = CUDNN_GRAPH_MAJOR,
+                                     .otherwise = ", or ask for AttentionLibrary::own"};
 
 Cudnn open_cudnn() {
-  const char* named = std::getenv(kSource.variable);
+  const char* named = std::getenv(kCudnnSource.variable);
   check(named == nullptr || std::string(named) != "0",
         "attention: HERO_CUDNN=0 turns cuDNN off, and it was asked for");
   Cudnn functions;
@@ -32,7 +32,7 @@ Cudnn open_cudnn() {
     return functions;
   }
 #endif
-  const DynamicLibrary library(kSource);
+  const DynamicLibrary library(kCudnnSource);
 #define HERO_CUDNN_FIND(name) library.find("cudnn" #name, functions.name);
   HERO_CUDNN_FUNCTIONS(HERO_CUDNN_FIND)
 #undef HERO_CUDNN_FIND

@@ -7,26 +7,26 @@ namespace hero::cuda {
 
 namespace {
 
-constexpr LibrarySource kSource{.op = "matmul",
-                                .title = "cuBLASLt",
-                                .user = "products on a GPU need",
-                                .package = "the CUDA toolkit's cuBLAS",
-                                .variable = "HERO_CUBLASLT",
-                                .file = "libcublasLt.so",
-                                .version = CUBLAS_VER_MAJOR,
-                                .otherwise = ""};
+constexpr LibrarySource kCublasLtSource{.op = "matmul",
+                                        .title = "cuBLASLt",
+                                        .user = "products on a GPU need",
+                                        .package = "the CUDA toolkit's cuBLAS",
+                                        .variable = "HERO_CUBLASLT",
+                                        .file = "libcublasLt.so",
+                                        .version = CUBLAS_VER_MAJOR,
+                                        .otherwise = ""};
 
 Cublaslt open_cublaslt() {
   Cublaslt functions;
 #if defined(HERO_CUSIM)
-  if (!std::getenv(kSource.variable)) {  // the one of tests/cusim is part of the program
+  if (!std::getenv(kCublasLtSource.variable)) {  // the one of tests/cusim is part of the program
 #define HERO_CUBLASLT_LINKED(name) functions.name = &cublasLt##name;
     HERO_CUBLASLT_FUNCTIONS(HERO_CUBLASLT_LINKED)
 #undef HERO_CUBLASLT_LINKED
     return functions;
   }
 #endif
-  const DynamicLibrary library(kSource);
+  const DynamicLibrary library(kCublasLtSource);
 #define HERO_CUBLASLT_FIND(name) library.find("cublasLt" #name, functions.name);
   HERO_CUBLASLT_FUNCTIONS(HERO_CUBLASLT_FIND)
 #undef HERO_CUBLASLT_FIND
