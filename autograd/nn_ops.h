@@ -377,9 +377,8 @@ struct LstmOutput {
   Tensor output, h, c;  ///< [T, N, H], and the state after the last step, each [N, H]
 };
 /// A layer in one direction over whole sequences x [T, N, I], from the state h (and c) [N, H].
-/// TimeOrder::reverse begins with the last step; outputs keep the order of x. Of halves, and under
-/// Autocast, products read halves and sums are float32; h is rounded after every step, as are the
-/// gradients of its sums, while gates and c stay float32 on the CPU. Results are halves.
+/// TimeOrder::reverse begins with the last step; outputs keep the order of x. Of halves (also under
+/// Autocast) each h is rounded, and sums are float32, as are gates and c on the CPU.
 RnnOutput rnn(const Tensor& x, const Tensor& h, const CellWeights& weights,
               Nonlinearity nonlinearity = Nonlinearity::tanh, TimeOrder order = TimeOrder::forward);
 LstmOutput lstm(const Tensor& x, const LstmState& state, const CellWeights& weights,

@@ -17,15 +17,15 @@ struct Field {
 std::string op_text(const Call& call) { return name(call.op); }
 std::string root_text(const Call& call) { return "rank " + std::to_string(call.root); }
 
-// What was done may be the cause of all else in which the calls differ, so it comes first.
 std::string declared_text(const Call& call) {
   return call.declared.empty() ? "nothing" : call.declared;
 }
 
 constexpr Field kFields[] = {
-    {"what they did before", declared_text},
     {"the operation", op_text},
     {"the unit", [](const Call& call) { return "'" + call.unit + "'"; }},
+    // It may be the cause of what follows: a norm's power decides how its parts are reduced.
+    {"what they did before", declared_text},
     {"the dtype", [](const Call& call) { return to_string(call.dtype); }},
     {"the output's dtype", [](const Call& call) { return to_string(call.result); }},
     {"the device", [](const Call& call) { return to_string(call.device); }},
