@@ -104,7 +104,7 @@ void Replica::check_all_known() const {
 
 // Ranks that hold the same values must begin with the same. Where rank 0 does not send its own, or
 // only some ranks have read a file since, they would train apart: a hash of the values goes with
-// the first sum of gradients, once.
+// the first sum of gradients, once. Values on a GPU are not fetched for it.
 void Replica::declare_first_values() {
   const Communicator& same = shards() ? groups_.replicas : groups_.shard;
   if (std::exchange(compared_values_, true) || !same.defined() || same.size() == 1) return;
@@ -112,8 +112,8 @@ void Replica::declare_first_values() {
   uint32_t hash = 0;
   for (const ParameterEntry& entry : parameters_) {
     const Array& values = entry.unit->members()[entry.member].leaf.array();
-    if (values.numel() == 0 || values.device().type == DeviceType::meta) continue;
-    const Array here = values.to(kCpu).contiguous();
+    if (values.device() != kCpu) return;
+    const Array here = values.contiguous();
     hash = core::crc32c({here.bytes(), static_cast<size_t>(here.nbytes())}, hash);
   }
   char text[64];
