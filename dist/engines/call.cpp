@@ -21,11 +21,10 @@ std::string declared_text(const Call& call) {
   return call.declared.empty() ? "nothing" : call.declared;
 }
 
+constexpr Field kDeclared = {"what they did before", declared_text};
 constexpr Field kFields[] = {
     {"the operation", op_text},
     {"the unit", [](const Call& call) { return "'" + call.unit + "'"; }},
-    // It may be the cause of what follows: a norm's power decides how its parts are reduced.
-    {"what they did before", declared_text},
     {"the dtype", [](const Call& call) { return to_string(call.dtype); }},
     {"the output's dtype", [](const Call& call) { return to_string(call.result); }},
     {"the device", [](const Call& call) { return to_string(call.device); }},
@@ -132,11 +131,14 @@ std::string disagreement(std::span<const Call> calls, std::span<const int> ranks
   bool agree = true;
   for (const Call& call : calls) agree = agree && alike(first, call);
   if (!agree) {
+    // What was done before may be the cause of any other difference, so it is told with it.
+    const std::string before = field_disagreement(kDeclared, calls, ranks);
     for (const Field& field : kFields) {
       if (is_message(first) && (field.text == op_text || field.text == root_text)) continue;
-      std::string line = field_disagreement(field, calls, ranks);
-      if (!line.empty()) return line;
+      const std::string line = field_disagreement(field, calls, ranks);
+      if (!line.empty()) return before.empty() ? line : line + "; " + before;
     }
+    if (!before.empty()) return before;
   }
   return first.op == Collective::all_to_all ? count_disagreement(calls, ranks) : "";
 }

@@ -1,5 +1,7 @@
 // One step of recurrent cells: what comes after the products. T is the type of sums and gates, H
 // that of states and of what products of the way back read: halves beside float.
+#include <algorithm>
+
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/kernels/recurrent_cells.h>
 #include <hero/core/thread_pool.h>
@@ -45,27 +47,54 @@ void lstm(const CellStep& s) {
   });
 }
 
-// `is_output`: g_output is defined.
-template <class T, class H, bool is_output>
+// Calls body(row, first column, columns) for pieces of rows.
+constexpr int64_t kPiece = 256;
+template <class Body>
+void each_piece(int64_t rows, int64_t hidden, Body&& body) {
+  const auto row = [&](int64_t r) __attribute__((noinline)) {
+    for (int64_t at = 0; at < hidden; at += kPiece) body(r, at, std::min(kPiece, hidden - at));
+  };
+  each_row(rows, hidden, row);
+}
+
+// The whole gradient of a piece of h, from what CellStepBack has of it; the null ones do not exist.
+template <class T, class H>
+struct WholeGradient {
+  T values[kPiece];
+  WholeGradient(const T* g_h, const T* past, const H* g_output, int64_t n) {
+    std::copy_n(g_h, n, values);
+    if (past != nullptr) add(past, n);
+    if (g_output != nullptr) add(g_output, n);
+  }
+
+ private:
+  template <class X>
+  void add(const X* more, int64_t n) {
+#pragma GCC ivdep
+    for (int64_t j = 0; j < n; ++j) values[j] += T(more[j]);
+  }
+};
+
+template <class T, class H>
 void lstm_backward(const CellStepBack& s) {
   const int64_t n = s.g_h.shape()[1];
   const T *gates = s.gates.data<T>(), *before = s.c_before.data<T>(), *cells = s.c.data<T>();
   const T* g_h = s.g_h.data<T>();
-  const H* g_output = is_output ? s.g_output.data<H>() : nullptr;
+  const H* g_output = s.g_output.defined() ? s.g_output.data<H>() : nullptr;
   T* g_c = s.g_c.data<T>();
   H* target = s.g_of_x.data<H>();
-  each_row(s.g_h.shape()[0], n, [&](int64_t r) {
-    const T* i = gates + r * 4 * n;
-    const T *f = i + n, *g = f + n, *o = g + n, *c_old = before + r * n, *c = cells + r * n;
-    H* to = target + r * 4 * n;
-    T* of_c = g_c + r * n;
-    const T* of_h = g_h + r * n;
-    const H* of_output = is_output ? g_output + r * n : nullptr;
+  each_piece(s.g_h.shape()[0], n, [&](int64_t r, int64_t first, int64_t count) {
+    const int64_t at = r * n + first;
+    const T* i = gates + r * 4 * n + first;
+    const T *f = i + n, *g = f + n, *o = g + n, *c_old = before + at, *c = cells + at;
+    H* to = target + r * 4 * n + first;
+    T* of_c = g_c + at;
+    const WholeGradient<T, H> whole(g_h + at, nullptr, g_output ? g_output + at : nullptr, count);
+    const T* of_h = whole.values;
 #pragma GCC ivdep
-    for (int64_t j = 0; j < n; ++j) {
-      const T whole = is_output ? of_h[j] + T(of_output[j]) : of_h[j];
+    for (int64_t j = 0; j < count; ++j) {
       const auto back =
-          k::lstm_gradients<T>({i[j], f[j], g[j], o[j]}, c_old[j], c[j], whole, of_c[j]);
+          k::lstm_gradients<T>({i[j], f[j], g[j], o[j]}, c_old[j], c[j], of_h[j], of_c[j]);
       to[j] = H(back.sums.i);
       to[n + j] = H(back.sums.f);
       to[2 * n + j] = H(back.sums.g);
@@ -96,28 +125,28 @@ void gru(const CellStep& s) {
   });
 }
 
-template <class T, class H, bool is_output>
+template <class T, class H>
 void gru_backward(const CellStepBack& s) {
   const int64_t n = s.g_h.shape()[1];
   const T *gates = s.gates.data<T>(), *sums = s.of_h.data<T>(), *g_h = s.g_h.data<T>();
   const H* before = s.h_before.data<H>();
-  const H* g_output = is_output ? s.g_output.data<H>() : nullptr;
+  const H* g_output = s.g_output.defined() ? s.g_output.data<H>() : nullptr;
   T* direct = s.g_c.data<T>();
   H *of_x = s.g_of_x.data<H>(), *of_h = s.g_of_h.data<H>();
-  each_row(s.g_h.shape()[0], n, [&](int64_t r) {
-    const T* reset = gates + r * 3 * n;
+  each_piece(s.g_h.shape()[0], n, [&](int64_t r, int64_t first, int64_t count) {
+    const int64_t at = r * n + first;
+    const T* reset = gates + r * 3 * n + first;
     const T *update = reset + n, *candidate = update + n;
-    const T *inner = sums + r * 3 * n + 2 * n, *g = g_h + r * n;
-    const H* old = before + r * n;
-    H *x = of_x + r * 3 * n, *h = of_h + r * 3 * n;
-    const H* of_output = is_output ? g_output + r * n : nullptr;
-    T* past = direct + r * n;
+    const T* inner = sums + r * 3 * n + 2 * n + first;
+    const H* old = before + at;
+    H *x = of_x + r * 3 * n + first, *h = of_h + r * 3 * n + first;
+    T* past = direct + at;
+    const WholeGradient<T, H> whole(g_h + at, past, g_output ? g_output + at : nullptr, count);
+    const T* g = whole.values;
 #pragma GCC ivdep
-    for (int64_t j = 0; j < n; ++j) {
-      T whole = g[j] + past[j];
-      if (is_output) whole += T(of_output[j]);
+    for (int64_t j = 0; j < count; ++j) {
       const auto back =
-          k::gru_gradients<T>({reset[j], update[j], candidate[j]}, inner[j], T(old[j]), whole);
+          k::gru_gradients<T>({reset[j], update[j], candidate[j]}, inner[j], T(old[j]), g[j]);
       x[j] = h[j] = H(back.r);
       x[n + j] = h[n + j] = H(back.z);
       x[2 * n + j] = H(back.n_of_x);
@@ -154,11 +183,7 @@ void CpuBackend::recurrent_cell(CellKind kind, const CellStep& step) {
 void CpuBackend::recurrent_cell_backward(CellKind kind, const CellStepBack& step) {
   if (step.g_h.numel() == 0) return;
   for_states(step.g_of_x.dtype(), [&]<class T, class H>(T, H) {
-    if (step.g_output.defined()) {
-      kind == CellKind::lstm ? lstm_backward<T, H, true>(step) : gru_backward<T, H, true>(step);
-    } else {
-      kind == CellKind::lstm ? lstm_backward<T, H, false>(step) : gru_backward<T, H, false>(step);
-    }
+    kind == CellKind::lstm ? lstm_backward<T, H>(step) : gru_backward<T, H>(step);
   });
 }
 

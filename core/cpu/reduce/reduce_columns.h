@@ -2,6 +2,7 @@
 // Reductions over dimensions before the last: many columns side by side, in the same tree as a
 // row's, so that a sum does not depend on the layout.
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,7 @@ T join_lanes(const T* lane) {
 }
 
 // Reduces pieces of up to `width` columns of n rows that lie `stride` elements apart: elements E in
-// memory where `memory` is not null, else what the reader makes of them.
+// memory where `memory` is not null, else T, which the reader makes of them.
 template <class Op, class T, class E>
 class Columns {
  public:
@@ -52,13 +53,7 @@ class Columns {
 
  private:
   void tree(int64_t begin, int64_t n, T* out, T* right) {
-    if (n <= kLeaf && memory_ != nullptr) {
-      return leaf(
-          n, [=, this](int64_t i) { return memory_ + begin + i * stride_; }, out);
-    }
-    if (n <= kLeaf)
-      return leaf(
-          n, [=, this](int64_t i) { return read(begin + i * stride_); }, out);
+    if (n <= kLeaf) return leaf(begin, n, out);
     const int64_t left = left_part(n);
     tree(begin, left, out, right + width_);
     tree(begin + left * stride_, n - left, right, right + width_);
@@ -66,13 +61,12 @@ class Columns {
   }
   // Four rounds at a time: running values are written once for four rows, the first four without
   // having been there, and rows are read nearly in the order of memory.
-  template <class Row>
-  void leaf(int64_t n, const Row& row, T* out) {
+  void leaf(int64_t begin, int64_t n, T* out) {
     const int64_t rounds = n / kLanes;
     int64_t round = 0;
     for (; memory_ != nullptr && round + 4 <= rounds; round += 4) {
       for (int64_t j = 0; j < kLanes; ++j) {
-        const auto* const x = row(round * kLanes + j);
+        const auto* const x = row(begin, round * kLanes + j);
         T* const sum = lane(j);
         if (round == 0) {
           four_rows(
@@ -86,7 +80,7 @@ class Columns {
     }
     for (; round < rounds; ++round) {
       for (int64_t j = 0; j < kLanes; ++j) {
-        const auto* const x = row(round * kLanes + j);
+        const auto* const x = row(begin, round * kLanes + j);
         if (round == 0) {
           start(lane(j), x);
         } else {
@@ -101,20 +95,19 @@ class Columns {
         out[c] = join_lanes<Op>(column);
       }
     } else {
-      start(out, row(0));
+      start(out, row(begin, 0));
     }
-    for (int64_t i = std::max<int64_t>(1, rounds * kLanes); i < n; ++i) add(out, row(i));
+    for (int64_t i = std::max<int64_t>(1, rounds * kLanes); i < n; ++i) add(out, row(begin, i));
   }
-  const T* read(int64_t begin) {
-    return reinterpret_cast<const T*>(reader_.read(begin, width_, scratch_.bytes));
+  const E* row(int64_t begin, int64_t i) {
+    if (memory_ != nullptr || !std::is_same_v<E, T>) return memory_ + begin + i * stride_;
+    return reinterpret_cast<const E*>(reader_.read(begin + i * stride_, width_, scratch_.bytes));
   }
-  template <class X>
-  void start(T* into, const X* x) const {
+  void start(T* into, const E* x) const {
     const T* center = center_;
     for (int64_t c = 0; c < width_; ++c) into[c] = Op::pre(T(x[c]), center[c]);
   }
-  template <class X>
-  void add(T* into, const X* x) const {
+  void add(T* into, const E* x) const {
     const T* center = center_;
 #pragma GCC ivdep
     for (int64_t c = 0; c < width_; ++c) {
@@ -123,10 +116,10 @@ class Columns {
   }
   // Four rows that lie `step` elements apart, one after the other; begin(c, value) takes column c
   // of the first.
-  template <class X, class Begin>
-  void four_rows(const X* x, int64_t step, const Begin& begin, T* into) const {
+  template <class Begin>
+  void four_rows(const E* x, int64_t step, const Begin& begin, T* into) const {
     const T* center = center_;
-    const X *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;
+    const E *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;
 #pragma GCC ivdep
     for (int64_t c = 0; c < width_; ++c) {
       T value = begin(c, Op::pre(T(x[c]), center[c]));
