@@ -12,9 +12,9 @@ namespace hero::core {
 namespace {
 
 // The elements that will be printed: all, or the edges of each long dimension.
-class Block {
+class PrintedBlock {
  public:
-  Block(const Array& array, const PrintOptions& options)
+  PrintedBlock(const Array& array, const PrintOptions& options)
       : array_(array), options_(options), summarised_(array.numel() > options.threshold) {
     const std::vector<int64_t> offsets = kept_offsets();
     dispatch(array.dtype(), [&](auto tag) {
@@ -147,7 +147,7 @@ std::string format_values(const Array& array, const PrintOptions& options) {
   if (!array.defined() || array.device() == kMeta) return {};
   if (array.numel() == 0) return "[]";
   const Array here = array.to(kCpu);
-  return Block(here, options).text();
+  return PrintedBlock(here, options).text();
 }
 
 std::string describe(const Array& array) {
