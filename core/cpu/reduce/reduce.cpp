@@ -229,15 +229,14 @@ void reduce_as(const Array& x, const Array* center, const Array& out, DType comp
       const auto reduce = [&](const auto* memory) {
         reduce_columns<Op, T>(reader, memory, layout.outer, n, layout.inner, center_of, results);
       };
+      const std::byte* halves = nullptr;
       // Sums of halves are gradients of biases.
       if constexpr (std::is_same_v<Op, SumOf> && std::is_same_v<T, float>) {
-        if (const std::byte* const halves = reader.in_place(kBFloat16)) {
-          reduce(reinterpret_cast<const BFloat16*>(halves));
-          return writer.commit(0, rows, reinterpret_cast<const std::byte*>(results));
-        }
+        halves = reader.in_place(kBFloat16);
+        if (halves) reduce(reinterpret_cast<const BFloat16*>(halves));
       }
       const std::byte* const memory = reader.direct() ? reader.read(0, 1, nullptr) : nullptr;
-      reduce(reinterpret_cast<const T*>(memory));
+      if (!halves) reduce(reinterpret_cast<const T*>(memory));
     } else if (rows < 8 && n > kGrain) {
       for (int64_t r = 0; r < rows; ++r) {
         results[r] = reduce_long_row<Op, T>(reader, r * n, n,
