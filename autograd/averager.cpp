@@ -2,7 +2,6 @@
 
 #include <hero/autograd/averager.h>
 #include <hero/autograd/node.h>
-#include <hero/autograd/partition.h>
 
 namespace hero {
 
@@ -32,7 +31,7 @@ void declare(const std::vector<Tensor>& leaves, const std::function<std::string(
   };
   for (const Tensor& leaf : leaves) {
     const Partition* part = partition(leaf);
-    if (part != nullptr && part->owners) tell(dynamic_cast<Declares*>(part->owners.get()));
+    if (part != nullptr && part->owners) tell(part->owners.get());
     tell(averager(leaf).get());
   }
 }

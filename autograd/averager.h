@@ -6,21 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <hero/autograd/tensor.h>
+#include <hero/autograd/partition.h>
 
 namespace hero {
-
-/// Tells other ranks what this rank does, so that they find out if they do something else.
-class Declares {
- public:
-  Declares() = default;
-  Declares(const Declares&) = delete;
-  Declares& operator=(const Declares&) = delete;
-  virtual ~Declares() = default;
-  /// Says `what` with the next collective of these ranks, whichever it is: if another rank says
-  /// something else with it, all ranks get an Error that lists what they say. Sends nothing itself.
-  virtual void declare(const std::string& what) = 0;
-};
 
 /// What averages the gradients of some leaves in backward().
 class Averager : public Declares {

@@ -13,13 +13,23 @@
 
 namespace hero {
 
-/// The owners of the shards of some parameters: the ranks that have them, as a group.
-class Owners {
+/// Tells other ranks what this rank does, so that they find out if they do something else.
+class Declares {
  public:
-  Owners() = default;
-  Owners(const Owners&) = delete;
-  Owners& operator=(const Owners&) = delete;
-  virtual ~Owners() = default;
+  Declares() = default;
+  Declares(const Declares&) = delete;
+  Declares& operator=(const Declares&) = delete;
+  virtual ~Declares() = default;
+  /// Says `what` with the next collective of these ranks, whichever it is: if another rank says
+  /// something else with it, all ranks get an Error that lists what they say. Sends nothing itself.
+  virtual void declare(const std::string& what) = 0;
+};
+
+/// The owners of the shards of some parameters: the ranks that have them, as a group.
+class Owners : public Declares {
+ public:
+  /// Does nothing where the owners cannot compare what they do.
+  void declare(const std::string&) override {}
   /// Replaces each element of an int64 array by the sum of all owners' elements, which wraps. A
   /// collective, which every owner calls. The array is contiguous, and on the cpu or on the
   /// parameters' device, for which the host does not wait.

@@ -12,7 +12,7 @@ void combine(const Communicator& group, const Array& x, ReduceOp op, const char*
 // [note: owners of both kinds] Leaves that were boxes of a parameter and are cut further. Sums wrap
 // and are exact, and a largest element is one in any order, so first the ranks that share a box are
 // asked and then those that hold the other boxes: each element of the parameter counts once.
-class PairOwners : public Owners, public Declares {
+class PairOwners : public Owners {
  public:
   PairOwners(std::shared_ptr<Owners> inner, std::shared_ptr<Owners> former)
       : inner_(std::move(inner)), former_(std::move(former)) {}
@@ -25,9 +25,8 @@ class PairOwners : public Owners, public Declares {
     former_->largest(x);
   }
   void declare(const std::string& what) override {
-    for (Owners* each : {inner_.get(), former_.get()}) {
-      if (auto* ranks = dynamic_cast<Declares*>(each)) ranks->declare(what);
-    }
+    inner_->declare(what);
+    former_->declare(what);
   }
   Owners* elsewhere() override { return former_->elsewhere(); }
   bool is_copy() const override { return former_->is_copy(); }

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <hero/autograd/averager.h>
 #include <hero/autograd/partition.h>
 #include <hero/dist/communicator.h>
 
@@ -13,9 +12,7 @@ namespace hero::dist {
 
 /// The ranks of a group, and those of other groups that hold the same parts. Made by
 /// std::make_shared.
-class GroupOwners : public Owners,
-                    public Declares,
-                    public std::enable_shared_from_this<GroupOwners> {
+class GroupOwners : public Owners, public std::enable_shared_from_this<GroupOwners> {
  public:
   explicit GroupOwners(Communicator group, Communicator replicas = {})
       : group_(std::move(group)), replicas_(std::move(replicas)) {}

@@ -15,7 +15,7 @@ bool lies_on_meta(const Tensor& tensor) { return tensor.device().type == DeviceT
 
 // Who holds a parameter of a stage: those among whom it was cut before, or this rank alone; and
 // elsewhere the ranks of the pipeline.
-class StageOwners : public Owners, public Declares {
+class StageOwners : public Owners {
  public:
   StageOwners(std::shared_ptr<GroupOwners> pipe, std::shared_ptr<Owners> former, bool copy)
       : pipe_(std::move(pipe)), former_(std::move(former)), copy_(copy) {}
@@ -26,7 +26,7 @@ class StageOwners : public Owners, public Declares {
     if (former_) former_->largest(x);
   }
   void declare(const std::string& what) override {
-    if (auto* ranks = dynamic_cast<Declares*>(former_.get())) ranks->declare(what);
+    if (former_) former_->declare(what);
   }
   Owners* elsewhere() override { return pipe_.get(); }
   int rank() const override { return former().rank(); }
