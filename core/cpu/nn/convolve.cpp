@@ -115,7 +115,8 @@ bool convolve_back(const Convolution& of, const float* w, float* y) {
   }
   const BackPhases phases(of);
   const int64_t pitch = round_up(of.channels, micro::kLanes<float>);
-  const Workspace<float> turned(columns * pitch), gathered(columns * pitch);
+  const Workspace<float> turned(columns * pitch);
+  const Workspace<float> gathered(phases.is_one() ? 0 : columns * pitch);
   turn(of.channels, columns, w, pitch, turned.data());
   const int64_t most = std::min(of.at_once, of.images) * of.outputs;
   const Workspace<float> room(phases.is_one() ? 0 : phases.size(most));
@@ -127,8 +128,12 @@ bool convolve_back(const Convolution& of, const float* w, float* y) {
       const int64_t each = of.outputs * phase.places();
       const auto taps = static_cast<int64_t>(phase.taps.size());
       if (taps == 0) return void(std::fill_n(c, count * each, 0.0f));
-      gather_taps(of, phase, pitch, turned.data(), gathered.data());
-      const ShiftedProduct<float> product({of.outputs, gathered.data(), taps * pitch, taps, pitch},
+      const float* weights = turned.data();
+      if (!phases.is_one()) {
+        gather_taps(of, phase, pitch, turned.data(), gathered.data());
+        weights = gathered.data();
+      }
+      const ShiftedProduct<float> product({of.outputs, weights, taps * pitch, taps, pitch},
                                           phase.windows);
       product.run(count, copies.data(), copies.each(), c, each);
     });

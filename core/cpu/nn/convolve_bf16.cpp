@@ -254,22 +254,27 @@ bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, c
     return true;
   }
   const BackPhases phases(of);
-  const Workspace<BFloat16> turned(of.channels * columns), gathered(of.channels * columns);
+  const Workspace<BFloat16> turned(of.channels * columns);
+  const Workspace<BFloat16> gathered(phases.is_one() ? 0 : of.channels * columns);
   turn_weights(w, of.channels, columns, turned.data());
   const int64_t most = std::min(of.at_once, of.images) * of.outputs;
   const Workspace<BFloat16> room(phases.is_one() ? 0 : phases.size(most));
-  each_copies<uint16_t>(phases.padded(), [&](const PaddedCopies<uint16_t>& copies, int64_t first,
-                                             int64_t count) {
-    BFloat16* const to = y + phases.size(first * of.outputs);
-    BFloat16* const begin = phases.is_one() ? to : room.data();
-    const int64_t planes = count * of.outputs;
-    phases.each(planes, begin, [&](const BackPhase& phase, BFloat16* c) {
-      if (phase.taps.empty()) return end_zeros(count, of.outputs, phase.places(), end, c);
-      gather_taps(of, phase, of.channels, turned.data(), gathered.data());
-      multiply_windows(kernel, of.outputs, phase.windows, gathered.data(), end, copies, count, c);
-    });
-    if (!phases.is_one()) phases.join(planes, phases.parts(planes, room.data()), to);
-  });
+  each_copies<uint16_t>(
+      phases.padded(), [&](const PaddedCopies<uint16_t>& copies, int64_t first, int64_t count) {
+        BFloat16* const to = y + phases.size(first * of.outputs);
+        BFloat16* const begin = phases.is_one() ? to : room.data();
+        const int64_t planes = count * of.outputs;
+        phases.each(planes, begin, [&](const BackPhase& phase, BFloat16* c) {
+          if (phase.taps.empty()) return end_zeros(count, of.outputs, phase.places(), end, c);
+          const BFloat16* weights = turned.data();
+          if (!phases.is_one()) {
+            gather_taps(of, phase, of.channels, turned.data(), gathered.data());
+            weights = gathered.data();
+          }
+          multiply_windows(kernel, of.outputs, phase.windows, weights, end, copies, count, c);
+        });
+        if (!phases.is_one()) phases.join(planes, phases.parts(planes, room.data()), to);
+      });
   return true;
 }
 

@@ -4,7 +4,9 @@
 // more than one column, the columns of a line are sorted by their remainder first, which brings
 // neighbours together again. Only core/cpu/nn/convolve*.cpp includes this.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
@@ -32,6 +34,28 @@ inline PaddedImage padded_of(const int64_t (&size)[3], const int64_t (&padding)[
 
 inline PaddedImage padded_image_of(const Convolution& of) {
   return padded_of(of.size, of.padding, of.stride[2]);
+}
+
+// memcpy for lines of an image, which are too short for a call of it.
+[[gnu::always_inline]] inline void copy_short(int64_t bytes, const void* from_in, void* to_in) {
+  const auto* const from = static_cast<const std::byte*>(from_in);
+  auto* const to = static_cast<std::byte*>(to_in);
+  const auto both_ends = [=](auto size) __attribute__((always_inline)) {
+    std::byte first[size], last[size];
+    std::memcpy(first, from, size);
+    std::memcpy(last, from + bytes - size, size);
+    std::memcpy(to, first, size);
+    std::memcpy(to + bytes - size, last, size);
+  };
+  if (bytes > 256) return void(std::memcpy(to, from, static_cast<size_t>(bytes)));
+  if (bytes >= 64) {
+    for (int64_t at = 0; at + 64 < bytes; at += 64) std::memcpy(to + at, from + at, 64);
+    return void(std::memcpy(to + bytes - 64, from + bytes - 64, 64));
+  }
+  if (bytes >= 32) return both_ends(std::integral_constant<int64_t, 32>{});
+  if (bytes >= 16) return both_ends(std::integral_constant<int64_t, 16>{});
+  if (bytes >= 8) return both_ends(std::integral_constant<int64_t, 8>{});
+  for (int64_t at = 0; at < bytes; ++at) to[at] = from[at];
 }
 
 // Copies of all images with zeros around them, in turn planes of all channels.
@@ -64,6 +88,7 @@ class PaddedCopies {
 
  private:
   void copy(const T* from, T* to) const {
+    if (of_.stride[2] == 1 && of_.x_strides[4] == 1) return copy_whole_lines(from, to);
     T* at = to;
     for (int64_t d = 0; d < of_.size[0]; ++d) {
       for (int64_t h = 0; h < of_.size[1]; ++h) {
@@ -75,6 +100,29 @@ class PaddedCopies {
       }
     }
     std::fill(at, to + image_.channel(), T(0));
+  }
+  // Lines that lie in the copy as they do in the image. They are written one after the other, so
+  // the zeros between them may be whole vectors, over the beginning of the next line.
+  void copy_whole_lines(const T* from, T* to) const {
+    constexpr int64_t kLanes = 64 / sizeof(T);
+    const int64_t width = of_.size[2];
+    T* const end = to + image_.channel();
+    T* at = to;
+    for (int64_t d = 0; d < of_.size[0]; ++d) {
+      for (int64_t h = 0; h < of_.size[1]; ++h) {
+        T* const line = to + (d + of_.padding[0]) * image_.plane() +
+                        (h + of_.padding[1]) * image_.line() + of_.padding[2];
+        if (line - at <= kLanes && kLanes <= end - at) {
+          std::memset(at, 0, 64);
+        } else {
+          std::fill(at, line, T(0));
+        }
+        copy_short(width * int64_t{sizeof(T)}, from + d * of_.x_strides[2] + h * of_.x_strides[3],
+                   line);
+        at = line + width;
+      }
+    }
+    std::fill(at, end, T(0));
   }
   // Columns x = stride i + r of a line, for one r after the other: elements first .. last of each
   // lie in the image, where the first of them is column `from`.

@@ -111,13 +111,17 @@ class ShiftedProduct {
     parallel_for(all, grain, [&](int64_t begin, int64_t end) {
       const Workspace<T> room(kWidth * (length_ + 1));
       const Workspace<T> sums((tile_panels * micro::kMaxRows + 1) * kWidth);
+      std::vector<Panel> panels;
       for (int64_t t = begin; t < end; t += in_turn) {
+        panels.clear();
+        for (int64_t u = t; u < std::min(end, t + in_turn); ++u) {
+          panels.emplace_back(b_, places, u * kWidth);
+        }
         for (int64_t top = 0; top < panels_; top += tile_panels) {
           const int64_t bottom = std::min(panels_, top + tile_panels);
           for (int64_t p = 0; p < k_; p += length_) {
             const int64_t length = std::min(length_, k_ - p);
-            for (int64_t u = t; u < std::min(end, t + in_turn); ++u) {
-              const Panel panel(b_, places, u * kWidth);
+            for (const Panel& panel : panels) {
               pack(panel, b_.steps.data() + p, length, from, room.data());
               multiply(panel, p, length, {top, bottom}, room.data(), sums.data(), c);
             }

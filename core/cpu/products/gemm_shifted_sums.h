@@ -110,11 +110,11 @@ class ShiftedSums {
 
   // c [m, ..] += the first `count` rows of sums, turned.
   void add_turned(const T* sums, int64_t width, int64_t count, bool fresh, T* c) const {
-    for (int64_t row = 0; row < count; row += kLanes) {
-      const int64_t here = std::min(kLanes, count - row);
-      for (int64_t column = 0; column < m_; column += kLanes) {
+    for (int64_t column = 0; column < m_; column += kLanes) {
+      const int64_t width_here = std::min(kLanes, m_ - column);
+      for (int64_t row = 0; row < count; row += kLanes) {
+        const int64_t here = std::min(kLanes, count - row);
         T block[kLanes * kLanes];
-        const int64_t width_here = std::min(kLanes, m_ - column);
         micro::transpose_lanes(here, width_here, sums + row * width + column, width, block, kLanes);
         for (int64_t i = 0; i < width_here; ++i) {
           T* const to = c + (column + i) * rows_ + row;

@@ -35,7 +35,9 @@ const std::vector<Shapes> kShapes = {
     {{2, 40, 6, 1}, {7, 40, 3, 1}, {.padding = {1, 0}}},  // k in several blocks, lines of one
     {{1, 3, 64, 100}, {2, 3, 1, 5}},
     {{1, 1, 4, 5}, {1, 1, 4, 5}},
-    {{1, 2, 3, 3}, {450, 2, 2, 2}},  // more rows than a tile has
+    {{1, 2, 3, 3}, {450, 2, 2, 2}},                      // more rows than a tile has
+    {{2, 2, 3, 2}, {3, 2, 1, 1}, {.padding = {1, 20}}},  // zeros that are longer than a line
+    {{1, 2, 4, 16}, {3, 2, 2, 3}, {.padding = {0, 1}}},
 };
 
 }  // namespace
