@@ -5,6 +5,7 @@
 
 #include <hero/core/cpu/nn/convolve_groups.h>
 #include <hero/core/cpu/nn/convolve_phases.h>
+#include <hero/core/cpu/nn/convolve_taps.h>
 #include <hero/core/cpu/products/gemm_shifted_sums.h>
 
 namespace hero::core::cpu {
@@ -148,10 +149,14 @@ void add_weights(const Convolution& of, const float* y, int64_t chain, bool fres
   }
   if (of.groups > 1) return add_group_weights(of, y, w);
   if (of.places[0] > 1) return add_volume_weights(of, y, chain, fresh, w);
+  const int64_t each = of.outputs * of.places[1] * of.places[2];
+  if (TapSums::can(of) && all_finite(of.images * each, y)) {
+    return TapSums(of, chain).add(y, fresh, w);
+  }
   const PaddedCopies<float> copies(of);
   const ShiftedRows windows = windows_of(of, copies.image());
   const ShiftedSums<float> sums(of.outputs, of.images, chain, windows);
-  sums.add(y, of.outputs * windows.columns(), copies.data(), copies.each(), fresh, w);
+  sums.add(y, each, copies.data(), copies.each(), fresh, w);
 }
 
 template void convolve(const Convolution&, const float*, float*);

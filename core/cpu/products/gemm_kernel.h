@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #if defined(__AVX2__)
@@ -158,12 +159,14 @@ template <class T>
 }
 
 // A is read at a[i + p * a_step] if it has unit row stride, as packed panels have, else at a[i *
-// a_step + p]; B at b[p * b_step + j].
+// a_step + p]; B at b[p * b_step + j]. Where Step is Places, p is places.a[p] and places.b[p].
 enum class Layout { unit_rows, unit_steps };
+struct Places {
+  const int32_t *a, *b;
+};
 
-template <class T, Layout layout, int rows, int vectors>
-void kernel(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step,
-            const Target<T>& to) {
+template <class T, Layout layout, class Step, int rows, int vectors>
+void kernel(int64_t k, const T* a, int64_t a_step, const T* b, Step b_step, const Target<T>& to) {
   constexpr int lanes = kLanes<T>;
   Vector<T> sums[rows][vectors] = {};
   const bool whole = to.cs == 1 && to.columns == vectors * lanes;
@@ -179,11 +182,17 @@ void kernel(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step,
   }
   for (int64_t p = 0; p < k; ++p) {
     Vector<T> columns[vectors];
+    const T* from = b;
+    int64_t at = p;
+    if constexpr (std::is_same_v<Step, Places>) {
+      at = b_step.a[p];
+      from += b_step.b[p];
+    }
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) columns[v] = load(b + v * lanes);
+    for (int v = 0; v < vectors; ++v) columns[v] = load(from + v * lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const T x = layout == Layout::unit_rows ? a[i] : row[i / 3][(i % 3) * a_step + p];
+      const T x = layout == Layout::unit_rows ? a[i] : row[i / 3][(i % 3) * a_step + at];
       const Vector<T> broadcast = x - Vector<T>{};
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
@@ -191,7 +200,7 @@ void kernel(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step,
       }
     }
     if constexpr (layout == Layout::unit_rows) a += a_step;
-    b += b_step;
+    if constexpr (std::is_same_v<Step, int64_t>) b += b_step;
   }
   if (whole) {
 #pragma GCC unroll 16
@@ -213,20 +222,20 @@ void kernel(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step,
   }
 }
 
-template <class T>
-using Kernel = void (*)(int64_t, const T*, int64_t, const T*, int64_t, const Target<T>&);
+template <class T, class Step>
+using Kernel = void (*)(int64_t, const T*, int64_t, const T*, Step, const Target<T>&);
 
-template <class T, Layout layout, int vectors, int... i>
-constexpr std::array<Kernel<T>, kMaxRows> kernels_of(std::integer_sequence<int, i...>) {
-  return {kernel<T, layout, i + 1, vectors>...};
+template <class T, Layout layout, class Step, int vectors, int... i>
+constexpr std::array<Kernel<T, Step>, kMaxRows> kernels_of(std::integer_sequence<int, i...>) {
+  return {kernel<T, layout, Step, i + 1, vectors>...};
 }
 
 /// The kernel for `rows` rows and `columns` columns, at most kMaxRows and kMaxColumns.
-template <class T, Layout layout>
-Kernel<T> kernel_for(int64_t rows, int64_t columns) {
+template <class T, Layout layout, class Step = int64_t>
+Kernel<T, Step> kernel_for(int64_t rows, int64_t columns) {
   using Rows = std::make_integer_sequence<int, kMaxRows>;
-  static constexpr auto narrow = kernels_of<T, layout, 1>(Rows{});
-  static constexpr auto wide = kernels_of<T, layout, 2>(Rows{});
+  static constexpr auto narrow = kernels_of<T, layout, Step, 1>(Rows{});
+  static constexpr auto wide = kernels_of<T, layout, Step, 2>(Rows{});
   const auto index = static_cast<size_t>(rows - 1);
   return columns <= kLanes<T> ? narrow[index] : wide[index];
 }

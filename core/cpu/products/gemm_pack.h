@@ -58,6 +58,27 @@ template <class T>
   }
 }
 
+// c[i * c_step + row] = what it is, or zero if `fresh`, and sums[row * step + i], for `rows` rows
+// and `columns` columns.
+template <class T>
+void add_transposed(int64_t rows, int64_t columns, const T* sums, int64_t step, bool fresh, T* c,
+                    int64_t c_step) {
+  constexpr int64_t lanes = kLanes<T>;
+  for (int64_t column = 0; column < columns; column += lanes) {
+    const int64_t width = std::min(lanes, columns - column);
+    for (int64_t row = 0; row < rows; row += lanes) {
+      const int64_t here = std::min(lanes, rows - row);
+      T block[lanes * lanes];
+      transpose_lanes(here, width, sums + row * step + column, step, block, lanes);
+      for (int64_t i = 0; i < width; ++i) {
+        T* const to = c + (column + i) * c_step + row;
+        const Vector<T> former = fresh ? Vector<T>{} : load_part(to, here);
+        store_part<T>(to, former + load(block + i * lanes), here);
+      }
+    }
+  }
+}
+
 // Packs `width` lines (rows of A or columns of B) of length k as to[p * width + i]: element p of
 // line i lies at from[i * line + p * step]. There are `count` lines; places of lines that do not
 // exist hold anything, and what the kernel makes of them is thrown away. Whole vectors are stored,

@@ -60,7 +60,7 @@ class ShiftedSums {
           }
         }
       }
-      add_turned(sums.data(), width, count, fresh, c + first);
+      micro::add_transposed(count, m_, sums.data(), width, fresh, c + first, rows_);
     });
   }
 
@@ -103,23 +103,6 @@ class ShiftedSums {
         const T* const source = row + run->offset;
         for (int64_t x = 0; x < run->count; x += kLanes) {
           micro::store<T>(target + x, micro::load(source + x));
-        }
-      }
-    }
-  }
-
-  // c [m, ..] += the first `count` rows of sums, turned.
-  void add_turned(const T* sums, int64_t width, int64_t count, bool fresh, T* c) const {
-    for (int64_t column = 0; column < m_; column += kLanes) {
-      const int64_t width_here = std::min(kLanes, m_ - column);
-      for (int64_t row = 0; row < count; row += kLanes) {
-        const int64_t here = std::min(kLanes, count - row);
-        T block[kLanes * kLanes];
-        micro::transpose_lanes(here, width_here, sums + row * width + column, width, block, kLanes);
-        for (int64_t i = 0; i < width_here; ++i) {
-          T* const to = c + (column + i) * rows_ + row;
-          const micro::Vector<T> former = fresh ? micro::Vector<T>{} : micro::load_part(to, here);
-          micro::store_part<T>(to, former + micro::load(block + i * kLanes), here);
         }
       }
     }

@@ -88,6 +88,9 @@ TEST_CASE("a convolution's gradients have the bits of those by columns, on any n
   all.push_back({{3, 20, 14, 15}, {33, 20, 3, 3}, {.padding = {1, 1}, .stride = {2, 2}}});
   all.push_back({{1, 5, 13, 40}, {300, 5, 4, 3}, {.dilation = {2, 3}, .stride = {2, 2}}});
   all.push_back({{2, 7, 16, 19}, {6, 7, 4, 2}, {.stride = {5, 3}}});  // a phase without taps
+  all.push_back({{2, 9, 1, 1}, {17, 9, 3, 3}, {.padding = {1, 1}}});  // taps that meet only zeros
+  all.push_back({{4, 31, 20, 13}, {40, 31, 3, 5}, {.dilation = {1, 2}, .padding = {2, 6}}});
+  all.push_back({{3, 16, 9, 10}, {35, 16, 3, 3}, {.padding = {1, 1}, .stride = {3, 2}}});
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const Shapes& shapes : all) {
       INFO(to_string(shapes.x) << " " << to_string(shapes.w));
@@ -107,6 +110,9 @@ TEST_CASE("a convolution's gradients have the bits of those by columns, on any n
         CHECK(equal(got[0], expected[0]));
         CHECK(equal(got[1], expected[1]));
       }
+      // Of other strides.
+      const Tensor turned = x.transpose(1, 3).contiguous().transpose(1, 3);
+      CHECK(equal(gradients(turned, w, g, options)[1], expected[1]));
       // One image: columns are the gradient's definition.
       const Tensor image = x.slice(0, 0, 1), of_y = g.slice(0, 0, 1);
       const Tensor columns = unfold(image, {w.size(2), w.size(3)}, shapes.unfold);
@@ -182,6 +188,14 @@ TEST_CASE("zeros around the gradient of a convolution's output meet no infinite 
   CHECK(of_x.select(2, 0).flatten().to_vector<double>() ==
         std::vector<double>{HUGE_VAL, HUGE_VAL, HUGE_VAL, 4.0});
   CHECK(of_x.select(2, 3).flatten().to_vector<double>() == std::vector<double>{4.0, 6.0, 6.0, 4.0});
+}
+
+TEST_CASE("an infinite gradient of a convolution's output meets the zeros around the image") {
+  const Tensor x = ones({1, 9, 4, 4}), w = ones({8, 9, 3, 3});
+  const Tensor g = where(arange(128).reshape({1, 8, 4, 4}) == 0.0, full({}, HUGE_VAL), ones({}));
+  const Tensor of_w = gradients(x, w, g, {.padding = {1, 1}})[1].select(0, 0).select(0, 8);
+  CHECK(isnan(of_w).to(kFloat32).flatten().to_vector<double>() ==
+        std::vector<double>{1, 1, 1, 1, 0, 0, 1, 0, 0});
 }
 
 TEST_CASE("a convolution of volumes has the bits of one of planes with the taps as channels") {
