@@ -172,10 +172,10 @@ bool convolves_back_on_host(const Array& y, const Shape& x, const Window3& windo
 
 bool convolve_back_on_host(const Array& y, const Array& w, const Window3& window, int64_t groups,
                            const Array& bias, const Array& x) {
+  if (x.dtype() == kBFloat16 && !charge_native(x, w, y)) return true;
   cpu::Convolution of = convolution_of(y, window, x, groups);
   of.at_once = images_at_once(volumes(y), back_window(y, x.shape(), window));
   if (x.dtype() == kBFloat16) {
-    if (!charge_native(x, w, y)) return true;
     const WorkScope inside(nullptr);
     Array kept;
     return cpu::kernels().convolve_back_bf16(cpu::bf16::native_kernel(), of, w.data<BFloat16>(),

@@ -158,3 +158,15 @@ TEST_CASE("what lies beyond the last tap of a transposed convolution is 0") {
       conv_transpose2d(x, ones({1, 1, 1, 1}), {}, {.output_padding = {1, 1}, .dilation = {2, 2}});
   CHECK(equal(point, pad(x, {0, 1, 0, 1})));
 }
+
+TEST_CASE("convolutions of bfloat16 and their gradients have shapes on the meta device") {
+  const TensorOptions meta{.dtype = kBFloat16, .device = kMeta, .requires_grad = true};
+  const Tensor x = empty({2, 8, 6, 6}, meta), w = empty({8, 8, 3, 3}, meta);
+  for (const Tensor& y :
+       {conv2d(x, w, {}, {.padding = {1, 1}}), conv_transpose2d(x, w, {}, {.padding = {1, 1}}),
+        conv_transpose2d(x, w, {}, {.stride = {2, 2}, .groups = 2})}) {
+    const std::vector<Tensor> found = grad({sum(y)}, {x, w});
+    CHECK(found[0].shape() == x.shape());
+    CHECK(found[1].shape() == w.shape());
+  }
+}
