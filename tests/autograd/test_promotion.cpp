@@ -1,4 +1,5 @@
 // Promotion against the table of PyTorch's torch.result_type (tests/golden/make_promotion.py).
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -221,4 +222,22 @@ TEST_CASE("halves are compared with numbers as halves") {
     CHECK_FALSE((x == tensor({0.1, 2.0})).to_vector<bool>()[0]);
   }
   CHECK((tensor({0.1}) == tensor(0.1, {.dtype = kFloat64})).item<bool>());
+}
+
+TEST_CASE("derivatives of integers beside floats are as exact as the floats") {
+  const auto near = [](double found, double exact) {
+    return std::fabs(found - exact) <= 1e-15 * std::fabs(exact);  // a rounding of each factor
+  };
+  const Tensor wide = tensor({1.5}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor three = tensor({3}, {.dtype = kInt64});
+  CHECK(near(grad(sum(pow(three, wide)), wide).item(), std::pow(3.0, 1.5) * std::log(3.0)));
+  CHECK(near(grad(sum(xlogy(wide, three)), wide).item(), std::log(3.0)));
+  // The square of a byte is none.
+  const Tensor bytes = tensor({200}).to(kUInt8);
+  const Tensor x = tensor({100.0}, {.dtype = kFloat64, .requires_grad = true});
+  CHECK(near(grad(sum(atan2(bytes, x)), x).item(), -200.0 / 50000.0));
+  // Nor is a multiple of a float32 one of a double.
+  const Tensor tenth = tensor({0.1});
+  CHECK(add(zeros({1}, kFloat64), tenth, 3).item() == 3.0 * static_cast<double>(0.1f));
+  CHECK(sub(zeros({1}, kFloat64), tenth, 3).item() == -3.0 * static_cast<double>(0.1f));
 }

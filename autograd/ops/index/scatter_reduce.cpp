@@ -86,21 +86,26 @@ struct ScatterExtreme : Op {
   }
 
   // The product of the others: the result over the factor, or, where one factor alone is 0, the
-  // product without it.
+  // product without it. Where two are 0, the product without them times the other one, which is 0
+  // but has a derivative: the sum of zeros without the factor's own.
   Grads of_product(const Tensor& g, const Tensor& x, const Tensor& index, const Tensor& src,
                    const Tensor& y) const {
     const Tensor zero_x = x == 0, zero_src = src == 0;
     const Tensor zeros_at = scatter_add(zero_x.to(kInt64), dim, index, zero_src.to(kInt64));
     const Tensor without = record(ScatterExtreme(ScatterMode::multiply, dim), where(zero_x, 1, x),
                                   index, where(zero_src, 1, src));
+    const Tensor sum_of_zeros =
+        scatter_add(where(zero_x, x, 0), dim, index, where(zero_src, src, 0));
     const auto others = [](const Tensor& factor, const Tensor& zero, const Tensor& zeros,
-                           const Tensor& whole, const Tensor& rest) {
+                           const Tensor& whole, const Tensor& rest, const Tensor& sum) {
       const Tensor plain = whole / where(zero, 1, factor);
-      return where(zero, where(zeros == 1, rest, 0), plain);
+      const Tensor both = where(zeros == 2, rest * (sum - factor), 0);
+      return where(zero, where(zeros == 1, rest, both), plain);
     };
-    return {g * others(x, zero_x, zeros_at, y, without),
-            gather(g, dim, index) * others(src, zero_src, gather(zeros_at, dim, index),
-                                           gather(y, dim, index), gather(without, dim, index))};
+    const auto there = [&](const Tensor& at) { return gather(at, dim, index); };
+    return {g * others(x, zero_x, zeros_at, y, without, sum_of_zeros),
+            there(g) * others(src, zero_src, there(zeros_at), there(y), there(without),
+                              there(sum_of_zeros))};
   }
 };
 
@@ -207,27 +212,33 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingB
   const Bags bags = bags_of(index, o);
   const Tensor flat = reshape(index, {index.numel()}).to(kInt64);
   Tensor rows = embedding(weight, flat, o.padding_idx, o.scale_grad_by_freq);
-  Tensor counts_one = ones({flat.numel()}, {.dtype = weight.dtype(), .device = weight.device()});
+  Tensor counted = ones({flat.numel()}, {.dtype = kBool, .device = weight.device()});
   if (o.padding_idx) {
     const int64_t padding = *o.padding_idx < 0 ? *o.padding_idx + weight.size(0) : *o.padding_idx;
-    counts_one = (flat != padding).to(weight.dtype());
+    counted = flat != padding;
   }
   const Tensor none =
       zeros({bags.count, weight.size(1)}, {.dtype = weight.dtype(), .device = weight.device()});
   if (o.mode == BagMode::max) {
-    const Tensor counts = unsqueeze(counts_one > 0, 1);
-    rows = where(counts, rows, -std::numeric_limits<double>::infinity());
+    rows = where(unsqueeze(counted, 1), rows, -std::numeric_limits<double>::infinity());
     const Tensor place = expand(unsqueeze(bags.of, 1), rows.shape());
     const Tensor found = scatter_reduce(none, 0, place, rows, ScatterReduce::amax, false);
     return where(found == -std::numeric_limits<double>::infinity(), 0, found);
   }
-  rows =
-      rows * unsqueeze(weighs ? reshape(o.per_sample_weights, {-1}) * counts_one : counts_one, 1);
+  // Rows that do not count are left out, not multiplied by 0, which would make NaN of infinities.
+  const auto without_padding = [&](const Tensor& x, const Tensor& mask) {
+    return o.padding_idx ? where(mask, x, 0) : x;
+  };
+  rows = without_padding(rows, unsqueeze(counted, 1));
+  if (weighs) {
+    const Tensor factors = without_padding(reshape(o.per_sample_weights, {-1}), counted);
+    rows = rows * unsqueeze(factors, 1);
+  }
   const Tensor sums = index_add(none, 0, bags.of, rows);
   if (o.mode == BagMode::sum) return sums;
   const Tensor zero_counts =
       zeros({bags.count}, {.dtype = weight.dtype(), .device = weight.device()});
-  const Tensor total = index_add(zero_counts, 0, bags.of, counts_one);
+  const Tensor total = index_add(zero_counts, 0, bags.of, counted.to(weight.dtype()));
   return sums / unsqueeze(clamp(total, 1.0, {}), 1);
 }
 

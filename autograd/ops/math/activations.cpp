@@ -103,7 +103,10 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   } else if (x.ndim() == 0) {
     slope = reshape(weight, {});
   }
-  return where(x > 0, x, x * slope);
+  // Elements above 0 are no factor of the slope's gradient, nor the slope one of theirs, even where
+  // they are infinite.
+  const Tensor above = x > 0;
+  return where(above, x, where(above, 0, x) * slope);
 }
 
 Tensor glu(const Tensor& x, int64_t dim) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/blend.h>
 #include <hero/core/promotion.h>
@@ -14,6 +15,12 @@ namespace k = core::kernels;
 namespace {
 
 using detail::widened;
+
+// What derivatives compute with: integers as the numbers that the operation took them for, as wide
+// as its gradient.
+Tensor as_taken(const Tensor& x, const Tensor& g) {
+  return is_floating(x.dtype()) ? widened(x) : x.to(widened(g).dtype());
+}
 
 struct Add : Map<k::Add> {
   Grads backward(const Tensor& g) override { return {g, g}; }
@@ -36,23 +43,19 @@ struct Div : Map<k::Div> {
 };
 struct Pow : Map<k::Pow, Save::both> {
   Grads backward(const Tensor& g) override {
-    const Tensor a = widened(input(0)), b = widened(input(1));
+    const Tensor a = as_taken(input(0), g), b = as_taken(input(1), g);
     Grads grads{Tensor(), Tensor()};
-    // d/da is 0 for b = 0, also at a = 0; d/db is 0 at a = 0 for b >= 0.
-    if (needs(0)) grads[0] = where(b == 0, 0, g * (b * pow(a, b - 1)));
-    if (needs(1)) grads[1] = where(logical_and(a == 0, b >= 0), 0, g * (y() * log(a)));
+    // d/da is 0 for b = 0, also at a = 0; d/db is 0 at a = 0 for b >= 0. g stays outside, so that
+    // its derivative is not 0 times an infinity.
+    if (needs(0)) grads[0] = g * where(b == 0, 0, b * pow(a, b - 1));
+    if (needs(1)) grads[1] = g * where(logical_and(a == 0, b >= 0), 0, y() * log(a));
     return grads;
   }
 };
-// The quotient from the exact remainder: a / b may round to the next whole number. An infinite
-// divisor goes into a number 0 times, or -1 times where their signs differ.
-Tensor floored_quotient(const Tensor& a, const Tensor& b) {
-  const Tensor rest = remainder(a, b), whole = round((a - rest) / b);
-  return where(isinf(b), where(rest == a, zeros_like(whole), -1), whole);
-}
 struct Remainder : Map<k::Remainder, Save::input> {
   Grads backward(const Tensor& g) override {
-    return {g, needs(1) ? -g * floored_quotient(widened(input(0)), widened(input(1))) : Tensor()};
+    if (!needs(1)) return {g, Tensor()};
+    return {g, -g * div(widened(input(0)), widened(input(1)), Rounding::floor)};
   }
 };
 
@@ -76,7 +79,7 @@ struct Minimum : Map<k::Minimum, Save::input> {
 };
 struct Atan2 : Map<k::Atan2, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor y = widened(input(0)), x = widened(input(1));
+    const Tensor y = as_taken(input(0), g), x = as_taken(input(1), g);
     // At the origin, and where squares do not tell it from here, there is no angle to change.
     const Tensor length = square(y) + square(x), origin = length == 0;
     const Tensor scaled = where(origin, 0, g / where(origin, 1, length));
@@ -85,7 +88,7 @@ struct Atan2 : Map<k::Atan2, Save::input> {
 };
 struct LogAddExp : Map<k::LogAddExp, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor share = sigmoid(widened(input(0)) - input(1));
+    const Tensor share = sigmoid(as_taken(input(0), g) - as_taken(input(1), g));
     return {g * share, g * (1.0 - share)};
   }
 };

@@ -58,8 +58,13 @@ struct Polygamma : Op {
     const double order = static_cast<double>(n);
     double factor = 1.0;  // n!, infinite from 171 on
     for (int64_t i = 2; i <= std::min<int64_t>(n, 171); ++i) factor *= static_cast<double>(i);
-    return core::map<k::Mul>(core::map<k::Zeta>(Scalar(order + 1.0), x),
-                             Scalar(n % 2 == 1 ? factor : -factor));
+    const Array all = core::map<k::Mul>(core::map<k::Zeta>(Scalar(order + 1.0), x),
+                                        Scalar(n % 2 == 1 ? factor : -factor));
+    // At infinity it ends at 0, and at minus infinity it has poles on any way there.
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const Array left =
+        core::map<k::Where>(core::map<k::Equal>(x, Scalar(-kInfinity)), Scalar(std::nan("")), all);
+    return core::map<k::Where>(core::map<k::Equal>(x, Scalar(kInfinity)), Scalar(0.0), left);
   }
   Grads backward(const Tensor& g) override {
     return {g * polygamma(n + 1, detail::widened(input(0)))};
@@ -68,10 +73,13 @@ struct Polygamma : Op {
 
 struct Xlogy : Map<k::Xlogy, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor x = detail::widened(input(0)), y = detail::widened(input(1));
+    const Tensor x = detail::widened(input(0)), y = input(1);
+    // The logarithm of an integer is as wide as the gradient.
+    const Tensor number =
+        is_floating(y.dtype()) ? detail::widened(y) : y.to(detail::widened(g).dtype());
     Grads grads{Tensor(), Tensor()};
-    if (needs(0)) grads[0] = where(logical_and(x == 0, y <= 0), 0, g * log(y));
-    if (needs(1)) grads[1] = g * x / y;
+    if (needs(0)) grads[0] = where(logical_and(x == 0, y <= 0), 0, g * log(number));
+    if (needs(1)) grads[1] = g * x / number;
     return grads;
   }
 };

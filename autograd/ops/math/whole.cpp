@@ -41,16 +41,17 @@ struct FmodNumber : Op {
   Grads backward(const Tensor& g) override { return {g}; }
 };
 
-// x, low, high. On one of two different bounds x shares its gradient with it; a NaN leaves all to
-// x.
+// x, low, high. On one of two different bounds x shares its gradient with it. NaN of x lets the
+// gradient through, and beyond a bound beside NaN it goes nowhere.
 struct ClampBetween : Map<k::Clamp, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0), low = input(1), high = input(2);
-    const Tensor crossed = low > high, apart = low < high;
+    const Tensor under = x<low, over = x> high, ordered = low <= high, apart = low < high;
     const Tensor on_low = logical_and(x == low, apart), on_high = logical_and(x == high, apart);
-    const Tensor below = logical_and(x < low, low <= high), above = logical_or(x > high, crossed);
+    const Tensor below = logical_and(under, ordered);
+    const Tensor above = logical_or(logical_and(over, ordered), low > high);
     const Tensor half = g * 0.5;
-    return {where(logical_or(below, above), 0, where(logical_or(on_low, on_high), half, g)),
+    return {where(logical_or(under, over), 0, where(logical_or(on_low, on_high), half, g)),
             where(below, g, where(on_low, half, 0)), where(above, g, where(on_high, half, 0))};
   }
 };
@@ -76,8 +77,8 @@ Tensor scaled_sum(const char* op, const Tensor& a, const Tensor& b, Scalar alpha
   const DType common = sum_dtype(a, b);
   check(is_floating(common) || !alpha.is_floating(), op, ": alpha ", alpha,
         " of integers must be an integer");
-  // Multiples of bytes and bools do not fit into these.
-  const Tensor wide = is_floating(b.dtype()) ? b : b.to(common);
+  // Multiples of bytes and bools do not fit into these, and those of float32 have more digits.
+  const Tensor wide = is_floating(b.dtype()) && is_half(common) ? b : b.to(common);
   if (!detail::any_half(a, wide)) return add(a, mul(wide, alpha)).to(common);
   return detail::in_float32(op, {a, wide},
                             [alpha](const auto& in) { return add(in[0], mul(in[1], alpha)); });

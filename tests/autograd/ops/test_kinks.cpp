@@ -1,4 +1,5 @@
 // Where pieces of functions meet, and among NaN: derivatives and positions are PyTorch's.
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <numbers>
@@ -106,4 +107,94 @@ TEST_CASE("NaN among the tests of isin hides no number and is none") {
   const Tensor tests = tensor({kNan, 2.0, kNan, 1.0, kNan});
   CHECK(isin(tensor({1.0, 2.0, 3.0, kNan, kInf}), tests).to_vector<bool>() ==
         std::vector<bool>{true, true, false, false, false});
+}
+
+TEST_CASE("clamp between tensors lets the gradient of NaN through, and that of its bounds stays") {
+  struct Row {
+    Values at, expected;  // x, low, high; 9 stands for NaN
+  };
+  const Row rows[] = {{{9, 1, 2}, {1, 0, 0}}, {{9, 2, 1}, {1, 0, 1}},    {{1, 2, 9}, {0, 0, 0}},
+                      {{3, 2, 9}, {1, 0, 0}}, {{3, 9, 2}, {0, 0, 0}},    {{1, 9, 2}, {1, 0, 0}},
+                      {{1, 2, 1}, {0, 0, 1}}, {{2, 2, 3}, {0.5, 0.5, 0}}};
+  for (const Row& row : rows) {
+    std::vector<Tensor> in;
+    for (const double value : row.at) {
+      in.push_back(tensor(value == 9 ? kNan : value, {.dtype = kFloat64, .requires_grad = true}));
+    }
+    INFO(row.at[0] << " " << row.at[1] << " " << row.at[2]);
+    const std::vector<Tensor> found = grad({clamp(in[0], in[1], in[2])}, in);
+    for (size_t i = 0; i < 3; ++i) CHECK(found[i].item() == row.expected[i]);
+  }
+}
+
+TEST_CASE("the divisor of a remainder has the quotient's gradient, also by 0 and by infinities") {
+  const auto of = [](double a, double b) {
+    const Tensor y = tensor(b, {.dtype = kFloat64, .requires_grad = true});
+    return grad(remainder(tensor(a, {.dtype = kFloat64}), y), y).item();
+  };
+  CHECK(of(-5.0, 3.0) == 2.0);
+  CHECK(of(1.0, 0.0) == -kInf);
+  CHECK(of(-1.0, 0.0) == kInf);
+  CHECK(of(1.0, kInf) == 0.0);
+  CHECK(of(-1.0, kInf) == 1.0);
+  CHECK(std::isnan(of(kInf, kInf)));
+  CHECK(std::isnan(of(kNan, kInf)));
+}
+
+TEST_CASE("the gradient of pow at the base 0 has a derivative by what it is multiplied with") {
+  for (const double exponent : {1.0, 2.0}) {
+    const Tensor a = tensor(0.0, {.dtype = kFloat64, .requires_grad = true});
+    const Tensor b = tensor(exponent, {.dtype = kFloat64, .requires_grad = true});
+    const Tensor g = tensor(1.0, {.dtype = kFloat64, .requires_grad = true});
+    const std::vector<Tensor> first =
+        grad({pow(a, b)}, {a, b}, {.grad_outputs = {g}, .create_graph = true});
+    CHECK(first[0].item() == (exponent == 1.0 ? 1.0 : 0.0));
+    CHECK(first[1].item() == 0.0);
+    CHECK(grad(first[0] + first[1], g).item() == first[0].item());
+  }
+}
+
+TEST_CASE("scatter_reduce has the second derivative of a product of two zeros") {
+  // 0 * 0 * 4 at one place: its mixed derivative is 4.
+  const Tensor x = zeros({1}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor src = tensor({0.0, 4.0}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor y = scatter_reduce(x, 0, zeros({2}, kInt64), src, ScatterReduce::prod);
+  const Tensor slope = grad(sum(y), x, {.create_graph = true});
+  CHECK(slope.item() == 0.0);
+  CHECK(grad(sum(slope), src).to_vector<double>() == Values{4, 0});
+}
+
+TEST_CASE("elements that take no part have no effect on gradients, though they are not finite") {
+  const Tensor x = tensor({kInf, -2.0}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor slope = tensor({0.5}, {.dtype = kFloat64, .requires_grad = true});
+  CHECK(grad(sum(prelu(x, slope)), slope).item() == -2.0);
+  const Tensor endless = tensor({kInf}, {.dtype = kFloat64});
+  const Tensor z = tensor({1.0}, {.dtype = kFloat64, .requires_grad = true});
+  CHECK(grad(sum(prelu(z, endless)), z).item() == 1.0);
+  // Padding in bags, of rows and of their factors.
+  const Tensor weight = tensor({{1.0, 2.0}, {kNan, kInf}});
+  const Tensor index = tensor({{0, 1}}), factors = tensor({{3.0, kNan}});
+  for (const BagMode mode : {BagMode::sum, BagMode::mean}) {
+    CHECK(
+        embedding_bag(weight, index, {.mode = mode, .padding_idx = 1}).equal(tensor({{1.0, 2.0}})));
+  }
+  CHECK(embedding_bag(weight, index,
+                      {.mode = BagMode::sum, .per_sample_weights = factors, .padding_idx = 1})
+            .equal(tensor({{3.0, 6.0}})));
+}
+
+TEST_CASE("polygamma ends at 0, and has no limit at minus infinity") {
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    const Tensor x = tensor({kInf, -kInf}, {.dtype = dtype, .requires_grad = true});
+    for (const Tensor& y : {polygamma(1, x), grad(sum(digamma(x)), x)}) {
+      CHECK(y.select(0, 0).item() == 0.0);
+      CHECK(std::isnan(y.select(0, 1).item()));
+    }
+  }
+}
+
+TEST_CASE("hardswish has the gradient NaN at NaN, whose slope is a part of it") {
+  const Tensor found = gradient([](const Tensor& x) { return hardswish(x); }, {kNan, 0.0, 4.0});
+  CHECK(std::isnan(found.select(0, 0).item()));
+  CHECK(slice(found, 0, 1).to_vector<double>() == Values{0.5, 1.0});
 }
