@@ -4,7 +4,7 @@
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
-#include <hero/autograd/ops/in_place.h>
+#include <hero/autograd/ops/in_place_by_copy.h>
 #include <hero/autograd/ops/math/clamp.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/overlap.h>
@@ -77,9 +77,11 @@ const Tensor& with_scalar(const char* op, const Tensor& self, Scalar value,
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
   if (alpha.real() == 1.0) return with_tensor<k::Add>("add_", *this, other, hero::add);
-  return write_in_place(
-      "add_", *this, other.requires_grad(), [&] { return hero::add(*this, other, alpha); },
-      [&](const Array& a) { core::map_into<k::Addcmul>(a, a, other.array(), alpha, Scalar(1)); });
+  const auto sum = [&] { return hero::add(*this, other, alpha); };
+  if (!is_floating(dtype())) return detail::become("add_", *this, other.requires_grad(), sum);
+  return write_in_place("add_", *this, other.requires_grad(), sum, [&](const Array& a) {
+    core::map_into<k::Addcmul>(a, a, other.array(), alpha, Scalar(1));
+  });
 }
 const Tensor& Tensor::add_(Scalar v) const {
   return with_scalar<k::Add>("add_", *this, v, hero::add);

@@ -88,7 +88,9 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
           " does not broadcast from ", shape);
     if (i < lead || (shape[i - lead] == 1 && size != 1)) dims.push_back(i);
   }
-  const Tensor total = dims.empty() ? x : sum(x, dims, true);
+  // To a number it is a sum even of one, which widens integers.
+  const bool sums = !dims.empty() || (shape.empty() && !is_floating(x.dtype()));
+  const Tensor total = sums ? sum(x, dims, true) : x;
   return total.shape() == shape ? total : reshape(total, shape);
 }
 

@@ -78,8 +78,8 @@ namespace {
 // One number decides for all elements of x that share it: `drawn` broadcasts to x's shape.
 Tensor alpha_dropped(const char* op, const Tensor& x, double p, bool training, const Shape& drawn) {
   check(p >= 0.0 && p <= 1.0, op, ": the probability is not in [0, 1]: ", p);
-  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; it must be floating");
   if (!training || p == 0.0) return x;
+  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; it must be floating");
   if (p == 1.0) return x * 0.0;
   constexpr double kDropped = -1.7580993408473766;  // selu at minus infinity
   const double scale = 1.0 / std::sqrt((1.0 - p) * (1.0 + p * kDropped * kDropped));
@@ -95,7 +95,8 @@ Tensor alpha_dropout(const Tensor& x, double p, bool training) {
 
 Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
   constexpr auto kName = "feature_alpha_dropout";
-  check(x.ndim() >= 2, kName, ": x must be [N, C, ..]: got shape ", x.shape());
+  check(x.ndim() >= 2 || !training || p == 0.0, kName, ": x must be [N, C, ..]: got shape ",
+        x.shape());
   Shape channels = x.shape();
   for (int i = 2; i < x.ndim(); ++i) channels[i] = 1;
   return alpha_dropped(kName, x, p, training, channels);

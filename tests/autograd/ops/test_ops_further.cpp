@@ -233,3 +233,37 @@ TEST_CASE("alpha_dropout keeps mean 0 and variance 1, dropout3d drops whole chan
   const Tensor channels = dropout3d(ones({4, 8, 2, 2, 2}), 0.5);
   CHECK(equal(amax(channels, Dims{2, 3, 4}), amin(channels, Dims{2, 3, 4})));
 }
+
+TEST_CASE("the power 0 of a matrix is recorded, with zeros as its gradient") {
+  const Tensor a = tensor({{1.0, 2.0}, {3.0, 4.0}}, {.requires_grad = true});
+  const Tensor one = matrix_power(a, 0);
+  CHECK(one.equal(eye(2)));
+  sum(one).backward();
+  CHECK(a.grad().equal(zeros({2, 2})));
+}
+
+TEST_CASE("sum_to a number widens integers as sum does") {
+  for (const DType dtype : {kBool, kUInt8, kInt32, kInt64}) {
+    CHECK(sum_to(ones({}, {.dtype = dtype}), {}).dtype() == kInt64);
+    CHECK(sum_to(ones({2}, {.dtype = dtype}), {}).dtype() == kInt64);
+  }
+  CHECK(sum_to(ones({}, {.dtype = kFloat16}), {}).dtype() == kFloat16);
+}
+
+TEST_CASE("dropout with alpha returns what it is given outside of training") {
+  const Tensor whole = tensor({1, 2, 3}), line = tensor({1.0, 2.0});
+  CHECK(alpha_dropout(whole, 0.5, false).equal(whole));
+  CHECK(feature_alpha_dropout(whole, 0.5, false).equal(whole));
+  CHECK(feature_alpha_dropout(line, 0.0, true).equal(line));
+  CHECK_THROWS_AS(feature_alpha_dropout(line, 0.5, true), Error);
+}
+
+TEST_CASE("add_ with a factor takes bools and integers as add does") {
+  const Tensor mask = tensor({true, false, false});
+  mask.add_(tensor({false, false, true}), true);
+  CHECK(mask.equal(tensor({true, false, true})));
+  const Tensor bytes = tensor({1, 200}).to(kUInt8);
+  bytes.add_(tensor({1, 3}).to(kUInt8), 2);
+  CHECK(bytes.equal(tensor({3, 206}).to(kUInt8)));
+  CHECK_THROWS_AS(bytes.add_(tensor({1.0, 1.0}), 2), Error);
+}
