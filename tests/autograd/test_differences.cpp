@@ -163,6 +163,33 @@ TEST_CASE("what another element has overwritten has no gradient") {
   const Tensor y = max_unpool1d(x.reshape({1, 3}), index.reshape({1, 3}), 4);
   CHECK(y.to_vector<double>() == Values{0, 5, 4, 0});
   CHECK(grad(sum(y), x).to_vector<double>() == Values{0, 1, 1});
+  CHECK(grad(sum(index_copy(zeros({3}), 0, index, src)), src).to_vector<double>() ==
+        Values{0, 1, 1});
+}
+
+TEST_CASE("copysign has the slope of its signs at infinities and NaN, too") {
+  const Tensor a = tensor({kInf, -kInf, std::nan("")}, {.requires_grad = true});
+  CHECK(grad(sum(copysign(a, -1.0)), a).to_vector<double>() == Values{-1, 1, -1});
+}
+
+TEST_CASE("margin losses of NaN are NaN") {
+  const Tensor x = tensor({{1.0, std::nan(""), 2.0}}, {.dtype = kFloat64});
+  CHECK(std::isnan(multi_margin_loss(x, tensor({0})).item()));
+  CHECK(std::isnan(multilabel_margin_loss(x, tensor({{0, -1, 0}})).item()));
+}
+
+TEST_CASE("the triangle of a Cholesky factor that is not read has no gradient") {
+  const Tensor l = tensor({{2.0, 5.0}, {1.0, 3.0}}, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor b = ones({2, 1}, kFloat64);
+  for (const Tensor& y : {cholesky_solve(b, l), cholesky_inverse(l)}) {
+    CHECK(grad(sum(y), l).select(0, 0).select(0, 1).item() == 0.0);
+  }
+}
+
+TEST_CASE("the gradient of targets of binary_cross_entropy is that of bounded logarithms") {
+  const Tensor y = tensor({0.5}, {.requires_grad = true});
+  CHECK(grad(binary_cross_entropy(tensor({0.0}), y), y).item() == 100.0);
+  CHECK(grad(binary_cross_entropy(tensor({1.0}), y), y).item() == -100.0);
 }
 
 TEST_CASE("windows and losses of integers are refused") {
