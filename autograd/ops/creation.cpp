@@ -2,6 +2,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -110,10 +111,20 @@ Tensor full(const Shape& shape, Scalar value, const TensorOptions& options) {
   const DType dtype = options.dtype.value_or(value.dtype());
   return make("full", Array::full(shape, value, dtype, options.device), options);
 }
-Tensor empty_like(const Tensor& x) { return Tensor(x.array().empty_like()); }
-Tensor zeros_like(const Tensor& x) { return full_like(x, 0); }
-Tensor ones_like(const Tensor& x) { return full_like(x, 1); }
+Tensor empty_like(const Tensor& x) {
+  detail::check_defined("empty_like", {{"x", x}});
+  return Tensor(x.array().empty_like());
+}
+Tensor zeros_like(const Tensor& x) {
+  detail::check_defined("zeros_like", {{"x", x}});
+  return full_like(x, 0);
+}
+Tensor ones_like(const Tensor& x) {
+  detail::check_defined("ones_like", {{"x", x}});
+  return full_like(x, 1);
+}
 Tensor full_like(const Tensor& x, Scalar value) {
+  detail::check_defined("full_like", {{"x", x}});
   return Tensor(Array::full(x.shape(), value, x.dtype(), x.device()));
 }
 
@@ -123,11 +134,19 @@ TensorOptions detail::options_like(const Tensor& x, const LikeOptions& options) 
           .requires_grad = options.requires_grad};
 }
 Tensor empty_like(const Tensor& x, const LikeOptions& options) {
+  detail::check_defined("empty_like", {{"x", x}});
   return empty(x.shape(), detail::options_like(x, options));
 }
-Tensor zeros_like(const Tensor& x, const LikeOptions& options) { return full_like(x, 0, options); }
-Tensor ones_like(const Tensor& x, const LikeOptions& options) { return full_like(x, 1, options); }
+Tensor zeros_like(const Tensor& x, const LikeOptions& options) {
+  detail::check_defined("zeros_like", {{"x", x}});
+  return full_like(x, 0, options);
+}
+Tensor ones_like(const Tensor& x, const LikeOptions& options) {
+  detail::check_defined("ones_like", {{"x", x}});
+  return full_like(x, 1, options);
+}
 Tensor full_like(const Tensor& x, Scalar value, const LikeOptions& options) {
+  detail::check_defined("full_like", {{"x", x}});
   return full(x.shape(), value, detail::options_like(x, options));
 }
 
@@ -233,6 +252,7 @@ Tensor eye(int64_t n, int64_t m, const TensorOptions& options) {
 }
 
 Tensor one_hot(const Tensor& x, int64_t num_classes) {
+  detail::check_defined("one_hot", {{"x", x}});
   check(x.dtype() == kInt64 || x.dtype() == kInt32, "one_hot: classes are ", x.dtype(),
         "; they must be int64 or int32");
   int64_t classes = num_classes;

@@ -2,6 +2,7 @@
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/core/functions/linalg.h>
 
 namespace hero {
@@ -147,6 +148,7 @@ void check_matrix(const char* op, const Tensor& a) {
 }  // namespace
 
 Tensor solve(const Tensor& a, const Tensor& b) {
+  detail::check_defined("solve", {{"a", a}, {"b", b}});
   check_matrix("solve", a);
   Shape vectors = a.shape();
   vectors.pop_back();
@@ -157,6 +159,7 @@ Tensor solve(const Tensor& a, const Tensor& b) {
 }
 
 Tensor solve(const Tensor& a, const Tensor& b, SolveSide side) {
+  detail::check_defined("solve", {{"a", a}, {"b", b}});
   if (side == SolveSide::left) return solve(a, b);
   check_matrix("solve", a);
   check_matrix("solve", b);
@@ -172,9 +175,13 @@ SignLogDet slogdet(const Tensor& a) {
   return {results[1].detach(), results[0]};
 }
 
-Tensor cholesky(const Tensor& a) { return record(Cholesky{}, a); }
+Tensor cholesky(const Tensor& a) {
+  detail::check_defined("cholesky", {{"a", a}});
+  return record(Cholesky{}, a);
+}
 
 QR qr(const Tensor& a) {
+  detail::check_defined("qr", {{"a", a}});
   check_matrix("qr", a);
   const int64_t rows = a.size(-2);
   if (a.size(-1) <= rows) {
@@ -202,6 +209,7 @@ Tensor complement(const Tensor& a) {
 }  // namespace
 
 QR qr(const Tensor& a, QRMode mode) {
+  detail::check_defined("qr", {{"a", a}});
   check_matrix("qr", a);
   if (mode == QRMode::reduced) return qr(a);
   const int64_t rows = a.size(-2), columns = a.size(-1);

@@ -2,6 +2,7 @@
 // that a program draws the same numbers whether or not some of its tensors are only planned.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_place.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
@@ -66,6 +67,7 @@ Tensor randperm(int64_t n, const TensorOptions& options) {
 }
 
 Tensor bernoulli(const Tensor& p) {
+  detail::check_defined("bernoulli", {{"p", p}});
   check(is_floating(p.dtype()), "bernoulli: probabilities are ", p.dtype(),
         "; they must be floating");
   if (p.device().type != DeviceType::meta && p.numel() > 0) {
@@ -107,6 +109,7 @@ Tensor with_replacement(const Tensor& p, int64_t num_samples) {
 }  // namespace
 
 Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement) {
+  detail::check_defined("multinomial", {{"p", p}});
   const NoGrad no_grad;
   check(p.ndim() == 1 || p.ndim() == 2, "multinomial: p must be [C] or [N, C]: got shape ",
         p.shape());
@@ -195,15 +198,24 @@ const Tensor& TensorMembers::random_(int64_t low, int64_t high) const {
   return redraw("random_", self(), {.kind = RandomFill::Kind::integer, .low = low, .high = high});
 }
 
-Tensor rand_like(const Tensor& x) { return rand_like(x, {}); }
-Tensor randn_like(const Tensor& x) { return randn_like(x, {}); }
+Tensor rand_like(const Tensor& x) {
+  detail::check_defined("rand_like", {{"x", x}});
+  return rand_like(x, {});
+}
+Tensor randn_like(const Tensor& x) {
+  detail::check_defined("randn_like", {{"x", x}});
+  return randn_like(x, {});
+}
 Tensor rand_like(const Tensor& x, const LikeOptions& options) {
+  detail::check_defined("rand_like", {{"x", x}});
   return rand(x.shape(), detail::options_like(x, options));
 }
 Tensor randn_like(const Tensor& x, const LikeOptions& options) {
+  detail::check_defined("randn_like", {{"x", x}});
   return randn(x.shape(), detail::options_like(x, options));
 }
 Tensor randint_like(const Tensor& x, int64_t low, int64_t high, const LikeOptions& options) {
+  detail::check_defined("randint_like", {{"x", x}});
   return randint(low, high, x.shape(), detail::options_like(x, options));
 }
 

@@ -63,10 +63,12 @@ Tensor nearest(int64_t count, int64_t size, Device device) {
 }  // namespace
 
 Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) {
+  detail::check_defined("adaptive_max_pool1d", {{"x", x}});
   return adaptive_max_pool1d_with_indices(x, output_size).values;
 }
 
 ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) {
+  detail::check_defined("adaptive_max_pool1d_with_indices", {{"x", x}});
   check_lines("adaptive_max_pool1d", x);
   const ValuesIndices found = adaptive_max_pool2d_with_indices(unsqueeze(x, -2), {1, output_size});
   return {squeeze(found.values, -2), squeeze(found.indices, -2)};
@@ -143,12 +145,14 @@ Tensor upsample_nearest2d(const Tensor& x, Pair output_size) {
 }
 
 Tensor dropout1d(const Tensor& x, double p, bool training) {
+  detail::check_defined("dropout1d", {{"x", x}});
   check(x.ndim() == 2 || x.ndim() == 3, "dropout1d: x must be [N, C, L] or [C, L]: got shape ",
         x.shape());
   return drop_channels(x, p, training, x.ndim() - 2);
 }
 
 Tensor dropout2d(const Tensor& x, double p, bool training) {
+  detail::check_defined("dropout2d", {{"x", x}});
   check(x.ndim() >= 2, "dropout2d: x must be [N, C, ...] or [C, H, W]: got shape ", x.shape());
   return drop_channels(x, p, training, x.ndim() == 3 ? 0 : 1);
 }

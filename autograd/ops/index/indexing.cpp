@@ -314,7 +314,10 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
   return index_select(reshape(expand(x, shape), {-1}), 0, Tensor(found.reshape({-1})));
 }
 
-Tensor nonzero(const Tensor& x) { return Tensor(core::nonzero(x.array())); }
+Tensor nonzero(const Tensor& x) {
+  detail::check_defined("nonzero", {{"x", x}});
+  return Tensor(core::nonzero(x.array()));
+}
 
 Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx,
                  bool scale_grad_by_freq) {

@@ -74,6 +74,7 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_
 }
 
 Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
+  detail::check_defined("index_fill", {{"x", x}, {"index", index}});
   const int axis = normalize_dim("index_fill", dim, x.ndim());
   check(index.ndim() <= 1, "index_fill: the index must be a vector: got shape ", index.shape());
   const int64_t size = x.ndim() == 0 ? 1 : x.size(axis);
@@ -87,6 +88,7 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar valu
 }
 
 Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& value) {
+  detail::check_defined("index_fill", {{"x", x}, {"index", index}, {"value", value}});
   check(value.ndim() == 0, "index_fill: the value has shape ", value.shape(),
         "; it must be a single number without dimensions");
   const int axis = normalize_dim("index_fill", dim, x.ndim());
@@ -98,6 +100,7 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 }
 
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  detail::check_defined("index_copy", {{"x", x}, {"index", index}, {"src", src}});
   check_same_dtype("index_copy", x, src);
   const Tensor places = ravel(as_index("index_copy", index));
   if (x.ndim() == 0) return clone(places.numel() == 0 ? x : reshape(src, {}));
@@ -139,11 +142,13 @@ Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t i
 }
 Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t start, int64_t stop,
                      int64_t step) {
+  detail::check_defined("slice_scatter", {{"x", x}, {"src", src}});
   return replaced("slice_scatter", x, src,
                   [=](const Tensor& places) { return slice(places, dim, start, stop, step); });
 }
 Tensor diagonal_scatter(const Tensor& x, const Tensor& src, int64_t offset, int64_t dim1,
                         int64_t dim2) {
+  detail::check_defined("diagonal_scatter", {{"x", x}, {"src", src}});
   return replaced("diagonal_scatter", x, src,
                   [=](const Tensor& places) { return diagonal(places, offset, dim1, dim2); });
 }

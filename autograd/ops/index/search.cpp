@@ -161,8 +161,12 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool invert) {
   return invert ? logical_not(found) : found;
 }
 
-Unique unique(const Tensor& x, const UniqueOptions& options) { return runs_of(x, options, true); }
+Unique unique(const Tensor& x, const UniqueOptions& options) {
+  detail::check_defined("unique", {{"x", x}});
+  return runs_of(x, options, true);
+}
 Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) {
+  detail::check_defined("unique_consecutive", {{"x", x}});
   return runs_of(x, options, false);
 }
 

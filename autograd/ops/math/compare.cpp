@@ -44,10 +44,22 @@ Tensor logical_or(const Tensor& a, const Tensor& b) {
 Tensor logical_xor(const Tensor& a, const Tensor& b) {
   return Tensor(core::map<k::LogicalXor>(a.array(), b.array()));
 }
-Tensor logical_not(const Tensor& x) { return Tensor(core::map<k::LogicalNot>(x.array())); }
-Tensor isnan(const Tensor& x) { return Tensor(core::map<k::IsNan>(x.array())); }
-Tensor isfinite(const Tensor& x) { return Tensor(core::map<k::IsFinite>(x.array())); }
-Tensor isinf(const Tensor& x) { return logical_not(logical_or(isfinite(x), isnan(x))); }
+Tensor logical_not(const Tensor& x) {
+  detail::check_defined("logical_not", {{"x", x}});
+  return Tensor(core::map<k::LogicalNot>(x.array()));
+}
+Tensor isnan(const Tensor& x) {
+  detail::check_defined("isnan", {{"x", x}});
+  return Tensor(core::map<k::IsNan>(x.array()));
+}
+Tensor isfinite(const Tensor& x) {
+  detail::check_defined("isfinite", {{"x", x}});
+  return Tensor(core::map<k::IsFinite>(x.array()));
+}
+Tensor isinf(const Tensor& x) {
+  detail::check_defined("isinf", {{"x", x}});
+  return logical_not(logical_or(isfinite(x), isnan(x)));
+}
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
   detail::check_defined("isclose", {{"a", a}, {"b", b}});

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
 #include <hero/autograd/ops/math/clamp.h>
 
@@ -213,7 +214,10 @@ Tensor log2(const Tensor& x) { return record(Log2{}, x); }
 Tensor log1p(const Tensor& x) { return record(Log1p{}, x); }
 Tensor sqrt(const Tensor& x) { return record(Sqrt{}, x); }
 Tensor rsqrt(const Tensor& x) { return record(Rsqrt{}, x); }
-Tensor square(const Tensor& x) { return record(Square{}, x.dtype() == kBool ? x.to(kInt64) : x); }
+Tensor square(const Tensor& x) {
+  detail::check_defined("square", {{"x", x}});
+  return record(Square{}, x.dtype() == kBool ? x.to(kInt64) : x);
+}
 Tensor reciprocal(const Tensor& x) { return record(Reciprocal{}, x); }
 Tensor sin(const Tensor& x) { return record(Sin{}, x); }
 Tensor cos(const Tensor& x) { return record(Cos{}, x); }
@@ -232,7 +236,10 @@ Tensor softsign(const Tensor& x) { return record(Softsign{}, x); }
 Tensor hardswish(const Tensor& x) { return record(Hardswish{}, x); }
 Tensor floor(const Tensor& x) { return record(Step<k::Floor>{}, x); }
 Tensor ceil(const Tensor& x) { return record(Step<k::Ceil>{}, x); }
-Tensor round(const Tensor& x) { return record(Step<k::Round>{}, x); }
+Tensor round(const Tensor& x) {
+  detail::check_defined("round", {{"x", x}});
+  return record(Step<k::Round>{}, x);
+}
 Tensor leaky_relu(const Tensor& x, double slope) { return record(LeakyRelu(slope), x); }
 Tensor elu(const Tensor& x, double alpha) { return record(Elu(alpha), x); }
 Tensor gelu(const Tensor& x, Gelu approximate) {

@@ -154,7 +154,10 @@ Tensor polygamma(int64_t n, const Tensor& x) {
   return record(Polygamma(n), x);
 }
 
-Tensor logit(const Tensor& x, std::optional<double> eps) { return logit_of(x, eps); }
+Tensor logit(const Tensor& x, std::optional<double> eps) {
+  detail::check_defined("logit", {{"x", x}});
+  return logit_of(x, eps);
+}
 
 Tensor sinc(const Tensor& x) {
   detail::check_defined("sinc", {{"x", x}});
@@ -168,22 +171,40 @@ Tensor sinc(const Tensor& x) {
   return where(zero, at_zero, sin(angle) / angle);
 }
 
-Tensor xlogy(const Tensor& x, const Tensor& y) { return record(Xlogy{}, x, y); }
-Tensor xlogy(const Tensor& x, Scalar y) { return xlogy(x, number_beside(x, y)); }
-Tensor xlogy(Scalar x, const Tensor& y) { return xlogy(number_beside(y, x), y); }
+Tensor xlogy(const Tensor& x, const Tensor& y) {
+  detail::check_defined("xlogy", {{"x", x}, {"y", y}});
+  return record(Xlogy{}, x, y);
+}
+Tensor xlogy(const Tensor& x, Scalar y) {
+  detail::check_defined("xlogy", {{"x", x}});
+  return xlogy(x, number_beside(x, y));
+}
+Tensor xlogy(Scalar x, const Tensor& y) {
+  detail::check_defined("xlogy", {{"y", y}});
+  return xlogy(number_beside(y, x), y);
+}
 Tensor hypot(const Tensor& a, const Tensor& b) { return record(Hypot{}, a, b); }
-Tensor copysign(const Tensor& a, const Tensor& b) { return record(Copysign{}, a, b); }
-Tensor copysign(const Tensor& a, Scalar b) { return copysign(a, number_beside(a, b)); }
+Tensor copysign(const Tensor& a, const Tensor& b) {
+  detail::check_defined("copysign", {{"a", a}, {"b", b}});
+  return record(Copysign{}, a, b);
+}
+Tensor copysign(const Tensor& a, Scalar b) {
+  detail::check_defined("copysign", {{"a", a}});
+  return copysign(a, number_beside(a, b));
+}
 Tensor deg2rad(const Tensor& x) { return x * (std::numbers::pi / 180.0); }
 Tensor rad2deg(const Tensor& x) { return x * (180.0 / std::numbers::pi); }
 Tensor float_power(const Tensor& base, const Tensor& exponent) {
+  detail::check_defined("float_power", {{"base", base}, {"exponent", exponent}});
   return pow(base.to(kFloat64), exponent.to(kFloat64));
 }
 Tensor float_power(const Tensor& base, Scalar exponent) {
+  detail::check_defined("float_power", {{"base", base}});
   return pow(base.to(kFloat64), exponent.real());
 }
 
 Tensor nan_to_num(const Tensor& x, const NanToNum& options) {
+  detail::check_defined("nan_to_num", {{"x", x}});
   if (!is_floating(x.dtype())) return clone(x);
   double largest = 0.0;
   dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {

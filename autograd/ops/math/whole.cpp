@@ -3,6 +3,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
 #include <hero/core/promotion.h>
 
@@ -89,10 +90,12 @@ Tensor scaled_sum(const char* op, const Tensor& a, const Tensor& b, Scalar alpha
 Tensor trunc(const Tensor& x) { return record(Step<k::Trunc>{}, x); }
 Tensor fix(const Tensor& x) { return trunc(x); }
 Tensor frac(const Tensor& x) {
+  detail::check_defined("frac", {{"x", x}});
   check(is_floating(x.dtype()), "frac: ", x.dtype(), " has no fractions");
   return x - trunc(x);
 }
 Tensor round(const Tensor& x, int64_t decimals) {
+  detail::check_defined("round", {{"x", x}});
   if (decimals == 0) return round(x);
   check(is_floating(x.dtype()), "round: ", x.dtype(), " has no decimals: ", decimals);
   if (detail::any_half(x)) {
@@ -133,6 +136,7 @@ Tensor bitwise_or(const Tensor& a, Scalar b) { return bits_by_number<k::BitwiseO
 Tensor bitwise_xor(const Tensor& a, const Tensor& b) { return bits_of_two<k::BitwiseXor>(a, b); }
 Tensor bitwise_xor(const Tensor& a, Scalar b) { return bits_by_number<k::BitwiseXor>(a, b); }
 Tensor bitwise_not(const Tensor& x) {
+  detail::check_defined("bitwise_not", {{"x", x}});
   return x.dtype() == kBool ? logical_not(x) : bitwise_xor(x, -1);
 }
 Tensor bitwise_left_shift(const Tensor& x, const Tensor& places) {
@@ -178,6 +182,7 @@ Tensor fmin(const Tensor& a, const Tensor& b) {
   return where(isnan(b), a, where(isnan(a), b, minimum(a, b)));
 }
 Tensor heaviside(const Tensor& x, const Tensor& values) {
+  detail::check_defined("heaviside", {{"x", x}, {"values", values}});
   check(x.dtype() == values.dtype(), "heaviside: x is ", x.dtype(), ", the values are ",
         values.dtype(), "; convert with to()");
   const NoGrad no_grad;
@@ -194,12 +199,19 @@ Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
 }
 
 Tensor signbit(const Tensor& x) {
+  detail::check_defined("signbit", {{"x", x}});
   if (!is_floating(x.dtype())) return x < 0;
   const NoGrad no_grad;
   const Tensor one(core::map<k::Copysign>(Scalar(1.0), x.array()));
   return one < 0;
 }
-Tensor isposinf(const Tensor& x) { return x == std::numeric_limits<double>::infinity(); }
-Tensor isneginf(const Tensor& x) { return x == -std::numeric_limits<double>::infinity(); }
+Tensor isposinf(const Tensor& x) {
+  detail::check_defined("isposinf", {{"x", x}});
+  return x == std::numeric_limits<double>::infinity();
+}
+Tensor isneginf(const Tensor& x) {
+  detail::check_defined("isneginf", {{"x", x}});
+  return x == -std::numeric_limits<double>::infinity();
+}
 
 }  // namespace hero

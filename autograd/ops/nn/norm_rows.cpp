@@ -257,6 +257,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps
 // Dimensions that are normalised together are one that is as long as all of them.
 Tensor detail::rms_norm_over(const Tensor& x, const Shape& normalized_shape, const Tensor& weight,
                              std::optional<double> eps) {
+  detail::check_defined("rms_norm", {{"x", x}});
   const int count = normalized_shape.size(), first = x.ndim() - count;
   bool fits = count > 0 && first >= 0;
   for (int i = 0; fits && i < count; ++i) fits = x.size(first + i) == normalized_shape[i];

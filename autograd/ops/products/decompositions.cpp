@@ -5,6 +5,7 @@
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/defined.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
 
@@ -156,17 +157,26 @@ SVD svd(const Tensor& a) {
 }
 Tensor svdvals(const Tensor& a) { return svd(a).s; }
 Eigh eigh(const Tensor& a) {
+  detail::check_defined("eigh", {{"a", a}});
   const std::vector<Tensor> results = record_multi(EighOp{}, a);
   return {results[0], results[1]};
 }
-Tensor eigvalsh(const Tensor& a) { return eigh(a).eigenvalues; }
+Tensor eigvalsh(const Tensor& a) {
+  detail::check_defined("eigvalsh", {{"a", a}});
+  return eigh(a).eigenvalues;
+}
 Eigh eigh(const Tensor& a, Triangle triangle) {
+  detail::check_defined("eigh", {{"a", a}});
   return eigh(triangle == Triangle::lower ? a : a.t());
 }
-Tensor eigvalsh(const Tensor& a, Triangle triangle) { return eigh(a, triangle).eigenvalues; }
+Tensor eigvalsh(const Tensor& a, Triangle triangle) {
+  detail::check_defined("eigvalsh", {{"a", a}});
+  return eigh(a, triangle).eigenvalues;
+}
 Tensor pinv(const Tensor& a, std::optional<double> rtol) { return record(Pinv(rtol), a); }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options) {
+  detail::check_defined("solve_triangular", {{"a", a}, {"b", b}});
   if (options.left) {
     return record(SolveTriangular({.upper = options.upper, .unit = options.unitriangular}), a, b);
   }
@@ -175,14 +185,17 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
 }
 
 Tensor cholesky(const Tensor& a, Triangle triangle) {
+  detail::check_defined("cholesky", {{"a", a}});
   return triangle == Triangle::lower ? cholesky(a) : cholesky(a.t()).t();
 }
 Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle) {
+  detail::check_defined("cholesky_solve", {{"b", b}, {"factor", factor}});
   const Tensor lower = triangle == Triangle::lower ? factor : factor.t();
   const Tensor half = solve_triangular(lower, b, {.upper = false});
   return solve_triangular(lower.t(), half);
 }
 Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) {
+  detail::check_defined("cholesky_inverse", {{"factor", factor}});
   check(factor.ndim() >= 2, "cholesky_inverse: needs a matrix: got shape ", factor.shape());
   check(factor.device().type == DeviceType::meta ||
             all(diagonal(factor.detach(), 0, -2, -1) != 0.0).item<bool>(),
@@ -196,6 +209,7 @@ Tensor logdet(const Tensor& a) {
   return where(found.sign < 0, std::numeric_limits<double>::quiet_NaN(), found.logabsdet);
 }
 Tensor matrix_rank(const Tensor& a, std::optional<double> rtol) {
+  detail::check_defined("matrix_rank", {{"a", a}});
   const Tensor s = svdvals(a.detach());
   return sum(counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol)), Dims{-1});
 }

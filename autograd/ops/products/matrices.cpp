@@ -68,6 +68,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
 }
 
 Tensor matrix_power(const Tensor& a, int64_t n) {
+  detail::check_defined("matrix_power", {{"a", a}});
   check_squares("matrix_power", a);
   check(n > std::numeric_limits<int64_t>::min(), "matrix_power: the power ", n, " is too large");
   if (n == 0) return identity_like(a) * pow(a, 0);
@@ -84,6 +85,7 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
 }
 
 Tensor matrix_exp(const Tensor& a) {
+  detail::check_defined("matrix_exp", {{"a", a}});
   check_squares("matrix_exp", a);
   check(is_floating(a.dtype()), "matrix_exp: matrices are ", a.dtype(), "; they must be floating");
   if (detail::any_half(a)) {

@@ -99,24 +99,30 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddPro
   return with_summand("addmm", input, a, b, options, mm);
 }
 Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddProduct& options) {
+  detail::check_defined("addmv", {{"input", input}, {"a", a}, {"v", v}});
   return with_summand("addmv", input, a, v, options, mv);
 }
 Tensor addr(const Tensor& input, const Tensor& u, const Tensor& v, const AddProduct& options) {
+  detail::check_defined("addr", {{"input", input}, {"u", u}, {"v", v}});
   return with_summand("addr", input, u, v, options, outer);
 }
 Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+  detail::check_defined("baddbmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("baddbmm", input, a, b, options, bmm);
 }
 Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+  detail::check_defined("addbmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("addbmm", input, a, b, options, sum_of_bmm);
 }
 
 Tensor mv(const Tensor& a, const Tensor& v) {
+  detail::check_defined("mv", {{"a", a}, {"v", v}});
   check_rank("mv", a, 2);
   check_rank("mv", v, 1);
   return matmul(a, v);
 }
 Tensor inner(const Tensor& a, const Tensor& b) {
+  detail::check_defined("inner", {{"a", a}, {"b", b}});
   if (a.ndim() == 0 || b.ndim() == 0) return a * b;
   return tensordot(a, b, Dims{-1}, Dims{-1});
 }
@@ -177,6 +183,7 @@ Tensor kron(const Tensor& a, const Tensor& b) {
 }
 
 Tensor cross(const Tensor& a, const Tensor& b, int64_t dim) {
+  detail::check_defined("cross", {{"a", a}, {"b", b}});
   check(a.ndim() == b.ndim(), "cross: shapes ", a.shape(), " and ", b.shape(),
         " differ in their number of dimensions");
   const Shape shape = broadcast_shapes("cross", a.shape(), b.shape());
@@ -193,6 +200,7 @@ Tensor cross(const Tensor& a, const Tensor& b, int64_t dim) {
 }
 
 Tensor multi_dot(const std::vector<Tensor>& matrices) {
+  detail::check_defined("multi_dot", matrices);
   check(matrices.size() >= 2, "multi_dot: needs two matrices at least: got ", matrices.size());
   if (std::any_of(matrices.begin(), matrices.end(),
                   [](const Tensor& matrix) { return detail::any_half(matrix); })) {

@@ -115,16 +115,25 @@ Tensor share(const Tensor& x, double q) {
 
 }  // namespace
 
-Tensor median(const Tensor& x) { return middle_of_all("median", x, false); }
+Tensor median(const Tensor& x) {
+  detail::check_defined("median", {{"x", x}});
+  return middle_of_all("median", x, false);
+}
 ValuesIndices median(const Tensor& x, int64_t dim, bool keepdim) {
+  detail::check_defined("median", {{"x", x}});
   return middle("median", x, dim, keepdim, false);
 }
-Tensor nanmedian(const Tensor& x) { return middle_of_all("nanmedian", x, true); }
+Tensor nanmedian(const Tensor& x) {
+  detail::check_defined("nanmedian", {{"x", x}});
+  return middle_of_all("nanmedian", x, true);
+}
 ValuesIndices nanmedian(const Tensor& x, int64_t dim, bool keepdim) {
+  detail::check_defined("nanmedian", {{"x", x}});
   return middle("nanmedian", x, dim, keepdim, true);
 }
 
 ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
+  detail::check_defined("kthvalue", {{"x", x}});
   const int axis = normalize_dim("kthvalue", dim, x.ndim());
   const int64_t size = x.ndim() == 0 ? 1 : x.size(axis);
   check(k >= 1 && k <= size, "kthvalue: k is ", k, ", but dim ", dim, " of shape ", x.shape(),
@@ -139,6 +148,7 @@ ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
 // The end of the longest run of equal neighbours among the sorted: of several the first, whose
 // number is the smallest.
 ValuesIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
+  detail::check_defined("mode", {{"x", x}});
   const int axis = normalize_dim("mode", dim, x.ndim());
   if (x.ndim() == 0) return {clone(x), zeros({}, {.dtype = kInt64, .device = x.device()})};
   check(x.size(axis) > 0, "mode: dim ", dim, " of shape ", x.shape(), " has no elements");
@@ -164,11 +174,16 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options
   return at_share("quantile", x, q, options, false);
 }
 Tensor nanquantile(const Tensor& x, double q, const QuantileOptions& options) {
+  detail::check_defined("nanquantile", {{"x", x}});
   return at_share("nanquantile", x, share(x, q), options, true);
 }
 Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  detail::check_defined("nanquantile", {{"x", x}, {"q", q}});
   return at_share("nanquantile", x, q, options, true);
 }
-Tensor msort(const Tensor& x) { return x.ndim() == 0 ? clone(x) : sort(x, 0).values; }
+Tensor msort(const Tensor& x) {
+  detail::check_defined("msort", {{"x", x}});
+  return x.ndim() == 0 ? clone(x) : sort(x, 0).values;
+}
 
 }  // namespace hero

@@ -155,12 +155,20 @@ Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
   detail::check_defined("amin", {{"x", x}});
   return extreme(ReduceKind::min, x, dims, keepdim);
 }
-Tensor max(const Tensor& x) { return extreme_of_all(ReduceKind::max, x); }
-Tensor min(const Tensor& x) { return extreme_of_all(ReduceKind::min, x); }
+Tensor max(const Tensor& x) {
+  detail::check_defined("max", {{"x", x}});
+  return extreme_of_all(ReduceKind::max, x);
+}
+Tensor min(const Tensor& x) {
+  detail::check_defined("min", {{"x", x}});
+  return extreme_of_all(ReduceKind::min, x);
+}
 ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim) {
+  detail::check_defined("max", {{"x", x}});
   return extreme_dim(core::ArgOp::max, x, dim, keepdim);
 }
 ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim) {
+  detail::check_defined("min", {{"x", x}});
   return extreme_dim(core::ArgOp::min, x, dim, keepdim);
 }
 Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
@@ -168,6 +176,7 @@ Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
   return position(core::ArgOp::max, x, dim, keepdim);
 }
 Tensor argmin(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  detail::check_defined("argmin", {{"x", x}});
   return position(core::ArgOp::min, x, dim, keepdim);
 }
 

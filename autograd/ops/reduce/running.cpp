@@ -1,5 +1,6 @@
 // Running maxima and differences. Each round lets every element see twice as far back, so they are
 // log2(n) rounds of whole-array operations.
+#include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/reduce_ops.h>
@@ -39,6 +40,7 @@ ValuesIndices taken(const ValuesIndices& found, const Tensor& x, int64_t dim) {
 }  // namespace
 
 ValuesIndices cummax(const Tensor& x, int64_t dim) {
+  detail::check_defined("cummax", {{"x", x}});
   return taken(running("cummax", x, dim,
                        [](const Tensor& before, const Tensor& own) {
                          return logical_or(before > own, logical_and(isnan(before), own == own));
@@ -46,6 +48,7 @@ ValuesIndices cummax(const Tensor& x, int64_t dim) {
                x, dim);
 }
 ValuesIndices cummin(const Tensor& x, int64_t dim) {
+  detail::check_defined("cummin", {{"x", x}});
   return taken(running("cummin", x, dim,
                        [](const Tensor& before, const Tensor& own) {
                          return logical_or(before < own, logical_and(isnan(before), own == own));
@@ -54,6 +57,7 @@ ValuesIndices cummin(const Tensor& x, int64_t dim) {
 }
 
 Tensor diff(const Tensor& x, int64_t n, int64_t dim) {
+  detail::check_defined("diff", {{"x", x}});
   check(x.ndim() > 0, "diff: a single number has no neighbours");
   check(n >= 0, "diff: negative number of times ", n);
   const int axis = normalize_dim("diff", dim, x.ndim());

@@ -103,6 +103,7 @@ struct LogCumSumExp : Op {
 }  // namespace
 
 Tensor logcumsumexp(const Tensor& x, int64_t dim) {
+  detail::check_defined("logcumsumexp", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32("logcumsumexp", {x},
                               [=](const auto& in) { return logcumsumexp(in[0], dim); });

@@ -33,11 +33,13 @@ ValuesIndices sorted(const Sort& op, const Tensor& x) {
 }  // namespace
 
 ValuesIndices sort(const Tensor& x, int64_t dim, bool descending) {
+  detail::check_defined("sort", {{"x", x}});
   const Order order = descending ? Order::descending : Order::ascending;
   return sorted(Sort(normalize_dim("sort", dim, x.ndim()), order), x);
 }
 
 Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+  detail::check_defined("argsort", {{"x", x}});
   const Order order = descending ? Order::descending : Order::ascending;
   return Tensor(core::sort(x.array(), dim, order).indices);
 }

@@ -71,14 +71,17 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("any", {{"x", x}});
   return logical(core::ReduceKind::any, x, dims, keepdim);
 }
 
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("all", {{"x", x}});
   return logical(core::ReduceKind::all, x, dims, keepdim);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  detail::check_defined("sum_to", {{"x", x}});
   const int lead = x.ndim() - shape.size();
   check(lead >= 0, "sum_to: ", x.shape(), " does not broadcast from ", shape);
   Dims dims;

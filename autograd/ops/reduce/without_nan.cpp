@@ -36,11 +36,13 @@ Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype) {
 }
 
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("nansum", {{"x", x}});
   return is_floating(x.dtype()) ? sum(masked_fill(x, isnan(x), 0), dims, keepdim)
                                 : sum(x, dims, keepdim);
 }
 
 Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
+  detail::check_defined("nanmean", {{"x", x}});
   check(is_floating(x.dtype()), "nanmean: array is ", x.dtype(),
         "; convert to a floating dtype first");
   if (detail::any_half(x)) {
@@ -52,9 +54,11 @@ Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  detail::check_defined("nansum", {{"x", x}});
   return nansum(x.to(dtype), dims, keepdim).to(dtype);
 }
 Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  detail::check_defined("nanmean", {{"x", x}});
   return nanmean(x.to(dtype), dims, keepdim);
 }
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, DType dtype) {
@@ -62,7 +66,10 @@ Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, DType dty
   return norm(x.to(dtype), p, dims, keepdim);
 }
 
-Tensor count_nonzero(const Tensor& x, const Dims& dims) { return sum(x != 0, dims); }
+Tensor count_nonzero(const Tensor& x, const Dims& dims) {
+  detail::check_defined("count_nonzero", {{"x", x}});
+  return sum(x != 0, dims);
+}
 
 MinMax aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
   const Dims dims = dim ? Dims{*dim} : Dims{};

@@ -31,6 +31,7 @@ Dims detail::counted_dims(const char* op, const Dims& dims, int ndim) {
 }
 
 Tensor movedim(const Tensor& x, const DimList& source, const DimList& destination) {
+  detail::check_defined("movedim", {{"x", x}});
   check(source.size() == destination.size(), "movedim: source ", source, " and destination ",
         destination, " differ in length");
   if (source.empty()) return permute(x, normalize_dims("movedim", {}, x.ndim()));
@@ -66,6 +67,7 @@ Tensor squeeze(const Tensor& x, const std::vector<int64_t>& dims) {
 }
 
 Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes) {
+  detail::check_defined("unflatten", {{"x", x}});
   const int axis = normalize_dim("unflatten", dim, x.ndim());
   check(!sizes.empty() && x.ndim() > 0, "unflatten: no sizes for dim ", dim, " of shape ",
         x.shape());
@@ -94,10 +96,22 @@ Tensor unflatten(const Tensor& x, int64_t dim, const Shape& sizes) {
   return reshape(x, shape);
 }
 
-Tensor ravel(const Tensor& x) { return reshape(x, {x.numel()}); }
-Tensor expand_as(const Tensor& x, const Tensor& other) { return expand(x, other.shape()); }
-Tensor view_as(const Tensor& x, const Tensor& other) { return x.view(other.shape()); }
-Tensor reshape_as(const Tensor& x, const Tensor& other) { return reshape(x, other.shape()); }
+Tensor ravel(const Tensor& x) {
+  detail::check_defined("ravel", {{"x", x}});
+  return reshape(x, {x.numel()});
+}
+Tensor expand_as(const Tensor& x, const Tensor& other) {
+  detail::check_defined("expand_as", {{"x", x}, {"other", other}});
+  return expand(x, other.shape());
+}
+Tensor view_as(const Tensor& x, const Tensor& other) {
+  detail::check_defined("view_as", {{"x", x}, {"other", other}});
+  return x.view(other.shape());
+}
+Tensor reshape_as(const Tensor& x, const Tensor& other) {
+  detail::check_defined("reshape_as", {{"x", x}, {"other", other}});
+  return reshape(x, other.shape());
+}
 Tensor broadcast_to(const Tensor& x, const Shape& shape) { return expand(x, shape); }
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
   detail::check_defined("broadcast_tensors", tensors);
@@ -107,11 +121,21 @@ std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
   return result;
 }
 
-Tensor atleast_1d(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, {1}); }
-Tensor atleast_2d(const Tensor& x) { return x.ndim() > 1 ? x : unsqueeze(atleast_1d(x), 0); }
-Tensor atleast_3d(const Tensor& x) { return x.ndim() > 2 ? x : unsqueeze(atleast_2d(x), -1); }
+Tensor atleast_1d(const Tensor& x) {
+  detail::check_defined("atleast_1d", {{"x", x}});
+  return x.ndim() > 0 ? x : reshape(x, {1});
+}
+Tensor atleast_2d(const Tensor& x) {
+  detail::check_defined("atleast_2d", {{"x", x}});
+  return x.ndim() > 1 ? x : unsqueeze(atleast_1d(x), 0);
+}
+Tensor atleast_3d(const Tensor& x) {
+  detail::check_defined("atleast_3d", {{"x", x}});
+  return x.ndim() > 2 ? x : unsqueeze(atleast_2d(x), -1);
+}
 
 Tensor pixel_shuffle(const Tensor& x, int64_t r) {
+  detail::check_defined("pixel_shuffle", {{"x", x}});
   check_channels("pixel_shuffle", x);
   const int64_t channels = x.size(-3), height = x.size(-2), width = x.size(-1);
   int64_t cell = 0;
@@ -130,6 +154,7 @@ Tensor pixel_shuffle(const Tensor& x, int64_t r) {
 }
 
 Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
+  detail::check_defined("pixel_unshuffle", {{"x", x}});
   check_channels("pixel_unshuffle", x);
   const int64_t channels = x.size(-3), height = x.size(-2), width = x.size(-1);
   check(r > 0 && height % r == 0 && width % r == 0, "pixel_unshuffle: downscale_factor ", r,
@@ -146,6 +171,7 @@ Tensor pixel_unshuffle(const Tensor& x, int64_t r) {
 }
 
 Tensor channel_shuffle(const Tensor& x, int64_t groups) {
+  detail::check_defined("channel_shuffle", {{"x", x}});
   check(x.ndim() >= 3, "channel_shuffle: x must be [N, C, ..]: got shape ", x.shape());
   check(groups > 0 && x.size(1) % groups == 0, "channel_shuffle: ", groups,
         " groups do not divide the ", x.size(1), " channels of shape ", x.shape());

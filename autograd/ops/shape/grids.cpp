@@ -78,6 +78,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Indexing indexi
 }
 
 Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
+  detail::check_defined("cartesian_prod", tensors);
   for (const Tensor& tensor : tensors) {
     check(tensor.ndim() == 1, "cartesian_prod: needs vectors: got shape ", tensor.shape());
   }
@@ -88,6 +89,7 @@ Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
 }
 
 Tensor combinations(const Tensor& x, int64_t r, bool with_replacement) {
+  detail::check_defined("combinations", {{"x", x}});
   check(x.ndim() == 1, "combinations: needs a vector: got shape ", x.shape());
   check(r >= 0, "combinations: of ", r, " elements");
   if (r == 0) return slice(x, 0, 0, 0);

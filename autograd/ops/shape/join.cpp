@@ -161,6 +161,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim) {
+  detail::check_defined("split", {{"x", x}});
   const int axis = axis_of("split", x, dim);
   int64_t total = 0;
   for (int64_t size : sizes) {
@@ -174,6 +175,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
+  detail::check_defined("split", {{"x", x}});
   const int axis = axis_of("split", x, dim);
   const int64_t total = x.size(axis);
   check(size > 0 || (size == 0 && total == 0), "split: size must be positive: ", size);
@@ -185,6 +187,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim) {
 }
 
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
+  detail::check_defined("chunk", {{"x", x}});
   const int axis = axis_of("chunk", x, dim);
   check(chunks > 0, "chunk: the number of chunks must be positive: ", chunks);
   const int64_t total = x.size(axis);
@@ -194,6 +197,7 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
 }
 
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
+  detail::check_defined("unbind", {{"x", x}});
   const int axis = axis_of("unbind", x, dim);
   if (x.size(axis) == 0) return {};
   core::check_room("unbind", x.size(axis));

@@ -63,9 +63,16 @@ Tensor hstack(const std::vector<Tensor>& tensors) {
   const std::vector<Tensor> parts = each(tensors, atleast_1d);
   return cat(parts, !parts.empty() && parts[0].ndim() == 1 ? 0 : 1);
 }
-Tensor vstack(const std::vector<Tensor>& tensors) { return cat(each(tensors, atleast_2d), 0); }
-Tensor dstack(const std::vector<Tensor>& tensors) { return cat(each(tensors, atleast_3d), 2); }
+Tensor vstack(const std::vector<Tensor>& tensors) {
+  detail::check_defined("vstack", tensors);
+  return cat(each(tensors, atleast_2d), 0);
+}
+Tensor dstack(const std::vector<Tensor>& tensors) {
+  detail::check_defined("dstack", tensors);
+  return cat(each(tensors, atleast_3d), 2);
+}
 Tensor column_stack(const std::vector<Tensor>& tensors) {
+  detail::check_defined("column_stack", tensors);
   return cat(each(tensors,
                   [](const Tensor& x) {
                     return x.ndim() > 1 ? x : reshape(x, {x.numel(), 1});
@@ -74,6 +81,7 @@ Tensor column_stack(const std::vector<Tensor>& tensors) {
 }
 
 std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim) {
+  detail::check_defined("tensor_split", {{"x", x}});
   check(x.ndim() > 0, "tensor_split: a single number has nothing to split");
   check(sections > 0, "tensor_split: ", sections, " sections; there must be one at least");
   const int axis = normalize_dim("tensor_split", dim, x.ndim());
@@ -89,6 +97,7 @@ std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim)
 
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
                                  int64_t dim) {
+  detail::check_defined("tensor_split", {{"x", x}});
   check(x.ndim() > 0, "tensor_split: a single number has nothing to split");
   std::vector<Tensor> parts;
   int64_t from = 0;
@@ -101,32 +110,39 @@ std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& in
 }
 
 std::vector<Tensor> hsplit(const Tensor& x, int64_t sections) {
+  detail::check_defined("hsplit", {{"x", x}});
   check(x.ndim() >= 1, "hsplit: needs a dimension: got shape ", x.shape());
   return even_split("hsplit", x, sections, x.ndim() == 1 ? 0 : 1);
 }
 std::vector<Tensor> vsplit(const Tensor& x, int64_t sections) {
+  detail::check_defined("vsplit", {{"x", x}});
   check(x.ndim() >= 2, "vsplit: needs 2 dimensions: got shape ", x.shape());
   return even_split("vsplit", x, sections, 0);
 }
 std::vector<Tensor> dsplit(const Tensor& x, int64_t sections) {
+  detail::check_defined("dsplit", {{"x", x}});
   check(x.ndim() >= 3, "dsplit: needs 3 dimensions: got shape ", x.shape());
   return even_split("dsplit", x, sections, 2);
 }
 
 Tensor tile(const Tensor& x, const Dims& repeats) {
+  detail::check_defined("tile", {{"x", x}});
   Dims all = Dims::filled(std::max(0, x.ndim() - repeats.size()), 1);
   for (int64_t times : repeats) all.push_back(times);
   return repeat(x, all);
 }
 Tensor fliplr(const Tensor& x) {
+  detail::check_defined("fliplr", {{"x", x}});
   check(x.ndim() >= 2, "fliplr: needs 2 dimensions: got shape ", x.shape());
   return flip(x, {1});
 }
 Tensor flipud(const Tensor& x) {
+  detail::check_defined("flipud", {{"x", x}});
   check(x.ndim() >= 1, "flipud: needs a dimension: got shape ", x.shape());
   return flip(x, {0});
 }
 Tensor rot90(const Tensor& x, int64_t k, const Dims& dims) {
+  detail::check_defined("rot90", {{"x", x}});
   check(dims.size() == 2, "rot90: needs two dims: got ", dims);
   const Dims plane = detail::counted_dims("rot90", dims, x.ndim());
   const int64_t turns = ((k % 4) + 4) % 4;
@@ -137,16 +153,19 @@ Tensor rot90(const Tensor& x, int64_t k, const Dims& dims) {
 }
 
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim) {
+  detail::check_defined("repeat_interleave", {{"x", x}, {"repeats", repeats}});
   if (!dim) return repeat_interleave(ravel(x), repeats, 0);
   const Tensor source = atleast_1d(x);
   const int axis = normalize_dim("repeat_interleave", *dim, source.ndim());
   return index_select(source, axis, repeated_positions(repeats, source.size(axis)));
 }
 Tensor repeat_interleave(const Tensor& x, int64_t repeats) {
+  detail::check_defined("repeat_interleave", {{"x", x}});
   return repeat_interleave(ravel(x), repeats, 0);
 }
 
 Tensor diag_embed(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
+  detail::check_defined("diag_embed", {{"x", x}});
   check(x.ndim() > 0, "diag_embed: a single number has no last dimension");
   const int first = normalize_dim("diag_embed", dim1, x.ndim() + 1);
   const int second = normalize_dim("diag_embed", dim2, x.ndim() + 1);
@@ -156,9 +175,13 @@ Tensor diag_embed(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
   const Tensor matrices = record(DiagonalMatrices(offset), x);
   return movedim(matrices, Dims{-2, -1}, Dims{first, second});
 }
-Tensor diagflat(const Tensor& x, int64_t offset) { return diag(ravel(x), offset); }
+Tensor diagflat(const Tensor& x, int64_t offset) {
+  detail::check_defined("diagflat", {{"x", x}});
+  return diag(ravel(x), offset);
+}
 
 Tensor block_diag(const std::vector<Tensor>& tensors) {
+  detail::check_defined("block_diag", tensors);
   check(!tensors.empty(), "block_diag: no tensors");
   int64_t width = 0;
   for (const Tensor& tensor : tensors) {
@@ -176,6 +199,7 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
 }
 
 Tensor trace(const Tensor& x) {
+  detail::check_defined("trace", {{"x", x}});
   check(x.ndim() == 2, "trace: needs a matrix: got shape ", x.shape());
   return sum(diagonal(x));
 }

@@ -207,6 +207,7 @@ void check_matrix(const char* op, const Tensor& x) {
 }  // namespace
 
 Tensor diag(const Tensor& x, int64_t offset) {
+  detail::check_defined("diag", {{"x", x}});
   check(x.ndim() == 1 || x.ndim() == 2, "diag: needs 1 or 2 dimensions: got shape ", x.shape());
   return x.ndim() == 2 ? clone(diagonal(x, offset)) : record(DiagEmbed(offset), x);
 }
@@ -221,6 +222,7 @@ Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {
 }
 
 Tensor as_strided(const Tensor& x, const Shape& shape, const Dims& strides, int64_t offset) {
+  detail::check_defined("as_strided", {{"x", x}});
   check(x.is_contiguous(), "as_strided: needs a contiguous tensor: strides are ", x.strides(),
         " for shape ", x.shape(), "; call contiguous()");
   const int64_t last = last_position("as_strided", shape, strides, offset);
@@ -231,6 +233,7 @@ Tensor as_strided(const Tensor& x, const Shape& shape, const Dims& strides, int6
 }
 
 Tensor flip(const Tensor& x, const Dims& dims) {
+  detail::check_defined("flip", {{"x", x}});
   return record(Flip(dims.empty() ? dims : normalize_dims("flip", dims, x.ndim())), x);
 }
 
@@ -275,6 +278,7 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {
+  detail::check_defined("repeat_interleave", {{"x", x}});
   check(repeats >= 0, "repeat_interleave: negative number of repeats: ", repeats);
   const Tensor source = x.ndim() == 0 ? reshape(x, {1}) : x;
   const int axis = normalize_dim("repeat_interleave", dim, source.ndim());
@@ -286,11 +290,13 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {
 
 // A bool scalar: numbers keep their dtype.
 Tensor tril(const Tensor& x, int64_t diagonal) {
+  detail::check_defined("tril", {{"x", x}});
   check_matrix("tril", x);
   return where(lower_mask(x, near_diagonal(x, diagonal)), x, false);
 }
 
 Tensor triu(const Tensor& x, int64_t diagonal) {
+  detail::check_defined("triu", {{"x", x}});
   check_matrix("triu", x);
   return where(lower_mask(x, near_diagonal(x, diagonal) - 1), false, x);
 }

@@ -145,6 +145,7 @@ Tensor squeeze(const Tensor& x) {
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t dim) {
+  detail::check_defined("unsqueeze", {{"x", x}});
   const int axis = normalize_dim("unsqueeze", dim, x.ndim() + 1);
   return rearranged(
       "unsqueeze", x, [axis](const Array& a) { return a.unsqueeze(axis); },
@@ -177,7 +178,10 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
   return view_of("diagonal", x, [=](const Array& a) { return a.diagonal(offset, dim1, dim2); });
 }
 
-Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
+Tensor contiguous(const Tensor& x) {
+  detail::check_defined("contiguous", {{"x", x}});
+  return x.is_contiguous() ? x : clone(x);
+}
 Tensor clone(const Tensor& x) { return record(Clone{}, x); }
 Tensor to(const Tensor& x, DType dtype) {
   detail::check_defined("to", {{"x", x}});

@@ -90,10 +90,12 @@ Tensor alpha_dropped(const char* op, const Tensor& x, double p, bool training, c
 }  // namespace
 
 Tensor alpha_dropout(const Tensor& x, double p, bool training) {
+  detail::check_defined("alpha_dropout", {{"x", x}});
   return alpha_dropped("alpha_dropout", x, p, training, x.shape());
 }
 
 Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
+  detail::check_defined("feature_alpha_dropout", {{"x", x}});
   constexpr auto kName = "feature_alpha_dropout";
   check(x.ndim() >= 2 || !training || p == 0.0, kName, ": x must be [N, C, ..]: got shape ",
         x.shape());
@@ -103,6 +105,7 @@ Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
 }
 
 Tensor rrelu(const Tensor& x, double lower, double upper, bool training) {
+  detail::check_defined("rrelu", {{"x", x}});
   check(lower <= upper, "rrelu: lower ", lower, " is above upper ", upper);
   check(is_floating(x.dtype()), "rrelu: x is ", x.dtype(), "; it must be floating");
   if (!training) return leaky_relu(x, (lower + upper) / 2.0);
@@ -111,6 +114,7 @@ Tensor rrelu(const Tensor& x, double lower, double upper, bool training) {
 }
 
 Tensor dropout3d(const Tensor& x, double p, bool training) {
+  detail::check_defined("dropout3d", {{"x", x}});
   check(x.ndim() == 4 || x.ndim() == 5,
         "dropout3d: x must be [N, C, D, H, W] or [C, D, H, W]: got ", x.shape());
   if (x.ndim() == 5) return dropout2d(x, p, training);
@@ -118,6 +122,7 @@ Tensor dropout3d(const Tensor& x, double p, bool training) {
 }
 
 Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
+  detail::check_defined("multilabel_margin_loss", {{"x", x}, {"y", y}});
   if (x.ndim() == 0 && y.ndim() == 0) {  // one class, so nothing can be wrong
     return multilabel_margin_loss(reshape(x, {1}), reshape(y, {1}), reduction);
   }

@@ -74,6 +74,7 @@ Tensor batched(const Tensor& x, int ndim, Body&& body) {
 
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv3dOptions& options) {
+  detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv3d";
   return batched(x, 4, [&](const Tensor& volume) {
     check_volume(kName, volume, weight);
@@ -105,6 +106,7 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
 // Planes of all taps of the depth, added up where they meet.
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose3dOptions& options) {
+  detail::check_defined("conv_transpose3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv_transpose3d";
   if (detail::any_half(x, weight)) {
     return detail::in_float32(kName, {x, weight, bias}, [options](const auto& in) {
@@ -233,10 +235,12 @@ PoolSpec spec_of(Triple kernel, const Pool3dOptions& o) {
 }  // namespace
 
 Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+  detail::check_defined("max_pool3d", {{"x", x}});
   return max_pool3d_with_indices(x, kernel_size, options).values;
 }
 ValuesIndices max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
                                       const Pool3dOptions& options) {
+  detail::check_defined("max_pool3d_with_indices", {{"x", x}});
   const PoolSpec spec = spec_of(kernel_size, options);
   return max_pooled(
       "max_pool3d", x,
@@ -248,6 +252,7 @@ ValuesIndices max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
       });
 }
 Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+  detail::check_defined("avg_pool3d", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32(
         "avg_pool3d", {x}, [=](const auto& in) { return avg_pool3d(in[0], kernel_size, options); });
@@ -266,6 +271,7 @@ Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& opti
       });
 }
 Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
+  detail::check_defined("adaptive_avg_pool3d", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32("adaptive_avg_pool3d", {x}, [=](const auto& in) {
       return adaptive_avg_pool3d(in[0], output_size);
@@ -277,9 +283,11 @@ Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
       [&](const Tensor& lines) { return adaptive_avg_pool1d(lines, output_size[0]); });
 }
 Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size) {
+  detail::check_defined("adaptive_max_pool3d", {{"x", x}});
   return adaptive_max_pool3d_with_indices(x, output_size).values;
 }
 ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_size) {
+  detail::check_defined("adaptive_max_pool3d_with_indices", {{"x", x}});
   return max_pooled(
       "adaptive_max_pool3d", x,
       [&](const Tensor& planes) {
@@ -323,6 +331,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Padding
 }
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
               Triple dilation, int64_t groups) {
+  detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv3d(
       same ? pad(x, same_padding("conv3d", weight, {dilation[0], dilation[1], dilation[2]})) : x,
