@@ -122,7 +122,7 @@ struct Softsign : Map<k::Softsign, Save::input> {
 // [end]
 struct Hardswish : Map<k::Hardswish, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor slope = where(x() >= 3, 1, x() / 3.0 + 0.5);
+    const Tensor slope = where(x() < 3, x() / 3.0 + 0.5, 1);
     return {g * where(x() <= -3, 0, slope)};
   }
 };

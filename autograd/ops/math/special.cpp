@@ -78,7 +78,7 @@ struct Xlogy : Map<k::Xlogy, Save::input> {
     const Tensor number =
         is_floating(y.dtype()) ? detail::widened(y) : y.to(detail::widened(g).dtype());
     Grads grads{Tensor(), Tensor()};
-    if (needs(0)) grads[0] = where(logical_and(x == 0, y <= 0), 0, g * log(number));
+    if (needs(0)) grads[0] = g * where(logical_and(x == 0, y <= 0), 0, log(number));
     if (needs(1)) grads[1] = g * x / number;
     return grads;
   }
