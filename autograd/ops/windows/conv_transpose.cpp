@@ -32,8 +32,15 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
         (core::Checked{kName, padded} - window.padding[i] - window.padding[i]).value;
     // Beyond the last place that y has; columns have no more places than y.
     geometry.window.surplus[i] = extra;
-    check(geometry.x[2 + i] > 0, kName, ": the output would be empty: x ", x.shape(), ", weight ",
-          weight.shape());
+    const auto axis = static_cast<size_t>(i);
+    const bool cut_off = geometry.x[2 + i] == 0 && options.padding[axis] > 0;
+    check(geometry.x[2 + i] > 0 || cut_off, kName, ": the output would be empty: x ", x.shape(),
+          ", weight ", weight.shape());
+    if (cut_off) {  // nothing of an output that is there, so that gradients are zeros
+      ConvTranspose2dOptions larger = options;
+      --larger.padding[axis];
+      return slice(conv_transpose2d(x, weight, bias, larger), 2 + i, 0, 0);
+    }
     detail::bound_steps(kName, window, i, padded);
   }
   if (!bias.defined()) return detail::record_transposed(geometry, {x, weight});

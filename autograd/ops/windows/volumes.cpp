@@ -126,7 +126,7 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
                            reach_of(kName, taps, dilation[0]) + extra[0])
                               .value;
     const int64_t size = (core::Checked{kName, whole} - padding[0] - padding[0]).value;
-    check(taps > 0 && depth > 0 && size > 0, kName, ": the output would be empty: x ",
+    check(taps > 0 && depth > 0 && size >= 0, kName, ": the output would be empty: x ",
           volume.shape(), ", weight ", weight.shape());
     const Tensor w =
         reshape(weight, {weight.size(0), weight.size(1) * taps, weight.size(3), weight.size(4)});

@@ -4,6 +4,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/image_ops.h>
 #include <hero/autograd/nn_ops.h>
 
 using namespace hero;
@@ -169,4 +170,22 @@ TEST_CASE("convolutions of bfloat16 and their gradients have shapes on the meta 
     CHECK(found[0].shape() == x.shape());
     CHECK(found[1].shape() == w.shape());
   }
+}
+
+TEST_CASE("a transposed convolution that is cut off altogether is empty, with zeros as gradients") {
+  const Tensor x = ones({2, 3, 2}, {.requires_grad = true});
+  const Tensor w = ones({3, 1, 3}, {.requires_grad = true});
+  const Tensor line = conv_transpose1d(x, w, {}, {.padding = 2});
+  CHECK(line.shape() == Shape{2, 1, 0});
+  const std::vector<Tensor> found = grad({sum(line)}, {x, w});
+  CHECK(equal(found[0], zeros({2, 3, 2})));
+  CHECK(equal(found[1], zeros({3, 1, 3})));
+  const Tensor image = ones({1, 2, 2, 2}), taps = ones({2, 1, 3, 3});
+  CHECK(conv_transpose2d(image, taps, {}, {.padding = {2, 1}}).shape() == Shape{1, 1, 0, 2});
+  const Tensor volume = ones({1, 2, 2, 2, 2}), cubes = ones({2, 1, 3, 3, 3});
+  CHECK(conv_transpose3d(volume, cubes, {}, {.padding = {2, 1, 1}}).shape() ==
+        Shape{1, 1, 0, 2, 2});
+  CHECK(conv_transpose3d(volume, cubes, {}, {.padding = {1, 2, 2}}).shape() ==
+        Shape{1, 1, 2, 0, 0});
+  CHECK_THROWS_AS(conv_transpose1d(x, w, {}, {.padding = 3}), Error);
 }
