@@ -224,7 +224,7 @@ TEST_CASE("halves are compared with numbers as halves") {
   CHECK((tensor({0.1}) == tensor(0.1, {.dtype = kFloat64})).item<bool>());
 }
 
-TEST_CASE("derivatives of integers beside floats are as exact as the floats") {
+TEST_CASE("derivatives of integers and narrower floats beside float64 are as exact as it is") {
   const auto near = [](double found, double exact) {
     return std::fabs(found - exact) <= 1e-15 * std::fabs(exact);  // a rounding of each factor
   };
@@ -232,6 +232,12 @@ TEST_CASE("derivatives of integers beside floats are as exact as the floats") {
   const Tensor three = tensor({3}, {.dtype = kInt64});
   CHECK(near(grad(sum(pow(three, wide)), wide).item(), std::pow(3.0, 1.5) * std::log(3.0)));
   CHECK(near(grad(sum(xlogy(wide, three)), wide).item(), std::log(3.0)));
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32}) {
+    const Tensor narrow_three = tensor({3.0}, {.dtype = dtype});
+    CHECK(
+        near(grad(sum(pow(narrow_three, wide)), wide).item(), std::pow(3.0, 1.5) * std::log(3.0)));
+    CHECK(near(grad(sum(xlogy(wide, narrow_three)), wide).item(), std::log(3.0)));
+  }
   // The square of a byte is none.
   const Tensor bytes = tensor({200}).to(kUInt8);
   const Tensor x = tensor({100.0}, {.dtype = kFloat64, .requires_grad = true});

@@ -16,11 +16,9 @@ namespace {
 
 using detail::widened;
 
-// What derivatives compute with: integers as the numbers that the operation took them for, as wide
-// as its gradient.
-Tensor as_taken(const Tensor& x, const Tensor& g) {
-  return is_floating(x.dtype()) ? widened(x) : x.to(widened(g).dtype());
-}
+// What derivatives compute with: integers and narrower floats as the numbers that the operation
+// took them for, as wide as its gradient.
+Tensor as_taken(const Tensor& x, const Tensor& g) { return x.to(widened(g).dtype()); }
 
 struct Add : Map<k::Add> {
   Grads backward(const Tensor& g) override { return {g, g}; }

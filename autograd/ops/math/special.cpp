@@ -74,9 +74,8 @@ struct Polygamma : Op {
 struct Xlogy : Map<k::Xlogy, Save::input> {
   Grads backward(const Tensor& g) override {
     const Tensor x = detail::widened(input(0)), y = input(1);
-    // The logarithm of an integer is as wide as the gradient.
-    const Tensor number =
-        is_floating(y.dtype()) ? detail::widened(y) : y.to(detail::widened(g).dtype());
+    // The logarithm of an integer or a narrower float is as wide as the gradient.
+    const Tensor number = y.to(detail::widened(g).dtype());
     Grads grads{Tensor(), Tensor()};
     if (needs(0)) grads[0] = g * where(logical_and(x == 0, y <= 0), 0, log(number));
     if (needs(1)) grads[1] = g * x / number;
