@@ -172,6 +172,13 @@ TEST_CASE("copysign has the slope of its signs at infinities and NaN, too") {
   CHECK(grad(sum(copysign(a, -1.0)), a).to_vector<double>() == Values{-1, 1, -1});
 }
 
+TEST_CASE("where the size stays interpolate keeps each pixel, whatever the factor") {
+  const Tensor x = tensor({1.0, 2.0, 3.0}, {.requires_grad = true}).reshape({1, 1, 3});
+  for (const Interpolation mode : {Interpolation::nearest, Interpolation::linear}) {
+    CHECK(interpolate(x, {.scale_factor = {1.3}, .mode = mode}).equal(x));
+  }
+}
+
 TEST_CASE("margin losses of NaN are NaN") {
   const Tensor x = tensor({{1.0, std::nan(""), 2.0}}, {.dtype = kFloat64});
   CHECK(std::isnan(multi_margin_loss(x, tensor({0})).item()));

@@ -19,6 +19,7 @@ struct Axis {
   int64_t in = 1, out = 1;
   double given_scale = 0.0;  // 0 where positions follow from the sizes
   bool align_corners = false;
+  bool wide = false;  // of float64
 
   double scale() const {
     if (align_corners) {
@@ -34,19 +35,25 @@ struct Axis {
   }
 };
 
-// PyTorch finds the nearest pixel in float, whose rounding decides near whole numbers.
-Resampling nearest_rows(const Axis& axis, bool exact) {
+// Real is the type in which PyTorch finds the nearest pixel: its rounding, at last to float,
+// decides near whole numbers.
+template <class Real>
+Resampling nearest_rows_in(const Axis& axis, bool exact) {
   Resampling result{axis.in};
-  const float scale = axis.given_scale > 0.0
-                          ? static_cast<float>(1.0 / axis.given_scale)
-                          : static_cast<float>(axis.in) / static_cast<float>(axis.out);
+  const Real scale = axis.given_scale > 0.0
+                         ? static_cast<Real>(1.0 / axis.given_scale)
+                         : static_cast<Real>(axis.in) / static_cast<Real>(axis.out);
   for (int64_t i = 0; i < axis.out; ++i) {
-    const float x = static_cast<float>(i);
-    const auto place = static_cast<int64_t>(std::floor((exact ? x + 0.5f : x) * scale));
+    const Real x = static_cast<Real>(i), at = (exact ? x + Real(0.5) : x) * scale;
+    const auto place = static_cast<int64_t>(std::floor(static_cast<float>(at)));
     result.add(std::min(place, axis.in - 1), 1.0);
     result.end_row();
   }
   return result;
+}
+
+Resampling nearest_rows(const Axis& axis, bool exact) {
+  return axis.wide ? nearest_rows_in<double>(axis, exact) : nearest_rows_in<float>(axis, exact);
 }
 
 // Every pixel for itself, where the size stays: then scale_factor does not count.
@@ -179,7 +186,7 @@ Axis axis_of(const Tensor& x, const InterpolateOptions& o, int i) {
   const auto chosen = [i](const auto& list) {
     return list[list.size() == 1 ? 0 : static_cast<size_t>(i)];
   };
-  Axis axis{x.size(2 + i), 0, 0.0, o.align_corners};
+  Axis axis{x.size(2 + i), 0, 0.0, o.align_corners, x.dtype() == kFloat64};
   if (!o.size.empty()) {
     axis.out = chosen(o.size);
   } else {

@@ -206,3 +206,13 @@ TEST_CASE("hardswish lets the gradient of NaN through") {
   const Tensor found = gradient([](const Tensor& x) { return hardswish(x); }, {kNan, 0.0, 4.0});
   CHECK(found.to_vector<double>() == Values{1.0, 0.5, 1.0});
 }
+
+TEST_CASE("the nearest pixel of float64 is found in float64, where float32 rounds to another") {
+  const auto at = [](DType dtype, int64_t i) {
+    const Tensor x = arange(33, {.dtype = dtype}).reshape({1, 1, 33});
+    return interpolate(x, {.scale_factor = {3.7}}).select(2, i).item();
+  };
+  CHECK(at(kFloat64, 110) == 29.0);
+  CHECK(at(kFloat64, 111) == 30.0);
+  CHECK(at(kFloat32, 111) == 29.0);
+}
