@@ -177,6 +177,22 @@ TEST_CASE("where the size stays interpolate keeps each pixel, whatever the facto
   for (const Interpolation mode : {Interpolation::nearest, Interpolation::linear}) {
     CHECK(interpolate(x, {.scale_factor = {1.3}, .mode = mode}).equal(x));
   }
+  const Tensor image = arange(6, kFloat32).reshape({1, 1, 2, 3});
+  for (const Interpolation mode : {Interpolation::bilinear, Interpolation::bicubic}) {
+    CHECK(
+        interpolate(image, {.scale_factor = {1.3}, .mode = mode, .antialias = true}).equal(image));
+  }
+}
+
+TEST_CASE("bicubic resampling has its derivative where the sizes stay, too") {
+  const InterpolateOptions moved{.scale_factor = {1.3}, .mode = Interpolation::bicubic};
+  const Tensor x = arange(9, kFloat64).reshape({1, 1, 3, 3}).requires_grad_();
+  const Tensor y = interpolate(x, moved);
+  CHECK(y.shape() == x.shape());
+  // It is linear: the sum of what it makes of v is the product of its gradient and v.
+  const Tensor v = square(x.detach()), slope = grad(sum(y), x);
+  CHECK_THAT(sum(slope * v).item(), WithinAbs(sum(interpolate(v, moved)).item(), 1e-11));
+  CHECK_FALSE(equal(slope, ones({1, 1, 3, 3}, kFloat64)));
 }
 
 TEST_CASE("margin losses of NaN are NaN") {

@@ -118,6 +118,7 @@ Resampling area_rows(const Axis& axis) {
 
 // The kernel stretched over the pixels between two of the output, its weights made to add up to 1.
 Resampling smoothed_rows(const Axis& axis, bool is_cubic) {
+  if (axis.in == axis.out) return same_rows(axis);
   Resampling result{axis.in};
   const double scale = axis.scale(), stretch = std::max(scale, 1.0);
   const double support = (is_cubic ? 2.0 : 1.0) * stretch;
