@@ -16,10 +16,10 @@ Tensor as_index(const char* op, const Tensor& index) {
   return index.detach().to(kInt64);
 }
 
-// Counted from the front.
+// Counted from the front; what lies before the beginning stays, for the error.
 Tensor counted(const char* op, const Tensor& index, int64_t size) {
   const Tensor raw = as_index(op, index);
-  return where(raw < 0, raw + size, raw);
+  return where(logical_and(raw < 0, raw >= -size), raw + size, raw);
 }
 
 void check_same_dtype(const char* op, const Tensor& x, const Tensor& src) {

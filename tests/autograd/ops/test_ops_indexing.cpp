@@ -1,6 +1,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/index_ops.h>
 #include <hero/autograd/ops.h>
 
 using namespace hero;
@@ -135,4 +136,15 @@ TEST_CASE("gradients of a split's parts that lie as the parts do are joined with
   cat({others[1], others[0]}, 1).backward(g);  // neighbours in another order
   CHECK(y.grad().array().to_vector<float>() ==
         std::vector<float>{3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8});
+}
+
+TEST_CASE("an index before the beginning is named as it was given") {
+  const Tensor x = counting(1, 3).reshape({3}), before = tensor({1, -4});
+  const auto says = ContainsSubstring("index -4 at position [1] is out of range");
+  CHECK_THROWS_WITH(index(x, {before}), says);
+  CHECK_THROWS_WITH(x[before], says);
+  CHECK_THROWS_WITH(index_put(x, {before}, counting(1, 1).reshape({1})), says);
+  CHECK_THROWS_WITH(take(x, before), says);
+  CHECK_THROWS_WITH(take_along_dim(x, before, 0), says);
+  CHECK_THROWS_WITH(index_fill(x, 0, before, 1), says);
 }
