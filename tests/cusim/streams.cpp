@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace cusim {
 
@@ -44,6 +45,7 @@ void run_until(cudaStream_t stream, uint64_t position) {
 }
 
 std::atomic<double> clock_ms = 0.0;
+thread_local cudaStream_t performing = nullptr;  // whose work this thread does
 
 }  // namespace
 
@@ -52,7 +54,13 @@ std::recursive_mutex& world() {
   return *mutex;
 }
 
-void advance(double milliseconds) { clock_ms.fetch_add(milliseconds); }
+void advance(double milliseconds) {
+  if (performing == nullptr) {
+    clock_ms.fetch_add(milliseconds);
+  } else {
+    performing->busy_ms += milliseconds;
+  }
+}
 
 bool is_deferred() { return deferred; }
 void set_deferred(bool value) {
@@ -68,7 +76,7 @@ void break_next(const char* op, cudaError_t status) {
 }
 cudaError_t broken() { return left_behind; }
 
-void perform(const Work& work) {
+void perform(cudaStream_t stream, const Work& work) {
   if (left_behind != cudaSuccess) return;
   const char* op = breaks_at;
   if (op && std::strcmp(op, work.op) == 0) {
@@ -76,13 +84,16 @@ void perform(const Work& work) {
     left_behind = breaks_with.load();
     return;
   }
+  const cudaStream_t before = std::exchange(performing, stream);
   work.run();
+  performing = before;
 }
 
 void enqueue(const char* op, cudaStream_t handle, std::function<void()> run) {
+  cudaStream_t stream = nullptr;
   {
     const std::lock_guard lock(world());
-    const cudaStream_t stream = real(handle);
+    stream = real(handle);
     if (cusim_graph* graph = stream->capture) {
       graph->work.push_back({op, std::move(run)});
       ++stream->captured;
@@ -96,7 +107,7 @@ void enqueue(const char* op, cudaStream_t handle, std::function<void()> run) {
     }
     ++stream->done;
   }
-  perform({op, run});
+  perform(stream, {op, run});
 }
 
 void enqueue_when(const char* op, cudaStream_t stream, std::function<bool()> ready,
@@ -112,7 +123,7 @@ bool go_on(cudaStream_t stream, uint64_t position) {
     if (first.ready && left_behind == cudaSuccess && !first.ready()) return false;
     const Work work = std::move(stream->queue.front());
     stream->queue.pop_front();
-    perform(work);
+    perform(stream, work);
     ++stream->done;
   }
   return true;
@@ -231,7 +242,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   event->captured = stream->captured;
   if (stream->capture) return cudaSuccess;
   event->passed_ms = std::make_shared<double>(0.0);
-  enqueue("event", stream, [passed = event->passed_ms] { *passed = clock_ms; });
+  enqueue("event", stream,
+          [stream, passed = event->passed_ms] { *passed = clock_ms + stream->busy_ms; });
   event->at = stream->asked;
   return cudaSuccess;
 }
@@ -312,7 +324,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   enqueue("graph", stream, [work = exec->work] {
-    for (const Work& piece : work) perform(piece);
+    for (const Work& piece : work) perform(performing, piece);
   });
   return cudaSuccess;
 }

@@ -25,8 +25,8 @@ std::recursive_mutex& world();
 cudaError_t said(cudaError_t status);
 /// The error that a piece of work left behind, for good; cudaSuccess while there is none.
 cudaError_t broken();
-/// Runs a piece of work now.
-void perform(const Work& work);
+/// Runs a piece of work now, which is that stream's.
+void perform(cudaStream_t stream, const Work& work);
 /// Does everything that was asked for on all streams.
 void drain_all();
 /// Does everything that was asked for on one device; other devices may still wait for each other.
@@ -64,6 +64,7 @@ struct cusim_stream {
   uint64_t asked = 0, done = 0;  // pieces of work, counted
   cusim_graph* capture = nullptr;
   uint64_t captured = 0;  // pieces of work that went into graphs
+  double busy_ms = 0.0;   // what its work has taken
 };
 
 struct cusim_event {

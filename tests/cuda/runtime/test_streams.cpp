@@ -6,6 +6,7 @@
 
 #include <hero/core/array.h>
 #include <hero/core/backend.h>
+#include <hero/core/functions/matmul.h>
 
 using namespace hero;
 using namespace hero_test;
@@ -102,6 +103,26 @@ TEST_CASE("events measure the time between them") {
   cusim::advance(2.5);
   end.record(stream);
   CHECK(end.elapsed_ms(start) == 2.5);
+}
+
+TEST_CASE("cusim: a stream's work takes no time of another stream's") {
+  const Deferred at_once(false);
+  const cuda::Stream mine, other;
+  const Array x = Array::full({4, 4}, 1.0, kFloat32, kGpu);
+  Event start(true), between(true), end(true);
+  start.record(mine);
+  {
+    const StreamScope scope(other);
+    core::matmul(x, x);
+  }
+  between.record(mine);
+  {
+    const StreamScope scope(mine);
+    core::matmul(x, x);
+  }
+  end.record(mine);
+  CHECK(between.elapsed_ms(start) == 0.0);
+  CHECK(end.elapsed_ms(between) > 0.0);
 }
 
 namespace {

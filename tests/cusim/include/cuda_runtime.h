@@ -154,8 +154,8 @@ namespace cusim {
 
 /// Devices that the runtime pretends to have; 4 unless a test says otherwise.
 void set_device_count(int count);
-/// Lets the clock that events read go on; it stands still otherwise, so that no test depends on the
-/// machine's speed.
+/// Lets the clock that events read go on, in a piece of work that of its stream alone; it stands
+/// still otherwise, so that no test depends on the machine's speed.
 void advance(double milliseconds);
 /// Bytes of each device's memory from now on; 80 GiB at first.
 void set_memory(size_t bytes);
