@@ -48,6 +48,13 @@ hero_test_program(hero_test_cuda cuda cuda hero_nccl_sim)
 target_compile_definitions(hero_test_cuda PRIVATE HERO_TEST_CUSIM)
 target_link_libraries(hero_test_cuda PRIVATE hero_op_tables hero_layer_tables)
 
+# every block of freed memory goes back to the driver, as under the address sanitizer
+if(NOT HERO_SANITIZE)
+  add_test(NAME "cuda: nccl without a cache" COMMAND hero_test_cuda "nccl:*")
+  set_tests_properties("cuda: nccl without a cache" PROPERTIES LABELS cuda TIMEOUT 3600 ENVIRONMENT
+                                                               HERO_CUDA_CACHE=0)
+endif()
+
 # the nccl engine between processes
 if(NOT HERO_SANITIZE)
   add_executable(hero_nccl_ranks ${PROJECT_SOURCE_DIR}/tests/cuda/nccl/mpi/ranks.cpp)

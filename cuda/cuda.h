@@ -68,7 +68,7 @@ ProductPlans product_plans();
 MemoryStats memory_stats(Device device = {DeviceType::cuda, 0});
 /// Makes the peaks begin again with what is allocated now.
 void reset_peak_memory(Device device = {DeviceType::cuda, 0});
-/// Returns memory that no array uses to the devices.
+/// Returns memory that no array uses to the devices, except to those that wait for another rank.
 void empty_cache();
 /// \}
 

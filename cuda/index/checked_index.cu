@@ -43,17 +43,18 @@ std::atomic<Report*>& report_of(int device) {
   return *reports[static_cast<size_t>(device)];
 }
 
+// Under a lock, so that no thread has made one in vain: page-locked memory goes back to the driver
+// through the gate of all devices alone (cuda/runtime/free_gate.h).
 Report* make_report(int device) {
   std::atomic<Report*>& place = report_of(device);
+  if (Report* const made = place) return made;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   if (Report* const made = place) return made;
   void* block = nullptr;
   const Uncaptured uncaptured;  // the first index may be one of a step that is being captured
   check_cuda(cudaMallocHost(&block, sizeof(Report)), "index");
-  Report* const fresh = new (block) Report{};
-  Report* before = nullptr;
-  if (place.compare_exchange_strong(before, fresh)) return fresh;
-  cudaFreeHost(block);  // another thread was first
-  return before;
+  return place = new (block) Report{};
 }
 
 __device__ void write_down(Report* report, const IndexError& error, int64_t value, int64_t at) {

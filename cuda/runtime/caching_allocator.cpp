@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include <hero/core/error.h>
 #include <hero/core/ledger.h>
@@ -36,7 +37,11 @@ CachingAllocator::CachingAllocator(Upstream& upstream, bool caching) : upstream_
 
 CachingAllocator::~CachingAllocator() {
   collect(true);
-  while (!segments_.empty()) free_segment(segments_.begin()->first);
+  upstream_.before_free();
+  for (const auto& [segment, owner] : segments_) {
+    upstream_.free(segment->at);
+    for (const Block* block = segment->first; block;) delete std::exchange(block, block->after);
+  }
 }
 
 void* CachingAllocator::allocate(int64_t bytes, StreamId stream) {
@@ -47,14 +52,16 @@ void* CachingAllocator::allocate(int64_t bytes, StreamId stream) {
   if (routes_.empty()) collect(false);
   free_late();
   Block* block = take(pool, wanted, small);
-  if (!block) block = new_segment(pool, wanted, small, false);
-  if (!block) {
+  if (!block) block = new_segment(pool, wanted, small);
+  while (!block) {
     lock.unlock();
-    const bool may_give_back = upstream_.before_free();
+    const bool can_go = upstream_.before_free();
     lock.lock();
     block = take(pool, wanted, small);  // others may have freed one meanwhile
-    if (!block && !may_give_back) out_of_memory(wanted.bytes);
-    if (!block) block = new_segment(pool, wanted, small, true);
+    if (block) break;
+    const bool all_went = give_back();
+    block = new_segment(pool, wanted, small);
+    if (!block && (all_went || !can_go)) out_of_memory(wanted.bytes);
   }
   in_use_.emplace(block->at, block);
   block->in_use = true;
@@ -81,20 +88,13 @@ CachingAllocator::Block* CachingAllocator::take(Pool& pool, const Wanted& wanted
   return block;
 }
 
-CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, const Wanted& wanted, bool small,
-                                                       bool may_give_back) {
+CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, const Wanted& wanted,
+                                                       bool small) {
   const int64_t bytes = !pool.cached ? wanted.bytes
                         : small      ? kSmallSegment
                                      : round_up(wanted.bytes, kSmallSegment);
   void* memory = upstream_.allocate(bytes);
-  if (!memory) {
-    if (!may_give_back) return nullptr;
-    ++stats_.retries;
-    if (routes_.empty()) collect(true);
-    free_whole(own_);
-    memory = upstream_.allocate(bytes);
-    if (!memory) out_of_memory(wanted.bytes);
-  }
+  if (!memory) return nullptr;
   auto* at = static_cast<std::byte*>(memory);
   auto segment =
       std::make_unique<Segment>(Segment{at, bytes, wanted.stream, &pool, small, nullptr});
@@ -106,6 +106,13 @@ CachingAllocator::Block* CachingAllocator::new_segment(Pool& pool, const Wanted&
   stats_.reserved += bytes;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
   return block;
+}
+
+bool CachingAllocator::give_back() noexcept {
+  ++stats_.retries;
+  const bool all_came = !routes_.empty() || collect(true);
+  free_late();
+  return free_whole(own_) && all_came && !late_;
 }
 
 void CachingAllocator::out_of_memory(int64_t bytes) {
@@ -185,12 +192,16 @@ void CachingAllocator::record_events(Block* block) noexcept {
 }
 
 // Takes back the blocks whose events have passed. A stream's events pass in order.
-void CachingAllocator::collect(bool wait) noexcept {
+bool CachingAllocator::collect(bool wait) noexcept {
+  bool all_passed = true;
   for (auto& [stream, events] : pending_) {
     while (!events.empty()) {
       const auto [event, block] = events.front();
       if (wait) upstream_.wait(event);
-      if (!upstream_.passed(event)) break;
+      if (!upstream_.passed(event)) {
+        all_passed = false;
+        break;
+      }
       upstream_.drop(event);
       events.pop_front();
       if (--block->waits_for > 0) continue;
@@ -198,6 +209,7 @@ void CachingAllocator::collect(bool wait) noexcept {
       give(block);
     }
   }
+  return all_passed;
 }
 
 // A block that nobody uses any more joins its free neighbours and can be taken.
@@ -215,23 +227,20 @@ void CachingAllocator::give(Block* block) noexcept {
   }
   const bool whole = block->bytes == segment->bytes;
   const bool goes_back = whole && (!pool.cached || pool.released);
-  if (goes_back && upstream_.may_free_now()) {
-    free_segment(segment);
-  } else {
-    late_ = late_ || goes_back;
-    blocks.insert(block);
-  }
+  if (goes_back && free_segment(segment)) return;
+  late_ = late_ || goes_back;
+  blocks.insert(block);
 }
 
 void CachingAllocator::free_late() noexcept {
-  if (!late_ || !upstream_.may_free_now()) return;
-  late_ = false;
-  if (!own_.cached) free_whole(own_);
+  if (!late_) return;
+  bool all_went = own_.cached || free_whole(own_);
   std::vector<PoolId> released;
   for (const auto& [id, pool] : pools_) {
     if (pool->released) released.push_back(id);
   }
-  for (const PoolId id : released) release(id);
+  for (const PoolId id : released) all_went = all_went && release(id);
+  late_ = !all_went;
 }
 
 CachingAllocator::Block* CachingAllocator::join(Block* left, Block* right) noexcept {
@@ -243,8 +252,8 @@ CachingAllocator::Block* CachingAllocator::join(Block* left, Block* right) noexc
 }
 
 // Its blocks stand in no list of free ones any more.
-void CachingAllocator::free_segment(Segment* segment) noexcept {
-  upstream_.free(segment->at);
+bool CachingAllocator::free_segment(Segment* segment) noexcept {
+  if (!upstream_.free(segment->at)) return false;
   ++stats_.device_frees;
   stats_.reserved -= segment->bytes;
   for (Block* block = segment->first; block != nullptr;) {
@@ -254,23 +263,29 @@ void CachingAllocator::free_segment(Segment* segment) noexcept {
   }
   Pool* pool = segment->pool;
   segments_.erase(segment);
-  if (--pool->segments > 0 || !pool->released) return;
-  std::erase_if(pools_, [&](const auto& entry) { return entry.second.get() == pool; });
+  if (--pool->segments == 0 && pool->released) {
+    std::erase_if(pools_, [&](const auto& entry) { return entry.second.get() == pool; });
+  }
+  return true;
 }
 
-void CachingAllocator::free_whole(Pool& pool) noexcept {
+bool CachingAllocator::free_whole(Pool& pool) noexcept {
   for (const bool small : {true, false}) {
     FreeBlocks& blocks = pool.blocks(small);
     for (auto at = blocks.begin(); at != blocks.end();) {
-      Segment* segment = (*at)->segment;
-      if ((*at)->bytes == segment->bytes) {
-        at = blocks.erase(at);
-        free_segment(segment);
-      } else {
+      Block* block = *at;
+      if (block->bytes < block->segment->bytes) {
         ++at;
+        continue;
+      }
+      at = blocks.erase(at);
+      if (!free_segment(block->segment)) {
+        blocks.insert(block);
+        return false;
       }
     }
   }
+  return true;
 }
 
 CachingAllocator::PoolId CachingAllocator::make_pool() {
@@ -305,11 +320,12 @@ void CachingAllocator::release_pool(PoolId id) noexcept {
   free_late();
 }
 
-void CachingAllocator::release(PoolId id) noexcept {
+bool CachingAllocator::release(PoolId id) noexcept {
   Pool& pool = *pools_.at(id);
   ++pool.segments;  // one more, so that the last segment does not take the pool along
-  free_whole(pool);
+  const bool all_went = free_whole(pool);
   if (--pool.segments == 0) pools_.erase(id);
+  return all_went;
 }
 
 void CachingAllocator::empty_cache() {

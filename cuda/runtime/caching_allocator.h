@@ -25,18 +25,17 @@ class Upstream {
   virtual ~Upstream() = default;
   /// Memory aligned to 256 bytes or more; null when there is not enough.
   virtual void* allocate(int64_t bytes) = 0;
-  /// Takes a segment back, whatever streams still do with it (the device is waited for).
-  virtual void free(void* segment) noexcept = 0;
-  /// Asked, without a lock held, before cached segments go back because memory ran out; false where
-  /// they cannot.
+  /// Takes a segment back, whatever streams still do with it (the device is waited for); false
+  /// where it cannot now, as that wait might not end: the segment stays until a later call.
+  virtual bool free(void* segment) noexcept = 0;
+  /// Called, without a lock held, before cached segments go back because memory ran out: waits
+  /// until free() can take them; false where that never comes.
   virtual bool before_free() noexcept { return true; }
-  /// Asked before a segment goes back that is not cached, with the lock held: false keeps it until
-  /// a later call. Returns at once.
-  virtual bool may_free_now() noexcept { return true; }
   /// Marks the end of what `stream` was asked for until now; null when that cannot be said any
   /// more, which counts as passed.
   virtual EventId record(StreamId stream) noexcept = 0;
   virtual bool passed(EventId event) noexcept = 0;
+  /// Returns when it has passed, or at once where that wait might not end.
   virtual void wait(EventId event) noexcept = 0;
   /// The event is not asked for again.
   virtual void drop(EventId event) noexcept = 0;
@@ -146,19 +145,24 @@ class CachingAllocator {
 
   Pool& pool_for(StreamId stream);
   Block* take(Pool& pool, const Wanted& wanted, bool small);
-  // Null where there is not enough and the cache may not go back yet.
-  Block* new_segment(Pool& pool, const Wanted& wanted, bool small, bool may_give_back);
+  // Null where the upstream has not enough.
+  Block* new_segment(Pool& pool, const Wanted& wanted, bool small);
+  // Gives back what can go, because memory ran out; false where something has to stay.
+  bool give_back() noexcept;
   void split(Block* block, int64_t bytes);
   static void add_use(Block& block, StreamId stream);
   void record_events(Block* block) noexcept;
-  void collect(bool wait) noexcept;
+  // False where events have not passed, for which it may wait.
+  bool collect(bool wait) noexcept;
   void give(Block* block) noexcept;
   // Frees what had to stay when its last block came back.
   void free_late() noexcept;
-  void release(PoolId pool) noexcept;
+  bool release(PoolId pool) noexcept;
   Block* join(Block* left, Block* right) noexcept;
-  void free_segment(Segment* segment) noexcept;
-  void free_whole(Pool& pool) noexcept;
+  // False where the upstream does not take it now.
+  bool free_segment(Segment* segment) noexcept;
+  // Stops, and is false, at the first that the upstream does not take now.
+  bool free_whole(Pool& pool) noexcept;
   [[noreturn]] void out_of_memory(int64_t bytes);
 
   Upstream& upstream_;

@@ -1,10 +1,10 @@
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
 #include <hero/core/ledger.h>
 #include <hero/cuda/cuda.h>
 #include <hero/cuda/runtime/device_memory.cuh>
+#include <hero/cuda/runtime/free_gate.h>
 #include <hero/cuda/runtime/runtime.cuh>
 #include <hero/cuda/runtime/streams.cuh>
 
@@ -14,7 +14,7 @@ namespace {
 
 class DeviceMemory final : public CudaUpstream {
  public:
-  explicit DeviceMemory(int index) : index_(index) {}
+  explicit DeviceMemory(int index) : CudaUpstream(index), index_(index) {}
 
   void* allocate(int64_t bytes) override {
     const DeviceGuard guard(index_);
@@ -28,13 +28,6 @@ class DeviceMemory final : public CudaUpstream {
     check_cuda(status, "allocate");
     return segment;
   }
-  void free(void* segment) noexcept override {
-    const DeviceGuard guard(index_, std::nothrow);
-    const Uncaptured uncaptured;
-    cudaFree(segment);
-  }
-  bool before_free() noexcept override { return may_free(index_, FreeWait::until_known); }
-  bool may_free_now() noexcept override { return may_free(index_, FreeWait::none); }
   std::string describe() override {
     const DeviceGuard guard(index_);
     size_t free = 0, total = 0;
@@ -44,10 +37,13 @@ class DeviceMemory final : public CudaUpstream {
   }
 
  private:
+  void give_back(void* segment) noexcept override {
+    const DeviceGuard guard(index_, std::nothrow);
+    const Uncaptured uncaptured;
+    cudaFree(segment);
+  }
   const int index_;
 };
-
-std::atomic<BeforeFree> before_free = nullptr;
 
 struct Memory {
   explicit Memory(int index) : device(index), allocator(device, caches()) {}
@@ -67,6 +63,13 @@ Memories& memories() {
 
 }  // namespace
 
+bool CudaUpstream::free(void* segment) noexcept {
+  const InFreeGate here(gate_);
+  if (here) give_back(segment);
+  return static_cast<bool>(here);
+}
+bool CudaUpstream::before_free() noexcept { return cuda::before_free(gate_, FreeWait::open); }
+
 EventId CudaUpstream::record(StreamId stream) noexcept {
   const auto handle = static_cast<cudaStream_t>(stream);
   const DeviceGuard guard(stream_device(handle), std::nothrow);
@@ -84,17 +87,12 @@ bool CudaUpstream::passed(EventId event) noexcept {
   return status != cudaErrorNotReady;
 }
 void CudaUpstream::wait(EventId event) noexcept {
+  if (!InFreeGate(gate_)) return;  // what is asked for from now on lies behind the event
   const Uncaptured uncaptured;
   cudaEventSynchronize(static_cast<cudaEvent_t>(event));
 }
 void CudaUpstream::drop(EventId event) noexcept {
   cudaEventDestroy(static_cast<cudaEvent_t>(event));
-}
-
-void set_before_free(BeforeFree ask) { before_free = ask; }
-bool may_free(int device, FreeWait wait) noexcept {
-  const BeforeFree ask = before_free;
-  return ask == nullptr || ask(device, wait);
 }
 
 // Address sanitizer, which sees the blocks of tests/cusim, must see every one come and go.
@@ -117,8 +115,9 @@ CachingAllocator& device_memory(int index) {
 }
 
 void empty_device_caches() {
-  // Before any lock is held, which another rank may need to get to its call.
-  if (!may_free(-1, FreeWait::until_known)) return;
+  // Before any lock is held, which another rank may need to get to its call. What other ranks wait
+  // for may be the next call of this one: memory of their devices does not wait.
+  if (!before_free(-1, FreeWait::own_calls)) return;
   Memories& all = memories();
   const std::lock_guard lock(all.mutex);
   for (const auto& memory : all.of_device) memory->allocator.empty_cache();

@@ -7,13 +7,24 @@
 
 namespace hero::cuda {
 
-/// The events of an upstream: those of CUDA.
+/// The events of an upstream, which are those of CUDA, and the way of its memory through the gate
+/// of a device (-1: of all).
 class CudaUpstream : public Upstream {
  public:
+  explicit CudaUpstream(int gate) : gate_(gate) {}
+  bool free(void* segment) noexcept final;
+  bool before_free() noexcept final;
   EventId record(StreamId stream) noexcept override;
   bool passed(EventId event) noexcept override;
   void wait(EventId event) noexcept override;
   void drop(EventId event) noexcept override;
+
+ protected:
+  /// Gives a segment to the driver.
+  virtual void give_back(void* segment) noexcept = 0;
+
+ private:
+  const int gate_;
 };
 
 /// While it lives the calling thread may ask the driver for what a capture forbids by default:
@@ -41,13 +52,6 @@ bool keep_for_graph(void* pinned_block);
 core::HostMemory& pinned_memory();
 /// Gives a page-locked block back to its cache.
 void free_pinned(void* block) noexcept;
-/// Asked before memory of a device (-1: of all) goes back to the driver, which waits for the
-/// device: whether that wait will end; false keeps the memory. With `until_known` it may wait for
-/// the answer.
-enum class FreeWait { none, until_known };
-using BeforeFree = bool (*)(int device, FreeWait wait) noexcept;
-void set_before_free(BeforeFree ask);
-bool may_free(int device, FreeWait wait) noexcept;
 /// Applies empty_cache() to all that exist.
 void empty_device_caches();
 

@@ -15,6 +15,8 @@ namespace {
 
 class PinnedUpstream final : public CudaUpstream {
  public:
+  PinnedUpstream() : CudaUpstream(-1) {}
+
   void* allocate(int64_t bytes) override {
     const Uncaptured uncaptured;
     void* segment = nullptr;
@@ -34,16 +36,16 @@ class PinnedUpstream final : public CudaUpstream {
     }
     return segment;
   }
-  void free(void* segment) noexcept override {
-    const Uncaptured uncaptured;
-    cudaFreeHost(segment);
-  }
-  bool before_free() noexcept override { return may_free(-1, FreeWait::until_known); }
-  bool may_free_now() noexcept override { return may_free(-1, FreeWait::none); }
   std::string describe() override { return "the host, page-locked"; }
 
   // All segments that ever were lie between these: most blocks of the process do not.
   std::atomic<uintptr_t> low = ~uintptr_t{0}, high = 0;
+
+ private:
+  void give_back(void* segment) noexcept override {
+    const Uncaptured uncaptured;
+    cudaFreeHost(segment);
+  }
 };
 
 // The blocks belong to no stream: each copy says that it uses one.

@@ -22,13 +22,15 @@ class HostUpstream final : public hero::cuda::Upstream {
     held_ += bytes;
     return segment;
   }
-  void free(void* segment) noexcept override {
+  bool free(void* segment) noexcept override {
     const std::lock_guard lock(mutex_);
+    if (!may_free) return false;
     const auto found = segments_.find(static_cast<std::byte*>(segment));
     held_ -= found->second;
     segments_.erase(found);
     owners_.erase(segment);
     std::free(segment);
+    return true;
   }
   hero::cuda::EventId record(hero::cuda::StreamId stream) noexcept override {
     const std::lock_guard lock(mutex_);
@@ -44,6 +46,7 @@ class HostUpstream final : public hero::cuda::Upstream {
     const std::lock_guard lock(mutex_);
     const auto* e = static_cast<Event*>(event);
     Clock& clock = clocks_[e->stream];
+    if (!may_free) return;
     if (clock.done < e->at) clock.done = e->at;
   }
   void drop(hero::cuda::EventId event) noexcept override {
@@ -51,10 +54,15 @@ class HostUpstream final : public hero::cuda::Upstream {
     --events_;
     delete static_cast<Event*>(event);
   }
-  bool may_free_now() noexcept override { return may_free; }
+  bool before_free() noexcept override {
+    if (opens) may_free = closes_again-- <= 0;
+    return may_free || opens;
+  }
   std::string describe() override { return "host (a test)"; }
 
   bool may_free = true;
+  bool opens = false;    // to whoever waits for it
+  int closes_again = 0;  // so many times before he has freed anything
 
   /// The stream has done all that it was asked for.
   void finish(hero::cuda::StreamId stream) {

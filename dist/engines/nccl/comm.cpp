@@ -7,7 +7,6 @@
 #include <hero/core/error.h>
 #include <hero/cuda/runtime/per_device.cuh>
 #include <hero/dist/engines/nccl/comm.h>
-#include <hero/dist/engines/nccl/free_gate.h>
 #include <hero/dist/engines/nccl/watchdog.h>
 
 namespace hero::dist::nccl {
@@ -158,7 +157,7 @@ Comm::Comm(ncclComm_t handle, Name name, Terms terms)
 
 Comm::~Comm() {
   if (handle_ == nullptr) return;
-  all_have_asked(terms_.device.index, cuda::FreeWait::until_known);
+  cuda::before_free(terms_.device.index, cuda::FreeWait::open);
   // What was asked for is done first, and a rank that is gone never does its part.
   Watch watch(library_, handle_, terms_);
   const ncclResult_t status = library_.CommFinalize(handle_);
@@ -171,6 +170,10 @@ Comm::~Comm() {
 }
 
 void Comm::group(const std::string& where, const std::function<void()>& calls) {
+  if (!awaited_) {
+    awaited_ = std::make_unique<cuda::AwaitedWork>(
+        terms_.device.index, [aborted = aborted_] { return aborted->load(); });
+  }
   const std::lock_guard lock(mutex_);
   check(handle_ != nullptr, where, ": the communicator of ", name_.text(),
         " was given up after an error");
@@ -187,6 +190,7 @@ void Comm::group(const std::string& where, const std::function<void()>& calls) {
   }
   if (watch.come_back()) {
     handle_ = nullptr;
+    *aborted_ = true;
     check(!terms_.failed || !terms_.failed(), where, ": another rank has failed");
     fail(where, ": ", terms_.timeouts.text(Phase::step), ": NCCL still waits for other ranks",
          timeout_advice(Phase::step));
@@ -222,13 +226,18 @@ void Comm::abort(Clock::time_point deadline) noexcept {
   } catch (const std::exception&) {
     // the GPU itself has failed, which the rank has heard or will
   }
+  abort_handle();
+}
+
+void Comm::abort_handle() noexcept {
   library_.CommAbort(std::exchange(handle_, nullptr));
+  *aborted_ = true;
 }
 
 bool Comm::abort_if_free() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;
-  if (handle_ != nullptr) library_.CommAbort(std::exchange(handle_, nullptr));
+  if (handle_ != nullptr) abort_handle();
   return true;
 }
 

@@ -1,14 +1,17 @@
 #pragma once
 // One communicator of NCCL: its making and its end, its stream, its errors.
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <hero/core/exchange.h>
 #include <hero/cuda/cuda.h>
+#include <hero/cuda/runtime/free_gate.h>
 #include <hero/dist/engines/nccl/library.h>
 #include <hero/dist/engines/timeouts.h>
 
@@ -87,6 +90,12 @@ class Comm {
   /// The stream as NCCL takes it.
   cudaStream_t queue() const { return static_cast<cudaStream_t>(stream_.handle()); }
 
+  /// What NCCL was asked for in groups since the last such question, as work that waits for other
+  /// ranks; null where it was asked for nothing.
+  std::unique_ptr<cuda::AwaitedWork> take_awaited() { return std::move(awaited_); }
+  /// Whether it was aborted, so that its work waits for nobody; lives on, and any thread may look.
+  std::shared_ptr<const std::atomic<bool>> aborted() const { return aborted_; }
+
   /// Runs `calls`, which make any number of NCCL's calls, as one group, and returns when NCCL has
   /// them all in the stream; when a rank has failed, or after the time-out, the communicator is
   /// aborted. Throws as check_nccl().
@@ -107,10 +116,13 @@ class Comm {
   bool abort_if_free() noexcept;
 
  private:
+  void abort_handle() noexcept;  // under the mutex
   const Library& library_;
   const Name name_;
   const Terms terms_;
   const cuda::Stream stream_;
+  const std::shared_ptr<std::atomic<bool>> aborted_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<cuda::AwaitedWork> awaited_;
   std::mutex mutex_;  // of the handle: held by whoever gives it to NCCL
   ncclComm_t handle_;
   uint64_t next_ = 0, agreed_number_ = 0;

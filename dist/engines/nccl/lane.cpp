@@ -68,6 +68,7 @@ Comm* Lane::ready() {
     if (!id_here_->test()) return nullptr;
     const cuda::DeviceGuard guard(terms_.device.index);
     const std::string where = "nccl: joining " + name_.text();
+    connecting_ = std::make_unique<cuda::AwaitedWork>(terms_.device.index);
     joining_ =
         std::make_unique<Joining>(library(), by_id(library(), id_in(id_), 2, name_.rank), where,
                                   [where, me = name_.rank, device = terms_.device](
@@ -76,11 +77,13 @@ Comm* Lane::ready() {
   if (!joining_->ready()) return nullptr;
   comm_ = std::make_unique<Comm>(joining_->take(), name_, terms_);
   joining_.reset();
+  connecting_.reset();
   return comm_.get();
 }
 
 void Lane::abort(std::chrono::steady_clock::time_point deadline) noexcept {
   joining_.reset();
+  connecting_.reset();
   if (comm_) comm_->abort(deadline);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <hero/core/array.h>
+#include <hero/cuda/runtime/free_gate.h>
 #include <hero/dist/engines/engine.h>
 #include <hero/dist/engines/nccl/comm.h>
 
@@ -28,6 +29,7 @@ class Lane {
   const Terms terms_;
   core::Array id_;
   std::shared_ptr<Pending> id_here_;
+  std::unique_ptr<cuda::AwaitedWork> connecting_;  // as long as the first byte may wait
   std::unique_ptr<Joining> joining_;
   std::unique_ptr<Comm> comm_;
 };

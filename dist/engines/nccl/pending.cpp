@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <exception>
+#include <functional>
+#include <utility>
 
 #include <hero/dist/engines/nccl/pending.h>
 
@@ -10,6 +13,7 @@ constexpr auto kLast = std::chrono::seconds(5);  // for the last calls, where al
 }  // namespace
 
 bool GpuRank::ask_for_messages() {
+  if (unheard) std::rethrow_exception(std::exchange(unheard, nullptr));
   bool none_left = true;
   for (const auto& each : groups) {
     const std::shared_ptr<GpuGroup> group = each.lock();
@@ -43,20 +47,26 @@ bool GpuRank::has_messages() const {
   return false;
 }
 
-bool GpuRank::others_have_asked(cuda::FreeWait wait) noexcept {
-  if (wait == cuda::FreeWait::none) {
-    return !asking && std::all_of(begun.begin(), begun.end(), [](const auto& pending) {
-      return pending == nullptr || pending->known_to_wait_for_nobody();
-    });
-  }
+bool GpuRank::wait_for_others(const std::function<bool()>& open) noexcept {
   try {
+    const auto known = [](const auto& pending) { return !pending || pending->waits_for_nobody(); };
     const Clock::time_point start = Clock::now();
-    for (const auto& pending : begun) {
-      while (pending && !pending->waits_for_nobody()) pause(start, "free");
+    while (!std::all_of(begun.begin(), begun.end(), known) || !(asking || open())) {
+      if (!asking) go_on_with_messages();  // for which others may wait, as this rank does for them
+      pause(start, "free");
     }
-    return true;
+    return !asking || open();
   } catch (const std::exception&) {
     return false;  // the rank hears of it in its next call
+  }
+}
+
+void GpuRank::go_on_with_messages() {
+  try {
+    ask_for_messages();
+  } catch (...) {
+    unheard = std::current_exception();
+    throw;
   }
 }
 

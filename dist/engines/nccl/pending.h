@@ -2,6 +2,8 @@
 // What a rank with a GPU has begun and not completed.
 #include <chrono>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,10 +17,10 @@
 #include <hero/cuda/runtime/times.cuh>
 #include <hero/dist/engines/engine.h>
 #include <hero/dist/engines/nccl/comm.h>
-#include <hero/dist/engines/nccl/free_gate.h>
 #include <hero/dist/engines/nccl/lane.h>
 #include <hero/dist/engines/nccl/meeting.h>
 #include <hero/dist/engines/nccl/moves.h>
+#include <hero/dist/engines/nccl/thread_ranks.h>
 #include <hero/dist/engines/nccl/watchdog.h>
 
 namespace hero::dist::nccl {
@@ -30,9 +32,11 @@ class NcclPending;
 struct GpuGroup;
 
 /// A rank, and what it has begun and not completed, over all its groups, oldest first.
-struct GpuRank : FreeGate {
+struct GpuRank : ThreadRank {
   explicit GpuRank(Terms of_all)
-      : FreeGate(of_all.device.index), terms(std::move(of_all)), device(terms.device) {}
+      : ThreadRank(of_all.device.index, of_all.timeouts.step),
+        terms(std::move(of_all)),
+        device(terms.device) {}
   const Terms terms;
   const Device device;
   std::vector<std::shared_ptr<NcclPending>> begun;
@@ -44,6 +48,8 @@ struct GpuRank : FreeGate {
   // Asks for messages that both ends have begun; true when there is none left of those.
   bool ask_for_messages();
   bool has_messages() const;
+  // As ask_for_messages(), which throws again what this has thrown.
+  void go_on_with_messages();
   // Between two looks at what others have begun; an Error when the time since `start` is over.
   void pause(Clock::time_point start, const std::string& where) const {
     const std::chrono::duration<double> waited = Clock::now() - start;
@@ -59,9 +65,23 @@ struct GpuRank : FreeGate {
   // them; those of one group may be left out.
   void confirm_all_but(const GpuGroup* group);
   void confirm() override { confirm_all_but(nullptr); }
-  bool others_have_asked(cuda::FreeWait wait) noexcept override;
-  bool asking = false;    // a call goes to NCCL at this moment
-  bool given_up = false;  // there is nothing to confirm any more
+  bool wait_for_others(const std::function<bool()>& open) noexcept override;
+  bool asking = false;         // a call is on its way to NCCL and the other ranks at this moment
+  std::exception_ptr unheard;  // of asking for messages, where nobody could hear of it
+  bool given_up = false;       // there is nothing to confirm any more
+};
+
+/// Stands around what asks NCCL for a call, or tells the other ranks of it.
+class AskingScope {
+ public:
+  explicit AskingScope(GpuRank& rank) : rank_(rank), before_(std::exchange(rank.asking, true)) {}
+  ~AskingScope() { rank_.asking = before_; }
+  AskingScope(const AskingScope&) = delete;
+  AskingScope& operator=(const AskingScope&) = delete;
+
+ private:
+  GpuRank& rank_;
+  const bool before_;
 };
 
 /// Messages that have begun and are not asked for, in the order of their lane.
@@ -140,13 +160,11 @@ class NcclPending : public Pending {
     const cuda::StreamScope scope(comm.stream());
     ready->join();
     if (after_) after_->done_->join();
-    rank_->asking = true;
+    const AskingScope asking(*rank_);
     try {
       how(End{comm, rank_->exchange(), rank_->device, group_->host->rank(), group_->host->size()},
           where_);
-      rank_->asking = false;
     } catch (...) {
-      rank_->asking = false;
       // NCCL waited for a rank that has failed: the host's engine says which
       if (group_->host->has_failed()) {
         rank_->confirm();
@@ -154,6 +172,7 @@ class NcclPending : public Pending {
       }
       throw;
     }
+    awaited_ = comm.take_awaited();
     done_ = rank_->exchange().point();
     comm_ = &comm;
     number_ = comm.next();
@@ -170,6 +189,7 @@ class NcclPending : public Pending {
   // after another when all have asked for that one: who then waits for this one waits for nothing
   // that may not come.
   void state(Engine& host) {
+    const AskingScope asking(*rank_);
     Call statement = call;
     if (after_) statement.after = after_->statement_;
     after_ = nullptr;
@@ -178,15 +198,14 @@ class NcclPending : public Pending {
     statement.input = nullptr;
     statement.output = nullptr;
     statement_ = host.post(std::move(statement), {}, {});
+    if (!awaited_) return;
+    awaited_->opens_when(
+        [said = statement_, aborted = comm_->aborted()] { return *aborted || said->complete(); });
   }
 
   bool stated_by_both() const { return statement_->test(); }
 
-  // Whether NCCL's call, if it was asked for, waits for no other rank's: as far as is known, or
-  // after another look.
-  bool known_to_wait_for_nobody() const {
-    return complete_ || !done_ || (statement_ && statement_->complete());
-  }
+  // Whether NCCL's call, if it was asked for, waits for no other rank's.
   bool waits_for_nobody() const { return complete_ || !done_ || !statement_ || statement_->test(); }
 
   // Where something has failed: tells the communicator of a call that all ranks have asked for;
@@ -237,6 +256,7 @@ class NcclPending : public Pending {
     }
     complete_ = true;
     watch_.reset();
+    awaited_.reset();
     release();
     return true;
   }
@@ -250,6 +270,7 @@ class NcclPending : public Pending {
   std::shared_ptr<NcclPending> after_;
   bool follows_ = false;  // another call
   std::unique_ptr<CallWatch> watch_;
+  std::unique_ptr<cuda::AwaitedWork> awaited_;
   Comm* comm_ = nullptr;  // lives as long as the group
   uint64_t number_ = 0;   // in its stream
   bool complete_ = false;

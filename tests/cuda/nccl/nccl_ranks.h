@@ -1,5 +1,9 @@
 #pragma once
 // Ranks with a GPU each, joined by NCCL, or by tests/cusim/nccl.cpp.
+#include <chrono>
+#include <functional>
+#include <thread>
+
 #include "cuda/deferred.h"
 #include "cuda/gpu.h"
 #include "dist/engines/collective_checks.h"
@@ -30,6 +34,15 @@ inline std::vector<int> nccl_worlds() {
 /// What each rank's program threw on the nccl engine.
 inline std::vector<std::string> nccl_errors(int ranks, const hero::dist::RankProgram& program) {
   return hero::test::errors_of(ranks, program, kNccl);
+}
+
+/// Until something has come, or half a minute is over.
+inline bool comes(const std::function<bool()>& something) {
+  for (int i = 0; i < 30'000; ++i) {
+    if (something()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
 }
 
 }  // namespace hero_test

@@ -21,15 +21,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// Until something has come, or half a minute is over.
-bool comes(const std::function<bool()>& something) {
-  for (int i = 0; i < 30'000; ++i) {
-    if (something()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
-
 // Raised when this is left, however that comes.
 class Flag {
  public:

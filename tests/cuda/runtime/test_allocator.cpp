@@ -242,6 +242,47 @@ TEST_CASE("what is not cached stays while the device may not be waited for") {
   memory.check_invariants();
 }
 
+TEST_CASE("a cache that may not go back is no memory for others, and is not lost") {
+  HostUpstream host(4 * kMiB);
+  CachingAllocator memory(host);
+  memory.deallocate(memory.allocate(3 * kMiB, kA));
+  host.may_free = false;
+  CHECK_THROWS_WITH(memory.allocate(3 * kMiB, kB), ContainsSubstring("out of memory"));
+  CHECK(host.held() == 4 * kMiB);
+  memory.empty_cache();
+  CHECK(host.held() == 4 * kMiB);
+  memory.check_invariants();
+  memory.deallocate(memory.allocate(4 * kMiB, kA));  // still there
+  CHECK(memory.stats().device_allocations == 1);
+  host.opens = true;
+  memory.deallocate(memory.allocate(3 * kMiB, kB));
+  CHECK(memory.stats().device_frees == 1);
+  memory.check_invariants();
+}
+
+TEST_CASE("what may not go back yet is waited for again before memory counts as used up") {
+  HostUpstream host(4 * kMiB);
+  CachingAllocator memory(host);
+  host.may_free = false;
+  host.opens = true;
+  host.closes_again = 1;
+  SECTION("a cache") { memory.deallocate(memory.allocate(3 * kMiB, kA)); }
+  SECTION("a block that another stream uses") {
+    memory.deallocate(memory.allocate(3 * kMiB, kA), kB);
+  }
+  SECTION("a graph's") {
+    const auto pool = memory.make_pool();
+    memory.route(kA, pool);
+    void* block = memory.allocate(3 * kMiB, kA);
+    memory.end_route(kA);
+    memory.deallocate(block);
+    memory.release_pool(pool);
+  }
+  memory.deallocate(memory.allocate(3 * kMiB, kB));
+  CHECK(memory.stats().device_frees == 1);
+  memory.check_invariants();
+}
+
 namespace {
 
 // What must hold of blocks, kept beside the allocator: no two in use overlap, none overlaps what a
