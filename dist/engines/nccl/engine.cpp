@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -152,7 +153,13 @@ class NcclEngine : public Engine {
     for (const auto& pending : rank_->begun) {
       if (pending.use_count() == 1) pending->release_if_done();
     }
-    std::erase_if(rank_->begun, [](const auto& pending) { return pending->complete(); });
+    auto& begun = rank_->begun;
+    const auto open = [](const auto& pending) { return !pending->complete(); };
+    const auto first = std::stable_partition(begun.begin(), begun.end(), open);
+    // Out of the rank before they end: a group that ends with them asks the rank what it has begun.
+    const std::vector<std::shared_ptr<NcclPending>> ended(std::make_move_iterator(first),
+                                                          std::make_move_iterator(begun.end()));
+    begun.erase(first, begun.end());
   }
 
   std::shared_ptr<GpuRank> rank_;
