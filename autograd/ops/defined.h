@@ -14,18 +14,8 @@ struct Argument {
 };
 
 /// Refuses undefined tensors.
-inline void check_defined(const char* op, std::initializer_list<Argument> arguments) {
-  for (const Argument& each : arguments) {
-    check(each.tensor.defined(), op, ": ", each.name, " is undefined (default-made or moved from)");
-  }
-}
-
+void check_defined(const char* op, std::initializer_list<Argument> arguments);
 /// Refuses lists with undefined tensors.
-inline void check_defined(const char* op, const std::vector<Tensor>& tensors) {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    check(tensors[i].defined(), op, ": tensor ", i,
-          " of the list is undefined (default-made or moved from)");
-  }
-}
+void check_defined(const char* op, const std::vector<Tensor>& tensors);
 
 }  // namespace hero::detail

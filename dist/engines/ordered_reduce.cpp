@@ -34,37 +34,27 @@ void pass(const std::byte* const* inputs, int64_t begin, int64_t n, Acc* sum, Ou
   }
 }
 
-// Sums of floating-point numbers are what training waits for, and have a loop for every number of
-// inputs; all else takes its inputs one at a time, a third of the code.
-template <class Acc, class Combine>
-constexpr bool kOften = std::is_floating_point_v<Acc>&& std::is_same_v<Combine, Add>;
-
 template <bool kLast, class T, class Acc, class Out, class Combine, class Finish>
 void first_pass(size_t inputs_of_it, const std::byte* const* inputs, int64_t begin, int64_t n,
                 Acc* sum, Out* out, Combine combine, Finish finish) {
-  if constexpr (kOften<Acc, Combine>) {
-    switch (inputs_of_it) {
-      case 2:
-        return pass<2, true, kLast, T>(inputs, begin, n, sum, out, combine, finish);
-      case 3:
-        return pass<3, true, kLast, T>(inputs, begin, n, sum, out, combine, finish);
-      case 4:
-        return pass<4, true, kLast, T>(inputs, begin, n, sum, out, combine, finish);
-      default:
-        break;
-    }
+  switch (inputs_of_it) {
+    case 1:
+      return pass<1, true, kLast, T>(inputs, begin, n, sum, out, combine, finish);
+    case 2:
+      return pass<2, true, kLast, T>(inputs, begin, n, sum, out, combine, finish);
+    case 3:
+      return pass<3, true, kLast, T>(inputs, begin, n, sum, out, combine, finish);
+    default:
+      return pass<4, true, kLast, T>(inputs, begin, n, sum, out, combine, finish);
   }
-  pass<1, true, kLast, T>(inputs, begin, n, sum, out, combine, finish);
 }
 
-// Up to four inputs of a sum go from memory to memory in one pass; more of them three at a time,
-// the running values of a block staying in the first-level cache.
+// Up to four inputs go from memory to memory in one pass; more of them three at a time, the running
+// values of a block staying in the first-level cache.
 template <class T, class Acc, class Out, class Combine, class Finish>
 void left_reduce(std::span<const std::byte* const> inputs, Out* output, int64_t count,
                  Combine combine, Finish finish) {
-  constexpr int kAtATime = kOften<Acc, Combine> ? 3 : 1;
-  const size_t ranks = inputs.size();
-  const size_t first = kAtATime == 1 || ranks == 1 ? 1 : 2 + (ranks - 2) % 3;
+  const size_t ranks = inputs.size(), first = ranks == 1 ? 1 : 2 + (ranks - 2) % 3;
   Acc sum[kReducedBlock];
   for (int64_t begin = 0; begin < count; begin += kReducedBlock) {
     const int64_t n = std::min(kReducedBlock, count - begin);
@@ -75,10 +65,10 @@ void left_reduce(std::span<const std::byte* const> inputs, Out* output, int64_t 
     }
     first_pass<false, T>(first, inputs.data(), begin, n, sum, out, combine, finish);
     size_t done = first;
-    for (; done + kAtATime < ranks; done += kAtATime) {
-      pass<kAtATime, false, false, T>(inputs.data() + done, begin, n, sum, out, combine, finish);
+    for (; done + 3 < ranks; done += 3) {
+      pass<3, false, false, T>(inputs.data() + done, begin, n, sum, out, combine, finish);
     }
-    pass<kAtATime, false, true, T>(inputs.data() + done, begin, n, sum, out, combine, finish);
+    pass<3, false, true, T>(inputs.data() + done, begin, n, sum, out, combine, finish);
   }
 }
 

@@ -1,0 +1,18 @@
+#include <hero/autograd/ops/defined.h>
+
+namespace hero {
+
+void detail::check_defined(const char* op, std::initializer_list<Argument> arguments) {
+  for (const Argument& each : arguments) {
+    check(each.tensor.defined(), op, ": ", each.name, " is undefined (default-made or moved from)");
+  }
+}
+
+void detail::check_defined(const char* op, const std::vector<Tensor>& tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    check(tensors[i].defined(), op, ": tensor ", i,
+          " of the list is undefined (default-made or moved from)");
+  }
+}
+
+}  // namespace hero
