@@ -72,8 +72,9 @@ target_include_directories(hero_eigen SYSTEM INTERFACE ${hero_eigen_include})
 # for the sanitizers and clang-tidy, they have no flags of their own: it would read each alone.
 if(NOT CMAKE_UNITY_BUILD)
   set_source_files_properties(
-    core/functions/decompositions.cpp core/functions/linalg.cpp core/io/print.cpp
-    core/io/safetensors_header.cpp core/profile/trace_file.cpp core/json/reader.cpp
-    autograd/profile/profile.cpp autograd/profile/table.cpp nn/module/hooks.cpp nn/module/module.cpp
+    core/device/asking_backend.cpp core/functions/decompositions.cpp core/functions/linalg.cpp
+    core/io/file.cpp core/io/print.cpp core/io/safetensors_header.cpp core/json/reader.cpp
+    core/profile/trace_file.cpp autograd/profile/profile.cpp autograd/profile/table.cpp
+    nn/module/hooks.cpp nn/module/module.cpp
     PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2> SKIP_PRECOMPILE_HEADERS ON)
 endif()
