@@ -22,6 +22,10 @@ Shape dropped_shape(const Shape& shape, const Dims& dims);
 /// Every dim counted from the front, in their order, duplicates refused.
 Dims counted_dims(const char* op, const Dims& dims, int ndim);
 
+/// Positions in a dimension of `size`, int64, counted from the front where they count from the end.
+/// What lies before the beginning stays, so that an error names it as it was given.
+Tensor counted_positions(const Tensor& index, int64_t size);
+
 /// int64 0, 1, ... count - 1 on `device`.
 Array positions(int64_t count, Device device);
 

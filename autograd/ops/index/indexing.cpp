@@ -187,9 +187,8 @@ Places places_of(const char* op, const Tensor& x, const std::vector<Tensor>& giv
     check(indices[i].dtype() == kInt64 || indices[i].dtype() == kInt32, op, ": index ", i, " is ",
           indices[i].dtype(), "; indices are int64, int32 or bool (masks)");
     const Tensor raw = indices[i].detach().to(kInt64);
-    // Counted from the end where negative; what lies before the beginning stays, for the error.
-    const Tensor from_end = logical_and(raw < 0, raw >= -size);
-    const Tensor index(core::checked_index(op, where(from_end, raw + size, raw).array(), size));
+    const Tensor counted = detail::counted_positions(raw, size);
+    const Tensor index(core::checked_index(op, counted.array(), size));
     total = total.defined() ? total * size + index : index;
     places.size *= size;
   }

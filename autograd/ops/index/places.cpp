@@ -8,6 +8,10 @@
 
 namespace hero {
 
+Tensor detail::counted_positions(const Tensor& index, int64_t size) {
+  return where(logical_and(index < 0, index >= -size), index + size, index);
+}
+
 namespace {
 
 Tensor as_index(const char* op, const Tensor& index) {
@@ -16,10 +20,8 @@ Tensor as_index(const char* op, const Tensor& index) {
   return index.detach().to(kInt64);
 }
 
-// Counted from the front; what lies before the beginning stays, for the error.
 Tensor counted(const char* op, const Tensor& index, int64_t size) {
-  const Tensor raw = as_index(op, index);
-  return where(logical_and(raw < 0, raw >= -size), raw + size, raw);
+  return detail::counted_positions(as_index(op, index), size);
 }
 
 void check_same_dtype(const char* op, const Tensor& x, const Tensor& src) {
