@@ -10,6 +10,15 @@
 
 namespace hero_test {
 
+/// What tests of the allocator call with, for `using namespace`.
+namespace on_host {
+
+inline constexpr int64_t kMiB = 1 << 20;
+inline int streams[3];
+inline const hero::cuda::StreamId kA = &streams[0], kB = &streams[1];
+
+}  // namespace on_host
+
 class HostUpstream final : public hero::cuda::Upstream {
  public:
   explicit HostUpstream(int64_t limit = int64_t{1} << 40) : limit_(limit) {}

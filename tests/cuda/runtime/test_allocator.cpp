@@ -10,16 +10,9 @@
 
 using namespace hero;
 using namespace hero_test;
+using namespace hero_test::on_host;
 using namespace hero::cuda;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-constexpr int64_t kMiB = 1 << 20;
-int streams[3];
-const StreamId kA = &streams[0], kB = &streams[1];
-
-}  // namespace
 
 TEST_CASE("a freed block is handed out again on its stream at once and on no other") {
   HostUpstream host;

@@ -4,16 +4,9 @@
 
 using namespace hero;
 using namespace hero_test;
+using namespace hero_test::on_host;
 using namespace hero::cuda;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-constexpr int64_t kMiB = 1 << 20;
-int streams[2];
-const StreamId kA = &streams[0], kB = &streams[1];
-
-}  // namespace
 
 TEST_CASE("what is not cached stays while the device may not be waited for") {
   HostUpstream host;
