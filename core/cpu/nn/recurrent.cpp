@@ -57,6 +57,16 @@ void each_piece(int64_t rows, int64_t hidden, Body&& body) {
   each_row(rows, hidden, row);
 }
 
+// Asks for row `row` of x, whose rows have n elements. The way back reads what forward wrote long
+// ago: while a row computes, the next one comes from memory. (g++ leaves out a call of a function
+// that only prefetches, so there is none.)
+template <class X>
+[[gnu::always_inline]] inline void prefetch_row(const X* x, int64_t row, int64_t n) {
+  if (x == nullptr) return;
+  constexpr int64_t kLine = 64 / sizeof(X);
+  for (int64_t j = 0; j < n; j += kLine) __builtin_prefetch(x + row * n + j, 0, 2);
+}
+
 // The whole gradient of a piece of h, from what CellStepBack has of it; the null ones do not exist.
 template <class T, class H>
 struct WholeGradient {
@@ -83,7 +93,14 @@ void lstm_backward(const CellStepBack& s) {
   const H* g_output = s.g_output.defined() ? s.g_output.data<H>() : nullptr;
   T* g_c = s.g_c.data<T>();
   H* target = s.g_of_x.data<H>();
-  each_piece(s.g_h.shape()[0], n, [&](int64_t r, int64_t first, int64_t count) {
+  const int64_t rows = s.g_h.shape()[0];
+  each_piece(rows, n, [&](int64_t r, int64_t first, int64_t count) {
+    if (first == 0 && r + 1 < rows) {
+      prefetch_row(gates, r + 1, 4 * n);
+      prefetch_row(before, r + 1, n);
+      prefetch_row(cells, r + 1, n);
+      prefetch_row(g_output, r + 1, n);
+    }
     const int64_t at = r * n + first;
     const T* i = gates + r * 4 * n + first;
     const T *f = i + n, *g = f + n, *o = g + n, *c_old = before + at, *c = cells + at;
@@ -133,7 +150,14 @@ void gru_backward(const CellStepBack& s) {
   const H* g_output = s.g_output.defined() ? s.g_output.data<H>() : nullptr;
   T* direct = s.g_c.data<T>();
   H *of_x = s.g_of_x.data<H>(), *of_h = s.g_of_h.data<H>();
-  each_piece(s.g_h.shape()[0], n, [&](int64_t r, int64_t first, int64_t count) {
+  const int64_t rows = s.g_h.shape()[0];
+  each_piece(rows, n, [&](int64_t r, int64_t first, int64_t count) {
+    if (first == 0 && r + 1 < rows) {
+      prefetch_row(gates, r + 1, 3 * n);
+      prefetch_row(sums, r + 1, 3 * n);
+      prefetch_row(before, r + 1, n);
+      prefetch_row(g_output, r + 1, n);
+    }
     const int64_t at = r * n + first;
     const T* reset = gates + r * 3 * n + first;
     const T *update = reset + n, *candidate = update + n;

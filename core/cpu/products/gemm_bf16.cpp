@@ -144,6 +144,7 @@ class Part {
       const auto [begin, end] = even_part(m_, row_panels_, i);
       const int64_t place = (panel - panels_.first) * row_panels_ + i;
       float* const sums = sums_->data() + (waits_ ? place * tile_ : 0);
+      if (first + length == p_.k) p_.to.prefetch(top_ + begin, column, end - begin, columns);
       for (int64_t q = 0; q < length; q += kernel_.chain) {
         const int64_t pairs = (std::min(kernel_.chain, length - q) + 1) / 2;
         kernel_.multiply(pairs, end - begin, columns, rows_of_a(i, first, q),

@@ -45,11 +45,26 @@ class Bf16Sums {
   /// to the next multiple of 16 can be read.
   virtual void take(int64_t row, int64_t column, int64_t rows, int64_t columns, float* sums,
                     int64_t step) const = 0;
+  /// Called before the last chains of such a part are computed, which takes longer than memory
+  /// needs to answer: may ask for the cache lines that take() will read or write.
+  virtual void prefetch(int64_t /*row*/, int64_t /*column*/, int64_t /*rows*/,
+                        int64_t /*columns*/) const {}
 
  protected:
   ~Bf16Sums() = default;
 };
 inline constexpr int64_t kBf16Columns = 32;
+
+/// Asks for the cache lines of a part's rows, which begin at `first` and lie `step` elements apart.
+/// (g++ leaves out a call of a function that only prefetches, so there is none.)
+template <class T>
+[[gnu::always_inline]] inline void prefetch_part(const T* first, int64_t step, int64_t rows,
+                                                 int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; j += kLine) __builtin_prefetch(first + i * step + j, 0, 2);
+  }
+}
 
 /// Calls body(j) for the columns of a part's row; a whole row has a length that the compiler knows.
 template <class Body>

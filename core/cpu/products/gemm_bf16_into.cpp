@@ -21,6 +21,9 @@ class IntoFloats final : public Bf16Sums {
       }
     }
   }
+  void prefetch(int64_t row, int64_t column, int64_t rows, int64_t columns) const override {
+    prefetch_part(c_ + row * c_rs_ + column, c_rs_, rows, columns);
+  }
 
  private:
   float* c_;
@@ -38,6 +41,9 @@ class IntoHalves final : public Bf16Sums {
       const float* const from = sums + i * step;
       each_column(columns, [=](int64_t j) { to[j] = BFloat16(from[j]); });
     }
+  }
+  void prefetch(int64_t row, int64_t column, int64_t rows, int64_t columns) const override {
+    prefetch_part(c_ + row * c_rs_ + column, c_rs_, rows, columns);
   }
 
  private:

@@ -44,6 +44,11 @@ class IntoLinear final : public Bf16Sums {
       each_column(columns, [=](int64_t j) { out[j] = BFloat16(f(from[j])); });
     }
   }
+  void prefetch(int64_t row, int64_t column, int64_t rows, int64_t columns) const override {
+    const int64_t at = row * n_ + column;
+    if (z_ != nullptr) prefetch_part(z_ + at, n_, rows, columns);
+    prefetch_part(out_ + at, n_, rows, columns);
+  }
 
  private:
   const float* bias_;
@@ -71,6 +76,11 @@ class IntoGradient final : public Bf16Sums {
       for (int64_t j = 0; j < kBf16Columns; ++j) g[j] = f(g[j], x[j]);
       each_column(columns, [&](int64_t j) { out[j] = BFloat16(g[j]); });
     }
+  }
+  void prefetch(int64_t row, int64_t column, int64_t rows, int64_t columns) const override {
+    const int64_t at = row * n_ + column;
+    prefetch_part(u_ + at, n_, rows, columns);
+    prefetch_part(out_ + at, n_, rows, columns);
   }
 
  private:
