@@ -97,6 +97,23 @@ TEST_CASE("operations that PyTorch wants of one dtype promote") {
   CHECK(isclose(half, tensor({1, 2})).to_vector<bool>() == Bools{true, false});
 }
 
+TEST_CASE("fractional factors of integers are refused") {
+  const Tensor v = tensor({1, 2}), m = ones({2, 2}, kInt64), b = ones({1, 2, 2}, kInt64);
+  const AddProduct half{.beta = 0.5}, twice{.beta = 2.0, .alpha = 3.0};
+  CHECK_THROWS_WITH(addmm(m, m, m, half), ContainsSubstring("addmm: beta 0.5 of int64 must be"));
+  CHECK_THROWS_WITH(addmv(v, m, v, {.alpha = 2.5}), ContainsSubstring("addmv: alpha 2.5"));
+  CHECK_THROWS_WITH(addr(m, v, v, half), ContainsSubstring("whole number"));
+  CHECK_THROWS_WITH(baddbmm(b, b, b, half), ContainsSubstring("whole number"));
+  CHECK_THROWS_WITH(addbmm(m, b, b, half), ContainsSubstring("whole number"));
+  CHECK_THROWS_WITH(index_add(v, 0, tensor({0, 1}), v, 0.5),
+                    ContainsSubstring("index_add: alpha 0.5"));
+  CHECK_THROWS_WITH(index_add(v, 0, tensor({0, 1}), v, kInf), ContainsSubstring("alpha inf"));
+  CHECK(addmv(v, m, v, twice).to_vector<double>() == Values{11, 13});
+  CHECK(index_add(v, 0, tensor({0, 1}), v, 2.0).to_vector<double>() == Values{3, 6});
+  const Tensor both = tensor({true, true});
+  CHECK(index_add(both, 0, tensor({0, 1}), both, 255.0).to_vector<bool>() == Bools{true, true});
+}
+
 TEST_CASE("index_put wants values of the array's dtype") {
   CHECK_THROWS_WITH(index_put(zeros({2}), {tensor({0})}, tensor({1})),
                     ContainsSubstring("convert with to()"));

@@ -2,6 +2,7 @@
 // so all of them can be differentiated any number of times.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/math/factor.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
@@ -109,8 +110,8 @@ struct IndexZeros : Op {
 struct IndexAdd : Op {
   static constexpr unsigned kSaveInputs = 0b10;
   int dim;
-  double alpha;
-  IndexAdd(int d, double a) : dim(d), alpha(a) {}
+  Scalar alpha;
+  IndexAdd(int d, const Scalar& a) : dim(d), alpha(a) {}
   const char* name() const override { return "index_add"; }
   Array forward(const Array& x, const Array& index, const Array& src) {
     return core::index_add(x, dim, index, src, alpha);
@@ -275,7 +276,9 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                  double alpha) {
   detail::check_defined("index_add", {{"x", x}, {"index", index}, {"src", src}});
-  return record(IndexAdd(normalize_dim("index_add", dim, x.ndim()), alpha), x, index, src);
+  detail::check_factor("index_add", "alpha", alpha, x.dtype());
+  return record(IndexAdd(normalize_dim("index_add", dim, x.ndim()), cut_to(alpha, x.dtype())), x,
+                index, src);
 }
 
 Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {

@@ -6,6 +6,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/math/factor.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/product_ops.h>
 #include <hero/autograd/shape_ops.h>
@@ -21,8 +22,8 @@ Tensor with_summand(const char* op, const Tensor& input, const Tensor& a, const 
   check(input.dtype() == a.dtype() && a.dtype() == b.dtype(), op,
         ": dtypes differ: ", input.dtype(), ", ", a.dtype(), " and ", b.dtype(),
         "; convert with to()");
-  check(is_floating(a.dtype()) || !(o.beta.is_floating() || o.alpha.is_floating()), op,
-        ": beta and alpha of integers must be integers");
+  detail::check_factor(op, "beta", o.beta, a.dtype());
+  detail::check_factor(op, "alpha", o.alpha, a.dtype());
   if (detail::any_half(a)) {
     return detail::in_float32(op, {input, a, b}, [=](const auto& in) {
       return with_summand(op, in[0], in[1], in[2], o, product);
@@ -33,9 +34,10 @@ Tensor with_summand(const char* op, const Tensor& input, const Tensor& a, const 
         ": input of shape ", input.shape(), " does not fit the product's ", found.shape());
   // Sums and multiples of small integers and bools are wider than these.
   const DType dtype = a.dtype();
-  const Tensor scaled = o.alpha.real() == 1.0 ? found : found * o.alpha;
-  if (o.beta.real() == 0.0) return scaled.to(dtype);
-  return (scaled + (o.beta.real() == 1.0 ? input : input * o.beta)).to(dtype);
+  const Scalar beta = cut_to(o.beta, dtype), alpha = cut_to(o.alpha, dtype);
+  const Tensor scaled = alpha.real() == 1.0 ? found : found * alpha;
+  if (beta.real() == 0.0) return scaled.to(dtype);
+  return (scaled + (beta.real() == 1.0 ? input : input * beta)).to(dtype);
 }
 
 void check_rank(const char* op, const Tensor& x, int ndim) {

@@ -1,0 +1,18 @@
+#pragma once
+// Factors of integers: addmm's beta and alpha, index_add's alpha.
+#include <cmath>
+
+#include <hero/core/error.h>
+#include <hero/core/promotion.h>
+
+namespace hero::detail {
+
+/// Refuses a factor of integers that is not a whole number: its fraction would be cut off without a
+/// word. A whole number may be given as a floating one.
+inline void check_factor(const char* op, const char* name, const Scalar& factor, DType dtype) {
+  if (is_floating(dtype) || !factor.is_floating()) return;
+  check(fits(factor, kInt64) && std::trunc(factor.real()) == factor.real(), op, ": ", name, " ",
+        factor, " of ", dtype, " must be a whole number; convert the tensors with to()");
+}
+
+}  // namespace hero::detail
