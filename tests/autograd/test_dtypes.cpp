@@ -175,10 +175,31 @@ TEST_CASE("numbers that a dtype does not hold are refused, not wrapped") {
   CHECK_THROWS_WITH(where(tensor({true}), bytes({1}), 300), ContainsSubstring("fit uint8"));
   CHECK_THROWS_WITH(where(tensor({true}), -256, bytes({1})), ContainsSubstring("fit uint8"));
   CHECK_THROWS_WITH(pad(bytes({1}), {1, 1}, PadMode::constant, 300), ContainsSubstring("uint8"));
+  CHECK_THROWS_WITH(scatter(bytes({1}), 0, tensor({0}), 300), ContainsSubstring("scatter: 300"));
   check_is(full({2}, -5, {.dtype = kUInt8}), kUInt8, {251, 251});
   check_is(full({2}, 2.7, {.dtype = kInt64}), kInt64, {2, 2});
   check_is(full({2}, kInf, {.dtype = kFloat16}), kFloat16, {kInf, kInf});
   check_is(tensor({1}).fill_(2.7), kInt64, {2});
+}
+
+TEST_CASE("a number in front of a tensor or beside one has all its digits") {
+  const Tensor x = tensor({0.03, 7.0}, {.dtype = kFloat64});
+  check_is(remainder(0.1, x), kFloat64, {std::fmod(0.1, 0.03), 0.1});
+  check_is(300 % bytes({7, 200}), kUInt8, {2, 44});
+  check_is(remainder(0.5, tensor({1, 2})), kFloat32, {0.5, 0.5});
+  check_is(copysign(ints({1, -2}), -1e300), kFloat32, {-1, -2});
+  check_is(xlogy(tensor({0.0, 1.0}), 1e300), kFloat32, {0, kInf});
+  check_is(searchsorted(tensor({1, 2, 3}), 2.5), kInt64, {2});
+  check_is(searchsorted(bytes({1, 2, 3}), -1), kInt64, {0});
+  check_is(searchsorted(bytes({1, 2, 3}), 300), kInt64, {3});
+}
+
+TEST_CASE("clamp refuses a bound of floats that would make all of them infinite") {
+  const Tensor x = tensor({-1.0, 2.0}, {.dtype = kFloat16});
+  CHECK_THROWS_WITH(clamp(x, 1e5, {}), ContainsSubstring("lower bound 100000 is above all"));
+  CHECK_THROWS_WITH(x.clone().clamp_({}, -1e5), ContainsSubstring("is below all float16"));
+  check_is(clamp(x, -1e5, 1e5), kFloat16, {-1, 2});
+  check_is(clamp(x, {}, -kInf), kFloat16, {-kInf, -kInf});
 }
 
 TEST_CASE("a number alone makes a tensor of its kind") {

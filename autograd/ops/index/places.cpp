@@ -5,6 +5,7 @@
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/backend.h>
+#include <hero/core/promotion.h>
 
 namespace hero {
 
@@ -117,6 +118,7 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
   detail::check_defined("scatter", {{"x", x}, {"index", index}});
+  check(fits(value, x.dtype()), "scatter: ", value, " does not fit ", x.dtype());
   const Tensor src = full(index.shape(), value, {.dtype = x.dtype(), .device = x.device()});
   return scatter(x, dim, index, src);
 }

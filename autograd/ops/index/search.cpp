@@ -7,6 +7,7 @@
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/math/number.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/functions/indexing.h>
@@ -135,7 +136,10 @@ Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& opt
   detail::check_defined("searchsorted", {{"sorted", sorted}});
   check(sorted.ndim() == 1, "searchsorted: one number needs sorted numbers of one dimension: got ",
         sorted.shape());
-  return searchsorted(sorted, full({}, value, {.dtype = sorted.dtype(), .device = sorted.device()}),
+  // 2.5 lies between integers, and -1 and 300 outside of all bytes.
+  const DType common = promote(sorted.dtype(), value),
+              dtype = is_floating(common) ? common : kInt64;
+  return searchsorted(sorted.to(dtype), detail::number_of_dtype(value, dtype, sorted.device()),
                       options);
 }
 

@@ -2,6 +2,7 @@
 
 #include <hero/autograd/ops/math/clamp.h>
 #include <hero/core/error.h>
+#include <hero/core/promotion.h>
 
 namespace hero::detail {
 
@@ -11,6 +12,13 @@ Bounds clamp_bounds(const char* op, DType dtype, std::optional<Scalar> low,
   const DType result = promote(promote(dtype, low.value_or(false)), high.value_or(false));
   if (is_floating(result)) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    // A bound that the dtype does not hold and that everything crosses would make all infinite.
+    const auto crossed = [&](const std::optional<Scalar>& bound, double sign) {
+      return bound && bound->real() * sign > 0.0 && !fits(*bound, result);
+    };
+    check(!crossed(low, 1.0), op, ": the lower bound ", low.value_or(0), " is above all ", result);
+    check(!crossed(high, -1.0), op, ": the upper bound ", high.value_or(0), " is below all ",
+          result);
     return {low.value_or(-kInfinity), high.value_or(kInfinity)};
   }
   int64_t lowest = 0, highest = 1;  // of bool

@@ -8,6 +8,7 @@
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
+#include <hero/autograd/ops/math/number.h>
 
 namespace hero {
 
@@ -98,10 +99,10 @@ struct Copysign : Map<k::Copysign, Save::input> {
   }
 };
 
-// Numbers beside arrays, as an array of none of the dimensions.
-Tensor number_beside(const Tensor& x, Scalar number) {
+// Of functions of floats.
+Tensor float_beside(const Tensor& x, Scalar number) {
   const DType dtype = promote(x.dtype(), number);
-  return full({}, number, {.dtype = is_floating(dtype) ? dtype : kFloat32, .device = x.device()});
+  return detail::number_of_dtype(number, is_floating(dtype) ? dtype : kFloat32, x.device());
 }
 
 // log(x / (1 - x)), whose derivative is infinite at 0 and 1.
@@ -176,11 +177,11 @@ Tensor xlogy(const Tensor& x, const Tensor& y) {
 }
 Tensor xlogy(const Tensor& x, Scalar y) {
   detail::check_defined("xlogy", {{"x", x}});
-  return xlogy(x, number_beside(x, y));
+  return xlogy(x, float_beside(x, y));
 }
 Tensor xlogy(Scalar x, const Tensor& y) {
   detail::check_defined("xlogy", {{"y", y}});
-  return xlogy(number_beside(y, x), y);
+  return xlogy(float_beside(y, x), y);
 }
 Tensor hypot(const Tensor& a, const Tensor& b) { return record(Hypot{}, a, b); }
 Tensor copysign(const Tensor& a, const Tensor& b) {
@@ -189,7 +190,7 @@ Tensor copysign(const Tensor& a, const Tensor& b) {
 }
 Tensor copysign(const Tensor& a, Scalar b) {
   detail::check_defined("copysign", {{"a", a}});
-  return copysign(a, number_beside(a, b));
+  return copysign(a, float_beside(a, b));
 }
 Tensor deg2rad(const Tensor& x) { return x * (std::numbers::pi / 180.0); }
 Tensor rad2deg(const Tensor& x) { return x * (180.0 / std::numbers::pi); }

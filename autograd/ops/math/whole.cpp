@@ -5,6 +5,7 @@
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
+#include <hero/autograd/ops/math/number.h>
 #include <hero/core/promotion.h>
 
 namespace hero {
@@ -126,7 +127,8 @@ Tensor div(const Tensor& a, Scalar b, Rounding rounding) {
 Tensor fmod(const Tensor& a, const Tensor& b) { return record(Fmod{}, a, b); }
 Tensor fmod(const Tensor& a, Scalar b) { return record(FmodNumber(b), a); }
 Tensor remainder(Scalar a, const Tensor& b) {
-  return remainder(full({}, a, {.device = b.device()}), b);
+  detail::check_defined("remainder", {{"b", b}});
+  return remainder(detail::number_of_dtype(a, promote(b.dtype(), a), b.device()), b);
 }
 
 Tensor bitwise_and(const Tensor& a, const Tensor& b) { return bits_of_two<k::BitwiseAnd>(a, b); }
