@@ -1,4 +1,5 @@
 // Distances of rows, powers and exponentials of matrices.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -42,8 +43,24 @@ Tensor exponential_series(const Tensor& a) {
     const double* c = inverse_factorial + k;
     return one * c[0] + a * c[1] + a2 * c[2] + a3 * c[3];
   };
-  Tensor result = one * inverse_factorial[16];
-  for (int k = 12; k >= 0; k -= 4) result = block(k) + matmul(a4, result);
+  Tensor result = block(12) + a4 * inverse_factorial[16];
+  for (int k = 8; k >= 0; k -= 4) result = block(k) + matmul(a4, result);
+  return result;
+}
+
+// How often to halve each matrix: until its 1-norm is one at which the series is the exponential of
+// a matrix that differs by rounding alone (Al-Mohy and Higham, SIAM J. Sci. Comput. 33, 2011). Once
+// more, and the squarings after it would double all errors.
+std::vector<int> halvings(const Tensor& a) {
+  if (a.device().type == DeviceType::meta) return {0};
+  const double reach = a.dtype() == kFloat64 ? 0.7802 : 2.478;
+  std::vector<int> result;
+  for (const double norm : amax(sum(abs(a.detach()), {-2}), {-1}).to_vector<double>()) {
+    check(std::isfinite(norm), "matrix_exp: a matrix has elements that are not finite");
+    int count = 0;
+    while (std::ldexp(reach, count) < norm) ++count;
+    result.push_back(count);
+  }
   return result;
 }
 
@@ -92,14 +109,22 @@ Tensor matrix_exp(const Tensor& a) {
     return detail::in_float32("matrix_exp", {a}, [](const auto& in) { return matrix_exp(in[0]); });
   }
   if (a.numel() == 0) return clone(a);
-  int squarings = 0;
-  if (a.device().type != DeviceType::meta) {
-    const double largest = max(sum(abs(a.detach()), {-2})).item();
-    check(std::isfinite(largest), "matrix_exp: a matrix has elements that are not finite");
-    squarings = std::max(0, static_cast<int>(std::ceil(std::log2(std::max(largest, 0.25)))) + 1);
+  const std::vector<int> counts = halvings(a);
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  Tensor factor, squarings;  // of each matrix, where they differ
+  if (*least != *most) {
+    Shape batch = a.shape();
+    batch[a.ndim() - 1] = batch[a.ndim() - 2] = 1;
+    std::vector<double> factors;
+    for (int count : counts) factors.push_back(std::ldexp(1.0, -count));
+    factor = reshape(tensor(factors, {.dtype = a.dtype(), .device = a.device()}), batch);
+    squarings = reshape(tensor(counts, {.device = a.device()}), batch);
   }
-  Tensor result = exponential_series(a * std::ldexp(1.0, -squarings));
-  for (int i = 0; i < squarings; ++i) result = matmul(result, result);
+  Tensor result = exponential_series(factor.defined() ? a * factor : a * std::ldexp(1.0, -*most));
+  for (int i = 0; i < *most; ++i) {
+    const Tensor squared = matmul(result, result);
+    result = i < *least ? squared : where(squarings > i, squared, result);
+  }
   return result;
 }
 

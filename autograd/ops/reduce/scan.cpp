@@ -14,6 +14,7 @@ namespace hero {
 
 namespace {
 
+namespace k = core::kernels;
 using core::Direction;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -66,9 +67,9 @@ struct Cumprod : Op {
   }
 };
 
-// y[j] = log(exp(x[0]) + ... + exp(x[j])), in rounds like those of recurrence(). dL/dx[i] =
-// exp(x[i] - y[i]) r[i], where r[i], the sum over j >= i of g[j] exp(y[i] - y[j]), is a recurrence
-// whose factors are at most 1.
+// y[j] = log(exp(x[0]) + ... + exp(x[j])). Of float32 it is computed in double: sums on the way may
+// be far from 0 where one of them is near it. dL/dx[i] = exp(x[i] - y[i]) r[i], where r[i], the sum
+// over j >= i of g[j] exp(y[i] - y[j]), is a recurrence whose factors are at most 1.
 struct LogCumSumExp : Op {
   static constexpr unsigned kSaveInputs = 1;
   static constexpr unsigned kSaveOutputs = 1;
@@ -77,14 +78,10 @@ struct LogCumSumExp : Op {
   const char* name() const override { return "logcumsumexp"; }
   Array forward(const Array& x) {
     if (x.ndim() == 0) return x.clone();
-    Array y = x.clone();
-    for (int64_t reach = 1; reach < x.size(dim); reach *= 2) {
-      const Array own = y.slice(dim, reach, y.size(dim));
-      const Array before = y.slice(dim, 0, y.size(dim) - reach);
-      const Array both = core::map<core::kernels::LogAddExp>(own, before);
-      core::backend(x.device()).copy(both, own);
-    }
-    return y;
+    const Array wide = x.dtype() == kFloat32 ? x.to(kFloat64) : x;
+    // A GPU need not wait for the answer which lines are near.
+    const bool asks = x.device().type == DeviceType::cpu && x.numel() > 0;
+    return (asks ? by_line(wide) : in_rounds(wide)).to(x.dtype());
   }
   Grads backward(const Tensor& g) override {
     if (input_shape(0).numel() == 0 || input_shape(0).empty()) return {g};
@@ -93,6 +90,31 @@ struct LogCumSumExp : Op {
   }
 
  private:
+  // One sum of exponentials, none of which is above 1, for lines in which none underflows in
+  // double; the others, and those of NaN and infinities, in rounds.
+  Array by_line(const Array& x) const {
+    const auto limit = [&](core::ReduceKind kind) {
+      return core::reduce(kind, x, {dim}, core::KeepDims::yes);
+    };
+    const Array most = limit(core::ReduceKind::max);
+    const Array near =
+        core::map<k::Less>(core::map<k::Sub>(most, limit(core::ReduceKind::min)), Scalar(600.0));
+    const Array terms = core::map<k::Exp>(core::map<k::Sub>(x, most));
+    const Array sums = core::cumulative(core::ScanOp::sum, Direction::forward, terms, dim);
+    const Array y = core::map<k::Add>(core::map<k::Log>(sums), most);
+    const bool all = core::reduce(core::ReduceKind::min, near.to(kInt32)).item<int64_t>() == 1;
+    return all ? y : core::map<k::Where>(near, y, in_rounds(x));
+  }
+  // Rounds like those of recurrence().
+  Array in_rounds(const Array& x) const {
+    Array y = x.clone();
+    for (int64_t reach = 1; reach < x.size(dim); reach *= 2) {
+      const Array own = y.slice(dim, reach, y.size(dim));
+      const Array before = y.slice(dim, 0, y.size(dim) - reach);
+      core::backend(x.device()).copy(core::map<k::LogAddExp>(own, before), own);
+    }
+    return y;
+  }
   // exp(part - whole) of logarithms, 0 where the part is nothing.
   static Tensor share(const Tensor& part, const Tensor& whole) {
     const Tensor nothing = part == -kInfinite;

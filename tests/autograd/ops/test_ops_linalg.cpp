@@ -135,3 +135,30 @@ TEST_CASE("complete decompositions add orthonormal directions without derivative
     }
   }
 }
+
+TEST_CASE("matrix_exp halves each matrix as often as it needs, and no more") {
+  const auto error = [](const Tensor& a) {
+    const Tensor exact = matrix_exp(a.to(kFloat64));
+    return (max(abs(matrix_exp(a).to(kFloat64) - exact)) / max(abs(exact))).item<double>();
+  };
+  constexpr double kEpsilon = 0x1p-23;
+  CHECK(error(tensor({{10.0}})) < 2 * kEpsilon);
+  CHECK(error(tensor({{-49.0, 24.0}, {-64.0, 31.0}})) < 300 * kEpsilon);
+  // Beside a matrix whose exponential takes nine squarings: they would turn 2^-24 into 2^-15.
+  const Tensor small = tensor({{0.5, 0.25}, {-0.125, 0.75}});
+  const Tensor both = matrix_exp(stack({small, small * 1000.0 - eye(2) * 900.0}));
+  CHECK(max(abs(both[0] - matrix_exp(small))).item() < 2 * kEpsilon);
+  CHECK(gradcheck([](const auto& in) { return matrix_exp(in[0]); },
+                  {stack({small, small * 8.0}).to(kFloat64).detach().requires_grad_()}));
+}
+
+TEST_CASE("logcumsumexp near 0 has the digits of its terms") {
+  const Tensor x = full({64}, -std::log(64.0));
+  const double exact = std::log(64.0) + x[0].item<double>();
+  CHECK(std::abs(logcumsumexp(x, 0)[63].item<double>() - exact) < 1e-6 * std::abs(exact));
+  // Beside a line of numbers whose exponentials no double holds next to one another.
+  const Tensor far = tensor({-3e4, -3e4, 0.0, 2e3}), near = tensor({0.5, 1.0, -2.0, 0.0});
+  const Tensor both = logcumsumexp(stack({far, near}), 1);
+  CHECK(allclose(both[0], tensor({-3e4, -3e4 + std::log(2.0), 0.0, 2e3})));
+  CHECK(equal(both[1], logcumsumexp(near, 0)));
+}
