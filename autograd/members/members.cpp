@@ -1,5 +1,6 @@
 // Tensor's members and operators that only forward to the functions of ops.h and nn_ops.h.
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/defined.h>
 
 namespace hero {
 
@@ -178,7 +179,10 @@ Tensor Tensor::permute(const Dims& dims) const { return hero::permute(*this, dim
 Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
   return hero::transpose(*this, dim0, dim1);
 }
-Tensor Tensor::t() const { return ndim() < 2 ? *this : hero::transpose(*this, -2, -1); }
+Tensor Tensor::t() const {
+  detail::check_defined("t", {{"x", *this}});
+  return ndim() < 2 ? *this : hero::transpose(*this, -2, -1);
+}
 Tensor Tensor::expand(const Shape& shape) const { return hero::expand(*this, shape); }
 Tensor Tensor::squeeze() const { return hero::squeeze(*this); }
 Tensor Tensor::squeeze(int64_t dim) const { return hero::squeeze(*this, dim); }

@@ -198,8 +198,10 @@ Axis axis_of(const Tensor& x, const InterpolateOptions& o, int i) {
     axis.out = static_cast<int64_t>(size);
     if (!o.recompute_scale_factor) axis.given_scale = factor;
   }
-  check(axis.in > 0 && axis.out > 0, "interpolate: sizes must be positive: ", axis.in, " to ",
-        axis.out, " of shape ", x.shape());
+  const bool may_be_empty = o.mode == Interpolation::area;  // as adaptive_avg_pool2d's
+  check(axis.in > 0 && axis.out >= (may_be_empty ? 0 : 1),
+        "interpolate: sizes must be positive: ", axis.in, " to ", axis.out, " of shape ",
+        x.shape());
   return axis;
 }
 

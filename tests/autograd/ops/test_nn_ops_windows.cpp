@@ -253,6 +253,11 @@ TEST_CASE("adaptive pools to a size of 0 give nothing, with zeros as the gradien
   CHECK(adaptive_max_pool3d(unsqueeze(x, 0), {1, 0, 2}).shape() == Shape{1, 2, 1, 0, 2});
   (adaptive_avg_pool2d(x, {0, 2}).sum() + adaptive_max_pool2d(x, {3, 0}).sum()).backward();
   CHECK(equal(x.grad(), zeros_like(x)));
+  const InterpolateOptions no_columns{.size = {2, 0}, .mode = Interpolation::area};
+  const Tensor none = interpolate(x, no_columns);
+  CHECK(none.shape() == Shape{2, 3, 2, 0});
+  CHECK(equal(grad(none.sum(), x), zeros_like(x)));
+  CHECK_THROWS_WITH(interpolate(x, {.size = {2, 0}}), ContainsSubstring("must be positive"));
   CHECK_THROWS_WITH(adaptive_avg_pool2d(x, -2),
                     ContainsSubstring("output_size must not be negative"));
   CHECK_THROWS_WITH(adaptive_max_pool2d(zeros({2, 3, 0, 4}), 2),

@@ -13,6 +13,7 @@ TEST_CASE("an undefined argument is named together with the operation") {
   CHECK_THROWS_WITH(index(x, {at, none}), says("index: tensor 1 of the list"));
   CHECK_THROWS_WITH(index_put(x, {none}, x), says("index_put: tensor 0 of the list"));
   CHECK_THROWS_WITH(x[none], says("index: an index"));
+  CHECK_THROWS_WITH(none.t(), says("t: x"));
   CHECK_THROWS_WITH(x({Slice(), none}), says("index: an index"));
   CHECK_THROWS_WITH(masked_select(x, none), says("masked_select: mask"));
   CHECK_THROWS_WITH(gather(x, 0, none), says("gather: index"));
