@@ -117,8 +117,10 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
     check_volume(kName, volume, weight);
     const auto [stride, padding, extra, dilation, groups] = options;
     check_depth(kName, stride[0], padding[0], dilation[0], groups);
-    check(extra[0] >= 0 && (extra[0] < stride[0] || extra[0] < dilation[0]), kName,
-          ": output_padding ", extra[0], " must be smaller than stride or dilation");
+    for (size_t i = 0; i < 3; ++i) {
+      check(extra[i] >= 0 && (extra[i] < stride[i] || extra[i] < dilation[i]), kName,
+            ": output_padding ", extra[i], " must be smaller than stride or dilation");
+    }
     check(volume.size(1) == weight.size(0), kName, ": x ", volume.shape(), " does not fit weight ",
           weight.shape(), "; weight is [C, O / groups, KD, KH, KW]");
     const int64_t taps = weight.size(2), depth = volume.size(2), batch = volume.size(0);

@@ -251,7 +251,8 @@ void finish_group(const HalfEnd& end, int64_t first_row, int64_t rows, int64_t c
 // Calls body(image, group, padded planes) for all groups of all images.
 template <class T, class Body>
 void each_padded_group(const Convolution& padded, int64_t work, const Body& body) {
-  parallel_for(padded.images * padded.groups, std::max<int64_t>(1, 4 * kGrain / work),
+  parallel_for(padded.images * padded.groups,
+               std::max<int64_t>(1, 4 * kGrain / std::max<int64_t>(1, work)),
                [&](int64_t begin, int64_t end) {
                  const PaddedGroups<T> room(padded, end - begin);
                  for (int64_t first = begin; first < end; first += room.count()) {

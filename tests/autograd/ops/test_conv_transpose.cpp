@@ -8,6 +8,7 @@
 #include <hero/autograd/nn_ops.h>
 
 using namespace hero;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -188,4 +189,25 @@ TEST_CASE("a transposed convolution that is cut off altogether is empty, with ze
   CHECK(conv_transpose3d(volume, cubes, {}, {.padding = {1, 2, 2}}).shape() ==
         Shape{1, 1, 2, 0, 0});
   CHECK_THROWS_AS(conv_transpose1d(x, w, {}, {.padding = 3}), Error);
+}
+
+TEST_CASE(
+    "a transposed convolution in groups of fewer taps than its stride has places is computed") {
+  // Two taps, of which a stride of 3 leaves one place: less than one product a place.
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kFloat16}) {
+    const TensorOptions leaf{.dtype = dtype, .requires_grad = true};
+    const Tensor x = tensor({2.0, 3.0}, {.dtype = dtype}).reshape({1, 2, 1}).requires_grad_();
+    const Tensor w = tensor({5.0, 7.0, 11.0, 13.0}, {.dtype = dtype}).reshape({2, 1, 2});
+    const ConvTranspose1dOptions options{
+        .stride = 3, .padding = 1, .output_padding = 1, .groups = 2};
+    const Tensor y = conv_transpose1d(x, w, {}, options);
+    CHECK(y.to_vector<double>() == Values{14, 39});
+    CHECK(grad(sum(y), x).to_vector<double>() == Values{7, 13});
+    const ConvTranspose2dOptions squares{.stride = {3, 3}, .padding = {1, 1}, .groups = 2};
+    const Tensor image = ones({1, 2, 1, 1}, leaf), taps = ones({2, 1, 3, 3}, leaf);
+    CHECK(conv_transpose2d(image, taps, {}, squares).to_vector<double>() == Values{1, 1});
+  }
+  const Tensor volume = ones({1, 1, 2, 2, 2}), cube = ones({1, 1, 1, 1, 1});
+  CHECK_THROWS_WITH(conv_transpose3d(volume, cube, {}, {.output_padding = {0, 0, 1}}),
+                    ContainsSubstring("conv_transpose3d: output_padding 1"));
 }
