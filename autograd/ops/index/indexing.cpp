@@ -208,11 +208,22 @@ Tensor as_line(const Tensor& x) { return reshape(x, {x.numel()}); }
 Tensor at_least_line(const Tensor& x) { return x.ndim() > 0 ? x : as_line(x); }
 
 // Numbers stand beside lines, and an index without elements beside anything, as in PyTorch.
+// Whether an index without elements could be one of elements: then src, of which nothing is taken,
+// keeps its place in the graph, with a gradient of zeros.
+bool keeps_source(const Tensor& x, int axis, const Tensor& index, const Tensor& src) {
+  bool keeps = src.requires_grad() && index.ndim() == x.ndim() && src.ndim() == x.ndim() &&
+               (index.dtype() == kInt64 || index.dtype() == kInt32);
+  for (int i = 0; keeps && i < x.ndim(); ++i) {
+    keeps = index.size(i) <= src.size(i) && (i == axis || index.size(i) <= x.size(i));
+  }
+  return keeps;
+}
+
 Tensor scattered(ScatterMode mode, const Tensor& x, int64_t dim, const Tensor& index,
                  const Tensor& src) {
   const char* op = mode == ScatterMode::add ? "scatter_add" : "scatter";
   const int axis = normalize_dim(op, dim, x.ndim());
-  if (index.numel() == 0) return clone(x);
+  if (index.numel() == 0 && !keeps_source(x, axis, index, src)) return clone(x);
   if (x.ndim() > 0 && index.ndim() > 0 && src.ndim() > 0) {
     return record(Scatter(mode, axis), x, index, src);
   }

@@ -122,7 +122,7 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
         "; convert with to()");
   check(index.dtype() == kInt64 || index.dtype() == kInt32, kName, ": the index is ", index.dtype(),
         "; it must be int64 or int32");
-  if (index.numel() == 0) return clone(x);
+  if (index.numel() == 0) return scatter_add(x, dim, index, src);
   const bool rounds = reduce == ScatterReduce::mean || reduce == ScatterReduce::prod;
   if (rounds && detail::any_half(x)) {
     return detail::in_float32(kName, {x, index, src}, [=](const auto& in) {

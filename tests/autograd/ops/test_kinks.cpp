@@ -216,3 +216,20 @@ TEST_CASE("the nearest pixel of float64 is found in float64, where float32 round
   CHECK(at(kFloat64, 111) == 30.0);
   CHECK(at(kFloat32, 111) == 29.0);
 }
+
+TEST_CASE("bags without any row are zeros that keep the table's gradient") {
+  for (const BagMode mode : {BagMode::sum, BagMode::mean, BagMode::max}) {
+    const Tensor weight = ones({3, 2}, {.requires_grad = true});
+    const Tensor none = zeros({0}, kInt64), bags = zeros({2}, kInt64);
+    const Tensor y = embedding_bag(weight, none, {.offsets = bags, .mode = mode});
+    CHECK(equal(y, zeros({2, 2})));
+    CHECK(equal(grad(sum(y), weight), zeros({3, 2})));
+  }
+  const Tensor x = ones({2}), src = ones({3}, {.requires_grad = true});
+  const Tensor nowhere = zeros({0}, kInt32);
+  for (const Tensor& y : {scatter_reduce(x, 0, nowhere, src, ScatterReduce::prod),
+                          scatter_add(x, 0, nowhere, src), scatter(x, 0, nowhere, src)}) {
+    CHECK(equal(y, x));
+    CHECK(equal(grad(sum(y), src), zeros({3})));
+  }
+}
