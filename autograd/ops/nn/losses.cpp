@@ -127,8 +127,7 @@ Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_
     case KlReduction::batchmean:
       break;
   }
-  check(x.ndim() > 0, "kl_div: batchmean needs a batch dimension: got a scalar");
-  return sum(loss) / x.size(0);
+  return x.ndim() > 0 ? sum(loss) / x.size(0) : loss;  // a number is a batch of one
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {

@@ -91,6 +91,10 @@ void detail::check_floating(const char* op, const Tensor& x) {
   check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
 }
 
+void detail::check_eps(const char* op, double eps) {
+  check(eps >= 0.0, op, ": eps must not be negative: ", eps);
+}
+
 void detail::check_parameter(const char* op, const char* what, const Tensor& parameter,
                              const Shape& expected) {
   if (!parameter.defined()) return;
@@ -106,6 +110,7 @@ Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight, con
   }
   constexpr auto kName = "group_norm";
   check_floating(kName, x);
+  detail::check_eps(kName, eps);
   check(x.ndim() >= 2, kName, ": x must be [N, C, ...]: got shape ", x.shape());
   const int64_t channels = x.size(1);
   check(num_groups > 0 && channels % num_groups == 0, kName, ": ", channels,

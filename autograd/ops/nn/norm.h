@@ -31,9 +31,11 @@ class HalfNorms {
   bool before_;
 };
 
-/// \name Throw unless x is floating and a parameter, where there is one, has the shape.
+/// \name Throw unless x is floating, eps no negative number, and a parameter, where there is one,
+/// has the shape.
 /// \{
 void check_floating(const char* op, const Tensor& x);
+void check_eps(const char* op, double eps);
 void check_parameter(const char* op, const char* what, const Tensor& parameter,
                      const Shape& expected);
 /// \}

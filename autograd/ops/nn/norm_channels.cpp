@@ -227,6 +227,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   }
   constexpr auto kName = "batch_norm";
   detail::check_floating(kName, x);
+  detail::check_eps(kName, options.eps);
   check(x.ndim() >= 2, kName, ": x must be [N, C, ...]: got shape ", x.shape());
   const Shape channels{x.size(1)};
   detail::check_parameter(kName, "running_mean", running_mean, channels);

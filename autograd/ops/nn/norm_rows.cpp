@@ -205,6 +205,7 @@ bool fuses(const Tensor& x, const Tensor& residual, const Parameters& p) {
 void check_layer(const char* op, const Tensor& x, const Shape& normalized_shape,
                  const Parameters& p) {
   detail::check_floating(op, x);
+  detail::check_eps(op, p.eps);
   const int lead = x.ndim() - normalized_shape.size();
   check(!normalized_shape.empty() && lead >= 0, op, ": normalized_shape ", normalized_shape,
         " is not a tail of x's shape ", x.shape());
@@ -218,6 +219,7 @@ void check_layer(const char* op, const Tensor& x, const Shape& normalized_shape,
 
 void check_rms(const char* op, const Tensor& x, const Parameters& p) {
   detail::check_floating(op, x);
+  detail::check_eps(op, p.eps);
   check(x.ndim() > 0, op, ": x needs a dimension: got a scalar");
   detail::check_parameter(op, "weight", p.weight, {x.size(-1)});
 }

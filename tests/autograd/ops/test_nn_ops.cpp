@@ -227,3 +227,19 @@ TEST_CASE("rms_norm takes the shape over which it normalises") {
   CHECK_THROWS_WITH(rms_norm(x, {4, 3}), ContainsSubstring("normalized_shape [4, 3] must be"));
   CHECK_THROWS_WITH(rms_norm(x, {2, 3}, one), ContainsSubstring("weight of shape [3]"));
 }
+
+TEST_CASE("kl_div of one number is a batch of one") {
+  const Tensor x = tensor(std::log(0.5)), y = tensor(0.25);
+  CHECK(equal(kl_div(x, y, KlReduction::batchmean), kl_div(x, y, KlReduction::sum)));
+}
+
+TEST_CASE("normalisations refuse an eps that would make a root of negative numbers") {
+  const Tensor x = ones({2, 4}), zero = zeros({4}), one = ones({4});
+  const auto says = [](const std::string& op) { return ContainsSubstring(op + ": eps must not"); };
+  CHECK_THROWS_WITH(layer_norm(x, {4}, {}, {}, -1.0), says("layer_norm"));
+  CHECK_THROWS_WITH(rms_norm(x, {}, -1.0), says("rms_norm"));
+  CHECK_THROWS_WITH(group_norm(x, 2, {}, {}, -1e-5), says("group_norm"));
+  CHECK_THROWS_WITH(batch_norm(x, zero, one, {.eps = -1.0}), says("batch_norm"));
+  CHECK_THROWS_WITH(batch_norm(x, {}, {}, {.training = true, .eps = std::nan("")}),
+                    says("batch_norm"));
+}
