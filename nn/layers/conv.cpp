@@ -41,8 +41,11 @@ const char* name_of(PaddingMode mode) {
   return names[static_cast<int>(mode)];
 }
 
-// Each dimension continued by its other end; widths as pad's.
+// Each dimension continued by its other end; widths as pad's, of which negative ones cut off.
 Tensor wrap(const Tensor& x, const std::vector<int64_t>& widths) {
+  if (std::any_of(widths.begin(), widths.end(), [](int64_t width) { return width < 0; })) {
+    return pad(x, widths, PadMode::circular);
+  }
   Tensor result = x;
   for (size_t i = 0; i < widths.size(); i += 2) {
     const int64_t dim = -1 - static_cast<int64_t>(i / 2), size = x.size(dim);

@@ -198,3 +198,14 @@ TEST_CASE("max pooling names places, from which MaxUnpool puts the values back")
   CHECK_THROWS_WITH(nn::Conv1d(2, 2, 3, {.padding = Pair{1, 2}}),
                     ContainsSubstring("padding of 2 numbers for 1 dimension"));
 }
+
+TEST_CASE("a circular convolution of negative padding reads what is left of a line") {
+  const Tensor x = arange(1.0, 8.0).reshape({1, 1, 7}).requires_grad_();
+  nn::Conv1d conv(
+      1, 1, 1,
+      {.stride = 2, .padding = -1, .bias = false, .padding_mode = nn::PaddingMode::circular});
+  conv.weight.set_data(Array::ones({1, 1, 1}, kFloat32));
+  const Tensor y = conv(x);
+  CHECK(y.to_vector<double>() == std::vector<double>{2, 4, 6});
+  CHECK(grad(sum(y), x).to_vector<double>() == std::vector<double>{0, 1, 0, 1, 0, 1, 0});
+}
