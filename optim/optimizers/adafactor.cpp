@@ -30,9 +30,10 @@ double epsilon_of(DType dtype) {
 
 Tensor rms(const Tensor& x) { return sqrt(mean(square(x))); }
 
-// Moves a state a part of the way.
+// Moves a state a part of the way. lerp() begins at the nearer end: otherwise rounding at the size
+// of the old state would remain of a new one that is far smaller.
 void move(const Tensor& state, const Tensor& to, double part) {
-  state.copy_(state + (to - state) * part);
+  state.copy_(lerp(state, to, part));
 }
 
 }  // namespace

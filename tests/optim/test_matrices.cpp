@@ -207,3 +207,17 @@ TEST_CASE("an average of halves is kept in float32") {
   // 1e-6: three steps of float32
   CHECK(std::fabs(average.to_vector<double>()[0] - (2.0 - std::pow(0.999, 3))) < 1e-6);
 }
+
+TEST_CASE("adafactor forgets a large gradient altogether when the newest one is all that counts") {
+  const Tensor after = ones({2}, {.requires_grad = true});
+  const Tensor alone = ones({2}, {.requires_grad = true});
+  optim::Adafactor forgets({after}, {.beta2_decay = 0.0}), knows_one({alone}, {.beta2_decay = 0.0});
+  after.set_grad(full({2}, 1e3));
+  forgets.step();
+  after.set_data(alone.array().clone());
+  for (const Tensor& p : {after, alone}) p.set_grad(tensor({1e-3f, 2e-3f}));
+  forgets.step();
+  knows_one.step();
+  // 1e6 + (1e-6 - 1e6) is 0 in float32, and both elements would be divided by eps1.
+  CHECK(equal(after, alone));
+}
