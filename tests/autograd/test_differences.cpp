@@ -212,6 +212,30 @@ TEST_CASE("bicubic resampling has its derivative where the sizes stay, too") {
   CHECK_FALSE(equal(slope, ones({1, 1, 3, 3}, kFloat64)));
 }
 
+TEST_CASE("antialiasing does not go together with corners that keep their values") {
+  const Tensor image = arange(6.0).reshape({1, 1, 1, 6});
+  CHECK_THROWS_WITH(interpolate(image, {.size = {1, 3},
+                                        .mode = Interpolation::bilinear,
+                                        .align_corners = true,
+                                        .antialias = true}),
+                    ContainsSubstring("without align_corners"));
+}
+
+TEST_CASE("cosine_similarity has its derivative where lengths are bounded, too") {
+  const TensorOptions leaf{.dtype = kFloat64, .requires_grad = true};
+  const Tensor x = tensor({0.003, -0.004}, leaf), y = tensor({1.0, 2.0}, leaf);
+  const auto similarity = [](const auto& in) { return cosine_similarity(in[0], in[1], 0, 0.01); };
+  CHECK(gradcheck(similarity, {x, y}));
+  const Tensor slope = y / (0.01 * norm(y));
+  CHECK(allclose(grad(similarity(std::vector<Tensor>{x, y}), x), slope));
+}
+
+TEST_CASE("equal rows of a bag share the gradient of its maximum") {
+  const Tensor weight = tensor({{1.0, 2.0}, {1.0, 0.0}}, {.requires_grad = true});
+  const Tensor y = embedding_bag(weight, tensor({{0, 1}}), {.mode = BagMode::max});
+  CHECK(grad(sum(y), weight).to_vector<double>() == Values{0.5, 1, 0.5, 0});
+}
+
 TEST_CASE("margin losses of NaN are NaN") {
   const Tensor x = tensor({{1.0, std::nan(""), 2.0}}, {.dtype = kFloat64});
   CHECK(std::isnan(multi_margin_loss(x, tensor({0})).item()));

@@ -169,3 +169,16 @@ TEST_CASE("schedules say what is wrong with them") {
   Schedule schedule(two.sgd, LinearLR{});
   REQUIRE_THROWS_WITH(schedule.load_state_dict({}), ContainsSubstring("schedule.steps"));
 }
+
+TEST_CASE("curves in a chain give the next one their value as its base") {
+  const CosineAnnealingLR cosine{.t_max = 4, .eta_min = 0.01};
+  const ExponentialLR decay{.gamma = 0.9};
+  const LambdaLR halves{[](int64_t) { return 0.5; }};
+  const ChainedScheduler chain{{cosine, decay, halves}};
+  for (int64_t t = 0; t < 10; ++t) CHECK(chain(0.4, t) == halves(decay(cosine(0.4, t), t), t));
+}
+
+TEST_CASE("a factor that holds for no steps is none") {
+  CHECK(ConstantLR{.factor = 0.5, .total_iters = 0}(0.4, 0) == 0.4);
+  CHECK_THROWS_WITH((LinearLR{.total_iters = 0}(0.4, 0)), ContainsSubstring("total_iters"));
+}
