@@ -42,10 +42,16 @@ struct Fibre::Start {
   void (*run)();
   Side* home;
 
-  // The first words of a fibre: the sanitizer tells where the host thread's stack is.
+  // The first words of a fibre: the sanitizer tells which stack was left. For the first fibre it is the host
+  // thread's; a later one may have been begun by another fibre.
   void operator()() {
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(nullptr, &home->bottom, &home->size);
+    Side left;
+    __sanitizer_finish_switch_fiber(nullptr, &left.bottom, &left.size);
+    if (!home->bottom) {
+      home->bottom = left.bottom;
+      home->size = left.size;
+    }
 #endif
     run();
   }
