@@ -40,6 +40,7 @@ add_library(hero_tutorial_support STATIC EXCLUDE_FROM_ALL ${hero_tutorial_suppor
 target_include_directories(hero_tutorial_support PUBLIC ${PROJECT_SOURCE_DIR}/tutorials)
 target_link_libraries(hero_tutorial_support PUBLIC hero::dist PRIVATE CLI11::CLI11)
 hero_standard_headers(hero_tutorial_support hero_core)
+hero_batches_of(hero_tutorial_support)
 
 # hero_tutorial(target name folder libraries...): a program of the objects of one tutorial
 function(hero_tutorial target name folder)
