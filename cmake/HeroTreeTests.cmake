@@ -116,12 +116,13 @@ list(REMOVE_ITEM headers ${with_tensors} ${with_arrays})
 hero_header_test(hero_headers "${headers}")
 hero_header_test(hero_headers_of_arrays "${with_arrays}" core/array.h)
 hero_header_test(hero_headers_of_tensors "${with_tensors}" autograd/tensor.h)
-hero_tree_test("every public header compiles alone" build ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR}
-                --target hero_headers hero_headers_of_arrays hero_headers_of_tensors)
-# Two builds in one tree at once would disturb each other. These two take longest, and come first
-# (COST), so that at the end no core waits for one of them.
-set_tests_properties("build: every public header compiles alone" PROPERTIES RESOURCE_LOCK tree
-                                                                            COST 100)
+# Two builds in one tree at once would disturb each other. These take longest, and come first (COST), so that at
+# the end no core waits for one of them.
+foreach(kind IN ITEMS headers headers_of_arrays headers_of_tensors)
+  string(REPLACE "_" " " name "every public header compiles alone: ${kind}")
+  hero_tree_test(${name} build ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target hero_${kind})
+  set_tests_properties("build: ${name}" PROPERTIES RESOURCE_LOCK tree COST 100 LABELS "build;headers")
+endforeach()
 
 hero_tree_test(
   "an outside project finds, links and runs the library" install ${CMAKE_COMMAND}
