@@ -42,8 +42,8 @@ struct Fibre::Start {
   void (*run)();
   Side* home;
 
-  // The first words of a fibre: the sanitizer tells which stack was left. For the first fibre it is the host
-  // thread's; a later one may have been begun by another fibre.
+  // The first words of a fibre: the sanitizer tells which stack was left. For the first fibre it is
+  // the host thread's; a later one may have been begun by another fibre.
   void operator()() {
 #if defined(__SANITIZE_ADDRESS__)
     Side left;

@@ -207,7 +207,6 @@ Tensor as_rows(const Tensor& x, const Places& places) {
 Tensor as_line(const Tensor& x) { return reshape(x, {x.numel()}); }
 Tensor at_least_line(const Tensor& x) { return x.ndim() > 0 ? x : as_line(x); }
 
-// Numbers stand beside lines, and an index without elements beside anything, as in PyTorch.
 // Whether an index without elements could be one of elements: then src, of which nothing is taken,
 // keeps its place in the graph, with a gradient of zeros.
 bool keeps_source(const Tensor& x, int axis, const Tensor& index, const Tensor& src) {
@@ -219,6 +218,7 @@ bool keeps_source(const Tensor& x, int axis, const Tensor& index, const Tensor& 
   return keeps;
 }
 
+// Numbers stand beside lines, and an index without elements beside anything, as in PyTorch.
 Tensor scattered(ScatterMode mode, const Tensor& x, int64_t dim, const Tensor& index,
                  const Tensor& src) {
   const char* op = mode == ScatterMode::add ? "scatter_add" : "scatter";
