@@ -25,8 +25,9 @@ using micro::Layout;
 // the rows. What the kernel can read as well where it lies is not packed. Packing costs about as
 // much as six columns (for A) or rows (for B) more of the tile; the cost model in choose_grid
 // weighs it against idle threads.
-constexpr int64_t kPackingCost = 6;  // rows or columns
-constexpr int64_t kTinyWork = 128;   // multiply-adds below which packing costs more than it saves
+constexpr int64_t kPackingCost = 6;   // rows or columns
+constexpr int64_t kPackedSteps = 16;  // of k
+constexpr int64_t kTinyWork = 128;    // multiply-adds below which packing costs more than it saves
 constexpr int64_t kThreadWork = 1 << 18;  // multiply-adds that are worth a thread (5 us)
 
 template <class T>
@@ -88,7 +89,8 @@ class ProductBlock {
     const bool rows_near = t_.b_rs * static_cast<int64_t>(sizeof(T)) <= 512;
     b_in_place_ = t_.b_cs == 1 && (panels_ <= 2 || t_.k <= 64 || rows_near);
     b_packed_ = t_.b_panel != 0;
-    const int64_t a_count = a_in_place_ ? 0 : panels_ * micro::kMaxRows * t_.k;
+    a_panel_ = micro::kMaxRows * t_.k + micro::kLanes<T>;
+    const int64_t a_count = a_in_place_ ? 0 : panels_ * a_panel_;
     packed_a_ = scratch<T>(a_count + micro::kMaxColumns<T> * t_.k);
     packed_b_ = packed_a_ + a_count;
   }
@@ -102,11 +104,29 @@ class ProductBlock {
 
  private:
   void pack_a() const {
-    for (int64_t i = 0; i < panels_; ++i) {
-      // With rows of the next panel beside its own: whole vectors are quicker to copy than parts.
-      const int64_t first = part_of(t_.m, panels_, i).first;
-      micro::pack<T, micro::kMaxRows>(t_.m - first, t_.k, t_.a + first * t_.a_rs, t_.a_rs, t_.a_cs,
-                                      packed_a_ + i * micro::kMaxRows * t_.k);
+    // Rows that lie across memory share its cache lines: all panels take some steps, then the next.
+    const int64_t piece = t_.a_rs == 1 ? kPackedSteps : t_.k;
+    for (int64_t p = 0; p < t_.k; p += piece) {
+      const int64_t steps = std::min(piece, t_.k - p);
+      for (int64_t i = 0; i < panels_; ++i) {
+        // With rows of the next panel beside its own: whole vectors are quicker to copy than parts.
+        const auto [first, last] = part_of(t_.m, panels_, i);
+        const T* const from = t_.a + first * t_.a_rs + p * t_.a_cs;
+        micro::pack<T, micro::kMaxRows>(t_.m - first, steps, from, t_.a_rs, t_.a_cs,
+                                        packed_a_ + i * a_panel_ + p * micro::kMaxRows);
+        if (piece < t_.k) prefetch_steps(p + piece, std::min(piece, t_.k - p - piece), i);
+      }
+    }
+  }
+
+  // Of the columns of A that are packed next, the i-th part.
+  void prefetch_steps(int64_t p, int64_t steps, int64_t i) const {
+    constexpr int64_t line = 64 / sizeof(T);
+    if (steps <= 0) return;
+    const auto [first, last] = part_of(ceil_div(t_.m, line), panels_, i);
+    for (int64_t q = p; q < p + steps; ++q) {
+      for (int64_t l = first; l < last; ++l)
+        __builtin_prefetch(t_.a + q * t_.a_cs + l * line, 0, 2);
     }
   }
 
@@ -128,7 +148,7 @@ class ProductBlock {
         kernel(t_.k, t_.a + first * t_.a_rs, t_.a_rs, b, b_step, to);
       } else {
         const auto kernel = micro::kernel_for<T, Layout::unit_rows>(last - first, columns);
-        const T* a = a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * micro::kMaxRows * t_.k;
+        const T* a = a_in_place_ ? t_.a + first * t_.a_rs : packed_a_ + i * a_panel_;
         kernel(t_.k, a, a_in_place_ ? t_.a_cs : micro::kMaxRows, b, b_step, to);
       }
       if (packs) prefetch_columns(j + micro::kMaxColumns<T>, i);
@@ -152,7 +172,7 @@ class ProductBlock {
   }
 
   Product<T> t_;
-  int64_t panels_;
+  int64_t panels_, a_panel_;
   bool a_in_place_, a_by_rows_, b_in_place_, b_packed_;
   T* packed_a_;
   T* packed_b_;
