@@ -100,6 +100,11 @@ class Part {
  private:
   void pack_a(int64_t first, int64_t length) const {
     // Rows that lie across memory share its cache lines: all panels take some steps, then the next.
+    if (p_.a.rs == 1 && p_.a.cs != 1 && !by_rows_) {
+      bf16::pack_panels(m_, row_panels_, length, p_.a.data + top_ + first * p_.a.cs, p_.a.cs,
+                        scratch_->data(), panel_size_);
+      return;
+    }
     const int64_t piece = p_.a.cs == 1 || by_rows_ ? length : kPackedSteps;
     for (int64_t q = 0; q < length; q += piece) {
       for (int64_t i = 0; i < row_panels_; ++i) {

@@ -21,6 +21,12 @@ void pack_columns(int64_t count, int64_t k, const BFloat16* from, int64_t line, 
                   uint32_t* to);
 inline constexpr int64_t kPackSlack = 16;
 
+/// Packs `count` rows of A that lie side by side (line 1) as pack_rows() would, in `panels` nearly
+/// equal parts: lines [count * i / panels, count * (i + 1) / panels) at to + i * panel_size. Places
+/// of lines that a part lacks hold anything.
+void pack_panels(int64_t count, int64_t panels, int64_t k, const BFloat16* from, int64_t step,
+                 uint32_t* to, int64_t panel_size);
+
 /// Sixteen steps of sixteen lines, of the 32 that pack_columns() left at `from`, line by line: pair
 /// p of line i at to[i * step + p].
 void turn(const uint32_t* from, uint32_t* to, int64_t step);
