@@ -8,7 +8,6 @@
 #include <hero/core/cpu/nn/convolve_groups.h>
 #include <hero/core/cpu/nn/convolve_phases.h>
 #include <hero/core/cpu/products/gemm_kernel.h>
-#include <hero/core/kernels/elementwise.h>
 
 namespace hero::core::cpu {
 
@@ -228,26 +227,6 @@ class PaddedGroups {
   Workspace<float> room_, floats_;
 };
 
-// Results of a group: [rows, count] from sums, with what follows them.
-template <class T>
-void finish_group(const HalfEnd& end, int64_t first_row, int64_t rows, int64_t count,
-                  const float* sums, T* y) {
-  for (int64_t row = 0; row < rows; ++row, sums += count, y += count) {
-    const float bias = end.bias != nullptr ? end.bias[first_row + row] : 0.0f;
-    if (end.is_relu) {
-      const kernels::Relu relu;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) y[i] = T(relu(sums[i] + bias));
-    } else if (end.bias != nullptr) {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i] + bias);
-    } else {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i]);
-    }
-  }
-}
-
 // Calls body(image, group, padded planes) for all groups of all images.
 template <class T, class Body>
 void each_padded_group(const Convolution& padded, int64_t work, const Body& body) {
@@ -277,6 +256,7 @@ GroupOrder group_order(int64_t chain, bool begins_with_zero) {
 
 template <class T>
 void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y) {
+  if (has_lanes(of)) return convolve_lanes(of, w, end, y);
   Convolution group = of;
   group.channels /= of.groups;
   const ShiftedRows windows = windows_of(group, padded_image_of(of));
@@ -303,6 +283,7 @@ void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y
 template <class T>
 void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end, T* y) {
   const BackPhases phases(of);
+  if (has_lanes(phases.padded())) return convolve_lanes_back(phases, of, w, end, y);
   const int64_t channels = of.channels / of.groups, rows = of.outputs / of.groups;
   const int64_t taps = of.taps(), places = of.places[1] * of.places[2];
   std::vector<std::unique_ptr<GroupProduct>> products;

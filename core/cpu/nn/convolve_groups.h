@@ -5,8 +5,11 @@
 #endif
 
 #include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/kernels/elementwise.h>
 
 namespace hero::core::cpu {
+
+class BackPhases;
 
 /// As convolve() and convolve_back(), or, of bfloat16, as convolve_bf16() and convolve_back_bf16()
 /// of below level amx. Weights are finite, and each image of x is contiguous. What follows sums is
@@ -16,6 +19,14 @@ template <class T>
 void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y);
 template <class T>
 void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end, T* y);
+/// The same where every group has one channel and one output, with channels side by side, for
+/// convolutions that has_lanes() is true for; on the way back, for their padded one.
+bool has_lanes(const Convolution& of);
+template <class T>
+void convolve_lanes(const Convolution& of, const T* w, const HalfEnd& end, T* y);
+template <class T>
+void convolve_lanes_back(const BackPhases& phases, const Convolution& of, const T* w,
+                         const HalfEnd& end, T* y);
 /// w [channels, taps] = the gradient of the weight of a depthwise convolution, whose groups have
 /// one channel and one output: over the places of an image, and over the images. Of float the bits
 /// are those of products with columns, of bfloat16 those of native ones below level amx. x is
@@ -23,6 +34,28 @@ void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end,
 template <class T>
 void depthwise_weights(const Convolution& of, const T* y, T* w);
 /// \}
+
+/// Results of a group: [rows, count] from sums, with what follows them.
+template <class T>
+void finish_group(const HalfEnd& end, int64_t first_row, int64_t rows, int64_t count,
+                  const float* sums, T* y) {
+  if (end.bias == nullptr && rows > 1)
+    return finish_group(end, first_row, 1, rows * count, sums, y);
+  for (int64_t row = 0; row < rows; ++row, sums += count, y += count) {
+    const float bias = end.bias != nullptr ? end.bias[first_row + row] : 0.0f;
+    if (end.is_relu) {
+      const kernels::Relu relu;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(relu(sums[i] + bias));
+    } else if (end.bias != nullptr) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i] + bias);
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i]);
+    }
+  }
+}
 
 /// While it lives, this thread reads subnormal numbers as zeros, and gives zeros in their place, as
 /// the instructions for halves do.

@@ -6,17 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include <hero/core/cpu/nn/channel_lanes.h>
 #include <hero/core/cpu/nn/convolve_groups.h>
 #include <hero/core/cpu/nn/convolve_windows.h>
-#include <hero/core/cpu/products/gemm_pack.h>
 
 namespace hero::core::cpu {
 
 namespace {
 
-constexpr int64_t kDepthwiseLanes = micro::kLanes<float>;  // channels
-constexpr int kMostTaps = 12;                              // sums in registers
-constexpr int64_t kDepthwiseBand = 128 << 10;              // of lines of the input
+constexpr int kMostTaps = 12;                  // sums in registers
+constexpr int64_t kDepthwiseBand = 128 << 10;  // of lines of the input
 
 // Where the window of a place begins in a band of lines, and the place itself.
 struct WindowAt {
@@ -29,7 +28,7 @@ void add_window_places(const WindowAt* at, const WindowAt* end, const float* x, 
                        const int64_t* tap, float* sums) {
   micro::Vector<float> sum[taps];
 #pragma GCC unroll 12
-  for (int t = 0; t < taps; ++t) sum[t] = micro::load(sums + t * kDepthwiseLanes);
+  for (int t = 0; t < taps; ++t) sum[t] = micro::load(sums + t * kChannelLanes);
   for (; at != end; ++at) {
     const micro::Vector<float> factor = micro::load(y + at->y);
     const float* const from = x + at->x;
@@ -39,7 +38,7 @@ void add_window_places(const WindowAt* at, const WindowAt* end, const float* x, 
     }
   }
 #pragma GCC unroll 12
-  for (int t = 0; t < taps; ++t) micro::store<float>(sums + t * kDepthwiseLanes, sum[t]);
+  for (int t = 0; t < taps; ++t) micro::store<float>(sums + t * kChannelLanes, sum[t]);
 }
 
 template <int... i>
@@ -59,7 +58,7 @@ class DepthwisePlan {
         block_(is_half ? kBf16Chain : block_length(places())) {
     for (int64_t tap = 0; tap < of.taps(); ++tap) {
       const int64_t down = tap / of.kernel[2] * of.dilation[1];
-      taps_.push_back((down * line_ + tap % of.kernel[2] * of.dilation[2]) * kDepthwiseLanes);
+      taps_.push_back((down * line_ + tap % of.kernel[2] * of.dilation[2]) * kChannelLanes);
     }
     for (int64_t i = 0; i < steps_; ++i) windows_.push_back(window_at(is_half ? i ^ 1 : i));
   }
@@ -69,7 +68,7 @@ class DepthwisePlan {
   int64_t lines() const { return (band_ - 1) * of_.stride[1] + reach_; }
   int64_t line() const { return line_; }
   // The lines, and as many zeros behind them as a window reaches.
-  int64_t room() const { return (lines() + reach_ + 1) * line_ * kDepthwiseLanes; }
+  int64_t room() const { return (lines() + reach_ + 1) * line_ * kChannelLanes; }
   int64_t steps() const { return steps_; }
   int64_t block() const { return block_; }
 
@@ -82,27 +81,27 @@ class DepthwisePlan {
       const auto [first, last] = part_of(count, parts, i);
       kernels[static_cast<size_t>(last - first - 1)](windows_.data() + begin, windows_.data() + end,
                                                      x, y, taps_.data() + first,
-                                                     sums + first * kDepthwiseLanes);
+                                                     sums + first * kChannelLanes);
     }
   }
 
  private:
   // Lines of the output at a time; an even number, since elements of halves are taken in pairs.
   int64_t band_lines() const {
-    const auto bytes = line_ * kDepthwiseLanes * static_cast<int64_t>(sizeof(float));
+    const auto bytes = line_ * kChannelLanes * static_cast<int64_t>(sizeof(float));
     const int64_t fit = (kDepthwiseBand / bytes - reach_) / of_.stride[1];
     return std::min(of_.places[1], std::max<int64_t>(fit, 1) / 2 * 2 + 2);
   }
   // Behind the places there is a zero, at both.
   WindowAt window_at(int64_t place) const {
     if (place == places()) {
-      return {static_cast<int32_t>(lines() * line_ * kDepthwiseLanes),
-              static_cast<int32_t>(band_places() * kDepthwiseLanes)};
+      return {static_cast<int32_t>(lines() * line_ * kChannelLanes),
+              static_cast<int32_t>(band_places() * kChannelLanes)};
     }
     const int64_t row = place / of_.places[2] % band_, column = place % of_.places[2];
     return {static_cast<int32_t>((row * of_.stride[1] * line_ + column * of_.stride[2]) *
-                                 kDepthwiseLanes),
-            static_cast<int32_t>((row * of_.places[2] + column) * kDepthwiseLanes)};
+                                 kChannelLanes),
+            static_cast<int32_t>((row * of_.places[2] + column) * kChannelLanes)};
   }
 
   const Convolution& of_;
@@ -110,24 +109,6 @@ class DepthwisePlan {
   std::vector<int64_t> taps_;
   std::vector<WindowAt> windows_;
 };
-
-// to [count, kDepthwiseLanes] from `channels` rows of `count` elements, `step` apart.
-template <class T>
-void turn_channels(int64_t channels, int64_t count, const T* from, int64_t step, float* room,
-                   float* to) {
-  if constexpr (std::is_same_v<T, float>) {
-    static_cast<void>(room);
-    micro::transpose_lanes(channels, count, from, step, to, kDepthwiseLanes);
-  } else {
-    for (int64_t c = 0; c < channels; ++c) {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) {
-        room[c * count + i] = static_cast<float>(from[c * step + i]);
-      }
-    }
-    micro::transpose_lanes(channels, count, room, count, to, kDepthwiseLanes);
-  }
-}
 
 // A thread's lines of the input and places of the output, channels side by side.
 template <class T>
@@ -138,13 +119,10 @@ class DepthwiseBand {
         plan_(plan),
         width_(of.size[2]),
         x_(plan.room()),
-        y_((plan.band_places() + 1) * kDepthwiseLanes),
-        turned_(std::min(plan.lines(), of.size[1]) * width_ * kDepthwiseLanes),
-        room_(std::is_same_v<T, float>
-                  ? 0
-                  : std::max(plan.band_places(), plan.lines() * width_) * kDepthwiseLanes) {
+        y_((plan.band_places() + 1) * kChannelLanes),
+        turned_(std::min(plan.lines(), of.size[1]) * width_ * kChannelLanes) {
     std::fill_n(x_.data(), plan.room(), 0.0f);
-    std::fill_n(y_.data() + plan.band_places() * kDepthwiseLanes, kDepthwiseLanes, 0.0f);
+    std::fill_n(y_.data() + plan.band_places() * kChannelLanes, kChannelLanes, 0.0f);
   }
 
   // Of channels [c, c + channels) of an image, whose band begins at line `row` of the output.
@@ -155,20 +133,20 @@ class DepthwiseBand {
     const T* const plane =
         static_cast<const T*>(of_.x) + image * of_.x_strides[0] + c * of_.x_strides[1];
     turn_channels(channels, (last - first) * width_, plane + first * width_, of_.x_strides[1],
-                  room_.data(), turned_.data());
+                  turned_.data());
     for (int64_t h = top; h < top + plan_.lines(); ++h) {
-      float* const to = x_.data() + ((h - top) * plan_.line() + of_.padding[2]) * kDepthwiseLanes;
+      float* const to = x_.data() + ((h - top) * plan_.line() + of_.padding[2]) * kChannelLanes;
       if (h < first || h >= last) {
-        std::fill_n(to, width_ * kDepthwiseLanes, 0.0f);
+        std::fill_n(to, width_ * kChannelLanes, 0.0f);
       } else {
-        std::copy_n(turned_.data() + (h - first) * width_ * kDepthwiseLanes,
-                    width_ * kDepthwiseLanes, to);
+        std::copy_n(turned_.data() + (h - first) * width_ * kChannelLanes, width_ * kChannelLanes,
+                    to);
       }
     }
     const int64_t begin = row * of_.places[2];
     const int64_t count = std::min(plan_.band_places(), plan_.places() - begin);
     turn_channels(channels, count, y + (image * of_.channels + c) * plan_.places() + begin,
-                  plan_.places(), room_.data(), y_.data());
+                  plan_.places(), y_.data());
   }
   const float* x() const { return x_.data(); }
   const float* y() const { return y_.data(); }
@@ -177,7 +155,7 @@ class DepthwiseBand {
   const Convolution& of_;
   const DepthwisePlan& plan_;
   int64_t width_;
-  Workspace<float> x_, y_, turned_, room_;
+  Workspace<float> x_, y_, turned_;
 };
 
 }  // namespace
@@ -186,14 +164,14 @@ template <class T>
 void depthwise_weights(const Convolution& of, const T* y, T* w) {
   constexpr bool is_half = !std::is_same_v<T, float>;
   const DepthwisePlan plan(of, is_half);
-  const int64_t blocks = ceil_div(of.channels, kDepthwiseLanes), size = of.taps() * kDepthwiseLanes;
+  const int64_t blocks = ceil_div(of.channels, kChannelLanes), size = of.taps() * kChannelLanes;
   const Workspace<float> parts(of.images * blocks * size);
   parallel_for(of.images * blocks, 1, [&](int64_t begin, int64_t end) {
     const DepthwiseBand<T> band(of, plan);
     const Workspace<float> chain(size);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t c = i % blocks * kDepthwiseLanes,
-                    channels = std::min(kDepthwiseLanes, of.channels - c);
+      const int64_t c = i % blocks * kChannelLanes,
+                    channels = std::min(kChannelLanes, of.channels - c);
       float* const part = parts.data() + i * size;
       std::fill_n(chain.data(), size, 0.0f);
       for (int64_t at = 0; at < plan.steps();) {
@@ -221,7 +199,7 @@ void depthwise_weights(const Convolution& of, const T* y, T* w) {
   for (int64_t c = 0; c < of.channels; ++c) {
     for (int64_t tap = 0; tap < of.taps(); ++tap) {
       const float* const part =
-          parts.data() + c / kDepthwiseLanes * size + tap * kDepthwiseLanes + c % kDepthwiseLanes;
+          parts.data() + c / kChannelLanes * size + tap * kChannelLanes + c % kChannelLanes;
       float total = is_half ? part[0] : 0.0f + part[0];
       for (int64_t n = 1; n < of.images; ++n) total += part[n * blocks * size];
       w[c * of.taps() + tap] = T(total);
