@@ -18,17 +18,11 @@ constexpr int kGroupSums = micro::kMaxRows >= 14 ? 8 : 4;  // vectors, beside as
 
 using GroupSums = micro::Vector<float>;
 
-// A vector of windows: where they begin in the copy, where their sums go, and how many they are.
-struct WindowPiece {
-  int64_t offset, place, count;
-};
-
 // Rows of weights, times windows of which element p lies at steps[p]; chains are added up.
 struct GroupChains {
   std::vector<int64_t> steps;
   int64_t length;         // of a chain, of which the last may be shorter
   bool begins_with_zero;  // the sum of the chains; else it is the first one
-  bool ends_odd;          // a zero is added before the last step
 };
 
 // The first `count` elements; masks are slower where they reach into a second line of the cache.
@@ -73,15 +67,8 @@ template <int rows>
   if (is_by_steps) each_step(0, k, totals, add_chain);
   for (int64_t first = is_by_steps ? k : 0; first < k; first += chains.length) {
     const int64_t last = std::min(k, first + chains.length);
-    const bool is_odd = chains.ends_odd && last == k;
     GroupSums sums[rows][vectors] = {};
-    each_step(first, last - (is_odd ? 1 : 0), sums, add_product);
-    if (is_odd) {
-      for (auto& row : sums) {
-        for (GroupSums& sum : row) sum = sum + GroupSums{};
-      }
-      each_step(last - 1, last, sums, add_product);
-    }
+    each_step(first, last, sums, add_product);
     const bool sets = first == 0 && !chains.begins_with_zero;
     for (int i = 0; i < rows; ++i) {
       for (int v = 0; v < vectors; ++v)
@@ -98,40 +85,37 @@ template <int rows>
   }
 }
 
-// How the products of an element are added up: in chains, whose sums begin with the first one or
-// with zero; those of halves as a native product has them, the second of two elements first.
-struct GroupOrder {
-  int64_t chain;
-  bool begins_with_zero = false, is_half = false;
-};
+// Pieces of the lines of all windows, and empty ones, so that they are a multiple.
+std::vector<WindowPiece> pieces_of(const ShiftedRows& windows, int64_t lanes, size_t multiple) {
+  std::vector<WindowPiece> pieces;
+  for (size_t i = 0; i < windows.rows.size(); ++i) {
+    for (int64_t x = 0; x < windows.width; x += lanes) {
+      pieces.push_back({windows.rows[i] + x, static_cast<int64_t>(i) * windows.width + x,
+                        std::min(lanes, windows.width - x)});
+    }
+  }
+  while (pieces.size() % multiple != 0) {
+    pieces.push_back({pieces.back().offset, pieces.back().place, 0});
+  }
+  return pieces;
+}
 
-// The products of all groups with the windows of a group's planes.
+// The products of all groups with the windows of a group's planes, in chains of so many elements.
 class GroupProduct {
  public:
   // weight(row, p) is the element of a row, of those of all groups, for windows.steps[p].
   template <class Weight>
   [[gnu::cold]] GroupProduct(const ShiftedRows& windows, int64_t rows, int64_t groups,
-                             const GroupOrder& order, const Weight& weight)
+                             int64_t chain, bool begins_with_zero, const Weight& weight)
       : rows_(rows),
         k_(static_cast<int64_t>(windows.steps.size())),
         columns_(windows.columns()),
-        chains_{{}, order.chain, order.begins_with_zero, order.is_half && k_ % 2 != 0},
+        chains_{windows.steps, chain, begins_with_zero},
+        pieces_(pieces_of(windows, kGroupLanes, kGroupSums)),
         w_(groups * rows * k_) {
-    for (int64_t p = 0; p < k_; ++p) {
-      const int64_t from = order.is_half && (p ^ 1) < k_ ? p ^ 1 : p;
-      chains_.steps.push_back(windows.steps[static_cast<size_t>(from)]);
-      for (int64_t row = 0; row < groups * rows; ++row) {
-        w_.data()[row * k_ + p] = weight(row, from);
-      }
+    for (int64_t row = 0; row < groups * rows; ++row) {
+      for (int64_t p = 0; p < k_; ++p) w_.data()[row * k_ + p] = weight(row, p);
     }
-    for (size_t i = 0; i < windows.rows.size(); ++i) {
-      for (int64_t x = 0; x < windows.width; x += kGroupLanes) {
-        pieces_.push_back({windows.rows[i] + x, static_cast<int64_t>(i) * windows.width + x,
-                           std::min(kGroupLanes, windows.width - x)});
-      }
-    }
-    // the last one again, so that there are enough
-    while (pieces_.size() % kGroupSums != 0) pieces_.push_back(pieces_.back());
   }
 
   int64_t size() const { return rows_ * columns_; }
@@ -157,8 +141,67 @@ class GroupProduct {
   Workspace<float> w_;
 };
 
-// Zeros, in the middle of which the planes of some groups at a time are put, as float: what is read
-// right after it was written in other pieces would have to wait.
+// Those of bfloat16, whose chains are those of a native product.
+class HalfGroupProduct {
+ public:
+  template <class Weight>
+  [[gnu::cold]] HalfGroupProduct(const ShiftedRows& windows, int64_t rows, int64_t groups, int64_t,
+                                 bool, const Weight& weight)
+      : rows_(rows),
+        pairs_(ceil_div(static_cast<int64_t>(windows.steps.size()), 2)),
+        columns_(windows.columns()),
+        steps_(windows.steps),
+        pieces_(pieces_of(windows, 16, 8)),
+        w_(groups * rows * pairs_) {
+    const auto k = static_cast<int64_t>(steps_.size());
+    for (int64_t group = 0; group < groups; ++group) {
+      each_rows([&](int64_t row, int count) {
+        uint32_t* to = w_.data() + (group * rows_ + row) * pairs_;
+        for (int64_t p = 0; p < k; p += 2) {
+          for (int64_t i = row; i < row + count; ++i) {
+            const uint32_t second = p + 1 < k ? weight(group * rows_ + i, p + 1).bits : 0;
+            *to++ = weight(group * rows_ + i, p).bits | second << 16;
+          }
+        }
+      });
+    }
+  }
+
+  int64_t size() const { return rows_ * columns_; }
+
+  [[gnu::noinline]] void run(int64_t group, const BFloat16* from, float* c) const {
+    each_rows([&](int64_t row, int count) {
+      const uint32_t* const w = w_.data() + (group * rows_ + row) * pairs_;
+      const auto step = static_cast<size_t>(std::min(8, kPairSums / count));
+      for (size_t i = 0; i < pieces_.size(); i += step) {
+        add_group_pairs(count, steps_, w, from, pieces_.data() + i, c + row * columns_, columns_);
+      }
+    });
+  }
+
+ private:
+  // Calls body(first row, rows) for rows that are computed together.
+  template <class Body>
+  void each_rows(const Body& body) const {
+    for (int64_t row = 0; row < rows_;) {
+      const int64_t left = rows_ - row;
+      const int count = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+      body(row, count);
+      row += count;
+    }
+  }
+
+  int64_t rows_, pairs_, columns_;
+  std::vector<int64_t> steps_;
+  std::vector<WindowPiece> pieces_;
+  Workspace<uint32_t> w_;
+};
+
+template <class T>
+using ProductOf = std::conditional_t<std::is_same_v<T, float>, GroupProduct, HalfGroupProduct>;
+
+// Zeros, in the middle of which the planes of some groups at a time are put: what is read right
+// after it was written in other pieces would have to wait.
 template <class T>
 class PaddedGroups {
  public:
@@ -167,49 +210,50 @@ class PaddedGroups {
         image_(padded_image_of(of)),
         channels_(of.channels / of.groups),
         count_(std::clamp<int64_t>(kTogether / each(), 1, std::min<int64_t>(most, 16))),
-        room_(count_ * each() + kBehind<float>),
-        floats_(std::is_same_v<T, float> ? 0 : of.size[1] * of.size[2]) {
-    std::fill_n(room_.data(), count_ * each() + kBehind<float>, 0.0f);
+        room_(count_ * each() + kBehind<T>) {
+    std::fill_n(room_.data(), count_ * each() + kBehind<T>, T(0.0f));
   }
 
   int64_t count() const { return count_; }
-  const float* planes(int64_t slot) const { return room_.data() + slot * each(); }
+  const T* planes(int64_t slot) const { return room_.data() + slot * each(); }
 
   void copy(int64_t image, int64_t group, int64_t slot) const {
-    const int64_t area = of_.size[1] * of_.size[2];
     for (int64_t c = 0; c < channels_; ++c) {
       const T* const plane = static_cast<const T*>(of_.x) + image * of_.x_strides[0] +
                              (group * channels_ + c) * of_.x_strides[1];
-      float* const to =
-          room_.data() + slot * each() + c * image_.channel() + of_.padding[1] * image_.line();
-      if constexpr (std::is_same_v<T, float>) {
-        copy_lines(plane, to);
-      } else {
-        float* const floats = floats_.data();
-#pragma GCC ivdep
-        for (int64_t i = 0; i < area; ++i) floats[i] = static_cast<float>(plane[i]);
-        copy_lines(floats, to);
-      }
+      copy_lines(plane, room_.data() + slot * each() + c * image_.channel() +
+                            of_.padding[1] * image_.line());
     }
   }
 
  private:
-  static constexpr int64_t kTogether = 6000;  // elements, half of the first cache
+  static constexpr int64_t kTogether = 24000 / sizeof(T);  // elements, most of the first cache
 
   int64_t each() const { return channels_ * image_.channel(); }
-  void copy_lines(const float* from, float* to) const {
+  void copy_lines(const T* from, T* to) const {
     const int64_t width = of_.size[2], stride = image_.stride, padding = of_.padding[2];
     for (int64_t h = 0; h < of_.size[1]; ++h, from += width, to += image_.line()) {
       if (stride == 1) {
-        // whole vectors: what they have too much are zeros of the padding, or is overwritten next
-        for (int64_t x = 0; x < width; x += kGroupLanes) {
-          const int64_t count = std::min(kGroupLanes, width - x);
-          micro::store<float>(to + padding + x, micro::load_part(from + x, count));
+        if constexpr (!std::is_same_v<T, float>) {
+          copy_short(width * int64_t{sizeof(T)}, from, to + padding);
+          continue;
+        } else {
+          // whole vectors: what they have too much are zeros of the padding, or is overwritten next
+          for (int64_t x = 0; x < width; x += kGroupLanes) {
+            const int64_t count = std::min(kGroupLanes, width - x);
+            micro::store<float>(to + padding + x, micro::load_part(from + x, count));
+          }
+          continue;
         }
-        continue;
+      }
+      if constexpr (!std::is_same_v<T, float>) {
+        if (stride == 2) {
+          take_apart(from, width, to + image_.column(padding), to + image_.column(padding + 1));
+          continue;
+        }
       }
       for (int64_t r = 0; r < std::min(stride, width); ++r) {
-        float* const target = to + image_.column(padding + r);
+        T* const target = to + image_.column(padding + r);
         const int64_t count = (width - r + stride - 1) / stride;
         if (stride == 2) {  // a loop over a stride that the compiler knows becomes vectors
 #pragma GCC ivdep
@@ -221,10 +265,22 @@ class PaddedGroups {
     }
   }
 
+  // Elements of a line with even and odd indices; in pairs, which the compiler makes vectors of.
+  static void take_apart(const BFloat16* from, int64_t width, BFloat16* even, BFloat16* odd) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < width / 2; ++i) {
+      uint32_t pair = 0;
+      std::memcpy(&pair, from + 2 * i, sizeof(pair));
+      even[i].bits = static_cast<uint16_t>(pair);
+      odd[i].bits = static_cast<uint16_t>(pair >> 16);
+    }
+    if (width % 2 != 0) even[width / 2] = from[width - 1];
+  }
+
   const Convolution& of_;
   PaddedImage image_;
   int64_t channels_, count_;
-  Workspace<float> room_, floats_;
+  Workspace<T> room_;
 };
 
 // Calls body(image, group, padded planes) for all groups of all images.
@@ -246,35 +302,25 @@ void each_padded_group(const Convolution& padded, int64_t work, const Body& body
                });
 }
 
-template <class T>
-GroupOrder group_order(int64_t chain, bool begins_with_zero) {
-  if (std::is_same_v<T, BFloat16>) return {kBf16Chain, false, true};
-  return {chain, begins_with_zero, false};
-}
-
 }  // namespace
 
 template <class T>
 void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y) {
-  if (has_lanes(of)) return convolve_lanes(of, w, end, y);
+  if (has_lanes<T>(of, of.places[2], false)) return convolve_lanes(of, w, end, y);
   Convolution group = of;
   group.channels /= of.groups;
   const ShiftedRows windows = windows_of(group, padded_image_of(of));
   const auto k = static_cast<int64_t>(windows.steps.size());
   const int64_t rows = of.outputs / of.groups;
-  const GroupProduct product(
-      windows, rows, of.groups, group_order<T>(block_length(k), false),
-      [=](int64_t row, int64_t p) { return static_cast<float>(w[row * k + p]); });
-  each_padded_group<T>(of, product.size() * k, [&](int64_t image, int64_t g, const float* planes) {
+  const ProductOf<T> product(windows, rows, of.groups, block_length(k), false,
+                             [=](int64_t row, int64_t p) { return w[row * k + p]; });
+  each_padded_group<T>(of, product.size() * k, [&](int64_t image, int64_t g, const T* planes) {
     T* const to = y + (image * of.groups + g) * product.size();
     if constexpr (std::is_same_v<T, float>) {
       product.run(g, planes, to);
     } else {
       const Workspace<float> sums(product.size());
-      {
-        const FlushSubnormals flush(true);
-        product.run(g, planes, sums.data());
-      }
+      product.run(g, planes, sums.data());
       finish_group(end, g * rows, rows, windows.columns(), sums.data(), to);
     }
   });
@@ -283,32 +329,31 @@ void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y
 template <class T>
 void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end, T* y) {
   const BackPhases phases(of);
-  if (has_lanes(phases.padded())) return convolve_lanes_back(phases, of, w, end, y);
+  if (has_lanes<T>(phases.padded(), of.size[2], !phases.is_one())) {
+    return convolve_lanes_back(phases, of, w, end, y);
+  }
   const int64_t channels = of.channels / of.groups, rows = of.outputs / of.groups;
   const int64_t taps = of.taps(), places = of.places[1] * of.places[2];
-  std::vector<std::unique_ptr<GroupProduct>> products;
+  std::vector<std::unique_ptr<ProductOf<T>>> products;
   for (const BackPhase& phase : phases.all()) {
     const auto weight = [&](int64_t row, int64_t p) {
       const int64_t output = row / rows * channels + p % channels;
       const int64_t tap = phase.taps[static_cast<size_t>(p / channels)];
-      return static_cast<float>(w[(output * rows + row % rows) * taps + tap]);
+      return w[(output * rows + row % rows) * taps + tap];
     };
-    products.push_back(std::make_unique<GroupProduct>(phase.windows, rows, of.groups,
-                                                      group_order<T>(channels, true), weight));
+    products.push_back(
+        std::make_unique<ProductOf<T>>(phase.windows, rows, of.groups, channels, true, weight));
   }
   const int64_t work = rows * places * channels * taps / (of.stride[1] * of.stride[2]);
-  each_padded_group<T>(phases.padded(), work, [&](int64_t image, int64_t g, const float* planes) {
+  each_padded_group<T>(phases.padded(), work, [&](int64_t image, int64_t g, const T* planes) {
     T* const to = y + (image * of.groups + g) * rows * places;
     if constexpr (std::is_same_v<T, float>) {
       if (phases.is_one()) return products.front()->run(g, planes, to);
     }
     const Workspace<float> sums(rows * places), joined(phases.is_one() ? 0 : rows * places);
-    {
-      const FlushSubnormals flush(std::is_same_v<T, BFloat16>);
-      auto product = products.begin();
-      phases.each(rows, sums.data(),
-                  [&](const BackPhase&, float* c) { (*product++)->run(g, planes, c); });
-    }
+    auto product = products.begin();
+    phases.each(rows, sums.data(),
+                [&](const BackPhase&, float* c) { (*product++)->run(g, planes, c); });
     if (!phases.is_one()) phases.join(rows, phases.parts(rows, sums.data()), joined.data());
     finish_group(end, g * rows, rows, places, (phases.is_one() ? sums : joined).data(), to);
   });

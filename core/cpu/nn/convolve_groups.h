@@ -1,5 +1,6 @@
 #pragma once
 // Convolutions in groups. Only core/cpu/nn/convolve*.cpp includes this.
+#include <vector>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -19,9 +20,12 @@ template <class T>
 void convolve_groups(const Convolution& of, const T* w, const HalfEnd& end, T* y);
 template <class T>
 void convolve_groups_back(const Convolution& of, const T* w, const HalfEnd& end, T* y);
-/// The same where every group has one channel and one output, with channels side by side, for
-/// convolutions that has_lanes() is true for; on the way back, for their padded one.
-bool has_lanes(const Convolution& of);
+/// The same where every group has one channel and one output, with channels side by side, where
+/// has_lanes() finds this faster: for windows of lines of `width` places, of the convolution itself
+/// or, on the way back, of the padded one; `joins` if the results of several phases are put
+/// together.
+template <class T>
+bool has_lanes(const Convolution& of, int64_t width, bool joins);
 template <class T>
 void convolve_lanes(const Convolution& of, const T* w, const HalfEnd& end, T* y);
 template <class T>
@@ -33,6 +37,21 @@ void convolve_lanes_back(const BackPhases& phases, const Convolution& of, const 
 /// contiguous.
 template <class T>
 void depthwise_weights(const Convolution& of, const T* y, T* w);
+/// \}
+
+/// A vector of windows: where they begin in the copy, where their sums go, and how many they are.
+struct WindowPiece {
+  int64_t offset, place, count;
+};
+
+/// \name Of bfloat16, by the instruction: c[i * c_row + piece.place..] = the chains of a row i with
+/// the windows of kPairSums / rows pieces, or of eight for one row. `rows` is 8, 4, 2 or 1.
+/// Elements 2 p and 2 p + 1 of row i are w[p * rows + i], the first in the lower half; element p of
+/// a window lies at steps[p].
+/// \{
+inline constexpr int kPairSums = 16;
+void add_group_pairs(int rows, const std::vector<int64_t>& steps, const uint32_t* w,
+                     const BFloat16* from, const WindowPiece* pieces, float* c, int64_t c_row);
 /// \}
 
 /// Results of a group: [rows, count] from sums, with what follows them.

@@ -212,10 +212,17 @@ void run_lanes(const Convolution& padded, const std::vector<LanePhase>& phases, 
 
 }  // namespace
 
-bool has_lanes(const Convolution& of) {
-  return of.channels == of.groups && of.outputs == of.groups && of.size[0] == 1 &&
-         of.kernel[0] == 1 && of.taps() <= block_length(of.taps()) && of.stride[2] <= 2 &&
-         LanePlanes<float>::size(of) * static_cast<int64_t>(sizeof(float)) <= kMostLaneBytes;
+// By measurement: halves have an instruction where windows lie side by side, which is faster as
+// long as most of a vector works.
+template <class T>
+bool has_lanes(const Convolution& of, int64_t width, bool joins) {
+  const auto bytes = LanePlanes<T>::size(of) * static_cast<int64_t>(sizeof(float));
+  if (of.channels != of.groups || of.outputs != of.groups || of.stride[2] > 2 ||
+      of.taps() > block_length(of.taps()) || bytes > kMostLaneBytes) {
+    return false;
+  }
+  if (8 * width <= 5 * round_up(width, kChannelLanes)) return true;
+  return std::is_same_v<T, float> && (joins || width <= 32 || of.taps() >= 25);
 }
 
 template <class T>
@@ -247,6 +254,8 @@ void convolve_lanes_back(const BackPhases& phases, const Convolution& of, const 
   run_lanes(phases.padded(), all, of.places[1], of.places[2], end, y);
 }
 
+template bool has_lanes<float>(const Convolution&, int64_t, bool);
+template bool has_lanes<BFloat16>(const Convolution&, int64_t, bool);
 template void convolve_lanes(const Convolution&, const float*, const HalfEnd&, float*);
 template void convolve_lanes(const Convolution&, const BFloat16*, const HalfEnd&, BFloat16*);
 template void convolve_lanes_back(const BackPhases&, const Convolution&, const float*,
