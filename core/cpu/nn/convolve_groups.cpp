@@ -5,6 +5,7 @@
 #include <memory>
 #include <type_traits>
 
+#include <hero/core/cpu/nn/channel_lanes.h>
 #include <hero/core/cpu/nn/convolve_groups.h>
 #include <hero/core/cpu/nn/convolve_phases.h>
 #include <hero/core/cpu/products/gemm_kernel.h>
@@ -13,91 +14,24 @@ namespace hero::core::cpu {
 
 namespace {
 
-constexpr int64_t kGroupLanes = micro::kLanes<float>;
-constexpr int kGroupSums = micro::kMaxRows >= 14 ? 8 : 4;  // vectors, beside as many totals
-
-using GroupSums = micro::Vector<float>;
-
-// Rows of weights, times windows of which element p lies at steps[p]; chains are added up.
-struct GroupChains {
-  std::vector<int64_t> steps;
-  int64_t length;         // of a chain, of which the last may be shorter
-  bool begins_with_zero;  // the sum of the chains; else it is the first one
-};
-
-// The first `count` elements; masks are slower where they reach into a second line of the cache.
-void store_front(float* to, const GroupSums& sums, int64_t count) {
-  if (count == kGroupLanes) {
-    micro::store<float>(to, sums);
-  } else {
-    micro::store_part<float>(to, sums, count);
-  }
-}
-
-// The sums of `rows` rows and kGroupSums / rows pieces.
-template <int rows>
-[[gnu::noinline]] void add_chains(const GroupChains& chains, const float* w, const float* from,
-                                  const WindowPiece* pieces, float* c, int64_t c_row) {
-  constexpr int vectors = kGroupSums / rows;
-  const auto k = static_cast<int64_t>(chains.steps.size());
-  const int64_t* const steps = chains.steps.data();
-  GroupSums totals[rows][vectors] = {};
-  // Calls add(sum, weight, windows) for the sums of steps [begin, end).
-  const auto each_step = [&](int64_t begin, int64_t end, auto& sums, const auto& add) {
-    for (int64_t p = begin; p < end; ++p) {
-      const float* const at = from + steps[p];
-      GroupSums broadcast[rows];
-#pragma GCC unroll 4
-      for (int i = 0; i < rows; ++i) broadcast[i] = w[i * k + p] - GroupSums{};
-#pragma GCC unroll 8
-      for (int v = 0; v < vectors; ++v) {
-        const GroupSums x = micro::load(at + pieces[v].offset);
-#pragma GCC unroll 4
-        for (int i = 0; i < rows; ++i) add(sums[i][v], broadcast[i], x);
-      }
-    }
-  };
-  const auto add_product = [](GroupSums& sum, const GroupSums& weight, const GroupSums& x) {
-    sum = micro::multiply_add<float>(weight, x, sum);
-  };
-  const auto add_chain = [](GroupSums& sum, const GroupSums& weight, const GroupSums& x) {
-    sum = sum + micro::multiply_add<float>(weight, x, GroupSums{});
-  };
-  const bool is_by_steps = chains.length == 1 && chains.begins_with_zero;
-  if (is_by_steps) each_step(0, k, totals, add_chain);
-  for (int64_t first = is_by_steps ? k : 0; first < k; first += chains.length) {
-    const int64_t last = std::min(k, first + chains.length);
-    GroupSums sums[rows][vectors] = {};
-    each_step(first, last, sums, add_product);
-    const bool sets = first == 0 && !chains.begins_with_zero;
-    for (int i = 0; i < rows; ++i) {
-      for (int v = 0; v < vectors; ++v)
-        totals[i][v] = sets ? sums[i][v] : totals[i][v] + sums[i][v];
-    }
-  }
-  for (int i = 0; i < rows; ++i) {
-    for (int v = 0; v < vectors; ++v) {
-      // a whole vector where what it has too much is overwritten next
-      const WindowPiece& piece = pieces[v];
-      const bool is_whole = piece.place + kGroupLanes <= c_row;
-      store_front(c + i * c_row + piece.place, totals[i][v], is_whole ? kGroupLanes : piece.count);
-    }
-  }
-}
-
 // Pieces of the lines of all windows, and empty ones, so that they are a multiple.
-std::vector<WindowPiece> pieces_of(const ShiftedRows& windows, int64_t lanes, size_t multiple) {
+std::vector<WindowPiece> pieces_of(const ShiftedRows& windows, int64_t most, size_t multiple) {
   std::vector<WindowPiece> pieces;
   for (size_t i = 0; i < windows.rows.size(); ++i) {
-    for (int64_t x = 0; x < windows.width; x += lanes) {
+    for (int64_t x = 0; x < windows.width; x += most) {
       pieces.push_back({windows.rows[i] + x, static_cast<int64_t>(i) * windows.width + x,
-                        std::min(lanes, windows.width - x)});
+                        std::min(most, windows.width - x)});
     }
   }
   while (pieces.size() % multiple != 0) {
     pieces.push_back({pieces.back().offset, pieces.back().place, 0});
   }
   return pieces;
+}
+
+// The part of so many vectors' lanes that work, if they hold neighbours of so many numbers.
+double working_part(int64_t count) {
+  return static_cast<double>(count) / static_cast<double>(round_up(count, kGroupLanes));
 }
 
 // The products of all groups with the windows of a group's planes, in chains of so many elements.
@@ -110,11 +44,22 @@ class GroupProduct {
       : rows_(rows),
         k_(static_cast<int64_t>(windows.steps.size())),
         columns_(windows.columns()),
+        by_outputs_(chain > 1 && working_part(rows) >= working_part(windows.width)),
         chains_{windows.steps, chain, begins_with_zero},
-        pieces_(pieces_of(windows, kGroupLanes, kGroupSums)),
-        w_(groups * rows * k_) {
-    for (int64_t row = 0; row < groups * rows; ++row) {
-      for (int64_t p = 0; p < k_; ++p) w_.data()[row * k_ + p] = weight(row, p);
+        pieces_(by_outputs_ ? pieces_of(windows, kGroupPlaces, 1)
+                            : pieces_of(windows, kGroupLanes, kGroupSums)),
+        each_(by_outputs_ ? round_up(rows, kGroupLanes) * k_ : rows * k_),
+        w_(groups * each_) {
+    if (by_outputs_) std::fill_n(w_.data(), groups * each_, 0.0f);
+    for (int64_t group = 0; group < groups; ++group) {
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t p = 0; p < k_; ++p) {
+          const int64_t at = by_outputs_ ? row / kGroupLanes * k_ * kGroupLanes + p * kGroupLanes +
+                                               row % kGroupLanes
+                                         : row * k_ + p;
+          w_.data()[group * each_ + at] = weight(group * rows + row, p);
+        }
+      }
     }
   }
 
@@ -122,22 +67,37 @@ class GroupProduct {
 
   // c [rows, columns] of a group, from its padded planes.
   [[gnu::noinline]] void run(int64_t group, const float* from, float* c) const {
-    const float* w = w_.data() + group * rows_ * k_;
+    const float* w = w_.data() + group * each_;
+    if (by_outputs_) return run_outputs(w, from, c);
     for (int64_t row = 0; row < rows_;) {
       const int64_t left = rows_ - row;
       const int count = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-      const auto add = count == 4 ? add_chains<4> : count == 2 ? add_chains<2> : add_chains<1>;
       for (size_t i = 0; i < pieces_.size(); i += static_cast<size_t>(kGroupSums / count)) {
-        add(chains_, w + row * k_, from, pieces_.data() + i, c + row * columns_, columns_);
+        add_group_chains(count, chains_, w + row * k_, from, pieces_.data() + i, c + row * columns_,
+                         columns_);
       }
       row += count;
     }
   }
 
  private:
+  void run_outputs(const float* w, const float* from, float* c) const {
+    const Workspace<float> sums(columns_ * kGroupLanes);
+    for (int64_t row = 0; row < rows_; row += kGroupLanes, w += k_ * kGroupLanes) {
+      for (const WindowPiece& piece : pieces_) {
+        add_group_outputs(piece.count, chains_, w, from + piece.offset,
+                          sums.data() + piece.place * kGroupLanes);
+      }
+      turn_places(std::min(kGroupLanes, rows_ - row), columns_, sums.data(), c + row * columns_,
+                  columns_);
+    }
+  }
+
   int64_t rows_, k_, columns_;
+  bool by_outputs_;
   GroupChains chains_;
   std::vector<WindowPiece> pieces_;
+  int64_t each_;
   Workspace<float> w_;
 };
 

@@ -6,6 +6,7 @@
 #endif
 
 #include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/products/gemm_kernel.h>
 #include <hero/core/kernels/elementwise.h>
 
 namespace hero::core::cpu {
@@ -43,6 +44,30 @@ void depthwise_weights(const Convolution& of, const T* y, T* w);
 struct WindowPiece {
   int64_t offset, place, count;
 };
+
+/// Weights times windows, of which element p lies at steps[p]; chains are added up.
+struct GroupChains {
+  std::vector<int64_t> steps;
+  int64_t length;         ///< of a chain, of which the last may be shorter
+  bool begins_with_zero;  ///< the sum of the chains; else it is the first one
+};
+
+/// \name Of float: c[i * c_row + piece.place..] = the products of row i, which begins at w + i * k,
+/// with the windows of kGroupSums / rows pieces. `rows` is 4, 2 or 1.
+/// \{
+inline constexpr int64_t kGroupLanes = micro::kLanes<float>;
+inline constexpr int kGroupSums = micro::kMaxRows >= 14 ? 8 : 4;  ///< vectors, beside their totals
+void add_group_chains(int rows, const GroupChains& chains, const float* w, const float* from,
+                      const WindowPiece* pieces, float* c, int64_t c_row);
+/// \}
+/// \name Of float, for chains of several elements: to [places, kGroupLanes] = the products of
+/// kGroupLanes rows, whose elements p are those of w from p * kGroupLanes on, with windows that lie
+/// side by side.
+/// \{
+inline constexpr int kGroupPlaces = micro::kMaxRows >= 14 ? 14 : 6;  ///< at most
+void add_group_outputs(int64_t places, const GroupChains& chains, const float* w, const float* from,
+                       float* to);
+/// \}
 
 /// \name Of bfloat16, by the instruction: c[i * c_row + piece.place..] = the chains of a row i with
 /// the windows of kPairSums / rows pieces, or of eight for one row. `rows` is 8, 4, 2 or 1.

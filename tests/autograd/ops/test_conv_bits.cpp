@@ -152,6 +152,8 @@ TEST_CASE("a convolution in groups and its gradients have the bits of those by c
       {{2, 15, 9, 17}, {21, 5, 3, 2}, 3, {.padding = {1, 0}, .stride = {2, 3}}},
       {{1, 128, 6, 6}, {14, 64, 3, 3}, 2, {.padding = {1, 1}}},  // chains of blocks
       {{1, 4, 5, 5}, {600, 2, 2, 2}, 2},                         // too many outputs
+      {{2, 32, 9, 17}, {32, 16, 3, 3}, 2, {.padding = {1, 1}}},  // a vector of outputs
+      {{2, 48, 7, 7}, {40, 24, 3, 3}, 2, {.padding = {1, 1}, .stride = {2, 2}}},
       {{2, 8, 9, 9}, {8, 2, 1, 1}, 4, {.stride = {2, 2}}},
   };
   manual_seed(6);
