@@ -193,6 +193,8 @@ class LocalPending : public Pending, public std::enable_shared_from_this<LocalPe
   void go_on_with_all() {
     try {
       for (const auto& pending : rank_->begun) pending->go_on();
+      // of a run that has failed the rank has let go of its calls, and this handle was kept
+      if (world().failed()) go_on();
     } catch (...) {
       rank_->wait_for_readers();
       throw;
@@ -326,6 +328,9 @@ class LocalEngine : public Engine {
     if (rank_->world->failed()) {
       rank_->wait_for_readers();
       rank_->world->raise(rank_->number, describe(call, sequence, group_->axis));
+    }
+    if (size() > 1 && rank_->world->finished(rank_->number)) {
+      fail(describe(call, sequence, group_->axis), ": the run has ended");
     }
     auto pending = std::make_shared<LocalPending>(rank_, group_, me_, sequence);
     pending->begin(lane, std::move(call), std::move(input), std::move(output));
