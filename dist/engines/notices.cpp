@@ -30,8 +30,10 @@ NoticeFile::NoticeFile() : process_(::getpid()) {
   const std::filesystem::path folder = std::filesystem::temp_directory_path(none);
   path_ = (folder / "hero_restarts_XXXXXX").string();
   const int file = ::mkostemp(path_.data(), O_CLOEXEC);
-  const bool ok = file >= 0 && ::ftruncate(file, sizeof(Notices)) == 0 && map_file(file);
+  // not ftruncate(): where a full disk has no room, who writes to what is mapped ends by SIGBUS
+  const bool ok = file >= 0 && ::posix_fallocate(file, 0, sizeof(Notices)) == 0 && map_file(file);
   if (file >= 0) ::close(file);
+  if (file >= 0 && !ok) ::unlink(path_.c_str());
   check(ok, "launch: restarts need a small file in ", folder.string(), ", which cannot be made; ",
         "let TMPDIR name another folder");
 }

@@ -1,16 +1,25 @@
 // What restarts are told, before anything is started; tests/scripts/test_restarts starts programs.
+#include <cstdlib>
+#include <fstream>
 #include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "support/catch.h"
+#include "support/fork.h"
+#include "support/small_disk.h"
+#include "support/temp_dir.h"
+#include <sched.h>
+#include <sys/mount.h>
 
 #include <hero/core/error.h>
+#include <hero/dist/engines/notices.h>
 #include <hero/dist/engines/supervisor.h>
 
 using namespace hero::dist;
 using Catch::Matchers::ContainsSubstring;
+using hero_test::run_forked, hero_test::SmallDisk, hero_test::TempDir;
 
 namespace {
 
@@ -20,6 +29,34 @@ std::vector<std::string> texts_of_slots(const std::string& text) {
     texts.push_back(slots.host + " " + std::to_string(slots.count));
   }
   return texts;
+}
+
+// While it lives, where programs put what they need for a while.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::string& folder) {
+    const char* const before = std::getenv("TMPDIR");
+    if (before != nullptr) before_ = before;
+    ::setenv("TMPDIR", folder.c_str(), 1);
+  }
+  ~TemporaryFolder() {
+    before_.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", before_.c_str(), 1);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+ private:
+  std::string before_;
+};
+
+// For a process with one thread, which has other users and mounts than its parent from then on: a
+// full disk of one page at the folder; false where the system does not allow it.
+bool mount_full_disk(const std::string& folder) {
+  if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  if (::mount("none", folder.c_str(), "tmpfs", 0, "size=4096") != 0) return false;
+  std::ofstream(folder + "/full") << std::string(4096, 'x');
+  return true;
 }
 
 }  // namespace
@@ -49,4 +86,31 @@ TEST_CASE("a process with other threads cannot be forked for restarts", "[dist][
   CHECK_THROWS_WITH(supervise("train", {.count = 1}, 2), ContainsSubstring("call launch() first"));
   done.set_value();
   other.join();
+}
+
+TEST_CASE("of a supervisor's file that has no room nothing is left", "[dist][restarts]") {
+  const TempDir dir;
+  const TemporaryFolder here(dir / "");
+  {
+    const SmallDisk disk(8);
+    CHECK_THROWS_WITH(NoticeFile(), ContainsSubstring("let TMPDIR name another folder"));
+  }
+  CHECK(dir.entries() == 0);
+  const NoticeFile notices;
+  CHECK(dir.entries() == 1);
+}
+
+TEST_CASE("a supervisor on a full disk is told so before it starts anything", "[dist][restarts]") {
+  const TempDir dir;
+  const TemporaryFolder here(dir / "");
+  CHECK(run_forked([&] {
+          if (!mount_full_disk(dir / "")) return;
+          try {
+            NoticeFile notices;
+            notices->begun = 0;  // as the supervisor does first
+          } catch (const hero::Error&) {
+            return;
+          }
+          hero::fail("a file on a full disk");
+        }) == 0);
 }
