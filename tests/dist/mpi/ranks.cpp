@@ -21,6 +21,7 @@
 #include "dist/mpi/texts.h"
 #include "dist/mpi/ways.h"
 #include "dist/parallel/pipelines.h"
+#include "support/clocklock.h"
 #include <unistd.h>
 
 #include <hero/core/ledger.h>
