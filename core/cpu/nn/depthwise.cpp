@@ -218,7 +218,8 @@ template <class T>
 bool has_lanes(const Convolution& of, int64_t width, bool joins) {
   const auto bytes = LanePlanes<T>::size(of) * static_cast<int64_t>(sizeof(float));
   if (of.channels != of.groups || of.outputs != of.groups || of.stride[2] > 2 ||
-      of.taps() > block_length(of.taps()) || bytes > kMostLaneBytes) {
+      of.taps() > block_length(of.taps()) || bytes > kMostLaneBytes ||
+      2 * of.channels < round_up(of.channels, kChannelLanes)) {
     return false;
   }
   if (8 * width <= 5 * round_up(width, kChannelLanes)) return true;
