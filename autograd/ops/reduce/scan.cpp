@@ -85,8 +85,10 @@ struct LogCumSumExp : Op {
   }
   Grads backward(const Tensor& g) override {
     if (input_shape(0).numel() == 0 || input_shape(0).empty()) return {g};
-    const Tensor y = output();
-    return {share(input(0), y) * recurrence(share(y, moved(y, dim, -1, kInfinite)), g, dim)};
+    if (input(0).dtype() != kFloat32) return {gradient(input(0), output(), g)};
+    // Far from 0 a float32 has too few digits for the differences whose exponentials are taken.
+    const Tensor x = input(0).to(kFloat64);
+    return {gradient(x, record(LogCumSumExp(dim), x), g.to(kFloat64)).to(kFloat32)};
   }
 
  private:
@@ -114,6 +116,9 @@ struct LogCumSumExp : Op {
       core::backend(x.device()).copy(core::map<k::LogAddExp>(own, before), own);
     }
     return y;
+  }
+  Tensor gradient(const Tensor& x, const Tensor& y, const Tensor& g) const {
+    return share(x, y) * recurrence(share(y, moved(y, dim, -1, kInfinite)), g, dim);
   }
   // exp(part - whole) of logarithms, 0 where the part is nothing.
   static Tensor share(const Tensor& part, const Tensor& whole) {
