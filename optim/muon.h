@@ -18,6 +18,9 @@ struct MuonOptions {
   /// True: lr is multiplied by 0.2 sqrt(max(rows, columns)), which makes a step as large as
   /// AdamW's, instead of by sqrt(max(1, rows / columns)). Liu et al., arXiv 2502.16982.
   bool match_rms_adamw = false;
+  /// True: lr is multiplied by sqrt(rows / columns), which is below 1 for wide matrices, unless
+  /// match_rms_adamw is true.
+  bool spectral_unclamped = false;
 
   /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
@@ -33,15 +36,16 @@ struct MuonOptions {
     visit("ns_c", self.ns_coefficients[2]);
     visit("eps", self.eps);
     visit("match_rms_adamw", self.match_rms_adamw);
+    visit("spectral_unclamped", self.spectral_unclamped);
   }
 };
 extern template class OptimizerOf<MuonOptions>;
 
 /// Steps matrices along a momentum whose singular values are all brought close to 1: m = momentum m
-/// + (1 - momentum) g; p = p (1 - lr weight_decay) - lr' O(m), where lr' is lr times the factor of
-/// match_rms_adamw. O divides by the Frobenius norm and runs ns_steps iterations of X = a X + (b X
-/// X^T + c (X X^T)^2) X. Jordan et al., "Muon: An optimizer for hidden layers in neural networks",
-/// 2024. It behaves like torch.optim.Muon.
+/// + (1 - momentum) g; p = p (1 - lr weight_decay) - lr' O(m), where lr' is lr times the factor
+/// that match_rms_adamw and spectral_unclamped choose. O divides by the Frobenius norm and runs
+/// ns_steps iterations of X = a X + (b X X^T + c (X X^T)^2) X. Jordan et al., "Muon: An optimizer
+/// for hidden layers in neural networks", 2024. It behaves like torch.optim.Muon.
 ///
 /// Use it for the two-dimensional weights of hidden layers, and AdamW for embeddings, output
 /// layers, norms and biases. A step needs whole matrices. For shards (fully_shard(), ZeRO) each

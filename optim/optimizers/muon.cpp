@@ -65,8 +65,9 @@ void Muon::update(int group, State& state, const Array& grad) {
   const Tensor direction(own_part(state.param, orthogonal(whole, o).array()));
   const auto rows = static_cast<double>(whole.size(0)),
              columns = static_cast<double>(whole.size(1));
+  const double least = o.spectral_unclamped ? 0.0 : 1.0;
   const double factor = o.match_rms_adamw ? 0.2 * std::sqrt(std::max(rows, columns))
-                                          : std::sqrt(std::max(1.0, rows / columns));
+                                          : std::sqrt(std::max(least, rows / columns));
   const Tensor p(state.param.array());
   const Tensor kept = p.to(m.dtype()) * (1.0 - o.lr * o.weight_decay);
   p.copy_(kept - direction * (o.lr * factor));

@@ -52,6 +52,7 @@ result = {
         run(Muon, {}, matrices),
         run(Muon, {"lr": 0.1, "momentum": 0.8, "nesterov": False, "weight_decay": 0.0, "ns_steps": 3}, matrices),
         run(Muon, {"lr": 0.02, "adjust_lr_fn": "match_rms_adamw"}, matrices),
+        run(Muon, {"lr": 0.02, "adjust_lr_fn": "spectral_unclamped"}, matrices),
     ],
     "adafactor": [
         run(Adafactor, {"foreach": False}, anything),

@@ -52,6 +52,7 @@ optim::MuonOptions muon_options(json given) {
   optim::MuonOptions options;
   if (given.contains("adjust_lr_fn")) {
     options.match_rms_adamw = given.at("adjust_lr_fn") == "match_rms_adamw";
+    options.spectral_unclamped = given.at("adjust_lr_fn") == "spectral_unclamped";
     given.erase("adjust_lr_fn");
   }
   hero_test::read_options(options, given);
