@@ -6,6 +6,7 @@
 #include <hero/optim/adagrad.h>
 #include <hero/optim/adam.h>
 #include <hero/optim/adamax.h>
+#include <hero/optim/asgd.h>
 #include <hero/optim/clip.h>
 #include <hero/optim/ema.h>
 #include <hero/optim/grad_scaler.h>
@@ -20,5 +21,6 @@
 #include <hero/optim/paged.h>
 #include <hero/optim/radam.h>
 #include <hero/optim/rmsprop.h>
+#include <hero/optim/rprop.h>
 #include <hero/optim/schedules.h>
 #include <hero/optim/sgd.h>

@@ -58,6 +58,8 @@ inline std::vector<Maker> all_optimizers() {
       maker<Adamax>("adamax", AdamaxOptions{}),
       maker<NAdam>("nadam", NAdamOptions{.decoupled_weight_decay = true}),
       maker<RAdam>("radam", RAdamOptions{.betas = {0.9, 0.7}}),
+      maker<Rprop>("rprop", RpropOptions{.lr = 0.05}),
+      maker<ASGD>("asgd", ASGDOptions{.lr = 0.1, .t0 = 1, .weight_decay = 0.1}),
       maker<LAMB>("lamb", LAMBOptions{.weight_decay = 0.1}),
       maker<Lion>("lion", LionOptions{.weight_decay = 0.1}),
   };

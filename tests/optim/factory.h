@@ -62,6 +62,8 @@ inline std::unique_ptr<hero::optim::Optimizer> make_optimizer(const Problem& pro
   if (name == "adamax") return make_one<Adamax>(problem, config);
   if (name == "nadam") return make_one<NAdam>(problem, config);
   if (name == "radam") return make_one<RAdam>(problem, config);
+  if (name == "rprop") return make_one<Rprop>(problem, config);
+  if (name == "asgd") return make_one<ASGD>(problem, config);
   if (name == "lamb") return make_one<LAMB>(problem, config);
   if (name == "lion") return make_one<Lion>(problem, config);
   FAIL("no optimizer " << name);
