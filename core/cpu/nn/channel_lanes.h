@@ -2,6 +2,7 @@
 // Planes of neighbouring channels, brought side by side and apart again, so that a vector holds one
 // place of some channels. Only core/cpu/nn/*.cpp includes this.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -17,6 +18,23 @@ inline constexpr int64_t kChannelLanes = micro::kLanes<float>;
 template <class T>
 inline constexpr int64_t kLaneElements = kChannelLanes* static_cast<int64_t>(sizeof(float) /
                                                                              sizeof(T));
+
+/// Calls body(first, size) for pieces that together are [0, width): their sizes are among `sizes`,
+/// in ascending order from 1 on, and pieces may overlap. Kernels for few sizes are small, and four
+/// sums or more are added to faster than one.
+template <size_t count, class Body>
+void each_piece(const std::array<int, count>& sizes, int64_t width, const Body& body) {
+  constexpr int64_t kLeast = 4;
+  for (int64_t first = 0; first < width;) {
+    const int64_t wanted = std::max(width - first, std::min(kLeast, width));
+    size_t i = 0;
+    while (i + 1 < count && sizes[i] < wanted) ++i;
+    while (sizes[i] > width) --i;
+    const int64_t at = std::min(first, width - sizes[i]);
+    body(at, sizes[i]);
+    first = at + sizes[i];
+  }
+}
 
 /// to [kLaneElements<T>, kChannelLanes], as floats, from `channels` rows of as many elements,
 /// `step` apart. Elements of bfloat16 are turned in pairs, and then taken apart.

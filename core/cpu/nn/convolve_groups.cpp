@@ -14,17 +14,28 @@ namespace hero::core::cpu {
 
 namespace {
 
-// Pieces of the lines of all windows, and empty ones, so that they are a multiple.
-std::vector<WindowPiece> pieces_of(const ShiftedRows& windows, int64_t most, size_t multiple) {
+// Vectors of neighbours in the lines of all windows, and empty ones, so that they are a multiple.
+std::vector<WindowPiece> pieces_of(const ShiftedRows& windows, int64_t lanes, size_t multiple) {
   std::vector<WindowPiece> pieces;
   for (size_t i = 0; i < windows.rows.size(); ++i) {
-    for (int64_t x = 0; x < windows.width; x += most) {
+    for (int64_t x = 0; x < windows.width; x += lanes) {
       pieces.push_back({windows.rows[i] + x, static_cast<int64_t>(i) * windows.width + x,
-                        std::min(most, windows.width - x)});
+                        std::min(lanes, windows.width - x)});
     }
   }
   while (pieces.size() % multiple != 0) {
     pieces.push_back({pieces.back().offset, pieces.back().place, 0});
+  }
+  return pieces;
+}
+
+// Places whose vectors hold outputs.
+std::vector<WindowPiece> output_pieces_of(const ShiftedRows& windows) {
+  std::vector<WindowPiece> pieces;
+  for (size_t i = 0; i < windows.rows.size(); ++i) {
+    each_piece(kOutputPieces, windows.width, [&](int64_t x, int size) {
+      pieces.push_back({windows.rows[i] + x, static_cast<int64_t>(i) * windows.width + x, size});
+    });
   }
   return pieces;
 }
@@ -46,7 +57,7 @@ class GroupProduct {
         columns_(windows.columns()),
         by_outputs_(chain > 1 && working_part(rows) >= working_part(windows.width)),
         chains_{windows.steps, chain, begins_with_zero},
-        pieces_(by_outputs_ ? pieces_of(windows, kGroupPlaces, 1)
+        pieces_(by_outputs_ ? output_pieces_of(windows)
                             : pieces_of(windows, kGroupLanes, kGroupSums)),
         each_(by_outputs_ ? round_up(rows, kGroupLanes) * k_ : rows * k_),
         w_(groups * each_) {

@@ -1,5 +1,6 @@
 #pragma once
 // Convolutions in groups. Only core/cpu/nn/convolve*.cpp includes this.
+#include <array>
 #include <vector>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -7,7 +8,6 @@
 
 #include <hero/core/cpu/nn/convolve.h>
 #include <hero/core/cpu/products/gemm_kernel.h>
-#include <hero/core/kernels/elementwise.h>
 
 namespace hero::core::cpu {
 
@@ -62,9 +62,10 @@ void add_group_chains(int rows, const GroupChains& chains, const float* w, const
 /// \}
 /// \name Of float, for chains of several elements: to [places, kGroupLanes] = the products of
 /// kGroupLanes rows, whose elements p are those of w from p * kGroupLanes on, with windows that lie
-/// side by side.
+/// side by side; `places` is one of kOutputPieces.
 /// \{
-inline constexpr int kGroupPlaces = micro::kMaxRows >= 14 ? 14 : 6;  ///< at most
+inline constexpr std::array<int, 5> kOutputPieces =
+    micro::kMaxRows >= 14 ? std::array{1, 2, 4, 7, 14} : std::array{1, 2, 3, 4, 6};
 void add_group_outputs(int64_t places, const GroupChains& chains, const float* w, const float* from,
                        float* to);
 /// \}
@@ -82,24 +83,7 @@ void add_group_pairs(int rows, const std::vector<int64_t>& steps, const uint32_t
 /// Results of a group: [rows, count] from sums, with what follows them.
 template <class T>
 void finish_group(const HalfEnd& end, int64_t first_row, int64_t rows, int64_t count,
-                  const float* sums, T* y) {
-  if (end.bias == nullptr && rows > 1)
-    return finish_group(end, first_row, 1, rows * count, sums, y);
-  for (int64_t row = 0; row < rows; ++row, sums += count, y += count) {
-    const float bias = end.bias != nullptr ? end.bias[first_row + row] : 0.0f;
-    if (end.is_relu) {
-      const kernels::Relu relu;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) y[i] = T(relu(sums[i] + bias));
-    } else if (end.bias != nullptr) {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i] + bias);
-    } else {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i]);
-    }
-  }
-}
+                  const float* sums, T* y);
 
 /// While it lives, this thread reads subnormal numbers as zeros, and gives zeros in their place, as
 /// the instructions for halves do.

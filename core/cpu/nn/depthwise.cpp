@@ -5,7 +5,6 @@
 #include <array>
 #include <numeric>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <hero/core/cpu/nn/channel_lanes.h>
@@ -16,8 +15,8 @@ namespace hero::core::cpu {
 
 namespace {
 
-constexpr int kLinePlaces = 14;                // sums in registers
-constexpr int64_t kMostLaneBytes = 384 << 10;  // of a padded copy, 0.4 of a 1 MiB cache
+constexpr std::array kLinePieces = {1, 2, 4, 7, 14};  // places, whose sums are in registers
+constexpr int64_t kMostLaneBytes = 384 << 10;         // of a padded copy, 0.4 of a 1 MiB cache
 
 using LaneSums = micro::Vector<float>;
 
@@ -28,8 +27,8 @@ struct LaneSteps {
   bool ends_odd;         // a zero is added before the last step
 };
 
-// The sums of `count` places of a line, whose windows begin `move` elements apart.
-template <int count, int move>
+// The sums of `count` places of a line, whose windows lie side by side.
+template <int count>
 [[gnu::noinline]] void add_line(const LaneSteps& of, const float* w, const float* from, float* to,
                                 int64_t to_step) {
   const auto k = static_cast<int64_t>(of.steps.size());
@@ -40,7 +39,7 @@ template <int count, int move>
       const float* const at = from + steps[p];
       const LaneSums weight = micro::load(w + p * kChannelLanes);
 #pragma GCC unroll 14
-      for (int v = 0; v < count; ++v) add(sums[v], weight, micro::load(at + v * move));
+      for (int v = 0; v < count; ++v) add(sums[v], weight, micro::load(at + v * kChannelLanes));
     }
   };
   const auto add_product = [](LaneSums& sum, const LaneSums& weight, const LaneSums& x) {
@@ -61,10 +60,14 @@ template <int count, int move>
   for (int v = 0; v < count; ++v) micro::store<float>(to + v * to_step, sums[v]);
 }
 
-using AddLine = void (*)(const LaneSteps&, const float*, const float*, float*, int64_t);
-template <int move, int... i>
-constexpr auto add_lines_of(std::integer_sequence<int, i...>) {
-  return std::array<AddLine, kLinePlaces>{add_line<i + 1, move>...};
+void add_piece(int count, const LaneSteps& of, const float* w, const float* from, float* to,
+               int64_t to_step) {
+  const auto add = count == 14  ? add_line<14>
+                   : count == 7 ? add_line<7>
+                   : count == 4 ? add_line<4>
+                   : count == 2 ? add_line<2>
+                                : add_line<1>;
+  add(of, w, from, to, to_step);
 }
 
 // Where the results of a phase go among those of all: places in the order of the output.
@@ -75,22 +78,24 @@ struct LanePlaces {
 // Every s-th place of every s-th line, which are reached by the same taps.
 class LanePhase {
  public:
-  // weight(c, p) is what a channel multiplies the element at windows.steps[p] by.
-  template <class Weight>
-  [[gnu::cold]] LanePhase(const ShiftedRows& windows, int64_t move, const LanePlaces& to,
-                          int64_t channels, bool is_half, bool rounds_products,
-                          const Weight& weight)
-      : lines_(windows.rows), width_(windows.width), move_(move), to_(to) {
+  // A channel multiplies the element at windows.steps[p] by its weight taps[p], of `w_step` of
+  // them. `rounds_products`: before they are added.
+  template <class T>
+  [[gnu::cold]] LanePhase(const ShiftedRows& windows, const LanePlaces& to, int64_t channels,
+                          bool rounds_products, const T* w, int64_t w_step,
+                          const std::vector<int64_t>& taps)
+      : lines_(windows.rows), width_(windows.width), to_(to) {
+    constexpr bool is_half = !std::is_same_v<T, float>;
     const auto k = static_cast<int64_t>(windows.steps.size());
     of_ = {{}, rounds_products, is_half && k % 2 != 0};
-    w_.assign(static_cast<size_t>(ceil_div(channels, kChannelLanes) * kChannelLanes * k), 0.0f);
+    w_.resize(static_cast<size_t>(ceil_div(channels, kChannelLanes) * kChannelLanes * k));
     for (int64_t p = 0; p < k; ++p) {
       // of two elements the second one first, as a native product of halves has them
-      const int64_t from = is_half && (p ^ 1) < k ? p ^ 1 : p;
-      of_.steps.push_back(windows.steps[static_cast<size_t>(from)] * kChannelLanes);
+      const auto from = static_cast<size_t>(is_half && (p ^ 1) < k ? p ^ 1 : p);
+      of_.steps.push_back(windows.steps[from] * kChannelLanes);
       for (int64_t c = 0; c < channels; ++c) {
         const int64_t at = (c / kChannelLanes * k + p) * kChannelLanes + c % kChannelLanes;
-        w_[static_cast<size_t>(at)] = weight(c, from);
+        w_[static_cast<size_t>(at)] = static_cast<float>(w[c * w_step + taps[from]]);
       }
     }
   }
@@ -98,22 +103,15 @@ class LanePhase {
   // Lines [begin, end) of those of the phase, of a block of channels; `to` begins at line `begin`
   // of the output.
   void run(int64_t block, int64_t begin, int64_t end, const float* planes, float* to) const {
-    using Counts = std::make_integer_sequence<int, kLinePlaces>;
-    static constexpr auto by_one = add_lines_of<int{kChannelLanes}>(Counts{});
-    static constexpr auto by_two = add_lines_of<int{2 * kChannelLanes}>(Counts{});
-    const auto& kernels = move_ == 1 ? by_one : by_two;
     const float* const w =
         w_.data() + block * static_cast<int64_t>(of_.steps.size()) * kChannelLanes;
-    const int64_t parts = ceil_div(width_, kLinePlaces);
     for (int64_t line = begin; line < std::min(end, lines()); ++line) {
       const float* const from = planes + lines_[static_cast<size_t>(line)] * kChannelLanes;
       const int64_t place = to_.first + (line - begin) * to_.line;
-      for (int64_t i = 0; i < parts; ++i) {
-        const auto [first, last] = part_of(width_, parts, i);
-        kernels[static_cast<size_t>(last - first - 1)](
-            of_, w, from + first * move_ * kChannelLanes,
-            to + (place + first * to_.column) * kChannelLanes, to_.column * kChannelLanes);
-      }
+      each_piece(kLinePieces, width_, [&](int64_t first, int count) {
+        add_piece(count, of_, w, from + first * kChannelLanes,
+                  to + (place + first * to_.column) * kChannelLanes, to_.column * kChannelLanes);
+      });
     }
   }
 
@@ -121,7 +119,7 @@ class LanePhase {
   int64_t lines() const { return static_cast<int64_t>(lines_.size()); }
 
   std::vector<int64_t> lines_;
-  int64_t width_, move_;
+  int64_t width_;
   LanePlaces to_;
   LaneSteps of_;
   std::vector<float> w_;
@@ -136,14 +134,14 @@ class LanePlanes {
  public:
   explicit LanePlanes(const Convolution& of)
       : of_(of),
-        line_(of.size[2] + 2 * of.padding[2]),
+        image_(padded_image_of(of)),
         lines_(std::min(lines_at_once(of.size[2]), of.size[1])),
         room_(size(of)),
         turned_(lines_ * of.size[2] * kChannelLanes) {
     std::fill_n(room_.data(), size(of), 0.0f);
   }
   static int64_t size(const Convolution& of) {
-    return (of.size[1] + 2 * of.padding[1]) * (of.size[2] + 2 * of.padding[2]) * kChannelLanes;
+    return padded_image_of(of).channel() * kChannelLanes;
   }
   const float* data() const { return room_.data(); }
 
@@ -155,16 +153,28 @@ class LanePlanes {
       const int64_t count = std::min(lines_, of_.size[1] - h);
       turn_channels(channels, count * width, planes + h * width, of_.x_strides[1], turned_.data());
       for (int64_t i = 0; i < count; ++i) {
-        std::copy_n(
-            turned_.data() + i * width * kChannelLanes, width * kChannelLanes,
-            room_.data() + ((h + i + of_.padding[1]) * line_ + of_.padding[2]) * kChannelLanes);
+        copy_line(turned_.data() + i * width * kChannelLanes,
+                  room_.data() + (h + i + of_.padding[1]) * image_.line() * kChannelLanes);
       }
     }
   }
 
  private:
+  void copy_line(const float* from, float* to) const {
+    const int64_t width = of_.size[2], padding = of_.padding[2];
+    if (image_.stride == 1) {
+      std::copy_n(from, width * kChannelLanes, to + padding * kChannelLanes);
+      return;
+    }
+    for (int64_t x = 0; x < width; ++x) {
+      std::copy_n(from + x * kChannelLanes, kChannelLanes,
+                  to + image_.column(padding + x) * kChannelLanes);
+    }
+  }
+
   const Convolution& of_;
-  int64_t line_, lines_;
+  PaddedImage image_;
+  int64_t lines_;
   Workspace<float> room_, turned_;
 };
 
@@ -217,9 +227,8 @@ void run_lanes(const Convolution& padded, const std::vector<LanePhase>& phases, 
 template <class T>
 bool has_lanes(const Convolution& of, int64_t width, bool joins) {
   const auto bytes = LanePlanes<T>::size(of) * static_cast<int64_t>(sizeof(float));
-  if (of.channels != of.groups || of.outputs != of.groups || of.stride[2] > 2 ||
-      of.taps() > block_length(of.taps()) || bytes > kMostLaneBytes ||
-      2 * of.channels < round_up(of.channels, kChannelLanes)) {
+  if (of.channels != of.groups || of.outputs != of.groups || of.taps() > block_length(of.taps()) ||
+      bytes > kMostLaneBytes || 2 * of.channels < round_up(of.channels, kChannelLanes)) {
     return false;
   }
   if (8 * width <= 5 * round_up(width, kChannelLanes)) return true;
@@ -230,27 +239,23 @@ template <class T>
 void convolve_lanes(const Convolution& of, const T* w, const HalfEnd& end, T* y) {
   Convolution one = of;
   one.channels = 1;
-  const int64_t taps = of.taps();
+  std::vector<int64_t> taps(static_cast<size_t>(of.taps()));
+  std::iota(taps.begin(), taps.end(), 0);
   std::vector<LanePhase> phases;
-  phases.emplace_back(windows_of(one, padded_of(of.size, of.padding, 1)), of.stride[2],
-                      LanePlaces{0, of.places[2], 1}, of.channels, !std::is_same_v<T, float>, false,
-                      [=](int64_t c, int64_t p) { return static_cast<float>(w[c * taps + p]); });
+  phases.emplace_back(windows_of(one, padded_image_of(of)), LanePlaces{0, of.places[2], 1},
+                      of.channels, false, w, of.taps(), taps);
   run_lanes(of, phases, of.places[1], of.places[2], end, y);
 }
 
 template <class T>
 void convolve_lanes_back(const BackPhases& phases, const Convolution& of, const T* w,
                          const HalfEnd& end, T* y) {
-  constexpr bool is_half = !std::is_same_v<T, float>;
   std::vector<LanePhase> all;
   for (const BackPhase& phase : phases.all()) {
     const LanePlaces to{phase.rows.first * of.places[2] + phase.columns.first,
                         of.stride[1] * of.places[2], of.stride[2]};
-    all.emplace_back(phase.windows, 1, to, of.channels, is_half, !is_half,
-                     [&](int64_t c, int64_t p) {
-                       const int64_t tap = phase.taps[static_cast<size_t>(p)];
-                       return static_cast<float>(w[c * of.taps() + tap]);
-                     });
+    all.emplace_back(phase.windows, to, of.channels, std::is_same_v<T, float>, w, of.taps(),
+                     phase.taps);
   }
   run_lanes(phases.padded(), all, of.places[1], of.places[2], end, y);
 }

@@ -1,10 +1,9 @@
 // Products of a group's weights with its windows, of float: a vector holds neighbours of a line, or
-// the outputs of one place.
+// the outputs of one place. And what follows the products.
 #include <algorithm>
-#include <array>
-#include <utility>
 
 #include <hero/core/cpu/nn/convolve_groups.h>
+#include <hero/core/kernels/elementwise.h>
 
 namespace hero::core::cpu {
 
@@ -95,12 +94,6 @@ template <int count>
   for (int v = 0; v < count; ++v) micro::store<float>(to + v * kGroupLanes, totals[v]);
 }
 
-using AddOutputs = void (*)(const GroupChains&, const float*, const float*, float*);
-template <int... i>
-constexpr auto add_outputs_of(std::integer_sequence<int, i...>) {
-  return std::array<AddOutputs, sizeof...(i)>{add_outputs<i + 1>...};
-}
-
 }  // namespace
 
 void add_group_chains(int rows, const GroupChains& chains, const float* w, const float* from,
@@ -111,8 +104,37 @@ void add_group_chains(int rows, const GroupChains& chains, const float* w, const
 
 void add_group_outputs(int64_t places, const GroupChains& chains, const float* w, const float* from,
                        float* to) {
-  static constexpr auto kernels = add_outputs_of(std::make_integer_sequence<int, kGroupPlaces>{});
-  kernels[static_cast<size_t>(places - 1)](chains, w, from, to);
+  constexpr auto sizes = kOutputPieces;
+  const auto add = places == sizes[4]   ? add_outputs<sizes[4]>
+                   : places == sizes[3] ? add_outputs<sizes[3]>
+                   : places == sizes[2] ? add_outputs<sizes[2]>
+                   : places == sizes[1] ? add_outputs<sizes[1]>
+                                        : add_outputs<sizes[0]>;
+  add(chains, w, from, to);
 }
+
+template <class T>
+void finish_group(const HalfEnd& end, int64_t first_row, int64_t rows, int64_t count,
+                  const float* sums, T* y) {
+  if (end.bias == nullptr && rows > 1)
+    return finish_group(end, first_row, 1, rows * count, sums, y);
+  for (int64_t row = 0; row < rows; ++row, sums += count, y += count) {
+    const float bias = end.bias != nullptr ? end.bias[first_row + row] : 0.0f;
+    if (end.is_relu) {
+      const kernels::Relu relu;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(relu(sums[i] + bias));
+    } else if (end.bias != nullptr) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i] + bias);
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) y[i] = T(sums[i]);
+    }
+  }
+}
+
+template void finish_group(const HalfEnd&, int64_t, int64_t, int64_t, const float*, float*);
+template void finish_group(const HalfEnd&, int64_t, int64_t, int64_t, const float*, BFloat16*);
 
 }  // namespace hero::core::cpu

@@ -10,6 +10,7 @@ namespace hero::core::cpu {
 
 #if defined(__x86_64__)
 
+namespace bf16 {
 namespace {
 
 // A chain of `rows` rows and some pieces: elements [first, last) of k.
@@ -80,13 +81,14 @@ template <int rows, int vectors>
 }
 
 }  // namespace
+}  // namespace bf16
 
 void add_group_pairs(int rows, const std::vector<int64_t>& steps, const uint32_t* w,
                      const BFloat16* from, const WindowPiece* pieces, float* c, int64_t c_row) {
-  const auto add = rows == 8   ? add_pairs<8, 2>
-                   : rows == 4 ? add_pairs<4, 4>
-                   : rows == 2 ? add_pairs<2, 8>
-                               : add_pairs<1, 8>;
+  const auto add = rows == 8   ? bf16::add_pairs<8, 2>
+                   : rows == 4 ? bf16::add_pairs<4, 4>
+                   : rows == 2 ? bf16::add_pairs<2, 8>
+                               : bf16::add_pairs<1, 8>;
   const auto k = static_cast<int64_t>(steps.size());
   int64_t first = 0;
   do {  // of no steps there is a chain, too: zero

@@ -25,9 +25,9 @@ using micro::Layout;
 // the rows. What the kernel can read as well where it lies is not packed. Packing costs about as
 // much as six columns (for A) or rows (for B) more of the tile; the cost model in choose_grid
 // weighs it against idle threads.
-constexpr int64_t kPackingCost = 6;   // rows or columns
-constexpr int64_t kPackedSteps = 16;  // of k
-constexpr int64_t kTinyWork = 128;    // multiply-adds below which packing costs more than it saves
+constexpr int64_t kPackingCost = 6;     // rows or columns
+constexpr int64_t kStepsTogether = 16;  // of k
+constexpr int64_t kTinyWork = 128;  // multiply-adds below which packing costs more than it saves
 constexpr int64_t kThreadWork = 1 << 18;  // multiply-adds that are worth a thread (5 us)
 
 template <class T>
@@ -105,7 +105,7 @@ class ProductBlock {
  private:
   void pack_a() const {
     // Rows that lie across memory share its cache lines: all panels take some steps, then the next.
-    const int64_t piece = t_.a_rs == 1 ? kPackedSteps : t_.k;
+    const int64_t piece = t_.a_rs == 1 ? kStepsTogether : t_.k;
     for (int64_t p = 0; p < t_.k; p += piece) {
       const int64_t steps = std::min(piece, t_.k - p);
       for (int64_t i = 0; i < panels_; ++i) {
