@@ -137,6 +137,10 @@ TEST_CASE("a convolution in groups and its gradients have the bits of those by c
       {{3, 40, 7, 7}, {40, 1, 3, 3}, 40, {.padding = {1, 1}}},
       {{2, 37, 7, 7}, {37, 1, 3, 3}, 37, {.padding = {1, 1}}},
       {{1, 20, 3, 4}, {20, 1, 3, 3}, 20, {.padding = {1, 1}}},
+      {{1, 16, 5, 3}, {16, 1, 3, 3}, 16, {.padding = {1, 1}}},  // pieces of lines that overlap
+      {{1, 16, 4, 15}, {16, 1, 3, 3}, 16, {.padding = {1, 1}}},
+      {{2, 16, 3, 17}, {16, 1, 3, 2}, 16, {.padding = {1, 0}, .stride = {1, 2}}},
+      {{1, 32, 3, 19}, {32, 16, 3, 3}, 2, {.padding = {1, 1}}},
       {{1, 9, 30, 29}, {9, 1, 7, 7}, 9, {.padding = {3, 3}}},
       {{2, 10, 9, 12}, {10, 1, 1, 2}, 10, {.stride = {2, 2}}},  // a phase without taps
       {{2, 19, 14, 21}, {19, 1, 7, 7}, 19, {.padding = {3, 3}}},
