@@ -38,6 +38,10 @@ hero_tree_test("pages show the tutorials' code and text" docs
                 ${PROJECT_SOURCE_DIR}/docs/check_snippets)
 hero_tree_test("figures of the pages are there and shown" docs
                 ${PROJECT_SOURCE_DIR}/docs/check_figures)
+hero_tree_test("figures of performance are those of its tables" docs
+                ${PROJECT_SOURCE_DIR}/docs/draw_performance --check)
+hero_tree_test("the check of performance finds figures that are not those of the tables" docs
+                ${PROJECT_SOURCE_DIR}/tests/scripts/test_draw_performance)
 hero_tree_test("the figure check finds what drifted" docs
                 ${PROJECT_SOURCE_DIR}/tests/scripts/test_check_figures)
 hero_tree_test("links of the pages lead somewhere" docs
