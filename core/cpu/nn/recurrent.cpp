@@ -1,5 +1,5 @@
 // One step of recurrent cells: what comes after the products. T is the type of sums and gates, H
-// that of states and of what products of the way back read: halves beside float.
+// that of states and of what products of the way back read: bfloat16 beside float.
 #include <algorithm>
 
 #include <hero/core/cpu/cpu_backend.h>
@@ -188,8 +188,6 @@ void for_states(DType dtype, Body&& body) {
       return body(double{}, double{});
     case DType::bfloat16:
       return body(float{}, BFloat16{});
-    case DType::float16:
-      return body(float{}, Float16{});
     default:
       return body(float{}, float{});
   }
@@ -197,8 +195,16 @@ void for_states(DType dtype, Body&& body) {
 
 }  // namespace
 
+// Float16, whose products go through float32 as well, has no loops of its own.
 void CpuBackend::recurrent_cell(CellKind kind, const CellStep& step) {
   if (step.h.numel() == 0) return;
+  if (step.h.dtype() == kFloat16) {
+    CellStep wide = step;
+    wide.h = Array::empty(step.h.shape());
+    if (kind == CellKind::gru) wide.h_before = step.h_before.to(kFloat32);
+    recurrent_cell(kind, wide);
+    return copy(wide.h, step.h);
+  }
   for_states(step.h.dtype(), [&]<class T, class H>(T, H) {
     kind == CellKind::lstm ? lstm<T, H>(step) : gru<T, H>(step);
   });
@@ -206,6 +212,19 @@ void CpuBackend::recurrent_cell(CellKind kind, const CellStep& step) {
 
 void CpuBackend::recurrent_cell_backward(CellKind kind, const CellStepBack& step) {
   if (step.g_h.numel() == 0) return;
+  if (step.g_of_x.dtype() == kFloat16) {
+    CellStepBack wide = step;
+    if (step.g_output.defined()) wide.g_output = step.g_output.to(kFloat32);
+    wide.g_of_x = Array::empty(step.g_of_x.shape());
+    if (kind == CellKind::gru) {
+      wide.h_before = step.h_before.to(kFloat32);
+      wide.g_of_h = Array::empty(step.g_of_h.shape());
+    }
+    recurrent_cell_backward(kind, wide);
+    copy(wide.g_of_x, step.g_of_x);
+    if (kind == CellKind::gru) copy(wide.g_of_h, step.g_of_h);
+    return;
+  }
   for_states(step.g_of_x.dtype(), [&]<class T, class H>(T, H) {
     kind == CellKind::lstm ? lstm_backward<T, H>(step) : gru_backward<T, H>(step);
   });
