@@ -105,7 +105,12 @@ bool has_group_weights_on_host(const Array& x, const Shape& w, const Window3& wi
   if (x.dtype() == kFloat64 || x.size(3) > kWidest) return false;
   if (has_native_products(x)) {
     const bool has_groups = cpu::bf16::has_groups(cpu::bf16::native_kernel());
-    if (!has_groups || x.size(1) != groups || w[0] != groups) return false;
+    if (!has_groups) return false;
+    const bool is_depthwise = x.size(1) == groups && w[0] == groups;
+    const bool has_lanes =
+        cpu::have_half_lanes(x.size(1) / groups, w[0] / groups, window.kernel[1] * window.kernel[2],
+                             std::max(window.stride[1], window.stride[2]), x.size(2) * x.size(3));
+    if (!is_depthwise && !has_lanes) return false;
   }
   return convolves_on_host(x, window, groups);
 }

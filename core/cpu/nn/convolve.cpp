@@ -147,6 +147,9 @@ void add_weights(const Convolution& of, const float* y, int64_t chain, bool fres
   if (of.groups == of.channels && of.groups == of.outputs && of.groups > 1) {
     return depthwise_weights(of, y, w);
   }
+  if (of.groups > 1 && have_lanes(of.channels / of.groups, of.outputs / of.groups)) {
+    return group_weights(of, y, w);
+  }
   if (of.groups > 1) return add_group_weights(of, y, w);
   if (of.places[0] > 1) return add_volume_weights(of, y, chain, fresh, w);
   const int64_t each = of.outputs * of.places[1] * of.places[2];

@@ -26,6 +26,20 @@ struct Convolution {
 template <class T>
 void convolve(const Convolution& of, const T* w, T* y);
 
+/// Whether the weight's gradient of a group of so many channels and outputs is faster with channels
+/// in a vector's lanes than as a product of its own.
+inline bool have_lanes(int64_t channels, int64_t outputs) {
+  return channels >= 8 && channels <= 32 && outputs >= 4 && outputs <= 64;
+}
+/// The same of bfloat16, whose products with columns of windows are twice as fast: of windows of
+/// several taps in small planes of x, or that move by more than one.
+inline bool have_half_lanes(int64_t channels, int64_t outputs, int64_t taps, int64_t stride,
+                            int64_t area) {
+  const int64_t most = area <= 64 ? 32 : 16;
+  return have_lanes(channels, outputs) && channels <= most && taps > 1 &&
+         (area <= 256 || stride > 1);
+}
+
 /// \name Gradients, of float only: others are products with columns.
 /// \{
 /// That of the input of a convolution in planes. `of` describes it, but that x is the gradient of
@@ -60,8 +74,8 @@ bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, c
                         const HalfEnd& end, BFloat16* y);
 /// w [outputs, rows] = y [images, outputs, places..] times the transposed windows: a product over
 /// the places of at_once images, one image after the other, an odd number of places beside a zero,
-/// and the products of all images added up in order. Groups, by dot_kernel() only, have one channel
-/// and one output; then each image is a product, and x is contiguous.
+/// and the products of all images added up in order. Groups, by dot_kernel() only, are of planes;
+/// then each image is a product, and x is contiguous.
 void weights_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* y,
                   BFloat16* w);
 /// \}

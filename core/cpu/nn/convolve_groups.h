@@ -38,6 +38,9 @@ void convolve_lanes_back(const BackPhases& phases, const Convolution& of, const 
 /// contiguous.
 template <class T>
 void depthwise_weights(const Convolution& of, const T* y, T* w);
+/// The same for w [outputs, channels / groups, taps] of any groups.
+template <class T>
+void group_weights(const Convolution& of, const T* y, T* w);
 /// \}
 
 /// A vector of windows: where they begin in the copy, where their sums go, and how many they are.

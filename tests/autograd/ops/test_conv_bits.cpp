@@ -159,6 +159,13 @@ TEST_CASE("a convolution in groups and its gradients have the bits of those by c
       {{2, 32, 9, 17}, {32, 16, 3, 3}, 2, {.padding = {1, 1}}},  // a vector of outputs
       {{2, 48, 7, 7}, {40, 24, 3, 3}, 2, {.padding = {1, 1}, .stride = {2, 2}}},
       {{2, 8, 9, 9}, {8, 2, 1, 1}, 4, {.stride = {2, 2}}},
+      {{3, 40, 9, 9}, {36, 20, 3, 3}, 2, {.padding = {1, 1}}},  // lanes of channels
+      {{2, 18, 31, 61}, {34, 9, 3, 1}, 2, {.padding = {1, 0}}},
+      {{2, 24, 17, 16},
+       {15, 8, 5, 4},
+       3,
+       {.dilation = {1, 2}, .padding = {2, 3}, .stride = {2, 1}}},
+      {{2, 64, 90, 9}, {8, 32, 2, 2}, 2},
   };
   manual_seed(6);
   for (const DType dtype : {kFloat32, kFloat64}) {
