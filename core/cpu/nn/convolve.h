@@ -29,15 +29,16 @@ void convolve(const Convolution& of, const T* w, T* y);
 /// Whether the weight's gradient of a group of so many channels and outputs is faster with channels
 /// in a vector's lanes than as a product of its own.
 inline bool have_lanes(int64_t channels, int64_t outputs) {
-  return channels >= 8 && channels <= 32 && outputs >= 4 && outputs <= 64;
+  return channels >= 4 && channels <= 32 && outputs >= 4 && outputs <= 64;
 }
 /// The same of bfloat16, whose products with columns of windows are twice as fast: of windows of
-/// several taps in small planes of x, or that move by more than one.
+/// several taps where two groups share a vector, planes of x are small, or windows move by more
+/// than one.
 inline bool have_half_lanes(int64_t channels, int64_t outputs, int64_t taps, int64_t stride,
                             int64_t area) {
   const int64_t most = area <= 64 ? 32 : 16;
-  return have_lanes(channels, outputs) && channels <= most && taps > 1 &&
-         (area <= 256 || stride > 1);
+  return have_lanes(channels, outputs) && channels >= 8 && channels <= most && taps > 1 &&
+         (channels == 8 || area <= 256 || stride > 1);
 }
 
 /// \name Gradients, of float only: others are products with columns.

@@ -166,6 +166,10 @@ TEST_CASE("a convolution in groups and its gradients have the bits of those by c
        3,
        {.dilation = {1, 2}, .padding = {2, 3}, .stride = {2, 1}}},
       {{2, 64, 90, 9}, {8, 32, 2, 2}, 2},
+      {{2, 28, 9, 17}, {28, 4, 3, 3}, 7, {.padding = {1, 1}}},  // of several groups
+      {{1, 20, 40, 33}, {25, 4, 3, 2}, 5, {.padding = {0, 1}, .stride = {1, 2}}},
+      {{2, 24, 31, 30}, {18, 8, 3, 1}, 3},
+      {{2, 32, 7, 7}, {20, 8, 2, 2}, 4},
   };
   manual_seed(6);
   for (const DType dtype : {kFloat32, kFloat64}) {
