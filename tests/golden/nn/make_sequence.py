@@ -1,5 +1,5 @@
-"""Makes the reference cases of attention, Transformer, GPT, rotary embedding and recurrent layers
-with PyTorch (2.15 made those here), all in float64:
+"""Makes the reference cases of attention, Transformer, GPT, rotary embedding, recurrent layers and
+parametrizations with PyTorch (2.15 made those here), all in float64:
 
     python make_sequence.py .
 
@@ -37,6 +37,8 @@ def case(file, name, module, inputs, call, weights=True):
     for k, v in module.named_parameters():
         data[f"{name}/w.{k}"] = v.detach().clone().contiguous()
         data[f"{name}/gw.{k}"] = v.grad.contiguous()
+    for k, v in module.named_buffers():
+        data[f"{name}/w.{k}"] = v.clone().contiguous()
     for i, o in enumerate(outputs):
         data[f"{name}/out.{i}"] = o.detach().contiguous()
 
@@ -84,6 +86,61 @@ def transformer():
                                     enable_nested_tensor=False)
     case(file, "encoder", encoder, {"x": rand(T, N, E), "padding": padding},
          lambda m, x, padding: (m(x, src_key_padding_mask=padding),))
+
+
+def decoder():
+    torch.manual_seed(5)
+    E, H, N, T, S = 4, 2, 2, 3, 5
+    padding = torch.arange(S) >= torch.tensor([[5], [3]])
+    causal = torch.ones(T, T, dtype=torch.bool).triu(1)
+    layer = lambda **kw: nn.TransformerDecoderLayer(E, H, dim_feedforward=6, dropout=0.0, **kw)
+    file = "decoder"
+    case(file, "post", layer(), {"x": rand(T, N, E), "memory": rand(S, N, E)},
+         lambda m, x, memory: (m(x, memory),))
+    case(file, "pre", layer(norm_first=True, activation="gelu", batch_first=True, bias=False),
+         {"x": rand(N, T, E), "memory": rand(N, S, E), "mask": causal, "padding": padding},
+         lambda m, x, memory, mask, padding: (m(x, memory, mask, memory_key_padding_mask=padding),))
+    case(file, "decoder", nn.TransformerDecoder(layer(layer_norm_eps=1e-3), 2, nn.LayerNorm(E)),
+         {"x": rand(T, N, E), "memory": rand(S, N, E), "scores": rand(T, S)},
+         lambda m, x, memory, scores: (m(x, memory, memory_mask=scores),))
+    case(file, "transformer", nn.Transformer(E, H, 1, 2, 6, 0.0, batch_first=True),
+         {"src": rand(N, S, E), "tgt": rand(N, T, E), "mask": causal, "padding": padding},
+         lambda m, src, tgt, mask, padding: (m(src, tgt, tgt_mask=mask, src_key_padding_mask=padding,
+                                               memory_key_padding_mask=padding),))
+
+
+def packed():
+    torch.manual_seed(6)
+    I, H, N, T = 3, 2, 5, 6
+    lengths = torch.tensor([2, 6, 1, 6, 4])
+    file = "packed"
+    deep = {"num_layers": 2, "bidirectional": True, "batch_first": True}
+
+    def run(m, x, *state):
+        x = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, last = m(x, *state)
+        padded, _ = nn.utils.rnn.pad_packed_sequence(y, batch_first=True, padding_value=0.5)
+        return (y.data, padded, *(last if isinstance(last, tuple) else [last]))
+
+    case(file, "rnn", nn.RNN(I, H, batch_first=True), {"x": rand(N, T, I)}, run)
+    case(file, "gru", nn.GRU(I, H, **deep), {"x": rand(N, T, I), "h": rand(4, N, H)},
+         lambda m, x, h: run(m, x, h))
+    case(file, "lstm", nn.LSTM(I, H, **deep),
+         {"x": rand(N, T, I), "h": rand(4, N, H), "c": rand(4, N, H)},
+         lambda m, x, h, c: run(m, x, (h, c)))
+
+
+def parametrized():
+    torch.manual_seed(7)
+    file = "parametrized"
+    spectral, weight = nn.utils.parametrizations.spectral_norm, nn.utils.parametrizations.weight_norm
+    run = lambda m, x: (m(x),)
+    case(file, "spectral_linear", spectral(nn.Linear(3, 4)), {"x": rand(2, 3)}, run)
+    case(file, "spectral_conv", spectral(nn.Conv2d(2, 3, 2)), {"x": rand(1, 2, 3, 3)}, run)
+    case(file, "spectral_transposed", spectral(nn.ConvTranspose1d(2, 3, 2)), {"x": rand(1, 2, 3)}, run)
+    case(file, "weight_linear", weight(nn.Linear(3, 4)), {"x": rand(2, 3)}, run)
+    case(file, "weight_conv", weight(nn.Conv1d(2, 3, 2), dim=1), {"x": rand(1, 2, 3)}, run)
+    case(file, "weight_whole", weight(nn.Linear(3, 4), dim=None), {"x": rand(2, 3)}, run)
 
 
 def recurrent():
@@ -178,7 +235,7 @@ def gpt():
              lambda m, x: (turned(x, 0, interleaved), turned(x, 7, interleaved)))
 
 
-for part in (attention, transformer, recurrent, gpt):
+for part in (attention, transformer, recurrent, gpt, decoder, packed, parametrized):
     part()
 for file, data in files.items():
     save_file(data, f"{sys.argv[1]}/{file}.safetensors")
