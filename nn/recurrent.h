@@ -6,6 +6,7 @@
 
 #include <hero/autograd/nn_ops.h>
 #include <hero/nn/module.h>
+#include <hero/nn/packed_sequence.h>
 
 namespace hero::nn {
 
@@ -41,6 +42,18 @@ struct RecurrentResult {
 struct LSTMResult {
   Tensor output;    ///< [T, N, D H]: the last layer's state h after each step
   LstmState state;  ///< each layer's last h and c, [L D, N, H]
+};
+
+/// What RNN and GRU return for packed sequences.
+struct PackedRecurrentResult {
+  PackedSequence output;  ///< the last layer's state h after each step
+  Tensor h;               ///< [L D, N, H]: each layer's state after each sequence's last step
+};
+
+/// What LSTM returns for packed sequences.
+struct PackedLSTMResult {
+  PackedSequence output;  ///< the last layer's state h after each step
+  LstmState state;        ///< each layer's h and c after each sequence's last step, [L D, N, H]
 };
 
 /// Pointers to a cell's parameters in their module; biases may be undefined.
@@ -79,12 +92,18 @@ class Recurrent : public Module {
   /// Runs all layers, given x and the initial states as the caller passed them (zeros if
   /// undefined).
   LSTMResult run_layers(const Tensor& x, const LstmState& first);
+  /// Does the same with packed sequences; the states are [L D, N, H], in the sequences' first
+  /// order.
+  PackedLSTMResult run_packed(const PackedSequence& x, const LstmState& first);
 
  private:
   Tensor first_state(const char* name, const Tensor& given, const Tensor& x, bool batched) const;
   Tensor run_layer(const Tensor& x, const LstmState& first, int64_t layer,
                    std::vector<LstmState>& last);
   LSTMResult run_all(const Tensor& x, const LstmState& first);
+  Run run_steps(const Tensor& data, const std::vector<int64_t>& batch_sizes, const LstmState& first,
+                size_t index) const;
+  LSTMResult run_all_packed(const Tensor& data, const PackedSequence& like, const LstmState& first);
 
   const char* kind_;
   int64_t input_size_, hidden_size_;
@@ -102,6 +121,8 @@ class RNN : public Recurrent {
   /// Runs over x [T, N, I] or [T, I], from the state h [L D, N, H] or [L D, H], which is zeros if
   /// undefined.
   RecurrentResult operator()(const Tensor& x, const Tensor& h = {});
+  /// Runs over sequences of different lengths, each to its own end.
+  PackedRecurrentResult operator()(const PackedSequence& x, const Tensor& h = {});
 
  protected:
   Run run(const Tensor& x, const LstmState& first, const CellWeights& weights,
@@ -122,6 +143,8 @@ class LSTM : public Recurrent {
   /// Runs over x [T, N, I] or [T, I], from the states h and c [L D, N, H] or [L D, H], which are
   /// zeros if undefined.
   LSTMResult operator()(const Tensor& x, const LstmState& state = {});
+  /// Runs over sequences of different lengths, each to its own end.
+  PackedLSTMResult operator()(const PackedSequence& x, const LstmState& state = {});
 
  protected:
   Run run(const Tensor& x, const LstmState& first, const CellWeights& weights,
@@ -139,6 +162,8 @@ class GRU : public Recurrent {
   /// Runs over x [T, N, I] or [T, I], from the state h [L D, N, H] or [L D, H], which is zeros if
   /// undefined.
   RecurrentResult operator()(const Tensor& x, const Tensor& h = {});
+  /// Runs over sequences of different lengths, each to its own end.
+  PackedRecurrentResult operator()(const PackedSequence& x, const Tensor& h = {});
 
  protected:
   Run run(const Tensor& x, const LstmState& first, const CellWeights& weights,

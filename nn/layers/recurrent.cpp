@@ -173,13 +173,24 @@ RecurrentResult RNN::operator()(const Tensor& x, const Tensor& h) {
   const LSTMResult result = run_layers(x, {h, Tensor()});
   return {result.output, result.state.h};
 }
+PackedRecurrentResult RNN::operator()(const PackedSequence& x, const Tensor& h) {
+  const PackedLSTMResult result = run_packed(x, {h, Tensor()});
+  return {result.output, result.state.h};
+}
 
 LSTMResult LSTM::operator()(const Tensor& x, const LstmState& state) {
   return run_layers(x, state);
 }
+PackedLSTMResult LSTM::operator()(const PackedSequence& x, const LstmState& state) {
+  return run_packed(x, state);
+}
 
 RecurrentResult GRU::operator()(const Tensor& x, const Tensor& h) {
   const LSTMResult result = run_layers(x, {h, Tensor()});
+  return {result.output, result.state.h};
+}
+PackedRecurrentResult GRU::operator()(const PackedSequence& x, const Tensor& h) {
+  const PackedLSTMResult result = run_packed(x, {h, Tensor()});
   return {result.output, result.state.h};
 }
 
