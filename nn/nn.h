@@ -31,3 +31,4 @@
 #include <hero/nn/summary.h>
 #include <hero/nn/training/training.h>
 #include <hero/nn/transformer.h>
+#include <hero/nn/transformer_decoder.h>

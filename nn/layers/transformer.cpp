@@ -1,4 +1,5 @@
 #include <hero/core/allocator.h>
+#include <hero/nn/layers/feed_forward.h>
 #include <hero/nn/transformer.h>
 
 namespace hero::nn {
@@ -40,8 +41,9 @@ Tensor TransformerEncoderLayer::attend(const Tensor& x, const EncoderMasks& mask
   return dropout(self_attn(x, x, x, inputs).output, options_.dropout, training());
 }
 
-Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
-  const bool use_relu = options_.activation == FeedForwardActivation::relu;
+Tensor feed_forward(const char* kind, Linear& linear1, Linear& linear2,
+                    const TransformerEncoderLayerOptions& options, bool training, const Tensor& x) {
+  const bool use_relu = options.activation == FeedForwardActivation::relu;
   Tensor hidden;
   if (linear1.has_hooks_for_values()) {
     const Tensor wide = linear1(x);
@@ -52,12 +54,15 @@ Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
                       : linear_gelu(in, linear1.weight, linear1.bias);
     });
   }
-  const double p = options_.dropout;
-  check(hidden.size(-1) == options_.dim_feedforward || p == 0.0 || !training(),
-        "TransformerEncoderLayer: dropout ", p, " of ", hidden.size(-1), " of ",
-        options_.dim_feedforward,
+  const double p = options.dropout;
+  check(hidden.size(-1) == options.dim_feedforward || p == 0.0 || !training, kind, ": dropout ", p,
+        " of ", hidden.size(-1), " of ", options.dim_feedforward,
         " hidden units would not be that of all; train with dropout 0 where they are cut");
-  return dropout(linear2(dropout(hidden, p, training())), p, training());
+  return dropout(linear2(dropout(hidden, p, training)), p, training);
+}
+
+Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
+  return nn::feed_forward("TransformerEncoderLayer", linear1, linear2, options_, training(), x);
 }
 
 Tensor TransformerEncoderLayer::run(const Tensor& src, const EncoderMasks& masks) {
