@@ -10,6 +10,7 @@
 #include <hero/nn/distributions.h>
 #include <hero/nn/dropout.h>
 #include <hero/nn/embedding.h>
+#include <hero/nn/functional_call.h>
 #include <hero/nn/generate.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/init.h>
