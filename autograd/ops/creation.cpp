@@ -264,7 +264,7 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) {
   Shape shape = x.shape();
   shape.push_back(classes);
   const Array out = Array::zeros(shape, kInt64, x.device());
-  const Array index = x.array().unsqueeze(-1);
+  const Array index = core::checked_index("one_hot", x.array(), classes).unsqueeze(-1);
   core::scatter_into(core::ScatterMode::assign, out, -1, index,
                      Array::ones(index.shape(), kInt64, x.device()));
   return Tensor(out);

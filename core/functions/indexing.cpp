@@ -27,7 +27,10 @@ Place place_of(const char* op, const Array& x, int64_t dim) {
 // `small` must fit into `large` in every dimension but `except`.
 void check_fits(const char* op, const Array& index, const Array& large, int except,
                 const char* what) {
-  bool fits = index.ndim() == large.ndim();
+  check(index.ndim() == large.ndim(), op, ": index of shape ", index.shape(),
+        " has not as many dimensions as the ", what, " of shape ", large.shape(),
+        "; unsqueeze() adds one, and index_select() takes a list");
+  bool fits = true;
   for (int i = 0; fits && i < index.ndim(); ++i) {
     fits = i == except || index.shape()[i] <= large.shape()[i];
   }

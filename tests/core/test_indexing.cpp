@@ -172,6 +172,9 @@ TEST_CASE("errors name the first index out of range and its position", "[core]")
   REQUIRE(error_of([&] {
             gather(x, 0, Array::zeros({2, 5}, kInt64));
           }) == "gather: index of shape [2, 5] is larger than the array of shape [3, 4]");
+  REQUIRE(error_of([&] { gather(x, 1, Array::zeros({2}, kInt64)); }) ==
+          "gather: index of shape [2] has not as many dimensions as the array of shape [3, 4]; "
+          "unsqueeze() adds one, and index_select() takes a list");
   REQUIRE(error_of([&] { index_select(x, 0, index); }) ==
           "index_select: index must be a list of positions: has shape [2, 3]");
   REQUIRE(error_of([&] {
