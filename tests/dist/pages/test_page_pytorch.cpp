@@ -1,6 +1,7 @@
 // The right-hand sides of docs/pytorch.md, compiled and run: tests/scripts/test_pytorch_page looks
 // for each of them in this file.
 #include <sstream>
+#include <type_traits>
 #include <vector>
 
 #include "support/catch.h"
@@ -118,6 +119,11 @@ TEST_CASE("the page for PyTorch's users: autograd") {
   const Tensor dx = grad(loss, x, {.create_graph = true});
   const Tensor ddx = grad(dx.sum(), x);
   CHECK(ddx.equal(tensor({2.0, 2.0})));
+  const Tensor v = tensor({3.0, 1.0});
+  const Tensor xv = grad(x * x, x, {.grad_outputs = {v}});
+  CHECK(xv.equal(tensor({6.0, 4.0})));
+  const std::vector<Tensor> of_both = grad({loss, dx.sum()}, {x});
+  CHECK(of_both[0].equal(tensor({4.0, 6.0})));
   {
     const NoGrad no_grad;
     x.sub_(0.1 * dx);
@@ -167,6 +173,49 @@ TEST_CASE("the page for PyTorch's users: modules") {
   nn::LSTM lstm(6, 8, {.num_layers = 2, .batch_first = true});
   nn::MultiheadAttention attention(8, 2);
   CHECK(lstm.parameters().size() == 8);
+}
+
+namespace program {
+using namespace hero;
+struct Node {};
+}  // namespace program
+
+struct Residual : nn::Module {
+  explicit Residual(int64_t width) : inner(add<nn::Linear>("inner", width, width)) {}
+  Tensor operator()(const Tensor& x, const Tensor& mask) { return x + mask * inner(x); }
+  nn::Linear& inner;
+};
+
+TEST_CASE("the page for PyTorch's users: functional calls, parametrizations, sequences") {
+  manual_seed(0);
+  struct Stack : nn::Module {
+    nn::ModuleListOf<Residual>& blocks = add<nn::ModuleListOf<Residual>>("blocks");
+    Stack() { blocks.append(6); }
+    Tensor operator()(Tensor x, const Tensor& mask) {
+      for (auto& block : blocks) x = block(x, mask);
+      return x;
+    }
+  } deep;
+  const Tensor x = randn({4, 6});
+  CHECK(deep(x, ones({6})).shape() == x.shape());
+  CHECK(std::is_empty_v<program::Node>);
+  nn::Linear model(6, 3);
+  nn::Named<Tensor> fast = model.named_parameters();
+  CHECK(nn::functional_call(model, fast, x).equal(model(x)));
+  nn::Sequential critic{nn::spectral_norm(nn::Linear(6, 8)), nn::LeakyReLU(0.2), nn::Linear(8, 1)};
+  CHECK(critic(x).shape() == Shape{4, 1});
+  nn::Conv1d conv(6, 8, 3);
+  nn::weight_norm(conv);
+  CHECK(conv(randn({1, 6, 5})).shape() == Shape{1, 8, 3});
+  const Tensor batch = nn::pad_sequence({randn({3, 6}), randn({2, 6})}, {.batch_first = true});
+  nn::GRU gru(6, 8, {.batch_first = true});
+  const auto packed = nn::pack_padded_sequence(batch, {3, 2}, {.batch_first = true});
+  const auto [output, h] = gru(packed);
+  const Tensor padded = nn::pad_packed_sequence(output, {.batch_first = true}).output;
+  CHECK(padded.shape() == Shape{2, 3, 8});
+  CHECK(h.shape() == Shape{1, 2, 8});
+  nn::TransformerDecoder decoder(8, 2, 2, {.layer = {.dim_feedforward = 16, .batch_first = true}});
+  CHECK(decoder(padded, padded, {.tgt_is_causal = true}).shape() == padded.shape());
 }
 
 TEST_CASE("the page for PyTorch's users: attention and images") {

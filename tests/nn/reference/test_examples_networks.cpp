@@ -77,6 +77,65 @@ TEST_CASE("example: Conv2d") {
   CHECK(scores.shape() == Shape{4, 10});
 }
 
+TEST_CASE("example: functional_call") {
+  //! [functional_call]
+  manual_seed(1);
+  nn::Linear model(3, 1);
+  const Tensor x = randn({8, 3}), y = randn({8, 1});
+  std::vector<Tensor> fast = model.parameters();
+  const Tensor loss = mse_loss(nn::functional_call(model, fast, x), y);
+  const std::vector<Tensor> g = grad({loss}, fast, {.create_graph = true});
+  for (size_t i = 0; i < fast.size(); ++i) fast[i] = fast[i] - 0.1 * g[i];
+  const Tensor after = mse_loss(nn::functional_call(model, fast, x), y);
+  after.backward();  // through the step, into the gradients of model
+  //! [functional_call]
+  CHECK(after.item() < loss.item());
+  CHECK(model.weight.grad().defined());
+}
+
+TEST_CASE("example: spectral_norm") {
+  //! [spectral_norm]
+  manual_seed(1);
+  nn::Sequential critic{nn::spectral_norm(nn::Linear(64, 32)), nn::LeakyReLU(0.2),
+                        nn::spectral_norm(nn::Linear(32, 1))};
+  const Tensor scores = critic(randn({8, 64}));  // a step of each power iteration, then [8, 1]
+  //! [spectral_norm]
+  CHECK(scores.shape() == Shape{8, 1});
+  CHECK(critic.parameters().size() == 4);
+}
+
+TEST_CASE("example: pack_padded_sequence") {
+  //! [pack_padded_sequence]
+  manual_seed(1);
+  nn::GRU gru(5, 7, {.batch_first = true, .bidirectional = true});
+  const Tensor x = randn({3, 4, 5});  // three sequences of 4, 2 and 3 steps, with padding
+  const auto packed = nn::pack_padded_sequence(x, {4, 2, 3}, {.batch_first = true});
+  const auto [output, h] = gru(packed);  // h [2, 3, 7] is each sequence's own last state
+  const Tensor padded = nn::pad_packed_sequence(output, {.batch_first = true}).output;
+  //! [pack_padded_sequence]
+  CHECK(padded.shape() == Shape{3, 4, 14});
+  CHECK(h.shape() == Shape{2, 3, 7});
+}
+
+TEST_CASE("example: pad_sequence") {
+  //! [pad_sequence]
+  const Tensor batch = nn::pad_sequence({tensor({1, 2, 3}), tensor({4})}, {.batch_first = true});
+  // [[1, 2, 3], [4, 0, 0]]
+  //! [pad_sequence]
+  CHECK(batch.to_vector<int64_t>() == std::vector<int64_t>{1, 2, 3, 4, 0, 0});
+}
+
+TEST_CASE("example: TransformerDecoder") {
+  //! [TransformerDecoder]
+  manual_seed(1);
+  nn::TransformerDecoder decoder(
+      16, 4, 2, {.layer = {.dim_feedforward = 32, .batch_first = true, .norm_first = true}});
+  const Tensor memory = randn({2, 9, 16}), tgt = randn({2, 5, 16});
+  const Tensor y = decoder(tgt, memory, {.tgt_is_causal = true});  // [2, 5, 16]
+  //! [TransformerDecoder]
+  CHECK(y.shape() == Shape{2, 5, 16});
+}
+
 TEST_CASE("example: LSTM") {
   //! [LSTM]
   nn::LSTM lstm(10, 20, {.num_layers = 2, .batch_first = true});
