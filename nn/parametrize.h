@@ -44,7 +44,8 @@ concept ModuleClass = std::derived_from<std::remove_cvref_t<M>, Module>;
 /// iteration that has 15 steps at first and goes on in each call in training. Miyato et al.,
 /// arXiv 1802.05957. The layer's parameter is from now on `parametrizations.weight.original`, with
 /// the buffers `parametrizations.weight.0._u` and `_v`. The layer's own `weight` is that of the
-/// last call; it is neither saved nor trained.
+/// last call; it is neither saved nor trained, and the layer must not be called on several threads
+/// at once.
 ///
 /// Returns the module: given a temporary, by value, for a Sequential. Call it before an optimizer
 /// is made and before fully_shard() or ZeRO, whose units must be modules above this one. Throws an

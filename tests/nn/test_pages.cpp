@@ -8,6 +8,7 @@
 #include <hero/autograd/autograd.h>
 #include <hero/nn/container.h>
 #include <hero/nn/data/data.h>
+#include <hero/nn/functional_call.h>
 #include <hero/nn/linear.h>
 #include <hero/nn/summary.h>
 #include <hero/nn/training/training.h>
@@ -85,6 +86,23 @@ TEST_CASE("the code on the page of modules runs") {
   watch.remove();
   // [end]
   CHECK(largest > 0.0);
+}
+
+TEST_CASE("the steps of an inner loop on the page of modules are differentiated") {
+  manual_seed(1);
+  nn::Linear model(3, 1);
+  const Tensor x = randn({8, 3}), y = randn({8, 1});
+  // [snippet: functional_call]
+  std::vector<Tensor> fast = model.parameters();
+  for (int step = 0; step < 3; ++step) {
+    const Tensor loss = mse_loss(nn::functional_call(model, fast, x), y);
+    const std::vector<Tensor> g = grad({loss}, fast, {.create_graph = true});
+    for (size_t i = 0; i < fast.size(); ++i) fast[i] = fast[i] - 0.1 * g[i];
+  }
+  mse_loss(nn::functional_call(model, fast, x), y).backward();  // into the gradients of model
+  // [end]
+  CHECK(model.weight.grad().defined());
+  CHECK(mse_loss(nn::functional_call(model, fast, x), y).item() < mse_loss(model(x), y).item());
 }
 
 namespace {
