@@ -230,6 +230,37 @@ TEST_CASE("sort matches std::stable_sort on long rows, of narrow and of wide ran
   }
 }
 
+TEST_CASE("topk finds what sort puts first, ties and NaN included", "[core]") {
+  const auto compare = [](const Array& x, int dim) {
+    const int64_t size = x.size(dim);
+    for (const Order order : {Order::ascending, Order::descending}) {
+      const SortResult all = sort(x, dim, order);
+      for (const int64_t k : {int64_t{1}, size / 20, size / 8, size / 2, size}) {
+        const SortResult some = topk(x, k, dim, order);
+        REQUIRE(some.values.to_vector<double>() == all.values.slice(dim, 0, k).to_vector<double>());
+        REQUIRE(some.indices.to_vector<int64_t>() ==
+                all.indices.slice(dim, 0, k).to_vector<int64_t>());
+      }
+    }
+  };
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kInt64, kInt32, kUInt8, kBool}) {
+    INFO(dtype);
+    std::vector<float> mixed(615);
+    for (size_t i = 0; i < mixed.size(); ++i) mixed[i] = static_cast<float>(i * i * 37 % 151);
+    const Array x = Array::from(mixed, {3, 41, 5}).to(dtype);
+    compare(x, 1);
+    compare(x.transpose(1, 2), 2);
+  }
+  std::vector<float> values(100, 2.0f);
+  for (size_t i = 0; i < values.size(); i += 7) values[i] = static_cast<float>(i % 3);
+  compare(Array::from(values, {1, 100}), 1);
+  values[40] = values[60] = std::numeric_limits<float>::quiet_NaN();
+  const SortResult first = topk(Array::from(values, {100}), 3);
+  REQUIRE(first.indices.to_vector<int64_t>() == Ints{40, 60, 1});
+  const SortResult last = topk(Array::from(values, {100}), 2, 0, Order::ascending);
+  REQUIRE(last.indices.to_vector<int64_t>() == Ints{0, 21});
+}
+
 TEST_CASE("topk takes the largest or the smallest", "[core]") {
   const Array x = Array::from(Floats{3, 1, 4, 1, 5, 9, 2, 6}, {2, 4});
   const SortResult most = topk(x, 2);

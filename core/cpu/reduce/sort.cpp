@@ -1,6 +1,7 @@
 // Sorting by keys: every element becomes an unsigned number of the same order, NaN above all, and
 // its position breaks ties, so that any sort is a stable one. Long rows are sorted by the digits of
-// keys, see Knuth, "The art of computer programming" 3 (1973), 5.2.5.
+// keys, see Knuth, "The art of computer programming" 3 (1973), 5.2.5. Results that are shorter than
+// x along the dimension get the first elements of the order alone.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -35,7 +36,8 @@ int64_t position_of(uint64_t pair) { return static_cast<int64_t>(pair & 0xFFFFFF
 int64_t position_of(const LongKey& pair) { return pair.position; }
 
 constexpr int64_t kRadixLength = 1024;  // from which counting digits is faster than comparing
-constexpr int kMostDigitBits = 11;      // the places of whose values stay in the first-level cache
+constexpr int64_t kHeapShare = 8;   // a heap is faster where at most every 8th element is asked for
+constexpr int kMostDigitBits = 11;  // the places of whose values stay in the first-level cache
 
 // Sorts by the lowest `bits` of keys, all others of which are 0, a digit at a time from the lowest
 // on, which keeps equal ones in order; `spare` is as long.
@@ -63,9 +65,10 @@ struct Pairs {
   std::vector<Pair> all, spare;
 };
 
+// Of n sorted elements the first k.
 template <class Pair, class Keys, class T>
-void sort_pairs(const Keys& key, const T* x, int64_t n, int bits, Pairs<Pair>& pairs, T* values,
-                int64_t* indices) {
+void sort_pairs(const Keys& key, const T* x, int64_t n, int64_t k, int bits, Pairs<Pair>& pairs,
+                T* values, int64_t* indices) {
   pairs.all.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) set_pair(pairs.all[static_cast<size_t>(i)], key(i), i);
   if (n < kRadixLength) {
@@ -74,16 +77,46 @@ void sort_pairs(const Keys& key, const T* x, int64_t n, int bits, Pairs<Pair>& p
     pairs.spare.resize(static_cast<size_t>(n));
     radix_sort(pairs.all, pairs.spare, bits);
   }
-  for (int64_t i = 0; i < n; ++i) indices[i] = position_of(pairs.all[static_cast<size_t>(i)]);
-  for (int64_t i = 0; i < n; ++i) values[i] = x[indices[i]];
+  for (int64_t i = 0; i < k; ++i) indices[i] = position_of(pairs.all[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < k; ++i) values[i] = x[indices[i]];
+}
+
+// The same without sorting the others: a heap of the first k so far, with the last of them on top.
+// Of equal keys the earlier position comes first, so a later one never enters.
+template <class Pair, class Keys, class T>
+void select_pairs(const Keys& key, const T* x, int64_t n, int64_t k, std::vector<Pair>& heap,
+                  T* values, int64_t* indices) {
+  heap.resize(static_cast<size_t>(k));
+  for (int64_t i = 0; i < k; ++i) set_pair(heap[static_cast<size_t>(i)], key(i), i);
+  std::make_heap(heap.begin(), heap.end());
+  uint64_t last = key_of(heap.front());
+  for (int64_t i = k; i < n; ++i) {
+    const uint64_t next = key(i);
+    if (next >= last) continue;
+    std::pop_heap(heap.begin(), heap.end());
+    set_pair(heap.back(), next, i);
+    std::push_heap(heap.begin(), heap.end());
+    last = key_of(heap.front());
+  }
+  std::sort_heap(heap.begin(), heap.end());
+  for (int64_t i = 0; i < k; ++i) indices[i] = position_of(heap[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < k; ++i) values[i] = x[indices[i]];
 }
 
 template <class T>
-void sort_row(const T* x, int64_t n, bool descending, Pairs<uint64_t>& pairs,
+void sort_row(const T* x, int64_t n, int64_t k, bool descending, Pairs<uint64_t>& pairs,
               Pairs<LongKey>& long_pairs, T* values, int64_t* indices) {
   using Key = SortBits<T>;
   const Key turned = descending ? static_cast<Key>(~Key{0}) : Key{0};
   const auto shown = [&](int64_t i) { return static_cast<Key>(sort_key(x[i]) ^ turned); };
+  if (k <= n / kHeapShare) {
+    if (sizeof(Key) == 4 && n <= int64_t{0xFFFFFFFF}) {
+      select_pairs(shown, x, n, k, pairs.all, values, indices);
+    } else {
+      select_pairs(shown, x, n, k, long_pairs.all, values, indices);
+    }
+    return;
+  }
   Key least = shown(0), most = least;
   for (int64_t i = 1; i < n; ++i) {
     least = std::min(least, shown(i));
@@ -93,9 +126,9 @@ void sort_row(const T* x, int64_t n, bool descending, Pairs<uint64_t>& pairs,
   const auto key = [&](int64_t i) { return uint64_t{static_cast<Key>(shown(i) - least)}; };
   const auto bits = static_cast<int>(std::bit_width(uint64_t{static_cast<Key>(most - least)}));
   if (bits <= 32 && n <= int64_t{0xFFFFFFFF}) {
-    sort_pairs(key, x, n, bits, pairs, values, indices);
+    sort_pairs(key, x, n, k, bits, pairs, values, indices);
   } else {
-    sort_pairs(key, x, n, bits, long_pairs, values, indices);
+    sort_pairs(key, x, n, k, bits, long_pairs, values, indices);
   }
 }
 
@@ -104,7 +137,7 @@ void sort_as(const Array& x, int dim, bool descending, const Array& values, cons
   const RowReader<T> reader(x, dim);
   const RowWriter<T> value_writer(values, dim);
   const RowWriter<int64_t> index_writer(indices, dim);
-  const int64_t n = reader.length();
+  const int64_t n = reader.length(), k = value_writer.length();
   parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
     std::vector<T> in(reader.buffer_size()), value_buffer(value_writer.buffer_size());
     std::vector<int64_t> index_buffer(index_writer.buffer_size());
@@ -115,8 +148,8 @@ void sort_as(const Array& x, int dim, bool descending, const Array& values, cons
       const T* rows = reader.read(at, count, in.data());
       T* value = value_writer.target(at, value_buffer.data());
       int64_t* index = index_writer.target(at, index_buffer.data());
-      for (int64_t r = 0; r < count * n; r += n) {
-        sort_row(rows + r, n, descending, pairs, long_pairs, value + r, index + r);
+      for (int64_t r = 0; r < count; ++r) {
+        sort_row(rows + r * n, n, k, descending, pairs, long_pairs, value + r * k, index + r * k);
       }
       value_writer.commit(at, count, value);
       index_writer.commit(at, count, index);
