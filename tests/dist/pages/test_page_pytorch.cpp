@@ -238,6 +238,11 @@ TEST_CASE("the page for PyTorch's users: losses, optimizers and precision") {
   Tensor loss = cross_entropy(model(x), labels);
   optim::AdamW adamw(model.parameters(), {.lr = 1e-3, .weight_decay = 0.1});
   optim::Schedule schedule(adamw, optim::CosineAnnealingLR{.t_max = 100});
+  {
+    optim::Adam adam(model.parameters(), {.lr = 2e-4, .betas = {0.5, 0.999}});
+    const optim::AdamOptions& options = adam.options();
+    CHECK(options.betas[0] == 0.5);
+  }
   adamw.zero_grad();
   loss.backward();
   const double norm = optim::clip_grad_norm(model.parameters(), 1.0).item();
