@@ -36,8 +36,9 @@ int64_t position_of(uint64_t pair) { return static_cast<int64_t>(pair & 0xFFFFFF
 int64_t position_of(const LongKey& pair) { return pair.position; }
 
 constexpr int64_t kRadixLength = 1024;  // from which counting digits is faster than comparing
-constexpr int64_t kHeapShare = 8;   // a heap is faster where at most every 8th element is asked for
-constexpr int kMostDigitBits = 11;  // the places of whose values stay in the first-level cache
+constexpr int64_t kMostRoom = 64;       // for elements that are kept beside few first ones
+constexpr int64_t kSelectedShare = 4;   // of fewer than every fourth element the first are selected
+constexpr int kMostDigitBits = 11;      // the places of whose values stay in the first-level cache
 
 // Sorts by the lowest `bits` of keys, all others of which are 0, a digit at a time from the lowest
 // on, which keeps equal ones in order; `spare` is as long.
@@ -81,26 +82,34 @@ void sort_pairs(const Keys& key, const T* x, int64_t n, int64_t k, int bits, Pai
   for (int64_t i = 0; i < k; ++i) values[i] = x[indices[i]];
 }
 
-// The same without sorting the others: a heap of the first k so far, with the last of them on top.
-// Of equal keys the earlier position comes first, so a later one never enters.
+// The same without sorting the others. `kept` has the first k so far and what may displace them;
+// when it is full, the others go. Of equal keys the earlier position comes first, so later ones
+// never displace it.
 template <class Pair, class Keys, class T>
-void select_pairs(const Keys& key, const T* x, int64_t n, int64_t k, std::vector<Pair>& heap,
+void select_pairs(const Keys& key, const T* x, int64_t n, int64_t k, std::vector<Pair>& kept,
                   T* values, int64_t* indices) {
-  heap.resize(static_cast<size_t>(k));
-  for (int64_t i = 0; i < k; ++i) set_pair(heap[static_cast<size_t>(i)], key(i), i);
-  std::make_heap(heap.begin(), heap.end());
-  uint64_t last = key_of(heap.front());
-  for (int64_t i = k; i < n; ++i) {
+  const int64_t room = k + std::max(k, std::min(kMostRoom, n / 8));
+  kept.resize(static_cast<size_t>(room));
+  int64_t count = 0;
+  uint64_t last = 0;  // the key of the last of the first k, once that is known
+  const auto drop = [&] {
+    std::nth_element(kept.begin(), kept.begin() + k - 1, kept.begin() + count);
+    last = key_of(kept[static_cast<size_t>(k - 1)]);
+    count = k;
+  };
+  int64_t i = 0;
+  for (; i < n && count < room; ++i) set_pair(kept[static_cast<size_t>(count++)], key(i), i);
+  drop();
+  for (; i < n; ++i) {
     const uint64_t next = key(i);
     if (next >= last) continue;
-    std::pop_heap(heap.begin(), heap.end());
-    set_pair(heap.back(), next, i);
-    std::push_heap(heap.begin(), heap.end());
-    last = key_of(heap.front());
+    set_pair(kept[static_cast<size_t>(count++)], next, i);
+    if (count == room) drop();
   }
-  std::sort_heap(heap.begin(), heap.end());
-  for (int64_t i = 0; i < k; ++i) indices[i] = position_of(heap[static_cast<size_t>(i)]);
-  for (int64_t i = 0; i < k; ++i) values[i] = x[indices[i]];
+  drop();
+  std::sort(kept.begin(), kept.begin() + k);
+  for (i = 0; i < k; ++i) indices[i] = position_of(kept[static_cast<size_t>(i)]);
+  for (i = 0; i < k; ++i) values[i] = x[indices[i]];
 }
 
 template <class T>
@@ -109,7 +118,7 @@ void sort_row(const T* x, int64_t n, int64_t k, bool descending, Pairs<uint64_t>
   using Key = SortBits<T>;
   const Key turned = descending ? static_cast<Key>(~Key{0}) : Key{0};
   const auto shown = [&](int64_t i) { return static_cast<Key>(sort_key(x[i]) ^ turned); };
-  if (k <= n / kHeapShare) {
+  if (k <= n / kSelectedShare) {
     if (sizeof(Key) == 4 && n <= int64_t{0xFFFFFFFF}) {
       select_pairs(shown, x, n, k, pairs.all, values, indices);
     } else {
