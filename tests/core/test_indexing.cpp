@@ -159,6 +159,38 @@ TEST_CASE("writing through an index counts as a write to the storage", "[core]")
   REQUIRE(x.to_vector<float>() == std::vector<float>{2, 0, 0, 0});
 }
 
+TEST_CASE("an index that repeats a list has the bits of one that is written out", "[core]") {
+  const Array list = Array::from(Ints{3, 0, 3, 2, 3}, {5});
+  for (const DType dtype : {kFloat32, kFloat64, kFloat16, kInt32, kUInt8}) {
+    INFO(dtype);
+    for (const int64_t inner : {3, 40}) {
+      for (const int dim : {0, 1}) {
+        const Shape whole = dim == 0 ? Shape{4, inner} : Shape{2, 4, inner};
+        Shape part = whole;
+        part[dim] = 5;
+        const auto mixed = [](int64_t i) { return 0.3 * static_cast<double>((i * 7) % 101); };
+        const Array x = make(whole, mixed, dtype), src = make(part, mixed, dtype);
+        const Array column = dim == 0 ? list.unsqueeze(1) : list.unsqueeze(1).unsqueeze(0);
+        const Array repeated = column.expand(part), written = repeated.contiguous();
+        REQUIRE(same(gather(x, dim, repeated), gather(x, dim, written)));
+        for (const ScatterMode mode : {ScatterMode::add, ScatterMode::assign}) {
+          REQUIRE(same(scatter(mode, x, dim, repeated, src), scatter(mode, x, dim, written, src)));
+        }
+        // The array may be larger than the index in other dimensions.
+        const Array narrow = repeated.slice(part.size() - 1, 0, inner - 1);
+        REQUIRE(same(gather(x, dim, narrow), gather(x, dim, narrow.contiguous())));
+        REQUIRE(same(scatter(ScatterMode::add, x, dim, narrow, src),
+                     scatter(ScatterMode::add, x, dim, narrow.contiguous(), src)));
+      }
+    }
+  }
+  const Array x = Array::zeros({2, 3, 20});
+  const Array outside = Array::from(Ints{1, 0, 7}, {3}).unsqueeze(1).unsqueeze(0);
+  REQUIRE(error_of([&] {
+            gather(x, 1, outside.expand({2, 3, 20}));
+          }) == "gather: index 7 at position [0, 2, 0] is out of range: the dimension has size 3");
+}
+
 TEST_CASE("errors name the first index out of range and its position", "[core]") {
   const Array x = Array::zeros({3, 4});
   const Array index = Array::from(Ints{0, 1, 2, 0, 7, -1}, {2, 3});

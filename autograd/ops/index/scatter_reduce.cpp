@@ -131,19 +131,20 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
   }
   const Tensor line = with_a_dimension(x), place = with_a_dimension(index).detach().to(kInt64),
                source = with_a_dimension(src);
-  const Tensor ones_there = ones(place.shape(), {.dtype = kInt64, .device = x.device()});
-  const Tensor none = zeros(line.shape(), {.dtype = kInt64, .device = x.device()});
+  const TensorOptions integers{.dtype = kInt64, .device = x.device()};
   Tensor base = line;
   if (!include_self) {
-    const Tensor touched = scatter(none, axis, place, ones_there) > 0;
+    const Tensor touched =
+        scatter(zeros(line.shape(), integers), axis, place, ones(place.shape(), integers)) > 0;
     base = masked_fill(line, touched, neutral(reduce, x.dtype()));
   }
   Tensor result;
   if (reduce == ScatterReduce::sum || reduce == ScatterReduce::mean) {
     result = scatter_add(base, axis, place, source);
     if (reduce == ScatterReduce::mean) {
-      const Tensor own = include_self ? ones_like(none) : none;
-      const Tensor count = clamp(scatter_add(own, axis, place, ones_there), 1, {}).to(x.dtype());
+      const Tensor own = full(line.shape(), include_self ? 1 : 0, integers);
+      const Tensor found = scatter_add(own, axis, place, ones(place.shape(), integers));
+      const Tensor count = clamp(found, 1, {}).to(x.dtype());
       result = is_floating(x.dtype()) ? result / count : floor_divide(result, count);
     }
   } else {

@@ -30,6 +30,36 @@ Array spread(const Array& index, int dim, const Shape& shape) {
   return Array(index.storage_ref(), shape, strides, index.offset(), index.dtype());
 }
 
+// The list that an index repeats along all other dimensions; undefined if it is no such index.
+Array list_of(const Array& index, int dim) {
+  for (int i = 0; i < index.ndim(); ++i) {
+    if (i != dim && index.strides()[i] != 0 && index.shape()[i] != 1) return {};
+  }
+  return Array(index.storage_ref(), {index.shape()[dim]}, {index.strides()[dim]}, index.offset(),
+               index.dtype());
+}
+
+// Each element once that an index repeats along whole dimensions.
+Array without_repeats(const Array& index) {
+  Shape shape = index.shape();
+  for (int i = 0; i < index.ndim(); ++i) {
+    if (index.strides()[i] == 0) shape[i] = 1;
+  }
+  return Array(index.storage_ref(), shape, index.strides(), index.offset(), index.dtype());
+}
+
+// The row-major position in `shape` of what stands at row-major position `at` of its first elements
+// of shape `part`.
+int64_t position_in(const Shape& shape, const Shape& part, int64_t at) {
+  int64_t position = 0, step = 1;
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    position += at % part[i] * step;
+    at /= part[i];
+    step *= shape[i];
+  }
+  return position;
+}
+
 const int64_t* as_indices(const std::byte* block) {
   return reinterpret_cast<const int64_t*>(block);
 }
@@ -165,6 +195,19 @@ void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, cons
                });
 }
 
+// The list of an index that selects whole slices of `whole`, of which `part`, contiguous and of the
+// index's shape, has long enough pieces; undefined if elements are to be taken one by one.
+Array slices_of(const Array& index, int dim, const Array& whole, const Array& part) {
+  if (index.ndim() == 0 || index.ndim() != whole.ndim() || whole.dtype() != part.dtype()) return {};
+  for (int i = 0; i < index.ndim(); ++i) {
+    if (i != dim && index.shape()[i] != whole.shape()[i]) return {};
+  }
+  const Slabs parts = slabs(part, dim);
+  if (!parts.dense || parts.inner < kPiece || !whole.is_contiguous()) return {};
+  const Array list = list_of(index, dim);
+  return list.defined() && list.is_contiguous() ? list : Array();
+}
+
 // Whether sums of several terms would be rounded after each: those of halves are made in float32.
 bool sums_are_rounded(const Array& out, const Array& index) {
   return is_half(out.dtype()) && index.numel() > 1;
@@ -194,14 +237,20 @@ Array CpuBackend::checked_index(const char* op, const Array& index, int64_t size
   const Array wide = index.to(kInt64);
   if (index.numel() == 0) return wide;
   // Read in place where possible; a strided index is read through a copy.
-  const Array dense = wide.contiguous();
+  const Array dense = without_repeats(wide).contiguous();
   const int64_t at = first_outside(dense, size);
-  if (at >= 0) fail_index(op, dense.data<int64_t>()[at], at, index.shape(), size);
+  if (at >= 0) {
+    fail_index(op, dense.data<int64_t>()[at], position_in(index.shape(), dense.shape(), at),
+               index.shape(), size);
+  }
   return wide;
 }
 
 void CpuBackend::gather(const Array& x, int dim, const Array& index, const Array& out) {
   if (out.numel() == 0) return;
+  if (const Array list = slices_of(index, dim, x, out); list.defined()) {
+    return select_slabs(x, dim, list, out);
+  }
   dispatch(x.dtype(), [&]<class T>(TypeTag<T>) { gather_as<T>(x, dim, index, out); });
 }
 
@@ -215,8 +264,11 @@ void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Arra
   }
   // src may be larger than index: what lies beyond is not used.
   const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
-  dispatch(out.dtype(),
-           [&]<class T>(TypeTag<T>) { scatter_as<T>(mode, used, dim, index, 1, out); });
+  const Array list = mode == ScatterMode::add ? slices_of(index, dim, out, used) : Array();
+  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
+    if (list.defined()) return add_slabs<T>(used, dim, list, 1, out);
+    scatter_as<T>(mode, used, dim, index, 1, out);
+  });
 }
 
 void CpuBackend::index_select(const Array& x, int dim, const Array& index, const Array& out) {
