@@ -173,7 +173,8 @@ TEST_CASE("an index that repeats a list has the bits of one that is written out"
         const Array column = dim == 0 ? list.unsqueeze(1) : list.unsqueeze(1).unsqueeze(0);
         const Array repeated = column.expand(part), written = repeated.contiguous();
         REQUIRE(same(gather(x, dim, repeated), gather(x, dim, written)));
-        for (const ScatterMode mode : {ScatterMode::add, ScatterMode::assign}) {
+        for (const ScatterMode mode : {ScatterMode::add, ScatterMode::assign, ScatterMode::multiply,
+                                       ScatterMode::maximum, ScatterMode::minimum}) {
           REQUIRE(same(scatter(mode, x, dim, repeated, src), scatter(mode, x, dim, written, src)));
         }
         // The array may be larger than the index in other dimensions.

@@ -165,8 +165,8 @@ void select_slabs(const Array& x, int dim, const Array& index, const Array& out)
 }
 
 // Whole slices, cut into pieces of columns that threads work on alone.
-template <class T>
-void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, const Array& out) {
+template <class T, ScatterMode kMode>
+void scatter_slabs(const Array& src, int dim, const Array& index, Scalar alpha, const Array& out) {
   using C = Compute<T>;
   constexpr int64_t kColumns = 256;
   const Slabs parts = slabs(src, dim);
@@ -188,7 +188,7 @@ void add_slabs(const Array& src, int dim, const Array& index, Scalar alpha, cons
 #pragma GCC ivdep
                      for (int64_t c = 0; c < width; ++c) {
                        const C term = wrapping_mul(convert<C>(add[c]), factor);
-                       row[c] = convert<T>(wrapping_add(convert<C>(row[c]), term));
+                       row[c] = convert<T>(kernels::scattered(kMode, convert<C>(row[c]), term));
                      }
                    }
                  }
@@ -264,9 +264,17 @@ void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Arra
   }
   // src may be larger than index: what lies beyond is not used.
   const Array used(src.storage_ref(), index.shape(), src.strides(), src.offset(), src.dtype());
-  const Array list = mode == ScatterMode::add ? slices_of(index, dim, out, used) : Array();
+  const Array list = slices_of(index, dim, out, used);
   dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    if (list.defined()) return add_slabs<T>(used, dim, list, 1, out);
+    if (list.defined() && mode == ScatterMode::add) {
+      return scatter_slabs<T, ScatterMode::add>(used, dim, list, 1, out);
+    }
+    if (list.defined() && mode == ScatterMode::maximum) {
+      return scatter_slabs<T, ScatterMode::maximum>(used, dim, list, 1, out);
+    }
+    if (list.defined() && mode == ScatterMode::minimum) {
+      return scatter_slabs<T, ScatterMode::minimum>(used, dim, list, 1, out);
+    }
     scatter_as<T>(mode, used, dim, index, 1, out);
   });
 }
@@ -293,7 +301,7 @@ void CpuBackend::index_add(const Array& src, int dim, const Array& index, Scalar
   const bool dense = parts.dense && out.is_contiguous() && index.is_contiguous() &&
                      src.dtype() == out.dtype() && parts.inner >= kPiece;
   dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    if (dense) return add_slabs<T>(src, dim, index, alpha, out);
+    if (dense) return scatter_slabs<T, ScatterMode::add>(src, dim, index, alpha, out);
     scatter_as<T>(ScatterMode::add, src, dim, spread(index, dim, src.shape()), alpha, out);
   });
 }
