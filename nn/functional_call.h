@@ -16,7 +16,9 @@ namespace detail {
 /// While it lives, slots of a module hold other tensors.
 class TensorsInPlace {
  public:
+  /// Puts the tensors into the slots of these names.
   TensorsInPlace(Module& module, const Named<Tensor>& tensors);
+  /// Puts a tensor into the slots of each parameter.
   TensorsInPlace(Module& module, const std::vector<Tensor>& parameters);
   ~TensorsInPlace();
   TensorsInPlace(const TensorsInPlace&) = delete;

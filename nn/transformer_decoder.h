@@ -78,9 +78,14 @@ struct TransformerOptions {
 
 /// Masks of a Transformer; all of them as in EncoderMasks and DecoderMasks.
 struct TransformerMasks {
-  Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};
-  Tensor src_key_padding_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
-  bool src_is_causal = false, tgt_is_causal = false;
+  Tensor src_mask = {};                 ///< [S, S] or [N H, S, S], for the encoder
+  Tensor tgt_mask = {};                 ///< [T, T] or [N H, T, T], for the decoder's self-attention
+  Tensor memory_mask = {};              ///< [T, S] or [N H, T, S], for attention to the memory
+  Tensor src_key_padding_mask = {};     ///< [N, S]
+  Tensor tgt_key_padding_mask = {};     ///< [N, T]
+  Tensor memory_key_padding_mask = {};  ///< [N, S], as a rule that of src
+  bool src_is_causal = false;           ///< true: the encoder is causal; needs no mask
+  bool tgt_is_causal = false;           ///< true: the decoder is causal; needs no mask
 };
 
 /// An encoder and a decoder, each with a norm at its end: the children encoder and decoder. As in
