@@ -5,6 +5,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
 #include <hero/nn/distributions.h>
+#include <hero/nn/distributions/check_all.h>
 
 namespace hero::distributions {
 
@@ -17,15 +18,18 @@ std::pair<Tensor, Tensor> broadcast(const char* name, const Tensor& a, const Ten
   return {expand(a, shape), expand(b, shape)};
 }
 
-void check_all(const Tensor& holds, const char* what) {
-  if (holds.device().type == DeviceType::meta) return;
-  const NoGrad no_grad;
-  check(all(holds).item() != 0.0, what);
-}
-
 TensorOptions like(const Tensor& x) { return {.dtype = x.dtype(), .device = x.device()}; }
 
 }  // namespace
+
+void check_all(const Tensor& holds, const Tensor& numbers, const char* what) {
+  if (holds.device().type == DeviceType::meta) return;
+  const NoGrad no_grad;
+  if (all(holds).item() != 0.0) return;
+  const auto first = argmin(flatten(holds).to(kInt32)).item<int64_t>();
+  fail(what, ": it is ", flatten(numbers)[first].item(), " at element ", first, " of ",
+       numbers.shape());
+}
 
 Tensor Distribution::stddev() const { return sqrt(variance()); }
 
@@ -48,7 +52,7 @@ Normal::Normal(const Tensor& l, const Tensor& s) : Normal(broadcast("Normal", l,
 
 Normal::Normal(const std::pair<Tensor, Tensor>& both)
     : Distribution(both.first.shape()), loc(both.first), scale(both.second) {
-  check_all(scale > 0, "Normal: scale must be positive");
+  check_all(scale > 0, scale, "Normal: scale must be positive");
 }
 
 Tensor Normal::log_prob(const Tensor& value) const {
@@ -72,7 +76,7 @@ Uniform::Uniform(const Tensor& l, const Tensor& h) : Uniform(broadcast("Uniform"
 
 Uniform::Uniform(const std::pair<Tensor, Tensor>& both)
     : Distribution(both.first.shape()), low(both.first), high(both.second) {
-  check_all(low < high, "Uniform: low must be less than high");
+  check_all(low < high, low, "Uniform: low must be less than high");
 }
 
 Tensor Uniform::log_prob(const Tensor& value) const {

@@ -5,6 +5,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops.h>
 #include <hero/nn/distributions.h>
+#include <hero/nn/distributions/check_all.h>
 
 namespace hero::distributions {
 
@@ -19,12 +20,6 @@ const Tensor& given(const char* name, const Odds& odds) {
   check(is_floating(one.dtype()), name, ": parameters are ", one.dtype(),
         "; convert them to a floating dtype");
   return one;
-}
-
-void check_odds(const Tensor& holds, const char* what) {
-  if (holds.device().type == DeviceType::meta) return;
-  const NoGrad no_grad;
-  check(all(holds).item() != 0.0, what);
 }
 
 double smallest_of(DType dtype) {
@@ -59,9 +54,9 @@ Shape without_last(const Shape& shape) {
 }
 
 Tensor normalised(const Tensor& probs) {
-  check_odds(probs >= 0, "Categorical: probabilities must not be negative");
+  check_all(probs >= 0, probs, "Categorical: probabilities must not be negative");
   const Tensor total = sum(probs, {-1}, true);
-  check_odds(total > 0, "Categorical: probabilities must not all be 0");
+  check_all(total > 0, total, "Categorical: probabilities must not all be 0");
   return probs / total;
 }
 
@@ -72,7 +67,8 @@ Bernoulli::Bernoulli(const Odds& odds)
       probs(odds.probs.defined() ? odds.probs : sigmoid(odds.logits)),
       logits(odds.logits.defined() ? odds.logits : log_odds(odds.probs)) {
   if (odds.probs.defined()) {
-    check_odds(logical_and(probs >= 0, probs <= 1), "Bernoulli: probabilities must be in [0, 1]");
+    check_all(logical_and(probs >= 0, probs <= 1), probs,
+              "Bernoulli: probabilities must be in [0, 1]");
   }
 }
 

@@ -178,9 +178,11 @@ TEST_CASE("parameters broadcast, stay on meta, and are checked") {
   CHECK(d.sample({2}).shape() == Shape{2, 3, 4});
   const Normal planned(zeros({3}, {.device = kMeta}), ones({3}, {.device = kMeta}));
   CHECK(planned.log_prob(planned.rsample({2})).shape() == Shape{2, 3});
-  CHECK_THROWS_WITH(Normal(zeros({2}), zeros({2})), ContainsSubstring("scale must be positive"));
+  CHECK_THROWS_WITH(Normal(zeros({3}), tensor({1.0, std::nan(""), -1.0})),
+                    ContainsSubstring("scale must be positive: it is nan at element 1 of [3]"));
   CHECK_THROWS_WITH(Uniform(ones({2}), ones({2})), ContainsSubstring("low must be less than high"));
-  CHECK_THROWS_WITH(Bernoulli({.probs = tensor({1.5})}), ContainsSubstring("must be in [0, 1]"));
+  CHECK_THROWS_WITH(Bernoulli({.probs = tensor({1.5})}),
+                    ContainsSubstring("must be in [0, 1]: it is 1.5 at element 0 of [1]"));
   CHECK_THROWS_WITH(Bernoulli({}), ContainsSubstring("give probs or logits"));
   CHECK_THROWS_WITH(Categorical({.probs = tensor({-0.5, 1.0})}),
                     ContainsSubstring("must not be negative"));
