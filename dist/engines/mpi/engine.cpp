@@ -38,6 +38,7 @@ class MpiPending : public Pending {
     rank_->sweep();
     const int state = call_->state.load();
     if (state == MpiCall::kFailed) rank_->world->raise(call_->where());
+    if (state == MpiCall::kBegun) rank_->world->watch_library();
     return state == MpiCall::kDone;
   }
 
@@ -71,6 +72,9 @@ class MpiEngine : public Engine {
         world_ranks_(std::move(world_ranks)),
         axis_(std::move(axis)),
         me_(me) {}
+  ~MpiEngine() override { rank_->world->leave(id_); }
+  MpiEngine(const MpiEngine&) = delete;
+  MpiEngine& operator=(const MpiEngine&) = delete;
 
   EngineKind kind() const override { return EngineKind::mpi; }
   int rank() const override { return me_; }

@@ -121,6 +121,7 @@ void MpiProgress::hear_end(int from, const std::optional<std::string>& thrown) {
 }
 
 void MpiProgress::finish(const std::optional<Failure>& outcome) {
+  free_groups();
   over_ = true;
   const std::lock_guard<std::mutex> lock(world_.mutex_);
   world_.outcome_ = outcome;

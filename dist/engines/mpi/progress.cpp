@@ -38,16 +38,20 @@ void MpiProgress::keep_early() {
 
 bool MpiProgress::take_posted() {
   std::vector<std::shared_ptr<MpiCall>> posted;
+  std::vector<uint64_t> left;
   std::optional<std::string> threw, ended_with;
   bool ended = false;
   {
     const std::lock_guard<std::mutex> lock(world_.mutex_);
     posted.swap(world_.posted_);
+    left.swap(world_.left_);
     threw.swap(world_.threw_);
     ended = std::exchange(world_.ending_, false);
     ended_with = world_.ended_with_;
   }
   for (const auto& call : posted) begin(call);
+  leaving_.insert(left.begin(), left.end());
+  tell_left();
   if (threw) fail({world_.rank(), *threw});
   if (ended) tell_end(ended_with);
   return !posted.empty() || threw || ended;
@@ -176,7 +180,13 @@ void MpiProgress::hear(int from, Note kind, Packet& packet) {
       return hear_ready(packet);
     case Note::make: {
       const auto id = packet.take<uint64_t>();
-      return transport_.make_group(id, packet.take_list<int>());
+      return make_group(id, packet.take_list<int>());
+    }
+    case Note::left:
+      return hear_left(packet);
+    case Note::release: {
+      const auto id = packet.take<uint64_t>();
+      return free_group(id);
     }
   }
 }
@@ -223,41 +233,6 @@ void MpiProgress::complete(MpiCall& call, MpiCall::State state) {
   const std::lock_guard<std::mutex> lock(world_.mutex_);
   call.state.store(state);
   world_.completed_.notify_all();
-}
-
-// [note: who makes a group's communicator]
-// MPI makes one only while all members wait for each other. Rank 0 decides in which order that
-// happens: two groups with the same members would otherwise wait for each other's.
-bool MpiProgress::group_is_ready(const MpiCall& call) {
-  if (transport_.has_group(call.key.lane.group)) return true;
-  if (!asked_.insert(call.key.lane.group).second) return false;
-  Packet packet = note(Note::ready);
-  packet.put(call.key.lane.group).put(call.parties);
-  if (world_.rank() != 0) {
-    tell(0, packet);
-  } else {
-    packet.take<uint64_t>();
-    packet.take<Note>();
-    hear_ready(packet);
-  }
-  return transport_.has_group(call.key.lane.group);
-}
-
-void MpiProgress::hear_ready(Packet& packet) {
-  const auto id = packet.take<uint64_t>();
-  const auto members = packet.take_list<int>();
-  if (++ready_[id] < static_cast<int>(members.size())) return;
-  Packet make = note(Note::make);
-  make.put(id).put(members);
-  bool mine = false;
-  for (const int member : members) {
-    if (member == world_.rank()) {
-      mine = true;
-    } else {
-      tell(member, make);
-    }
-  }
-  if (mine) transport_.make_group(id, members);
 }
 
 }  // namespace hero::dist

@@ -58,6 +58,13 @@ class MpiProgress {
     Clock::time_point told;
   };
 
+  // A group that has, or is to have, a communicator of the library.
+  struct LibraryGroup {
+    std::vector<int> members;
+    int ready = 0;  // those that need it
+    int left = 0;   // those that need it no more
+  };
+
   /// \name What the rank's thread has left
   /// \{
   bool take_posted();
@@ -99,9 +106,20 @@ class MpiProgress {
   bool advance_calls();
   void advance(MpiCall& call);
   bool follows(MpiCall& call);
-  bool group_is_ready(const MpiCall& call);
-  void hear_ready(Packet& packet);
   void complete(MpiCall& call, MpiCall::State state);
+  /// \}
+
+  /// \name Groups of the library, in groups.cpp
+  /// \{
+  bool group_is_ready(const MpiCall& call);
+  void tell_rank_0(Packet packet, void (MpiProgress::*there)(Packet&));
+  void tell_members(const Packet& packet, const std::vector<int>& members);
+  void hear_ready(Packet& packet);
+  void make_group(uint64_t id, const std::vector<int>& members);
+  void tell_left();
+  void hear_left(Packet& packet);
+  void free_group(uint64_t id);
+  void free_groups();
   /// \}
 
   /// \name Failure and the end
@@ -134,9 +152,10 @@ class MpiProgress {
   std::map<End, Agreement> agreements_;
   std::map<CallKey, std::map<int, Call>> statements_;  // in full, by party, to the first of them
   std::map<CallKey, Roll> rolls_;
-  std::vector<std::pair<int, std::string>> early_;  // messages of the next run
-  std::map<uint64_t, int> ready_;  // rank 0: members that need a group's communicator
-  std::set<uint64_t> asked_;       // groups whose communicator this rank has asked for
+  std::vector<std::pair<int, std::string>> early_;   // messages of the next run
+  std::map<uint64_t, LibraryGroup> library_groups_;  // rank 0
+  std::map<uint64_t, std::vector<int>> asked_;       // for their communicators, with the members
+  std::set<uint64_t> leaving_;                       // of which this rank's program has let go
   int next_tag_ = 0;
   std::vector<std::optional<Told>> finished_, finals_;
   bool any_finished_ = false;

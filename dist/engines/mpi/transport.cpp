@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -157,8 +158,18 @@ class MpiTransport : public Transport {
     MPI_Group_free(&some);
     MPI_Group_free(&all);
     groups_[id] = comm;
+    group_count_ = static_cast<int>(groups_.size());
   }
   bool has_group(uint64_t id) const override { return groups_.count(id) > 0; }
+
+  void free_group(uint64_t id) override {
+    const auto found = groups_.find(id);
+    MPI_Comm comm = found->second;
+    groups_.erase(found);
+    group_count_ = static_cast<int>(groups_.size());
+    mpi_check(MPI_Comm_free(&comm), "MPI_Comm_free");
+  }
+  int groups() const override { return group_count_.load(); }
 
   void reduce(uint64_t group, const Call& call, std::span<const int> counts,
               int& pending) override {
@@ -238,6 +249,7 @@ class MpiTransport : public Transport {
   std::vector<int*> pending_;
   std::vector<int> indices_;
   std::map<uint64_t, MPI_Comm> groups_;
+  std::atomic<int> group_count_{0};
 };
 
 // MPI can be initialised once in a process, so this lives until the process ends.

@@ -45,6 +45,10 @@ class Transport {
   /// Makes group `id` of these world ranks known; its members wait for each other here.
   virtual void make_group(uint64_t id, std::span<const int> members) = 0;
   virtual bool has_group(uint64_t id) const = 0;
+  /// Forgets it: all its members do so, in the same order among groups.
+  virtual void free_group(uint64_t id) = 0;
+  /// Groups that are known; any thread may ask.
+  virtual int groups() const = 0;
   /// Begins an all_reduce, reduce or reduce_scatter. `counts`: elements of each part of the last.
   virtual void reduce(uint64_t group, const Call& call, std::span<const int> counts,
                       int& pending) = 0;

@@ -14,9 +14,9 @@
 
 namespace hero::dist {
 
-/// What a short message is about. To rank 0: `fail`, `status`, `answer`, `end`, `ready`. From
-/// rank 0: `verdict`, `query`, `result`, `make`. To the first rank of a call's: `here`,
-/// `statement`, and from it `absent`. Among all: `ballot`, `finished`, `final`.
+/// What a short message is about. To rank 0: `fail`, `status`, `answer`, `end`, `ready`, `left`.
+/// From rank 0: `verdict`, `query`, `result`, `make`, `release`. To the first rank of a call's:
+/// `here`, `statement`, and from it `absent`. Among all: `ballot`, `finished`, `final`.
 enum class Note : uint8_t {
   ballot,     ///< what it knows of the statements of a call; see Agreement
   statement,  ///< its own, in full, as they differ
@@ -33,6 +33,8 @@ enum class Note : uint8_t {
   result,     ///< how the run has ended
   ready,      ///< it needs a group's own communicator of the library
   make,       ///< all members of that group make it now
+  left,       ///< it needs that communicator no more
+  release,    ///< all members of that group free it now
 };
 
 /// Writes values one behind the other, and reads them in the same order.

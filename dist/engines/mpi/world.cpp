@@ -144,6 +144,7 @@ void MpiWorld::pause(int idle) const {
 // Says, for a thread that cannot make progress itself, where the process was stopped if who does
 // does not say so.
 void MpiWorld::watch_driver(std::optional<Clock::time_point>& stopped) const {
+  watch_library();
   if (!StopSignal::came()) return;
   if (!stopped) stopped = Clock::now();
   if (Clock::now() - *stopped <= kStuck) return;
@@ -158,7 +159,12 @@ void MpiWorld::watch_driver(std::optional<Clock::time_point>& stopped) const {
 void MpiWorld::wait_until_complete(const std::vector<std::shared_ptr<MpiCall>>& calls) {
   std::unique_lock<std::mutex> lock(mutex_);
   for (const auto& call : calls) {
-    completed_.wait(lock, [&] { return call->state.load() != MpiCall::kBegun; });
+    const auto complete = [&] { return call->state.load() != MpiCall::kBegun; };
+    while (!completed_.wait_for(lock, kDriverNap, complete)) {
+      lock.unlock();
+      watch_library();
+      lock.lock();
+    }
   }
 }
 
@@ -187,7 +193,11 @@ std::optional<Failure> MpiWorld::end(const std::string* thrown) {
     ended_ = ending_ = true;
     if (thrown != nullptr) ended_with_ = *thrown;
     work_.notify_one();
-    completed_.wait(lock, [&] { return over_; });
+    while (!completed_.wait_for(lock, kDriverNap, [&] { return over_; })) {
+      lock.unlock();
+      watch_library();
+      lock.lock();
+    }
   }
   thread_.join();
   current_world = nullptr;

@@ -79,6 +79,11 @@ class MpiWorld {
   /// \{
   /// Begins a call; an Error when the world has failed.
   void post(const std::shared_ptr<MpiCall>& call);
+  /// Any thread: the rank's program has let go of that group, and makes no call of it any more.
+  void leave(uint64_t group);
+  /// Ends the process with an Error where the thread that makes progress has been in MPI for longer
+  /// than the time-out of joining; any thread that does not make progress asks.
+  void watch_library() const;
   /// Returns when the call is complete; throws when it never will be.
   void wait(MpiCall& call);
   /// Any thread: notes whether the time-out of the call is over, for which its rank has waited from
@@ -99,6 +104,13 @@ class MpiWorld {
   friend class MpiProgress;
 
   using Clock = std::chrono::steady_clock;
+  // What waits for other processes within MPI.
+  struct InLibrary {
+    std::string where;
+    std::vector<int> ranks;
+    Clock::time_point since;
+  };
+  class LibraryScope;
   void run();
   void pause(int idle) const;
   void watch_driver(std::optional<Clock::time_point>& stopped) const;
@@ -113,21 +125,37 @@ class MpiWorld {
   std::timed_mutex drive_;           // held by whoever makes progress
   std::atomic<bool> driven_{false};  // by the rank's thread
   std::atomic<bool> failed_{false};
+  std::atomic<bool> in_library_{false};
   std::condition_variable work_;       // for the thread of progress
   std::condition_variable completed_;  // for the rank's thread
   // under mutex_
   std::vector<std::shared_ptr<MpiCall>> posted_;
+  std::vector<uint64_t> left_;        // groups, not yet told
   std::optional<std::string> threw_;  // not yet told
   bool ended_ = false;
   bool ending_ = false;  // not yet told
   std::optional<std::string> ended_with_;
   MpiCall* waiting_ = nullptr;
+  std::optional<InLibrary> library_;
   std::optional<Failure> failure_;
   bool over_ = false;
   std::optional<Failure> outcome_;
 
   std::unique_ptr<MpiProgress> progress_;
   std::thread thread_;
+};
+
+/// While it lives, the thread that makes progress is in a call of MPI in which those ranks wait for
+/// each other.
+class MpiWorld::LibraryScope {
+ public:
+  LibraryScope(MpiWorld& world, std::string where, std::vector<int> ranks);
+  ~LibraryScope();
+  LibraryScope(const LibraryScope&) = delete;
+  LibraryScope& operator=(const LibraryScope&) = delete;
+
+ private:
+  MpiWorld& world_;
 };
 
 /// The world that runs in this process, for what must happen when the process ends before it does.

@@ -40,8 +40,9 @@ inline void go_wrong(dist::Communicator& world, const std::string& how) {
   }
   if (how == "endless" && world.rank() == 0) fail("loader: no such file: 'train.bin'");
   if (how == "endless" && world.rank() == 1) forever();
+  const bool native = how == "stopped";  // see library_groups.h
   try {
-    world.all_reduce(x, {.unit = "fc1"});
+    world.all_reduce(x, {.order = native ? dist::Order::native : dist::Order::tree, .unit = "fc1"});
     x.to(kCpu);  // on a GPU the host hears of the others when it reads
   } catch (const Error& error) {
     say_of_rank(world, std::string("threw: ") + error.what());

@@ -18,6 +18,7 @@
 #include "dist/mpi/compressed.h"
 #include "dist/mpi/deaths.h"
 #include "dist/mpi/go_wrong.h"
+#include "dist/mpi/library_groups.h"
 #include "dist/mpi/texts.h"
 #include "dist/mpi/ways.h"
 #include "dist/parallel/pipelines.h"
@@ -322,6 +323,7 @@ void train_and_resume(Communicator& world) {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "bugs") return check_bugs();
+  if (what == "groups") return check_library_groups();
   const std::map<std::string, RankProgram> programs = {
       {"hashes", into_files([](Communicator& world) {
          print_hashes(world);
@@ -349,7 +351,8 @@ int main(int argc, char** argv) {
        }}};
   const auto program = programs.find(what);
   if (program != programs.end()) return launch(argc, argv, program->second);
-  for (const char* how : {"throw", "throw7", "exit", "leave", "kill", "hang", "endless"}) {
+  for (const char* how :
+       {"throw", "throw7", "exit", "leave", "kill", "hang", "endless", "stopped"}) {
     if (what == how) {
       return launch(argc, argv, [&](Communicator& world) { go_wrong(world, what); });
     }
