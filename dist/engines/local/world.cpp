@@ -176,8 +176,10 @@ std::shared_ptr<LocalGroup> LocalWorld::group(const GroupKey& key,
                                               const std::vector<int>& world_ranks,
                                               const std::string& axis) {
   const std::lock_guard<std::mutex> lock(groups_mutex_);
-  std::shared_ptr<LocalGroup>& group = groups_[key];
-  if (!group) group = std::make_shared<LocalGroup>(world_ranks, axis);
+  NewGroup& made = new_groups_[key];
+  if (!made.group) made.group = std::make_shared<LocalGroup>(world_ranks, axis);
+  const std::shared_ptr<LocalGroup> group = made.group;
+  if (++made.asked == world_ranks.size()) new_groups_.erase(key);
   return group;
 }
 

@@ -64,7 +64,8 @@ class LocalWorld {
   /// What the rank waits in at this moment; "" when it does not wait.
   std::string waiting(int rank) const;
 
-  /// The group that ranks have agreed on under this key, made by the first to ask.
+  /// The group that ranks have agreed on under this key, made by the first of them to ask. Each
+  /// asks once; when all have, it is theirs alone.
   using GroupKey = std::pair<std::pair<const void*, uint64_t>, int>;
   std::shared_ptr<LocalGroup> group(const GroupKey& key, const std::vector<int>& world_ranks,
                                     const std::string& axis);
@@ -95,7 +96,11 @@ class LocalWorld {
   int failed_rank_ = -1;  // under mutex_ until failed_ is set, then fixed
   std::string failure_;
   std::mutex groups_mutex_;
-  std::map<GroupKey, std::shared_ptr<LocalGroup>> groups_;
+  struct NewGroup {
+    std::shared_ptr<LocalGroup> group;
+    size_t asked = 0;  // members
+  };
+  std::map<GroupKey, NewGroup> new_groups_;
 };
 
 }  // namespace hero::dist

@@ -1,3 +1,4 @@
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -5,6 +6,7 @@
 #include "support/catch.h"
 
 #include <hero/dist/dist.h>
+#include <hero/dist/engines/local/group.h>
 
 namespace {
 
@@ -144,6 +146,19 @@ TEST_CASE("a mesh that does not fit is refused", "[dist]") {
     REQUIRE_THROWS_WITH(mesh.sub({"a", "a"}), ContainsSubstring("'a' is named twice"));
     REQUIRE_THROWS_WITH(mesh.sub({}), ContainsSubstring("no axes"));
   });
+}
+
+TEST_CASE("a group of threads lives as long as its members hold it", "[dist]") {
+  LocalWorld world(3, {}, 0.0);
+  const LocalWorld::GroupKey key{{&world, 1}, 0};
+  std::shared_ptr<LocalGroup> first = world.group(key, {0, 2}, "pair");
+  std::shared_ptr<LocalGroup> second = world.group(key, {0, 2}, "pair");
+  CHECK(first == second);
+  const std::weak_ptr<LocalGroup> group = first;
+  first.reset();
+  CHECK(!group.expired());
+  second.reset();
+  CHECK(group.expired());
 }
 
 TEST_CASE("groups work while others are elsewhere", "[dist][threads]") {
