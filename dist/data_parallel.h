@@ -116,6 +116,13 @@ class DataParallel {
   void set_requires_all_reduce(bool on, const std::string& path) const {
     replica_->set_all_reduce(on, path);
   }
+  /// Sets FSDPOptions::reshard_after_forward anew, between two steps, for the units of the module
+  /// at a path and below it ("": all units): false for those that have the memory to stay gathered
+  /// until their backward. All ranks must set the same. For fully_shard() and ZeRO-3.
+  /// \snippet test_examples_ranks.cpp set_reshard_after_forward
+  void set_reshard_after_forward(bool on, const std::string& path = "") const {
+    replica_->set_reshard(on, path);
+  }
   /// Begins to gather the units of the module at `path` and below it ("": all units), between two
   /// steps, and returns at once; the next forward pass uses them. A collective, for fully_shard()
   /// and ZeRO-3.
@@ -133,7 +140,9 @@ class DataParallel {
   void join(const std::function<void()>& body, const std::function<void()>& step) const {
     replica_->join(body, step);
   }
-  /// A copy of the whole module's state, on every rank. A collective.
+  /// A copy of the whole module's state, on every rank, also of what is cut over other axes of a
+  /// mesh (tensor_parallel(), expert_parallel(), Pipeline). A collective of all ranks that have
+  /// parts of it.
   nn::StateDict full_state_dict() const;
   /// The units, in order.
   std::vector<UnitInfo> units() const;

@@ -35,6 +35,7 @@ Replica::Replica(nn::Module& module, Groups groups, const ReplicaOptions& option
       owners_(std::make_shared<GroupOwners>(groups_.shard, groups_.replicas)) {
   if (options_.units.offload.disk) options_.units.disk_order = std::make_shared<DiskOrder>();
   module_states_.push_back(std::make_unique<ModuleState>(ModuleState{&module}));
+  module_states_.front()->reshard = options.reshard_after_forward;
 }
 
 void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member> members) {
@@ -46,6 +47,7 @@ void Replica::add_unit(nn::Module& module, std::string name, std::vector<Member>
   units_.push_back(std::make_unique<Unit>(std::move(name), std::move(members), groups_,
                                           options_.units, owners_));
   state.units.push_back(units_.back().get());
+  state.reshard = options_.reshard_after_forward;
 }
 
 void Replica::install() {
@@ -227,12 +229,12 @@ nn::Tensors Replica::after_forward(ModuleState& state, const nn::Tensors& output
   if (recomputing()) return {};
   const bool root = &state == module_states_.front().get();
   const bool fails = outputs.empty();
-  const bool stays = is_outermost(state) || !options_.reshard_after_forward;
+  const bool stays = is_outermost(state) || !state.reshard;
   if (fails || !grad_enabled() || !stays) free(state);
   if (!root) return {};
   in_forward_ = false;
   for (const auto& other : module_states_) {  // what was prefetched and not used
-    const bool keep = is_outermost(*other) || !options_.reshard_after_forward;
+    const bool keep = is_outermost(*other) || !other->reshard;
     if (fails || !grad_enabled() || !keep) free(*other);
   }
   for (const auto& unit : units_) unit->wait_home();

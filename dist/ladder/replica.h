@@ -51,6 +51,7 @@ struct ModuleState {
   bool sync = true;        ///< gradients are averaged; see Replica::set_sync()
   bool all_reduce = true;  ///< over the replicas, too; see Replica::set_all_reduce()
   bool held = false;       ///< gathered by unshard(), for the forward to come
+  bool reshard = true;     ///< freed after forward; see Replica::set_reshard()
 };
 
 class Replica : public Keeper,
@@ -96,8 +97,10 @@ class Replica : public Keeper,
   /// On: units that are gathered stay so over any number of forwards and backwards. Off: the next
   /// forward, or reset(), frees them.
   void keep_gathered(bool on) { keeps_gathered_ = on; }
-  /// False: a unit is gathered once a step.
-  bool reshards_after_forward() const { return options_.reshard_after_forward; }
+  /// False: every unit is gathered once a step.
+  bool reshards_after_forward() const;
+  /// Between two steps, for the units at and below a path.
+  void set_reshard(bool on, const std::string& path);
   /// Begins to gather the units at and below a path, for the forward to come; frees them.
   void unshard(const std::string& path);
   void reshard(const std::string& path);

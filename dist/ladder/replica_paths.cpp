@@ -80,6 +80,17 @@ void Replica::set_all_reduce(bool on, const std::string& path) {
   set_states("set_requires_all_reduce", path, [on](ModuleState& state) { state.all_reduce = on; });
 }
 
+void Replica::set_reshard(bool on, const std::string& path) {
+  check(!in_forward_ && !in_backward_, "set_reshard_after_forward: '", path,
+        "': inside forward and backward units stay as they are");
+  set_states("set_reshard_after_forward", path, [on](ModuleState& state) { state.reshard = on; });
+}
+
+bool Replica::reshards_after_forward() const {
+  return std::any_of(module_states_.begin(), module_states_.end(),
+                     [](const auto& state) { return state->reshard; });
+}
+
 // [note: gathered beforehand] What unshard() began the next forward finds, unless the shards were
 // written since: then it gathers anew, on every rank, since a step writes the shards of all.
 void Replica::unshard(const std::string& path) {

@@ -56,6 +56,24 @@ TEST_CASE("example: async") {
   CHECK(sum == 1.0);
 }
 
+TEST_CASE("example: set_reshard_after_forward") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(2, [&](dist::Communicator& world) {
+    nn::Sequential model{nn::Linear(2, 4), nn::Linear(4, 2), nn::Linear(2, 1)};
+    //! [set_reshard_after_forward]
+    const auto fsdp = dist::fully_shard(model, world, {.unit = dist::each<nn::Linear>()});
+    fsdp.set_reshard_after_forward(false, "1");  // this unit is gathered once a step
+    //! [set_reshard_after_forward]
+    int times = 0;
+    fsdp.on_event([&](const dist::Event& event) {
+      if (event.unit == "1" && event.kind == dist::Event::Kind::gather) ++times;
+    });
+    model(ones({3, 2})).sum().backward();
+    if (times != 1) right = false;
+  });
+  CHECK(right);
+}
+
 TEST_CASE("example: register_comm_hook") {
   std::atomic<bool> right = true;
   dist::run_ranks(2, [&](dist::Communicator& world) {
