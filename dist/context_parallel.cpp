@@ -157,7 +157,9 @@ std::vector<int64_t> ContextParallel::positions(int64_t T) const {
   return take(arange(T), 0).to_vector<int64_t>();
 }
 
-Tensor ContextParallel::take(const Tensor& x, int64_t dim) const { return sequence_->take(x, dim); }
+Tensor ContextParallel::take(const Tensor& x, int64_t dim) const {
+  return sequence_->part_of(x, dim);
+}
 
 Tensor ContextParallel::gather(const Tensor& x, int64_t dim) const {
   const NoGrad no_grad;

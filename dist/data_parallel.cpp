@@ -1,6 +1,36 @@
+#include <hero/autograd/layout.h>
+#include <hero/core/backend.h>
 #include <hero/dist/data_parallel.h>
 
 namespace hero::dist {
+namespace {
+
+// The whole of a tensor that is cut over other axes: the slices of tensor ranks, the experts of
+// expert ranks, the leaves of a pipeline's stages, which only one stage has. Each rank gives the
+// bits of its elements and zeros elsewhere, and the words are added up. A collective.
+Array joined(const std::string& name, const Tensor& tensor) {
+  const Partition* cut = partition(tensor);
+  check(cut->owners != nullptr, "full_state_dict: ", name, " is ", describe_part(tensor),
+        ", and nothing is known of the ranks that have the rest");
+  constexpr int64_t kWord = sizeof(int64_t);
+  const Array part = tensor.array().contiguous().reshape({tensor.numel()});
+  const int64_t bytes = cut->whole.numel() * item_size(part.dtype());
+  const Array words = Array::zeros({(bytes + kWord - 1) / kWord}, kInt64, part.device());
+  const Array whole(words.storage_ref(), {cut->whole.numel()}, {1}, 0, part.dtype());
+  if (!cut->owners->is_copy()) {
+    layout::Runs runs(cut->whole, cut->boxes, cut->first, part.numel());
+    for (layout::Run run; runs.next(run);) {
+      core::backend(part.device())
+          .copy(part.slice(0, run.part, run.part + run.count),
+                whole.slice(0, run.whole, run.whole + run.count));
+    }
+  }
+  cut->owners->add_up(words);
+  if (Owners* elsewhere = cut->owners->elsewhere()) elsewhere->add_up(words);
+  return whole.reshape(cut->whole);
+}
+
+}  // namespace
 
 FullParameters::FullParameters(std::shared_ptr<Replica> replica, const SummonOptions& options)
     : replica_(std::move(replica)), writeback_(options.writeback) {
@@ -56,8 +86,12 @@ std::vector<Tensor> DataParallel::parameters() const {
 
 nn::StateDict DataParallel::full_state_dict() const {
   const FullParameters full(replica_, {.writeback = false});
-  nn::StateDict dict = module().state_dict();
-  for (auto& entry : dict) entry.array = entry.array.clone();
+  nn::StateDict dict;
+  for (const auto& [name, slot] : module().slots()) {
+    if (slot->kind == nn::Slot::Kind::buffer_not_saved || !slot->tensor.defined()) continue;
+    const Tensor& tensor = slot->tensor;
+    dict.push_back({name, partition(tensor) ? joined(name, tensor) : tensor.array().clone()});
+  }
   return dict;
 }
 

@@ -1,5 +1,6 @@
 #include <hero/dist/checkpoint/agree.h>
 #include <hero/dist/parallel/plan.h>
+#include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/tensor_parallel.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/llama.h>
@@ -98,6 +99,7 @@ void tensor_parallel(nn::Module& module, const Communicator& group,
     install(region, slices);
   }
   if (options.sequence) tell_sequence(module, group.size());
+  declare_same_inputs(module, group, "tensor_parallel");
 }
 
 }  // namespace hero::dist

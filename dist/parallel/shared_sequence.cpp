@@ -2,6 +2,7 @@
 
 #include <hero/autograd/collectives.h>
 #include <hero/autograd/ops.h>
+#include <hero/dist/parallel/same_inputs.h>
 #include <hero/dist/parallel/shared_sequence.h>
 #include <hero/nn/without_hooks.h>
 
@@ -32,6 +33,11 @@ SharedSequence::SharedSequence(const Communicator& group, int ways)
       ways_(ways) {}
 
 Tensor SharedSequence::take(const Tensor& x, int64_t dim) const {
+  declare_same(group_, "context_parallel", x);
+  return part_of(x, dim);
+}
+
+Tensor SharedSequence::part_of(const Tensor& x, int64_t dim) const {
   const int64_t T = x.size(dim), runs = 2 * ways_;
   if (ways_ == 1) return x;
   check(T > 0 && T % runs == 0, "context_parallel: the ", T, " positions of ", x.shape(),

@@ -17,7 +17,10 @@ class SharedSequence : public nn::SequencePart {
   /// `ways` is a multiple of the number of ranks.
   SharedSequence(const Communicator& group, int ways);
 
+  /// Within a forward, where all ranks of the group take part: what they have whole is compared.
   Tensor take(const Tensor& x, int64_t dim) const override;
+  /// The same, of which the others need not know.
+  Tensor part_of(const Tensor& x, int64_t dim) const;
   std::vector<int64_t> begins(int64_t T) const override;
   Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                    const AttentionOptions& options) const override;
