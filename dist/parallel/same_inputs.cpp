@@ -26,16 +26,14 @@ bool compares(const Communicator& group) {
   return group.size() > 1 && group.engine_kind() != EngineKind::simulated;
 }
 
-// Boxes differ from rank to rank, and a shard of a whole parameter does not: the ranks of the group
-// have the same coordinates on all other axes.
+// Boxes differ from rank to rank, and shards may: they are parts of rows that contain boxes.
 void declare_first_values(const nn::Module& module, const Communicator& group, const char* what) {
   uint32_t hash = 0;
   for (const Tensor& p : module.parameters()) {
-    const Partition* cut = partition(p);
     if (p.device() != kCpu || p.array().storage().released()) return;
-    if (cut == nullptr || cut->boxes.empty()) hash = hash_of(p.array(), hash);
+    if (partition(p) == nullptr) hash = hash_of(p.array(), hash);
   }
-  group.declare(std::string(what) + " begins with whole parameters of " + hash_text(hash));
+  group.declare(std::string(what) + " begins with uncut parameters of " + hash_text(hash));
 }
 
 }  // namespace
@@ -43,8 +41,8 @@ void declare_first_values(const nn::Module& module, const Communicator& group, c
 void declare_same(const Communicator& group, const char* what, const Tensor& x) {
   if (!compares(group) || nn::WithoutHooks::active()) return;
   if (!x.defined() || x.device() != kCpu || is_floating(x.dtype())) return;
-  group.declare(std::string(what) + " of " + to_string(x.dtype()) + " " + to_string(x.shape()) +
-                " of " + hash_text(hash_of(x.array())));
+  group.declare(std::string("give ") + what + " " + to_string(x.dtype()) + " " +
+                to_string(x.shape()) + " of " + hash_text(hash_of(x.array())));
 }
 
 void declare_same_inputs(nn::Module& module, const Communicator& group, const char* what) {

@@ -11,7 +11,7 @@ namespace hero::dist {
 void declare_same(const Communicator& group, const char* what, const Tensor& x);
 
 /// From now on each forward of the module says so of its inputs, and the first one of the
-/// parameters that are not cut, if they lie on the cpu.
+/// parameters that are neither cut nor sharded, if they lie on the cpu.
 void declare_same_inputs(nn::Module& module, const Communicator& group, const char* what);
 
 }  // namespace hero::dist

@@ -65,8 +65,8 @@ TEST_CASE("ranks that compute one model together are told where their tokens dif
       });
       for (const std::string& error : errors) {
         CHECK_THAT(error, ContainsSubstring("ranks disagree on what they did before: rank 0 says"));
-        CHECK_THAT(error, ContainsSubstring(share == in_runs ? "context_parallel of int64 [2, 8]"
-                                                             : "tensor_parallel of int64 [2, 8]"));
+        CHECK_THAT(error, ContainsSubstring(share == in_runs ? "give context_parallel int64 [2, 8]"
+                                                             : "give tensor_parallel int64 [2, 8]"));
       }
     }
   }
@@ -87,7 +87,7 @@ TEST_CASE("ranks whose uncut parameters differ at first are told so, unless they
       if (loads) {
         CHECK(error == "");
       } else {
-        CHECK_THAT(error, ContainsSubstring("tensor_parallel begins with whole parameters of"));
+        CHECK_THAT(error, ContainsSubstring("tensor_parallel begins with uncut parameters of"));
       }
     }
   }
