@@ -17,6 +17,7 @@
 #include <hero/dist/schedule.h>
 #include <hero/dist/sync_batch_norm.h>
 #include <hero/dist/tensor_parallel.h>
+#include <hero/dist/texts.h>
 #include <hero/dist/traffic.h>
 #include <hero/dist/trainer.h>
 #include <hero/dist/zero.h>

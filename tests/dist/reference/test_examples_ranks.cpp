@@ -278,4 +278,24 @@ TEST_CASE("example: gather_metrics") {
   CHECK(loss == 1.75);
 }
 
+TEST_CASE("example: gather_texts") {
+  std::atomic<bool> right = true;
+  dist::run_ranks(3, [&](dist::Communicator& world) {
+    //! [gather_texts]
+    const std::string mine = world.rank() == 1 ? "" : "rank " + std::to_string(world.rank());
+    const auto all = dist::gather_texts(world, mine);  // "rank 0", "", "rank 2" on every rank
+    //! [gather_texts]
+    if (all != std::vector<std::string>{"rank 0", "", "rank 2"}) right = false;
+    //! [broadcast_text]
+    const std::string config = world.rank() == 2 ? R"({"lr": 0.1})" : "";
+    const std::string text = dist::broadcast_text(world, config, 2);  // that of rank 2
+    //! [broadcast_text]
+    if (text != R"({"lr": 0.1})" || !dist::broadcast_text(world, "").empty()) right = false;
+    if (dist::gather_texts(world, std::string(70000, 'a'))[2].size() != 70000) right = false;
+  });
+  CHECK(right);
+  CHECK_THROWS_WITH(dist::run_ranks(2, [](auto& world) { dist::broadcast_text(world, "", 2); }),
+                    Catch::Matchers::ContainsSubstring("the root 2 is no rank of a group of 2"));
+}
+
 }  // namespace
