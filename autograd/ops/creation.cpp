@@ -3,6 +3,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -105,11 +106,21 @@ Tensor empty(const Shape& shape, const TensorOptions& options) {
   return make("empty", Array::empty(shape, options.dtype.value_or(kFloat32), options.device),
               options);
 }
-Tensor zeros(const Shape& shape, const TensorOptions& options) { return full(shape, 0.0, options); }
-Tensor ones(const Shape& shape, const TensorOptions& options) { return full(shape, 1.0, options); }
-Tensor full(const Shape& shape, Scalar value, const TensorOptions& options) {
+Tensor zeros(const Shape& shape, const TensorOptions& options) try {
+  return full(shape, 0.0, options);
+} catch (const Error& error) {
+  detail::name_op(error, "zeros", {});
+}
+Tensor ones(const Shape& shape, const TensorOptions& options) try {
+  return full(shape, 1.0, options);
+} catch (const Error& error) {
+  detail::name_op(error, "ones", {});
+}
+Tensor full(const Shape& shape, Scalar value, const TensorOptions& options) try {
   const DType dtype = options.dtype.value_or(value.dtype());
   return make("full", Array::full(shape, value, dtype, options.device), options);
+} catch (const Error& error) {
+  detail::name_op(error, "full", {});
 }
 Tensor empty_like(const Tensor& x) {
   detail::check_defined("empty_like", {{"x", x}});
@@ -123,9 +134,11 @@ Tensor ones_like(const Tensor& x) {
   detail::check_defined("ones_like", {{"x", x}});
   return full_like(x, 1);
 }
-Tensor full_like(const Tensor& x, Scalar value) {
+Tensor full_like(const Tensor& x, Scalar value) try {
   detail::check_defined("full_like", {{"x", x}});
   return Tensor(Array::full(x.shape(), value, x.dtype(), x.device()));
+} catch (const Error& error) {
+  detail::name_op(error, "full_like", {{"x", x}});
 }
 
 TensorOptions detail::options_like(const Tensor& x, const LikeOptions& options) {
@@ -145,9 +158,11 @@ Tensor ones_like(const Tensor& x, const LikeOptions& options) {
   detail::check_defined("ones_like", {{"x", x}});
   return full_like(x, 1, options);
 }
-Tensor full_like(const Tensor& x, Scalar value, const LikeOptions& options) {
+Tensor full_like(const Tensor& x, Scalar value, const LikeOptions& options) try {
   detail::check_defined("full_like", {{"x", x}});
   return full(x.shape(), value, detail::options_like(x, options));
+} catch (const Error& error) {
+  detail::name_op(error, "full_like", {{"x", x}});
 }
 
 namespace {
@@ -195,7 +210,7 @@ int64_t count_of(int64_t first, int64_t end, int64_t by) {
 
 }  // namespace
 
-Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
+Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) try {
   check(std::isfinite(start.real()) && std::isfinite(end.real()) && std::isfinite(step.real()),
         "arange: bounds and step must be finite: ", start, " to ", end, " by ", step);
   check(step.real() != 0.0, "arange: the step is 0");
@@ -216,13 +231,17 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
     return steps<int64_t>(start.to<int64_t>(), step.to<int64_t>(), count, kInt64, options);
   }
   return steps<double>(first, by, count, kFloat32, options);
+} catch (const Error& error) {
+  detail::name_op(error, "arange", {});
 }
 
-Tensor arange(Scalar end, const TensorOptions& options) {
+Tensor arange(Scalar end, const TensorOptions& options) try {
   return arange(end.is_floating() ? Scalar(0.0) : Scalar(0), end, 1, options);
+} catch (const Error& error) {
+  detail::name_op(error, "arange", {});
 }
 
-Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options) {
+Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options) try {
   check(steps >= 0, "linspace: negative number of steps: ", steps);
   const DType dtype = options.dtype.value_or(kFloat32);
   int64_t half = steps / 2 + steps % 2;
@@ -240,18 +259,26 @@ Tensor linspace(double start, double end, int64_t steps, const TensorOptions& op
     return i < half ? start + static_cast<double>(i) * by
                     : end - static_cast<double>(steps - 1 - i) * by;
   });
+} catch (const Error& error) {
+  detail::name_op(error, "linspace", {});
 }
 
-Tensor eye(int64_t n, const TensorOptions& options) { return eye(n, n, options); }
+Tensor eye(int64_t n, const TensorOptions& options) try {
+  return eye(n, n, options);
+} catch (const Error& error) {
+  detail::name_op(error, "eye", {});
+}
 
-Tensor eye(int64_t n, int64_t m, const TensorOptions& options) {
+Tensor eye(int64_t n, int64_t m, const TensorOptions& options) try {
   check(n >= 0 && m >= 0, "eye: negative size: ", n, " x ", m);
   const Array out = Array::zeros({n, m}, options.dtype.value_or(kFloat32), options.device);
   core::backend(out.device()).fill(out.diagonal(), 1);
   return make("eye", out, options);
+} catch (const Error& error) {
+  detail::name_op(error, "eye", {});
 }
 
-Tensor one_hot(const Tensor& x, int64_t num_classes) {
+Tensor one_hot(const Tensor& x, int64_t num_classes) try {
   detail::check_defined("one_hot", {{"x", x}});
   check(x.dtype() == kInt64 || x.dtype() == kInt32, "one_hot: classes are ", x.dtype(),
         "; they must be int64 or int32");
@@ -268,6 +295,8 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) {
   core::scatter_into(core::ScatterMode::assign, out, -1, index,
                      Array::ones(index.shape(), kInt64, x.device()));
   return Tensor(out);
+} catch (const Error& error) {
+  detail::name_op(error, "one_hot", {{"x", x}});
 }
 
 }  // namespace hero

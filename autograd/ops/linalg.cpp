@@ -3,6 +3,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/core/functions/linalg.h>
 
 namespace hero {
@@ -170,9 +171,11 @@ Tensor inv(const Tensor& a) { return record(Inv{}, a); }
 
 Tensor det(const Tensor& a) { return record(Det{}, a); }
 
-SignLogDet slogdet(const Tensor& a) {
+SignLogDet slogdet(const Tensor& a) try {
   const std::vector<Tensor> results = record_multi(LogDet{}, a);
   return {results[1].detach(), results[0]};
+} catch (const Error& error) {
+  detail::name_op(error, "slogdet", {{"a", a}});
 }
 
 Tensor cholesky(const Tensor& a) {
@@ -234,9 +237,11 @@ SVD svd(const Tensor& a, const SVDOptions& options) {
           columns > inner ? cat({vh, complement(vh.t()).t()}, -2) : vh};
 }
 
-Tensor lstsq(const Tensor& a, const Tensor& b) {
+Tensor lstsq(const Tensor& a, const Tensor& b) try {
   if (b.ndim() == 1) return squeeze(record(LeastSquares{}, a, unsqueeze(b, -1)), -1);
   return record(LeastSquares{}, a, b);
+} catch (const Error& error) {
+  detail::name_op(error, "lstsq", {{"a", a}, {"b", b}});
 }
 
 }  // namespace hero

@@ -1,29 +1,19 @@
-// Adaptive maxima, transposed convolution and whole-channel dropout by way of their two-dimensional
-// or plain relatives, and nearest-neighbour upsampling.
+// Adaptive maxima and whole-channel dropout by way of their two-dimensional or plain relatives, and
+// nearest-neighbour upsampling.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/windows/cells.h>
+#include <hero/autograd/ops/windows/pool_windows.h>
 #include <hero/core/allocator.h>
 #include <hero/core/checked.h>
 
 namespace hero {
 
 namespace {
-
-void check_lines(const char* op, const Tensor& x) {
-  check(x.ndim() == 2 || x.ndim() == 3, op, ": x must be [N, C, L] or [C, L]: got shape ",
-        x.shape());
-}
-
-// Calls body with x as images of height 1 and gives the result back as lines.
-template <class Body>
-Tensor as_image(const char* op, const Tensor& x, Body&& body) {
-  check_lines(op, x);
-  return squeeze(body(unsqueeze(x, -2)), -2);
-}
 
 // floor(i size / count) for i <= count, where the product may have more than 64 bits.
 int64_t share(int64_t i, int64_t size, int64_t count) {
@@ -62,28 +52,34 @@ Tensor nearest(int64_t count, int64_t size, Device device) {
 
 }  // namespace
 
-Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) {
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) try {
   detail::check_defined("adaptive_max_pool1d", {{"x", x}});
   return adaptive_max_pool1d_with_indices(x, output_size).values;
+} catch (const Error& error) {
+  detail::name_op(error, "adaptive_max_pool1d", {{"x", x}});
 }
 
-ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) {
+ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) try {
   detail::check_defined("adaptive_max_pool1d_with_indices", {{"x", x}});
-  check_lines("adaptive_max_pool1d", x);
+  detail::check_pooled("adaptive_max_pool1d", x, 1);
+  detail::check_cells("adaptive_max_pool1d", x, {output_size});
   const ValuesIndices found = adaptive_max_pool2d_with_indices(unsqueeze(x, -2), {1, output_size});
   return {squeeze(found.values, -2), squeeze(found.indices, -2)};
+} catch (const Error& error) {
+  detail::name_op(error, "adaptive_max_pool1d_with_indices", {{"x", x}});
 }
 
-Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
+Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) try {
   detail::check_defined("adaptive_max_pool2d", {{"x", x}});
   return adaptive_max_pool2d_with_indices(x, output_size).values;
+} catch (const Error& error) {
+  detail::name_op(error, "adaptive_max_pool2d", {{"x", x}});
 }
 
-ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size) {
+ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size) try {
   detail::check_defined("adaptive_max_pool2d", {{"x", x}});
   constexpr auto kName = "adaptive_max_pool2d";
-  check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
-        x.shape());
+  detail::check_pooled(kName, x, 2);
   const int64_t height = x.size(-2), width = x.size(-1);
   const int64_t rows = output_size[0] == -1 ? height : output_size[0];
   const int64_t columns = output_size[1] == -1 ? width : output_size[1];
@@ -114,24 +110,11 @@ ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size
   shape[x.ndim() - 2] = rows;
   shape[x.ndim() - 1] = columns;
   return {reshape(stack(values, -1), shape), reshape(stack(places, -1), shape)};
+} catch (const Error& error) {
+  detail::name_op(error, "adaptive_max_pool2d_with_indices", {{"x", x}});
 }
 
-Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const ConvTranspose1dOptions& options) {
-  detail::check_defined("conv_transpose1d", {{"x", x}, {"weight", weight}});
-  check(weight.ndim() == 3, "conv_transpose1d: weight must be [C, O / groups, K]: got shape ",
-        weight.shape());
-  return as_image("conv_transpose1d", x, [&](const Tensor& image) {
-    return conv_transpose2d(image, unsqueeze(weight, 2), bias,
-                            {.stride = {1, options.stride},
-                             .padding = {0, options.padding},
-                             .output_padding = {0, options.output_padding},
-                             .dilation = {1, options.dilation},
-                             .groups = options.groups});
-  });
-}
-
-Tensor upsample_nearest2d(const Tensor& x, Pair output_size) {
+Tensor upsample_nearest2d(const Tensor& x, Pair output_size) try {
   detail::check_defined("upsample_nearest2d", {{"x", x}});
   constexpr auto kName = "upsample_nearest2d";
   check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
@@ -142,19 +125,25 @@ Tensor upsample_nearest2d(const Tensor& x, Pair output_size) {
         x.shape(), ", output_size ", Shape{rows, columns});
   const Tensor tall = index_select(x, -2, nearest(rows, height, x.device()));
   return index_select(tall, -1, nearest(columns, width, x.device()));
+} catch (const Error& error) {
+  detail::name_op(error, "upsample_nearest2d", {{"x", x}});
 }
 
-Tensor dropout1d(const Tensor& x, double p, bool training) {
+Tensor dropout1d(const Tensor& x, double p, bool training) try {
   detail::check_defined("dropout1d", {{"x", x}});
   check(x.ndim() == 2 || x.ndim() == 3, "dropout1d: x must be [N, C, L] or [C, L]: got shape ",
         x.shape());
   return drop_channels(x, p, training, x.ndim() - 2);
+} catch (const Error& error) {
+  detail::name_op(error, "dropout1d", {{"x", x}});
 }
 
-Tensor dropout2d(const Tensor& x, double p, bool training) {
+Tensor dropout2d(const Tensor& x, double p, bool training) try {
   detail::check_defined("dropout2d", {{"x", x}});
   check(x.ndim() >= 2, "dropout2d: x must be [N, C, ...] or [C, H, W]: got shape ", x.shape());
   return drop_channels(x, p, training, x.ndim() == 3 ? 0 : 1);
+} catch (const Error& error) {
+  detail::name_op(error, "dropout2d", {{"x", x}});
 }
 
 // x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.

@@ -3,6 +3,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/factor.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/functions/map.h>
@@ -274,9 +275,11 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
   return scattered(ScatterMode::assign, x, dim, index, src);
 }
 
-Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) try {
   detail::check_defined("scatter_add", {{"x", x}, {"index", index}, {"src", src}});
   return scattered(ScatterMode::add, x, dim, index, src);
+} catch (const Error& error) {
+  detail::name_op(error, "scatter_add", {{"x", x}, {"index", index}, {"src", src}});
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
@@ -334,7 +337,7 @@ Tensor nonzero(const Tensor& x) {
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx,
-                 bool scale_grad_by_freq) {
+                 bool scale_grad_by_freq) try {
   detail::check_defined("embedding", {{"weight", weight}, {"index", index}});
   check(weight.ndim() == 2, "embedding: weight must be [V, D]: has shape ", weight.shape());
   const int64_t rows = weight.size(0);
@@ -349,6 +352,8 @@ Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_
     padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
   }
   return reshape(record(Embedding(padding, scale_grad_by_freq), weight, flat), shape);
+} catch (const Error& error) {
+  detail::name_op(error, "embedding", {{"weight", weight}, {"index", index}});
 }
 
 }  // namespace hero

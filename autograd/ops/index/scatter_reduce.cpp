@@ -7,6 +7,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/functions/indexing.h>
@@ -114,7 +115,7 @@ Tensor with_a_dimension(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, 
 }  // namespace
 
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
-                      ScatterReduce reduce, bool include_self) {
+                      ScatterReduce reduce, bool include_self) try {
   detail::check_defined("scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
   constexpr auto kName = "scatter_reduce";
   const int axis = normalize_dim(kName, dim, x.ndim());
@@ -154,6 +155,8 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
     result = record(ScatterExtreme(mode, axis, include_self), base, place, source);
   }
   return reshape(result, x.shape());
+} catch (const Error& error) {
+  detail::name_op(error, "scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
 }
 
 namespace {
@@ -193,7 +196,7 @@ Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
 
 }  // namespace
 
-Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingBagOptions& o) {
+Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingBagOptions& o) try {
   detail::check_defined("embedding_bag", {{"weight", weight}, {"index", index}});
   constexpr auto kName = "embedding_bag";
   check(weight.ndim() == 2, kName, ": weight must be [V, D]: has shape ", weight.shape());
@@ -241,6 +244,8 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingB
       zeros({bags.count}, {.dtype = weight.dtype(), .device = weight.device()});
   const Tensor total = index_add(zero_counts, 0, bags.of, counted.to(weight.dtype()));
   return sums / unsqueeze(clamp(total, 1.0, {}), 1);
+} catch (const Error& error) {
+  detail::name_op(error, "embedding_bag", {{"weight", weight}, {"index", index}});
 }
 
 }  // namespace hero

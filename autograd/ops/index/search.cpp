@@ -8,6 +8,7 @@
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/number.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/functions/indexing.h>
@@ -143,12 +144,14 @@ Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& opt
                       options);
 }
 
-Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions& options) {
+Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions& options) try {
   detail::check_defined("bucketize", {{"x", x}, {"boundaries", boundaries}});
   check(boundaries.ndim() == 1, "bucketize: boundaries must be a vector: got shape ",
         boundaries.shape());
   const DType common = common_of(x, boundaries);
   return searchsorted(boundaries.to(common), x.to(common), options);
+} catch (const Error& error) {
+  detail::name_op(error, "bucketize", {{"x", x}, {"boundaries", boundaries}});
 }
 
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool invert) {
@@ -169,9 +172,11 @@ Unique unique(const Tensor& x, const UniqueOptions& options) {
   detail::check_defined("unique", {{"x", x}});
   return runs_of(x, options, true);
 }
-Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) {
+Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) try {
   detail::check_defined("unique_consecutive", {{"x", x}});
   return runs_of(x, options, false);
+} catch (const Error& error) {
+  detail::name_op(error, "unique_consecutive", {{"x", x}});
 }
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
@@ -195,7 +200,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   return index_add(zeros({size}, {.dtype = dtype, .device = x.device()}), 0, numbers, added);
 }
 
-Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
+Tensor histc(const Tensor& x, int64_t bins, double low, double high) try {
   detail::check_defined("histc", {{"x", x}});
   const NoGrad no_grad;
   check(is_floating(x.dtype()), "histc: needs floats: got ", x.dtype());
@@ -217,6 +222,8 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
   const Tensor counts =
       bincount(clamp(bin, 0.0, static_cast<double>(bins - 1)).to(kInt64), {}, bins);
   return counts.to(x.dtype());
+} catch (const Error& error) {
+  detail::name_op(error, "histc", {{"x", x}});
 }
 
 }  // namespace hero

@@ -6,6 +6,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 
 namespace hero {
 
@@ -49,7 +50,7 @@ Tensor hardsigmoid(const Tensor& x) {
   return relu6(x + 3) / 6;
 }
 
-Tensor hardtanh(const Tensor& x, double low, double high) {
+Tensor hardtanh(const Tensor& x, double low, double high) try {
   detail::check_defined("hardtanh", {{"x", x}});
   check(low <= high, "hardtanh: min_val ", low, " is above max_val ", high);
   if (!is_floating(x.dtype())) {
@@ -57,6 +58,8 @@ Tensor hardtanh(const Tensor& x, double low, double high) {
     return clamp(x, whole(low), whole(high));
   }
   return where(x <= low, low, where(x >= high, high, x));
+} catch (const Error& error) {
+  detail::name_op(error, "hardtanh", {{"x", x}});
 }
 
 Tensor tanhshrink(const Tensor& x) {
@@ -76,14 +79,20 @@ Tensor softshrink(const Tensor& x, double lambda) {
   return where(abs(x) <= lambda, 0, x - sign(x) * lambda);
 }
 
-Tensor hardshrink(const Tensor& x, double lambda) { return where(abs(x) <= lambda, 0, x); }
+Tensor hardshrink(const Tensor& x, double lambda) try {
+  return where(abs(x) <= lambda, 0, x);
+} catch (const Error& error) {
+  detail::name_op(error, "hardshrink", {{"x", x}});
+}
 
-Tensor threshold(const Tensor& x, double threshold, double value) {
+Tensor threshold(const Tensor& x, double threshold, double value) try {
   detail::check_defined("threshold", {{"x", x}});
   if (!is_floating(x.dtype())) {
     return where(x <= whole(threshold), whole(value), x);
   }
   return where(x <= threshold, value, x);
+} catch (const Error& error) {
+  detail::name_op(error, "threshold", {{"x", x}});
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight) {
@@ -109,7 +118,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   return where(above, x, where(above, 0, x) * slope);
 }
 
-Tensor glu(const Tensor& x, int64_t dim) {
+Tensor glu(const Tensor& x, int64_t dim) try {
   detail::check_defined("glu", {{"x", x}});
   const int axis = normalize_dim("glu", dim, x.ndim());
   check(x.size(axis) % 2 == 0, "glu: size ", x.size(axis), " of dimension ", dim,
@@ -120,8 +129,14 @@ Tensor glu(const Tensor& x, int64_t dim) {
   const int64_t half = x.size(axis) / 2;
   const std::vector<Tensor> halves = split(x, {half, half}, axis);
   return halves[0] * sigmoid(halves[1]);
+} catch (const Error& error) {
+  detail::name_op(error, "glu", {{"x", x}});
 }
 
-Tensor softmin(const Tensor& x, int64_t dim) { return softmax(-x, dim); }
+Tensor softmin(const Tensor& x, int64_t dim) try {
+  return softmax(-x, dim);
+} catch (const Error& error) {
+  detail::name_op(error, "softmin", {{"x", x}});
+}
 
 }  // namespace hero

@@ -6,6 +6,7 @@
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/blend.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/core/promotion.h>
 
 namespace hero {
@@ -244,18 +245,54 @@ Tensor where_number(const Tensor& condition, const Tensor& x, Scalar number, boo
 
 }  // namespace
 
-Tensor add(const Tensor& a, const Tensor& b) { return record(Add{}, a, b); }
-Tensor add(const Tensor& a, Scalar b) { return record(AddScalar(b), a); }
-Tensor sub(const Tensor& a, const Tensor& b) { return record(Sub{}, a, b); }
-Tensor sub(const Tensor& a, Scalar b) { return record(SubScalar(b), a); }
-Tensor sub(Scalar a, const Tensor& b) { return record(ScalarSub(a), b); }
+Tensor add(const Tensor& a, const Tensor& b) try {
+  return record(Add{}, a, b);
+} catch (const Error& error) {
+  detail::name_op(error, "add", {{"a", a}, {"b", b}});
+}
+Tensor add(const Tensor& a, Scalar b) try {
+  return record(AddScalar(b), a);
+} catch (const Error& error) {
+  detail::name_op(error, "add", {{"a", a}});
+}
+Tensor sub(const Tensor& a, const Tensor& b) try {
+  return record(Sub{}, a, b);
+} catch (const Error& error) {
+  detail::name_op(error, "sub", {{"a", a}, {"b", b}});
+}
+Tensor sub(const Tensor& a, Scalar b) try {
+  return record(SubScalar(b), a);
+} catch (const Error& error) {
+  detail::name_op(error, "sub", {{"a", a}});
+}
+Tensor sub(Scalar a, const Tensor& b) try {
+  return record(ScalarSub(a), b);
+} catch (const Error& error) {
+  detail::name_op(error, "sub", {{"b", b}});
+}
 Tensor mul(const Tensor& a, const Tensor& b) { return record(Mul{}, a, b); }
 Tensor mul(const Tensor& a, Scalar b) { return record(MulScalar(b), a); }
-Tensor div(const Tensor& a, const Tensor& b) { return record(Div{}, a, b); }
-Tensor div(const Tensor& a, Scalar b) { return record(DivScalar(b), a); }
-Tensor div(Scalar a, const Tensor& b) { return record(ScalarDiv(a), b); }
-Tensor pow(const Tensor& a, const Tensor& b) { return record(Pow{}, a, b); }
-Tensor pow(const Tensor& base, Scalar exponent) {
+Tensor div(const Tensor& a, const Tensor& b) try {
+  return record(Div{}, a, b);
+} catch (const Error& error) {
+  detail::name_op(error, "div", {{"a", a}, {"b", b}});
+}
+Tensor div(const Tensor& a, Scalar b) try {
+  return record(DivScalar(b), a);
+} catch (const Error& error) {
+  detail::name_op(error, "div", {{"a", a}});
+}
+Tensor div(Scalar a, const Tensor& b) try {
+  return record(ScalarDiv(a), b);
+} catch (const Error& error) {
+  detail::name_op(error, "div", {{"b", b}});
+}
+Tensor pow(const Tensor& a, const Tensor& b) try {
+  return record(Pow{}, a, b);
+} catch (const Error& error) {
+  detail::name_op(error, "pow", {{"a", a}, {"b", b}});
+}
+Tensor pow(const Tensor& base, Scalar exponent) try {
   const double e = exponent.real();
   if (!is_floating(base.dtype()) && !exponent.is_floating()) {
     return pow_integer(base.to(promote(base.dtype(), exponent)), exponent.to<int64_t>());
@@ -266,8 +303,14 @@ Tensor pow(const Tensor& base, Scalar exponent) {
   if (e == 0.5) return sqrt(base);
   if (e == -1.0) return reciprocal(base);
   return record(PowScalar(exponent), base);
+} catch (const Error& error) {
+  detail::name_op(error, "pow", {{"base", base}});
 }
-Tensor pow(Scalar base, const Tensor& exponent) { return record(ScalarPow(base), exponent); }
+Tensor pow(Scalar base, const Tensor& exponent) try {
+  return record(ScalarPow(base), exponent);
+} catch (const Error& error) {
+  detail::name_op(error, "pow", {{"exponent", exponent}});
+}
 Tensor remainder(const Tensor& a, const Tensor& b) { return record(Remainder{}, a, b); }
 Tensor remainder(const Tensor& a, Scalar b) { return record(RemainderScalar(b), a); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return record(Maximum{}, a, b); }
@@ -288,7 +331,7 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
   check(floating || fits(value, kInt64), "addcmul: ", value, " does not fit int64");
   return record(Addcmul(floating ? value : Scalar(value.to<int64_t>())), x, a, b);
 }
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) try {
   detail::check_defined("addcdiv", {{"x", x}, {"a", a}, {"b", b}});
   if (detail::any_half(x, a, b)) {
     return detail::in_float32("addcdiv", {x, a, b},
@@ -297,6 +340,8 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
   const DType common = common_dtype(x, a, b);
   if (!is_floating(common)) return x + a / b * value;
   return x.to(common) + a.to(common) / b.to(common) * value;
+} catch (const Error& error) {
+  detail::name_op(error, "addcdiv", {{"x", x}, {"a", a}, {"b", b}});
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   detail::check_defined("where", {{"condition", condition}, {"a", a}, {"b", b}});
@@ -312,18 +357,22 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
   detail::check_defined("where", {{"condition", condition}, {"b", b}});
   return where_number(condition, b, a, true);
 }
-Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) try {
   detail::check_defined("masked_fill", {{"x", x}, {"mask", mask}});
   check_condition("masked_fill", mask);
   check(fits(value, x.dtype()), "masked_fill: ", value, " does not fit ", x.dtype());
   return record(WhereScalar(cut_to(value, x.dtype()), true), mask, x);
+} catch (const Error& error) {
+  detail::name_op(error, "masked_fill", {{"x", x}, {"mask", mask}});
 }
-Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) try {
   detail::check_defined("masked_fill", {{"x", x}, {"mask", mask}, {"value", value}});
   check_condition("masked_fill", mask);
   check(value.ndim() == 0, "masked_fill: the value has shape ", value.shape(),
         "; it must be a single number without dimensions");
   return record(Where{}, mask, value.to(x.dtype()), x);
+} catch (const Error& error) {
+  detail::name_op(error, "masked_fill", {{"x", x}, {"mask", mask}, {"value", value}});
 }
 
 }  // namespace hero

@@ -2,47 +2,90 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/core/functions/map.h>
 
 namespace hero {
 
 namespace k = core::kernels;
 
-Tensor eq(const Tensor& a, const Tensor& b) {
+Tensor eq(const Tensor& a, const Tensor& b) try {
   detail::check_defined("eq", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Equal>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "eq", {{"a", a}, {"b", b}});
 }
-Tensor eq(const Tensor& a, Scalar b) { return Tensor(core::map<k::Equal>(a.array(), b)); }
-Tensor ne(const Tensor& a, const Tensor& b) {
+Tensor eq(const Tensor& a, Scalar b) try {
+  return Tensor(core::map<k::Equal>(a.array(), b));
+} catch (const Error& error) {
+  detail::name_op(error, "eq", {{"a", a}});
+}
+Tensor ne(const Tensor& a, const Tensor& b) try {
   return Tensor(core::map<k::NotEqual>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "ne", {{"a", a}, {"b", b}});
 }
-Tensor ne(const Tensor& a, Scalar b) { return Tensor(core::map<k::NotEqual>(a.array(), b)); }
-Tensor lt(const Tensor& a, const Tensor& b) {
+Tensor ne(const Tensor& a, Scalar b) try {
+  return Tensor(core::map<k::NotEqual>(a.array(), b));
+} catch (const Error& error) {
+  detail::name_op(error, "ne", {{"a", a}});
+}
+Tensor lt(const Tensor& a, const Tensor& b) try {
   detail::check_defined("lt", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Less>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "lt", {{"a", a}, {"b", b}});
 }
-Tensor lt(const Tensor& a, Scalar b) { return Tensor(core::map<k::Less>(a.array(), b)); }
-Tensor le(const Tensor& a, const Tensor& b) {
+Tensor lt(const Tensor& a, Scalar b) try {
+  return Tensor(core::map<k::Less>(a.array(), b));
+} catch (const Error& error) {
+  detail::name_op(error, "lt", {{"a", a}});
+}
+Tensor le(const Tensor& a, const Tensor& b) try {
   return Tensor(core::map<k::LessEqual>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "le", {{"a", a}, {"b", b}});
 }
-Tensor le(const Tensor& a, Scalar b) { return Tensor(core::map<k::LessEqual>(a.array(), b)); }
-Tensor gt(const Tensor& a, const Tensor& b) {
+Tensor le(const Tensor& a, Scalar b) try {
+  return Tensor(core::map<k::LessEqual>(a.array(), b));
+} catch (const Error& error) {
+  detail::name_op(error, "le", {{"a", a}});
+}
+Tensor gt(const Tensor& a, const Tensor& b) try {
   detail::check_defined("gt", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Greater>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "gt", {{"a", a}, {"b", b}});
 }
-Tensor gt(const Tensor& a, Scalar b) { return Tensor(core::map<k::Greater>(a.array(), b)); }
-Tensor ge(const Tensor& a, const Tensor& b) {
+Tensor gt(const Tensor& a, Scalar b) try {
+  return Tensor(core::map<k::Greater>(a.array(), b));
+} catch (const Error& error) {
+  detail::name_op(error, "gt", {{"a", a}});
+}
+Tensor ge(const Tensor& a, const Tensor& b) try {
   return Tensor(core::map<k::GreaterEqual>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "ge", {{"a", a}, {"b", b}});
 }
-Tensor ge(const Tensor& a, Scalar b) { return Tensor(core::map<k::GreaterEqual>(a.array(), b)); }
-Tensor logical_and(const Tensor& a, const Tensor& b) {
+Tensor ge(const Tensor& a, Scalar b) try {
+  return Tensor(core::map<k::GreaterEqual>(a.array(), b));
+} catch (const Error& error) {
+  detail::name_op(error, "ge", {{"a", a}});
+}
+Tensor logical_and(const Tensor& a, const Tensor& b) try {
   return Tensor(core::map<k::LogicalAnd>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "logical_and", {{"a", a}, {"b", b}});
 }
-Tensor logical_or(const Tensor& a, const Tensor& b) {
+Tensor logical_or(const Tensor& a, const Tensor& b) try {
   return Tensor(core::map<k::LogicalOr>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "logical_or", {{"a", a}, {"b", b}});
 }
-Tensor logical_xor(const Tensor& a, const Tensor& b) {
+Tensor logical_xor(const Tensor& a, const Tensor& b) try {
   return Tensor(core::map<k::LogicalXor>(a.array(), b.array()));
+} catch (const Error& error) {
+  detail::name_op(error, "logical_xor", {{"a", a}, {"b", b}});
 }
 Tensor logical_not(const Tensor& x) {
   detail::check_defined("logical_not", {{"x", x}});
@@ -61,7 +104,7 @@ Tensor isinf(const Tensor& x) {
   return logical_not(logical_or(isfinite(x), isnan(x)));
 }
 
-Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) try {
   detail::check_defined("isclose", {{"a", a}, {"b", b}});
   check(rtol >= 0.0 && atol >= 0.0, "isclose: tolerances must not be negative: rtol ", rtol,
         ", atol ", atol);
@@ -76,11 +119,15 @@ Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool 
   const Tensor near = logical_and(apart <= abs(y) * rtol + atol, isfinite(b));
   const Tensor close = logical_or(a == b, near);
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
+} catch (const Error& error) {
+  detail::name_op(error, "isclose", {{"a", a}, {"b", b}});
 }
 
-bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) try {
   detail::check_defined("allclose", {{"a", a}, {"b", b}});
   return all(isclose(a, b, rtol, atol, equal_nan)).item<bool>();
+} catch (const Error& error) {
+  detail::name_op(error, "allclose", {{"a", a}, {"b", b}});
 }
 
 bool equal(const Tensor& a, const Tensor& b) {

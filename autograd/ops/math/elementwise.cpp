@@ -6,6 +6,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
 #include <hero/autograd/ops/math/clamp.h>
+#include <hero/autograd/ops/named.h>
 
 namespace hero {
 
@@ -242,17 +243,23 @@ Tensor round(const Tensor& x) {
 }
 Tensor leaky_relu(const Tensor& x, double slope) { return record(LeakyRelu(slope), x); }
 Tensor elu(const Tensor& x, double alpha) { return record(Elu(alpha), x); }
-Tensor gelu(const Tensor& x, Gelu approximate) {
+Tensor gelu(const Tensor& x, Gelu approximate) try {
   return approximate == Gelu::erf ? record(GeluErf{}, x) : record(GeluTanh{}, x);
+} catch (const Error& error) {
+  detail::name_op(error, "gelu", {{"x", x}});
 }
 Tensor softplus(const Tensor& x, double beta, double threshold) {
   return record(Softplus(beta, threshold), x);
 }
-Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) try {
   const detail::Bounds bounds = detail::clamp_bounds("clamp", x.dtype(), low, high);
   return record(Clamp(bounds, low.has_value(), high.has_value()), x);
+} catch (const Error& error) {
+  detail::name_op(error, "clamp", {{"x", x}});
 }
 // The gradient of NaN goes through, unlike clamp's.
-Tensor relu6(const Tensor& x) { return where(x >= 6, 6, relu(x)); }
+Tensor relu6(const Tensor& x) try { return where(x >= 6, 6, relu(x)); } catch (const Error& error) {
+  detail::name_op(error, "relu6", {{"x", x}});
+}
 
 }  // namespace hero

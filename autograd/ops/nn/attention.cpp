@@ -9,6 +9,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/nn/attention.h>
 #include <hero/core/backend.h>
 #include <hero/core/planned_device.h>
@@ -259,7 +260,7 @@ Tensor detail::softmax_of_seen(const Tensor& scores) {
 }
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const AttentionOptions& options) {
+                                    const AttentionOptions& options) try {
   detail::check_defined("scaled_dot_product_attention", {{"q", q}, {"k", k}, {"v", v}});
   check_operands(q, k, v, options);
   if (!is_fused(q, k, v, options)) {
@@ -278,6 +279,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   Tensor out = record(Attention(options, scores, detail::statistics_dtype(q.dtype())), q4, k4, v4);
   while (out.ndim() > q.ndim()) out = squeeze(out, 0);
   return out;
+} catch (const Error& error) {
+  detail::name_op(error, "scaled_dot_product_attention", {{"q", q}, {"k", k}, {"v", v}});
 }
 
 }  // namespace hero

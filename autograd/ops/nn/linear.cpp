@@ -4,6 +4,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
@@ -150,19 +151,26 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) try {
   detail::check_defined("linear", {{"x", x}, {"weight", weight}});
   return run(Activation::none, x, weight, bias);
+} catch (const Error& error) {
+  detail::name_op(error, "linear", {{"x", x}, {"weight", weight}});
 }
 
-Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) try {
   detail::check_defined("linear_relu", {{"x", x}, {"weight", weight}});
   return run(Activation::relu, x, weight, bias);
+} catch (const Error& error) {
+  detail::name_op(error, "linear_relu", {{"x", x}, {"weight", weight}});
 }
 
-Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Gelu approximate) {
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   Gelu approximate) try {
   detail::check_defined("linear_gelu", {{"x", x}, {"weight", weight}});
   return run(approximate == Gelu::erf ? Activation::gelu : Activation::gelu_tanh, x, weight, bias);
+} catch (const Error& error) {
+  detail::name_op(error, "linear_gelu", {{"x", x}, {"weight", weight}});
 }
 
 }  // namespace hero

@@ -2,6 +2,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/matmul.h>
@@ -109,7 +110,7 @@ bool fits(const Tensor& x, const LinearWeights& in, const LinearWeights& out) {
 }  // namespace
 
 Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const LinearWeights& out,
-                          Gelu approximate) {
+                          Gelu approximate) try {
   if (const AutocastInputs cast("linear_gelu_linear", x, in.weight, in.bias, out.weight, out.bias);
       cast.changed()) {
     return linear_gelu_linear(cast[0], {cast[1], cast[2]}, {cast[3], cast[4]}, approximate);
@@ -128,6 +129,8 @@ Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const Linear
   }
   const Tensor y = record_list(LinearGeluLinear(approximate), inputs);
   return x.ndim() == 2 ? y : reshape(y, shape);
+} catch (const Error& error) {
+  detail::name_op(error, "linear_gelu_linear", {{"x", x}});
 }
 
 }  // namespace hero

@@ -6,6 +6,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/nn/loss.h>
 
 namespace hero {
@@ -130,7 +131,7 @@ Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_
   return x.ndim() > 0 ? sum(loss) / x.size(0) : loss;  // a number is a batch of one
 }
 
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) try {
   detail::check_defined("cosine_similarity", {{"a", a}, {"b", b}});
   if (const AutocastInputs in("cosine_similarity", a, b); in.changed()) {
     return cosine_similarity(in[0], in[1], dim, eps);
@@ -145,6 +146,8 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
   const Tensor right = b.shape() == shape ? b : expand(b, shape);
   const auto length = [&](const Tensor& x) { return clamp(norm(x, 2.0, dims), eps, std::nullopt); };
   return sum(left * right, dims) / (length(left) * length(right));
+} catch (const Error& error) {
+  detail::name_op(error, "cosine_similarity", {{"a", a}, {"b", b}});
 }
 
 }  // namespace hero

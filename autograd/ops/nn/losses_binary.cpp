@@ -6,6 +6,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/nn/loss.h>
 #include <hero/core/functions/map.h>
 
@@ -97,7 +98,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
 
 // (1 - y) x - (1 + (p - 1) y) log sigmoid(x)
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
-                                        const BceWithLogitsOptions& options) {
+                                        const BceWithLogitsOptions& options) try {
   detail::check_defined("binary_cross_entropy_with_logits", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("binary_cross_entropy_with_logits", x, y); in.changed()) {
     return binary_cross_entropy_with_logits(in[0], in[1], options);
@@ -127,11 +128,15 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
     loss = loss * options.weight;
   }
   return detail::reduce_loss(loss.to(dtype), options.reduction);
+} catch (const Error& error) {
+  detail::name_op(error, "binary_cross_entropy_with_logits", {{"x", x}, {"y", y}});
 }
 
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight,
-                       Reduction reduction) {
+                       Reduction reduction) try {
   return binary_cross_entropy_with_logits(x, y, {.pos_weight = pos_weight, .reduction = reduction});
+} catch (const Error& error) {
+  detail::name_op(error, "bce_with_logits", {{"x", x}, {"y", y}});
 }
 
 Tensor detail::cross_entropy_probabilities(const Tensor& x, const Tensor& target,

@@ -7,6 +7,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/nn/loss.h>
 
 namespace hero {
@@ -123,7 +124,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, 
   return detail::reduce_loss(close + apart, reduction);
 }
 
-Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) try {
   detail::check_defined("pairwise_distance", {{"a", a}, {"b", b}});
   if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
     return pairwise_distance(in[0], in[1], p, eps, keepdim);
@@ -134,6 +135,8 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps,
     });
   }
   return norm(a - b + eps, p, {-1}, keepdim);
+} catch (const Error& error) {
+  detail::name_op(error, "pairwise_distance", {{"a", a}, {"b", b}});
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
@@ -161,7 +164,8 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   return detail::reduce_loss(loss, options.reduction);
 }
 
-Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginOptions& options) {
+Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
+                         const MultiMarginOptions& options) try {
   detail::check_defined("multi_margin_loss", {{"x", x}, {"target", target}});
   if (const AutocastInputs in("multi_margin_loss", x); in.changed()) {
     return multi_margin_loss(in[0], target, options);
@@ -196,10 +200,12 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMargi
   const Tensor others = column != arange(classes, {.device = x.device()});
   const Tensor loss = sum(where(others, gap, 0), {1}) / classes;
   return detail::reduce_loss(loss, options.reduction);
+} catch (const Error& error) {
+  detail::name_op(error, "multi_margin_loss", {{"x", x}, {"target", target}});
 }
 
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
-                                   Reduction reduction) {
+                                   Reduction reduction) try {
   detail::check_defined("multilabel_soft_margin_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("multilabel_soft_margin_loss", x, y); in.changed()) {
     return multilabel_soft_margin_loss(in[0], in[1], weight, reduction);
@@ -215,6 +221,8 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tenso
   Tensor loss = -(y * logsigmoid(x) + (1 - y) * logsigmoid(-x));
   if (weight.defined()) loss = loss * weight;
   return detail::reduce_loss(mean(loss, {-1}), reduction);
+} catch (const Error& error) {
+  detail::name_op(error, "multilabel_soft_margin_loss", {{"x", x}, {"y", y}});
 }
 
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options) {

@@ -6,6 +6,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/nn/norm.h>
 #include <hero/core/backend.h>
 
@@ -273,7 +274,7 @@ Tensor detail::rms_norm_over(const Tensor& x, const Shape& normalized_shape, con
 }
 
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
-                          const Tensor& weight, const Tensor& bias, double eps) {
+                          const Tensor& weight, const Tensor& bias, double eps) try {
   detail::check_defined("add_layer_norm", {{"x", x}, {"residual", residual}});
   const Parameters p{weight, bias, eps, true};
   if (!fuses(x, residual, p)) {
@@ -282,10 +283,12 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& 
   }
   check_layer("add_layer_norm", x, normalized_shape, p);
   return add_and_normalize(x, residual, normalized_shape.size(), p);
+} catch (const Error& error) {
+  detail::name_op(error, "add_layer_norm", {{"x", x}, {"residual", residual}});
 }
 
 SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                        std::optional<double> eps) {
+                        std::optional<double> eps) try {
   detail::check_defined("add_rms_norm", {{"x", x}, {"residual", residual}});
   const Parameters p{weight, {}, eps.value_or(machine_epsilon(x.dtype())), false};
   if (!fuses(x, residual, p)) {
@@ -294,6 +297,8 @@ SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& w
   }
   check_rms("add_rms_norm", x, p);
   return add_and_normalize(x, residual, 1, p);
+} catch (const Error& error) {
+  detail::name_op(error, "add_rms_norm", {{"x", x}, {"residual", residual}});
 }
 
 }  // namespace hero

@@ -2,6 +2,7 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/core/backend.h>
 
 namespace hero {
@@ -45,11 +46,15 @@ Tensor run(const char* op, SoftmaxKind kind, const Tensor& x, int64_t dim) {
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, int64_t dim) {
+Tensor softmax(const Tensor& x, int64_t dim) try {
   return run("softmax", SoftmaxKind::softmax, x, dim);
+} catch (const Error& error) {
+  detail::name_op(error, "softmax", {{"x", x}});
 }
-Tensor log_softmax(const Tensor& x, int64_t dim) {
+Tensor log_softmax(const Tensor& x, int64_t dim) try {
   return run("log_softmax", SoftmaxKind::log_softmax, x, dim);
+} catch (const Error& error) {
+  detail::name_op(error, "log_softmax", {{"x", x}});
 }
 
 }  // namespace hero

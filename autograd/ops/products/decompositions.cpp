@@ -6,6 +6,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
 
@@ -155,25 +156,35 @@ SVD svd(const Tensor& a) {
   const std::vector<Tensor> results = record_multi(SvdOp{}, a);
   return {results[0], results[1], results[2]};
 }
-Tensor svdvals(const Tensor& a) { return svd(a).s; }
+Tensor svdvals(const Tensor& a) try { return svd(a).s; } catch (const Error& error) {
+  detail::name_op(error, "svdvals", {{"a", a}});
+}
 Eigh eigh(const Tensor& a) {
   detail::check_defined("eigh", {{"a", a}});
   const std::vector<Tensor> results = record_multi(EighOp{}, a);
   return {results[0], results[1]};
 }
-Tensor eigvalsh(const Tensor& a) {
+Tensor eigvalsh(const Tensor& a) try {
   detail::check_defined("eigvalsh", {{"a", a}});
   return eigh(a).eigenvalues;
+} catch (const Error& error) {
+  detail::name_op(error, "eigvalsh", {{"a", a}});
 }
 Eigh eigh(const Tensor& a, Triangle triangle) {
   detail::check_defined("eigh", {{"a", a}});
   return eigh(triangle == Triangle::lower ? a : a.t());
 }
-Tensor eigvalsh(const Tensor& a, Triangle triangle) {
+Tensor eigvalsh(const Tensor& a, Triangle triangle) try {
   detail::check_defined("eigvalsh", {{"a", a}});
   return eigh(a, triangle).eigenvalues;
+} catch (const Error& error) {
+  detail::name_op(error, "eigvalsh", {{"a", a}});
 }
-Tensor pinv(const Tensor& a, std::optional<double> rtol) { return record(Pinv(rtol), a); }
+Tensor pinv(const Tensor& a, std::optional<double> rtol) try {
+  return record(Pinv(rtol), a);
+} catch (const Error& error) {
+  detail::name_op(error, "pinv", {{"a", a}});
+}
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options) {
   detail::check_defined("solve_triangular", {{"a", a}, {"b", b}});
@@ -188,13 +199,15 @@ Tensor cholesky(const Tensor& a, Triangle triangle) {
   detail::check_defined("cholesky", {{"a", a}});
   return triangle == Triangle::lower ? cholesky(a) : cholesky(a.t()).t();
 }
-Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle) {
+Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle) try {
   detail::check_defined("cholesky_solve", {{"b", b}, {"factor", factor}});
   const Tensor lower = triangle == Triangle::lower ? factor : factor.t();
   const Tensor half = solve_triangular(lower, b, {.upper = false});
   return solve_triangular(lower.t(), half);
+} catch (const Error& error) {
+  detail::name_op(error, "cholesky_solve", {{"b", b}, {"factor", factor}});
 }
-Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) {
+Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) try {
   detail::check_defined("cholesky_inverse", {{"factor", factor}});
   check(factor.ndim() >= 2, "cholesky_inverse: needs a matrix: got shape ", factor.shape());
   check(factor.device().type == DeviceType::meta ||
@@ -202,18 +215,24 @@ Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) {
         "cholesky_inverse: a factor has a 0 on its diagonal: the matrix is singular");
   const Tensor one = eye(factor.size(-1), {.dtype = factor.dtype(), .device = factor.device()});
   return cholesky_solve(one, factor, triangle);
+} catch (const Error& error) {
+  detail::name_op(error, "cholesky_inverse", {{"factor", factor}});
 }
 
-Tensor logdet(const Tensor& a) {
+Tensor logdet(const Tensor& a) try {
   const SignLogDet found = slogdet(a);
   return where(found.sign < 0, std::numeric_limits<double>::quiet_NaN(), found.logabsdet);
+} catch (const Error& error) {
+  detail::name_op(error, "logdet", {{"a", a}});
 }
-Tensor matrix_rank(const Tensor& a, std::optional<double> rtol) {
+Tensor matrix_rank(const Tensor& a, std::optional<double> rtol) try {
   detail::check_defined("matrix_rank", {{"a", a}});
   const Tensor s = svdvals(a.detach());
   return sum(counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol)), Dims{-1});
+} catch (const Error& error) {
+  detail::name_op(error, "matrix_rank", {{"a", a}});
 }
-Tensor matrix_norm(const Tensor& a, MatrixNorm which) {
+Tensor matrix_norm(const Tensor& a, MatrixNorm which) try {
   check(a.ndim() >= 2, "matrix_norm: needs a matrix: got shape ", a.shape());
   switch (which) {
     case MatrixNorm::fro:
@@ -227,6 +246,8 @@ Tensor matrix_norm(const Tensor& a, MatrixNorm which) {
     default:
       return amax(svdvals(a), Dims{-1});
   }
+} catch (const Error& error) {
+  detail::name_op(error, "matrix_norm", {{"a", a}});
 }
 
 }  // namespace hero

@@ -2,6 +2,7 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/functions/matmul.h>
 
@@ -39,26 +40,32 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return record(MatMul{}, a, b);
 }
 
-Tensor mm(const Tensor& a, const Tensor& b) {
+Tensor mm(const Tensor& a, const Tensor& b) try {
   detail::check_defined("mm", {{"a", a}, {"b", b}});
   check_dims("mm", a, 2);
   check_dims("mm", b, 2);
   return matmul(a, b);
+} catch (const Error& error) {
+  detail::name_op(error, "mm", {{"a", a}, {"b", b}});
 }
 
-Tensor bmm(const Tensor& a, const Tensor& b) {
+Tensor bmm(const Tensor& a, const Tensor& b) try {
   detail::check_defined("bmm", {{"a", a}, {"b", b}});
   check_dims("bmm", a, 3);
   check_dims("bmm", b, 3);
   check(a.size(0) == b.size(0), "bmm: batches differ: ", a.shape(), " x ", b.shape());
   return matmul(a, b);
+} catch (const Error& error) {
+  detail::name_op(error, "bmm", {{"a", a}, {"b", b}});
 }
 
-Tensor dot(const Tensor& a, const Tensor& b) {
+Tensor dot(const Tensor& a, const Tensor& b) try {
   detail::check_defined("dot", {{"a", a}, {"b", b}});
   check_dims("dot", a, 1);
   check_dims("dot", b, 1);
   return matmul(a, b);
+} catch (const Error& error) {
+  detail::name_op(error, "dot", {{"a", a}, {"b", b}});
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {

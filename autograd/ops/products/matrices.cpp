@@ -7,6 +7,7 @@
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/product_ops.h>
 #include <hero/autograd/shape_ops.h>
 
@@ -66,7 +67,7 @@ std::vector<int> halvings(const Tensor& a) {
 
 }  // namespace
 
-Tensor cdist(const Tensor& a, const Tensor& b, double p) {
+Tensor cdist(const Tensor& a, const Tensor& b, double p) try {
   detail::check_defined("cdist", {{"a", a}, {"b", b}});
   check(a.ndim() >= 2 && b.ndim() >= 2 && a.size(-1) == b.size(-1),
         "cdist: needs rows of one length: got shapes ", a.shape(), " and ", b.shape());
@@ -82,9 +83,11 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) {
     return euclidean_by_product(a, b);
   }
   return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, Dims{-1});
+} catch (const Error& error) {
+  detail::name_op(error, "cdist", {{"a", a}, {"b", b}});
 }
 
-Tensor matrix_power(const Tensor& a, int64_t n) {
+Tensor matrix_power(const Tensor& a, int64_t n) try {
   detail::check_defined("matrix_power", {{"a", a}});
   check_squares("matrix_power", a);
   check(n > std::numeric_limits<int64_t>::min(), "matrix_power: the power ", n, " is too large");
@@ -99,6 +102,8 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
     if (left > 1) factor = matmul(factor, factor);
   }
   return result;
+} catch (const Error& error) {
+  detail::name_op(error, "matrix_power", {{"a", a}});
 }
 
 Tensor matrix_exp(const Tensor& a) {

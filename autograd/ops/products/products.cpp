@@ -7,6 +7,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/factor.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/product_ops.h>
 #include <hero/autograd/shape_ops.h>
@@ -96,41 +97,59 @@ std::vector<std::vector<size_t>> best_splits(const std::vector<double>& sizes) {
 
 }  // namespace
 
-Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) try {
   detail::check_defined("addmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("addmm", input, a, b, options, mm);
+} catch (const Error& error) {
+  detail::name_op(error, "addmm", {{"input", input}, {"a", a}, {"b", b}});
 }
-Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddProduct& options) {
+Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddProduct& options) try {
   detail::check_defined("addmv", {{"input", input}, {"a", a}, {"v", v}});
   return with_summand("addmv", input, a, v, options, mv);
+} catch (const Error& error) {
+  detail::name_op(error, "addmv", {{"input", input}, {"a", a}, {"v", v}});
 }
-Tensor addr(const Tensor& input, const Tensor& u, const Tensor& v, const AddProduct& options) {
+Tensor addr(const Tensor& input, const Tensor& u, const Tensor& v, const AddProduct& options) try {
   detail::check_defined("addr", {{"input", input}, {"u", u}, {"v", v}});
   return with_summand("addr", input, u, v, options, outer);
+} catch (const Error& error) {
+  detail::name_op(error, "addr", {{"input", input}, {"u", u}, {"v", v}});
 }
-Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b,
+               const AddProduct& options) try {
   detail::check_defined("baddbmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("baddbmm", input, a, b, options, bmm);
+} catch (const Error& error) {
+  detail::name_op(error, "baddbmm", {{"input", input}, {"a", a}, {"b", b}});
 }
-Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b,
+              const AddProduct& options) try {
   detail::check_defined("addbmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("addbmm", input, a, b, options, sum_of_bmm);
+} catch (const Error& error) {
+  detail::name_op(error, "addbmm", {{"input", input}, {"a", a}, {"b", b}});
 }
 
-Tensor mv(const Tensor& a, const Tensor& v) {
+Tensor mv(const Tensor& a, const Tensor& v) try {
   detail::check_defined("mv", {{"a", a}, {"v", v}});
   check_rank("mv", a, 2);
   check_rank("mv", v, 1);
   return matmul(a, v);
+} catch (const Error& error) {
+  detail::name_op(error, "mv", {{"a", a}, {"v", v}});
 }
-Tensor inner(const Tensor& a, const Tensor& b) {
+Tensor inner(const Tensor& a, const Tensor& b) try {
   detail::check_defined("inner", {{"a", a}, {"b", b}});
   if (a.ndim() == 0 || b.ndim() == 0) return a * b;
   return tensordot(a, b, Dims{-1}, Dims{-1});
+} catch (const Error& error) {
+  detail::name_op(error, "inner", {{"a", a}, {"b", b}});
 }
-Tensor vdot(const Tensor& a, const Tensor& b) { return dot(a, b); }
+Tensor vdot(const Tensor& a, const Tensor& b) try { return dot(a, b); } catch (const Error& error) {
+  detail::name_op(error, "vdot", {{"a", a}, {"b", b}});
+}
 
-Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b) {
+Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b) try {
   detail::check_defined("tensordot", {{"a", a}, {"b", b}});
   check(dims_a.size() == dims_b.size(), "tensordot: dims ", dims_a, " and ", dims_b,
         " differ in length");
@@ -155,8 +174,10 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dim
   for (int64_t dim : rest_a) shape.push_back(a.size(dim));
   for (int64_t dim : rest_b) shape.push_back(b.size(dim));
   return reshape(mm(as_matrix(a, rest_a, over_a), as_matrix(b, over_b, rest_b)), shape);
+} catch (const Error& error) {
+  detail::name_op(error, "tensordot", {{"a", a}, {"b", b}});
 }
-Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
+Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) try {
   detail::check_defined("tensordot", {{"a", a}, {"b", b}});
   check(dims >= 0 && dims <= a.ndim() && dims <= b.ndim(), "tensordot: over ", dims,
         " dimensions of shapes ", a.shape(), " and ", b.shape());
@@ -166,6 +187,8 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
     first.push_back(i);
   }
   return tensordot(a, b, last, first);
+} catch (const Error& error) {
+  detail::name_op(error, "tensordot", {{"a", a}, {"b", b}});
 }
 
 Tensor kron(const Tensor& a, const Tensor& b) {
@@ -201,7 +224,7 @@ Tensor cross(const Tensor& a, const Tensor& b, int64_t dim) {
   return turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1);
 }
 
-Tensor multi_dot(const std::vector<Tensor>& matrices) {
+Tensor multi_dot(const std::vector<Tensor>& matrices) try {
   detail::check_defined("multi_dot", matrices);
   check(matrices.size() >= 2, "multi_dot: needs two matrices at least: got ", matrices.size());
   if (std::any_of(matrices.begin(), matrices.end(),
@@ -224,6 +247,8 @@ Tensor multi_dot(const std::vector<Tensor>& matrices) {
   Tensor result = chain(m, best_splits(sizes), 0, m.size() - 1);
   if (column) result = squeeze(result, 1);
   return row ? squeeze(result, 0) : result;
+} catch (const Error& error) {
+  detail::name_op(error, "multi_dot", {});
 }
 
 }  // namespace hero

@@ -2,6 +2,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/functions/reductions.h>
 
@@ -133,7 +134,7 @@ struct Prod : Op {
 
 }  // namespace
 
-Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) try {
   detail::check_defined("prod", {{"x", x}});
   const Dims axes = normalize_dims("prod", dims, x.ndim());
   if (!x.requires_grad() || !grad_enabled()) {
@@ -145,31 +146,45 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
   }
   const Tensor product = record(Prod{}, gathered(x, axes));
   return keepdim ? reshape(product, detail::kept_shape(x.shape(), axes)) : product;
+} catch (const Error& error) {
+  detail::name_op(error, "prod", {{"x", x}});
 }
 
-Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) try {
   detail::check_defined("amax", {{"x", x}});
   return extreme(ReduceKind::max, x, dims, keepdim);
+} catch (const Error& error) {
+  detail::name_op(error, "amax", {{"x", x}});
 }
-Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) try {
   detail::check_defined("amin", {{"x", x}});
   return extreme(ReduceKind::min, x, dims, keepdim);
+} catch (const Error& error) {
+  detail::name_op(error, "amin", {{"x", x}});
 }
-Tensor max(const Tensor& x) {
+Tensor max(const Tensor& x) try {
   detail::check_defined("max", {{"x", x}});
   return extreme_of_all(ReduceKind::max, x);
+} catch (const Error& error) {
+  detail::name_op(error, "max", {{"x", x}});
 }
-Tensor min(const Tensor& x) {
+Tensor min(const Tensor& x) try {
   detail::check_defined("min", {{"x", x}});
   return extreme_of_all(ReduceKind::min, x);
+} catch (const Error& error) {
+  detail::name_op(error, "min", {{"x", x}});
 }
-ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim) {
+ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim) try {
   detail::check_defined("max", {{"x", x}});
   return extreme_dim(core::ArgOp::max, x, dim, keepdim);
+} catch (const Error& error) {
+  detail::name_op(error, "max", {{"x", x}});
 }
-ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim) {
+ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim) try {
   detail::check_defined("min", {{"x", x}});
   return extreme_dim(core::ArgOp::min, x, dim, keepdim);
+} catch (const Error& error) {
+  detail::name_op(error, "min", {{"x", x}});
 }
 Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
   detail::check_defined("argmax", {{"x", x}});

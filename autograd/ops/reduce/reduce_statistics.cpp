@@ -7,6 +7,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
@@ -245,8 +246,10 @@ Tensor std(const Tensor& x, const VarOptions& options) {
   return record(spread_op<Std>("std", x, options), x);
 }
 
-StdMean std_mean(const Tensor& x, const VarOptions& options) {
+StdMean std_mean(const Tensor& x, const VarOptions& options) try {
   return {std(x, options), mean(x, options.dims, options.keepdim)};
+} catch (const Error& error) {
+  detail::name_op(error, "std_mean", {{"x", x}});
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {

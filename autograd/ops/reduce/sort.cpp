@@ -1,5 +1,6 @@
 // Sorting: the derivative puts each gradient back where its value came from.
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/functions/reductions.h>
 
@@ -38,10 +39,12 @@ ValuesIndices sort(const Tensor& x, int64_t dim, bool descending) {
   return sorted(Sort(normalize_dim("sort", dim, x.ndim()), order), x);
 }
 
-Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+Tensor argsort(const Tensor& x, int64_t dim, bool descending) try {
   detail::check_defined("argsort", {{"x", x}});
   const Order order = descending ? Order::descending : Order::ascending;
   return Tensor(core::sort(x.array(), dim, order).indices);
+} catch (const Error& error) {
+  detail::name_op(error, "argsort", {{"x", x}});
 }
 
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {

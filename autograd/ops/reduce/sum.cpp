@@ -3,6 +3,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
@@ -58,16 +59,20 @@ Tensor logical(core::ReduceKind op, const Tensor& x, const Dims& dims, bool keep
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) try {
   detail::check_defined("sum", {{"x", x}});
   return record(Sum(normalize_dims("sum", dims, x.ndim()), keepdim), x);
+} catch (const Error& error) {
+  detail::name_op(error, "sum", {{"x", x}});
 }
 
-Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) try {
   detail::check_defined("mean", {{"x", x}});
   check(is_floating(x.dtype()), "mean: array is ", x.dtype(),
         "; convert to a floating dtype first");
   return record(Mean(normalize_dims("mean", dims, x.ndim()), keepdim), x);
+} catch (const Error& error) {
+  detail::name_op(error, "mean", {{"x", x}});
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {

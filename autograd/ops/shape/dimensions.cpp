@@ -1,5 +1,6 @@
 // Dimensions moved, added and removed, by way of permute, reshape and expand.
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 
@@ -47,13 +48,21 @@ Tensor movedim(const Tensor& x, const DimList& source, const DimList& destinatio
   }
   return permute(x, order);
 }
-Tensor moveaxis(const Tensor& x, const DimList& source, const DimList& destination) {
+Tensor moveaxis(const Tensor& x, const DimList& source, const DimList& destination) try {
   return movedim(x, source, destination);
+} catch (const Error& error) {
+  detail::name_op(error, "moveaxis", {{"x", x}});
 }
-Tensor swapaxes(const Tensor& x, int64_t axis0, int64_t axis1) {
+Tensor swapaxes(const Tensor& x, int64_t axis0, int64_t axis1) try {
   return transpose(x, axis0, axis1);
+} catch (const Error& error) {
+  detail::name_op(error, "swapaxes", {{"x", x}});
 }
-Tensor swapdims(const Tensor& x, int64_t dim0, int64_t dim1) { return transpose(x, dim0, dim1); }
+Tensor swapdims(const Tensor& x, int64_t dim0, int64_t dim1) try {
+  return transpose(x, dim0, dim1);
+} catch (const Error& error) {
+  detail::name_op(error, "swapdims", {{"x", x}});
+}
 
 Tensor squeeze(const Tensor& x, const std::vector<int64_t>& dims) {
   detail::check_defined("squeeze", {{"x", x}});
@@ -100,19 +109,29 @@ Tensor ravel(const Tensor& x) {
   detail::check_defined("ravel", {{"x", x}});
   return reshape(x, {x.numel()});
 }
-Tensor expand_as(const Tensor& x, const Tensor& other) {
+Tensor expand_as(const Tensor& x, const Tensor& other) try {
   detail::check_defined("expand_as", {{"x", x}, {"other", other}});
   return expand(x, other.shape());
+} catch (const Error& error) {
+  detail::name_op(error, "expand_as", {{"x", x}, {"other", other}});
 }
-Tensor view_as(const Tensor& x, const Tensor& other) {
+Tensor view_as(const Tensor& x, const Tensor& other) try {
   detail::check_defined("view_as", {{"x", x}, {"other", other}});
   return x.view(other.shape());
+} catch (const Error& error) {
+  detail::name_op(error, "view_as", {{"x", x}, {"other", other}});
 }
-Tensor reshape_as(const Tensor& x, const Tensor& other) {
+Tensor reshape_as(const Tensor& x, const Tensor& other) try {
   detail::check_defined("reshape_as", {{"x", x}, {"other", other}});
   return reshape(x, other.shape());
+} catch (const Error& error) {
+  detail::name_op(error, "reshape_as", {{"x", x}, {"other", other}});
 }
-Tensor broadcast_to(const Tensor& x, const Shape& shape) { return expand(x, shape); }
+Tensor broadcast_to(const Tensor& x, const Shape& shape) try {
+  return expand(x, shape);
+} catch (const Error& error) {
+  detail::name_op(error, "broadcast_to", {{"x", x}});
+}
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
   detail::check_defined("broadcast_tensors", tensors);
   const Shape shape = common_shape("broadcast_tensors", tensors);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/allocator.h>
@@ -77,7 +78,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Indexing indexi
   return grids;
 }
 
-Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
+Tensor cartesian_prod(const std::vector<Tensor>& tensors) try {
   detail::check_defined("cartesian_prod", tensors);
   for (const Tensor& tensor : tensors) {
     check(tensor.ndim() == 1, "cartesian_prod: needs vectors: got shape ", tensor.shape());
@@ -86,6 +87,8 @@ Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> columns;
   for (const Tensor& grid : meshgrid(tensors)) columns.push_back(ravel(grid));
   return stack(columns, 1);
+} catch (const Error& error) {
+  detail::name_op(error, "cartesian_prod", {});
 }
 
 Tensor combinations(const Tensor& x, int64_t r, bool with_replacement) {
@@ -116,7 +119,7 @@ Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset, Device device
 }
 
 Tensor logspace(double start, double end, int64_t steps, double base,
-                const TensorOptions& options) {
+                const TensorOptions& options) try {
   TensorOptions wide{.dtype = kFloat64, .device = options.device};
   if (options.dtype && !is_floating(*options.dtype)) {  // as linspace() of integers
     start = std::trunc(start);
@@ -125,9 +128,11 @@ Tensor logspace(double start, double end, int64_t steps, double base,
   Tensor powers = pow(base, linspace(start, end, steps, wide));
   const Tensor result(powers.to(options.dtype.value_or(kFloat32)).array(), options.requires_grad);
   return result;
+} catch (const Error& error) {
+  detail::name_op(error, "logspace", {});
 }
 
-Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
+Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) try {
   detail::check_defined("vander", {{"x", x}});
   check(x.ndim() >= 1, "vander: needs a vector: got shape ", x.shape());
   const int64_t columns = n.value_or(x.size(-1));
@@ -136,6 +141,8 @@ Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
   const Tensor exponents = increasing ? powers : flip(powers, {0});
   const Tensor bases = unsqueeze(is_floating(x.dtype()) ? x : x.to(kInt64), -1);
   return pow(bases, exponents.to(bases.dtype()));
+} catch (const Error& error) {
+  detail::name_op(error, "vander", {{"x", x}});
 }
 
 }  // namespace hero

@@ -1,5 +1,6 @@
 // Joins and splits by other names, repeats, rotations, diagonals.
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/backend.h>
@@ -58,29 +59,37 @@ Tensor repeated_positions(const Tensor& repeats, int64_t count) {
 
 }  // namespace
 
-Tensor hstack(const std::vector<Tensor>& tensors) {
+Tensor hstack(const std::vector<Tensor>& tensors) try {
   detail::check_defined("hstack", tensors);
   const std::vector<Tensor> parts = each(tensors, atleast_1d);
   return cat(parts, !parts.empty() && parts[0].ndim() == 1 ? 0 : 1);
+} catch (const Error& error) {
+  detail::name_op(error, "hstack", {});
 }
-Tensor vstack(const std::vector<Tensor>& tensors) {
+Tensor vstack(const std::vector<Tensor>& tensors) try {
   detail::check_defined("vstack", tensors);
   return cat(each(tensors, atleast_2d), 0);
+} catch (const Error& error) {
+  detail::name_op(error, "vstack", {});
 }
-Tensor dstack(const std::vector<Tensor>& tensors) {
+Tensor dstack(const std::vector<Tensor>& tensors) try {
   detail::check_defined("dstack", tensors);
   return cat(each(tensors, atleast_3d), 2);
+} catch (const Error& error) {
+  detail::name_op(error, "dstack", {});
 }
-Tensor column_stack(const std::vector<Tensor>& tensors) {
+Tensor column_stack(const std::vector<Tensor>& tensors) try {
   detail::check_defined("column_stack", tensors);
   return cat(each(tensors,
                   [](const Tensor& x) {
                     return x.ndim() > 1 ? x : reshape(x, {x.numel(), 1});
                   }),
              1);
+} catch (const Error& error) {
+  detail::name_op(error, "column_stack", {});
 }
 
-std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim) {
+std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim) try {
   detail::check_defined("tensor_split", {{"x", x}});
   check(x.ndim() > 0, "tensor_split: a single number has nothing to split");
   check(sections > 0, "tensor_split: ", sections, " sections; there must be one at least");
@@ -93,10 +102,12 @@ std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim)
     at += size;
   }
   return parts;
+} catch (const Error& error) {
+  detail::name_op(error, "tensor_split", {{"x", x}});
 }
 
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
-                                 int64_t dim) {
+                                 int64_t dim) try {
   detail::check_defined("tensor_split", {{"x", x}});
   check(x.ndim() > 0, "tensor_split: a single number has nothing to split");
   std::vector<Tensor> parts;
@@ -107,6 +118,8 @@ std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& in
   }
   parts.push_back(slice(x, dim, from));
   return parts;
+} catch (const Error& error) {
+  detail::name_op(error, "tensor_split", {{"x", x}});
 }
 
 std::vector<Tensor> hsplit(const Tensor& x, int64_t sections) {
@@ -125,11 +138,13 @@ std::vector<Tensor> dsplit(const Tensor& x, int64_t sections) {
   return even_split("dsplit", x, sections, 2);
 }
 
-Tensor tile(const Tensor& x, const Dims& repeats) {
+Tensor tile(const Tensor& x, const Dims& repeats) try {
   detail::check_defined("tile", {{"x", x}});
   Dims all = Dims::filled(std::max(0, x.ndim() - repeats.size()), 1);
   for (int64_t times : repeats) all.push_back(times);
   return repeat(x, all);
+} catch (const Error& error) {
+  detail::name_op(error, "tile", {{"x", x}});
 }
 Tensor fliplr(const Tensor& x) {
   detail::check_defined("fliplr", {{"x", x}});
@@ -175,9 +190,11 @@ Tensor diag_embed(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
   const Tensor matrices = record(DiagonalMatrices(offset), x);
   return movedim(matrices, Dims{-2, -1}, Dims{first, second});
 }
-Tensor diagflat(const Tensor& x, int64_t offset) {
+Tensor diagflat(const Tensor& x, int64_t offset) try {
   detail::check_defined("diagflat", {{"x", x}});
   return diag(ravel(x), offset);
+} catch (const Error& error) {
+  detail::name_op(error, "diagflat", {{"x", x}});
 }
 
 Tensor block_diag(const std::vector<Tensor>& tensors) {

@@ -4,6 +4,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -258,7 +259,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   return fresh(result, x);
 }
 
-Tensor repeat(const Tensor& x, const Dims& repeats) {
+Tensor repeat(const Tensor& x, const Dims& repeats) try {
   detail::check_defined("repeat", {{"x", x}});
   check(repeats.size() >= x.ndim(), "repeat: ", repeats.size(), " repeats for shape ", x.shape());
   const int lead = repeats.size() - x.ndim();
@@ -275,6 +276,8 @@ Tensor repeat(const Tensor& x, const Dims& repeats) {
     result = reshape(expand(unsqueeze(result, dim), spread), shape);
   }
   return fresh(result, x);
+} catch (const Error& error) {
+  detail::name_op(error, "repeat", {{"x", x}});
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {
@@ -301,12 +304,14 @@ Tensor triu(const Tensor& x, int64_t diagonal) {
   return where(lower_mask(x, near_diagonal(x, diagonal) - 1), false, x);
 }
 
-Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, double value) {
+Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, double value) try {
   detail::check_defined("pad", {{"x", x}});
   check(padding.size() % 2 == 0 && padding.size() <= 2 * static_cast<size_t>(x.ndim()),
         "pad: ", padding.size(), " widths for shape ", x.shape(), "; give pairs, last dim first");
   if (mode != PadMode::constant) return pad_by_position(x, padding, mode);
   return record(PadConstant(padding, value), x);
+} catch (const Error& error) {
+  detail::name_op(error, "pad", {{"x", x}});
 }
 
 }  // namespace hero

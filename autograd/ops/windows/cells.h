@@ -5,11 +5,13 @@
 
 namespace hero::detail {
 
-/// Refuses output sizes below 0, and x [.., H, W] without pixels.
-inline void check_cells(const char* op, const Tensor& x, hero::Pair cells) {
-  check(cells[0] >= 0 && cells[1] >= 0, op,
-        ": output_size must not be negative, except -1: ", Shape{cells[0], cells[1]});
-  check(x.size(-2) > 0 && x.size(-1) > 0, op, ": x has no pixels: shape ", x.shape());
+/// Refuses output sizes below -1, which stands for x's own, and x [.., H, W] without pixels; both
+/// for as many dimensions as there are output sizes.
+inline void check_cells(const char* op, const Tensor& x, const Shape& cells) {
+  for (int i = 0; i < cells.size(); ++i) {
+    check(cells[i] >= -1, op, ": output_size must not be negative, except -1: ", cells);
+    check(x.size(i - cells.size()) > 0, op, ": x has no pixels: shape ", x.shape());
+  }
 }
 
 /// The result for an output size of which one number is 0; its gradient is zeros.

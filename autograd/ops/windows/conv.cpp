@@ -3,6 +3,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/math/composed.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/windows/conv.h>
 #include <hero/autograd/two_part_backward.h>
 #include <hero/core/functions/map.h>
@@ -95,8 +96,9 @@ Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const T
   detail::check_operands(spec, x, w, bias, w.size(0));
   check(x.size(1) % spec.groups == 0 && x.size(1) / spec.groups == w.size(1) &&
             w.size(0) % spec.groups == 0,
-        spec.op, ": x ", x.shape(), " does not fit weight ", w.shape(),
-        " with groups = ", spec.groups, "; weight is [O, C / groups, KH, KW]");
+        spec.op, ": x ", spec.shown(x), " does not fit weight ", spec.shown(w),
+        " with groups = ", spec.groups, "; weight is [O, C / groups, ",
+        spec.is_line ? "K]" : "KH, KW]");
   Geometry geometry{detail::window_of(spec, w), spec.groups, x.shape(), w.shape(), x.shape()};
   geometry.y[1] = w.size(0);
   for (int i = 0; i < 2; ++i) {
@@ -105,8 +107,8 @@ Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const T
     const int64_t padded =
         (core::Checked{spec.op, x.size(2 + i)} + window.padding[i] + window.padding[i]).value;
     check(padded >= spanned, spec.op, ": kernel of reach ", spanned,
-          " is larger than the padded input of ", padded, ": x ", x.shape(), ", weight ",
-          w.shape());
+          " is larger than the padded input of ", padded, ": x ", spec.shown(x), ", weight ",
+          spec.shown(w));
     geometry.y[2 + i] = (padded - spanned) / window.stride[i] + 1;
     detail::bound_steps(spec.op, window, i, padded);
   }
@@ -134,32 +136,39 @@ Tensor detail::record_transposed(const Geometry& geometry, const std::vector<Ten
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv2dOptions& options) {
+              const Conv2dOptions& options) try {
   detail::check_defined("conv2d", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 3) return squeeze(conv2d(unsqueeze(x, 0), weight, bias, options), 0);
   return convolution({"conv2d", options.stride, options.padding, options.dilation, options.groups},
                      x, weight, bias);
+} catch (const Error& error) {
+  detail::name_op(error, "conv2d", {{"x", x}, {"weight", weight}});
 }
 
 Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const Conv2dOptions& options) {
+                   const Conv2dOptions& options) try {
   detail::check_defined("conv2d_relu", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 3) return squeeze(conv2d_relu(unsqueeze(x, 0), weight, bias, options), 0);
   const detail::ConvolutionSpec spec{"conv2d", options.stride, options.padding, options.dilation,
                                      options.groups};
   return convolution(spec, x, weight, bias, Activation::relu);
+} catch (const Error& error) {
+  detail::name_op(error, "conv2d_relu", {{"x", x}, {"weight", weight}});
 }
 
 // An image of height 1.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv1dOptions& options) {
+              const Conv1dOptions& options) try {
   detail::check_defined("conv1d", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 2) return squeeze(conv1d(unsqueeze(x, 0), weight, bias, options), 0);
   check(x.ndim() == 3 && weight.ndim() == 3, "conv1d: x must be [N, C, L] and weight 3-D too: got ",
         x.shape(), " and ", weight.shape());
   const detail::ConvolutionSpec spec{
-      "conv1d", {1, options.stride}, {0, options.padding}, {1, options.dilation}, options.groups};
+      "conv1d", {1, options.stride}, {0, options.padding}, {1, options.dilation}, options.groups,
+      true};
   return squeeze(convolution(spec, unsqueeze(x, 2), unsqueeze(weight, 2), bias), 2);
+} catch (const Error& error) {
+  detail::name_op(error, "conv1d", {{"x", x}, {"weight", weight}});
 }
 
 }  // namespace hero

@@ -65,6 +65,14 @@ struct ConvolutionSpec {
   const char* op;
   hero::Pair stride, padding, dilation;
   int64_t groups;
+  bool is_line = false;  ///< operands are lines with a dimension of height 1
+
+  /// The shape of an operand as errors tell it.
+  Shape shown(const Tensor& operand) const {
+    Shape shape = operand.shape();
+    if (is_line && shape.size() == 4) shape.erase(2);
+    return shape;
+  }
 };
 void check_operands(const ConvolutionSpec& spec, const Tensor& x, const Tensor& w,
                     const Tensor& bias, int64_t outputs);

@@ -12,6 +12,7 @@ void check_operands(const ConvolutionSpec& spec, const Tensor& x, const Tensor& 
   const char* op = spec.op;
   check(x.ndim() == 4 && w.ndim() == 4, op, ": x must be [N, C, H, W] and weight 4-D too: got ",
         x.shape(), " and ", w.shape());
+  const Shape shown = spec.shown(w);
   check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
   check(x.dtype() == w.dtype(), op, ": x is ", x.dtype(), " and weight ", w.dtype(),
         "; convert one with to()");
@@ -21,7 +22,7 @@ void check_operands(const ConvolutionSpec& spec, const Tensor& x, const Tensor& 
     check(spec.stride[axis] > 0 && spec.dilation[axis] > 0 && spec.padding[axis] >= 0, op,
           ": stride and dilation must be positive and padding not negative: ", spec.stride[axis],
           ", ", spec.dilation[axis], ", ", spec.padding[axis]);
-    check(w.size(2 + i) > 0, op, ": empty kernel: weight has shape ", w.shape());
+    check(w.size(2 + i) > 0, op, ": empty kernel: weight has shape ", shown);
   }
   check(!bias.defined() || bias.shape() == Shape{outputs}, op, ": bias has shape ",
         bias.defined() ? bias.shape() : Shape{}, "; it should be ", Shape{outputs});

@@ -5,6 +5,7 @@
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/windows/resample.h>
 #include <hero/core/allocator.h>
 
@@ -243,8 +244,10 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   return resampled(x, options);
 }
 
-Tensor upsample(const Tensor& x, const InterpolateOptions& options) {
+Tensor upsample(const Tensor& x, const InterpolateOptions& options) try {
   return interpolate(x, options);
+} catch (const Error& error) {
+  detail::name_op(error, "upsample", {{"x", x}});
 }
 
 }  // namespace hero

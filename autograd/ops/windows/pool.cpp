@@ -6,8 +6,10 @@
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/ops/windows/cells.h>
+#include <hero/autograd/ops/windows/pool_windows.h>
 #include <hero/core/allocator.h>
 #include <hero/core/backend.h>
 #include <hero/core/checked.h>
@@ -77,61 +79,28 @@ Grads AveragePool::backward(const Tensor& g) {
   return {record(AveragePoolBack(window, input_shape(0)), g)};
 }
 
-void check_image(const char* op, const Tensor& x) {
-  check(x.ndim() == 4, op, ": x must be [N, C, H, W] or [C, H, W]: got shape ", x.shape());
-  check(is_floating(x.dtype()), op, ": x is ", x.dtype(), "; convert it to a floating dtype");
-}
-
-core::Window window_of(const char* op, Pair kernel, const PoolOptions& options) {
+// The windows of an image as kernels take them, and the shape of what they give.
+struct Pooled {
   core::Window window;
-  window.count_padding = options.count_include_pad;
-  for (size_t i = 0; i < 2; ++i) {
-    window.kernel[i] = kernel[i];
-    window.stride[i] = options.stride.value_or(kernel)[i];
-    window.padding[i] = options.padding[i];
-    window.dilation[i] = options.dilation[i];
-    check(window.kernel[i] > 0 && window.stride[i] > 0 && window.dilation[i] > 0, op,
-          ": kernel_size, stride and dilation must be positive: ", window.kernel[i], ", ",
-          window.stride[i], ", ", window.dilation[i]);
-    check(window.padding[i] >= 0 && window.padding[i] <= window.kernel[i] / 2, op, ": padding ",
-          window.padding[i], " must lie between 0 and half of kernel_size ", window.kernel[i]);
-  }
-  Shape{window.kernel[0], window.kernel[1]}.numel(op);  // an average may divide by it
-  return window;
-}
+  Shape shape;
+};
 
-// Places of the window along one axis. With ceil_mode the last may hang over the end, but starts
-// inside the input or its left padding.
-int64_t pooled_size(const core::Window& window, int axis, int64_t size, bool ceil_mode) {
-  const int64_t stride = window.stride[axis], padding = window.padding[axis];
-  const int64_t room = size + 2 * padding - window.dilation[axis] * (window.kernel[axis] - 1) - 1;
-  if (room < 0 && !(ceil_mode && room + stride - 1 >= 0)) return 0;
-  const int64_t count = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
-  return ceil_mode && (count - 1) * stride >= size + padding ? count - 1 : count;
-}
-
-// Steps that nobody takes become small, so that all positions fit into 64 bits.
-void bound_pool_steps(const char* op, core::Window& window, int axis, int64_t size) {
-  constexpr int64_t kMost = int64_t{1} << 60;
-  const int64_t padded =
-      (core::Checked{op, size} + window.padding[axis] + window.padding[axis]).value;
-  const core::Checked spanned =
-      core::Checked{op, window.dilation[axis]} * (window.kernel[axis] - 1);
-  check(padded <= kMost && spanned.value <= kMost, op, ": a window of ", window.kernel[axis],
-        " by ", window.dilation[axis], " over a padded input of ", padded, " is too large");
-  if (window.kernel[axis] == 1) window.dilation[axis] = 1;
-  window.stride[axis] = std::min(window.stride[axis], std::max(padded, spanned.value) + 1);
-}
-
-Shape pooled_shape(const char* op, const Tensor& x, core::Window& window, bool ceil_mode) {
-  Shape shape = x.shape();
+template <class Options>
+Pooled pooled(const char* op, core::PoolOp kind, const Tensor& x, Pair kernel,
+              const Options& options) {
+  detail::PoolWindows windows = detail::pool_windows(kernel, options);
+  const Dims sizes = detail::check_pool(op, kind, x, windows);
+  Pooled result{{}, x.shape()};
+  if (x.ndim() == 3) return result;  // the caller adds N
+  result.window.count_padding = options.count_include_pad;
   for (int i = 0; i < 2; ++i) {
-    bound_pool_steps(op, window, i, x.size(2 + i));
-    shape[2 + i] = pooled_size(window, i, x.size(2 + i), ceil_mode);
-    check(shape[2 + i] > 0, op, ": a window of ", window.kernel[i], " does not fit into x ",
-          x.shape(), " with padding ", window.padding[i]);
+    result.window.kernel[i] = windows.kernel[i];
+    result.window.stride[i] = windows.stride[i];
+    result.window.padding[i] = windows.padding[i];
+    result.window.dilation[i] = windows.dilation[i];
+    result.shape[2 + i] = sizes[i];
   }
-  return shape;
+  return result;
 }
 
 // Sums over windows, divided by a number: means that count the padding, over x padded so that no
@@ -193,11 +162,6 @@ Tensor cell_means(const Tensor& x, int dim, int64_t cells) {
   return index_select(cat(parts, dim), dim, tensor(place).to(x.device()));
 }
 
-void check_line(const char* op, const Tensor& x) {
-  check(x.ndim() == 2 || x.ndim() == 3, op, ": x must be [N, C, L] or [C, L]: got shape ",
-        x.shape());
-}
-
 PoolOptions flat_options(int64_t kernel_size, const Pool1dOptions& options) {
   return {.stride = Pair{1, options.stride.value_or(kernel_size)},
           .padding = {0, options.padding},
@@ -216,14 +180,11 @@ Tensor max_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
 ValuesIndices max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
                                       const PoolOptions& options) {
   detail::check_defined("max_pool2d", {{"x", x}});
-  constexpr auto kName = "max_pool2d";
+  const auto [window, shape] = pooled("max_pool2d", core::PoolOp::max, x, kernel_size, options);
   if (x.ndim() == 3) {
     const ValuesIndices found = max_pool2d_with_indices(unsqueeze(x, 0), kernel_size, options);
     return {squeeze(found.values, 0), squeeze(found.indices, 0)};
   }
-  check_image(kName, x);
-  core::Window window = window_of(kName, kernel_size, options);
-  const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
   const std::vector<Tensor> found = record_multi(MaxPool(window, shape), x);
   return {found[0], found[1]};
 }
@@ -231,17 +192,15 @@ ValuesIndices max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
 Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options) {
   detail::check_defined("avg_pool2d", {{"x", x}});
   constexpr auto kName = "avg_pool2d";
+  const auto [window, shape] = pooled(kName, core::PoolOp::average, x, kernel_size, options);
   if (x.ndim() == 3) return squeeze(avg_pool2d(unsqueeze(x, 0), kernel_size, options), 0);
-  check_image(kName, x);
-  check(options.dilation == Pair{1, 1}, kName, ": dilation is for max_pool2d only");
-  core::Window window = window_of(kName, kernel_size, options);
-  const Shape shape = pooled_shape(kName, x, window, options.ceil_mode);
   if (!options.divisor_override) return record(AveragePool(window, shape), x);
   const int64_t divisor = *options.divisor_override;
   check(divisor != 0, kName, ": divisor_override is 0");
   if (!detail::is_half(x)) return divided_pool(x, window, shape, divisor);
-  return detail::in_float32(
-      kName, {x}, [=](const auto& in) { return divided_pool(in[0], window, shape, divisor); });
+  return detail::in_float32(kName, {x}, [w = window, s = shape, divisor](const auto& in) {
+    return divided_pool(in[0], w, s, divisor);
+  });
 }
 
 // Cells of equal size are a pooling; else a mean over a rectangle is one over rows of one over
@@ -249,11 +208,11 @@ Tensor avg_pool2d(const Tensor& x, Pair kernel_size, const PoolOptions& options)
 Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
   detail::check_defined("adaptive_avg_pool2d", {{"x", x}});
   constexpr auto kName = "adaptive_avg_pool2d";
-  if (x.ndim() == 3) return squeeze(adaptive_avg_pool2d(unsqueeze(x, 0), output_size), 0);
-  check_image(kName, x);
-  const int64_t height = x.size(2), width = x.size(3);
+  detail::check_pooled(kName, x, 2);
+  const int64_t height = x.size(-2), width = x.size(-1);
   const auto [rows, columns] = whole_where_absent(output_size, x);
   detail::check_cells(kName, x, {rows, columns});
+  if (x.ndim() == 3) return squeeze(adaptive_avg_pool2d(unsqueeze(x, 0), output_size), 0);
   if (rows == 0 || columns == 0) return detail::no_cells(x, {rows, columns});
   if (height % rows == 0 && width % columns == 0) {
     return avg_pool2d(x, {height / rows, width / columns});
@@ -266,30 +225,41 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
 }
 
 // In one dimension: an image of height 1.
-Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {
+Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) try {
   return max_pool1d_with_indices(x, kernel_size, options).values;
+} catch (const Error& error) {
+  detail::name_op(error, "max_pool1d", {{"x", x}});
 }
 
 ValuesIndices max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
-                                      const Pool1dOptions& options) {
+                                      const Pool1dOptions& options) try {
   detail::check_defined("max_pool1d", {{"x", x}});
-  check_line("max_pool1d", x);
+  detail::PoolWindows windows = detail::pool_windows(WindowSizes<1>(kernel_size), options);
+  detail::check_pool("max_pool1d", core::PoolOp::max, x, windows);
   const ValuesIndices found = max_pool2d_with_indices(unsqueeze(x, -2), {1, kernel_size},
                                                       flat_options(kernel_size, options));
   return {squeeze(found.values, -2), squeeze(found.indices, -2)};
+} catch (const Error& error) {
+  detail::name_op(error, "max_pool1d_with_indices", {{"x", x}});
 }
 
-Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {
+Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) try {
   detail::check_defined("avg_pool1d", {{"x", x}});
-  check_line("avg_pool1d", x);
+  detail::PoolWindows windows = detail::pool_windows(WindowSizes<1>(kernel_size), options);
+  detail::check_pool("avg_pool1d", core::PoolOp::average, x, windows);
   return squeeze(avg_pool2d(unsqueeze(x, -2), {1, kernel_size}, flat_options(kernel_size, options)),
                  -2);
+} catch (const Error& error) {
+  detail::name_op(error, "avg_pool1d", {{"x", x}});
 }
 
-Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) try {
   detail::check_defined("adaptive_avg_pool1d", {{"x", x}});
-  check_line("adaptive_avg_pool1d", x);
+  detail::check_pooled("adaptive_avg_pool1d", x, 1);
+  detail::check_cells("adaptive_avg_pool1d", x, {output_size});
   return squeeze(adaptive_avg_pool2d(unsqueeze(x, -2), {1, output_size}), -2);
+} catch (const Error& error) {
+  detail::name_op(error, "adaptive_avg_pool1d", {{"x", x}});
 }
 
 }  // namespace hero

@@ -6,6 +6,7 @@
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 
 namespace hero {
 
@@ -143,53 +144,67 @@ Dims output_sizes(const char* op, const Tensor& x, const Sizes& size, const Rati
 }  // namespace
 
 Tensor lp_pool1d(const Tensor& x, double norm_type, int64_t kernel_size,
-                 const LpPool1dOptions& options) {
+                 const LpPool1dOptions& options) try {
   return power_pooled(
       "lp_pool1d", x, norm_type, static_cast<double>(kernel_size), [=](const Tensor& powers) {
         return avg_pool1d(powers, kernel_size,
                           {.stride = options.stride, .ceil_mode = options.ceil_mode});
       });
+} catch (const Error& error) {
+  detail::name_op(error, "lp_pool1d", {{"x", x}});
 }
 Tensor lp_pool2d(const Tensor& x, double norm_type, Pair kernel_size,
-                 const LpPool2dOptions& options) {
+                 const LpPool2dOptions& options) try {
   const double count = static_cast<double>(kernel_size[0]) * static_cast<double>(kernel_size[1]);
   return power_pooled("lp_pool2d", x, norm_type, count, [=](const Tensor& powers) {
     return avg_pool2d(powers, kernel_size,
                       {.stride = options.stride, .ceil_mode = options.ceil_mode});
   });
+} catch (const Error& error) {
+  detail::name_op(error, "lp_pool2d", {{"x", x}});
 }
 Tensor lp_pool3d(const Tensor& x, double norm_type, Triple kernel_size,
-                 const LpPool3dOptions& options) {
+                 const LpPool3dOptions& options) try {
   double count = 1.0;
   for (const int64_t each : kernel_size) count *= static_cast<double>(each);
   return power_pooled("lp_pool3d", x, norm_type, count, [=](const Tensor& powers) {
     return avg_pool3d(powers, kernel_size,
                       {.stride = options.stride, .ceil_mode = options.ceil_mode});
   });
+} catch (const Error& error) {
+  detail::name_op(error, "lp_pool3d", {{"x", x}});
 }
 
 Tensor fractional_max_pool2d(const Tensor& x, Pair kernel_size,
-                             const FractionalPool2dOptions& options) {
+                             const FractionalPool2dOptions& options) try {
   return fractional_max_pool2d_with_indices(x, kernel_size, options).values;
+} catch (const Error& error) {
+  detail::name_op(error, "fractional_max_pool2d", {{"x", x}});
 }
 ValuesIndices fractional_max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
-                                                 const FractionalPool2dOptions& options) {
+                                                 const FractionalPool2dOptions& options) try {
   constexpr auto kName = "fractional_max_pool2d";
   const Dims output = output_sizes(kName, x, options.output_size, options.output_ratio);
   return fractional_pooled({kName, {kernel_size[0], kernel_size[1]}, output, {1, 0}}, x,
                            options.random_samples);
+} catch (const Error& error) {
+  detail::name_op(error, "fractional_max_pool2d_with_indices", {{"x", x}});
 }
 Tensor fractional_max_pool3d(const Tensor& x, Triple kernel_size,
-                             const FractionalPool3dOptions& options) {
+                             const FractionalPool3dOptions& options) try {
   return fractional_max_pool3d_with_indices(x, kernel_size, options).values;
+} catch (const Error& error) {
+  detail::name_op(error, "fractional_max_pool3d", {{"x", x}});
 }
 ValuesIndices fractional_max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
-                                                 const FractionalPool3dOptions& options) {
+                                                 const FractionalPool3dOptions& options) try {
   constexpr auto kName = "fractional_max_pool3d";
   const Dims output = output_sizes(kName, x, options.output_size, options.output_ratio);
   return fractional_pooled(
       {kName, {kernel_size[0], kernel_size[1], kernel_size[2]}, output, {0, 1, 2}}, x,
       options.random_samples);
+} catch (const Error& error) {
+  detail::name_op(error, "fractional_max_pool3d_with_indices", {{"x", x}});
 }
 
 }  // namespace hero

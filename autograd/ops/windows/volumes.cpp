@@ -4,8 +4,11 @@
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
+#include <hero/autograd/ops/windows/cells.h>
 #include <hero/autograd/ops/windows/conv3d.h>
+#include <hero/autograd/ops/windows/pool_windows.h>
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/checked.h>
 
@@ -73,7 +76,7 @@ Tensor batched(const Tensor& x, int ndim, Body&& body) {
 }  // namespace
 
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv3dOptions& options) {
+              const Conv3dOptions& options) try {
   detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv3d";
   return batched(x, 4, [&](const Tensor& volume) {
@@ -101,11 +104,13 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                              .groups = groups}),
                      volume.size(0), depth_places(padded, taps, by, between));
   });
+} catch (const Error& error) {
+  detail::name_op(error, "conv3d", {{"x", x}, {"weight", weight}});
 }
 
 // Planes of all taps of the depth, added up where they meet.
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const ConvTranspose3dOptions& options) {
+                        const ConvTranspose3dOptions& options) try {
   detail::check_defined("conv_transpose3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv_transpose3d";
   if (detail::any_half(x, weight)) {
@@ -151,6 +156,8 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
     const Tensor result = bias.defined() ? sum + reshape(bias, {bias.numel(), 1, 1, 1}) : sum;
     return contiguous(result);
   });
+} catch (const Error& error) {
+  detail::name_op(error, "conv_transpose3d", {{"x", x}, {"weight", weight}});
 }
 
 namespace {
@@ -174,9 +181,9 @@ struct PoolSpec {
   }
 };
 
-void check_pooled(const char* op, const Tensor& x) {
-  check(x.ndim() == 4 || x.ndim() == 5, op,
-        ": x must be [N, C, D, H, W] or [C, D, H, W]: got shape ", x.shape());
+void check_volume_cells(const char* op, const Tensor& x, const Triple& cells) {
+  detail::check_pooled(op, x, 3);
+  detail::check_cells(op, x, {cells[0], cells[1], cells[2]});
 }
 
 // A volume [N, C, D, H, W] as lines [N H W, C, D].
@@ -194,8 +201,7 @@ Tensor from_lines(const Tensor& lines, const Tensor& like) {
 
 // over(x) of planes, and then along(x) of lines.
 template <class Over, class Along>
-Tensor pooled(const char* op, const Tensor& x, Over&& over, Along&& along) {
-  check_pooled(op, x);
+Tensor pooled(const Tensor& x, Over&& over, Along&& along) {
   return batched(x, 4, [&](const Tensor& volume) {
     const Tensor small = as_volume(over(as_planes(volume)), volume.size(0), volume.size(2));
     return from_lines(along(as_lines(small)), small);
@@ -204,10 +210,9 @@ Tensor pooled(const char* op, const Tensor& x, Over&& over, Along&& along) {
 
 // The same of maxima and their places: that along the depth, and the one that its plane had there.
 template <class Over, class Along>
-ValuesIndices max_pooled(const char* op, const Tensor& x, Over&& over, Along&& along) {
-  check_pooled(op, x);
+ValuesIndices max_pooled(const Tensor& x, Over&& over, Along&& along) {
   if (x.ndim() == 4) {
-    const ValuesIndices found = max_pooled(op, unsqueeze(x, 0), over, along);
+    const ValuesIndices found = max_pooled(unsqueeze(x, 0), over, along);
     return {squeeze(found.values, 0), squeeze(found.indices, 0)};
   }
   const int64_t batch = x.size(0), plane_size = x.size(3) * x.size(4);
@@ -236,25 +241,34 @@ PoolSpec spec_of(Triple kernel, const Pool3dOptions& o) {
 
 }  // namespace
 
-Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) try {
   detail::check_defined("max_pool3d", {{"x", x}});
   return max_pool3d_with_indices(x, kernel_size, options).values;
+} catch (const Error& error) {
+  detail::name_op(error, "max_pool3d", {{"x", x}});
 }
 ValuesIndices max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
-                                      const Pool3dOptions& options) {
-  detail::check_defined("max_pool3d_with_indices", {{"x", x}});
+                                      const Pool3dOptions& options) try {
+  detail::check_defined("max_pool3d", {{"x", x}});
+  detail::PoolWindows windows = detail::pool_windows(kernel_size, options);
+  detail::check_pool("max_pool3d", core::PoolOp::max, x, windows);
   const PoolSpec spec = spec_of(kernel_size, options);
   return max_pooled(
-      "max_pool3d", x,
+      x,
       [&](const Tensor& planes) {
         return max_pool2d_with_indices(planes, plane(spec.kernel), spec.planes());
       },
       [&](const Tensor& lines) {
         return max_pool1d_with_indices(lines, spec.kernel[0], spec.depth());
       });
+} catch (const Error& error) {
+  detail::name_op(error, "max_pool3d_with_indices", {{"x", x}});
 }
-Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) try {
   detail::check_defined("avg_pool3d", {{"x", x}});
+  detail::PoolWindows windows = detail::pool_windows(kernel_size, options);
+  detail::check_pool("avg_pool3d", core::PoolOp::average, x, windows);
+  check(options.divisor_override != 0, "avg_pool3d: divisor_override is 0");
   if (detail::any_half(x)) {
     return detail::in_float32(
         "avg_pool3d", {x}, [=](const auto& in) { return avg_pool3d(in[0], kernel_size, options); });
@@ -266,36 +280,44 @@ Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& opti
     along.divisor_override = options.divisor_override;
   }
   return pooled(
-      "avg_pool3d", x,
-      [&](const Tensor& planes) { return avg_pool2d(planes, plane(spec.kernel), over); },
+      x, [&](const Tensor& planes) { return avg_pool2d(planes, plane(spec.kernel), over); },
       [&](const Tensor& lines) {
         return squeeze(avg_pool2d(unsqueeze(lines, 2), {1, spec.kernel[0]}, along), 2);
       });
+} catch (const Error& error) {
+  detail::name_op(error, "avg_pool3d", {{"x", x}});
 }
-Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
+Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) try {
   detail::check_defined("adaptive_avg_pool3d", {{"x", x}});
+  check_volume_cells("adaptive_avg_pool3d", x, output_size);
   if (detail::any_half(x)) {
     return detail::in_float32("adaptive_avg_pool3d", {x}, [=](const auto& in) {
       return adaptive_avg_pool3d(in[0], output_size);
     });
   }
   return pooled(
-      "adaptive_avg_pool3d", x,
-      [&](const Tensor& planes) { return adaptive_avg_pool2d(planes, plane(output_size)); },
+      x, [&](const Tensor& planes) { return adaptive_avg_pool2d(planes, plane(output_size)); },
       [&](const Tensor& lines) { return adaptive_avg_pool1d(lines, output_size[0]); });
+} catch (const Error& error) {
+  detail::name_op(error, "adaptive_avg_pool3d", {{"x", x}});
 }
-Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size) {
+Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size) try {
   detail::check_defined("adaptive_max_pool3d", {{"x", x}});
   return adaptive_max_pool3d_with_indices(x, output_size).values;
+} catch (const Error& error) {
+  detail::name_op(error, "adaptive_max_pool3d", {{"x", x}});
 }
-ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_size) {
-  detail::check_defined("adaptive_max_pool3d_with_indices", {{"x", x}});
+ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_size) try {
+  detail::check_defined("adaptive_max_pool3d", {{"x", x}});
+  check_volume_cells("adaptive_max_pool3d", x, output_size);
   return max_pooled(
-      "adaptive_max_pool3d", x,
+      x,
       [&](const Tensor& planes) {
         return adaptive_max_pool2d_with_indices(planes, plane(output_size));
       },
       [&](const Tensor& lines) { return adaptive_max_pool1d_with_indices(lines, output_size[0]); });
+} catch (const Error& error) {
+  detail::name_op(error, "adaptive_max_pool3d_with_indices", {{"x", x}});
 }
 
 namespace {
@@ -318,26 +340,32 @@ std::vector<int64_t> same_padding(const char* op, const Tensor& weight,
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
-              int64_t dilation, int64_t groups) {
+              int64_t dilation, int64_t groups) try {
   detail::check_defined("conv1d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv1d(same ? pad(x, same_padding("conv1d", weight, {dilation})) : x, weight, bias,
                 {.dilation = dilation, .groups = groups});
+} catch (const Error& error) {
+  detail::name_op(error, "conv1d", {{"x", x}, {"weight", weight}, {"bias", bias}});
 }
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
-              Pair dilation, int64_t groups) {
+              Pair dilation, int64_t groups) try {
   detail::check_defined("conv2d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv2d(same ? pad(x, same_padding("conv2d", weight, {dilation[0], dilation[1]})) : x,
                 weight, bias, {.dilation = dilation, .groups = groups});
+} catch (const Error& error) {
+  detail::name_op(error, "conv2d", {{"x", x}, {"weight", weight}, {"bias", bias}});
 }
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
-              Triple dilation, int64_t groups) {
+              Triple dilation, int64_t groups) try {
   detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv3d(
       same ? pad(x, same_padding("conv3d", weight, {dilation[0], dilation[1], dilation[2]})) : x,
       weight, bias, {.dilation = dilation, .groups = groups});
+} catch (const Error& error) {
+  detail::name_op(error, "conv3d", {{"x", x}, {"weight", weight}, {"bias", bias}});
 }
 
 }  // namespace hero

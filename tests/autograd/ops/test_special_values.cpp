@@ -257,7 +257,7 @@ TEST_CASE("gaussian_nll_loss takes one variance a sample, and no shape that is a
 TEST_CASE("isclose and allclose refuse negative and NaN tolerances") {
   const Tensor x = ones({2});
   for (const auto& [rtol, atol] : {std::pair{-1e-5, 1e-8}, {1e-5, -1e-8}, {kNan, 0.0}}) {
-    const auto refused = ContainsSubstring("isclose: tolerances must not be negative: rtol ");
+    const auto refused = ContainsSubstring(": tolerances must not be negative: rtol ");
     CHECK_THROWS_WITH(isclose(x, x, rtol, atol), refused);
     CHECK_THROWS_WITH(allclose(x, x, rtol, atol), refused);
   }
