@@ -211,7 +211,7 @@ TEST_CASE("pooling says what does not fit") {
   CHECK_THROWS_WITH(max_pool2d(x, {2, 2}, {.padding = {2, 2}}),
                     ContainsSubstring("padding 2 must lie between 0 and half"));
   CHECK_THROWS_WITH(avg_pool2d(x, {2, 2}, {.dilation = {2, 2}}),
-                    ContainsSubstring("dilation is for max_pool2d only"));
+                    ContainsSubstring("dilation is for max pooling only"));
   CHECK_THROWS_WITH(max_pool2d(zeros({4, 4}), {2, 2}), ContainsSubstring("[N, C, H, W]"));
   CHECK_THROWS_WITH(adaptive_avg_pool2d(x, {-2, 1}), ContainsSubstring("must not be negative"));
 }
@@ -262,4 +262,31 @@ TEST_CASE("adaptive pools to a size of 0 give nothing, with zeros as the gradien
                     ContainsSubstring("output_size must not be negative"));
   CHECK_THROWS_WITH(adaptive_max_pool2d(zeros({2, 3, 0, 4}), 2),
                     ContainsSubstring("x has no pixels"));
+}
+
+TEST_CASE("max pooling refuses windows of padding alone") {
+  const auto alone = Catch::Matchers::ContainsSubstring("has padding alone");
+  for (const DType dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
+    // Positions -1 and 3 of three.
+    const Tensor line = arange(1, 4).to(dtype).reshape({1, 1, 3});
+    CHECK_THROWS_WITH(max_pool1d(line, 2, {.stride = 1, .padding = 1, .dilation = 4}), alone);
+    const Tensor image = line.reshape({1, 3, 1}), volume = line.reshape({1, 3, 1, 1});
+    CHECK_THROWS_WITH(
+        max_pool2d(image, {2, 1}, {.stride = 1, .padding = {1, 0}, .dilation = {4, 1}}), alone);
+    CHECK_THROWS_WITH(
+        max_pool3d(volume, {2, 1, 1}, {.stride = 1, .padding = {1, 0, 0}, .dilation = {4, 1, 1}}),
+        alone);
+    // Positions -1 and 2, 0 and 3: each window has one element.
+    const Tensor x = line.detach().requires_grad_();
+    const ValuesIndices found =
+        max_pool1d_with_indices(x, 2, {.stride = 1, .padding = 1, .dilation = 3});
+    CHECK(found.values.to_vector<double>() == std::vector<double>{3, 1});
+    CHECK(found.indices.to_vector<double>() == std::vector<double>{2, 0});
+    CHECK(grad(sum(found.values), x).to_vector<double>() == std::vector<double>{1, 0, 1});
+    // Windows that hang over the end, from -2 on: taps at 1 and 4.
+    const Pool1dOptions hanging{.stride = 6, .padding = 2, .dilation = 3, .ceil_mode = true};
+    CHECK(max_pool1d(line.narrow(2, 0, 2), 4, hanging).to_vector<double>() ==
+          std::vector<double>{2});
+    CHECK_THROWS_WITH(max_pool1d(line.narrow(2, 0, 1), 4, hanging), alone);
+  }
 }
