@@ -19,6 +19,7 @@ struct LBFGSOptions {
   int history_size = 100;          ///< how many pairs of differences are kept
   /// None: every iteration moves by lr times the direction.
   LineSearch line_search = LineSearch::none;
+  bool maximize = false;  ///< true: steps go up the gradient, which maximises the loss
 
   /// Throws an Error that names the option unless every value lies in its range.
   void check_values() const;
@@ -30,6 +31,7 @@ struct LBFGSOptions {
     visit("tolerance_grad", self.tolerance_grad);
     visit("tolerance_change", self.tolerance_change);
     visit("history_size", self.history_size);
+    visit("maximize", self.maximize);
   }
 };
 extern template class OptimizerOf<LBFGSOptions>;

@@ -318,11 +318,15 @@ void Optimizer::add_options(StateDict& dict) const {
 
 void Optimizer::load_options(StateLookup& lookup) {
   for (int group = 0; group < groups(); ++group) {
-    for (const Option& option : list_options(group)) {
+    std::vector<Option> options = default_options(group);
+    for (Option& option : options) {
       const std::string key = group_key(group, option.name);
-      const double value = lookup.number(key);
-      if (lookup.contains(key)) assign_option(group, option.name, value);
+      // Every version saved lr, so a state without it is not whole.
+      const bool is_wanted = lookup.contains(key) || option.name == std::string("lr");
+      const Array* found = is_wanted ? lookup.array(key, {}, kFloat64) : nullptr;
+      if (found != nullptr) option.value = found->item();
     }
+    assign_options(group, options);
   }
 }
 
@@ -333,9 +337,7 @@ void Optimizer::keep_options(const std::function<void()>& body) {
     body();
   } catch (...) {
     for (int group = 0; group < groups(); ++group) {
-      for (const Option& option : former[static_cast<size_t>(group)]) {
-        assign_option(group, option.name, option.value);
-      }
+      assign_options(group, former[static_cast<size_t>(group)]);
     }
     throw;
   }

@@ -89,9 +89,10 @@ class Optimizer {
   /// Returns copies of all states and options, under "state.<parameter>.<name>" and
   /// "group.<group>.<option>".
   virtual StateDict state_dict() const;
-  /// Restores states and options, so that training resumes with the same bits. Throws an Error that
-  /// lists every name that is missing, unexpected or of the wrong shape, and then leaves the
-  /// optimizer as it was.
+  /// Restores states and options, so that training resumes with the same bits. Options other than
+  /// lr that the state does not have take their defaults, since an older version may have saved it.
+  /// Throws an Error that lists every name that is otherwise missing, unexpected or of the wrong
+  /// shape, and then leaves the optimizer as it was.
   virtual void load_state_dict(const StateDict& dict);
 
  protected:
@@ -124,9 +125,16 @@ class Optimizer {
   void check_any() const;
 
   virtual std::vector<Option> list_options(int group) const = 0;
+  /// The same options with their defaults, which they take where a loaded state lacks them. A class
+  /// that does not know any keeps the present values.
+  virtual std::vector<Option> default_options(int group) const { return list_options(group); }
   /// Sets an option. Returns false if there is none of that name; throws if the value is out of
   /// range.
   virtual bool assign_option(int group, const std::string& name, double value) = 0;
+  /// Sets several options of a group, which may fit only together; all or none of them.
+  virtual void assign_options(int group, const std::vector<Option>& options) {
+    for (const Option& option : options) assign_option(group, option.name, option.value);
+  }
   /// The names of the arrays in the state of a parameter, given its group's options.
   virtual std::vector<const char*> array_names(int group) const = 0;
   /// The shape of such an array for a parameter of shape `param`: the shape of the whole parameter
@@ -247,17 +255,34 @@ class OptimizerOf : public Optimizer {
     check_any();
   }
 
-  std::vector<Option> list_options(int group) const override {
-    std::vector<Option> list;
-    Options::each(options(group), [&](const char* option, const auto& value) {
-      list.push_back({option, static_cast<double>(value)});
-    });
-    return list;
-  }
+  std::vector<Option> list_options(int group) const override { return list(options(group)); }
+  std::vector<Option> default_options(int) const override { return list(Options{}); }
   bool assign_option(int group, const std::string& option, double value) override {
-    bool found = false;
     Options changed = options(group);
-    Options::each(changed, [&]<class T>(const char* each, T& field) {
+    if (!assign(changed, option, value)) return false;
+    changed.check_values();
+    options(group) = changed;
+    return true;
+  }
+  void assign_options(int group, const std::vector<Option>& list) override {
+    Options changed = options(group);
+    for (const Option& option : list) assign(changed, option.name, option.value);
+    changed.check_values();
+    options(group) = changed;
+  }
+
+ private:
+  static std::vector<Option> list(const Options& options) {
+    std::vector<Option> result;
+    Options::each(options, [&](const char* option, const auto& value) {
+      result.push_back({option, static_cast<double>(value)});
+    });
+    return result;
+  }
+  // False if there is no option of that name.
+  bool assign(Options& options, const std::string& option, double value) const {
+    bool found = false;
+    Options::each(options, [&]<class T>(const char* each, T& field) {
       if (option != each) return;
       found = true;
       if constexpr (std::is_same_v<T, bool>) {
@@ -274,13 +299,9 @@ class OptimizerOf : public Optimizer {
         field = static_cast<T>(value);
       }
     });
-    if (!found) return false;
-    changed.check_values();
-    options(group) = changed;
-    return true;
+    return found;
   }
 
- private:
   std::vector<Options> options_;
 };
 

@@ -73,7 +73,8 @@ DType LBFGS::flat_dtype() const {
   return dtype;
 }
 
-// The loss, and all gradients behind one another; zeros where there is none. Under DDP gradients
+// The loss, and all gradients behind one another; zeros where there is none. With maximize, those
+// of the loss with the other sign, which the rest of the step minimises. Under DDP gradients
 // are those of the mean of all ranks' losses: by another loss the ranks would choose other lengths.
 double LBFGS::evaluate(const std::function<Tensor()>& closure, Array& gradient) const {
   const std::vector<Tensor> params = parameters();
@@ -95,7 +96,9 @@ double LBFGS::evaluate(const std::function<Tensor()>& closure, Array& gradient) 
     }
     at += param.numel();
   }
-  return loss;
+  if (!options().maximize) return loss;
+  core::map_into<k::Neg>(gradient, gradient);
+  return -loss;
 }
 
 // Sets the parameters to origin + t * direction.
@@ -211,7 +214,7 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   const int max_eval = o.max_eval > 0 ? o.max_eval : o.max_iter * 5 / 4;
   Array gradient;
   double loss = evaluate(closure, gradient);
-  const Tensor first(Array::full({}, loss, flat_dtype()));
+  const Tensor first(Array::full({}, o.maximize ? -loss : loss, flat_dtype()));
   int evaluations = 1;
   if (largest(gradient) <= o.tolerance_grad) return first;
   for (int i = 1; i <= o.max_iter; ++i) {

@@ -79,3 +79,30 @@ TEST_CASE("a singular matrix of second derivatives is an error that says what to
   newton.step(flat);
   CHECK(std::fabs(sum(x).item()) < 1.0);
 }
+
+TEST_CASE("lbfgs that maximises steps as one that minimises the negative loss") {
+  using optim::LBFGS, optim::LineSearch;
+  for (const LineSearch search : {LineSearch::none, LineSearch::strong_wolfe}) {
+    const auto run = [&](double sign, bool maximize) {
+      const Tensor x = tensor({1.5, -0.5, 2.0}, {.dtype = kFloat64, .requires_grad = true});
+      LBFGS lbfgs({x}, {.lr = 0.5, .max_iter = 6, .line_search = search, .maximize = maximize});
+      CHECK(lbfgs.option("maximize") == (maximize ? 1.0 : 0.0));
+      std::vector<double> seen;
+      for (int i = 0; i < 3; ++i) {
+        const Tensor first = lbfgs.step([&] {
+          lbfgs.zero_grad();
+          const Tensor loss = (sum(square(x)) + sum(pow(x - 1.0, 4))) * sign;
+          loss.backward();
+          return loss;
+        });
+        seen.push_back(sign * first.item());
+      }
+      const auto point = x.to_vector<double>();
+      seen.insert(seen.end(), point.begin(), point.end());
+      return seen;
+    };
+    const std::vector<double> down = run(1.0, false);
+    CHECK(run(-1.0, true) == down);
+    CHECK(down[2] < down[0]);
+  }
+}

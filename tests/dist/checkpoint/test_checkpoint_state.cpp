@@ -217,3 +217,40 @@ TEST_CASE("no rank holds more than one whole parameter to save a whole model") {
     expect(more <= 256 * 256 * 4 + 4096, "one weight and a few places, got ", more);
   });
 }
+
+namespace {
+
+// AdamW as it was before it had `maximize`.
+struct OlderAdamW : optim::AdamW {
+  using AdamW::AdamW;
+  std::vector<Option> list_options(int group) const override {
+    std::vector<Option> list = AdamW::list_options(group);
+    std::erase_if(list, [](const Option& o) { return o.name == std::string("maximize"); });
+    return list;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a checkpoint of an older version lacks an option, which takes its default") {
+  const TempDir dir;
+  dist::launch(2, [&](const dist::Communicator& world) {
+    nn::Linear model(3, 2);
+    dist::fully_shard(model, world);
+    OlderAdamW older(model.parameters(), {.lr = 0.25});
+    dist::Checkpointer saving(dir.path(), world);
+    saving.track("model", model);
+    saving.track("optimizer", older);
+    square(model(ones({4, 3}))).mean().backward();
+    older.step();
+    saving.save(1);
+    optim::AdamW adamw(model.parameters(), {.lr = 0.5, .maximize = true});
+    dist::Checkpointer loading(dir.path(), world);
+    loading.track("model", model);
+    loading.track("optimizer", adamw);
+    loading.load(1);
+    CHECK(adamw.lr() == 0.25);
+    CHECK_FALSE(adamw.options().maximize);
+    CHECK(adamw.state_dict().size() == older.state_dict().size() + 1);
+  });
+}
