@@ -22,7 +22,14 @@ constexpr CastEntry kEntries[] = {
     {"conv1d", kLow},
     {"conv2d", kLow},
     {"conv3d", kLow},
+    {"conv_transpose1d", kLow},
     {"conv_transpose2d", kLow},
+    {"conv_transpose3d", kLow},
+    {"addmm", kLow},
+    {"addmv", kLow},
+    {"addr", kLow},
+    {"baddbmm", kLow},
+    {"addbmm", kLow},
     {"scaled_dot_product_attention", kLow},
     {"rnn", kLow},
     {"lstm", kLow},
@@ -75,6 +82,7 @@ constexpr CastEntry kEntries[] = {
     {"cosh", kWide},
     {"tan", kWide},
     {"softplus", kWide},
+    {"grid_sample", kWide},
 };
 
 // [note: the cache] A cast of a leaf is a recorded operation. It can stand for the leaf again while

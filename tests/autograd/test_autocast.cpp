@@ -44,6 +44,41 @@ TEST_CASE("autocast runs products in the half, sums in float32 and leaves the re
   CHECK(linear(x, w).dtype() == kFloat32);
 }
 
+TEST_CASE("under autocast halves meet weights of float32 in every product") {
+  const Tensor line = randn({1, 2, 5}), image = randn({1, 2, 5, 5}),
+               volume = randn({1, 2, 3, 3, 3});
+  const Tensor x = randn({2, 3}), xs = randn({4, 2, 3}), row = randn({3});
+  for (const DType half : {kBFloat16, kFloat16}) {
+    const Autocast autocast({.dtype = half});
+    for (const DType dtype : {half, kFloat32}) {
+      const auto at = [dtype](const Tensor& t) { return t.to(dtype); };
+      for (const Tensor& y :
+           {conv1d(at(line), weights({3, 2, 2}), weights({3})),
+            conv2d(at(image), weights({3, 2, 2, 2}), weights({3})),
+            conv3d(at(volume), weights({3, 2, 2, 2, 2}), weights({3})),
+            conv3d(at(volume), weights({2, 1, 2, 2, 2}), {}, {.groups = 2}),
+            conv_transpose1d(at(line), weights({2, 3, 2}), weights({3})),
+            conv_transpose2d(at(image), weights({2, 3, 2, 2}), weights({3})),
+            conv_transpose3d(at(volume), weights({2, 3, 2, 2, 2}), weights({3})),
+            addmm(weights({5}), at(x), weights({3, 5})), addmv(weights({2}), at(x), weights({3})),
+            addr(weights({3, 4}), at(row), weights({4})),
+            baddbmm(weights({5}), at(xs), weights({4, 3, 5})),
+            addbmm(weights({5}), at(xs), weights({4, 3, 5}))}) {
+        CHECK(y.dtype() == half);
+      }
+      CHECK(grid_sample(at(image), zeros({1, 2, 2, 2})).dtype() == kFloat32);
+    }
+  }
+  // The casts are recorded, and each leaf gets a gradient of its dtype.
+  const Tensor w = weights({2, 3, 2}), b = weights({3}), v = randn({1, 2, 5}).requires_grad_();
+  {
+    const Autocast autocast;
+    sum(conv_transpose1d(v.to(kBFloat16), w, b)).backward();
+  }
+  for (const Tensor& leaf : {w, b, v}) CHECK(leaf.grad().dtype() == kFloat32);
+  CHECK(b.grad().to_vector<double>() == std::vector<double>{6, 6, 6});
+}
+
 TEST_CASE("a product under autocast has the bits of the casts written out, its gradients too") {
   const Tensor x = randn({5, 300}), w = weights({7, 300}), b = weights({7});
   const Tensor v = Tensor(w.array().clone(), true), c = Tensor(b.array().clone(), true);

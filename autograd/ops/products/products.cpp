@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
@@ -20,6 +21,9 @@ using Product = Tensor (*)(const Tensor&, const Tensor&);
 
 Tensor with_summand(const char* op, const Tensor& input, const Tensor& a, const Tensor& b,
                     const AddProduct& o, Product product) {
+  if (const AutocastInputs in(op, input, a, b); in.changed()) {
+    return with_summand(op, in[0], in[1], in[2], o, product);
+  }
   check(input.dtype() == a.dtype() && a.dtype() == b.dtype(), op,
         ": dtypes differ: ", input.dtype(), ", ", a.dtype(), " and ", b.dtype(),
         "; convert with to()");

@@ -1,4 +1,5 @@
 // conv_transpose2d: the transpose of a convolution.
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/named.h>
@@ -11,6 +12,9 @@ namespace {
 Tensor transposed(const detail::ConvolutionSpec& spec, Pair output_padding, const Tensor& x,
                   const Tensor& weight, const Tensor& bias) {
   const char* op = spec.op;
+  if (const AutocastInputs in(op, x, weight, bias); in.changed()) {
+    return transposed(spec, output_padding, in[0], in[1], in[2]);
+  }
   const core::Checked outputs =
       core::Checked{op, weight.ndim() == 4 ? weight.size(1) : 0} * spec.groups;
   detail::check_operands(spec, x, weight, bias, outputs.value);

@@ -2,6 +2,7 @@
 // points; so both have derivatives of any order.
 #include <cmath>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/math_ops.h>
@@ -152,6 +153,9 @@ void check_grid(const Tensor& x, const Tensor& grid, const GridSampleOptions& o)
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
   detail::check_defined("grid_sample", {{"x", x}, {"grid", grid}});
+  if (const AutocastInputs in("grid_sample", x, grid); in.changed()) {
+    return grid_sample(in[0], in[1], options);
+  }
   check_grid(x, grid, options);
   if (detail::any_half(x)) {
     return detail::in_float32("grid_sample", {x, grid}, [options](const auto& in) {

@@ -1,5 +1,6 @@
 // Volumes by way of images: convolutions in groups take the taps along the depth as channels,
 // pooling goes over planes and then over the depth.
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/image_ops.h>
 #include <hero/autograd/ops/defined.h>
@@ -79,6 +80,9 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv3dOptions& options) try {
   detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv3d";
+  if (const AutocastInputs in(kName, x, weight, bias); in.changed()) {
+    return conv3d(in[0], in[1], in[2], options);
+  }
   return batched(x, 4, [&](const Tensor& volume) {
     check_volume(kName, volume, weight);
     const auto [stride, padding, dilation, groups] = options;
@@ -113,6 +117,9 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
                         const ConvTranspose3dOptions& options) try {
   detail::check_defined("conv_transpose3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv_transpose3d";
+  if (const AutocastInputs in(kName, x, weight, bias); in.changed()) {
+    return conv_transpose3d(in[0], in[1], in[2], options);
+  }
   if (detail::any_half(x, weight)) {
     return detail::in_float32(kName, {x, weight, bias}, [options](const auto& in) {
       return conv_transpose3d(in[0], in[1], in[2], options);
