@@ -65,8 +65,9 @@ TEST_CASE("ranks that compute one model together are told where their tokens dif
       });
       for (const std::string& error : errors) {
         CHECK_THAT(error, ContainsSubstring("ranks disagree on what they did before: rank 0 says"));
-        CHECK_THAT(error, ContainsSubstring(share == in_runs ? "give context_parallel int64 [2, 8]"
-                                                             : "give tensor_parallel int64 [2, 8]"));
+        CHECK_THAT(error,
+                   ContainsSubstring(share == in_runs ? "give context_parallel int64 [2, 8]"
+                                                      : "give tensor_parallel int64 [2, 8]"));
       }
     }
   }
