@@ -82,6 +82,17 @@ void sort_pairs(const Keys& key, const T* x, int64_t n, int64_t k, int bits, Pai
   for (int64_t i = 0; i < k; ++i) values[i] = x[indices[i]];
 }
 
+// Lets go of all but the first k of `count` pairs, and returns the key of the last of them.
+template <class Pair>
+[[gnu::noinline]] uint64_t keep_first(std::vector<Pair>& kept, int64_t count, int64_t k) {
+  std::nth_element(kept.begin(), kept.begin() + k - 1, kept.begin() + count);
+  return key_of(kept[static_cast<size_t>(k - 1)]);
+}
+template <class Pair>
+[[gnu::noinline]] void sort_first(std::vector<Pair>& kept, int64_t k) {
+  std::sort(kept.begin(), kept.begin() + k);
+}
+
 // The same without sorting the others. `kept` has the first k so far and what may displace them;
 // when it is full, the others go. Of equal keys the earlier position comes first, so later ones
 // never displace it.
@@ -90,24 +101,20 @@ void select_pairs(const Keys& key, const T* x, int64_t n, int64_t k, std::vector
                   T* values, int64_t* indices) {
   const int64_t room = k + std::max(k, std::min(kMostRoom, n / 8));
   kept.resize(static_cast<size_t>(room));
-  int64_t count = 0;
-  uint64_t last = 0;  // the key of the last of the first k, once that is known
-  const auto drop = [&] {
-    std::nth_element(kept.begin(), kept.begin() + k - 1, kept.begin() + count);
-    last = key_of(kept[static_cast<size_t>(k - 1)]);
-    count = k;
-  };
-  int64_t i = 0;
+  int64_t count = 0, i = 0;
   for (; i < n && count < room; ++i) set_pair(kept[static_cast<size_t>(count++)], key(i), i);
-  drop();
+  uint64_t last = keep_first(kept, count, k);
+  count = k;
   for (; i < n; ++i) {
     const uint64_t next = key(i);
     if (next >= last) continue;
     set_pair(kept[static_cast<size_t>(count++)], next, i);
-    if (count == room) drop();
+    if (count < room) continue;
+    last = keep_first(kept, count, k);
+    count = k;
   }
-  drop();
-  std::sort(kept.begin(), kept.begin() + k);
+  keep_first(kept, count, k);
+  sort_first(kept, k);
   for (i = 0; i < k; ++i) indices[i] = position_of(kept[static_cast<size_t>(i)]);
   for (i = 0; i < k; ++i) values[i] = x[indices[i]];
 }
@@ -118,13 +125,13 @@ void sort_row(const T* x, int64_t n, int64_t k, bool descending, Pairs<uint64_t>
   using Key = SortBits<T>;
   const Key turned = descending ? static_cast<Key>(~Key{0}) : Key{0};
   const auto shown = [&](int64_t i) { return static_cast<Key>(sort_key(x[i]) ^ turned); };
-  if (k <= n / kSelectedShare) {
-    if (sizeof(Key) == 4 && n <= int64_t{0xFFFFFFFF}) {
-      select_pairs(shown, x, n, k, pairs.all, values, indices);
+  const bool fits = n <= int64_t{0xFFFFFFFF};
+  if (k <= n / kSelectedShare && (fits || sizeof(Key) > 4)) {
+    if constexpr (sizeof(Key) <= 4) {
+      return select_pairs(shown, x, n, k, pairs.all, values, indices);
     } else {
-      select_pairs(shown, x, n, k, long_pairs.all, values, indices);
+      return select_pairs(shown, x, n, k, long_pairs.all, values, indices);
     }
-    return;
   }
   Key least = shown(0), most = least;
   for (int64_t i = 1; i < n; ++i) {
@@ -134,7 +141,7 @@ void sort_row(const T* x, int64_t n, int64_t k, bool descending, Pairs<uint64_t>
   // Keys count from the least one: numbers of a narrow range have few digits.
   const auto key = [&](int64_t i) { return uint64_t{static_cast<Key>(shown(i) - least)}; };
   const auto bits = static_cast<int>(std::bit_width(uint64_t{static_cast<Key>(most - least)}));
-  if (bits <= 32 && n <= int64_t{0xFFFFFFFF}) {
+  if (bits <= 32 && fits) {
     sort_pairs(key, x, n, k, bits, pairs, values, indices);
   } else {
     sort_pairs(key, x, n, k, bits, long_pairs, values, indices);
