@@ -1,6 +1,7 @@
 // Reading and writing through indices. Writers go line by line along the indexed dimension, each
 // line in index order on one thread: no atomics, and the same bits for any number of threads.
 #include <atomic>
+#include <type_traits>
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
