@@ -243,7 +243,8 @@ TEST_CASE("topk finds what sort puts first, ties and NaN included", "[core]") {
       }
     }
   };
-  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kInt64, kInt32, kUInt8, kBool}) {
+  for (const DType dtype :
+       {kFloat32, kFloat64, kBFloat16, kFloat16, kInt64, kInt32, kUInt8, kBool}) {
     INFO(dtype);
     std::vector<float> mixed(615);
     for (size_t i = 0; i < mixed.size(); ++i) mixed[i] = static_cast<float>(i * i * 37 % 151);

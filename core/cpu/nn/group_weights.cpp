@@ -86,9 +86,9 @@ int64_t groups_beside(int64_t inputs, int64_t outputs) {
 
 // The gradient of a part's weights, sums [taps, outputs, lanes].
 template <class T>
-class GroupSums {
+class GroupGradient {
  public:
-  GroupSums(const Convolution& of, const LanePlan& plan, const T* y)
+  GroupGradient(const Convolution& of, const LanePlan& plan, const T* y)
       : of_(of),
         plan_(plan),
         y_(y),
@@ -161,7 +161,7 @@ void group_weights(const Convolution& of, const T* y, T* w) {
   const int64_t beside = groups_beside(inputs, outputs), taps = of.taps();
   const int64_t blocks = ceil_div(inputs, kChannelLanes);
   parallel_for(ceil_div(of.groups, beside) * blocks, 1, [&](int64_t begin, int64_t end) {
-    const GroupSums<T> sums(of, plan, y);
+    const GroupGradient<T> sums(of, plan, y);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t group = i / blocks * beside, groups = std::min(beside, of.groups - group);
       const int64_t own = i % blocks * kChannelLanes;  // of a group's channels, the first
