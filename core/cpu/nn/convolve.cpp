@@ -144,9 +144,7 @@ bool convolve_back(const Convolution& of, const float* w, float* y) {
 }
 
 void add_weights(const Convolution& of, const float* y, int64_t chain, bool fresh, float* w) {
-  if (of.groups == of.channels && of.groups == of.outputs && of.groups > 1) {
-    return depthwise_weights(of, y, w);
-  }
+  if (of.is_depthwise()) return depthwise_weights(of, y, w);
   if (of.groups > 1 && have_lanes(of.channels / of.groups, of.outputs / of.groups)) {
     return group_weights(of, y, w);
   }

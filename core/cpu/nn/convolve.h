@@ -18,6 +18,8 @@ struct Convolution {
   int64_t groups = 1;    ///< of channels, and of outputs; in planes only
 
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  /// Whether each channel is a group, with one output.
+  bool is_depthwise() const { return groups > 1 && groups == channels && groups == outputs; }
 };
 
 /// y [images, outputs, places..] = w [outputs, rows] times the windows, for T float or double, with

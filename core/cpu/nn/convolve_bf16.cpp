@@ -280,9 +280,8 @@ bool convolve_back_bf16(const bf16::TileKernel& kernel, const Convolution& of, c
 
 void weights_bf16(const bf16::TileKernel& kernel, const Convolution& of, const BFloat16* y,
                   BFloat16* w) {
-  if (of.groups > 1) {
-    return of.channels == of.groups ? depthwise_weights(of, y, w) : group_weights(of, y, w);
-  }
+  if (of.is_depthwise()) return depthwise_weights(of, y, w);
+  if (of.groups > 1) return group_weights(of, y, w);
   const ShiftedRows windows = windows_of(of, padded_image_of(of));
   const auto rows = static_cast<int64_t>(windows.steps.size());
   const bool waits = of.at_once < of.images;
