@@ -79,7 +79,8 @@ class Backend {
   /// of x[.., i, ..] to the last. out has x's shape, and its own dtype is computed in.
   virtual void scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) = 0;
   /// Sorts along `dim`, stably; NaN counts as the largest. values has x's shape and dtype, and
-  /// indices (int64) are the positions in x from which they came.
+  /// indices (int64) are the positions in x from which they came. Of results that are shorter along
+  /// dim the CPU finds only these first elements.
   virtual void sort(const Array& x, int dim, bool descending, const Array& values,
                     const Array& indices) = 0;
   /// \}
