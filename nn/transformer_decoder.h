@@ -44,12 +44,8 @@ class TransformerDecoderLayer : public Module {
   TransformerDecoderLayerOptions options_;
 };
 
-/// Options of TransformerDecoder.
-struct TransformerDecoderOptions {
-  TransformerDecoderLayerOptions layer = {};  ///< options of every layer
-  /// When given, a LayerNorm follows the last layer: the child "norm".
-  std::optional<LayerNormOptions> norm = {};
-};
+/// Options of TransformerDecoder, which are those of an encoder.
+using TransformerDecoderOptions = TransformerEncoderOptions;
 
 /// A decoder of num_layers layers, one after another: the children layers.0, layers.1, ... Each
 /// layer begins with weights of its own, while PyTorch copies one layer.

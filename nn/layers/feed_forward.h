@@ -1,5 +1,5 @@
 #pragma once
-// The two linear layers of a Transformer's layer, with their activation and dropout.
+// What the layers of a Transformer's encoder and decoder have in common.
 #include <hero/nn/transformer.h>
 
 namespace hero::nn {
@@ -8,5 +8,11 @@ namespace hero::nn {
 /// one operation unless a hook on the layer would see its values. `kind` names the layer in errors.
 Tensor feed_forward(const char* kind, Linear& linear1, Linear& linear2,
                     const TransformerEncoderLayerOptions& options, bool training, const Tensor& x);
+
+/// \name Options of the parts of a layer.
+/// \{
+LayerNormOptions norm_options(const TransformerEncoderLayerOptions& options);
+MultiheadAttentionOptions attention_options(const TransformerEncoderLayerOptions& options);
+/// \}
 
 }  // namespace hero::nn

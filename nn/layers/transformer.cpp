@@ -4,21 +4,17 @@
 
 namespace hero::nn {
 
-namespace {
-
 LayerNormOptions norm_options(const TransformerEncoderLayerOptions& options) {
   return {.eps = options.layer_norm_eps, .bias = options.bias};
 }
 
-}  // namespace
+MultiheadAttentionOptions attention_options(const TransformerEncoderLayerOptions& options) {
+  return {.dropout = options.dropout, .bias = options.bias, .batch_first = options.batch_first};
+}
 
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
                                                  const TransformerEncoderLayerOptions& options)
-    : self_attn(
-          add<MultiheadAttention>("self_attn", d_model, nhead,
-                                  MultiheadAttentionOptions{.dropout = options.dropout,
-                                                            .bias = options.bias,
-                                                            .batch_first = options.batch_first})),
+    : self_attn(add<MultiheadAttention>("self_attn", d_model, nhead, attention_options(options))),
       linear1(add<Linear>("linear1", d_model, options.dim_feedforward,
                           LinearOptions{.bias = options.bias})),
       linear2(add<Linear>("linear2", options.dim_feedforward, d_model,

@@ -7,18 +7,6 @@
 
 namespace hero::nn {
 
-namespace {
-
-LayerNormOptions norm_options(const TransformerDecoderLayerOptions& options) {
-  return {.eps = options.layer_norm_eps, .bias = options.bias};
-}
-
-MultiheadAttentionOptions attention_options(const TransformerDecoderLayerOptions& options) {
-  return {.dropout = options.dropout, .bias = options.bias, .batch_first = options.batch_first};
-}
-
-}  // namespace
-
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead,
                                                  const TransformerDecoderLayerOptions& options)
     : self_attn(add<MultiheadAttention>("self_attn", d_model, nhead, attention_options(options))),
