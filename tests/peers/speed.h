@@ -1,7 +1,7 @@
 #pragma once
 // One side of a comparison of speed. Reads lines "CASE THREADS SECONDS" from standard input; times
 // the case for so long and answers "MEDIAN BEST", nanoseconds a call. So two programs can be timed
-// in turns while the other one sleeps.
+// in turns while the other one sleeps. The line "list 0 0" is answered with the names of all cases.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -31,6 +31,12 @@ inline int answer(const Cases& cases, void (*set_threads)(int)) {
   int threads = 0;
   double budget = 0.0;
   while (std::cin >> name >> threads >> budget) {
+    if (name == "list") {
+      for (const auto& [each, c] : cases) std::printf("%s ", each.c_str());
+      std::printf("\n");
+      std::fflush(stdout);
+      continue;
+    }
     set_threads(threads);
     const Case& c = cases.at(name);
     const std::function<void()> work = c.prepare();

@@ -1,6 +1,7 @@
 // Hero's side of tests/peers/run.
 #include "speed.h"
 #include "speed_convolutions.h"
+#include "speed_operators_hero.h"
 
 #include <hero/autograd/autograd.h>
 #include <hero/core/thread_pool.h>
@@ -156,6 +157,30 @@ peers::Cases convolutions(hero::DType dtype, const std::string& suffix) {
   return all;
 }
 
+// The operators of speed_operators.h, and the gradients of all that they take alone.
+peers::Cases operators() {
+  peers::Cases all;
+  for (const auto& op : peers::operators<peers::Hero>()) {
+    const auto operands = [shapes = op.shapes] {
+      std::vector<Tensor> list;
+      for (const auto& shape : shapes) list.push_back(values(hero::Shape(shape)));
+      return list;
+    };
+    all[op.name] = {1, [=] { return without_grad([op, x = operands()] { op.apply(x); }); }};
+    if (!op.has_gradient) continue;
+    all[op.name + std::string("_back")] = {
+        1, [=]() -> Work {
+          const std::vector<Tensor> x = operands();
+          for (const Tensor& one : x) one.requires_grad_();
+          const Tensor y = op.apply(x), g = values(y.shape());
+          return [=] {
+            hero::grad({y}, x, {.grad_outputs = {g}, .retain_graph = true, .allow_unused = true});
+          };
+        }};
+  }
+  return all;
+}
+
 // x [m, k] times w [k, n], or w [n, k] transposed.
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
@@ -219,6 +244,7 @@ peers::Cases cases() {
 int main() {
   peers::Cases all = cases();
   all.merge(further());
+  all.merge(operators());
   all.merge(convolutions(hero::kFloat32, ""));
   all.merge(convolutions(hero::kBFloat16, "_bf16"));
   return peers::answer(all, hero::set_num_threads);

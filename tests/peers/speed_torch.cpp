@@ -2,6 +2,7 @@
 // inference mode where nothing is recorded, the fused AdamW.
 #include "speed.h"
 #include "speed_convolutions.h"
+#include "speed_operators_torch.h"
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
@@ -132,6 +133,28 @@ peers::Cases convolutions(torch::Dtype dtype, const std::string& suffix) {
   return all;
 }
 
+// The operators of speed_operators.h, and the gradients of all that they take alone.
+peers::Cases operators() {
+  peers::Cases all;
+  for (const auto& op : peers::operators<peers::Torch>()) {
+    const auto operands = [shapes = op.shapes] {
+      std::vector<Tensor> list;
+      for (const auto& shape : shapes) list.push_back(values(shape));
+      return list;
+    };
+    all[op.name] = {1, [=] { return without_grad([op, x = operands()] { op.apply(x); }); }};
+    if (!op.has_gradient) continue;
+    all[op.name + std::string("_back")] = {
+        1, [=]() -> Work {
+          const std::vector<Tensor> x = operands();
+          for (const Tensor& one : x) one.requires_grad_();
+          const Tensor y = op.apply(x), g = values(y.sizes());
+          return [=] { torch::autograd::grad({y}, x, {g}, true, false, true); };
+        }};
+  }
+  return all;
+}
+
 peers::Case product(int64_t m, int64_t k, int64_t n, bool transposed) {
   return {1, [=] {
             const Tensor x = values({m, k});
@@ -201,6 +224,7 @@ peers::Cases cases() {
 int main() {
   peers::Cases all = cases();
   all.merge(further());
+  all.merge(operators());
   all.merge(convolutions(torch::kFloat32, ""));
   all.merge(convolutions(torch::kBFloat16, "_bf16"));
   return peers::answer(all, at::set_num_threads);
