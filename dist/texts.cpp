@@ -6,7 +6,7 @@
 namespace hero::dist {
 namespace {
 
-Array bytes_of(const std::string& text) {
+Array bytes_of_text(const std::string& text) {
   const Array bytes = Array::empty({static_cast<int64_t>(text.size())}, kUInt8);
   if (!text.empty()) std::memcpy(bytes.data<uint8_t>(), text.data(), text.size());
   return bytes;
@@ -27,7 +27,7 @@ std::vector<std::string> gather_texts(const Communicator& world, const std::stri
   int64_t total = 0;
   for (const int64_t count : counts) total += count;
   const Array all = Array::empty({total}, kUInt8);
-  world.all_gather(all, bytes_of(text), {.unit = "texts", .counts = counts});
+  world.all_gather(all, bytes_of_text(text), {.unit = "texts", .counts = counts});
   std::vector<std::string> texts;
   int64_t at = 0;
   for (const int64_t count : counts) {
@@ -44,7 +44,7 @@ std::string broadcast_text(const Communicator& world, const std::string& text, i
   const Array size = Array::full({1}, static_cast<double>(text.size()), kInt64);
   world.broadcast(size, root, named);
   const int64_t count = size.to_vector<int64_t>()[0];
-  const Array bytes = world.rank() == root ? bytes_of(text) : Array::zeros({count}, kUInt8);
+  const Array bytes = world.rank() == root ? bytes_of_text(text) : Array::zeros({count}, kUInt8);
   world.broadcast(bytes, root, named);
   return text_of(bytes);
 }

@@ -9,14 +9,16 @@
 
 namespace hero::nn {
 
+using hero::detail::Hook;
+
 struct Module::Hooks {
   Module* module = nullptr;  // whose hooks they are, also after it was moved
-  std::vector<detail::Hook<ForwardPreHook>> forward_pre;
-  std::vector<detail::Hook<ForwardHook>> forward;
-  std::vector<detail::Hook<ForwardHook>> on_error;  // those of `forward` that are always called
-  std::vector<detail::Hook<BackwardPreHook>> backward_pre;
-  std::vector<detail::Hook<BackwardHook>> backward;
-  std::vector<detail::Hook<ForwardWrapper>> wrapper;  // one, and those that were removed
+  std::vector<Hook<ForwardPreHook>> forward_pre;
+  std::vector<Hook<ForwardHook>> forward;
+  std::vector<Hook<ForwardHook>> on_error;  // those of `forward` that are always called
+  std::vector<Hook<BackwardPreHook>> backward_pre;
+  std::vector<Hook<BackwardHook>> backward;
+  std::vector<Hook<ForwardWrapper>> wrapper;  // one, and those that were removed
   // Of each hook whether it is still there, those for values and those for parameters.
   std::vector<std::shared_ptr<std::atomic<bool>>> for_values, for_parameters;
   std::vector<std::shared_ptr<std::atomic<bool>>>& kind(bool parameters) {
@@ -55,7 +57,7 @@ Module& Module::operator=(Module&& other) noexcept {
 namespace {
 
 template <class F>
-HookHandle append(std::vector<detail::Hook<F>>& list, F hook,
+HookHandle append(std::vector<Hook<F>>& list, F hook,
                   std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
   list.push_back({std::move(hook), std::make_shared<std::atomic<bool>>(true)});
   kind.push_back(list.back().alive);
@@ -67,7 +69,7 @@ bool any_alive(const std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
 }
 
 template <class F>
-bool any_alive(const std::vector<detail::Hook<F>>& list) {
+bool any_alive(const std::vector<Hook<F>>& list) {
   for (const auto& hook : list) {
     if (*hook.alive) return true;
   }
@@ -75,7 +77,7 @@ bool any_alive(const std::vector<detail::Hook<F>>& list) {
 }
 
 template <class F>
-bool any_of_kind(const std::vector<detail::Hook<F>>& list,
+bool any_of_kind(const std::vector<Hook<F>>& list,
                  const std::vector<std::shared_ptr<std::atomic<bool>>>& kind) {
   return std::any_of(list.begin(), list.end(), [&](const auto& hook) {
     return *hook.alive && std::count(kind.begin(), kind.end(), hook.alive) > 0;
@@ -93,8 +95,8 @@ void replace_values(Tensors& values, Tensors&& returned, const Module& module, c
 // What the two ends of a module's backward share.
 struct BackwardPass {
   std::weak_ptr<Module*> hooked;  // the module, as long as it is there
-  std::vector<detail::Hook<BackwardPreHook>> pre;
-  std::vector<detail::Hook<BackwardHook>> hooks;
+  std::vector<Hook<BackwardPreHook>> pre;
+  std::vector<Hook<BackwardHook>> hooks;
   Tensors grad_outputs;
   bool for_values = false;  // a hook looks at gradients
 
@@ -325,8 +327,7 @@ Tensors Module::run_around(const Tensors& inputs, const Forward& body, bool fuse
   if (pass && inputs_want_grad) put_end(in, InputEnd(pass), pass->for_values);
   Tensors out;
   try {
-    out =
-        wrapped && !fused ? detail::Hook<ForwardWrapper>(*wrapper).call(*this, in, body) : body(in);
+    out = wrapped && !fused ? Hook<ForwardWrapper>(*wrapper).call(*this, in, body) : body(in);
   } catch (...) {
     for (const auto& hook : std::vector(hooks_->on_error)) {
       if (*hook.alive) hook.call(*this, in, {});

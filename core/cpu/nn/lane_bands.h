@@ -64,6 +64,17 @@ void add_window_outputs(const WindowAt* at, const WindowAt* end, const float* x,
 // factor first[l].
 using LaneIndex [[gnu::vector_size(sizeof(micro::Vector<float>))]] = int32_t;
 
+// Lane index[l] of the vector in lane l. Clang shuffles by constants alone.
+inline micro::Vector<float> shuffled(micro::Vector<float> vector, LaneIndex index) {
+#ifdef __clang__
+  micro::Vector<float> result = vector;
+  for (int64_t l = 0; l < kChannelLanes; ++l) result[l] = vector[index[l]];
+  return result;
+#else
+  return __builtin_shuffle(vector, index);
+#endif
+}
+
 // sums[(t * all + o) * lanes] += x[at + taps[t]] y[at][first + o] for some taps and outputs of the
 // groups, which have `all` each.
 template <int taps, int outputs>
@@ -80,7 +91,7 @@ void add_joined_outputs(const WindowAt* at, const WindowAt* end, const float* x,
     const float* const from = x + at->x;
     micro::Vector<float> factor[outputs];
 #pragma GCC unroll 4
-    for (int o = 0; o < outputs; ++o) factor[o] = __builtin_shuffle(factors, first + o);
+    for (int o = 0; o < outputs; ++o) factor[o] = shuffled(factors, first + o);
 #pragma GCC unroll 4
     for (int t = 0; t < taps; ++t) {
       const micro::Vector<float> channels = micro::load(from + tap[t]);
