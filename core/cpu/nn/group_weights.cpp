@@ -51,7 +51,7 @@ void depthwise_weights(const Convolution& of, const T* y, T* w) {
       };
       const auto add = [&](int64_t first, int64_t last) {
         const FlushSubnormals flush(is_half);
-        plan.add(first, last, band.x(), band.y(), chain.data());
+        plan.add_depthwise(first, last, band.x(), band.y(), chain.data());
       };
       each_chain(of, plan, fill, add,
                  [&](bool is_first) { end_chain(size, is_first, chain.data(), part); });
@@ -136,10 +136,10 @@ class GroupGradient {
       const int64_t count = outputs > kChannelLanes ? fill_y(p, image, row, o) : outputs;
       const FlushSubnormals flush(kIsHalf);
       if (p.groups > 1) {
-        plan_.add(first, last, band_.x(), band_.y(), p.channels / p.groups, p.outputs,
-                  chain_.data());
+        plan_.add_groups(first, last, band_.x(), band_.y(), p.channels / p.groups, p.outputs,
+                         chain_.data());
       } else {
-        plan_.add(first, last, band_.x(), band_.y(), count, p.outputs, o, chain_.data());
+        plan_.add_group(first, last, band_.x(), band_.y(), count, p.outputs, o, chain_.data());
       }
     }
   }

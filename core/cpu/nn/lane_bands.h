@@ -141,8 +141,10 @@ class LanePlan {
   int64_t steps() const { return steps_; }
   int64_t block() const { return block_; }
 
-  // Steps [begin, end), of one band: the lines of the input lie at x, the places at y.
-  void add(int64_t begin, int64_t end, const float* x, const float* y, float* sums) const {
+  // Steps [begin, end), of one band: the lines of the input lie at x, the places at y, one output
+  // for each channel.
+  void add_depthwise(int64_t begin, int64_t end, const float* x, const float* y,
+                     float* sums) const {
     static constexpr auto kernels =
         add_window_places_of(std::make_integer_sequence<int, kMostTaps>{});
     const int64_t count = of_.taps(), parts = ceil_div(count, kMostTaps);
@@ -156,27 +158,28 @@ class LanePlan {
 
   // The same for `count` outputs of a group from the `first_output`-th of `outputs` on, whose
   // places begin at y, each with a tap's sums of all channels: sums [taps, outputs, lanes].
-  void add(int64_t begin, int64_t end, const float* x, const float* y, int64_t count,
-           int64_t outputs, int64_t first_output, float* sums) const {
-    sums += first_output * kChannelLanes;
-    for (size_t tap = 0; tap < taps_.size(); ++tap, sums += outputs * kChannelLanes) {
+  void add_group(int64_t begin, int64_t end, const float* x, const float* y, int64_t count,
+                 int64_t outputs, int64_t first_output, float* sums) const {
+    constexpr int kLanes = kChannelLanes;
+    sums += first_output * kLanes;
+    for (size_t tap = 0; tap < taps_.size(); ++tap, sums += outputs * kLanes) {
       for (int64_t o = 0; o < count;) {
-        const auto run = [&]<int some>(std::integral_constant<int, some>) {
-          if (count - o < some) return false;
-          add_window_outputs<some>(windows_.data() + begin, windows_.data() + end, x + taps_[tap],
-                                   y + o, sums + o * kChannelLanes);
-          o += some;
-          return true;
-        };
-        (void)(run(std::integral_constant<int, kChannelLanes>{}) ||
-               run(std::integral_constant<int, 4>{}) || run(std::integral_constant<int, 1>{}));
+        const int64_t left = count - o, some = left >= kLanes ? kLanes : left >= 4 ? 4 : 1;
+        const auto kernel = some == kLanes ? add_window_outputs<kLanes>
+                            : some == 4    ? add_window_outputs<4>
+                                           : add_window_outputs<1>;
+        kernel(windows_.data() + begin, windows_.data() + end, x + taps_[tap], y + o,
+               sums + o * kLanes);
+        o += some;
       }
     }
   }
 
   // The same for groups beside each other, of so many channels and outputs.
-  void add(int64_t begin, int64_t end, const float* x, const float* y, int64_t channels,
-           int64_t outputs, float* sums) const {
+  void add_groups(int64_t begin, int64_t end, const float* x, const float* y, int64_t channels,
+                  int64_t outputs, float* sums) const {
+    static constexpr auto kernels = std::array{add_joined_outputs<1, 1>, add_joined_outputs<1, 4>,
+                                               add_joined_outputs<3, 1>, add_joined_outputs<3, 4>};
     LaneIndex first;
     for (int64_t lane = 0; lane < kChannelLanes; ++lane) {
       first[lane] = static_cast<int32_t>(lane / channels * outputs);
@@ -184,17 +187,10 @@ class LanePlan {
     const auto count = static_cast<int64_t>(taps_.size());
     for (int64_t t = 0; t < count; t += count - t >= 3 ? 3 : 1) {
       for (int64_t o = 0; o < outputs; o += outputs - o >= 4 ? 4 : 1) {
-        const auto run = [&](auto kernel) {
-          kernel(windows_.data() + begin, windows_.data() + end, x, y, taps_.data() + t,
-                 first + static_cast<int32_t>(o), outputs,
-                 sums + (t * outputs + o) * kChannelLanes);
-        };
-        const bool three = count - t >= 3, four = outputs - o >= 4;
-        if (three) {
-          four ? run(add_joined_outputs<3, 4>) : run(add_joined_outputs<3, 1>);
-        } else {
-          four ? run(add_joined_outputs<1, 4>) : run(add_joined_outputs<1, 1>);
-        }
+        const size_t which = (count - t >= 3 ? 2 : 0) + (outputs - o >= 4 ? 1 : 0);
+        kernels[which](windows_.data() + begin, windows_.data() + end, x, y, taps_.data() + t,
+                       first + static_cast<int32_t>(o), outputs,
+                       sums + (t * outputs + o) * kChannelLanes);
       }
     }
   }
