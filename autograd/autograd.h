@@ -1,9 +1,11 @@
 #pragma once
 // The front header of autograd: tensors, operations, gradients.
+#include <hero/autograd/aliases.h>
 #include <hero/autograd/anomaly.h>
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/creation.h>
+#include <hero/autograd/functional.h>
 #include <hero/autograd/grad_mode.h>
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/image_ops.h>

@@ -97,6 +97,16 @@ Tensor bernoulli(const Tensor& p);
 /// position is drawn twice: those with the largest p / E are drawn, where E is exponentially
 /// distributed. Efraimidis and Spirakis, Information Processing Letters 97, 2006.
 Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement = false);
+/// Options of gumbel_softmax().
+struct GumbelSoftmaxOptions {
+  double tau = 1.0;   ///< the temperature: the nearer to 0, the nearer to one-hot
+  bool hard = false;  ///< true: the result is one-hot, with the gradient of the soft one
+  int64_t dim = -1;   ///< the dimension along which the result sums to 1
+};
+/// Draws from categorical distributions, softened so that they have a gradient: the softmax of
+/// (logits + G) / tau, where G is drawn from the standard Gumbel distribution. Jang et al., arXiv
+/// 1611.01144.
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options = {});
 /// Random numbers from normal distributions with these means and standard deviations, which are not
 /// negative; tensors broadcast, and get no gradient.
 Tensor normal(const Tensor& mean, const Tensor& std);

@@ -123,4 +123,9 @@ Tensor bincount(const Tensor& x, const Tensor& weights = {}, int64_t minlength =
 Tensor histc(const Tensor& x, int64_t bins = 100, double low = 0.0, double high = 0.0);
 /// \}
 
+/// The positions along each dimension of `shape` of elements whose indices in it, when it is flat,
+/// are x: a tensor of the shape of x for each dimension. Indices outside of it are not refused, and
+/// wrap around, as in PyTorch.
+std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape);
+
 }  // namespace hero

@@ -119,6 +119,12 @@ Tensor cholesky(const Tensor& a, Triangle triangle);
 Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle = Triangle::lower);
 /// The inverse of a matrix, given the factor that cholesky() returns.
 Tensor cholesky_inverse(const Tensor& factor, Triangle triangle = Triangle::lower);
+/// The inverse with respect to tensordot over `ind` dimensions: the product of the first `ind`
+/// sizes of a is that of the others, and the result has the others first.
+Tensor tensorinv(const Tensor& a, int64_t ind = 2);
+/// The solution x of tensordot(a, x, x.ndim()) = b, where the shape of a is that of b and then that
+/// of x. `dims` of a, if given, are moved to its end first.
+Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims = {});
 /// \}
 
 /// \name Numbers that describe a matrix
@@ -127,6 +133,8 @@ Tensor cholesky_inverse(const Tensor& factor, Triangle triangle = Triangle::lowe
 Tensor logdet(const Tensor& a);
 /// The number of singular values above rtol times the largest one, int64; rtol is as in pinv().
 Tensor matrix_rank(const Tensor& a, std::optional<double> rtol = {});
+/// The p-norm of all elements, or of vectors along dims: norm().
+Tensor vector_norm(const Tensor& x, double p = 2.0, const Dims& dims = {}, bool keepdim = false);
 /// Which norm matrix_norm() computes.
 enum class MatrixNorm { fro, nuc, inf, one, two };
 /// A norm of the matrices in the last two dimensions: fro is the root of the sum of squares, nuc

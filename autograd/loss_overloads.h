@@ -2,6 +2,8 @@
 // Every loss of nn_ops.h, which includes this file, takes its reduction by position, as
 // mse_loss(x, y, Reduction::sum), and by name, as mse_loss(x, y, {.reduction = Reduction::sum}).
 // Reductions by position are templates where there are options, so that {} stays the options.
+#include <functional>
+
 #include <hero/autograd/nn_ops.h>
 
 namespace hero {
@@ -111,6 +113,18 @@ struct KlDivOptions {
 inline Tensor kl_div(const Tensor& x, const Tensor& y, const KlDivOptions& options) {
   return kl_div(x, y, options.reduction, options.log_target);
 }
+/// Options of triplet_margin_with_distance_loss().
+struct TripletMarginWithDistanceOptions {
+  /// The distance of each pair of rows [N, D], as [N]; pairwise_distance() when empty.
+  std::function<Tensor(const Tensor& a, const Tensor& b)> distance_function = {};
+  double margin = 1.0;  ///< by how much the negative should be farther away
+  bool swap = false;  ///< true: take the smaller of the negative's distances to anchor and positive
+  Reduction reduction = Reduction::mean;  ///< none, mean or sum
+};
+/// max(0, d(anchor, positive) - d(anchor, negative) + margin) for a distance d of one's own.
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive,
+                                         const Tensor& negative,
+                                         const TripletMarginWithDistanceOptions& options = {});
 /// bce_with_logits is the short name of binary_cross_entropy_with_logits.
 inline Tensor bce_with_logits(const Tensor& x, const Tensor& y,
                               const BceWithLogitsOptions& options) {

@@ -34,6 +34,16 @@ Tensor sinc(const Tensor& x);
 Tensor xlogy(const Tensor& x, const Tensor& y);
 Tensor xlogy(const Tensor& x, Scalar y);
 Tensor xlogy(Scalar x, const Tensor& y);
+/// x log(1 + y), and 0 if x is 0 and y is not NaN.
+Tensor xlog1py(const Tensor& x, const Tensor& y);
+/// -x log(x), and 0 at 0; -inf below it.
+Tensor entr(const Tensor& x);
+/// The probability of numbers below x in the standard normal distribution.
+Tensor ndtr(const Tensor& x);
+/// log2(2^a + 2^b) without overflow.
+Tensor logaddexp2(const Tensor& a, const Tensor& b);
+/// x * 2^exponent.
+Tensor ldexp(const Tensor& x, const Tensor& exponent);
 /// sqrt(a^2 + b^2) without overflow; if both are 0, the gradient is NaN.
 Tensor hypot(const Tensor& a, const Tensor& b);
 /// The magnitude of a with the sign of b, also if b is a zero; if a is 0, its gradient is 0.

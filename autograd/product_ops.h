@@ -36,6 +36,8 @@ Tensor mv(const Tensor& a, const Tensor& v);
 Tensor inner(const Tensor& a, const Tensor& b);
 /// Another name of dot(), as there are no complex numbers.
 Tensor vdot(const Tensor& a, const Tensor& b);
+/// Sums of products along dim of a and b, which broadcast.
+Tensor vecdot(const Tensor& a, const Tensor& b, int64_t dim = -1);
 /// Sums of products over dims_a of a and dims_b of b, which have the same sizes in this order; a
 /// size of 1 repeats. The result has the other dimensions of a, then those of b. Both have one
 /// floating dtype, as for matmul(). An Error names sizes that differ and lists of other lengths.
@@ -58,6 +60,11 @@ Tensor multi_dot(const std::vector<Tensor>& matrices);
 /// 0 has the gradient 0. If p = 2 and there are more than 25 rows, it is computed by a matrix
 /// product, as in PyTorch.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2.0);
+/// The distances of all pairs of rows of x [N, D], which are the elements above the diagonal of
+/// cdist(x, x, p), row by row, as [N (N - 1) / 2]; computed from differences for every p.
+Tensor pdist(const Tensor& x, double p = 2.0);
+/// x, whose parts along `dim` are scaled to a p-norm of maxnorm where theirs is larger.
+Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm);
 /// The n-th power of a [.., N, N]; if n is negative, the power of the inverse.
 Tensor matrix_power(const Tensor& a, int64_t n);
 /// The matrix exponential, the sum of a^k / k!, of a [.., N, N]: 16 terms for the matrix scaled to

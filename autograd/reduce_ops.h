@@ -87,6 +87,27 @@ ValuesIndices cummin(const Tensor& x, int64_t dim);
 Tensor logcumsumexp(const Tensor& x, int64_t dim);
 /// Differences of neighbours, taken n times.
 Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1);
+/// The integral along dim of lines through the points y, which lie dx apart.
+Tensor trapezoid(const Tensor& y, double dx = 1.0, int64_t dim = -1);
+/// The same of points at x, which is of y's shape, or one line for all.
+Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1);
+/// The integral from the first point to each of the others.
+Tensor cumulative_trapezoid(const Tensor& y, double dx = 1.0, int64_t dim = -1);
+Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1);
+/// \}
+
+/// \name Relations of variables
+/// \{
+/// Options of cov().
+struct CovOptions {
+  double correction = 1.0;  ///< what is subtracted from the number of observations
+  Tensor fweights = {};  ///< how often each observation counts, integers [N]; once when undefined
+  Tensor aweights = {};  ///< the weight of each observation [N]; equal ones when undefined
+};
+/// The covariances [V, V] of variables, which are the rows of x [V, N]; [] of one variable [N].
+Tensor cov(const Tensor& x, const CovOptions& options = {});
+/// The correlations of Pearson [V, V] of the rows of x [V, N], within [-1, 1].
+Tensor corrcoef(const Tensor& x);
 /// \}
 
 }  // namespace hero

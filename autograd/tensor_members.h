@@ -14,6 +14,7 @@ class Tensor;
 enum class Rounding;
 enum class ScatterReduce;
 struct AddProduct;
+struct LikeOptions;
 struct MinMax;
 struct QuantileOptions;
 struct UniqueOptions;
@@ -98,8 +99,28 @@ class TensorMembers {
   Tensor masked_fill(const Tensor& mask, const Tensor& value) const;
   /// \}
 
+  /// \name New tensors in this one's dtype and on its device, unless others are given
+  /// \{
+  Tensor new_empty(const Shape& shape) const;
+  Tensor new_empty(const Shape& shape, const LikeOptions& options) const;
+  Tensor new_zeros(const Shape& shape) const;
+  Tensor new_zeros(const Shape& shape, const LikeOptions& options) const;
+  Tensor new_ones(const Shape& shape) const;
+  Tensor new_ones(const Shape& shape, const LikeOptions& options) const;
+  Tensor new_full(const Shape& shape, Scalar value) const;
+  Tensor new_full(const Shape& shape, Scalar value, const LikeOptions& options) const;
+  /// The values in the other tensor's dtype.
+  Tensor type_as(const Tensor& other) const;
+  /// Bytes of one element.
+  int64_t element_size() const;
+  /// True of float64, float32, float16 and bfloat16.
+  bool is_floating_point() const;
+  /// \}
+
   /// \name Shape: functions of <hero/autograd/shape_ops.h> as members
   /// \{
+  /// The matrices in the last two dimensions transposed; an Error if there are fewer.
+  Tensor mT() const;
   Tensor movedim(const DimList& source, const DimList& destination) const;
   Tensor moveaxis(const DimList& source, const DimList& destination) const;
   Tensor swapaxes(int64_t axis0, int64_t axis1) const;

@@ -304,6 +304,21 @@ class TripletMarginLoss : public Loss3 {
  private:
   TripletMarginOptions options_;
 };
+/// The same with a distance of one's own; see triplet_margin_with_distance_loss().
+class TripletMarginWithDistanceLoss : public Loss3 {
+ public:
+  using Options = TripletMarginWithDistanceOptions;
+  /// Makes the loss.
+  explicit TripletMarginWithDistanceLoss(const TripletMarginWithDistanceOptions& options = {})
+      : options_(options) {}
+  using Loss3::forward;
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) override {
+    return triplet_margin_with_distance_loss(anchor, positive, negative, options_);
+  }
+
+ private:
+  TripletMarginWithDistanceOptions options_;
+};
 /// \}
 
 /// \name Distances

@@ -2,6 +2,7 @@
 // that a program draws the same numbers whether or not some of its tensors are only planned.
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
+#include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_place.h>
 #include <hero/autograd/ops/named.h>
@@ -246,6 +247,25 @@ Tensor randint_like(const Tensor& x, int64_t low, int64_t high, const LikeOption
   return randint(low, high, x.shape(), detail::options_like(x, options));
 } catch (const Error& error) {
   detail::name_op(error, "randint_like", {{"x", x}});
+}
+
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options) try {
+  detail::check_defined("gumbel_softmax", {{"logits", logits}});
+  check(is_floating(logits.dtype()), "gumbel_softmax: logits are ", logits.dtype(),
+        "; convert to a floating dtype first");
+  check(options.tau > 0.0, "gumbel_softmax: tau must be positive: ", options.tau);
+  Tensor drawn = empty_like(logits.detach());
+  {
+    const NoGrad no_grad;
+    drawn = -log(drawn.exponential_());
+  }
+  const Tensor soft = softmax((logits + drawn) / options.tau, options.dim);
+  if (!options.hard) return soft;
+  const Tensor at = argmax(soft, options.dim, true);
+  const Tensor one = scatter(zeros_like(soft.detach()), options.dim, at, 1.0);
+  return one - soft.detach() + soft;
+} catch (const Error& error) {
+  detail::name_op(error, "gumbel_softmax", {{"logits", logits}});
 }
 
 }  // namespace hero

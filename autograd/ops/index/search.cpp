@@ -226,4 +226,19 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) try {
   detail::name_op(error, "histc", {{"x", x}});
 }
 
+std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape) try {
+  detail::check_defined("unravel_index", {{"x", x}});
+  check(!is_floating(x.dtype()) && x.dtype() != kBool, "unravel_index: indices are ", x.dtype(),
+        "; they must be integers");
+  std::vector<Tensor> places(static_cast<size_t>(shape.size()));
+  Tensor left = x;
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    places[static_cast<size_t>(i)] = remainder(left, shape[i]);
+    left = floor_divide(left, shape[i]);
+  }
+  return places;
+} catch (const Error& error) {
+  detail::name_op(error, "unravel_index", {{"x", x}});
+}
+
 }  // namespace hero

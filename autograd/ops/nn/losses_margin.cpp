@@ -164,6 +164,24 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   return detail::reduce_loss(loss, options.reduction);
 }
 
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive,
+                                         const Tensor& negative,
+                                         const TripletMarginWithDistanceOptions& options) {
+  constexpr auto kName = "triplet_margin_with_distance_loss";
+  detail::check_defined(kName,
+                        {{"anchor", anchor}, {"positive", positive}, {"negative", negative}});
+  detail::check_pair(kName, anchor, positive);
+  detail::check_pair(kName, anchor, negative);
+  check(options.margin > 0.0, kName, ": margin must be positive: ", options.margin);
+  const auto distance = [&](const Tensor& a, const Tensor& b) {
+    return options.distance_function ? options.distance_function(a, b) : pairwise_distance(a, b);
+  };
+  const Tensor near = distance(anchor, positive);
+  Tensor far = distance(anchor, negative);
+  if (options.swap) far = minimum(far, distance(positive, negative));
+  return detail::reduce_loss(above_zero(near - far + options.margin), options.reduction);
+}
+
 Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
                          const MultiMarginOptions& options) try {
   detail::check_defined("multi_margin_loss", {{"x", x}, {"target", target}});

@@ -87,6 +87,40 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) try {
   detail::name_op(error, "cdist", {{"a", a}, {"b", b}});
 }
 
+Tensor pdist(const Tensor& x, double p) try {
+  detail::check_defined("pdist", {{"x", x}});
+  check(x.ndim() == 2, "pdist: x must be rows [N, D]: got shape ", x.shape());
+  check(is_floating(x.dtype()), "pdist: rows are ", x.dtype(), "; they must be floating");
+  check(p >= 0.0, "pdist: p is negative: ", p);
+  if (detail::any_half(x)) {
+    return detail::in_float32("pdist", {x}, [p](const auto& in) { return pdist(in[0], p); });
+  }
+  const Tensor pairs = triu_indices(x.size(0), x.size(0), 1, x.device());
+  return norm(index_select(x, 0, pairs[0]) - index_select(x, 0, pairs[1]), p, Dims{-1});
+} catch (const Error& error) {
+  detail::name_op(error, "pdist", {{"x", x}});
+}
+
+Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm) try {
+  detail::check_defined("renorm", {{"x", x}});
+  check(x.ndim() >= 2, "renorm: x needs at least 2 dimensions: got shape ", x.shape());
+  check(p > 0.0, "renorm: p must be positive: ", p);
+  check(maxnorm >= 0.0, "renorm: maxnorm is negative: ", maxnorm);
+  if (detail::any_half(x)) {
+    return detail::in_float32("renorm", {x},
+                              [=](const auto& in) { return renorm(in[0], p, dim, maxnorm); });
+  }
+  const int axis = normalize_dim("renorm", dim, x.ndim());
+  Dims others;
+  for (int i = 0; i < x.ndim(); ++i) {
+    if (i != axis) others.push_back(i);
+  }
+  const Tensor length = norm(x, p, others, true);
+  return x * where(length > maxnorm, maxnorm / (length + 1e-7), 1.0);
+} catch (const Error& error) {
+  detail::name_op(error, "renorm", {{"x", x}});
+}
+
 Tensor matrix_power(const Tensor& a, int64_t n) try {
   detail::check_defined("matrix_power", {{"a", a}});
   check_squares("matrix_power", a);

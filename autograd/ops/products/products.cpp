@@ -153,6 +153,17 @@ Tensor vdot(const Tensor& a, const Tensor& b) try { return dot(a, b); } catch (c
   detail::name_op(error, "vdot", {{"a", a}, {"b", b}});
 }
 
+Tensor vecdot(const Tensor& a, const Tensor& b, int64_t dim) try {
+  detail::check_defined("vecdot", {{"a", a}, {"b", b}});
+  if (detail::any_half(a, b)) {
+    return detail::in_float32("vecdot", {a, b},
+                              [=](const auto& in) { return vecdot(in[0], in[1], dim); });
+  }
+  return sum(a * b, {dim});
+} catch (const Error& error) {
+  detail::name_op(error, "vecdot", {{"a", a}, {"b", b}});
+}
+
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b) try {
   detail::check_defined("tensordot", {{"a", a}, {"b", b}});
   check(dims_a.size() == dims_b.size(), "tensordot: dims ", dims_a, " and ", dims_b,

@@ -65,6 +65,7 @@ void add_further(Table& table);
 void add_orders(Table& table);
 void add_images(Table& table);
 void add_options(Table& table);
+void add_composed(Table& table);
 /// \}
 
 /// How the inputs of a case are laid out.

@@ -215,6 +215,7 @@ Suite::Suite(const std::string& folder) : data_(std::make_unique<Data>()) {
   add_orders(data_->table);
   add_images(data_->table);
   add_options(data_->table);
+  add_composed(data_->table);
 }
 
 Suite::~Suite() = default;

@@ -1,5 +1,6 @@
-// Every operator against reference values, gradients and second derivatives: golden/ops,
-// golden/ops_more and golden/ops_further, or with HERO_GOLDEN_OPS=folder the cases of that folder.
+// Every operator against reference values, gradients and second derivatives: golden/ops and its
+// neighbours ops_more, ops_further and ops_composed, or with HERO_GOLDEN_OPS=folder the cases of
+// that folder.
 #include <cstdlib>
 
 #include "autograd/tables/golden.h"
@@ -18,6 +19,7 @@ std::vector<std::unique_ptr<Suite>> load() {
     suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops"));
     suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_more"));
     suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_further"));
+    suites.push_back(std::make_unique<Suite>(HERO_GOLDEN_DIR "/ops_composed"));
   }
   return suites;
 }

@@ -156,6 +156,7 @@ TEST_CASE("more operators match their references on the GPU") {
 TEST_CASE("operators beyond ops.h match their references on the GPU") {
   HERO_NEEDS_GPU();
   check_operators("/ops_further");
+  check_operators("/ops_composed");
 }
 
 TEST_CASE("layers give PyTorch's outputs, gradients and state on the GPU") {

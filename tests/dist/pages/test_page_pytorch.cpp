@@ -99,6 +99,8 @@ TEST_CASE("the page for PyTorch's users: tensors") {
   }
   CHECK(a.sum().item() == 3.0);
   CHECK(a.to_vector<float>() == std::vector<float>{1, 2});
+  CHECK(x.new_zeros({3}).equal(zeros({3})));
+  CHECK(x.mT().shape() == Shape{2, 4, 3});
   a.add_(1.0);
   a *= 2.0;
   CHECK(a.equal(tensor({4.0, 6.0})));
@@ -135,6 +137,12 @@ TEST_CASE("the page for PyTorch's users: autograd") {
   CHECK(allclose(x.grad(), 2.0 * cos(x)));
   const Tensor wide = tensor({1.0, 2.0}, {.dtype = kFloat64, .requires_grad = true});
   CHECK(gradcheck([](const auto& in) { return sin(in[0]); }, {wide}));
+  const auto f = [](const Tensor& in) { return (in * in).sum(); };
+  CHECK(jacobian(f, x).equal(2.0 * x.detach()));
+  CHECK(hessian(f, x).equal(2.0 * eye(2)));
+  CHECK(hvp(f, x, v).product.equal(2.0 * v));
+  CHECK(vjp(f, x).product.equal(2.0 * x.detach()));
+  CHECK(allclose(jvp(f, x, v).product, 2.0 * dot(x, v)));
   const DetectAnomaly anomaly;
 }
 
@@ -202,6 +210,7 @@ TEST_CASE("the page for PyTorch's users: functional calls, parametrizations, seq
   nn::Linear model(6, 3);
   nn::Named<Tensor> fast = model.named_parameters();
   CHECK(nn::functional_call(model, fast, x).equal(model(x)));
+  CHECK(nn::parameters_to_vector(model.parameters()).numel() == model.parameter_count());
   nn::Sequential critic{nn::spectral_norm(nn::Linear(6, 8)), nn::LeakyReLU(0.2), nn::Linear(8, 1)};
   CHECK(critic(x).shape() == Shape{4, 1});
   nn::Conv1d conv(6, 8, 3);

@@ -1,0 +1,75 @@
+#pragma once
+// Second names that PyTorch has for operations. Errors call an operation by its first name.
+#include <hero/autograd/creation.h>
+#include <hero/autograd/linalg.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/product_ops.h>
+#include <hero/autograd/shape_ops.h>
+
+namespace hero {
+
+/// \name Arithmetic: add, sub, mul, div, neg, abs, clamp
+/// \{
+inline Tensor subtract(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor subtract(const Tensor& a, Scalar b) { return sub(a, b); }
+inline Tensor subtract(const Tensor& a, const Tensor& b, Scalar alpha) { return sub(a, b, alpha); }
+inline Tensor multiply(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor multiply(const Tensor& a, Scalar b) { return mul(a, b); }
+inline Tensor divide(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor divide(const Tensor& a, Scalar b) { return div(a, b); }
+inline Tensor divide(const Tensor& a, const Tensor& b, Rounding rounding) {
+  return div(a, b, rounding);
+}
+inline Tensor divide(const Tensor& a, Scalar b, Rounding rounding) { return div(a, b, rounding); }
+inline Tensor true_divide(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor true_divide(const Tensor& a, Scalar b) { return div(a, b); }
+inline Tensor negative(const Tensor& x) { return neg(x); }
+inline Tensor absolute(const Tensor& x) { return abs(x); }
+inline Tensor clip(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+  return clamp(x, low, high);
+}
+/// \}
+
+/// \name Comparisons: lt, le, gt, ge, ne
+/// \{
+inline Tensor less(const Tensor& a, const Tensor& b) { return lt(a, b); }
+inline Tensor less(const Tensor& a, Scalar b) { return lt(a, b); }
+inline Tensor less_equal(const Tensor& a, const Tensor& b) { return le(a, b); }
+inline Tensor less_equal(const Tensor& a, Scalar b) { return le(a, b); }
+inline Tensor greater(const Tensor& a, const Tensor& b) { return gt(a, b); }
+inline Tensor greater(const Tensor& a, Scalar b) { return gt(a, b); }
+inline Tensor greater_equal(const Tensor& a, const Tensor& b) { return ge(a, b); }
+inline Tensor greater_equal(const Tensor& a, Scalar b) { return ge(a, b); }
+inline Tensor not_equal(const Tensor& a, const Tensor& b) { return ne(a, b); }
+inline Tensor not_equal(const Tensor& a, Scalar b) { return ne(a, b); }
+/// \}
+
+/// \name Functions: asin, acos, atan, asinh, acosh, atanh, atan2, sigmoid, lgamma, digamma
+/// \{
+inline Tensor arcsin(const Tensor& x) { return asin(x); }
+inline Tensor arccos(const Tensor& x) { return acos(x); }
+inline Tensor arctan(const Tensor& x) { return atan(x); }
+inline Tensor arcsinh(const Tensor& x) { return asinh(x); }
+inline Tensor arccosh(const Tensor& x) { return acosh(x); }
+inline Tensor arctanh(const Tensor& x) { return atanh(x); }
+inline Tensor arctan2(const Tensor& a, const Tensor& b) { return atan2(a, b); }
+inline Tensor expit(const Tensor& x) { return sigmoid(x); }
+inline Tensor gammaln(const Tensor& x) { return lgamma(x); }
+inline Tensor psi(const Tensor& x) { return digamma(x); }
+/// \}
+
+/// \name Shapes and products: cat, vstack, outer, multi_dot, pinv
+/// \{
+inline Tensor concatenate(const std::vector<Tensor>& tensors, int64_t dim = 0) {
+  return cat(tensors, dim);
+}
+inline Tensor concat(const std::vector<Tensor>& tensors, int64_t dim = 0) {
+  return cat(tensors, dim);
+}
+inline Tensor row_stack(const std::vector<Tensor>& tensors) { return vstack(tensors); }
+inline Tensor ger(const Tensor& a, const Tensor& b) { return outer(a, b); }
+inline Tensor chain_matmul(const std::vector<Tensor>& matrices) { return multi_dot(matrices); }
+inline Tensor pinverse(const Tensor& a) { return pinv(a); }
+/// \}
+
+}  // namespace hero

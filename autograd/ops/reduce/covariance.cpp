@@ -1,0 +1,82 @@
+// How variables vary together.
+#include <algorithm>
+
+#include <hero/autograd/creation.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/named.h>
+#include <hero/autograd/reduce_ops.h>
+
+namespace hero {
+
+namespace {
+
+void check_weights(const char* name, const Tensor& weights, int64_t observations) {
+  check(weights.shape() == Shape{observations}, "cov: ", name, " ", weights.shape(), " do not fit ",
+        observations, " observations");
+}
+
+// The weight of each observation, float; undefined where all count once.
+Tensor weights_of(const CovOptions& options, DType dtype) {
+  const Tensor &f = options.fweights, &a = options.aweights;
+  if (!f.defined()) return a.defined() ? a.to(dtype) : a;
+  return a.defined() ? f.to(dtype) * a.to(dtype) : f.to(dtype);
+}
+
+}  // namespace
+
+Tensor cov(const Tensor& x, const CovOptions& options) try {
+  detail::check_defined("cov", {{"x", x}});
+  check(x.ndim() <= 2, "cov: x must be variables [V, N] or one [N]: got shape ", x.shape());
+  if (detail::any_half(x)) {
+    return detail::in_float32("cov", {x}, [=](const auto& in) { return cov(in[0], options); });
+  }
+  if (!is_floating(x.dtype())) return cov(x.to(kFloat32), options);
+  const Tensor rows = x.ndim() == 2 ? x : reshape(x, {1, x.numel()});
+  const int64_t observations = rows.size(1);
+  const Tensor &f = options.fweights, &a = options.aweights;
+  if (f.defined()) {
+    check_weights("fweights", f, observations);
+    check(!is_floating(f.dtype()) && f.dtype() != kBool, "cov: fweights are ", f.dtype(),
+          "; they count observations, and must be integers");
+  }
+  if (a.defined()) {
+    check_weights("aweights", a, observations);
+    check(is_floating(a.dtype()), "cov: aweights are ", a.dtype(), "; they must be floating");
+  }
+  const Tensor w = weights_of(options, x.dtype());
+  Tensor centred, scaled, count;
+  if (w.defined()) {
+    const Tensor total = sum(w);
+    centred = rows - unsqueeze(sum(rows * w, {1}) / total, 1);
+    scaled = centred * w;
+    count = a.defined() ? total - options.correction * sum(w * a.to(x.dtype())) / total
+                        : total - options.correction;
+  } else {
+    centred = rows - mean(rows, {1}, true);
+    scaled = centred;
+    count = full({}, static_cast<double>(observations) - options.correction,
+                 {.dtype = x.dtype(), .device = x.device()});
+  }
+  const Tensor all = matmul(scaled, centred.t()) / clamp_min(count, 0.0);
+  return x.ndim() == 2 ? all : reshape(all, {});
+} catch (const Error& error) {
+  detail::name_op(error, "cov", {{"x", x}});
+}
+
+Tensor corrcoef(const Tensor& x) try {
+  detail::check_defined("corrcoef", {{"x", x}});
+  if (detail::any_half(x)) {
+    return detail::in_float32("corrcoef", {x}, [](const auto& in) { return corrcoef(in[0]); });
+  }
+  const Tensor all = cov(x);
+  if (all.ndim() == 0) return all / all;
+  const Tensor deviation = sqrt(diagonal(all));
+  const Tensor by_rows = all / unsqueeze(deviation, 1);
+  return clamp(by_rows / unsqueeze(deviation, 0), -1.0, 1.0);
+} catch (const Error& error) {
+  detail::name_op(error, "corrcoef", {{"x", x}});
+}
+
+}  // namespace hero

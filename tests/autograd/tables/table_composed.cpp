@@ -1,0 +1,83 @@
+#include <cmath>
+
+#include "autograd/tables/op_table.h"
+#include "support/catch.h"
+
+#include <hero/autograd/linalg.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/autograd/product_ops.h>
+#include <hero/autograd/reduce_ops.h>
+
+namespace hero::test {
+
+namespace {
+
+const char* const kTied = "the sizes are tied together";
+const Domain kPositive{0.5, 2.0};
+
+template <class F>
+OpRow one(const char* name, F f, double (*scalar)(double), Domain domain) {
+  OpRow row{name, {{{2, 3}, domain}}, [f](const Tensors& x) { return f(x[0]); }};
+  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0]); };
+  return row;
+}
+
+template <class F>
+OpRow two(const char* name, F f, double (*scalar)(double, double), Domain domain) {
+  OpRow row{
+      name, {{{2, 3}, domain}, {{2, 1}, domain}}, [f](const Tensors& x) { return f(x[0], x[1]); }};
+  row.scalar = [scalar](const std::vector<double>& x) { return scalar(x[0], x[1]); };
+  return row;
+}
+
+// Rows that are alike have distances of 0, and make singular matrices.
+OpRow apart(OpRow row) {
+  row.skip = {{Layout::empty, kTied}, {Layout::single, kTied}, {Layout::broadcast, "rows alike"}};
+  return row;
+}
+
+OpRow tied(OpRow row) {
+  row.skip = {{Layout::empty, kTied}, {Layout::single, kTied}};
+  return row;
+}
+
+Rows composed_rows() {
+  return {
+      one(
+          "entr", entr, [](double x) { return -x * std::log(x); }, kPositive),
+      one("ndtr", ndtr, [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2.0; }, {}),
+      two(
+          "xlog1py", static_cast<Tensor (*)(const Tensor&, const Tensor&)>(xlog1py),
+          [](double x, double y) { return x * std::log1p(y); }, kPositive),
+      two(
+          "logaddexp2", logaddexp2,
+          [](double a, double b) { return std::log2(std::exp2(a) + std::exp2(b)); }, kPositive),
+      two(
+          "ldexp", ldexp, [](double x, double n) { return x * std::exp2(n); }, kPositive),
+      tied({"trapezoid", {{{2, 4}}}, [](const Tensors& x) { return trapezoid(x[0], 0.3, 1); }}),
+      tied({"trapezoid",
+            {{{2, 4}}, {{4}}},
+            [](const Tensors& x) { return trapezoid(x[0], x[1], -1); }}),
+      tied({"cumulative_trapezoid",
+            {{{4, 2}}},
+            [](const Tensors& x) { return cumulative_trapezoid(x[0], 0.3, 0); }}),
+      tied({"cumulative_trapezoid",
+            {{{2, 4}}, {{2, 4}}},
+            [](const Tensors& x) { return cumulative_trapezoid(x[0], x[1]); }}),
+      tied({"cov", {{{3, 5}}}, [](const Tensors& x) { return cov(x[0]); }}),
+      tied({"corrcoef", {{{3, 5}}}, corrcoef}),
+      tied({"vecdot", {{{2, 3}}, {{3}}}, [](const Tensors& x) { return vecdot(x[0], x[1]); }}),
+      apart({"pdist", {{{4, 3}}}, [](const Tensors& x) { return pdist(x[0], 3.0); }}),
+      tied({"renorm", {{{2, 3}}}, [](const Tensors& x) { return renorm(x[0], 2.0, 0, 0.5); }}),
+      apart({"tensorinv", {{{2, 3, 6}}}, [](const Tensors& x) { return tensorinv(x[0]); }}),
+      apart({"tensorsolve",
+             {{{2, 3, 6}}, {{2, 3}}},
+             [](const Tensors& x) { return tensorsolve(x[0], x[1]); }}),
+  };
+}
+
+}  // namespace
+
+TEST_CASE("operations made of others: layouts and derivatives") { check_rows(composed_rows()); }
+
+}  // namespace hero::test

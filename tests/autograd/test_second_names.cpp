@@ -1,0 +1,96 @@
+// Second names of operations, and members that make new tensors of a tensor's kind.
+#include "support/catch.h"
+
+#include <hero/autograd/autograd.h>
+
+using Catch::Matchers::Equals;
+using namespace hero;
+
+TEST_CASE("second names do what the first ones do") {
+  const Tensor a = tensor({0.25, -0.5, 0.75}), b = tensor({0.5, -0.5, 0.25});
+  const auto same = [](const Tensor& x, const Tensor& y) {
+    return x.dtype() == y.dtype() && equal(x, y);
+  };
+  CHECK(same(subtract(a, b), a - b));
+  CHECK(same(subtract(a, 2.0), a - 2.0));
+  CHECK(same(subtract(a, b, 2.0), sub(a, b, 2.0)));
+  CHECK(same(multiply(a, b), a * b));
+  CHECK(same(multiply(a, 2.0), a * 2.0));
+  CHECK(same(divide(a, b), a / b));
+  CHECK(same(divide(a, 2.0), a / 2.0));
+  CHECK(same(divide(a, b, Rounding::floor), div(a, b, Rounding::floor)));
+  CHECK(same(true_divide(a, b), a / b));
+  CHECK(same(negative(a), -a));
+  CHECK(same(absolute(a), abs(a)));
+  CHECK(same(clip(a, 0.0, {}), clamp(a, 0.0, {})));
+  CHECK(same(less(a, b), a < b));
+  CHECK(same(less_equal(a, b), a <= b));
+  CHECK(same(greater(a, b), a > b));
+  CHECK(same(greater_equal(a, 0.25), a >= 0.25));
+  CHECK(same(not_equal(a, b), a != b));
+  CHECK(same(arcsin(a), asin(a)));
+  CHECK(same(arccos(a), acos(a)));
+  CHECK(same(arctan(a), atan(a)));
+  CHECK(same(arcsinh(a), asinh(a)));
+  CHECK(same(arccosh(a + 2.0), acosh(a + 2.0)));
+  CHECK(same(arctanh(a), atanh(a)));
+  CHECK(same(arctan2(a, b), atan2(a, b)));
+  CHECK(same(expit(a), sigmoid(a)));
+  CHECK(same(gammaln(b + 1.0), lgamma(b + 1.0)));
+  CHECK(same(psi(b + 1.0), digamma(b + 1.0)));
+  CHECK(same(concatenate({a, b}), cat({a, b})));
+  CHECK(same(concat({a, b}, 0), cat({a, b})));
+  CHECK(same(row_stack({a, b}), vstack({a, b})));
+  CHECK(same(ger(a, b), outer(a, b)));
+  const Tensor m = a.unsqueeze(1), n = b.unsqueeze(0);
+  CHECK(same(chain_matmul({m, n, m}), multi_dot({m, n, m})));
+  CHECK(same(pinverse(m), pinv(m)));
+}
+
+TEST_CASE("new tensors take dtype and device of the one they are made from") {
+  const Tensor x = ones({2}, {.dtype = kBFloat16});
+  CHECK(x.new_zeros({3}).dtype() == kBFloat16);
+  CHECK(equal(x.new_zeros({3}), zeros({3}, kBFloat16)));
+  CHECK(equal(x.new_ones({2, 2}), ones({2, 2}, kBFloat16)));
+  CHECK(equal(x.new_full({2}, 7.0), full({2}, 7.0, kBFloat16)));
+  CHECK(x.new_empty({4, 1}).shape() == Shape{4, 1});
+  CHECK(x.new_zeros({1}, {.dtype = kInt64}).dtype() == kInt64);
+  CHECK(x.new_ones({1}, {.requires_grad = true}).requires_grad());
+  CHECK(x.new_full({1}, 2, {.device = kMeta}).device() == kMeta);
+  CHECK(x.new_empty({1}, {.dtype = kFloat64}).dtype() == kFloat64);
+  CHECK(tensor({1, 2}).type_as(x).dtype() == kBFloat16);
+  CHECK(x.element_size() == 2);
+  CHECK(tensor({1, 2}).element_size() == 8);
+  CHECK(x.is_floating_point());
+  CHECK(!tensor({1, 2}).is_floating_point());
+}
+
+TEST_CASE("mT transposes the matrices in the last two dimensions") {
+  const Tensor x = arange(0, 24).reshape({2, 3, 4});
+  CHECK(equal(x.mT(), x.transpose(1, 2)));
+  CHECK_THROWS_WITH(tensor({1.0, 2.0}).mT(), Equals("mT: needs a matrix: got shape [2]"));
+}
+
+TEST_CASE("gumbel_softmax draws each class as often as its probability, with a gradient") {
+  manual_seed(3);
+  const Tensor p = tensor({0.5, 0.3, 0.2});
+  const Tensor rows = log(p).expand({20000, 3});
+  const Tensor hard = gumbel_softmax(rows, {.tau = 0.5, .hard = true});
+  CHECK(equal(amax(hard, {1}), ones({20000})));
+  CHECK(allclose(hard.sum(1), ones({20000})));
+  CHECK(allclose(hard.mean(0), p, 0.0, 0.015));
+  const Tensor logits = log(p).requires_grad_();
+  manual_seed(5);
+  const Tensor soft = gumbel_softmax(logits, {.tau = 2.0});
+  CHECK(allclose(soft.sum(), tensor(1.0)));
+  soft[0].backward();
+  const Tensor expected = soft[0] * (tensor({1.0, 0.0, 0.0}) - soft) / 2.0;
+  CHECK(allclose(logits.grad(), expected.detach(), 1e-5, 1e-7));
+  // The hard one has the gradient of the soft one.
+  manual_seed(5);
+  const Tensor again = log(p).requires_grad_();
+  gumbel_softmax(again, {.tau = 2.0, .hard = true})[0].backward();
+  CHECK(equal(again.grad(), logits.grad()));
+  CHECK_THROWS_WITH(gumbel_softmax(logits, {.tau = 0.0}),
+                    Equals("gumbel_softmax: tau must be positive: 0"));
+}
