@@ -101,13 +101,21 @@ class TensorMembers {
 
   /// \name New tensors in this one's dtype and on its device, unless others are given
   /// \{
+  /// A tensor of this shape whose values are not set.
   Tensor new_empty(const Shape& shape) const;
+  /// The same in another dtype, on another device, or recorded.
   Tensor new_empty(const Shape& shape, const LikeOptions& options) const;
+  /// A tensor of zeros.
   Tensor new_zeros(const Shape& shape) const;
+  /// The same in another dtype, on another device, or recorded.
   Tensor new_zeros(const Shape& shape, const LikeOptions& options) const;
+  /// A tensor of ones.
   Tensor new_ones(const Shape& shape) const;
+  /// The same in another dtype, on another device, or recorded.
   Tensor new_ones(const Shape& shape, const LikeOptions& options) const;
+  /// A tensor whose elements all have this value.
   Tensor new_full(const Shape& shape, Scalar value) const;
+  /// The same in another dtype, on another device, or recorded.
   Tensor new_full(const Shape& shape, Scalar value, const LikeOptions& options) const;
   /// The values in the other tensor's dtype.
   Tensor type_as(const Tensor& other) const;
