@@ -39,8 +39,9 @@ struct Product {
   int64_t b_rs, b_cs;
   T* c;
   int64_t c_rs, c_cs;
-  bool add;             // to what is in C
+  bool add;             // to what is in C, `factor` times
   int64_t b_panel = 0;  // not 0: B is packed, in panels so far apart
+  T factor = T(1);
 
   // Where a panel of B begins: j is a multiple of its width.
   const T* panel_of_b(int64_t j) const {
@@ -141,8 +142,8 @@ class ProductBlock {
     }
     for (int64_t i = 0; i < panels_; ++i) {
       const auto [first, last] = part_of(t_.m, panels_, i);
-      const micro::Target<T> to{t_.c + first * t_.c_rs + j * t_.c_cs, t_.c_rs, t_.c_cs, columns,
-                                t_.add};
+      const micro::Target<T> to{
+          t_.c + first * t_.c_rs + j * t_.c_cs, t_.c_rs, t_.c_cs, columns, t_.add, t_.factor};
       if (a_by_rows_) {
         const auto kernel = micro::kernel_for<T, Layout::unit_steps>(last - first, columns);
         kernel(t_.k, t_.a + first * t_.a_rs, t_.a_rs, b, b_step, to);
@@ -268,7 +269,7 @@ void run_tiny(const Product<T>& p) {
         sum = micro::multiply_add(a[q * p.a_cs], b[q * p.b_rs], sum);
       }
       T& c = p.c[i * p.c_rs + j * p.c_cs];
-      c = p.add ? c + sum : sum;
+      c = p.add ? micro::multiply_add(p.factor, sum, c) : sum;
     }
   }
 }
@@ -277,7 +278,8 @@ void run_tiny(const Product<T>& p) {
 // kernel stay empty.
 template <class T>
 Product<T> transposed(const Product<T>& p) {
-  return {p.n, p.m, p.k, p.b, p.b_cs, p.b_rs, p.a, p.a_cs, p.a_rs, p.c, p.c_cs, p.c_rs, p.add};
+  return {p.n,    p.m, p.k,    p.b,    p.b_cs, p.b_rs, p.a,     p.a_cs,
+          p.a_rs, p.c, p.c_cs, p.c_rs, p.add,  0,      p.factor};
 }
 
 template <class T>
@@ -313,8 +315,8 @@ void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_c
 
 template <class T>
 void gemm_add(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
-              int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs) {
-  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, true});
+              int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs, T factor) {
+  run(Product<T>{m, n, k, a, a_rs, a_cs, b, b_rs, b_cs, c, c_rs, 1, true, 0, factor});
 }
 
 template <class T>
@@ -364,9 +366,9 @@ template void gemm(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, co
 template void gemm(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
                    int64_t, int64_t, double*, int64_t);
 template void gemm_add(int64_t, int64_t, int64_t, const float*, int64_t, int64_t, const float*,
-                       int64_t, int64_t, float*, int64_t);
+                       int64_t, int64_t, float*, int64_t, float);
 template void gemm_add(int64_t, int64_t, int64_t, const double*, int64_t, int64_t, const double*,
-                       int64_t, int64_t, double*, int64_t);
+                       int64_t, int64_t, double*, int64_t, double);
 template int64_t packed_size<float>(int64_t, int64_t);
 template int64_t packed_size<double>(int64_t, int64_t);
 template void gemm_pack(int64_t, int64_t, const float*, int64_t, int64_t, float*);

@@ -17,11 +17,11 @@ template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
           int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs);
 
-/// C += A B: each block of k is added to C in order, so that the bits of the sum depend on C, A and
-/// B alone.
+/// C += factor A B: each block of k is added to C in order, so that the bits of the sum depend on
+/// C, A and B alone.
 template <class T>
 void gemm_add(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_rs, int64_t a_cs, const T* b,
-              int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs);
+              int64_t b_rs, int64_t b_cs, T* c, int64_t c_rs, T factor = T(1));
 
 /// `batch` products, operand x of the p-th at x + p * x_bs (zero repeats the same one); the batch
 /// is shared among the threads when it is large enough, else each product is. The bits are those of

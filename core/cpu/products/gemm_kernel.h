@@ -125,7 +125,7 @@ Vector<T> multiply_add(const Vector<T>& x, const Vector<T>& y, const Vector<T>& 
 #endif
 }
 
-// Where a tile of sums goes. `add` says that earlier steps of k are there already.
+// Where a tile of sums goes. `add` says that it is added to what is there, `factor` times.
 template <class T>
 struct Target {
   T* c;
@@ -133,18 +133,20 @@ struct Target {
   int64_t cs;
   int64_t columns;
   bool add;
+  T factor = T(1);
 };
 
 // The slow way out, for tiles with missing columns or a target that is not stored by rows.
 template <class T>
 [[gnu::noinline]] void scatter(const T* tile, int rows, int stride, const Target<T>& to) {
+  const Vector<T> factor = to.factor - Vector<T>{};
   if (to.cs == 1) {
     for (int i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < to.columns; j += kLanes<T>) {
         const int64_t count = std::min<int64_t>(kLanes<T>, to.columns - j);
         T* c = to.c + i * to.rs + j;
         Vector<T> sum = load(tile + i * stride + j);
-        if (to.add) sum = load_part(c, count) + sum;
+        if (to.add) sum = multiply_add<T>(factor, sum, load_part(c, count));
         store_part<T>(c, sum, count);
       }
     }
@@ -153,7 +155,8 @@ template <class T>
   for (int i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < to.columns; ++j) {
       T& c = to.c[i * to.rs + j * to.cs];
-      c = to.add ? c + tile[i * stride + j] : tile[i * stride + j];
+      const T sum = tile[i * stride + j];
+      c = to.add ? multiply_add(to.factor, sum, c) : sum;
     }
   }
 }
@@ -203,12 +206,13 @@ void kernel(int64_t k, const T* a, int64_t a_step, const T* b, Step b_step, cons
     if constexpr (std::is_same_v<Step, int64_t>) b += b_step;
   }
   if (whole) {
+    const Vector<T> factor = to.factor - Vector<T>{};
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
         T* c = to.c + i * to.rs + v * lanes;
-        store<T>(c, to.add ? load(c) + sums[i][v] : sums[i][v]);
+        store<T>(c, to.add ? multiply_add<T>(factor, sums[i][v], load(c)) : sums[i][v]);
       }
     }
   } else {
