@@ -12,8 +12,18 @@ namespace {
 
 template <class T>
 constexpr MatrixKernels<T> kMatrixKernels = {
-    cpu::gemm<T>,      cpu::gemm_batched<T>, cpu::packed_size<T>,
-    cpu::gemm_pack<T>, cpu::gemm_packed<T>,  [](const WideSVD<T>& matrix) { return matrix.run(); },
+    cpu::gemm<T>,
+    cpu::gemm_batched<T>,
+    cpu::packed_size<T>,
+    cpu::gemm_pack<T>,
+    cpu::gemm_packed<T>,
+    [](const WideSVD<T>& matrix) { return matrix.run(); },
+    [](const TriangularSystem<T>& system) { system.solve(); },
+    cpu::factor_lu<T>,
+    cpu::factor_cholesky<T>,
+    cpu::factor_qr<T>,
+    cpu::least_squares<T>,
+    cpu::eigen_symmetric<T>,
     cpu::convolve<T>};
 
 }  // namespace

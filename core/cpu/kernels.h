@@ -8,15 +8,17 @@
 #include <hero/core/backend.h>
 #include <hero/core/cpu/level.h>
 #include <hero/core/cpu/nn/convolve.h>
+#include <hero/core/cpu/products/factors.h>
 #include <hero/core/cpu/products/gemm.h>
 #include <hero/core/cpu/products/gemm_bf16.h>
+#include <hero/core/cpu/products/triangular.h>
 #include <hero/core/cpu/products/wide_svd.h>
 #include <hero/core/cpu/reduce/exact_sum.h>
 
 namespace hero::core::cpu {
 
-/// What works on plain matrices of T, float or double: the functions of gemm.h, svd and
-/// convolutions.
+/// What works on plain matrices of T, float or double: the functions of gemm.h and factors.h,
+/// triangular systems, svd and convolutions.
 template <class T>
 struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::gemm<T>)> gemm;
@@ -24,7 +26,13 @@ struct MatrixKernels {
   std::add_pointer_t<decltype(cpu::packed_size<T>)> packed_size;
   std::add_pointer_t<decltype(cpu::gemm_pack<T>)> gemm_pack;
   std::add_pointer_t<decltype(cpu::gemm_packed<T>)> gemm_packed;
-  bool (*svd)(const WideSVD<T>& matrix);  ///< its run()
+  bool (*svd)(const WideSVD<T>& matrix);                        ///< its run()
+  void (*solve_triangular)(const TriangularSystem<T>& system);  ///< its solve()
+  std::add_pointer_t<decltype(cpu::factor_lu<T>)> factor_lu;
+  std::add_pointer_t<decltype(cpu::factor_cholesky<T>)> factor_cholesky;
+  std::add_pointer_t<decltype(cpu::factor_qr<T>)> factor_qr;
+  std::add_pointer_t<decltype(cpu::least_squares<T>)> least_squares;
+  std::add_pointer_t<decltype(cpu::eigen_symmetric<T>)> eigen_symmetric;
   std::add_pointer_t<decltype(cpu::convolve<T>)> convolve;
 };
 

@@ -1,18 +1,11 @@
-// Singular values; eigenvalues of symmetric matrices and triangular systems, by Eigen.
+// Singular values, eigenvalues of symmetric matrices, and least squares.
+#include <algorithm>
 #include <cmath>
-#include <limits>
 
-// Scalar code, so that results do not depend on the machine's vector width; under a namespace of
-// our own, since a program may use Eigen with other settings and the linker would mix the two.
-#define EIGEN_DONT_VECTORIZE
-#define Eigen hero_eigen
-#include <Eigen/Eigenvalues>
-
+#include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
-#include <hero/core/cpu/products/matrix_batch.h>
-#include <hero/core/cpu/products/wide_svd.h>
 #include <hero/core/functions/linalg.h>
-#include <hero/core/threads/at_fork.h>
+#include <hero/core/functions/matrix_batch.h>
 
 namespace hero::core {
 
@@ -20,8 +13,10 @@ using namespace linalg;
 
 namespace {
 
-// Eigen asks once for the sizes of the caches; see [note: forks]
-[[maybe_unused]] const bool kEigenCachesAtFork = at_fork([] { Eigen::l1CacheSize(); });
+template <class T>
+bool all_finite(const T* x, int64_t count) {
+  return std::all_of(x, x + count, [](T value) { return std::isfinite(value); });
+}
 
 }  // namespace
 
@@ -40,25 +35,26 @@ SVD svd(const Array& a) {
           Array::empty(matrices(batch, inner, columns), a.dtype(), a.device())};
   if (!has_bytes(a) || a.numel() == 0) return out;
   with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch<T> matrix(a, batch), u(out.u, batch), vh(out.vh, batch);
+    const Batch matrix(a.contiguous(), batch);
     const bool tall = rows > columns;
-    for_each_matrix("svd", batch, "not finite", [&](int64_t i) {
-      if (!matrix[i].allFinite()) return false;
-      Matrix<T> left(inner, rows), right(inner, columns);
+    // Of a tall matrix, the other one's vectors are the rows of u^T.
+    const Array turned = Array::empty(matrices(batch, inner, rows), a.dtype());
+    const Batch left(turned, batch), right(out.vh, batch);
+    for_each_matrix("svd", batch, "not finite", rows * columns * inner, [&](int64_t i) {
+      if (!all_finite(matrix.at<T>(i), rows * columns)) return false;
       const cpu::WideSVD<T> wide{.rows = inner,
                                  .columns = std::max(rows, columns),
-                                 .a = matrix[i].data(),
+                                 .a = matrix.at<T>(i),
                                  .row_step = tall ? 1 : columns,
                                  .column_step = tall ? columns : 1,
-                                 .p = tall ? right.data() : left.data(),
+                                 .p = tall ? right.at<T>(i) : left.at<T>(i),
                                  .s = out.s.data<T>() + i * inner,
-                                 .q = tall ? left.data() : right.data()};
+                                 .q = tall ? left.at<T>(i) : right.at<T>(i)};
       check(cpu::kernels().matrices<T>().svd(wide),
             "svd: the singular values of a matrix did not converge: shape ", a.shape());
-      u[i] = left.transpose();
-      vh[i] = right;
       return true;
     });
+    backend(kCpu).copy(turned.t(), out.u);
   });
   return out;
 }
@@ -77,43 +73,36 @@ Eigh eigh(const Array& a) {
            Array::empty(a.shape(), a.dtype(), a.device())};
   if (!has_bytes(a) || a.numel() == 0) return out;
   with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch<T> matrix(a, batch), vectors(out.vectors, batch);
-    for_each_matrix("eigh", batch, "not finite", [&](int64_t i) {
-      const Matrix<T> lower = matrix[i].template selfadjointView<Eigen::Lower>();
-      if (!lower.allFinite()) return false;
-      const Eigen::SelfAdjointEigenSolver<Matrix<T>> found(lower);
-      if (found.info() != Eigen::Success) return false;
-      vectors[i] = found.eigenvectors();
-      View<T>(out.values.data<T>() + i * n, 1, n) = found.eigenvalues().transpose();
+    const Batch matrix(a.contiguous(), batch), vectors(out.vectors, batch);
+    for_each_matrix("eigh", batch, "not finite", n * n * n, [&](int64_t i) {
+      for (int64_t k = 0; k < n; ++k) {
+        if (!all_finite(matrix.at<T>(i) + k * n, k + 1)) return false;
+      }
+      check(cpu::kernels().matrices<T>().eigen_symmetric(
+                n, matrix.at<T>(i), out.values.data<T>() + i * n, vectors.at<T>(i)),
+            "eigh: the eigenvalues of a matrix did not converge: shape ", a.shape());
       return true;
     });
   });
   return out;
 }
 
-Array solve_triangular(const Array& a, const Array& b, const Triangular& how) {
-  constexpr auto kName = "solve_triangular";
-  check_square(kName, a);
-  check_pair(kName, a, b);
-  if (is_on_gpu(a)) return solve_triangular(a.to(kCpu), b.to(kCpu), how).to(a.device());
-  const Shape batch = broadcast_shapes(kName, batch_of(a), batch_of(b));
-  const Array out = Array::empty(matrices(batch, b.size(-2), b.size(-1)), a.dtype(), a.device());
-  if (!has_bytes(a) || out.numel() == 0) return out;
+Array lstsq(const Array& a, const Array& b) {
+  check_input("lstsq", a);
+  check_pair("lstsq", a, b);
+  check(a.size(-2) >= a.size(-1), "lstsq: fewer equations than unknowns: ", a.shape());
+  if (is_on_gpu(a)) return lstsq(a.to(kCpu), b.to(kCpu)).to(a.device());
+  const Shape batch = broadcast_shapes("lstsq", batch_of(a), batch_of(b));
+  const Array out = Array::empty(matrices(batch, a.size(-1), b.size(-1)), a.dtype(), a.device());
+  if (!has_bytes(a) || a.numel() == 0) return out;
   with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch<T> left(a, batch), right(b, batch), result(out, batch);
-    for_each_matrix(kName, batch, "", [&](int64_t i) {
-      const auto matrix = left[i];
-      if (how.upper && how.unit) {
-        result[i] = matrix.template triangularView<Eigen::UnitUpper>().solve(right[i]);
-      } else if (how.upper) {
-        result[i] = matrix.template triangularView<Eigen::Upper>().solve(right[i]);
-      } else if (how.unit) {
-        result[i] = matrix.template triangularView<Eigen::UnitLower>().solve(right[i]);
-      } else {
-        result[i] = matrix.template triangularView<Eigen::Lower>().solve(right[i]);
-      }
-      return true;
-    });
+    const Batch left(a.contiguous(), batch), right(b.contiguous(), batch), result(out, batch);
+    const int64_t rows = a.size(-2), columns = a.size(-1), sides = b.size(-1);
+    for_each_matrix("lstsq", batch, "without full column rank", rows * columns * columns,
+                    [&](int64_t i) {
+                      return cpu::kernels().matrices<T>().least_squares(
+                          rows, columns, sides, left.at<T>(i), right.at<T>(i), result.at<T>(i));
+                    });
   });
   return out;
 }

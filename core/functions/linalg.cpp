@@ -1,18 +1,12 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
-
-// Scalar code, so that results do not depend on the machine's vector width; under a namespace of
-// our own, since a program may use Eigen with other settings and the linker would mix the two.
-#define EIGEN_DONT_VECTORIZE
-#define Eigen hero_eigen
-#include <Eigen/Cholesky>
-#include <Eigen/LU>
-#include <Eigen/QR>
+#include <utility>
 
 #include <hero/core/backend.h>
-#include <hero/core/cpu/products/matrix_batch.h>
+#include <hero/core/cpu/kernels.h>
 #include <hero/core/functions/linalg.h>
-#include <hero/core/threads/at_fork.h>
+#include <hero/core/functions/matrix_batch.h>
 
 namespace hero::core {
 
@@ -20,94 +14,124 @@ using namespace linalg;
 
 namespace {
 
-// Eigen asks once for the sizes of the caches; see [note: forks]
-[[maybe_unused]] const bool kLinalgCachesAtFork = at_fork([] { Eigen::l1CacheSize(); });
-
-}  // namespace
-
-namespace {
-
-Array solve_as(const char* op, const Array& a, const Array& b) {
-  check_square(op, a);
-  check_pair(op, a, b);
-  if (is_on_gpu(a)) return solve_as(op, a.to(kCpu), b.to(kCpu)).to(a.device());
-  const Shape batch = broadcast_shapes(op, batch_of(a), batch_of(b));
-  const Array out = Array::empty(matrices(batch, a.size(-1), b.size(-1)), a.dtype(), a.device());
-  if (!has_bytes(a) || a.numel() == 0) return out;
+// Factors every matrix of a; `fault` as for_each_matrix() wants it, or empty where singular ones
+// do.
+LU factor(const char* op, const Array& a, const char* fault) {
+  const int64_t n = a.size(-1);
+  const Shape batch = batch_of(a);
+  Shape each = batch;
+  each.push_back(n);
+  if (!has_bytes(a)) return {a, Array::empty(each, kInt64, a.device())};
+  const LU out{a.to(kCpu).clone(), Array::empty(each, kInt64)};
+  if (a.numel() == 0) return out;
   with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch<T> left(a, batch), right(b, batch), result(out, batch);
-    for_each_matrix(op, batch, "singular", [&](int64_t i) {
-      const Eigen::PartialPivLU<Matrix<T>> lu(left[i]);
-      // As LAPACK does: a pivot that is exactly zero.
-      if ((lu.matrixLU().diagonal().array() == T(0)).any()) return false;
-      // Eigen would bind a reference to the data of no columns.
-      if (b.size(-1) > 0) result[i] = lu.solve(right[i]);
-      return true;
+    T* const matrices = out.factors.data<T>();
+    for_each_matrix(op, batch, fault, n * n * n, [&](int64_t i) {
+      const bool regular = cpu::kernels().matrices<T>().factor_lu(
+          n, matrices + i * n * n, out.pivots.data<int64_t>() + i * n);
+      return regular || *fault == 0;
     });
   });
   return out;
 }
 
+// As was done for the pivots, or undone.
+template <class T>
+void exchange_rows(const int64_t* pivots, int64_t n, bool back, int64_t columns, T* b) {
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t k = back ? n - 1 - step : step;
+    if (pivots[k] == k) continue;
+    std::swap_ranges(b + k * columns, b + (k + 1) * columns, b + pivots[k] * columns);
+  }
+}
+
 }  // namespace
 
-Array solve(const Array& a, const Array& b) { return solve_as("solve", a, b); }
+Array solve_factored(const LU& lu, const Array& b, bool turned) {
+  const Array& a = lu.factors;
+  const int64_t n = a.size(-1), columns = b.size(-1);
+  const Shape batch = broadcast_shapes("solve", batch_of(a), batch_of(b));
+  const Shape shape = matrices(batch, n, columns);
+  if (!has_bytes(a)) return Array::empty(shape, a.dtype(), b.device());
+  const Array out = b.to(kCpu).expand(shape).clone();
+  if (out.numel() == 0) return out.to(b.device());
+  const Shape rows = matrices(batch_of(a), 1, n);
+  with_floats(a, [&]<class T>(TypeTag<T>) {
+    const Batch factors(a, batch), result(out, batch);
+    const Batch pivots(lu.pivots.reshape(rows), batch);
+    const auto solve = cpu::kernels().matrices<T>().solve_triangular;
+    for_each_matrix("solve", batch, "", n * n * columns, [&](int64_t i) {
+      T *const x = result.at<T>(i), *const f = factors.at<T>(i);
+      if (!turned) exchange_rows(pivots.at<int64_t>(i), n, false, columns, x);
+      const int64_t row = turned ? 1 : n, column = turned ? n : 1;
+      solve({false, !turned, n, columns, f, row, column, x, columns});
+      solve({true, turned, n, columns, f, row, column, x, columns});
+      if (turned) exchange_rows(pivots.at<int64_t>(i), n, true, columns, x);
+      return true;
+    });
+  });
+  return out.to(b.device());
+}
+
+Array solve(const Array& a, const Array& b, LU* factors) {
+  check_square("solve", a);
+  check_pair("solve", a, b);
+  LU lu = factor("solve", a, "singular");
+  const Array out = solve_factored(lu, b, false);
+  if (factors != nullptr) *factors = std::move(lu);
+  return out;
+}
 
 Array inverse(const Array& a) {
   check_square("inv", a);
   const Array identity = Array::zeros({a.size(-1), a.size(-1)}, a.dtype(), a.device());
   backend(a.device()).fill(identity.diagonal(), 1);
-  return solve_as("inv", a, identity);
+  return solve_factored(factor("inv", a, "singular"), identity, false);
 }
 
 Determinant determinant(const Array& a) {
   check_square("det", a);
-  if (is_on_gpu(a)) {
-    const Determinant here = determinant(a.to(kCpu));
-    return {.sign = here.sign.to(a.device()),
-            .logabs = here.logabs.to(a.device()),
-            .value = here.value.to(a.device())};
-  }
   const Shape batch = batch_of(a);
-  Determinant out{Array::empty(batch, a.dtype(), a.device()),
-                  Array::empty(batch, a.dtype(), a.device()),
-                  Array::empty(batch, a.dtype(), a.device())};
+  const Device where = has_bytes(a) ? Device(kCpu) : a.device();
+  Determinant out{Array::empty(batch, a.dtype(), where), Array::empty(batch, a.dtype(), where),
+                  Array::empty(batch, a.dtype(), where)};
   if (!has_bytes(a)) return out;
+  const LU lu = factor("det", a, "");
+  const int64_t n = a.size(-1);
   with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch<T> matrix(a, batch);
-    for_each_matrix("det", batch, "", [&](int64_t i) {
+    for (int64_t i = 0; i < batch.numel(); ++i) {
+      const T* const factors = lu.factors.data<T>() + i * n * n;
+      const int64_t* const pivots = lu.pivots.data<int64_t>() + i * n;
       T value = 1, sign = 1, logabs = 0;
-      if (a.size(-1) > 0) {
-        const Eigen::PartialPivLU<Matrix<T>> lu(matrix[i]);
-        value = sign = static_cast<T>(lu.permutationP().determinant());
-        for (const T pivot : lu.matrixLU().diagonal()) {
-          value *= pivot;
-          sign = pivot < T(0) ? -sign : pivot == T(0) ? T(0) : sign;
-          logabs += std::log(std::abs(pivot));
-        }
+      for (int64_t k = 0; k < n; ++k) {
+        const T pivot = factors[k * (n + 1)];
+        const bool turns = pivots[k] != k;
+        value *= turns ? -pivot : pivot;
+        sign = (pivot < T(0)) != turns ? -sign : sign;
+        if (pivot == T(0)) sign = T(0);
+        logabs += std::log(std::abs(pivot));
       }
       out.sign.data<T>()[i] = sign;
       out.logabs.data<T>()[i] = sign == T(0) ? -std::numeric_limits<T>::infinity() : logabs;
       out.value.data<T>()[i] = value;
-      return true;
-    });
+    }
   });
-  return out;
+  return {.sign = out.sign.to(a.device()),
+          .logabs = out.logabs.to(a.device()),
+          .value = out.value.to(a.device())};
 }
 
 Array cholesky(const Array& a) {
   check_square("cholesky", a);
   if (is_on_gpu(a)) return cholesky(a.to(kCpu)).to(a.device());
   const Shape batch = batch_of(a);
-  const Array out = Array::zeros(a.shape(), a.dtype(), a.device());
+  const Array out = Array::empty(a.shape(), a.dtype(), a.device());
   if (!has_bytes(a) || a.numel() == 0) return out;
   with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch<T> matrix(a, batch), result(out, batch);
-    for_each_matrix("cholesky", batch, "not positive definite", [&](int64_t i) {
-      const Eigen::LLT<Matrix<T>, Eigen::Lower> llt(matrix[i]);
-      // Eigen looks at pivots only as numbers below zero: NaN passes.
-      if (llt.info() != Eigen::Success || !llt.matrixLLT().diagonal().allFinite()) return false;
-      result[i].template triangularView<Eigen::Lower>() = llt.matrixLLT();
-      return true;
+    const Batch matrix(a.contiguous(), batch), result(out, batch);
+    const int64_t n = a.size(-1);
+    for_each_matrix("cholesky", batch, "not positive definite", n * n * n, [&](int64_t i) {
+      return cpu::kernels().matrices<T>().factor_cholesky(n, matrix.at<T>(i), result.at<T>(i));
     });
   });
   return out;
@@ -122,34 +146,36 @@ QR qr(const Array& a) {
   const Shape batch = batch_of(a);
   const int64_t rows = a.size(-2), columns = a.size(-1), inner = std::min(rows, columns);
   QR out{Array::empty(matrices(batch, rows, inner), a.dtype(), a.device()),
-         Array::zeros(matrices(batch, inner, columns), a.dtype(), a.device())};
+         Array::empty(matrices(batch, inner, columns), a.dtype(), a.device())};
   if (!has_bytes(a) || a.numel() == 0) return out;
   with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch<T> matrix(a, batch), q(out.q, batch), r(out.r, batch);
-    for_each_matrix("qr", batch, "", [&](int64_t i) {
-      const Eigen::HouseholderQR<Matrix<T>> reflections(matrix[i]);
-      q[i] = reflections.householderQ() * Matrix<T>::Identity(rows, inner);
-      r[i].template triangularView<Eigen::Upper>() = reflections.matrixQR().topRows(inner);
+    const Batch matrix(a.contiguous(), batch), q(out.q, batch), r(out.r, batch);
+    for_each_matrix("qr", batch, "", rows * columns * inner, [&](int64_t i) {
+      cpu::kernels().matrices<T>().factor_qr(rows, columns, matrix.at<T>(i), q.at<T>(i),
+                                             r.at<T>(i));
       return true;
     });
   });
   return out;
 }
 
-Array lstsq(const Array& a, const Array& b) {
-  check_input("lstsq", a);
-  check_pair("lstsq", a, b);
-  check(a.size(-2) >= a.size(-1), "lstsq: fewer equations than unknowns: ", a.shape());
-  if (is_on_gpu(a)) return lstsq(a.to(kCpu), b.to(kCpu)).to(a.device());
-  const Shape batch = broadcast_shapes("lstsq", batch_of(a), batch_of(b));
-  const Array out = Array::empty(matrices(batch, a.size(-1), b.size(-1)), a.dtype(), a.device());
-  if (!has_bytes(a) || a.numel() == 0) return out;
+Array solve_triangular(const Array& a, const Array& b, const Triangular& how) {
+  constexpr auto kName = "solve_triangular";
+  check_square(kName, a);
+  check_pair(kName, a, b);
+  if (is_on_gpu(a)) return solve_triangular(a.to(kCpu), b.to(kCpu), how).to(a.device());
+  const Shape batch = broadcast_shapes(kName, batch_of(a), batch_of(b));
+  const Shape shape = matrices(batch, b.size(-2), b.size(-1));
+  if (!has_bytes(a)) return Array::empty(shape, a.dtype(), a.device());
+  const Array out = b.expand(shape).clone();
+  if (out.numel() == 0) return out;
   with_floats(a, [&]<class T>(TypeTag<T>) {
-    const Batch<T> left(a, batch), right(b, batch), result(out, batch);
-    for_each_matrix("lstsq", batch, "without full column rank", [&](int64_t i) {
-      const Eigen::ColPivHouseholderQR<Matrix<T>> reflections(left[i]);
-      if (reflections.rank() < a.size(-1)) return false;
-      if (b.size(-1) > 0) result[i] = reflections.solve(right[i]);
+    const Batch left(a, batch), result(out, batch);
+    const int64_t n = a.size(-1), columns = b.size(-1);
+    for_each_matrix(kName, batch, "", n * n * columns, [&](int64_t i) {
+      cpu::kernels().matrices<T>().solve_triangular({how.upper, how.unit, n, columns, left.at<T>(i),
+                                                     left.row_step(), left.column_step(),
+                                                     result.at<T>(i), columns});
       return true;
     });
   });

@@ -5,9 +5,18 @@
 
 namespace hero::core {
 
+/// P a = L U of matrices [.., N, N], which solve() found by partial pivoting; on the cpu.
+struct LU {
+  Array factors;  ///< [.., N, N]: U in the upper triangle, below it L, whose diagonal is 1
+  Array pivots;   ///< int64 [.., N]: row k was exchanged with this one, k rising
+};
+
 /// X with a X = b: a [.., N, N], b [.., N, K], batches broadcast. LU with partial pivoting; an
-/// Error names the first singular matrix.
-Array solve(const Array& a, const Array& b);
+/// Error names the first singular matrix. Leaves the factors of a where it is told to.
+Array solve(const Array& a, const Array& b, LU* factors = nullptr);
+
+/// The same by a's factors, or X with a^T X = b where `turned`.
+Array solve_factored(const LU& lu, const Array& b, bool turned);
 
 /// The inverse of a [.., N, N]; an Error names the first singular matrix.
 Array inverse(const Array& a);

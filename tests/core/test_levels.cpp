@@ -204,27 +204,48 @@ TEST_CASE("levels: portable products of halves have the same bits", "[core][gemm
   }
 }
 
-TEST_CASE("levels: singular values have the same bits", "[core]") {
+TEST_CASE("levels: factors, eigenvalues and singular values have the same bits", "[core]") {
   const auto of_type = [&]<class T>(TypeTag<T>) {
-    const Array a = noise({40, 75}, kDTypeOf<T>);
-    std::vector<Results> all;
-    for (const Level level : {Level::v3, Level::v4}) {
-      if (level > Level::v3 && !is_another(level)) continue;
-      const Results parts{room({40, 40}, kDTypeOf<T>), room({40}, kDTypeOf<T>),
-                          room({40, 75}, kDTypeOf<T>)};
-      cpu::kernels_of(level).matrices<T>().svd({.rows = 40,
-                                                .columns = 75,
-                                                .a = a.data<T>(),
-                                                .row_step = 75,
-                                                .column_step = 1,
-                                                .p = parts[0].data<T>(),
-                                                .s = parts[1].data<T>(),
-                                                .q = parts[2].data<T>()});
-      for (size_t i = 0; i < parts.size(); ++i) {
-        REQUIRE(hero::test::same(parts[i], all.empty() ? parts[i] : all.front()[i]));
-      }
-      if (all.empty()) write_bits("svd", parts);
-      all.push_back(parts);
+    constexpr DType dtype = kDTypeOf<T>;
+    constexpr int64_t n = 75;
+    const Array a = noise({40, n}, dtype), square = noise({n, n}, dtype, 2);
+    const Array definite = map<kernels::Add>(noise({n, n}, dtype), 3.0);
+    Backend& plain = cpu::kernels_of(Level::v3).backend;
+    plain.fill(definite.diagonal(), 1000);
+    const auto results_of = [&](Level level) {
+      const cpu::MatrixKernels<T>& kernels = cpu::kernels_of(level).matrices<T>();
+      Results all{room({40, 40}, dtype), room({40}, dtype), room({40, n}, dtype)};
+      const auto more = [&](const Shape& shape) { return all.emplace_back(room(shape, dtype)); };
+      kernels.svd({.rows = 40,
+                   .columns = n,
+                   .a = a.data<T>(),
+                   .row_step = n,
+                   .column_step = 1,
+                   .p = all[0].data<T>(),
+                   .s = all[1].data<T>(),
+                   .q = all[2].data<T>()});
+      const Array lu = more({n, n}), x = more({n, n}), l = more({n, n}), q = more({n, 40}),
+                  r = more({40, 40}), values = more({n}), vectors = more({n, n}),
+                  least = more({40, 3});
+      const Array pivots = all.emplace_back(room({n}, kInt64));
+      plain.copy(square, lu);
+      CHECK(kernels.factor_lu(n, lu.data<T>(), pivots.data<int64_t>()));
+      plain.copy(definite, x);
+      kernels.solve_triangular({true, false, n, n, lu.data<T>(), n, 1, x.data<T>(), n});
+      CHECK(kernels.factor_cholesky(n, definite.data<T>(), l.data<T>()));
+      kernels.factor_qr(n, 40, a.t().clone().data<T>(), q.data<T>(), r.data<T>());
+      CHECK(kernels.least_squares(n, 40, 3, a.t().clone().data<T>(), square.data<T>(),
+                                  least.data<T>()));
+      CHECK(kernels.eigen_symmetric(n, square.data<T>(), values.data<T>(), vectors.data<T>()));
+      return all;
+    };
+    const Results expected = results_of(Level::v3);
+    write_bits("solvers", expected);
+    if (!is_another(Level::v4)) return;
+    const Results found = results_of(Level::v4);
+    for (size_t i = 0; i < found.size(); ++i) {
+      CAPTURE(i);
+      REQUIRE(hero::test::same(found[i], expected[i]));
     }
   };
   of_type(TypeTag<float>{});

@@ -16,6 +16,27 @@ struct Rotation {
   T cosine = T(1), sine = T(0);
 };
 
+/// The rotation that turns (x, y) into (length, 0).
+template <class T>
+Rotation<T> rotation(T x, T y, T& length) {
+  // Squares of numbers below have lost digits.
+  const T low = std::sqrt(std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon());
+  if (y == T(0)) {
+    length = x;
+    return {};
+  }
+  T unit = std::max(std::abs(x), std::abs(y));
+  if (unit < low) {
+    x /= unit;
+    y /= unit;
+  } else {
+    unit = T(1);
+  }
+  const T root = std::sqrt(x * x + y * y);
+  length = root * unit;
+  return {x / root, y / root};
+}
+
 /// Rotations of columns (first, first + 1), (first + 1, first + 2), ..., one after the other.
 struct Sweep {
   int64_t first, count;
@@ -79,26 +100,6 @@ class Bidiagonal {
  private:
   int64_t size() const { return static_cast<int64_t>(d.size()); }
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
-
-  // The rotation that turns (x, y) into (length, 0).
-  static Rotation<T> rotation(T x, T y, T& length) {
-    // Squares of numbers below have lost digits.
-    const T low = std::sqrt(std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon());
-    if (y == T(0)) {
-      length = x;
-      return {};
-    }
-    T unit = std::max(std::abs(x), std::abs(y));
-    if (unit < low) {
-      x /= unit;
-      y /= unit;
-    } else {
-      unit = T(1);
-    }
-    const T root = std::sqrt(x * x + y * y);
-    length = root * unit;
-    return {x / root, y / root};
-  }
 
   // The smaller singular value of the last two rows and columns; 0 where it is too small to count.
   T shift_of(int64_t first, int64_t last) const {

@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include <hero/core/functions/matrix_batch.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::linalg {
+
+void check_input(const char* op, const Array& a) {
+  check(a.defined(), op, ": the array is undefined");
+  check(a.dtype() == kFloat32 || a.dtype() == kFloat64, op, ": matrix is ", a.dtype(),
+        "; convert to float32 or float64");
+  check(a.ndim() >= 2, op, ": needs a matrix: got shape ", a.shape());
+}
+
+void check_square(const char* op, const Array& a) {
+  check_input(op, a);
+  check(a.size(-1) == a.size(-2), op, ": matrix is not square: ", a.shape());
+}
+
+void check_pair(const char* op, const Array& a, const Array& b) {
+  check_input(op, b);
+  check_same_device(op, a, b);
+  check(a.dtype() == b.dtype(), op, ": matrix is ", a.dtype(), ", right side ", b.dtype(),
+        "; convert with to()");
+  check(a.size(-2) == b.size(-2), op, ": rows differ: ", a.shape(), " and ", b.shape());
+}
+
+Shape batch_of(const Array& a) {
+  Shape shape = a.shape();
+  shape.pop_back();
+  shape.pop_back();
+  return shape;
+}
+
+Shape matrices(Shape batch, int64_t rows, int64_t columns) {
+  batch.push_back(rows);
+  batch.push_back(columns);
+  return batch;
+}
+
+Batch::Batch(const Array& array, const Shape& batch)
+    : dense_(array), rows_(array.size(-2)), columns_(array.size(-1)) {
+  // A matrix for all stays one.
+  const bool one = batch_of(array).numel() == 1;
+  if (!one) dense_ = array.expand(matrices(batch, rows_, columns_));
+  turned_ = !dense_.is_contiguous() && dense_.t().is_contiguous();
+  if (!turned_) dense_ = dense_.contiguous();
+  step_ = one ? 0 : rows_ * columns_;
+}
+
+void for_each_matrix(const char* op, const Shape& batch, const char* fault, int64_t steps,
+                     const std::function<bool(int64_t)>& body) {
+  constexpr int64_t kSteps = 1 << 14;  // that are worth a chunk
+  const int64_t count = batch.numel();
+  std::mutex mutex;
+  int64_t first = count;
+  parallel_for(count, 1 + kSteps / std::max<int64_t>(steps, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (body(i)) continue;
+      const std::scoped_lock lock(mutex);
+      first = std::min(first, i);
+    }
+  });
+  if (first == count) return;
+  if (batch.empty()) fail(op, ": the matrix is ", fault);
+  fail(op, ": matrix ", first, " of the batch ", batch, " is ", fault);
+}
+
+}  // namespace hero::core::linalg
