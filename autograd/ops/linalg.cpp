@@ -10,14 +10,27 @@ namespace hero {
 
 namespace {
 
-// A^-1 b. dB = A^-T G, dA = -dB X^T; the engine sums over broadcast batches.
+// A^-1 b. dB = A^-T G, dA = -dB X^T; the engine sums over broadcast batches. A is factored once:
+// the node of a gradient, and of its gradient, has the factors, of A or, turned, of A^T.
 struct Solve : Op {
   static constexpr unsigned kSaveInputs = 0b01;
   static constexpr unsigned kSaveOutputs = 1;
+  core::LU lu;
+  bool turned = false;
   const char* name() const override { return "solve"; }
-  Array forward(const Array& a, const Array& b) { return core::solve(a, b); }
+  Array forward(const Array& a, const Array& b) {
+    const bool has_factors = lu.factors.defined();
+    const Array x = has_factors ? core::solve_factored(lu, b, turned) : core::solve(a, b, &lu);
+    stash(lu.factors, 0);
+    stash(lu.pivots, 1);
+    lu = {};
+    return x;
+  }
   Grads backward(const Tensor& g) override {
-    const Tensor gb = solve(input(0).t(), g);
+    Solve back;
+    back.lu = {stashed(0), stashed(1)};
+    back.turned = !turned;
+    const Tensor gb = record(std::move(back), input(0).t(), g);
     return {needs(0) ? -matmul(gb, output().t()) : Tensor(), gb};
   }
 };
@@ -97,8 +110,8 @@ struct Cholesky : Op {
   Grads backward(const Tensor& g) override {
     const Tensor lower = output();
     const Tensor p = half_lower(matmul(lower.t(), tril(g)));
-    const Tensor half = solve(lower.t(), p);
-    const Tensor whole = solve(lower.t(), half.t());
+    const Tensor half = solve_triangular(lower.t(), p);
+    const Tensor whole = solve_triangular(lower.t(), half.t());
     return {(whole + whole.t()) * 0.5};
   }
 };
@@ -121,7 +134,7 @@ struct QROp : MultiOp {
     const Tensor m = matmul(r, gr.t()) - matmul(gq.t(), q);
     const Tensor mirrored = tril(m) + tril(m, -1).t();
     // X R^-T, solved from the left.
-    return {solve(r, (gq + matmul(q, mirrored)).t()).t()};
+    return {solve_triangular(r, (gq + matmul(q, mirrored)).t()).t()};
   }
 };
 
@@ -134,7 +147,7 @@ struct LeastSquares : Op {
   Grads backward(const Tensor& g) override {
     const Tensor a = input(0), b = input(1), x = output();
     const Tensor r = qr(a).r;
-    const Tensor z = solve(r, solve(r.t(), g));
+    const Tensor z = solve_triangular(r, solve_triangular(r.t(), g, {.upper = false}));
     const Tensor gb = matmul(a, z);
     if (!needs(0)) return {Tensor(), gb};
     const Tensor residual = b - matmul(a, x);
