@@ -16,295 +16,215 @@ namespace hero::core::cpu {
 
 namespace {
 
-struct Plain {
-  template <class T>
-  static T pre(T x, T) {
-    return x;
-  }
-};
-struct Plus {
-  template <class T>
-  static T init() {
-    return T(0);
-  }
-  template <class T>
-  static T combine(T a, T b) {
-    return wrapping_add(a, b);
-  }
-};
-struct SumOf : Plus, Plain {};
-struct SumAbs : Plus {
-  template <class T>
-  static T pre(T x, T) {
-    return x < T(0) ? wrapping_neg(x) : x;
-  }
-};
-struct SumSquare : Plus {
-  template <class T>
-  static T pre(T x, T) {
-    return x * x;
-  }
-};
-struct SumDeviation : Plus {
-  template <class T>
-  static T pre(T x, T center) {
-    const T deviation = x - center;
-    return deviation * deviation;
-  }
-};
-struct SumExp : Plus {
-  template <class T>
-  static T pre(T x, T center) {
-    return math::exp(x - center);
-  }
-};
-struct ProductOfAll : Plain {
-  template <class T>
-  static T init() {
-    return T(1);
-  }
-  template <class T>
-  static T combine(T a, T b) {
-    return wrapping_mul(a, b);
-  }
-};
-struct Largest : Plain {
-  template <class T>
-  static T init() {
-    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                : std::numeric_limits<T>::lowest();
-  }
-  template <class T>
-  static T combine(T a, T b) {
-    return a > b || a != a ? a : b;
-  }
-};
-struct Smallest : Plain {
-  template <class T>
-  static T init() {
-    return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
-                                                : std::numeric_limits<T>::max();
-  }
-  template <class T>
-  static T combine(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
-};
-struct Any : Plain {
-  template <class T>
-  static T init() {
-    return T(0);
-  }
-  template <class T>
-  static T combine(T a, T b) {
-    return static_cast<T>((a != T(0)) | (b != T(0)));
-  }
-};
-struct All : Plain {
-  template <class T>
-  static T init() {
-    return T(1);
-  }
-  template <class T>
-  static T combine(T a, T b) {
-    return static_cast<T>((a != T(0)) & (b != T(0)));
-  }
-};
+template <class T>
+void magnitudes(const T* x, const T*, int64_t n, T* to) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = x[i] < T(0) ? wrapping_neg(x[i]) : x[i];
+}
+template <class T>
+void exponentials(const T* x, const T* center, int64_t n, T* to) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = math::exp(x[i] - center[i]);
+}
 
+// One row or a part of it: n terms, which have one centre; `centers` repeats it.
 template <class Op, class T>
-T reduce_leaf(const T* x, int64_t n, T center) {
-  if (n < kLanes) {
-    T value = n > 0 ? Op::pre(x[0], center) : Op::template init<T>();
-    for (int64_t i = 1; i < n; ++i) value = Op::combine(value, Op::pre(x[i], center));
+T reduce_row(const Terms<T>& terms, int64_t begin, int64_t n, const T* centers) {
+  if (n > kBlock) {
+    const int64_t left = left_part(n);
+    T value = reduce_row<Op>(terms, begin, left, centers);
+    Op::join(value, reduce_row<Op>(terms, begin + left, n - left, centers));
     return value;
   }
-  T lane[kLanes];
-  for (int j = 0; j < kLanes; ++j) lane[j] = Op::pre(x[j], center);
-  int64_t i = kLanes;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lane[j] = Op::combine(lane[j], Op::pre(x[i + j], center));
+  if (const T* whole = terms.whole()) {
+    fetch_ahead(reinterpret_cast<const std::byte*>(whole + begin), n * int64_t{sizeof(T)});
+    return reduce_tree<Op>(whole + begin, n, centers[0]);
   }
-  T value = join_lanes<Op>(lane);
-  for (; i < n; ++i) value = Op::combine(value, Op::pre(x[i], center));
-  return value;
+  alignas(64) T room[kBlock];
+  return reduce_tree<Op>(terms.read(begin, n, centers, room), n, centers[0]);
 }
 
-// One row: `n` elements that follow each other in the reader's order.
+// Rows of n terms each, of which threads share single ones if these are few and long.
 template <class Op, class T>
-T reduce_row(const BlockReader& reader, int64_t begin, int64_t n, T center) {
-  if (n > kLeaf) {
-    const int64_t left = left_part(n);
-    const T first = reduce_row<Op, T>(reader, begin, left, center);
-    return Op::combine(first, reduce_row<Op, T>(reader, begin + left, n - left, center));
+void reduce_rows(const Terms<T>& terms, int64_t rows, int64_t n, const T* center, T* results) {
+  std::vector<std::pair<int64_t, int64_t>> nodes;
+  const int64_t most = rows < 8 ? kGrain : n;
+  split_rows(0, n, most, nodes);
+  const auto node_count = static_cast<int64_t>(nodes.size());
+  const bool whole = node_count == 1;
+  std::vector<T> parts(whole ? 0 : static_cast<size_t>(rows * node_count));
+  T* const to = whole ? results : parts.data();
+  parallel_for(rows * node_count, std::max<int64_t>(1, kGrain / nodes[0].second),
+               [&](int64_t begin, int64_t end) {
+                 T centers[kBlock] = {};
+                 for (int64_t task = begin; task < end; ++task) {
+                   const int64_t r = task / node_count;
+                   const auto [first, count] = nodes[static_cast<size_t>(task % node_count)];
+                   if (center) std::fill_n(centers, std::min(count, kBlock), center[r]);
+                   to[task] = reduce_row<Op>(terms, r * n + first, count, centers);
+                 }
+               });
+  for (int64_t r = 0; r < rows && !whole; ++r) {
+    T* next = parts.data() + r * node_count;
+    results[r] = *join_rows<Op>(n, most, 1, next);
   }
-  Scratch scratch;
-  const auto* x = reinterpret_cast<const T*>(reader.read(begin, n, scratch.bytes));
-  return reduce_leaf<Op, T>(x, n, center);
 }
 
-template <class Op, class T>
-T join_parts(int64_t n, const std::vector<T>& values, size_t& next) {
-  if (n <= kGrain) return values[next++];
-  const int64_t left = left_part(n);
-  const T first = join_parts<Op, T>(left, values, next);
-  return Op::combine(first, join_parts<Op, T>(n - left, values, next));
-}
-
-template <class Op, class T>
-T reduce_long_row(const BlockReader& reader, int64_t begin, int64_t n, T center) {
-  std::vector<std::pair<int64_t, int64_t>> parts;  // nodes that threads reduce on their own
-  split_rows(begin, n, kGrain, parts);
-  std::vector<T> values(parts.size());
-  parallel_for(static_cast<int64_t>(parts.size()), 1, [&](int64_t from, int64_t to) {
-    for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
-      values[i] = reduce_row<Op, T>(reader, parts[i].first, parts[i].second, center);
-    }
-  });
-  size_t next = 0;
-  return join_parts<Op, T>(n, values, next);
-}
-
-// A reduction laid out as [outer, n, inner] of the input's own order, or as rows of a permuted
-// view.
+// The order of dimensions in which a reduction is a matter of rows or of columns: dimensions that
+// are kept, those that are reduced, and the columns.
 struct ReducedLayout {
-  bool columns = false;
-  Array x;  // rows: kept dimensions first
-  int64_t outer = 1, n = 1, inner = 1;
+  Dims order;
+  int columns = 0;           // how many dimensions they have
+  int64_t n = 1, inner = 1;  // elements reduced to one, columns
+
+  ReducedLayout(const Array& x, const Array& out);
 };
 
-ReducedLayout lay_out(const Array& x, const Array& out) {
-  ReducedLayout layout;
-  Dims kept, reduced;
-  int first = -1, last = -1;
+ReducedLayout::ReducedLayout(const Array& x, const Array& out) {
+  Dims reduced, beside;
+  const auto is_reduced = [&](int i) { return out.shape()[i] == 1 && x.shape()[i] != 1; };
+  // Kept dimensions that lie densely in memory, the innermost one last.
+  const auto next = [&] {
+    for (int i = 0; i < x.ndim(); ++i) {
+      if (x.shape()[i] > 1 && !is_reduced(i) && x.strides()[i] == inner && !beside.contains(i)) {
+        return i;
+      }
+    }
+    return -1;
+  };
+  for (int i = next(); i >= 0; i = next()) {
+    beside.insert(0, i);
+    inner *= x.shape()[i];
+  }
+  constexpr int64_t kFew = 4;  // of fewer columns each is read on its own
+  if (inner < kFew) {
+    beside = {};
+    inner = 1;
+  }
   for (int i = 0; i < x.ndim(); ++i) {
-    if (out.shape()[i] == 1 && x.shape()[i] != 1) {
+    if (is_reduced(i)) {
       reduced.push_back(i);
-      if (first < 0) first = i;
-      last = i;
-    } else {
-      kept.push_back(i);
+      n *= x.shape()[i];
+    } else if (!beside.contains(i)) {
+      order.push_back(i);
     }
   }
-  for (int i = 0; i < x.ndim(); ++i) {
-    if (i < first) layout.outer *= x.shape()[i];
-    if (i > last) layout.inner *= x.shape()[i];
+  columns = beside.size();
+  for (const Dims& more : {reduced, beside}) {
+    for (int64_t i : more) order.push_back(i);
   }
-  // One run of reduced dimensions before the last, in an array whose last dimension is dense.
-  const bool one_run = first >= 0 && last - first + 1 == reduced.size();
-  const bool dense = x.ndim() > 0 && x.strides().back() == 1;
-  layout.n = std::max<int64_t>(x.numel(), 1) / std::max<int64_t>(out.numel(), 1);
-  layout.columns = one_run && dense && layout.inner >= 4 && x.numel() > 0;
-  for (int64_t dim : reduced) kept.push_back(dim);
-  layout.x = layout.columns ? x : x.permute(kept);
-  return layout;
+}
+
+// The first elements of rows of columns.
+Walk starts_of(const Array& x, int columns) {
+  Shape shape = x.shape();
+  Dims strides = x.strides();
+  for (int i = 0; i < columns; ++i) {
+    shape.pop_back();
+    strides.pop_back();
+  }
+  return {Array(x.storage_ref(), shape, strides, x.offset(), x.dtype()), shape};
 }
 
 template <class Op, class T>
-void reduce_as(const Array& x, const Array* center, const Array& out, DType compute) {
-  const int64_t rows = out.numel();
-  if (rows == 0) return;
-  const BlockWriter writer(out, compute);
+void reduce_as(const Array& x, const Array* center, const Array& out, DType compute,
+               MakeTerms<T> make) {
+  const ReducedLayout layout(x, out);
+  const int64_t count = out.numel();
+  const BlockWriter writer(out.permute(layout.order), compute);
   // Results are gathered contiguously first; conversion and layout happen in one commit.
-  std::vector<T> spare(writer.direct() ? 0 : static_cast<size_t>(rows));
+  std::vector<T> spare(writer.direct() ? 0 : static_cast<size_t>(count));
   T* results = reinterpret_cast<T*>(writer.target(0, reinterpret_cast<std::byte*>(spare.data())));
-  std::vector<T> centers;
+  std::vector<T> centers(center ? static_cast<size_t>(count) : 0);
   if (center) {
-    centers.resize(static_cast<size_t>(rows));
-    const BlockReader reader(*center, center->shape(), compute);
-    for (int64_t at = 0; at < rows; at += kBlock) {
-      const int64_t count = std::min(kBlock, rows - at);
-      Scratch scratch;
-      const auto* block = reader.read(at, count, scratch.bytes);
-      std::memcpy(centers.data() + at, block, static_cast<size_t>(count) * sizeof(T));
+    const Terms<T> all(center->permute(layout.order), compute, nullptr);
+    for (int64_t at = 0; at < count; at += kBlock) {
+      const int64_t some = std::min(kBlock, count - at);
+      T* to = centers.data() + at;
+      std::copy_n(all.read(at, some, nullptr, to), some, to);
     }
   }
-  if (x.numel() == 0) {
-    std::fill_n(results, rows, Op::template init<T>());
+  const Array turned = x.permute(layout.order);
+  const Terms<T> terms(turned, compute, make);
+  const T* center_of = center ? centers.data() : nullptr;
+  if (layout.columns > 0) {
+    const Walk starts = starts_of(turned, layout.columns);
+    const auto reduce = [&](const auto* memory) {
+      reduce_columns<Op>(terms, memory, starts, count / layout.inner, layout.n, layout.inner,
+                         center_of, results);
+    };
+    const BFloat16* halves = nullptr;
+    // Sums of halves are gradients of biases.
+    if constexpr (std::is_same_v<Op, Add> && std::is_same_v<T, float>) {
+      halves = terms.template memory_of<BFloat16>(kBFloat16);
+      if (halves) reduce(halves);
+    }
+    if (!halves) reduce(terms.template memory_of<T>(compute));
   } else {
-    const ReducedLayout layout = lay_out(x, out);
-    const BlockReader reader(layout.x, layout.x.shape(), compute);
-    const int64_t n = layout.n;
-    if (layout.columns) {
-      const T* const center_of = center ? centers.data() : nullptr;
-      const auto reduce = [&](const auto* memory) {
-        reduce_columns<Op, T>(reader, memory, layout.outer, n, layout.inner, center_of, results);
-      };
-      const std::byte* halves = nullptr;
-      // Sums of halves are gradients of biases.
-      if constexpr (std::is_same_v<Op, SumOf> && std::is_same_v<T, float>) {
-        halves = reader.in_place(kBFloat16);
-        if (halves) reduce(reinterpret_cast<const BFloat16*>(halves));
-      }
-      const std::byte* const memory = reader.direct() ? reader.read(0, 1, nullptr) : nullptr;
-      if (!halves) reduce(reinterpret_cast<const T*>(memory));
-    } else if (rows < 8 && n > kGrain) {
-      for (int64_t r = 0; r < rows; ++r) {
-        results[r] = reduce_long_row<Op, T>(reader, r * n, n,
-                                            center ? centers[static_cast<size_t>(r)] : T(0));
-      }
-    } else {
-      parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-          results[r] =
-              reduce_row<Op, T>(reader, r * n, n, center ? centers[static_cast<size_t>(r)] : T(0));
-        }
-      });
-    }
+    reduce_rows<Op>(terms, count, layout.n, center_of, results);
   }
-  writer.commit(0, rows, reinterpret_cast<const std::byte*>(results));
+  writer.commit(0, count, reinterpret_cast<const std::byte*>(results));
+}
+
+// What is chosen among elements of any type, and sums and products of those that are as wide.
+template <class T>
+void choose(ReduceKind op, const Array& x, const Array& out, DType compute) {
+  // of truth values, which are bytes, any is the largest one
+  if (op == ReduceKind::max || op == ReduceKind::any) {
+    return reduce_as<Larger, T>(x, nullptr, out, compute, nullptr);
+  }
+  reduce_as<Smaller, T>(x, nullptr, out, compute, nullptr);
 }
 
 template <class T>
-void reduce_op(ReduceKind op, const Array& x, const Array* center, const Array& out,
-               DType compute) {
-  switch (op) {
-    case ReduceKind::sum:
-      return reduce_as<SumOf, T>(x, center, out, compute);
-    case ReduceKind::prod:
-      return reduce_as<ProductOfAll, T>(x, center, out, compute);
-    case ReduceKind::max:
-      return reduce_as<Largest, T>(x, center, out, compute);
-    case ReduceKind::min:
-      return reduce_as<Smallest, T>(x, center, out, compute);
-    case ReduceKind::any:
-    case ReduceKind::all:
-      return;  // of truth values: CpuBackend::reduce
-    case ReduceKind::sum_abs:
-      return reduce_as<SumAbs, T>(x, center, out, compute);
-    case ReduceKind::sum_square:
-    case ReduceKind::sum_deviation:
-    case ReduceKind::sum_exp:
-      break;
-  }
+void add_up(ReduceKind op, const Array& x, const Array* center, const Array& out, DType compute) {
+  if (op == ReduceKind::prod) return reduce_as<Multiply, T>(x, nullptr, out, compute, nullptr);
+  MakeTerms<T> make = op == ReduceKind::sum_abs ? magnitudes<T> : nullptr;
   if constexpr (std::is_floating_point_v<T>) {
-    if (op == ReduceKind::sum_square) return reduce_as<SumSquare, T>(x, center, out, compute);
-    if (op == ReduceKind::sum_exp) return reduce_as<SumExp, T>(x, center, out, compute);
-    return reduce_as<SumDeviation, T>(x, center, out, compute);
+    if (op == ReduceKind::sum_square)
+      return reduce_as<AddSquares, T>(x, nullptr, out, compute, make);
+    if (op == ReduceKind::sum_deviation) {
+      return reduce_as<AddSquaredDeviations, T>(x, center, out, compute, make);
+    }
+    if (op == ReduceKind::sum_exp) make = exponentials<T>;
   } else {
-    fail("reduce: kind ", static_cast<int>(op),
-         " of integers; they are converted to floats before");
+    check(op == ReduceKind::sum || op == ReduceKind::sum_abs, "reduce: kind ", static_cast<int>(op),
+          " of integers; they are converted to floats before");
   }
+  reduce_as<Add, T>(x, center, out, compute, make);
 }
 
 }  // namespace
 
 void CpuBackend::reduce(ReduceKind op, const Array& x, const Array* center, const Array& out) {
+  if (out.numel() == 0) return;
+  if (x.numel() == 0) {
+    return fill(out, op == ReduceKind::prod || op == ReduceKind::all ? 1 : 0);
+  }
   // any and all read every input as a truth value, stored as a byte.
-  if (op == ReduceKind::any) return reduce_as<Any, uint8_t>(x, center, out, kBool);
-  if (op == ReduceKind::all) return reduce_as<All, uint8_t>(x, center, out, kBool);
+  if (op == ReduceKind::any || op == ReduceKind::all) return choose<uint8_t>(op, x, out, kBool);
+  const bool chooses = op == ReduceKind::max || op == ReduceKind::min;
   switch (out.dtype()) {
     case DType::float64:
-      return reduce_op<double>(op, x, center, out, kFloat64);
+      return chooses ? choose<double>(op, x, out, kFloat64)
+                     : add_up<double>(op, x, center, out, kFloat64);
     case DType::int64:
-      return reduce_op<int64_t>(op, x, center, out, kInt64);
+      return chooses ? choose<int64_t>(op, x, out, kInt64)
+                     : add_up<int64_t>(op, x, center, out, kInt64);
     case DType::int32:
-      return reduce_op<int32_t>(op, x, center, out, kInt32);
     case DType::uint8:
     case DType::boolean:
-      return reduce_op<uint8_t>(op, x, center, out, kUInt8);
+      break;
     default:
-      return reduce_op<float>(op, x, center, out, kFloat32);
+      return chooses ? choose<float>(op, x, out, kFloat32)
+                     : add_up<float>(op, x, center, out, kFloat32);
   }
+  if (chooses && out.dtype() == kInt32) return choose<int32_t>(op, x, out, kInt32);
+  if (chooses) return choose<uint8_t>(op, x, out, kUInt8);
+  // Narrow integers wrap: they are the lowest bits of int64's.
+  const Array wide = Array::empty(out.shape(), kInt64);
+  add_up<int64_t>(op, x.to(out.dtype()), center, wide, kInt64);
+  copy(wide, out);
 }
 
 }  // namespace hero::core::cpu

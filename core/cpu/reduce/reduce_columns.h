@@ -1,174 +1,157 @@
 #pragma once
-// Reductions over dimensions before the last: many columns side by side, in the same tree as a
-// row's, so that a sum does not depend on the layout.
+// Reductions to elements that are neighbours in memory: many columns side by side, in the same tree
+// as a row's, so that a sum does not depend on the layout.
 #include <algorithm>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/reduce/terms.h>
+#include <hero/core/cpu/reduce/tree.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
 
-inline constexpr int64_t kLeaf = 128;  // elements summed in lanes
-inline constexpr int64_t kLanes = 8;   // running values in a leaf
-// Columns side by side where the input is read in place: rows are read in long pieces, and the
-// lanes (64 KB of float) stay in the second-level cache.
+// Columns side by side: rows are read in long pieces, and the lanes (64 KB of float) stay in the
+// second-level cache.
 inline constexpr int64_t kColumns = 2048;
 
-// The length of a node's left part: half, in whole rounds of lanes.
-inline int64_t left_part(int64_t n) {
-  const int64_t half = n / 2;
-  return half - half % kLanes;
+// Where in memory the columns from `column` on begin in n rows.
+inline void find_rows(const Walk& rows, int64_t row, int64_t n, int64_t column, int64_t* starts) {
+  rows.runs(row, n, [&](int64_t element, int64_t stride, int64_t run, int64_t done) {
+    for (int64_t i = 0; i < run; ++i) starts[done + i] = element + i * stride + column;
+  });
 }
 
-template <class Op, class T>
-T join_lanes(const T* lane) {
-  return Op::combine(Op::combine(Op::combine(lane[0], lane[1]), Op::combine(lane[2], lane[3])),
-                     Op::combine(Op::combine(lane[4], lane[5]), Op::combine(lane[6], lane[7])));
+// Whether n rows of `width` columns lie one behind the other.
+inline bool are_dense(const int64_t* starts, int64_t n, int64_t width) {
+  bool dense = true;
+  for (int64_t i = 1; i < n; ++i) dense &= starts[i] - starts[i - 1] == width;
+  return dense;
 }
 
-// Reduces pieces of up to `width` columns of n rows that lie `stride` elements apart: elements E in
-// memory where `memory` is not null, else T, which the reader makes of them.
+// Reduces pieces of up to `width` columns of rows, whose first elements `rows` walks: elements E
+// where `memory` is not null, else the terms.
 template <class Op, class T, class E>
 class Columns {
  public:
-  Columns(const BlockReader& reader, const E* memory, int64_t stride, int64_t width, int64_t n)
-      : reader_(reader),
+  Columns(const Terms<T>& terms, const E* memory, const Walk& rows, int64_t width, int64_t n)
+      : terms_(terms),
         memory_(memory),
-        stride_(stride),
-        lanes_(static_cast<size_t>(kLanes * width)) {
+        rows_(rows),
+        lanes_(static_cast<size_t>(kLanes * width)),
+        centers_(kLanes * width <= kBlock ? lanes_.size() : 0) {
     int64_t levels = 0;
     for (; n > kLeaf; n -= left_part(n)) ++levels;
     right_.resize(static_cast<size_t>(levels * width));
   }
-  // Rows begin, begin + stride, ...: `width` columns into out.
-  void run(int64_t begin, int64_t n, int64_t width, const T* center, T* out) {
+  // n rows from `row` on; of each the columns from `column` on, `width` into out.
+  void run(int64_t row, int64_t n, int64_t column, int64_t width, const T* center, T* out) {
+    column_ = column;
     width_ = width;
     center_ = center;
-    tree(begin, n, out, right_.data());
+    for (int64_t i = 0; i < kLanes && center && !centers_.empty(); ++i) {
+      std::copy_n(center, width, centers_.data() + i * width);
+    }
+    tree(row, n, out, right_.data());
   }
 
  private:
-  void tree(int64_t begin, int64_t n, T* out, T* right) {
-    if (n <= kLeaf) return leaf(begin, n, out);
+  void tree(int64_t row, int64_t n, T* out, T* right) {
+    if (n <= kLeaf) return leaf(row, n, out);
     const int64_t left = left_part(n);
-    tree(begin, left, out, right + width_);
-    tree(begin + left * stride_, n - left, right, right + width_);
-    for (int64_t c = 0; c < width_; ++c) out[c] = Op::combine(out[c], right[c]);
+    tree(row, left, out, right + width_);
+    tree(row + left, n - left, right, right + width_);
+#pragma GCC ivdep
+    for (int64_t c = 0; c < width_; ++c) Op::join(out[c], right[c]);
   }
   // Four rounds at a time: running values are written once for four rows, the first four without
-  // having been there, and rows are read nearly in the order of memory.
-  void leaf(int64_t begin, int64_t n, T* out) {
-    const int64_t rounds = n / kLanes;
-    int64_t round = 0;
-    for (; memory_ != nullptr && round + 4 <= rounds; round += 4) {
-      for (int64_t j = 0; j < kLanes; ++j) {
-        const auto* const x = row(begin, round * kLanes + j);
-        T* const sum = lane(j);
-        if (round == 0) {
-          four_rows(
-              x, kLanes * stride_, [](int64_t, T value) { return value; }, sum);
+  // having been there, and rows are read nearly in the order of memory. Where the rows of a round
+  // are short and lie one behind the other, they are taken as one.
+  [[gnu::noinline]] void leaf(int64_t row, int64_t n, T* out) {
+    find_rows(rows_, row, n, column_, starts_);
+    const int64_t rounds = n / kLanes, fours = rounds - rounds % 4;
+    const bool together = kLanes * width_ <= kBlock && are_dense(starts_, n, width_);
+    const int64_t step = together ? kLanes : 1;
+    const T* centers = together && center_ ? centers_.data() : center_;
+    for (int64_t i = 0; i < fours * kLanes; i += 4 * kLanes) {
+      for (int64_t j = 0; j < kLanes; j += step) {
+        take_rows<4>(i + j, step * width_, centers, i == 0, lane(j));
+      }
+    }
+    for (int64_t i = fours * kLanes; i < rounds * kLanes; i += step) {
+      take_rows<1>(i, step * width_, centers, i < kLanes, lane(i % kLanes));
+    }
+    if (rounds > 0) join_lanes(out);
+    for (int64_t i = rounds * kLanes; i < n; ++i) take_rows<1>(i, width_, center_, i == 0, out);
+  }
+  void join_lanes(T* out) const {
+    const auto join = [](T a, T b) __attribute__((always_inline)) {
+      Op::join(a, b);
+      return a;
+    };
+    const T* x = lanes_.data();
+    const int64_t n = width_;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < n; ++c) {
+      const T* at = x + c;
+      out[c] = join(join(join(at[0], at[n]), join(at[2 * n], at[3 * n])),
+                    join(join(at[4 * n], at[5 * n]), join(at[6 * n], at[7 * n])));
+    }
+  }
+  // n columns of rows i, i + 8, .. of the leaf one after the other; `first`: into what is nothing
+  // yet.
+  template <int kRows>
+  void take_rows(int64_t i, int64_t n, const T* center, bool first, T* into) {
+    const int64_t step = memory_ ? n : kBlock;
+    for (int64_t c = 0; c < n; c += step) {
+      const int64_t some = std::min(step, n - c);
+      const T* center_of = center ? center + c : nullptr;
+      const E* x[kRows];
+      for (int k = 0; k < kRows; ++k) {
+        const int64_t element = starts_[i + k * kLanes] + c;
+        if constexpr (std::is_same_v<E, T>) {
+          x[k] = memory_ ? memory_ + element : terms_.read_run(element, some, center_of, room_[k]);
         } else {
-          four_rows(
-              x, kLanes * stride_, [=](int64_t c, T value) { return Op::combine(sum[c], value); },
-              sum);
+          x[k] = memory_ + element;
         }
       }
+      first ? take<true>(x, center_of, some, into + c) : take<false>(x, center_of, some, into + c);
     }
-    for (; round < rounds; ++round) {
-      for (int64_t j = 0; j < kLanes; ++j) {
-        const auto* const x = row(begin, round * kLanes + j);
-        if (round == 0) {
-          start(lane(j), x);
-        } else {
-          add(lane(j), x);
-        }
-      }
-    }
-    if (rounds > 0) {
-      for (int64_t c = 0; c < width_; ++c) {
-        const T column[kLanes] = {lane(0)[c], lane(1)[c], lane(2)[c], lane(3)[c],
-                                  lane(4)[c], lane(5)[c], lane(6)[c], lane(7)[c]};
-        out[c] = join_lanes<Op>(column);
-      }
-    } else {
-      start(out, row(begin, 0));
-    }
-    for (int64_t i = std::max<int64_t>(1, rounds * kLanes); i < n; ++i) add(out, row(begin, i));
   }
-  const E* row(int64_t begin, int64_t i) {
-    if (memory_ != nullptr || !std::is_same_v<E, T>) return memory_ + begin + i * stride_;
-    return reinterpret_cast<const E*>(reader_.read(begin + i * stride_, width_, scratch_.bytes));
-  }
-  void start(T* into, const E* x) const {
-    const T* center = center_;
-    for (int64_t c = 0; c < width_; ++c) into[c] = Op::pre(T(x[c]), center[c]);
-  }
-  void add(T* into, const E* x) const {
-    const T* center = center_;
+  template <bool kFirst, int kRows>
+  [[gnu::noinline]] static void take(const E* const (&x)[kRows], const T* center, int64_t n,
+                                     T* into) {
 #pragma GCC ivdep
-    for (int64_t c = 0; c < width_; ++c) {
-      into[c] = Op::combine(into[c], Op::pre(T(x[c]), center[c]));
-    }
-  }
-  // Four rows that lie `step` elements apart, one after the other; begin(c, value) takes column c
-  // of the first.
-  template <class Begin>
-  void four_rows(const E* x, int64_t step, const Begin& begin, T* into) const {
-    const T* center = center_;
-    const E *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < width_; ++c) {
-      T value = begin(c, Op::pre(T(x[c]), center[c]));
-      value = Op::combine(value, Op::pre(T(x1[c]), center[c]));
-      value = Op::combine(value, Op::pre(T(x2[c]), center[c]));
-      into[c] = Op::combine(value, Op::pre(T(x3[c]), center[c]));
+    for (int64_t c = 0; c < n; ++c) {
+      const auto term = [&](int k) __attribute__((always_inline)) {
+        T next = T(x[k][c]);
+        Op::prepare(next, Op::kCentered ? center[c] : T(0));
+        return next;
+      };
+      T value = kFirst ? term(0) : into[c];
+#pragma GCC unroll 4
+      for (int k = kFirst ? 1 : 0; k < kRows; ++k) Op::join(value, term(k));
+      into[c] = value;
     }
   }
   T* lane(int64_t i) { return lanes_.data() + i * width_; }
 
-  const BlockReader& reader_;
+  const Terms<T>& terms_;
   const E* memory_;
-  int64_t stride_;
-  int64_t width_ = 0;
+  const Walk& rows_;
+  int64_t column_ = 0, width_ = 0;
   const T* center_ = nullptr;
-  std::vector<T> lanes_, right_;
-  Scratch scratch_;
+  std::vector<T> lanes_, right_, centers_;
+  int64_t starts_[kLeaf];
+  alignas(64) T room_[4][kBlock];
 };
 
-// Nodes of a tree of n rows with at most `most` rows each: first row and number of rows.
-inline void split_rows(int64_t first, int64_t n, int64_t most,
-                       std::vector<std::pair<int64_t, int64_t>>& nodes) {
-  if (n <= most) {
-    nodes.emplace_back(first, n);
-    return;
-  }
-  const int64_t left = left_part(n);
-  split_rows(first, left, most, nodes);
-  split_rows(first + left, n - left, most, nodes);
-}
-
-// Joins the values of such nodes, `width` each, into those of the first.
-template <class Op, class T>
-T* join_rows(int64_t n, int64_t most, int64_t width, T*& next) {
-  if (n <= most) return std::exchange(next, next + width);
-  const int64_t left = left_part(n);
-  T* into = join_rows<Op>(left, most, width, next);
-  const T* right = join_rows<Op>(n - left, most, width, next);
-  for (int64_t c = 0; c < width; ++c) into[c] = Op::combine(into[c], right[c]);
-  return into;
-}
-
-// The input as [outer, n, inner], reduced over n into results [outer, inner]; `center` is of that
-// shape or null. `memory`: as for Columns. Threads share pieces of columns and, where these are
-// few, nodes of the tree.
+// n rows of `inner` columns each are reduced into results, `outer` times; `center` is of the shape
+// [outer, inner] of these or null. Threads share pieces of columns and, where these are few, nodes
+// of the tree.
 template <class Op, class T, class E>
-void reduce_columns(const BlockReader& reader, const E* memory, int64_t outer, int64_t n,
-                    int64_t inner, const T* center, T* results) {
-  const int64_t width = std::min(inner, memory != nullptr ? kColumns : kBlock);
+void reduce_columns(const Terms<T>& terms, const E* memory, const Walk& rows, int64_t outer,
+                    int64_t n, int64_t inner, const T* center, T* results) {
+  const int64_t width = std::min(inner, kColumns);
   const int64_t pieces = (inner + width - 1) / width;
   constexpr int64_t kTasks = 16;  // enough to share; a fixed number, as bits must not ask threads
   const int64_t most = outer * pieces >= kTasks ? n : std::max({kLeaf, n / kTasks, kGrain / width});
@@ -177,17 +160,16 @@ void reduce_columns(const BlockReader& reader, const E* memory, int64_t outer, i
   const auto node_count = static_cast<int64_t>(nodes.size());
   const bool whole = node_count == 1;
   std::vector<T> parts(whole ? 0 : static_cast<size_t>(outer * pieces * node_count * width));
-  const std::vector<T> zeros(center ? 0 : static_cast<size_t>(width), T(0));
   const int64_t work = nodes[0].second * width;
   parallel_for(outer * pieces * node_count, std::max<int64_t>(1, kGrain / work),
                [&](int64_t begin, int64_t end) {
-                 Columns<Op, T, E> columns(reader, memory, inner, width, n);
+                 Columns<Op, T, E> columns(terms, memory, rows, width, n);
                  for (int64_t task = begin; task < end; ++task) {
                    const int64_t piece = task / node_count, o = piece / pieces;
-                   const auto [first, rows] = nodes[static_cast<size_t>(task % node_count)];
+                   const auto [first, count] = nodes[static_cast<size_t>(task % node_count)];
                    const int64_t c = piece % pieces * width, at = o * inner + c;
-                   columns.run((o * n + first) * inner + c, rows, std::min(width, inner - c),
-                               center ? center + at : zeros.data(),
+                   columns.run(o * n + first, count, c, std::min(width, inner - c),
+                               center ? center + at : nullptr,
                                whole ? results + at : parts.data() + task * width);
                  }
                });
