@@ -1,9 +1,10 @@
-// Softmax along a dimension, a row at a time: the row stays in the cache while it is read for its
-// largest element, its sum of exponentials and its result.
+// Softmax along a dimension, a row at a time, or a piece of many columns side by side: it stays in
+// the cache while it is read for its largest element, its sum of exponentials and its result.
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/cpu/nn/softmax_columns.h>
 #include <hero/core/cpu/reduce/row_sums.h>
 #include <hero/core/kernels/math.h>
 #include <hero/core/thread_pool.h>
@@ -59,7 +60,53 @@ void log_softmax_row_backward(const T* g, const T* y, int64_t n, T* out) {
 }
 
 template <class T>
+void softmax_columns(SoftmaxKind kind, const Array& x, const ColumnLayout& layout,
+                     const Array& out) {
+  const ColumnPieces<T> reader(x, layout), writer(out, layout);
+  layout.share([&](int64_t begin, int64_t end) {
+    SoftmaxColumns<T> columns(layout.n, layout.width);
+    std::vector<T> in(reader.room()), result(writer.room());
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t width = layout.columns_of(piece);
+      const RowsOf<const T> rows = reader.read(piece, in.data());
+      const RowsOf<T> target = writer.target(piece, result.data());
+      if (kind == SoftmaxKind::softmax) {
+        columns.softmax(rows, width, target);
+      } else {
+        columns.log_softmax(rows, width, target);
+      }
+      writer.store(piece, target);
+    }
+  });
+}
+
+template <class T>
+void softmax_columns_backward(SoftmaxKind kind, const Array& g, const Array& y,
+                              const ColumnLayout& layout, const Array& out) {
+  const ColumnPieces<T> gradients(g, layout), outputs(y, layout), writer(out, layout);
+  layout.share([&](int64_t begin, int64_t end) {
+    SoftmaxColumns<T> columns(layout.n, layout.width);
+    std::vector<T> in_g(gradients.room()), in_y(outputs.room()), result(writer.room());
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t width = layout.columns_of(piece);
+      const RowsOf<const T> rows_g = gradients.read(piece, in_g.data());
+      const RowsOf<const T> rows_y = outputs.read(piece, in_y.data());
+      const RowsOf<T> target = writer.target(piece, result.data());
+      if (kind == SoftmaxKind::softmax) {
+        columns.softmax_backward(rows_g, rows_y, width, target);
+      } else {
+        columns.log_softmax_backward(rows_g, rows_y, width, target);
+      }
+      writer.store(piece, target);
+    }
+  });
+}
+
+template <class T>
 void softmax_as(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
+  if (const ColumnLayout layout(dim, Passes::several, {&x, &out}); layout) {
+    return softmax_columns<T>(kind, x, layout, out);
+  }
   const RowReader<T> reader(x, dim);
   const RowWriter<T> writer(out, dim);
   const int64_t n = reader.length();
@@ -84,6 +131,11 @@ void softmax_as(SoftmaxKind kind, const Array& x, int dim, const Array& out) {
 template <class T>
 void softmax_backward_as(SoftmaxKind kind, const Array& g, const Array& y, int dim,
                          const Array& out) {
+  // A gradient that repeats a number, as that of a sum does, is spread out first.
+  if (const ColumnLayout layout(dim, Passes::several, {&y, &out}); layout) {
+    const bool fits = ColumnLayout(dim, Passes::several, {&y, &out, &g}).inner == layout.inner;
+    return softmax_columns_backward<T>(kind, fits ? g : g.contiguous(), y, layout, out);
+  }
   const RowReader<T> gradients(g, dim), outputs(y, dim);
   const RowWriter<T> writer(out, dim);
   const int64_t n = outputs.length();

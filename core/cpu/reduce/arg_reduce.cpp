@@ -4,6 +4,7 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/cpu/side_by_side.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
@@ -55,8 +56,49 @@ void store(const BlockWriter& writer, int64_t at, int64_t count, const T* values
   }
 }
 
+// Row i of columns: where it has a NaN, or what beats all rows before it, `index` becomes i.
+template <class Beats, class T>
+void take_row(const T* x, int64_t i, int64_t width, T* best, int64_t* index) {
+  const Beats beats;
+#pragma GCC ivdep
+  for (int64_t c = 0; c < width; ++c) {
+    const bool better = beats(x[c], best[c]) | (is_nan(x[c]) & !is_nan(best[c]));
+    // A NaN is beaten by nothing, as no comparison with it is true.
+    best[c] = better ? x[c] : best[c];
+    index[c] = better ? i : index[c];
+  }
+}
+
+template <class T>
+void arg_reduce_columns(ArgOp op, const Array& x, const ColumnLayout& layout, const Array& values,
+                        const Array& indices) {
+  const ColumnPieces<T> reader(x, layout);
+  const BlockWriter value_writer(values, kDTypeOf<T>), index_writer(indices, kInt64);
+  layout.share([&](int64_t begin, int64_t end) {
+    const auto most = static_cast<size_t>(layout.width);
+    std::vector<T> room(most), best(most);
+    std::vector<int64_t> index(most);
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t width = layout.columns_of(piece), at = layout.column_of(piece);
+      std::byte* const start = reader.start(piece);
+      std::copy_n(reader.read_row(start, 0, width, room.data()), width, best.data());
+      std::fill(index.begin(), index.end(), 0);
+      for (int64_t i = 1; i < layout.n; ++i) {
+        const T* row = reader.read_row(start, i, width, room.data());
+        op == ArgOp::max ? take_row<std::greater<T>>(row, i, width, best.data(), index.data())
+                         : take_row<std::less<T>>(row, i, width, best.data(), index.data());
+      }
+      store(value_writer, at, width, best.data());
+      store(index_writer, at, width, index.data());
+    }
+  });
+}
+
 template <class T>
 void arg_reduce_as(ArgOp op, const Array& x, int dim, const Array& values, const Array& indices) {
+  if (const ColumnLayout layout(dim, Passes::one, {&x}); layout) {
+    return arg_reduce_columns<T>(op, x, layout, values, indices);
+  }
   const RowReader<T> reader(x, dim);
   const BlockWriter value_writer(values, kDTypeOf<T>), index_writer(indices, kInt64);
   const int64_t n = reader.length();

@@ -1,7 +1,10 @@
+// Running sums and products along a dimension: several rows, or a row of columns side by side, at a
+// time, so that no addition waits for the one before it.
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/cpu/side_by_side.h>
 #include <hero/core/kernels/wrapping.h>
 #include <hero/core/thread_pool.h>
 
@@ -14,18 +17,42 @@ namespace {
 template <class T>
 using Running = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
-// `out` may be `x`.
-template <class T, class Join>
-void scan_row(const T* x, int64_t n, Direction direction, Running<T> value, Join&& join, T* out) {
+struct Added {
+  static constexpr int kFirst = 0;
+  template <class A>
+  static A join(A a, A b) {
+    return wrapping_add(a, b);
+  }
+};
+struct Multiplied {
+  static constexpr int kFirst = 1;
+  template <class A>
+  static A join(A a, A b) {
+    return wrapping_mul(a, b);
+  }
+};
+
+int64_t place(int64_t i, int64_t n, Direction direction) {
+  return direction == Direction::forward ? i : n - 1 - i;
+}
+
+// kRows rows of n, one behind the other; `out` may be `x`.
+template <class Join, int kRows, class T>
+void scan_together(const T* x, int64_t n, Direction direction, T* out) {
+  Running<T> value[kRows];
+  std::fill_n(value, kRows, Running<T>(Join::kFirst));
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t at = direction == Direction::forward ? i : n - 1 - i;
-    value = static_cast<Running<T>>(join(value, static_cast<Running<T>>(x[at])));
-    out[at] = static_cast<T>(value);
+    const int64_t at = place(i, n, direction);
+    for (int r = 0; r < kRows; ++r) {
+      value[r] = Join::join(value[r], static_cast<Running<T>>(x[r * n + at]));
+      out[r * n + at] = static_cast<T>(value[r]);
+    }
   }
 }
 
-template <class T>
-void scan_as(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) {
+template <class Join, class T>
+void scan_rows(Direction direction, const Array& x, int dim, const Array& out) {
+  constexpr int64_t kTogether = 4;
   const RowReader<T> reader(x, dim);
   const RowWriter<T> writer(out, dim);
   const int64_t n = reader.length();
@@ -35,25 +62,60 @@ void scan_as(ScanOp op, Direction direction, const Array& x, int dim, const Arra
       const int64_t count = std::min(reader.group(), end - at);
       const T* rows = reader.read(at, count, in.data());
       T* target = writer.target(at, result.data());
-      for (int64_t r = 0; r < count; ++r) {
-        const T* row = rows + r * n;
-        if (op == ScanOp::sum) {
-          scan_row(row, n, direction, Running<T>(0), wrapping_add<Running<T>>, target + r * n);
-        } else {
-          scan_row(row, n, direction, Running<T>(1), wrapping_mul<Running<T>>, target + r * n);
-        }
+      int64_t r = 0;
+      for (; r + kTogether <= count; r += kTogether) {
+        scan_together<Join, kTogether>(rows + r * n, n, direction, target + r * n);
       }
+      for (; r < count; ++r) scan_together<Join, 1>(rows + r * n, n, direction, target + r * n);
       writer.commit(at, count, target);
     }
   });
+}
+
+template <class Join, class T>
+void scan_columns(Direction direction, const Array& x, const ColumnLayout& layout,
+                  const Array& out) {
+  const ColumnPieces<T> reader(x, layout), writer(out, layout);
+  layout.share([&](int64_t begin, int64_t end) {
+    const auto most = static_cast<size_t>(layout.width);
+    std::vector<T> in(most), result(most);
+    std::vector<Running<T>> value(most);
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t n = layout.n, width = layout.columns_of(piece);
+      std::byte *const source = reader.start(piece), *const target = writer.start(piece);
+      std::fill(value.begin(), value.end(), Running<T>(Join::kFirst));
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = place(i, n, direction);
+        const T* from = reader.read_row(source, at, width, in.data());
+        T* to = writer.row_target(target, at, result.data());
+        Running<T>* running = value.data();
+#pragma GCC ivdep
+        for (int64_t c = 0; c < width; ++c) {
+          running[c] = Join::join(running[c], static_cast<Running<T>>(from[c]));
+          to[c] = static_cast<T>(running[c]);
+        }
+        writer.store_row(target, at, width, to);
+      }
+    }
+  });
+}
+
+template <class Join, class T>
+void scan_as(Direction direction, const Array& x, int dim, const Array& out) {
+  if (const ColumnLayout layout(dim, Passes::one, {&x, &out}); layout) {
+    return scan_columns<Join, T>(direction, x, layout, out);
+  }
+  scan_rows<Join, T>(direction, x, dim, out);
 }
 
 }  // namespace
 
 void CpuBackend::scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) {
   if (out.numel() == 0) return;
-  dispatch_compute(out.dtype(),
-                   [&]<class T>(TypeTag<T>) { scan_as<T>(op, direction, x, dim, out); });
+  dispatch_compute(out.dtype(), [&]<class T>(TypeTag<T>) {
+    op == ScanOp::sum ? scan_as<Added, T>(direction, x, dim, out)
+                      : scan_as<Multiplied, T>(direction, x, dim, out);
+  });
 }
 
 }  // namespace hero::core::cpu
