@@ -12,10 +12,14 @@ namespace hero {
 
 namespace {
 
-// The elements at `position`, int64 with size 1 in `dim`, of sorted values and their indices.
-ValuesIndices chosen(const ValuesIndices& sorted, const Tensor& position, int dim, bool keepdim) {
-  const Tensor values = gather(sorted.values, dim, position);
-  const Tensor indices = gather(sorted.indices, dim, position);
+// Where the elements of x would lie if they were sorted. Their values are taken from x itself: so a
+// gradient goes back to them alone, and not by way of zeros for all that was sorted.
+Tensor order_of(const Tensor& x, int dim) { return sort(x.detach(), dim).indices; }
+
+// The elements at `position`, int64 with size 1 in `dim`, of x in `order`.
+ValuesIndices chosen(const Tensor& x, const Tensor& order, const Tensor& position, int dim,
+                     bool keepdim) {
+  const Tensor indices = gather(order, dim, position), values = gather(x, dim, indices);
   if (keepdim) return {values, indices};
   return {squeeze(values, dim), squeeze(indices, dim)};
 }
@@ -32,7 +36,7 @@ ValuesIndices middle(const char* op, const Tensor& x, int64_t dim, bool keepdim,
   const Tensor half = floor_divide(clamp(count - 1, 0, {}), 2);
   // The first NaN stands where the numbers end.
   const Tensor position = skip_nan ? half : where(count < size, count, half);
-  return chosen(sort(x, axis), position, axis, keepdim);
+  return chosen(x, order_of(x, axis), position, axis, keepdim);
 }
 
 // One of x's elements, whose gradient those that are equal to it share.
@@ -87,12 +91,15 @@ Tensor at_share(const char* op, const Tensor& x, const Tensor& q, const Quantile
   if (options.interpolation == Quantile::lower) rank = floor(rank);
   if (options.interpolation == Quantile::higher) rank = ceil(rank);
   if (options.interpolation == Quantile::nearest) rank = round(rank);
-  const Tensor sorted = sort(rows, -1).values, below = floor(rank);
-  Tensor result = gather(sorted, -1, below.to(kInt64));
+  const Tensor order = order_of(rows, rows.ndim() - 1), below = floor(rank);
+  const auto at = [&](const Tensor& place) {
+    return gather(rows, -1, gather(order, -1, place.to(kInt64)));
+  };
+  Tensor result = at(below);
   if (options.interpolation == Quantile::linear || options.interpolation == Quantile::midpoint) {
-    const Tensor above = gather(sorted, -1, ceil(rank).to(kInt64));
-    const Tensor part =
-        options.interpolation == Quantile::linear ? rank - below : full_like(below, 0.5);
+    const Tensor above = at(ceil(rank)), part = options.interpolation == Quantile::linear
+                                                    ? rank - below
+                                                    : full_like(below, 0.5);
     result = lerp(result, above, part);
   }
   // [.., Q] to [Q, ..], with the dimension back in its place where it is kept.
@@ -138,11 +145,10 @@ ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
   const int64_t size = x.ndim() == 0 ? 1 : x.size(axis);
   check(k >= 1 && k <= size, "kthvalue: k is ", k, ", but dim ", dim, " of shape ", x.shape(),
         " has ", size, " elements");
-  const ValuesIndices sorted = sort(atleast_1d(x), axis);
-  const Tensor values = narrow(sorted.values, axis, k - 1, 1);
-  const Tensor indices = narrow(sorted.indices, axis, k - 1, 1);
-  if (keepdim && x.ndim() > 0) return {contiguous(values), contiguous(indices)};
-  return {squeeze(values, axis), squeeze(indices, axis)};
+  const Tensor line = atleast_1d(x), first = topk(line.detach(), k, axis, false).indices;
+  const Tensor last = full(detail::kept_shape(line.shape(), {axis}), k - 1,
+                           {.dtype = kInt64, .device = x.device()});
+  return chosen(line, first, last, axis, keepdim && x.ndim() > 0);
 }
 
 // The end of the longest run of equal neighbours among the sorted: of several the first, whose
@@ -152,8 +158,8 @@ ValuesIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
   const int axis = normalize_dim("mode", dim, x.ndim());
   if (x.ndim() == 0) return {clone(x), zeros({}, {.dtype = kInt64, .device = x.device()})};
   check(x.size(axis) > 0, "mode: dim ", dim, " of shape ", x.shape(), " has no elements");
-  const ValuesIndices sorted = sort(x, axis);
-  const Tensor values = sorted.values.detach();
+  const ValuesIndices sorted = sort(x.detach(), axis);
+  const Tensor& values = sorted.values;
   const Tensor begins = slice(values, axis, 1) != slice(values, axis, 0, -1);
   Shape along = Shape::filled(x.ndim(), 1), first = x.shape();
   along[axis] = x.size(axis);
@@ -162,7 +168,7 @@ ValuesIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
   const Tensor zero = zeros(first, {.dtype = kInt64, .device = x.device()});
   const Tensor start =
       cummax(cat({zero, where(begins, slice(place, axis, 1), 0)}, axis), axis).values;
-  return chosen(sorted, argmax(place - start, axis, true), axis, keepdim);
+  return chosen(x, sorted.indices, argmax(place - start, axis, true), axis, keepdim);
 }
 
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
