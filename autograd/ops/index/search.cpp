@@ -1,7 +1,7 @@
-// Searches in sorted numbers, by halving, and counts of values, by sorting: on every device the
-// same.
+// Searches in sorted numbers, by halving, and counts of values.
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
@@ -13,6 +13,7 @@
 #include <hero/autograd/shape_ops.h>
 #include <hero/core/functions/indexing.h>
 #include <hero/core/promotion.h>
+#include <hero/core/thread_pool.h>
 
 namespace hero {
 
@@ -179,6 +180,37 @@ Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) try {
   detail::name_op(error, "unique_consecutive", {{"x", x}});
 }
 
+namespace {
+
+// How often bin(i) is each of the numbers below `size`, for i below n; what lies outside is no bin.
+template <class Bin>
+Tensor counts_of(int64_t n, int64_t size, const Bin& bin) {
+  const Array counts = Array::zeros({size}, kInt64);
+  auto* const total = size > 0 ? counts.data<int64_t>() : nullptr;
+  const auto count = [&](int64_t begin, int64_t end, int64_t* to) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t k = bin(i);
+      if (static_cast<uint64_t>(k) < static_cast<uint64_t>(size)) ++to[k];
+    }
+  };
+  // Parts so long that their own counts are few beside their elements.
+  const int64_t part = std::max<int64_t>(65536, 4 * size);
+  if (n <= part) {
+    count(0, n, total);
+    return Tensor(counts);
+  }
+  std::mutex adding;
+  parallel_for(n, part, [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> own(static_cast<size_t>(size));
+    count(begin, end, own.data());
+    const std::scoped_lock lock(adding);
+    for (size_t k = 0; k < own.size(); ++k) total[k] += own[k];
+  });
+  return Tensor(counts);
+}
+
+}  // namespace
+
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   detail::check_defined("bincount", {{"x", x}});
   const NoGrad no_grad;
@@ -193,6 +225,11 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
     const int64_t least = min(numbers).item<int64_t>();
     check(least >= 0, "bincount: ", least, " is negative");
     size = std::max(size, max(numbers).item<int64_t>() + 1);
+  }
+  if (!weights.defined() && x.device() == kCpu) {
+    const core::Array dense = numbers.array().contiguous();
+    const int64_t* number = dense.numel() > 0 ? dense.data<int64_t>() : nullptr;
+    return counts_of(dense.numel(), size, [=](int64_t i) { return number[i]; });
   }
   DType dtype = kInt64;
   if (weights.defined()) dtype = weights.dtype() == kFloat32 ? kFloat32 : kFloat64;
@@ -217,8 +254,25 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) try {
     low -= 1.0;
     high += 1.0;
   }
+  const double scale = static_cast<double>(bins) / (high - low);
+  if (x.device() == kCpu) {
+    const core::Array wide = Array::empty(flat.shape(), kFloat64);
+    core::backend(kCpu).copy(flat.array(), wide);
+    const double* value = wide.numel() > 0 ? wide.data<double>() : nullptr;
+    // x is compared in its own type.
+    const bool narrow = x.dtype() != kFloat64;
+    const double from = narrow ? static_cast<float>(low) : low;
+    const double to = narrow ? static_cast<float>(high) : high;
+    const auto last = static_cast<double>(bins - 1);
+    return counts_of(wide.numel(), bins,
+                     [=](int64_t i) -> int64_t {
+                       if (!(value[i] >= from && value[i] <= to)) return -1;
+                       return static_cast<int64_t>(std::clamp((value[i] - low) * scale, 0.0, last));
+                     })
+        .to(x.dtype());
+  }
   const Tensor inside = masked_select(flat, logical_and(flat >= low, flat <= high)).to(kFloat64);
-  const Tensor bin = floor((inside - low) * (static_cast<double>(bins) / (high - low)));
+  const Tensor bin = floor((inside - low) * scale);
   const Tensor counts =
       bincount(clamp(bin, 0.0, static_cast<double>(bins - 1)).to(kInt64), {}, bins);
   return counts.to(x.dtype());
