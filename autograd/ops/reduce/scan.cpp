@@ -8,6 +8,7 @@
 #include <hero/autograd/reduce_ops.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/map.h>
+#include <hero/core/functions/recurrence.h>
 #include <hero/core/functions/reductions.h>
 
 namespace hero {
@@ -39,15 +40,24 @@ Tensor moved(const Tensor& x, int dim, int64_t by, double fill) {
   return pad(x, padding, PadMode::constant, fill);
 }
 
-// r[i] = b[i] + a[i] * r[i + 1] along dim, r = 0 beyond the end. Each round lets every element see
-// twice as far, so the recurrence is log2(n) rounds of whole-array operations.
-Tensor recurrence(Tensor a, Tensor b, int dim) {
-  for (int64_t reach = 1; reach < b.size(dim); reach *= 2) {
-    b = b + a * moved(b, dim, -reach, 0.0);
-    a = a * moved(a, dim, -reach, 0.0);
+// core::recurrence(a, b). Each element reaches the result by way of the one after it, so the
+// derivative by b is a recurrence in the other direction.
+struct Recurrence : Op {
+  static constexpr unsigned kSaveInputs = 0b01;
+  static constexpr unsigned kSaveOutputs = 1;
+  int dim;
+  Direction direction;
+  Recurrence(int d, Direction to) : dim(d), direction(to) {}
+  const char* name() const override { return "recurrence"; }
+  Array forward(const Array& a, const Array& b) { return core::recurrence(a, b, dim, direction); }
+  Grads backward(const Tensor& g) override {
+    const bool forwards = direction == Direction::forward;
+    const int64_t by = forwards ? 1 : -1;
+    const Tensor by_b = record(Recurrence(dim, forwards ? Direction::backward : Direction::forward),
+                               moved(input(0), dim, by, 0.0), g);
+    return {moved(by_b, dim, -by, 0.0) * output(), by_b};
   }
-  return b;
-}
+};
 
 // y[j] = x[0] ... x[j]. dL/dx[i] = (x[0] ... x[i-1]) * r[i], where r[i], the sum over j >= i of
 // g[j] * x[i+1] ... x[j], is a recurrence: no division, so zeros are no exception.
@@ -63,7 +73,7 @@ struct Cumprod : Op {
   Grads backward(const Tensor& g) override {
     if (input_shape(0).numel() == 0 || input_shape(0).empty()) return {g};
     const Tensor before = moved(output(), dim, 1, 1.0);
-    return {before * recurrence(moved(input(0), dim, -1, 0.0), g, dim)};
+    return {before * record(Recurrence(dim, Direction::backward), input(0), g)};
   }
 };
 
@@ -107,7 +117,7 @@ struct LogCumSumExp : Op {
     const bool all = core::reduce(core::ReduceKind::min, near.to(kInt32)).item<int64_t>() == 1;
     return all ? y : core::map<k::Where>(near, y, in_rounds(x));
   }
-  // Rounds like those of recurrence().
+  // Each round lets every element see twice as far.
   Array in_rounds(const Array& x) const {
     Array y = x.clone();
     for (int64_t reach = 1; reach < x.size(dim); reach *= 2) {
@@ -118,7 +128,8 @@ struct LogCumSumExp : Op {
     return y;
   }
   Tensor gradient(const Tensor& x, const Tensor& y, const Tensor& g) const {
-    return share(x, y) * recurrence(share(y, moved(y, dim, -1, kInfinite)), g, dim);
+    const Tensor factors = share(moved(y, dim, 1, -kInfinite), y);
+    return share(x, y) * record(Recurrence(dim, Direction::backward), factors, g);
   }
   // exp(part - whole) of logarithms, 0 where the part is nothing.
   static Tensor share(const Tensor& part, const Tensor& whole) {
