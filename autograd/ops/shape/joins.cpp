@@ -3,6 +3,7 @@
 #include <hero/autograd/ops/named.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/shape_ops.h>
+#include <hero/core/allocator.h>
 #include <hero/core/backend.h>
 #include <hero/core/functions/indexing.h>
 
@@ -94,6 +95,7 @@ std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim)
   check(x.ndim() > 0, "tensor_split: a single number has nothing to split");
   check(sections > 0, "tensor_split: ", sections, " sections; there must be one at least");
   const int axis = normalize_dim("tensor_split", dim, x.ndim());
+  core::check_room("tensor_split", sections);
   const int64_t least = x.size(axis) / sections, more = x.size(axis) % sections;
   std::vector<Tensor> parts;
   for (int64_t i = 0, at = 0; i < sections; ++i) {
