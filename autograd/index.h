@@ -39,7 +39,7 @@ struct Slice {
 
 /// One of the indices in x({..}): a position (a negative one counts from the end), a Slice, None,
 /// Ellipsis, a bool (a new dimension of size 1 or 0), a tensor of positions (int64 or int32), or a
-/// mask.
+/// mask. A tensor without dimensions is a position.
 class Index {
  public:
   using Kind = std::variant<int64_t, Slice, NoneType, EllipsisType, bool, Tensor>;

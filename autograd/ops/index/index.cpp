@@ -90,6 +90,13 @@ int apply(Pending& pending, const Index& index, int dim, int rest) {
     return 1;
   }
   const auto& chosen = std::get<Tensor>(kind);
+  if (chosen.ndim() == 0 && chosen.dtype() != kBool) {  // one number: a position, as in PyTorch
+    check(chosen.dtype() == kInt64 || chosen.dtype() == kInt32, "index: a position is ",
+          chosen.dtype(), "; indices are int64, int32 or bool (masks)");
+    const bool planned = chosen.device().type == DeviceType::meta;
+    pending.x = select(pending.x, dim, planned ? 0 : chosen.item<int64_t>());
+    return 0;
+  }
   const bool new_dim = chosen.dtype() == kBool && chosen.ndim() == 0;
   add_tensor(pending, chosen, dim);
   return new_dim || chosen.dtype() != kBool ? 1 : chosen.ndim();

@@ -87,3 +87,22 @@ TEST_CASE("indexing has derivatives of any order") {
   CHECK_NOTHROW(gradcheck(f, {x}));
   CHECK_NOTHROW(gradgradcheck(f, {x}));
 }
+
+TEST_CASE("a position that is a tensor without dimensions counts as a number") {
+  const Tensor x = numbers({2, 3, 4}), one = tensor(1), last = tensor(-1).to(kInt32);
+  CHECK(values(x({one, 0})) == List{12, 13, 14, 15});
+  CHECK(values(x({0, last, Slice(1, 3)})) == List{9, 10});
+  // It stands beside no other tensor, so the dimension of these stays where it is.
+  const Tensor two = tensor({0, 3});
+  CHECK(to_string(x({one, Slice(0, 3), two}).shape()) == "[3, 2]");
+  CHECK(values(x({one, Slice(1, 2), two})) == List{16, 19});
+  CHECK(to_string(x({two.slice(0, 0, 1), Slice(), one}).shape()) == "[1, 3]");
+  const Tensor written = x.clone();
+  written[one].zero_();  // a view
+  CHECK(values(written[1]) == List(12, 0));
+  CHECK(values(written[0]) == values(x[0]));
+  const Tensor planned = zeros({2, 3}, {.device = kMeta});
+  CHECK(planned({zeros({}, {.dtype = kInt64, .device = kMeta})}).shape() == Shape{3});
+  CHECK_THROWS_WITH(x({tensor(2)}), ContainsSubstring("2"));
+  CHECK_THROWS_WITH(x({tensor(1.0)}), ContainsSubstring("index: a position is float32"));
+}
