@@ -27,8 +27,8 @@ class Distribution {
   virtual Tensor mean() const = 0;
   /// The variance, of the batch shape.
   virtual Tensor variance() const = 0;
-  /// The square root of the variance.
-  Tensor stddev() const;
+  /// The square root of the variance, also where this does not fit the dtype.
+  virtual Tensor stddev() const;
   /// Draws of shape [shape .., batch ..], without gradients.
   Tensor sample(const Shape& shape = {}) const;
   /// Draws with gradients with respect to the parameters: the reparametrisation of Kingma and
@@ -58,6 +58,7 @@ class Normal : public Distribution {
   Tensor entropy() const override;
   Tensor mean() const override { return loc; }
   Tensor variance() const override;
+  Tensor stddev() const override { return scale; }
   Tensor rsample(const Shape& shape = {}) const override;
 
   const Tensor loc, scale;  ///< of the batch shape
@@ -78,6 +79,7 @@ class Uniform : public Distribution {
   Tensor entropy() const override;
   Tensor mean() const override;
   Tensor variance() const override;
+  Tensor stddev() const override;
   Tensor rsample(const Shape& shape = {}) const override;
 
   const Tensor low, high;  ///< of the batch shape

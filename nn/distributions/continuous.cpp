@@ -52,6 +52,7 @@ Normal::Normal(const Tensor& l, const Tensor& s) : Normal(broadcast("Normal", l,
 
 Normal::Normal(const std::pair<Tensor, Tensor>& both)
     : Distribution(both.first.shape()), loc(both.first), scale(both.second) {
+  check_all(loc == loc, loc, "Normal: loc must be a number");
   check_all(scale > 0, scale, "Normal: scale must be positive");
 }
 
@@ -87,6 +88,7 @@ Tensor Uniform::log_prob(const Tensor& value) const {
 Tensor Uniform::entropy() const { return log(high - low); }
 Tensor Uniform::mean() const { return (low + high) / 2; }
 Tensor Uniform::variance() const { return square(high - low) / 12; }
+Tensor Uniform::stddev() const { return (high - low) / std::sqrt(12.0); }
 
 Tensor Uniform::rsample(const Shape& shape) const {
   return low + (high - low) * rand(extended(shape), like(low));

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/math_ops.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops.h>
 #include <hero/nn/distributions.h>
@@ -19,19 +20,33 @@ const Tensor& given(const char* name, const Odds& odds) {
   const Tensor& one = odds.probs.defined() ? odds.probs : odds.logits;
   check(is_floating(one.dtype()), name, ": parameters are ", one.dtype(),
         "; convert them to a floating dtype");
+  if (odds.logits.defined())
+    check_all(one == one, one, (std::string(name) + ": logits must be numbers").c_str());
   return one;
 }
 
-double smallest_of(DType dtype) {
-  return dtype == kFloat64 ? std::numeric_limits<double>::epsilon()
-                           : double{std::numeric_limits<float>::epsilon()};
+// From 1 to the next number.
+double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case kFloat64:
+      return std::numeric_limits<double>::epsilon();
+    case kFloat16:
+      return 0x1p-10;
+    case kBFloat16:
+      return 0x1p-7;
+    default:
+      return double{std::numeric_limits<float>::epsilon()};
+  }
 }
 
 // Away from 0 and 1, so that both logarithms are finite.
 Tensor clamped(const Tensor& probs) {
-  const double epsilon = smallest_of(probs.dtype());
+  const double epsilon = epsilon_of(probs.dtype());
   return clamp(probs, epsilon, 1.0 - epsilon);
 }
+
+// 0 in place of -inf, whose probability is 0: their product is 0, and has no gradient.
+Tensor finite(const Tensor& logits) { return where(isneginf(logits), 0, logits); }
 
 // log(1 + exp(x)), exact for large x too.
 Tensor softplus_of(const Tensor& x) { return -logsigmoid(-x); }
@@ -57,6 +72,7 @@ Tensor normalised(const Tensor& probs) {
   check_all(probs >= 0, probs, "Categorical: probabilities must not be negative");
   const Tensor total = sum(probs, {-1}, true);
   check_all(total > 0, total, "Categorical: probabilities must not all be 0");
+  check_all(isfinite(total), total, "Categorical: probabilities must be finite");
   return probs / total;
 }
 
@@ -72,12 +88,17 @@ Bernoulli::Bernoulli(const Odds& odds)
   }
 }
 
-// log(sigmoid(l)) where the value is 1, log(1 - sigmoid(l)) = log(sigmoid(l)) - l where it is 0.
+// -log(sigmoid(l)) where the value is 1, -log(1 - sigmoid(l)) where it is 0.
 Tensor Bernoulli::log_prob(const Tensor& value) const {
-  return value.to(logits.dtype()) * logits - softplus_of(logits);
+  const Shape shape = broadcast_shapes("Bernoulli", value.shape(), logits.shape());
+  return -binary_cross_entropy_with_logits(expand(logits, shape),
+                                           expand(value.to(logits.dtype()), shape),
+                                           {.reduction = Reduction::none});
 }
 
-Tensor Bernoulli::entropy() const { return softplus_of(logits) - probs * logits; }
+Tensor Bernoulli::entropy() const {
+  return binary_cross_entropy_with_logits(logits, probs, {.reduction = Reduction::none});
+}
 Tensor Bernoulli::variance() const { return probs * (1 - probs); }
 
 Tensor Bernoulli::draw(const Shape& whole) const {
@@ -99,7 +120,7 @@ Tensor Categorical::log_prob(const Tensor& value) const {
   return gather(expand(logits, rows), -1, index).squeeze(-1);
 }
 
-Tensor Categorical::entropy() const { return -sum(probs * logits, {-1}); }
+Tensor Categorical::entropy() const { return -sum(probs * finite(logits), {-1}); }
 
 Tensor Categorical::mean() const {
   fail("Categorical: categories have no mean and no variance; probs are their probabilities");
@@ -126,8 +147,9 @@ Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
 }
 
 Tensor kl_divergence(const Categorical& p, const Categorical& q) {
-  const Tensor finite = where(q.probs == 0, kNothing, p.probs * (p.logits - q.logits));
-  return sum(where(p.probs == 0, 0, finite), {-1});
+  const Tensor difference = finite(p.logits) - finite(q.logits);
+  const Tensor terms = where(q.probs == 0, kNothing, p.probs * difference);
+  return sum(where(p.probs == 0, 0, terms), {-1});
 }
 
 }  // namespace hero::distributions

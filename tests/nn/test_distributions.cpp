@@ -191,3 +191,62 @@ TEST_CASE("parameters broadcast, stay on meta, and are checked") {
                     ContainsSubstring("not both"));
   CHECK_THROWS_WITH(Categorical({.logits = zeros({})}), ContainsSubstring("[.., K]"));
 }
+
+TEST_CASE("impossible categories leave entropy, divergence and their gradients finite") {
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64}) {
+    INFO(dtype);
+    const Tensor logits =
+        tensor({0.5, -std::numeric_limits<double>::infinity(), -1.0}, {.dtype = kFloat64})
+            .to(dtype)
+            .detach()
+            .requires_grad_();
+    const Tensor possible = tensor({0.5, -1.0}, {.dtype = kFloat64}).to(dtype).requires_grad_();
+    const Categorical masked({.logits = logits}), plain({.logits = possible});
+    const Categorical other({.logits = logits.detach() * 2}),
+        less({.logits = possible.detach() * 2});
+    const Tensor value = masked.entropy() * 3 + kl_divergence(masked, other);
+    const Tensor wanted = plain.entropy() * 3 + kl_divergence(plain, less);
+    CHECK(allclose(value, wanted, 2e-2, 2e-2));
+    value.backward();
+    wanted.backward();
+    const Tensor expected =
+        stack({possible.grad()[0], zeros({}, {.dtype = dtype}), possible.grad()[1]});
+    CHECK(allclose(logits.grad(), expected, 5e-2, 5e-2));
+    CHECK(logits.grad()[1].item() == 0.0);
+  }
+  const Tensor nan = tensor({0.0, std::nan("")});
+  CHECK_THROWS_WITH(
+      Categorical({.logits = nan}),
+      ContainsSubstring("Categorical: logits must be numbers: it is nan at element 1"));
+  CHECK_THROWS_WITH(Bernoulli({.logits = nan}), ContainsSubstring("logits must be numbers"));
+  CHECK_THROWS_WITH(Normal(nan, ones({2})), ContainsSubstring("loc must be a number"));
+  CHECK_THROWS_WITH(Categorical({.probs = tensor({1.0, std::numeric_limits<double>::infinity()})}),
+                    ContainsSubstring("must be finite"));
+}
+
+TEST_CASE("certain events have finite logarithms in half precision, too") {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const double epsilon = dtype == kFloat16 ? 0x1p-10 : 0x1p-7;
+    const Bernoulli d({.probs = tensor({0.0, 1.0}).to(dtype)});
+    const Tensor certain = d.log_prob(tensor({0.0, 1.0}).to(dtype));
+    const Tensor impossible = d.log_prob(tensor({1.0, 0.0}).to(dtype));
+    for (const int i : {0, 1}) {
+      CHECK(std::fabs(certain[i].item() + epsilon) < 0.02 * epsilon);
+      CHECK(std::fabs(impossible[i].item() - std::log(epsilon)) < 0.03);
+    }
+    CHECK(all(isfinite(d.entropy())).item() == 1.0);
+  }
+  // What is left of 1 - p is not lost beside the logarithm of its odds.
+  const Tensor likely = Bernoulli({.logits = tensor({20.0})}).log_prob(ones({1}));
+  CHECK(std::fabs(likely.item() / -std::log1p(std::exp(-20.0)) - 1.0) < 1e-6);
+}
+
+TEST_CASE("standard deviations do not need the variance to fit the dtype") {
+  const Tensor scale = tensor({1e-30, 1e30}, {.requires_grad = true});
+  const Tensor deviation = Normal(zeros({2}), scale).stddev();
+  CHECK(equal(deviation, scale));
+  deviation.sum().backward();
+  CHECK(equal(scale.grad(), ones({2})));
+  const Tensor wide = Uniform(zeros({1}), full({1}, 6e29)).stddev();
+  CHECK(std::fabs(wide.item() / (6e29 / std::sqrt(12.0)) - 1.0) < 1e-6);
+}
