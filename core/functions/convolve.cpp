@@ -168,8 +168,9 @@ Window3 back_window(const Array& y, const Shape& x, const Window3& window) {
 }  // namespace
 
 bool convolves_back_on_host(const Array& y, const Shape& x, const Window3& window, int64_t groups) {
-  constexpr int64_t kPhases = 64;  // more of them than taps that a network has
-  constexpr int64_t kFewest = 5;   // channels of x: with fewer, columns are faster
+  constexpr int64_t kPhases = 64;    // more of them than taps that a network has
+  constexpr int64_t kFewest = 5;     // channels of x: with fewer, columns are faster
+  if (x.numel() == 0) return false;  // windows of padding alone
   if (window.stride[1] > kPhases || window.stride[2] > kPhases) return false;
   if (window.stride[1] * window.stride[2] > 1 && groups == 1 && x[1] < kFewest) return false;
   return y.dtype() != kFloat64 && convolves_on_host(y, back_window(y, x, window), groups);

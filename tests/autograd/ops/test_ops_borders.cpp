@@ -274,3 +274,15 @@ TEST_CASE("what a factor of Cholesky makes of a singular matrix has no inverse")
   CHECK(cholesky_inverse(tensor({{2.0}})).item() == 0.25);
   CHECK(cholesky_inverse(zeros({0, 0})).shape() == Shape{0, 0});
 }
+
+TEST_CASE("windows of padding alone have gradients of zeros") {
+  const TensorOptions leaf{.requires_grad = true};
+  for (const int64_t inputs : {0, 1, 3}) {
+    const Tensor x = ones({1, inputs, 0}, leaf), w = ones({2, inputs, 2}, leaf);
+    const Tensor y = conv1d(x, w, {}, {.padding = 1});
+    CHECK(y.shape() == Shape{1, 2, 1});
+    const std::vector<Tensor> g = grad({sum(y)}, {x, w});
+    CHECK((g[0].shape() == x.shape() && g[1].shape() == w.shape()));
+    CHECK(sum(abs(g[1])).item() == 0.0);
+  }
+}
