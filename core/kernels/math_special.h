@@ -69,8 +69,7 @@ HERO_HD inline double digamma(double x) {
   double result = 0.0;
   if (x < 0.0) {
     if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
-    const double fraction = x - std::floor(x);
-    result = -kPi / std::tan(kPi * fraction);
+    result = -kPi / std::tan(kPi * (x - std::rint(x)));  // the distance to a pole is exact
     x = 1.0 - x;
   }
   for (; x < 10.0; x += 1.0) result -= 1.0 / x;
@@ -93,7 +92,7 @@ HERO_HD inline double zeta(double s, double q) {
   if (q <= 0.0) {
     if (q == std::floor(q)) return std::numeric_limits<double>::infinity();
     if (s == 2.0) {
-      const double sine = std::sin(3.14159265358979323846 * (q - std::floor(q)));
+      const double sine = std::sin(3.14159265358979323846 * (q - std::rint(q)));
       sum = -9.86960440108935861883 / (sine * sine);
       sign = -1.0;
       q = 1.0 - q;
@@ -117,7 +116,8 @@ HERO_HD inline double zeta(double s, double q) {
                       1.0 / 74724249600.0,
                       -3617.0 / 10670622842880000.0};
   const double power = std::pow(at, -s);
-  sum += at * power / (s - 1.0) + 0.5 * power;
+  // Far from 0 the power may be too small for a double where the first term is not.
+  sum += (power > 1e-290 ? at * power : std::pow(at, 1.0 - s)) / (s - 1.0) + 0.5 * power;
   double factor = s, fall = power / at;
   for (int k = 0; k < 8; ++k) {
     sum += c[k] * factor * fall;

@@ -7,6 +7,7 @@
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/linalg.h>
+#include <hero/autograd/math_ops.h>
 #include <hero/autograd/nn_ops.h>
 
 using namespace hero;
@@ -319,4 +320,26 @@ TEST_CASE("linear algebra of nothing has the shapes of something") {
     CHECK(qr(ones({3, 0}, leafs)).q.shape() == Shape{3, 0});
     CHECK(qr(ones({0, 3}, leafs)).r.shape() == Shape{0, 3});
   }
+}
+
+TEST_CASE("digamma and trigamma have their poles' values beside them, on both sides") {
+  for (const double x : {1e-300, 1e-40, 1e-20, 1e-17, 3e-9}) {
+    for (const double side : {1.0, -1.0}) {
+      const Tensor at = tensor({side * x}, {.dtype = kFloat64});
+      CHECK(std::fabs(digamma(at).item() * side * x + 1.0) < 1e-8);  // -1 / x
+      if (x > 1e-150) CHECK(std::fabs(polygamma(1, at).item() * x * x - 1.0) < 1e-8);
+      const double narrow = digamma(tensor({side * x})).item();
+      if (x > 1e-37 && x < 1e-8) CHECK(std::fabs(narrow * side * x + 1.0) < 1e-6);
+    }
+  }
+  // psi(-1 + e) = -1 / e + 1 - gamma + ..
+  const double gap = 0x1p-40;
+  for (const double e : {gap, -gap}) {
+    const Tensor at = tensor({-1.0 + e}, {.dtype = kFloat64});
+    const double expected = -1.0 / e + 1.0 - 0.57721566490153286;
+    CHECK(std::fabs(digamma(at).item() / expected - 1.0) < 1e-15);
+  }
+  CHECK(std::fabs(polygamma(1, tensor({1e200}, {.dtype = kFloat64})).item() / 1e-200 - 1.0) <
+        1e-12);
+  CHECK(polygamma(1, tensor({-2.5e-35})).item() == kInf);  // 1.6e69 is beyond float32
 }
