@@ -31,8 +31,9 @@ struct Exp : Map<k::Exp, Save::output> {
 struct Exp2 : Map<k::Exp2, Save::output> {
   Grads backward(const Tensor& g) override { return {g * y() * kLn2}; }
 };
-struct Expm1 : Map<k::Expm1, Save::output> {
-  Grads backward(const Tensor& g) override { return {g * (y() + 1)}; }
+// Of y + 1 little is left where y is near -1, and in half precision nothing.
+struct Expm1 : Map<k::Expm1, Save::input> {
+  Grads backward(const Tensor& g) override { return {g * exp(x())}; }
 };
 struct Log : Map<k::Log, Save::input> {
   Grads backward(const Tensor& g) override { return {g / x()}; }

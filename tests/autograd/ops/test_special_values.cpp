@@ -343,3 +343,18 @@ TEST_CASE("digamma and trigamma have their poles' values beside them, on both si
         1e-12);
   CHECK(polygamma(1, tensor({-2.5e-35})).item() == kInf);  // 1.6e69 is beyond float32
 }
+
+TEST_CASE("the gradients of expm1 and celu keep their digits where the results are near -1") {
+  for (const DType dtype : kFloats) {
+    for (const double at : {-3.0, -6.0, -20.0}) {
+      INFO(dtype << " at " << at);
+      const double tolerance = dtype == kFloat64 ? 1e-14 : (dtype == kFloat32 ? 1e-6 : 1e-2);
+      const double least = dtype == kFloat16 ? 0x1p-24 : 0.0;
+      const Tensor x = leaf({at}, dtype), half = leaf({at / 2}, dtype);
+      const double first = gradient(expm1(x), x)[0] / 2;
+      CHECK(std::fabs(first - std::exp(at)) <= tolerance * std::exp(at) + least);
+      const double second = gradient(celu(half, 0.5), half)[0] / 2;
+      CHECK(std::fabs(second - std::exp(at)) <= tolerance * std::exp(at) + least);
+    }
+  }
+}
