@@ -83,8 +83,8 @@ struct SearchOptions {
 };
 /// The position, int64, at which each value would have to be inserted into the sorted last
 /// dimension of `sorted`, which is [N] or has the same leading dimensions as values. NaN lies
-/// behind all numbers. If numbers are not in order, or NaN is among them, positions are those of
-/// PyTorch's search by halving.
+/// behind all numbers. Numbers of two dtypes are compared in the promoted one. If numbers are not
+/// in order, or NaN is among them, positions are those of PyTorch's search by halving.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options = {});
 Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& options = {});
 /// searchsorted() with the arguments in the other order; boundaries is [N].

@@ -104,12 +104,11 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOpti
   detail::check_defined("searchsorted", {{"sorted", sorted}, {"values", values}});
   const NoGrad no_grad;
   check(sorted.ndim() > 0, "searchsorted: the sorted numbers need a dimension");
-  check(sorted.dtype() == values.dtype(), "searchsorted: the sorted numbers are ", sorted.dtype(),
-        ", the values ", values.dtype(), "; convert with to()");
   check(!options.sorter.defined() || options.sorter.shape() == sorted.shape(),
         "searchsorted: the sorter's shape differs from that of the numbers, ", sorted.shape());
   const Shape shape = values.shape();
-  Tensor rows = sorted.detach(), wanted = values.detach();
+  const DType common = common_of(sorted, values);
+  Tensor rows = sorted.detach().to(common), wanted = values.detach().to(common);
   if (options.sorter.defined()) rows = gather(rows, -1, options.sorter);
   if (rows.ndim() == 1) {
     wanted = ravel(wanted);

@@ -151,6 +151,19 @@ TEST_CASE("order statistics, searches and places refuse what they cannot do") {
   CHECK_THROWS_WITH(embedding_bag(x, tensor({0, 1})), ContainsSubstring("with offsets"));
 }
 
+TEST_CASE("searches compare numbers of two dtypes in the promoted one") {
+  using Places = std::vector<int64_t>;
+  const Tensor whole = tensor({1, 2, 3}), tenth = tensor(0.1, {.dtype = kFloat64});
+  CHECK(searchsorted(whole, tensor({1.5, 2.0, 2.5})).to_vector<int64_t>() == Places{1, 1, 2});
+  CHECK(searchsorted(tensor({0.5, 1.5}), tensor({1, 2})).to_vector<int64_t>() == Places{1, 2});
+  CHECK(searchsorted(tensor({300, 301}), tensor({255}).to(kUInt8)).item<int64_t>() == 0);
+  // 0.1 of float32 lies above that of float64; a number without dimensions widens nothing.
+  const Tensor narrow = tensor({0.1});
+  CHECK(searchsorted(narrow, reshape(tenth, {1}), {.right = true}).item<int64_t>() == 0);
+  CHECK(searchsorted(narrow, tenth, {.right = true}).item<int64_t>() == 1);
+  CHECK(searchsorted(reshape(tenth, {1}), narrow).item<int64_t>() == 1);
+}
+
 TEST_CASE("matrices that are not finite, square or of one size are refused") {
   const Tensor bad = full({2, 2}, std::nan(""));
   CHECK_THROWS_WITH(svd(bad), ContainsSubstring("svd: the matrix is not finite"));
