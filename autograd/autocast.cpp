@@ -1,3 +1,4 @@
+#include <optional>
 #include <unordered_map>
 
 #include <hero/autograd/autocast.h>
@@ -9,7 +10,7 @@ namespace hero {
 
 namespace {
 
-constexpr CastRule kLow = CastRule::low, kWide = CastRule::float32;
+constexpr CastRule kLow = CastRule::low, kWide = CastRule::float32, kOne = CastRule::widest;
 
 // A name is an operation's own (what its node is called) or that of a function made of others.
 constexpr CastEntry kEntries[] = {
@@ -83,6 +84,17 @@ constexpr CastEntry kEntries[] = {
     {"tan", kWide},
     {"softplus", kWide},
     {"grid_sample", kWide},
+    {"scatter", kOne},
+    {"scatter_add", kOne},
+    {"scatter_reduce", kOne},
+    {"index_add", kOne},
+    {"index_copy", kOne},
+    {"index_put", kOne},
+    {"put", kOne},
+    {"masked_scatter", kOne},
+    {"select_scatter", kOne},
+    {"slice_scatter", kOne},
+    {"diagonal_scatter", kOne},
 };
 
 // [note: the cache] A cast of a leaf is a recorded operation. It can stand for the leaf again while
@@ -153,7 +165,8 @@ CastRule cast_rule(std::string_view op) {
 
 std::string autocast_policy() {
   std::string text;
-  for (const auto& [rule, title] : {std::pair{kLow, "low"}, std::pair{kWide, "float32"}}) {
+  for (const auto& [rule, title] :
+       {std::pair{kLow, "low"}, std::pair{kWide, "float32"}, std::pair{kOne, "widest"}}) {
     text += std::string(title) + ":";
     for (const CastEntry& entry : kEntries) {
       if (entry.rule == rule) text += " " + std::string(entry.op);
@@ -170,12 +183,17 @@ void AutocastInputs::open(const char* op, std::span<const Tensor* const> inputs)
 std::vector<Tensor> detail::autocast_inputs(const char* op, std::span<const Tensor* const> inputs) {
   const CastRule rule = cast_rule(op);
   if (rule == CastRule::promote) return {};
-  const DType target = rule == kLow ? current.dtype : kFloat32;
+  std::optional<DType> widest;
   bool any = false;
   for (const Tensor* x : inputs) {
     if (!x->defined() || !is_floating(x->dtype())) continue;
     if (x->dtype() == kFloat64) return {};  // beside float64 all are left to promotion
-    any = any || x->dtype() != target;
+    widest = widest ? promote(*widest, x->dtype()) : x->dtype();
+  }
+  if (!widest) return {};
+  const DType target = rule == kLow ? current.dtype : rule == kOne ? *widest : kFloat32;
+  for (const Tensor* x : inputs) {
+    any = any || (x->defined() && is_floating(x->dtype()) && x->dtype() != target);
   }
   if (!any) return {};
   std::vector<Tensor> cast;

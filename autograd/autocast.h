@@ -18,8 +18,9 @@ struct AutocastOptions {
 
 /// While it lives, operations on this thread cast their floating inputs as autocast_policy() says:
 /// matrix products take them in `dtype` (they accumulate in float32 and round once); softmax, norms
-/// of rows and groups, losses and reductions take them in float32; all other operations take them
-/// as they are, and promote dtypes. Batch norm is one of these: its statistics are float32, and its
+/// of rows and groups, losses and reductions take them in float32; operations that write one tensor
+/// into another (scatter_add, index_put ..) take both in the wider dtype; all other operations take
+/// them as they are, and promote dtypes. Batch norm is one of these: its statistics are float32, and its
 /// result has the dtype of x. float64 is never cast. Casts are recorded, so gradients arrive in
 /// the dtype of the leaf. Casts are off inside backward, whose operations follow the dtypes of
 /// forward. Micikevicius et al., arXiv 1710.03740.
@@ -47,9 +48,9 @@ bool autocast_enabled();
 /// The options of the innermost scope; enabled is false outside of all scopes.
 const AutocastOptions& autocast_options();
 
-/// How an operation's inputs are treated: cast to the scope's dtype, cast up to float32, or left
-/// to promotion.
-enum class CastRule { low, float32, promote };
+/// How an operation's inputs are treated: cast to the scope's dtype, cast up to float32, cast to
+/// the widest dtype among them where they would have to be of one, or left to promotion.
+enum class CastRule { low, float32, widest, promote };
 /// An operation and how its inputs are treated.
 struct CastEntry {
   std::string_view op;

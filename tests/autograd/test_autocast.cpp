@@ -179,6 +179,54 @@ TEST_CASE("float64 is left alone, integers too, and other dtypes cannot be asked
   CHECK_THROWS_WITH(Autocast({.dtype = kFloat32}), ContainsSubstring("bfloat16 or float16"));
 }
 
+TEST_CASE("what is written into a tensor of another floating dtype widens under autocast") {
+  const Autocast autocast;
+  const Tensor wide = arange(4.0).requires_grad_(), at = tensor({1, 3});
+  const Tensor half = tensor({0.5, 2.5}).to(kBFloat16).detach().requires_grad_();
+  const Tensor mask = tensor({false, true, false, true});
+  using Write = std::function<Tensor(const Tensor& x, const Tensor& src)>;
+  const std::vector<std::pair<const char*, Write>> writes = {
+      {"scatter", [&](const auto& x, const auto& s) { return scatter(x, 0, at, s); }},
+      {"scatter_add", [&](const auto& x, const auto& s) { return scatter_add(x, 0, at, s); }},
+      {"scatter_reduce",
+       [&](const auto& x, const auto& s) {
+         return scatter_reduce(x, 0, at, s, ScatterReduce::sum);
+       }},
+      {"index_add", [&](const auto& x, const auto& s) { return index_add(x, 0, at, s); }},
+      {"index_copy", [&](const auto& x, const auto& s) { return index_copy(x, 0, at, s); }},
+      {"index_put", [&](const auto& x, const auto& s) { return index_put(x, {at}, s); }},
+      {"put", [&](const auto& x, const auto& s) { return put(x, at, s); }},
+      {"masked_scatter", [&](const auto& x, const auto& s) { return masked_scatter(x, mask, s); }},
+      {"slice_scatter",
+       [&](const auto& x, const auto& s) { return slice_scatter(x, s, 0, 1, 4, 2); }},
+      {"select_scatter",
+       [&](const auto& x, const auto& s) {
+         return ravel(select_scatter(reshape(x, {2, 2}), s, 1, 1));
+       }},
+      {"diagonal_scatter",
+       [&](const auto& x, const auto& s) {
+         return ravel(diagonal_scatter(reshape(x, {2, 2}), s));
+       }},
+  };
+  for (const auto& [name, write] : writes) {
+    INFO(name);
+    const Tensor result = write(wide, half);
+    CHECK(result.dtype() == kFloat32);
+    CHECK(equal(result, write(wide, half.detach().to(kFloat32))));
+    const std::vector<Tensor> g = grad({result.sum()}, {wide, half});
+    CHECK((g[0].dtype() == kFloat32 && g[1].dtype() == kBFloat16));
+    CHECK(equal(g[1], ones_like(half)));
+    CHECK(write(half.detach().to(kFloat16).repeat({2}), half).dtype() == kFloat32);
+    CHECK(write(half.repeat({2}), half).dtype() == kBFloat16);
+    CHECK_THROWS(write(wide.detach().to(kFloat64), half));  // float64 is left alone
+    CHECK(cast_rule(name) == CastRule::widest);
+  }
+  const Tensor kept = half.detach().repeat({2});  // in place it keeps its dtype
+  kept.scatter_add_(0, at, ones({2}));
+  CHECK(kept.dtype() == kBFloat16);
+  CHECK(kept.to_vector<double>() == std::vector<double>{0.5, 3.5, 0.5, 3.5});
+}
+
 TEST_CASE("the policy can be read") {
   CHECK(cast_rule("linear") == CastRule::low);
   CHECK(cast_rule("layer_norm") == CastRule::float32);

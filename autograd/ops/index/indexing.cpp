@@ -1,5 +1,6 @@
 // Reading and writing through indices. Every reader has an adder as its derivative and the reverse,
 // so all of them can be differentiated any number of times.
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/math/factor.h>
@@ -306,6 +307,9 @@ Tensor index(const Tensor& x, const std::vector<Tensor>& indices) {
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                  bool accumulate) {
   detail::check_defined("index_put", {{"x", x}, {"values", values}});
+  if (const AutocastInputs in("index_put", x, values); in.changed()) {
+    return index_put(in[0], indices, in[1], accumulate);
+  }
   const Places places = places_of("index_put", x, indices);
   Shape shape = places.shape;
   for (int i = places.dims; i < x.ndim(); ++i) shape.push_back(x.shape()[i]);

@@ -1,4 +1,5 @@
 // Reading and writing by places, made of gather, scatter and index_select.
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/ops/defined.h>
@@ -54,6 +55,9 @@ Tensor take(const Tensor& x, const Tensor& index) try {
 
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate) {
   detail::check_defined("put", {{"x", x}, {"index", index}, {"src", src}});
+  if (const AutocastInputs in("put", x, src); in.changed()) {
+    return put(in[0], index, in[1], accumulate);
+  }
   check_same_dtype("put", x, src);
   check(index.numel() == src.numel(), "put: ", src.numel(), " elements for ", index.numel(),
         " places");
@@ -109,6 +113,9 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   detail::check_defined("index_copy", {{"x", x}, {"index", index}, {"src", src}});
+  if (const AutocastInputs in("index_copy", x, src); in.changed()) {
+    return index_copy(in[0], dim, index, in[1]);
+  }
   check_same_dtype("index_copy", x, src);
   const Tensor places = ravel(as_index("index_copy", index));
   if (x.ndim() == 0) return clone(places.numel() == 0 ? x : reshape(src, {}));
@@ -130,6 +137,9 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) 
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
   detail::check_defined("masked_scatter", {{"x", x}, {"mask", mask}, {"src", src}});
+  if (const AutocastInputs in("masked_scatter", x, src); in.changed()) {
+    return masked_scatter(in[0], mask, in[1]);
+  }
   check(mask.dtype() == kBool, "masked_scatter: the mask is ", mask.dtype(),
         "; compare it to get bool");
   check_same_dtype("masked_scatter", x, src);
@@ -146,6 +156,9 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
 
 Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t index) try {
   detail::check_defined("select_scatter", {{"x", x}, {"src", src}});
+  if (const AutocastInputs in("select_scatter", x, src); in.changed()) {
+    return select_scatter(in[0], in[1], dim, index);
+  }
   return replaced("select_scatter", x, src,
                   [=](const Tensor& places) { return select(places, dim, index); });
 } catch (const Error& error) {
@@ -154,6 +167,9 @@ Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t i
 Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t start, int64_t stop,
                      int64_t step) try {
   detail::check_defined("slice_scatter", {{"x", x}, {"src", src}});
+  if (const AutocastInputs in("slice_scatter", x, src); in.changed()) {
+    return slice_scatter(in[0], in[1], dim, start, stop, step);
+  }
   return replaced("slice_scatter", x, src,
                   [=](const Tensor& places) { return slice(places, dim, start, stop, step); });
 } catch (const Error& error) {
@@ -162,6 +178,9 @@ Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t st
 Tensor diagonal_scatter(const Tensor& x, const Tensor& src, int64_t offset, int64_t dim1,
                         int64_t dim2) try {
   detail::check_defined("diagonal_scatter", {{"x", x}, {"src", src}});
+  if (const AutocastInputs in("diagonal_scatter", x, src); in.changed()) {
+    return diagonal_scatter(in[0], in[1], offset, dim1, dim2);
+  }
   return replaced("diagonal_scatter", x, src,
                   [=](const Tensor& places) { return diagonal(places, offset, dim1, dim2); });
 } catch (const Error& error) {

@@ -1,6 +1,7 @@
 // scatter_reduce and what is made of it: bags of embeddings.
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/index_ops.h>
 #include <hero/autograd/math_ops.h>
@@ -117,6 +118,9 @@ Tensor with_a_dimension(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, 
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
                       ScatterReduce reduce, bool include_self) try {
   detail::check_defined("scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
+  if (const AutocastInputs in("scatter_reduce", x, src); in.changed()) {
+    return scatter_reduce(in[0], dim, index, in[1], reduce, include_self);
+  }
   constexpr auto kName = "scatter_reduce";
   const int axis = normalize_dim(kName, dim, x.ndim());
   check(x.dtype() == src.dtype(), kName, ": src is ", src.dtype(), ", x is ", x.dtype(),
