@@ -6,6 +6,7 @@
 #include <string>
 
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/safetensors.h>
 
 namespace hero::optim {
@@ -34,14 +35,14 @@ class StateLookup {
   const Array* array(const std::string& name, const Shape& shape, DType dtype) {
     const auto found = entries_.find(name);
     if (found == entries_.end()) {
-      add(missing_, name);
+      missing_.add(name);
       return nullptr;
     }
     found->second.used = true;
     const Array& array = *found->second.array;
     if (array.shape() == shape && array.dtype() == dtype) return &array;
-    add(misshaped_, name + " is " + to_string(array.dtype()) + " " + to_string(array.shape()) +
-                        ", not " + to_string(dtype) + " " + to_string(shape));
+    misshaped_.add(name + " is " + to_string(array.dtype()) + " " + to_string(array.shape()) +
+                   ", not " + to_string(dtype) + " " + to_string(shape));
     return nullptr;
   }
   /// The value of a float64 of shape []; 0, and reported by finish(), if it is missing or does not
@@ -75,15 +76,15 @@ class StateLookup {
     note_value(name, value, "a whole number from 0 to " + text_of(most));
     return 0.0;
   }
-  /// Throws one Error that lists everything that did not fit; does nothing if all did.
+  /// Throws one Error that lists what did not fit; does nothing if all did.
   void finish() const {
-    std::string unexpected;
+    core::NameList unexpected;
     for (const auto& [name, entry] : entries_) {
-      if (!entry.used) add(unexpected, name);
+      if (!entry.used) unexpected.add(name);
     }
     std::string text;
-    const auto part = [&](const char* label, const std::string& names) {
-      if (!names.empty()) text += (text.empty() ? "" : "; ") + (label + names);
+    const auto part = [&](const char* label, const core::NameList& names) {
+      if (!names.empty()) text += (text.empty() ? "" : "; ") + (label + names.text());
     };
     part("missing: ", missing_);
     part("unexpected: ", unexpected);
@@ -98,15 +99,12 @@ class StateLookup {
   };
   static std::string text_of(double value) { return hero::detail::number_text(value); }
   void note_value(const std::string& name, double value, const std::string& wanted) {
-    add(misshaped_, name + " is " + text_of(value) + ", not " + wanted);
-  }
-  static void add(std::string& list, const std::string& name) {
-    list += (list.empty() ? "" : ", ") + name;
+    misshaped_.add(name + " is " + text_of(value) + ", not " + wanted);
   }
 
   const char* optimizer_;
   std::map<std::string, Entry> entries_;
-  std::string missing_, misshaped_;
+  core::NameList missing_, misshaped_;
 };
 
 }  // namespace hero::optim

@@ -7,6 +7,7 @@
 #include <hero/core/backend.h>
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/io/safetensors_header.h>
 #include <hero/core/io/source.h>
 #include <hero/core/safetensors.h>
@@ -86,10 +87,9 @@ NamedArrays load(const Source& source) {
 
 template <class Named>
 [[noreturn]] void fail_missing(std::string_view name, const std::vector<Named>& all) {
-  std::string list;
-  for (size_t i = 0; i < std::min<size_t>(all.size(), 8); ++i) list += " " + all[i].name;
-  fail("safetensors: there is no tensor '", name, "' among ", all.size(), ":", list,
-       all.size() > 8 ? " ..." : "");
+  NameList list;
+  for (const Named& one : all) list.add(one.name);
+  fail("safetensors: there is no tensor '", name, "' among ", all.size(), ": ", list.text());
 }
 
 void check_names(const std::vector<Entry>& entries) {

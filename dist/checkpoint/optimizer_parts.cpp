@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/dist/checkpoint/optimizer_parts.h>
 
 namespace hero::dist {
@@ -89,7 +90,7 @@ void OptimizerParts::each_part(const PartFn& fn) const {
 optim::StateDict OptimizerParts::read(const PartFiles& files) const {
   optim::StateDict dict;
   std::vector<Wanted> wanted;
-  std::string unlike;
+  core::NameList unlike;
   for (const auto& [name, value] : files.values()) {
     Key key;
     std::string indexed = name;
@@ -97,7 +98,7 @@ optim::StateDict OptimizerParts::read(const PartFiles& files) const {
     Shape shape = value.whole;
     if (name.starts_with(kState) || name.starts_with(kMaster)) {
       if (!parse(name, key)) {
-        unlike += (unlike.empty() ? "" : ", ") + name;
+        unlike.add(name);
         continue;
       }
       const std::string index = std::to_string(key.parameter);
@@ -105,8 +106,8 @@ optim::StateDict OptimizerParts::read(const PartFiles& files) const {
                                   : std::string(kState) + index + "." + key.state;
       const Held& held = *of_[key.parameter];
       if (!key.number && value.whole != held.range.whole) {
-        unlike += (unlike.empty() ? "" : ", ") + name + " " + to_string(value.whole) +
-                  " instead of " + to_string(held.range.whole);
+        unlike.add(name + " " + to_string(value.whole) + " instead of " +
+                   to_string(held.range.whole));
         continue;
       }
       if (!key.number) {
@@ -118,7 +119,8 @@ optim::StateDict OptimizerParts::read(const PartFiles& files) const {
     dict.push_back({indexed, array});
     wanted.push_back({name, range, array});
   }
-  check(unlike.empty(), "checkpoint: states that do not fit the optimizer's parameters: ", unlike);
+  check(unlike.empty(),
+        "checkpoint: states that do not fit the optimizer's parameters: ", unlike.text());
   files.read(wanted);
   return dict;
 }

@@ -4,6 +4,7 @@
 
 #include <hero/core/error.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/nn/data/bytes.h>
 #include <hero/nn/data/csv.h>
 
@@ -105,9 +106,9 @@ double number(std::string_view field, const CSVOptions& options, const Where& wh
 }
 
 std::string listed(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
-  return list;
+  core::NameList list;
+  for (const std::string& name : names) list.add("'" + name + "'");
+  return list.text();
 }
 
 size_t find_column(const std::vector<std::string>& names, std::string_view name,

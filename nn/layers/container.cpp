@@ -1,3 +1,4 @@
+#include <hero/core/io/name_list.h>
 #include <hero/nn/container.h>
 
 namespace hero::nn {
@@ -14,12 +15,12 @@ Module& Sequential::operator[](size_t i) {
 }
 
 Module& ModuleDict::operator[](const std::string& name) {
-  std::string known;
+  core::NameList known;
   for (const auto& [key, module] : named_children()) {
     if (key == name) return *module;
-    known += (known.empty() ? "" : ", ") + key;
+    known.add(key);
   }
-  fail("ModuleDict: no module '", name, "'; there are: ", known);
+  fail("ModuleDict: no module '", name, "'; there are: ", known.text());
 }
 
 bool ModuleDict::contains(const std::string& name) const {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <hero/core/io/name_list.h>
 #include <hero/core/safetensors.h>
 #include <hero/nn/lora.h>
 
@@ -23,10 +24,6 @@ std::vector<Linear*> adapted(const char* op, Module& model) {
   }
   check(!layers.empty(), op, ": ", model.type_name(), " has no adapters; add_lora() adds them");
   return layers;
-}
-
-void append_to(std::string& list, const std::string& name) {
-  list += (list.empty() ? "" : ", ") + name;
 }
 
 }  // namespace
@@ -83,21 +80,21 @@ void save_lora(const Module& model, const std::string& path) {
 
 void load_lora(Module& model, const std::string& path) {
   const StateDict given = core::load_safetensors(path).arrays;
-  std::string missing, unexpected;
+  core::NameList missing, unexpected;
   const auto has = [](const StateDict& state, const std::string& name) {
     return std::any_of(state.begin(), state.end(), [&](const auto& e) { return e.name == name; });
   };
   const StateDict own = lora_state_dict(model.state_dict());
   for (const auto& entry : own) {
-    if (!has(given, entry.name)) append_to(missing, entry.name);
+    if (!has(given, entry.name)) missing.add(entry.name);
   }
   for (const auto& entry : given) {
-    if (!has(own, entry.name)) append_to(unexpected, entry.name);
+    if (!has(own, entry.name)) unexpected.add(entry.name);
   }
   check(missing.empty() && unexpected.empty(), "load_lora: ", path,
         " does not fit the adapters of ", model.type_name(),
-        missing.empty() ? "" : "; missing: " + missing,
-        unexpected.empty() ? "" : "; unexpected: " + unexpected);
+        missing.empty() ? "" : "; missing: " + missing.text(),
+        unexpected.empty() ? "" : "; unexpected: " + unexpected.text());
   model.load_state_dict(given, {.strict = false});
 }
 

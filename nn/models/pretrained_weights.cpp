@@ -7,6 +7,7 @@
 
 #include <hero/autograd/partition.h>
 #include <hero/core/io/file.h>
+#include <hero/core/io/name_list.h>
 #include <hero/core/json/reader.h>
 #include <hero/nn/models/pretrained_config.h>
 #include <hero/nn/models/pretrained_weights.h>
@@ -64,10 +65,6 @@ std::vector<PretrainedSlot> pretrained_slots(Module& module, const PretrainedNam
   return list;
 }
 
-void append_name(std::string& list, const std::string& name) {
-  list += (list.empty() ? "" : ", ") + name;
-}
-
 }  // namespace
 
 PretrainedWeights::PretrainedWeights(const char* reader, const std::string& folder)
@@ -109,33 +106,32 @@ void load_pretrained(Module& module, const PretrainedWeights& weights, const Pre
                      const std::function<bool(const std::string& name)>& spare,
                      const PretrainedOptions& options) {
   const std::vector<PretrainedSlot> slots = pretrained_slots(module, names);
-  std::string missing, superfluous, wrong;
+  core::NameList missing, superfluous, wrong;
   std::set<std::string> used;
   for (const auto& [slot, in_files] : slots) {
     const auto& [name, transposed] = in_files;
     used.insert(name);
     const auto* entry = weights.find(name);
     if (entry == nullptr) {
-      append_name(missing, name);
+      missing.add(name);
       continue;
     }
     const Shape& own = slot->tensor.shape();
     const Shape expected = transposed ? swapped(own) : own;
     if (entry->shape != expected) {
-      append_name(wrong,
-                  name + " " + to_string(entry->shape) + " instead of " + to_string(expected));
+      wrong.add(name + " " + to_string(entry->shape) + " instead of " + to_string(expected));
     } else if (!is_floating(entry->dtype)) {
-      append_name(wrong, name + " is " + to_string(entry->dtype));
+      wrong.add(name + " is " + to_string(entry->dtype));
     }
   }
   for (const std::string& name : weights.names()) {
-    if (!used.contains(name) && !spare(name)) append_name(superfluous, name);
+    if (!used.contains(name) && !spare(name)) superfluous.add(name);
   }
   check(missing.empty() && superfluous.empty() && wrong.empty(),
         "from_pretrained: ", weights.folder(), " does not fit ", module.type_name(),
-        missing.empty() ? "" : "; missing: " + missing,
-        superfluous.empty() ? "" : "; unexpected: " + superfluous,
-        wrong.empty() ? "" : "; wrong: " + wrong);
+        missing.empty() ? "" : "; missing: " + missing.text(),
+        superfluous.empty() ? "" : "; unexpected: " + superfluous.text(),
+        wrong.empty() ? "" : "; wrong: " + wrong.text());
   const NoGrad no_grad;
   const MemoryScope tag(MemoryTag::parameter);
   for (const auto& [slot, in_files] : slots) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <hero/core/io/name_list.h>
 #include <hero/nn/functional_call.h>
 
 namespace hero::nn::detail {
@@ -20,19 +21,19 @@ void TensorsInPlace::put(const Named<Slot*>& slots, const Tensor& in_place_of,
 TensorsInPlace::TensorsInPlace(Module& module, const Named<Tensor>& tensors) {
   const Named<Slot*> slots = module.slots();
   std::vector<Tensor> wanted;
-  std::string unknown;
+  core::NameList unknown;
   for (const auto& [name, tensor] : tensors) {
     const auto found = std::find_if(slots.begin(), slots.end(),
                                     [&, n = name](const auto& slot) { return slot.first == n; });
     if (found == slots.end()) {
-      unknown += (unknown.empty() ? "" : ", ") + name;
+      unknown.add(name);
       continue;
     }
     check(tensor.defined(), "functional_call: the tensor for ", name, " is undefined");
     wanted.push_back(found->second->tensor);
   }
   check(unknown.empty(), "functional_call: ", module.type_name(),
-        " has no parameter or buffer named ", unknown);
+        " has no parameter or buffer named ", unknown.text());
   for (size_t i = 0; i < tensors.size(); ++i) put(slots, wanted[i], tensors[i].second);
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <hero/core/error.h>
+#include <hero/core/io/name_list.h>
 #include <hero/nn/module/load_names.h>
 
 namespace hero::nn::detail {
@@ -9,9 +10,9 @@ namespace {
 
 std::string listed(const char* title, const std::vector<std::string>& names) {
   if (names.empty()) return "";
-  std::string line = std::string("; ") + title + " ";
-  for (size_t i = 0; i < names.size(); ++i) line += (i == 0 ? "" : ", ") + names[i];
-  return line;
+  core::NameList list;
+  for (const std::string& name : names) list.add(name);
+  return std::string("; ") + title + " " + list.text();
 }
 
 }  // namespace

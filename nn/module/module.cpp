@@ -5,6 +5,7 @@
 
 #include <cxxabi.h>
 
+#include <hero/core/io/name_list.h>
 #include <hero/nn/module.h>
 
 namespace hero::nn {
@@ -250,23 +251,23 @@ int64_t Module::parameter_count(bool trainable_only) const {
 }
 
 Module& Module::get_submodule(const std::string& path) {
-  std::string known;
+  core::NameList known;
   for (const auto& [name, module] : named_modules()) {
     if (name == path) return *module;
-    if (!name.empty()) known += (known.empty() ? "" : ", ") + name;
+    if (!name.empty()) known.add(name);
   }
-  fail("get_submodule: ", type_name(), " has no module '", path, "'; there are: ", known);
+  fail("get_submodule: ", type_name(), " has no module '", path, "'; there are: ", known.text());
 }
 
 Slot* Module::find_slot(const std::string& path, bool parameter) {
-  std::string known;
+  core::NameList known;
   for (const auto& [name, slot] : slots()) {
     if ((slot->kind == Slot::Kind::parameter) != parameter) continue;
     if (name == path) return slot;
-    known += (known.empty() ? "" : ", ") + name;
+    known.add(name);
   }
   fail(parameter ? "get_parameter: " : "get_buffer: ", type_name(), " has no '", path,
-       "'; there are: ", known);
+       "'; there are: ", known.text());
 }
 Tensor Module::get_parameter(const std::string& path) { return find_slot(path, true)->tensor; }
 Tensor Module::get_buffer(const std::string& path) { return find_slot(path, false)->tensor; }
