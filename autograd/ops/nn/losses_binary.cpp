@@ -54,6 +54,35 @@ void check_probabilities(const char* what, const Tensor& p) {
         "; apply sigmoid or use bce_with_logits");
 }
 
+// (1 - y) x - (1 + (p - 1) y) log sigmoid(x), where p is given or 1. As a sum of the terms' own
+// derivatives that of x would lose its digits where y is 0 and x far below 0.
+struct BceWithLogits : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
+  const char* name() const override { return "bce_with_logits"; }
+  Array forward(std::span<const Array> arrays) {
+    const NoGrad no_grad;
+    const Tensor x(arrays[0]), y(arrays[1]);
+    Tensor log_probability = logsigmoid(x);
+    if (arrays.size() > 2) {
+      log_probability = ((Tensor(arrays[2]) - 1) * y + 1) * log_probability;
+    }
+    return ((1 - y) * x - log_probability).array();
+  }
+  Grads backward(const Tensor& g) override {
+    const bool is_weighted = input_count() > 2;
+    const Tensor x = input(0), y = input(1), p = is_weighted ? input(2) : Tensor();
+    Grads grads;
+    grads.resize(input_count());
+    if (needs(0)) {
+      const Tensor above = y * sigmoid(-x);
+      grads[0] = g * ((1 - y) * sigmoid(x) - (is_weighted ? p * above : above));
+    }
+    if (needs(1)) grads[1] = g * (is_weighted ? (1 - p) * logsigmoid(x) - x : -x);
+    if (is_weighted && needs(2)) grads[2] = -(g * (y * logsigmoid(x)));
+    return grads;
+  }
+};
+
 void check_weight(const char* op, const char* what, const Tensor& weight, const Shape& shape) {
   const int lead = shape.size() - weight.ndim();
   bool fits = lead >= 0;
@@ -96,7 +125,6 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
   return detail::reduce_loss(loss, options.reduction);
 }
 
-// (1 - y) x - (1 + (p - 1) y) log sigmoid(x)
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                                         const BceWithLogitsOptions& options) try {
   detail::check_defined("binary_cross_entropy_with_logits", {{"x", x}, {"y", y}});
@@ -115,14 +143,14 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                       })
         .to(promote(x.dtype(), y.dtype()));
   }
-  Tensor log_probability = logsigmoid(x);
+  std::vector<Tensor> inputs = {x, y};
   if (options.pos_weight.defined()) {
     check_weight(kName, "pos_weight", options.pos_weight, y.shape());
-    log_probability = ((options.pos_weight - 1) * y + 1) * log_probability;
+    inputs.push_back(options.pos_weight);
   }
   // Weights do not promote.
   const DType dtype = promote(x.dtype(), y.dtype());
-  Tensor loss = (1 - y) * x - log_probability;
+  Tensor loss = record_list(BceWithLogits{}, inputs);
   if (options.weight.defined()) {
     check_weight(kName, "weight", options.weight, x.shape());
     loss = loss * options.weight;

@@ -358,3 +358,26 @@ TEST_CASE("the gradients of expm1 and celu keep their digits where the results a
     }
   }
 }
+
+TEST_CASE(
+    "the gradient of bce_with_logits keeps its digits on both sides, with and without weights") {
+  for (const double at : {-40.0, -20.0, -10.0, -1.0, 0.0, 1.0, 10.0, 20.0, 40.0}) {
+    for (const double target : {0.0, 1.0, 0.25}) {
+      for (const double weight : {1.0, 3.0}) {
+        INFO(at << " " << target << " " << weight);
+        const Tensor x = leaf({at}), y = leaf({target}), p = leaf({weight});
+        const Tensor loss = binary_cross_entropy_with_logits(
+            x, y, {.pos_weight = weight == 1.0 ? Tensor() : p, .reduction = Reduction::none});
+        const double above = 1.0 / (1.0 + std::exp(at)), below = 1.0 / (1.0 + std::exp(-at));
+        const double expected = (1.0 - target) * below - weight * target * above;
+        CHECK(std::fabs(gradient(loss, x)[0] / 2 - expected) <= 1e-6 * std::fabs(expected));
+        const double log_above = -std::log1p(std::exp(-std::fabs(at))) + std::min(at, 0.0);
+        const double of_target = (1.0 - weight) * log_above - at;
+        CHECK(std::fabs(gradient(loss, y)[0] / 2 - of_target) <= 1e-6 * std::fabs(of_target));
+        if (weight == 1.0) continue;
+        const double of_weight = -target * log_above;
+        CHECK(std::fabs(gradient(loss, p)[0] / 2 - of_weight) <= 1e-6 * std::fabs(of_weight));
+      }
+    }
+  }
+}
