@@ -227,6 +227,50 @@ TEST_CASE("what is written into a tensor of another floating dtype widens under 
   CHECK(kept.to_vector<double>() == std::vector<double>{0.5, 3.5, 0.5, 3.5});
 }
 
+TEST_CASE("distances, decompositions and quantiles are computed in float32 under autocast") {
+  manual_seed(2);
+  const Tensor rows = randn({40, 6}), others = randn({30, 6}) + 0.5, square = randn({4, 4});
+  const Tensor theta = randn({1, 2, 3}), half = square.to(kBFloat16), wide = half.to(kFloat32);
+  using Function = std::function<Tensor(const Tensor&)>;
+  const std::vector<std::pair<const char*, Function>> of_halves = {
+      {"quantile", [](const Tensor& x) { return quantile(x, 0.3, {.dim = 1}); }},
+      {"nanquantile", [](const Tensor& x) { return nanquantile(x, x[0].detach() * 0 + 0.5); }},
+      {"inv", inv},
+      {"det", det},
+      {"pinv", [](const Tensor& x) { return pinv(x); }},
+      {"solve", [](const Tensor& x) { return solve(x, x.t()); }},
+      {"lstsq", [](const Tensor& x) { return lstsq(x, x.t()); }},
+      {"svd", [](const Tensor& x) { return svd(x).s; }},
+      {"qr", [](const Tensor& x) { return qr(x).r; }},
+      {"eigh", [](const Tensor& x) { return eigh(x + x.t()).eigenvalues; }},
+      {"log10", [](const Tensor& x) { return log10(abs(x)); }},
+      {"cdist", [](const Tensor& x) { return cdist(x, x * 2); }},
+  };
+  const std::vector<std::pair<const char*, Function>> of_floats = {
+      {"cdist", [&](const Tensor& x) { return cdist(x, others); }},
+      {"matrix_exp", [&](const Tensor&) { return matrix_exp(square); }},
+      {"pinv", [](const Tensor& x) { return pinv(x); }},
+      {"affine_grid",
+       [&](const Tensor&) {
+         return affine_grid(theta, {1, 1, 9, 7});
+       }},
+  };
+  for (const auto& [name, function] : of_halves) {
+    INFO(name);
+    const Tensor expected = function(wide);
+    const Autocast autocast;
+    const Tensor found = function(half);
+    CHECK(found.dtype() == kFloat32);
+    CHECK(allclose(found, expected, 1e-2, 1e-2));
+  }
+  for (const auto& [name, function] : of_floats) {
+    INFO(name);
+    const Tensor expected = function(rows);
+    const Autocast autocast;
+    CHECK(equal(function(rows), expected));
+  }
+}
+
 TEST_CASE("the policy can be read") {
   CHECK(cast_rule("linear") == CastRule::low);
   CHECK(cast_rule("layer_norm") == CastRule::float32);

@@ -1,6 +1,7 @@
 // Singular values, symmetric eigenvalues, pseudoinverses, triangular systems and what follows.
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/op.h>
@@ -118,6 +119,7 @@ struct Pinv : Op {
   const char* name() const override { return "pinv"; }
   Array forward(const Array& a) {
     const NoGrad no_grad;
+    const Autocast off({.enabled = false});
     const core::SVD found = core::svd(a);
     const Tensor u(found.u), s(found.s), vh(found.vh);
     const Tensor counts = counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/ops/defined.h>
@@ -69,6 +70,7 @@ std::vector<int> halvings(const Tensor& a) {
 
 Tensor cdist(const Tensor& a, const Tensor& b, double p) try {
   detail::check_defined("cdist", {{"a", a}, {"b", b}});
+  if (const AutocastInputs in("cdist", a, b); in.changed()) return cdist(in[0], in[1], p);
   check(a.ndim() >= 2 && b.ndim() >= 2 && a.size(-1) == b.size(-1),
         "cdist: needs rows of one length: got shapes ", a.shape(), " and ", b.shape());
   check(is_floating(a.dtype()) && is_floating(b.dtype()), "cdist: rows are ", a.dtype(), " and ",
@@ -79,6 +81,7 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) try {
                               [p](const auto& in) { return cdist(in[0], in[1], p); });
   }
   constexpr int64_t kFewRows = 25;
+  const Autocast off({.enabled = false});  // differences of products of halves are no distances
   if (p == 2.0 && (a.size(-2) > kFewRows || b.size(-2) > kFewRows)) {
     return euclidean_by_product(a, b);
   }
@@ -148,6 +151,7 @@ Tensor matrix_exp(const Tensor& a) {
     return detail::in_float32("matrix_exp", {a}, [](const auto& in) { return matrix_exp(in[0]); });
   }
   if (a.numel() == 0) return clone(a);
+  const Autocast off({.enabled = false});  // squaring doubles the errors of products
   const std::vector<int> counts = halvings(a);
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
   Tensor factor, squarings;  // of each matrix, where they differ

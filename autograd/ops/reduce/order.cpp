@@ -1,6 +1,7 @@
 // Order statistics: sorted, and then chosen by position.
 #include <limits>
 
+#include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
@@ -173,18 +174,25 @@ ValuesIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
 
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
   detail::check_defined("quantile", {{"x", x}});
+  if (const AutocastInputs in("quantile", x); in.changed()) return quantile(in[0], q, options);
   return at_share("quantile", x, share(x, q), options, false);
 }
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
   detail::check_defined("quantile", {{"x", x}, {"q", q}});
+  if (const AutocastInputs in("quantile", x, q); in.changed())
+    return quantile(in[0], in[1], options);
   return at_share("quantile", x, q, options, false);
 }
 Tensor nanquantile(const Tensor& x, double q, const QuantileOptions& options) {
   detail::check_defined("nanquantile", {{"x", x}});
+  if (const AutocastInputs in("nanquantile", x); in.changed())
+    return nanquantile(in[0], q, options);
   return at_share("nanquantile", x, share(x, q), options, true);
 }
 Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
   detail::check_defined("nanquantile", {{"x", x}, {"q", q}});
+  if (const AutocastInputs in("nanquantile", x, q); in.changed())
+    return nanquantile(in[0], in[1], options);
   return at_share("nanquantile", x, q, options, true);
 }
 Tensor msort(const Tensor& x) {

@@ -186,6 +186,7 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) t
       return affine_grid(in[0], size, align_corners);
     });
   }
+  const Autocast off({.enabled = false});  // a half has too few digits for a place in an image
   const TensorOptions like{.dtype = theta.dtype(), .device = theta.device()};
   std::vector<Tensor> lines;
   for (int i = 0; i < dims; ++i) {
