@@ -52,7 +52,8 @@ class Distribution {
 /// The normal distribution, of density exp(-(x - loc)^2 / (2 scale^2)) / (scale sqrt(2 pi)).
 class Normal : public Distribution {
  public:
-  /// Makes a distribution; loc and scale broadcast. Throws an Error unless scale is positive.
+  /// Makes a distribution; loc and scale broadcast. Throws an Error unless scale is positive, or if
+  /// loc holds NaN.
   Normal(const Tensor& loc, const Tensor& scale);
   Tensor log_prob(const Tensor& value) const override;
   Tensor entropy() const override;
@@ -100,7 +101,7 @@ struct Odds {
 class Bernoulli : public Distribution {
  public:
   /// Makes a distribution. Throws an Error unless exactly one of the two is given, and
-  /// probabilities lie in [0, 1].
+  /// probabilities lie in [0, 1], and logits hold no NaN.
   explicit Bernoulli(const Odds& odds);
   /// The log probability of values 0 and 1.
   Tensor log_prob(const Tensor& value) const override;
@@ -122,7 +123,7 @@ class Categorical : public Distribution {
  public:
   /// Makes a distribution; probabilities are divided by their sum. Throws an Error unless exactly
   /// one of the two is given, with at least one dimension, and probabilities are neither negative
-  /// nor all 0.
+  /// nor all 0, and logits hold no NaN and a largest one that is finite.
   explicit Categorical(const Odds& odds);
   /// The log probability of whole numbers from 0 to K - 1.
   Tensor log_prob(const Tensor& value) const override;

@@ -76,6 +76,13 @@ Tensor normalised(const Tensor& probs) {
   return probs / total;
 }
 
+// Scores of which softmax makes probabilities.
+const Tensor& possible(const Tensor& logits) {
+  const Tensor most = amax(logits.detach(), {-1}, true);
+  check_all(isfinite(most), most, "Categorical: the largest logit must be finite");
+  return logits;
+}
+
 }  // namespace
 
 Bernoulli::Bernoulli(const Odds& odds)
@@ -108,7 +115,7 @@ Tensor Bernoulli::draw(const Shape& whole) const {
 
 Categorical::Categorical(const Odds& odds)
     : Distribution(without_last(with_classes(given("Categorical", odds)).shape())),
-      logits(odds.logits.defined() ? log_softmax(odds.logits, -1)
+      logits(odds.logits.defined() ? log_softmax(possible(odds.logits), -1)
                                    : log(clamped(normalised(odds.probs)))),
       probs(odds.logits.defined() ? softmax(odds.logits, -1) : normalised(odds.probs)) {}
 

@@ -218,6 +218,11 @@ TEST_CASE("impossible categories leave entropy, divergence and their gradients f
   CHECK_THROWS_WITH(
       Categorical({.logits = nan}),
       ContainsSubstring("Categorical: logits must be numbers: it is nan at element 1"));
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK_THROWS_WITH(Categorical({.logits = full({2, 3}, -infinity)}),
+                    ContainsSubstring("the largest logit must be finite: it is -inf at element 0"));
+  CHECK_THROWS_WITH(Categorical({.logits = tensor({0.0, infinity})}),
+                    ContainsSubstring("the largest logit must be finite"));
   CHECK_THROWS_WITH(Bernoulli({.logits = nan}), ContainsSubstring("logits must be numbers"));
   CHECK_THROWS_WITH(Normal(nan, ones({2})), ContainsSubstring("loc must be a number"));
   CHECK_THROWS_WITH(Categorical({.probs = tensor({1.0, std::numeric_limits<double>::infinity()})}),

@@ -17,5 +17,7 @@ TEST_CASE("of many names that do not fit, errors show the first ones and a count
   optim::SGD sgd(deep.parameters(), {.lr = 0.1, .momentum = 0.9});
   deep(ones({1, 2})).sum().backward();
   sgd.step();
-  CHECK_THROWS_WITH(sgd.load_state_dict({}), ContainsSubstring(" more"));
+  optim::StateDict renamed = sgd.state_dict();
+  for (auto& entry : renamed) entry.name += "_";
+  CHECK_THROWS_WITH(sgd.load_state_dict(renamed), ContainsSubstring("state.0.step_ .. and "));
 }
