@@ -27,18 +27,37 @@ void exponentials(const T* x, const T* center, int64_t n, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = math::exp(x[i] - center[i]);
 }
 
+// n neighbours in memory.
+template <class Op, class T>
+T reduce_neighbours(const T* x, int64_t n, T center) {
+  constexpr int64_t kPart = std::is_integral_v<T> ? 16 * kBlock : kBlock;
+  if (n > kPart) {
+    const int64_t left = left_part(n);
+    T value = reduce_neighbours<Op>(x, left, center);
+    Op::join(value, reduce_neighbours<Op>(x + left, n - left, center));
+    return value;
+  }
+  fetch_ahead(reinterpret_cast<const std::byte*>(x), n * int64_t{sizeof(T)});
+  return reduce_tree<Op>(x, n, center);
+}
+template <class Op, class T>
+T reduce_memory(const T* x, int64_t n, T center) {
+  if constexpr (std::is_floating_point_v<T> && !std::is_same_v<typename Op::OfNumbers, Op>) {
+    T value;
+    if (choose<Op>(x, n, value)) return value;
+  }
+  return reduce_neighbours<Op>(x, n, center);
+}
+
 // One row or a part of it: n terms, which have one centre; `centers` repeats it.
 template <class Op, class T>
 T reduce_row(const Terms<T>& terms, int64_t begin, int64_t n, const T* centers) {
+  if (const T* memory = terms.find(begin, n)) return reduce_memory<Op>(memory, n, centers[0]);
   if (n > kBlock) {
     const int64_t left = left_part(n);
     T value = reduce_row<Op>(terms, begin, left, centers);
     Op::join(value, reduce_row<Op>(terms, begin + left, n - left, centers));
     return value;
-  }
-  if (const T* whole = terms.whole()) {
-    fetch_ahead(reinterpret_cast<const std::byte*>(whole + begin), n * int64_t{sizeof(T)});
-    return reduce_tree<Op>(whole + begin, n, centers[0]);
   }
   alignas(64) T room[kBlock];
   return reduce_tree<Op>(terms.read(begin, n, centers, room), n, centers[0]);
@@ -54,12 +73,17 @@ void reduce_rows(const Terms<T>& terms, int64_t rows, int64_t n, const T* center
   const bool whole = node_count == 1;
   std::vector<T> parts(whole ? 0 : static_cast<size_t>(rows * node_count));
   T* const to = whole ? results : parts.data();
+  const T* const memory = whole ? terms.find(0, rows * n) : nullptr;
   parallel_for(rows * node_count, std::max<int64_t>(1, kGrain / nodes[0].second),
                [&](int64_t begin, int64_t end) {
+                 for (int64_t r = begin; r < end && memory; ++r) {
+                   to[r] = reduce_memory<Op>(memory + r * n, n, center ? center[r] : T(0));
+                 }
+                 if (memory) return;
                  T centers[kBlock] = {};
                  for (int64_t task = begin; task < end; ++task) {
-                   const int64_t r = task / node_count;
-                   const auto [first, count] = nodes[static_cast<size_t>(task % node_count)];
+                   const int64_t r = whole ? task : task / node_count;
+                   const auto [first, count] = nodes[static_cast<size_t>(task - r * node_count)];
                    if (center) std::fill_n(centers, std::min(count, kBlock), center[r]);
                    to[task] = reduce_row<Op>(terms, r * n + first, count, centers);
                  }
@@ -96,15 +120,17 @@ ReducedLayout::ReducedLayout(const Array& x, const Array& out) {
     beside.insert(0, i);
     inner *= x.shape()[i];
   }
-  constexpr int64_t kFew = 4;  // of fewer columns each is read on its own
-  if (inner < kFew) {
+  for (int i = 0; i < x.ndim(); ++i) {
+    if (is_reduced(i)) n *= x.shape()[i];
+  }
+  constexpr int64_t kFew = 4, kMany = 64;
+  if (inner < (n < kMany ? kFew : 2)) {  // each column is read on its own
     beside = {};
     inner = 1;
   }
   for (int i = 0; i < x.ndim(); ++i) {
     if (is_reduced(i)) {
       reduced.push_back(i);
-      n *= x.shape()[i];
     } else if (!beside.contains(i)) {
       order.push_back(i);
     }
@@ -115,15 +141,24 @@ ReducedLayout::ReducedLayout(const Array& x, const Array& out) {
   }
 }
 
-// The first elements of rows of columns.
-Walk starts_of(const Array& x, int columns) {
+// x's dimensions before the last ones: the first elements of rows of columns.
+Array starts_of(const Array& x, int columns) {
   Shape shape = x.shape();
   Dims strides = x.strides();
   for (int i = 0; i < columns; ++i) {
     shape.pop_back();
     strides.pop_back();
   }
-  return {Array(x.storage_ref(), shape, strides, x.offset(), x.dtype()), shape};
+  return Array(x.storage_ref(), shape, strides, x.offset(), x.dtype());
+}
+
+// x in memory of its own where rows lie across it, so that a row would touch a cache line for each
+// of its elements.
+Array without_lines_across(const Array& x) {
+  constexpr int64_t kSmall = 32768;
+  const bool dense = std::count(x.strides().begin(), x.strides().end(), 1) > 0;
+  const bool across = x.ndim() > 0 && x.strides().back() > 16 && x.shape().back() > 1;
+  return dense && across && x.numel() > kSmall ? x.contiguous() : x;
 }
 
 template <class Op, class T>
@@ -144,11 +179,12 @@ void reduce_as(const Array& x, const Array* center, const Array& out, DType comp
       std::copy_n(all.read(at, some, nullptr, to), some, to);
     }
   }
-  const Array turned = x.permute(layout.order);
+  const Array permuted = x.permute(layout.order);
+  const Array turned = layout.columns > 0 ? permuted : without_lines_across(permuted);
   const Terms<T> terms(turned, compute, make);
   const T* center_of = center ? centers.data() : nullptr;
   if (layout.columns > 0) {
-    const Walk starts = starts_of(turned, layout.columns);
+    const RowStarts starts(starts_of(turned, layout.columns));
     const auto reduce = [&](const auto* memory) {
       reduce_columns<Op>(terms, memory, starts, count / layout.inner, layout.n, layout.inner,
                          center_of, results);

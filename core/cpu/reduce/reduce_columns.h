@@ -14,12 +14,32 @@ namespace hero::core::cpu {
 // second-level cache.
 inline constexpr int64_t kColumns = 2048;
 
-// Where in memory the columns from `column` on begin in n rows.
-inline void find_rows(const Walk& rows, int64_t row, int64_t n, int64_t column, int64_t* starts) {
-  rows.runs(row, n, [&](int64_t element, int64_t stride, int64_t run, int64_t done) {
-    for (int64_t i = 0; i < run; ++i) starts[done + i] = element + i * stride + column;
-  });
-}
+// Where in memory rows begin.
+class RowStarts {
+ public:
+  explicit RowStarts(const Array& starts) : walk_(starts, starts.shape()) {
+    const int last = starts.ndim() - 1;
+    step_ = last < 0 ? 0 : starts.strides()[last];
+    for (int i = 0; i < last; ++i) {
+      if (starts.strides()[i] != starts.strides()[i + 1] * starts.shape()[i + 1]) even_ = false;
+    }
+  }
+  // Where the columns from `column` on begin in n rows.
+  void find(int64_t row, int64_t n, int64_t column, int64_t* to) const {
+    if (even_) {
+      for (int64_t i = 0; i < n; ++i) to[i] = (row + i) * step_ + column;
+      return;
+    }
+    walk_.runs(row, n, [&](int64_t element, int64_t stride, int64_t run, int64_t done) {
+      for (int64_t i = 0; i < run; ++i) to[done + i] = element + i * stride + column;
+    });
+  }
+
+ private:
+  Walk walk_;
+  int64_t step_;
+  bool even_ = true;
+};
 
 // Whether n rows of `width` columns lie one behind the other.
 inline bool are_dense(const int64_t* starts, int64_t n, int64_t width) {
@@ -33,7 +53,7 @@ inline bool are_dense(const int64_t* starts, int64_t n, int64_t width) {
 template <class Op, class T, class E>
 class Columns {
  public:
-  Columns(const Terms<T>& terms, const E* memory, const Walk& rows, int64_t width, int64_t n)
+  Columns(const Terms<T>& terms, const E* memory, const RowStarts& rows, int64_t width, int64_t n)
       : terms_(terms),
         memory_(memory),
         rows_(rows),
@@ -67,7 +87,7 @@ class Columns {
   // having been there, and rows are read nearly in the order of memory. Where the rows of a round
   // are short and lie one behind the other, they are taken as one.
   [[gnu::noinline]] void leaf(int64_t row, int64_t n, T* out) {
-    find_rows(rows_, row, n, column_, starts_);
+    rows_.find(row, n, column_, starts_);
     const int64_t rounds = n / kLanes, fours = rounds - rounds % 4;
     const bool together = kLanes * width_ <= kBlock && are_dense(starts_, n, width_);
     const int64_t step = together ? kLanes : 1;
@@ -137,7 +157,7 @@ class Columns {
 
   const Terms<T>& terms_;
   const E* memory_;
-  const Walk& rows_;
+  const RowStarts& rows_;
   int64_t column_ = 0, width_ = 0;
   const T* center_ = nullptr;
   std::vector<T> lanes_, right_, centers_;
@@ -149,7 +169,7 @@ class Columns {
 // [outer, inner] of these or null. Threads share pieces of columns and, where these are few, nodes
 // of the tree.
 template <class Op, class T, class E>
-void reduce_columns(const Terms<T>& terms, const E* memory, const Walk& rows, int64_t outer,
+void reduce_columns(const Terms<T>& terms, const E* memory, const RowStarts& rows, int64_t outer,
                     int64_t n, int64_t inner, const T* center, T* results) {
   const int64_t width = std::min(inner, kColumns);
   const int64_t pieces = (inner + width - 1) / width;
@@ -165,9 +185,11 @@ void reduce_columns(const Terms<T>& terms, const E* memory, const Walk& rows, in
                [&](int64_t begin, int64_t end) {
                  Columns<Op, T, E> columns(terms, memory, rows, width, n);
                  for (int64_t task = begin; task < end; ++task) {
-                   const int64_t piece = task / node_count, o = piece / pieces;
-                   const auto [first, count] = nodes[static_cast<size_t>(task % node_count)];
-                   const int64_t c = piece % pieces * width, at = o * inner + c;
+                   const int64_t piece = whole ? task : task / node_count;
+                   const int64_t o = pieces == 1 ? piece : piece / pieces;
+                   const auto [first, count] =
+                       nodes[static_cast<size_t>(task - piece * node_count)];
+                   const int64_t c = (piece - o * pieces) * width, at = o * inner + c;
                    columns.run(o * n + first, count, c, std::min(width, inner - c),
                                center ? center + at : nullptr,
                                whole ? results + at : parts.data() + task * width);

@@ -2,15 +2,9 @@
 // What reductions read: the terms that they make of an array's elements, as contiguous numbers of
 // the type that they compute in.
 #include <hero/core/cpu/block_io.h>
+#include <hero/core/cpu/reduce/tree.h>
 
 namespace hero::core::cpu {
-
-// Asks for what lies 16 KB behind some bytes: the processor looks ahead only within a page.
-inline void fetch_ahead(const std::byte* x, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) {
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(x + i) + 16384));
-  }
-}
 
 // n terms of as many elements and centres; `to` may be `x`. Null: the elements are the terms.
 template <class T>
@@ -27,11 +21,21 @@ class Terms {
         item_(item_size(x.dtype())),
         in_place_(x.dtype() == compute || (x.dtype() == kBool && compute == kUInt8)),
         convert_(converter(x.dtype(), compute)),
-        make_(make) {}
-  // All elements where they are the terms and lie one behind the other, else null.
-  const T* whole() const {
-    return in_place_ && make_ == nullptr && walk_.linear() ? reinterpret_cast<const T*>(data_)
-                                                           : nullptr;
+        make_(make) {
+    // The last dimensions, as long as they are dense.
+    for (int i = x.ndim() - 1; i >= 0 && (x.shape()[i] == 1 || x.strides()[i] == run_); --i) {
+      run_ *= x.shape()[i];
+    }
+    if (!in_place_ || make_ != nullptr) run_ = 0;
+  }
+  // Where the elements begin, begin + 1, ... lie, if all n are neighbours and the terms, else null.
+  const T* find(int64_t begin, int64_t n) const {
+    const auto* memory = reinterpret_cast<const T*>(data_);
+    if (n > run_) return nullptr;
+    if (walk_.linear()) return memory + begin;
+    if (begin % run_ + n > run_) return nullptr;
+    walk_.runs(begin, 1, [&](int64_t element, int64_t, int64_t, int64_t) { memory += element; });
+    return memory;
   }
   // The memory of elements of this dtype, if they are the terms, else null.
   template <class E>
@@ -41,7 +45,7 @@ class Terms {
   // n <= kBlock terms of the elements begin, begin + 1, ...: where they lie, or in `room`.
   const T* read(int64_t begin, int64_t n, const T* center, T* room) const {
     const T* x = room;
-    walk_.runs(begin, n, [&](int64_t element, int64_t stride, int64_t run, int64_t done) {
+    const auto read = [&](int64_t element, int64_t stride, int64_t run, int64_t done) {
       const std::byte* from = data_ + element * item_;
       if (stride == 1) fetch_ahead(from, run * item_);
       if (in_place_ && stride == 1 && run == n) {
@@ -49,7 +53,8 @@ class Terms {
       } else {
         convert_(run, from, stride, reinterpret_cast<std::byte*>(room + done), 1);
       }
-    });
+    };
+    walk_.linear() ? read(begin, 1, n, 0) : walk_.runs(begin, n, read);
     return made(x, n, center, room);
   }
   // The same of n neighbours in memory, of which `element` is the first.
@@ -73,6 +78,7 @@ class Terms {
   bool in_place_;
   ConvertFn convert_;
   MakeTerms<T> make_;
+  int64_t run_ = 1;  // elements that are neighbours and the terms
 };
 
 }  // namespace hero::core::cpu

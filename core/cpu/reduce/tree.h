@@ -1,6 +1,7 @@
 #pragma once
 // The tree in which reductions join elements, NumPy's pairwise one: halves down to 128 elements,
 // eight running lanes in a leaf.
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -152,6 +153,45 @@ template <class Op, bool kNumbers, class T>
     if (kChecks) sum += last;
   }
   return sum == sum ? value : reduce_lanes<Op, false>(x, n, center);
+}
+
+// Asks for what lies 16 KB behind some bytes: the processor looks ahead only within a page.
+inline void fetch_ahead(const std::byte* x, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) {
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(x + i) + 16384));
+  }
+}
+
+// The largest or smallest of n elements in any order, where that makes no difference: false where
+// it is a zero, whose sign may depend on it, and where there may be a NaN.
+template <class Op, class T>
+[[gnu::noinline]] bool choose(const T* x, int64_t n, T& value) {
+  using V = typename Lanes<T>::type;
+  constexpr int64_t kStep = 4 * sizeof(V) / sizeof(T);
+  if (n < kStep) return false;
+  V best[4], sums[4], next[4];
+  std::memcpy(best, x, sizeof best);
+  std::memcpy(sums, x, sizeof sums);
+  int64_t i = kStep;
+  for (; i + kStep <= n; i += kStep) {
+    fetch_ahead(reinterpret_cast<const std::byte*>(x + i), sizeof next);
+    std::memcpy(next, x + i, sizeof next);
+    for (int v = 0; v < 4; ++v) {
+      Op::OfNumbers::join(best[v], next[v]);
+      sums[v] += next[v];
+    }
+  }
+  T bests[kStep], sum = T(0);
+  std::memcpy(bests, best, sizeof best);
+  value = bests[0];
+  for (const T one : bests) Op::OfNumbers::join(value, one);
+  std::memcpy(bests, sums, sizeof sums);
+  for (const T one : bests) sum += one;
+  for (; i < n; ++i) {
+    Op::OfNumbers::join(value, x[i]);
+    sum += x[i];
+  }
+  return value != T(0) && sum == sum;
 }
 
 // n >= 1 elements in memory, integers in any order.
