@@ -17,9 +17,11 @@ HERO_HD SortBits<T> sort_key(T x) {
   using U = SortBits<T>;
   constexpr U kSign = U{1} << (sizeof(U) * 8 - 1);
   if constexpr (std::is_floating_point_v<T>) {
-    if (x != x) return ~U{0};
     const U bits = std::bit_cast<U>(x == T(0) ? T(0) : x);
-    return (bits & kSign) != 0 ? ~bits : bits | kSign;
+    // All bits of a negative number are turned, the sign alone of others: without a branch, which
+    // signs in no order would make expensive.
+    const U turned = bits ^ ((U{0} - (bits >> (sizeof(U) * 8 - 1))) | kSign);
+    return x != x ? ~U{0} : turned;
   } else if constexpr (std::is_signed_v<T>) {
     return static_cast<U>(x) ^ kSign;
   } else {
