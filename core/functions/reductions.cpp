@@ -1,4 +1,7 @@
+#include <hero/core/cpu/reduce/positions.h>
 #include <hero/core/functions/reductions.h>
+#include <hero/core/planned_device.h>
+#include <hero/core/profile/work_of.h>
 
 namespace hero::core {
 
@@ -31,6 +34,15 @@ Shape without(const Shape& shape, const Dims& dims) {
 int axis_of(const char* op, const Array& x, int64_t dim) {
   check(x.defined(), op, ": the array is undefined");
   return normalize_dim(op, dim, x.ndim());
+}
+
+// Room for positions in x, which are charged as what is found in one pass.
+Array positions_of(const Array& x, const Shape& shape) {
+  const Array positions = Array::empty(shape, kInt64, x.device());
+  if (WorkMeter* const meter = current_work_meter(); meter != nullptr) {
+    meter->charge(pass_work(WorkKind::reduce, 1, x, positions));
+  }
+  return positions;
 }
 
 }  // namespace
@@ -84,6 +96,29 @@ SortResult sort(const Array& x, int64_t dim, Order order) {
   SortResult result{x.empty_like(), Array::empty(x.shape(), kInt64, x.device())};
   backend(x.device()).sort(x, axis, order == Order::descending, result.values, result.indices);
   return result;
+}
+
+Array kth_positions(const Array& x, int64_t k, int64_t dim) {
+  const int axis = axis_of("kth_positions", x, dim);
+  check(x.ndim() > 0 && k >= 0 && k < x.shape()[axis], "kth_positions: ", k,
+        " is no position in dim ", axis, " of shape ", x.shape());
+  if (kernels_of(x.device()) == DeviceType::cuda) {
+    return sort(x, dim).indices.slice(axis, k, k + 1).clone();
+  }
+  Shape shape = x.shape();
+  shape[axis] = 1;
+  const Array positions = positions_of(x, shape);
+  if (x.device() == kCpu && x.numel() > 0) {
+    cpu::find_kth(x, axis, k, positions.data<int64_t>());
+  }
+  return positions;
+}
+
+Array running_positions(ArgOp op, const Array& x, int64_t dim) {
+  const int axis = axis_of(op == ArgOp::max ? "cummax" : "cummin", x, dim);
+  const Array positions = positions_of(x, x.shape());
+  if (x.device() == kCpu) cpu::running_positions(op, x, axis, positions);
+  return positions;
 }
 
 SortResult topk(const Array& x, int64_t k, int64_t dim, Order order) {

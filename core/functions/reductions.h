@@ -26,6 +26,10 @@ ArgResult arg_reduce(ArgOp op, const Array& x, int64_t dim, KeepDims keep = Keep
 /// Running sum or product along `dim`; of integers and bool int64. Floats accumulate in double.
 Array cumulative(ScanOp op, Direction direction, const Array& x, int64_t dim);
 
+/// Where along `dim` the largest or smallest element up to each one is: of several the last, and a
+/// NaN wins over all numbers. Of arrays of the CPU or meta.
+Array running_positions(ArgOp op, const Array& x, int64_t dim);
+
 enum class Order : uint8_t { ascending, descending };
 
 struct SortResult {
@@ -35,6 +39,10 @@ struct SortResult {
 
 /// Stable sort along `dim`; NaN counts as largest.
 SortResult sort(const Array& x, int64_t dim = -1, Order order = Order::ascending);
+
+/// The positions (int64) of element k of the sorted `dim`, which stays with size 1, of the order of
+/// sort(). The CPU does not sort for it.
+Array kth_positions(const Array& x, int64_t k, int64_t dim = -1);
 
 /// The first k elements of the sorted `dim`: the k largest for Order::descending.
 SortResult topk(const Array& x, int64_t k, int64_t dim = -1, Order order = Order::descending);

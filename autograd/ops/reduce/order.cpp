@@ -1,4 +1,4 @@
-// Order statistics: sorted, and then chosen by position.
+// Order statistics: found by their place in the sorted order.
 #include <limits>
 
 #include <hero/autograd/autocast.h>
@@ -8,6 +8,7 @@
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/reduce_ops.h>
 #include <hero/autograd/shape_ops.h>
+#include <hero/core/functions/reductions.h>
 
 namespace hero {
 
@@ -17,16 +18,32 @@ namespace {
 // gradient goes back to them alone, and not by way of zeros for all that was sorted.
 Tensor order_of(const Tensor& x, int dim) { return sort(x.detach(), dim).indices; }
 
-// The elements at `position`, int64 with size 1 in `dim`, of x in `order`.
-ValuesIndices chosen(const Tensor& x, const Tensor& order, const Tensor& position, int dim,
-                     bool keepdim) {
-  const Tensor indices = gather(order, dim, position), values = gather(x, dim, indices);
+// x's elements at `indices`, which have size 1 in `dim`.
+ValuesIndices at(const Tensor& x, const Tensor& indices, int dim, bool keepdim) {
+  const Tensor values = gather(x, dim, indices);
   if (keepdim) return {values, indices};
   return {squeeze(values, dim), squeeze(indices, dim)};
 }
 
+// Those at `position`, int64 with size 1 in `dim`, of x in `order`.
+ValuesIndices chosen(const Tensor& x, const Tensor& order, const Tensor& position, int dim,
+                     bool keepdim) {
+  return at(x, gather(order, dim, position), dim, keepdim);
+}
+
+// Where element k would lie if x were sorted.
+Tensor kth(const Tensor& x, int64_t k, int dim) {
+  return Tensor(core::kth_positions(x.array(), k, dim));
+}
+
 // How many are no NaN, with size 1 in `dim`.
 Tensor numbers_along(const Tensor& x, int dim) { return sum(x == x, {dim}, true); }
+
+// Whether there is no NaN in lines of `size`, where the host can look: then places in the sorted
+// order are the same in all lines.
+bool is_whole(const Tensor& count, int64_t size) {
+  return count.device() == kCpu && all(count == size).item<bool>();
+}
 
 ValuesIndices middle(const char* op, const Tensor& x, int64_t dim, bool keepdim, bool skip_nan) {
   const int axis = normalize_dim(op, dim, x.ndim());
@@ -34,6 +51,7 @@ ValuesIndices middle(const char* op, const Tensor& x, int64_t dim, bool keepdim,
   const int64_t size = x.size(axis);
   check(size > 0, op, ": dim ", dim, " of shape ", x.shape(), " has no elements");
   const Tensor count = numbers_along(x.detach(), axis);
+  if (is_whole(count, size)) return at(x, kth(x, (size - 1) / 2, axis), axis, keepdim);
   const Tensor half = floor_divide(clamp(count - 1, 0, {}), 2);
   // The first NaN stands where the numbers end.
   const Tensor position = skip_nan ? half : where(count < size, count, half);
@@ -92,15 +110,24 @@ Tensor at_share(const char* op, const Tensor& x, const Tensor& q, const Quantile
   if (options.interpolation == Quantile::lower) rank = floor(rank);
   if (options.interpolation == Quantile::higher) rank = ceil(rank);
   if (options.interpolation == Quantile::nearest) rank = round(rank);
-  const Tensor order = order_of(rows, rows.ndim() - 1), below = floor(rank);
-  const auto at = [&](const Tensor& place) {
-    return gather(rows, -1, gather(order, -1, place.to(kInt64)));
+  constexpr int64_t kFew = 4;  // of more shares everything is sorted
+  const int last = rows.ndim() - 1;
+  const bool finds = q.numel() > 0 && q.numel() <= kFew && is_whole(count, rows.size(-1));
+  const Tensor order = finds ? Tensor() : order_of(rows, last), below = floor(rank);
+  const auto numbers = [&](const Tensor& place) {
+    const Tensor position = place.to(kInt64);
+    if (!finds) return gather(rows, -1, gather(order, -1, position));
+    std::vector<Tensor> found;
+    for (const int64_t k : position.reshape({-1, q.numel()}).select(0, 0).to_vector<int64_t>()) {
+      found.push_back(kth(rows, k, last));
+    }
+    return gather(rows, -1, cat(found, -1));
   };
-  Tensor result = at(below);
+  Tensor result = numbers(below);
   if (options.interpolation == Quantile::linear || options.interpolation == Quantile::midpoint) {
-    const Tensor above = at(ceil(rank)), part = options.interpolation == Quantile::linear
-                                                    ? rank - below
-                                                    : full_like(below, 0.5);
+    const Tensor above = numbers(ceil(rank)), part = options.interpolation == Quantile::linear
+                                                         ? rank - below
+                                                         : full_like(below, 0.5);
     result = lerp(result, above, part);
   }
   // [.., Q] to [Q, ..], with the dimension back in its place where it is kept.
@@ -146,10 +173,8 @@ ValuesIndices kthvalue(const Tensor& x, int64_t k, int64_t dim, bool keepdim) {
   const int64_t size = x.ndim() == 0 ? 1 : x.size(axis);
   check(k >= 1 && k <= size, "kthvalue: k is ", k, ", but dim ", dim, " of shape ", x.shape(),
         " has ", size, " elements");
-  const Tensor line = atleast_1d(x), first = topk(line.detach(), k, axis, false).indices;
-  const Tensor last = full(detail::kept_shape(line.shape(), {axis}), k - 1,
-                           {.dtype = kInt64, .device = x.device()});
-  return chosen(line, first, last, axis, keepdim && x.ndim() > 0);
+  const Tensor line = atleast_1d(x);
+  return at(line, kth(line, k - 1, axis), axis, keepdim && x.ndim() > 0);
 }
 
 // The end of the longest run of equal neighbours among the sorted: of several the first, whose

@@ -1,59 +1,55 @@
-// Running maxima and differences. Each round lets every element see twice as far back, so they are
-// log2(n) rounds of whole-array operations.
+// Running maxima and differences.
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/place.h>
 #include <hero/autograd/reduce_ops.h>
+#include <hero/autograd/shape_ops.h>
+#include <hero/core/functions/reductions.h>
+#include <hero/core/planned_device.h>
 
 namespace hero {
 
 namespace {
 
-// x along dim with the elements that the running function takes, and where they are.
-template <class Better>
-ValuesIndices running(const char* op, const Tensor& x, int64_t dim, Better&& better) {
-  const int axis = normalize_dim(op, dim, x.ndim());
-  const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
-  const Tensor line = reshape(x, shape);
-  Shape along = Shape::filled(shape.size(), 1);
-  along[axis] = shape[axis];
+// Where the best elements so far are. On a GPU each round lets every element see twice as far back,
+// so they are log2(n) rounds of whole-array operations.
+Tensor in_rounds(core::ArgOp op, const Tensor& x, int axis) {
+  Shape along = Shape::filled(x.ndim(), 1);
+  along[axis] = x.size(axis);
   const NoGrad no_grad;
-  Tensor values = line.detach();
-  Tensor places = expand(Tensor(detail::positions(shape[axis], x.device()).reshape(along)), shape);
-  for (int64_t reach = 1; reach < shape[axis]; reach *= 2) {
+  Tensor values = x.detach();
+  Tensor places =
+      expand(Tensor(detail::positions(along[axis], x.device()).reshape(along)), x.shape());
+  for (int64_t reach = 1; reach < along[axis]; reach *= 2) {
     const Tensor own = slice(values, axis, reach), before = slice(values, axis, 0, -reach);
-    const Tensor takes = better(before, own);
+    const Tensor better = op == core::ArgOp::max ? before > own : before < own;
+    const Tensor takes = logical_or(better, logical_and(isnan(before), own == own));
     values = cat({slice(values, axis, 0, reach), where(takes, before, own)}, axis);
     places = cat({slice(places, axis, 0, reach),
                   where(takes, slice(places, axis, 0, -reach), slice(places, axis, reach))},
                  axis);
   }
-  return {line, contiguous(places)};
+  return contiguous(places);
 }
 
-ValuesIndices taken(const ValuesIndices& found, const Tensor& x, int64_t dim) {
-  const int axis = x.ndim() == 0 ? 0 : normalize_dim("cummax", dim, x.ndim());
-  return {reshape(gather(found.values, axis, found.indices), x.shape()),
-          reshape(found.indices, x.shape())};
+ValuesIndices running(const char* name, core::ArgOp op, const Tensor& x, int64_t dim) {
+  const int axis = normalize_dim(name, dim, x.ndim());
+  const Tensor line = atleast_1d(x);
+  const Tensor places = core::kernels_of(x.device()) == DeviceType::cuda
+                            ? in_rounds(op, line, axis)
+                            : Tensor(core::running_positions(op, line.array(), axis));
+  return {reshape(gather(line, axis, places), x.shape()), reshape(places, x.shape())};
 }
 
 }  // namespace
 
 ValuesIndices cummax(const Tensor& x, int64_t dim) {
   detail::check_defined("cummax", {{"x", x}});
-  return taken(running("cummax", x, dim,
-                       [](const Tensor& before, const Tensor& own) {
-                         return logical_or(before > own, logical_and(isnan(before), own == own));
-                       }),
-               x, dim);
+  return running("cummax", core::ArgOp::max, x, dim);
 }
 ValuesIndices cummin(const Tensor& x, int64_t dim) {
   detail::check_defined("cummin", {{"x", x}});
-  return taken(running("cummin", x, dim,
-                       [](const Tensor& before, const Tensor& own) {
-                         return logical_or(before < own, logical_and(isnan(before), own == own));
-                       }),
-               x, dim);
+  return running("cummin", core::ArgOp::min, x, dim);
 }
 
 Tensor diff(const Tensor& x, int64_t n, int64_t dim) {

@@ -1,9 +1,11 @@
 // Running sums and products along a dimension: several rows, or a row of columns side by side, at a
 // time, so that no addition waits for the one before it.
+#include <functional>
 #include <vector>
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/cpu/reduce/positions.h>
 #include <hero/core/cpu/side_by_side.h>
 #include <hero/core/kernels/wrapping.h>
 #include <hero/core/thread_pool.h>
@@ -52,7 +54,7 @@ void scan_together(const T* x, int64_t n, Direction direction, T* out) {
 
 template <class Join, class T>
 void scan_rows(Direction direction, const Array& x, int dim, const Array& out) {
-  constexpr int64_t kTogether = 4;
+  constexpr int64_t kTogether = std::is_integral_v<T> ? 1 : 4;  // integers are added at once
   const RowReader<T> reader(x, dim);
   const RowWriter<T> writer(out, dim);
   const int64_t n = reader.length();
@@ -108,7 +110,60 @@ void scan_as(Direction direction, const Array& x, int dim, const Array& out) {
   scan_rows<Join, T>(direction, x, dim, out);
 }
 
+// Whether the best element so far stays beside x: a NaN is beaten by a later one alone.
+template <class Beats, class T>
+bool stays(T best, T x) {
+  return Beats()(best, x) | ((best != best) & (x == x));
+}
+
+template <class Beats, int kRows, class T>
+void best_so_far(const T* x, int64_t n, int64_t* out) {
+  T best[kRows];
+  int64_t index[kRows] = {};
+  for (int r = 0; r < kRows; ++r) best[r] = x[r * n];
+  for (int64_t i = 0; i < n; ++i) {
+    for (int r = 0; r < kRows; ++r) {
+      const T next = x[r * n + i];
+      const bool same = stays<Beats>(best[r], next);
+      best[r] = same ? best[r] : next;
+      index[r] = same ? index[r] : i;
+      out[r * n + i] = index[r];
+    }
+  }
+}
+
+template <class Beats, class T>
+void running_rows(const Array& x, int dim, const Array& positions) {
+  constexpr int64_t kTogether = 4;
+  const RowReader<T> reader(x, dim);
+  const RowWriter<int64_t> writer(positions, dim);
+  const int64_t n = reader.length();
+  parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
+    std::vector<T> in(reader.buffer_size());
+    std::vector<int64_t> result(writer.buffer_size());
+    for (int64_t at = begin; at < end; at += reader.group()) {
+      const int64_t count = std::min(reader.group(), end - at);
+      const T* rows = reader.read(at, count, in.data());
+      int64_t* target = writer.target(at, result.data());
+      int64_t r = 0;
+      for (; r + kTogether <= count; r += kTogether) {
+        best_so_far<Beats, kTogether>(rows + r * n, n, target + r * n);
+      }
+      for (; r < count; ++r) best_so_far<Beats, 1>(rows + r * n, n, target + r * n);
+      writer.commit(at, count, target);
+    }
+  });
+}
+
 }  // namespace
+
+void running_positions(ArgOp op, const Array& x, int dim, const Array& positions) {
+  if (x.numel() == 0) return;
+  dispatch_compute(x.dtype(), [&]<class T>(TypeTag<T>) {
+    op == ArgOp::max ? running_rows<std::greater<T>, T>(x, dim, positions)
+                     : running_rows<std::less<T>, T>(x, dim, positions);
+  });
+}
 
 void CpuBackend::scan(ScanOp op, Direction direction, const Array& x, int dim, const Array& out) {
   if (out.numel() == 0) return;

@@ -10,6 +10,7 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
+#include <hero/core/cpu/reduce/positions.h>
 #include <hero/core/kernels/sort_keys.h>
 #include <hero/core/thread_pool.h>
 
@@ -173,7 +174,61 @@ void sort_as(const Array& x, int dim, bool descending, const Array& values, cons
   });
 }
 
+// The position of what would be element k of a row if it were sorted. Of a long row only those are
+// compared whose keys begin as its key does.
+template <class Pair, class T>
+int64_t find_one(const T* x, int64_t n, int64_t k, std::vector<Pair>& pairs) {
+  constexpr int kLow = static_cast<int>(sizeof(SortBits<T>)) * 8 - kMostDigitBits;
+  constexpr int64_t kLong = 8192;
+  const auto keep = [&](int64_t room, auto&& is_kept) {
+    pairs.resize(static_cast<size_t>(room) + 1);  // one is written and not kept
+    size_t count = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const SortBits<T> key = sort_key(x[i]);
+      set_pair(pairs[count], key, i);
+      count += is_kept(key) ? 1 : 0;
+    }
+    pairs.pop_back();
+  };
+  if (n < kLong) {
+    keep(n, [](SortBits<T>) { return true; });
+  } else {
+    std::array<int64_t, size_t{1} << kMostDigitBits> counts = {};
+    for (int64_t i = 0; i < n; ++i) ++counts[sort_key(x[i]) >> kLow];
+    size_t digit = 0;
+    while (k >= counts[digit]) k -= counts[digit++];
+    keep(counts[digit], [=](SortBits<T> key) { return key >> kLow == digit; });
+  }
+  std::nth_element(pairs.begin(), pairs.begin() + k, pairs.end());
+  return position_of(pairs[static_cast<size_t>(k)]);
+}
+
+template <class T>
+void find_kth_as(const Array& x, int dim, int64_t k, int64_t* positions) {
+  const RowReader<T> reader(x, dim);
+  const int64_t n = reader.length();
+  parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
+    std::vector<T> in(reader.buffer_size());
+    std::vector<uint64_t> pairs;
+    std::vector<LongKey> long_pairs;
+    for (int64_t at = begin; at < end; at += reader.group()) {
+      const int64_t count = std::min(reader.group(), end - at);
+      const T* rows = reader.read(at, count, in.data());
+      for (int64_t r = 0; r < count; ++r) {
+        const bool fits = sizeof(SortBits<T>) == 4 && n <= int64_t{0xFFFFFFFF};
+        positions[at + r] =
+            fits ? find_one(rows + r * n, n, k, pairs) : find_one(rows + r * n, n, k, long_pairs);
+      }
+    }
+  });
+}
+
 }  // namespace
+
+void find_kth(const Array& x, int dim, int64_t k, int64_t* positions) {
+  if (x.numel() == 0) return;
+  dispatch_compute(x.dtype(), [&]<class T>(TypeTag<T>) { find_kth_as<T>(x, dim, k, positions); });
+}
 
 void CpuBackend::sort(const Array& x, int dim, bool descending, const Array& values,
                       const Array& indices) {

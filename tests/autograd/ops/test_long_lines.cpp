@@ -169,3 +169,37 @@ TEST_CASE("counts of many numbers are those of a loop") {
   CHECK(bincount(zeros({0}, {.dtype = kInt64})).numel() == 0);
   CHECK(histc(zeros({0}), 3, 0.0, 1.0).to_vector<double>() == std::vector<double>{0, 0, 0});
 }
+
+TEST_CASE("running extremes are the last best so far, in which a NaN beats all numbers") {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16, kInt64, kUInt8}) {
+    for (const auto& [shape, dim] : {std::pair{Shape{300}, 0},
+                                     {Shape{9, 130}, 1},
+                                     {Shape{130, 20}, 0},
+                                     {Shape{3, 40, 5}, 1}}) {
+      const core::Array made = test::make(
+          shape,
+          [floats = is_floating(dtype)](int64_t i) {
+            const auto h = (static_cast<uint64_t>(i) + 1) * 0x9E3779B97F4A7C15u >> 40;
+            const bool late = floats && h % 61 == 0 && i % 5 != 0;
+            return late ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(h % 30);
+          },
+          dtype);
+      const Tensor x(made), lines = x.transpose(dim, -1).contiguous();
+      const auto value = lines.to(kFloat64).to_vector<double>();
+      const auto n = static_cast<size_t>(shape[dim]);
+      for (const bool largest : {true, false}) {
+        std::vector<int64_t> expected;
+        for (size_t i = 0, best = 0; i < value.size(); ++i) {
+          const double a = value[best], b = value[i];
+          const bool stays = (largest ? a > b : a < b) || (std::isnan(a) && !std::isnan(b));
+          if (i % n == 0 || !stays) best = i;
+          expected.push_back(static_cast<int64_t>(best % n));
+        }
+        const ValuesIndices found = largest ? cummax(x, dim) : cummin(x, dim);
+        CAPTURE(shape, dim, largest);
+        CHECK(found.indices.transpose(dim, -1).to_vector<int64_t>() == expected);
+        CHECK(test::same(found.values.array(), gather(x, dim, found.indices).array()));
+      }
+    }
+  }
+}

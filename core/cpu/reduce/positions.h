@@ -1,0 +1,16 @@
+#pragma once
+// Positions along a dimension that the CPU finds without the operations that a GPU composes them
+// of.
+#include <hero/core/backend_arguments.h>
+
+namespace hero::core::cpu {
+
+/// For each line of x along `dim`, in row-major order, the position of what would be element k if
+/// it were sorted as Backend::sort() does. x has no empty dimension `dim`.
+void find_kth(const Array& x, int dim, int64_t k, int64_t* positions);
+
+/// Where the largest or smallest element up to each one is: of several the last, and of NaN, which
+/// wins over all numbers. `positions` is int64 of x's shape.
+void running_positions(ArgOp op, const Array& x, int dim, const Array& positions);
+
+}  // namespace hero::core::cpu
