@@ -4,6 +4,7 @@
 #include <hero/core/cpu/side_by_side.h>
 #include <hero/core/functions/map.h>
 #include <hero/core/functions/recurrence.h>
+#include <hero/core/planned_device.h>
 #include <hero/core/profile/work_of.h>
 
 namespace hero::core {
@@ -120,7 +121,7 @@ void in_rounds(const Array& a, const Array& b, int dim, Direction direction, con
 Array recurrence(const Array& a, const Array& b, int dim, Direction direction) {
   const Array out = b.empty_like();
   if (out.numel() == 0) return out;
-  if (a.device().type == DeviceType::cuda) {
+  if (kernels_of(a.device()) == DeviceType::cuda) {
     in_rounds(a, b, dim, direction, out);
     return out;
   }

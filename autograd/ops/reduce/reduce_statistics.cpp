@@ -131,8 +131,12 @@ struct Var : Op {
   }
   Grads backward(const Tensor& g) override {
     const Tensor x = input(0);
-    const Tensor kept = reshape(g, detail::kept_shape(input_shape(0), dims));
-    return {(kept * (2.0 / divisor)) * (x - mean(x, dims, true))};
+    const Tensor kept = reshape(g, detail::kept_shape(input_shape(0), dims)) * (2.0 / divisor);
+    const Tensor center = mean(x, dims, true);
+    if (grad_enabled()) return {kept * (x - center)};
+    const Array out = core::map<k::Sub>(x.array(), center.array());
+    core::map_into<k::Mul>(out, kept.array(), out);  // in place: half of the memory
+    return {Tensor(out)};
   }
 };
 

@@ -38,7 +38,7 @@ int64_t best_of(const T* x, int64_t n) {
     best = beats(x[i], best) ? x[i] : best;
     nan |= is_nan(x[i]);
   }
-  for (int64_t j = 0; j < kLanes; ++j) {
+  for (int64_t j = 0; j < kLanes && n >= kLanes; ++j) {
     best = beats(lane[j], best) ? lane[j] : best;
     nan |= nans[j];
   }
