@@ -69,13 +69,21 @@ ConvertFn converter(DType from, DType to) {
   return kConverters[static_cast<size_t>(from)][static_cast<size_t>(to)];
 }
 
+void fill_block(std::byte* block, int64_t count, DType dtype, Scalar value) {
+  dispatch(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::fill_n(reinterpret_cast<T*>(block), count, value.to<T>());
+  });
+}
+
 BlockReader::BlockReader(const Array& array, const Shape& shape, DType as)
     : walk_(array, shape),
       data_(array.bytes()),
       dtype_(array.dtype()),
       from_size_(item_size(array.dtype())),
       to_size_(item_size(as)),
-      direct_(walk_.linear() && same_bytes(array.dtype(), as)),
+      converts_(!same_bytes(array.dtype(), as)),
+      direct_(walk_.linear() && !converts_),
       convert_(converter(array.dtype(), as)) {}
 
 const std::byte* BlockReader::read(int64_t begin, int64_t count, std::byte* scratch) const {

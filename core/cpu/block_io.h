@@ -22,6 +22,16 @@ class Walk {
 
   /// True when position i lies at element i: no walking needed.
   bool linear() const { return linear_; }
+  /// True when one element lies at all positions.
+  bool constant() const { return ndim_ == 1 && strides_[0] == 0; }
+  /// Rows of elements that lie evenly: how many elements each has, and how far apart these are.
+  int64_t row_size() const { return sizes_[ndim_ - 1]; }
+  int64_t row_stride() const { return strides_[ndim_ - 1]; }
+  /// The element at a position, and how many are left from there in its row.
+  struct Place {
+    int64_t element, left;
+  };
+  Place place(int64_t position) const;
   /// Calls body(first_element, stride, count, done) for each run of positions [begin, begin +
   /// count).
   template <class Body>
@@ -39,6 +49,9 @@ using ConvertFn = void (*)(int64_t count, const std::byte* src, int64_t src_stri
                            int64_t dst_stride);
 ConvertFn converter(DType from, DType to);
 
+/// A number as a block of equal elements.
+void fill_block(std::byte* block, int64_t count, DType dtype, Scalar value);
+
 /// Reads an array, broadcast to `shape`, as contiguous elements of dtype `as`. bool reads as uint8
 /// without conversion.
 class BlockReader {
@@ -51,6 +64,22 @@ class BlockReader {
   const std::byte* in_place(DType dtype) const {
     return walk_.linear() && dtype == dtype_ ? data_ : nullptr;
   }
+  /// One element is all that there is to read.
+  bool constant() const { return walk_.constant(); }
+  /// The elements lie in long rows, `stride` apart, and need no conversion.
+  bool has_rows(int64_t stride) const {
+    constexpr int64_t kLong = 128;
+    return !converts_ && walk_.row_stride() == stride && walk_.row_size() >= kLong;
+  }
+  /// The elements from a position to the end of its row, where they are, if has_rows() or direct().
+  struct Row {
+    const std::byte* first;
+    int64_t count;
+  };
+  Row row(int64_t position) const {
+    const Walk::Place place = walk_.place(position);
+    return {data_ + place.element * from_size_, place.left};
+  }
   /// Elements [begin, begin + count) of the row-major order; count <= kBlock unless direct().
   const std::byte* read(int64_t begin, int64_t count, std::byte* scratch) const;
 
@@ -59,7 +88,7 @@ class BlockReader {
   const std::byte* data_;
   DType dtype_;
   int64_t from_size_, to_size_;
-  bool direct_;
+  bool converts_, direct_;
   ConvertFn convert_;
 };
 
@@ -82,6 +111,20 @@ class BlockWriter {
   bool direct_;
   ConvertFn convert_;
 };
+
+inline Walk::Place Walk::place(int64_t position) const {
+  if (ndim_ == 1) return {position * strides_[0], sizes_[0] - position};
+  const int inner = ndim_ - 1;
+  int64_t rest = position / sizes_[inner];
+  const int64_t in_row = position - rest * sizes_[inner];
+  int64_t element = in_row * strides_[inner];
+  for (int i = inner - 1; i > 0; --i) {
+    const int64_t outer = rest / sizes_[i];
+    element += (rest - outer * sizes_[i]) * strides_[i];
+    rest = outer;
+  }
+  return {element + rest * strides_[0], sizes_[inner] - in_row};
+}
 
 template <class Body>
 void Walk::runs(int64_t begin, int64_t count, Body&& body) const {

@@ -179,6 +179,7 @@ struct Clamp : OnNumbers {
 
 struct Add : OnNumbers {
   static constexpr int arity = 2;
+  static constexpr bool repeats = true;
   static constexpr auto name = "add";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
@@ -187,6 +188,7 @@ struct Add : OnNumbers {
 };
 struct Sub : OnNumbers {
   static constexpr int arity = 2;
+  static constexpr bool repeats = true;
   static constexpr auto name = "sub";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
@@ -195,6 +197,7 @@ struct Sub : OnNumbers {
 };
 struct Mul : OnNumbers {
   static constexpr int arity = 2;
+  static constexpr bool repeats = true;
   static constexpr auto name = "mul";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
@@ -203,6 +206,7 @@ struct Mul : OnNumbers {
 };
 struct Div : OnFloats {
   static constexpr int arity = 2;
+  static constexpr bool repeats = true;
   static constexpr auto name = "div";
   template <class T>
   HERO_HD T operator()(T a, T b) const {
@@ -315,6 +319,7 @@ struct Addcmul : OnNumbers {
 /// x, scale, shift: x * scale + shift
 struct Affine : OnNumbers {
   static constexpr int arity = 3;
+  static constexpr bool repeats = true;
   static constexpr auto name = "affine";
   template <class T>
   HERO_HD T operator()(T x, T scale, T shift) const {

@@ -15,18 +15,18 @@ enum class Domain : uint8_t { floats, numbers, integers };
 struct OnFloats {
   static constexpr Domain domain = Domain::floats;
   static constexpr bool predicate = false;
+  /// The CPU has loops of their own where one element of a floating input is taken for all; worth
+  /// their size for what networks are made of.
+  static constexpr bool repeats = false;
 };
-struct OnNumbers {
+struct OnNumbers : OnFloats {
   static constexpr Domain domain = Domain::numbers;
-  static constexpr bool predicate = false;
 };
-struct OnIntegers {
+struct OnIntegers : OnFloats {
   static constexpr Domain domain = Domain::integers;
-  static constexpr bool predicate = false;
 };
 /// The result is bool.
-struct Predicate {
-  static constexpr Domain domain = Domain::numbers;
+struct Predicate : OnNumbers {
   static constexpr bool predicate = true;
 };
 

@@ -27,50 +27,76 @@ constexpr std::array<bool, sizeof...(Fs)> predicates(TypeList<Fs...>) {
   return {Fs::predicate...};
 }
 
+template <class... Fs>
+constexpr std::array<uint8_t, sizeof...(Fs)> repeating_arities(TypeList<Fs...>) {
+  return {(Fs::repeats ? Fs::arity : 0)...};
+}
+
 constexpr int kMaxArity = 4;
 
-// A scalar as a block of equal elements, filled once a chunk.
-void fill_block(std::byte* block, int64_t count, DType dtype, Scalar value) {
-  dispatch(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    std::fill_n(reinterpret_cast<T*>(block), count, value.to<T>());
-  });
-}
+// How a kernel gets an input.
+enum class Access : uint8_t {
+  block,     // read into scratch, a block at a time
+  row,       // in place, as far as its elements lie side by side
+  constant,  // one element, the same for all
+};
 
 struct MapJob {
   MapKernel kernel;
   std::span<const Operand> inputs;
   DType compute;
-  std::array<std::optional<BlockReader>, kMaxArity> readers;
-  std::optional<BlockWriter> writer;
-  unsigned repeated = 0;  // inputs that are one element for all: scalars and arrays of one element
-  bool direct = true;     // every array is read and written in place
+  std::array<std::optional<BlockReader>, kMaxArity> readers = {};
+  std::array<Access, kMaxArity> access = {};
+  std::optional<BlockWriter> writer = {};
+  unsigned repeated = 0;  // inputs of which the kernel gets one element for all, or for a row
+  bool in_place = true;   // what is read and written needs no block of scratch
 
-  // A scalar, or the element of an array, `count` times.
-  void fill(size_t i, std::byte* block, int64_t count) const {
-    if (!readers[i]) return fill_block(block, count, compute, inputs[i].scalar);
-    readers[i]->read(0, count, block);
+  void add(size_t i, uint16_t op, const Shape& shape) {
+    const auto repeats = [&] {
+      if (!kernel_repeats(op, compute, repeated | 1u << i)) return false;
+      repeated |= 1u << i;
+      return true;
+    };
+    if (inputs[i].array) readers[i].emplace(*inputs[i].array, shape, compute);
+    if (!readers[i] || readers[i]->constant()) {
+      access[i] = Access::constant;
+      if (!repeats()) in_place = false;
+    } else if (readers[i]->direct() || readers[i]->has_rows(1) ||
+               (readers[i]->has_rows(0) && repeats())) {
+      access[i] = Access::row;
+    } else {
+      in_place = false;
+    }
   }
 
   void run(int64_t begin, int64_t end) const {
     Scratch scratch[kMaxArity + 1];
     const std::byte* blocks[kMaxArity];
-    const bool spread = !kernel_repeats(inputs.size(), repeated);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if ((repeated >> i & 1u) == 0) continue;
+      if (access[i] != Access::constant) continue;
       blocks[i] = scratch[i].bytes;
-      fill(i, scratch[i].bytes, spread ? std::min(kBlock, end - begin) : 1);
-    }
-    // Without conversions the whole chunk is one call.
-    const int64_t step = direct && !spread ? end - begin : kBlock;
-    for (int64_t at = begin; at < end; at += step) {
-      const int64_t count = std::min(step, end - at);
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        if ((repeated >> i & 1u) == 0) blocks[i] = readers[i]->read(at, count, scratch[i].bytes);
+      const int64_t count = (repeated >> i & 1u) != 0 ? 1 : std::min(kBlock, end - begin);
+      if (readers[i]) {
+        readers[i]->read(begin, count, scratch[i].bytes);
+      } else {
+        fill_block(scratch[i].bytes, count, compute, inputs[i].scalar);
       }
-      std::byte* spare = scratch[kMaxArity].bytes;
-      kernel(count, blocks, spread ? 0 : repeated, writer->target(at, spare));
+    }
+    std::byte* const spare = scratch[kMaxArity].bytes;
+    for (int64_t at = begin; at < end;) {
+      int64_t count = in_place ? end - at : std::min(kBlock, end - at);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (access[i] != Access::row) continue;
+        const BlockReader::Row row = readers[i]->row(at);
+        blocks[i] = row.first;
+        count = std::min(count, row.count);
+      }
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (access[i] == Access::block) blocks[i] = readers[i]->read(at, count, scratch[i].bytes);
+      }
+      kernel(count, blocks, repeated, writer->target(at, spare));
       writer->commit(at, count, spare);
+      at += count;
     }
   }
 };
@@ -120,24 +146,21 @@ bool map_is_predicate(uint16_t index) {
   return table[index];
 }
 
+bool kernel_repeats(uint16_t index, DType compute, unsigned repeated) {
+  static constexpr auto arities = repeating_arities(kernels::MapList{});
+  return is_floating(compute) && arity_repeats(arities[index], repeated);
+}
+
 void CpuBackend::map(MapOp op, std::span<const Operand> inputs, DType compute, const Array& out) {
   const int64_t n = out.numel();
   if (n == 0) return;
   const MapKernel kernel = map_kernel(op.index, compute);
   const DType stored = map_is_predicate(op.index) ? kBool : compute;
   if (map_tiny(kernel, inputs, compute, stored, out)) return;
-  MapJob job{kernel, inputs, compute, {}, std::nullopt};
+  MapJob job{kernel, inputs, compute};
   job.writer.emplace(out, stored);
-  job.direct = job.writer->direct();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Array* array = inputs[i].array;
-    if (array) job.readers[i].emplace(*array, out.shape(), compute);
-    if (!array || (array->numel() == 1 && n > 1)) {
-      job.repeated |= 1u << i;
-    } else {
-      job.direct = job.direct && job.readers[i]->direct();
-    }
-  }
+  job.in_place = job.writer->direct();
+  for (size_t i = 0; i < inputs.size(); ++i) job.add(i, op.index, out.shape());
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { job.run(begin, end); });
 }
 

@@ -10,14 +10,14 @@ namespace hero::core::cpu {
 using MapKernel = void (*)(int64_t n, const std::byte* const* inputs, unsigned repeated,
                            std::byte* out);
 
-/// The sets of repeated inputs that kernels of each arity know: parameters and one side of a
-/// binary operation. Others are spread out into blocks.
-constexpr bool kernel_repeats(size_t arity, unsigned repeated) {
-  if (repeated == 0) return true;
+/// The sets of repeated inputs for which functors that are often given such inputs have loops of
+/// their own: one side of a binary operation, and parameters. Others are spread out into blocks.
+constexpr bool arity_repeats(size_t arity, unsigned repeated) {
   if (arity == 2) return repeated == 0b01 || repeated == 0b10;
-  if (arity == 3) return repeated == 0b010 || repeated == 0b100 || repeated == 0b110;
-  return arity == 4 && repeated == 0b1000;
+  return arity == 3 && repeated == 0b110;
 }
+/// Whether the kernel of a MapList position for a compute dtype takes such a set.
+bool kernel_repeats(uint16_t index, DType compute, unsigned repeated);
 
 /// The kernel of MapList position `index` for a compute dtype (float32, float64, int64, int32,
 /// uint8); null where the functor does not compute in that type. One table a type, one file a

@@ -54,15 +54,13 @@ void run_map_as(int64_t n, const std::byte* const* inputs, std::byte* out) {
 // One loop for each set of repeated inputs that kernel_repeats() names.
 template <class F, class T>
 void run_map(int64_t n, const std::byte* const* inputs, unsigned repeated, std::byte* out) {
-  if constexpr (F::arity == 2) {
-    if (repeated == 0b01) return run_map_as<F, T, 0b01>(n, inputs, out);
-    if (repeated == 0b10) return run_map_as<F, T, 0b10>(n, inputs, out);
-  } else if constexpr (F::arity == 3) {
-    if (repeated == 0b010) return run_map_as<F, T, 0b010>(n, inputs, out);
-    if (repeated == 0b100) return run_map_as<F, T, 0b100>(n, inputs, out);
-    if (repeated == 0b110) return run_map_as<F, T, 0b110>(n, inputs, out);
-  } else if constexpr (F::arity == 4) {
-    if (repeated == 0b1000) return run_map_as<F, T, 0b1000>(n, inputs, out);
+  if constexpr (F::repeats && std::is_floating_point_v<T>) {
+    if constexpr (F::arity == 2) {
+      if (repeated == 0b01) return run_map_as<F, T, 0b01>(n, inputs, out);
+      if (repeated == 0b10) return run_map_as<F, T, 0b10>(n, inputs, out);
+    } else if constexpr (F::arity == 3) {
+      if (repeated == 0b110) return run_map_as<F, T, 0b110>(n, inputs, out);
+    }
   }
   run_map_as<F, T>(n, inputs, out);
 }
