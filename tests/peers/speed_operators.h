@@ -1,26 +1,9 @@
 #pragma once
 // Operators that both sides of tests/peers/run time, written once: a Side names the tensor, and the
 // functions that the two libraries spell differently.
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
+#include "speed_maps.h"
 
 namespace peers {
-
-/// `apply` of float32 tensors of these shapes, with values between -4 and 4. `has_gradient`: its
-/// gradients are timed as well, as the case of this name with "_back".
-template <class Side>
-struct Operator {
-  using Tensor = typename Side::Tensor;
-  const char* name;
-  std::vector<std::vector<int64_t>> shapes;
-  std::function<Tensor(const std::vector<Tensor>&)> apply;
-  bool has_gradient = true;
-};
-
-template <class Side>
-using Operators = std::vector<Operator<Side>>;
 
 template <class Side>
 Operators<Side> moves() {
@@ -93,38 +76,6 @@ Operators<Side> moves() {
        {{8, 32, 64, 64}, {8, 64, 64, 2}},
        [](List x) { return Side::grid_sample(x[0], x[1] * 0.25); }},
       {"unfold", {{16, 64, 28, 28}}, [](List x) { return Side::unfold(x[0]); }},
-  };
-}
-
-template <class Side>
-Operators<Side> maps() {
-  using List = const std::vector<typename Side::Tensor>&;
-  const std::vector<std::vector<int64_t>> one = {{4'000'000}};
-  return {
-      {"softplus", one, [](List x) { return softplus(x[0]); }},
-      {"silu", one, [](List x) { return silu(x[0]); }},
-      {"mish", one, [](List x) { return mish(x[0]); }},
-      {"elu", one, [](List x) { return elu(x[0]); }},
-      {"leaky_relu", one, [](List x) { return leaky_relu(x[0], 0.01); }},
-      {"hardswish", one, [](List x) { return hardswish(x[0]); }},
-      {"sigmoid", one, [](List x) { return sigmoid(x[0]); }},
-      {"log1p", one, [](List x) { return log1p(abs(x[0])); }},
-      {"erf", one, [](List x) { return erf(x[0]); }},
-      {"sin", one, [](List x) { return sin(x[0]); }},
-      {"pow_3", one, [](List x) { return pow(x[0], 3.0); }},
-      {"pow_tensor", {{4'000'000}, {4'000'000}}, [](List x) { return pow(abs(x[0]), x[1]); }},
-      {"sqrt", one, [](List x) { return sqrt(abs(x[0])); }},
-      {"clamp", one, [](List x) { return clamp(x[0], -1.0, 1.0); }},
-      {"lgamma", one, [](List x) { return lgamma(x[0]); }},
-      {"atan2", {{4'000'000}, {4'000'000}}, [](List x) { return atan2(x[0], x[1]); }},
-      {"bce_logits",
-       {{1'000'000}, {1'000'000}},
-       [](List x) { return Side::bce_with_logits(x[0], x[1]); }},
-      {"smooth_l1", {{1'000'000}, {1'000'000}}, [](List x) { return smooth_l1_loss(x[0], x[1]); }},
-      {"row_bias", {{4096, 1024}, {1024}}, [](List x) { return x[0] + x[1]; }},
-      {"column_scale", {{4096, 1024}, {4096, 1}}, [](List x) { return x[0] * x[1]; }},
-      {"channel_scale", {{32, 64, 56, 56}, {64, 1, 1}}, [](List x) { return x[0] * x[1]; }},
-      {"outer_sum", {{2048, 1}, {1, 2048}}, [](List x) { return x[0] + x[1]; }},
   };
 }
 
@@ -233,7 +184,8 @@ Operators<Side> algebra() {
 template <class Side>
 Operators<Side> operators() {
   Operators<Side> all = moves<Side>();
-  for (const auto& more : {maps<Side>(), reductions<Side>(), algebra<Side>()}) {
+  for (const auto& more : {functions<Side>(), activations<Side>(), pairs<Side>(),
+                           reductions<Side>(), algebra<Side>()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -36,6 +36,10 @@ struct Hero {
   static Tensor bce_with_logits(const Tensor& x, const Tensor& y) {
     return hero::binary_cross_entropy_with_logits(x, y);
   }
+  static Tensor logsigmoid(const Tensor& x) { return hero::logsigmoid(x); }
+  static Tensor poisson_nll(const Tensor& x, const Tensor& y) {
+    return hero::poisson_nll_loss(x, y);
+  }
   static Tensor median(const Tensor& x, int64_t dim) { return hero::median(x, dim).values; }
   static Tensor kthvalue(const Tensor& x, int64_t k, int64_t dim) {
     return hero::kthvalue(x, k, dim).values;

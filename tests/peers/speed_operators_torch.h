@@ -33,6 +33,10 @@ struct Torch {
   static Tensor bce_with_logits(const Tensor& x, const Tensor& y) {
     return at::binary_cross_entropy_with_logits(x, y);
   }
+  static Tensor logsigmoid(const Tensor& x) { return at::log_sigmoid(x); }
+  static Tensor poisson_nll(const Tensor& x, const Tensor& y) {
+    return at::poisson_nll_loss(x, y, true, false, 1e-8, 1);
+  }
   static Tensor median(const Tensor& x, int64_t dim) { return std::get<0>(at::median(x, dim)); }
   static Tensor kthvalue(const Tensor& x, int64_t k, int64_t dim) {
     return std::get<0>(at::kthvalue(x, k, dim));
