@@ -209,9 +209,9 @@ TEST_CASE("a row of a product does not depend on the other rows", "[core][gemm]"
 
 // Rows 0, 1 .. of a product of 30 rows, computed alone.
 template <class T>
-void compare_few_rows(int64_t n, int64_t k, std::mt19937& random) {
-  const auto a = make<T>(30, k, Order::rows, random);
-  const auto b = make<T>(k, n, Order::columns, random);
+void compare_few_rows(int64_t n, int64_t k, std::mt19937& random, Order order = Order::columns) {
+  const auto a = make<T>(30, k, order == Order::columns ? Order::rows : Order::general, random);
+  const auto b = make<T>(k, n, order, random);
   const auto all = product(30, n, k, a, b);
   for (int64_t rows = 1; rows <= 9; ++rows) {
     CAPTURE(n, k, rows);
@@ -233,6 +233,51 @@ TEST_CASE("a few rows have these bits beside a weight larger than the caches, to
           "[core][gemm][threads]") {
   std::mt19937 random(9);
   compare_few_rows<float>(1003, 4300, random);  // more than 16 MiB
+}
+
+TEMPLATE_TEST_CASE("a few rows have these bits beside a weight that lies by rows, too",
+                   "[core][gemm][threads]", float, double) {
+  std::mt19937 random(9);
+  for (const int64_t n : {8, 15, 16, 33, 200, 1100}) {
+    for (const int64_t k : {15, 16, 100, 257, 515}) {
+      compare_few_rows<TestType>(n, k, random, Order::rows);
+      compare_few_rows<TestType>(n, k, random, Order::padded_rows);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("a column of a product has the bits that it has among many",
+                   "[core][gemm][threads]", float, double) {
+  std::mt19937 random(9);
+  for (const int64_t m : {8, 33, 1100}) {
+    for (const int64_t k : {16, 257, 700}) {
+      for (const Order order : kOrders) {
+        const auto a = make<TestType>(m, k, order, random);
+        const auto b = make<TestType>(k, 20, Order::columns, random);
+        const auto all = product(m, 20, k, a, b), one = product(m, 1, k, a, b);
+        for (int64_t i = 0; i < m; ++i) REQUIRE(one.at(i, 0) == all.at(i, 0));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("a column times a row, too large for the caches", "[core][gemm][threads]", float,
+                   double) {
+  constexpr int64_t rows = 3001, columns = 3003, step = 3005;
+  std::vector<TestType> x(rows), y(columns), c(rows * step, TestType{7});
+  for (int64_t i = 0; i < rows; ++i) x[static_cast<size_t>(i)] = TestType(i % 7 - 3);
+  for (int64_t j = 0; j < columns; ++j) y[static_cast<size_t>(j)] = TestType(j % 5 - 2) / 4;
+  kernels().matrices<TestType>().gemm(rows, columns, 1, x.data(), 1, 1, y.data(), columns, 1,
+                                      c.data(), step);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < step; ++j) {
+      const TestType found = c[static_cast<size_t>(i * step + j)];
+      // A chain begins with 0, so no zero is below it.
+      const TestType expected =
+          j < columns ? x[static_cast<size_t>(i)] * y[static_cast<size_t>(j)] + TestType{0} : 7;
+      if (found != expected || std::signbit(found) != std::signbit(expected)) FAIL(i << " " << j);
+    }
+  }
 }
 
 TEST_CASE("gemm reads broadcast operands with stride zero", "[core][gemm]") {

@@ -8,6 +8,7 @@
 #include <hero/core/cpu/products/gemm_blocks.h>
 #include <hero/core/cpu/products/gemm_few.h>
 #include <hero/core/cpu/products/gemm_kernel.h>
+#include <hero/core/cpu/products/gemm_lines.h>
 #include <hero/core/cpu/products/gemm_pack.h>
 #include <hero/core/error.h>
 #include <hero/core/per_thread.h>
@@ -25,7 +26,6 @@ using micro::Layout;
 // the rows. What the kernel can read as well where it lies is not packed. Packing costs about as
 // much as six columns (for A) or rows (for B) more of the tile; the cost model in choose_grid
 // weighs it against idle threads.
-constexpr int64_t kPackingCost = 6;     // rows or columns
 constexpr int64_t kStepsTogether = 16;  // of k
 constexpr int64_t kTinyWork = 128;  // multiply-adds below which packing costs more than it saves
 constexpr int64_t kThreadWork = 1 << 18;  // multiply-adds that are worth a thread (5 us)
@@ -192,41 +192,12 @@ void run_tile(const Product<T>& tile) {
   }
 }
 
-struct Grid {
-  int64_t rows, columns;  // number of tiles
-};
-
-// The grid that ends first: the largest tile, packing included, times the tiles that one thread
-// gets. It may depend on the number of threads because the bits do not depend on it.
-template <class T>
-Grid choose_grid(const Product<T>& p, int64_t threads) {
-  // Short blocks of k leave room for more rows.
-  const int64_t row_tiles = ceil_div(p.m, kTileRows * kDepth / block_length(p.k));
-  const int64_t panels = ceil_div(p.n, micro::kMaxColumns<T>);
-  Grid best{row_tiles, 1};
-  int64_t best_cost = INT64_MAX;
-  for (int64_t columns = 1; columns <= std::min(threads, panels); ++columns) {
-    const int64_t multiple = threads / std::gcd(threads, columns);
-    for (const int64_t rows : {row_tiles, round_up(row_tiles, multiple)}) {
-      if (rows > p.m) continue;
-      const int64_t height = ceil_div(p.m, rows);
-      const int64_t width = ceil_div(panels, columns) * micro::kMaxColumns<T>;
-      const int64_t cost =
-          ceil_div(rows * columns, threads) * (height * width + kPackingCost * (height + width));
-      if (cost < best_cost) {
-        best_cost = cost;
-        best = {rows, columns};
-      }
-    }
-  }
-  return best;
-}
-
 template <class T>
 void run_in_tiles(const Product<T>& p) {
   const int64_t allowed = in_parallel_region() ? 1 : num_threads();
   const int64_t work = p.m * p.n * p.k;
-  const Grid grid = choose_grid(p, std::clamp<int64_t>(work / kThreadWork, 1, allowed));
+  const Grid grid = choose_grid(p.m, p.n, p.k, micro::kMaxColumns<T>,
+                                std::clamp<int64_t>(work / kThreadWork, 1, allowed));
   const int64_t panels = ceil_div(p.n, micro::kMaxColumns<T>);
   parallel_for(grid.rows * grid.columns, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
@@ -255,6 +226,21 @@ template <class T>
 bool is_few(const Product<T>& p) {
   return p.m <= micro::kFewRows && p.n >= micro::kLanes<T> && p.a_cs == 1 && p.b_rs == 1 &&
          p.c_cs == 1 && !p.add;
+}
+
+// The same chains of a B that is read by rows, in long pieces.
+template <class T>
+bool is_of_lines(const Product<T>& p) {
+  constexpr int64_t kBytes = 1 << 20;  // of B that panels of several rows of A find in the cache
+  const bool large = p.k * p.n * static_cast<int64_t>(sizeof(T)) > kBytes;
+  return p.m <= (large ? micro::kLineRows : 1) && p.n >= micro::kLanes<T> && p.b_cs == 1 &&
+         p.c_cs == 1 && !p.add;
+}
+
+template <class T>
+bool is_large_outer(const Product<T>& p) {
+  return p.k == 1 && p.b_cs == 1 && p.c_cs == 1 && !p.add &&
+         p.m * p.n * static_cast<int64_t>(sizeof(T)) >= kCachedBytes;
 }
 
 // The same chains without panels. Needs k <= kDepth.
@@ -301,7 +287,13 @@ void run(const Product<T>& p) {
   } else if (is_few(p)) {
     run_few(p);
   } else {
-    run_in_tiles(better_transposed(p) ? transposed(p) : p);
+    const Product<T> q = better_transposed(p) ? transposed(p) : p;
+    if (is_few(q)) return run_few(q);
+    if (is_large_outer(q)) return micro::outer_product(q.m, q.n, q.a, q.a_rs, q.b, q.c, q.c_rs);
+    if (!is_of_lines(q)) return run_in_tiles(q);
+    const int64_t depth = block_length(q.k);
+    micro::LineProduct<T>{q.m, q.n, q.k, depth, q.a, q.a_rs, q.a_cs, q.b, q.b_rs, q.c, q.c_rs}
+        .run();
   }
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// How products are cut along k; see [note: the bits of a product] in gemm.h.
+// How products are cut: along k, see [note: the bits of a product] in gemm.h, and into tiles.
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 namespace hero::core::cpu {
@@ -21,6 +22,37 @@ inline int64_t block_length(int64_t k) {
 /// [first, last) of the i-th of `parts` nearly equal parts of n.
 inline std::pair<int64_t, int64_t> part_of(int64_t n, int64_t parts, int64_t i) {
   return {n * i / parts, n * (i + 1) / parts};
+}
+
+inline constexpr int64_t kPackingCost = 6;  // rows or columns; see [note: how a product is cut]
+
+struct Grid {
+  int64_t rows, columns;  // number of tiles
+};
+
+/// The grid that ends first, of panels of `width` columns: the largest tile, packing included,
+/// times the tiles that one thread gets. It may depend on the number of threads because the bits do
+/// not depend on it.
+inline Grid choose_grid(int64_t m, int64_t n, int64_t k, int64_t width, int64_t threads) {
+  // Short blocks of k leave room for more rows.
+  const int64_t row_tiles = ceil_div(m, kTileRows * kDepth / block_length(k));
+  const int64_t panels = ceil_div(n, width);
+  Grid best{row_tiles, 1};
+  int64_t best_cost = INT64_MAX;
+  for (int64_t columns = 1; columns <= std::min(threads, panels); ++columns) {
+    const int64_t multiple = threads / std::gcd(threads, columns);
+    for (const int64_t rows : {row_tiles, round_up(row_tiles, multiple)}) {
+      if (rows > m) continue;
+      const int64_t height = ceil_div(m, rows), across = ceil_div(panels, columns) * width;
+      const int64_t cost =
+          ceil_div(rows * columns, threads) * (height * across + kPackingCost * (height + across));
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = {rows, columns};
+      }
+    }
+  }
+  return best;
 }
 
 }  // namespace hero::core::cpu

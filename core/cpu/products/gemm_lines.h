@@ -1,0 +1,114 @@
+#pragma once
+// Products that read or write a large matrix once, whose rows are contiguous: a few rows times it,
+// and a column times a row. Only gemm.cpp includes this.
+#include <algorithm>
+#include <cstdint>
+
+#include <hero/core/cpu/past_caches.h>
+#include <hero/core/cpu/products/gemm_kernel.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu::micro {
+
+// Rows of A up to which B is better read by rows than by panels of columns.
+inline constexpr int kLineRows = 4;
+
+/// C [m, n] = A B, of at most kLineRows rows, where those of B and C are contiguous: some steps of
+/// k of a piece of columns at a time, so that memory is read in long pieces. The chains are gemm's,
+/// in blocks of `depth` steps.
+template <class T>
+struct LineProduct {
+  int64_t m, n, k, depth;
+  const T* a;
+  int64_t a_rs, a_cs;
+  const T* b;
+  int64_t b_rs;
+  T* c;
+  int64_t c_rs;
+
+  void run() const {
+    const int64_t grain = std::max<int64_t>(1, kWork / (m * k * kColumns));
+    parallel_for((n + kColumns - 1) / kColumns, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) run_columns(piece * kColumns);
+    });
+  }
+
+ private:
+  static constexpr int64_t kColumns = 2048 / sizeof(T);
+  static constexpr int64_t kSteps = 8, kWork = 1 << 17;
+
+  void run_columns(int64_t column) const {
+    constexpr int64_t lanes = kLanes<T>;
+    const int64_t width = std::min(kColumns, n - column);
+    T chains[kLineRows * kColumns];
+    for (int64_t first = 0; first < k; first += depth) {
+      const int64_t end = std::min(k, first + depth);
+      std::fill_n(chains, m * kColumns, T(0));
+      for (int64_t p = first; p < end; p += kSteps) {
+        for (int64_t i = 0; i < m; ++i) {
+          add_steps(a + i * a_rs + p * a_cs, b + p * b_rs + column, std::min(kSteps, end - p),
+                    width, chains + i * kColumns);
+        }
+      }
+      for (int64_t i = 0; i < m; ++i) {
+        T* const to = c + i * c_rs + column;
+        for (int64_t j = 0; j < width; j += lanes) {
+          const int64_t count = std::min(lanes, width - j);
+          const Vector<T> sum = load(chains + i * kColumns + j);
+          store_part<T>(to + j, first == 0 ? sum : load_part(to + j, count) + sum, count);
+        }
+      }
+    }
+  }
+
+  void add_steps(const T* x, const T* lines, int64_t steps, int64_t width, T* chains) const {
+    constexpr int64_t lanes = kLanes<T>;
+    Vector<T> factors[kSteps];
+    for (int64_t q = 0; q < steps; ++q) factors[q] = x[q * a_cs] - Vector<T>{};
+    for (int64_t j = 0; j < width; j += lanes) {
+      const int64_t count = std::min(lanes, width - j);
+      const T* const from = lines + j;
+      Vector<T> sum = load(chains + j);
+      if (steps == kSteps && count == lanes) {
+#pragma GCC unroll 8
+        for (int q = 0; q < kSteps; ++q) {
+          sum = multiply_add<T>(factors[q], load(from + q * b_rs), sum);
+        }
+      } else {
+#pragma GCC unroll 1
+        for (int64_t q = 0; q < steps; ++q) {
+          const T* const line = from + q * b_rs;
+          const Vector<T> v = count == lanes ? load(line) : load_part(line, count);
+          sum = multiply_add<T>(factors[q], v, sum);
+        }
+      }
+      store<T>(chains + j, sum);
+    }
+  }
+};
+
+/// C [m, n] = a column times a row, past the caches: C is too large for them.
+template <class T>
+void outer_product(int64_t m, int64_t n, const T* a, int64_t a_rs, const T* b, T* c, int64_t c_rs) {
+  constexpr int64_t lanes = kLanes<T>, kColumns = 8192 / sizeof(T), kWork = 1 << 16;
+  parallel_for(m, std::max<int64_t>(1, kWork / n), [&](int64_t begin, int64_t end) {
+    T line[kColumns];
+    for (int64_t i = begin; i < end; ++i) {
+      const Vector<T> x = a[i * a_rs] - Vector<T>{};
+      for (int64_t column = 0; column < n; column += kColumns) {
+        const int64_t width = std::min(kColumns, n - column);
+        int64_t j = 0;
+        for (; j + lanes <= width; j += lanes) {
+          store<T>(line + j, multiply_add<T>(x, load(b + column + j), Vector<T>{}));
+        }
+        for (; j < width; ++j) line[j] = multiply_add(a[i * a_rs], b[column + j], T(0));
+        copy_past_caches(reinterpret_cast<const std::byte*>(line),
+                         reinterpret_cast<std::byte*>(c + i * c_rs + column),
+                         width * static_cast<int64_t>(sizeof(T)));
+      }
+    }
+    end_copies();
+  });
+}
+
+}  // namespace hero::core::cpu::micro
