@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include <hero/autograd/creation.h>
+#include <hero/autograd/index_ops.h>
 #include <hero/autograd/ops.h>
 #include <hero/nn/packed_sequence.h>
 
