@@ -8,6 +8,9 @@
 #include <hero/nn/container.h>
 #include <hero/nn/conv.h>
 #include <hero/nn/distributions.h>
+#include <hero/nn/distributions_composed.h>
+#include <hero/nn/distributions_continuous.h>
+#include <hero/nn/distributions_discrete.h>
 #include <hero/nn/dropout.h>
 #include <hero/nn/embedding.h>
 #include <hero/nn/functional_call.h>

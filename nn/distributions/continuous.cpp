@@ -1,82 +1,16 @@
 #include <cmath>
-#include <limits>
 #include <numbers>
 
-#include <hero/autograd/creation.h>
-#include <hero/autograd/ops.h>
-#include <hero/nn/distributions.h>
-#include <hero/nn/distributions/check_all.h>
+#include <hero/autograd/math_ops.h>
+#include <hero/nn/distributions/parameters.h>
+#include <hero/nn/distributions_continuous.h>
 
 namespace hero::distributions {
 
-namespace {
+Uniform::Uniform(const Tensor& l, const Tensor& h) : Uniform(broadcast("Uniform", {l, h})) {}
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::pair<Tensor, Tensor> broadcast(const char* name, const Tensor& a, const Tensor& b) {
-  const Shape shape = broadcast_shapes(name, a.shape(), b.shape());
-  return {expand(a, shape), expand(b, shape)};
-}
-
-TensorOptions like(const Tensor& x) { return {.dtype = x.dtype(), .device = x.device()}; }
-
-}  // namespace
-
-void check_all(const Tensor& holds, const Tensor& numbers, const char* what) {
-  if (holds.device().type == DeviceType::meta) return;
-  const NoGrad no_grad;
-  if (all(holds).item() != 0.0) return;
-  const auto first = argmin(flatten(holds).to(kInt32)).item<int64_t>();
-  fail(what, ": it is ", flatten(numbers)[first].item(), " at element ", first, " of ",
-       numbers.shape());
-}
-
-Tensor Distribution::stddev() const { return sqrt(variance()); }
-
-Shape Distribution::extended(const Shape& shape) const {
-  Shape whole = shape;
-  for (const int64_t size : batch_shape_) whole.push_back(size);
-  return whole;
-}
-
-Tensor Distribution::sample(const Shape& shape) const {
-  const NoGrad no_grad;
-  return draw(extended(shape)).detach();
-}
-
-Tensor Distribution::rsample(const Shape& /*shape*/) const {
-  fail(name(), ": a draw is discrete and has no gradient; use sample() and log_prob()");
-}
-
-Normal::Normal(const Tensor& l, const Tensor& s) : Normal(broadcast("Normal", l, s)) {}
-
-Normal::Normal(const std::pair<Tensor, Tensor>& both)
-    : Distribution(both.first.shape()), loc(both.first), scale(both.second) {
-  check_all(loc == loc, loc, "Normal: loc must be a number");
-  check_all(scale > 0, scale, "Normal: scale must be positive");
-}
-
-Tensor Normal::log_prob(const Tensor& value) const {
-  const double constant = 0.5 * std::log(2.0 * std::numbers::pi);
-  return -square((value - loc) / scale) * 0.5 - log(scale) - constant;
-}
-
-Tensor Normal::entropy() const {
-  return log(scale) + (0.5 + 0.5 * std::log(2.0 * std::numbers::pi));
-}
-
-Tensor Normal::variance() const { return square(scale); }
-
-Tensor Normal::rsample(const Shape& shape) const {
-  return loc + scale * randn(extended(shape), like(loc));
-}
-
-Tensor Normal::draw(const Shape& whole) const { return loc + scale * randn(whole, like(loc)); }
-
-Uniform::Uniform(const Tensor& l, const Tensor& h) : Uniform(broadcast("Uniform", l, h)) {}
-
-Uniform::Uniform(const std::pair<Tensor, Tensor>& both)
-    : Distribution(both.first.shape()), low(both.first), high(both.second) {
+Uniform::Uniform(const std::vector<Tensor>& both)
+    : Distribution(both[0].shape()), low(both[0]), high(both[1]) {
   check_all(low < high, low, "Uniform: low must be less than high");
 }
 
@@ -90,22 +24,101 @@ Tensor Uniform::mean() const { return (low + high) / 2; }
 Tensor Uniform::variance() const { return square(high - low) / 12; }
 Tensor Uniform::stddev() const { return (high - low) / std::sqrt(12.0); }
 
+Tensor Uniform::cdf(const Tensor& value) const { return clamp((value - low) / (high - low), 0, 1); }
+
+Tensor Uniform::icdf(const Tensor& probability) const { return low + (high - low) * probability; }
+
 Tensor Uniform::rsample(const Shape& shape) const {
-  return low + (high - low) * rand(extended(shape), like(low));
+  return low + (high - low) * rand(extended(shape), beside(low));
 }
 
-Tensor Uniform::draw(const Shape& whole) const {
-  return low + (high - low) * rand(whole, like(low));
+Exponential::Exponential(const Tensor& r)
+    : Distribution(broadcast("Exponential", {r})[0].shape()), rate(r) {
+  check_positive("Exponential", "rate", rate);
 }
 
-Tensor kl_divergence(const Normal& p, const Normal& q) {
-  const Tensor ratio = square(p.scale / q.scale), shift = square((p.loc - q.loc) / q.scale);
-  return 0.5 * (ratio + shift - 1 - log(ratio));
+Tensor Exponential::log_prob(const Tensor& value) const {
+  return nothing(value < 0, log(rate) - rate * value);
 }
 
-Tensor kl_divergence(const Uniform& p, const Uniform& q) {
-  const Tensor within = logical_and(q.low <= p.low, p.high <= q.high);
-  return where(within, log((q.high - q.low) / (p.high - p.low)), kInfinity);
+Tensor Exponential::entropy() const { return 1 - log(rate); }
+Tensor Exponential::mean() const { return reciprocal(rate); }
+Tensor Exponential::variance() const { return reciprocal(square(rate)); }
+
+Tensor Exponential::cdf(const Tensor& value) const {
+  return -expm1(-rate * clamp(value, 0, kInfinity));
+}
+
+Tensor Exponential::icdf(const Tensor& probability) const { return -log1p(-probability) / rate; }
+
+Tensor Exponential::rsample(const Shape& shape) const {
+  return unit_exponential(extended(shape), rate) / rate;
+}
+
+Tensor Laplace::log_prob(const Tensor& value) const {
+  return -log(2 * scale) - abs(value - loc) / scale;
+}
+
+Tensor Laplace::entropy() const { return 1 + log(2 * scale); }
+Tensor Laplace::variance() const { return 2 * square(scale); }
+
+Tensor Laplace::cdf(const Tensor& value) const {
+  const Tensor z = (value - loc) / scale, tail = 0.5 * exp(-abs(z));
+  return where(z < 0, tail, 1 - tail);
+}
+
+Tensor Laplace::icdf(const Tensor& probability) const {
+  const Tensor above = probability > 0.5;
+  const Tensor tail = log(2 * where(above, 1 - probability, probability));
+  return loc + scale * where(above, -tail, tail);
+}
+
+// An exponential number on either side.
+Tensor Laplace::rsample(const Shape& shape) const {
+  const Shape whole = extended(shape);
+  const Tensor far = unit_exponential(whole, loc);
+  return loc + scale * where(rand(whole, beside(loc)) < 0.5, -far, far);
+}
+
+Tensor Gumbel::log_prob(const Tensor& value) const {
+  const Tensor z = (loc - value) / scale;
+  return z - exp(z) - log(scale);
+}
+
+Tensor Gumbel::entropy() const { return log(scale) + (1.0 + kEuler); }
+Tensor Gumbel::mean() const { return loc + scale * kEuler; }
+
+Tensor Gumbel::variance() const {
+  return square(scale) * (std::numbers::pi * std::numbers::pi / 6.0);
+}
+
+Tensor Gumbel::cdf(const Tensor& value) const { return exp(-exp((loc - value) / scale)); }
+Tensor Gumbel::icdf(const Tensor& probability) const {
+  return loc - scale * log(-log(probability));
+}
+
+Tensor Gumbel::rsample(const Shape& shape) const {
+  return loc - scale * log(unit_exponential(extended(shape), loc));
+}
+
+Tensor Cauchy::log_prob(const Tensor& value) const {
+  return -log(scale) - std::log(std::numbers::pi) - log1p(square((value - loc) / scale));
+}
+
+Tensor Cauchy::entropy() const { return log(scale) + std::log(4.0 * std::numbers::pi); }
+Tensor Cauchy::mean() const { return full_like(loc, std::numeric_limits<double>::quiet_NaN()); }
+Tensor Cauchy::variance() const { return full_like(loc, kInfinity); }
+
+Tensor Cauchy::cdf(const Tensor& value) const {
+  return atan((value - loc) / scale) / std::numbers::pi + 0.5;
+}
+
+Tensor Cauchy::icdf(const Tensor& probability) const {
+  return loc + scale * tan(std::numbers::pi * (probability - 0.5));
+}
+
+Tensor Cauchy::rsample(const Shape& shape) const {
+  return icdf(rand(extended(shape), beside(loc)));
 }
 
 }  // namespace hero::distributions

@@ -1,18 +1,7 @@
-#include <algorithm>
-#include <limits>
-
-#include <hero/autograd/creation.h>
-#include <hero/autograd/math_ops.h>
 #include <hero/autograd/nn_ops.h>
-#include <hero/autograd/ops.h>
-#include <hero/nn/distributions.h>
-#include <hero/nn/distributions/check_all.h>
+#include <hero/nn/distributions/parameters.h>
 
 namespace hero::distributions {
-
-namespace {
-
-constexpr double kNothing = std::numeric_limits<double>::infinity();
 
 const Tensor& given(const char* name, const Odds& odds) {
   check(odds.probs.defined() != odds.logits.defined(), name,
@@ -24,6 +13,8 @@ const Tensor& given(const char* name, const Odds& odds) {
     check_all(one == one, one, (std::string(name) + ": logits must be numbers").c_str());
   return one;
 }
+
+namespace {
 
 // From 1 to the next number.
 double epsilon_of(DType dtype) {
@@ -45,12 +36,6 @@ Tensor clamped(const Tensor& probs) {
   return clamp(probs, epsilon, 1.0 - epsilon);
 }
 
-// 0 in place of -inf, whose probability is 0: their product is 0, and has no gradient.
-Tensor finite(const Tensor& logits) { return where(isneginf(logits), 0, logits); }
-
-// log(1 + exp(x)), exact for large x too.
-Tensor softplus_of(const Tensor& x) { return -logsigmoid(-x); }
-
 Tensor log_odds(const Tensor& probs) {
   const Tensor inner = clamped(probs);
   return log(inner) - log1p(-inner);
@@ -60,12 +45,6 @@ const Tensor& with_classes(const Tensor& x) {
   check(x.ndim() > 0 && x.size(-1) > 0, "Categorical: parameters are [.., K], K > 0: got ",
         x.shape());
   return x;
-}
-
-Shape without_last(const Shape& shape) {
-  Shape batch = shape;
-  batch.pop_back();
-  return batch;
 }
 
 Tensor normalised(const Tensor& probs) {
@@ -85,15 +64,18 @@ const Tensor& possible(const Tensor& logits) {
 
 }  // namespace
 
-Bernoulli::Bernoulli(const Odds& odds)
-    : Distribution(given("Bernoulli", odds).shape()),
-      probs(odds.probs.defined() ? odds.probs : sigmoid(odds.logits)),
-      logits(odds.logits.defined() ? odds.logits : log_odds(odds.probs)) {
-  if (odds.probs.defined()) {
-    check_all(logical_and(probs >= 0, probs <= 1), probs,
-              "Bernoulli: probabilities must be in [0, 1]");
-  }
+Odds both_odds(const char* name, const Odds& odds) {
+  given(name, odds);
+  if (odds.logits.defined()) return {sigmoid(odds.logits), odds.logits};
+  check_all(logical_and(odds.probs >= 0, odds.probs <= 1), odds.probs,
+            (std::string(name) + ": probabilities must be in [0, 1]").c_str());
+  return {odds.probs, log_odds(odds.probs)};
 }
+
+Bernoulli::Bernoulli(const Odds& odds) : Bernoulli(both_odds("Bernoulli", odds), true) {}
+
+Bernoulli::Bernoulli(const Odds& both, bool /*complete*/)
+    : Distribution(both.probs.shape()), probs(both.probs), logits(both.logits) {}
 
 // -log(sigmoid(l)) where the value is 1, -log(1 - sigmoid(l)) where it is 0.
 Tensor Bernoulli::log_prob(const Tensor& value) const {
@@ -108,8 +90,8 @@ Tensor Bernoulli::entropy() const {
 }
 Tensor Bernoulli::variance() const { return probs * (1 - probs); }
 
-Tensor Bernoulli::draw(const Shape& whole) const {
-  const Tensor u = rand(whole, {.dtype = kFloat64, .device = probs.device()});
+Tensor Bernoulli::draw(const Shape& shape) const {
+  const Tensor u = rand(extended(shape), {.dtype = kFloat64, .device = probs.device()});
   return (u < probs.to(kFloat64)).to(probs.dtype());
 }
 
@@ -135,28 +117,11 @@ Tensor Categorical::mean() const {
 Tensor Categorical::variance() const { return mean(); }
 
 // The first category at whose end the sum of probabilities exceeds a number drawn from [0, 1).
-Tensor Categorical::draw(const Shape& whole) const {
+Tensor Categorical::draw(const Shape& shape) const {
   const Tensor ends = cumsum(probs.to(kFloat64), -1);
-  const Tensor u = rand(whole, {.dtype = kFloat64, .device = probs.device()});
+  const Tensor u = rand(extended(shape), {.dtype = kFloat64, .device = probs.device()});
   const Tensor at = unsqueeze(u, -1) * ends.slice(-1, -1);  // rounding may leave a sum beside 1
   return clamp(sum(at >= ends, {-1}), 0, probs.size(-1) - 1);
-}
-
-Tensor kl_divergence(const Bernoulli& p, const Bernoulli& q) {
-  const auto part = [](const Tensor& p_part, const Tensor& q_part, const Tensor& logarithms) {
-    const Tensor finite = where(q_part == 0, kNothing, p_part * logarithms);
-    return where(p_part == 0, 0, finite);
-  };
-  const Tensor ones_part = part(p.probs, q.probs, softplus_of(-q.logits) - softplus_of(-p.logits));
-  const Tensor zeros_part =
-      part(1 - p.probs, 1 - q.probs, softplus_of(q.logits) - softplus_of(p.logits));
-  return ones_part + zeros_part;
-}
-
-Tensor kl_divergence(const Categorical& p, const Categorical& q) {
-  const Tensor difference = finite(p.logits) - finite(q.logits);
-  const Tensor terms = where(q.probs == 0, kNothing, p.probs * difference);
-  return sum(where(p.probs == 0, 0, terms), {-1});
 }
 
 }  // namespace hero::distributions

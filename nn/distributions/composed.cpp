@@ -1,0 +1,178 @@
+#include <algorithm>
+
+#include <hero/autograd/shape_ops.h>
+#include <hero/nn/distributions/parameters.h>
+#include <hero/nn/distributions_composed.h>
+
+namespace hero::distributions {
+
+namespace {
+
+// The sizes from `begin` to before `end`.
+Shape part_of(const Shape& shape, int begin, int end) {
+  Shape part;
+  for (int i = begin; i < end; ++i) part.push_back(shape[i]);
+  return part;
+}
+
+Shape batch_left(const Distribution& base, int64_t dims) {
+  const Shape& batch = base.batch_shape();
+  check(dims >= 0 && dims <= batch.size(), "Independent: ", dims,
+        " dimensions of a batch of shape ", batch);
+  return part_of(batch, 0, batch.size() - static_cast<int>(dims));
+}
+
+Shape whole_event(const Distribution& base, int64_t dims) {
+  const Shape& batch = base.batch_shape();
+  Shape event = part_of(batch, batch.size() - static_cast<int>(dims), batch.size());
+  for (const int64_t size : base.event_shape()) event.push_back(size);
+  return event;
+}
+
+// The components have the whole batch in front of them, or the last dimensions of it.
+Shape mixed_batch(const Categorical& mixture, const Distribution& components) {
+  const Shape& batch = components.batch_shape();
+  check(batch.size() > 0 && batch[batch.size() - 1] == mixture.probs.size(-1),
+        "MixtureSameFamily: ", mixture.probs.size(-1), " probabilities for components of batch ",
+        batch);
+  const Shape own = without_last(batch);
+  const Shape whole = broadcast_shapes("MixtureSameFamily", mixture.batch_shape(), own);
+  check(part_of(whole, whole.size() - own.size(), whole.size()) == own,
+        "MixtureSameFamily: components of batch ", batch, " have not all of the batch ", whole);
+  return whole;
+}
+
+}  // namespace
+
+Independent::Independent(std::shared_ptr<const Distribution> of, int64_t n)
+    : Distribution(batch_left(*of, n), whole_event(*of, n)), base(std::move(of)), dims(n) {}
+
+Tensor Independent::log_prob(const Tensor& value) const {
+  return sum_last(base->log_prob(value), static_cast<int>(dims));
+}
+
+Tensor Independent::entropy() const { return sum_last(base->entropy(), static_cast<int>(dims)); }
+
+DrawWithLogProb Independent::rsample_with_log_prob(const Shape& shape) const {
+  const DrawWithLogProb drawn = base->rsample_with_log_prob(shape);
+  return {drawn.value, sum_last(drawn.log_prob, static_cast<int>(dims))};
+}
+
+MixtureSameFamily::MixtureSameFamily(const Categorical& m, std::shared_ptr<const Distribution> of)
+    : Distribution(mixed_batch(m, *of), of->event_shape()), mixture(m), components(std::move(of)) {}
+
+// The mean over components, which are in front of `events` dimensions.
+Tensor MixtureSameFamily::averaged(const Tensor& of_components, int events) const {
+  Tensor probs = mixture.probs;
+  for (int i = 0; i < events; ++i) probs = unsqueeze(probs, -1);
+  return sum(probs * of_components, {-1 - events});
+}
+
+Tensor MixtureSameFamily::log_prob(const Tensor& value) const {
+  const int events = event_shape().size();
+  const Tensor each = components->log_prob(unsqueeze(value, -1 - events));
+  return logsumexp(each + mixture.logits, {-1});
+}
+
+Tensor MixtureSameFamily::mean() const {
+  return averaged(components->mean(), event_shape().size());
+}
+
+// The mean of the variances and the variance of the means.
+Tensor MixtureSameFamily::variance() const {
+  const int events = event_shape().size();
+  const Tensor each = components->mean();
+  const Tensor middle = unsqueeze(averaged(each, events), -1 - events);
+  return averaged(components->variance() + square(each - middle), events);
+}
+
+Tensor MixtureSameFamily::cdf(const Tensor& value) const {
+  if (!event_shape().empty()) lacks("cdf");
+  return averaged(components->cdf(unsqueeze(value, -1)), 0);
+}
+
+Tensor MixtureSameFamily::rsample(const Shape& /*shape*/) const {
+  fail("MixtureSameFamily: a draw takes one component and has no gradient; use sample()");
+}
+
+Tensor MixtureSameFamily::draw(const Shape& shape) const {
+  const int at = -1 - event_shape().size();
+  const Shape whole = extended(shape);
+  const Shape prefix = part_of(whole, 0, whole.size() - event_shape().size());
+  Shape rows = batch_shape(), places = prefix;
+  rows.push_back(mixture.probs.size(-1));
+  for (int i = 0; i < event_shape().size(); ++i) places.push_back(1);
+  const Categorical each({.logits = expand(mixture.logits, rows)});
+  const Tensor chosen = each.sample(shape).reshape(places);
+  // What the components have not of the batch is drawn as further samples.
+  const int own = components->batch_shape().size() - 1;
+  const Tensor drawn = components->sample(part_of(prefix, 0, prefix.size() - own));
+  const Tensor index = unsqueeze(expand(chosen, whole), at);
+  return squeeze(gather(drawn, at, index), at);
+}
+
+TransformedDistribution::TransformedDistribution(std::shared_ptr<const Distribution> of,
+                                                 Transforms list)
+    : Distribution(of->batch_shape(), of->event_shape()),
+      base(std::move(of)),
+      transforms(std::move(list)) {}
+
+Tensor TransformedDistribution::log_prob(const Tensor& value) const {
+  Tensor y = value, total;
+  for (size_t i = transforms.size(); i-- > 0;) {
+    const Tensor x = transforms[i]->inverse(y);
+    const Tensor stretch =
+        sum_last(transforms[i]->log_abs_det_jacobian(x, y), event_shape().size());
+    total = total.defined() ? total + stretch : stretch;
+    y = x;
+  }
+  const Tensor of_base = base->log_prob(y);
+  return total.defined() ? of_base - total : of_base;
+}
+
+DrawWithLogProb TransformedDistribution::rsample_with_log_prob(const Shape& shape) const {
+  DrawWithLogProb drawn = base->rsample_with_log_prob(shape);
+  for (const auto& transform : transforms) {
+    const Tensor y = (*transform)(drawn.value);
+    drawn.log_prob = drawn.log_prob - sum_last(transform->log_abs_det_jacobian(drawn.value, y),
+                                               event_shape().size());
+    drawn.value = y;
+  }
+  return drawn;
+}
+
+// 1 - p where the transforms together fall.
+Tensor TransformedDistribution::rising(const Tensor& probability) const {
+  Tensor p = probability;
+  for (const auto& transform : transforms) {
+    const Tensor sign = transform->sign();
+    if (sign.defined()) p = where((sign < 0).to(p.device()), 1 - p, p);
+  }
+  return p;
+}
+
+Tensor TransformedDistribution::cdf(const Tensor& value) const {
+  Tensor x = value;
+  for (size_t i = transforms.size(); i-- > 0;) x = transforms[i]->inverse(x);
+  return rising(base->cdf(x));
+}
+
+Tensor TransformedDistribution::icdf(const Tensor& probability) const {
+  Tensor x = base->icdf(rising(probability));
+  for (const auto& transform : transforms) x = (*transform)(x);
+  return x;
+}
+
+Tensor TransformedDistribution::rsample(const Shape& shape) const {
+  Tensor x = base->rsample(shape);
+  for (const auto& transform : transforms) x = (*transform)(x);
+  return x;
+}
+
+Tensor TransformedDistribution::draw(const Shape& shape) const {
+  Tensor x = base->sample(shape);
+  for (const auto& transform : transforms) x = (*transform)(x);
+  return x;
+}
+
+}  // namespace hero::distributions

@@ -1,0 +1,145 @@
+#pragma once
+// Distributions made of others: Independent, MixtureSameFamily, and TransformedDistribution with
+// its transforms. They keep copies of the distributions that they are made of.
+//
+//   // A policy whose actions lie in (-1, 1), as SAC draws them (Haarnoja et al., 2018).
+//   const TransformedDistribution policy(Independent(Normal(mean, stddev), 1), TanhTransform());
+//   const auto [action, log_prob] = policy.rsample_with_log_prob();
+#include <concepts>
+#include <memory>
+
+#include <hero/nn/distributions.h>
+
+namespace hero::distributions {
+
+/// A distribution whose last n batch dimensions are one event: log_prob() and entropy() are
+/// summed over them.
+class Independent : public Distribution {
+ public:
+  /// Throws an Error unless the batch has as many dimensions.
+  template <std::derived_from<Distribution> D>
+  Independent(const D& of, int64_t n) : Independent(std::make_shared<const D>(of), n) {}
+  /// The same, of a distribution that is shared.
+  Independent(std::shared_ptr<const Distribution> of, int64_t n);
+  const char* name() const override { return "Independent"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor entropy() const override;
+  Tensor mean() const override { return base->mean(); }
+  Tensor variance() const override { return base->variance(); }
+  Tensor rsample(const Shape& shape = {}) const override { return base->rsample(shape); }
+  DrawWithLogProb rsample_with_log_prob(const Shape& shape = {}) const override;
+
+  const std::shared_ptr<const Distribution> base;
+  const int64_t dims;  ///< PyTorch's reinterpreted_batch_ndims
+
+ private:
+  Tensor draw(const Shape& shape) const override { return base->sample(shape); }
+};
+
+/// A mixture of K distributions of one kind, which are the last dimension of their batch.
+class MixtureSameFamily : public Distribution {
+ public:
+  /// The mixture's K probabilities broadcast with the components' batch [.., K].
+  template <std::derived_from<Distribution> D>
+  MixtureSameFamily(const Categorical& m, const D& of)
+      : MixtureSameFamily(m, std::make_shared<const D>(of)) {}
+  /// The same, of a distribution that is shared.
+  MixtureSameFamily(const Categorical& m, std::shared_ptr<const Distribution> of);
+  const char* name() const override { return "MixtureSameFamily"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor mean() const override;
+  Tensor variance() const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+
+  const Categorical mixture;
+  const std::shared_ptr<const Distribution> components;
+
+ private:
+  Tensor draw(const Shape& shape) const override;
+  Tensor averaged(const Tensor& of_components, int events) const;
+};
+
+/// An invertible function of each element.
+class Transform {
+ public:
+  virtual ~Transform() = default;
+  virtual Tensor operator()(const Tensor& x) const = 0;
+  virtual Tensor inverse(const Tensor& y) const = 0;
+  /// log |dy/dx| at x, where y = (*this)(x).
+  virtual Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const = 0;
+  /// 1 where the function rises and -1 where it falls; undefined for 1 everywhere.
+  virtual Tensor sign() const { return {}; }
+  /// True if the other is the same function.
+  virtual bool same_as(const Transform& other) const;
+};
+
+/// loc + scale x.
+class AffineTransform : public Transform {
+ public:
+  /// Throws an Error where scale is 0.
+  AffineTransform(const Tensor& loc, const Tensor& scale);
+  /// The same for numbers, which take the dtype of what is transformed.
+  AffineTransform(double loc, double scale);
+  Tensor operator()(const Tensor& x) const override;
+  Tensor inverse(const Tensor& y) const override;
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+  Tensor sign() const override;
+  bool same_as(const Transform& other) const override;
+
+  const Tensor loc, scale;
+};
+
+/// exp(x).
+class ExpTransform : public Transform {
+ public:
+  Tensor operator()(const Tensor& x) const override;
+  Tensor inverse(const Tensor& y) const override;
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+};
+
+/// sigmoid(x), kept below 1 and above 0.
+class SigmoidTransform : public Transform {
+ public:
+  Tensor operator()(const Tensor& x) const override;
+  Tensor inverse(const Tensor& y) const override;
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+};
+
+/// tanh(x). The inverse of -1 and 1, to which large x are rounded, is infinite: draw with
+/// rsample_with_log_prob(), which needs no inverse.
+class TanhTransform : public Transform {
+ public:
+  Tensor operator()(const Tensor& x) const override;
+  Tensor inverse(const Tensor& y) const override;
+  Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+};
+
+/// The distribution of transforms, one after the other, of what another distribution draws.
+class TransformedDistribution : public Distribution {
+ public:
+  using Transforms = std::vector<std::shared_ptr<const Transform>>;
+
+  /// For transforms in the order in which they are applied; they must not change the base's shape.
+  template <std::derived_from<Distribution> D, std::derived_from<Transform>... T>
+  requires(sizeof...(T) > 0) TransformedDistribution(const D& of, const T&... list)
+      : TransformedDistribution(std::make_shared<const D>(of),
+                                Transforms{std::make_shared<const T>(list)...}) {}
+  /// The same, of a distribution and transforms that are shared.
+  TransformedDistribution(std::shared_ptr<const Distribution> of, Transforms list);
+  const char* name() const override { return "TransformedDistribution"; }
+  Tensor log_prob(const Tensor& value) const override;
+  Tensor cdf(const Tensor& value) const override;
+  Tensor icdf(const Tensor& probability) const override;
+  Tensor rsample(const Shape& shape = {}) const override;
+  DrawWithLogProb rsample_with_log_prob(const Shape& shape = {}) const override;
+
+  const std::shared_ptr<const Distribution> base;
+  const Transforms transforms;
+
+ private:
+  Tensor draw(const Shape& shape) const override;
+  Tensor rising(const Tensor& probability) const;
+};
+
+}  // namespace hero::distributions
