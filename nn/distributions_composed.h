@@ -7,6 +7,7 @@
 //   const auto [action, log_prob] = policy.rsample_with_log_prob();
 #include <concepts>
 #include <memory>
+#include <utility>
 
 #include <hero/nn/distributions.h>
 
@@ -68,6 +69,8 @@ class Transform {
   virtual Tensor inverse(const Tensor& y) const = 0;
   /// log |dy/dx| at x, where y = (*this)(x).
   virtual Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const = 0;
+  /// The values lie between these two.
+  virtual std::pair<double, double> range() const;
   /// 1 where the function rises and -1 where it falls; undefined for 1 everywhere.
   virtual Tensor sign() const { return {}; }
   /// True if the other is the same function.
@@ -96,6 +99,7 @@ class ExpTransform : public Transform {
   Tensor operator()(const Tensor& x) const override;
   Tensor inverse(const Tensor& y) const override;
   Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+  std::pair<double, double> range() const override;
 };
 
 /// sigmoid(x), kept below 1 and above 0.
@@ -104,6 +108,7 @@ class SigmoidTransform : public Transform {
   Tensor operator()(const Tensor& x) const override;
   Tensor inverse(const Tensor& y) const override;
   Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+  std::pair<double, double> range() const override;
 };
 
 /// tanh(x). The inverse of -1 and 1, to which large x are rounded, is infinite: draw with
@@ -113,6 +118,7 @@ class TanhTransform : public Transform {
   Tensor operator()(const Tensor& x) const override;
   Tensor inverse(const Tensor& y) const override;
   Tensor log_abs_det_jacobian(const Tensor& x, const Tensor& y) const override;
+  std::pair<double, double> range() const override;
 };
 
 /// The distribution of transforms, one after the other, of what another distribution draws.

@@ -124,6 +124,7 @@ class Gamma : public Distribution {
   const Tensor concentration, rate;  ///< of the batch shape
 
  protected:
+  /// For derived classes: both parameters in one shape.
   Gamma(const char* name, const std::vector<Tensor>& both);
 };
 

@@ -117,17 +117,21 @@ TransformedDistribution::TransformedDistribution(std::shared_ptr<const Distribut
       base(std::move(of)),
       transforms(std::move(list)) {}
 
+// A value that no draw takes is replaced by one that every transform takes, and has -inf.
 Tensor TransformedDistribution::log_prob(const Tensor& value) const {
-  Tensor y = value, total;
+  const int events = event_shape().size();
+  Tensor y = value, stretch = zeros({}, beside(value)), outside = zeros_like(value).to(kBool);
   for (size_t i = transforms.size(); i-- > 0;) {
+    const auto [low, high] = transforms[i]->range();
+    const Tensor beyond = logical_or(y <= low, y >= high);
+    outside = logical_or(outside, beyond);
+    y = where(beyond, 0.5, y);
     const Tensor x = transforms[i]->inverse(y);
-    const Tensor stretch =
-        sum_last(transforms[i]->log_abs_det_jacobian(x, y), event_shape().size());
-    total = total.defined() ? total + stretch : stretch;
+    stretch = stretch + sum_last(transforms[i]->log_abs_det_jacobian(x, y), events);
     y = x;
   }
-  const Tensor of_base = base->log_prob(y);
-  return total.defined() ? of_base - total : of_base;
+  if (events > 0) outside = sum_last(outside.to(kInt32), events) > 0;
+  return nothing(outside, base->log_prob(y) - stretch);
 }
 
 DrawWithLogProb TransformedDistribution::rsample_with_log_prob(const Shape& shape) const {
@@ -153,7 +157,10 @@ Tensor TransformedDistribution::rising(const Tensor& probability) const {
 
 Tensor TransformedDistribution::cdf(const Tensor& value) const {
   Tensor x = value;
-  for (size_t i = transforms.size(); i-- > 0;) x = transforms[i]->inverse(x);
+  for (size_t i = transforms.size(); i-- > 0;) {
+    const auto [low, high] = transforms[i]->range();
+    x = transforms[i]->inverse(clamp(x, low, high));
+  }
   return rising(base->cdf(x));
 }
 

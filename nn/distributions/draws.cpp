@@ -55,10 +55,9 @@ double log_gamma_draw(double a, Numbers numbers) {
   for (;;) {
     const double x = numbers.normal(), root = 1.0 + c * x;
     if (root <= 0.0) continue;
-    const double u = numbers.uniform(), x2 = x * x, log_v = 3.0 * std::log(root);
-    if (u < 1.0 - 0.0331 * x2 * x2 ||
-        std::log(u) < 0.5 * x2 + d * (1.0 - root * root * root + log_v)) {
-      return std::log(d) + log_v + boost;
+    const double u = numbers.uniform(), x2 = x * x, v = root * root * root;
+    if (u < 1.0 - 0.0331 * x2 * x2 || std::log(u) < 0.5 * x2 + d * (1.0 - v + std::log(v))) {
+      return std::log(d * v) + boost;
     }
   }
 }

@@ -31,7 +31,7 @@ Tensor Normal::rsample(const Shape& shape) const {
 }
 
 Tensor LogNormal::log_prob(const Tensor& value) const {
-  const Tensor outside = value < 0, x = log(inner(outside, value));
+  const Tensor outside = value <= 0, x = log(inner(outside, value));
   return nothing(outside, base.log_prob(x) - x);
 }
 
@@ -44,7 +44,7 @@ Tensor LogNormal::variance() const {
 }
 
 Tensor LogNormal::cdf(const Tensor& value) const {
-  const Tensor outside = value < 0;
+  const Tensor outside = value <= 0;
   return where(outside, 0, base.cdf(log(inner(outside, value))));
 }
 

@@ -10,6 +10,11 @@ namespace hero::distributions {
 
 bool Transform::same_as(const Transform& other) const { return typeid(*this) == typeid(other); }
 
+std::pair<double, double> Transform::range() const { return {-kInfinity, kInfinity}; }
+std::pair<double, double> ExpTransform::range() const { return {0.0, kInfinity}; }
+std::pair<double, double> SigmoidTransform::range() const { return {0.0, 1.0}; }
+std::pair<double, double> TanhTransform::range() const { return {-1.0, 1.0}; }
+
 AffineTransform::AffineTransform(const Tensor& l, const Tensor& s) : loc(l), scale(s) {
   check_all(scale != 0, scale, "AffineTransform: scale must not be 0");
 }

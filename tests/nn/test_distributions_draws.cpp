@@ -288,6 +288,13 @@ TEST_CASE("transformed draws come with their log probabilities, also where tanh 
                        .rsample_with_log_prob({5});
   CHECK(all(far.value == 1.0).item<bool>());
   CHECK(all(isfinite(far.log_prob)).item<bool>());
+  const TransformedDistribution unit(Normal(at(0.0), at(1.0)), TanhTransform());
+  const Tensor borders = tensor({-2.0, -1.0, 1.0, 1.5, std::nan("")}, kWide);
+  CHECK(all(unit.log_prob(borders).slice(0, 0, 4) == -HUGE_VAL).item<bool>());
+  CHECK(std::isnan(unit.log_prob(borders)[4].item()));
+  CHECK(equal(unit.cdf(borders).slice(0, 0, 4), tensor({0.0, 0.0, 1.0, 1.0}, kWide)));
+  CHECK(LogNormal(at(0.0), at(1.0)).log_prob(at(0.0)).item() == -HUGE_VAL);
+  CHECK(LogNormal(at(0.0), at(1.0)).cdf(at(-1.0)).item() == 0.0);
   const auto each = Independent(Normal(loc, scale), 1).rsample_with_log_prob();
   CHECK(each.log_prob.shape() == Shape{});
 }
