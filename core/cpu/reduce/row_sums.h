@@ -17,24 +17,34 @@ struct Wide {
   static void load(const T* from, type& to) { std::memcpy(&to, from, sizeof(to)); }
 };
 
+// Vectors of 32 bytes: the compiler makes no comparisons of wider ones for AVX2.
 template <class T>
 T row_max(const T* x, int64_t n) {
-  using W = Wide<T>;
-  constexpr int64_t kStep = 2 * W::kWidth;
+  typedef T V __attribute__((vector_size(32)));
+  constexpr int64_t kWidth = 32 / sizeof(T), kStep = 4 * kWidth;
+  const auto load = [](const T* from, V& to) { std::memcpy(&to, from, sizeof to); };
   T top = x[0];
   int64_t i = 0;
   if (n >= kStep) {
-    typename W::type a, b, next;
-    W::load(x, a);
-    W::load(x + W::kWidth, b);
+    V a, b, c, d, next;
+    load(x, a);
+    load(x + kWidth, b);
+    load(x + 2 * kWidth, c);
+    load(x + 3 * kWidth, d);
     for (i = kStep; i + kStep <= n; i += kStep) {
-      W::load(x + i, next);
+      load(x + i, next);
       a = next > a ? next : a;
-      W::load(x + i + W::kWidth, next);
+      load(x + i + kWidth, next);
       b = next > b ? next : b;
+      load(x + i + 2 * kWidth, next);
+      c = next > c ? next : c;
+      load(x + i + 3 * kWidth, next);
+      d = next > d ? next : d;
     }
     a = b > a ? b : a;
-    for (int64_t j = 0; j < W::kWidth; ++j) top = a[j] > top ? a[j] : top;
+    c = d > c ? d : c;
+    a = c > a ? c : a;
+    for (int64_t j = 0; j < kWidth; ++j) top = a[j] > top ? a[j] : top;
   }
   // A NaN may get lost here; the sum of exponentials finds it.
   for (; i < n; ++i) top = x[i] > top ? x[i] : top;

@@ -163,35 +163,50 @@ inline void fetch_ahead(const std::byte* x, int64_t bytes) {
 }
 
 // The largest or smallest of n elements in any order, where that makes no difference: false where
-// it is a zero, whose sign may depend on it, and where there may be a NaN.
+// it is a zero, whose sign may depend on it, and where there may be a NaN. Vectors have names,
+// since the compiler keeps no array of them in registers.
 template <class Op, class T>
 [[gnu::noinline]] bool choose(const T* x, int64_t n, T& value) {
   using V = typename Lanes<T>::type;
-  constexpr int64_t kStep = 4 * sizeof(V) / sizeof(T);
+  using Numbers = typename Op::OfNumbers;
+  constexpr int64_t kWidth = sizeof(V) / sizeof(T), kStep = 4 * kWidth;
   if (n < kStep) return false;
-  V best[4], sums[4], next[4];
-  std::memcpy(best, x, sizeof best);
-  std::memcpy(sums, x, sizeof sums);
+  V a, b, c, d, next;
+  const auto load = [](const T* from, V& to) { std::memcpy(&to, from, sizeof to); };
+  load(x, a);
+  load(x + kWidth, b);
+  load(x + 2 * kWidth, c);
+  load(x + 3 * kWidth, d);
+  V sum = a + b, other = c + d;
+  const auto take = [&](const T* from, V& best, V& total) __attribute__((always_inline)) {
+    load(from, next);
+    Numbers::join(best, next);
+    total += next;
+  };
   int64_t i = kStep;
   for (; i + kStep <= n; i += kStep) {
-    fetch_ahead(reinterpret_cast<const std::byte*>(x + i), sizeof next);
-    std::memcpy(next, x + i, sizeof next);
-    for (int v = 0; v < 4; ++v) {
-      Op::OfNumbers::join(best[v], next[v]);
-      sums[v] += next[v];
-    }
+    fetch_ahead(reinterpret_cast<const std::byte*>(x + i), 4 * sizeof(V));
+    take(x + i, a, sum);
+    take(x + i + kWidth, b, other);
+    take(x + i + 2 * kWidth, c, sum);
+    take(x + i + 3 * kWidth, d, other);
   }
-  T bests[kStep], sum = T(0);
-  std::memcpy(bests, best, sizeof best);
-  value = bests[0];
-  for (const T one : bests) Op::OfNumbers::join(value, one);
-  std::memcpy(bests, sums, sizeof sums);
-  for (const T one : bests) sum += one;
+  Numbers::join(a, b);
+  Numbers::join(c, d);
+  Numbers::join(a, c);
+  sum += other;
+  value = a[0];
+  T total = sum[0];
+  for (int64_t j = 1; j < kWidth; ++j) {
+    const T lane = a[j];
+    Numbers::join(value, lane);
+    total += sum[j];
+  }
   for (; i < n; ++i) {
-    Op::OfNumbers::join(value, x[i]);
-    sum += x[i];
+    Numbers::join(value, x[i]);
+    total += x[i];
   }
-  return value != T(0) && sum == sum;
+  return value != T(0) && total == total;
 }
 
 // n >= 1 elements in memory, integers in any order.
