@@ -4,11 +4,11 @@ namespace hero::core::cpu {
 
 namespace {
 
-// A piece has at most so many elements, so that it stays in the second-level cache. Long lines in
-// narrow pieces would fall into few of its sets.
+// A piece has at most so many elements, so that it stays in the caches, if it can. Long lines in
+// narrow pieces would fall into few of a cache's sets, so these are gathered.
 constexpr int64_t kPiece = 524288;
 constexpr int64_t kNarrow = 128;
-constexpr int64_t kWidest = 2048;
+constexpr int64_t kWidest = 1024;
 
 // How many of the last dimensions lie densely in memory, behind `dim` at most.
 int dense_dims(const Array& x, int dim) {
@@ -43,11 +43,15 @@ ColumnLayout::ColumnLayout(int d, Passes passes, std::initializer_list<const Arr
   for (int i = x.ndim() - columns; i < x.ndim(); ++i) inner *= x.shape()[i];
   if (x.ndim() > 0) n = x.shape()[dim];
   outer = x.numel() / (n * inner);
+  // Narrow pieces are slow to read. For several passes pieces are about a thread's grain, but
+  // narrow only where they would leave the caches.
   width = kWidest;
   if (passes == Passes::several) {
-    width = std::clamp(kPiece / n / kRowGroup * kRowGroup, kRowGroup, kWidest);
-    gathers = width < std::min(inner, kNarrow);
+    const int64_t least = std::max(std::min(kNarrow, kPiece / n), kRowGroup);
+    width = std::clamp(2 * kGrain / n, least, kWidest);
+    width -= width % kRowGroup;
   }
+  gathers = passes == Passes::several && width < std::min(inner, kNarrow);
   width = std::min(width, inner);
   pieces = (inner + width - 1) / width;
 }

@@ -44,6 +44,12 @@ class ColumnLayout {
   bool gathers = false;  ///< narrow pieces of long rows are brought together
 };
 
+/// Asks for n elements.
+template <class T>
+[[gnu::always_inline]] inline void fetch(const T* x, int64_t n) {
+  for (int64_t i = 0; i < n; i += int64_t{64 / sizeof(T)}) __builtin_prefetch(x + i);
+}
+
 /// The pieces of one array. `room` is for elements that are not T, and for what is gathered.
 template <class T>
 class ColumnPieces {
@@ -59,6 +65,10 @@ class ColumnPieces {
   /// The same row by row, with a room for one; `start` is start(piece).
   std::byte* start(int64_t piece) const;
   const T* read_row(std::byte* start, int64_t i, int64_t width, T* room) const;
+  /// Asks for a row that is read next: the processor looks ahead only within a page.
+  void fetch_row(std::byte* start, int64_t i, int64_t width) const {
+    if (i >= 0 && i < layout_.n) fetch(start + i * step_ * item_, width * item_);
+  }
   T* row_target(std::byte* start, int64_t i, T* room) const {
     return direct_ ? reinterpret_cast<T*>(start + i * step_ * item_) : room;
   }
@@ -72,11 +82,5 @@ class ColumnPieces {
   bool direct_;
   ConvertFn from_, to_;
 };
-
-/// Asks for n elements: the processor looks ahead only within a page.
-template <class T>
-[[gnu::always_inline]] inline void fetch(const T* x, int64_t n) {
-  for (int64_t i = 0; i < n; i += int64_t{64 / sizeof(T)}) __builtin_prefetch(x + i);
-}
 
 }  // namespace hero::core::cpu

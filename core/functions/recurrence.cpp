@@ -72,6 +72,9 @@ void along_columns(const Array& a, const Array& b, const ColumnLayout& layout, D
       double *v = value.data(), *f = factor.data();
       for (int64_t i = 0; i < n; ++i) {
         const int64_t at = place(i, n, direction);
+        const int64_t next = direction == Direction::forward ? at + 1 : at - 1;
+        factors.fetch_row(from_a, next, width);
+        terms.fetch_row(from_b, next, width);
         const T* row_a = factors.read_row(from_a, at, width, nullptr);
         const T* row_b = terms.read_row(from_b, at, width, nullptr);
         T* to = writer.row_target(target, at, nullptr);

@@ -84,6 +84,7 @@ void arg_reduce_columns(ArgOp op, const Array& x, const ColumnLayout& layout, co
       std::copy_n(reader.read_row(start, 0, width, room.data()), width, best.data());
       std::fill(index.begin(), index.end(), 0);
       for (int64_t i = 1; i < layout.n; ++i) {
+        reader.fetch_row(start, i + 1, width);
         const T* row = reader.read_row(start, i, width, room.data());
         op == ArgOp::max ? take_row<std::greater<T>>(row, i, width, best.data(), index.data())
                          : take_row<std::less<T>>(row, i, width, best.data(), index.data());
