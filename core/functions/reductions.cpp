@@ -114,11 +114,11 @@ Array kth_positions(const Array& x, int64_t k, int64_t dim) {
   return positions;
 }
 
-Array running_positions(ArgOp op, const Array& x, int64_t dim) {
+ArgResult running_extremes(ArgOp op, const Array& x, int64_t dim) {
   const int axis = axis_of(op == ArgOp::max ? "cummax" : "cummin", x, dim);
-  const Array positions = positions_of(x, x.shape());
-  if (x.device() == kCpu) cpu::running_positions(op, x, axis, positions);
-  return positions;
+  const ArgResult found{x.empty_like(), positions_of(x, x.shape())};
+  if (x.device() == kCpu) cpu::running_extremes(op, x, axis, found.values, found.indices);
+  return found;
 }
 
 SortResult topk(const Array& x, int64_t k, int64_t dim, Order order) {

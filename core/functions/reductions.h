@@ -26,9 +26,9 @@ ArgResult arg_reduce(ArgOp op, const Array& x, int64_t dim, KeepDims keep = Keep
 /// Running sum or product along `dim`; of integers and bool int64. Floats accumulate in double.
 Array cumulative(ScanOp op, Direction direction, const Array& x, int64_t dim);
 
-/// Where along `dim` the largest or smallest element up to each one is: of several the last, and a
-/// NaN wins over all numbers. Of arrays of the CPU or meta.
-Array running_positions(ArgOp op, const Array& x, int64_t dim);
+/// The largest or smallest element up to each one along `dim`, and where it is: of several the
+/// last, and a NaN wins over all numbers. Of arrays of the CPU or meta.
+ArgResult running_extremes(ArgOp op, const Array& x, int64_t dim);
 
 enum class Order : uint8_t { ascending, descending };
 

@@ -32,24 +32,45 @@ Tensor in_rounds(core::ArgOp op, const Tensor& x, int axis) {
   return contiguous(places);
 }
 
-ValuesIndices running(const char* name, core::ArgOp op, const Tensor& x, int64_t dim) {
-  const int axis = normalize_dim(name, dim, x.ndim());
+// Each gradient goes back to where its value came from.
+struct RunningExtreme : MultiOp {
+  static constexpr unsigned kSaveOutputs = 0b10;
+  core::ArgOp op;
+  int dim;
+  RunningExtreme(core::ArgOp o, int d) : op(o), dim(d) {}
+  const char* name() const override { return op == core::ArgOp::max ? "cummax" : "cummin"; }
+  std::vector<Array> forward(const Array& x) {
+    const core::ArgResult found = core::running_extremes(op, x, dim);
+    return {found.values, found.indices};
+  }
+  Grads backward(const Grads& grads) override {
+    return {detail::scatter_zeros(grads[0], input_shape(0), dim, output(1).detach())};
+  }
+};
+
+ValuesIndices running(core::ArgOp op, const Tensor& x, int64_t dim) {
+  const int axis = normalize_dim(op == core::ArgOp::max ? "cummax" : "cummin", dim, x.ndim());
   const Tensor line = atleast_1d(x);
-  const Tensor places = core::kernels_of(x.device()) == DeviceType::cuda
-                            ? in_rounds(op, line, axis)
-                            : Tensor(core::running_positions(op, line.array(), axis));
-  return {reshape(gather(line, axis, places), x.shape()), reshape(places, x.shape())};
+  ValuesIndices found;
+  if (core::kernels_of(x.device()) == DeviceType::cuda) {
+    found.indices = in_rounds(op, line, axis);
+    found.values = gather(line, axis, found.indices);
+  } else {
+    const std::vector<Tensor> results = record_multi(RunningExtreme(op, axis), line);
+    found = {results[0], results[1]};
+  }
+  return {reshape(found.values, x.shape()), reshape(found.indices, x.shape())};
 }
 
 }  // namespace
 
 ValuesIndices cummax(const Tensor& x, int64_t dim) {
   detail::check_defined("cummax", {{"x", x}});
-  return running("cummax", core::ArgOp::max, x, dim);
+  return running(core::ArgOp::max, x, dim);
 }
 ValuesIndices cummin(const Tensor& x, int64_t dim) {
   detail::check_defined("cummin", {{"x", x}});
-  return running("cummin", core::ArgOp::min, x, dim);
+  return running(core::ArgOp::min, x, dim);
 }
 
 Tensor diff(const Tensor& x, int64_t n, int64_t dim) {

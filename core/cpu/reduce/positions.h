@@ -9,8 +9,9 @@ namespace hero::core::cpu {
 /// it were sorted as Backend::sort() does. x has no empty dimension `dim`.
 void find_kth(const Array& x, int dim, int64_t k, int64_t* positions);
 
-/// Where the largest or smallest element up to each one is: of several the last, and of NaN, which
-/// wins over all numbers. `positions` is int64 of x's shape.
-void running_positions(ArgOp op, const Array& x, int dim, const Array& positions);
+/// The largest or smallest element up to each one along `dim`, and where it is: of several the
+/// last, and of NaN, which wins over all numbers. All have x's shape, positions are int64.
+void running_extremes(ArgOp op, const Array& x, int dim, const Array& values,
+                      const Array& positions);
 
 }  // namespace hero::core::cpu

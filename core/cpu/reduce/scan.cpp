@@ -88,6 +88,7 @@ void scan_columns(Direction direction, const Array& x, const ColumnLayout& layou
       std::fill(value.begin(), value.end(), Running<T>(Join::kFirst));
       for (int64_t i = 0; i < n; ++i) {
         const int64_t at = place(i, n, direction);
+        reader.fetch_row(source, direction == Direction::forward ? at + 1 : at - 1, width);
         const T* from = reader.read_row(source, at, width, in.data());
         T* to = writer.row_target(target, at, result.data());
         Running<T>* running = value.data();
@@ -117,7 +118,7 @@ bool stays(T best, T x) {
 }
 
 template <class Beats, int kRows, class T>
-void best_so_far(const T* x, int64_t n, int64_t* out) {
+void best_so_far(const T* x, int64_t n, T* values, int64_t* positions) {
   T best[kRows];
   int64_t index[kRows] = {};
   for (int r = 0; r < kRows; ++r) best[r] = x[r * n];
@@ -127,41 +128,48 @@ void best_so_far(const T* x, int64_t n, int64_t* out) {
       const bool same = stays<Beats>(best[r], next);
       best[r] = same ? best[r] : next;
       index[r] = same ? index[r] : i;
-      out[r * n + i] = index[r];
+      values[r * n + i] = best[r];
+      positions[r * n + i] = index[r];
     }
   }
 }
 
 template <class Beats, class T>
-void running_rows(const Array& x, int dim, const Array& positions) {
+void running_rows(const Array& x, int dim, const Array& values, const Array& positions) {
   constexpr int64_t kTogether = 4;
   const RowReader<T> reader(x, dim);
+  const RowWriter<T> value_writer(values, dim);
   const RowWriter<int64_t> writer(positions, dim);
   const int64_t n = reader.length();
   parallel_for(reader.count(), reader.grain(), [&](int64_t begin, int64_t end) {
-    std::vector<T> in(reader.buffer_size());
-    std::vector<int64_t> result(writer.buffer_size());
+    std::vector<T> in(reader.buffer_size()), value_buffer(value_writer.buffer_size());
+    std::vector<int64_t> buffer(writer.buffer_size());
     for (int64_t at = begin; at < end; at += reader.group()) {
       const int64_t count = std::min(reader.group(), end - at);
       const T* rows = reader.read(at, count, in.data());
-      int64_t* target = writer.target(at, result.data());
+      T* value = value_writer.target(at, value_buffer.data());
+      int64_t* position = writer.target(at, buffer.data());
       int64_t r = 0;
       for (; r + kTogether <= count; r += kTogether) {
-        best_so_far<Beats, kTogether>(rows + r * n, n, target + r * n);
+        best_so_far<Beats, kTogether>(rows + r * n, n, value + r * n, position + r * n);
       }
-      for (; r < count; ++r) best_so_far<Beats, 1>(rows + r * n, n, target + r * n);
-      writer.commit(at, count, target);
+      for (; r < count; ++r) {
+        best_so_far<Beats, 1>(rows + r * n, n, value + r * n, position + r * n);
+      }
+      value_writer.commit(at, count, value);
+      writer.commit(at, count, position);
     }
   });
 }
 
 }  // namespace
 
-void running_positions(ArgOp op, const Array& x, int dim, const Array& positions) {
+void running_extremes(ArgOp op, const Array& x, int dim, const Array& values,
+                      const Array& positions) {
   if (x.numel() == 0) return;
   dispatch_compute(x.dtype(), [&]<class T>(TypeTag<T>) {
-    op == ArgOp::max ? running_rows<std::greater<T>, T>(x, dim, positions)
-                     : running_rows<std::less<T>, T>(x, dim, positions);
+    op == ArgOp::max ? running_rows<std::greater<T>, T>(x, dim, values, positions)
+                     : running_rows<std::less<T>, T>(x, dim, values, positions);
   });
 }
 

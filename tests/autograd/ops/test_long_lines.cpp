@@ -203,3 +203,14 @@ TEST_CASE("running extremes are the last best so far, in which a NaN beats all n
     }
   }
 }
+
+TEST_CASE("gradients of running extremes go back to where the values came from") {
+  const Tensor x = floor(Tensor(test::noise({6, 70}, kFloat64, 12)) * 9.0).detach();
+  const Tensor g = Tensor(test::noise({6, 70}, kFloat64, 13));
+  x.requires_grad_();
+  for (const int dim : {0, 1}) {
+    const ValuesIndices found = cummin(x, dim);
+    const Tensor expected = scatter_add(zeros({6, 70}, {.dtype = kFloat64}), dim, found.indices, g);
+    CHECK(grad({found.values}, {x}, {.grad_outputs = {g}})[0].equal(expected));
+  }
+}
