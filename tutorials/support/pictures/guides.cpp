@@ -6,7 +6,8 @@
 #include "support/pictures/plot.h"
 
 #include <hero/autograd/autograd.h>
-#include <hero/nn/distributions.h>
+#include <hero/nn/distributions_composed.h>
+#include <hero/nn/distributions_continuous.h>
 #include <hero/nn/gpt.h>
 
 namespace tutorial {
@@ -31,36 +32,62 @@ void draw_activations(const std::string& folder) {
   figure.x_range(-4, 3).y_range(-1.2, 3).legend("top left").save(folder, "07a_activations");
 }
 
-void draw_distributions(const std::string& folder) {
-  using namespace hero::distributions;
-  constexpr int kDraws = 4000, kBins = 75;
-  constexpr double kLow = -4.0, kHigh = 3.5, kWidth = (kHigh - kLow) / kBins;
-  const hero::NoGrad no_grad;
-  const hero::TensorOptions wide = {.dtype = hero::kFloat64};
-  hero::manual_seed(1);
-  Figure figure("4000 draws of each, and the densities exp(log\\_prob(x))", "x", "density");
-  const Tensor x = hero::linspace(kLow, kHigh, 1501, wide);
-  const auto draw = [&](const char* name, const char* colour, const Distribution& from) {
+namespace {
+
+constexpr int kDraws = 4000, kBins = 75;
+
+Tensor wide(double value) { return hero::full({}, value, {.dtype = hero::kFloat64}); }
+
+// Draws over [low, high] as a histogram, and the density that log_prob() gives as a line.
+class DrawnFigure {
+ public:
+  DrawnFigure(const std::string& title, double low, double high)
+      : figure_(title, "x", "density"), low_(low), width_((high - low) / kBins) {
+    figure_.x_range(low, high);
+  }
+  void add(const char* name, const char* colour, const hero::distributions::Distribution& from) {
     Values edges, counts(2 * kBins, 0.0);
     for (int bin = 0; bin < kBins; ++bin) {
-      edges.insert(edges.end(), {kLow + bin * kWidth, kLow + (bin + 1) * kWidth});
+      edges.insert(edges.end(), {low_ + bin * width_, low_ + (bin + 1) * width_});
     }
     for (const double value : from.sample({kDraws}).to_vector<double>()) {
-      const auto bin = static_cast<int>(std::floor((value - kLow) / kWidth));
+      const auto bin = static_cast<int>(std::floor((value - low_) / width_));
       if (bin < 0 || bin >= kBins) continue;
       const auto left = 2 * static_cast<size_t>(bin);  // of the bin's two edges
       counts[left] += 1;
       counts[left + 1] += 1;
     }
-    for (double& count : counts) count /= kDraws * kWidth;
-    figure.area("", edges, Values(edges.size(), 0.0), counts, colour);
-    figure.line(name, x.to_vector<double>(), exp(from.log_prob(x)).to_vector<double>());
-  };
-  const auto at = [&](double value) { return hero::full({}, value, wide); };
-  draw("Normal(-1.5, 0.8)", "#f3c9a6", Normal(at(-1.5), at(0.8)));
-  draw("Normal(0.8, 0.3)", "#a9cfe8", Normal(at(0.8), at(0.3)));
-  draw("Uniform(2, 3)", "#a8dcc4", Uniform(at(2.0), at(3.0)));
-  figure.x_range(kLow, kHigh).y_range(0, 1.6).legend("top left").save(folder, "07a_distributions");
+    for (double& count : counts) count /= kDraws * width_;
+    const Tensor x =
+        hero::linspace(low_, low_ + kBins * width_, 20 * kBins + 1, {.dtype = hero::kFloat64});
+    figure_.area("", edges, Values(edges.size(), 0.0), counts, colour);
+    figure_.line(name, x.to_vector<double>(), exp(from.log_prob(x)).to_vector<double>());
+  }
+  Figure& figure() { return figure_; }
+
+ private:
+  Figure figure_;
+  double low_, width_;
+};
+
+}  // namespace
+
+void draw_distributions(const std::string& folder) {
+  using namespace hero::distributions;
+  const hero::NoGrad no_grad;
+  hero::manual_seed(1);
+  DrawnFigure first("4000 draws of each, and the densities exp(log\\_prob(x))", -4.0, 3.5);
+  first.add("Normal(-1.5, 0.8)", "#f3c9a6", Normal(wide(-1.5), wide(0.8)));
+  first.add("Normal(0.8, 0.3)", "#a9cfe8", Normal(wide(0.8), wide(0.3)));
+  first.add("Uniform(2, 3)", "#a8dcc4", Uniform(wide(2.0), wide(3.0)));
+  first.figure().y_range(0, 1.6).legend("top left").save(folder, "07a_distributions");
+  DrawnFigure second("4000 draws of each, and the densities exp(log\\_prob(x))", -1.2, 6.3);
+  second.add("tanh of Normal(-0.2, 0.9)", "#f3c9a6",
+             TransformedDistribution(Normal(wide(-0.2), wide(0.9)), TanhTransform()));
+  second.add("1 + 2 Beta(2, 4)", "#a9cfe8",
+             TransformedDistribution(Beta(wide(2.0), wide(4.0)), AffineTransform(1.0, 2.0)));
+  second.add("Gamma(30, 8)", "#a8dcc4", Gamma(wide(30.0), wide(8.0)));
+  second.figure().y_range(0, 1.6).legend("top right").save(folder, "07a_draws");
 }
 
 void draw_sums(const std::string& folder) {

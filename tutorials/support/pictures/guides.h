@@ -8,7 +8,8 @@ namespace tutorial {
 void draw_activations(const std::string& folder);
 
 /// Draws three distributions, each as the density that log_prob() gives, over a histogram of what
-/// sample() drew. Into folder/07a_distributions.
+/// sample() drew. Into folder/07a_distributions, and three that are made of others or reject draws
+/// into folder/07a_draws.
 void draw_distributions(const std::string& folder);
 
 /// Draws the error of float32 sums over the number of terms: added up one after the other, and by
