@@ -44,6 +44,33 @@ template <class T>
   return at[best];
 }
 
+// The same of a few columns, where vectors would be empty: the operations on an element, and so its
+// bits, are those of the panel.
+template <class T>
+bool factor_few(int64_t n, T* a, int64_t* pivots) {
+  bool regular = true;
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t best = k;
+    for (int64_t i = k + 1; i < n; ++i) {
+      const T former = std::abs(a[best * n + k]), size = std::abs(a[i * n + k]);
+      // NaN counts as larger than all
+      if (size > former || (std::isnan(size) && !std::isnan(former))) best = i;
+    }
+    pivots[k] = best;
+    if (best != k) std::swap_ranges(a + k * n, a + (k + 1) * n, a + best * n);
+    const T* const row = a + k * n;
+    if (row[k] == T(0)) regular = false;
+    for (int64_t i = k + 1; row[k] != T(0) && i < n; ++i) {
+      T* const other = a + i * n;
+      other[k] /= row[k];
+      for (int64_t j = k + 1; j < n; ++j) {
+        other[j] = micro::multiply_add(-row[j], other[k], other[j]);
+      }
+    }
+  }
+  return regular;
+}
+
 template <class T>
 class LuFactors {
  public:
@@ -137,6 +164,8 @@ class LuFactors {
 
 template <class T>
 bool factor_lu(int64_t n, T* a, int64_t* pivots) {
+  constexpr int64_t kFew = 8;
+  if (n <= kFew) return factor_few(n, a, pivots);
   LuFactors<T> factors(n, a, pivots);
   factors.factor(0, n);
   return factors.regular();
