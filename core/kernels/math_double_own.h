@@ -57,7 +57,7 @@ HERO_HD inline double erf_near(double x) {
 }
 
 /// ln Gamma(2 + t) for t in [-0.75, 0.5], to 2^-55 of it.
-HERO_HD inline double lgamma_near_two(double t) {
+[[gnu::always_inline]] HERO_HD inline double lgamma_near_two(double t) {
   return t * poly(t, 0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa6p-2, -0x1.13e001a55760dp-4,
                   0x1.51322ac7d8931p-6, -0x1.e404fc218c557p-8, 0x1.7add6ead24b2fp-9,
                   -0x1.38ac5c2e528f1p-10, 0x1.0b36afc6a0b9ap-11, -0x1.d3fd4a7d4f970p-13,
