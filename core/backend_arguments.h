@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <hero/core/array.h>
 
@@ -25,6 +26,18 @@ struct Operand {
 struct MapOp {
   uint16_t index;
 };
+
+/// One step of Backend::chain: a functor of what came before. Each `from` is the result of an
+/// earlier step, or, where it is negative, the input ~from. Entries beyond the functor's arity mean
+/// nothing.
+struct ChainStep {
+  MapOp op;
+  int8_t arity;
+  std::array<int8_t, 4> from;
+};
+
+/// Whether a step behind step i takes the result of step `result`.
+bool is_taken_after(std::span<const ChainStep> steps, size_t i, int result);
 
 /// The position of an optimizer's functor in kernels::UpdateList (core/kernels/updates.h).
 struct UpdateOp {

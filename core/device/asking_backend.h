@@ -29,6 +29,12 @@ class AskingBackend : public Backend {
     ask_for(out);
     if (inner_ != nullptr) inner_->map(op, inputs, compute, out);
   }
+  void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
+             const Array& out) override {
+    for (const Operand& input : inputs) ask_for(input.array);
+    ask_for(out);
+    if (inner_ != nullptr) inner_->chain(steps, inputs, compute, out);
+  }
   void copy(const Array& src, const Array& dst) override {
     ask_for_all(src, dst);
     if (inner_ != nullptr) inner_->copy(src, dst);

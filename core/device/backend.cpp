@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <vector>
+
 #include <hero/core/accelerator.h>
 #include <hero/core/backend.h>
 #include <hero/core/cpu/kernels.h>
@@ -9,6 +12,34 @@
 #include <hero/core/threads/at_fork.h>
 
 namespace hero::core {
+
+bool is_taken_after(std::span<const ChainStep> steps, size_t i, int result) {
+  return std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(),
+                     [=](const ChainStep& step) {
+                       const auto* const end = step.from.begin() + step.arity;
+                       return std::find(step.from.begin(), end, result) != end;
+                     });
+}
+
+void Backend::chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
+                    DType compute, const Array& out) {
+  std::vector<Array> results(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    std::vector<Operand> operands;
+    const auto taken = std::span(steps[i].from).first(static_cast<size_t>(steps[i].arity));
+    for (const int8_t from : taken) {
+      operands.push_back(from < 0 ? inputs[static_cast<size_t>(~from)]
+                                  : Operand(results[static_cast<size_t>(from)]));
+    }
+    const bool is_last = i + 1 == steps.size();
+    results[i] = is_last ? out : Array::empty(out.shape(), compute, out.device());
+    map(steps[i].op, operands, compute, results[i]);
+    for (const int8_t from : taken) {
+      if (from >= 0 && !is_taken_after(steps, i, from))
+        results[static_cast<size_t>(from)] = Array();
+    }
+  }
+}
 
 void Backend::log_likelihood_in_place(const Array& g, const Array& x, const Array& classes,
                                       const Array& out, const Array& log_sum) {

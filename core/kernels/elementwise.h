@@ -394,6 +394,7 @@ using MapList =
              SigmoidBackward, ReluBackward, SiluBackward, GeluBackward, GeluTanhBackward, Asin,
              Acos, Asinh, Acosh, Atanh, Log10, Erfc, Erfinv, Lgamma, Digamma, Zeta, Hypot, Copysign,
              Xlogy, Trunc, Fmod, FloorDivide, TruncDivide, BitwiseAnd, BitwiseOr, BitwiseXor,
-             ShiftLeft, ShiftRight>;
+             ShiftLeft, ShiftRight, LeakyReluBackward, EluBackward, SoftplusBackward,
+             HardswishBackward, HardtanhBackward, WhereLess, WhereLessEqual>;
 
 }  // namespace hero::core::kernels

@@ -1,6 +1,7 @@
 #pragma once
 // Derivatives of activations times the gradient g, in one pass: the same roundings as the
-// operations in autograd/ops/math/elementwise.cpp that define them.
+// operations in autograd/ops/math/elementwise.cpp that define them. And by what the formulas of
+// other derivatives choose (core/functions/formula.h).
 #include <numbers>
 
 #include <hero/core/kernels/elementwise_base.h>
@@ -31,7 +32,7 @@ struct ReluBackward : Backward {
   static constexpr auto name = "relu_backward";
   template <class T>
   HERO_HD T operator()(T g, T y) const {
-    return y <= T(0) ? T(0) : g;
+    return math::detail::either(y <= T(0), T(0), g);
   }
 };
 struct SiluBackward : Backward {
@@ -61,6 +62,72 @@ struct GeluTanhBackward : Backward {
     const T s = math::sigmoid(x * (x2 * static_cast<T>(kB) + T(1)) * static_cast<T>(2.0 * kA));
     const T slope = (x2 * static_cast<T>(3.0 * kB) + T(1)) * static_cast<T>(2.0 * kA);
     return g * (s * (x * (T(1) - s) * slope + T(1)));
+  }
+};
+
+/// g, x, slope
+struct LeakyReluBackward : OnFloats {
+  static constexpr int arity = 3;
+  static constexpr auto name = "leaky_relu_backward";
+  template <class T>
+  HERO_HD T operator()(T g, T x, T slope) const {
+    return math::detail::either(x > T(0), g, g * slope);
+  }
+};
+/// g, x, alpha
+struct EluBackward : OnFloats {
+  static constexpr int arity = 3;
+  static constexpr auto name = "elu_backward";
+  template <class T>
+  HERO_HD T operator()(T g, T x, T alpha) const {
+    const T below = math::exp(math::detail::either(x < T(0), x, T(0))) * alpha;
+    return math::detail::either(x <= T(0), g * below, g);
+  }
+};
+/// g, x, beta, threshold
+struct SoftplusBackward : OnFloats {
+  static constexpr int arity = 4;
+  static constexpr auto name = "softplus_backward";
+  template <class T>
+  HERO_HD T operator()(T g, T x, T beta, T threshold) const {
+    const T scaled = x * beta;
+    const T below = math::sigmoid(math::detail::either(scaled >= threshold, threshold, scaled));
+    return math::detail::either(scaled > threshold, g, g * below);
+  }
+};
+struct HardswishBackward : Backward {
+  static constexpr auto name = "hardswish_backward";
+  template <class T>
+  HERO_HD T operator()(T g, T x) const {
+    const T slope = math::detail::either(x < T(3), x / T(3) + T(0.5), T(1));
+    return g * math::detail::either(x <= T(-3), T(0), slope);
+  }
+};
+/// g, x, low, high: g strictly between the bounds, and where x is NaN.
+struct HardtanhBackward : OnFloats {
+  static constexpr int arity = 4;
+  static constexpr auto name = "hardtanh_backward";
+  template <class T>
+  HERO_HD T operator()(T g, T x, T low, T high) const {
+    return math::detail::either((x <= low) | (x >= high), T(0), g);
+  }
+};
+/// a, b, x, y: x where a < b, else y.
+struct WhereLess : OnFloats {
+  static constexpr int arity = 4;
+  static constexpr auto name = "where";
+  template <class T>
+  HERO_HD T operator()(T a, T b, T x, T y) const {
+    return math::detail::either(a < b, x, y);
+  }
+};
+/// a, b, x, y: x where a <= b, else y.
+struct WhereLessEqual : OnFloats {
+  static constexpr int arity = 4;
+  static constexpr auto name = "where";
+  template <class T>
+  HERO_HD T operator()(T a, T b, T x, T y) const {
+    return math::detail::either(a <= b, x, y);
   }
 };
 

@@ -59,6 +59,16 @@ template <class T, class... Rest>
   return from_bits((mask & bits(x)) | (~mask & bits(otherwise)));
 }
 
+/// x where a condition holds, else y. What becomes of ?: reads only what is taken, and so only
+/// after the comparison, for whose operands it may have to wait; this reads both at once.
+[[gnu::always_inline]] HERO_HD inline float either(bool condition, float x, float y) {
+  const uint32_t taken = uint32_t{0} - static_cast<uint32_t>(condition);
+  return from_bits(((bits(x) ^ bits(y)) & taken) ^ bits(y));
+}
+[[gnu::always_inline]] HERO_HD inline double either(bool condition, double x, double y) {
+  return from_bits(((bits(x) ^ bits(y)) & mask(condition)) ^ bits(y));
+}
+
 /// x held within [lo, hi]; NaN stays NaN.
 template <class T>
 [[gnu::always_inline]] HERO_HD inline T clamp(T x, T lo, T hi) {

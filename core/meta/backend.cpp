@@ -47,6 +47,15 @@ class MetaBackend final : public AskingBackend {
  public:
   MetaBackend() : AskingBackend(nullptr) {}
 
+  void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
+             const Array& out) override {
+    if (kernels_of(out.device()) == DeviceType::cuda) {
+      // What lies between the steps takes memory there.
+      Backend::chain(steps, inputs, compute, out);
+    } else {
+      AskingBackend::chain(steps, inputs, compute, out);
+    }
+  }
   void copy(const Array& src, const Array& dst) override {
     AskingBackend::copy(src, dst);
     const bool is_staged = src.device() == kPlannedHost && dst.device() != kPlannedHost &&

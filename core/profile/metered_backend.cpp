@@ -37,6 +37,17 @@ class MeteredBackend final : public Backend {
     const WorkScope inside(nullptr);
     inner_.map(op, inputs, compute, out);
   }
+  void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs, DType compute,
+             const Array& out) override {
+    // A GPU takes the steps one by one, and each is charged.
+    if (kernels_of(out.device()) == DeviceType::cuda)
+      return Backend::chain(steps, inputs, compute, out);
+    Work work = map_work(inputs, compute, out);
+    work.flops *= static_cast<int64_t>(steps.size());
+    charge(work);
+    const WorkScope inside(nullptr);
+    inner_.chain(steps, inputs, compute, out);
+  }
   void copy(const Array& src, const Array& dst) override {
     const bool between = (src.device() == kPlannedHost) != (dst.device() == kPlannedHost);
     charge(between ? Work{.kind = kCopy,

@@ -1,0 +1,139 @@
+// Chains of maps, run block by block: what is between the steps stays in the first-level cache.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <hero/core/cpu/block_io.h>
+#include <hero/core/cpu/cpu_backend.h>
+#include <hero/core/cpu/elementwise/map_kernels.h>
+#include <hero/core/thread_pool.h>
+
+namespace hero::core::cpu {
+
+namespace {
+
+constexpr size_t kMaxSlots = 16;  // blocks that are in use at a time
+constexpr int kNoSlot = -1;
+
+// Blocks of memory that are given out and taken back while a chain is planned.
+class Slots {
+ public:
+  int take() {
+    const auto* const free = std::find(taken_, taken_ + kMaxSlots, false);
+    check(free != taken_ + kMaxSlots, "a chain of maps has too many results at a time");
+    taken_[free - taken_] = true;
+    return static_cast<int>(free - taken_);
+  }
+  void give_back(int slot) {
+    if (slot != kNoSlot) taken_[slot] = false;
+  }
+
+ private:
+  bool taken_[kMaxSlots] = {};
+};
+
+struct Input {
+  std::optional<BlockReader> reader;  // none for a number
+  Scalar number;
+  bool repeated = false;  // one element, taken for all
+  int slot = kNoSlot;     // kNoSlot where the array is read in place
+};
+
+struct Step {
+  MapKernel kernel;
+  int8_t arity;
+  std::array<int8_t, 4> from;
+  unsigned repeated;
+  int slot;
+};
+
+struct Chain {
+  std::vector<Input> inputs;
+  std::vector<Step> steps;
+  BlockWriter writer;
+  DType compute;
+  int64_t block;  // elements
+
+  Chain(std::span<const ChainStep> list, std::span<const Operand> operands, DType dtype,
+        const Array& out)
+      : writer(out, dtype), compute(dtype), block(int64_t{sizeof(Scratch)} / item_size(dtype)) {
+    Slots slots;
+    for (const Operand& operand : operands) {
+      Input& input = inputs.emplace_back();
+      if (operand.array) input.reader.emplace(*operand.array, out.shape(), dtype);
+      input.number = operand.scalar;
+      input.repeated = !operand.array || input.reader->constant();
+      if (input.repeated || !input.reader->direct()) input.slot = slots.take();
+    }
+    for (size_t i = 0; i < list.size(); ++i) add(list, i, slots);
+  }
+
+  // A result may take the place of what its step is the last one to take.
+  void add(std::span<const ChainStep> list, size_t i, Slots& slots) {
+    const ChainStep& step = list[i];
+    unsigned repeated = 0;
+    for (int k = 0; k < step.arity; ++k) {
+      const int from = step.from[static_cast<size_t>(k)];
+      if (from < 0) {
+        if (inputs[static_cast<size_t>(~from)].repeated) repeated |= 1u << k;
+      } else if (!is_taken_after(list, i, from)) {
+        slots.give_back(steps[static_cast<size_t>(from)].slot);
+      }
+    }
+    if (!kernel_repeats(step.op.index, compute, repeated)) repeated = 0;
+    steps.push_back(
+        {map_kernel(step.op.index, compute), step.arity, step.from, repeated, slots.take()});
+  }
+
+  void run(int64_t begin, int64_t end) const {
+    Scratch scratch[kMaxSlots];
+    const auto memory = [&](int slot) { return slot == kNoSlot ? nullptr : scratch[slot].bytes; };
+    std::vector<const std::byte*> read(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].repeated) continue;
+      read[i] = memory(inputs[i].slot);
+      repeat(inputs[i], std::min(block, end - begin), memory(inputs[i].slot));
+    }
+    std::byte* const spare = memory(steps.back().slot);
+    for (int64_t at = begin; at < end; at += block) {
+      const int64_t count = std::min(block, end - at);
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i].repeated) continue;
+        read[i] = inputs[i].reader->read(at, count, memory(inputs[i].slot));
+      }
+      for (size_t i = 0; i < steps.size(); ++i) {
+        const Step& step = steps[i];
+        const std::byte* blocks[4];
+        for (int k = 0; k < step.arity; ++k) {
+          const int from = step.from[static_cast<size_t>(k)];
+          blocks[k] = from < 0 ? read[static_cast<size_t>(~from)]
+                               : memory(steps[static_cast<size_t>(from)].slot);
+        }
+        const bool is_last = i + 1 == steps.size();
+        step.kernel(count, blocks, step.repeated,
+                    is_last ? writer.target(at, spare) : memory(step.slot));
+      }
+      writer.commit(at, count, spare);
+    }
+  }
+
+  void repeat(const Input& input, int64_t count, std::byte* to) const {
+    if (input.reader) {
+      input.reader->read(0, count, to);
+    } else {
+      fill_block(to, count, compute, input.number);
+    }
+  }
+};
+
+}  // namespace
+
+void CpuBackend::chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
+                       DType compute, const Array& out) {
+  const int64_t n = out.numel();
+  if (n == 0) return;
+  const Chain chain(steps, inputs, compute, out);
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { chain.run(begin, end); });
+}
+
+}  // namespace hero::core::cpu

@@ -1,0 +1,128 @@
+#pragma once
+// Formulas: several elementwise operations written as one expression and computed in one pass.
+//
+//   Formula f;
+//   const Term x = f(input), y = f(other);
+//   const Array out = f.run(where(x < 0, exp(x) * y, x + 1));
+#include <bitset>
+
+#include <hero/core/backend.h>
+#include <hero/core/inline_vector.h>
+#include <hero/core/kernels/elementwise.h>
+
+namespace hero::core {
+
+/// A value of the formula that this thread began last: an input, a number or the result of a step.
+struct Term {
+  Term(double number);
+  explicit constexpr Term(int8_t value) : at(value) {}
+  int8_t at;  ///< as in ChainStep::from
+};
+
+/// While it lives, the terms that its thread makes are its own. Numbers take the dtype of the
+/// inputs.
+class Formula {
+ public:
+  /// `op` names the operation in errors.
+  explicit Formula(const char* op = "formula");
+  ~Formula();
+  Formula(const Formula&) = delete;
+  Formula& operator=(const Formula&) = delete;
+
+  Term operator()(const Array& input);
+  /// The term for every element of the inputs, which are broadcast to one shape and promoted to one
+  /// dtype: computed in that, or halves in float32 and integers too, and rounded once.
+  Array run(Term result) const { return run(result, false, nullptr); }
+  /// The same, computed in float64.
+  Array run_wide(Term result) const { return run(result, true, nullptr); }
+  /// The same, written into an array of the result's shape, which is no input.
+  void run_into(Term result, const Array& out) const { run(result, false, &out); }
+
+  /// Equal steps, and equal numbers, are one term.
+  static Term step(MapOp op, int arity, std::array<int8_t, 4> from);
+  static Term number(double value);
+
+ protected:
+  struct Value {
+    Array array;  // undefined: the number
+    Scalar number;
+  };
+  static constexpr int kMaxSteps = 64;  // Term::at has room for them
+  InlineVector<ChainStep, 16> steps_;
+  InlineVector<Value, 6> values_;  // Term::at is ~i for values_[i]
+
+  /// Which steps the term is made of, itself included.
+  std::bitset<kMaxSteps> needed(Term result) const;
+  /// The dtype of the inputs, promoted; float32 where they are integers.
+  DType dtype() const;
+
+ private:
+  Array run(Term result, bool is_wide, const Array* into) const;
+  const char* op_;
+  Formula* outer_;
+  static thread_local Formula* current_;
+};
+
+inline Term::Term(double number) : Term(Formula::number(number)) {}
+
+/// The functor F of terms.
+template <class F, class... In>
+Term term(In... inputs) {
+  static_assert(sizeof...(In) == F::arity && !F::predicate);
+  return Formula::step({kernels::MapList::index_of<F>()}, F::arity, {Term(inputs).at...});
+}
+
+/// \name Functions of terms: those of tensors that have these names.
+/// \{
+inline Term abs(Term x) { return term<kernels::Abs>(x); }
+inline Term sign(Term x) { return term<kernels::Sign>(x); }
+inline Term square(Term x) { return term<kernels::Square>(x); }
+inline Term sqrt(Term x) { return term<kernels::Sqrt>(x); }
+inline Term rsqrt(Term x) { return term<kernels::Rsqrt>(x); }
+inline Term reciprocal(Term x) { return term<kernels::Reciprocal>(x); }
+inline Term exp(Term x) { return term<kernels::Exp>(x); }
+inline Term expm1(Term x) { return term<kernels::Expm1>(x); }
+inline Term log(Term x) { return term<kernels::Log>(x); }
+inline Term log1p(Term x) { return term<kernels::Log1p>(x); }
+inline Term sin(Term x) { return term<kernels::Sin>(x); }
+inline Term cos(Term x) { return term<kernels::Cos>(x); }
+inline Term sinh(Term x) { return term<kernels::Sinh>(x); }
+inline Term cosh(Term x) { return term<kernels::Cosh>(x); }
+inline Term tanh(Term x) { return term<kernels::Tanh>(x); }
+inline Term sigmoid(Term x) { return term<kernels::Sigmoid>(x); }
+inline Term logsigmoid(Term x) { return term<kernels::LogSigmoid>(x); }
+inline Term erf(Term x) { return term<kernels::Erf>(x); }
+inline Term pow(Term a, Term b) { return term<kernels::Pow>(a, b); }
+inline Term softplus(Term x, double beta, double threshold) {
+  return term<kernels::Softplus>(x, Term(beta), Term(threshold));
+}
+inline Term clamp(Term x, double low, double high) {
+  return term<kernels::Clamp>(x, Term(low), Term(high));
+}
+/// \}
+
+inline Term operator-(Term a) { return term<kernels::Neg>(a); }
+inline Term operator+(Term a, Term b) { return term<kernels::Add>(a, b); }
+inline Term operator-(Term a, Term b) { return term<kernels::Sub>(a, b); }
+inline Term operator*(Term a, Term b) { return term<kernels::Mul>(a, b); }
+inline Term operator/(Term a, Term b) { return term<kernels::Div>(a, b); }
+
+/// a < b, or a <= b.
+struct Condition {
+  Term a, b;
+  bool is_strict;
+};
+inline Condition operator<(Term a, Term b) { return {a, b, true}; }
+inline Condition operator<=(Term a, Term b) { return {a, b, false}; }
+inline Condition operator>(Term a, Term b) { return {b, a, true}; }
+inline Condition operator>=(Term a, Term b) { return {b, a, false}; }
+/// The first term where the condition holds, else the second: also where NaN is compared.
+inline Term where(Condition c, Term yes, Term no) {
+  return c.is_strict ? term<kernels::WhereLess>(c.a, c.b, yes, no)
+                     : term<kernels::WhereLessEqual>(c.a, c.b, yes, no);
+}
+inline Term where_equal(Term a, Term b, Term yes, Term no) {
+  return where(a <= b, where(b <= a, yes, no), no);
+}
+
+}  // namespace hero::core

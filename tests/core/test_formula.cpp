@@ -1,0 +1,107 @@
+// Formulas and chains give the bits of the maps that they are made of.
+#include "support/arrays.h"
+#include "support/catch.h"
+
+#include <hero/core/functions/formula.h>
+#include <hero/core/functions/map.h>
+#include <hero/core/thread_pool.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::core;
+using namespace hero::test;
+
+// where(b < x, exp(x * y) / 3, x - 1) * y, with shared and unused terms.
+Array in_one(const Array& a, const Array& b, const Array& c) {
+  Formula f;
+  const Term x = f(a), y = f(b), bound = f(c);
+  const Term product = x * y;
+  [[maybe_unused]] const Term unused = log(product + bound) * 7;
+  return f.run(where(bound < x, exp(product) / 3, x - 1) * y);
+}
+
+Array by_maps(const Array& a, const Array& b, const Array& c, DType wide) {
+  const Array x = a.to(wide), y = b.to(wide), bound = c.to(wide);
+  const Array left = map<kernels::Div>(map<kernels::Exp>(map<kernels::Mul>(x, y)), 3.0);
+  const Array chosen =
+      map<kernels::Where>(map<kernels::Less>(bound, x), left, map<kernels::Sub>(x, 1.0));
+  return map<kernels::Mul>(chosen, y);
+}
+
+}  // namespace
+
+TEST_CASE("a formula gives the bits of its maps in every layout", "[core]") {
+  const Array row = noise({300}, kFloat32, 5), number = Array::full({}, 0.5);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const Array a = noise({7, 300, 40}, dtype, 1), b = noise({7, 300, 40}, dtype, 2);
+    const Array column = noise({300, 1}, dtype, 3), one = noise({1}, dtype, 4);
+    for (const Array& c : {b, column, one, number, awkward(a), column.expand({7, 300, 40})}) {
+      const Array expected = by_maps(a, b, c, dtype);
+      REQUIRE(same(in_one(a, b, c), expected));
+      REQUIRE(
+          same(in_one(awkward(a), b.transpose(0, 1).contiguous().transpose(0, 1), c), expected));
+    }
+    REQUIRE(same(in_one(a, column, one), by_maps(a, column, one, dtype)));
+    REQUIRE(in_one(a.slice(0, 0, 0), b.slice(0, 0, 0), one).shape() == Shape{0, 300, 40});
+  }
+  REQUIRE(same(in_one(row, number, row), by_maps(row, number, row, kFloat32)));
+}
+
+TEST_CASE("a formula of halves and integers is computed in float32 and rounded once", "[core]") {
+  const Array x = noise({3, 700}), y = noise({700}, kFloat32, 2), z = noise({3, 1}, kFloat32, 3);
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const Array a = x.to(dtype), b = y.to(dtype), c = z.to(dtype);
+    const Array got = in_one(a, b, c);
+    REQUIRE(got.dtype() == dtype);
+    REQUIRE(same(got, by_maps(a, b, c, kFloat32).to(dtype)));
+    REQUIRE(in_one(a, y, c).dtype() == kFloat32);
+  }
+  const Array whole = map<kernels::Mul>(x, 3.0).to(kInt64);
+  REQUIRE(same(in_one(whole, y, whole), by_maps(whole, y, whole, kFloat32)));
+  REQUIRE(in_one(whole, whole, whole).dtype() == kFloat32);
+}
+
+TEST_CASE("a formula in float64 rounds once", "[core]") {
+  const Array x = noise({3, 700});
+  Formula f;
+  const Term t = f(x);
+  const Array wide = x.to(kFloat64);
+  const Array cube = map<kernels::Mul>(map<kernels::Mul>(wide, wide), wide).to(kFloat32);
+  REQUIRE(same(f.run_wide(t * t * t), cube));
+}
+
+TEST_CASE("a chain of maps is the same on any number of threads and without a kernel of its own",
+          "[core]") {
+  const Array a = noise({200'000}, kFloat32, 1), b = noise({1, 200'000}, kFloat32, 2);
+  constexpr auto op = [](uint16_t index) { return MapOp{index}; };
+  const ChainStep steps[] = {{op(kernels::MapList::index_of<kernels::Sub>()), 2, {-1, -2}},
+                             {op(kernels::MapList::index_of<kernels::Square>()), 1, {0}},
+                             {op(kernels::MapList::index_of<kernels::Lerp>()), 3, {0, 1, -3}},
+                             {op(kernels::MapList::index_of<kernels::Mul>()), 2, {2, 0}}};
+  const Operand inputs[] = {a, b, Scalar(0.25)};
+  const Array out = Array::empty({1, 200'000}), one = Array::empty({1, 200'000}),
+              plain = Array::empty({1, 200'000}), view = awkward(plain);
+  Backend& cpu = backend(kCpu);
+  cpu.chain(steps, inputs, kFloat32, out);
+  cpu.Backend::chain(steps, inputs, kFloat32, plain);
+  cpu.chain(steps, inputs, kFloat32, view);
+  const int threads = num_threads();
+  set_num_threads(threads == 1 ? 3 : 1);
+  cpu.chain(steps, inputs, kFloat32, one);
+  set_num_threads(threads);
+  REQUIRE(same(out, one));
+  REQUIRE(same(out, plain));
+  REQUIRE(same(out, view));
+}
+
+TEST_CASE("terms belong to the innermost formula", "[core]") {
+  const Array x = Array::full({3}, 2.0);
+  Formula outer;
+  const Term t = outer(x);
+  {
+    Formula inner;
+    REQUIRE(inner.run(inner(x) * 3).to_vector<float>() == std::vector<float>{6, 6, 6});
+  }
+  REQUIRE(outer.run(t + 1).to_vector<float>() == std::vector<float>{3, 3, 3});
+}
