@@ -2,6 +2,7 @@
 // This header has Map, of which elementwise operations of autograd are made.
 #include <hero/autograd/op.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/ops/formula.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/core/functions/map.h>
 

@@ -104,7 +104,7 @@ Operators<Side> pairs() {
       {"bce", shorter,
        [](List x) { return binary_cross_entropy(sigmoid(x[0]), sigmoid(x[1].detach())); }},
       {"bce_logits", shorter, [](List x) { return Side::bce_with_logits(x[0], x[1]); }},
-      {"soft_margin", shorter, [](List x) { return soft_margin_loss(x[0], x[1]); }},
+      {"soft_margin", shorter, [](List x) { return soft_margin_loss(x[0], x[1].detach()); }},
       {"poisson_nll", shorter, [](List x) { return Side::poisson_nll(x[0], x[1]); }},
       {"row_bias", {{4096, 1024}, {1024}}, [](List x) { return x[0] + x[1]; }},
       {"column_scale", {{4096, 1024}, {4096, 1}}, [](List x) { return x[0] * x[1]; }},

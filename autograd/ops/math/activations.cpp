@@ -1,86 +1,130 @@
-// Activations composed of other operations. Each keeps NaN and lets a gradient through there; its
-// gradient where pieces meet is PyTorch's. Of halves each is one operation, see [note: rounded
-// once].
+// Activations that are formulas of other operations. Each keeps NaN and lets a gradient through
+// there; its gradient where pieces meet is PyTorch's. Of halves each is rounded once, see
+// [note: formulas].
 #include <algorithm>
 
+#include <hero/autograd/grad_mode.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/ops/defined.h>
-#include <hero/autograd/ops/in_float32.h>
+#include <hero/autograd/ops/map_op.h>
+#include <hero/autograd/ops/math/number.h>
 #include <hero/autograd/ops/named.h>
 
 namespace hero {
 
-using detail::any_half, detail::in_float32;
 namespace {
+
+namespace k = core::kernels;
 
 // A bound or value for integers: its whole part, within what 64 bits hold.
 Scalar whole(double number) { return static_cast<int64_t>(std::clamp(number, -0x1p62, 0x1p62)); }
+
+// A function of the input alone and its derivative, with up to two parameters: `value(x, a, b)` and
+// `slope(dy, x, a, b)`.
+struct Activation : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  const char* op;
+  Term (*value)(Term x, double a, double b);
+  Term (*gradient)(Term dy, Term x, double a, double b);
+  double a, b;
+  Activation(const char* n, decltype(value) v, decltype(gradient) g, double first = 0.0,
+             double second = 0.0)
+      : op(n), value(v), gradient(g), a(first), b(second) {}
+  const char* name() const override { return op; }
+  Array forward(const Array& x) {
+    core::Formula f(name());
+    return f.run(value(f(x), a, b));
+  }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [this](Term dy, Term x) { return gradient(dy, x, a, b); })};
+  }
+};
+
+Term zero_within(Term dy, Term x, double bound, double) { return where(abs(x) <= bound, 0, dy); }
 
 }  // namespace
 
 // Scale and alpha for which mean 0 and variance 1 are a fixed point.
 Tensor selu(const Tensor& x) {
-  detail::check_defined("selu", {{"x", x}});
   constexpr double kAlpha = 1.6732632423543772848170429916717;
   constexpr double kScale = 1.0507009873554804934193349852946;
-  if (any_half(x)) {
-    return in_float32("selu", {x}, [](const auto& in) { return selu(in[0]); });
-  }
-  return elu(x, kAlpha) * kScale;
+  const auto value = [](Term t, double, double) { return core::term<k::Elu>(t, kAlpha) * kScale; };
+  const auto gradient = [](Term dy, Term t, double, double) {
+    if (!grad_enabled()) return core::term<k::EluBackward>(dy * kScale, t, kAlpha);
+    // On the border the second derivative is 0, as in PyTorch.
+    const Term scaled = dy * kScale, below = exp(where(t < 0, t, 0)) * kAlpha;
+    return where(t <= 0, scaled * below, scaled);
+  };
+  return record(Activation("selu", value, gradient), x);
 }
 
 Tensor celu(const Tensor& x, double alpha) {
-  detail::check_defined("celu", {{"x", x}});
   check(alpha != 0.0, "celu: alpha must not be 0");
-  if (any_half(x)) {
-    return in_float32("celu", {x}, [=](const auto& in) { return celu(in[0], alpha); });
-  }
-  // The exponent stays below 0, so that the branch not taken neither overflows nor is NaN. At 0
-  // both have the same slope, and the second derivative is 0, as in PyTorch.
-  const Tensor is_below = x < 0;
-  const Tensor below = expm1(where(is_below, x, 0) * (1.0 / alpha)) * alpha;
-  return where(is_below, below, x);
+  const auto value = [](Term t, double a, double inverse) {
+    return where(t < 0, expm1(t * inverse) * a, t);
+  };
+  // At 0 both pieces have the same slope, and the second derivative is 0, as in PyTorch. The
+  // exponent stays below 0, so that what is not taken does not overflow.
+  const auto gradient = [](Term dy, Term t, double, double inverse) {
+    return where(t < 0, dy * exp(where(t < 0, t, 0) * inverse), dy);
+  };
+  return record(Activation("celu", value, gradient, alpha, 1.0 / alpha), x);
 }
 
 Tensor hardsigmoid(const Tensor& x) {
-  detail::check_defined("hardsigmoid", {{"x", x}});
-  if (any_half(x)) {
-    return in_float32("hardsigmoid", {x}, [](const auto& in) { return hardsigmoid(in[0]); });
-  }
-  return relu6(x + 3) / 6;
+  const auto value = [](Term t, double, double) { return clamp(t + 3, 0, 6) / 6; };
+  const auto gradient = [](Term dy, Term t, double, double) {
+    if (!grad_enabled()) return core::term<k::HardtanhBackward>(dy / 6, t, -3.0, 3.0);
+    return where(t <= -3, 0, where(t >= 3, 0, dy / 6));
+  };
+  return record(Activation("hardsigmoid", value, gradient), x);
 }
 
+// The gradient of NaN goes through, unlike clamp's.
 Tensor hardtanh(const Tensor& x, double low, double high) try {
   detail::check_defined("hardtanh", {{"x", x}});
   check(low <= high, "hardtanh: min_val ", low, " is above max_val ", high);
-  if (!is_floating(x.dtype())) {
-    // Integers stay integers; the bounds lose their fractions, as in PyTorch.
-    return clamp(x, whole(low), whole(high));
-  }
-  return where(x <= low, low, where(x >= high, high, x));
+  // Integers stay integers; the bounds lose their fractions, as in PyTorch.
+  if (!is_floating(x.dtype())) return clamp(x, whole(low), whole(high));
+  const auto value = [](Term t, double a, double b) {
+    const Term held = clamp(t, a, b);
+    return a == 0.0 || b == 0.0 ? held + 0.0 : held;  // -0 is a bound of 0, too
+  };
+  const auto gradient = [](Term dy, Term t, double a, double b) {
+    if (!grad_enabled()) return core::term<k::HardtanhBackward>(dy, t, a, b);
+    return where(t <= a, 0, where(t >= b, 0, dy));
+  };
+  return record(Activation("hardtanh", value, gradient, detail::as_element(low, x.dtype()),
+                           detail::as_element(high, x.dtype())),
+                x);
 } catch (const Error& error) {
   detail::name_op(error, "hardtanh", {{"x", x}});
 }
 
+Tensor relu6(const Tensor& x) try { return hardtanh(x, 0.0, 6.0); } catch (const Error& error) {
+  detail::name_op(error, "relu6", {{"x", x}});
+}
+
 Tensor tanhshrink(const Tensor& x) {
-  detail::check_defined("tanhshrink", {{"x", x}});
-  if (any_half(x)) {
-    return in_float32("tanhshrink", {x}, [](const auto& in) { return tanhshrink(in[0]); });
-  }
-  return x - tanh(x);
+  const auto value = [](Term t, double, double) { return t - tanh(t); };
+  const auto gradient = [](Term dy, Term t, double, double) { return dy * square(tanh(t)); };
+  return record(Activation("tanhshrink", value, gradient), x);
 }
 
 Tensor softshrink(const Tensor& x, double lambda) {
-  detail::check_defined("softshrink", {{"x", x}});
   check(lambda >= 0.0, "softshrink: lambda must not be negative: ", lambda);
-  if (any_half(x)) {
-    return in_float32("softshrink", {x}, [=](const auto& in) { return softshrink(in[0], lambda); });
-  }
-  return where(abs(x) <= lambda, 0, x - sign(x) * lambda);
+  const auto value = [](Term t, double bound, double) {
+    return where(abs(t) <= bound, 0, t - sign(t) * bound);
+  };
+  return record(Activation("softshrink", value, zero_within, lambda), x);
 }
 
 Tensor hardshrink(const Tensor& x, double lambda) try {
-  return where(abs(x) <= lambda, 0, x);
+  detail::check_defined("hardshrink", {{"x", x}});
+  if (!is_floating(x.dtype())) return where(abs(x) <= lambda, 0, x);
+  const auto value = [](Term t, double bound, double) { return where(abs(t) <= bound, 0, t); };
+  return record(Activation("hardshrink", value, zero_within, detail::as_element(lambda, x.dtype())),
+                x);
 } catch (const Error& error) {
   detail::name_op(error, "hardshrink", {{"x", x}});
 }
@@ -90,16 +134,68 @@ Tensor threshold(const Tensor& x, double threshold, double value) try {
   if (!is_floating(x.dtype())) {
     return where(x <= whole(threshold), whole(value), x);
   }
-  return where(x <= threshold, value, x);
+  const auto above = [](Term t, double bound, double below) { return where(t <= bound, below, t); };
+  const auto gradient = [](Term dy, Term t, double bound, double) {
+    return where(t <= bound, 0, dy);
+  };
+  return record(
+      Activation("threshold", above, gradient, detail::as_element(threshold, x.dtype()), value), x);
 } catch (const Error& error) {
   detail::name_op(error, "threshold", {{"x", x}});
 }
 
+namespace {
+
+// x, slope: elements above 0 are no factor of the slope's gradient, nor the slope one of theirs,
+// even where they are infinite.
+struct Prelu : Op {
+  static constexpr unsigned kSaveInputs = 0b11;
+  const char* name() const override { return "prelu"; }
+  Array forward(const Array& x, const Array& slope) {
+    core::Formula f(name());
+    const Term t = f(x);
+    return f.run(where(t > 0, t, t * f(slope)));
+  }
+  Grads backward(const Tensor& g) override {
+    Formula f;
+    const Term dy = f(g), t = f(input(0));
+    Grads grads{Tensor(), Tensor()};
+    if (needs(0)) grads[0] = f.run(where(t > 0, dy, where(t > 0, 0, dy) * f(input(1))));
+    if (needs(1)) grads[1] = f.run(where(t > 0, 0, dy * where(t > 0, 0, t)));
+    return grads;
+  }
+};
+
+// The first half of x times the sigmoid of the second.
+struct Glu : Op {
+  static constexpr unsigned kSaveInputs = 1;
+  int axis;
+  explicit Glu(int a) : axis(a) {}
+  const char* name() const override { return "glu"; }
+  Array forward(const Array& x) {
+    const int64_t half = x.size(axis) / 2;
+    core::Formula f;
+    return f.run(f(x.slice(axis, 0, half)) * sigmoid(f(x.slice(axis, half, 2 * half))));
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor x = input(0);
+    const int64_t half = x.size(axis) / 2;
+    Formula f;
+    const Term dy = f(g), a = f(slice(x, axis, 0, half));
+    const Term s = sigmoid(f(slice(x, axis, half, 2 * half)));
+    const Term to_a = dy * s, to_b = dy * a * (s * (1.0 - s));
+    if (grad_enabled()) return {cat({f.run(to_a), f.run(to_b)}, axis)};
+    const Array both = Array::empty(x.shape(), x.dtype(), x.device());
+    f.run_into(to_a, both.slice(axis, 0, half));
+    f.run_into(to_b, both.slice(axis, half, 2 * half));
+    return {Tensor(both)};
+  }
+};
+
+}  // namespace
+
 Tensor prelu(const Tensor& x, const Tensor& weight) {
   detail::check_defined("prelu", {{"x", x}, {"weight", weight}});
-  if (any_half(x, weight)) {
-    return in_float32("prelu", {x, weight}, [](const auto& in) { return prelu(in[0], in[1]); });
-  }
   check(weight.ndim() <= 1, "prelu: weight must be [1] or [C]: got shape ", weight.shape());
   Tensor slope = weight;
   if (weight.numel() != 1) {
@@ -112,10 +208,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   } else if (x.ndim() == 0) {
     slope = reshape(weight, {});
   }
-  // Elements above 0 are no factor of the slope's gradient, nor the slope one of theirs, even where
-  // they are infinite.
-  const Tensor above = x > 0;
-  return where(above, x, where(above, 0, x) * slope);
+  return record(Prelu{}, x, slope);
 }
 
 Tensor glu(const Tensor& x, int64_t dim) try {
@@ -123,12 +216,7 @@ Tensor glu(const Tensor& x, int64_t dim) try {
   const int axis = normalize_dim("glu", dim, x.ndim());
   check(x.size(axis) % 2 == 0, "glu: size ", x.size(axis), " of dimension ", dim,
         " does not halve: x has shape ", x.shape());
-  if (any_half(x)) {
-    return in_float32("glu", {x}, [=](const auto& in) { return glu(in[0], dim); });
-  }
-  const int64_t half = x.size(axis) / 2;
-  const std::vector<Tensor> halves = split(x, {half, half}, axis);
-  return halves[0] * sigmoid(halves[1]);
+  return record(Glu(axis), x);
 } catch (const Error& error) {
   detail::name_op(error, "glu", {{"x", x}});
 }

@@ -5,6 +5,7 @@
 #include <hero/autograd/creation.h>
 #include <hero/autograd/math_ops.h>
 #include <hero/autograd/ops/defined.h>
+#include <hero/autograd/ops/formula.h>
 #include <hero/autograd/ops/math/blend.h>
 #include <hero/autograd/ops/named.h>
 #include <hero/core/promotion.h>
@@ -16,10 +17,6 @@ namespace k = core::kernels;
 namespace {
 
 using detail::widened;
-
-// What derivatives compute with: integers and narrower floats as the numbers that the operation
-// took them for, as wide as its gradient.
-Tensor as_taken(const Tensor& x, const Tensor& g) { return x.to(widened(g).dtype()); }
 
 struct Add : Map<k::Add> {
   Grads backward(const Tensor& g) override { return {g, g}; }
@@ -36,18 +33,22 @@ struct Mul : Map<k::Mul> {
 struct Div : Map<k::Div> {
   bool saves_input(int i) const { return i == 1 || needs(1); }
   Grads backward(const Tensor& g) override {
-    const Tensor b = widened(input(1)), first = g / b;
-    return {first, needs(1) ? -first * input(0) / b : Tensor()};
+    Formula f;
+    const Term dy = f(g), b = f(input(1));
+    return {needs(0) ? f.run(dy / b) : Tensor(),
+            needs(1) ? f.run(-(dy / b) * f(input(0)) / b) : Tensor()};
   }
 };
 struct Pow : Map<k::Pow, Save::both> {
   Grads backward(const Tensor& g) override {
-    const Tensor a = as_taken(input(0), g), b = as_taken(input(1), g);
+    Formula f;
+    const Term dy = f(g), a = f(input(0)), b = f(input(1)), y = f(output());
     Grads grads{Tensor(), Tensor()};
     // d/da is 0 for b = 0, also at a = 0; d/db is 0 at a = 0 for b >= 0. g stays outside, so that
     // its derivative is not 0 times an infinity.
-    if (needs(0)) grads[0] = g * where(b == 0, 0, b * pow(a, b - 1));
-    if (needs(1)) grads[1] = g * where(logical_and(a == 0, b >= 0), 0, y() * log(a));
+    if (needs(0)) grads[0] = f.run(dy * where_equal(b, 0, 0, b * pow(a, b - 1)));
+    const Term to_b = y * log(a);
+    if (needs(1)) grads[1] = f.run(dy * where_equal(a, 0, where(b >= 0, 0, to_b), to_b));
     return grads;
   }
 };
@@ -60,44 +61,48 @@ struct Remainder : Map<k::Remainder, Save::input> {
 
 // Half of the gradient to each side where they are equal, and all of it to both where one is NaN:
 // neither is less.
-Grads choose(const Tensor& g, const Tensor& tie, const Tensor& not_first, const Tensor& first) {
-  const Tensor shared = where(tie, g * 0.5, g);
-  return {where(not_first, 0, shared), where(first, 0, shared)};
+Term share(Term dy, Term less, Term greater) {
+  return where(less < greater, 0, where_equal(less, greater, dy * 0.5, dy));
 }
 struct Maximum : Map<k::Maximum, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor a = input(0), b = input(1);
-    return choose(g, a == b, a<b, a> b);
+    Formula f;
+    const Term dy = f(g), a = f(input(0)), b = f(input(1));
+    return {needs(0) ? f.run(share(dy, a, b)) : Tensor(),
+            needs(1) ? f.run(share(dy, b, a)) : Tensor()};
   }
 };
 struct Minimum : Map<k::Minimum, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor a = input(0), b = input(1);
-    return choose(g, a == b, a > b, a < b);
+    Formula f;
+    const Term dy = f(g), a = f(input(0)), b = f(input(1));
+    return {needs(0) ? f.run(share(dy, b, a)) : Tensor(),
+            needs(1) ? f.run(share(dy, a, b)) : Tensor()};
   }
 };
 struct Atan2 : Map<k::Atan2, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor y = as_taken(input(0), g), x = as_taken(input(1), g);
+    Formula f;
+    const Term dy = f(g), y = f(input(0)), x = f(input(1));
     // At the origin, and where squares do not tell it from here, there is no angle to change.
-    const Tensor length = square(y) + square(x), origin = length == 0;
-    const Tensor scaled = where(origin, 0, g / where(origin, 1, length));
-    return {scaled * x, -scaled * y};
+    const Term length = square(y) + square(x);
+    const Term scaled = where(length <= 0, 0, dy / where(length <= 0, 1, length));
+    return {needs(0) ? f.run(scaled * x) : Tensor(), needs(1) ? f.run(-scaled * y) : Tensor()};
   }
 };
 struct LogAddExp : Map<k::LogAddExp, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor share = sigmoid(as_taken(input(0), g) - as_taken(input(1), g));
-    return {g * share, g * (1.0 - share)};
+    Formula f;
+    const Term dy = f(g), part = sigmoid(f(input(0)) - f(input(1)));
+    return {needs(0) ? f.run(dy * part) : Tensor(), needs(1) ? f.run(dy * (1.0 - part)) : Tensor()};
   }
 };
 // From the nearer end, so that a weight of 1 gives b itself, however large a is.
 struct Lerp : detail::Blend {
-  Array forward(const Array& a, const Array& b, const Array& weight) {
-    const Array from_a = core::map<k::Lerp>(a, b, weight);
-    const Array w = is_floating(weight.dtype()) ? weight : weight.to(from_a.dtype());
-    const Array from_b = core::map<k::Lerp>(b, a, core::map<k::Sub>(Scalar(1.0), w));
-    return core::map<k::Where>(core::map<k::Less>(weight, Scalar(0.5)), from_a, from_b);
+  Array forward(const Array& x, const Array& y, const Array& weight) {
+    core::Formula f(name());
+    const Term a = f(x), b = f(y), w = f(weight);
+    return f.run(where(w < 0.5, core::term<k::Lerp>(a, b, w), core::term<k::Lerp>(b, a, 1.0 - w)));
   }
 };
 struct LerpScalar : Op {
@@ -119,8 +124,10 @@ struct Addcmul : Op {
     return core::map<k::Addcmul>(x, a, b, value);
   }
   Grads backward(const Tensor& g) override {
-    return {g, needs(1) ? g * widened(input(2)) * value : Tensor(),
-            needs(2) ? g * widened(input(1)) * value : Tensor()};
+    Formula f;
+    const Term dy = f(g);
+    return {g, needs(1) ? f.run(dy * f(input(2)) * value.real()) : Tensor(),
+            needs(2) ? f.run(dy * f(input(1)) * value.real()) : Tensor()};
   }
 };
 struct Where : Map<k::Where> {
@@ -160,10 +167,25 @@ struct RemainderScalar : WithScalar<k::Remainder> {
 };
 struct PowScalar : WithScalar<k::Pow> {
   using WithScalar::WithScalar;
+  // Small whole powers are products, of float32 in float64: rounded once, as those of the kernel.
+  Array forward(const Array& a) {
+    const double e = scalar.real(), times = std::abs(e);
+    if (a.dtype() == kFloat64 || !(times > 1.0 && times <= 8.0) || times != std::floor(times)) {
+      return WithScalar::forward(a);
+    }
+    core::Formula f;
+    const Term x = f(a);
+    Term product = x;
+    for (int i = 1; i < static_cast<int>(times); ++i) product = product * x;
+    return f.run_wide(e < 0.0 ? reciprocal(product) : product);
+  }
   static constexpr unsigned kSaveInputs = 1;
   Grads backward(const Tensor& g) override {
     if (scalar.real() == 0.0) return {zeros_like(g)};
-    return {g * (pow(widened(input(0)), scalar.real() - 1.0) * scalar)};
+    return {derived(g, input(0), [this](Term dy, Term x) {
+      const double e = scalar.real();
+      return dy * ((e == 3.0 ? square(x) : pow(x, e - 1.0)) * e);
+    })};
   }
 };
 struct ScalarSub : Op {
@@ -180,7 +202,8 @@ struct ScalarDiv : Op {
   const char* name() const override { return "div"; }
   Array forward(const Array& b) { return core::map<k::Div>(scalar, b); }
   Grads backward(const Tensor& g) override {
-    return {-widened(g) * scalar / square(widened(input(0)))};
+    return {
+        derived(g, input(0), [this](Term dy, Term x) { return -dy * scalar.real() / square(x); })};
   }
 };
 struct ScalarPow : Op {
@@ -302,6 +325,7 @@ Tensor pow(const Tensor& base, Scalar exponent) try {
   if (e == 1.0) return mul(base, 1.0);
   if (e == 0.5) return sqrt(base);
   if (e == -1.0) return reciprocal(base);
+  if (e == -0.5) return rsqrt(base);
   return record(PowScalar(exponent), base);
 } catch (const Error& error) {
   detail::name_op(error, "pow", {{"base", base}});

@@ -7,9 +7,11 @@ namespace hero::detail {
 /// a + weight (b - a) for weights between 0 and 1, in one kernel.
 struct Blend : Map<core::kernels::Lerp, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor weight = widened(input(2));
-    return {g * (1.0 - weight), g * weight,
-            needs(2) ? g * (widened(input(1)) - input(0)) : Tensor()};
+    Formula f;
+    const Term dy = f(g), weight = f(input(2));
+    return {needs(0) ? f.run(dy * (1.0 - weight)) : Tensor(),
+            needs(1) ? f.run(dy * weight) : Tensor(),
+            needs(2) ? f.run(dy * (f(input(1)) - f(input(0)))) : Tensor()};
   }
 };
 

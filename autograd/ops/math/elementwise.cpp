@@ -6,6 +6,7 @@
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/map_op.h>
 #include <hero/autograd/ops/math/clamp.h>
+#include <hero/autograd/ops/math/number.h>
 #include <hero/autograd/ops/named.h>
 
 namespace hero {
@@ -23,80 +24,119 @@ struct Neg : Map<k::Neg> {
   Grads backward(const Tensor& g) override { return {-g}; }
 };
 struct Abs : Map<k::Abs, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * sign(x())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * sign(x); })};
+  }
 };
 struct Exp : Map<k::Exp, Save::output> {
-  Grads backward(const Tensor& g) override { return {g * y()}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, output(), [](Term dy, Term y) { return dy * y; })};
+  }
 };
 struct Exp2 : Map<k::Exp2, Save::output> {
-  Grads backward(const Tensor& g) override { return {g * y() * kLn2}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, output(), [](Term dy, Term y) { return dy * y * kLn2; })};
+  }
 };
 // Of y + 1 little is left where y is near -1, and in half precision nothing.
 struct Expm1 : Map<k::Expm1, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * exp(x())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * exp(x); })};
+  }
 };
 struct Log : Map<k::Log, Save::input> {
-  Grads backward(const Tensor& g) override { return {g / x()}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy / x; })};
+  }
 };
 struct Log2 : Map<k::Log2, Save::input> {
-  Grads backward(const Tensor& g) override { return {g / (x() * kLn2)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy / (x * kLn2); })};
+  }
 };
 struct Log1p : Map<k::Log1p, Save::input> {
-  Grads backward(const Tensor& g) override { return {g / (x() + 1)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy / (x + 1); })};
+  }
 };
 struct Sqrt : Map<k::Sqrt, Save::output> {
-  Grads backward(const Tensor& g) override { return {g / (y() * 2)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, output(), [](Term dy, Term y) { return dy / (y * 2); })};
+  }
 };
 struct Rsqrt : Map<k::Rsqrt, Save::output> {
-  Grads backward(const Tensor& g) override { return {g * (y() * square(y())) * -0.5}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, output(), [](Term dy, Term y) { return dy * (y * square(y)) * -0.5; })};
+  }
 };
 // 2x first, then times g: the rounding on which the printed step counts of tutorial 05 rest.
 struct Square : Map<k::Square, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * (x() * 2)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * (x * 2); })};
+  }
 };
 struct Reciprocal : Map<k::Reciprocal, Save::output> {
-  Grads backward(const Tensor& g) override { return {-g * square(y())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, output(), [](Term dy, Term y) { return -dy * square(y); })};
+  }
 };
 struct Sin : Map<k::Sin, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * cos(x())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * cos(x); })};
+  }
 };
 struct Cos : Map<k::Cos, Save::input> {
-  Grads backward(const Tensor& g) override { return {-g * sin(x())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return -dy * sin(x); })};
+  }
 };
 struct Tan : Map<k::Tan, Save::output> {
-  Grads backward(const Tensor& g) override { return {g * (square(y()) + 1)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, output(), [](Term dy, Term y) { return dy * (square(y) + 1); })};
+  }
 };
 struct Atan : Map<k::Atan, Save::input> {
-  Grads backward(const Tensor& g) override { return {g / (square(x()) + 1)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy / (square(x) + 1); })};
+  }
 };
 struct Sinh : Map<k::Sinh, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * cosh(x())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * cosh(x); })};
+  }
 };
 struct Cosh : Map<k::Cosh, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * sinh(x())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * sinh(x); })};
+  }
 };
 // Where nothing is recorded, the derivatives of the usual activations run as one pass.
-template <class F>
-Grads in_one_pass(const Tensor& g, const Tensor& saved) {
-  return {Tensor(core::map<F>(g.array(), saved.array()))};
+template <class F, class... Numbers>
+Grads in_one_pass(const Tensor& g, const Tensor& saved, Numbers... numbers) {
+  return {Tensor(core::map<F>(g.array(), saved.array(), Scalar(numbers)...))};
 }
 struct Tanh : Map<k::Tanh, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::TanhBackward>(g, output());
-    return {g * (1.0 - square(y()))};
+    return {derived(g, output(), [](Term dy, Term y) { return dy * (1.0 - square(y)); })};
   }
 };
 struct Sigmoid : Map<k::Sigmoid, Save::output> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::SigmoidBackward>(g, output());
-    return {g * (y() * (1.0 - y()))};
+    return {derived(g, output(), [](Term dy, Term y) { return dy * (y * (1.0 - y)); })};
   }
 };
 struct LogSigmoid : Map<k::LogSigmoid, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * sigmoid(-x())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * sigmoid(-x); })};
+  }
 };
 struct Erf : Map<k::Erf, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * exp(-square(x())) * kTwoOverRootPi}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0),
+                    [](Term dy, Term x) { return dy * exp(-square(x)) * kTwoOverRootPi; })};
+  }
 };
 struct Relu : Map<k::Relu, Save::output> {
   Grads backward(const Tensor& g) override {
@@ -107,46 +147,58 @@ struct Relu : Map<k::Relu, Save::output> {
 struct Silu : Map<k::Silu, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::SiluBackward>(g, input(0));
-    const Tensor s = sigmoid(x());
-    return {g * (s * (x() * (1.0 - s) + 1))};
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const Term s = sigmoid(x);
+      return dy * (s * (x * (1.0 - s) + 1));
+    })};
   }
 };
 struct Mish : Map<k::Mish, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor t = tanh(softplus(x()));
-    return {g * (t + x() * sigmoid(x()) * (1.0 - square(t)))};
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const Term t = tanh(softplus(x, 1.0, 20.0));
+      return dy * (t + x * sigmoid(x) * (1.0 - square(t)));
+    })};
   }
 };
 // [snippet: op]
 struct Softsign : Map<k::Softsign, Save::input> {
-  Grads backward(const Tensor& g) override { return {g / square(abs(x()) + 1)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy / square(abs(x) + 1); })};
+  }
 };
 // [end]
 struct Hardswish : Map<k::Hardswish, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor slope = where(x() < 3, x() / 3.0 + 0.5, 1);
-    return {g * where(x() <= -3, 0, slope)};
+    if (!grad_enabled()) return in_one_pass<k::HardswishBackward>(g, input(0));
+    return {derived(g, input(0), [](Term dy, Term x) {
+      return dy * where(x <= -3, 0, where(x < 3, x / 3.0 + 0.5, 1));
+    })};
   }
 };
 // x Phi(x); its derivative is Phi(x) + x phi(x).
 struct GeluErf : Map<k::Gelu, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::GeluBackward>(g, input(0));
-    const Tensor cdf = erf(x() * std::numbers::sqrt2 / 2.0) * 0.5 + 0.5;
-    const Tensor density = exp(square(x()) * -0.5) * kInvRootTwoPi;
-    return {g * (cdf + x() * density)};
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const Term cdf = erf(x * std::numbers::sqrt2 / 2.0) * 0.5 + 0.5;
+      const Term density = exp(square(x) * -0.5) * kInvRootTwoPi;
+      return dy * (cdf + x * density);
+    })};
   }
 };
 // x s(2u) with u = a (x + b x^3) and s the logistic function; s' = s (1 - s).
 struct GeluTanh : Map<k::GeluTanh, Save::input> {
   Grads backward(const Tensor& g) override {
     if (!grad_enabled()) return in_one_pass<k::GeluTanhBackward>(g, input(0));
-    const double a = std::sqrt(2.0 / std::numbers::pi);
-    const double b = 0.044715;
-    const Tensor x2 = square(x());
-    const Tensor s = sigmoid(x() * (x2 * b + 1) * (2.0 * a));
-    const Tensor slope = (x2 * (3.0 * b) + 1) * (2.0 * a);
-    return {g * (s * (x() * (1.0 - s) * slope + 1))};
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const double a = std::sqrt(2.0 / std::numbers::pi);
+      const double b = 0.044715;
+      const Term x2 = square(x);
+      const Term s = sigmoid(x * (x2 * b + 1) * (2.0 * a));
+      const Term slope = (x2 * (3.0 * b) + 1) * (2.0 * a);
+      return dy * (s * (x * (1.0 - s) * slope + 1));
+    })};
   }
 };
 
@@ -156,7 +208,10 @@ struct LeakyRelu : Op {
   explicit LeakyRelu(double s) : slope(s) {}
   const char* name() const override { return "leaky_relu"; }
   Array forward(const Array& x) { return core::map<k::LeakyRelu>(x, Scalar(slope)); }
-  Grads backward(const Tensor& g) override { return {where(input(0) > 0, g, g * slope)}; }
+  Grads backward(const Tensor& g) override {
+    if (!grad_enabled()) return in_one_pass<k::LeakyReluBackward>(g, input(0), slope);
+    return {derived(g, input(0), [this](Term dy, Term x) { return where(x > 0, dy, dy * slope); })};
+  }
 };
 struct Elu : Op {
   static constexpr unsigned kSaveInputs = 1;
@@ -165,10 +220,12 @@ struct Elu : Op {
   const char* name() const override { return "elu"; }
   Array forward(const Array& x) { return core::map<k::Elu>(x, Scalar(alpha)); }
   Grads backward(const Tensor& g) override {
-    const Tensor x = detail::widened(input(0));
-    // On the border the second derivative is 0, as in PyTorch.
-    const Tensor below = exp(where(x < 0, x, 0)) * alpha;
-    return {where(x <= 0, g * below, g)};
+    if (!grad_enabled()) return in_one_pass<k::EluBackward>(g, input(0), alpha);
+    return {derived(g, input(0), [this](Term dy, Term x) {
+      // On the border the second derivative is 0, as in PyTorch.
+      const Term below = exp(where(x < 0, x, 0)) * alpha;
+      return where(x <= 0, dy * below, dy);
+    })};
   }
 };
 struct Softplus : Op {
@@ -177,13 +234,20 @@ struct Softplus : Op {
   Softplus(double b, double t) : beta(b), threshold(t) {}
   const char* name() const override { return "softplus"; }
   Array forward(const Array& x) {
-    return core::map<k::Softplus>(x, Scalar(beta), Scalar(threshold));
+    if (beta != 1.0) return core::map<k::Softplus>(x, Scalar(beta), Scalar(threshold));
+    // The same bits, without a division by beta.
+    core::Formula formula;
+    const Term t = formula(x);
+    return formula.run(where(t > threshold, t, -logsigmoid(-t)));
   }
   Grads backward(const Tensor& g) override {
-    const Tensor scaled = detail::widened(input(0)) * beta;
-    // On the border the second derivative is 0, as in PyTorch.
-    const Tensor below = sigmoid(where(scaled >= threshold, threshold, scaled));
-    return {where(scaled > threshold, g, g * below)};
+    if (!grad_enabled()) return in_one_pass<k::SoftplusBackward>(g, input(0), beta, threshold);
+    return {derived(g, input(0), [this](Term dy, Term x) {
+      const Term scaled = beta == 1.0 ? x : x * beta;
+      // On the border the second derivative is 0, as in PyTorch.
+      const Term below = sigmoid(where(scaled >= threshold, threshold, scaled));
+      return where(scaled > threshold, dy, dy * below);
+    })};
   }
 };
 // The gradient goes where x lies between the bounds; on one it is 0, as in PyTorch.
@@ -196,10 +260,11 @@ struct Clamp : Op {
   const char* name() const override { return "clamp"; }
   Array forward(const Array& x) { return core::map<k::Clamp>(x, low, high); }
   Grads backward(const Tensor& g) override {
-    const Tensor x = input(0);
-    if (!has_high) return {where(x > low, g, 0)};
-    if (!has_low) return {where(x < high, g, 0)};
-    return {where(logical_and(x > low, x < high), g, 0)};
+    const DType dtype = input(0).dtype();
+    return {derived(g, input(0), [&](Term dy, Term x) {
+      const Term below = has_high ? where(x < detail::as_element(high, dtype), dy, 0) : dy;
+      return has_low ? where(x > detail::as_element(low, dtype), below, 0) : below;
+    })};
   }
 };
 
@@ -257,10 +322,6 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
   return record(Clamp(bounds, low.has_value(), high.has_value()), x);
 } catch (const Error& error) {
   detail::name_op(error, "clamp", {{"x", x}});
-}
-// The gradient of NaN goes through, unlike clamp's.
-Tensor relu6(const Tensor& x) try { return where(x >= 6, 6, relu(x)); } catch (const Error& error) {
-  detail::name_op(error, "relu6", {{"x", x}});
 }
 
 }  // namespace hero

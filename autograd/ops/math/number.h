@@ -11,4 +11,11 @@ inline Tensor number_of_dtype(const Scalar& number, DType dtype, Device device) 
   return full({}, number, {.dtype = exact, .device = device}).to(dtype);
 }
 
+/// The number as an element of a floating dtype holds it.
+inline double as_element(const Scalar& number, DType dtype) {
+  if (dtype == kFloat16) return static_cast<float>(number.to<Float16>());
+  if (dtype == kBFloat16) return static_cast<float>(number.to<BFloat16>());
+  return number.real();
+}
+
 }  // namespace hero::detail

@@ -20,31 +20,51 @@ namespace {
 const double kRootPi = std::sqrt(std::numbers::pi);
 
 struct Asin : Map<k::Asin, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * rsqrt(1.0 - square(x()))}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(1.0 - square(x)); })};
+  }
 };
 struct Acos : Map<k::Acos, Save::input> {
-  Grads backward(const Tensor& g) override { return {-g * rsqrt(1.0 - square(x()))}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return -dy * rsqrt(1.0 - square(x)); })};
+  }
 };
 struct Asinh : Map<k::Asinh, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * rsqrt(square(x()) + 1)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(square(x) + 1); })};
+  }
 };
 struct Acosh : Map<k::Acosh, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * rsqrt(square(x()) - 1)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * rsqrt(square(x) - 1); })};
+  }
 };
 struct Atanh : Map<k::Atanh, Save::input> {
-  Grads backward(const Tensor& g) override { return {g / (1.0 - square(x()))}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy / (1.0 - square(x)); })};
+  }
 };
 struct Log10 : Map<k::Log10, Save::input> {
-  Grads backward(const Tensor& g) override { return {g / (x() * std::numbers::ln10)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy / (x * std::numbers::ln10); })};
+  }
 };
 struct Erfc : Map<k::Erfc, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * exp(-square(x())) * (-2.0 / kRootPi)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0),
+                    [](Term dy, Term x) { return dy * exp(-square(x)) * (-2.0 / kRootPi); })};
+  }
 };
 struct Erfinv : Map<k::Erfinv, Save::output> {
-  Grads backward(const Tensor& g) override { return {g * exp(square(y())) * (kRootPi / 2.0)}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, output(),
+                    [](Term dy, Term y) { return dy * exp(square(y)) * (kRootPi / 2.0); })};
+  }
 };
 struct Lgamma : Map<k::Lgamma, Save::input> {
-  Grads backward(const Tensor& g) override { return {g * digamma(x())}; }
+  Grads backward(const Tensor& g) override {
+    return {derived(g, input(0), [](Term dy, Term x) { return dy * core::term<k::Digamma>(x); })};
+  }
 };
 struct Digamma : Map<k::Digamma, Save::input> {
   Grads backward(const Tensor& g) override { return {g * polygamma(1, x())}; }
@@ -75,20 +95,21 @@ struct Polygamma : Op {
 
 struct Xlogy : Map<k::Xlogy, Save::input> {
   Grads backward(const Tensor& g) override {
-    const Tensor x = detail::widened(input(0)), y = input(1);
-    // The logarithm of an integer or a narrower float is as wide as the gradient.
-    const Tensor number = y.to(detail::widened(g).dtype());
+    Formula f;
+    const Term dy = f(g), x = f(input(0)), y = f(input(1));
     Grads grads{Tensor(), Tensor()};
-    if (needs(0)) grads[0] = g * where(logical_and(x == 0, y <= 0), 0, log(number));
-    if (needs(1)) grads[1] = g * x / number;
+    if (needs(0)) grads[0] = f.run(dy * where_equal(x, 0, where(y <= 0, 0, log(y)), log(y)));
+    if (needs(1)) grads[1] = f.run(dy * x / y);
     return grads;
   }
 };
 
 struct Hypot : Map<k::Hypot, Save::both> {
   Grads backward(const Tensor& g) override {
-    const Tensor length = y();
-    return {g * (detail::widened(input(0)) / length), g * (detail::widened(input(1)) / length)};
+    Formula f;
+    const Term dy = f(g), length = f(output());
+    return {needs(0) ? f.run(dy * (f(input(0)) / length)) : Tensor(),
+            needs(1) ? f.run(dy * (f(input(1)) / length)) : Tensor()};
   }
 };
 
@@ -111,12 +132,15 @@ struct Logit : Op {
   static constexpr unsigned kSaveInputs = 1;
   const char* name() const override { return "logit"; }
   Array forward(const Array& x) {
-    return core::map<k::Log>(core::map<k::Div>(x, core::map<k::Sub>(Scalar(1.0), x)));
+    core::Formula f;
+    const Term p = f(x);
+    return f.run(log(p / (1.0 - p)));
   }
   Grads backward(const Tensor& g) override {
-    const Tensor x = input(0), slope = g / (x * (1.0 - x));
-    const Tensor outside = logical_or(lt(x, 0.0), gt(x, 1.0));
-    return {masked_fill(slope, outside, std::numeric_limits<double>::quiet_NaN())};
+    return {derived(g, input(0), [](Term dy, Term x) {
+      const double nan = std::numeric_limits<double>::quiet_NaN();
+      return where(x < 0, nan, where(x > 1, nan, dy / (x * (1.0 - x))));
+    })};
   }
 };
 

@@ -1,12 +1,22 @@
 #pragma once
 // What the losses share.
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/ops/formula.h>
 #include <hero/autograd/partition.h>
 
 namespace hero::detail {
 
 /// The loss itself, its mean or its sum.
 Tensor reduce_loss(const Tensor& loss, Reduction reduction);
+
+/// The functions of a loss of x and y, element by element, with a parameter.
+struct PairLoss {
+  const char* name;
+  Term (*value)(Term x, Term y, double parameter);
+  Term (*to_x)(Term dy, Term x, Term y, double parameter);  ///< the gradient of x
+  Term (*to_y)(Term dy, Term x, Term y, double parameter);  ///< that of y; null: none
+};
+Tensor pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double parameter = 0.0);
 
 /// Throws unless x is floating and the shapes are equal: [N, 1] against [N] would silently compare
 /// all pairs.

@@ -4,6 +4,7 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/op.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/named.h>
@@ -16,6 +17,33 @@ Tensor detail::reduce_loss(const Tensor& loss, Reduction reduction) {
   return reduction == Reduction::mean ? mean(loss) : sum(loss);
 }
 
+namespace {
+
+struct Pairs : Op {
+  static constexpr unsigned kSaveInputs = 0b11;
+  detail::PairLoss loss;
+  double parameter;
+  Pairs(const detail::PairLoss& l, double p) : loss(l), parameter(p) {}
+  const char* name() const override { return loss.name; }
+  Array forward(const Array& x, const Array& y) {
+    core::Formula f(loss.name);
+    const Term a = f(x), b = f(y);
+    return f.run(loss.value(a, b, parameter));
+  }
+  Grads backward(const Tensor& g) override {
+    Formula f;
+    const Term dy = f(g), a = f(input(0)), b = f(input(1));
+    return {needs(0) ? f.run(loss.to_x(dy, a, b, parameter)) : Tensor(),
+            needs(1) && loss.to_y ? f.run(loss.to_y(dy, a, b, parameter)) : Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor detail::pair_loss(const PairLoss& loss, const Tensor& x, const Tensor& y, double parameter) {
+  return record(Pairs(loss, parameter), x, y);
+}
+
 void detail::check_pair(const char* op, const Tensor& x, const Tensor& y) {
   check(x.shape() == y.shape(), op, ": shapes differ: ", x.shape(), " and ", y.shape(),
         "; reshape or expand one");
@@ -24,6 +52,7 @@ void detail::check_pair(const char* op, const Tensor& x, const Tensor& y) {
 
 using detail::any_half, detail::in_float32;
 using detail::check_pair;
+using detail::pair_loss;
 using detail::reduce_loss;
 
 Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
@@ -36,7 +65,11 @@ Tensor mse_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
     return in_float32("mse_loss", {x, y},
                       [=](const auto& in) { return mse_loss(in[0], in[1], reduction); });
   }
-  return reduce_loss(square(x - y), reduction);
+  static constexpr detail::PairLoss kLoss = {
+      "mse_loss", [](Term a, Term b, double) { return square(a - b); },
+      [](Term dy, Term a, Term b, double) { return dy * ((a - b) * 2); },
+      [](Term dy, Term a, Term b, double) { return dy * ((b - a) * 2); }};
+  return reduce_loss(pair_loss(kLoss, x, y), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
@@ -49,7 +82,11 @@ Tensor l1_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
     return in_float32("l1_loss", {x, y},
                       [=](const auto& in) { return l1_loss(in[0], in[1], reduction); });
   }
-  return reduce_loss(abs(x - y), reduction);
+  static constexpr detail::PairLoss kLoss = {
+      "l1_loss", [](Term a, Term b, double) { return abs(a - b); },
+      [](Term dy, Term a, Term b, double) { return dy * sign(a - b); },
+      [](Term dy, Term a, Term b, double) { return dy * sign(b - a); }};
+  return reduce_loss(pair_loss(kLoss, x, y), reduction);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction reduction) {
@@ -68,16 +105,18 @@ Tensor huber_loss(const Tensor& x, const Tensor& y, double delta, Reduction redu
     return in_float32("huber_loss", {x, y},
                       [=](const auto& in) { return huber_loss(in[0], in[1], delta, reduction); });
   }
-  const Tensor difference = x - y;
-  // No distance is beyond an infinite delta.
-  if (std::isinf(delta)) return reduce_loss(square(difference) * 0.5, reduction);
-  const Tensor distance = abs(difference);
-  // At delta both have the same slope, and the second derivative is 0, as in PyTorch.
-  const Tensor is_far = distance >= delta;
-  // The square of what is far may be infinite, and 0 times its slope NaN.
-  const Tensor near = square(where(is_far, 0, difference)) * 0.5;
-  const Tensor far = (distance - 0.5 * delta) * delta;
-  return reduce_loss(where(is_far, far, near), reduction);
+  // At delta both pieces have the same slope, and the second derivative is 0, as in PyTorch.
+  // Nothing is beyond an infinite delta.
+  static constexpr detail::PairLoss kLoss = {
+      "huber_loss",
+      [](Term a, Term b, double far) {
+        const Term near = square(a - b) * 0.5, distance = abs(a - b);
+        if (std::isinf(far)) return near;
+        return where(distance >= far, (distance - 0.5 * far) * far, near);
+      },
+      [](Term dy, Term a, Term b, double far) { return dy * clamp(a - b, -far, far); },
+      [](Term dy, Term a, Term b, double far) { return dy * clamp(b - a, -far, far); }};
+  return reduce_loss(pair_loss(kLoss, x, y, delta), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction reduction) {
@@ -93,11 +132,15 @@ Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, double beta, Reduction r
       return smooth_l1_loss(in[0], in[1], beta, reduction);
     });
   }
-  const Tensor difference = x - y;
-  const Tensor distance = abs(difference);
-  const Tensor is_far = distance >= beta;
-  const Tensor near = square(where(is_far, 0, difference)) * (0.5 / beta);
-  return reduce_loss(where(is_far, distance - 0.5 * beta, near), reduction);
+  static constexpr detail::PairLoss kLoss = {
+      "smooth_l1_loss",
+      [](Term a, Term b, double far) {
+        const Term distance = abs(a - b);
+        return where(distance >= far, distance - 0.5 * far, square(a - b) * (0.5 / far));
+      },
+      [](Term dy, Term a, Term b, double far) { return dy * clamp((a - b) * (1.0 / far), -1, 1); },
+      [](Term dy, Term a, Term b, double far) { return dy * clamp((b - a) * (1.0 / far), -1, 1); }};
+  return reduce_loss(pair_loss(kLoss, x, y, beta), reduction);
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_target) {
@@ -110,14 +153,19 @@ Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_
     return in_float32("kl_div", {x, y},
                       [=](const auto& in) { return kl_div(in[0], in[1], reduction, log_target); });
   }
-  Tensor loss;
-  if (log_target) {
-    loss = exp(y) * (y - x);
-  } else {
-    // y log y is 0 at 0, where its logarithm is not finite.
-    const Tensor zero = y == 0;
-    loss = where(zero, 0, y * log(where(zero, 1, y))) - y * x;
-  }
+  static constexpr detail::PairLoss kLogs = {
+      "kl_div", [](Term a, Term b, double) { return exp(b) * (b - a); },
+      [](Term dy, Term, Term b, double) { return -(dy * exp(b)); },
+      [](Term dy, Term a, Term b, double) { return dy * (exp(b) * (b - a + 1)); }};
+  // y log y is 0 at 0, where its logarithm is not finite, and has no slope there.
+  static constexpr detail::PairLoss kProbabilities = {
+      "kl_div",
+      [](Term a, Term b, double) { return core::term<core::kernels::Xlogy>(b, b) - b * a; },
+      [](Term dy, Term, Term b, double) { return -(dy * b); },
+      [](Term dy, Term a, Term b, double) {
+        return dy * (where_equal(b, 0, 0, log(where_equal(b, 0, 1, b)) + 1) - a);
+      }};
+  const Tensor loss = pair_loss(log_target ? kLogs : kProbabilities, x, y);
   switch (reduction) {
     case KlReduction::none:
       return loss;

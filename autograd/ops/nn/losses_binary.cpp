@@ -21,64 +21,52 @@ using detail::any_half, detail::in_float32;
 constexpr double kLogFloor = -100.0;
 constexpr double kNoUpper = std::numeric_limits<double>::infinity();
 
-Tensor floored(const Tensor& log_p) { return clamp(log_p, kLogFloor, {}); }
+Term floored(Term log_p) { return clamp(log_p, kLogFloor, kNoUpper); }
 
 // -(y log x + (1 - y) log(1 - x)); the gradient is finite at 0 and 1 too.
-struct BinaryCrossEntropy : Op {
-  static constexpr unsigned kSaveInputs = 0b11;
-  static constexpr double kSmallest = 1e-12;
-  const char* name() const override { return "binary_cross_entropy"; }
-  Array forward(const Array& x, const Array& y) {
-    const Array log_x = core::map<k::Clamp>(core::map<k::Log>(x), kLogFloor, kNoUpper);
-    const Array log_not =
-        core::map<k::Clamp>(core::map<k::Log1p>(core::map<k::Neg>(x)), kLogFloor, kNoUpper);
-    // (y - 1) log(1 - x) - y log x
-    return core::map<k::Sub>(core::map<k::Mul>(core::map<k::Sub>(y, 1.0), log_not),
-                             core::map<k::Mul>(y, log_x));
-  }
-  Grads backward(const Tensor& g) override {
-    const Tensor x = input(0), y = input(1);
-    Grads grads = {Tensor(), Tensor()};
-    if (needs(0)) grads[0] = g * (x - y) / clamp((1 - x) * x, kSmallest, {});
-    if (needs(1)) grads[1] = g * (floored(log1p(-x)) - floored(log(x)));
-    return grads;
-  }
-};
+constexpr detail::PairLoss kOfProbabilities = {
+    "binary_cross_entropy",
+    [](Term x, Term y, double) { return (y - 1.0) * floored(log1p(-x)) - y * floored(log(x)); },
+    [](Term dy, Term x, Term y, double smallest) {
+      return dy * (x - y) / clamp((1 - x) * x, smallest, kNoUpper);
+    },
+    [](Term dy, Term x, Term, double) { return dy * (floored(log1p(-x)) - floored(log(x))); }};
+constexpr double kSmallest = 1e-12;
+
+// (1 - y) x - log sigmoid(x). A small probability of what is not so is not lost beside 1.
+constexpr detail::PairLoss kOfLogits = {
+    "binary_cross_entropy_with_logits",
+    [](Term x, Term y, double) { return (1 - y) * x - logsigmoid(x); },
+    [](Term dy, Term x, Term y, double) { return dy * ((1 - y) * sigmoid(x) - y * sigmoid(-x)); },
+    [](Term dy, Term x, Term, double) { return -(dy * x); }};
 
 // NaN is none.
 void check_probabilities(const char* what, const Tensor& p) {
   if (p.device() == kMeta || p.numel() == 0) return;
   const NoGrad no_grad;
-  check(all(logical_and(p >= 0, p <= 1)).item() != 0.0, "binary_cross_entropy: ", what,
-        " holds values outside [0, 1]: lowest ", min(p).item(), ", highest ", max(p).item(),
+  const double lowest = min(p).item(), highest = max(p).item();
+  check(lowest >= 0.0 && highest <= 1.0, "binary_cross_entropy: ", what,
+        " holds values outside [0, 1]: lowest ", lowest, ", highest ", highest,
         "; apply sigmoid or use bce_with_logits");
 }
 
-// (1 - y) x - (1 + (p - 1) y) log sigmoid(x), where p is given or 1. As a sum of the terms' own
-// derivatives that of x would lose its digits where y is 0 and x far below 0.
-struct BceWithLogits : Op {
+// (1 - y) x - (1 + (p - 1) y) log sigmoid(x). As a sum of the terms' own derivatives that of x
+// would lose its digits where y is 0 and x far below 0.
+struct WeightedBceWithLogits : Op {
   static constexpr unsigned kSaveInputs = 0b111;
   const char* name() const override { return "bce_with_logits"; }
-  Array forward(std::span<const Array> arrays) {
+  Array forward(const Array& of_x, const Array& of_y, const Array& of_p) {
     const NoGrad no_grad;
-    const Tensor x(arrays[0]), y(arrays[1]);
-    Tensor log_probability = logsigmoid(x);
-    if (arrays.size() > 2) {
-      log_probability = ((Tensor(arrays[2]) - 1) * y + 1) * log_probability;
-    }
-    return ((1 - y) * x - log_probability).array();
+    const Tensor x(of_x), y(of_y), p(of_p);
+    return ((1 - y) * x - ((p - 1) * y + 1) * logsigmoid(x)).array();
   }
   Grads backward(const Tensor& g) override {
-    const bool is_weighted = input_count() > 2;
-    const Tensor x = input(0), y = input(1), p = is_weighted ? input(2) : Tensor();
+    const Tensor x = input(0), y = input(1), p = input(2);
     Grads grads;
     grads.resize(input_count());
-    if (needs(0)) {
-      const Tensor above = y * sigmoid(-x);
-      grads[0] = g * ((1 - y) * sigmoid(x) - (is_weighted ? p * above : above));
-    }
-    if (needs(1)) grads[1] = g * (is_weighted ? (1 - p) * logsigmoid(x) - x : -x);
-    if (is_weighted && needs(2)) grads[2] = -(g * (y * logsigmoid(x)));
+    if (needs(0)) grads[0] = g * ((1 - y) * sigmoid(x) - p * (y * sigmoid(-x)));
+    if (needs(1)) grads[1] = g * ((1 - p) * logsigmoid(x) - x);
+    if (needs(2)) grads[2] = -(g * (y * logsigmoid(x)));
     return grads;
   }
 };
@@ -117,7 +105,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
                       })
         .to(x.dtype());
   }
-  Tensor loss = record(BinaryCrossEntropy{}, x, y);
+  Tensor loss = detail::pair_loss(kOfProbabilities, x, y, kSmallest);
   if (options.weight.defined()) {
     check_weight(kName, "weight", options.weight, x.shape());
     loss = (loss * options.weight).to(x.dtype());
@@ -143,14 +131,15 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
                       })
         .to(promote(x.dtype(), y.dtype()));
   }
-  std::vector<Tensor> inputs = {x, y};
+  Tensor loss;
   if (options.pos_weight.defined()) {
     check_weight(kName, "pos_weight", options.pos_weight, y.shape());
-    inputs.push_back(options.pos_weight);
+    loss = record(WeightedBceWithLogits{}, x, y, options.pos_weight);
+  } else {
+    loss = detail::pair_loss(kOfLogits, x, y);
   }
   // Weights do not promote.
   const DType dtype = promote(x.dtype(), y.dtype());
-  Tensor loss = record_list(BceWithLogits{}, inputs);
   if (options.weight.defined()) {
     check_weight(kName, "weight", options.weight, x.shape());
     loss = loss * options.weight;

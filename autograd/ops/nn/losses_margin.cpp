@@ -1,10 +1,13 @@
 // Losses that ask for a margin: between classes, pairs and triplets.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
+#include <hero/autograd/grad_mode.h>
 #include <hero/autograd/nn_ops.h>
+#include <hero/autograd/op.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/named.h>
@@ -15,6 +18,8 @@ namespace hero {
 namespace {
 
 using detail::any_half, detail::in_float32;
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 Tensor above_zero(const Tensor& x) { return clamp(x, 0.0, {}); }
 
@@ -60,9 +65,18 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& y, double margin, Red
                       })
         .to(x.dtype());
   }
-  const Tensor apart = where(y != 1, above_zero(margin - x), 0);
-  const Tensor close = where(y != -1, x, 0);
-  return detail::reduce_loss(apart + close, reduction);
+  static constexpr detail::PairLoss kLoss = {
+      kName,
+      [](Term a, Term b, double far) {
+        const Term apart = where_equal(b, 1, 0, clamp(far - a, 0, kUnbounded));
+        return apart + where_equal(b, -1, 0, a);
+      },
+      [](Term dy, Term a, Term b, double far) {
+        const Term apart = where_equal(b, 1, 0, where(a < far, -dy, 0));
+        return apart + where_equal(b, -1, 0, dy);
+      },
+      nullptr};
+  return detail::reduce_loss(detail::pair_loss(kLoss, x, y, margin).to(x.dtype()), reduction);
 }
 
 Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
@@ -80,7 +94,11 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {
     return in_float32("soft_margin_loss", {x, y},
                       [=](const auto& in) { return soft_margin_loss(in[0], in[1], reduction); });
   }
-  return detail::reduce_loss(-logsigmoid(x * y), reduction);
+  static constexpr detail::PairLoss kLoss = {
+      "soft_margin_loss", [](Term a, Term b, double) { return -logsigmoid(a * b); },
+      [](Term dy, Term a, Term b, double) { return -(dy * sigmoid(-(a * b))) * b; },
+      [](Term dy, Term a, Term b, double) { return -(dy * sigmoid(-(a * b))) * a; }};
+  return detail::reduce_loss(detail::pair_loss(kLoss, x, y), reduction);
 }
 
 Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y, double margin,
@@ -236,7 +254,12 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tenso
       return multilabel_soft_margin_loss(in[0], in[1], in[2], reduction);
     });
   }
-  Tensor loss = -(y * logsigmoid(x) + (1 - y) * logsigmoid(-x));
+  // (1 - y) x - log sigmoid(x), as two logarithms
+  static constexpr detail::PairLoss kLoss = {
+      kName, [](Term a, Term b, double) { return -(b * logsigmoid(a) + (1 - b) * logsigmoid(-a)); },
+      [](Term dy, Term a, Term b, double) { return dy * ((1 - b) * sigmoid(a) - b * sigmoid(-a)); },
+      [](Term dy, Term a, Term, double) { return -(dy * a); }};
+  Tensor loss = detail::pair_loss(kLoss, x, y);
   if (weight.defined()) loss = loss * weight;
   return detail::reduce_loss(mean(loss, {-1}), reduction);
 } catch (const Error& error) {
@@ -253,7 +276,15 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOption
     return in_float32("poisson_nll_loss", {x, y},
                       [=](const auto& in) { return poisson_nll_loss(in[0], in[1], options); });
   }
-  Tensor loss = options.log_input ? exp(x) - y * x : x - y * log(x + options.eps);
+  static constexpr detail::PairLoss kOfLogs = {
+      "poisson_nll_loss", [](Term a, Term b, double) { return exp(a) - b * a; },
+      [](Term dy, Term a, Term b, double) { return dy * (exp(a) - b); },
+      [](Term dy, Term a, Term, double) { return -(dy * a); }};
+  static constexpr detail::PairLoss kOfRates = {
+      "poisson_nll_loss", [](Term a, Term b, double eps) { return a - b * log(a + eps); },
+      [](Term dy, Term a, Term b, double eps) { return dy * (1 - b / (a + eps)); },
+      [](Term dy, Term a, Term, double eps) { return -(dy * log(a + eps)); }};
+  Tensor loss = detail::pair_loss(options.log_input ? kOfLogs : kOfRates, x, y, options.eps);
   if (options.full) {
     // Stirling's approximation of log y! where it is good.
     const Tensor large = y > 1, safe = where(large, y, 1);
@@ -262,6 +293,33 @@ Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOption
   }
   return detail::reduce_loss(loss, options.reduction);
 }
+
+namespace {
+
+// x, y, variance: (log v + (x - y)^2 / v) / 2, where a floor of v moves the value, not the
+// gradient.
+struct GaussianNll : Op {
+  static constexpr unsigned kSaveInputs = 0b111;
+  double eps;
+  explicit GaussianNll(double floor) : eps(floor) {}
+  const char* name() const override { return "gaussian_nll_loss"; }
+  Array forward(const Array& x, const Array& y, const Array& variance) {
+    core::Formula f(name());
+    const Term a = f(x), b = f(y), v = clamp(f(variance), eps, kUnbounded);
+    return f.run((log(v) + square(a - b) / v) * 0.5);
+  }
+  Grads backward(const Tensor& g) override {
+    Formula f;
+    const Term dy = f(g), d = f(input(0)) - f(input(1)), variance = f(input(2));
+    const Tensor fixed = input(2).detach();
+    const Term v = grad_enabled() ? variance + f(clamp(fixed, eps, {}) - fixed)
+                                  : clamp(variance, eps, kUnbounded);
+    return {needs(0) ? f.run(dy * (d / v)) : Tensor(), needs(1) ? f.run(-dy * (d / v)) : Tensor(),
+            needs(2) ? f.run(dy * ((1 - square(d) / v) / v * 0.5)) : Tensor()};
+  }
+};
+
+}  // namespace
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& variance,
                          const GaussianNllOptions& options) {
@@ -283,10 +341,7 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& varianc
   if (variance.ndim() + 1 == x.ndim() && variance.ndim() > 0) {
     return gaussian_nll_loss(x, y, unsqueeze(variance, -1), options);
   }
-  // The floor moves the value, not the gradient.
-  const Tensor raised = clamp(variance.detach(), options.eps, {}) - variance.detach();
-  const Tensor v = variance + raised;
-  Tensor loss = (log(v) + square(x - y) / v) * 0.5;
+  Tensor loss = record(GaussianNll(options.eps), x, y, variance);
   if (options.full) loss = loss + 0.5 * std::log(2 * std::numbers::pi);
   return detail::reduce_loss(loss, options.reduction);
 }
