@@ -76,14 +76,7 @@ function(hero_component name)
   endif()
 endfunction()
 
-# Eigen as a system include, so that its headers raise no warnings here; header-only, so nothing
-# of it is exported or installed.
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
-get_target_property(hero_eigen_include Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
-add_library(hero_eigen INTERFACE)
-target_include_directories(hero_eigen SYSTEM INTERFACE ${hero_eigen_include})
-
-# What no step waits for is smaller at -O2 (Eigen's templates by half), and a program has all of it. The
+# What no step waits for is smaller at -O2, and a program has all of it. The
 # standard headers are precompiled at -O3, so these files read them as they are. Where CMake joins files,
 # for the sanitizers and clang-tidy, they have no flags of their own: it would read each alone.
 if(NOT CMAKE_UNITY_BUILD)

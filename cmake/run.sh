@@ -2,8 +2,8 @@
 # Shared by tests/run, tutorials/run and .ci/run (sourced): Debian packages, quiet builds.
 # The caller sets `self` (its name in messages) and `root` (the top of the source tree).
 
-packages_build="g++ cmake ninja-build libeigen3-dev nlohmann-json3-dev zlib1g-dev libcli11-dev"
-packages_test="catch2"
+packages_build="g++ cmake ninja-build nlohmann-json3-dev zlib1g-dev libcli11-dev"
+packages_test="catch2 libeigen3-dev"
 packages_mpi="libopenmpi-dev openmpi-bin"
 packages_cluster="openssh-server openssh-client iproute2 procps slurm-wlm munge"
 packages_data="dataset-fashion-mnist bible-kjv"

@@ -1,7 +1,8 @@
 // Matrix products of float as a percentage of the peak of fused multiply-adds, which a loop of
 // nothing else measures in the same run. "peak%" is the share of the peak of as many cores as the
 // row has threads. Products of bfloat16 (gemm_bf16_..), where the processor has them, are beside
-// the same peak: twice as many of their multiply-adds fit into an instruction.
+// the same peak: twice as many of their multiply-adds fit into an instruction. Eigen's products of
+// float (eigen_..), built for this processor, at one thread, where Eigen is installed.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -10,6 +11,10 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#if __has_include(<Eigen/Core>)
+#define HERO_HAS_EIGEN
+#include <Eigen/Core>
+#endif
 
 #include <hero/core/cpu/kernels.h>
 #include <hero/core/half_products.h>
@@ -124,6 +129,29 @@ void run_product(benchmark::State& state, const Case& c, int threads) {
   });
 }
 
+#ifdef HERO_HAS_EIGEN
+void run_eigen_product(benchmark::State& state, const Case& c) {
+  using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const std::vector<float> a(static_cast<size_t>(c.m * c.k), 1.1f);
+  const std::vector<float> b(static_cast<size_t>(c.k * c.n), 0.9f);
+  Matrix result(c.m, c.n);
+  // With the order known at compile time, which Eigen's fast ways need.
+  const auto run = [&](const auto& left, const auto& right) {
+    measure(state, 2.0 * static_cast<double>(c.m * c.n * c.k), 1,
+            [&] { result.noalias() = left * right; });
+  };
+  const Eigen::Map<const Matrix> rows_a(a.data(), c.m, c.k), rows_b(b.data(), c.k, c.n);
+  const Eigen::Map<const Matrix> columns_a(a.data(), c.k, c.m), columns_b(b.data(), c.n, c.k);
+  if (c.a_transposed) {
+    run(columns_a.transpose(), rows_b);
+  } else if (c.b_transposed) {
+    run(rows_a, columns_b.transpose());
+  } else {
+    run(rows_a, rows_b);
+  }
+}
+#endif
+
 void run_half_product(benchmark::State& state, const Case& c, int threads) {
   const hero::ThreadLimit limit(threads);
   const std::vector<hero::BFloat16> a(static_cast<size_t>(c.m * c.k), hero::BFloat16(1.1f));
@@ -168,6 +196,13 @@ void run_region(benchmark::State& state, int threads) {
       benchmark::RegisterBenchmark(("gemm_" + name).c_str(), [&c, threads](benchmark::State& s) {
         run_product(s, c, threads);
       })->UseRealTime();
+#ifdef HERO_HAS_EIGEN
+      if (threads == 1) {
+        benchmark::RegisterBenchmark(("eigen_" + name).c_str(), [&c](benchmark::State& s) {
+          run_eigen_product(s, c);
+        })->UseRealTime();
+      }
+#endif
       if (!hero::native_half_products()) continue;
       benchmark::RegisterBenchmark(("gemm_bf16_" + name).c_str(), [&c, threads](auto& s) {
         run_half_product(s, c, threads);
