@@ -15,6 +15,30 @@ namespace {
 
 using micro::Vector;
 
+// false for NaN, too
+template <class T>
+bool is_pivot(T x) {
+  return x > T(0) && x <= std::numeric_limits<T>::max();
+}
+
+// Of few columns, where vectors would be empty: the operations on an element are those of a block.
+template <class T>
+bool factor_few(int64_t n, T* l) {
+  for (int64_t k = 0; k < n; ++k) {
+    if (!is_pivot(l[k * n + k])) return false;
+    const T pivot = std::sqrt(l[k * n + k]);
+    l[k * n + k] = pivot;
+    for (int64_t i = k + 1; i < n; ++i) {
+      T* const row = l + i * n;
+      row[k] /= pivot;
+      for (int64_t j = k + 1; j <= i; ++j) {
+        row[j] = micro::multiply_add(-l[j * n + k], row[k], row[j]);
+      }
+    }
+  }
+  return true;
+}
+
 template <class T>
 class CholeskyFactor {
  public:
@@ -45,12 +69,12 @@ class CholeskyFactor {
   // In a copy with room for vectors that begin anywhere.
   bool factor_block(T* u, int64_t count) const {
     constexpr int64_t lanes = micro::kLanes<T>, kStep = 2 * kFactorBlock;
-    T block[kFactorBlock * kStep] = {};
+    T block[kFactorBlock * kStep];
+    std::fill_n(block, count * kStep, T(0));
     for (int64_t i = 0; i < count; ++i) std::copy_n(u + i * step_, count, block + i * kStep);
     for (int64_t k = 0; k < count; ++k) {
       T* const row = block + k * kStep;
-      // false for NaN, too
-      if (!(row[k] > T(0) && row[k] <= std::numeric_limits<T>::max())) return false;
+      if (!is_pivot(row[k])) return false;
       const T pivot = std::sqrt(row[k]);
       for (int64_t j = k; j < count; j += lanes) {
         micro::store<T>(row + j, micro::load(row + j) / pivot);
@@ -77,18 +101,23 @@ class CholeskyFactor {
 
 template <class T>
 bool factor_cholesky(int64_t n, const T* a, T* l) {
-  constexpr int64_t kRows = kFactorBlock;
-  const int64_t step = n + micro::kLanes<T>;  // so that rows do not share the places of a cache
-  const Workspace<T> room(n * step);
-  T* const u = room.data();
-  for (int64_t i = 0; i < n; i += kRows) {
-    const int64_t rows = std::min(kRows, n - i);
-    transpose(rows, i + rows, a + i * n, n, u + i, step);
-  }
-  if (!CholeskyFactor<T>(u, step).factor(0, n)) return false;
-  for (int64_t i = 0; i < n; i += kRows) {
-    const int64_t rows = std::min(kRows, n - i);
-    transpose(rows, n - i, u + i * step + i, step, l + i * n + i, n);
+  constexpr int64_t kRows = kFactorBlock, kFew = 8;
+  if (n <= kFew) {
+    std::copy_n(a, n * n, l);
+    if (!factor_few(n, l)) return false;
+  } else {
+    const int64_t step = n + micro::kLanes<T>;  // so that rows do not share the places of a cache
+    const Workspace<T> room(n * step);
+    T* const u = room.data();
+    for (int64_t i = 0; i < n; i += kRows) {
+      const int64_t rows = std::min(kRows, n - i);
+      transpose(rows, i + rows, a + i * n, n, u + i, step);
+    }
+    if (!CholeskyFactor<T>(u, step).factor(0, n)) return false;
+    for (int64_t i = 0; i < n; i += kRows) {
+      const int64_t rows = std::min(kRows, n - i);
+      transpose(rows, n - i, u + i * step + i, step, l + i * n + i, n);
+    }
   }
   for (int64_t i = 0; i + 1 < n; ++i) std::fill(l + i * n + i + 1, l + (i + 1) * n, T(0));
   return true;
