@@ -6,11 +6,13 @@
 #include <hero/autograd/autocast.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/linalg.h>
+#include <hero/autograd/op.h>
 #include <hero/autograd/ops/defined.h>
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/named.h>
 #include <hero/autograd/product_ops.h>
 #include <hero/autograd/shape_ops.h>
+#include <hero/core/functions/map.h>
 
 namespace hero {
 
@@ -25,12 +27,25 @@ Tensor identity_like(const Tensor& a) {
   return eye(a.size(-1), {.dtype = a.dtype(), .device = a.device()});
 }
 
-// |a|^2 + |b|^2 - 2 a b by a product; what rounding makes negative is 0.
+// The root; of what rounding made negative 0, where the derivative is 0, too.
+struct RootOfSquares : Op {
+  static constexpr unsigned kSaveOutputs = 1;
+  const char* name() const override { return "cdist"; }
+  Array forward(const Array& x) {
+    const double none = std::numeric_limits<double>::infinity();
+    return core::map<core::kernels::Sqrt>(
+        core::map<core::kernels::Clamp>(x, Scalar(0.0), Scalar(none)));
+  }
+  Grads backward(const Tensor& g) override {
+    const Tensor y = output(), zero = y == 0;
+    return {where(zero, 0, g / (where(zero, 1, y) * 2))};
+  }
+};
+
+// |a|^2 + |b|^2 - 2 a b by a product.
 Tensor euclidean_by_product(const Tensor& a, const Tensor& b) {
   const Tensor squares = sum(square(a), {-1}, true) + sum(square(b), {-1}, true).t();
-  const Tensor distance = clamp(squares - matmul(a, b.t()) * 2.0, 0.0, {});
-  const Tensor zero = distance == 0;
-  return where(zero, 0, sqrt(where(zero, 1, distance)));
+  return record(RootOfSquares{}, squares + matmul(a, (b * -2.0).t()));
 }
 
 // The sum of terms 0 .. 16 of the exponential series: blocks of four powers, by Paterson and

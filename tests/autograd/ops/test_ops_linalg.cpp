@@ -2,10 +2,12 @@
 
 #include "support/catch.h"
 
+#include <hero/autograd/checkpoint.h>
 #include <hero/autograd/creation.h>
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/linalg.h>
 #include <hero/autograd/ops.h>
+#include <hero/autograd/product_ops.h>
 #include <hero/core/random.h>
 
 using namespace hero;
@@ -177,4 +179,51 @@ TEST_CASE("logcumsumexp near 0 has the digits of its terms") {
   const Tensor both = logcumsumexp(stack({far, near}), 1);
   CHECK(allclose(both[0], tensor({-3e4, -3e4 + std::log(2.0), 0.0, 2e3})));
   CHECK(equal(both[1], logcumsumexp(near, 0)));
+}
+
+TEST_CASE("cdist by a product has the gradient of cdist by differences, 0 where rows are equal") {
+  // Whole numbers: a product finds that rows are equal.
+  const Tensor rows = floor(random_matrices({40, 3}) * 3.0);
+  const auto gradients = [&](int64_t at_once) {
+    const Tensor a = rows.clone().requires_grad_(), b = rows.clone().requires_grad_();
+    std::vector<Tensor> parts;
+    for (int64_t i = 0; i < 40; i += at_once) {
+      std::vector<Tensor> line;
+      for (int64_t j = 0; j < 40; j += at_once) {
+        line.push_back(cdist(slice(a, 0, i, i + at_once), slice(b, 0, j, j + at_once)));
+      }
+      parts.push_back(cat(line, 1));
+    }
+    const Tensor d = cat(parts, 0), of_sum = grad({sum(d)}, {a}, {.retain_graph = true})[0];
+    const Tensor first = grad({sum(square(d) * d)}, {a, b}, {.create_graph = true})[0];
+    const Tensor second = grad({sum(square(first))}, {b})[0];
+    return std::vector{d.detach(), of_sum, first.detach(), second};
+  };
+  const std::vector<Tensor> whole = gradients(40), parts = gradients(20);
+  CHECK(count_nonzero(whole[0] == 0).item<int64_t>() >= 40);
+  for (size_t i = 0; i < whole.size(); ++i) CHECK(allclose(whole[i], parts[i], 1e-9, 1e-9));
+}
+
+TEST_CASE("solve factors a matrix once, for derivatives of any order and right sides of a batch") {
+  const Tensor a = (random_matrices({6, 6}) + eye(6, kDouble) * 4.0).requires_grad_();
+  const Tensor b = random_matrices({3, 6, 2}).requires_grad_();
+  // By the inverse, whose gradient is another one.
+  const auto derivatives = [&](const Tensor& x) {
+    const std::vector<Tensor> first = grad({sum(square(x) * x)}, {a, b}, {.create_graph = true});
+    const std::vector<Tensor> second = grad({sum(square(first[0])) + sum(sin(first[1]))}, {a, b});
+    return std::vector{first[0], first[1], second[0], second[1]};
+  };
+  const std::vector<Tensor> found = derivatives(solve(a, b)),
+                            expected = derivatives(matmul(inv(a), b));
+  for (size_t i = 0; i < found.size(); ++i) CHECK(allclose(found[i], expected[i], 1e-9, 1e-9));
+  const auto kept = checkpoint([](const Tensor& m, const Tensor& r) { return solve(m, r); }, a, b);
+  CHECK(equal(grad({sum(kept)}, {a})[0], grad({sum(solve(a, b))}, {a})[0]));
+  // Written in place: the factors are of what it was, so the gradient is refused.
+  const Tensor changed = a.detach().clone().requires_grad_();
+  const Tensor inner = changed * 1.0, x = solve(inner, b.detach());
+  {
+    const NoGrad no_grad;
+    inner.fill_(1.0);
+  }
+  CHECK_THROWS_WITH(sum(x).backward(), ContainsSubstring("solve"));
 }
