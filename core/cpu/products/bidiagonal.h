@@ -1,6 +1,6 @@
 #pragma once
-// The singular values of a bidiagonal matrix, by rotations. Only core/cpu/products/wide_svd.cpp
-// includes this.
+// Rotations, and the singular values of a bidiagonal matrix by them. Only sources of
+// core/cpu/products include this.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
