@@ -9,7 +9,6 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/products/bidiagonal.h>
-#include <hero/core/cpu/products/gemm_kernel.h>
 #include <hero/core/cpu/reduce/row_sums.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
@@ -182,40 +181,39 @@ template <class T>
   });
 }
 
-// Some elements of all vectors, from element `at` on, take part in the rotations: what one rotation
-// leaves for the next stays in registers.
-template <class T, int64_t count>
+// Elements [at, at + vectors) of all vectors take part in the rotations: what one rotation leaves
+// for the next stays in registers.
+template <class T, int64_t vectors>
 void rotate_slice(const VectorList<T>& list, int64_t at, const std::vector<Sweep>& sweeps,
                   const std::vector<Rotation<T>>& rotations) {
-  using micro::Vector;
-  constexpr int lanes = micro::kLanes<T>, vectors = count / lanes;
+  using V = LaneVector<T>;
+  constexpr int64_t kWidth = Wide<T>::kWidth;
   for (const Sweep& sweep : sweeps) {
     const Rotation<T>* rotation = rotations.data() + sweep.at;
     T* here = list[sweep.first] + at;
-    Vector<T> carried[vectors];
-#pragma GCC unroll 16
-    for (int v = 0; v < vectors; ++v) carried[v] = micro::load(here + v * lanes);
+    V carried[vectors];
+    for (int64_t v = 0; v < vectors; ++v) carried[v] = lanes_at(here + v * kWidth);
     for (int64_t i = 0; i < sweep.count; ++i, ++rotation) {
       T* const next = list[sweep.first + i + 1] + at;
-      const Vector<T> cosine = rotation->cosine - Vector<T>{}, sine = rotation->sine - Vector<T>{};
-#pragma GCC unroll 16
-      for (int v = 0; v < vectors; ++v) {
-        const Vector<T> other = micro::load(next + v * lanes);
-        const Vector<T> kept = micro::multiply_add<T>(sine, other, cosine * carried[v]);
-        carried[v] = micro::multiply_add<T>(cosine, other, -sine * carried[v]);
-        micro::store<T>(here + v * lanes, kept);
+      const T cosine = rotation->cosine, sine = rotation->sine;
+      for (int64_t v = 0; v < vectors; ++v) {
+        const V other = lanes_at(next + v * kWidth);
+        const V kept = cosine * carried[v] + sine * other;
+        carried[v] = cosine * other - sine * carried[v];
+        lanes_at(here + v * kWidth) = kept;
       }
       here = next;
     }
-#pragma GCC unroll 16
-    for (int v = 0; v < vectors; ++v) micro::store<T>(here + v * lanes, carried[v]);
+    for (int64_t v = 0; v < vectors; ++v) {
+      lanes_at(here + v * kWidth) = carried[v];
+    }
   }
 }
 
 template <class T>
 [[gnu::noinline]] void rotate(const VectorList<T>& left, const VectorList<T>& right,
                               const Sweeps<T>& sweeps) {
-  constexpr int64_t kWidth = VectorList<T>::kWidth, kSlice = 4 * kWidth;
+  constexpr int64_t kVectors = 4, kSlice = kVectors * Wide<T>::kWidth;
   const auto slices = [](const VectorList<T>& list) {
     return (list.length() + kSlice - 1) / kSlice;
   };
@@ -229,11 +227,11 @@ template <class T>
       const auto& rotations = is_left ? sweeps.left : sweeps.right;
       int64_t at = (is_left ? piece : piece - count) * kSlice;
       if (at + kSlice <= list.length()) {
-        rotate_slice<T, kSlice>(list, at, sweeps.list, rotations);
+        rotate_slice<T, kVectors>(list, at, sweeps.list, rotations);
         continue;
       }
-      for (; at < list.length(); at += kWidth) {
-        rotate_slice<T, kWidth>(list, at, sweeps.list, rotations);
+      for (; at < list.length(); at += Wide<T>::kWidth) {
+        rotate_slice<T, 1>(list, at, sweeps.list, rotations);
       }
     }
   });
