@@ -4,6 +4,7 @@
 #include <hero/core/cpu/block_io.h>
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/elementwise/map_kernels.h>
+#include <hero/core/cpu/elementwise/moves.h>
 #include <hero/core/kernels/elementwise.h>
 #include <hero/core/thread_pool.h>
 
@@ -167,17 +168,10 @@ void CpuBackend::map(MapOp op, std::span<const Operand> inputs, DType compute, c
 void CpuBackend::copy(const Array& src, const Array& dst) {
   const int64_t n = dst.numel();
   if (n == 0) return;
+  if (src.dtype() == dst.dtype()) return move_elements(src, dst);
   const BlockReader reader(src, dst.shape(), dst.dtype());
   const BlockWriter writer(dst, dst.dtype());
   const int64_t item = item_size(dst.dtype());
-  if (reader.direct() && writer.direct()) {
-    // Whole chunks: memcpy of a few KiB at a time takes up to three times as long.
-    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-      std::memcpy(writer.target(begin, nullptr), reader.read(begin, end - begin, nullptr),
-                  static_cast<size_t>((end - begin) * item));
-    });
-    return;
-  }
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
     Scratch scratch;
     for (int64_t at = begin; at < end; at += kBlock) {

@@ -1,0 +1,136 @@
+// Copies without conversion: every layout against the walk of one element at a time.
+#include <cstring>
+#include <random>
+
+#include "support/arrays.h"
+#include "support/catch.h"
+
+#include <hero/core/thread_pool.h>
+
+namespace {
+
+using namespace hero;
+using namespace hero::test;
+
+// Where element `at` of the row-major order of `shape` lies in x, which broadcasts to it.
+std::byte* place_of(const Array& x, const Shape& shape, int64_t at) {
+  int64_t place = 0;
+  for (int d = shape.size() - 1; d >= 0; --d) {
+    const int own = d - (shape.size() - x.ndim());
+    if (own >= 0 && x.shape()[own] != 1) place += at % shape[d] * x.strides()[own];
+    at /= shape[d];
+  }
+  return x.bytes() + place * item_size(x.dtype());
+}
+
+// Bytes without pattern.
+Array filled(int64_t count, DType dtype) {
+  const Array x = Array::empty({count}, dtype);
+  uint32_t state = 12345;
+  for (int64_t i = 0; i < x.nbytes(); ++i) {
+    state = state * 1664525u + 1013904223u;
+    // a bool is 0 or 1
+    x.bytes()[i] = static_cast<std::byte>(dtype == kBool ? state >> 31 : state >> 24);
+  }
+  return x;
+}
+
+// Copies src to dst, and compares all memory of dst with what the naive walk leaves there.
+bool copies(const Array& src, const Array& dst) {
+  const Array memory(dst.storage_ref(), {dst.storage().bytes() / item_size(dst.dtype())}, {1}, 0,
+                     dst.dtype());
+  const Array expected = memory.clone();
+  const int64_t item = item_size(dst.dtype());
+  for (int64_t at = 0; at < dst.numel(); ++at) {
+    std::byte* const to = place_of(dst, dst.shape(), at);
+    std::memcpy(expected.bytes() + (to - memory.bytes()), place_of(src, dst.shape(), at),
+                static_cast<size_t>(item));
+  }
+  core::backend(kCpu).copy(src, dst);
+  return std::memcmp(expected.bytes(), memory.bytes(), static_cast<size_t>(memory.nbytes())) == 0;
+}
+
+// A view of this shape whose dimensions lie in memory in `order`, each with a step, some backwards,
+// some repeated.
+Array view_of(const Shape& shape, const Dims& order, const Dims& steps, DType dtype) {
+  Dims strides = Dims::filled(shape.size(), 0);
+  int64_t room = 1, first = 0;
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    const int d = static_cast<int>(order[i]);
+    strides[d] = steps[d] * room;
+    if (steps[d] < 0) first -= (shape[d] - 1) * strides[d];
+    if (steps[d] != 0) room *= shape[d] * std::abs(steps[d]) + (i % 2);
+  }
+  return Array(filled(room + first + 8, dtype).storage_ref(), shape, strides, first, dtype);
+}
+
+TEST_CASE("copies keep every byte, in any order of dimensions and with any steps", "[core]") {
+  std::mt19937 random(7);
+  const auto below = [&](int n) {
+    return static_cast<int64_t>(random() % static_cast<unsigned>(n));
+  };
+  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 64, 70};
+  for (const DType dtype : {kBool, kUInt8, kBFloat16, kInt32, kFloat64}) {
+    for (int round = 0; round < 300; ++round) {
+      Shape shape;
+      Dims orders[2], steps[2];
+      int64_t count = 1;
+      const int64_t ndim = below(6);
+      for (int64_t d = 0; d < ndim; ++d) {
+        const int64_t size = sizes[below(13)];
+        if (count * size > 20000) break;
+        count *= size;
+        shape.push_back(size);
+        for (int k = 0; k < 2; ++k) {
+          orders[k].insert(static_cast<int>(below(static_cast<int>(d) + 1)), d);
+          const int64_t kind = below(8);
+          // the source: mostly dense, some backwards, some repeated; the target never
+          steps[k].push_back(k == 1      ? 1 + kind / 6
+                             : kind == 0 ? 0
+                             : kind == 1 ? -1
+                             : kind == 2 ? -3
+                                         : 1 + kind / 6);
+        }
+      }
+      const Array src = view_of(shape, orders[0], steps[0], dtype);
+      const Array dst = view_of(shape, orders[1], steps[1], dtype);
+      INFO(dtype << " " << shape << ", strides " << src.strides() << " to " << dst.strides());
+      REQUIRE(copies(src, dst));
+    }
+  }
+}
+
+TEST_CASE("copies of large arrays in blocks have the same bytes on any number of threads",
+          "[core]") {
+  const auto turned = [](const Array& x) { return x.t(); };
+  const auto backwards = [](const Array& x) {
+    return Array(x.storage_ref(), x.shape(), {x.strides()[0], -1}, x.size(1) - 1, x.dtype());
+  };
+  for (const int threads : {1, 3}) {
+    const ThreadLimit limit(threads);
+    for (const DType dtype : {kUInt8, kFloat16, kFloat32, kInt64}) {
+      // the larger ones are written past the caches
+      for (const Shape& shape :
+           {Shape{300, 517}, Shape{1600, 2080}, Shape{70000, 3}, Shape{3, 70001}}) {
+        const Array x = filled(shape.numel(), dtype).reshape(shape);
+        REQUIRE(copies(turned(x), Array::zeros({shape[1], shape[0]}, dtype)));
+        REQUIRE(copies(x, Array::zeros({shape[1], shape[0]}, dtype).t()));
+        REQUIRE(copies(backwards(x), Array::zeros(shape, dtype)));
+        REQUIRE(copies(x.slice(0, 1), Array::zeros(shape, dtype).slice(0, 0, shape[0] - 1)));
+        REQUIRE(copies(x, Array::zeros({2, shape[0], shape[1]}, dtype)));
+      }
+    }
+  }
+}
+
+TEST_CASE("copies take arrays without elements, single ones and the same view", "[core]") {
+  REQUIRE(copies(Array::zeros({0, 3}), Array::zeros({0, 3})));
+  REQUIRE(copies(Array::full({}, 3), Array::zeros({})));
+  REQUIRE(copies(Array::full({1, 1}, 3), Array::zeros({1, 1, 1})));
+  REQUIRE(copies(Array::full({}, 3), Array::zeros({70, 5})));
+  const Array x = noise({300, 200}), before = x.clone();
+  core::backend(kCpu).copy(x.t(), x.t());
+  REQUIRE(same(x, before));
+}
+
+}  // namespace
