@@ -2,6 +2,7 @@
 #include <array>
 
 #include <hero/core/cpu/block_io.h>
+#include <hero/core/cpu/elementwise/move_blocks.h>
 
 namespace hero::core::cpu {
 
@@ -29,28 +30,59 @@ Walk::Walk(const Array& array, const Shape& shape) {
 
 namespace {
 
+// Elements that are not neighbours are converted by way of a small buffer of neighbours.
+void convert_apart(ConvertFn convert, int64_t from_size, int64_t to_size, int64_t count,
+                   const std::byte* src, int64_t src_stride, std::byte* dst, int64_t dst_stride) {
+  constexpr int64_t kPart = 128;
+  alignas(8) std::byte from[kPart * 8];
+  alignas(8) std::byte to[kPart * 8];
+  const int64_t src_step = src_stride * from_size, dst_step = dst_stride * to_size;
+  if (src_stride == 0) {
+    convert(1, src, 1, to, 1);
+    return move_line(to_size, count, to, 0, dst, dst_step);
+  }
+  for (int64_t at = 0; at < count; at += kPart) {
+    const int64_t part = std::min(kPart, count - at);
+    move_line(from_size, part, src + at * src_step, src_step, from, from_size);
+    convert(part, from, 1, to, 1);
+    move_line(to_size, part, to, to_size, dst + at * dst_step, dst_step);
+  }
+}
+
 template <class From, class To>
 void convert_run(int64_t count, const std::byte* src, int64_t src_stride, std::byte* dst,
                  int64_t dst_stride) {
+  if (count > 1 && (src_stride != 1 || dst_stride != 1)) {
+    return convert_apart(&convert_run<From, To>, sizeof(From), sizeof(To), count, src, src_stride,
+                         dst, dst_stride);
+  }
   const auto* from = reinterpret_cast<const From*>(src);
   auto* to = reinterpret_cast<To*>(dst);
+  for (int64_t i = 0; i < count; ++i) to[i] = convert<To>(from[i]);
+}
+
+template <int64_t size>
+void copy_run(int64_t count, const std::byte* src, int64_t src_stride, std::byte* dst,
+              int64_t dst_stride) {
   if (src_stride == 1 && dst_stride == 1) {
-    if constexpr (std::is_same_v<From, To>) {
-      std::memcpy(dst, src, static_cast<size_t>(count) * sizeof(From));
-    } else {
-      for (int64_t i = 0; i < count; ++i) to[i] = convert<To>(from[i]);
-    }
-  } else if (src_stride == 0) {
-    const To value = convert<To>(from[0]);
-    for (int64_t i = 0; i < count; ++i) to[i * dst_stride] = value;
+    std::memcpy(dst, src, static_cast<size_t>(count * size));
   } else {
-    for (int64_t i = 0; i < count; ++i) to[i * dst_stride] = convert<To>(from[i * src_stride]);
+    move_line(size, count, src, src_stride * size, dst, dst_stride * size);
+  }
+}
+
+template <class From, class To>
+constexpr ConvertFn run_of() {
+  if constexpr (std::is_same_v<From, To>) {
+    return &copy_run<sizeof(From)>;
+  } else {
+    return &convert_run<From, To>;
   }
 }
 
 template <int From, int... To>
 constexpr std::array<ConvertFn, kDTypeCount> row(std::integer_sequence<int, To...>) {
-  return {&convert_run<Element<static_cast<DType>(From)>, Element<static_cast<DType>(To)>>...};
+  return {run_of<Element<static_cast<DType>(From)>, Element<static_cast<DType>(To)>>()...};
 }
 
 template <int... From>
