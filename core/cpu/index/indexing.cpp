@@ -65,6 +65,7 @@ const int64_t* as_indices(const std::byte* block) {
   return reinterpret_cast<const int64_t*>(block);
 }
 
+// T is any type of the elements' width.
 template <class T>
 void gather_as(const Array& x, int dim, const Array& index, const Array& out) {
   const BlockReader indices(index, out.shape(), kInt64);
@@ -79,8 +80,13 @@ void gather_as(const Array& x, int dim, const Array& index, const Array& out) {
       const int64_t* from = as_indices(indices.read(at, count, index_scratch.bytes));
       auto* target = reinterpret_cast<T*>(writer.target(at, scratch.bytes));
       walk.runs(at, count, [&](int64_t element, int64_t stride, int64_t run, int64_t done) {
+        const T* const line = data + element;
+        if (stride == 0 && jump == 1) {  // one line, whose elements are neighbours
+          for (int64_t i = 0; i < run; ++i) target[done + i] = line[from[done + i]];
+          return;
+        }
         for (int64_t i = 0; i < run; ++i) {
-          target[done + i] = data[element + i * stride + from[done + i] * jump];
+          target[done + i] = line[i * stride + from[done + i] * jump];
         }
       });
       writer.commit(at, count, scratch.bytes);
@@ -252,7 +258,16 @@ void CpuBackend::gather(const Array& x, int dim, const Array& index, const Array
   if (const Array list = slices_of(index, dim, x, out); list.defined()) {
     return select_slabs(x, dim, list, out);
   }
-  dispatch(x.dtype(), [&]<class T>(TypeTag<T>) { gather_as<T>(x, dim, index, out); });
+  switch (item_size(x.dtype())) {
+    case 1:
+      return gather_as<uint8_t>(x, dim, index, out);
+    case 2:
+      return gather_as<uint16_t>(x, dim, index, out);
+    case 4:
+      return gather_as<uint32_t>(x, dim, index, out);
+    default:
+      return gather_as<uint64_t>(x, dim, index, out);
+  }
 }
 
 void CpuBackend::scatter(ScatterMode mode, const Array& src, int dim, const Array& index,
