@@ -13,6 +13,10 @@ Tensor scatter_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor&
 /// index_select.
 Tensor index_zeros(const Tensor& g, const Shape& shape, int dim, const Tensor& index);
 
+/// A view from the last element of each of these dimensions to the first, for copies to read: no
+/// other kernel takes strides below 0.
+Array backwards(const Array& x, const Dims& dims);
+
 /// `shape` with size 1 in `dims`, which are normalized.
 Shape kept_shape(const Shape& shape, const Dims& dims);
 

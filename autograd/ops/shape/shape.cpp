@@ -1,6 +1,5 @@
 // Operations that move, repeat or frame elements.
 #include <algorithm>
-#include <limits>
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops/defined.h>
@@ -78,111 +77,37 @@ struct Flip : Op {
   Dims dims;
   explicit Flip(const Dims& d) : dims(d) {}
   const char* name() const override { return "flip"; }
-  Array forward(const Array& x) {
-    Array out = x;
-    for (int64_t dim : dims) out = core::index_select(out, dim, reversed(x.size(dim), x.device()));
-    return dims.empty() ? x.clone() : out;
-  }
+  Array forward(const Array& x) { return detail::backwards(x, dims).clone(); }
   Grads backward(const Tensor& g) override { return {dims.empty() ? g : flip(g, dims)}; }
-
- private:
-  static Array reversed(int64_t count, Device device) {
-    return core::map<k::Sub>(Scalar(count - 1), detail::positions(count, device));
-  }
 };
 
-// The size of dimension `dim` in a frame of `before` and `after` elements.
-int64_t framed(const Shape& shape, int dim, int64_t before, int64_t after) {
-  int64_t frame = 0, size = 0;
-  const bool fits = !__builtin_add_overflow(before, after, &frame) &&
-                    !__builtin_add_overflow(shape[dim], frame, &size);
-  const int64_t least = -std::numeric_limits<int64_t>::max();  // what can be cut can be put back
-  check(fits && size >= 0 && before >= least && after >= least, "pad: dim ", dim, " of shape ",
-        shape, " in a frame of ", before, " and ", after, " has no size");
-  return size;
+// Copies `from` to `to` and moves it along by so many elements in each dimension, `dim` and those
+// behind it: the part that leaves at the end comes first.
+void roll_into(const Array& from, const Array& to, const Dims& shifts, int dim) {
+  while (dim < from.ndim() && shifts[dim] == 0) ++dim;
+  if (dim == from.ndim()) return core::backend(to.device()).copy(from, to);
+  const int64_t shift = shifts[dim], rest = from.size(dim) - shift;
+  roll_into(from.slice(dim, rest), to.slice(dim, 0, shift), shifts, dim + 1);
+  roll_into(from.slice(dim, 0, rest), to.slice(dim, shift), shifts, dim + 1);
 }
 
-// A frame of a constant; negative widths cut. The derivative is the opposite frame of zeros.
-struct PadConstant : Op {
-  std::vector<int64_t> padding;  // pairs from the last dimension backwards
-  Scalar value;
-  PadConstant(std::vector<int64_t> p, Scalar v) : padding(std::move(p)), value(v) {}
-  const char* name() const override { return "pad"; }
+struct Roll : Op {
+  Dims shifts;  // one a dimension, each below its size
+  explicit Roll(const Dims& s) : shifts(s) {}
+  const char* name() const override { return "roll"; }
   Array forward(const Array& x) {
-    Shape shape = x.shape();
-    Array from = x;
-    for (size_t i = 0; i < padding.size(); i += 2) {
-      const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
-      const int64_t before = padding[i], after = padding[i + 1];
-      shape[dim] = framed(x.shape(), dim, before, after);
-      const int64_t end = x.size(dim) + std::min<int64_t>(after, 0);
-      const int64_t start = std::min(std::max<int64_t>(-before, 0), std::max<int64_t>(end, 0));
-      from = from.slice(dim, start, std::max(start, end));
-    }
-    const Array out = Array::full(shape, value, x.dtype(), x.device());
-    Array inner = out;
-    for (size_t i = 0; i < padding.size(); i += 2) {
-      const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
-      const int64_t start = std::min(std::max<int64_t>(padding[i], 0), shape[dim]);
-      inner = inner.slice(dim, start, std::min(start + from.size(dim), shape[dim]));
-    }
-    if (inner.shape() == from.shape()) core::backend(x.device()).copy(from, inner);
+    const Array out = x.empty_like();
+    roll_into(x, out, shifts, 0);
     return out;
   }
   Grads backward(const Tensor& g) override {
-    std::vector<int64_t> opposite;
-    for (int64_t width : padding) opposite.push_back(-width);
-    return {pad(g, opposite)};
+    Dims back = shifts;
+    for (int d = 0; d < back.size(); ++d) {
+      if (back[d] > 0) back[d] = g.size(d) - back[d];
+    }
+    return {record(Roll(back), g)};
   }
 };
-
-// The position in a dimension of `size` elements that shows at `at`, which may lie outside.
-int64_t mirrored(int64_t at, int64_t size, PadMode mode) {
-  if (mode == PadMode::replicate) return std::clamp<int64_t>(at, 0, size - 1);
-  if (mode == PadMode::circular) return at < 0 ? at + size : (at < size ? at : at - size);
-  if (at < 0) return -at;
-  return at < size ? at : 2 * (size - 1) - at;
-}
-
-// An Error where a dimension has too few elements to be continued by `most`.
-void check_frame(const Shape& shape, int dim, int64_t most, PadMode mode) {
-  const int64_t size = shape[dim];
-  const char* verb = mode == PadMode::reflect ? "reflecting " : "replicating ";
-  if (mode == PadMode::circular) {
-    check(most <= size, "pad: repeating ", most, " elements needs as many, but dim ", dim,
-          " of shape ", shape, " has ", size);
-    return;
-  }
-  check(mode == PadMode::replicate ? size > 0 : most < size, "pad: ", verb, most,
-        " elements needs more than the ", size, " of dim ", dim, " of shape ", shape);
-}
-
-Tensor pad_by_position(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode) {
-  Tensor result = x;
-  for (size_t i = 0; i < padding.size(); i += 2) {
-    const int dim = x.ndim() - 1 - static_cast<int>(i / 2);
-    const int64_t size = x.size(dim), before = padding[i], after = padding[i + 1];
-    if (before == 0 && after == 0) continue;
-    if (mode == PadMode::circular && std::min(before, after) < 0) {
-      // What is left after cutting repeats, and not what is cut off.
-      const int64_t left =
-          framed(x.shape(), dim, std::min<int64_t>(before, 0), std::min<int64_t>(after, 0));
-      std::vector<int64_t> rest(padding.size(), 0);
-      rest[i] = std::max<int64_t>(before, 0);
-      rest[i + 1] = std::max<int64_t>(after, 0);
-      result =
-          pad_by_position(narrow(result, dim, std::max<int64_t>(-before, 0), left), rest, mode);
-      continue;
-    }
-    check_frame(x.shape(), dim, std::max(before, after), mode);
-    const Array index = Array::empty({framed(x.shape(), dim, before, after)}, kInt64);
-    for (int64_t at = 0; at < index.numel(); ++at) {
-      index.data<int64_t>()[at] = mirrored(at - before, size, mode);
-    }
-    result = index_select(result, dim, Tensor(index.to(x.device())));
-  }
-  return result;
-}
 
 // The nearest diagonal that has elements, or one beside it where there is none.
 int64_t near_diagonal(const Tensor& x, int64_t diagonal) {
@@ -233,6 +158,18 @@ Tensor as_strided(const Tensor& x, const Shape& shape, const Dims& strides, int6
   return record(AsStrided(shape, strides, empty ? 0 : offset), x);
 }
 
+Array detail::backwards(const Array& x, const Dims& dims) {
+  Dims strides = x.strides();
+  int64_t first = x.offset();
+  for (int64_t dim : dims) {
+    const int d = static_cast<int>(dim);
+    if (x.shape()[d] < 2) continue;
+    first += (x.shape()[d] - 1) * strides[d];
+    strides[d] = -strides[d];
+  }
+  return Array(x.storage_ref(), x.shape(), strides, first, x.dtype());
+}
+
 Tensor flip(const Tensor& x, const Dims& dims) {
   detail::check_defined("flip", {{"x", x}});
   return record(Flip(dims.empty() ? dims : normalize_dims("flip", dims, x.ndim())), x);
@@ -246,17 +183,15 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   }
   check(shifts.size() == dims.size(), "roll: shifts ", shifts, " and dims ", dims,
         " differ in length");
-  Tensor result = x;
+  Dims by = Dims::filled(x.ndim(), 0);
   for (int i = 0; i < dims.size(); ++i) {
     check(x.ndim() > 0, "roll: a single number has no dim ", dims[i]);
     const int dim = normalize_dim("roll", dims[i], x.ndim());
     const int64_t size = x.size(dim);
     const int64_t rest = size == 0 ? 0 : shifts[i] % size;
-    if (rest == 0) continue;
-    const int64_t shift = rest < 0 ? rest + size : rest;
-    result = cat({slice(result, dim, size - shift), slice(result, dim, 0, size - shift)}, dim);
+    by[dim] = size == 0 ? 0 : (by[dim] + (rest < 0 ? rest + size : rest)) % size;
   }
-  return fresh(result, x);
+  return record(Roll(by), x);
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats) try {
@@ -302,16 +237,6 @@ Tensor triu(const Tensor& x, int64_t diagonal) {
   detail::check_defined("triu", {{"x", x}});
   check_matrix("triu", x);
   return where(lower_mask(x, near_diagonal(x, diagonal) - 1), false, x);
-}
-
-Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, double value) try {
-  detail::check_defined("pad", {{"x", x}});
-  check(padding.size() % 2 == 0 && padding.size() <= 2 * static_cast<size_t>(x.ndim()),
-        "pad: ", padding.size(), " widths for shape ", x.shape(), "; give pairs, last dim first");
-  if (mode != PadMode::constant) return pad_by_position(x, padding, mode);
-  return record(PadConstant(padding, value), x);
-} catch (const Error& error) {
-  detail::name_op(error, "pad", {{"x", x}});
 }
 
 }  // namespace hero
