@@ -4,44 +4,13 @@
 
 #include <hero/core/cpu/cpu_backend.h>
 #include <hero/core/cpu/lines.h>
-#include <hero/core/cpu/nn/window.h>
+#include <hero/core/cpu/nn/pool.h>
 #include <hero/core/cpu/workspace.h>
 #include <hero/core/thread_pool.h>
 
 namespace hero::core::cpu {
 
 namespace {
-
-// Calls body(plane, place_y, place_x, taps_y, taps_x) for every place of every plane of the pooled
-// array.
-template <class Body>
-void each_place(const Array& pooled, const Shape& image, const Window& window, int64_t begin,
-                int64_t end, Body&& body) {
-  for (int64_t p = begin; p < end; ++p) {
-    for (int64_t y = 0; y < pooled.shape()[2]; ++y) {
-      const Taps rows = taps_at(window, 0, y, image[2]);
-      for (int64_t x = 0; x < pooled.shape()[3]; ++x) {
-        body(p, y, x, rows, taps_at(window, 1, x, image[3]));
-      }
-    }
-  }
-}
-
-int64_t planes_grain(const Array& pooled, const Window& window) {
-  // Of windows larger than the image only a part counts.
-  const int64_t taps = std::min(window.kernel[0], kGrain) * std::min(window.kernel[1], kGrain);
-  const int64_t work = std::min(pooled.shape()[2] * pooled.shape()[3], kGrain) * taps;
-  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work));
-}
-
-// What an average divides by.
-template <class C>
-C divisor(const Window& window, const Taps& rows, const Taps& columns) {
-  const int64_t count = window.count_padding
-                            ? rows.counted * columns.counted
-                            : (rows.last - rows.first) * (columns.last - columns.first);
-  return static_cast<C>(std::max<int64_t>(count, 1));
-}
 
 template <class C>
 constexpr C lowest() {
@@ -153,15 +122,6 @@ void take_neighbours(const Found<T>& line, int64_t count, int64_t any_stride, in
   }
 }
 
-// A row of the image as T.
-template <class T, class S>
-const T* row_as(const S* row, int64_t count, T* room) {
-  if constexpr (std::is_same_v<T, S>) return row;
-#pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) room[i] = convert<T>(row[i]);
-  return room;
-}
-
 // One line after the other, as many as make a few hundred windows. A line has room for `each`
 // windows, those behind the last one read into the next line; what lies outside of the image is
 // never better. Elements of S are compared as T.
@@ -232,26 +192,6 @@ bool pools_lines(const Array& x, const Window& window, const Array& out, const A
          (indices == nullptr || indices->strides()[3] == 1);
 }
 
-template <class T>
-void average_pool(const Array& x, const Window& window, const Array& out, int64_t begin,
-                  int64_t end) {
-  using C = Compute<T>;
-  each_place(out, x.shape(), window, begin, end,
-             [&](int64_t p, int64_t y, int64_t x_place, const Taps& rows, const Taps& columns) {
-               const Plane<const T> plane(x, p);
-               C sum = C(0);
-               for (int64_t i = rows.first; i < rows.last; ++i) {
-                 const int64_t row = rows.start + i * window.dilation[0];
-                 for (int64_t j = columns.first; j < columns.last; ++j) {
-                   const int64_t column = columns.start + j * window.dilation[1];
-                   sum = static_cast<C>(sum + convert<C>(plane.at(row, column)));
-                 }
-               }
-               const C mean = static_cast<C>(sum / divisor<C>(window, rows, columns));
-               Plane<T>(out, p).at(y, x_place) = convert<T>(mean);
-             });
-}
-
 // Planes are independent; places of a plane in order. Sums of halves are kept in float and stored
 // when they are whole.
 template <class T>
@@ -277,53 +217,21 @@ void max_pool_gradient(const Array& g, const Array& indices, const Array& out, i
   }
 }
 
-// Sums of one plane are kept in the computed type and stored when they are whole.
-template <class T>
-void average_pool_gradient(const Array& g, const Window& window, const Array& out, int64_t begin,
-                           int64_t end) {
-  using C = Compute<T>;
-  const int64_t height = out.shape()[2], width = out.shape()[3];
-  std::vector<C> sums(static_cast<size_t>(height * width));
-  for (int64_t plane = begin; plane < end; ++plane) {
-    std::fill(sums.begin(), sums.end(), C(0));
-    each_place(g, out.shape(), window, plane, plane + 1,
-               [&](int64_t p, int64_t y, int64_t x, const Taps& rows, const Taps& columns) {
-                 const C share = static_cast<C>(convert<C>(Plane<const T>(g, p).at(y, x)) /
-                                                divisor<C>(window, rows, columns));
-                 for (int64_t i = rows.first; i < rows.last; ++i) {
-                   const int64_t row = rows.start + i * window.dilation[0];
-                   for (int64_t j = columns.first; j < columns.last; ++j) {
-                     const int64_t column = columns.start + j * window.dilation[1];
-                     C& sum = sums[static_cast<size_t>(row * width + column)];
-                     sum = static_cast<C>(sum + share);
-                   }
-                 }
-               });
-    const Plane<T> target(out, plane);
-    for (int64_t i = 0; i < height * width; ++i) {
-      target.at(i / width, i % width) = convert<T>(sums[static_cast<size_t>(i)]);
-    }
-  }
-}
-
 }  // namespace
 
 void CpuBackend::pool(PoolOp op, const Array& x, const Window& window, const Array& out,
                       const Array* indices) {
   if (out.numel() == 0) return;
+  if (op == PoolOp::average) return average_pool(x, window, out);
   const int64_t planes = out.shape()[0] * out.shape()[1];
   dispatch(x.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(planes, planes_grain(out, window), [&](int64_t begin, int64_t end) {
-      if (op == PoolOp::max) {
-        if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>) {
-          if (pools_lines(x, window, out, indices)) {
-            return max_pool_lines<Compute<T>, T>(x, window, out, indices, begin, end);
-          }
+      if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>) {
+        if (pools_lines(x, window, out, indices)) {
+          return max_pool_lines<Compute<T>, T>(x, window, out, indices, begin, end);
         }
-        max_pool<T>(x, window, out, indices, begin, end);
-      } else {
-        average_pool<T>(x, window, out, begin, end);
       }
+      max_pool<T>(x, window, out, indices, begin, end);
     });
   });
 }
@@ -337,17 +245,6 @@ void CpuBackend::max_pool_backward(const Array& g, const Window&, const Array& i
   dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
     parallel_for(planes, grain, [&](int64_t begin, int64_t end) {
       max_pool_gradient<T>(g, indices, out, begin, end);
-    });
-  });
-}
-
-void CpuBackend::average_pool_backward(const Array& g, const Window& window, const Array& out) {
-  if (out.numel() == 0) return;
-  if (g.numel() == 0) return fill(out, 0);
-  const int64_t planes = out.shape()[0] * out.shape()[1];
-  dispatch(out.dtype(), [&]<class T>(TypeTag<T>) {
-    parallel_for(planes, planes_grain(g, window), [&](int64_t begin, int64_t end) {
-      average_pool_gradient<T>(g, window, out, begin, end);
     });
   });
 }
