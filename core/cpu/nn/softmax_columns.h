@@ -13,7 +13,7 @@ class SoftmaxColumns {
   SoftmaxColumns(int64_t n, int64_t width)
       : n_(n), sums_(n, width), room_(static_cast<size_t>(3 * width)) {}
 
-  void softmax(const RowsOf<const T>& x, int64_t width, const RowsOf<T>& out) {
+  [[gnu::noinline]] void softmax(const RowsOf<const T>& x, int64_t width, const RowsOf<T>& out) {
     start(width);
     find_largest(x);
     add_up([&](int64_t i) { return exponentials(x[i], out[i]); });
@@ -23,7 +23,8 @@ class SoftmaxColumns {
       each([&](int64_t c) { to[c] *= sum_[c]; });
     }
   }
-  void log_softmax(const RowsOf<const T>& x, int64_t width, const RowsOf<T>& out) {
+  [[gnu::noinline]] void log_softmax(const RowsOf<const T>& x, int64_t width,
+                                     const RowsOf<T>& out) {
     start(width);
     find_largest(x);
     add_up([&](int64_t i) { return exponentials(x[i], terms_); });
@@ -34,8 +35,8 @@ class SoftmaxColumns {
       each([&](int64_t c) { to[c] = (from[c] - top_[c]) - sum_[c]; });
     }
   }
-  void softmax_backward(const RowsOf<const T>& g, const RowsOf<const T>& y, int64_t width,
-                        const RowsOf<T>& out) {
+  [[gnu::noinline]] void softmax_backward(const RowsOf<const T>& g, const RowsOf<const T>& y,
+                                          int64_t width, const RowsOf<T>& out) {
     start(width);
     add_up([&](int64_t i) {
       const T *gradient = g[i], *from = y[i];
@@ -50,8 +51,8 @@ class SoftmaxColumns {
       each([&](int64_t c) { to[c] = from[c] * (gradient[c] - sum_[c]); });
     }
   }
-  void log_softmax_backward(const RowsOf<const T>& g, const RowsOf<const T>& y, int64_t width,
-                            const RowsOf<T>& out) {
+  [[gnu::noinline]] void log_softmax_backward(const RowsOf<const T>& g, const RowsOf<const T>& y,
+                                              int64_t width, const RowsOf<T>& out) {
     start(width);
     add_up([&](int64_t i) {
       fetch_row(g, i + 1);

@@ -29,7 +29,7 @@ void exponentials(const T* x, const T* center, int64_t n, T* to) {
 
 // n neighbours in memory.
 template <class Op, class T>
-T reduce_neighbours(const T* x, int64_t n, T center) {
+[[gnu::noinline]] T reduce_neighbours(const T* x, int64_t n, T center) {
   constexpr int64_t kPart = std::is_integral_v<T> ? 16 * kBlock : kBlock;
   if (n > kPart) {
     const int64_t left = left_part(n);
@@ -51,7 +51,7 @@ T reduce_memory(const T* x, int64_t n, T center) {
 
 // One row or a part of it: n terms, which have one centre; `centers` repeats it.
 template <class Op, class T>
-T reduce_row(const Terms<T>& terms, int64_t begin, int64_t n, const T* centers) {
+[[gnu::noinline]] T reduce_row(const Terms<T>& terms, int64_t begin, int64_t n, const T* centers) {
   if (const T* memory = terms.find(begin, n)) return reduce_memory<Op>(memory, n, centers[0]);
   if (n > kBlock) {
     const int64_t left = left_part(n);
@@ -161,73 +161,96 @@ Array without_lines_across(const Array& x) {
   return dense && across && x.numel() > kSmall ? x.contiguous() : x;
 }
 
-template <class Op, class T>
-void reduce_as(const Array& x, const Array* center, const Array& out, DType compute,
-               MakeTerms<T> make) {
-  const ReducedLayout layout(x, out);
-  const int64_t count = out.numel();
-  const BlockWriter writer(out.permute(layout.order), compute);
+// What a reduction reads and where its results go, whatever it is.
+template <class T>
+class Reduction {
+ public:
+  Reduction(const Array& x, const Array* center, const Array& out, DType compute,
+            MakeTerms<T> make);
+  template <class Op>
+  void run() const;
+
+ private:
+  ReducedLayout layout_;
+  DType compute_;
+  int64_t count_;  // results
+  BlockWriter writer_;
+  std::vector<T> spare_, centers_;
+  Array x_;
+  Terms<T> terms_;
+  T* results_;
+};
+
+template <class T>
+Reduction<T>::Reduction(const Array& x, const Array* center, const Array& out, DType compute,
+                        MakeTerms<T> make)
+    : layout_(x, out),
+      compute_(compute),
+      count_(out.numel()),
+      writer_(out.permute(layout_.order), compute),
+      spare_(writer_.direct() ? 0 : static_cast<size_t>(count_)),
+      centers_(center ? static_cast<size_t>(count_) : 0),
+      x_(layout_.columns > 0 ? x.permute(layout_.order)
+                             : without_lines_across(x.permute(layout_.order))),
+      terms_(x_, compute, make) {
   // Results are gathered contiguously first; conversion and layout happen in one commit.
-  std::vector<T> spare(writer.direct() ? 0 : static_cast<size_t>(count));
-  T* results = reinterpret_cast<T*>(writer.target(0, reinterpret_cast<std::byte*>(spare.data())));
-  std::vector<T> centers(center ? static_cast<size_t>(count) : 0);
-  if (center) {
-    const Terms<T> all(center->permute(layout.order), compute, nullptr);
-    for (int64_t at = 0; at < count; at += kBlock) {
-      const int64_t some = std::min(kBlock, count - at);
-      T* to = centers.data() + at;
-      std::copy_n(all.read(at, some, nullptr, to), some, to);
-    }
+  results_ = reinterpret_cast<T*>(writer_.target(0, reinterpret_cast<std::byte*>(spare_.data())));
+  if (center == nullptr) return;
+  const Terms<T> all(center->permute(layout_.order), compute, nullptr);
+  for (int64_t at = 0; at < count_; at += kBlock) {
+    const int64_t some = std::min(kBlock, count_ - at);
+    T* to = centers_.data() + at;
+    std::copy_n(all.read(at, some, nullptr, to), some, to);
   }
-  const Array permuted = x.permute(layout.order);
-  const Array turned = layout.columns > 0 ? permuted : without_lines_across(permuted);
-  const Terms<T> terms(turned, compute, make);
-  const T* center_of = center ? centers.data() : nullptr;
-  if (layout.columns > 0) {
-    const RowStarts starts(starts_of(turned, layout.columns));
+}
+
+template <class T>
+template <class Op>
+void Reduction<T>::run() const {
+  const T* center = centers_.empty() ? nullptr : centers_.data();
+  if (layout_.columns > 0) {
+    const RowStarts starts(starts_of(x_, layout_.columns));
     const auto reduce = [&](const auto* memory) {
-      reduce_columns<Op>(terms, memory, starts, count / layout.inner, layout.n, layout.inner,
-                         center_of, results);
+      reduce_columns<Op>(terms_, memory, starts, count_ / layout_.inner, layout_.n, layout_.inner,
+                         center, results_);
     };
     const BFloat16* halves = nullptr;
     // Sums of halves are gradients of biases.
     if constexpr (std::is_same_v<Op, Add> && std::is_same_v<T, float>) {
-      halves = terms.template memory_of<BFloat16>(kBFloat16);
+      halves = terms_.template memory_of<BFloat16>(kBFloat16);
       if (halves) reduce(halves);
     }
-    if (!halves) reduce(terms.template memory_of<T>(compute));
+    if (!halves) reduce(terms_.template memory_of<T>(compute_));
   } else {
-    reduce_rows<Op>(terms, count, layout.n, center_of, results);
+    reduce_rows<Op>(terms_, count_, layout_.n, center, results_);
   }
-  writer.commit(0, count, reinterpret_cast<const std::byte*>(results));
+  writer_.commit(0, count_, reinterpret_cast<const std::byte*>(results_));
 }
 
-// What is chosen among elements of any type, and sums and products of those that are as wide.
 template <class T>
-void choose(ReduceKind op, const Array& x, const Array& out, DType compute) {
+void take_extreme(ReduceKind op, const Array& x, const Array& out, DType compute) {
+  const Reduction<T> reduction(x, nullptr, out, compute, nullptr);
   // of truth values, which are bytes, any is the largest one
-  if (op == ReduceKind::max || op == ReduceKind::any) {
-    return reduce_as<Larger, T>(x, nullptr, out, compute, nullptr);
-  }
-  reduce_as<Smaller, T>(x, nullptr, out, compute, nullptr);
+  const bool largest = op == ReduceKind::max || op == ReduceKind::any;
+  largest ? reduction.template run<Larger>() : reduction.template run<Smaller>();
 }
 
 template <class T>
 void add_up(ReduceKind op, const Array& x, const Array* center, const Array& out, DType compute) {
-  if (op == ReduceKind::prod) return reduce_as<Multiply, T>(x, nullptr, out, compute, nullptr);
   MakeTerms<T> make = op == ReduceKind::sum_abs ? magnitudes<T> : nullptr;
   if constexpr (std::is_floating_point_v<T>) {
-    if (op == ReduceKind::sum_square)
-      return reduce_as<AddSquares, T>(x, nullptr, out, compute, make);
-    if (op == ReduceKind::sum_deviation) {
-      return reduce_as<AddSquaredDeviations, T>(x, center, out, compute, make);
-    }
     if (op == ReduceKind::sum_exp) make = exponentials<T>;
+  }
+  const Reduction<T> reduction(x, center, out, compute, make);
+  if (op == ReduceKind::prod) return reduction.template run<Multiply>();
+  if constexpr (std::is_floating_point_v<T>) {
+    if (op == ReduceKind::sum_square) return reduction.template run<AddSquares>();
+    if (op == ReduceKind::sum_deviation) return reduction.template run<AddSquaredDeviations>();
   } else {
     check(op == ReduceKind::sum || op == ReduceKind::sum_abs, "reduce: kind ", static_cast<int>(op),
           " of integers; they are converted to floats before");
   }
-  reduce_as<Add, T>(x, center, out, compute, make);
+  reduction.template run<Add>();
 }
 
 }  // namespace
@@ -238,25 +261,26 @@ void CpuBackend::reduce(ReduceKind op, const Array& x, const Array* center, cons
     return fill(out, op == ReduceKind::prod || op == ReduceKind::all ? 1 : 0);
   }
   // any and all read every input as a truth value, stored as a byte.
-  if (op == ReduceKind::any || op == ReduceKind::all) return choose<uint8_t>(op, x, out, kBool);
+  if (op == ReduceKind::any || op == ReduceKind::all)
+    return take_extreme<uint8_t>(op, x, out, kBool);
   const bool chooses = op == ReduceKind::max || op == ReduceKind::min;
   switch (out.dtype()) {
     case DType::float64:
-      return chooses ? choose<double>(op, x, out, kFloat64)
+      return chooses ? take_extreme<double>(op, x, out, kFloat64)
                      : add_up<double>(op, x, center, out, kFloat64);
     case DType::int64:
-      return chooses ? choose<int64_t>(op, x, out, kInt64)
+      return chooses ? take_extreme<int64_t>(op, x, out, kInt64)
                      : add_up<int64_t>(op, x, center, out, kInt64);
     case DType::int32:
     case DType::uint8:
     case DType::boolean:
       break;
     default:
-      return chooses ? choose<float>(op, x, out, kFloat32)
+      return chooses ? take_extreme<float>(op, x, out, kFloat32)
                      : add_up<float>(op, x, center, out, kFloat32);
   }
-  if (chooses && out.dtype() == kInt32) return choose<int32_t>(op, x, out, kInt32);
-  if (chooses) return choose<uint8_t>(op, x, out, kUInt8);
+  if (chooses && out.dtype() == kInt32) return take_extreme<int32_t>(op, x, out, kInt32);
+  if (chooses) return take_extreme<uint8_t>(op, x, out, kUInt8);
   // Narrow integers wrap: they are the lowest bits of int64's.
   const Array wide = Array::empty(out.shape(), kInt64);
   add_up<int64_t>(op, x.to(out.dtype()), center, wide, kInt64);

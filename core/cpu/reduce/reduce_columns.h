@@ -53,7 +53,8 @@ inline bool are_dense(const int64_t* starts, int64_t n, int64_t width) {
 template <class Op, class T, class E>
 class Columns {
  public:
-  Columns(const Terms<T>& terms, const E* memory, const RowStarts& rows, int64_t width, int64_t n)
+  [[gnu::noinline]] Columns(const Terms<T>& terms, const E* memory, const RowStarts& rows,
+                            int64_t width, int64_t n)
       : terms_(terms),
         memory_(memory),
         rows_(rows),
@@ -64,7 +65,8 @@ class Columns {
     right_.resize(static_cast<size_t>(levels * width));
   }
   // n rows from `row` on; of each the columns from `column` on, `width` into out.
-  void run(int64_t row, int64_t n, int64_t column, int64_t width, const T* center, T* out) {
+  [[gnu::noinline]] void run(int64_t row, int64_t n, int64_t column, int64_t width, const T* center,
+                             T* out) {
     column_ = column;
     width_ = width;
     center_ = center;
@@ -75,7 +77,7 @@ class Columns {
   }
 
  private:
-  void tree(int64_t row, int64_t n, T* out, T* right) {
+  [[gnu::noinline]] void tree(int64_t row, int64_t n, T* out, T* right) {
     if (n <= kLeaf) return leaf(row, n, out);
     const int64_t left = left_part(n);
     tree(row, left, out, right + width_);
@@ -120,7 +122,7 @@ class Columns {
   // n columns of rows i, i + 8, .. of the leaf one after the other; `first`: into what is nothing
   // yet.
   template <int kRows>
-  void take_rows(int64_t i, int64_t n, const T* center, bool first, T* into) {
+  [[gnu::noinline]] void take_rows(int64_t i, int64_t n, const T* center, bool first, T* into) {
     const int64_t step = memory_ ? n : kBlock;
     for (int64_t c = 0; c < n; c += step) {
       const int64_t some = std::min(step, n - c);

@@ -40,7 +40,7 @@ int64_t place(int64_t i, int64_t n, Direction direction) {
 
 // kRows rows of n, one behind the other; `out` may be `x`.
 template <class Join, int kRows, class T>
-void scan_together(const T* x, int64_t n, Direction direction, T* out) {
+[[gnu::noinline]] void scan_together(const T* x, int64_t n, Direction direction, T* out) {
   Running<T> value[kRows];
   std::fill_n(value, kRows, Running<T>(Join::kFirst));
   for (int64_t i = 0; i < n; ++i) {
@@ -75,6 +75,15 @@ void scan_rows(Direction direction, const Array& x, int dim, const Array& out) {
 }
 
 template <class Join, class T>
+[[gnu::noinline]] void scan_row(const T* x, int64_t width, Running<T>* running, T* out) {
+#pragma GCC ivdep
+  for (int64_t c = 0; c < width; ++c) {
+    running[c] = Join::join(running[c], static_cast<Running<T>>(x[c]));
+    out[c] = static_cast<T>(running[c]);
+  }
+}
+
+template <class Join, class T>
 void scan_columns(Direction direction, const Array& x, const ColumnLayout& layout,
                   const Array& out) {
   const ColumnPieces<T> reader(x, layout), writer(out, layout);
@@ -91,12 +100,7 @@ void scan_columns(Direction direction, const Array& x, const ColumnLayout& layou
         reader.fetch_row(source, direction == Direction::forward ? at + 1 : at - 1, width);
         const T* from = reader.read_row(source, at, width, in.data());
         T* to = writer.row_target(target, at, result.data());
-        Running<T>* running = value.data();
-#pragma GCC ivdep
-        for (int64_t c = 0; c < width; ++c) {
-          running[c] = Join::join(running[c], static_cast<Running<T>>(from[c]));
-          to[c] = static_cast<T>(running[c]);
-        }
+        scan_row<Join>(from, width, value.data(), to);
         writer.store_row(target, at, width, to);
       }
     }
@@ -118,7 +122,7 @@ bool stays(T best, T x) {
 }
 
 template <class Beats, int kRows, class T>
-void best_so_far(const T* x, int64_t n, T* values, int64_t* positions) {
+[[gnu::noinline]] void best_so_far(const T* x, int64_t n, T* values, int64_t* positions) {
   T best[kRows];
   int64_t index[kRows] = {};
   for (int r = 0; r < kRows; ++r) best[r] = x[r * n];

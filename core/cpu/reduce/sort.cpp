@@ -177,7 +177,7 @@ void sort_as(const Array& x, int dim, bool descending, const Array& values, cons
 // The position of what would be element k of a row if it were sorted. Of a long row only those are
 // compared whose keys begin as its key does.
 template <class Pair, class T>
-int64_t find_one(const T* x, int64_t n, int64_t k, std::vector<Pair>& pairs) {
+[[gnu::noinline]] int64_t find_one(const T* x, int64_t n, int64_t k, std::vector<Pair>& pairs) {
   constexpr int kLow = static_cast<int>(sizeof(SortBits<T>)) * 8 - kMostDigitBits;
   constexpr int64_t kLong = 8192;
   const auto keep = [&](int64_t room, auto&& is_kept) {
