@@ -52,9 +52,6 @@ Rows activation_rows() {
       unary(
           "hardsigmoid", hardsigmoid, [](double x) { return std::clamp(x + 3.0, 0.0, 6.0) / 6.0; },
           steep),
-      unary(
-          "hardtanh", [](const Tensor& x) { return hardtanh(x, -0.8, 1.1); },
-          [](double x) { return std::clamp(x, -0.8, 1.1); }, {-2.0, 2.0, {-0.8, 1.1}}),
       unary("tanhshrink", tanhshrink, [](double x) { return x - std::tanh(x); }),
       unary(
           "softshrink", [](const Tensor& x) { return softshrink(x, 0.4); },

@@ -108,6 +108,9 @@ Rows bent_rows() {
           "elu", [](const Tensor& x) { return elu(x, 0.7); },
           [](double x) { return x > 0.0 ? x : 0.7 * std::expm1(x); }, kAwayFromZero),
       unary_with(
+          "hardtanh", [](const Tensor& x) { return hardtanh(x, -0.8, 1.1); },
+          [](double x) { return std::fmin(std::fmax(x, -0.8), 1.1); }, {-2.0, 2.0, {-0.8, 1.1}}),
+      unary_with(
           "clamp", [](const Tensor& x) { return clamp(x, -0.8, 1.1); },
           [](double x) { return std::fmin(std::fmax(x, -0.8), 1.1); }, {-2.0, 2.0, {-0.8, 1.1}}),
       unary_with(
