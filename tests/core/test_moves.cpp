@@ -47,6 +47,7 @@ bool copies(const Array& src, const Array& dst) {
                 static_cast<size_t>(item));
   }
   core::backend(kCpu).copy(src, dst);
+  if (memory.numel() == 0) return true;
   return std::memcmp(expected.bytes(), memory.bytes(), static_cast<size_t>(memory.nbytes())) == 0;
 }
 
