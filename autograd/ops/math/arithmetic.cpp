@@ -13,10 +13,9 @@
 namespace hero {
 
 namespace k = core::kernels;
+using detail::widened;
 
 namespace {
-
-using detail::widened;
 
 struct Add : Map<k::Add> {
   Grads backward(const Tensor& g) override { return {g, g}; }
@@ -58,7 +57,6 @@ struct Remainder : Map<k::Remainder, Save::input> {
     return {g, -g * div(widened(input(0)), widened(input(1)), Rounding::floor)};
   }
 };
-
 // Half of the gradient to each side where they are equal, and all of it to both where one is NaN:
 // neither is less.
 Term share(Term dy, Term less, Term greater) {
@@ -254,9 +252,9 @@ void check_condition(const char* op, const Tensor& condition) {
 
 // Of three operands.
 DType common_dtype(const Tensor& x, const Tensor& a, const Tensor& b) {
-  Promotion promotion;
-  for (const Tensor* operand : {&x, &a, &b}) promotion.add(operand->dtype(), operand->ndim());
-  return promotion.dtype();
+  Promotion all;
+  for (const Tensor* each : {&x, &a, &b}) all.add(each->dtype(), each->ndim());
+  return all.dtype();
 }
 
 Tensor where_number(const Tensor& condition, const Tensor& x, Scalar number, bool first) {
