@@ -21,13 +21,13 @@ Scalar whole(double number) { return static_cast<int64_t>(std::clamp(number, -0x
 
 // A function of the input alone and its derivative, with up to two parameters: `value(x, a, b)` and
 // `slope(dy, x, a, b)`.
-struct Activation : Op {
+struct Curve : Op {
   static constexpr unsigned kSaveInputs = 1;
   const char* op;
   Term (*value)(Term x, double a, double b);
   Term (*gradient)(Term dy, Term x, double a, double b);
   double a, b;
-  Activation(const char* n, decltype(value) v, decltype(gradient) g, double first = 0.0,
+  Curve(const char* n, decltype(value) v, decltype(gradient) g, double first = 0.0,
              double second = 0.0)
       : op(n), value(v), gradient(g), a(first), b(second) {}
   const char* name() const override { return op; }
@@ -55,7 +55,7 @@ Tensor selu(const Tensor& x) {
     const Term scaled = dy * kScale, below = exp(where(t < 0, t, 0)) * kAlpha;
     return where(t <= 0, scaled * below, scaled);
   };
-  return record(Activation("selu", value, gradient), x);
+  return record(Curve("selu", value, gradient), x);
 }
 
 Tensor celu(const Tensor& x, double alpha) {
@@ -68,7 +68,7 @@ Tensor celu(const Tensor& x, double alpha) {
   const auto gradient = [](Term dy, Term t, double, double inverse) {
     return where(t < 0, dy * exp(where(t < 0, t, 0) * inverse), dy);
   };
-  return record(Activation("celu", value, gradient, alpha, 1.0 / alpha), x);
+  return record(Curve("celu", value, gradient, alpha, 1.0 / alpha), x);
 }
 
 Tensor hardsigmoid(const Tensor& x) {
@@ -77,7 +77,7 @@ Tensor hardsigmoid(const Tensor& x) {
     if (!grad_enabled()) return core::term<k::HardtanhBackward>(dy / 6, t, -3.0, 3.0);
     return where(t <= -3, 0, where(t >= 3, 0, dy / 6));
   };
-  return record(Activation("hardsigmoid", value, gradient), x);
+  return record(Curve("hardsigmoid", value, gradient), x);
 }
 
 // The gradient of NaN goes through, unlike clamp's.
@@ -94,7 +94,7 @@ Tensor hardtanh(const Tensor& x, double low, double high) try {
     if (!grad_enabled()) return core::term<k::HardtanhBackward>(dy, t, a, b);
     return where(t <= a, 0, where(t >= b, 0, dy));
   };
-  return record(Activation("hardtanh", value, gradient, detail::as_element(low, x.dtype()),
+  return record(Curve("hardtanh", value, gradient, detail::as_element(low, x.dtype()),
                            detail::as_element(high, x.dtype())),
                 x);
 } catch (const Error& error) {
@@ -108,7 +108,7 @@ Tensor relu6(const Tensor& x) try { return hardtanh(x, 0.0, 6.0); } catch (const
 Tensor tanhshrink(const Tensor& x) {
   const auto value = [](Term t, double, double) { return t - tanh(t); };
   const auto gradient = [](Term dy, Term t, double, double) { return dy * square(tanh(t)); };
-  return record(Activation("tanhshrink", value, gradient), x);
+  return record(Curve("tanhshrink", value, gradient), x);
 }
 
 Tensor softshrink(const Tensor& x, double lambda) {
@@ -116,14 +116,14 @@ Tensor softshrink(const Tensor& x, double lambda) {
   const auto value = [](Term t, double bound, double) {
     return where(abs(t) <= bound, 0, t - sign(t) * bound);
   };
-  return record(Activation("softshrink", value, zero_within, lambda), x);
+  return record(Curve("softshrink", value, zero_within, lambda), x);
 }
 
 Tensor hardshrink(const Tensor& x, double lambda) try {
   detail::check_defined("hardshrink", {{"x", x}});
   if (!is_floating(x.dtype())) return where(abs(x) <= lambda, 0, x);
   const auto value = [](Term t, double bound, double) { return where(abs(t) <= bound, 0, t); };
-  return record(Activation("hardshrink", value, zero_within, detail::as_element(lambda, x.dtype())),
+  return record(Curve("hardshrink", value, zero_within, detail::as_element(lambda, x.dtype())),
                 x);
 } catch (const Error& error) {
   detail::name_op(error, "hardshrink", {{"x", x}});
@@ -139,7 +139,7 @@ Tensor threshold(const Tensor& x, double threshold, double value) try {
     return where(t <= bound, 0, dy);
   };
   return record(
-      Activation("threshold", above, gradient, detail::as_element(threshold, x.dtype()), value), x);
+      Curve("threshold", above, gradient, detail::as_element(threshold, x.dtype()), value), x);
 } catch (const Error& error) {
   detail::name_op(error, "threshold", {{"x", x}});
 }
