@@ -27,15 +27,21 @@ Tensor counted(const char* op, const Tensor& index, int64_t size) {
   return detail::counted_positions(as_index(op, index), size);
 }
 
-void check_same_dtype(const char* op, const Tensor& x, const Tensor& src) {
+// What is written to and what is written, which are of one dtype: under Autocast the wider one.
+struct Written {
+  Tensor x, src;
+};
+Written of_one_dtype(const char* op, const Tensor& x, const Tensor& src) {
+  if (const AutocastInputs in(op, x, src); in.changed()) return {in[0], in[1]};
   check(x.dtype() == src.dtype(), op, ": src is ", src.dtype(), ", x is ", x.dtype(),
         "; convert with to()");
+  return {x, src};
 }
 
 // x with `src` where a view of it lies; `view` gives that view.
 template <class View>
-Tensor replaced(const char* op, const Tensor& x, const Tensor& src, View&& view) {
-  check_same_dtype(op, x, src);
+Tensor replaced(const char* op, const Tensor& given_x, const Tensor& given_src, View&& view) {
+  const auto [x, src] = of_one_dtype(op, given_x, given_src);
   const Tensor places = view(reshape(Tensor(detail::positions(x.numel(), x.device())), x.shape()));
   check(places.shape() == src.shape(), op, ": src of shape ", src.shape(), " does not fit into ",
         places.shape());
@@ -55,15 +61,12 @@ Tensor take(const Tensor& x, const Tensor& index) try {
 
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate) {
   detail::check_defined("put", {{"x", x}, {"index", index}, {"src", src}});
-  if (const AutocastInputs in("put", x, src); in.changed()) {
-    return put(in[0], index, in[1], accumulate);
-  }
-  check_same_dtype("put", x, src);
   check(index.numel() == src.numel(), "put: ", src.numel(), " elements for ", index.numel(),
         " places");
-  const Tensor flat = ravel(counted("put", index, x.numel())), line = ravel(x);
+  const auto [to, from] = of_one_dtype("put", x, src);
+  const Tensor flat = ravel(counted("put", index, x.numel())), line = ravel(to);
   return reshape(
-      accumulate ? index_add(line, 0, flat, ravel(src)) : scatter(line, 0, flat, ravel(src)),
+      accumulate ? index_add(line, 0, flat, ravel(from)) : scatter(line, 0, flat, ravel(from)),
       x.shape());
 }
 
@@ -113,19 +116,16 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
   detail::check_defined("index_copy", {{"x", x}, {"index", index}, {"src", src}});
-  if (const AutocastInputs in("index_copy", x, src); in.changed()) {
-    return index_copy(in[0], dim, index, in[1]);
-  }
-  check_same_dtype("index_copy", x, src);
+  const auto [to, from] = of_one_dtype("index_copy", x, src);
   const Tensor places = ravel(as_index("index_copy", index));
-  if (x.ndim() == 0) return clone(places.numel() == 0 ? x : reshape(src, {}));
+  if (x.ndim() == 0) return clone(places.numel() == 0 ? to : reshape(from, {}));
   const int axis = normalize_dim("index_copy", dim, x.ndim());
   Shape along = Shape::filled(x.ndim(), 1), shape = x.shape();
   along[axis] = shape[axis] = places.numel();
-  const Tensor rows = src.ndim() == 0 ? expand(src, shape) : src;
+  const Tensor rows = src.ndim() == 0 ? expand(from, shape) : from;
   check(rows.shape() == shape, "index_copy: src of shape ", src.shape(), " does not fill ",
         places.numel(), " slices of dim ", dim, " of shape ", x.shape());
-  return scatter(x, axis, expand(reshape(places, along), shape), rows);
+  return scatter(to, axis, expand(reshape(places, along), shape), rows);
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
@@ -137,28 +137,22 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) 
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
   detail::check_defined("masked_scatter", {{"x", x}, {"mask", mask}, {"src", src}});
-  if (const AutocastInputs in("masked_scatter", x, src); in.changed()) {
-    return masked_scatter(in[0], mask, in[1]);
-  }
   check(mask.dtype() == kBool, "masked_scatter: the mask is ", mask.dtype(),
         "; compare it to get bool");
-  check_same_dtype("masked_scatter", x, src);
+  const auto [to, from] = of_one_dtype("masked_scatter", x, src);
   const Shape shape = broadcast_shapes("masked_scatter", x.shape(), mask.shape());
   const Tensor wide = expand(mask, shape);
   const Tensor place = ravel(cumsum(ravel(wide).to(kInt64), 0)) - 1;
   const int64_t wanted = place.numel() == 0 ? 0 : place[-1].item<int64_t>() + 1;
   check(src.numel() >= wanted, "masked_scatter: src has ", src.numel(), " elements for ", wanted,
         " places");
-  if (wanted == 0) return clone(expand(x, shape));
-  const Tensor taken = index_select(ravel(src), 0, clamp(place, 0, {}));
-  return where(wide, reshape(taken, shape), expand(x, shape));
+  if (wanted == 0) return clone(expand(to, shape));
+  const Tensor taken = index_select(ravel(from), 0, clamp(place, 0, {}));
+  return where(wide, reshape(taken, shape), expand(to, shape));
 }
 
 Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t index) try {
   detail::check_defined("select_scatter", {{"x", x}, {"src", src}});
-  if (const AutocastInputs in("select_scatter", x, src); in.changed()) {
-    return select_scatter(in[0], in[1], dim, index);
-  }
   return replaced("select_scatter", x, src,
                   [=](const Tensor& places) { return select(places, dim, index); });
 } catch (const Error& error) {
@@ -167,9 +161,6 @@ Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t i
 Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t start, int64_t stop,
                      int64_t step) try {
   detail::check_defined("slice_scatter", {{"x", x}, {"src", src}});
-  if (const AutocastInputs in("slice_scatter", x, src); in.changed()) {
-    return slice_scatter(in[0], in[1], dim, start, stop, step);
-  }
   return replaced("slice_scatter", x, src,
                   [=](const Tensor& places) { return slice(places, dim, start, stop, step); });
 } catch (const Error& error) {
@@ -178,9 +169,6 @@ Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t st
 Tensor diagonal_scatter(const Tensor& x, const Tensor& src, int64_t offset, int64_t dim1,
                         int64_t dim2) try {
   detail::check_defined("diagonal_scatter", {{"x", x}, {"src", src}});
-  if (const AutocastInputs in("diagonal_scatter", x, src); in.changed()) {
-    return diagonal_scatter(in[0], in[1], offset, dim1, dim2);
-  }
   return replaced("diagonal_scatter", x, src,
                   [=](const Tensor& places) { return diagonal(places, offset, dim1, dim2); });
 } catch (const Error& error) {

@@ -92,6 +92,9 @@ Tensor ranks(const Tensor& q, const Tensor& count, const Tensor& size, bool skip
 
 Tensor at_share(const char* op, const Tensor& x, const Tensor& q, const QuantileOptions& options,
                 bool skip_nan) {
+  if (const AutocastInputs in(op, x, q); in.changed()) {
+    return at_share(op, in[0], in[1], options, skip_nan);
+  }
   check(x.dtype() == kFloat32 || x.dtype() == kFloat64, op, ": x is ", x.dtype(),
         "; it must be float32 or float64");
   check(q.dtype() == x.dtype(), op, ": q is ", q.dtype(), ", x is ", x.dtype(),
@@ -199,25 +202,18 @@ ValuesIndices mode(const Tensor& x, int64_t dim, bool keepdim) {
 
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
   detail::check_defined("quantile", {{"x", x}});
-  if (const AutocastInputs in("quantile", x); in.changed()) return quantile(in[0], q, options);
   return at_share("quantile", x, share(x, q), options, false);
 }
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
   detail::check_defined("quantile", {{"x", x}, {"q", q}});
-  if (const AutocastInputs in("quantile", x, q); in.changed())
-    return quantile(in[0], in[1], options);
   return at_share("quantile", x, q, options, false);
 }
 Tensor nanquantile(const Tensor& x, double q, const QuantileOptions& options) {
   detail::check_defined("nanquantile", {{"x", x}});
-  if (const AutocastInputs in("nanquantile", x); in.changed())
-    return nanquantile(in[0], q, options);
   return at_share("nanquantile", x, share(x, q), options, true);
 }
 Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
   detail::check_defined("nanquantile", {{"x", x}, {"q", q}});
-  if (const AutocastInputs in("nanquantile", x, q); in.changed())
-    return nanquantile(in[0], in[1], options);
   return at_share("nanquantile", x, q, options, true);
 }
 Tensor msort(const Tensor& x) {
