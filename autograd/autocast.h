@@ -20,10 +20,10 @@ struct AutocastOptions {
 /// matrix products take them in `dtype` (they accumulate in float32 and round once); softmax, norms
 /// of rows and groups, losses and reductions take them in float32; operations that write one tensor
 /// into another (scatter_add, index_put ..) take both in the wider dtype; all other operations take
-/// them as they are, and promote dtypes. Batch norm is one of these: its statistics are float32, and its
-/// result has the dtype of x. float64 is never cast. Casts are recorded, so gradients arrive in
-/// the dtype of the leaf. Casts are off inside backward, whose operations follow the dtypes of
-/// forward. Micikevicius et al., arXiv 1710.03740.
+/// them as they are, and promote dtypes. Batch norm is one of these: its statistics are float32,
+/// and its result has the dtype of x. float64 is never cast. Casts are recorded, so gradients
+/// arrive in the dtype of the leaf. Casts are off inside backward, whose operations follow the
+/// dtypes of forward. Micikevicius et al., arXiv 1710.03740.
 ///
 ///   { Autocast autocast({.dtype = kBFloat16}); loss = cross_entropy(model(x), y); }
 ///   loss.backward();

@@ -128,7 +128,7 @@ class TensorMembers {
   /// \name Shape: functions of <hero/autograd/shape_ops.h> as members
   /// \{
   /// The matrices in the last two dimensions transposed; an Error if there are fewer.
-  Tensor mT() const;
+  Tensor mT() const;  // NOLINT(readability-identifier-naming): PyTorch's name
   Tensor movedim(const DimList& source, const DimList& destination) const;
   Tensor moveaxis(const DimList& source, const DimList& destination) const;
   Tensor swapaxes(int64_t axis0, int64_t axis1) const;

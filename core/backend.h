@@ -35,9 +35,9 @@ class Backend {
   /// no way with fewer passes through memory.
   virtual void chain(std::span<const ChainStep> steps, std::span<const Operand> inputs,
                      DType compute, const Array& out);
-  /// dst = src, broadcast to dst's shape and converted to its dtype. Here src may have strides below
-  /// 0. A backend with memory of its own also copies from and to the host, and between its devices;
-  /// both arrays have one shape and one dtype then.
+  /// dst = src, broadcast to dst's shape and converted to its dtype. Here src may have strides
+  /// below 0. A backend with memory of its own also copies from and to the host, and between its
+  /// devices; both arrays have one shape and one dtype then.
   virtual void copy(const Array& src, const Array& dst) = 0;
   /// Every element of out becomes the value, converted to out's dtype.
   virtual void fill(const Array& out, Scalar value) = 0;

@@ -32,8 +32,8 @@ struct MapOp {
 /// nothing.
 struct ChainStep {
   MapOp op;
-  int8_t arity;
-  std::array<int8_t, 4> from;
+  int16_t arity;
+  std::array<int16_t, 4> from;
 };
 
 /// Whether a step behind step i takes the result of step `result`.

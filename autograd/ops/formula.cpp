@@ -19,12 +19,15 @@ struct One {
   Tensor (*call)(const Tensor&);
 };
 constexpr One kOnes[] = {
-    {kOp<k::Neg>, neg},         {kOp<k::Abs>, abs},         {kOp<k::Sign>, sign},
-    {kOp<k::Square>, square},   {kOp<k::Sqrt>, sqrt},       {kOp<k::Rsqrt>, rsqrt},
-    {kOp<k::Exp>, exp},         {kOp<k::Expm1>, expm1},     {kOp<k::Log>, log},
-    {kOp<k::Log1p>, log1p},     {kOp<k::Sin>, sin},         {kOp<k::Cos>, cos},
-    {kOp<k::Sinh>, sinh},       {kOp<k::Cosh>, cosh},       {kOp<k::Tanh>, tanh},
-    {kOp<k::Sigmoid>, sigmoid}, {kOp<k::Erf>, erf},         {kOp<k::Reciprocal>, reciprocal},
+    {kOp<k::Neg>, neg},         {kOp<k::Abs>, abs},
+    {kOp<k::Sign>, sign},       {kOp<k::Square>, square},
+    {kOp<k::Sqrt>, sqrt},       {kOp<k::Rsqrt>, rsqrt},
+    {kOp<k::Exp>, exp},         {kOp<k::Expm1>, expm1},
+    {kOp<k::Log>, log},         {kOp<k::Log1p>, log1p},
+    {kOp<k::Sin>, sin},         {kOp<k::Cos>, cos},
+    {kOp<k::Sinh>, sinh},       {kOp<k::Cosh>, cosh},
+    {kOp<k::Tanh>, tanh},       {kOp<k::Sigmoid>, sigmoid},
+    {kOp<k::Erf>, erf},         {kOp<k::Reciprocal>, reciprocal},
     {kOp<k::Digamma>, digamma}, {kOp<k::LogSigmoid>, logsigmoid},
 };
 struct Two {
@@ -90,9 +93,9 @@ Tensor Formula::recorded(Term result) const {
     const Tensor* from[4] = {};
     double numbers[4] = {};
     for (size_t k = 0; k < static_cast<size_t>(step.arity); ++k) {
-      const int at = step.from[k];
+      const int64_t at = step.from[k];
       from[k] = at < 0 ? &values[static_cast<size_t>(~at)] : &steps[static_cast<size_t>(at)];
-      if (at < 0) numbers[k] = values_[~at].number.real();
+      if (at < 0) numbers[k] = values_[static_cast<int>(~at)].number.real();
     }
     steps[i] = apply(step.op, from, numbers[1], numbers[2]);
   }

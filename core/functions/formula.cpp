@@ -13,7 +13,7 @@ Formula::~Formula() { current_ = outer_; }
 Term Formula::operator()(const Array& input) {
   check(input.defined(), op_, ": an input is undefined");
   values_.push_back({input, Scalar()});
-  return Term(static_cast<int8_t>(-values_.size()));
+  return Term(static_cast<int16_t>(-values_.size()));
 }
 
 Term Formula::number(double value) {
@@ -21,22 +21,22 @@ Term Formula::number(double value) {
   for (int i = 0; i < values.size(); ++i) {
     const double known = values[i].number.real();
     const bool is_same = known == value && std::signbit(known) == std::signbit(value);
-    if (!values[i].array.defined() && is_same) return Term(static_cast<int8_t>(~i));
+    if (!values[i].array.defined() && is_same) return Term(static_cast<int16_t>(~i));
   }
   values.push_back({Array(), Scalar(value)});
-  return Term(static_cast<int8_t>(-values.size()));
+  return Term(static_cast<int16_t>(-values.size()));
 }
 
-Term Formula::step(MapOp op, int arity, std::array<int8_t, 4> from) {
+Term Formula::step(MapOp op, int arity, std::array<int16_t, 4> from) {
   auto& steps = current_->steps_;
   for (int i = 0; i < steps.size(); ++i) {
     if (steps[i].op.index == op.index && steps[i].from == from) {
-      return Term(static_cast<int8_t>(i));
+      return Term(static_cast<int16_t>(i));
     }
   }
   check(steps.size() < kMaxSteps, "a formula has too many steps");
-  steps.push_back({op, static_cast<int8_t>(arity), from});
-  return Term(static_cast<int8_t>(steps.size() - 1));
+  steps.push_back({op, static_cast<int16_t>(arity), from});
+  return Term(static_cast<int16_t>(steps.size() - 1));
 }
 
 std::bitset<Formula::kMaxSteps> Formula::needed(Term result) const {
@@ -46,7 +46,7 @@ std::bitset<Formula::kMaxSteps> Formula::needed(Term result) const {
   for (int i = result.at; i >= 0; --i) {
     if (!needed[static_cast<size_t>(i)]) continue;
     for (int k = 0; k < steps_[i].arity; ++k) {
-      const int from = steps_[i].from[static_cast<size_t>(k)];
+      const int64_t from = steps_[i].from[static_cast<size_t>(k)];
       if (from >= 0) needed.set(static_cast<size_t>(from));
     }
   }
@@ -65,14 +65,14 @@ Array Formula::run(Term result, bool is_wide, const Array* into) const {
   const std::bitset<kMaxSteps> needed = this->needed(result);
   std::vector<ChainStep> steps;
   std::vector<Operand> operands;
-  std::array<int8_t, kMaxSteps> step_at{};
-  InlineVector<int8_t, 8> operand_at;
+  std::array<int16_t, kMaxSteps> step_at{};
+  InlineVector<int16_t, 8> operand_at;
   operand_at.resize(values_.size());
   const Array* first = nullptr;
   Shape shape;
   // An input or number, of which a step is the first one that needs it.
   const auto take = [&](int i) {
-    int8_t& at = operand_at[i];
+    int16_t& at = operand_at[i];
     if (at < 0) return at;
     const Array& array = values_[i].array;
     if (array.defined()) {
@@ -83,14 +83,14 @@ Array Formula::run(Term result, bool is_wide, const Array* into) const {
     } else {
       operands.push_back(values_[i].number);
     }
-    return at = static_cast<int8_t>(-static_cast<int>(operands.size()));
+    return at = static_cast<int16_t>(-static_cast<int>(operands.size()));
   };
   for (int i = 0; i <= result.at; ++i) {
     if (!needed[static_cast<size_t>(i)]) continue;
-    step_at[static_cast<size_t>(i)] = static_cast<int8_t>(steps.size());
+    step_at[static_cast<size_t>(i)] = static_cast<int16_t>(steps.size());
     ChainStep& step = steps.emplace_back(steps_[i]);
     for (int k = 0; k < step.arity; ++k) {
-      int8_t& from = step.from[static_cast<size_t>(k)];
+      int16_t& from = step.from[static_cast<size_t>(k)];
       from = from < 0 ? take(~from) : step_at[static_cast<size_t>(from)];
     }
   }
@@ -100,7 +100,8 @@ Array Formula::run(Term result, bool is_wide, const Array* into) const {
   if (steps.size() == 1) {
     std::vector<Operand> in_order;
     for (int k = 0; k < steps[0].arity; ++k) {
-      in_order.push_back(operands[static_cast<size_t>(~steps[0].from[static_cast<size_t>(k)])]);
+      const int64_t from = steps[0].from[static_cast<size_t>(k)];
+      in_order.push_back(operands[static_cast<size_t>(~from)]);
     }
     backend(out.device()).map(steps[0].op, in_order, compute, out);
   } else {

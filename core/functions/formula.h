@@ -15,8 +15,8 @@ namespace hero::core {
 /// A value of the formula that this thread began last: an input, a number or the result of a step.
 struct Term {
   Term(double number);
-  explicit constexpr Term(int8_t value) : at(value) {}
-  int8_t at;  ///< as in ChainStep::from
+  explicit constexpr Term(int16_t value) : at(value) {}
+  int16_t at;  ///< as in ChainStep::from
 };
 
 /// While it lives, the terms that its thread makes are its own. Numbers take the dtype of the
@@ -39,7 +39,7 @@ class Formula {
   void run_into(Term result, const Array& out) const { run(result, false, &out); }
 
   /// Equal steps, and equal numbers, are one term.
-  static Term step(MapOp op, int arity, std::array<int8_t, 4> from);
+  static Term step(MapOp op, int arity, std::array<int16_t, 4> from);
   static Term number(double value);
 
  protected:

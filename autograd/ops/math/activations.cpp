@@ -28,7 +28,7 @@ struct Curve : Op {
   Term (*gradient)(Term dy, Term x, double a, double b);
   double a, b;
   Curve(const char* n, decltype(value) v, decltype(gradient) g, double first = 0.0,
-             double second = 0.0)
+        double second = 0.0)
       : op(n), value(v), gradient(g), a(first), b(second) {}
   const char* name() const override { return op; }
   Array forward(const Array& x) {
@@ -95,7 +95,7 @@ Tensor hardtanh(const Tensor& x, double low, double high) try {
     return where(t <= a, 0, where(t >= b, 0, dy));
   };
   return record(Curve("hardtanh", value, gradient, detail::as_element(low, x.dtype()),
-                           detail::as_element(high, x.dtype())),
+                      detail::as_element(high, x.dtype())),
                 x);
 } catch (const Error& error) {
   detail::name_op(error, "hardtanh", {{"x", x}});
@@ -123,8 +123,7 @@ Tensor hardshrink(const Tensor& x, double lambda) try {
   detail::check_defined("hardshrink", {{"x", x}});
   if (!is_floating(x.dtype())) return where(abs(x) <= lambda, 0, x);
   const auto value = [](Term t, double bound, double) { return where(abs(t) <= bound, 0, t); };
-  return record(Curve("hardshrink", value, zero_within, detail::as_element(lambda, x.dtype())),
-                x);
+  return record(Curve("hardshrink", value, zero_within, detail::as_element(lambda, x.dtype())), x);
 } catch (const Error& error) {
   detail::name_op(error, "hardshrink", {{"x", x}});
 }

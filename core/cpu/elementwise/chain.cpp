@@ -41,8 +41,8 @@ struct Input {
 
 struct Step {
   MapKernel kernel;
-  int8_t arity;
-  std::array<int8_t, 4> from;
+  int16_t arity;
+  std::array<int16_t, 4> from;
   unsigned repeated;
   int slot;
 };
@@ -73,10 +73,10 @@ struct Chain {
     const ChainStep& step = list[i];
     unsigned repeated = 0;
     for (int k = 0; k < step.arity; ++k) {
-      const int from = step.from[static_cast<size_t>(k)];
+      const int64_t from = step.from[static_cast<size_t>(k)];
       if (from < 0) {
         if (inputs[static_cast<size_t>(~from)].repeated) repeated |= 1u << k;
-      } else if (!is_taken_after(list, i, from)) {
+      } else if (!is_taken_after(list, i, static_cast<int>(from))) {
         slots.give_back(steps[static_cast<size_t>(from)].slot);
       }
     }
@@ -105,7 +105,7 @@ struct Chain {
         const Step& step = steps[i];
         const std::byte* blocks[4];
         for (int k = 0; k < step.arity; ++k) {
-          const int from = step.from[static_cast<size_t>(k)];
+          const int64_t from = step.from[static_cast<size_t>(k)];
           blocks[k] = from < 0 ? read[static_cast<size_t>(~from)]
                                : memory(steps[static_cast<size_t>(from)].slot);
         }
