@@ -64,7 +64,7 @@ struct Kernels {
                             const Bf16Matrix& b, BFloat16* c, int64_t c_rs);
   template <class T>
   const MatrixKernels<T>& matrices() const {
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_same_v<T, float>) {  // NOLINT(bugprone-branch-clone)
       return of_float;
     } else {
       return of_double;

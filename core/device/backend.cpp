@@ -27,15 +27,15 @@ void Backend::chain(std::span<const ChainStep> steps, std::span<const Operand> i
   for (size_t i = 0; i < steps.size(); ++i) {
     std::vector<Operand> operands;
     const auto taken = std::span(steps[i].from).first(static_cast<size_t>(steps[i].arity));
-    for (const int16_t from : taken) {
+    for (const int64_t from : taken) {
       operands.push_back(from < 0 ? inputs[static_cast<size_t>(~from)]
                                   : Operand(results[static_cast<size_t>(from)]));
     }
     const bool is_last = i + 1 == steps.size();
     results[i] = is_last ? out : Array::empty(out.shape(), compute, out.device());
     map(steps[i].op, operands, compute, results[i]);
-    for (const int16_t from : taken) {
-      if (from >= 0 && !is_taken_after(steps, i, from))
+    for (const int64_t from : taken) {
+      if (from >= 0 && !is_taken_after(steps, i, static_cast<int>(from)))
         results[static_cast<size_t>(from)] = Array();
     }
   }

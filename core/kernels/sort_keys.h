@@ -41,7 +41,7 @@ template <class T>
 HERO_HD T number_of(SortBits<T> key) {
   using U = SortBits<T>;
   constexpr U kSign = U{1} << (sizeof(U) * 8 - 1);
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (std::is_floating_point_v<T>) {  // NOLINT(bugprone-branch-clone)
     return std::bit_cast<T>((key & kSign) != 0 ? static_cast<U>(key ^ kSign)
                                                : static_cast<U>(~key));
   } else if constexpr (std::is_signed_v<T>) {

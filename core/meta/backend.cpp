@@ -51,7 +51,7 @@ class MetaBackend final : public AskingBackend {
              const Array& out) override {
     if (kernels_of(out.device()) == DeviceType::cuda) {
       // What lies between the steps takes memory there.
-      Backend::chain(steps, inputs, compute, out);
+      Backend::chain(steps, inputs, compute, out);  // NOLINT(bugprone-parent-virtual-call)
     } else {
       AskingBackend::chain(steps, inputs, compute, out);
     }

@@ -8,7 +8,7 @@ namespace hero::nn {
 
 namespace {
 
-Init within(int64_t in1) {
+Init within_root_of(int64_t in1) {
   check(in1 > 0, "Bilinear: in1_features must be positive: ", in1);
   const double bound = 1.0 / std::sqrt(static_cast<double>(in1));
   return init::uniform(-bound, bound);
@@ -21,8 +21,8 @@ Bilinear::Bilinear(int64_t in1_features, int64_t in2_features, int64_t out_featu
     : in1_(in1_features),
       in2_(in2_features),
       out_(out_features),
-      weight(parameter("weight", {out_, in1_, in2_}, within(in1_))),
-      bias(options.bias ? parameter("bias", {out_}, within(in1_)) : no_parameter("bias")) {}
+      weight(parameter("weight", {out_, in1_, in2_}, within_root_of(in1_))),
+      bias(options.bias ? parameter("bias", {out_}, within_root_of(in1_)) : no_parameter("bias")) {}
 
 Tensor Bilinear::operator()(const Tensor& x1, const Tensor& x2) {
   return run_hooked({x1, x2}, [this](const Tensors& x) {

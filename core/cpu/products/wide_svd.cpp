@@ -19,12 +19,12 @@ namespace {
 // The matrix, as the vectors it was made of, becomes the reflections from the left; those from the
 // right are kept beside it.
 template <class T>
-class Reduction {
+class BidiagonalReduction {
  public:
   using V = LaneVector<T>;
   static constexpr int64_t kWidth = Wide<T>::kWidth;
 
-  Reduction(VectorList<T>& matrix, Bidiagonal<T>& to)
+  BidiagonalReduction(VectorList<T>& matrix, Bidiagonal<T>& to)
       : left(matrix),
         right(matrix.count(), matrix.count()),
         left_factors(static_cast<size_t>(matrix.count())),
@@ -164,7 +164,7 @@ bool WideSVD<T>::run() const {
     }
   }
   Bidiagonal<T> bidiagonal(rows);
-  Reduction<T> reduction(matrix, bidiagonal);
+  BidiagonalReduction<T> reduction(matrix, bidiagonal);
   reduction.run();
   const VectorList<T> left(rows, columns), right(rows, rows);
   form_product(reduction.left, reduction.left_factors, 0, left);

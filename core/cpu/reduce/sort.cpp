@@ -142,7 +142,7 @@ void sort_row(const T* x, int64_t n, int64_t k, bool descending, Pairs<uint64_t>
   // Keys count from the least one: numbers of a narrow range have few digits.
   const auto key = [&](int64_t i) { return uint64_t{static_cast<Key>(shown(i) - least)}; };
   const auto bits = static_cast<int>(std::bit_width(uint64_t{static_cast<Key>(most - least)}));
-  if (bits <= 32 && fits) {
+  if (bits <= 32 && fits) {  // NOLINT(bugprone-branch-clone): pairs of other types
     sort_pairs(key, x, n, k, bits, pairs, values, indices);
   } else {
     sort_pairs(key, x, n, k, bits, long_pairs, values, indices);
