@@ -25,8 +25,11 @@ TORCH_ENVIRONMENT = {
 
 class Side:
     def __init__(self, command, environment):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=os.environ | environment)
+        try:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                            env=os.environ | environment)
+        except OSError as error:
+            raise SystemExit(f"speed.py: cannot start {command[0]}: {error.strerror}")
 
     def names(self):
         print("list 0 0", file=self.process.stdin, flush=True)
