@@ -20,7 +20,7 @@ namespace k = core::kernels;
 Scalar whole(double number) { return static_cast<int64_t>(std::clamp(number, -0x1p62, 0x1p62)); }
 
 // A function of the input alone and its derivative, with up to two parameters: `value(x, a, b)` and
-// `slope(dy, x, a, b)`.
+// `gradient(dy, x, a, b)`.
 struct Curve : Op {
   static constexpr unsigned kSaveInputs = 1;
   const char* op;
