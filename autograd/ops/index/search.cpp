@@ -223,7 +223,10 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   if (x.numel() > 0) {
     const int64_t least = min(numbers).item<int64_t>();
     check(least >= 0, "bincount: ", least, " is negative");
-    size = std::max(size, max(numbers).item<int64_t>() + 1);
+    const int64_t most = max(numbers).item<int64_t>();
+    check(most < std::numeric_limits<int64_t>::max(), "bincount: ", most,
+          " is too large: there is a count for each number up to it");
+    size = std::max(size, most + 1);
   }
   if (!weights.defined() && x.device() == kCpu) {
     const core::Array dense = numbers.array().contiguous();

@@ -1,6 +1,7 @@
 // Borders of the operations beyond ops.h: what is refused, and what differs from PyTorch.
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "support/catch.h"
 
@@ -145,6 +146,8 @@ TEST_CASE("order statistics, searches and places refuse what they cannot do") {
   CHECK(std::isnan(median(ones({0})).item()));
   CHECK_THROWS_WITH(searchsorted(x, ones({3, 1})), ContainsSubstring("leading dimensions"));
   CHECK_THROWS_WITH(bincount(tensor({-1})), ContainsSubstring("-1 is negative"));
+  CHECK_THROWS_WITH(bincount(full({1}, std::numeric_limits<int64_t>::max())),
+                    ContainsSubstring("9223372036854775807 is too large"));
   CHECK_THROWS_WITH(scatter_reduce(x, 0, tensor({0}), tensor({1}), ScatterReduce::sum),
                     ContainsSubstring("src is int64"));
   CHECK_THROWS_WITH(take(x, tensor({6})), ContainsSubstring("index 6"));
