@@ -43,13 +43,21 @@ Tensor at_least_normal(const Tensor& x, DType dtype) {
   return clamp(x, least_of(dtype), kInfinity).to(dtype);
 }
 
-// In float16 the largest number below 1 is 1 - 2^-11, in bfloat16 1 - 2^-8.
+double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case kFloat64:
+      return std::numeric_limits<double>::epsilon();
+    case kFloat16:
+      return 0x1p-10;
+    case kBFloat16:
+      return 0x1p-7;
+    default:
+      return double{std::numeric_limits<float>::epsilon()};
+  }
+}
+
 Tensor within_unit(const Tensor& x) {
-  const double gap = x.dtype() == kFloat64    ? 0x1p-52
-                     : x.dtype() == kFloat32  ? 0x1p-23
-                     : x.dtype() == kBFloat16 ? 0x1p-7
-                                              : 0x1p-10;
-  return clamp(x, least_of(x.dtype()), 1.0 - gap);
+  return clamp(x, least_of(x.dtype()), 1.0 - epsilon_of(x.dtype()));
 }
 
 Tensor unit_exponential(const Shape& shape, const Tensor& like) {

@@ -16,20 +16,6 @@ const Tensor& given(const char* name, const Odds& odds) {
 
 namespace {
 
-// From 1 to the next number.
-double epsilon_of(DType dtype) {
-  switch (dtype) {
-    case kFloat64:
-      return std::numeric_limits<double>::epsilon();
-    case kFloat16:
-      return 0x1p-10;
-    case kBFloat16:
-      return 0x1p-7;
-    default:
-      return double{std::numeric_limits<float>::epsilon()};
-  }
-}
-
 // Away from 0 and 1, so that both logarithms are finite.
 Tensor clamped(const Tensor& probs) {
   const double epsilon = epsilon_of(probs.dtype());

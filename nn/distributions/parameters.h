@@ -27,6 +27,9 @@ const Tensor& given(const char* name, const Odds& odds);
 /// Probabilities as Bernoulli has them, in [0, 1], and their log odds.
 Odds both_odds(const char* name, const Odds& odds);
 
+/// From 1 to the next number of a floating dtype.
+double epsilon_of(DType dtype);
+
 /// Numbers of [0, 1] that are moved inside by the rounding error of 1.
 Tensor within_unit(const Tensor& x);
 
