@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "support/arrays.h"
 #include "support/catch.h"
+#include "support/matrices.h"
 
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
@@ -16,27 +16,9 @@ using namespace hero;
 using namespace hero::core;
 using namespace hero::test;
 
-double largest_of(const Array& x) {
-  double largest = 0.0;
-  for (const double value : x.to_vector<double>()) {
-    largest = std::isnan(value) ? value : std::max(largest, std::abs(value));
-  }
-  return largest;
-}
-
 Array wide(const Array& x) { return x.to(kFloat64); }
 
-double apart(const Array& a, const Array& b) {
-  return largest_of(map<kernels::Sub>(wide(a), wide(b)));
-}
-
 double epsilon_of(const Array& x) { return x.dtype() == kFloat64 ? 0x1p-52 : 0x1p-23; }
-
-Array identity(int64_t n, DType dtype = kFloat64) {
-  const Array one = Array::zeros({n, n}, dtype);
-  backend(kCpu).fill(one.diagonal(), 1);
-  return one;
-}
 
 Array definite(int64_t n, DType dtype) {
   const Array x = noise({n, n}, kFloat64, 5);

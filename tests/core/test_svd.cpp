@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "support/arrays.h"
 #include "support/catch.h"
+#include "support/matrices.h"
 
 #include <hero/core/functions/linalg.h>
 #include <hero/core/functions/map.h>
@@ -15,24 +15,6 @@ namespace {
 using namespace hero;
 using namespace hero::core;
 using namespace hero::test;
-
-double largest_of(const Array& x) {
-  double largest = 0.0;
-  for (const double value : x.to_vector<double>()) {
-    largest = std::isnan(value) ? value : std::max(largest, std::abs(value));
-  }
-  return largest;
-}
-
-double apart(const Array& a, const Array& b) {
-  return largest_of(map<kernels::Sub>(a.to(kFloat64), b.to(kFloat64)));
-}
-
-Array identity(int64_t n) {
-  const Array one = Array::zeros({n, n}, kFloat64);
-  backend(kCpu).fill(one.diagonal(), 1);
-  return one;
-}
 
 // |a - u s vh|, and how far u and vh are from orthonormal and s from descending, in units of the
 // dtype's rounding and of the largest singular value.
