@@ -185,7 +185,7 @@ TEST_CASE("cholesky reads the lower triangle and multiplies to the matrix", "[co
 
 void check_qr(const Array& a) {
   INFO(name(a.dtype()) << " " << to_string(a.shape()));
-  const QR found = qr(a);
+  const auto found = qr(a);
   const Array q = wide(found.q), r = wide(found.r);
   const double allowed = 4.0 * epsilon_of(a) * static_cast<double>(a.size(0) + a.size(1));
   CHECK(apart(matmul(q.t(), q), identity(q.size(1))) <= allowed);
@@ -255,7 +255,7 @@ TEST_CASE("lstsq leaves a residual orthogonal to the columns", "[core]") {
 
 void check_eigh(const Array& a) {
   INFO(name(a.dtype()) << " " << to_string(a.shape()));
-  const Eigh found = eigh(a);
+  const auto found = eigh(a);
   const Array v = wide(found.vectors), values = wide(found.values);
   const int64_t n = a.size(0);
   Array whole = wide(a).clone();
@@ -302,8 +302,8 @@ TEST_CASE("solvers have the same bits at any number of threads", "[core][threads
     const Array symmetric = definite(200, dtype);
     const auto hash_at = [&](int threads) {
       const ThreadLimit limit(threads);
-      const QR parts = qr(b);
-      const Eigh found = eigh(symmetric);
+      const auto parts = qr(b);
+      const auto found = eigh(symmetric);
       return std::vector{
           hash(solve(a, b)),         hash(inverse(a)),    hash(determinant(a).value),
           hash(cholesky(symmetric)), hash(parts.q),       hash(parts.r),
