@@ -74,8 +74,7 @@ void draw_block(nn::GPT& model, int64_t rows, const std::string& folder) {
     const hero::Tensor weight = block.get_submodule(name).named_parameters().front().second;
     return BranchPart{name, hero::to_string(weight.shape()), results.at(name)};
   };
-  const std::string heads =
-      std::to_string(config.n_head) + " heads of " + std::to_string(config.n_embd / config.n_head);
+  const std::string heads = std::to_string(config.n_head) + " heads";
   const std::string stream = hero::to_string(x.shape());
   Figure figure("A block of the GPT: what it adds to the stream, and the shapes (blue)", "", "");
   draw_branch(
@@ -96,7 +95,7 @@ void draw_block(nn::GPT& model, int64_t rows, const std::string& folder) {
   figure.label("mixes positions: each looks at itself and those before it", 2.5,
                kBranchHeight + 0.62, "#111111");
   figure.label("works on each position alone", 7.5, kBranchHeight + 0.62, "#111111");
-  figure.x_range(-1.0, 11.2).y_range(-0.6, 2.1).bare().save(folder, "08_gpt_block");
+  figure.x_range(-1.0, 11.2).y_range(-0.5, 1.9).bare().save(folder, "08_gpt_block");
 }
 
 }  // namespace tutorial

@@ -181,6 +181,7 @@ Figure& Figure::points(const std::string& title, const Values& x, const Values& 
 }
 
 Figure& Figure::rings(const std::string& title, const Values& x, const Values& y, double size) {
+  settings_ += "set key spacing 1.8\n";  // the largest ones fit into the legend
   const std::string block = data({&x, &y});
   parts_.push_back(block + " with points pt 6 lw 2 ps " + repr(0.9 * size) + " lc rgb '" +
                    next_colour() + "' title " + quoted(title));
@@ -250,7 +251,7 @@ Figure& Figure::rule(double y, const std::string& text) {
   settings_ += "set arrow from graph 0, first " + repr(y) + " to graph 1, first " + repr(y) +
                " nohead dt 2 lw 1 lc rgb '#777777'\nset label " + quoted(text) +
                " at graph 0.99, first " + repr(y) +
-               " right offset 0,0.5 font ',10' textcolor rgb '#555555' front\n";
+               " right offset 0,0.5 font ',12' textcolor rgb '#555555' front\n";
   return *this;
 }
 
@@ -285,14 +286,14 @@ Figure& Figure::image(const Values& pixels, int columns) {
 
 Figure& Figure::label(const std::string& text, double x, double y, const std::string& colour) {
   settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) +
-               " center font ',10' textcolor rgb '" + colour + "' front\n";
+               " center font ',12' textcolor rgb '" + colour + "' front\n";
   return *this;
 }
 
 Figure& Figure::tag(const std::string& text, double x, double y) {
   const int last = std::max(colours_ - 1, 0) % static_cast<int>(std::size(kColours));
   settings_ += "set label " + quoted(text) + " at " + repr(x) + "," + repr(y) +
-               " center offset 0,0.7 font ',11' textcolor rgb '" + kColours[last] + "' front\n";
+               " center offset 0,0.7 font ',12' textcolor rgb '" + kColours[last] + "' front\n";
   return *this;
 }
 
