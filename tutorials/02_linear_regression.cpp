@@ -105,6 +105,18 @@ void compare_with_least_squares(const Problem& p, const Run& run) {
 }
 // [end]
 
+// Where the first `steps` steps from a place lead, at a rate and without momentum.
+tutorial::Descent walk(const Problem& p, const char* name, double p1, double p2, double lr,
+                       int steps) {
+  tutorial::Descent path{.name = name, .dot_every = lr < 0.1 ? 10u : 1u};
+  for (int i = 0; i <= steps; ++i) {
+    path.p1.push_back(p1), path.p2.push_back(p2);
+    const Seen seen = look(p, p1, p2);
+    p1 -= lr * seen.dp1, p2 -= lr * seen.dp2;
+  }
+  return path;
+}
+
 void regress(const tutorial::Options& options) {
   Problem p = make_problem();
   if (!options.start.empty()) p.p1 = options.start[0], p.p2 = options.start[1];
@@ -127,6 +139,17 @@ void regress(const tutorial::Options& options) {
   tutorial::draw_points("A hundred points near a line", x, y, out, "02_points");
   tutorial::draw_fit("A first guess", x, y, p.p1, p.p2, out, "02_first_guess");
   tutorial::draw_fit("The fitted line", x, y, run.p1, run.p2, out, "02_fitted");
+  const auto loss = [&](double p1, double p2) {
+    double sum = 0.0;
+    for (size_t i = 0; i < x.size(); ++i) sum += std::pow(y[i] - (p1 * x[i] + p2), 2);
+    return sum / static_cast<double>(x.size());
+  };
+  tutorial::draw_bowl(
+      loss,
+      {walk(p, "first guess, rate 0.05, a dot every 10 steps", p.p1, p.p2, 0.05, 100),
+       walk(p, "from (9, 4), rate 0.05, a dot every 10 steps", 9.0, 4.0, 0.05, 100),
+       walk(p, "from (9, 4), rate 0.45, a dot at each step", 9.0, 4.0, 0.45, 40)},
+      longer.p1, longer.p2, out, "02_bowl");
   tutorial::draw_series("The loss", "mean squared error", run.loss, out, "02_loss");
   tutorial::draw_series("The gradient goes on shrinking", norm, run.log_norm, out, "02_gradient");
   tutorial::draw_series("After fifty times as many steps only rounding is left", norm,

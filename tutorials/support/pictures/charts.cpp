@@ -42,15 +42,28 @@ void draw_newton(const Values& x, const Values& to, const std::string& folder,
       .steps("step", x, y)
       .save(folder, name);
   Figure tangents("Newton's method: along each tangent of f' to zero", "x", "f'(x)");
+  Figure crowd("the points around -6", "", "");
+  constexpr double kLeft = -8.3, kRight = -4.7;
+  int inside = 0;
   for (size_t i = 0; i < std::min<size_t>(x.size(), 9); ++i) {  // those behind lie on each other
-    tangents.label(std::to_string(i), x[i], g[i] + (i % 2 == 0 ? 0.25 : -0.25), "#333333");
+    const bool crowded = kLeft < x[i] && x[i] < kRight;
+    inside += crowded ? 1 : 0;
+    const double up = i % 2 == 0 ? 1.0 : -1.0;
+    (crowded ? crowd : tangents)
+        .label(std::to_string(i), x[i], g[i] + (crowded ? 0.14 : 0.28) * up, "#333333");
   }
   tangents.x_range(low, high)
       .legend("top left")
       .curve("f'(x) = cos(x) + x/5", slope, low, high)
       .arrows("tangent", x, g, dx, dy)
-      .steps("step", x, g)
-      .save(folder, name + "_tangents");
+      .steps("step", x, g);
+  crowd.x_range(kLeft, kRight)
+      .y_range(-1.8, 0.2)
+      .curve("", slope, kLeft, kRight)
+      .arrows("", x, g, dx, dy)
+      .points("", x, g);
+  if (inside > 3) tangents.inset(crowd, 0.44, 0.12, 0.42, 0.37);
+  tangents.save(folder, name + "_tangents");
 }
 
 void draw_points(const std::string& title, const Values& x, const Values& y,
@@ -68,6 +81,21 @@ void draw_fit(const std::string& title, const Values& x, const Values& y, double
       .points("data", x, y)
       .line(label, {0.0, end}, {p2, end * p1 + p2})
       .save(folder, name);
+}
+
+void draw_bowl(const std::function<double(double, double)>& loss, const std::vector<Descent>& paths,
+               double best1, double best2, const std::string& folder, const std::string& name) {
+  Figure figure("Lines of equal loss, and the way down from two places", "slope", "intercept");
+  figure.x_range(-6.0, 10.0).y_range(-2.0, 14.0).legend("top right");
+  figure.contours(loss, {1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0});
+  for (const Descent& path : paths) {
+    Values p1, p2;
+    for (size_t i = 0; i < path.p1.size(); i += path.dot_every) {
+      p1.push_back(path.p1[i]), p2.push_back(path.p2[i]);
+    }
+    figure.line(path.name, path.p1, path.p2).points("", p1, p2);
+  }
+  figure.mark("the minimum", best1, best2).save(folder, name);
 }
 
 void draw_series(const std::string& title, const std::string& label, const Values& y,

@@ -1,6 +1,8 @@
 #pragma once
 // The pictures of chapters 1 and 2.
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "support/pictures/plot.h"
 
@@ -21,6 +23,17 @@ void draw_points(const std::string& title, const Values& x, const Values& y,
 /// Points and the line y = p1 x + p2.
 void draw_fit(const std::string& title, const Values& x, const Values& y, double p1, double p2,
               const std::string& folder, const std::string& name);
+
+/// The steps of a descent with two parameters.
+struct Descent {
+  std::string name;
+  size_t dot_every = 1;  ///< steps from one dot to the next
+  Values p1 = {}, p2 = {};
+};
+
+/// Lines of equal loss over both parameters with the paths across them, which end at `best`.
+void draw_bowl(const std::function<double(double, double)>& loss, const std::vector<Descent>& paths,
+               double best1, double best2, const std::string& folder, const std::string& name);
 
 /// One number a step.
 void draw_series(const std::string& title, const std::string& label, const Values& y,
