@@ -346,6 +346,7 @@ int main(int argc, char** argv) {
     tutorial::draw_activations(options.out);
     tutorial::draw_distributions(options.out);
     tutorial::draw_sums(options.out);
+    tutorial::draw_convolution(options.out);
     tutorial::draw_modules(options.out);
   });
 }

@@ -118,6 +118,42 @@ void draw_sums(const std::string& folder) {
   figure.x_range(kFirst, kLast).x_ticks(ticks).log_y().legend("top left").save(folder, "07a_sums");
 }
 
+void draw_convolution(const std::string& folder) {
+  constexpr int64_t kSide = 6, kWindow = 3, kRow = 2, kColumn = 1;  // where the shown window lies
+  const hero::NoGrad no_grad;
+  const Tensor image = hero::zeros({1, 1, kSide, kSide}), window = hero::zeros({1, 1, 3, 3});
+  image.slice(2, 1, kSide).slice(3, 3, kSide).fill_(1.0);  // bright from the fourth column on
+  window.select(3, 0).fill_(-1.0);
+  window.select(3, 2).fill_(1.0);
+  Figure figure("A window of 3 x 3 weights slides over the image: each place gives one sum", "",
+                "");
+  const auto grid = [&](const Tensor& values, double x, const char* name, auto&& colour) {
+    const int64_t side = values.size(3);
+    const double top = static_cast<double>(side) / 2.0;
+    const auto numbers = values.to_vector<float>();
+    for (int64_t i = 0; i < side * side; ++i) {
+      const auto number = static_cast<int>(numbers[static_cast<size_t>(i)]);
+      const auto row = static_cast<double>(i / side), column = static_cast<double>(i % side);
+      figure.box(x + column, top - row - 1.0, 0.96, 0.96, colour(i / side, i % side, number),
+                 std::to_string(number));
+    }
+    figure.label(name, x + top, -top - 0.5, "#333333");
+  };
+  const auto in_window = [](int64_t at, int64_t from) { return from <= at && at < from + kWindow; };
+  grid(image, 0.0, "6 x 6 pixels", [&](int64_t row, int64_t column, int value) {
+    if (in_window(row, kRow) && in_window(column, kColumn)) return value ? "#f0a860" : "#f9dcc0";
+    return value ? "#b8c4d0" : "#eef1f4";
+  });
+  grid(window, 7.5, "3 x 3 weights", [](int64_t, int64_t, int) { return "#f4c08a"; });
+  const Tensor sums = conv2d(image, window);
+  grid(sums, 12.0, "4 x 4 sums", [](int64_t row, int64_t column, int value) {
+    if (row == kRow && column == kColumn) return "#f0a860";
+    return value ? "#8fce9f" : "#e4f3e8";
+  });
+  figure.label("times", 6.75, 0.0, "#333333").label("=", 11.25, 0.0, "#333333");
+  figure.x_range(-0.4, 16.4).y_range(-4.6, 3.8).bare().save(folder, "07a_convolution");
+}
+
 void draw_modules(const std::string& folder) {
   constexpr const char *kInner = "#d0d7de", *kLeaf = "#a9cfe8", *kOwn = "#b5dcb8",
                        *kTied = "#f4c08a";

@@ -1,5 +1,5 @@
 #pragma once
-// Pictures for guides that no chapter shows; chapter 7a draws them.
+// Pictures for guides and for chapter 7, which chapter 7a draws: its program needs no data.
 #include <string>
 
 namespace tutorial {
@@ -15,6 +15,10 @@ void draw_distributions(const std::string& folder);
 /// Draws the error of float32 sums over the number of terms: added up one after the other, and by
 /// the library's sum(). Into folder/07a_sums.
 void draw_sums(const std::string& folder);
+
+/// Draws how a window of 3 x 3 weights slides over an image of 6 x 6 pixels, and the sums that the
+/// library's conv2d() gives. Into folder/07a_convolution.
+void draw_convolution(const std::string& folder);
 
 /// Draws the modules of a small GPT as a tree, and the names of their parameters. Into
 /// folder/07a_modules.
