@@ -157,6 +157,11 @@ TEST_CASE("the page for PyTorch's users: modules") {
   model.fc1.requires_grad_(false);
   CHECK(model.parameter_count() == 6 * 8 + 8 + 16 + 8 + 24);
   for (const auto& [name, p] : model.named_parameters()) CHECK(model.get_parameter(name).is_leaf());
+  {
+    Net twin;
+    twin.load_state_dict(model.state_dict());
+    CHECK(equal(twin(x), model(x)));
+  }
   model.apply([](nn::Module& each) {
     if (auto* linear = dynamic_cast<nn::Linear*>(&each)) nn::init::xavier_uniform_(linear->weight);
   });
@@ -262,6 +267,19 @@ TEST_CASE("the page for PyTorch's users: losses, optimizers and precision") {
       {{model.fc1.parameters(), {.lr = 0.1}}, {model.layers.parameters(), {.lr = 0.01}}});
   adamw.set_lr(1e-4);
   CHECK(adamw.lr() == 1e-4);
+  {
+    const optim::Curve warm =
+        optim::SequentialLR{{optim::LinearLR{.start_factor = 0.1, .total_iters = 10},
+                             optim::CosineAnnealingLR{.t_max = 90}},
+                            {10}};
+    optim::AdamW other(model.parameters(), {.lr = 1.0});
+    const optim::Schedule warmed(other, warm);
+    CHECK((other.lr() > 0.099 && other.lr() < 0.101));
+  }
+  optim::ReduceLROnPlateau plateau(adamw, {.patience = 5});
+  plateau.step(loss.item());
+  CHECK(plateau.best() == loss.item());
+  optim::clip_grad_value(model.parameters(), 0.5);
   const optim::StateDict state = adamw.state_dict();
   adamw.load_state_dict(state);
   {
