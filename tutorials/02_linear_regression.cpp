@@ -1,6 +1,7 @@
 // A line through 100 points by gradient descent, watched to the last bit and checked against QR
 #include <cmath>
 #include <cstdio>
+#include <functional>
 
 #include "support/options/device.h"
 #include "support/options/page.h"
@@ -108,13 +109,58 @@ void compare_with_least_squares(const Problem& p, const Run& run) {
 // Where the first `steps` steps from a place lead, at a rate and without momentum.
 tutorial::Descent walk(const Problem& p, const char* name, double p1, double p2, double lr,
                        int steps) {
-  tutorial::Descent path{.name = name, .dot_every = lr < 0.1 ? 10u : 1u};
+  tutorial::Descent path{.name = name};
   for (int i = 0; i <= steps; ++i) {
     path.p1.push_back(p1), path.p2.push_back(p2);
     const Seen seen = look(p, p1, p2);
     p1 -= lr * seen.dp1, p2 -= lr * seen.dp2;
   }
   return path;
+}
+
+// The same by the gradient of four points, chosen at random at each step.
+tutorial::Descent walk_by_batches(const Values& x, const Values& y, const char* name, double p1,
+                                  double p2, const std::function<double(int)>& rate, int steps) {
+  constexpr int kBatch = 4;
+  tutorial::Descent path{.name = name, .dot_every = 0};
+  hero::NumpyRandom random(1);
+  for (int step = 0; step <= steps; ++step) {
+    path.p1.push_back(p1), path.p2.push_back(p2);
+    double dp1 = 0.0, dp2 = 0.0;
+    for (int i = 0; i < kBatch; ++i) {
+      const auto at = static_cast<size_t>(random.randint(0, kPoints));
+      const double error = y[at] - (p1 * x[at] + p2);
+      dp1 -= 2.0 / kBatch * error * x[at], dp2 -= 2.0 / kBatch * error;
+    }
+    p1 -= rate(step) * dp1, p2 -= rate(step) * dp2;
+  }
+  return path;
+}
+
+void draw_bowls(const Problem& p, const Run& best, const std::string& folder) {
+  const Values x = p.x.to_vector<double>(), y = p.y.to_vector<double>();
+  const auto loss = [&](double p1, double p2) {
+    double sum = 0.0;
+    for (size_t i = 0; i < x.size(); ++i) sum += std::pow(y[i] - (p1 * x[i] + p2), 2);
+    return sum / kPoints;
+  };
+  auto guess = walk(p, "first guess, rate 0.05, a dot every 10 steps", p.p1, p.p2, 0.05, 100);
+  auto slow = walk(p, "from (9, 4), rate 0.05, a dot every 10 steps", 9.0, 4.0, 0.05, 100);
+  const auto fast = walk(p, "from (9, 4), rate 0.45, a dot at each step", 9.0, 4.0, 0.45, 40);
+  guess.dot_every = slow.dot_every = 10;
+  tutorial::draw_bowl("Lines of equal loss, and the way down from two places",
+                      {loss, best.p1, best.p2, -6.0, 10.0, -2.0, 14.0}, {guess, slow, fast}, folder,
+                      "02_bowl");
+  constexpr int kSteps = 500;
+  const auto constant = [](int) { return 0.05; };
+  const auto falling = [](int step) { return 0.05 * (kSteps - step) / kSteps; };
+  tutorial::draw_bowl(
+      "Three descents from (9, 4), each of which has looked at 2000 points",
+      {loss, best.p1, best.p2, 1.8, 10.0, 0.8, 6.8},
+      {walk_by_batches(x, y, "500 steps with 4 points each, rate 0.05", 9.0, 4.0, constant, kSteps),
+       walk_by_batches(x, y, "the same, with a rate that falls to 0", 9.0, 4.0, falling, kSteps),
+       walk(p, "20 steps with all 100 points, rate 0.05", 9.0, 4.0, 0.05, 20)},
+      folder, "02_batches");
 }
 
 void regress(const tutorial::Options& options) {
@@ -139,17 +185,7 @@ void regress(const tutorial::Options& options) {
   tutorial::draw_points("A hundred points near a line", x, y, out, "02_points");
   tutorial::draw_fit("A first guess", x, y, p.p1, p.p2, out, "02_first_guess");
   tutorial::draw_fit("The fitted line", x, y, run.p1, run.p2, out, "02_fitted");
-  const auto loss = [&](double p1, double p2) {
-    double sum = 0.0;
-    for (size_t i = 0; i < x.size(); ++i) sum += std::pow(y[i] - (p1 * x[i] + p2), 2);
-    return sum / static_cast<double>(x.size());
-  };
-  tutorial::draw_bowl(
-      loss,
-      {walk(p, "first guess, rate 0.05, a dot every 10 steps", p.p1, p.p2, 0.05, 100),
-       walk(p, "from (9, 4), rate 0.05, a dot every 10 steps", 9.0, 4.0, 0.05, 100),
-       walk(p, "from (9, 4), rate 0.45, a dot at each step", 9.0, 4.0, 0.45, 40)},
-      longer.p1, longer.p2, out, "02_bowl");
+  draw_bowls(p, longer, out);
   tutorial::draw_series("The loss", "mean squared error", run.loss, out, "02_loss");
   tutorial::draw_series("The gradient goes on shrinking", norm, run.log_norm, out, "02_gradient");
   tutorial::draw_series("After fifty times as many steps only rounding is left", norm,

@@ -83,19 +83,20 @@ void draw_fit(const std::string& title, const Values& x, const Values& y, double
       .save(folder, name);
 }
 
-void draw_bowl(const std::function<double(double, double)>& loss, const std::vector<Descent>& paths,
-               double best1, double best2, const std::string& folder, const std::string& name) {
-  Figure figure("Lines of equal loss, and the way down from two places", "slope", "intercept");
-  figure.x_range(-6.0, 10.0).y_range(-2.0, 14.0).legend("top right");
-  figure.contours(loss, {1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0});
+void draw_bowl(const std::string& title, const Bowl& bowl, const std::vector<Descent>& paths,
+               const std::string& folder, const std::string& name) {
+  Figure figure(title, "slope", "intercept");
+  figure.x_range(bowl.low1, bowl.high1).y_range(bowl.low2, bowl.high2).legend("top right");
+  figure.contours(bowl.loss, {1.1, 1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0});
   for (const Descent& path : paths) {
+    figure.line(path.name, path.p1, path.p2);
     Values p1, p2;
-    for (size_t i = 0; i < path.p1.size(); i += path.dot_every) {
+    for (size_t i = 0; path.dot_every > 0 && i < path.p1.size(); i += path.dot_every) {
       p1.push_back(path.p1[i]), p2.push_back(path.p2[i]);
     }
-    figure.line(path.name, path.p1, path.p2).points("", p1, p2);
+    if (!p1.empty()) figure.points("", p1, p2);
   }
-  figure.mark("the minimum", best1, best2).save(folder, name);
+  figure.mark("the minimum", bowl.best1, bowl.best2).save(folder, name);
 }
 
 void draw_series(const std::string& title, const std::string& label, const Values& y,

@@ -27,13 +27,20 @@ void draw_fit(const std::string& title, const Values& x, const Values& y, double
 /// The steps of a descent with two parameters.
 struct Descent {
   std::string name;
-  size_t dot_every = 1;  ///< steps from one dot to the next
+  size_t dot_every = 1;  ///< steps from one dot to the next; 0: no dots
   Values p1 = {}, p2 = {};
 };
 
-/// Lines of equal loss over both parameters with the paths across them, which end at `best`.
-void draw_bowl(const std::function<double(double, double)>& loss, const std::vector<Descent>& paths,
-               double best1, double best2, const std::string& folder, const std::string& name);
+/// A loss of two parameters around its minimum, of which a rectangle is shown.
+struct Bowl {
+  std::function<double(double, double)> loss;
+  double best1, best2;
+  double low1, high1, low2, high2;
+};
+
+/// Lines of equal loss over both parameters, with paths across them.
+void draw_bowl(const std::string& title, const Bowl& bowl, const std::vector<Descent>& paths,
+               const std::string& folder, const std::string& name);
 
 /// One number a step.
 void draw_series(const std::string& title, const std::string& label, const Values& y,
