@@ -172,7 +172,10 @@ int main(int argc, char** argv) {
         drawn.clear();
         with_a_root(world);
         without_a_root(world);
-        if (world.rank() == 0) tutorial::draw_exchanges(drawn, options.out);
+        if (world.rank() == 0) {
+          tutorial::draw_exchanges(drawn, options.out);
+          tutorial::draw_tree(options.out);
+        }
         ring(world);
         operations(world);
         hero::manual_seed(static_cast<uint64_t>(world.rank()));

@@ -1,5 +1,6 @@
 #include "support/pictures/exchanges.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "support/pictures/plot.h"
@@ -27,7 +28,48 @@ void draw_side(Figure& figure, const std::vector<std::string>& ranks, double x, 
   }
 }
 
+struct Spot {
+  double x, y;
+};
+struct Arrows {
+  Values x, y, dx, dy;
+};
+
+// The sum of ranks begin to end - 1 above those of its two branches; where it stands.
+Spot draw_branch(Figure& figure, Arrows& arrows, int begin, int end) {
+  static const char* const hosts[] = {"#7db7e0", "#f0a860", "#8fce9f"};
+  const bool one_host = begin / 2 == (end - 1) / 2;
+  const char* const colour = one_host ? hosts[begin / 2] : "#d0d0d0";
+  Spot here = {static_cast<double>(begin), 0.0};
+  std::string text = "rank " + std::to_string(begin);
+  if (end - begin > 1) {
+    int p = 1;  // the largest power of two below their number
+    while (2 * p < end - begin) p *= 2;
+    const Spot left = draw_branch(figure, arrows, begin, begin + p);
+    const Spot right = draw_branch(figure, arrows, begin + p, end);
+    here = {(left.x + right.x) / 2, std::max(left.y, right.y) + 1.0};
+    text = std::to_string(begin) + " to " + std::to_string(end - 1);
+    for (const Spot& from : {left, right}) {
+      const double to = here.x + (from.x < here.x ? -0.2 : 0.2);
+      arrows.x.push_back(from.x), arrows.y.push_back(from.y + 0.2);
+      arrows.dx.push_back(to - from.x), arrows.dy.push_back(here.y - from.y - 0.4);
+    }
+  }
+  figure.box(here.x - 0.36, here.y - 0.2, 0.72, 0.4, colour, text);
+  return here;
+}
+
 }  // namespace
+
+void draw_tree(const std::string& folder) {
+  constexpr int kRanks = 6;
+  Figure figure("The sum of six ranks: each box above the ranks is the sum of the two below it", "",
+                "");
+  Arrows arrows;
+  draw_branch(figure, arrows, 0, kRanks);
+  figure.arrows("", arrows.x, arrows.y, arrows.dx, arrows.dy);
+  figure.x_range(-0.6, kRanks - 0.4).y_range(-0.5, 3.5).bare().save(folder, "10_tree");
+}
 
 void draw_exchanges(const std::vector<Exchange>& exchanges, const std::string& folder) {
   Figure figure("What collectives make of the numbers of all ranks: before and after", "", "");

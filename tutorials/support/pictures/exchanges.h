@@ -15,4 +15,8 @@ struct Exchange {
 /// comes from; sums are grey. Into folder/10_collectives.
 void draw_exchanges(const std::vector<Exchange>& exchanges, const std::string& folder);
 
+/// Draws the tree in which the numbers of six ranks are added up. A colour stands for a host of two
+/// ranks. Into folder/10_tree.
+void draw_tree(const std::string& folder);
+
 }  // namespace tutorial

@@ -247,10 +247,10 @@ Figure& Figure::contours(const std::function<double(double, double)>& f, const V
   return *this;
 }
 
-Figure& Figure::rule(double y, const std::string& text) {
+Figure& Figure::rule(double y, const std::string& text, double end) {
   settings_ += "set arrow from graph 0, first " + repr(y) + " to graph 1, first " + repr(y) +
-               " nohead dt 2 lw 1 lc rgb '#777777'\nset label " + quoted(text) +
-               " at graph 0.99, first " + repr(y) +
+               " nohead dt 2 lw 1 lc rgb '#777777'\nset label " + quoted(text) + " at graph " +
+               repr(end) + ", first " + repr(y) +
                " right offset 0,0.5 font ',12' textcolor rgb '#555555' front\n";
   return *this;
 }

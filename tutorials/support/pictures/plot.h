@@ -50,8 +50,9 @@ class Figure {
   /// Lines on which f(x, y) is one of `levels`, in the rectangle of x_range and y_range.
   /// There are none where f is NaN.
   Figure& contours(const std::function<double(double, double)>& f, const Values& levels);
-  /// A dashed level over the whole width, with its name above it on the right.
-  Figure& rule(double y, const std::string& text);
+  /// A dashed level over the whole width, with its name above it, which ends at a share of the
+  /// width.
+  Figure& rule(double y, const std::string& text, double end = 0.99);
   /// A cross with its name.
   Figure& mark(const std::string& title, double x, double y);
   /// Axes and grid go.
