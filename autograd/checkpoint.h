@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <hero/autograd/checkpoint_frame.h>
+#include <hero/autograd/graph/checkpoint_frame.h>
 
 namespace hero {
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <utility>
 
-#include <hero/autograd/checkpoint_frame.h>
+#include <hero/autograd/graph/checkpoint_frame.h>
 #include <hero/autograd/watch.h>
 
 namespace hero {

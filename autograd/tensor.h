@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <hero/autograd/grad_mode.h>
-#include <hero/autograd/leaf_lock.h>
+#include <hero/autograd/leaves/leaf_lock.h>
 #include <hero/autograd/tensor_members.h>
 #include <hero/core/array.h>
 
