@@ -6,7 +6,7 @@
 #include <hero/autograd/ops/in_float32.h>
 #include <hero/autograd/ops/nn/attention.h>
 #include <hero/nn/attention.h>
-#include <hero/nn/refill.h>
+#include <hero/nn/module/refill.h>
 
 namespace hero::nn {
 

@@ -2,7 +2,7 @@
 
 #include <hero/autograd/nn_ops.h>
 #include <hero/nn/bilinear.h>
-#include <hero/nn/repr.h>
+#include <hero/nn/module/repr.h>
 
 namespace hero::nn {
 

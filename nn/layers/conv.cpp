@@ -3,7 +3,7 @@
 
 #include <hero/core/checked.h>
 #include <hero/nn/conv.h>
-#include <hero/nn/repr.h>
+#include <hero/nn/module/repr.h>
 
 namespace hero::nn {
 

@@ -1,5 +1,5 @@
 #include <hero/nn/dropout.h>
-#include <hero/nn/repr.h>
+#include <hero/nn/module/repr.h>
 
 namespace hero::nn {
 

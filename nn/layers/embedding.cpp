@@ -3,7 +3,7 @@
 #include <hero/autograd/ops.h>
 #include <hero/core/checked.h>
 #include <hero/nn/embedding.h>
-#include <hero/nn/repr.h>
+#include <hero/nn/module/repr.h>
 
 namespace hero::nn {
 

@@ -1,8 +1,8 @@
 #include <limits>
 
 #include <hero/autograd/image_ops.h>
+#include <hero/nn/module/repr.h>
 #include <hero/nn/norm.h>
-#include <hero/nn/repr.h>
 
 namespace hero::nn {
 

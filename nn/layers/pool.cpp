@@ -1,5 +1,5 @@
+#include <hero/nn/module/repr.h>
 #include <hero/nn/pool.h>
-#include <hero/nn/repr.h>
 
 namespace hero::nn {
 

@@ -1,8 +1,8 @@
 #include <array>
 #include <type_traits>
 
+#include <hero/nn/module/repr.h>
 #include <hero/nn/pool_more.h>
-#include <hero/nn/repr.h>
 
 namespace hero::nn {
 

@@ -1,4 +1,4 @@
-#include <hero/nn/repr.h>
+#include <hero/nn/module/repr.h>
 #include <hero/nn/shape.h>
 
 namespace hero::nn {

@@ -10,7 +10,7 @@
 #include <hero/core/allocator.h>
 #include <hero/nn/gpt.h>
 #include <hero/nn/models/blocks.h>
-#include <hero/nn/refill.h>
+#include <hero/nn/module/refill.h>
 #include <hero/nn/without_hooks.h>
 
 namespace hero::nn {

@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cmath>
 
-#include <hero/nn/repr.h>
+#include <hero/nn/module/repr.h>
 
 namespace hero::nn::repr {
 

@@ -4,8 +4,8 @@
 #include <hero/autograd/nn_ops.h>
 #include <hero/autograd/op.h>
 #include <hero/core/allocator.h>
+#include <hero/nn/module/repr.h>
 #include <hero/nn/moe.h>
-#include <hero/nn/repr.h>
 
 namespace hero::nn {
 

@@ -8,8 +8,8 @@
 #include <hero/autograd/checkpoint.h>
 #include <hero/autograd/nn_ops.h>
 #include <hero/core/checked.h>
+#include <hero/nn/module/repr.h>
 #include <hero/nn/moe.h>
-#include <hero/nn/repr.h>
 
 namespace hero::nn {
 
