@@ -1,7 +1,7 @@
 """The layers that are compared with PyTorch: a case is a class of torch.nn, its arguments and inputs.
 
 make_layers.py writes the cases of `small` for the test that needs no Python; tests/peers/layers runs
-all. A case's arguments are torch.nn's keyword arguments; tests/nn/golden_*.cpp reads the same names.
+all. A case's arguments are torch.nn's keyword arguments; tests/nn/golden/golden_*.cpp reads the same names.
 """
 
 import torch

@@ -1,7 +1,7 @@
 // MultiheadAttention and rotary embedding against PyTorch.
 #include <cmath>
 
-#include "nn/golden_case.h"
+#include "nn/golden/golden_case.h"
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>

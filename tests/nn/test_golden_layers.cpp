@@ -1,7 +1,7 @@
 // Every layer beside PyTorch's: outputs, gradients and state of the cases in golden/nn, which
 // tests/golden/make_layers.py wrote; and what holds for all layers: gradients against differences,
 // meta, other dtypes, text.
-#include "nn/layer_golden.h"
+#include "nn/golden/layer_golden.h"
 #include "support/arrays.h"
 #include "support/catch.h"
 

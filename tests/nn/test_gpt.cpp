@@ -2,7 +2,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "nn/golden_case.h"
+#include "nn/golden/golden_case.h"
 #include "support/arrays.h"
 #include "support/catch.h"
 #include "support/graph.h"

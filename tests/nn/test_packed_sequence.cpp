@@ -1,5 +1,5 @@
 // Sequences of different lengths, and recurrent layers over them, against PyTorch.
-#include "nn/golden_case.h"
+#include "nn/golden/golden_case.h"
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>

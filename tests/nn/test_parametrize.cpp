@@ -1,5 +1,5 @@
 // Spectral norm and weight norm against PyTorch.
-#include "nn/golden_case.h"
+#include "nn/golden/golden_case.h"
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>

@@ -1,5 +1,5 @@
 // RNN, LSTM, GRU and their cells against PyTorch.
-#include "nn/golden_case.h"
+#include "nn/golden/golden_case.h"
 #include "support/arrays.h"
 #include "support/catch.h"
 

@@ -1,5 +1,5 @@
 // The Transformer's encoder against PyTorch.
-#include "nn/golden_case.h"
+#include "nn/golden/golden_case.h"
 #include "support/arrays.h"
 #include "support/catch.h"
 #include "support/graph.h"

@@ -1,5 +1,5 @@
 // The Transformer's decoder, and the whole Transformer, against PyTorch.
-#include "nn/golden_case.h"
+#include "nn/golden/golden_case.h"
 #include "support/arrays.h"
 #include "support/catch.h"
 

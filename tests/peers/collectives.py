@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 
-GLOO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "collectives_gloo.py")
+GLOO = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "collectives_gloo.py")
 SIDES = ["threads", "mpi", "native", "Open MPI", "Gloo"]
 
 

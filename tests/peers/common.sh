@@ -28,7 +28,7 @@ peers_program() {
   [ $# -eq 0 ] || shift
   program=$build/peers/$name
   mkdir -p "$build/peers"
-  newest=$(find "${sources[@]}" "$root"/tests/peers/*.h "$root"/tests/nn/*.h "$build"/libhero_*.a -printf '%T@ %p\n' |
+  newest=$(find "${sources[@]}" "$root"/tests/peers/programs/*.h "$root"/tests/nn/golden/*.h "$build"/libhero_*.a -printf '%T@ %p\n' |
     sort -rn | head -1 | cut -d' ' -f2)
   [ -e "$program" ] && [ "$program" -nt "$newest" ] && return 0
   local library=() component

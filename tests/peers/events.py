@@ -1,4 +1,4 @@
-"""Reads with TensorBoard itself what tests/peers/events.cpp wrote; called by tests/peers/events."""
+"""Reads with TensorBoard itself what tests/peers/programs/events.cpp wrote; called by tests/peers/events."""
 import json
 import math
 import pathlib

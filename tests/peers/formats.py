@@ -26,7 +26,7 @@ def built(folder):
     program = folder / "formats"
     libraries = [str(BUILD / "libhero_core.a"), "-lz", "-lpthread"]
     subprocess.run(["g++", "-std=c++20", "-O1", f"-I{BUILD}/include",
-                    str(ROOT / "tests/peers/formats.cpp"), *libraries, "-o", str(program)], check=True)
+                    str(ROOT / "tests/peers/programs/formats.cpp"), *libraries, "-o", str(program)], check=True)
     return program
 
 

@@ -14,7 +14,7 @@ from speed import TORCH_ENVIRONMENT, Side
 from train import TORCH, alone
 
 CASES = ["mlp", "gpt_128"]
-MLX = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "train_mlx.py")]
+MLX = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "train_mlx.py")]
 
 
 def main():

@@ -17,7 +17,7 @@ import sys
 from collectives import mpi_flags
 from speed import TORCH_ENVIRONMENT
 
-TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "parallel_torch.py")]
+TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "parallel_torch.py")]
 MODELS = ["gpt_128", "gpt_384"]
 RUNGS = ["ddp", "fsdp", "tensor", "pipeline"]
 PEERS = {"zero_bubble": "pipeline"}  # of rungs that PyTorch is not asked for

@@ -19,7 +19,7 @@ from speed import TORCH_ENVIRONMENT, Side
 CASES = ["mlp", "gpt_128", "gpt_384", "lstm", "cnn"]
 LARGE = ["gpt2", "llama", "resnet18"]  # where asked for
 SETUPS = [("hero", ["", "+bf16"]), ("torch", ["", "+compile", "+bf16", "+bf16+compile"])]
-TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "train_torch.py")]
+TORCH = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "train_torch.py")]
 
 
 def alone(command, environment, case, steps):

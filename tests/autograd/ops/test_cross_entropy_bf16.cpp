@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "autograd/ops/fused.h"
-#include "core/native_half_sum.h"
+#include "core/products/native_half_sum.h"
 #include "support/arrays.h"
 #include "support/catch.h"
 

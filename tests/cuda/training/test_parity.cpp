@@ -6,7 +6,7 @@
 #include "autograd/tables/golden.h"
 #include "autograd/tables/op_table.h"
 #include "cuda/gpu.h"
-#include "nn/layer_golden.h"
+#include "nn/golden/layer_golden.h"
 #include "optim/more_golden.h"
 #include "optim/trajectory.h"
 #include "support/arrays.h"

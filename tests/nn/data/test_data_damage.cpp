@@ -1,5 +1,5 @@
-// Files of nn/data damaged as in tests/core/test_format_damage.cpp: they load or are refused with
-// hero::Error, and under the sanitizers' preset the readers stay inside the bytes.
+// Files of nn/data damaged as in tests/core/io/test_format_damage.cpp: they load or are refused
+// with hero::Error, and under the sanitizers' preset the readers stay inside the bytes.
 #include <string>
 #include <vector>
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/native_half_sum.h"
+#include "core/products/native_half_sum.h"
 #include <signal.h>
 #include <ucontext.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 #include "support/catch.h"
 
 #include <hero/autograd/creation.h>

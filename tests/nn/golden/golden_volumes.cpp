@@ -1,5 +1,5 @@
 // Makers of layers of volumes and of pooling undone.
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/nn/conv.h>
 #include <hero/nn/pool.h>

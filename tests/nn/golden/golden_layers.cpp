@@ -1,4 +1,4 @@
-#include "nn/layer_golden.h"
+#include "nn/golden/layer_golden.h"
 #include "support/catch.h"
 #include "support/golden_dir.h"
 

@@ -1,5 +1,5 @@
 // Makers of convolutions and pooling.
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/nn/conv.h>
 #include <hero/nn/pool.h>

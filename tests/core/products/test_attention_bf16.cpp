@@ -2,7 +2,7 @@
 // summed in scalars, and what happens between them as the kernels for float32 do it.
 #include <vector>
 
-#include "core/native_half_sum.h"
+#include "core/products/native_half_sum.h"
 #include "support/arrays.h"
 #include "support/catch.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/strided_matrix.h"
+#include "core/products/strided_matrix.h"
 #include "support/catch.h"
 #include "support/sanitized.h"
 

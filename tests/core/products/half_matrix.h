@@ -2,7 +2,7 @@
 // Operands of products of bfloat16, in every layout that a product takes.
 #include <random>
 
-#include "core/strided_matrix.h"
+#include "core/products/strided_matrix.h"
 
 #include <hero/core/cpu/products/gemm_bf16.h>
 

@@ -1,5 +1,5 @@
 // Makers of power-average and fractional pooling, and of the adaptive softmax.
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/autograd/creation.h>
 #include <hero/nn/adaptive_softmax.h>

@@ -1,5 +1,5 @@
 // Makers of layers without windows.
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/nn/activation.h>
 #include <hero/nn/bilinear.h>

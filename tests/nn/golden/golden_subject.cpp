@@ -1,5 +1,5 @@
 // Building and running one case.
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/autograd/creation.h>
 #include <hero/autograd/ops.h>

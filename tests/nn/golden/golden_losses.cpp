@@ -1,5 +1,5 @@
 // Makers of losses and distances.
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/nn/loss.h>
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/trapped_tiles.h"
+#include "core/products/trapped_tiles.h"
 #include "support/catch.h"
 
 #include <hero/core/cpu/level.h>

@@ -1,5 +1,5 @@
 // Makers of paddings, resampling, windows as columns and bags of rows.
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/nn/embedding.h>
 #include <hero/nn/shape.h>

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "core/half_matrix.h"
-#include "core/native_half_sum.h"
+#include "core/products/half_matrix.h"
+#include "core/products/native_half_sum.h"
 #include "support/catch.h"
 #include "support/sanitized.h"
 

@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "core/half_matrix.h"
-#include "core/native_half_sum.h"
-#include "core/tiles.h"
+#include "core/products/half_matrix.h"
+#include "core/products/native_half_sum.h"
+#include "core/products/tiles.h"
 #include "support/catch.h"
 #include "support/sanitized.h"
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/core/safetensors.h>
 

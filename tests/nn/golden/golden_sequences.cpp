@@ -1,5 +1,5 @@
 // Makers of attention and recurrent layers.
-#include "nn/layer_cases.h"
+#include "nn/golden/layer_cases.h"
 
 #include <hero/nn/attention.h>
 #include <hero/nn/recurrent.h>

@@ -1,4 +1,4 @@
-#include "nn/golden_case.h"
+#include "nn/golden/golden_case.h"
 
 #include "support/catch.h"
 #include "support/golden_dir.h"
