@@ -2,6 +2,7 @@
 #include <utility>
 
 #include <hero/core/error.h>
+#include <hero/core/error_scope.h>
 #include <hero/core/io/printable.h>
 
 namespace hero {
@@ -43,7 +44,19 @@ std::string number_text(int64_t value) { return std::to_string(value); }
 
 std::string number_text(uint64_t value) { return std::to_string(value); }
 
+const ErrorScope*& ErrorScope::current() {
+  thread_local const ErrorScope* scope = nullptr;
+  return scope;
+}
+
+void ErrorScope::enter() noexcept { outer_ = std::exchange(current(), this); }
+
+ErrorScope::~ErrorScope() { current() = outer_; }
+
 void throw_error(std::string line) {
+  for (const ErrorScope* scope = ErrorScope::current(); scope != nullptr; scope = scope->outer_) {
+    scope->adapt_(*scope, line);
+  }
   const std::string place = current_place();
   if (!place.empty()) line += ", in " + place;
   // One line is a promise to people who read logs, and what a file says must not move their cursor:

@@ -106,21 +106,18 @@ Tensor empty(const Shape& shape, const TensorOptions& options) {
   return make("empty", Array::empty(shape, options.dtype.value_or(kFloat32), options.device),
               options);
 }
-Tensor zeros(const Shape& shape, const TensorOptions& options) try {
+Tensor zeros(const Shape& shape, const TensorOptions& options) {
+  const detail::Named named("zeros");
   return full(shape, 0.0, options);
-} catch (const Error& error) {
-  detail::name_op(error, "zeros", {});
 }
-Tensor ones(const Shape& shape, const TensorOptions& options) try {
+Tensor ones(const Shape& shape, const TensorOptions& options) {
+  const detail::Named named("ones");
   return full(shape, 1.0, options);
-} catch (const Error& error) {
-  detail::name_op(error, "ones", {});
 }
-Tensor full(const Shape& shape, Scalar value, const TensorOptions& options) try {
+Tensor full(const Shape& shape, Scalar value, const TensorOptions& options) {
+  const detail::Named named("full");
   const DType dtype = options.dtype.value_or(value.dtype());
   return make("full", Array::full(shape, value, dtype, options.device), options);
-} catch (const Error& error) {
-  detail::name_op(error, "full", {});
 }
 Tensor empty_like(const Tensor& x) {
   detail::check_defined("empty_like", {{"x", x}});
@@ -134,11 +131,10 @@ Tensor ones_like(const Tensor& x) {
   detail::check_defined("ones_like", {{"x", x}});
   return full_like(x, 1);
 }
-Tensor full_like(const Tensor& x, Scalar value) try {
+Tensor full_like(const Tensor& x, Scalar value) {
+  const detail::Named named("full_like", {"x", x});
   detail::check_defined("full_like", {{"x", x}});
   return Tensor(Array::full(x.shape(), value, x.dtype(), x.device()));
-} catch (const Error& error) {
-  detail::name_op(error, "full_like", {{"x", x}});
 }
 
 TensorOptions detail::options_like(const Tensor& x, const LikeOptions& options) {
@@ -158,11 +154,10 @@ Tensor ones_like(const Tensor& x, const LikeOptions& options) {
   detail::check_defined("ones_like", {{"x", x}});
   return full_like(x, 1, options);
 }
-Tensor full_like(const Tensor& x, Scalar value, const LikeOptions& options) try {
+Tensor full_like(const Tensor& x, Scalar value, const LikeOptions& options) {
+  const detail::Named named("full_like", {"x", x});
   detail::check_defined("full_like", {{"x", x}});
   return full(x.shape(), value, detail::options_like(x, options));
-} catch (const Error& error) {
-  detail::name_op(error, "full_like", {{"x", x}});
 }
 
 namespace {
@@ -210,7 +205,8 @@ int64_t count_of(int64_t first, int64_t end, int64_t by) {
 
 }  // namespace
 
-Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) try {
+Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
+  const detail::Named named("arange");
   check(std::isfinite(start.real()) && std::isfinite(end.real()) && std::isfinite(step.real()),
         "arange: bounds and step must be finite: ", start, " to ", end, " by ", step);
   check(step.real() != 0.0, "arange: the step is 0");
@@ -231,17 +227,15 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
     return steps<int64_t>(start.to<int64_t>(), step.to<int64_t>(), count, kInt64, options);
   }
   return steps<double>(first, by, count, kFloat32, options);
-} catch (const Error& error) {
-  detail::name_op(error, "arange", {});
 }
 
-Tensor arange(Scalar end, const TensorOptions& options) try {
+Tensor arange(Scalar end, const TensorOptions& options) {
+  const detail::Named named("arange");
   return arange(end.is_floating() ? Scalar(0.0) : Scalar(0), end, 1, options);
-} catch (const Error& error) {
-  detail::name_op(error, "arange", {});
 }
 
-Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options) try {
+Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options) {
+  const detail::Named named("linspace");
   check(steps >= 0, "linspace: negative number of steps: ", steps);
   const DType dtype = options.dtype.value_or(kFloat32);
   int64_t half = steps / 2 + steps % 2;
@@ -259,26 +253,23 @@ Tensor linspace(double start, double end, int64_t steps, const TensorOptions& op
     return i < half ? start + static_cast<double>(i) * by
                     : end - static_cast<double>(steps - 1 - i) * by;
   });
-} catch (const Error& error) {
-  detail::name_op(error, "linspace", {});
 }
 
-Tensor eye(int64_t n, const TensorOptions& options) try {
+Tensor eye(int64_t n, const TensorOptions& options) {
+  const detail::Named named("eye");
   return eye(n, n, options);
-} catch (const Error& error) {
-  detail::name_op(error, "eye", {});
 }
 
-Tensor eye(int64_t n, int64_t m, const TensorOptions& options) try {
+Tensor eye(int64_t n, int64_t m, const TensorOptions& options) {
+  const detail::Named named("eye");
   check(n >= 0 && m >= 0, "eye: negative size: ", n, " x ", m);
   const Array out = Array::zeros({n, m}, options.dtype.value_or(kFloat32), options.device);
   core::backend(out.device()).fill(out.diagonal(), 1);
   return make("eye", out, options);
-} catch (const Error& error) {
-  detail::name_op(error, "eye", {});
 }
 
-Tensor one_hot(const Tensor& x, int64_t num_classes) try {
+Tensor one_hot(const Tensor& x, int64_t num_classes) {
+  const detail::Named named("one_hot", {"x", x});
   detail::check_defined("one_hot", {{"x", x}});
   check(x.dtype() == kInt64 || x.dtype() == kInt32, "one_hot: classes are ", x.dtype(),
         "; they must be int64 or int32");
@@ -295,8 +286,6 @@ Tensor one_hot(const Tensor& x, int64_t num_classes) try {
   core::scatter_into(core::ScatterMode::assign, out, -1, index,
                      Array::ones(index.shape(), kInt64, x.device()));
   return Tensor(out);
-} catch (const Error& error) {
-  detail::name_op(error, "one_hot", {{"x", x}});
 }
 
 }  // namespace hero

@@ -4,14 +4,13 @@ namespace hero {
 
 void detail::check_defined(const char* op, std::initializer_list<Argument> arguments) {
   for (const Argument& each : arguments) {
-    check(each.tensor.defined(), op, ": ", each.name, " is undefined (default-made or moved from)");
+    check(each.tensor->defined(), op, ": ", each.name, kUndefined);
   }
 }
 
 void detail::check_defined(const char* op, const std::vector<Tensor>& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
-    check(tensors[i].defined(), op, ": tensor ", i,
-          " of the list is undefined (default-made or moved from)");
+    check(tensors[i].defined(), op, ": tensor ", i, " of the list", kUndefined);
   }
 }
 

@@ -7,11 +7,17 @@
 
 namespace hero::detail {
 
-/// A tensor and the name that the header gives it.
+/// A tensor and the name that the header gives it; nothing, where it is default-made.
 struct Argument {
-  const char* name;
-  const Tensor& tensor;
+  const char* name = nullptr;
+  const Tensor* tensor = nullptr;
+
+  Argument() = default;
+  Argument(const char* n, const Tensor& t) : name(n), tensor(&t) {}
 };
+
+/// What is said behind the name of an undefined tensor.
+constexpr const char* kUndefined = " is undefined (default-made or moved from)";
 
 /// Refuses undefined tensors.
 void check_defined(const char* op, std::initializer_list<Argument> arguments);

@@ -184,11 +184,10 @@ Tensor inv(const Tensor& a) { return record(Inv{}, a); }
 
 Tensor det(const Tensor& a) { return record(Det{}, a); }
 
-SignLogDet slogdet(const Tensor& a) try {
+SignLogDet slogdet(const Tensor& a) {
+  const detail::Named named("slogdet", {"a", a});
   const std::vector<Tensor> results = record_multi(LogDet{}, a);
   return {results[1].detach(), results[0]};
-} catch (const Error& error) {
-  detail::name_op(error, "slogdet", {{"a", a}});
 }
 
 Tensor cholesky(const Tensor& a) {
@@ -250,11 +249,10 @@ SVD svd(const Tensor& a, const SVDOptions& options) {
           columns > inner ? cat({vh, complement(vh.t()).t()}, -2) : vh};
 }
 
-Tensor lstsq(const Tensor& a, const Tensor& b) try {
+Tensor lstsq(const Tensor& a, const Tensor& b) {
+  const detail::Named named("lstsq", {"a", a}, {"b", b});
   if (b.ndim() == 1) return squeeze(record(LeastSquares{}, a, unsqueeze(b, -1)), -1);
   return record(LeastSquares{}, a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "lstsq", {{"a", a}, {"b", b}});
 }
 
 }  // namespace hero

@@ -1,4 +1,4 @@
-#include <string>
+#include <algorithm>
 
 #include <hero/autograd/ops/named.h>
 
@@ -6,38 +6,39 @@ namespace hero {
 
 namespace {
 
-constexpr std::string_view kGiven = "; given ";
-
-// What the error says behind the name of its operation, without its place and without what an
-// operation further in was given; empty if it names no operation.
-std::string text_of(const Error& error) {
-  std::string text = error.what();
-  const std::string place = current_place(), end = ", in " + place;
-  if (!place.empty() && text.ends_with(end)) text.resize(text.size() - end.size());
-  const size_t colon = text.find(": ");
-  if (colon == std::string::npos) return "";
-  text.erase(0, colon + 2);
-  return text.substr(0, text.rfind(kGiven));
-}
+constexpr const char* kGiven = "; given ";
 
 }  // namespace
 
-void detail::name_op(const Error& error, const char* op,
-                     std::initializer_list<Argument> arguments) {
-  check_defined(op, arguments);
-  std::string text = text_of(error);
-  if (text.empty()) throw;
-  if (text.find('[') != std::string::npos) {
-    bool is_told = true;
-    std::string given;
-    for (const Argument& each : arguments) {
-      const std::string shape = to_string(each.tensor.shape());
-      is_told = is_told && text.find(shape) != std::string::npos;
-      given += (given.empty() ? "" : ", ") + (each.name + (" " + shape));
+detail::Named::Named(const char* op) noexcept : Named(op, {}, {}, {}) {}
+detail::Named::Named(const char* op, Argument first) noexcept : Named(op, first, {}, {}) {}
+detail::Named::Named(const char* op, Argument first, Argument second) noexcept
+    : Named(op, first, second, {}) {}
+detail::Named::Named(const char* op, Argument first, Argument second, Argument third) noexcept
+    : ErrorScope(adapt), op_(op), arguments_{first, second, third} {
+  enter();
+}
+
+void detail::Named::adapt(const ErrorScope& scope, std::string& line) {
+  const auto& named = static_cast<const Named&>(scope);
+  const size_t colon = line.find(": ");
+  if (colon == std::string::npos) return;
+  // without what an operation further in was given
+  const std::string text = line.substr(colon, line.rfind(kGiven) - colon);
+  bool is_told = true;
+  std::string given;
+  for (const Argument& each : named.arguments_) {
+    if (each.tensor == nullptr) break;
+    if (!each.tensor->defined()) {
+      line = named.op_ + (": " + (each.name + std::string(kUndefined)));
+      return;
     }
-    if (!is_told) text.append(kGiven).append(given);
+    const std::string shape = to_string(each.tensor->shape());
+    is_told = is_told && text.find(shape) != std::string::npos;
+    given += (given.empty() ? kGiven : ", ") + (each.name + (" " + shape));
   }
-  fail(op, ": ", text);
+  line = named.op_ + text;
+  if (!is_told && text.find('[') != std::string::npos) line += given;
 }
 
 }  // namespace hero

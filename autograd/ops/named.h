@@ -2,25 +2,33 @@
 // Errors of operations that are made of others. [note: the name that was called]
 // An operation that delegates to another one lets that one check what both want alike. Its Error
 // would then name a function that the program did not call, and shapes that were only made on the
-// way. So the body of such an operation is a function-try-block, which names the operation:
+// way. So such an operation begins by naming itself:
 //
-//   Tensor mv(const Tensor& a, const Tensor& v) try {
+//   Tensor mv(const Tensor& a, const Tensor& v) {
+//     const detail::Named named("mv", {"a", a}, {"v", v});
 //     ...
-//   } catch (const Error& error) {
-//     detail::name_op(error, "mv", {{"a", a}, {"v", v}});
-//   }
 //
 // What the operation can say better itself, it checks before it delegates.
-#include <initializer_list>
-
 #include <hero/autograd/ops/defined.h>
+#include <hero/core/error_scope.h>
 
 namespace hero::detail {
 
-/// Throws the error again under the name `op`. If one of the arguments, which are the required
-/// ones, is undefined, says so instead; if the error tells shapes, and that of an argument is not
-/// among them, adds what was given.
-[[noreturn]] void name_op(const Error& error, const char* op,
-                          std::initializer_list<Argument> arguments);
+/// While it lives, errors that are thrown on this thread have the name `op`. If one of the
+/// arguments, which are the required ones, is undefined, they say so instead; if they tell shapes,
+/// and that of an argument is not among them, what was given is added.
+class Named : ErrorScope {
+ public:
+  explicit Named(const char* op) noexcept;
+  Named(const char* op, Argument first) noexcept;
+  Named(const char* op, Argument first, Argument second) noexcept;
+  Named(const char* op, Argument first, Argument second, Argument third) noexcept;
+
+ private:
+  static void adapt(const ErrorScope& scope, std::string& line);
+
+  const char* op_;
+  Argument arguments_[3];
+};
 
 }  // namespace hero::detail

@@ -38,19 +38,18 @@ Tensor floats(const char* op, RandomFill::Kind kind, const Shape& shape,
 
 }  // namespace
 
-Tensor rand(const Shape& shape, const TensorOptions& options) try {
+Tensor rand(const Shape& shape, const TensorOptions& options) {
+  const detail::Named named("rand");
   return floats("rand", RandomFill::Kind::uniform, shape, options);
-} catch (const Error& error) {
-  detail::name_op(error, "rand", {});
 }
 
-Tensor randn(const Shape& shape, const TensorOptions& options) try {
+Tensor randn(const Shape& shape, const TensorOptions& options) {
+  const detail::Named named("randn");
   return floats("randn", RandomFill::Kind::normal, shape, options);
-} catch (const Error& error) {
-  detail::name_op(error, "randn", {});
 }
 
-Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOptions& options) try {
+Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOptions& options) {
+  const detail::Named named("randint");
   check(low < high, "randint: no integer lies in [", low, ", ", high, ")");
   RandomFill fill;
   fill.kind = RandomFill::Kind::integer;
@@ -58,11 +57,10 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, const TensorOption
   fill.high = high;
   return Tensor(drawn(fill, shape, options.dtype.value_or(kInt64), options.device),
                 options.requires_grad);
-} catch (const Error& error) {
-  detail::name_op(error, "randint", {});
 }
 
-Tensor randperm(int64_t n, const TensorOptions& options) try {
+Tensor randperm(int64_t n, const TensorOptions& options) {
+  const detail::Named named("randperm");
   check(n >= 0, "randperm: negative size ", n);
   const Stream stream = default_generator().next();
   const DType dtype = options.dtype.value_or(kInt64);
@@ -72,8 +70,6 @@ Tensor randperm(int64_t n, const TensorOptions& options) try {
   const Array order = Array::empty({n}, kInt64);
   fill_permutation(std::span<int64_t>(order.data<int64_t>(), static_cast<size_t>(n)), stream);
   return Tensor(order.to(dtype).to(options.device), options.requires_grad);
-} catch (const Error& error) {
-  detail::name_op(error, "randperm", {});
 }
 
 Tensor bernoulli(const Tensor& p) {
@@ -139,37 +135,33 @@ Tensor multinomial(const Tensor& p, int64_t num_samples, bool replacement) {
   return topk(keys, num_samples, -1).indices;
 }
 
-Tensor normal(const Tensor& mean, const Tensor& std) try {
+Tensor normal(const Tensor& mean, const Tensor& std) {
+  const detail::Named named("normal", {"mean", mean}, {"std", std});
   const NoGrad no_grad;
   const Shape shape = broadcast_shapes("normal", mean.shape(), std.shape());
   check(std.device().type == DeviceType::meta || std.numel() == 0 || !any(std < 0).item<bool>(),
         "normal: a standard deviation is negative");
   const DType dtype = is_floating(mean.dtype()) ? mean.dtype() : kFloat32;
   return mean + std * randn(shape, {.dtype = dtype, .device = mean.device()});
-} catch (const Error& error) {
-  detail::name_op(error, "normal", {{"mean", mean}, {"std", std}});
 }
-Tensor normal(const Tensor& mean, double std) try {
+Tensor normal(const Tensor& mean, double std) {
+  const detail::Named named("normal", {"mean", mean});
   const NoGrad no_grad;
   check(std >= 0.0, "normal: the standard deviation is negative: ", std);
   const DType dtype = is_floating(mean.dtype()) ? mean.dtype() : kFloat32;
   return mean + randn(mean.shape(), {.dtype = dtype, .device = mean.device()}) * std;
-} catch (const Error& error) {
-  detail::name_op(error, "normal", {{"mean", mean}});
 }
-Tensor normal(double mean, const Tensor& std) try {
+Tensor normal(double mean, const Tensor& std) {
+  const detail::Named named("normal", {"std", std});
   return normal(full_like(std, mean), std);
-} catch (const Error& error) {
-  detail::name_op(error, "normal", {{"std", std}});
 }
-Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& options) try {
+Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& options) {
+  const detail::Named named("normal");
   check(std >= 0.0, "normal: the standard deviation is negative: ", std);
   TensorOptions plain = options;
   plain.requires_grad = false;
   const Tensor result = randn(shape, plain) * std + mean;
   return Tensor(result.array(), options.requires_grad);
-} catch (const Error& error) {
-  detail::name_op(error, "normal", {});
 }
 
 namespace {
@@ -218,38 +210,34 @@ const Tensor& TensorMembers::random_(int64_t low, int64_t high) const {
   return redraw("random_", self(), {.kind = RandomFill::Kind::integer, .low = low, .high = high});
 }
 
-Tensor rand_like(const Tensor& x) try {
+Tensor rand_like(const Tensor& x) {
+  const detail::Named named("rand_like", {"x", x});
   detail::check_defined("rand_like", {{"x", x}});
   return rand_like(x, {});
-} catch (const Error& error) {
-  detail::name_op(error, "rand_like", {{"x", x}});
 }
-Tensor randn_like(const Tensor& x) try {
+Tensor randn_like(const Tensor& x) {
+  const detail::Named named("randn_like", {"x", x});
   detail::check_defined("randn_like", {{"x", x}});
   return randn_like(x, {});
-} catch (const Error& error) {
-  detail::name_op(error, "randn_like", {{"x", x}});
 }
-Tensor rand_like(const Tensor& x, const LikeOptions& options) try {
+Tensor rand_like(const Tensor& x, const LikeOptions& options) {
+  const detail::Named named("rand_like", {"x", x});
   detail::check_defined("rand_like", {{"x", x}});
   return rand(x.shape(), detail::options_like(x, options));
-} catch (const Error& error) {
-  detail::name_op(error, "rand_like", {{"x", x}});
 }
-Tensor randn_like(const Tensor& x, const LikeOptions& options) try {
+Tensor randn_like(const Tensor& x, const LikeOptions& options) {
+  const detail::Named named("randn_like", {"x", x});
   detail::check_defined("randn_like", {{"x", x}});
   return randn(x.shape(), detail::options_like(x, options));
-} catch (const Error& error) {
-  detail::name_op(error, "randn_like", {{"x", x}});
 }
-Tensor randint_like(const Tensor& x, int64_t low, int64_t high, const LikeOptions& options) try {
+Tensor randint_like(const Tensor& x, int64_t low, int64_t high, const LikeOptions& options) {
+  const detail::Named named("randint_like", {"x", x});
   detail::check_defined("randint_like", {{"x", x}});
   return randint(low, high, x.shape(), detail::options_like(x, options));
-} catch (const Error& error) {
-  detail::name_op(error, "randint_like", {{"x", x}});
 }
 
-Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options) try {
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options) {
+  const detail::Named named("gumbel_softmax", {"logits", logits});
   detail::check_defined("gumbel_softmax", {{"logits", logits}});
   check(is_floating(logits.dtype()), "gumbel_softmax: logits are ", logits.dtype(),
         "; convert to a floating dtype first");
@@ -264,8 +252,6 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options)
   const Tensor at = argmax(soft, options.dim, true);
   const Tensor one = scatter(zeros_like(soft.detach()), options.dim, at, 1.0);
   return one - soft.detach() + soft;
-} catch (const Error& error) {
-  detail::name_op(error, "gumbel_softmax", {{"logits", logits}});
 }
 
 }  // namespace hero

@@ -52,31 +52,29 @@ Tensor nearest(int64_t count, int64_t size, Device device) {
 
 }  // namespace
 
-Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) try {
+Tensor adaptive_max_pool1d(const Tensor& x, int64_t output_size) {
+  const detail::Named named("adaptive_max_pool1d", {"x", x});
   detail::check_defined("adaptive_max_pool1d", {{"x", x}});
   return adaptive_max_pool1d_with_indices(x, output_size).values;
-} catch (const Error& error) {
-  detail::name_op(error, "adaptive_max_pool1d", {{"x", x}});
 }
 
-ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) try {
+ValuesIndices adaptive_max_pool1d_with_indices(const Tensor& x, int64_t output_size) {
+  const detail::Named named("adaptive_max_pool1d_with_indices", {"x", x});
   detail::check_defined("adaptive_max_pool1d_with_indices", {{"x", x}});
   detail::check_pooled("adaptive_max_pool1d", x, 1);
   detail::check_cells("adaptive_max_pool1d", x, {output_size});
   const ValuesIndices found = adaptive_max_pool2d_with_indices(unsqueeze(x, -2), {1, output_size});
   return {squeeze(found.values, -2), squeeze(found.indices, -2)};
-} catch (const Error& error) {
-  detail::name_op(error, "adaptive_max_pool1d_with_indices", {{"x", x}});
 }
 
-Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) try {
+Tensor adaptive_max_pool2d(const Tensor& x, Pair output_size) {
+  const detail::Named named("adaptive_max_pool2d", {"x", x});
   detail::check_defined("adaptive_max_pool2d", {{"x", x}});
   return adaptive_max_pool2d_with_indices(x, output_size).values;
-} catch (const Error& error) {
-  detail::name_op(error, "adaptive_max_pool2d", {{"x", x}});
 }
 
-ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size) try {
+ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size) {
+  const detail::Named named("adaptive_max_pool2d_with_indices", {"x", x});
   detail::check_defined("adaptive_max_pool2d", {{"x", x}});
   constexpr auto kName = "adaptive_max_pool2d";
   detail::check_pooled(kName, x, 2);
@@ -110,11 +108,10 @@ ValuesIndices adaptive_max_pool2d_with_indices(const Tensor& x, Pair output_size
   shape[x.ndim() - 2] = rows;
   shape[x.ndim() - 1] = columns;
   return {reshape(stack(values, -1), shape), reshape(stack(places, -1), shape)};
-} catch (const Error& error) {
-  detail::name_op(error, "adaptive_max_pool2d_with_indices", {{"x", x}});
 }
 
-Tensor upsample_nearest2d(const Tensor& x, Pair output_size) try {
+Tensor upsample_nearest2d(const Tensor& x, Pair output_size) {
+  const detail::Named named("upsample_nearest2d", {"x", x});
   detail::check_defined("upsample_nearest2d", {{"x", x}});
   constexpr auto kName = "upsample_nearest2d";
   check(x.ndim() == 3 || x.ndim() == 4, kName, ": x must be [N, C, H, W] or [C, H, W]: got shape ",
@@ -125,25 +122,21 @@ Tensor upsample_nearest2d(const Tensor& x, Pair output_size) try {
         x.shape(), ", output_size ", Shape{rows, columns});
   const Tensor tall = index_select(x, -2, nearest(rows, height, x.device()));
   return index_select(tall, -1, nearest(columns, width, x.device()));
-} catch (const Error& error) {
-  detail::name_op(error, "upsample_nearest2d", {{"x", x}});
 }
 
-Tensor dropout1d(const Tensor& x, double p, bool training) try {
+Tensor dropout1d(const Tensor& x, double p, bool training) {
+  const detail::Named named("dropout1d", {"x", x});
   detail::check_defined("dropout1d", {{"x", x}});
   check(x.ndim() == 2 || x.ndim() == 3, "dropout1d: x must be [N, C, L] or [C, L]: got shape ",
         x.shape());
   return drop_channels(x, p, training, x.ndim() - 2);
-} catch (const Error& error) {
-  detail::name_op(error, "dropout1d", {{"x", x}});
 }
 
-Tensor dropout2d(const Tensor& x, double p, bool training) try {
+Tensor dropout2d(const Tensor& x, double p, bool training) {
+  const detail::Named named("dropout2d", {"x", x});
   detail::check_defined("dropout2d", {{"x", x}});
   check(x.ndim() >= 2, "dropout2d: x must be [N, C, ...] or [C, H, W]: got shape ", x.shape());
   return drop_channels(x, p, training, x.ndim() == 3 ? 0 : 1);
-} catch (const Error& error) {
-  detail::name_op(error, "dropout2d", {{"x", x}});
 }
 
 // x1 W_o x2 for every o: one product with all W_o side by side, then one for each row.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <hero/core/error.h>
+#include <hero/core/error_scope.h>
 #include <hero/core/thread_pool.h>
 #include <hero/core/threads/at_fork.h>
 #include <hero/core/threads/cores.h>
@@ -78,6 +79,7 @@ class Pool {
     context_ = context;
     n_ = n;
     grain_ = grain;
+    error_scope_ = detail::ErrorScope::current();
     next_.store(0, std::memory_order_relaxed);
     error_ = nullptr;
     state_.fetch_add(kOneJob | kOpen);
@@ -135,6 +137,7 @@ class Pool {
       }
       if (!entered) continue;
       seen = job_of(state);
+      detail::ErrorScope::current() = error_scope_;
       take_chunks();
       const uint64_t left = state_.fetch_sub(1) - 1;
       if ((left & (kWorkers | kOpen)) == 0 && caller_sleeps_.load()) {
@@ -206,6 +209,7 @@ class Pool {
   void* context_ = nullptr;
   int64_t n_ = 0;
   int64_t grain_ = 1;
+  const detail::ErrorScope* error_scope_ = nullptr;  // of the caller
   std::mutex error_mutex_;
   std::exception_ptr error_;
 

@@ -11,7 +11,7 @@
 
 #include "support/catch.h"
 
-#include <hero/core/error.h>
+#include <hero/core/error_scope.h>
 #include <hero/core/thread_pool.h>
 
 namespace {
@@ -108,6 +108,28 @@ TEST_CASE("the first exception of a region reaches the caller and the pool goes 
       REQUIRE(count == 100);
     }
   }
+}
+
+TEST_CASE("errors of the other threads pass through the caller's scopes", "[core][threads]") {
+  struct Outer : hero::detail::ErrorScope {
+    Outer() : ErrorScope([](const ErrorScope&, std::string& line) { line = "outer " + line; }) {
+      enter();
+    }
+  };
+  const ThreadLimit limit(2);
+  const auto fail_elsewhere = [self = std::this_thread::get_id()] {
+    std::atomic<int> present{0};
+    parallel_for(2, 1, [&](int64_t, int64_t) {
+      ++present;
+      while (present < 2) std::this_thread::yield();
+      if (std::this_thread::get_id() != self) hero::fail("inner: failed");
+    });
+  };
+  {
+    const Outer twice, scopes;
+    REQUIRE_THROWS_WITH(fail_elsewhere(), "outer outer inner: failed");
+  }
+  REQUIRE_THROWS_WITH(fail_elsewhere(), "inner: failed");
 }
 
 TEST_CASE("several threads may start regions at once", "[core][threads]") {

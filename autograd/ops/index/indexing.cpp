@@ -276,11 +276,10 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
   return scattered(ScatterMode::assign, x, dim, index, src);
 }
 
-Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) try {
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src) {
+  const detail::Named named("scatter_add", {"x", x}, {"index", index}, {"src", src});
   detail::check_defined("scatter_add", {{"x", x}, {"index", index}, {"src", src}});
   return scattered(ScatterMode::add, x, dim, index, src);
-} catch (const Error& error) {
-  detail::name_op(error, "scatter_add", {{"x", x}, {"index", index}, {"src", src}});
 }
 
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
@@ -341,7 +340,8 @@ Tensor nonzero(const Tensor& x) {
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_t> padding_idx,
-                 bool scale_grad_by_freq) try {
+                 bool scale_grad_by_freq) {
+  const detail::Named named("embedding", {"weight", weight}, {"index", index});
   detail::check_defined("embedding", {{"weight", weight}, {"index", index}});
   check(weight.ndim() == 2, "embedding: weight must be [V, D]: has shape ", weight.shape());
   const int64_t rows = weight.size(0);
@@ -356,8 +356,6 @@ Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<int64_
     padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
   }
   return reshape(record(Embedding(padding, scale_grad_by_freq), weight, flat), shape);
-} catch (const Error& error) {
-  detail::name_op(error, "embedding", {{"weight", weight}, {"index", index}});
 }
 
 }  // namespace hero

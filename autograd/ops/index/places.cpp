@@ -50,13 +50,12 @@ Tensor replaced(const char* op, const Tensor& given_x, const Tensor& given_src, 
 
 }  // namespace
 
-Tensor take(const Tensor& x, const Tensor& index) try {
+Tensor take(const Tensor& x, const Tensor& index) {
+  const detail::Named named("take", {"x", x}, {"index", index});
   detail::check_defined("take", {{"x", x}, {"index", index}});
   const Tensor flat = ravel(counted("take", index, x.numel()));
   check(x.numel() > 0 || flat.numel() == 0, "take: nothing to take from shape ", x.shape());
   return reshape(index_select(ravel(x), 0, flat), index.shape());
-} catch (const Error& error) {
-  detail::name_op(error, "take", {{"x", x}, {"index", index}});
 }
 
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumulate) {
@@ -70,7 +69,8 @@ Tensor put(const Tensor& x, const Tensor& index, const Tensor& src, bool accumul
       x.shape());
 }
 
-Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) try {
+Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_t> dim) {
+  const detail::Named named("take_along_dim", {"x", x}, {"index", index});
   detail::check_defined("take_along_dim", {{"x", x}, {"index", index}});
   if (!dim) return gather(ravel(x), 0, ravel(as_index("take_along_dim", index)));
   check(x.ndim() == index.ndim(), "take_along_dim: x of shape ", x.shape(),
@@ -84,8 +84,6 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<int64_
   of_x[axis] = x.size(axis);
   of_index[axis] = index.size(axis);
   return gather(expand(x, of_x), axis, expand(places, of_index));
-} catch (const Error& error) {
-  detail::name_op(error, "take_along_dim", {{"x", x}, {"index", index}});
 }
 
 Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
@@ -151,28 +149,25 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& src) {
   return where(wide, reshape(taken, shape), expand(to, shape));
 }
 
-Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t index) try {
+Tensor select_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t index) {
+  const detail::Named named("select_scatter", {"x", x}, {"src", src});
   detail::check_defined("select_scatter", {{"x", x}, {"src", src}});
   return replaced("select_scatter", x, src,
                   [=](const Tensor& places) { return select(places, dim, index); });
-} catch (const Error& error) {
-  detail::name_op(error, "select_scatter", {{"x", x}, {"src", src}});
 }
 Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t dim, int64_t start, int64_t stop,
-                     int64_t step) try {
+                     int64_t step) {
+  const detail::Named named("slice_scatter", {"x", x}, {"src", src});
   detail::check_defined("slice_scatter", {{"x", x}, {"src", src}});
   return replaced("slice_scatter", x, src,
                   [=](const Tensor& places) { return slice(places, dim, start, stop, step); });
-} catch (const Error& error) {
-  detail::name_op(error, "slice_scatter", {{"x", x}, {"src", src}});
 }
 Tensor diagonal_scatter(const Tensor& x, const Tensor& src, int64_t offset, int64_t dim1,
-                        int64_t dim2) try {
+                        int64_t dim2) {
+  const detail::Named named("diagonal_scatter", {"x", x}, {"src", src});
   detail::check_defined("diagonal_scatter", {{"x", x}, {"src", src}});
   return replaced("diagonal_scatter", x, src,
                   [=](const Tensor& places) { return diagonal(places, offset, dim1, dim2); });
-} catch (const Error& error) {
-  detail::name_op(error, "diagonal_scatter", {{"x", x}, {"src", src}});
 }
 
 std::vector<Tensor> where(const Tensor& condition) {
@@ -182,8 +177,9 @@ std::vector<Tensor> where(const Tensor& condition) {
   for (int64_t i = 0; i < places.size(1); ++i) lists.push_back(select(places, 1, i));
   return lists;
 }
-Tensor argwhere(const Tensor& x) try { return nonzero(x); } catch (const Error& error) {
-  detail::name_op(error, "argwhere", {{"x", x}});
+Tensor argwhere(const Tensor& x) {
+  const detail::Named named("argwhere", {"x", x});
+  return nonzero(x);
 }
 
 }  // namespace hero

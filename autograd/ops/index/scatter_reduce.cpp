@@ -116,7 +116,8 @@ Tensor with_a_dimension(const Tensor& x) { return x.ndim() > 0 ? x : reshape(x, 
 }  // namespace
 
 Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
-                      ScatterReduce reduce, bool include_self) try {
+                      ScatterReduce reduce, bool include_self) {
+  const detail::Named named("scatter_reduce", {"x", x}, {"index", index}, {"src", src});
   detail::check_defined("scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
   if (const AutocastInputs in("scatter_reduce", x, src); in.changed()) {
     return scatter_reduce(in[0], dim, index, in[1], reduce, include_self);
@@ -159,8 +160,6 @@ Tensor scatter_reduce(const Tensor& x, int64_t dim, const Tensor& index, const T
     result = record(ScatterExtreme(mode, axis, include_self), base, place, source);
   }
   return reshape(result, x.shape());
-} catch (const Error& error) {
-  detail::name_op(error, "scatter_reduce", {{"x", x}, {"index", index}, {"src", src}});
 }
 
 namespace {
@@ -200,7 +199,8 @@ Bags bags_of(const Tensor& index, const EmbeddingBagOptions& o) {
 
 }  // namespace
 
-Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingBagOptions& o) try {
+Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingBagOptions& o) {
+  const detail::Named named("embedding_bag", {"weight", weight}, {"index", index});
   detail::check_defined("embedding_bag", {{"weight", weight}, {"index", index}});
   constexpr auto kName = "embedding_bag";
   check(weight.ndim() == 2, kName, ": weight must be [V, D]: has shape ", weight.shape());
@@ -248,8 +248,6 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const EmbeddingB
       zeros({bags.count}, {.dtype = weight.dtype(), .device = weight.device()});
   const Tensor total = index_add(zero_counts, 0, bags.of, counted.to(weight.dtype()));
   return sums / unsqueeze(clamp(total, 1.0, {}), 1);
-} catch (const Error& error) {
-  detail::name_op(error, "embedding_bag", {{"weight", weight}, {"index", index}});
 }
 
 }  // namespace hero

@@ -144,14 +144,13 @@ Tensor searchsorted(const Tensor& sorted, Scalar value, const SearchOptions& opt
                       options);
 }
 
-Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions& options) try {
+Tensor bucketize(const Tensor& x, const Tensor& boundaries, const SearchOptions& options) {
+  const detail::Named named("bucketize", {"x", x}, {"boundaries", boundaries});
   detail::check_defined("bucketize", {{"x", x}, {"boundaries", boundaries}});
   check(boundaries.ndim() == 1, "bucketize: boundaries must be a vector: got shape ",
         boundaries.shape());
   const DType common = common_of(x, boundaries);
   return searchsorted(boundaries.to(common), x.to(common), options);
-} catch (const Error& error) {
-  detail::name_op(error, "bucketize", {{"x", x}, {"boundaries", boundaries}});
 }
 
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool invert) {
@@ -172,11 +171,10 @@ Unique unique(const Tensor& x, const UniqueOptions& options) {
   detail::check_defined("unique", {{"x", x}});
   return runs_of(x, options, true);
 }
-Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) try {
+Unique unique_consecutive(const Tensor& x, const UniqueOptions& options) {
+  const detail::Named named("unique_consecutive", {"x", x});
   detail::check_defined("unique_consecutive", {{"x", x}});
   return runs_of(x, options, false);
-} catch (const Error& error) {
-  detail::name_op(error, "unique_consecutive", {{"x", x}});
 }
 
 namespace {
@@ -239,7 +237,8 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   return index_add(zeros({size}, {.dtype = dtype, .device = x.device()}), 0, numbers, added);
 }
 
-Tensor histc(const Tensor& x, int64_t bins, double low, double high) try {
+Tensor histc(const Tensor& x, int64_t bins, double low, double high) {
+  const detail::Named named("histc", {"x", x});
   detail::check_defined("histc", {{"x", x}});
   const NoGrad no_grad;
   check(is_floating(x.dtype()), "histc: needs floats: got ", x.dtype());
@@ -278,11 +277,10 @@ Tensor histc(const Tensor& x, int64_t bins, double low, double high) try {
   const Tensor counts =
       bincount(clamp(bin, 0.0, static_cast<double>(bins - 1)).to(kInt64), {}, bins);
   return counts.to(x.dtype());
-} catch (const Error& error) {
-  detail::name_op(error, "histc", {{"x", x}});
 }
 
-std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape) try {
+std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape) {
+  const detail::Named named("unravel_index", {"x", x});
   detail::check_defined("unravel_index", {{"x", x}});
   check(!is_floating(x.dtype()) && x.dtype() != kBool, "unravel_index: indices are ", x.dtype(),
         "; they must be integers");
@@ -293,8 +291,6 @@ std::vector<Tensor> unravel_index(const Tensor& x, const Shape& shape) try {
     left = floor_divide(left, shape[i]);
   }
   return places;
-} catch (const Error& error) {
-  detail::name_op(error, "unravel_index", {{"x", x}});
 }
 
 }  // namespace hero

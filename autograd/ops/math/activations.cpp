@@ -81,7 +81,8 @@ Tensor hardsigmoid(const Tensor& x) {
 }
 
 // The gradient of NaN goes through, unlike clamp's.
-Tensor hardtanh(const Tensor& x, double low, double high) try {
+Tensor hardtanh(const Tensor& x, double low, double high) {
+  const detail::Named named("hardtanh", {"x", x});
   detail::check_defined("hardtanh", {{"x", x}});
   check(low <= high, "hardtanh: min_val ", low, " is above max_val ", high);
   // Integers stay integers; the bounds lose their fractions, as in PyTorch.
@@ -97,12 +98,11 @@ Tensor hardtanh(const Tensor& x, double low, double high) try {
   return record(Curve("hardtanh", value, gradient, detail::as_element(low, x.dtype()),
                       detail::as_element(high, x.dtype())),
                 x);
-} catch (const Error& error) {
-  detail::name_op(error, "hardtanh", {{"x", x}});
 }
 
-Tensor relu6(const Tensor& x) try { return hardtanh(x, 0.0, 6.0); } catch (const Error& error) {
-  detail::name_op(error, "relu6", {{"x", x}});
+Tensor relu6(const Tensor& x) {
+  const detail::Named named("relu6", {"x", x});
+  return hardtanh(x, 0.0, 6.0);
 }
 
 Tensor tanhshrink(const Tensor& x) {
@@ -119,16 +119,16 @@ Tensor softshrink(const Tensor& x, double lambda) {
   return record(Curve("softshrink", value, zero_within, lambda), x);
 }
 
-Tensor hardshrink(const Tensor& x, double lambda) try {
+Tensor hardshrink(const Tensor& x, double lambda) {
+  const detail::Named named("hardshrink", {"x", x});
   detail::check_defined("hardshrink", {{"x", x}});
   if (!is_floating(x.dtype())) return where(abs(x) <= lambda, 0, x);
   const auto value = [](Term t, double bound, double) { return where(abs(t) <= bound, 0, t); };
   return record(Curve("hardshrink", value, zero_within, detail::as_element(lambda, x.dtype())), x);
-} catch (const Error& error) {
-  detail::name_op(error, "hardshrink", {{"x", x}});
 }
 
-Tensor threshold(const Tensor& x, double threshold, double value) try {
+Tensor threshold(const Tensor& x, double threshold, double value) {
+  const detail::Named named("threshold", {"x", x});
   detail::check_defined("threshold", {{"x", x}});
   if (!is_floating(x.dtype())) {
     return where(x <= whole(threshold), whole(value), x);
@@ -139,8 +139,6 @@ Tensor threshold(const Tensor& x, double threshold, double value) try {
   };
   return record(
       Curve("threshold", above, gradient, detail::as_element(threshold, x.dtype()), value), x);
-} catch (const Error& error) {
-  detail::name_op(error, "threshold", {{"x", x}});
 }
 
 namespace {
@@ -210,20 +208,18 @@ Tensor prelu(const Tensor& x, const Tensor& weight) {
   return record(Prelu{}, x, slope);
 }
 
-Tensor glu(const Tensor& x, int64_t dim) try {
+Tensor glu(const Tensor& x, int64_t dim) {
+  const detail::Named named("glu", {"x", x});
   detail::check_defined("glu", {{"x", x}});
   const int axis = normalize_dim("glu", dim, x.ndim());
   check(x.size(axis) % 2 == 0, "glu: size ", x.size(axis), " of dimension ", dim,
         " does not halve: x has shape ", x.shape());
   return record(Glu(axis), x);
-} catch (const Error& error) {
-  detail::name_op(error, "glu", {{"x", x}});
 }
 
-Tensor softmin(const Tensor& x, int64_t dim) try {
+Tensor softmin(const Tensor& x, int64_t dim) {
+  const detail::Named named("softmin", {"x", x});
   return softmax(-x, dim);
-} catch (const Error& error) {
-  detail::name_op(error, "softmin", {{"x", x}});
 }
 
 }  // namespace hero

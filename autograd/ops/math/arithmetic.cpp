@@ -266,54 +266,46 @@ Tensor where_number(const Tensor& condition, const Tensor& x, Scalar number, boo
 
 }  // namespace
 
-Tensor add(const Tensor& a, const Tensor& b) try {
+Tensor add(const Tensor& a, const Tensor& b) {
+  const detail::Named named("add", {"a", a}, {"b", b});
   return record(Add{}, a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "add", {{"a", a}, {"b", b}});
 }
-Tensor add(const Tensor& a, Scalar b) try {
+Tensor add(const Tensor& a, Scalar b) {
+  const detail::Named named("add", {"a", a});
   return record(AddScalar(b), a);
-} catch (const Error& error) {
-  detail::name_op(error, "add", {{"a", a}});
 }
-Tensor sub(const Tensor& a, const Tensor& b) try {
+Tensor sub(const Tensor& a, const Tensor& b) {
+  const detail::Named named("sub", {"a", a}, {"b", b});
   return record(Sub{}, a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "sub", {{"a", a}, {"b", b}});
 }
-Tensor sub(const Tensor& a, Scalar b) try {
+Tensor sub(const Tensor& a, Scalar b) {
+  const detail::Named named("sub", {"a", a});
   return record(SubScalar(b), a);
-} catch (const Error& error) {
-  detail::name_op(error, "sub", {{"a", a}});
 }
-Tensor sub(Scalar a, const Tensor& b) try {
+Tensor sub(Scalar a, const Tensor& b) {
+  const detail::Named named("sub", {"b", b});
   return record(ScalarSub(a), b);
-} catch (const Error& error) {
-  detail::name_op(error, "sub", {{"b", b}});
 }
 Tensor mul(const Tensor& a, const Tensor& b) { return record(Mul{}, a, b); }
 Tensor mul(const Tensor& a, Scalar b) { return record(MulScalar(b), a); }
-Tensor div(const Tensor& a, const Tensor& b) try {
+Tensor div(const Tensor& a, const Tensor& b) {
+  const detail::Named named("div", {"a", a}, {"b", b});
   return record(Div{}, a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "div", {{"a", a}, {"b", b}});
 }
-Tensor div(const Tensor& a, Scalar b) try {
+Tensor div(const Tensor& a, Scalar b) {
+  const detail::Named named("div", {"a", a});
   return record(DivScalar(b), a);
-} catch (const Error& error) {
-  detail::name_op(error, "div", {{"a", a}});
 }
-Tensor div(Scalar a, const Tensor& b) try {
+Tensor div(Scalar a, const Tensor& b) {
+  const detail::Named named("div", {"b", b});
   return record(ScalarDiv(a), b);
-} catch (const Error& error) {
-  detail::name_op(error, "div", {{"b", b}});
 }
-Tensor pow(const Tensor& a, const Tensor& b) try {
+Tensor pow(const Tensor& a, const Tensor& b) {
+  const detail::Named named("pow", {"a", a}, {"b", b});
   return record(Pow{}, a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "pow", {{"a", a}, {"b", b}});
 }
-Tensor pow(const Tensor& base, Scalar exponent) try {
+Tensor pow(const Tensor& base, Scalar exponent) {
+  const detail::Named named("pow", {"base", base});
   const double e = exponent.real();
   if (!is_floating(base.dtype()) && !exponent.is_floating()) {
     return pow_integer(base.to(promote(base.dtype(), exponent)), exponent.to<int64_t>());
@@ -325,13 +317,10 @@ Tensor pow(const Tensor& base, Scalar exponent) try {
   if (e == -1.0) return reciprocal(base);
   if (e == -0.5) return rsqrt(base);
   return record(PowScalar(exponent), base);
-} catch (const Error& error) {
-  detail::name_op(error, "pow", {{"base", base}});
 }
-Tensor pow(Scalar base, const Tensor& exponent) try {
+Tensor pow(Scalar base, const Tensor& exponent) {
+  const detail::Named named("pow", {"exponent", exponent});
   return record(ScalarPow(base), exponent);
-} catch (const Error& error) {
-  detail::name_op(error, "pow", {{"exponent", exponent}});
 }
 Tensor remainder(const Tensor& a, const Tensor& b) { return record(Remainder{}, a, b); }
 Tensor remainder(const Tensor& a, Scalar b) { return record(RemainderScalar(b), a); }
@@ -353,7 +342,8 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
   check(floating || fits(value, kInt64), "addcmul: ", value, " does not fit int64");
   return record(Addcmul(floating ? value : Scalar(value.to<int64_t>())), x, a, b);
 }
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) try {
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) {
+  const detail::Named named("addcdiv", {"x", x}, {"a", a}, {"b", b});
   detail::check_defined("addcdiv", {{"x", x}, {"a", a}, {"b", b}});
   if (detail::any_half(x, a, b)) {
     return detail::in_float32("addcdiv", {x, a, b},
@@ -362,8 +352,6 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value) 
   const DType common = common_dtype(x, a, b);
   if (!is_floating(common)) return x + a / b * value;
   return x.to(common) + a.to(common) / b.to(common) * value;
-} catch (const Error& error) {
-  detail::name_op(error, "addcdiv", {{"x", x}, {"a", a}, {"b", b}});
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   detail::check_defined("where", {{"condition", condition}, {"a", a}, {"b", b}});
@@ -379,22 +367,20 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b) {
   detail::check_defined("where", {{"condition", condition}, {"b", b}});
   return where_number(condition, b, a, true);
 }
-Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) try {
+Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value) {
+  const detail::Named named("masked_fill", {"x", x}, {"mask", mask});
   detail::check_defined("masked_fill", {{"x", x}, {"mask", mask}});
   check_condition("masked_fill", mask);
   check(fits(value, x.dtype()), "masked_fill: ", value, " does not fit ", x.dtype());
   return record(WhereScalar(cut_to(value, x.dtype()), true), mask, x);
-} catch (const Error& error) {
-  detail::name_op(error, "masked_fill", {{"x", x}, {"mask", mask}});
 }
-Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) try {
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  const detail::Named named("masked_fill", {"x", x}, {"mask", mask}, {"value", value});
   detail::check_defined("masked_fill", {{"x", x}, {"mask", mask}, {"value", value}});
   check_condition("masked_fill", mask);
   check(value.ndim() == 0, "masked_fill: the value has shape ", value.shape(),
         "; it must be a single number without dimensions");
   return record(Where{}, mask, value.to(x.dtype()), x);
-} catch (const Error& error) {
-  detail::name_op(error, "masked_fill", {{"x", x}, {"mask", mask}, {"value", value}});
 }
 
 }  // namespace hero

@@ -9,83 +9,68 @@ namespace hero {
 
 namespace k = core::kernels;
 
-Tensor eq(const Tensor& a, const Tensor& b) try {
+Tensor eq(const Tensor& a, const Tensor& b) {
+  const detail::Named named("eq", {"a", a}, {"b", b});
   detail::check_defined("eq", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Equal>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "eq", {{"a", a}, {"b", b}});
 }
-Tensor eq(const Tensor& a, Scalar b) try {
+Tensor eq(const Tensor& a, Scalar b) {
+  const detail::Named named("eq", {"a", a});
   return Tensor(core::map<k::Equal>(a.array(), b));
-} catch (const Error& error) {
-  detail::name_op(error, "eq", {{"a", a}});
 }
-Tensor ne(const Tensor& a, const Tensor& b) try {
+Tensor ne(const Tensor& a, const Tensor& b) {
+  const detail::Named named("ne", {"a", a}, {"b", b});
   return Tensor(core::map<k::NotEqual>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "ne", {{"a", a}, {"b", b}});
 }
-Tensor ne(const Tensor& a, Scalar b) try {
+Tensor ne(const Tensor& a, Scalar b) {
+  const detail::Named named("ne", {"a", a});
   return Tensor(core::map<k::NotEqual>(a.array(), b));
-} catch (const Error& error) {
-  detail::name_op(error, "ne", {{"a", a}});
 }
-Tensor lt(const Tensor& a, const Tensor& b) try {
+Tensor lt(const Tensor& a, const Tensor& b) {
+  const detail::Named named("lt", {"a", a}, {"b", b});
   detail::check_defined("lt", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Less>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "lt", {{"a", a}, {"b", b}});
 }
-Tensor lt(const Tensor& a, Scalar b) try {
+Tensor lt(const Tensor& a, Scalar b) {
+  const detail::Named named("lt", {"a", a});
   return Tensor(core::map<k::Less>(a.array(), b));
-} catch (const Error& error) {
-  detail::name_op(error, "lt", {{"a", a}});
 }
-Tensor le(const Tensor& a, const Tensor& b) try {
+Tensor le(const Tensor& a, const Tensor& b) {
+  const detail::Named named("le", {"a", a}, {"b", b});
   return Tensor(core::map<k::LessEqual>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "le", {{"a", a}, {"b", b}});
 }
-Tensor le(const Tensor& a, Scalar b) try {
+Tensor le(const Tensor& a, Scalar b) {
+  const detail::Named named("le", {"a", a});
   return Tensor(core::map<k::LessEqual>(a.array(), b));
-} catch (const Error& error) {
-  detail::name_op(error, "le", {{"a", a}});
 }
-Tensor gt(const Tensor& a, const Tensor& b) try {
+Tensor gt(const Tensor& a, const Tensor& b) {
+  const detail::Named named("gt", {"a", a}, {"b", b});
   detail::check_defined("gt", {{"a", a}, {"b", b}});
   return Tensor(core::map<k::Greater>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "gt", {{"a", a}, {"b", b}});
 }
-Tensor gt(const Tensor& a, Scalar b) try {
+Tensor gt(const Tensor& a, Scalar b) {
+  const detail::Named named("gt", {"a", a});
   return Tensor(core::map<k::Greater>(a.array(), b));
-} catch (const Error& error) {
-  detail::name_op(error, "gt", {{"a", a}});
 }
-Tensor ge(const Tensor& a, const Tensor& b) try {
+Tensor ge(const Tensor& a, const Tensor& b) {
+  const detail::Named named("ge", {"a", a}, {"b", b});
   return Tensor(core::map<k::GreaterEqual>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "ge", {{"a", a}, {"b", b}});
 }
-Tensor ge(const Tensor& a, Scalar b) try {
+Tensor ge(const Tensor& a, Scalar b) {
+  const detail::Named named("ge", {"a", a});
   return Tensor(core::map<k::GreaterEqual>(a.array(), b));
-} catch (const Error& error) {
-  detail::name_op(error, "ge", {{"a", a}});
 }
-Tensor logical_and(const Tensor& a, const Tensor& b) try {
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  const detail::Named named("logical_and", {"a", a}, {"b", b});
   return Tensor(core::map<k::LogicalAnd>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "logical_and", {{"a", a}, {"b", b}});
 }
-Tensor logical_or(const Tensor& a, const Tensor& b) try {
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  const detail::Named named("logical_or", {"a", a}, {"b", b});
   return Tensor(core::map<k::LogicalOr>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "logical_or", {{"a", a}, {"b", b}});
 }
-Tensor logical_xor(const Tensor& a, const Tensor& b) try {
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  const detail::Named named("logical_xor", {"a", a}, {"b", b});
   return Tensor(core::map<k::LogicalXor>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "logical_xor", {{"a", a}, {"b", b}});
 }
 Tensor logical_not(const Tensor& x) {
   detail::check_defined("logical_not", {{"x", x}});
@@ -104,7 +89,8 @@ Tensor isinf(const Tensor& x) {
   return logical_not(logical_or(isfinite(x), isnan(x)));
 }
 
-Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) try {
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  const detail::Named named("isclose", {"a", a}, {"b", b});
   detail::check_defined("isclose", {{"a", a}, {"b", b}});
   check(rtol >= 0.0 && atol >= 0.0, "isclose: tolerances must not be negative: rtol ", rtol,
         ", atol ", atol);
@@ -119,15 +105,12 @@ Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool 
   const Tensor near = logical_and(apart <= abs(y) * rtol + atol, isfinite(b));
   const Tensor close = logical_or(a == b, near);
   return equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close;
-} catch (const Error& error) {
-  detail::name_op(error, "isclose", {{"a", a}, {"b", b}});
 }
 
-bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) try {
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  const detail::Named named("allclose", {"a", a}, {"b", b});
   detail::check_defined("allclose", {{"a", a}, {"b", b}});
   return all(isclose(a, b, rtol, atol, equal_nan)).item<bool>();
-} catch (const Error& error) {
-  detail::name_op(error, "allclose", {{"a", a}, {"b", b}});
 }
 
 bool equal(const Tensor& a, const Tensor& b) {

@@ -309,19 +309,17 @@ Tensor round(const Tensor& x) {
 }
 Tensor leaky_relu(const Tensor& x, double slope) { return record(LeakyRelu(slope), x); }
 Tensor elu(const Tensor& x, double alpha) { return record(Elu(alpha), x); }
-Tensor gelu(const Tensor& x, Gelu approximate) try {
+Tensor gelu(const Tensor& x, Gelu approximate) {
+  const detail::Named named("gelu", {"x", x});
   return approximate == Gelu::erf ? record(GeluErf{}, x) : record(GeluTanh{}, x);
-} catch (const Error& error) {
-  detail::name_op(error, "gelu", {{"x", x}});
 }
 Tensor softplus(const Tensor& x, double beta, double threshold) {
   return record(Softplus(beta, threshold), x);
 }
-Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) try {
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
+  const detail::Named named("clamp", {"x", x});
   const detail::Bounds bounds = detail::clamp_bounds("clamp", x.dtype(), low, high);
   return record(Clamp(bounds, low.has_value(), high.has_value()), x);
-} catch (const Error& error) {
-  detail::name_op(error, "clamp", {{"x", x}});
 }
 
 }  // namespace hero

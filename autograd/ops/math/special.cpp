@@ -217,27 +217,23 @@ Tensor copysign(const Tensor& a, Scalar b) {
   detail::check_defined("copysign", {{"a", a}});
   return copysign(a, float_beside(a, b));
 }
-Tensor deg2rad(const Tensor& x) try {
+Tensor deg2rad(const Tensor& x) {
+  const detail::Named named("deg2rad", {"x", x});
   return x * (std::numbers::pi / 180.0);
-} catch (const Error& error) {
-  detail::name_op(error, "deg2rad", {{"x", x}});
 }
-Tensor rad2deg(const Tensor& x) try {
+Tensor rad2deg(const Tensor& x) {
+  const detail::Named named("rad2deg", {"x", x});
   return x * (180.0 / std::numbers::pi);
-} catch (const Error& error) {
-  detail::name_op(error, "rad2deg", {{"x", x}});
 }
-Tensor float_power(const Tensor& base, const Tensor& exponent) try {
+Tensor float_power(const Tensor& base, const Tensor& exponent) {
+  const detail::Named named("float_power", {"base", base}, {"exponent", exponent});
   detail::check_defined("float_power", {{"base", base}, {"exponent", exponent}});
   return pow(base.to(kFloat64), exponent.to(kFloat64));
-} catch (const Error& error) {
-  detail::name_op(error, "float_power", {{"base", base}, {"exponent", exponent}});
 }
-Tensor float_power(const Tensor& base, Scalar exponent) try {
+Tensor float_power(const Tensor& base, Scalar exponent) {
+  const detail::Named named("float_power", {"base", base});
   detail::check_defined("float_power", {{"base", base}});
   return pow(base.to(kFloat64), exponent.real());
-} catch (const Error& error) {
-  detail::name_op(error, "float_power", {{"base", base}});
 }
 
 Tensor nan_to_num(const Tensor& x, const NanToNum& options) {

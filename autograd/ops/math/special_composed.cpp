@@ -46,7 +46,8 @@ Tensor ndtr(const Tensor& x) {
   return erfc(x * -std::numbers::sqrt2 / 2.0) / 2.0;
 }
 
-Tensor xlog1py(const Tensor& x, const Tensor& y) try {
+Tensor xlog1py(const Tensor& x, const Tensor& y) {
+  const detail::Named named("xlog1py", {"x", x}, {"y", y});
   detail::check_defined("xlog1py", {{"x", x}, {"y", y}});
   if (detail::any_half(x, y)) {
     return detail::in_float32("xlog1py", {x, y},
@@ -55,11 +56,10 @@ Tensor xlog1py(const Tensor& x, const Tensor& y) try {
   // 0 times an infinite logarithm, or one of a negative number, counts as 0.
   const Tensor is_zero = logical_and(x == 0, logical_or(y <= -1, y == kInfinity));
   return x * where(is_zero, 0, log1p(y));
-} catch (const Error& error) {
-  detail::name_op(error, "xlog1py", {{"x", x}, {"y", y}});
 }
 
-Tensor logaddexp2(const Tensor& a, const Tensor& b) try {
+Tensor logaddexp2(const Tensor& a, const Tensor& b) {
+  const detail::Named named("logaddexp2", {"a", a}, {"b", b});
   detail::check_defined("logaddexp2", {{"a", a}, {"b", b}});
   if (detail::any_half(a, b)) {
     return detail::in_float32("logaddexp2", {a, b},
@@ -68,19 +68,16 @@ Tensor logaddexp2(const Tensor& a, const Tensor& b) try {
   // Of equal ones, which may be infinite, the difference is not needed.
   const Tensor apart = where(a == b, 0, a - b);
   return maximum(a, b) + log1p(exp2(-abs(apart))) / std::numbers::ln2;
-} catch (const Error& error) {
-  detail::name_op(error, "logaddexp2", {{"a", a}, {"b", b}});
 }
 
-Tensor ldexp(const Tensor& x, const Tensor& exponent) try {
+Tensor ldexp(const Tensor& x, const Tensor& exponent) {
+  const detail::Named named("ldexp", {"x", x}, {"exponent", exponent});
   detail::check_defined("ldexp", {{"x", x}, {"exponent", exponent}});
   if (detail::any_half(x, exponent)) {
     return detail::in_float32("ldexp", {x, exponent},
                               [](const auto& in) { return ldexp(in[0], in[1]); });
   }
   return x * exp2(exponent);
-} catch (const Error& error) {
-  detail::name_op(error, "ldexp", {{"x", x}, {"exponent", exponent}});
 }
 
 }  // namespace hero

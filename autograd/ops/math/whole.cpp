@@ -90,8 +90,9 @@ Tensor scaled_sum(const char* op, const Tensor& a, const Tensor& b, Scalar alpha
 }  // namespace
 
 Tensor trunc(const Tensor& x) { return record(Step<k::Trunc>{}, x); }
-Tensor fix(const Tensor& x) try { return trunc(x); } catch (const Error& error) {
-  detail::name_op(error, "fix", {{"x", x}});
+Tensor fix(const Tensor& x) {
+  const detail::Named named("fix", {"x", x});
+  return trunc(x);
 }
 Tensor frac(const Tensor& x) {
   detail::check_defined("frac", {{"x", x}});
@@ -110,32 +111,27 @@ Tensor round(const Tensor& x, int64_t decimals) {
   return decimals > 0 ? round(x * power) / power : round(x / power) * power;
 }
 
-Tensor floor_divide(const Tensor& a, const Tensor& b) try {
+Tensor floor_divide(const Tensor& a, const Tensor& b) {
+  const detail::Named named("floor_divide", {"a", a}, {"b", b});
   return Tensor(core::map<k::FloorDivide>(a.array(), b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "floor_divide", {{"a", a}, {"b", b}});
 }
-Tensor floor_divide(const Tensor& a, Scalar b) try {
+Tensor floor_divide(const Tensor& a, Scalar b) {
+  const detail::Named named("floor_divide", {"a", a});
   return Tensor(core::map<k::FloorDivide>(a.array(), b));
-} catch (const Error& error) {
-  detail::name_op(error, "floor_divide", {{"a", a}});
 }
-Tensor floor_divide(Scalar a, const Tensor& b) try {
+Tensor floor_divide(Scalar a, const Tensor& b) {
+  const detail::Named named("floor_divide", {"b", b});
   return Tensor(core::map<k::FloorDivide>(a, b.array()));
-} catch (const Error& error) {
-  detail::name_op(error, "floor_divide", {{"b", b}});
 }
-Tensor div(const Tensor& a, const Tensor& b, Rounding rounding) try {
+Tensor div(const Tensor& a, const Tensor& b, Rounding rounding) {
+  const detail::Named named("div", {"a", a}, {"b", b});
   if (rounding == Rounding::floor) return record(StepOfTwo<k::FloorDivide>{}, a, b);
   return record(StepOfTwo<k::TruncDivide>{}, a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "div", {{"a", a}, {"b", b}});
 }
-Tensor div(const Tensor& a, Scalar b, Rounding rounding) try {
+Tensor div(const Tensor& a, Scalar b, Rounding rounding) {
+  const detail::Named named("div", {"a", a});
   if (rounding == Rounding::floor) return record(StepByNumber<k::FloorDivide>(b), a);
   return record(StepByNumber<k::TruncDivide>(b), a);
-} catch (const Error& error) {
-  detail::name_op(error, "div", {{"a", a}});
 }
 Tensor fmod(const Tensor& a, const Tensor& b) { return record(Fmod{}, a, b); }
 Tensor fmod(const Tensor& a, Scalar b) { return record(FmodNumber(b), a); }
@@ -144,61 +140,50 @@ Tensor remainder(Scalar a, const Tensor& b) {
   return remainder(detail::number_of_dtype(a, promote(b.dtype(), a), b.device()), b);
 }
 
-Tensor bitwise_and(const Tensor& a, const Tensor& b) try {
+Tensor bitwise_and(const Tensor& a, const Tensor& b) {
+  const detail::Named named("bitwise_and", {"a", a}, {"b", b});
   return bits_of_two<k::BitwiseAnd>(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_and", {{"a", a}, {"b", b}});
 }
-Tensor bitwise_and(const Tensor& a, Scalar b) try {
+Tensor bitwise_and(const Tensor& a, Scalar b) {
+  const detail::Named named("bitwise_and", {"a", a});
   return bits_by_number<k::BitwiseAnd>(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_and", {{"a", a}});
 }
-Tensor bitwise_or(const Tensor& a, const Tensor& b) try {
+Tensor bitwise_or(const Tensor& a, const Tensor& b) {
+  const detail::Named named("bitwise_or", {"a", a}, {"b", b});
   return bits_of_two<k::BitwiseOr>(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_or", {{"a", a}, {"b", b}});
 }
-Tensor bitwise_or(const Tensor& a, Scalar b) try {
+Tensor bitwise_or(const Tensor& a, Scalar b) {
+  const detail::Named named("bitwise_or", {"a", a});
   return bits_by_number<k::BitwiseOr>(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_or", {{"a", a}});
 }
-Tensor bitwise_xor(const Tensor& a, const Tensor& b) try {
+Tensor bitwise_xor(const Tensor& a, const Tensor& b) {
+  const detail::Named named("bitwise_xor", {"a", a}, {"b", b});
   return bits_of_two<k::BitwiseXor>(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_xor", {{"a", a}, {"b", b}});
 }
-Tensor bitwise_xor(const Tensor& a, Scalar b) try {
+Tensor bitwise_xor(const Tensor& a, Scalar b) {
+  const detail::Named named("bitwise_xor", {"a", a});
   return bits_by_number<k::BitwiseXor>(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_xor", {{"a", a}});
 }
-Tensor bitwise_not(const Tensor& x) try {
+Tensor bitwise_not(const Tensor& x) {
+  const detail::Named named("bitwise_not", {"x", x});
   detail::check_defined("bitwise_not", {{"x", x}});
   return x.dtype() == kBool ? logical_not(x) : bitwise_xor(x, -1);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_not", {{"x", x}});
 }
-Tensor bitwise_left_shift(const Tensor& x, const Tensor& places) try {
+Tensor bitwise_left_shift(const Tensor& x, const Tensor& places) {
+  const detail::Named named("bitwise_left_shift", {"x", x}, {"places", places});
   return bits_of_two<k::ShiftLeft>(x, places);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_left_shift", {{"x", x}, {"places", places}});
 }
-Tensor bitwise_left_shift(const Tensor& x, Scalar places) try {
+Tensor bitwise_left_shift(const Tensor& x, Scalar places) {
+  const detail::Named named("bitwise_left_shift", {"x", x});
   return bits_by_number<k::ShiftLeft>(x, places);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_left_shift", {{"x", x}});
 }
-Tensor bitwise_right_shift(const Tensor& x, const Tensor& places) try {
+Tensor bitwise_right_shift(const Tensor& x, const Tensor& places) {
+  const detail::Named named("bitwise_right_shift", {"x", x}, {"places", places});
   return bits_of_two<k::ShiftRight>(x, places);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_right_shift", {{"x", x}, {"places", places}});
 }
-Tensor bitwise_right_shift(const Tensor& x, Scalar places) try {
+Tensor bitwise_right_shift(const Tensor& x, Scalar places) {
+  const detail::Named named("bitwise_right_shift", {"x", x});
   return bits_by_number<k::ShiftRight>(x, places);
-} catch (const Error& error) {
-  detail::name_op(error, "bitwise_right_shift", {{"x", x}});
 }
 Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
 Tensor operator&(const Tensor& a, Scalar b) { return bitwise_and(a, b); }
@@ -213,66 +198,56 @@ Tensor operator>>(const Tensor& x, const Tensor& places) { return bitwise_right_
 Tensor operator>>(const Tensor& x, Scalar places) { return bitwise_right_shift(x, places); }
 Tensor operator%(Scalar a, const Tensor& b) { return remainder(a, b); }
 
-Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) try {
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
+  const detail::Named named("clamp", {"x", x}, {"low", low}, {"high", high});
   check(low.defined() || high.defined(), "clamp: needs a lower or an upper bound");
   if (!high.defined()) return clamp_min(x, low);
   if (!low.defined()) return clamp_max(x, high);
   return record(ClampBetween{}, x, low, high);
-} catch (const Error& error) {
-  detail::name_op(error, "clamp", {{"x", x}, {"low", low}, {"high", high}});
 }
-Tensor clamp_min(const Tensor& x, const Tensor& low) try {
+Tensor clamp_min(const Tensor& x, const Tensor& low) {
+  const detail::Named named("clamp_min", {"x", x}, {"low", low});
   return maximum(x, low);
-} catch (const Error& error) {
-  detail::name_op(error, "clamp_min", {{"x", x}, {"low", low}});
 }
-Tensor clamp_min(const Tensor& x, Scalar low) try {
+Tensor clamp_min(const Tensor& x, Scalar low) {
+  const detail::Named named("clamp_min", {"x", x});
   return clamp(x, low, std::optional<Scalar>());
-} catch (const Error& error) {
-  detail::name_op(error, "clamp_min", {{"x", x}});
 }
-Tensor clamp_max(const Tensor& x, const Tensor& high) try {
+Tensor clamp_max(const Tensor& x, const Tensor& high) {
+  const detail::Named named("clamp_max", {"x", x}, {"high", high});
   return minimum(x, high);
-} catch (const Error& error) {
-  detail::name_op(error, "clamp_max", {{"x", x}, {"high", high}});
 }
-Tensor clamp_max(const Tensor& x, Scalar high) try {
+Tensor clamp_max(const Tensor& x, Scalar high) {
+  const detail::Named named("clamp_max", {"x", x});
   return clamp(x, std::optional<Scalar>(), high);
-} catch (const Error& error) {
-  detail::name_op(error, "clamp_max", {{"x", x}});
 }
 
-Tensor fmax(const Tensor& a, const Tensor& b) try {
+Tensor fmax(const Tensor& a, const Tensor& b) {
+  const detail::Named named("fmax", {"a", a}, {"b", b});
   return where(isnan(b), a, where(isnan(a), b, maximum(a, b)));
-} catch (const Error& error) {
-  detail::name_op(error, "fmax", {{"a", a}, {"b", b}});
 }
-Tensor fmin(const Tensor& a, const Tensor& b) try {
+Tensor fmin(const Tensor& a, const Tensor& b) {
+  const detail::Named named("fmin", {"a", a}, {"b", b});
   return where(isnan(b), a, where(isnan(a), b, minimum(a, b)));
-} catch (const Error& error) {
-  detail::name_op(error, "fmin", {{"a", a}, {"b", b}});
 }
-Tensor heaviside(const Tensor& x, const Tensor& values) try {
+Tensor heaviside(const Tensor& x, const Tensor& values) {
+  const detail::Named named("heaviside", {"x", x}, {"values", values});
   detail::check_defined("heaviside", {{"x", x}, {"values", values}});
   check(x.dtype() == values.dtype(), "heaviside: x is ", x.dtype(), ", the values are ",
         values.dtype(), "; convert with to()");
   const NoGrad no_grad;
   const Tensor other = where(isnan(x), 0, (x > 0).to(x.dtype()));
   return where(x == 0, values.detach(), other).to(x.dtype());
-} catch (const Error& error) {
-  detail::name_op(error, "heaviside", {{"x", x}, {"values", values}});
 }
-Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) try {
+Tensor add(const Tensor& a, const Tensor& b, Scalar alpha) {
+  const detail::Named named("add", {"a", a}, {"b", b});
   return scaled_sum("add", a, b, alpha);
-} catch (const Error& error) {
-  detail::name_op(error, "add", {{"a", a}, {"b", b}});
 }
-Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) try {
+Tensor sub(const Tensor& a, const Tensor& b, Scalar alpha) {
+  const detail::Named named("sub", {"a", a}, {"b", b});
   const Scalar negative =
       alpha.is_floating() ? Scalar(-alpha.real()) : Scalar(-alpha.to<int64_t>());
   return scaled_sum("sub", a, b, negative);
-} catch (const Error& error) {
-  detail::name_op(error, "sub", {{"a", a}, {"b", b}});
 }
 
 Tensor signbit(const Tensor& x) {

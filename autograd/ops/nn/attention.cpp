@@ -260,7 +260,8 @@ Tensor detail::softmax_of_seen(const Tensor& scores) {
 }
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const AttentionOptions& options) try {
+                                    const AttentionOptions& options) {
+  const detail::Named named("scaled_dot_product_attention", {"q", q}, {"k", k}, {"v", v});
   detail::check_defined("scaled_dot_product_attention", {{"q", q}, {"k", k}, {"v", v}});
   check_operands(q, k, v, options);
   if (!is_fused(q, k, v, options)) {
@@ -279,8 +280,6 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   Tensor out = record(Attention(options, scores, detail::statistics_dtype(q.dtype())), q4, k4, v4);
   while (out.ndim() > q.ndim()) out = squeeze(out, 0);
   return out;
-} catch (const Error& error) {
-  detail::name_op(error, "scaled_dot_product_attention", {{"q", q}, {"k", k}, {"v", v}});
 }
 
 }  // namespace hero

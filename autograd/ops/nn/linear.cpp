@@ -151,26 +151,22 @@ Tensor run(Activation activation, const Tensor& x, const Tensor& weight, const T
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) try {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const detail::Named named("linear", {"x", x}, {"weight", weight});
   detail::check_defined("linear", {{"x", x}, {"weight", weight}});
   return run(Activation::none, x, weight, bias);
-} catch (const Error& error) {
-  detail::name_op(error, "linear", {{"x", x}, {"weight", weight}});
 }
 
-Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) try {
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const detail::Named named("linear_relu", {"x", x}, {"weight", weight});
   detail::check_defined("linear_relu", {{"x", x}, {"weight", weight}});
   return run(Activation::relu, x, weight, bias);
-} catch (const Error& error) {
-  detail::name_op(error, "linear_relu", {{"x", x}, {"weight", weight}});
 }
 
-Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   Gelu approximate) try {
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, Gelu approximate) {
+  const detail::Named named("linear_gelu", {"x", x}, {"weight", weight});
   detail::check_defined("linear_gelu", {{"x", x}, {"weight", weight}});
   return run(approximate == Gelu::erf ? Activation::gelu : Activation::gelu_tanh, x, weight, bias);
-} catch (const Error& error) {
-  detail::name_op(error, "linear_gelu", {{"x", x}, {"weight", weight}});
 }
 
 }  // namespace hero

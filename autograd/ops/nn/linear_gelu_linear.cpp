@@ -110,7 +110,8 @@ bool fits(const Tensor& x, const LinearWeights& in, const LinearWeights& out) {
 }  // namespace
 
 Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const LinearWeights& out,
-                          Gelu approximate) try {
+                          Gelu approximate) {
+  const detail::Named named("linear_gelu_linear", {"x", x});
   if (const AutocastInputs cast("linear_gelu_linear", x, in.weight, in.bias, out.weight, out.bias);
       cast.changed()) {
     return linear_gelu_linear(cast[0], {cast[1], cast[2]}, {cast[3], cast[4]}, approximate);
@@ -129,8 +130,6 @@ Tensor linear_gelu_linear(const Tensor& x, const LinearWeights& in, const Linear
   }
   const Tensor y = record_list(LinearGeluLinear(approximate), inputs);
   return x.ndim() == 2 ? y : reshape(y, shape);
-} catch (const Error& error) {
-  detail::name_op(error, "linear_gelu_linear", {{"x", x}});
 }
 
 }  // namespace hero

@@ -179,7 +179,8 @@ Tensor kl_div(const Tensor& x, const Tensor& y, KlReduction reduction, bool log_
   return x.ndim() > 0 ? sum(loss) / x.size(0) : loss;  // a number is a batch of one
 }
 
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) try {
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps) {
+  const detail::Named named("cosine_similarity", {"a", a}, {"b", b});
   detail::check_defined("cosine_similarity", {{"a", a}, {"b", b}});
   if (const AutocastInputs in("cosine_similarity", a, b); in.changed()) {
     return cosine_similarity(in[0], in[1], dim, eps);
@@ -194,8 +195,6 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double e
   const Tensor right = b.shape() == shape ? b : expand(b, shape);
   const auto length = [&](const Tensor& x) { return clamp(norm(x, 2.0, dims), eps, std::nullopt); };
   return sum(left * right, dims) / (length(left) * length(right));
-} catch (const Error& error) {
-  detail::name_op(error, "cosine_similarity", {{"a", a}, {"b", b}});
 }
 
 }  // namespace hero

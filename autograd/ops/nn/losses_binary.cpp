@@ -114,7 +114,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& y, const BceOptions& 
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
-                                        const BceWithLogitsOptions& options) try {
+                                        const BceWithLogitsOptions& options) {
+  const detail::Named named("binary_cross_entropy_with_logits", {"x", x}, {"y", y});
   detail::check_defined("binary_cross_entropy_with_logits", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("binary_cross_entropy_with_logits", x, y); in.changed()) {
     return binary_cross_entropy_with_logits(in[0], in[1], options);
@@ -145,15 +146,12 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
     loss = loss * options.weight;
   }
   return detail::reduce_loss(loss.to(dtype), options.reduction);
-} catch (const Error& error) {
-  detail::name_op(error, "binary_cross_entropy_with_logits", {{"x", x}, {"y", y}});
 }
 
 Tensor bce_with_logits(const Tensor& x, const Tensor& y, const Tensor& pos_weight,
-                       Reduction reduction) try {
+                       Reduction reduction) {
+  const detail::Named named("bce_with_logits", {"x", x}, {"y", y});
   return binary_cross_entropy_with_logits(x, y, {.pos_weight = pos_weight, .reduction = reduction});
-} catch (const Error& error) {
-  detail::name_op(error, "bce_with_logits", {{"x", x}, {"y", y}});
 }
 
 Tensor detail::cross_entropy_probabilities(const Tensor& x, const Tensor& target,

@@ -142,7 +142,8 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& y, 
   return detail::reduce_loss(close + apart, reduction);
 }
 
-Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) try {
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
+  const detail::Named named("pairwise_distance", {"a", a}, {"b", b});
   detail::check_defined("pairwise_distance", {{"a", a}, {"b", b}});
   if (const AutocastInputs in("pairwise_distance", a, b); in.changed()) {
     return pairwise_distance(in[0], in[1], p, eps, keepdim);
@@ -153,8 +154,6 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps,
     });
   }
   return norm(a - b + eps, p, {-1}, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "pairwise_distance", {{"a", a}, {"b", b}});
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
@@ -200,8 +199,8 @@ Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& pos
   return detail::reduce_loss(above_zero(near - far + options.margin), options.reduction);
 }
 
-Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
-                         const MultiMarginOptions& options) try {
+Tensor multi_margin_loss(const Tensor& x, const Tensor& target, const MultiMarginOptions& options) {
+  const detail::Named named("multi_margin_loss", {"x", x}, {"target", target});
   detail::check_defined("multi_margin_loss", {{"x", x}, {"target", target}});
   if (const AutocastInputs in("multi_margin_loss", x); in.changed()) {
     return multi_margin_loss(in[0], target, options);
@@ -236,12 +235,11 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
   const Tensor others = column != arange(classes, {.device = x.device()});
   const Tensor loss = sum(where(others, gap, 0), {1}) / classes;
   return detail::reduce_loss(loss, options.reduction);
-} catch (const Error& error) {
-  detail::name_op(error, "multi_margin_loss", {{"x", x}, {"target", target}});
 }
 
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
-                                   Reduction reduction) try {
+                                   Reduction reduction) {
+  const detail::Named named("multilabel_soft_margin_loss", {"x", x}, {"y", y});
   detail::check_defined("multilabel_soft_margin_loss", {{"x", x}, {"y", y}});
   if (const AutocastInputs in("multilabel_soft_margin_loss", x, y); in.changed()) {
     return multilabel_soft_margin_loss(in[0], in[1], weight, reduction);
@@ -262,8 +260,6 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y, const Tenso
   Tensor loss = detail::pair_loss(kLoss, x, y);
   if (weight.defined()) loss = loss * weight;
   return detail::reduce_loss(mean(loss, {-1}), reduction);
-} catch (const Error& error) {
-  detail::name_op(error, "multilabel_soft_margin_loss", {{"x", x}, {"y", y}});
 }
 
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& y, const PoissonNllOptions& options) {

@@ -274,7 +274,8 @@ Tensor detail::rms_norm_over(const Tensor& x, const Shape& normalized_shape, con
 }
 
 SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& normalized_shape,
-                          const Tensor& weight, const Tensor& bias, double eps) try {
+                          const Tensor& weight, const Tensor& bias, double eps) {
+  const detail::Named named("add_layer_norm", {"x", x}, {"residual", residual});
   detail::check_defined("add_layer_norm", {{"x", x}, {"residual", residual}});
   const Parameters p{weight, bias, eps, true};
   if (!fuses(x, residual, p)) {
@@ -283,12 +284,11 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& residual, const Shape& 
   }
   check_layer("add_layer_norm", x, normalized_shape, p);
   return add_and_normalize(x, residual, normalized_shape.size(), p);
-} catch (const Error& error) {
-  detail::name_op(error, "add_layer_norm", {{"x", x}, {"residual", residual}});
 }
 
 SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                        std::optional<double> eps) try {
+                        std::optional<double> eps) {
+  const detail::Named named("add_rms_norm", {"x", x}, {"residual", residual});
   detail::check_defined("add_rms_norm", {{"x", x}, {"residual", residual}});
   const Parameters p{weight, {}, eps.value_or(machine_epsilon(x.dtype())), false};
   if (!fuses(x, residual, p)) {
@@ -297,8 +297,6 @@ SumAndNorm add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& w
   }
   check_rms("add_rms_norm", x, p);
   return add_and_normalize(x, residual, 1, p);
-} catch (const Error& error) {
-  detail::name_op(error, "add_rms_norm", {{"x", x}, {"residual", residual}});
 }
 
 }  // namespace hero

@@ -46,15 +46,13 @@ Tensor run(const char* op, SoftmaxKind kind, const Tensor& x, int64_t dim) {
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, int64_t dim) try {
+Tensor softmax(const Tensor& x, int64_t dim) {
+  const detail::Named named("softmax", {"x", x});
   return run("softmax", SoftmaxKind::softmax, x, dim);
-} catch (const Error& error) {
-  detail::name_op(error, "softmax", {{"x", x}});
 }
-Tensor log_softmax(const Tensor& x, int64_t dim) try {
+Tensor log_softmax(const Tensor& x, int64_t dim) {
+  const detail::Named named("log_softmax", {"x", x});
   return run("log_softmax", SoftmaxKind::log_softmax, x, dim);
-} catch (const Error& error) {
-  detail::name_op(error, "log_softmax", {{"x", x}});
 }
 
 }  // namespace hero

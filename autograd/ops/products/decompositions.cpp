@@ -158,34 +158,32 @@ SVD svd(const Tensor& a) {
   const std::vector<Tensor> results = record_multi(SvdOp{}, a);
   return {results[0], results[1], results[2]};
 }
-Tensor svdvals(const Tensor& a) try { return svd(a).s; } catch (const Error& error) {
-  detail::name_op(error, "svdvals", {{"a", a}});
+Tensor svdvals(const Tensor& a) {
+  const detail::Named named("svdvals", {"a", a});
+  return svd(a).s;
 }
 Eigh eigh(const Tensor& a) {
   detail::check_defined("eigh", {{"a", a}});
   const std::vector<Tensor> results = record_multi(EighOp{}, a);
   return {results[0], results[1]};
 }
-Tensor eigvalsh(const Tensor& a) try {
+Tensor eigvalsh(const Tensor& a) {
+  const detail::Named named("eigvalsh", {"a", a});
   detail::check_defined("eigvalsh", {{"a", a}});
   return eigh(a).eigenvalues;
-} catch (const Error& error) {
-  detail::name_op(error, "eigvalsh", {{"a", a}});
 }
 Eigh eigh(const Tensor& a, Triangle triangle) {
   detail::check_defined("eigh", {{"a", a}});
   return eigh(triangle == Triangle::lower ? a : a.t());
 }
-Tensor eigvalsh(const Tensor& a, Triangle triangle) try {
+Tensor eigvalsh(const Tensor& a, Triangle triangle) {
+  const detail::Named named("eigvalsh", {"a", a});
   detail::check_defined("eigvalsh", {{"a", a}});
   return eigh(a, triangle).eigenvalues;
-} catch (const Error& error) {
-  detail::name_op(error, "eigvalsh", {{"a", a}});
 }
-Tensor pinv(const Tensor& a, std::optional<double> rtol) try {
+Tensor pinv(const Tensor& a, std::optional<double> rtol) {
+  const detail::Named named("pinv", {"a", a});
   return record(Pinv(rtol), a);
-} catch (const Error& error) {
-  detail::name_op(error, "pinv", {{"a", a}});
 }
 
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& options) {
@@ -201,15 +199,15 @@ Tensor cholesky(const Tensor& a, Triangle triangle) {
   detail::check_defined("cholesky", {{"a", a}});
   return triangle == Triangle::lower ? cholesky(a) : cholesky(a.t()).t();
 }
-Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle) try {
+Tensor cholesky_solve(const Tensor& b, const Tensor& factor, Triangle triangle) {
+  const detail::Named named("cholesky_solve", {"b", b}, {"factor", factor});
   detail::check_defined("cholesky_solve", {{"b", b}, {"factor", factor}});
   const Tensor lower = triangle == Triangle::lower ? factor : factor.t();
   const Tensor half = solve_triangular(lower, b, {.upper = false});
   return solve_triangular(lower.t(), half);
-} catch (const Error& error) {
-  detail::name_op(error, "cholesky_solve", {{"b", b}, {"factor", factor}});
 }
-Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) try {
+Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) {
+  const detail::Named named("cholesky_inverse", {"factor", factor});
   detail::check_defined("cholesky_inverse", {{"factor", factor}});
   check(factor.ndim() >= 2, "cholesky_inverse: needs a matrix: got shape ", factor.shape());
   check(factor.device().type == DeviceType::meta ||
@@ -217,24 +215,21 @@ Tensor cholesky_inverse(const Tensor& factor, Triangle triangle) try {
         "cholesky_inverse: a factor has a 0 on its diagonal: the matrix is singular");
   const Tensor one = eye(factor.size(-1), {.dtype = factor.dtype(), .device = factor.device()});
   return cholesky_solve(one, factor, triangle);
-} catch (const Error& error) {
-  detail::name_op(error, "cholesky_inverse", {{"factor", factor}});
 }
 
-Tensor logdet(const Tensor& a) try {
+Tensor logdet(const Tensor& a) {
+  const detail::Named named("logdet", {"a", a});
   const SignLogDet found = slogdet(a);
   return where(found.sign < 0, std::numeric_limits<double>::quiet_NaN(), found.logabsdet);
-} catch (const Error& error) {
-  detail::name_op(error, "logdet", {{"a", a}});
 }
-Tensor matrix_rank(const Tensor& a, std::optional<double> rtol) try {
+Tensor matrix_rank(const Tensor& a, std::optional<double> rtol) {
+  const detail::Named named("matrix_rank", {"a", a});
   detail::check_defined("matrix_rank", {{"a", a}});
   const Tensor s = svdvals(a.detach());
   return sum(counted_values(s, tolerance_of(a.shape(), a.dtype(), rtol)), Dims{-1});
-} catch (const Error& error) {
-  detail::name_op(error, "matrix_rank", {{"a", a}});
 }
-Tensor matrix_norm(const Tensor& a, MatrixNorm which) try {
+Tensor matrix_norm(const Tensor& a, MatrixNorm which) {
+  const detail::Named named("matrix_norm", {"a", a});
   check(a.ndim() >= 2, "matrix_norm: needs a matrix: got shape ", a.shape());
   switch (which) {
     case MatrixNorm::fro:
@@ -248,8 +243,6 @@ Tensor matrix_norm(const Tensor& a, MatrixNorm which) try {
     default:
       return amax(svdvals(a), Dims{-1});
   }
-} catch (const Error& error) {
-  detail::name_op(error, "matrix_norm", {{"a", a}});
 }
 
 }  // namespace hero

@@ -40,32 +40,29 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return record(MatMul{}, a, b);
 }
 
-Tensor mm(const Tensor& a, const Tensor& b) try {
+Tensor mm(const Tensor& a, const Tensor& b) {
+  const detail::Named named("mm", {"a", a}, {"b", b});
   detail::check_defined("mm", {{"a", a}, {"b", b}});
   check_dims("mm", a, 2);
   check_dims("mm", b, 2);
   return matmul(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "mm", {{"a", a}, {"b", b}});
 }
 
-Tensor bmm(const Tensor& a, const Tensor& b) try {
+Tensor bmm(const Tensor& a, const Tensor& b) {
+  const detail::Named named("bmm", {"a", a}, {"b", b});
   detail::check_defined("bmm", {{"a", a}, {"b", b}});
   check_dims("bmm", a, 3);
   check_dims("bmm", b, 3);
   check(a.size(0) == b.size(0), "bmm: batches differ: ", a.shape(), " x ", b.shape());
   return matmul(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "bmm", {{"a", a}, {"b", b}});
 }
 
-Tensor dot(const Tensor& a, const Tensor& b) try {
+Tensor dot(const Tensor& a, const Tensor& b) {
+  const detail::Named named("dot", {"a", a}, {"b", b});
   detail::check_defined("dot", {{"a", a}, {"b", b}});
   check_dims("dot", a, 1);
   check_dims("dot", b, 1);
   return matmul(a, b);
-} catch (const Error& error) {
-  detail::name_op(error, "dot", {{"a", a}, {"b", b}});
 }
 
 Tensor outer(const Tensor& a, const Tensor& b) {

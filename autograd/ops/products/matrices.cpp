@@ -83,7 +83,8 @@ std::vector<int> halvings(const Tensor& a) {
 
 }  // namespace
 
-Tensor cdist(const Tensor& a, const Tensor& b, double p) try {
+Tensor cdist(const Tensor& a, const Tensor& b, double p) {
+  const detail::Named named("cdist", {"a", a}, {"b", b});
   detail::check_defined("cdist", {{"a", a}, {"b", b}});
   if (const AutocastInputs in("cdist", a, b); in.changed()) return cdist(in[0], in[1], p);
   check(a.ndim() >= 2 && b.ndim() >= 2 && a.size(-1) == b.size(-1),
@@ -101,11 +102,10 @@ Tensor cdist(const Tensor& a, const Tensor& b, double p) try {
     return euclidean_by_product(a, b);
   }
   return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, Dims{-1});
-} catch (const Error& error) {
-  detail::name_op(error, "cdist", {{"a", a}, {"b", b}});
 }
 
-Tensor pdist(const Tensor& x, double p) try {
+Tensor pdist(const Tensor& x, double p) {
+  const detail::Named named("pdist", {"x", x});
   detail::check_defined("pdist", {{"x", x}});
   check(x.ndim() == 2, "pdist: x must be rows [N, D]: got shape ", x.shape());
   check(is_floating(x.dtype()), "pdist: rows are ", x.dtype(), "; they must be floating");
@@ -115,11 +115,10 @@ Tensor pdist(const Tensor& x, double p) try {
   }
   const Tensor pairs = triu_indices(x.size(0), x.size(0), 1, x.device());
   return norm(index_select(x, 0, pairs[0]) - index_select(x, 0, pairs[1]), p, Dims{-1});
-} catch (const Error& error) {
-  detail::name_op(error, "pdist", {{"x", x}});
 }
 
-Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm) try {
+Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm) {
+  const detail::Named named("renorm", {"x", x});
   detail::check_defined("renorm", {{"x", x}});
   check(x.ndim() >= 2, "renorm: x needs at least 2 dimensions: got shape ", x.shape());
   check(p > 0.0, "renorm: p must be positive: ", p);
@@ -135,11 +134,10 @@ Tensor renorm(const Tensor& x, double p, int64_t dim, double maxnorm) try {
   }
   const Tensor length = norm(x, p, others, true);
   return x * where(length > maxnorm, maxnorm / (length + 1e-7), 1.0);
-} catch (const Error& error) {
-  detail::name_op(error, "renorm", {{"x", x}});
 }
 
-Tensor matrix_power(const Tensor& a, int64_t n) try {
+Tensor matrix_power(const Tensor& a, int64_t n) {
+  const detail::Named named("matrix_power", {"a", a});
   detail::check_defined("matrix_power", {{"a", a}});
   check_squares("matrix_power", a);
   check(n > std::numeric_limits<int64_t>::min(), "matrix_power: the power ", n, " is too large");
@@ -154,8 +152,6 @@ Tensor matrix_power(const Tensor& a, int64_t n) try {
     if (left > 1) factor = matmul(factor, factor);
   }
   return result;
-} catch (const Error& error) {
-  detail::name_op(error, "matrix_power", {{"a", a}});
 }
 
 Tensor matrix_exp(const Tensor& a) {

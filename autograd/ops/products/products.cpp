@@ -101,70 +101,62 @@ std::vector<std::vector<size_t>> best_splits(const std::vector<double>& sizes) {
 
 }  // namespace
 
-Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) try {
+Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+  const detail::Named named("addmm", {"input", input}, {"a", a}, {"b", b});
   detail::check_defined("addmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("addmm", input, a, b, options, mm);
-} catch (const Error& error) {
-  detail::name_op(error, "addmm", {{"input", input}, {"a", a}, {"b", b}});
 }
-Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddProduct& options) try {
+Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& v, const AddProduct& options) {
+  const detail::Named named("addmv", {"input", input}, {"a", a}, {"v", v});
   detail::check_defined("addmv", {{"input", input}, {"a", a}, {"v", v}});
   return with_summand("addmv", input, a, v, options, mv);
-} catch (const Error& error) {
-  detail::name_op(error, "addmv", {{"input", input}, {"a", a}, {"v", v}});
 }
-Tensor addr(const Tensor& input, const Tensor& u, const Tensor& v, const AddProduct& options) try {
+Tensor addr(const Tensor& input, const Tensor& u, const Tensor& v, const AddProduct& options) {
+  const detail::Named named("addr", {"input", input}, {"u", u}, {"v", v});
   detail::check_defined("addr", {{"input", input}, {"u", u}, {"v", v}});
   return with_summand("addr", input, u, v, options, outer);
-} catch (const Error& error) {
-  detail::name_op(error, "addr", {{"input", input}, {"u", u}, {"v", v}});
 }
-Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b,
-               const AddProduct& options) try {
+Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+  const detail::Named named("baddbmm", {"input", input}, {"a", a}, {"b", b});
   detail::check_defined("baddbmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("baddbmm", input, a, b, options, bmm);
-} catch (const Error& error) {
-  detail::name_op(error, "baddbmm", {{"input", input}, {"a", a}, {"b", b}});
 }
-Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b,
-              const AddProduct& options) try {
+Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, const AddProduct& options) {
+  const detail::Named named("addbmm", {"input", input}, {"a", a}, {"b", b});
   detail::check_defined("addbmm", {{"input", input}, {"a", a}, {"b", b}});
   return with_summand("addbmm", input, a, b, options, sum_of_bmm);
-} catch (const Error& error) {
-  detail::name_op(error, "addbmm", {{"input", input}, {"a", a}, {"b", b}});
 }
 
-Tensor mv(const Tensor& a, const Tensor& v) try {
+Tensor mv(const Tensor& a, const Tensor& v) {
+  const detail::Named named("mv", {"a", a}, {"v", v});
   detail::check_defined("mv", {{"a", a}, {"v", v}});
   check_rank("mv", a, 2);
   check_rank("mv", v, 1);
   return matmul(a, v);
-} catch (const Error& error) {
-  detail::name_op(error, "mv", {{"a", a}, {"v", v}});
 }
-Tensor inner(const Tensor& a, const Tensor& b) try {
+Tensor inner(const Tensor& a, const Tensor& b) {
+  const detail::Named named("inner", {"a", a}, {"b", b});
   detail::check_defined("inner", {{"a", a}, {"b", b}});
   if (a.ndim() == 0 || b.ndim() == 0) return a * b;
   return tensordot(a, b, Dims{-1}, Dims{-1});
-} catch (const Error& error) {
-  detail::name_op(error, "inner", {{"a", a}, {"b", b}});
 }
-Tensor vdot(const Tensor& a, const Tensor& b) try { return dot(a, b); } catch (const Error& error) {
-  detail::name_op(error, "vdot", {{"a", a}, {"b", b}});
+Tensor vdot(const Tensor& a, const Tensor& b) {
+  const detail::Named named("vdot", {"a", a}, {"b", b});
+  return dot(a, b);
 }
 
-Tensor vecdot(const Tensor& a, const Tensor& b, int64_t dim) try {
+Tensor vecdot(const Tensor& a, const Tensor& b, int64_t dim) {
+  const detail::Named named("vecdot", {"a", a}, {"b", b});
   detail::check_defined("vecdot", {{"a", a}, {"b", b}});
   if (detail::any_half(a, b)) {
     return detail::in_float32("vecdot", {a, b},
                               [=](const auto& in) { return vecdot(in[0], in[1], dim); });
   }
   return sum(a * b, {dim});
-} catch (const Error& error) {
-  detail::name_op(error, "vecdot", {{"a", a}, {"b", b}});
 }
 
-Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b) try {
+Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dims& dims_b) {
+  const detail::Named named("tensordot", {"a", a}, {"b", b});
   detail::check_defined("tensordot", {{"a", a}, {"b", b}});
   check(dims_a.size() == dims_b.size(), "tensordot: dims ", dims_a, " and ", dims_b,
         " differ in length");
@@ -189,10 +181,9 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& dims_a, const Dim
   for (int64_t dim : rest_a) shape.push_back(a.size(dim));
   for (int64_t dim : rest_b) shape.push_back(b.size(dim));
   return reshape(mm(as_matrix(a, rest_a, over_a), as_matrix(b, over_b, rest_b)), shape);
-} catch (const Error& error) {
-  detail::name_op(error, "tensordot", {{"a", a}, {"b", b}});
 }
-Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) try {
+Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) {
+  const detail::Named named("tensordot", {"a", a}, {"b", b});
   detail::check_defined("tensordot", {{"a", a}, {"b", b}});
   check(dims >= 0 && dims <= a.ndim() && dims <= b.ndim(), "tensordot: over ", dims,
         " dimensions of shapes ", a.shape(), " and ", b.shape());
@@ -202,8 +193,6 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims) try {
     first.push_back(i);
   }
   return tensordot(a, b, last, first);
-} catch (const Error& error) {
-  detail::name_op(error, "tensordot", {{"a", a}, {"b", b}});
 }
 
 Tensor kron(const Tensor& a, const Tensor& b) {
@@ -239,7 +228,8 @@ Tensor cross(const Tensor& a, const Tensor& b, int64_t dim) {
   return turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1);
 }
 
-Tensor multi_dot(const std::vector<Tensor>& matrices) try {
+Tensor multi_dot(const std::vector<Tensor>& matrices) {
+  const detail::Named named("multi_dot");
   detail::check_defined("multi_dot", matrices);
   check(matrices.size() >= 2, "multi_dot: needs two matrices at least: got ", matrices.size());
   if (std::any_of(matrices.begin(), matrices.end(),
@@ -262,8 +252,6 @@ Tensor multi_dot(const std::vector<Tensor>& matrices) try {
   Tensor result = chain(m, best_splits(sizes), 0, m.size() - 1);
   if (column) result = squeeze(result, 1);
   return row ? squeeze(result, 0) : result;
-} catch (const Error& error) {
-  detail::name_op(error, "multi_dot", {});
 }
 
 }  // namespace hero

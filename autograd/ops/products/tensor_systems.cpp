@@ -18,14 +18,14 @@ Shape part(const Shape& shape, int64_t first, int64_t last) {
 
 }  // namespace
 
-Tensor vector_norm(const Tensor& x, double p, const Dims& dims, bool keepdim) try {
+Tensor vector_norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
+  const detail::Named named("vector_norm", {"x", x});
   detail::check_defined("vector_norm", {{"x", x}});
   return norm(x, p, dims, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "vector_norm", {{"x", x}});
 }
 
-Tensor tensorinv(const Tensor& a, int64_t ind) try {
+Tensor tensorinv(const Tensor& a, int64_t ind) {
+  const detail::Named named("tensorinv", {"a", a});
   detail::check_defined("tensorinv", {{"a", a}});
   check(ind > 0 && ind <= a.ndim(), "tensorinv: ind must lie in [1, ", a.ndim(), "]: got ", ind);
   const Shape first = part(a.shape(), 0, ind), rest = part(a.shape(), ind, a.ndim());
@@ -34,11 +34,10 @@ Tensor tensorinv(const Tensor& a, int64_t ind) try {
   Shape shape = rest;
   for (int i = 0; i < first.size(); ++i) shape.push_back(first[i]);
   return reshape(inv(reshape(a, {first.numel(), rest.numel()})), shape);
-} catch (const Error& error) {
-  detail::name_op(error, "tensorinv", {{"a", a}});
 }
 
-Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims) try {
+Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims) {
+  const detail::Named named("tensorsolve", {"a", a}, {"b", b});
   detail::check_defined("tensorsolve", {{"a", a}, {"b", b}});
   Dims last;
   for (int64_t i = 0; i < dims.size(); ++i) last.push_back(i - dims.size());
@@ -51,8 +50,6 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, const Dims& dims) try {
   const Tensor solved =
       solve(reshape(moved, {b.numel(), unknown.numel()}), reshape(b, {b.numel(), 1}));
   return reshape(solved, unknown);
-} catch (const Error& error) {
-  detail::name_op(error, "tensorsolve", {{"a", a}, {"b", b}});
 }
 
 }  // namespace hero

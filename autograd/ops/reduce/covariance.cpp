@@ -26,7 +26,8 @@ Tensor weights_of(const CovOptions& options, DType dtype) {
 
 }  // namespace
 
-Tensor cov(const Tensor& x, const CovOptions& options) try {
+Tensor cov(const Tensor& x, const CovOptions& options) {
+  const detail::Named named("cov", {"x", x});
   detail::check_defined("cov", {{"x", x}});
   check(x.ndim() <= 2, "cov: x must be variables [V, N] or one [N]: got shape ", x.shape());
   if (detail::any_half(x)) {
@@ -61,11 +62,10 @@ Tensor cov(const Tensor& x, const CovOptions& options) try {
   }
   const Tensor all = matmul(scaled, centred.t()) / clamp_min(count, 0.0);
   return x.ndim() == 2 ? all : reshape(all, {});
-} catch (const Error& error) {
-  detail::name_op(error, "cov", {{"x", x}});
 }
 
-Tensor corrcoef(const Tensor& x) try {
+Tensor corrcoef(const Tensor& x) {
+  const detail::Named named("corrcoef", {"x", x});
   detail::check_defined("corrcoef", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32("corrcoef", {x}, [](const auto& in) { return corrcoef(in[0]); });
@@ -75,8 +75,6 @@ Tensor corrcoef(const Tensor& x) try {
   const Tensor deviation = sqrt(diagonal(all));
   const Tensor by_rows = all / unsqueeze(deviation, 1);
   return clamp(by_rows / unsqueeze(deviation, 0), -1.0, 1.0);
-} catch (const Error& error) {
-  detail::name_op(error, "corrcoef", {{"x", x}});
 }
 
 }  // namespace hero

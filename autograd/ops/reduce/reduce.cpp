@@ -154,7 +154,8 @@ struct Prod : Op {
 
 }  // namespace
 
-Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) try {
+Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) {
+  const detail::Named named("prod", {"x", x});
   detail::check_defined("prod", {{"x", x}});
   const Dims axes = normalize_dims("prod", dims, x.ndim());
   if (!x.requires_grad() || !grad_enabled()) {
@@ -166,45 +167,37 @@ Tensor prod(const Tensor& x, const Dims& dims, bool keepdim) try {
   }
   const Tensor product = record(Prod{}, gathered(x, axes));
   return keepdim ? reshape(product, detail::kept_shape(x.shape(), axes)) : product;
-} catch (const Error& error) {
-  detail::name_op(error, "prod", {{"x", x}});
 }
 
-Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) try {
+Tensor amax(const Tensor& x, const Dims& dims, bool keepdim) {
+  const detail::Named named("amax", {"x", x});
   detail::check_defined("amax", {{"x", x}});
   return extreme(ReduceKind::max, x, dims, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "amax", {{"x", x}});
 }
-Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) try {
+Tensor amin(const Tensor& x, const Dims& dims, bool keepdim) {
+  const detail::Named named("amin", {"x", x});
   detail::check_defined("amin", {{"x", x}});
   return extreme(ReduceKind::min, x, dims, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "amin", {{"x", x}});
 }
-Tensor max(const Tensor& x) try {
+Tensor max(const Tensor& x) {
+  const detail::Named named("max", {"x", x});
   detail::check_defined("max", {{"x", x}});
   return extreme_of_all(ReduceKind::max, x);
-} catch (const Error& error) {
-  detail::name_op(error, "max", {{"x", x}});
 }
-Tensor min(const Tensor& x) try {
+Tensor min(const Tensor& x) {
+  const detail::Named named("min", {"x", x});
   detail::check_defined("min", {{"x", x}});
   return extreme_of_all(ReduceKind::min, x);
-} catch (const Error& error) {
-  detail::name_op(error, "min", {{"x", x}});
 }
-ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim) try {
+ValuesIndices max(const Tensor& x, int64_t dim, bool keepdim) {
+  const detail::Named named("max", {"x", x});
   detail::check_defined("max", {{"x", x}});
   return extreme_dim(core::ArgOp::max, x, dim, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "max", {{"x", x}});
 }
-ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim) try {
+ValuesIndices min(const Tensor& x, int64_t dim, bool keepdim) {
+  const detail::Named named("min", {"x", x});
   detail::check_defined("min", {{"x", x}});
   return extreme_dim(core::ArgOp::min, x, dim, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "min", {{"x", x}});
 }
 Tensor argmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
   detail::check_defined("argmax", {{"x", x}});

@@ -250,10 +250,9 @@ Tensor std(const Tensor& x, const VarOptions& options) {
   return record(spread_op<Std>("std", x, options), x);
 }
 
-StdMean std_mean(const Tensor& x, const VarOptions& options) try {
+StdMean std_mean(const Tensor& x, const VarOptions& options) {
+  const detail::Named named("std_mean", {"x", x});
   return {std(x, options), mean(x, options.dims, options.keepdim)};
-} catch (const Error& error) {
-  detail::name_op(error, "std_mean", {{"x", x}});
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {

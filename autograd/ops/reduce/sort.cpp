@@ -39,12 +39,11 @@ ValuesIndices sort(const Tensor& x, int64_t dim, bool descending) {
   return sorted(Sort(normalize_dim("sort", dim, x.ndim()), order), x);
 }
 
-Tensor argsort(const Tensor& x, int64_t dim, bool descending) try {
+Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+  const detail::Named named("argsort", {"x", x});
   detail::check_defined("argsort", {{"x", x}});
   const Order order = descending ? Order::descending : Order::ascending;
   return Tensor(core::sort(x.array(), dim, order).indices);
-} catch (const Error& error) {
-  detail::name_op(error, "argsort", {{"x", x}});
 }
 
 ValuesIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {

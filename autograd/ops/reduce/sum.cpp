@@ -59,20 +59,18 @@ Tensor logical(core::ReduceKind op, const Tensor& x, const Dims& dims, bool keep
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) try {
+Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+  const detail::Named named("sum", {"x", x});
   detail::check_defined("sum", {{"x", x}});
   return record(Sum(normalize_dims("sum", dims, x.ndim()), keepdim), x);
-} catch (const Error& error) {
-  detail::name_op(error, "sum", {{"x", x}});
 }
 
-Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) try {
+Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
+  const detail::Named named("mean", {"x", x});
   detail::check_defined("mean", {{"x", x}});
   check(is_floating(x.dtype()), "mean: array is ", x.dtype(),
         "; convert to a floating dtype first");
   return record(Mean(normalize_dims("mean", dims, x.ndim()), keepdim), x);
-} catch (const Error& error) {
-  detail::name_op(error, "mean", {{"x", x}});
 }
 
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim) {

@@ -38,7 +38,8 @@ int line_axis(const char* op, const Tensor& y, int64_t dim) {
 
 }  // namespace
 
-Tensor trapezoid(const Tensor& y, double dx, int64_t dim) try {
+Tensor trapezoid(const Tensor& y, double dx, int64_t dim) {
+  const detail::Named named("trapezoid", {"y", y});
   detail::check_defined("trapezoid", {{"y", y}});
   const int axis = line_axis("trapezoid", y, dim);
   if (detail::any_half(y)) {
@@ -47,11 +48,10 @@ Tensor trapezoid(const Tensor& y, double dx, int64_t dim) try {
   }
   if (y.size(axis) == 0) return sum(y, {axis}).to(y.dtype());
   return sum(areas("trapezoid", y, axis), {axis}) * (dx / 2.0);
-} catch (const Error& error) {
-  detail::name_op(error, "trapezoid", {{"y", y}});
 }
 
-Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim) try {
+Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
+  const detail::Named named("trapezoid", {"y", y}, {"x", x});
   detail::check_defined("trapezoid", {{"y", y}, {"x", x}});
   const int axis = line_axis("trapezoid", y, dim);
   if (detail::any_half(y, x)) {
@@ -61,11 +61,10 @@ Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim) try {
   if (y.size(axis) == 0) return trapezoid(y, 1.0, dim);
   const Tensor parts = areas("trapezoid", y, axis) * steps("trapezoid", x, y, axis);
   return sum(parts, {axis - y.ndim()}) / 2.0;
-} catch (const Error& error) {
-  detail::name_op(error, "trapezoid", {{"y", y}, {"x", x}});
 }
 
-Tensor cumulative_trapezoid(const Tensor& y, double dx, int64_t dim) try {
+Tensor cumulative_trapezoid(const Tensor& y, double dx, int64_t dim) {
+  const detail::Named named("cumulative_trapezoid", {"y", y});
   detail::check_defined("cumulative_trapezoid", {{"y", y}});
   const int axis = line_axis("cumulative_trapezoid", y, dim);
   if (detail::any_half(y)) {
@@ -73,11 +72,10 @@ Tensor cumulative_trapezoid(const Tensor& y, double dx, int64_t dim) try {
                               [=](const auto& in) { return cumulative_trapezoid(in[0], dx, dim); });
   }
   return cumsum(areas("cumulative_trapezoid", y, axis), axis) * (dx / 2.0);
-} catch (const Error& error) {
-  detail::name_op(error, "cumulative_trapezoid", {{"y", y}});
 }
 
-Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim) try {
+Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim) {
+  const detail::Named named("cumulative_trapezoid", {"y", y}, {"x", x});
   detail::check_defined("cumulative_trapezoid", {{"y", y}, {"x", x}});
   const int axis = line_axis("cumulative_trapezoid", y, dim);
   if (detail::any_half(y, x)) {
@@ -88,8 +86,6 @@ Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim) try {
   const Tensor parts =
       areas("cumulative_trapezoid", y, axis) * steps("cumulative_trapezoid", x, y, axis);
   return cumsum(parts, axis - y.ndim()) / 2.0;
-} catch (const Error& error) {
-  detail::name_op(error, "cumulative_trapezoid", {{"y", y}, {"x", x}});
 }
 
 }  // namespace hero

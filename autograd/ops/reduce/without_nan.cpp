@@ -8,38 +8,32 @@
 namespace hero {
 
 // Sums of small integers are int64: converted back, they wrap as if added up in theirs.
-Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) try {
+Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  const detail::Named named("sum", {"x", x});
   detail::check_defined("sum", {{"x", x}});
   return sum(x.to(dtype), dims, keepdim).to(dtype);
-} catch (const Error& error) {
-  detail::name_op(error, "sum", {{"x", x}});
 }
-Tensor sum(const Tensor& x, DType dtype) try {
+Tensor sum(const Tensor& x, DType dtype) {
+  const detail::Named named("sum", {"x", x});
   return sum(x.to(dtype)).to(dtype);
-} catch (const Error& error) {
-  detail::name_op(error, "sum", {{"x", x}});
 }
-Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) try {
+Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  const detail::Named named("mean", {"x", x});
   detail::check_defined("mean", {{"x", x}});
   return mean(x.to(dtype), dims, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "mean", {{"x", x}});
 }
-Tensor mean(const Tensor& x, DType dtype) try {
+Tensor mean(const Tensor& x, DType dtype) {
+  const detail::Named named("mean", {"x", x});
   return mean(x.to(dtype));
-} catch (const Error& error) {
-  detail::name_op(error, "mean", {{"x", x}});
 }
-Tensor prod(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) try {
+Tensor prod(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  const detail::Named named("prod", {"x", x});
   detail::check_defined("prod", {{"x", x}});
   return prod(x.to(dtype), dims, keepdim).to(dtype);
-} catch (const Error& error) {
-  detail::name_op(error, "prod", {{"x", x}});
 }
-Tensor prod(const Tensor& x, DType dtype) try {
+Tensor prod(const Tensor& x, DType dtype) {
+  const detail::Named named("prod", {"x", x});
   return prod(x.to(dtype)).to(dtype);
-} catch (const Error& error) {
-  detail::name_op(error, "prod", {{"x", x}});
 }
 Tensor cumsum(const Tensor& x, int64_t dim, DType dtype) {
   detail::check_defined("cumsum", {{"x", x}});
@@ -49,26 +43,24 @@ Tensor cumprod(const Tensor& x, int64_t dim, DType dtype) {
   detail::check_defined("cumprod", {{"x", x}});
   return cumprod(x.to(dtype), dim).to(dtype);
 }
-Tensor softmax(const Tensor& x, int64_t dim, DType dtype) try {
+Tensor softmax(const Tensor& x, int64_t dim, DType dtype) {
+  const detail::Named named("softmax", {"x", x});
   return softmax(x.to(dtype), dim);
-} catch (const Error& error) {
-  detail::name_op(error, "softmax", {{"x", x}});
 }
-Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype) try {
+Tensor log_softmax(const Tensor& x, int64_t dim, DType dtype) {
+  const detail::Named named("log_softmax", {"x", x});
   return log_softmax(x.to(dtype), dim);
-} catch (const Error& error) {
-  detail::name_op(error, "log_softmax", {{"x", x}});
 }
 
-Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim) try {
+Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim) {
+  const detail::Named named("nansum", {"x", x});
   detail::check_defined("nansum", {{"x", x}});
   return is_floating(x.dtype()) ? sum(masked_fill(x, isnan(x), 0), dims, keepdim)
                                 : sum(x, dims, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "nansum", {{"x", x}});
 }
 
-Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) try {
+Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) {
+  const detail::Named named("nanmean", {"x", x});
   detail::check_defined("nanmean", {{"x", x}});
   check(is_floating(x.dtype()), "nanmean: array is ", x.dtype(),
         "; convert to a floating dtype first");
@@ -78,45 +70,38 @@ Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim) try {
   }
   const Tensor count = sum(logical_not(isnan(x)), dims, keepdim);
   return nansum(x, dims, keepdim) / count.to(x.dtype());
-} catch (const Error& error) {
-  detail::name_op(error, "nanmean", {{"x", x}});
 }
 
-Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) try {
+Tensor nansum(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  const detail::Named named("nansum", {"x", x});
   detail::check_defined("nansum", {{"x", x}});
   return nansum(x.to(dtype), dims, keepdim).to(dtype);
-} catch (const Error& error) {
-  detail::name_op(error, "nansum", {{"x", x}});
 }
-Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) try {
+Tensor nanmean(const Tensor& x, const Dims& dims, bool keepdim, DType dtype) {
+  const detail::Named named("nanmean", {"x", x});
   detail::check_defined("nanmean", {{"x", x}});
   return nanmean(x.to(dtype), dims, keepdim);
-} catch (const Error& error) {
-  detail::name_op(error, "nanmean", {{"x", x}});
 }
 Tensor norm(const Tensor& x, double p, const Dims& dims, bool keepdim, DType dtype) {
   detail::check_defined("norm", {{"x", x}});
   return norm(x.to(dtype), p, dims, keepdim);
 }
 
-Tensor count_nonzero(const Tensor& x, const Dims& dims) try {
+Tensor count_nonzero(const Tensor& x, const Dims& dims) {
+  const detail::Named named("count_nonzero", {"x", x});
   detail::check_defined("count_nonzero", {{"x", x}});
   return sum(x != 0, dims);
-} catch (const Error& error) {
-  detail::name_op(error, "count_nonzero", {{"x", x}});
 }
 
-MinMax aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) try {
+MinMax aminmax(const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  const detail::Named named("aminmax", {"x", x});
   const Dims dims = dim ? Dims{*dim} : Dims{};
   return {amin(x, dims, keepdim), amax(x, dims, keepdim)};
-} catch (const Error& error) {
-  detail::name_op(error, "aminmax", {{"x", x}});
 }
 
-VarMean var_mean(const Tensor& x, const VarOptions& options) try {
+VarMean var_mean(const Tensor& x, const VarOptions& options) {
+  const detail::Named named("var_mean", {"x", x});
   return {var(x, options), mean(x, options.dims, options.keepdim)};
-} catch (const Error& error) {
-  detail::name_op(error, "var_mean", {{"x", x}});
 }
 
 // torch.dist: as a function its name would be that of a namespace.

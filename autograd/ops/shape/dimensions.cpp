@@ -48,20 +48,17 @@ Tensor movedim(const Tensor& x, const DimList& source, const DimList& destinatio
   }
   return permute(x, order);
 }
-Tensor moveaxis(const Tensor& x, const DimList& source, const DimList& destination) try {
+Tensor moveaxis(const Tensor& x, const DimList& source, const DimList& destination) {
+  const detail::Named named("moveaxis", {"x", x});
   return movedim(x, source, destination);
-} catch (const Error& error) {
-  detail::name_op(error, "moveaxis", {{"x", x}});
 }
-Tensor swapaxes(const Tensor& x, int64_t axis0, int64_t axis1) try {
+Tensor swapaxes(const Tensor& x, int64_t axis0, int64_t axis1) {
+  const detail::Named named("swapaxes", {"x", x});
   return transpose(x, axis0, axis1);
-} catch (const Error& error) {
-  detail::name_op(error, "swapaxes", {{"x", x}});
 }
-Tensor swapdims(const Tensor& x, int64_t dim0, int64_t dim1) try {
+Tensor swapdims(const Tensor& x, int64_t dim0, int64_t dim1) {
+  const detail::Named named("swapdims", {"x", x});
   return transpose(x, dim0, dim1);
-} catch (const Error& error) {
-  detail::name_op(error, "swapdims", {{"x", x}});
 }
 
 Tensor squeeze(const Tensor& x, const std::vector<int64_t>& dims) {
@@ -109,28 +106,24 @@ Tensor ravel(const Tensor& x) {
   detail::check_defined("ravel", {{"x", x}});
   return reshape(x, {x.numel()});
 }
-Tensor expand_as(const Tensor& x, const Tensor& other) try {
+Tensor expand_as(const Tensor& x, const Tensor& other) {
+  const detail::Named named("expand_as", {"x", x}, {"other", other});
   detail::check_defined("expand_as", {{"x", x}, {"other", other}});
   return expand(x, other.shape());
-} catch (const Error& error) {
-  detail::name_op(error, "expand_as", {{"x", x}, {"other", other}});
 }
-Tensor view_as(const Tensor& x, const Tensor& other) try {
+Tensor view_as(const Tensor& x, const Tensor& other) {
+  const detail::Named named("view_as", {"x", x}, {"other", other});
   detail::check_defined("view_as", {{"x", x}, {"other", other}});
   return x.view(other.shape());
-} catch (const Error& error) {
-  detail::name_op(error, "view_as", {{"x", x}, {"other", other}});
 }
-Tensor reshape_as(const Tensor& x, const Tensor& other) try {
+Tensor reshape_as(const Tensor& x, const Tensor& other) {
+  const detail::Named named("reshape_as", {"x", x}, {"other", other});
   detail::check_defined("reshape_as", {{"x", x}, {"other", other}});
   return reshape(x, other.shape());
-} catch (const Error& error) {
-  detail::name_op(error, "reshape_as", {{"x", x}, {"other", other}});
 }
-Tensor broadcast_to(const Tensor& x, const Shape& shape) try {
+Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  const detail::Named named("broadcast_to", {"x", x});
   return expand(x, shape);
-} catch (const Error& error) {
-  detail::name_op(error, "broadcast_to", {{"x", x}});
 }
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
   detail::check_defined("broadcast_tensors", tensors);

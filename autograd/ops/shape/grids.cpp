@@ -29,7 +29,8 @@ enum class Side { lower, upper };
 
 // Rows and columns of the elements on one side of the diagonal that begins at column `offset`.
 Tensor triangle(const char* op, Side side, int64_t rows, int64_t columns, int64_t offset,
-                Device device) try {
+                Device device) {
+  const detail::Named named(op);
   check(rows >= 0 && columns >= 0, op, ": negative sizes ", rows, " and ", columns);
   const bool upper = side == Side::upper;
   const auto row = [rows](int64_t at) { return std::clamp<int64_t>(at, 0, rows); };
@@ -66,8 +67,6 @@ Tensor triangle(const char* op, Side side, int64_t rows, int64_t columns, int64_
     }
   }
   return Tensor(places).to(device);
-} catch (const Error& error) {
-  detail::name_op(error, op, {});
 }
 
 // How many choices of r elements of n there are.
@@ -120,7 +119,8 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Indexing indexi
   return grids;
 }
 
-Tensor cartesian_prod(const std::vector<Tensor>& tensors) try {
+Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
+  const detail::Named named("cartesian_prod");
   detail::check_defined("cartesian_prod", tensors);
   for (const Tensor& tensor : tensors) {
     check(tensor.ndim() == 1, "cartesian_prod: needs vectors: got shape ", tensor.shape());
@@ -129,8 +129,6 @@ Tensor cartesian_prod(const std::vector<Tensor>& tensors) try {
   std::vector<Tensor> columns;
   for (const Tensor& grid : meshgrid(tensors)) columns.push_back(ravel(grid));
   return stack(columns, 1);
-} catch (const Error& error) {
-  detail::name_op(error, "cartesian_prod", {});
 }
 
 Tensor combinations(const Tensor& x, int64_t r, bool with_replacement) {
@@ -157,7 +155,8 @@ Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset, Device device
 }
 
 Tensor logspace(double start, double end, int64_t steps, double base,
-                const TensorOptions& options) try {
+                const TensorOptions& options) {
+  const detail::Named named("logspace");
   TensorOptions wide{.dtype = kFloat64, .device = options.device};
   if (options.dtype && !is_floating(*options.dtype)) {  // as linspace() of integers
     start = std::trunc(start);
@@ -166,11 +165,10 @@ Tensor logspace(double start, double end, int64_t steps, double base,
   Tensor powers = pow(base, linspace(start, end, steps, wide));
   const Tensor result(powers.to(options.dtype.value_or(kFloat32)).array(), options.requires_grad);
   return result;
-} catch (const Error& error) {
-  detail::name_op(error, "logspace", {});
 }
 
-Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) try {
+Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
+  const detail::Named named("vander", {"x", x});
   detail::check_defined("vander", {{"x", x}});
   check(x.ndim() >= 1, "vander: needs a vector: got shape ", x.shape());
   const int64_t columns = n.value_or(x.size(-1));
@@ -179,8 +177,6 @@ Tensor vander(const Tensor& x, std::optional<int64_t> n, bool increasing) try {
   const Tensor exponents = increasing ? powers : flip(powers, {0});
   const Tensor bases = unsqueeze(is_floating(x.dtype()) ? x : x.to(kInt64), -1);
   return pow(bases, exponents.to(bases.dtype()));
-} catch (const Error& error) {
-  detail::name_op(error, "vander", {{"x", x}});
 }
 
 }  // namespace hero

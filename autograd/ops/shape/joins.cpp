@@ -60,37 +60,34 @@ Tensor repeated_positions(const Tensor& repeats, int64_t count) {
 
 }  // namespace
 
-Tensor hstack(const std::vector<Tensor>& tensors) try {
+Tensor hstack(const std::vector<Tensor>& tensors) {
+  const detail::Named named("hstack");
   detail::check_defined("hstack", tensors);
   const std::vector<Tensor> parts = each(tensors, atleast_1d);
   return cat(parts, !parts.empty() && parts[0].ndim() == 1 ? 0 : 1);
-} catch (const Error& error) {
-  detail::name_op(error, "hstack", {});
 }
-Tensor vstack(const std::vector<Tensor>& tensors) try {
+Tensor vstack(const std::vector<Tensor>& tensors) {
+  const detail::Named named("vstack");
   detail::check_defined("vstack", tensors);
   return cat(each(tensors, atleast_2d), 0);
-} catch (const Error& error) {
-  detail::name_op(error, "vstack", {});
 }
-Tensor dstack(const std::vector<Tensor>& tensors) try {
+Tensor dstack(const std::vector<Tensor>& tensors) {
+  const detail::Named named("dstack");
   detail::check_defined("dstack", tensors);
   return cat(each(tensors, atleast_3d), 2);
-} catch (const Error& error) {
-  detail::name_op(error, "dstack", {});
 }
-Tensor column_stack(const std::vector<Tensor>& tensors) try {
+Tensor column_stack(const std::vector<Tensor>& tensors) {
+  const detail::Named named("column_stack");
   detail::check_defined("column_stack", tensors);
   return cat(each(tensors,
                   [](const Tensor& x) {
                     return x.ndim() > 1 ? x : reshape(x, {x.numel(), 1});
                   }),
              1);
-} catch (const Error& error) {
-  detail::name_op(error, "column_stack", {});
 }
 
-std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim) try {
+std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim) {
+  const detail::Named named("tensor_split", {"x", x});
   detail::check_defined("tensor_split", {{"x", x}});
   check(x.ndim() > 0, "tensor_split: a single number has nothing to split");
   check(sections > 0, "tensor_split: ", sections, " sections; there must be one at least");
@@ -104,12 +101,11 @@ std::vector<Tensor> tensor_split(const Tensor& x, int64_t sections, int64_t dim)
     at += size;
   }
   return parts;
-} catch (const Error& error) {
-  detail::name_op(error, "tensor_split", {{"x", x}});
 }
 
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& indices,
-                                 int64_t dim) try {
+                                 int64_t dim) {
+  const detail::Named named("tensor_split", {"x", x});
   detail::check_defined("tensor_split", {{"x", x}});
   check(x.ndim() > 0, "tensor_split: a single number has nothing to split");
   std::vector<Tensor> parts;
@@ -120,8 +116,6 @@ std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<int64_t>& in
   }
   parts.push_back(slice(x, dim, from));
   return parts;
-} catch (const Error& error) {
-  detail::name_op(error, "tensor_split", {{"x", x}});
 }
 
 std::vector<Tensor> hsplit(const Tensor& x, int64_t sections) {
@@ -140,13 +134,12 @@ std::vector<Tensor> dsplit(const Tensor& x, int64_t sections) {
   return even_split("dsplit", x, sections, 2);
 }
 
-Tensor tile(const Tensor& x, const Dims& repeats) try {
+Tensor tile(const Tensor& x, const Dims& repeats) {
+  const detail::Named named("tile", {"x", x});
   detail::check_defined("tile", {{"x", x}});
   Dims all = Dims::filled(std::max(0, x.ndim() - repeats.size()), 1);
   for (int64_t times : repeats) all.push_back(times);
   return repeat(x, all);
-} catch (const Error& error) {
-  detail::name_op(error, "tile", {{"x", x}});
 }
 Tensor fliplr(const Tensor& x) {
   detail::check_defined("fliplr", {{"x", x}});
@@ -192,11 +185,10 @@ Tensor diag_embed(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
   const Tensor matrices = record(DiagonalMatrices(offset), x);
   return movedim(matrices, Dims{-2, -1}, Dims{first, second});
 }
-Tensor diagflat(const Tensor& x, int64_t offset) try {
+Tensor diagflat(const Tensor& x, int64_t offset) {
+  const detail::Named named("diagflat", {"x", x});
   detail::check_defined("diagflat", {{"x", x}});
   return diag(ravel(x), offset);
-} catch (const Error& error) {
-  detail::name_op(error, "diagflat", {{"x", x}});
 }
 
 Tensor block_diag(const std::vector<Tensor>& tensors) {

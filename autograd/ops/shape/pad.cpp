@@ -222,14 +222,13 @@ Tensor pad_by_position(const Tensor& x, const std::vector<int64_t>& padding, Pad
 
 }  // namespace
 
-Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, double value) try {
+Tensor pad(const Tensor& x, const std::vector<int64_t>& padding, PadMode mode, double value) {
+  const detail::Named named("pad", {"x", x});
   detail::check_defined("pad", {{"x", x}});
   check(padding.size() % 2 == 0 && padding.size() <= 2 * static_cast<size_t>(x.ndim()),
         "pad: ", padding.size(), " widths for shape ", x.shape(), "; give pairs, last dim first");
   if (mode != PadMode::constant) return pad_by_position(x, padding, mode);
   return record(PadConstant(padding, value), x);
-} catch (const Error& error) {
-  detail::name_op(error, "pad", {{"x", x}});
 }
 
 }  // namespace hero

@@ -194,7 +194,8 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   return record(Roll(by), x);
 }
 
-Tensor repeat(const Tensor& x, const Dims& repeats) try {
+Tensor repeat(const Tensor& x, const Dims& repeats) {
+  const detail::Named named("repeat", {"x", x});
   detail::check_defined("repeat", {{"x", x}});
   check(repeats.size() >= x.ndim(), "repeat: ", repeats.size(), " repeats for shape ", x.shape());
   const int lead = repeats.size() - x.ndim();
@@ -211,8 +212,6 @@ Tensor repeat(const Tensor& x, const Dims& repeats) try {
     result = reshape(expand(unsqueeze(result, dim), spread), shape);
   }
   return fresh(result, x);
-} catch (const Error& error) {
-  detail::name_op(error, "repeat", {{"x", x}});
 }
 
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim) {

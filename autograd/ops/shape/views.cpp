@@ -162,15 +162,14 @@ Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t 
   return view_of("slice", x, [=](const Array& a) { return a.slice(dim, start, stop, step); });
 }
 
-Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) try {
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  const detail::Named named("narrow", {"x", x});
   detail::check_defined("narrow", {{"x", x}});
   check(x.ndim() > 0, "narrow: a single number has nothing to narrow");
   const int64_t size = x.size(dim), first = start < 0 && start >= -size ? start + size : start;
   check(length >= 0 && first >= 0 && first <= size && length <= size - first, "narrow: ", length,
         " elements from ", start, " on do not lie in dim ", dim, " of shape ", x.shape());
   return slice(x, dim, first, first + length);
-} catch (const Error& error) {
-  detail::name_op(error, "narrow", {{"x", x}});
 }
 
 Tensor select(const Tensor& x, int64_t dim, int64_t index) {

@@ -136,29 +136,28 @@ Tensor detail::record_transposed(const Geometry& geometry, const std::vector<Ten
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv2dOptions& options) try {
+              const Conv2dOptions& options) {
+  const detail::Named named("conv2d", {"x", x}, {"weight", weight});
   detail::check_defined("conv2d", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 3) return squeeze(conv2d(unsqueeze(x, 0), weight, bias, options), 0);
   return convolution({"conv2d", options.stride, options.padding, options.dilation, options.groups},
                      x, weight, bias);
-} catch (const Error& error) {
-  detail::name_op(error, "conv2d", {{"x", x}, {"weight", weight}});
 }
 
 Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const Conv2dOptions& options) try {
+                   const Conv2dOptions& options) {
+  const detail::Named named("conv2d_relu", {"x", x}, {"weight", weight});
   detail::check_defined("conv2d_relu", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 3) return squeeze(conv2d_relu(unsqueeze(x, 0), weight, bias, options), 0);
   const detail::ConvolutionSpec spec{"conv2d", options.stride, options.padding, options.dilation,
                                      options.groups};
   return convolution(spec, x, weight, bias, Activation::relu);
-} catch (const Error& error) {
-  detail::name_op(error, "conv2d_relu", {{"x", x}, {"weight", weight}});
 }
 
 // An image of height 1.
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv1dOptions& options) try {
+              const Conv1dOptions& options) {
+  const detail::Named named("conv1d", {"x", x}, {"weight", weight});
   detail::check_defined("conv1d", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 2) return squeeze(conv1d(unsqueeze(x, 0), weight, bias, options), 0);
   check(x.ndim() == 3 && weight.ndim() == 3, "conv1d: x must be [N, C, L] and weight 3-D too: got ",
@@ -167,8 +166,6 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
       "conv1d", {1, options.stride}, {0, options.padding}, {1, options.dilation}, options.groups,
       true};
   return squeeze(convolution(spec, unsqueeze(x, 2), unsqueeze(weight, 2), bias), 2);
-} catch (const Error& error) {
-  detail::name_op(error, "conv1d", {{"x", x}, {"weight", weight}});
 }
 
 }  // namespace hero

@@ -68,7 +68,8 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 // An image of height 1.
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const ConvTranspose1dOptions& options) try {
+                        const ConvTranspose1dOptions& options) {
+  const detail::Named named("conv_transpose1d", {"x", x}, {"weight", weight});
   detail::check_defined("conv_transpose1d", {{"x", x}, {"weight", weight}});
   if (x.ndim() == 2) return squeeze(conv_transpose1d(unsqueeze(x, 0), weight, bias, options), 0);
   check(x.ndim() == 3 && weight.ndim() == 3,
@@ -80,8 +81,6 @@ Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bia
   return squeeze(
       transposed(spec, {0, options.output_padding}, unsqueeze(x, 2), unsqueeze(weight, 2), bias),
       2);
-} catch (const Error& error) {
-  detail::name_op(error, "conv_transpose1d", {{"x", x}, {"weight", weight}});
 }
 
 }  // namespace hero

@@ -85,7 +85,8 @@ Tensor unfold(const Tensor& x, Pair kernel_size, const UnfoldOptions& options) {
 }
 
 Tensor fold(const Tensor& columns, Pair output_size, Pair kernel_size,
-            const UnfoldOptions& options) try {
+            const UnfoldOptions& options) {
+  const detail::Named named("fold", {"columns", columns});
   if (columns.ndim() == 2) {
     return squeeze(fold(unsqueeze(columns, 0), output_size, kernel_size, options), 0);
   }
@@ -99,11 +100,10 @@ Tensor fold(const Tensor& columns, Pair output_size, Pair kernel_size,
         columns.shape(), " do not fit ", taps, " taps at ", places.count, " places");
   const Shape image{columns.size(0), columns.size(1) / taps, output_size[0], output_size[1]};
   return record(Col2im(places.window, image), columns);
-} catch (const Error& error) {
-  detail::name_op(error, "fold", {{"columns", columns}});
 }
 
-Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair output_size) try {
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair output_size) {
+  const detail::Named named("max_unpool2d", {"x", x}, {"indices", indices});
   if (x.ndim() == 3) {
     return squeeze(max_unpool2d(unsqueeze(x, 0), unsqueeze(indices, 0), output_size), 0);
   }
@@ -115,11 +115,10 @@ Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Pair output_size) tr
       zeros({x.size(0), x.size(1), plane}, {.dtype = x.dtype(), .device = x.device()});
   const Tensor put = scatter(none, 2, reshape(indices, flat), reshape(x, flat));
   return reshape(put, {x.size(0), x.size(1), output_size[0], output_size[1]});
-} catch (const Error& error) {
-  detail::name_op(error, "max_unpool2d", {{"x", x}, {"indices", indices}});
 }
 
-Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Triple output_size) try {
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Triple output_size) {
+  const detail::Named named("max_unpool3d", {"x", x}, {"indices", indices});
   check(x.ndim() == 4 || x.ndim() == 5,
         "max_unpool3d: x must be [N, C, d, h, w] or [C, d, h, w]: ", "got shape ", x.shape());
   check(x.shape() == indices.shape(), "max_unpool3d: x ", x.shape(), " and indices ",
@@ -131,16 +130,13 @@ Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Triple output_size) 
   Shape shape = x.shape();
   for (int i = 0; i < 3; ++i) shape[x.ndim() - 3 + i] = output_size[static_cast<size_t>(i)];
   return reshape(put, shape);
-} catch (const Error& error) {
-  detail::name_op(error, "max_unpool3d", {{"x", x}, {"indices", indices}});
 }
 
-Tensor max_unpool1d(const Tensor& x, const Tensor& indices, int64_t output_size) try {
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, int64_t output_size) {
+  const detail::Named named("max_unpool1d", {"x", x}, {"indices", indices});
   check(x.ndim() == 2 || x.ndim() == 3, "max_unpool1d: x must be [N, C, L] or [C, L]: got shape ",
         x.shape());
   return squeeze(max_unpool2d(unsqueeze(x, -2), unsqueeze(indices, -2), {1, output_size}), -2);
-} catch (const Error& error) {
-  detail::name_op(error, "max_unpool1d", {{"x", x}, {"indices", indices}});
 }
 
 }  // namespace hero

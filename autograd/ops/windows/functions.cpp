@@ -13,18 +13,18 @@
 
 namespace hero {
 
-Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) try {
+Tensor normalize(const Tensor& x, double p, int64_t dim, double eps) {
+  const detail::Named named("normalize", {"x", x});
   detail::check_defined("normalize", {{"x", x}});
   if (detail::any_half(x)) {
     return detail::in_float32("normalize", {x},
                               [=](const auto& in) { return normalize(in[0], p, dim, eps); });
   }
   return x / clamp(norm(x, p, Dims{dim}, true), eps, {});
-} catch (const Error& error) {
-  detail::name_op(error, "normalize", {{"x", x}});
 }
 
-Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double beta, double k) try {
+Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double beta, double k) {
+  const detail::Named named("local_response_norm", {"x", x});
   detail::check_defined("local_response_norm", {{"x", x}});
   check(x.ndim() >= 3, "local_response_norm: x must be [N, C, ..]: got shape ", x.shape());
   check(size > 0, "local_response_norm: size must be positive: ", size);
@@ -39,21 +39,20 @@ Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double b
   padding[padding.size() - 1] = (size - 1) / 2;
   const Tensor means = mean(unfold(pad(square(x), padding), 1, size, 1), Dims{-1});
   return x / pow(means * alpha + k, beta);
-} catch (const Error& error) {
-  detail::name_op(error, "local_response_norm", {{"x", x}});
 }
 
 // Groups of one channel.
-Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) try {
+Tensor instance_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  const detail::Named named("instance_norm", {"x", x});
   detail::check_defined("instance_norm", {{"x", x}});
   check(x.ndim() >= 3, "instance_norm: x must be [N, C, ..]: got shape ", x.shape());
   return group_norm(x, x.size(1), weight, bias, eps);
-} catch (const Error& error) {
-  detail::name_op(error, "instance_norm", {{"x", x}});
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
-                     const InstanceNormOptions& options) try {
+                     const InstanceNormOptions& options) {
+  const detail::Named named("instance_norm", {"x", x}, {"running_mean", running_mean},
+                            {"running_var", running_var});
   detail::check_defined("instance_norm", {{"x", x}});
   constexpr auto kName = "instance_norm";
   check(x.ndim() >= 3, kName, ": x must be [N, C, ..]: got shape ", x.shape());
@@ -78,9 +77,6 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   detail::update_running(running_mean, mean(found.mean, Dims{0}).array(), options.momentum, 1.0);
   detail::update_running(running_var, mean(found.var, Dims{0}).array(), options.momentum, 1.0);
   return y;
-} catch (const Error& error) {
-  detail::name_op(error, "instance_norm",
-                  {{"x", x}, {"running_mean", running_mean}, {"running_var", running_var}});
 }
 
 namespace {
@@ -123,14 +119,13 @@ Tensor rrelu(const Tensor& x, double lower, double upper, bool training) {
   return where(x <= 0, x * (rand(x.shape(), like) * (upper - lower) + lower), x);
 }
 
-Tensor dropout3d(const Tensor& x, double p, bool training) try {
+Tensor dropout3d(const Tensor& x, double p, bool training) {
+  const detail::Named named("dropout3d", {"x", x});
   detail::check_defined("dropout3d", {{"x", x}});
   check(x.ndim() == 4 || x.ndim() == 5,
         "dropout3d: x must be [N, C, D, H, W] or [C, D, H, W]: got ", x.shape());
   if (x.ndim() == 5) return dropout2d(x, p, training);
   return squeeze(dropout2d(unsqueeze(x, 0), p, training), 0);
-} catch (const Error& error) {
-  detail::name_op(error, "dropout3d", {{"x", x}});
 }
 
 Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y, Reduction reduction) {

@@ -174,7 +174,8 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
   return options.mode == GridMode::bicubic ? cubic(x, at, options) : linear(x, at);
 }
 
-Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) try {
+Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) {
+  const detail::Named named("affine_grid", {"theta", theta});
   const int dims = size.size() - 2;
   check((dims == 2 || dims == 3) && theta.shape() == Shape{size[0], dims, dims + 1},
         "affine_grid: theta of shape ", theta.shape(), " for size ", size,
@@ -204,8 +205,6 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners) t
   for (int i = 0; i < dims; ++i) shape.push_back(size[2 + i]);
   shape.push_back(dims);
   return reshape(matmul(base, theta.t()), shape);
-} catch (const Error& error) {
-  detail::name_op(error, "affine_grid", {{"theta", theta}});
 }
 
 }  // namespace hero

@@ -244,10 +244,9 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
   return resampled(x, options);
 }
 
-Tensor upsample(const Tensor& x, const InterpolateOptions& options) try {
+Tensor upsample(const Tensor& x, const InterpolateOptions& options) {
+  const detail::Named named("upsample", {"x", x});
   return interpolate(x, options);
-} catch (const Error& error) {
-  detail::name_op(error, "upsample", {{"x", x}});
 }
 
 }  // namespace hero

@@ -225,41 +225,37 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Pair output_size) {
 }
 
 // In one dimension: an image of height 1.
-Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) try {
+Tensor max_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {
+  const detail::Named named("max_pool1d", {"x", x});
   return max_pool1d_with_indices(x, kernel_size, options).values;
-} catch (const Error& error) {
-  detail::name_op(error, "max_pool1d", {{"x", x}});
 }
 
 ValuesIndices max_pool1d_with_indices(const Tensor& x, int64_t kernel_size,
-                                      const Pool1dOptions& options) try {
+                                      const Pool1dOptions& options) {
+  const detail::Named named("max_pool1d_with_indices", {"x", x});
   detail::check_defined("max_pool1d", {{"x", x}});
   detail::PoolWindows windows = detail::pool_windows(WindowSizes<1>(kernel_size), options);
   detail::check_pool("max_pool1d", core::PoolOp::max, x, windows);
   const ValuesIndices found = max_pool2d_with_indices(unsqueeze(x, -2), {1, kernel_size},
                                                       flat_options(kernel_size, options));
   return {squeeze(found.values, -2), squeeze(found.indices, -2)};
-} catch (const Error& error) {
-  detail::name_op(error, "max_pool1d_with_indices", {{"x", x}});
 }
 
-Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) try {
+Tensor avg_pool1d(const Tensor& x, int64_t kernel_size, const Pool1dOptions& options) {
+  const detail::Named named("avg_pool1d", {"x", x});
   detail::check_defined("avg_pool1d", {{"x", x}});
   detail::PoolWindows windows = detail::pool_windows(WindowSizes<1>(kernel_size), options);
   detail::check_pool("avg_pool1d", core::PoolOp::average, x, windows);
   return squeeze(avg_pool2d(unsqueeze(x, -2), {1, kernel_size}, flat_options(kernel_size, options)),
                  -2);
-} catch (const Error& error) {
-  detail::name_op(error, "avg_pool1d", {{"x", x}});
 }
 
-Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) try {
+Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size) {
+  const detail::Named named("adaptive_avg_pool1d", {"x", x});
   detail::check_defined("adaptive_avg_pool1d", {{"x", x}});
   detail::check_pooled("adaptive_avg_pool1d", x, 1);
   detail::check_cells("adaptive_avg_pool1d", x, {output_size});
   return squeeze(adaptive_avg_pool2d(unsqueeze(x, -2), {1, output_size}), -2);
-} catch (const Error& error) {
-  detail::name_op(error, "adaptive_avg_pool1d", {{"x", x}});
 }
 
 }  // namespace hero

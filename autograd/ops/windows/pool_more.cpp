@@ -144,67 +144,60 @@ Dims output_sizes(const char* op, const Tensor& x, const Sizes& size, const Rati
 }  // namespace
 
 Tensor lp_pool1d(const Tensor& x, double norm_type, int64_t kernel_size,
-                 const LpPool1dOptions& options) try {
+                 const LpPool1dOptions& options) {
+  const detail::Named named("lp_pool1d", {"x", x});
   return power_pooled(
       "lp_pool1d", x, norm_type, static_cast<double>(kernel_size), [=](const Tensor& powers) {
         return avg_pool1d(powers, kernel_size,
                           {.stride = options.stride, .ceil_mode = options.ceil_mode});
       });
-} catch (const Error& error) {
-  detail::name_op(error, "lp_pool1d", {{"x", x}});
 }
 Tensor lp_pool2d(const Tensor& x, double norm_type, Pair kernel_size,
-                 const LpPool2dOptions& options) try {
+                 const LpPool2dOptions& options) {
+  const detail::Named named("lp_pool2d", {"x", x});
   const double count = static_cast<double>(kernel_size[0]) * static_cast<double>(kernel_size[1]);
   return power_pooled("lp_pool2d", x, norm_type, count, [=](const Tensor& powers) {
     return avg_pool2d(powers, kernel_size,
                       {.stride = options.stride, .ceil_mode = options.ceil_mode});
   });
-} catch (const Error& error) {
-  detail::name_op(error, "lp_pool2d", {{"x", x}});
 }
 Tensor lp_pool3d(const Tensor& x, double norm_type, Triple kernel_size,
-                 const LpPool3dOptions& options) try {
+                 const LpPool3dOptions& options) {
+  const detail::Named named("lp_pool3d", {"x", x});
   double count = 1.0;
   for (const int64_t each : kernel_size) count *= static_cast<double>(each);
   return power_pooled("lp_pool3d", x, norm_type, count, [=](const Tensor& powers) {
     return avg_pool3d(powers, kernel_size,
                       {.stride = options.stride, .ceil_mode = options.ceil_mode});
   });
-} catch (const Error& error) {
-  detail::name_op(error, "lp_pool3d", {{"x", x}});
 }
 
 Tensor fractional_max_pool2d(const Tensor& x, Pair kernel_size,
-                             const FractionalPool2dOptions& options) try {
+                             const FractionalPool2dOptions& options) {
+  const detail::Named named("fractional_max_pool2d", {"x", x});
   return fractional_max_pool2d_with_indices(x, kernel_size, options).values;
-} catch (const Error& error) {
-  detail::name_op(error, "fractional_max_pool2d", {{"x", x}});
 }
 ValuesIndices fractional_max_pool2d_with_indices(const Tensor& x, Pair kernel_size,
-                                                 const FractionalPool2dOptions& options) try {
+                                                 const FractionalPool2dOptions& options) {
+  const detail::Named named("fractional_max_pool2d_with_indices", {"x", x});
   constexpr auto kName = "fractional_max_pool2d";
   const Dims output = output_sizes(kName, x, options.output_size, options.output_ratio);
   return fractional_pooled({kName, {kernel_size[0], kernel_size[1]}, output, {1, 0}}, x,
                            options.random_samples);
-} catch (const Error& error) {
-  detail::name_op(error, "fractional_max_pool2d_with_indices", {{"x", x}});
 }
 Tensor fractional_max_pool3d(const Tensor& x, Triple kernel_size,
-                             const FractionalPool3dOptions& options) try {
+                             const FractionalPool3dOptions& options) {
+  const detail::Named named("fractional_max_pool3d", {"x", x});
   return fractional_max_pool3d_with_indices(x, kernel_size, options).values;
-} catch (const Error& error) {
-  detail::name_op(error, "fractional_max_pool3d", {{"x", x}});
 }
 ValuesIndices fractional_max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
-                                                 const FractionalPool3dOptions& options) try {
+                                                 const FractionalPool3dOptions& options) {
+  const detail::Named named("fractional_max_pool3d_with_indices", {"x", x});
   constexpr auto kName = "fractional_max_pool3d";
   const Dims output = output_sizes(kName, x, options.output_size, options.output_ratio);
   return fractional_pooled(
       {kName, {kernel_size[0], kernel_size[1], kernel_size[2]}, output, {0, 1, 2}}, x,
       options.random_samples);
-} catch (const Error& error) {
-  detail::name_op(error, "fractional_max_pool3d_with_indices", {{"x", x}});
 }
 
 }  // namespace hero

@@ -77,7 +77,8 @@ Tensor batched(const Tensor& x, int ndim, Body&& body) {
 }  // namespace
 
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const Conv3dOptions& options) try {
+              const Conv3dOptions& options) {
+  const detail::Named named("conv3d", {"x", x}, {"weight", weight});
   detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv3d";
   if (const AutocastInputs in(kName, x, weight, bias); in.changed()) {
@@ -108,13 +109,12 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                              .groups = groups}),
                      volume.size(0), depth_places(padded, taps, by, between));
   });
-} catch (const Error& error) {
-  detail::name_op(error, "conv3d", {{"x", x}, {"weight", weight}});
 }
 
 // Planes of all taps of the depth, added up where they meet.
 Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                        const ConvTranspose3dOptions& options) try {
+                        const ConvTranspose3dOptions& options) {
+  const detail::Named named("conv_transpose3d", {"x", x}, {"weight", weight});
   detail::check_defined("conv_transpose3d", {{"x", x}, {"weight", weight}});
   constexpr auto kName = "conv_transpose3d";
   if (const AutocastInputs in(kName, x, weight, bias); in.changed()) {
@@ -163,8 +163,6 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
     const Tensor result = bias.defined() ? sum + reshape(bias, {bias.numel(), 1, 1, 1}) : sum;
     return contiguous(result);
   });
-} catch (const Error& error) {
-  detail::name_op(error, "conv_transpose3d", {{"x", x}, {"weight", weight}});
 }
 
 namespace {
@@ -248,14 +246,14 @@ PoolSpec spec_of(Triple kernel, const Pool3dOptions& o) {
 
 }  // namespace
 
-Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) try {
+Tensor max_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+  const detail::Named named("max_pool3d", {"x", x});
   detail::check_defined("max_pool3d", {{"x", x}});
   return max_pool3d_with_indices(x, kernel_size, options).values;
-} catch (const Error& error) {
-  detail::name_op(error, "max_pool3d", {{"x", x}});
 }
 ValuesIndices max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
-                                      const Pool3dOptions& options) try {
+                                      const Pool3dOptions& options) {
+  const detail::Named named("max_pool3d_with_indices", {"x", x});
   detail::check_defined("max_pool3d", {{"x", x}});
   detail::PoolWindows windows = detail::pool_windows(kernel_size, options);
   detail::check_pool("max_pool3d", core::PoolOp::max, x, windows);
@@ -268,10 +266,9 @@ ValuesIndices max_pool3d_with_indices(const Tensor& x, Triple kernel_size,
       [&](const Tensor& lines) {
         return max_pool1d_with_indices(lines, spec.kernel[0], spec.depth());
       });
-} catch (const Error& error) {
-  detail::name_op(error, "max_pool3d_with_indices", {{"x", x}});
 }
-Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) try {
+Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& options) {
+  const detail::Named named("avg_pool3d", {"x", x});
   detail::check_defined("avg_pool3d", {{"x", x}});
   detail::PoolWindows windows = detail::pool_windows(kernel_size, options);
   detail::check_pool("avg_pool3d", core::PoolOp::average, x, windows);
@@ -291,10 +288,9 @@ Tensor avg_pool3d(const Tensor& x, Triple kernel_size, const Pool3dOptions& opti
       [&](const Tensor& lines) {
         return squeeze(avg_pool2d(unsqueeze(lines, 2), {1, spec.kernel[0]}, along), 2);
       });
-} catch (const Error& error) {
-  detail::name_op(error, "avg_pool3d", {{"x", x}});
 }
-Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) try {
+Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) {
+  const detail::Named named("adaptive_avg_pool3d", {"x", x});
   detail::check_defined("adaptive_avg_pool3d", {{"x", x}});
   check_volume_cells("adaptive_avg_pool3d", x, output_size);
   if (detail::any_half(x)) {
@@ -305,16 +301,14 @@ Tensor adaptive_avg_pool3d(const Tensor& x, Triple output_size) try {
   return pooled(
       x, [&](const Tensor& planes) { return adaptive_avg_pool2d(planes, plane(output_size)); },
       [&](const Tensor& lines) { return adaptive_avg_pool1d(lines, output_size[0]); });
-} catch (const Error& error) {
-  detail::name_op(error, "adaptive_avg_pool3d", {{"x", x}});
 }
-Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size) try {
+Tensor adaptive_max_pool3d(const Tensor& x, Triple output_size) {
+  const detail::Named named("adaptive_max_pool3d", {"x", x});
   detail::check_defined("adaptive_max_pool3d", {{"x", x}});
   return adaptive_max_pool3d_with_indices(x, output_size).values;
-} catch (const Error& error) {
-  detail::name_op(error, "adaptive_max_pool3d", {{"x", x}});
 }
-ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_size) try {
+ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_size) {
+  const detail::Named named("adaptive_max_pool3d_with_indices", {"x", x});
   detail::check_defined("adaptive_max_pool3d", {{"x", x}});
   check_volume_cells("adaptive_max_pool3d", x, output_size);
   return max_pooled(
@@ -323,8 +317,6 @@ ValuesIndices adaptive_max_pool3d_with_indices(const Tensor& x, Triple output_si
         return adaptive_max_pool2d_with_indices(planes, plane(output_size));
       },
       [&](const Tensor& lines) { return adaptive_max_pool1d_with_indices(lines, output_size[0]); });
-} catch (const Error& error) {
-  detail::name_op(error, "adaptive_max_pool3d_with_indices", {{"x", x}});
 }
 
 namespace {
@@ -347,32 +339,29 @@ std::vector<int64_t> same_padding(const char* op, const Tensor& weight,
 }  // namespace
 
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
-              int64_t dilation, int64_t groups) try {
+              int64_t dilation, int64_t groups) {
+  const detail::Named named("conv1d", {"x", x}, {"weight", weight}, {"bias", bias});
   detail::check_defined("conv1d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv1d(same ? pad(x, same_padding("conv1d", weight, {dilation})) : x, weight, bias,
                 {.dilation = dilation, .groups = groups});
-} catch (const Error& error) {
-  detail::name_op(error, "conv1d", {{"x", x}, {"weight", weight}, {"bias", bias}});
 }
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
-              Pair dilation, int64_t groups) try {
+              Pair dilation, int64_t groups) {
+  const detail::Named named("conv2d", {"x", x}, {"weight", weight}, {"bias", bias});
   detail::check_defined("conv2d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv2d(same ? pad(x, same_padding("conv2d", weight, {dilation[0], dilation[1]})) : x,
                 weight, bias, {.dilation = dilation, .groups = groups});
-} catch (const Error& error) {
-  detail::name_op(error, "conv2d", {{"x", x}, {"weight", weight}, {"bias", bias}});
 }
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias, PaddingWord padding,
-              Triple dilation, int64_t groups) try {
+              Triple dilation, int64_t groups) {
+  const detail::Named named("conv3d", {"x", x}, {"weight", weight}, {"bias", bias});
   detail::check_defined("conv3d", {{"x", x}, {"weight", weight}});
   const bool same = padding == PaddingWord::same;
   return conv3d(
       same ? pad(x, same_padding("conv3d", weight, {dilation[0], dilation[1], dilation[2]})) : x,
       weight, bias, {.dilation = dilation, .groups = groups});
-} catch (const Error& error) {
-  detail::name_op(error, "conv3d", {{"x", x}, {"weight", weight}, {"bias", bias}});
 }
 
 }  // namespace hero

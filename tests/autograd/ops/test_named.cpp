@@ -5,6 +5,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/autograd/ops/named.h>
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Equals;
@@ -101,4 +102,17 @@ TEST_CASE("an error that is named anew keeps its module and says what was given"
       vdot(ones({2}), ones({3})),
       Equals("vdot: inner sizes differ: [1, 2] x [3, 1]; the last size of the first must "
              "be the last but one of the second; given a [2], b [3], in mlp.fc2"));
+}
+
+TEST_CASE("the outermost of named operations counts, and names end with their operation") {
+  const Tensor a = ones({2, 3}), none;
+  {
+    const detail::Named outer("outer", {"a", a});
+    CHECK_THROWS_WITH(
+        vdot(ones({2}), ones({3})),
+        Equals("outer: inner sizes differ: [1, 2] x [3, 1]; the last size of the first must "
+               "be the last but one of the second; given a [2, 3]"));
+    CHECK_THROWS_WITH(lt(none, 1), Equals("outer: a is undefined (default-made or moved from)"));
+  }
+  CHECK_THROWS_WITH(mm(a, a), StartsWith("mm: "));
 }

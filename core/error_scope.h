@@ -1,0 +1,39 @@
+#pragma once
+// What is added to the texts of errors on their way: the mechanism behind detail::Named.
+#include <string>
+
+#include <hero/core/error.h>
+
+namespace hero::detail {
+
+/// While it lives, the text of each Error that fail() throws on this thread passes through its
+/// function, first that of the innermost scope. Scopes end in the opposite order in which they
+/// began.
+class ErrorScope {
+ public:
+  /// Changes the text `line` of an error.
+  using Adapt = void (*)(const ErrorScope& scope, std::string& line);
+
+  ErrorScope(const ErrorScope&) = delete;
+  ErrorScope& operator=(const ErrorScope&) = delete;
+
+  /// The innermost scope of this thread, null if there is none. The thread pool lets its workers
+  /// have that of the thread for which they work.
+  static const ErrorScope*& current();
+
+ protected:
+  // A pointer and not a virtual function: destructors, of which each operation has one, are
+  // smaller.
+  explicit ErrorScope(Adapt adapt) : adapt_(adapt) {}
+  ~ErrorScope();
+  /// Begins the scope: the last that a constructor does.
+  void enter() noexcept;
+
+ private:
+  friend void throw_error(std::string line);
+
+  const Adapt adapt_;
+  const ErrorScope* outer_ = nullptr;
+};
+
+}  // namespace hero::detail
