@@ -1,8 +1,10 @@
 #pragma once
-// What Hero spells in its own way among the operators that tests/peers/run times.
-#include "speed_operators.h"
+// What Hero spells in its own way among the cases of tests/peers/run.
+#include "speed_cases.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/thread_pool.h>
+#include <hero/optim/optim.h>
 
 namespace peers {
 
@@ -14,6 +16,59 @@ inline hero::Tensor rows_of(const hero::Tensor& table, int64_t count) {
 
 struct Hero {
   using Tensor = hero::Tensor;
+  using WithoutGrad = hero::NoGrad;
+  static constexpr auto kInt64 = hero::kInt64, kFloat32 = hero::kFloat32,
+                        kBFloat16 = hero::kBFloat16;
+  static constexpr auto set_threads = hero::set_num_threads;
+
+  static Sizes sizes(const Tensor& x) { return {x.shape().begin(), x.shape().end()}; }
+  static Tensor full(const Sizes& sizes, double value) {
+    return Tensor(hero::Array::full(hero::Shape(sizes), value));
+  }
+  /// Values between -4 and 4 in no order.
+  static Tensor values(const Sizes& sizes) {
+    const hero::Shape shape(sizes);
+    std::vector<float> list(static_cast<size_t>(shape.numel()));
+    uint32_t state = 1;
+    for (float& value : list) {
+      state = state * 1664525u + 1013904223u;
+      value = static_cast<float>(state >> 8) * 0x1p-21f - 4.0f;
+    }
+    return Tensor(hero::Array::from(list, shape));
+  }
+  static void grad(const Tensor& y, const std::vector<Tensor>& inputs, const Tensor& g) {
+    hero::grad({y}, inputs, {.grad_outputs = {g}, .retain_graph = true, .allow_unused = true});
+  }
+  static Work adamw(int64_t count) {
+    const Tensor x = full({count}, 0.5).requires_grad_();
+    x.set_grad(full({count}, 0.25));
+    auto optimizer = std::make_shared<hero::optim::AdamW>(std::vector<Tensor>{x});
+    return [optimizer] { optimizer->step(); };
+  }
+
+  static Tensor gelu_tanh(const Tensor& x) { return hero::gelu(x, hero::Gelu::tanh); }
+  static Tensor scaled(const Tensor& x, hero::Interpolation mode) {
+    return hero::interpolate(x, {.scale_factor = {2.0}, .mode = mode});
+  }
+  static Tensor nearest_x2(const Tensor& x) { return scaled(x, hero::Interpolation::nearest); }
+  static Tensor bilinear_x2(const Tensor& x) { return scaled(x, hero::Interpolation::bilinear); }
+  static Tensor bicubic_x2(const Tensor& x) { return scaled(x, hero::Interpolation::bicubic); }
+  static Tensor batch_norm(const Tensor& x, const Tensor& w, const Tensor& b) {
+    return hero::batch_norm(x, {}, {}, {.weight = w, .bias = b, .training = true});
+  }
+  static Tensor conv3d(const Tensor& x, const Tensor& w) {
+    return hero::conv3d(x, w, {}, {.padding = {1, 1, 1}});
+  }
+  static Tensor convolution(const Convolution& c, const Tensor& x, const Tensor& w) {
+    const hero::Pair stride{c.stride, c.stride}, padding{c.padding()[0], c.padding()[1]};
+    if (c.is_transposed) {
+      return hero::conv_transpose2d(x, w, {},
+                                    {.stride = stride, .padding = padding, .groups = c.groups});
+    }
+    return hero::conv2d(x, w, {}, {.stride = stride, .padding = padding, .groups = c.groups});
+  }
+  static void unique(const Tensor& x) { hero::unique(x); }
+  static void svd(const Tensor& x) { hero::svd(x); }
 
   static Tensor padded(const Tensor& x, hero::PadMode mode) { return pad(x, {1, 1, 1, 1}, mode); }
   static Tensor pad_zeros(const Tensor& x) { return padded(x, hero::PadMode::constant); }

@@ -1,6 +1,7 @@
 #pragma once
-// What PyTorch spells in its own way among the operators that tests/peers/run times.
-#include "speed_operators.h"
+// What PyTorch spells in its own way among the cases of tests/peers/run.
+#include "speed_cases.h"
+#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 namespace peers {
@@ -12,6 +13,50 @@ inline at::Tensor rows_of(const at::Tensor& table, int64_t count) {
 
 struct Torch {
   using Tensor = at::Tensor;
+  using WithoutGrad = c10::InferenceMode;
+  static constexpr auto kInt64 = at::kLong, kFloat32 = at::kFloat, kBFloat16 = at::kBFloat16;
+  static constexpr auto set_threads = at::set_num_threads;
+
+  static Sizes sizes(const Tensor& x) { return x.sizes().vec(); }
+  static Tensor full(const Sizes& sizes, double value) { return torch::full(sizes, value); }
+  static Tensor values(const Sizes& sizes) { return torch::rand(sizes) * 8.0 - 4.0; }
+  static void grad(const Tensor& y, const std::vector<Tensor>& inputs, const Tensor& g) {
+    torch::autograd::grad({y}, inputs, {g}, true, false, true);
+  }
+  static Work adamw(int64_t count) {
+    struct State {
+      std::vector<Tensor> params, grads, means, squares, none, steps{torch::ones({})};
+    };
+    const auto list = [&](double value) { return std::vector<Tensor>{full({count}, value)}; };
+    auto state = std::make_shared<State>(State{list(0.5), list(0.25), list(0.0), list(0.0)});
+    return [state] {
+      const torch::NoGradGuard no_grad;
+      at::_fused_adamw_(state->params, state->grads, state->means, state->squares, state->none,
+                        state->steps, 1e-3, 0.9, 0.999, 0.01, 1e-8, false, false);
+    };
+  }
+
+  static Tensor gelu_tanh(const Tensor& x) { return at::gelu(x, "tanh"); }
+  static std::vector<double> twice() { return {2.0, 2.0}; }
+  static Tensor nearest_x2(const Tensor& x) {
+    return at::upsample_nearest2d(x, at::OptionalIntArrayRef(), twice());
+  }
+  static Tensor bilinear_x2(const Tensor& x) {
+    return at::upsample_bilinear2d(x, at::OptionalIntArrayRef(), false, twice());
+  }
+  static Tensor bicubic_x2(const Tensor& x) {
+    return at::upsample_bicubic2d(x, at::OptionalIntArrayRef(), false, twice());
+  }
+  static Tensor batch_norm(const Tensor& x, const Tensor& w, const Tensor& b) {
+    return at::batch_norm(x, w, b, {}, {}, true, 0.1, 1e-5, false);
+  }
+  static Tensor conv3d(const Tensor& x, const Tensor& w) { return at::conv3d(x, w, {}, 1, 1); }
+  static Tensor convolution(const Convolution& c, const Tensor& x, const Tensor& w) {
+    return c.is_transposed ? at::conv_transpose2d(x, w, {}, c.stride, c.padding(), 0, c.groups)
+                           : at::conv2d(x, w, {}, c.stride, c.padding(), 1, c.groups);
+  }
+  static void unique(const Tensor& x) { at::_unique2(x); }
+  static void svd(const Tensor& x) { at::linalg_svd(x, false); }
 
   static Tensor pad_zeros(const Tensor& x) { return at::constant_pad_nd(x, {1, 1, 1, 1}); }
   static Tensor pad_reflect(const Tensor& x) { return at::reflection_pad2d(x, {1, 1, 1, 1}); }
