@@ -34,6 +34,11 @@ struct OutputProducts {
 };
 
 namespace detail {
+/// The derivatives of each element of y, a row each, in one backward pass for each: a matrix for
+/// each of the inputs. Errors name `op`.
+std::vector<Tensor> derivative_rows(const char* op, const Tensor& y,
+                                    const std::vector<Tensor>& inputs,
+                                    const FunctionalOptions& options = {});
 std::vector<Tensor> jacobian(const TensorFunction& f, const std::vector<Tensor>& inputs,
                              const FunctionalOptions& options);
 std::vector<std::vector<Tensor>> hessian(const TensorFunction& f, const std::vector<Tensor>& inputs,

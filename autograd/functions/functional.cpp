@@ -53,39 +53,26 @@ List gradients(const Tensor& y, const List& inputs, const Tensor& g, bool keep, 
       {.grad_outputs = {g}, .retain_graph = keep, .create_graph = create, .allow_unused = true});
 }
 
-Shape joined(const Shape& a, const Shape& b) {
-  check(a.size() + b.size() <= kMaxDims, "jacobian: more than ", kMaxDims, " dimensions: ", a,
-        " and ", b);
-  Shape shape = a;
-  for (int i = 0; i < b.size(); ++i) shape.push_back(b[i]);
-  return shape;
-}
-
-// The derivatives of each element of y, one backward pass each.
-List rows(const char* op, const Tensor& y, const List& inputs, const FunctionalOptions& options) {
-  std::vector<List> lists(inputs.size());
-  const Tensor one = eye(y.numel(), {.dtype = y.dtype(), .device = y.device()});
-  for (int64_t i = 0; i < y.numel(); ++i) {
-    const List row =
-        filled(op, gradients(y, inputs, reshape(one[i], y.shape()), true, options.create_graph),
-               inputs, options.strict);
-    for (size_t j = 0; j < row.size(); ++j) lists[j].push_back(row[j]);
-  }
-  List result;
-  for (size_t j = 0; j < inputs.size(); ++j) {
-    const Shape shape = joined(y.shape(), inputs[j].shape());
-    result.push_back(lists[j].empty()
-                         ? zeros(shape, {.dtype = inputs[j].dtype(), .device = inputs[j].device()})
-                         : reshape(stack(lists[j]), shape));
-  }
-  return result;
-}
-
 Tensor finished(const Tensor& x, bool create_graph) { return create_graph ? x : x.detach(); }
 
 List finished(List list, bool create_graph) {
   for (Tensor& x : list) x = finished(x, create_graph);
   return list;
+}
+
+// The derivatives of y, each of the shape of y, then that of its input.
+List jacobians(const char* op, const Tensor& y, const List& inputs,
+               const FunctionalOptions& options) {
+  List list = detail::derivative_rows(op, y, inputs, options);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Shape& behind = inputs[i].shape();
+    check(y.ndim() + behind.size() <= kMaxDims, op, ": more than ", kMaxDims,
+          " dimensions: ", y.shape(), " and ", behind);
+    Shape shape = y.shape();
+    for (const int64_t size : behind) shape.push_back(size);
+    list[i] = reshape(list[i], shape);
+  }
+  return finished(std::move(list), options.create_graph);
 }
 
 void check_vectors(const char* op, const List& inputs, const List& v) {
@@ -119,11 +106,29 @@ List twice(const char* op, const List& first, const List& u, const List& v,
 
 }  // namespace
 
+List detail::derivative_rows(const char* op, const Tensor& y, const List& inputs,
+                             const FunctionalOptions& options) {
+  std::vector<List> lists(inputs.size());
+  const Tensor one = eye(y.numel(), {.dtype = y.dtype(), .device = y.device()});
+  for (int64_t i = 0; i < y.numel(); ++i) {
+    const List row =
+        filled(op, gradients(y, inputs, reshape(one[i], y.shape()), true, options.create_graph),
+               inputs, options.strict);
+    for (size_t j = 0; j < row.size(); ++j) lists[j].push_back(reshape(row[j], {row[j].numel()}));
+  }
+  List result;
+  for (size_t j = 0; j < inputs.size(); ++j) {
+    const TensorOptions like{.dtype = inputs[j].dtype(), .device = inputs[j].device()};
+    result.push_back(lists[j].empty() ? zeros({0, inputs[j].numel()}, like) : stack(lists[j]));
+  }
+  return result;
+}
+
 List detail::jacobian(const TensorFunction& f, const List& inputs,
                       const FunctionalOptions& options) {
   const EnableGrad recorded;
   const Call call("jacobian", f, inputs, options.create_graph);
-  return finished(rows("jacobian", call.output, call.at, options), options.create_graph);
+  return jacobians("jacobian", call.output, call.at, options);
 }
 
 std::vector<List> detail::hessian(const TensorFunction& f, const List& inputs,
@@ -136,7 +141,7 @@ std::vector<List> detail::hessian(const TensorFunction& f, const List& inputs,
       filled("hessian", gradients(call.output, call.at, one, true, true), call.at, options.strict);
   std::vector<List> result;
   for (const Tensor& g : first) {
-    result.push_back(finished(rows("hessian", g, call.at, options), options.create_graph));
+    result.push_back(jacobians("hessian", g, call.at, options));
   }
   return result;
 }

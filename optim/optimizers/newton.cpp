@@ -1,5 +1,7 @@
 #include <cmath>
 
+#include <hero/autograd/creation.h>
+#include <hero/autograd/functional.h>
 #include <hero/autograd/node.h>
 #include <hero/autograd/ops.h>
 #include <hero/core/functions/linalg.h>
@@ -16,32 +18,20 @@ namespace {
 
 namespace k = core::kernels;
 
-// A tensor's elements, or zeros where the loss does not depend on the parameter.
-void append_values(std::vector<double>& list, const Tensor& values, const Tensor& like) {
-  if (!values.defined()) {
-    list.resize(list.size() + static_cast<size_t>(like.numel()), 0.0);
-    return;
-  }
-  const std::vector<double> found = values.to_vector<double>();
-  list.insert(list.end(), found.begin(), found.end());
+// One list of all elements, in double precision.
+Tensor in_float64(const std::vector<Tensor>& parts, int64_t dim) {
+  std::vector<Tensor> list;
+  for (const Tensor& part : parts) list.push_back(part.detach().to(kCpu).to(kFloat64));
+  return cat(list, dim);
 }
 
-// Row after row of second derivatives, [n * n].
-std::vector<double> hessian_rows(const std::vector<Tensor>& gradients,
-                                 const std::vector<Tensor>& params) {
-  std::vector<double> rows;
-  for (size_t a = 0; a < params.size(); ++a) {
-    const Tensor& g = gradients[a];
-    for (int64_t i = 0; i < params[a].numel(); ++i) {
-      std::vector<Tensor> row(params.size());
-      if (g.defined() && g.requires_grad()) {
-        row = grad({g.reshape({-1}).select(0, i)}, params,
-                   {.retain_graph = true, .allow_unused = true});
-      }
-      for (size_t b = 0; b < params.size(); ++b) append_values(rows, row[b], params[b]);
-    }
+// All second derivatives, [n, n].
+Tensor hessian_of(const std::vector<Tensor>& gradients, const std::vector<Tensor>& params) {
+  std::vector<Tensor> bands;
+  for (const Tensor& g : gradients) {
+    bands.push_back(in_float64(hero::detail::derivative_rows("newton", g, params), 1));
   }
-  return rows;
+  return in_float64(bands, 0);
 }
 
 // H^-1 g, [n]. One number is divided plainly: the article's digits. More go through QR with column
@@ -61,10 +51,6 @@ Array newton_direction(const Array& h, const Array& g) {
     fail("newton: the matrix of second derivatives is singular: ", n, " x ", n,
          "; start elsewhere or set damping");
   }
-}
-
-Tensor float64(const std::vector<double>& values, const Shape& shape) {
-  return Tensor(Array::from(values, shape));
 }
 
 // DDP averages gradients in hooks of leaves, which grad() does not call.
@@ -101,26 +87,28 @@ Newton::Seen Newton::step(const std::function<Tensor()>& loss) {
   check_whole("newton", params_);
   check_no_leaf_hooks(params_);
   Seen seen;
-  std::vector<Tensor> gradients;
+  std::vector<Tensor> gradients, flat;
   {
     const EnableGrad recording;
     seen.loss = loss();
     gradients = grad({seen.loss}, params_, {.create_graph = true, .allow_unused = true});
   }
-  std::vector<double> g;
-  for (size_t i = 0; i < params_.size(); ++i) append_values(g, gradients[i], params_[i]);
-  std::vector<double> h = hessian_rows(gradients, params_);
-  const auto n = static_cast<int64_t>(g.size());
+  for (size_t i = 0; i < params_.size(); ++i) {
+    // the loss may not depend on it
+    if (!gradients[i].defined()) gradients[i] = zeros_like(params_[i]);
+    flat.push_back(gradients[i].reshape({params_[i].numel()}));
+  }
   seen.loss = seen.loss.detach();
-  seen.gradient = float64(g, {n});
-  seen.hessian = float64(h, {n, n});
+  seen.gradient = in_float64(flat, 0);
+  seen.hessian = hessian_of(gradients, params_);
 
   const NoGrad no_grad;
-  for (size_t i = 0; i < g.size(); ++i) h[i * g.size() + i] += options_.damping;
+  const Tensor damped = seen.hessian.clone();
+  damped.diagonal().add_(options_.damping);
   // In the parameters' precision: whether H is singular is a question of its rounding errors.
   const DType dtype = core::state_dtype(params_[0].dtype());
   const Array direction =
-      newton_direction(Array::from(h, {n, n}).to(dtype), Array::from(g, {n}).to(dtype));
+      newton_direction(damped.array().to(dtype), seen.gradient.array().to(dtype));
   const Array move = core::map<k::Mul>(direction, Scalar(options_.lr));
   int64_t at = 0;
   for (const Tensor& param : params_) {

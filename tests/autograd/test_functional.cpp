@@ -115,6 +115,10 @@ TEST_CASE("functional derivatives say what does not fit") {
   const Tensor x = doubles({1.0, 2.0});
   CHECK_THROWS_WITH(hessian(squares, x), Equals("hessian: the function must return one element, "
                                                 "not [2]"));
+  const Tensor deep = doubles({1.0}).reshape({1, 1, 1, 1, 1});
+  CHECK_THROWS_WITH(hessian([](const Tensor& of) { return sum(of * of); }, deep),
+                    Equals("hessian: more than 8 dimensions: [1, 1, 1, 1, 1] and [1, 1, 1, 1, 1]"));
+  CHECK_THROWS_WITH(jacobian(squares, deep), StartsWith("jacobian: more than 8 dimensions"));
   CHECK_THROWS_WITH(vjp(squares, x), Equals("vjp: needs v, as the function returns [2]"));
   CHECK_THROWS_WITH(vjp(squares, x, doubles({1.0})),
                     Equals("vjp: v [1] does not fit the output [2]"));

@@ -61,6 +61,16 @@ TEST_CASE("newton's method solves a quadratic of several parameters in one step"
   CHECK(!a.grad().defined());
 }
 
+TEST_CASE("newton's method takes parameters of eight dimensions, and of none") {
+  const Shape shape = Shape::filled(8, 1);
+  const Tensor a = full(shape, 3.0, {.dtype = kFloat64, .requires_grad = true});
+  const Tensor b = full({}, 2.0, {.dtype = kFloat64, .requires_grad = true});
+  const auto seen = optim::Newton({a, b}).step([&] { return sum(square(a)) + square(b) * 2; });
+  CHECK(seen.gradient.to_vector<double>() == std::vector<double>{6, 8});
+  CHECK(seen.hessian.to_vector<double>() == std::vector<double>{2, 0, 0, 4});
+  CHECK(std::fabs(a.item()) + std::fabs(b.item()) < 1e-14);
+}
+
 TEST_CASE("a singular matrix of second derivatives is an error that says what to do") {
   const Tensor x = tensor({1.0, 2.0}, {.dtype = kFloat64, .requires_grad = true});
   optim::Newton newton({x});
