@@ -144,8 +144,6 @@ BackgroundWork::~BackgroundWork() {
   std::erase(all.states, state_);
 }
 
-void BackgroundWork::hurry() { state_->hurried = true; }
-
 std::string BackgroundWork::wait() {
   if (!is_mine()) return "";
   state_->wait();

@@ -33,8 +33,6 @@ class BackgroundWork {
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
 
-  /// Tells the work to hurry.
-  void hurry();
   /// Waits for the end. Returns the message of what the work threw, or "".
   std::string wait();
   /// False in a forked child.

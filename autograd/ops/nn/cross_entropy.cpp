@@ -166,6 +166,47 @@ Tensor detail::mean_of_counted(const Tensor& total, const Targets& targets) {
   return to(to(total, wide) / to(targets.count_there, wide), total.dtype());
 }
 
+namespace {
+
+// The loss of class numbers, whose classes are dimension 1 of x. `half`: it is rounded to halves at
+// its end.
+Tensor loss_of_classes(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options,
+                       bool in_float32, bool half) {
+  const double smoothing = options.label_smoothing;
+  const Targets targets =
+      detail::read_targets("cross_entropy", x.size(1), target, options.ignore_index);
+  std::vector<Tensor> outputs;
+  Tensor loss;
+  if (x.ndim() == 2 && smoothing == 0.0) {
+    loss = -record(LogLikelihood(in_float32), x, targets.classes);
+  } else {
+    outputs = record_multi(PickLogProbability{}, x, unsqueeze(targets.classes, 1));
+    loss = -squeeze(outputs[0], 1);
+  }
+  Tensor weights;
+  if (options.weight.defined()) {
+    weights = row_weights(detail::widened(options.weight), targets, target.shape());
+    loss = loss * weights;
+  }
+  if (smoothing > 0.0) {
+    const int64_t classes = x.size(1);
+    Tensor all = outputs[1];
+    if (options.weight.defined()) {
+      Shape shape = Shape::filled(x.ndim(), 1);
+      shape[1] = classes;
+      all = all * reshape(options.weight, shape);
+    }
+    const double share = smoothing / static_cast<double>(classes);
+    loss = loss * (1.0 - smoothing) - sum(all, {1}) * share;
+  }
+  loss = reduce_rows(without_ignored(loss, targets), weights, targets, options.reduction);
+  if (!half) return loss;
+  // The rows of halves were float32, and so were their sum and mean.
+  return loss.to(weights.defined() ? promote(x.dtype(), options.weight.dtype()) : x.dtype());
+}
+
+}  // namespace
+
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
   detail::check_defined("cross_entropy", {{"x", x}, {"target", target}});
   // Under autocast the loss of halves is float32; a GPU makes it so without a float32 copy of them.
@@ -201,35 +242,7 @@ Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOp
       return cross_entropy(in[0], in[1], plain);
     });
   }
-  const Targets targets = detail::read_targets(kName, x.size(1), target, options.ignore_index);
-  std::vector<Tensor> outputs;
-  Tensor loss;
-  if (fused) {
-    loss = -record(LogLikelihood(wide || half), x, targets.classes);
-  } else {
-    outputs = record_multi(PickLogProbability{}, x, unsqueeze(targets.classes, 1));
-    loss = -squeeze(outputs[0], 1);
-  }
-  Tensor weights;
-  if (options.weight.defined()) {
-    weights = row_weights(detail::widened(options.weight), targets, target.shape());
-    loss = loss * weights;
-  }
-  if (smoothing > 0.0) {
-    const int64_t classes = x.size(1);
-    Tensor all = outputs[1];
-    if (options.weight.defined()) {
-      Shape shape = Shape::filled(x.ndim(), 1);
-      shape[1] = classes;
-      all = all * reshape(options.weight, shape);
-    }
-    const double share = smoothing / static_cast<double>(classes);
-    loss = loss * (1.0 - smoothing) - sum(all, {1}) * share;
-  }
-  loss = reduce_rows(without_ignored(loss, targets), weights, targets, options.reduction);
-  if (!half) return loss;
-  // The rows of halves were float32, and so were their sum and mean.
-  return loss.to(weights.defined() ? promote(x.dtype(), options.weight.dtype()) : x.dtype());
+  return loss_of_classes(x, target, options, wide || half, half);
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NllOptions& options) {

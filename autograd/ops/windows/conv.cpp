@@ -126,11 +126,6 @@ Tensor convolution(const detail::ConvolutionSpec& spec, const Tensor& x, const T
 
 }  // namespace
 
-Tensor detail::record_convolution(const Geometry& geometry, const std::vector<Tensor>& inputs,
-                                  Activation activation) {
-  return record_list(Conv(geometry, activation), inputs);
-}
-
 Tensor detail::record_transposed(const Geometry& geometry, const std::vector<Tensor>& inputs) {
   return record_list(ConvBack(geometry), inputs);
 }

@@ -51,13 +51,8 @@ Array convolve_back(const Array& y, const Array& w, const Geometry& geometry,
 Array weight_gradient(const Array& x, const Array& y, const Geometry& geometry);
 /// \}
 
-/// \name The first two as recorded operations: x, w and perhaps bias -> y, or relu of it; and y, w
-/// and perhaps bias -> x
-/// \{
-Tensor record_convolution(const Geometry& geometry, const std::vector<Tensor>& inputs,
-                          core::Activation activation = core::Activation::none);
+/// The second as a recorded operation: y, w and perhaps bias -> x.
 Tensor record_transposed(const Geometry& geometry, const std::vector<Tensor>& inputs);
-/// \}
 
 /// \name What a user asks for
 /// \{
