@@ -11,12 +11,18 @@ namespace hero {
 using Grads = InlineVector<Tensor, 4>;
 
 class Keeper;
-class Node;
 struct Partition;
+
+}  // namespace hero
+
+namespace hero::detail {
+
+class BackwardWalk;
+class Recorder;
 
 /// An input of a node: output `index` of an earlier node. Without a node, no gradient is wanted.
 struct Edge {
-  Ref<Node> node;
+  core::Ref<Node> node;
   int index = 0;
 };
 
@@ -28,8 +34,6 @@ struct GradSpec {
   DType dtype;
   Device device;
 };
-
-namespace detail {
 
 /// A hook with the flag its handle clears.
 template <class F>
@@ -46,10 +50,8 @@ struct Hooks {
   std::shared_ptr<std::atomic<bool>> retaining;  // of a non-leaf: the flag of retain_grad()'s hook
 };
 
-}  // namespace detail
-
 /// A recorded operation: from the gradients of its outputs to those of its inputs.
-class Node : public Counted {
+class Node : public core::Counted {
  public:
   Node& operator=(const Node&) = delete;
 
@@ -75,7 +77,7 @@ class Node : public Counted {
   bool released() const { return released_; }
 
   /// Like Counted::drop(), except for the node of a leaf, see AccumulateGrad.
-  bool drop() const { return sequence_ == kLeaf ? drop_of_leaf() : Counted::drop(); }
+  bool drop() const { return sequence_ == kLeaf ? drop_of_leaf() : core::Counted::drop(); }
   static void destroy(Node* node);
 
  protected:
@@ -103,20 +105,19 @@ class Node : public Counted {
  private:
   friend class BackwardWalk;
   friend class Recorder;
-  friend class Tensor;
+  friend class hero::Tensor;
   template <class N>
-  friend Ref<N> make_node(N&& value);
+  friend core::Ref<N> make_node(N&& value);
 
   bool drop_of_leaf() const;
 
   // Which pass has the node now and where, see BackwardWalk; 0: none. Later the next node to be
   // freed.
   std::atomic<uint64_t> walk_ = 0;
-  std::unique_ptr<std::vector<std::pair<int, detail::Hook<TensorHook>>>> hooks_;  // by output
+  std::unique_ptr<std::vector<std::pair<int, Hook<TensorHook>>>> hooks_;  // by output
   std::unique_ptr<std::string> place_;  // where it was recorded, if somebody wanted to know
 };
 
-namespace detail {
 /// Memory of a node, which counts as alive from here until Node::destroy.
 void* allocate_node(size_t bytes);
 /// Changes live_nodes() of this thread.
@@ -137,19 +138,18 @@ void each_hook(TensorImpl& leaf, std::vector<Hook<F>> Hooks::*list, const Visit&
     if (*hook.alive) visit(hook);
   }
 }
-}  // namespace detail
 
 /// Moves an operation to the heap as a node of the graph.
 template <class N>
-Ref<N> make_node(N&& value) {
+core::Ref<N> make_node(N&& value) {
   static_assert(std::is_rvalue_reference_v<N&&>);
-  auto* node = new (detail::allocate_node(sizeof(N))) N(std::forward<N>(value));
+  auto* node = new (allocate_node(sizeof(N))) N(std::forward<N>(value));
   node->bytes_ = sizeof(N);
-  return Ref<N>::adopt(node);
+  return core::Ref<N>::adopt(node);
 }
 
 /// Where a tensor's gradient goes: its node and output, or its leaf's accumulator. No node when it
 /// does not require grad.
 Edge gradient_edge(const Tensor& tensor);
 
-}  // namespace hero
+}  // namespace hero::detail

@@ -20,7 +20,7 @@
 namespace hero {
 
 /// The base of operations with several outputs.
-class MultiOp : public Node {
+class MultiOp : public detail::Node {
  public:
   /// Which inputs (bit i) and outputs are saved for backward. A struct may hide these with its own,
   /// or define `bool saves_input(int i) const` for a choice that depends on needs().
@@ -48,12 +48,12 @@ class MultiOp : public Node {
   const Shape& input_shape(int i) const { return inputs_[i].spec.shape; }
 
  private:
-  friend class Recorder;
+  friend class detail::Recorder;
   static constexpr int kKept = -1000;  // slots below those of outputs
   Tensor saved(int slot) const;
   void save(const Array& array, int slot);
   InlineVector<SavedArray, 2> saved_;
-  Ref<CheckpointFrame> frame_;  // of a checkpoint: saved_ holds numbers in it, no arrays
+  core::Ref<CheckpointFrame> frame_;  // of a checkpoint: saved_ holds numbers in it, no arrays
 };
 
 /// The base of operations with one output.
@@ -76,6 +76,8 @@ class PassingOp : public MultiOp {
   explicit PassingOp(bool passes) { passes_on_ = passes; }
 };
 
+namespace detail {
+
 /// Lays recorded operations into the graph; used by record() below.
 class Recorder {
  public:
@@ -91,8 +93,6 @@ class Recorder {
   /// Gives `self` the result's history: what an in-place operation does after writing the values.
   static void rebase(const Tensor& self, const Tensor& result);
 };
-
-namespace detail {
 
 template <class O>
 void save_inputs(O& op, std::span<const Tensor* const> inputs) {
@@ -157,7 +157,7 @@ inline std::vector<Tensor> leaves_of(std::vector<Array>&& arrays) {
 template <class O, class Forward>
 Tensor run_one(O& op, std::span<const Tensor* const> list, const Forward& forward) {
   if (!begin(op, list)) return Tensor(forward(op));
-  Ref<O> node = make_node(std::move(op));
+  core::Ref<O> node = make_node(std::move(op));
   // Edges first: what forward keeps may depend on needs().
   connect(*node, list);
   return finish_one(*node, forward(*node));
@@ -166,7 +166,7 @@ Tensor run_one(O& op, std::span<const Tensor* const> list, const Forward& forwar
 template <class O, class Forward>
 std::vector<Tensor> run_multi(O& op, std::span<const Tensor* const> list, const Forward& forward) {
   if (!begin(op, list)) return leaves_of(forward(op));
-  Ref<O> node = make_node(std::move(op));
+  core::Ref<O> node = make_node(std::move(op));
   connect(*node, list);
   return finish_multi(*node, forward(*node));
 }

@@ -16,16 +16,16 @@
 
 namespace hero {
 
-class Node;
 struct ValuesIndices;
 struct VarOptions;
 
 namespace detail {
 
 struct Hooks;
+class Node;
 
 /// What the handles of one tensor share. Made and read by the engine; users see Tensor.
-struct TensorImpl : Counted {
+struct TensorImpl : core::Counted {
   explicit TensorImpl(Array&& array);
   ~TensorImpl();
   static void destroy(TensorImpl* impl);
@@ -34,8 +34,8 @@ struct TensorImpl : Counted {
   Hooks& make_hooks();
 
   Array data;
-  Ref<Node> grad_fn;                         // of a non-leaf
-  Ref<TensorImpl> grad;                      // the accumulated gradient; under the lock
+  core::Ref<Node> grad_fn;                   // of a non-leaf
+  core::Ref<TensorImpl> grad;                // the accumulated gradient; under the lock
   std::atomic<Node*> accumulator = nullptr;  // a leaf's own node; see AccumulateGrad
   std::atomic<Hooks*> hooks = nullptr;       // owned; the lists in it are under the lock
   int output_index = 0;                      // which output of grad_fn
@@ -133,7 +133,7 @@ class Tensor : public TensorMembers {
   /// Registers a hook that is called when grad() of this leaf is complete.
   HookHandle register_leaf_hook(LeafHook hook) const;
   /// The operation that made this tensor; null for a leaf.
-  const Node* grad_fn() const;
+  const detail::Node* grad_fn() const;
   /// \}
 
   /// \name Elementwise: functions of <hero/autograd/ops.h> as members
@@ -337,13 +337,13 @@ class Tensor : public TensorMembers {
 
   friend bool is_same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
   detail::TensorImpl* impl() const { return impl_.get(); }
-  const Ref<detail::TensorImpl>& impl_ref() const { return impl_; }
-  static Tensor from_impl(Ref<detail::TensorImpl> impl);
+  const core::Ref<detail::TensorImpl>& impl_ref() const { return impl_; }
+  static Tensor from_impl(core::Ref<detail::TensorImpl> impl);
 
  private:
   std::shared_ptr<std::atomic<bool>> append_hook(TensorHook hook) const;
 
-  Ref<detail::TensorImpl> impl_;
+  core::Ref<detail::TensorImpl> impl_;
 };
 
 /// True if both handles are the same tensor.

@@ -55,7 +55,7 @@ class Watcher {
 void look_at_output(const char* op, std::span<const Tensor* const> inputs, const Tensor& output);
 /// The gradients that a node's backward made of those it was given; `place` is where the node was
 /// recorded.
-void look_at_gradients(const Node& node, const std::string& place, const Grads& before,
+void look_at_gradients(const detail::Node& node, const std::string& place, const Grads& before,
                        const Grads& after);
 /// \}
 
@@ -68,7 +68,7 @@ void end_profiled(int64_t operation) noexcept;
 /// Around the derivative of an operation that was recorded at `place`, which may be null.
 class WatchDerivative {
  public:
-  WatchDerivative(const Node& node, const std::string* place) {
+  WatchDerivative(const detail::Node& node, const std::string* place) {
     if ((watching & kWatchProfile) || core::keeps_places.load(std::memory_order_relaxed))
         [[unlikely]]
       open(node, place);
@@ -82,7 +82,7 @@ class WatchDerivative {
 
  private:
   struct State;
-  void open(const Node& node, const std::string* place);
+  void open(const detail::Node& node, const std::string* place);
   void close();
 
   State* state_ = nullptr;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace hero {
+namespace hero::core {
 
 /// The base of counted objects. They are destroyed by T::destroy(T*), for the static type T.
 class Counted {
@@ -78,4 +78,4 @@ class Ref {
   T* object_ = nullptr;
 };
 
-}  // namespace hero
+}  // namespace hero::core

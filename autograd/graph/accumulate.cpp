@@ -19,7 +19,7 @@ void AccumulateGrad::free(const AccumulateGrad* node) {
 }
 
 AccumulateGrad* AccumulateGrad::node_of(detail::TensorImpl& leaf) {
-  Node* known = leaf.accumulator.load(std::memory_order_acquire);
+  detail::Node* known = leaf.accumulator.load(std::memory_order_acquire);
   if (known) [[likely]]
     return static_cast<AccumulateGrad*>(known);
   auto* made = new (core::allocate(sizeof(AccumulateGrad))) AccumulateGrad(leaf);
@@ -28,13 +28,13 @@ AccumulateGrad* AccumulateGrad::node_of(detail::TensorImpl& leaf) {
   return static_cast<AccumulateGrad*>(known);
 }
 
-Ref<Node> AccumulateGrad::of(detail::TensorImpl& leaf) {
+core::Ref<detail::Node> AccumulateGrad::of(detail::TensorImpl& leaf) {
   AccumulateGrad* node = node_of(leaf);
   if ((node->count().fetch_add(1, std::memory_order_relaxed) & ~kOwned) == 0) {
     leaf.retain();
     detail::count_node(1);
   }
-  return Ref<Node>::adopt(node);
+  return core::Ref<detail::Node>::adopt(node);
 }
 
 void AccumulateGrad::drop_edge() const {
@@ -43,11 +43,11 @@ void AccumulateGrad::drop_edge() const {
   if ((before & ~kOwned) != 1) return;
   detail::count_node(-1);
   if (before == 1) free(this);
-  Ref<detail::TensorImpl>::adopt(leaf).reset();
+  core::Ref<detail::TensorImpl>::adopt(leaf).reset();
 }
 
 void AccumulateGrad::leave(detail::TensorImpl& leaf) {
-  Node* known = leaf.accumulator.exchange(nullptr, std::memory_order_acq_rel);
+  detail::Node* known = leaf.accumulator.exchange(nullptr, std::memory_order_acq_rel);
   if (!known) return;
   auto* node = static_cast<AccumulateGrad*>(known);
   if (node->count().fetch_and(~kOwned, std::memory_order_acq_rel) == kOwned) free(node);
@@ -92,7 +92,7 @@ Grads AccumulateGrad::run(const Grads& grads) {
   check_current();
   accumulate(grads[0]);
   if (!leaf_->hooks.load(std::memory_order_acquire)) return {};
-  const Tensor leaf = Tensor::from_impl(Ref<detail::TensorImpl>::share(leaf_));
+  const Tensor leaf = Tensor::from_impl(core::Ref<detail::TensorImpl>::share(leaf_));
   detail::each_hook(*leaf_, &detail::Hooks::leaf, [&](const auto& hook) { hook.call(leaf); });
   return {};
 }

@@ -13,13 +13,13 @@ namespace hero {
 /// no longer the leaf's (kOwned) and goes with its last edge. live_nodes() counts it for the thread
 /// of the first edge and uncounts it for that of the last: with shared leaves the sum over the
 /// threads is what must be 0.
-class AccumulateGrad final : public Node {
+class AccumulateGrad final : public detail::Node {
  public:
   /// Before every other node.
   static constexpr uint64_t kFirst = kLeaf;
 
   /// An edge to the node of `leaf`, which the caller holds.
-  static Ref<Node> of(detail::TensorImpl& leaf);
+  static core::Ref<detail::Node> of(detail::TensorImpl& leaf);
   /// Separates the leaf from its node, so that graphs recorded before know that they are out of
   /// date.
   static void leave(detail::TensorImpl& leaf);
@@ -31,7 +31,7 @@ class AccumulateGrad final : public Node {
   void check_current() const;
 
  private:
-  friend class Node;
+  friend class detail::Node;
   static constexpr uint32_t kOwned = uint32_t{1} << 31;  // in count(), above the number of edges
 
   explicit AccumulateGrad(detail::TensorImpl& leaf);

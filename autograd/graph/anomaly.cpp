@@ -59,7 +59,7 @@ void look_at_output(const char* op, std::span<const Tensor* const> inputs, const
   fail(line + ", made from inputs of shapes " + shapes + " that hold none");
 }
 
-void look_at_gradients(const Node& node, const std::string& place, const Grads& before,
+void look_at_gradients(const detail::Node& node, const std::string& place, const Grads& before,
                        const Grads& after) {
   const PlaceScope recorded(place);
   const std::string op = node.name();

@@ -39,7 +39,7 @@ bool recomputing() { return again_depth > 0; }
 
 CheckpointFrame* CheckpointFrame::current() { return current_frame; }
 
-CheckpointScope::CheckpointScope(Ref<CheckpointFrame> frame)
+CheckpointScope::CheckpointScope(core::Ref<CheckpointFrame> frame)
     : frame_(std::move(frame)), previous_(current_frame) {
   current_frame = frame_.get();
 }
@@ -49,10 +49,10 @@ CheckpointScope::~CheckpointScope() {
   frame_->phase_ = CheckpointFrame::Phase::waiting;
 }
 
-Ref<CheckpointFrame> CheckpointFrame::create(Again again, const std::vector<Tensor>& inputs) {
-  auto frame = Ref<CheckpointFrame>::adopt(new CheckpointFrame);
+core::Ref<CheckpointFrame> CheckpointFrame::create(Again again, const std::vector<Tensor>& inputs) {
+  auto frame = core::Ref<CheckpointFrame>::adopt(new CheckpointFrame);
   frame->again_ = std::move(again);
-  frame->outer_ = Ref<CheckpointFrame>::share(current_frame);
+  frame->outer_ = core::Ref<CheckpointFrame>::share(current_frame);
   frame->random_ = default_generator().state();
   frame->autocast_ = autocast_options();
   for (const Tensor& x : inputs) {
@@ -132,7 +132,7 @@ void CheckpointFrame::run_again() {
   const std::vector<Tensor> inputs = fresh_inputs();
   arrays_.clear();
   {
-    const Ref<CheckpointFrame> self = Ref<CheckpointFrame>::share(this);
+    const core::Ref<CheckpointFrame> self = core::Ref<CheckpointFrame>::share(this);
     const CheckpointScope scope(self);
     phase_ = Phase::again;
     const Restored restored(random_, autocast_);
@@ -143,7 +143,7 @@ void CheckpointFrame::run_again() {
         arrays_.size(), " arrays instead of ", specs_.size(), "; it must do the same both times");
   if (!backward_running()) return;
   // Operations let go of theirs one by one; this is for those that a retained graph still holds.
-  on_backward_end([self = Ref<CheckpointFrame>::share(this)] {
+  on_backward_end([self = core::Ref<CheckpointFrame>::share(this)] {
     if (!backward_has_rest()) self->arrays_.clear();
   });
 }

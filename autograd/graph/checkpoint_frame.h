@@ -17,11 +17,11 @@ struct SavedArray {
 
 /// One call of checkpoint(). Operations recorded while it is current save nothing: each array gets
 /// a number, and fetch() runs the function again to have them all.
-class CheckpointFrame : public Counted {
+class CheckpointFrame : public core::Counted {
  public:
   using Again = std::function<void(const std::vector<Tensor>& inputs)>;
 
-  static Ref<CheckpointFrame> create(Again again, const std::vector<Tensor>& inputs);
+  static core::Ref<CheckpointFrame> create(Again again, const std::vector<Tensor>& inputs);
   static void destroy(CheckpointFrame* frame) { delete frame; }
   /// The frame of the innermost checkpoint() now running on this thread; null outside of all.
   static CheckpointFrame* current();
@@ -54,7 +54,7 @@ class CheckpointFrame : public Counted {
   std::vector<Tensor> fresh_inputs();
 
   Again again_;
-  Ref<CheckpointFrame> outer_;
+  core::Ref<CheckpointFrame> outer_;
   std::vector<Input> inputs_;
   std::vector<Spec> specs_;         // what forward saved
   std::vector<SavedArray> arrays_;  // the same, after running again
@@ -66,13 +66,13 @@ class CheckpointFrame : public Counted {
 /// Makes a frame current while it lives.
 class CheckpointScope {
  public:
-  explicit CheckpointScope(Ref<CheckpointFrame> frame);
+  explicit CheckpointScope(core::Ref<CheckpointFrame> frame);
   ~CheckpointScope();
   CheckpointScope(const CheckpointScope&) = delete;
   CheckpointScope& operator=(const CheckpointScope&) = delete;
 
  private:
-  Ref<CheckpointFrame> frame_;
+  core::Ref<CheckpointFrame> frame_;
   CheckpointFrame* previous_;
 };
 

@@ -25,7 +25,7 @@ std::vector<Tensor> grad_first(const std::vector<Tensor>& outputs,
   for (size_t i = 0; i < inputs.size(); ++i) {
     check(inputs[i].defined() && inputs[i].is_leaf() && inputs[i].requires_grad(),
           "grad_first: input ", i, " must be a leaf that requires grad");
-    walk.captures.push_back(gradient_edge(inputs[i]));
+    walk.captures.push_back(detail::gradient_edge(inputs[i]));
   }
   Walk later;
   walk.rest = &later;

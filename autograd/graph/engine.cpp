@@ -29,7 +29,7 @@ Callbacks& end_callbacks() { return core::PerThread<Callbacks, struct OfBackward
 
 }  // namespace
 
-class BackwardWalk {
+class detail::BackwardWalk {
  public:
   explicit BackwardWalk(Walk& walk) : walk_(walk), id_(next_id()) {}
   ~BackwardWalk() {
@@ -180,7 +180,7 @@ class BackwardWalk {
   }
 
   void run_hooks(Node* node, Grads& grads) {
-    const auto apply = [&grads](int index, const detail::Hook<TensorHook>& hook) {
+    const auto apply = [&grads](int index, const Hook<TensorHook>& hook) {
       if (!*hook.alive || index >= grads.size() || !grads[index].defined()) return;
       Tensor replaced = hook.call(grads[index]);
       if (!replaced.defined()) return;
@@ -196,8 +196,8 @@ class BackwardWalk {
       }
     }
     if (node->sequence() != AccumulateGrad::kFirst) return;
-    detail::each_hook(static_cast<AccumulateGrad*>(node)->leaf(), &detail::Hooks::tensor,
-                      [&](const auto& hook) { apply(0, hook); });
+    each_hook(static_cast<AccumulateGrad*>(node)->leaf(), &Hooks::tensor,
+              [&](const auto& hook) { apply(0, hook); });
   }
 
   void capture(Node* node, const Grads& grads) {
@@ -329,7 +329,7 @@ class BackwardWalk {
   };
 
   void run_first_part(Node& node, const Grads& grads) {
-    BegunNode begun{.node = Ref<Node>::share(&node), .grads = grads};
+    BegunNode begun{.node = core::Ref<Node>::share(&node), .grads = grads};
     auto* parts = dynamic_cast<TwoPartBackward*>(&node);
     Grads results;
     if (!parts) results = run_node(node, grads);
@@ -377,7 +377,7 @@ std::vector<Tensor> run_walk(Walk walk) {
   } depth(walk.rest != nullptr);
   const Autocast off({.enabled = false});
   const ProfileScope profiled("backward");
-  std::vector<Tensor> captured = BackwardWalk(walk).run();
+  std::vector<Tensor> captured = detail::BackwardWalk(walk).run();
   for (size_t i = 0; walk_depth == 1 && i < end_callbacks().size(); ++i) {
     const auto callback = end_callbacks()[i];
     callback();

@@ -6,16 +6,17 @@ namespace hero {
 
 /// What the first part of a pass left of a node to the second: see deferred.h.
 struct BegunNode {
-  Ref<Node> node;
+  core::Ref<detail::Node> node;
   Grads grads;         // of the node's outputs; of its inputs where they are known
   bool known = false;  // backward has run: the gradients must only be passed on
 };
 
 /// The request of a backward pass.
 struct Walk {
-  std::vector<Edge> roots;
+  std::vector<detail::Edge> roots;
   std::vector<Tensor> gradients;  // one a root
-  std::vector<Edge> captures;     // grad(): these gradients are returned, leaves are left alone
+  std::vector<detail::Edge>
+      captures;  // grad(): these gradients are returned, leaves are left alone
   bool retain_graph = false;
   bool create_graph = false;
   std::vector<BegunNode> begun = {};  // of a second part: where it goes on

@@ -20,12 +20,12 @@ thread_local uint64_t thread_sequence = 0;
 
 int64_t live_nodes() { return thread_nodes; }
 
-bool Node::drop_of_leaf() const {
+bool detail::Node::drop_of_leaf() const {
   static_cast<const AccumulateGrad*>(this)->drop_edge();
   return false;  // drop_edge() has freed what was to be freed
 }
 
-void Node::destroy(Node* node) {
+void detail::Node::destroy(Node* node) {
   // [note: long chains] A node owns the one before it; freeing a chain by nested destructors would
   // overflow the stack. The first destroy on a thread frees what the others only enlist: in a list
   // through the nodes themselves, as a graph may go after the thread's other variables.
@@ -83,7 +83,7 @@ void TensorImpl::destroy(TensorImpl* impl) {
 
 }  // namespace detail
 
-Edge gradient_edge(const Tensor& tensor) {
+detail::Edge detail::gradient_edge(const Tensor& tensor) {
   detail::TensorImpl* impl = tensor.impl();
   if (!impl) return {};
   if (impl->grad_fn) return {impl->grad_fn, impl->output_index};
@@ -91,8 +91,8 @@ Edge gradient_edge(const Tensor& tensor) {
   return {AccumulateGrad::of(*impl), 0};
 }
 
-bool Recorder::wants_grad(const Node& op, const Tensor& tensor) {
-  const detail::TensorImpl* impl = tensor.impl();
+bool detail::Recorder::wants_grad(const Node& op, const Tensor& tensor) {
+  const TensorImpl* impl = tensor.impl();
   check(impl != nullptr, op.name(), ": an input tensor is undefined");
   check(impl->history == impl->data.storage().history(), op.name(), ": input of shape ",
         impl->data.shape(),
@@ -101,7 +101,7 @@ bool Recorder::wants_grad(const Node& op, const Tensor& tensor) {
   return impl->requires_grad || impl->grad_fn;
 }
 
-void Recorder::add_input(Node& node, const Tensor& tensor) {
+void detail::Recorder::add_input(Node& node, const Tensor& tensor) {
   const Node::Input& input = node.inputs_.emplace_back(gradient_edge(tensor), tensor.array());
   // Newer than every input, also when they were recorded on other threads.
   if (input.edge.node && input.edge.node->sequence_ != AccumulateGrad::kFirst) {
@@ -109,25 +109,25 @@ void Recorder::add_input(Node& node, const Tensor& tensor) {
   }
 }
 
-void Recorder::finish(Node& node) {
+void detail::Recorder::finish(Node& node) {
   node.sequence_ = ++thread_sequence;
-  if ((detail::watching & (detail::kWatchAnomaly | detail::kWatchProfile)) != 0 ||
+  if ((watching & (kWatchAnomaly | kWatchProfile)) != 0 ||
       core::keeps_places.load(std::memory_order_relaxed)) [[unlikely]] {
     node.place_ = std::make_unique<std::string>(current_place());
   }
 }
 
-Tensor Recorder::make_output(Node& node, Array array) {
+Tensor detail::Recorder::make_output(Node& node, Array array) {
   node.outputs_.emplace_back(array);
   Tensor result(std::move(array));
   if (is_floating(result.dtype())) {
-    result.impl()->grad_fn = Ref<Node>::share(&node);
+    result.impl()->grad_fn = core::Ref<Node>::share(&node);
     result.impl()->output_index = node.output_count() - 1;
   }
   return result;
 }
 
-void Recorder::copy_saved(const Tensor& result, const core::Storage& storage) {
+void detail::Recorder::copy_saved(const Tensor& result, const core::Storage& storage) {
   auto* op = dynamic_cast<MultiOp*>(result.impl()->grad_fn.get());
   if (!op) return;
   for (SavedArray& entry : op->saved_) {
@@ -138,8 +138,8 @@ void Recorder::copy_saved(const Tensor& result, const core::Storage& storage) {
   }
 }
 
-void Recorder::rebase(const Tensor& self, const Tensor& result) {
-  detail::TensorImpl* impl = self.impl();
+void detail::Recorder::rebase(const Tensor& self, const Tensor& result) {
+  TensorImpl* impl = self.impl();
   core::Storage& storage = impl->data.storage();
   storage.bump_history();
   impl->history = storage.history();
@@ -149,7 +149,7 @@ void Recorder::rebase(const Tensor& self, const Tensor& result) {
 
 void MultiOp::save(const Array& array, int slot) {
   if (CheckpointFrame* frame = CheckpointFrame::current()) [[unlikely]] {
-    frame_ = Ref<CheckpointFrame>::share(frame);
+    frame_ = core::Ref<CheckpointFrame>::share(frame);
     saved_.emplace_back(Array(), frame->keep(array), slot);
     return;
   }
@@ -180,14 +180,14 @@ Tensor MultiOp::saved(int slot) const {
     Tensor tensor(kept.array);
     detail::TensorImpl* impl = tensor.impl();
     if (slot < 0) {
-      impl->grad_fn = Ref<Node>::share(const_cast<MultiOp*>(this));
+      impl->grad_fn = core::Ref<detail::Node>::share(const_cast<MultiOp*>(this));
       impl->output_index = -1 - slot;
     } else if (needs(slot)) {
-      const Edge& edge = input_edge(slot);
+      const detail::Edge& edge = input_edge(slot);
       if (edge.node->sequence() == AccumulateGrad::kFirst) {
         const auto* leaf = static_cast<const AccumulateGrad*>(edge.node.get());
         leaf->check_current();
-        return Tensor::from_impl(Ref<detail::TensorImpl>::share(&leaf->leaf()));
+        return Tensor::from_impl(core::Ref<detail::TensorImpl>::share(&leaf->leaf()));
       }
       impl->grad_fn = edge.node;
       impl->output_index = edge.index;

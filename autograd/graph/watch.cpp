@@ -36,7 +36,7 @@ struct WatchDerivative::State {
   int64_t profiled = 0;
 };
 
-void WatchDerivative::open(const Node& node, const std::string* place) {
+void WatchDerivative::open(const detail::Node& node, const std::string* place) {
   state_ = new State;
   if (place != nullptr) state_->place.emplace(*place);
   if (watching & kWatchProfile) state_->profiled = begin_profiled(node.name());

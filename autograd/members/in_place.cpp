@@ -19,13 +19,13 @@ namespace {
 
 // Whether recorded views lead from `tensor` to a leaf that requires grad and has its memory.
 bool views_leaf(const Tensor& tensor) {
-  Edge at = gradient_edge(tensor);
+  detail::Edge at = detail::gradient_edge(tensor);
   while (at.node) {
     if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(at.node.get())) {
       return leaf->leaf().data.storage_ref() == tensor.array().storage_ref();
     }
     const int viewed = at.node->viewed_input(at.index);
-    at = viewed < 0 ? Edge() : Edge(at.node->input_edge(viewed));
+    at = viewed < 0 ? detail::Edge() : detail::Edge(at.node->input_edge(viewed));
   }
   return false;
 }

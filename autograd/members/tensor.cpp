@@ -15,10 +15,10 @@ namespace {
 
 thread_local bool recording = true;
 
-Ref<detail::TensorImpl> make_impl(Array&& array) {
+core::Ref<detail::TensorImpl> make_impl(Array&& array) {
   check(array.defined(), "tensor: the array is undefined");
   void* memory = core::allocate(sizeof(detail::TensorImpl));
-  return Ref<detail::TensorImpl>::adopt(new (memory) detail::TensorImpl(std::move(array)));
+  return core::Ref<detail::TensorImpl>::adopt(new (memory) detail::TensorImpl(std::move(array)));
 }
 
 Tensor seed(const Tensor& output, const Tensor& gradient, const char* op) {
@@ -41,7 +41,7 @@ Walk make_walk(const char* op, const std::vector<Tensor>& outputs,
   Walk walk;
   for (size_t i = 0; i < outputs.size(); ++i) {
     check(outputs[i].defined(), op, ": output ", i, " is undefined");
-    Edge edge = gradient_edge(outputs[i]);
+    detail::Edge edge = detail::gradient_edge(outputs[i]);
     check(static_cast<bool>(edge.node), op, ": output ", i, " of shape ", outputs[i].shape(),
           " does not require grad: no recorded operation leads to it");
     walk.roots.push_back(std::move(edge));
@@ -62,7 +62,7 @@ Tensor::Tensor(Array array, bool requires_grad) : impl_(make_impl(std::move(arra
   if (requires_grad) requires_grad_();
 }
 
-Tensor Tensor::from_impl(Ref<detail::TensorImpl> impl) {
+Tensor Tensor::from_impl(core::Ref<detail::TensorImpl> impl) {
   Tensor tensor;
   tensor.impl_ = std::move(impl);
   return tensor;
@@ -98,7 +98,7 @@ void Tensor::set_grad(const Tensor& grad) const {
           "set_grad: gradient ", grad.shape(), " ", grad.dtype(), " ", grad.device(),
           " for a tensor ", shape(), " ", dtype(), " ", device());
   }
-  Ref<detail::TensorImpl> former = grad.impl_;  // freed outside of the lock
+  core::Ref<detail::TensorImpl> former = grad.impl_;  // freed outside of the lock
   const detail::LeafTurn turn(impl_->lock);
   former.swap(impl_->grad);
 }
@@ -155,7 +155,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   walk.create_graph = options.create_graph;
   walk.retain_graph = options.retain_graph || options.create_graph;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    walk.captures.push_back(gradient_edge(inputs[i]));
+    walk.captures.push_back(detail::gradient_edge(inputs[i]));
     check(static_cast<bool>(walk.captures.back().node), "grad: input ", i,
           " does not require grad");
     if (!options.create_graph) check_gradient_is_ours(inputs[i], i);
@@ -231,7 +231,7 @@ HookHandle Tensor::register_leaf_hook(LeafHook hook) const {
   return HookHandle(alive);
 }
 
-const Node* Tensor::grad_fn() const { return impl_ ? impl_->grad_fn.get() : nullptr; }
+const detail::Node* Tensor::grad_fn() const { return impl_ ? impl_->grad_fn.get() : nullptr; }
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "Tensor (undefined)";

@@ -10,7 +10,7 @@
 namespace hero::detail {
 namespace {
 
-Array bytes_of(const Ref<core::Storage>& storage) {
+Array bytes_of(const core::Ref<core::Storage>& storage) {
   return Array(storage, {storage->bytes()}, {1}, 0, kUInt8);
 }
 
@@ -20,7 +20,7 @@ bool is_of_host(const core::Storage& storage) {
 }
 
 // All bytes of one storage to another one, at least one of which is the host's; it waits.
-void copy_bytes(const Ref<core::Storage>& from, const Ref<core::Storage>& to) {
+void copy_bytes(const core::Ref<core::Storage>& from, const core::Ref<core::Storage>& to) {
   if (from->device() == kCpu && to->device() == kCpu) {
     std::memcpy(to->data(), from->data(), static_cast<size_t>(from->bytes()));
     return;
@@ -32,7 +32,7 @@ void copy_bytes(const Ref<core::Storage>& from, const Ref<core::Storage>& to) {
 // Copies go their own ways, in streams beside the thread's, which joins what comes back.
 class PinnedCopy final : public HostCopy {
  public:
-  PinnedCopy(const Ref<core::Storage>& storage, OffloadTraffic& traffic)
+  PinnedCopy(const core::Ref<core::Storage>& storage, OffloadTraffic& traffic)
       : device_(storage->device()), traffic_(traffic) {
     core::Accelerator& accelerator = core::accelerator("offload", device_);
     host_ = accelerator.pinned({storage->bytes()}, kUInt8);
@@ -57,7 +57,7 @@ class PinnedCopy final : public HostCopy {
     point_ = accelerator.exchange(device_.index).point();
     traffic_.to_device += host_.nbytes();
   }
-  void end_back(const Ref<core::Storage>& storage) override {
+  void end_back(const core::Ref<core::Storage>& storage) override {
     point_->join();
     storage->refill();
     core::backend(device_).copy(coming_, bytes_of(storage));
@@ -75,7 +75,7 @@ class PinnedCopy final : public HostCopy {
 // What is on its way lies in a second storage, so nobody writes to it or sees half of it.
 class DiskCopy final : public HostCopy {
  public:
-  DiskCopy(const Ref<core::Storage>& storage, core::SwapFile& disk, OffloadTraffic& traffic)
+  DiskCopy(const core::Ref<core::Storage>& storage, core::SwapFile& disk, OffloadTraffic& traffic)
       : travelling_(made_for(*storage)),
         swapped_(disk, travelling_),
         on_device_(!is_of_host(*storage)),
@@ -101,7 +101,7 @@ class DiskCopy final : public HostCopy {
     swapped_.begin_read();
     traffic_.from_disk += whole_blocks();
   }
-  void end_back(const Ref<core::Storage>& storage) override {
+  void end_back(const core::Ref<core::Storage>& storage) override {
     swapped_.wait();
     storage->refill();
     copy_bytes(travelling_, storage);
@@ -114,7 +114,7 @@ class DiskCopy final : public HostCopy {
   }
 
  private:
-  static Ref<core::Storage> made_for(const core::Storage& storage) {
+  static core::Ref<core::Storage> made_for(const core::Storage& storage) {
     const MemoryScope tag(MemoryTag::activation);
     return core::Storage::create_released(storage.bytes(), core::host_of(storage.device()));
   }
@@ -123,7 +123,7 @@ class DiskCopy final : public HostCopy {
     return (travelling_->bytes() + kBlock - 1) / kBlock * kBlock;
   }
 
-  Ref<core::Storage> travelling_;
+  core::Ref<core::Storage> travelling_;
   core::Swapped swapped_;  // of travelling_
   bool on_device_;
   OffloadTraffic& traffic_;
@@ -131,8 +131,8 @@ class DiskCopy final : public HostCopy {
 
 }  // namespace
 
-std::unique_ptr<HostCopy> HostCopy::make(const Ref<core::Storage>& storage, core::SwapFile* disk,
-                                         OffloadTraffic& traffic) {
+std::unique_ptr<HostCopy> HostCopy::make(const core::Ref<core::Storage>& storage,
+                                         core::SwapFile* disk, OffloadTraffic& traffic) {
   if (disk != nullptr) return std::make_unique<DiskCopy>(storage, *disk, traffic);
   return std::make_unique<PinnedCopy>(storage, traffic);
 }

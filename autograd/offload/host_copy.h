@@ -19,8 +19,8 @@ class HostCopy {
 
   /// Copies from a device into page-locked memory or, from anywhere, into a file. Throws an Error
   /// if there is not enough space, and then the storage keeps its bytes.
-  static std::unique_ptr<HostCopy> make(const Ref<core::Storage>& storage, core::SwapFile* disk,
-                                        OffloadTraffic& traffic);
+  static std::unique_ptr<HostCopy> make(const core::Ref<core::Storage>& storage,
+                                        core::SwapFile* disk, OffloadTraffic& traffic);
 
   /// Waits until the bytes have arrived. Returns "", or why the disk did not take them; end_back()
   /// then restores them without begin_back().
@@ -29,7 +29,7 @@ class HostCopy {
   virtual void begin_back() = 0;
   /// Gives the storage its bytes, which are there for all later work of the calling thread on the
   /// device. Throws an Error if the disk returns other bytes, and then the storage has none.
-  virtual void end_back(const Ref<core::Storage>& storage) = 0;
+  virtual void end_back(const core::Ref<core::Storage>& storage) = 0;
   /// Drops what begin_back() brought; the copy can bring it back again.
   virtual void drop() = 0;
 };

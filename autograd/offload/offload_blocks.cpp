@@ -112,7 +112,7 @@ void OffloadBlocks::move_free(const OffloadOptions& options, Block& block, Kept&
 }
 
 void OffloadBlocks::move(Saved& saved, const OffloadOptions& options, Block& block, Kept& kept) {
-  kept.push_back(Ref<core::Storage>::share(&saved.storage));
+  kept.push_back(core::Ref<core::Storage>::share(&saved.storage));
   saved.version = saved.storage.version();
   try {
     saved.copy = HostCopy::make(kept.back(), options.disk, traffic_);
@@ -132,7 +132,7 @@ void OffloadBlocks::wait_out(Saved& saved, Kept& kept) {
   saved.at = Saved::At::away;
   const std::string error = saved.copy->wait_out();
   if (error.empty()) return;
-  kept.push_back(Ref<core::Storage>::share(&saved.storage));
+  kept.push_back(core::Ref<core::Storage>::share(&saved.storage));
   saved.copy->end_back(kept.back());
   erase(saved);
   fail("offload: ", bytes_text(kept.back()->bytes()),
@@ -164,7 +164,7 @@ void OffloadBlocks::fetch(Saved& saved) {
                                   [&](const auto& each) { return each.get() == saved.block; });
     if (own != blocks_.begin()) begin_back(**std::prev(own), kept);
   }
-  kept.push_back(Ref<core::Storage>::share(&saved.storage));
+  kept.push_back(core::Ref<core::Storage>::share(&saved.storage));
   begin_back(saved, kept);
   try {
     check(saved.error.empty(), saved.error);

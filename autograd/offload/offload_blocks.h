@@ -45,7 +45,7 @@ class OffloadBlocks : public std::enable_shared_from_this<OffloadBlocks> {
     std::vector<Saved*> saved = {};  // in the order in which they left
     bool is_coming = false;          // in the backward that runs now
   };
-  using Kept = std::vector<Ref<core::Storage>>;
+  using Kept = std::vector<core::Ref<core::Storage>>;
 
   void move_free(const OffloadOptions& options, Block& block, Kept& kept);
   void move(Saved& saved, const OffloadOptions& options, Block& block, Kept& kept);

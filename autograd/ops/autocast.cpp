@@ -119,7 +119,7 @@ constexpr CastEntry kEntries[] = {
 // the leaf's bytes are the same, recording is as it was, and no backward has freed the cast.
 struct Cached {
   Tensor leaf;  // keeps the address that is the key
-  Ref<core::Storage> storage;
+  core::Ref<core::Storage> storage;
   uint32_t version;
   Tensor cast;
 };

@@ -70,10 +70,10 @@ Array gathered(const char* op, const Array& x, int dim, Owners& group) {
 }
 
 // The gradients of all outputs; zeros where none came, as the other ranks wait for all.
-std::vector<Tensor> all_of(const Node& node, const Grads& grads) {
+std::vector<Tensor> all_of(const detail::Node& node, const Grads& grads) {
   std::vector<Tensor> list;
   for (int i = 0; i < node.output_count(); ++i) {
-    const GradSpec& spec = node.output_spec(i);
+    const detail::GradSpec& spec = node.output_spec(i);
     const bool any = i < grads.size() && grads[i].defined();
     list.push_back(any ? grads[i] : Tensor(Array::zeros(spec.shape, spec.dtype, spec.device)));
   }

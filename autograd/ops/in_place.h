@@ -22,9 +22,9 @@ const Tensor& write_in_place(const char* op, const Tensor& self, bool others_wan
   }
   check_writable(op, self);
   const Tensor result = out_of_place();
-  Recorder::copy_saved(result, array.storage());
+  detail::Recorder::copy_saved(result, array.storage());
   overwrite(op, array, result.array());
-  Recorder::rebase(self, result.dtype() == self.dtype() ? result : result.to(self.dtype()));
+  detail::Recorder::rebase(self, result.dtype() == self.dtype() ? result : result.to(self.dtype()));
   return self;
 }
 

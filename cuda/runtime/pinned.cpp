@@ -84,7 +84,7 @@ void free_pinned(void* block) noexcept { memory().cache().deallocate(block); }
 
 Array pinned(const Shape& shape, DType dtype) {
   core::accelerator("pinned", {DeviceType::cuda, 0});
-  Ref<core::Storage> storage =
+  core::Ref<core::Storage> storage =
       core::Storage::create_released(shape.numel() * item_size(dtype), kCpu);
   {
     const core::HostMemoryScope scope(memory());

@@ -16,7 +16,7 @@ int64_t in_whole_blocks(int64_t bytes) {
 }
 
 // A released storage like another one.
-Ref<core::Storage> released_like(const core::Storage& storage) {
+core::Ref<core::Storage> released_like(const core::Storage& storage) {
   const MemoryScope tag(storage.tag());
   return core::Storage::create_released(storage.bytes(), storage.device());
 }
@@ -38,7 +38,7 @@ void move_bytes(core::Storage& from, core::Storage& to) {
 
 }  // namespace
 
-DiskHome::DiskHome(core::SwapFile& file, Ref<core::Storage> storage, DiskHomeOptions options,
+DiskHome::DiskHome(core::SwapFile& file, core::Ref<core::Storage> storage, DiskHomeOptions options,
                    std::shared_ptr<DiskOrder> order, Traffic& traffic)
     : storage_(std::move(storage)),
       travelling_(released_like(*storage_)),

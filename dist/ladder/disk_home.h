@@ -34,7 +34,7 @@ struct DiskHomeOptions {
 class DiskHome : public core::Fetcher {
  public:
   /// Writes the bytes; an Error where the file has no room.
-  DiskHome(core::SwapFile& file, Ref<core::Storage> storage, DiskHomeOptions options,
+  DiskHome(core::SwapFile& file, core::Ref<core::Storage> storage, DiskHomeOptions options,
            std::shared_ptr<DiskOrder> order, Traffic& traffic);
   /// A storage that is away stays released for good.
   ~DiskHome() override;
@@ -57,7 +57,7 @@ class DiskHome : public core::Fetcher {
   void end_read();
 
   std::mutex mutex_;
-  Ref<core::Storage> storage_, travelling_;
+  core::Ref<core::Storage> storage_, travelling_;
   core::Swapped swapped_;  // of travelling_
   DiskHomeOptions options_;
   std::shared_ptr<DiskOrder> order_;

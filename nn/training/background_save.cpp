@@ -30,7 +30,7 @@ bool is_alone(const core::Array& array) {
 core::Array copy_to_host(const core::Array& array) {
   if (array.device().type != DeviceType::cuda) return array.clone();
   core::Accelerator& accelerator = core::accelerator("checkpoint", array.device());
-  Ref<core::Storage> storage = core::Storage::create_released(array.nbytes(), kCpu);
+  core::Ref<core::Storage> storage = core::Storage::create_released(array.nbytes(), kCpu);
   {
     const core::HostMemoryScope pinned(accelerator.host_memory());
     storage->refill();

@@ -84,7 +84,7 @@ void swap_out_and_in(benchmark::State& state) {
   const int64_t bytes = state.range(0) << 20;
   PlainLoop plain(bytes);
   core::SwapFile file(swap_folder(), {.bytes = bytes, .threads = kThreads});
-  const Ref<core::Storage> storage = core::Storage::create(bytes, kCpu);
+  const core::Ref<core::Storage> storage = core::Storage::create(bytes, kCpu);
   std::fill_n(storage->data(), bytes, std::byte{1});
   core::Swapped swapped(file, storage);
   const auto ours = [&] {

@@ -19,7 +19,7 @@
 #include <hero/core/swap_file.h>
 
 using Catch::Matchers::ContainsSubstring;
-using hero::Ref;
+using hero::core::Ref;
 using hero::core::Storage;
 using hero::core::SwapFile;
 using hero::core::Swapped;

@@ -11,11 +11,11 @@ namespace hero::test {
 
 /// How many recorded operations of that name lie behind x.
 inline int count_nodes(const Tensor& x, std::string_view name) {
-  std::vector<const Node*> open{x.grad_fn()};
-  std::unordered_set<const Node*> seen;
+  std::vector<const detail::Node*> open{x.grad_fn()};
+  std::unordered_set<const detail::Node*> seen;
   int count = 0;
   while (!open.empty()) {
-    const Node* node = open.back();
+    const detail::Node* node = open.back();
     open.pop_back();
     if (node == nullptr || !seen.insert(node).second) continue;
     count += node->name() == name;

@@ -3,8 +3,8 @@
 
 namespace hero::detail {
 
-Grads composed_backward(const Node& node, const std::vector<Tensor>& inputs, const Grads& grads,
-                        const Composed& composed) {
+Grads composed_backward(const detail::Node& node, const std::vector<Tensor>& inputs,
+                        const Grads& grads, const Composed& composed) {
   std::vector<bool> wanted;
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) wanted.push_back(node.needs(i));
   return composed_backward(wanted, inputs, grads, composed);

@@ -16,8 +16,8 @@ using Composed = std::function<std::vector<Tensor>(const std::vector<Tensor>& in
 
 /// Gradients of a fused operation's inputs by way of its composed definition, recorded. `inputs`
 /// are the node's, with their history; `grads` those of its outputs.
-Grads composed_backward(const Node& node, const std::vector<Tensor>& inputs, const Grads& grads,
-                        const Composed& composed);
+Grads composed_backward(const detail::Node& node, const std::vector<Tensor>& inputs,
+                        const Grads& grads, const Composed& composed);
 /// The same for inputs that are not one by one the node's: those wanted are said.
 Grads composed_backward(const std::vector<bool>& wanted, const std::vector<Tensor>& inputs,
                         const Grads& grads, const Composed& composed);

@@ -61,7 +61,7 @@ struct Linear : Op, TwoPartBackward {
     core::backend(x.device())
         .linear(activation, x, w, bias.defined() ? &bias : nullptr, out, keeps_z() ? &z : nullptr);
     if (keeps_z()) stash(z, 0);
-    if (input_count() > 0 && activation == Activation::relu) Recorder::save(*this, out, -1);
+    if (input_count() > 0 && activation == Activation::relu) detail::Recorder::save(*this, out, -1);
     return out;
   }
 

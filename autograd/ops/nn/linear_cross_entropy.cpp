@@ -200,7 +200,7 @@ struct LinearCrossEntropy : Op {
     grads.resize(input_count());
     for (int i = 0; i < input_count(); ++i) {
       if (!needs(i)) continue;
-      const GradSpec& spec = input_spec(i);
+      const detail::GradSpec& spec = input_spec(i);
       const Array scaled = Array::empty(spec.shape, spec.dtype, spec.device);
       core::map_into<k::Mul>(scaled, stashed(i), g.array());
       grads[i] = Tensor(scaled);

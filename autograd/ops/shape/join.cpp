@@ -60,10 +60,10 @@ struct Cat : Op {
 };
 
 // The gradients of a node's outputs, zeros where none came.
-std::vector<Tensor> filled(const Node& node, const Grads& grads) {
+std::vector<Tensor> filled(const detail::Node& node, const Grads& grads) {
   std::vector<Tensor> parts;
   for (int i = 0; i < node.output_count(); ++i) {
-    const GradSpec& spec = node.output_spec(i);
+    const detail::GradSpec& spec = node.output_spec(i);
     parts.push_back(i < grads.size() && grads[i].defined()
                         ? grads[i]
                         : Tensor(Array::zeros(spec.shape, spec.dtype, spec.device)));

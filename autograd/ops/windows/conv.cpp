@@ -29,7 +29,7 @@ struct Conv : Op, TwoPartBackward {
   Array forward(std::span<const Array> in) {
     const Array y =
         detail::convolve(in[0], in[1], geometry, in.size() > 2 ? in[2] : Array(), activation);
-    if (input_count() > 0 && activation == Activation::relu) Recorder::save(*this, y, -1);
+    if (input_count() > 0 && activation == Activation::relu) detail::Recorder::save(*this, y, -1);
     return y;
   }
   Grads backward(const Tensor& g) override;

@@ -190,7 +190,7 @@ TEST_CASE("the page for PyTorch's users: modules") {
 
 namespace program {
 using namespace hero;
-struct Node {};
+struct Index {};
 }  // namespace program
 
 struct Residual : nn::Module {
@@ -211,7 +211,7 @@ TEST_CASE("the page for PyTorch's users: functional calls, parametrizations, seq
   } deep;
   const Tensor x = randn({4, 6});
   CHECK(deep(x, ones({6})).shape() == x.shape());
-  CHECK(std::is_empty_v<program::Node>);
+  CHECK(std::is_empty_v<program::Index>);
   nn::Linear model(6, 3);
   nn::Named<Tensor> fast = model.named_parameters();
   CHECK(nn::functional_call(model, fast, x).equal(model(x)));

@@ -54,7 +54,7 @@ double step_ms(const std::string& dtype, int64_t n) {
 std::pair<double, double> swap_ms(const std::string& folder, int64_t bytes) {
   core::SwapFile file(folder, {.bytes = bytes, .threads = 2});
   check(file.direct(), "offload: the file system of ", folder, " goes through the page cache");
-  const Ref<core::Storage> storage = core::Storage::create(bytes, kCpu);
+  const core::Ref<core::Storage> storage = core::Storage::create(bytes, kCpu);
   std::fill_n(storage->data(), bytes, std::byte{1});
   core::Swapped swapped(file, storage);
   std::vector<double> writes, reads;
