@@ -42,6 +42,14 @@ Array low_rank(int64_t rows, int64_t columns, int64_t rank) {
   return matmul(noise({rows, rank}, kFloat64, 3), noise({rank, columns}, kFloat64, 4));
 }
 
+Array bidiagonal(const std::vector<double>& diagonal, const std::vector<double>& beside) {
+  const auto n = static_cast<int64_t>(diagonal.size());
+  const Array out = Array::zeros({n, n}, kFloat64);
+  backend(kCpu).copy(Array::from(diagonal, {n}), out.diagonal());
+  backend(kCpu).copy(Array::from(beside, {n - 1}), out.diagonal(1));
+  return out;
+}
+
 TEST_CASE("svd is one: factors multiply to the matrix and are orthonormal", "[core]") {
   for (const DType dtype : {kFloat32, kFloat64}) {
     for (const Shape& shape : {Shape{1, 1}, Shape{1, 7}, Shape{7, 1}, Shape{3, 3}, Shape{17, 16},
@@ -72,6 +80,12 @@ TEST_CASE("svd of matrices without full rank, of repeated and of extreme values"
       const Array found = map<kernels::Div>(s.to(kFloat64), scale);
       // numbers this small have few digits
       CHECK(apart(found, expected) <= (scale == tiny ? 1e-2 : 1e-5));
+    }
+    // Bidiagonal with zeros on the diagonal, behind which no sweep with a shift goes on.
+    for (const Array& gaps : {bidiagonal({2, 2, 2, 0, 1, 2, 2}, {2, 2, 1, 1, 2, 2}),
+                              bidiagonal({0, 0, 0, 1, 1, 0, 2, 2}, {0, 1, 0, 2, 2, 2, 2})}) {
+      check_svd(gaps.to(dtype));
+      check_svd(gaps.to(dtype).t());
     }
     // Rows of lengths from 1 to 1e-30.
     const Array steps = make(

@@ -87,7 +87,7 @@ class Bidiagonal {
       while (first > 0 && std::abs(e[at(first - 1)]) > negligible) --first;
       if (first > 0) e[at(first - 1)] = T(0);
       sweeps.list.push_back({first, last - first, static_cast<int64_t>(sweeps.left.size())});
-      const T shift = shift_of(first, last);
+      const T shift = shift_of(first, last, negligible);
       shift == T(0) ? sweep_without_shift(first, last, sweeps) : sweep(first, last, shift, sweeps);
       if (sweeps.left.size() < kRotations) continue;
       apply(sweeps);
@@ -101,8 +101,13 @@ class Bidiagonal {
   int64_t size() const { return static_cast<int64_t>(d.size()); }
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-  // The smaller singular value of the last two rows and columns; 0 where it is too small to count.
-  T shift_of(int64_t first, int64_t last) const {
+  // The smaller singular value of the last two rows and columns; 0 where it is too small to count,
+  // and where an element of the diagonal is: behind a 0 a sweep with a shift would change nothing,
+  // and one without makes the last element 0 at once.
+  T shift_of(int64_t first, int64_t last, T negligible) const {
+    for (int64_t i = first; i <= last; ++i) {
+      if (std::abs(d[at(i)]) <= negligible) return T(0);
+    }
     const T f = d[at(last - 1)], g = e[at(last - 1)], h = d[at(last)];
     const T large =
         (std::sqrt((f + h) * (f + h) + g * g) + std::sqrt((f - h) * (f - h) + g * g)) / 2;
