@@ -1,6 +1,7 @@
 // Factors and systems of many sizes and layouts, ill-conditioned, singular and of extreme size.
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "support/catch.h"
 #include "support/matrices.h"
@@ -287,6 +288,25 @@ TEST_CASE("eigh of random, repeated, graded and extreme matrices", "[core]") {
     const Array graded =
         map<kernels::Mul>(map<kernels::Mul>(definite(20, kFloat64), steps), steps.reshape({1, 20}));
     check_eigh(graded.to(dtype));
+    // A block of which squares vanish beside the largest element.
+    const double low = dtype == kFloat64 ? 1e-200 : 1e-25;
+    check_eigh(Array::from(std::vector<double>{0, low, 0, low, 0, 0, 0, 0, 1}, {3, 3}).to(dtype));
+    // Tridiagonal, of elements of all sizes in any order.
+    std::minstd_rand draw(1);
+    const auto element = [&] {
+      const int sign = static_cast<int>(draw() % 3) - 1;
+      return sign * std::pow(10.0, -static_cast<double>(draw() % (dtype == kFloat64 ? 250 : 30)));
+    };
+    for (int i = 0; i < 300; ++i) {
+      const Array mixed = Array::zeros({10, 10}, dtype);
+      backend(kCpu).copy(make(
+                             {10}, [&](int64_t) { return element(); }, dtype),
+                         mixed.diagonal());
+      backend(kCpu).copy(make(
+                             {9}, [&](int64_t) { return element(); }, dtype),
+                         mixed.diagonal(-1));
+      check_eigh(mixed);
+    }
     const double huge = dtype == kFloat64 ? 0x1p1018 : 0x1p122;
     check_eigh(map<kernels::Mul>(noise({9, 9}, kFloat64), huge).to(dtype));
     const Array a = noise({12, 12}, dtype);

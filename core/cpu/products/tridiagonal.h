@@ -25,14 +25,23 @@ class Tridiagonal {
   template <class Apply>
   bool diagonalize(Apply&& apply) {
     constexpr size_t kRotations = 1 << 14;  // that wait, at most
-    int64_t last = static_cast<int64_t>(d.size()) - 1;
+    constexpr int64_t kPatience = 30;       // sweeps for one eigenvalue; two or three do
+    int64_t last = static_cast<int64_t>(d.size()) - 1, sweeps_of_last = 0;
+    T norm = T(0);
+    for (size_t i = 0; i < d.size(); ++i) norm = std::max({norm, std::abs(d[i]), std::abs(e[i])});
     Sweeps<T> sweeps;
     for (int64_t left = 100 * last; last > 0; --left) {
+      // Where large elements behind small ones keep these from settling, what is as small as their
+      // roundings counts as 0.
+      least_ = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+      if (sweeps_of_last > kPatience) least_ = std::numeric_limits<T>::epsilon() * norm;
       if (is_negligible(last - 1)) {
         --last;
+        sweeps_of_last = 0;
         continue;
       }
       if (left == 0) return false;
+      ++sweeps_of_last;
       int64_t first = last - 1;
       while (first > 0 && !is_negligible(first - 1)) --first;
       sweeps.list.push_back({first, last - first, static_cast<int64_t>(sweeps.left.size())});
@@ -46,19 +55,20 @@ class Tridiagonal {
   }
 
  private:
+  T least_ = T(0);  // what counts as 0 beside elements of any size
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
 
   bool is_negligible(int64_t i) const {
     constexpr T epsilon = std::numeric_limits<T>::epsilon();
     const T beside = std::abs(d[at(i)]) + std::abs(d[at(i + 1)]);
-    return std::abs(e[at(i)]) <=
-           std::max(epsilon * beside, std::numeric_limits<T>::min() / epsilon);
+    return std::abs(e[at(i)]) <= std::max(epsilon * beside, least_);
   }
 
   // Of the eigenvalues of the last two rows and columns the one that is nearer to the last element.
   T shift_of(int64_t last) const {
     const T beside = e[at(last - 1)], low = d[at(last)], half = (d[at(last - 1)] - low) / 2;
-    const T root = std::sqrt(half * half + beside * beside);
+    T root;
+    rotation(half, beside, root);
     return low - beside / ((half + std::copysign(root, half)) / beside);
   }
 
