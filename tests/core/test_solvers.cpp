@@ -208,6 +208,13 @@ TEST_CASE("qr multiplies to the matrix, with orthonormal columns", "[core]") {
     const double tiny = dtype == kFloat64 ? 0x1p-1000 : 0x1p-110;
     const double huge = dtype == kFloat64 ? 0x1p1020 : 0x1p124;
     check_qr(map<kernels::Mul>(noise({40, 30}, kFloat64), huge).to(dtype));
+    // Columns keep their digits, however small they are beside others.
+    const double small = dtype == kFloat64 ? 1e-160 : 1e-20;
+    const Array lengths = Array::from(std::vector<double>{1, small, small * 1e-5, 1e-3}, {1, 4});
+    const Array columns = map<kernels::Mul>(noise({9, 4}, kFloat64), lengths).to(dtype);
+    const auto found = qr(columns);
+    CHECK(apart(map<kernels::Div>(matmul(wide(found.q), wide(found.r)), lengths),
+                map<kernels::Div>(wide(columns), lengths)) <= 100.0 * epsilon_of(columns));
     // R of what is 2^-1000 times as large is exactly 2^-1000 times R.
     const Array a = noise({40, 30}, dtype);
     CHECK(same(qr(map<kernels::Mul>(a, tiny)).r, map<kernels::Mul>(qr(a).r, tiny)));

@@ -70,12 +70,65 @@ template <class T>
   return lane[0];
 }
 
+/// A power of two near the largest magnitude of some finite numbers. Divided by it they are near 1,
+/// and nothing is rounded but what becomes too small to count: squares neither overflow nor vanish.
+template <class T>
+class PowerOfTwo {
+ public:
+  explicit PowerOfTwo(T largest) {
+    if (std::isfinite(largest)) std::frexp(largest, &exponent_);
+    // Of two factors, since one may be out of range.
+    half_ = std::ldexp(T(1), -exponent_ / 2);
+    rest_ = std::ldexp(T(1), -exponent_ + exponent_ / 2);
+    whole_ = std::ldexp(T(1), exponent_ / 2);
+    beside_ = std::ldexp(T(1), exponent_ - exponent_ / 2);
+  }
+  T divided(T x) const { return x * half_ * rest_; }
+  T times(T x) const { return x * whole_ * beside_; }
+  int exponent() const { return exponent_; }
+  [[gnu::noinline]] void divide(const VectorList<T>& list) const {
+    for (int64_t i = 0; i < list.count(); ++i) {
+      for (int64_t k = 0; k < list.length(); ++k) list[i][k] = divided(list[i][k]);
+    }
+  }
+
+ private:
+  int exponent_ = 0;
+  T half_, rest_, whole_, beside_;
+};
+
 // A reflection 1 - factor u u^T, whose u has zeros before element `first` and 1 there.
 template <class T>
 struct Reflection {
   T factor = T(0);
   T length = T(0);  // what element `first` becomes; those behind it become 0
 };
+
+// The reflection of x behind element `first`, whose squares have this sum, and of `top` there.
+template <class T>
+Reflection<T> reflect_behind(T* x, int64_t first, int64_t length, T top, T squares) {
+  const T norm = -std::copysign(std::sqrt(top * top + squares), top);
+  const T scale = T(1) / (top - norm);
+  for (int64_t i = first + 1; i < length; ++i) x[i] *= scale;
+  return {(norm - top) / norm, norm};
+}
+
+// The same of numbers so small beside the largest element of the matrix, 1, that their squares have
+// lost digits: measured by their own largest.
+template <class T>
+[[gnu::noinline]] Reflection<T> reflect_small(T* x, int64_t first, int64_t length, T top) {
+  T largest = T(0);
+  for (int64_t i = first + 1; i < length; ++i) largest = std::max(largest, std::abs(x[i]));
+  if (largest == T(0)) return {T(0), top};
+  const PowerOfTwo<T> unit(std::max(largest, std::abs(top)));
+  T squares = T(0);
+  for (int64_t i = first + 1; i < length; ++i) {
+    x[i] = unit.divided(x[i]);
+    squares += x[i] * x[i];
+  }
+  const Reflection<T> found = reflect_behind(x, first, length, unit.divided(top), squares);
+  return {found.factor, unit.times(found.length)};
+}
 
 // Turns x into the u of the reflection that leaves nothing behind element `first`.
 template <class T>
@@ -91,16 +144,10 @@ template <class T>
   }
   const T behind = sum_of_lanes<T>(squares);
   x[first] = T(1);
-  // What is as small as this beside the largest element, 1, counts as 0: its square has lost
-  // digits.
   if (behind <= std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon()) {
-    std::fill(x + first + 1, x + length, T(0));
-    return {T(0), top};
+    return reflect_small(x, first, length, top);
   }
-  const T norm = -std::copysign(std::sqrt(top * top + behind), top);
-  const T scale = T(1) / (top - norm);
-  for (int64_t i = first + 1; i < length; ++i) x[i] *= scale;
-  return {(norm - top) / norm, norm};
+  return reflect_behind(x, first, length, top, behind);
 }
 
 // x - factor u u^T x, of a u that begins with element `first`.
@@ -236,32 +283,6 @@ template <class T>
     }
   });
 }
-
-/// A power of two near the largest magnitude of some finite numbers. Divided by it they are near 1,
-/// and nothing is rounded but what becomes too small to count: squares neither overflow nor vanish.
-template <class T>
-class PowerOfTwo {
- public:
-  explicit PowerOfTwo(T largest) {
-    if (std::isfinite(largest)) std::frexp(largest, &exponent_);
-    // Of two factors, since one may be out of range.
-    half_ = std::ldexp(T(1), -exponent_ / 2);
-    rest_ = std::ldexp(T(1), -exponent_ + exponent_ / 2);
-    whole_ = std::ldexp(T(1), exponent_ / 2);
-    beside_ = std::ldexp(T(1), exponent_ - exponent_ / 2);
-  }
-  T divided(T x) const { return x * half_ * rest_; }
-  T times(T x) const { return x * whole_ * beside_; }
-  [[gnu::noinline]] void divide(const VectorList<T>& list) const {
-    for (int64_t i = 0; i < list.count(); ++i) {
-      for (int64_t k = 0; k < list.length(); ++k) list[i][k] = divided(list[i][k]);
-    }
-  }
-
- private:
-  int exponent_ = 0;
-  T half_, rest_, whole_, beside_;
-};
 
 template <class T>
 [[gnu::noinline]] T largest_of(const VectorList<T>& list) {
