@@ -258,6 +258,14 @@ TEST_CASE("lstsq leaves a residual orthogonal to the columns", "[core]") {
     const Array one = Array::ones({4, 1}, dtype);
     CHECK(apart(lstsq(large, matmul(large, map<kernels::Mul>(one, 0.125))),
                 map<kernels::Mul>(one, 0.125)) <= 1e3 * epsilon_of(large));
+    // A solution in range, which times the size of the matrix is not.
+    const double part = dtype == kFloat64 ? 0x1p-30 : 0x1p-16;
+    const Array parts = Array::from(std::vector<double>{1.0, part, 1.0, 1.0}, {1, 4});
+    const Array known = Array::from(std::vector<double>{0.125, 0.125 / part, 0.125, 0.125}, {4, 1});
+    const Array uneven = map<kernels::Mul>(wide(large), parts).to(dtype);
+    const Array solved = wide(lstsq(uneven, matmul(large, map<kernels::Mul>(one, 0.125))));
+    CHECK(largest_of(map<kernels::Sub>(map<kernels::Div>(solved, known), wide(one))) <=
+          1e3 * epsilon_of(large));
   }
 }
 

@@ -35,8 +35,9 @@ bool least_squares(int64_t rows, int64_t columns, int64_t sides, const T* a, con
   const VectorList<T> matrix(columns, rows), right(sides, rows), reflections(columns, rows);
   transpose(rows, columns, a, columns, matrix[0], matrix.step());
   transpose(rows, sides, b, sides, right[0], right.step());
-  const PowerOfTwo<T> unit(largest_of(matrix));
+  const PowerOfTwo<T> unit(largest_of(matrix)), side_unit(largest_of(right));
   unit.divide(matrix);
+  side_unit.divide(right);
   const int64_t length = matrix.length();
   std::vector<int64_t> order(static_cast<size_t>(columns));
   std::iota(order.begin(), order.end(), 0);
@@ -71,7 +72,9 @@ bool least_squares(int64_t rows, int64_t columns, int64_t sides, const T* a, con
       .solve();
   for (int64_t k = 0; k < columns; ++k) {
     T* const to = x + order[static_cast<size_t>(k)] * sides;
-    for (int64_t j = 0; j < sides; ++j) to[j] = unit.divided(solution.data()[k * sides + j]);
+    for (int64_t j = 0; j < sides; ++j) {
+      to[j] = std::ldexp(solution.data()[k * sides + j], side_unit.exponent() - unit.exponent());
+    }
   }
   return true;
 }
