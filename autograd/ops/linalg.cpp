@@ -73,12 +73,22 @@ struct Det : Op {
     const Tensor a = input(0), value = output();
     if (a.numel() == 0) return {zeros_like(a)};
     const Tensor gm = reshape(g, kept());
-    const bool regular = a.device().type == DeviceType::meta || all(value != 0).item<bool>();
-    if (!regular) return {gm * cofactors(a)};
+    const bool is_extreme = a.device().type != DeviceType::meta &&
+                            any(logical_or(value == 0, isinf(value))).item<bool>();
+    if (is_extreme) return {gm * extreme_cofactors(a)};
     return {(gm * reshape(value, kept())) * inv(a).t()};
   }
 
  private:
+  // Of singular matrices, or where a determinant is out of range: what it is times an element of
+  // the inverse may not be, so each takes a root of it.
+  Tensor extreme_cofactors(const Tensor& a) const {
+    const SignLogDet found = slogdet(a);
+    if (any(found.sign == 0).item<bool>()) return cofactors(a);
+    const Tensor root = reshape(exp(found.logabsdet * 0.5), kept());
+    return inv(a).t() * root * (root * reshape(found.sign, kept()));
+  }
+
   Shape kept() const {
     Shape shape = input_shape(0);
     shape[shape.size() - 1] = shape[shape.size() - 2] = 1;

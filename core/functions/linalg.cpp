@@ -103,14 +103,19 @@ Determinant determinant(const Array& a) {
       const T* const factors = lu.factors.data<T>() + i * n * n;
       const int64_t* const pivots = lu.pivots.data<int64_t>() + i * n;
       T value = 1, sign = 1, logabs = 0;
+      // Apart from the value, since part of a product may be out of range where all of it is not.
+      int64_t exponent = 0;
       for (int64_t k = 0; k < n; ++k) {
         const T pivot = factors[k * (n + 1)];
         const bool turns = pivots[k] != k;
-        value *= turns ? -pivot : pivot;
+        int of_pivot = 0, of_value = 0;
+        value = std::frexp(value * std::frexp(turns ? -pivot : pivot, &of_pivot), &of_value);
+        exponent += of_pivot + of_value;
         sign = (pivot < T(0)) != turns ? -sign : sign;
         if (pivot == T(0)) sign = T(0);
         logabs += std::log(std::abs(pivot));
       }
+      value = std::ldexp(value, static_cast<int>(std::clamp<int64_t>(exponent, -9999, 9999)));
       out.sign.data<T>()[i] = sign;
       out.logabs.data<T>()[i] = sign == T(0) ? -std::numeric_limits<T>::infinity() : logabs;
       out.value.data<T>()[i] = value;

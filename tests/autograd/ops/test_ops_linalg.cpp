@@ -72,6 +72,25 @@ TEST_CASE("the determinant has derivatives at singular matrices") {
   }
 }
 
+TEST_CASE("determinants are in range where parts of them are not, and so are their gradients") {
+  const std::vector<double> sizes{1e200, 1e200, 1e-200, 1e-200};
+  for (const auto& list : {sizes, std::vector<double>(sizes.rbegin(), sizes.rend())}) {
+    CHECK(near(det(diag(tensor(list, kDouble))), ones({}, kDouble)));
+  }
+  const Tensor large = diag(tensor({1e200, -1e180}, kDouble)).requires_grad_();
+  const Tensor infinite = det(large);
+  CHECK(infinite.item() == -HUGE_VAL);
+  infinite.backward();
+  CHECK(near(large.grad() / 1e200, tensor({{-1e-20, 0.0}, {0.0, 1.0}}, kDouble)));
+  // Its determinant is 0 by rounding, but it is not singular: no cofactor is a determinant of its
+  // own, which would take hours.
+  const Tensor small = (eye(300, kDouble) * 0.05).requires_grad_();
+  const Tensor zero = det(small);
+  CHECK(zero.item() == 0.0);
+  zero.backward();
+  CHECK(equal(small.grad(), zeros({300, 300}, kDouble)));
+}
+
 TEST_CASE("lstsq meets the normal equations and fits a line exactly") {
   const Tensor a = random_matrices({20, 3}), b = random_matrices({20, 2});
   const Tensor residual = matmul(a, lstsq(a, b)) - b;
