@@ -49,12 +49,16 @@ struct SvdOp : MultiOp {
     };
     const bool has_u = grads[0].defined(), has_v = grads[2].defined();
     const Tensor row_s = unsqueeze(s, -2), column_s = unsqueeze(s, -1);
-    Tensor e, gv;
-    if (has_u || has_v) e = gaps(square(s));
-    if (has_u) add(skew(matmul(u.t(), grads[0])) / e * row_s);
+    Tensor e, total, gv;
+    if (has_u || has_v) {
+      // E in factors, whose product may be out of range.
+      e = gaps(s);
+      total = row_s + column_s + eye(s.size(-1), {.dtype = s.dtype(), .device = s.device()});
+    }
+    if (has_u) add(skew(matmul(u.t(), grads[0])) / e * (row_s / total));
     if (has_v) {
       gv = grads[2].t();
-      add(column_s * (skew(matmul(vh, gv)) / e));
+      add((column_s / total) * (skew(matmul(vh, gv)) / e));
     }
     if (!middle.defined()) return {Tensor()};
     Tensor result = matmul(matmul(u, middle), vh);

@@ -91,6 +91,20 @@ TEST_CASE("determinants are in range where parts of them are not, and so are the
   CHECK(equal(small.grad(), zeros({300, 300}, kDouble)));
 }
 
+TEST_CASE("gradients of singular vectors are as accurate for matrices of any size") {
+  const Tensor a = tensor({{1.0, 2.0}, {3.0, 4.0}, {5.0, 7.0}}).to(kFloat32);
+  const Tensor weights = tensor({{1.0, 2.0}, {3.0, 4.0}, {5.0, 6.0}}).to(kFloat32);
+  const auto gradient = [&](double scale) {
+    const Tensor x = (a * scale).detach().requires_grad_();
+    const SVD found = svd(x);
+    (sum(square(found.u) * weights) + sum(square(found.vh) * weights.slice(0, 0, 2))).backward();
+    return x.grad() * scale;
+  };
+  for (const double scale : {0x1p-110, 0x1p110}) {
+    CHECK(allclose(gradient(scale), gradient(1.0), 1e-5, 1e-6));
+  }
+}
+
 TEST_CASE("lstsq meets the normal equations and fits a line exactly") {
   const Tensor a = random_matrices({20, 3}), b = random_matrices({20, 2});
   const Tensor residual = matmul(a, lstsq(a, b)) - b;
