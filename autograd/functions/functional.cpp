@@ -109,11 +109,11 @@ List twice(const char* op, const List& first, const List& u, const List& v,
 List detail::derivative_rows(const char* op, const Tensor& y, const List& inputs,
                              const FunctionalOptions& options) {
   std::vector<List> lists(inputs.size());
-  const Tensor one = eye(y.numel(), {.dtype = y.dtype(), .device = y.device()});
+  const Tensor places = arange(y.numel(), {.device = y.device()});
   for (int64_t i = 0; i < y.numel(); ++i) {
+    const Tensor one = reshape((places == i).to(y.dtype()), y.shape());
     const List row =
-        filled(op, gradients(y, inputs, reshape(one[i], y.shape()), true, options.create_graph),
-               inputs, options.strict);
+        filled(op, gradients(y, inputs, one, true, options.create_graph), inputs, options.strict);
     for (size_t j = 0; j < row.size(); ++j) lists[j].push_back(reshape(row[j], {row[j].numel()}));
   }
   List result;

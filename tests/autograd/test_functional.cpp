@@ -2,6 +2,7 @@
 #include "support/catch.h"
 
 #include <hero/autograd/autograd.h>
+#include <hero/core/ledger.h>
 
 using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
@@ -36,6 +37,16 @@ TEST_CASE("jacobian is the matrix of derivatives, of the shapes of output and in
   CHECK(all.to_vector<double>() == Values{1, 0, 1, 0, 0, 1, 0, 1});
   CHECK(jacobian([](const auto& in) { return in.sum(); }, m).shape() == Shape{2, 2});
   CHECK(jacobian([](const auto& in) { return in.slice(0, 0, 0); }, m).shape() == Shape{0, 2, 2, 2});
+}
+
+TEST_CASE("jacobian of many numbers by few needs no square of the many") {
+  const Tensor x = doubles({1.0}), many = arange(1000.0, kFloat64);
+  Ledger ledger;
+  {
+    const LedgerScope scope(ledger);
+    CHECK(equal(flatten(jacobian([&](const Tensor& in) { return in * many; }, x)), many));
+  }
+  CHECK(ledger.peak() < 1000 * 1000);
 }
 
 TEST_CASE("jacobian and hessian of several inputs are lists and blocks") {
