@@ -27,6 +27,7 @@ class Independent : public Distribution {
   Tensor entropy() const override;
   Tensor mean() const override { return base->mean(); }
   Tensor variance() const override { return base->variance(); }
+  Tensor stddev() const override { return base->stddev(); }
   Tensor rsample(const Shape& shape = {}) const override { return base->rsample(shape); }
   DrawWithLogProb rsample_with_log_prob(const Shape& shape = {}) const override;
 

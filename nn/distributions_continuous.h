@@ -18,6 +18,7 @@ class Exponential : public Distribution {
   Tensor entropy() const override;
   Tensor mean() const override;
   Tensor variance() const override;
+  Tensor stddev() const override;
   Tensor cdf(const Tensor& value) const override;
   Tensor icdf(const Tensor& probability) const override;
   Tensor rsample(const Shape& shape = {}) const override;
@@ -35,6 +36,7 @@ class Laplace : public LocationScale {
   Tensor entropy() const override;
   Tensor mean() const override { return loc; }
   Tensor variance() const override;
+  Tensor stddev() const override;
   Tensor cdf(const Tensor& value) const override;
   Tensor icdf(const Tensor& probability) const override;
   Tensor rsample(const Shape& shape = {}) const override;
@@ -50,6 +52,7 @@ class Gumbel : public LocationScale {
   Tensor entropy() const override;
   Tensor mean() const override;
   Tensor variance() const override;
+  Tensor stddev() const override;
   Tensor cdf(const Tensor& value) const override;
   Tensor icdf(const Tensor& probability) const override;
   Tensor rsample(const Shape& shape = {}) const override;
@@ -80,6 +83,7 @@ class LogNormal : public Distribution {
   Tensor entropy() const override;
   Tensor mean() const override;
   Tensor variance() const override;
+  Tensor stddev() const override;
   Tensor cdf(const Tensor& value) const override;
   Tensor icdf(const Tensor& probability) const override;
   Tensor rsample(const Shape& shape = {}) const override;
@@ -100,6 +104,7 @@ class HalfNormal : public Distribution {
   Tensor entropy() const override;
   Tensor mean() const override;
   Tensor variance() const override;
+  Tensor stddev() const override;
   Tensor cdf(const Tensor& value) const override;
   Tensor icdf(const Tensor& probability) const override;
   Tensor rsample(const Shape& shape = {}) const override;
@@ -118,6 +123,7 @@ class Gamma : public Distribution {
   Tensor entropy() const override;
   Tensor mean() const override;
   Tensor variance() const override;
+  Tensor stddev() const override;
   Tensor cdf(const Tensor& value) const override;
   Tensor rsample(const Shape& shape = {}) const override;
 
@@ -150,6 +156,7 @@ class StudentT : public Distribution {
   Tensor mean() const override;
   /// NaN for df <= 1, infinite for df <= 2.
   Tensor variance() const override;
+  Tensor stddev() const override;
   Tensor rsample(const Shape& shape = {}) const override;
 
   const Tensor df, loc, scale;  ///< of the batch shape
@@ -204,7 +211,7 @@ struct Spread {
 class MultivariateNormal : public Distribution {
  public:
   /// loc is [.., K]; batches broadcast. Throws an Error unless one matrix is given and is positive
-  /// definite, scale_tril with a positive diagonal.
+  /// definite, scale_tril lower triangular with a positive diagonal.
   MultivariateNormal(const Tensor& loc, const Spread& spread);
   const char* name() const override { return "MultivariateNormal"; }
   Tensor log_prob(const Tensor& value) const override;

@@ -39,8 +39,8 @@ double least_of(DType dtype) {
 
 }  // namespace
 
-Tensor at_least_normal(const Tensor& x, DType dtype) {
-  return clamp(x, least_of(dtype), kInfinity).to(dtype);
+Tensor at_least_normal(const Tensor& x, DType dtype, double most) {
+  return clamp(x, least_of(dtype), most).to(dtype);
 }
 
 double epsilon_of(DType dtype) {

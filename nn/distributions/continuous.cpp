@@ -29,7 +29,8 @@ Tensor Uniform::cdf(const Tensor& value) const { return clamp((value - low) / (h
 Tensor Uniform::icdf(const Tensor& probability) const { return low + (high - low) * probability; }
 
 Tensor Uniform::rsample(const Shape& shape) const {
-  return low + (high - low) * rand(extended(shape), beside(low));
+  const Tensor drawn = low + (high - low) * rand(extended(shape), beside(low));
+  return where(drawn == high, low, drawn);  // to which one just below may be rounded
 }
 
 Exponential::Exponential(const Tensor& r)
@@ -44,6 +45,7 @@ Tensor Exponential::log_prob(const Tensor& value) const {
 Tensor Exponential::entropy() const { return 1 - log(rate); }
 Tensor Exponential::mean() const { return reciprocal(rate); }
 Tensor Exponential::variance() const { return reciprocal(square(rate)); }
+Tensor Exponential::stddev() const { return mean(); }
 
 Tensor Exponential::cdf(const Tensor& value) const {
   return -expm1(-rate * clamp(value, 0, kInfinity));
@@ -61,6 +63,7 @@ Tensor Laplace::log_prob(const Tensor& value) const {
 
 Tensor Laplace::entropy() const { return 1 + log(2 * scale); }
 Tensor Laplace::variance() const { return 2 * square(scale); }
+Tensor Laplace::stddev() const { return scale * std::numbers::sqrt2; }
 
 Tensor Laplace::cdf(const Tensor& value) const {
   const Tensor z = (value - loc) / scale, tail = 0.5 * exp(-abs(z));
@@ -91,6 +94,8 @@ Tensor Gumbel::mean() const { return loc + scale * kEuler; }
 Tensor Gumbel::variance() const {
   return square(scale) * (std::numbers::pi * std::numbers::pi / 6.0);
 }
+
+Tensor Gumbel::stddev() const { return scale * (std::numbers::pi / std::sqrt(6.0)); }
 
 Tensor Gumbel::cdf(const Tensor& value) const { return exp(-exp((loc - value) / scale)); }
 Tensor Gumbel::icdf(const Tensor& probability) const {

@@ -21,8 +21,8 @@ Tensor counts_of(const Tensor& count, const Tensor& probs) {
 // ln n! of a tensor of counts.
 Tensor log_factorial(const Tensor& n) { return lgamma(n + 1); }
 
-// Half an event more or less is none: whole numbers only.
-Tensor not_whole(const Tensor& x) { return x != floor(x); }
+// Half an event more or less is none: whole numbers only. NaN is for the logarithms.
+Tensor not_whole(const Tensor& x) { return x > floor(x); }
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Geometric::Geometric(const Odds& both, bool /*complete*/)
 
 // At value 0 the logarithm of 1 - p may be infinite; it does not count.
 Tensor Geometric::log_prob(const Tensor& value) const {
-  const Tensor n = value.to(probs.dtype()), outside = n < 0;
+  const Tensor n = value.to(probs.dtype()), outside = logical_or(n < 0, not_whole(n));
   const Tensor failing = where(n == 0, 0, probs);
   return nothing(outside, n * log1p(-failing) + log(probs));
 }

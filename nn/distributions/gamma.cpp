@@ -40,6 +40,7 @@ Tensor Gamma::entropy() const {
 
 Tensor Gamma::mean() const { return concentration / rate; }
 Tensor Gamma::variance() const { return concentration / square(rate); }
+Tensor Gamma::stddev() const { return sqrt(concentration) / rate; }
 
 Tensor Gamma::cdf(const Tensor& value) const {
   return gamma_cdf(concentration, value * rate).to(rate.dtype());
@@ -88,6 +89,10 @@ Tensor StudentT::variance() const {
   return where(df <= 1, std::numeric_limits<double>::quiet_NaN(), more);
 }
 
+Tensor StudentT::stddev() const {
+  return scale * sqrt(StudentT(df, loc, ones_like(scale)).variance());
+}
+
 // A normal number over the root of a chi-squared one.
 Tensor StudentT::rsample(const Shape& shape) const {
   const Shape whole = extended(shape);
@@ -129,7 +134,9 @@ Tensor Beta::variance() const {
 Tensor Beta::rsample(const Shape& shape) const {
   const Shape whole = extended(shape);
   const Tensor both = stack({expand(concentration1, whole), expand(concentration0, whole)}, -1);
-  return select(dirichlet_draws(both), -1, 0).to(concentration1.dtype());
+  const DType dtype = concentration1.dtype();
+  return at_least_normal(select(dirichlet_draws(both), -1, 0), dtype,
+                         1.0 - 0.5 * epsilon_of(dtype));
 }
 
 Dirichlet::Dirichlet(const Tensor& c)
@@ -161,7 +168,8 @@ Tensor Dirichlet::variance() const {
 }
 
 Tensor Dirichlet::rsample(const Shape& shape) const {
-  return dirichlet_draws(expand(concentration, extended(shape))).to(concentration.dtype());
+  return at_least_normal(dirichlet_draws(expand(concentration, extended(shape))),
+                         concentration.dtype());
 }
 
 }  // namespace hero::distributions

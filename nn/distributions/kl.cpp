@@ -15,15 +15,15 @@ namespace hero::distributions {
 namespace {
 
 Tensor of(const Normal& p, const Normal& q) {
-  const Tensor ratio = square(p.scale / q.scale), shift = square((p.loc - q.loc) / q.scale);
-  return 0.5 * (ratio + shift - 1 - log(ratio));
+  const Tensor ratio = p.scale / q.scale, shift = square((p.loc - q.loc) / q.scale);
+  return 0.5 * (square(ratio) + shift - 1) - log(ratio);
 }
 
 Tensor of(const LogNormal& p, const LogNormal& q) { return of(p.base, q.base); }
 
 Tensor of(const HalfNormal& p, const HalfNormal& q) {
-  const Tensor ratio = square(p.scale / q.scale);
-  return 0.5 * (ratio - 1 - log(ratio));
+  const Tensor ratio = p.scale / q.scale;
+  return 0.5 * (square(ratio) - 1) - log(ratio);
 }
 
 Tensor of(const MultivariateNormal& p, const MultivariateNormal& q) {
@@ -105,18 +105,20 @@ Tensor of(const Bernoulli& p, const Bernoulli& q) {
 }
 
 Tensor of(const Binomial& p, const Binomial& q) {
-  check_all(p.total_count >= q.total_count, p.total_count,
+  const Tensor enough = p.total_count >= q.total_count;
+  check_all(enough, expand(p.total_count, enough.shape()),
             "kl_divergence: Binomial: the first has fewer trials");
   const Tensor each = trials(p.probs, p.logits, q.probs, q.logits);
   return where(p.total_count > q.total_count, kInfinity, p.total_count * each);
 }
 
 Tensor of(const Geometric& p, const Geometric& q) {
-  return -p.entropy() - log1p(-q.probs) / p.probs - q.logits;
+  return trials(p.probs, p.logits, q.probs, q.logits) / p.probs;  // of 1 / p trials in the mean
 }
 
 Tensor of(const Poisson& p, const Poisson& q) {
-  return xlogy(p.rate, p.rate / q.rate) - (p.rate - q.rate);
+  const Tensor none = p.rate == 0;  // 0 log(0 / 0) is 0
+  return xlogy(p.rate, inner(none, p.rate) / inner(none, q.rate)) - (p.rate - q.rate);
 }
 
 Tensor of(const Categorical& p, const Categorical& q) {

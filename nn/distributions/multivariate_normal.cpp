@@ -27,6 +27,8 @@ Tensor factor_of(const Spread& spread) {
   if (spread.scale_tril.defined()) {
     const Tensor diagonals = diagonal(given, 0, -2, -1);
     check_positive("MultivariateNormal", "the diagonal of scale_tril", diagonals);
+    check_all(triu(given.detach(), 1) == 0, given,
+              "MultivariateNormal: scale_tril must be 0 above its diagonal");
     return given;
   }
   if (spread.covariance_matrix.defined()) return cholesky(given);

@@ -43,6 +43,11 @@ Tensor LogNormal::variance() const {
   return expm1(squares) * exp(2 * base.loc + squares);
 }
 
+Tensor LogNormal::stddev() const {
+  const Tensor squares = square(base.scale);
+  return sqrt(expm1(squares)) * exp(base.loc + 0.5 * squares);
+}
+
 Tensor LogNormal::cdf(const Tensor& value) const {
   const Tensor outside = value <= 0;
   return where(outside, 0, base.cdf(log(inner(outside, value))));
@@ -67,6 +72,8 @@ Tensor HalfNormal::entropy() const {
 
 Tensor HalfNormal::mean() const { return scale * std::sqrt(2.0 / std::numbers::pi); }
 Tensor HalfNormal::variance() const { return square(scale) * (1.0 - 2.0 / std::numbers::pi); }
+
+Tensor HalfNormal::stddev() const { return scale * std::sqrt(1.0 - 2.0 / std::numbers::pi); }
 
 Tensor HalfNormal::cdf(const Tensor& value) const {
   return clamp(erf(value / (scale * std::numbers::sqrt2)), 0, 1);

@@ -46,8 +46,9 @@ inline Tensor nothing(const Tensor& outside, const Tensor& log_prob) {
   return where(outside, -kInfinity, log_prob);
 }
 
-/// Positive numbers in a dtype, none below the least that it has with all its digits.
-Tensor at_least_normal(const Tensor& x, DType dtype);
+/// Positive numbers in a dtype, none below the least that it has with all its digits, and none
+/// above `most`.
+Tensor at_least_normal(const Tensor& x, DType dtype, double most = kInfinity);
 
 /// Exponential draws of rate 1, above 0.
 Tensor unit_exponential(const Shape& shape, const Tensor& like);

@@ -11,6 +11,9 @@
 #include <hero/autograd/gradcheck.h>
 #include <hero/autograd/ops.h>
 #include <hero/nn/distributions.h>
+#include <hero/nn/distributions_composed.h>
+#include <hero/nn/distributions_continuous.h>
+#include <hero/nn/distributions_discrete.h>
 
 using namespace hero;
 using namespace hero::distributions;
@@ -254,4 +257,58 @@ TEST_CASE("standard deviations do not need the variance to fit the dtype") {
   CHECK(equal(scale.grad(), ones({2})));
   const Tensor wide = Uniform(zeros({1}), full({1}, 6e29)).stddev();
   CHECK(std::fabs(wide.item() / (6e29 / std::sqrt(12.0)) - 1.0) < 1e-6);
+  const Tensor far = full({1}, 1e25), near = full({1}, 1e-25), zero = zeros({1}), one = ones({1});
+  const auto same = [](const Distribution& d, double expected) {
+    INFO(d.name());
+    CHECK(std::fabs(d.stddev().item() / expected - 1.0) < 1e-5);
+  };
+  same(Exponential(near), 1e25);
+  same(Laplace(zero, far), 1e25 * std::sqrt(2.0));
+  same(Gumbel(zero, far), 1e25 * 3.14159265358979 / std::sqrt(6.0));
+  same(HalfNormal(far), 1e25 * std::sqrt(1.0 - 2.0 / 3.14159265358979));
+  same(LogNormal(full({1}, 50.0), one), std::sqrt(std::expm1(1.0)) * std::exp(50.5));
+  same(Gamma(one * 4, near), 2e25);
+  same(StudentT(one * 4, zero, far), 1e25 * std::sqrt(2.0));
+  same(Independent(Normal(zero, far), 1), 1e25);
+}
+
+TEST_CASE("draws of bounded distributions stay where they have a probability") {
+  manual_seed(3);
+  for (const DType dtype : {kFloat16, kBFloat16, kFloat32}) {
+    INFO(to_string(dtype));
+    const double low = dtype == kFloat32 ? 1000.0 : 1.0;
+    const Uniform uniform(full({}, low, dtype), full({}, low + 1.0, dtype));
+    const Tensor drawn = uniform.sample({1000000});
+    CHECK(max(drawn).item() < low + 1.0);
+    CHECK(all(isfinite(uniform.log_prob(drawn))).item<bool>());
+    // Most draws are so near to 0 or 1 that the dtype has only these.
+    const Beta beta(full({}, 0.01, dtype), full({}, 0.01, dtype));
+    const Tensor parts = beta.sample({10000});
+    CHECK(min(parts).item() > 0.0);
+    CHECK(max(parts).item() < 1.0);
+    CHECK(all(isfinite(beta.log_prob(parts))).item<bool>());
+    CHECK(min(Dirichlet(full({3}, 0.01, dtype)).sample({10000})).item() > 0.0);
+  }
+}
+
+TEST_CASE("divergences of extreme parameters") {
+  const auto poisson = [](double p, double q) {
+    return kl_divergence(Poisson(full({}, p)), Poisson(full({}, q))).item();
+  };
+  CHECK(poisson(0.0, 0.0) == 0.0);
+  CHECK(poisson(0.0, 2.0) == 2.0);
+  CHECK(poisson(1.0, 0.0) == HUGE_VAL);
+  const auto geometric = [](double p, double q) {
+    return kl_divergence(Geometric({.probs = full({}, p)}), Geometric({.probs = full({}, q)}))
+        .item();
+  };
+  CHECK(geometric(1.0, 1.0) == 0.0);
+  CHECK(std::fabs(geometric(1.0, 0.5) - std::log(2.0)) < 1e-6);
+  CHECK(geometric(0.5, 1.0) == HUGE_VAL);
+  const Tensor zero = zeros({}), one = ones({}), near = full({}, 1e-25);
+  const double logarithm = std::log(1e25);
+  CHECK(std::fabs(kl_divergence(Normal(zero, near), Normal(zero, one)).item() - logarithm + 0.5) <
+        1e-4);
+  CHECK(std::fabs(kl_divergence(HalfNormal(near), HalfNormal(one)).item() - logarithm + 0.5) <
+        1e-4);
 }

@@ -315,6 +315,12 @@ TEST_CASE("what distributions refuse is one line") {
   CHECK_THROWS_WITH(MultivariateNormal(one, {}), ContainsSubstring("give one of"));
   CHECK_THROWS_WITH(MultivariateNormal(one, {.scale_tril = zeros({2, 2})}),
                     ContainsSubstring("the diagonal of scale_tril must be positive"));
+  CHECK_THROWS_WITH(
+      MultivariateNormal(one, {.scale_tril = tensor({1.0, 5.0, 0.0, 1.0}).reshape({2, 2})}),
+      ContainsSubstring("scale_tril must be 0 above its diagonal"));
+  CHECK_THROWS_WITH(kl_divergence(Binomial(3, {.probs = full({}, 0.5)}),
+                                  Binomial(tensor({2, 4}), {.probs = full({}, 0.5)})),
+                    ContainsSubstring("the first has fewer trials: it is 3 at element 1 of [2]"));
   CHECK_THROWS_WITH(Independent(Normal(one, one), 2), ContainsSubstring("2 dimensions of a batch"));
   CHECK_THROWS_WITH(AffineTransform(0.0, 0.0), ContainsSubstring("must not be 0"));
   CHECK_THROWS_WITH(Poisson(one).entropy(), ContainsSubstring("Poisson: it has no entropy"));
@@ -328,6 +334,12 @@ TEST_CASE("what distributions refuse is one line") {
   CHECK(Exponential(one).log_prob(tensor({-1.0, 0.0})).to_vector<double>() ==
         std::vector<double>{-HUGE_VAL, 0.0});
   CHECK(all(Poisson(one).log_prob(tensor({0.5, -1.0})) == -HUGE_VAL).item<bool>());
+  const Geometric halves({.probs = full({}, 0.5)});
+  CHECK(all(halves.log_prob(tensor({0.5, -1.0})) == -HUGE_VAL).item<bool>());
+  const Tensor none = full({}, std::nan(""));
+  CHECK(std::isnan(halves.log_prob(none).item()));
+  CHECK(std::isnan(Poisson(ones({})).log_prob(none).item()));
+  CHECK(std::isnan(Binomial(3, {.probs = full({}, 0.5)}).log_prob(none).item()));
 }
 
 TEST_CASE("divergences of different kinds are integrals of the densities") {
