@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <hero/core/checked.h>
 #include <hero/core/error.h>
 #include <hero/dist/mesh.h>
 
@@ -16,17 +17,17 @@ std::string text_of(const std::vector<Axis>& axes) {
 }
 
 void check_axes(const std::vector<Axis>& axes, const Communicator& world) {
-  int64_t product = 1;
+  core::Checked product{"mesh", 1};
   for (size_t i = 0; i < axes.size(); ++i) {
     check(axes[i].size > 0, "mesh: the size of '", axes[i].name,
           "' is not positive: ", axes[i].size);
     for (size_t j = 0; j < i; ++j) {
       check(axes[i].name != axes[j].name, "mesh: two axes are named '", axes[i].name, "'");
     }
-    product *= axes[i].size;
+    product = product * axes[i].size;
   }
-  check(!axes.empty() && product == world.size(), "mesh: the axes make ", product, " ranks, '",
-        world.axis(), "' has ", world.size());
+  check(!axes.empty() && product.value == world.size(), "mesh: the axes make ", product.value,
+        " ranks, '", world.axis(), "' has ", world.size());
 }
 
 }  // namespace

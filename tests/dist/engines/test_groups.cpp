@@ -140,6 +140,8 @@ TEST_CASE("a mesh that does not fit is refused", "[dist]") {
     REQUIRE_THROWS_WITH((Mesh(world, {{"a", 2}})), ContainsSubstring("2 ranks, 'world' has 1"));
     REQUIRE_THROWS_WITH((Mesh(world, {{"a", 1}, {"a", 1}})), ContainsSubstring("two axes"));
     REQUIRE_THROWS_WITH((Mesh(world, {{"a", 0}})), ContainsSubstring("not positive"));
+    REQUIRE_THROWS_WITH((Mesh(world, {{"a", 1 << 30}, {"b", 1 << 30}, {"c", 1 << 30}})),
+                        ContainsSubstring("does not fit into 64 bits"));
     const Mesh mesh(world, {{"a", 1}, {"b", 1}});
     REQUIRE_THROWS_WITH(mesh["c"], ContainsSubstring("no axis 'c'; there are 'a', 'b'"));
     REQUIRE_THROWS_WITH(mesh.sub({"a", "c"}), ContainsSubstring("no axis 'c'"));
