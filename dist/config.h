@@ -38,10 +38,10 @@ struct Config {
   /// rate; numbers have DeepSpeed's names, and warmup_type is 0 (log) or 1 (linear).
   Method scheduler = {};
 
-  /// kFloat16: the dtype of matrix products in forward (hero::Autocast); parameters, gradients and
-  /// states keep the model's dtypes, so the parameters are what DeepSpeed calls master weights.
-  /// kBFloat16: the module becomes bfloat16, and the optimizer steps float32 copies of its
-  /// parameters (optim::MasterWeights), as in DeepSpeed: 16 bytes for each parameter with Adam.
+  /// The dtype of parameters and gradients, for kFloat16 and kBFloat16: the module becomes it, and
+  /// the optimizer steps float32 copies of its parameters (optim::MasterWeights), as in DeepSpeed:
+  /// 16 bytes for each parameter with Adam. Optimizers in bits keep float32 parameters, and
+  /// kFloat16 is then the dtype of matrix products in forward (hero::Autocast).
   DType compute = kFloat32;
 
   /// How the loss is scaled, for float16.
@@ -63,7 +63,7 @@ struct Config {
   struct Zero {
     int stage = 0;                ///< 0: DDP; 1 to 3: the stages of ZeRO
     int64_t bucket_elements = 0;  ///< stages 1 and 2: elements in a bucket; 0: 25 MiB
-    /// Stage 3: parameters in host memory: gather the next unit while one computes.
+    /// Stage 3: gather the next unit while one computes.
     bool prefetch = true;
     bool reshard = true;               ///< stage 3: free units between forward and backward
     bool reduce_each = false;          ///< stages 2 and 3: average gradients in each backward pass
@@ -72,7 +72,7 @@ struct Config {
     bool quantized_weights = false;    ///< stage 3: gather shards in int8; see Quantize
     bool quantized_gradients = false;  ///< stage 3: reduce gradients in int4
     int secondary_of = 0;  ///< stage 3: hosts of so many ranks, in which backward gathers; 0: none
-    bool offload_parameters = false;  ///< stage 3
+    bool offload_parameters = false;  ///< stage 3: parameters in host memory, see Offload
     /// "nvme": the folder in which each rank makes a file for its optimizer's states (optim::Paged;
     /// the parameters that it steps are in host memory); empty: they are in no file.
     std::string states_folder = {};

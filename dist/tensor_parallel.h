@@ -57,10 +57,10 @@ struct TensorParallelOptions {
   /// The number of slices of each module; 0: as many as ranks. It is the number of ranks times a
   /// power of two, or any number on one rank.
   int ways = 0;
-  /// True, for a GPT: between the cut modules of its blocks, each rank has T / ranks of the T
-  /// positions: norms and residuals compute with these, and their activations are divided by the
-  /// number of ranks. T must be a multiple of `ways`; generate() throws an Error. Korthikanti et
-  /// al., arXiv 2205.05198.
+  /// True, for a GPT or Llama: between the cut modules of its blocks, each rank has T / ranks of
+  /// the T positions: norms and residuals compute with these, and their activations are divided by
+  /// the number of ranks. T must be a multiple of `ways`; generate() throws an Error. Korthikanti
+  /// et al., arXiv 2205.05198.
   bool sequence = false;
 };
 

@@ -57,7 +57,7 @@ SyncBatchNorm::SyncBatchNorm(int64_t features, const Communicator& group,
 
 void SyncBatchNorm::check_input(const Tensor& x) const {
   check(x.ndim() >= 2 && x.size(1) == num_features && x.numel() > 0, "SyncBatchNorm: expected [N, ",
-        num_features, ", ..], got ", x.shape());
+        num_features, ", ..] with a sample or more on each rank, got ", x.shape());
 }
 
 Tensor SyncBatchNorm::forward(const Tensor& x) {
